@@ -67,20 +67,22 @@ impl Buffer {
         self.bytes.get(start..self.start).unwrap_or_default()
     }
 
-    /// Consumes `length` bytes, however many; returns how many there were.
+    /// Consumes `length` bytes, however many; returns how many there were. If they were fewer, the position stays: it is
+    /// where the fault is.
     ///
     /// # Errors
     /// If the input fails before.
     pub(crate) fn skip(&mut self, length: u64) -> Result<u64, ErrorKind> {
+        let position = self.offset;
         let mut skipped = 0;
         while skipped < length {
-            let step = usize::try_from(length - skipped).unwrap_or(CAPACITY).min(CAPACITY);
-            self.peek(step.min(1))?;
-            let taken = self.take(step).len();
-            if taken == 0 {
-                break;
+            let available = self.peek(1).map(<[u8]>::len);
+            if !matches!(available, Ok(1)) {
+                self.offset = position;
+                return available.map(|_| skipped);
             }
-            skipped += taken as u64;
+            let step = usize::try_from(length - skipped).unwrap_or(CAPACITY);
+            skipped += self.take(step).len() as u64;
         }
         Ok(skipped)
     }
