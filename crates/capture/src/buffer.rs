@@ -1,12 +1,13 @@
-//! The buffer that records are slices of: large reads, and no copy but of the piece that a read leaves at the end.
+//! The buffer that records are slices of: large reads, and no copy but of the piece that a read leaves at the
+//! end.
 
 use std::io::{self, Read};
 
 use crate::error::ErrorKind;
 use crate::input::{Compression, Input};
 
-/// Size of the buffer, and so of the largest record or block. Many records fit into it, and it fits into a second-level
-/// cache.
+/// Size of the buffer, and so of the largest record or block. Many records fit into it, and it fits into a
+/// second-level cache.
 pub(crate) const CAPACITY: usize = 1024 * 1024;
 
 /// A window on the stream that moves forward.
@@ -67,8 +68,8 @@ impl Buffer {
         self.bytes.get(start..self.start).unwrap_or_default()
     }
 
-    /// Consumes `length` bytes, however many; returns how many there were. If they were fewer, the position stays: it is
-    /// where the fault is.
+    /// Consumes `length` bytes, however many; returns how many there were. If they were fewer, the position
+    /// stays: it is where the fault is.
     ///
     /// # Errors
     /// If the input fails before.

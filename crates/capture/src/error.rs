@@ -141,31 +141,33 @@ impl fmt::Display for ErrorKind {
             ErrorKind::Empty => f.write_str("the file is empty; record the capture again"),
             ErrorKind::UnknownFormat { magic: [a, b, c, d] } => write!(
                 f,
-                "no pcap or pcapng file (starts with {a:02x} {b:02x} {c:02x} {d:02x}); convert it first, e.g. with \
-                 editcap -F pcap"
+                "no pcap or pcapng file (starts with {a:02x} {b:02x} {c:02x} {d:02x}); convert it first, \
+                 e.g. with editcap -F pcap"
             ),
             ErrorKind::Version { major, minor } => write!(
                 f,
-                "format version {major}.{minor} does not exist; the file is damaged, or convert it with editcap -F pcap"
+                "format version {major}.{minor} does not exist; the file is damaged, or convert it with \
+                 editcap -F pcap"
             ),
             ErrorKind::Truncated { need, have } => write!(
                 f,
-                "the file ends here, {need} bytes are needed and {have} are there; the capture was cut off, what comes \
-                 before is good"
+                "the file ends here, {need} bytes are needed and {have} are there; the capture was cut off, \
+                 all before is good"
             ),
             ErrorKind::TooLong { captured } => write!(
                 f,
-                "the record claims {captured} captured bytes, the limit is {MAX_CAPTURED}; the file is damaged here, what \
-                 comes before is good"
+                "the record claims {captured} captured bytes, the limit is {MAX_CAPTURED}; the file is \
+                 damaged here, all before is good"
             ),
             ErrorKind::Block { kind, length, what } => write!(
                 f,
-                "pcapng block of type {kind:#x} and length {length}: {what}; the file is damaged here, what comes before \
-                 is good"
+                "pcapng block of type {kind:#x} and length {length}: {what}; the file is damaged here, \
+                 all before is good"
             ),
             ErrorKind::Interface { id, known } => write!(
                 f,
-                "the packet belongs to interface {id}, but the file has described {known} so far; repair it with editcap"
+                "the packet belongs to interface {id}, but the file has described {known} so far; repair it \
+                 with editcap"
             ),
         }
     }

@@ -1,5 +1,5 @@
-//! pcapng (draft-ietf-opsawg-pcapng): a sequence of blocks. Sections set the byte order, interfaces the link type and the
-//! unit of time; packets refer to them. Blocks of other types are skipped.
+//! pcapng (draft-ietf-opsawg-pcapng): a sequence of blocks. Sections set the byte order, interfaces the link
+//! type and the unit of time; packets refer to them. Blocks of other types are skipped.
 
 use wire::LinkType;
 

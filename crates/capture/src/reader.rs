@@ -14,8 +14,9 @@ use crate::pcapng::Pcapng;
 
 /// Reads the packets of a capture one after the other.
 ///
-/// Takes pcap (micro- or nanoseconds, either byte order, also with the longer record headers of magic 0xa1b2cd34) and
-/// pcapng (several sections and interfaces), plain, gzip or zstd, all told apart by what is in the file.
+/// Takes pcap (micro- or nanoseconds, either byte order, also with the longer record headers of magic
+/// 0xa1b2cd34) and pcapng (several sections and interfaces), plain, gzip or zstd, all told apart by what is
+/// in the file.
 ///
 /// Memory is constant, about 1 MiB and what decompression needs (zstd: the window, up to 100 MiB).
 pub struct Reader {
@@ -38,8 +39,8 @@ enum Format {
 pub struct Record<'a> {
     /// Place in the file, counted from 1.
     pub number: u64,
-    /// Nanoseconds since 1970-01-01 00:00 UTC, as it stands in the file: it may go back from one packet to the next. 0 if
-    /// the file has none (pcapng simple packets).
+    /// Nanoseconds since 1970-01-01 00:00 UTC, as it stands in the file: it may go back from one packet to
+    /// the next. 0 if the file has none (pcapng simple packets).
     pub time: i64,
     /// The captured bytes, at most [`crate::MAX_CAPTURED`].
     pub data: &'a [u8],
@@ -66,7 +67,8 @@ impl Reader {
     /// Opens a capture file.
     ///
     /// # Errors
-    /// If the file cannot be read, is empty, of an unknown format, or ends within its header. See [`ErrorKind`].
+    /// If the file cannot be read, is empty, of an unknown format, or ends within its header. See
+    /// [`ErrorKind`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         let name = path.display().to_string();
@@ -135,8 +137,8 @@ impl Reader {
         }
     }
 
-    /// Link type of the file, in pcapng of its first interface; each [`Record`] has its own. Ethernet where a pcapng file
-    /// describes no interface (such a file has no packets).
+    /// Link type of the file, in pcapng of its first interface; each [`Record`] has its own. Ethernet where a
+    /// pcapng file describes no interface (such a file has no packets).
     pub fn link(&self) -> LinkType {
         match &self.format {
             Format::Classic(classic) => classic.link,
@@ -152,8 +154,8 @@ impl Reader {
         }
     }
 
-    /// The largest number of bytes that were captured of a packet, in pcapng on the first interface; 0 means no limit.
-    /// Records may be longer all the same.
+    /// The largest number of bytes that were captured of a packet, in pcapng on the first interface; 0 means
+    /// no limit. Records may be longer all the same.
     pub fn snap_length(&self) -> u32 {
         match &self.format {
             Format::Classic(classic) => classic.snap_length,

@@ -30,7 +30,8 @@ impl Default for WriterOptions {
 
 /// Writes a pcap file to any stream, through a buffer of its own.
 ///
-/// Call [`Writer::flush`] at the end: dropping the writer writes what is left too, but cannot report an error.
+/// Call [`Writer::flush`] at the end: dropping the writer writes what is left too, but cannot report an
+/// error.
 #[derive(Debug)]
 pub struct Writer<W: Write> {
     inner: W,
@@ -57,10 +58,11 @@ impl<W: Write> Writer<W> {
         Writer { inner, buffer, nanoseconds: options.nanoseconds, snap_length, clamped: 0 }
     }
 
-    /// Adds a packet: nanoseconds since the epoch, bytes it had on the wire (raised to those given, if less), and its bytes
-    /// in any number of pieces. What is beyond the snap length is left out.
+    /// Adds a packet: nanoseconds since the epoch, bytes it had on the wire (raised to those given, if less),
+    /// and its bytes in any number of pieces. What is beyond the snap length is left out.
     ///
-    /// Times that the format cannot hold, before 1970 or after 2106, become the nearest that it can, and are counted.
+    /// Times that the format cannot hold, before 1970 or after 2106, become the nearest that it can, and are
+    /// counted.
     ///
     /// # Errors
     /// Those of the stream. The packets that could not be written are lost.

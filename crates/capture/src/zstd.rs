@@ -1,14 +1,16 @@
-//! Reads zstd files: any number of frames, skippable frames between them (RFC 8878), content checksums verified.
+//! Reads zstd files: any number of frames, skippable frames between them (RFC 8878), content checksums
+//! verified.
 //!
-//! A frame's decoder keeps back as much output as its window is large, because later blocks may refer to it. What it keeps
-//! when a file is damaged or cut short is good data, so it is handed out before the error is.
+//! A frame's decoder keeps back as much output as its window is large, because later blocks may refer to it.
+//! What it keeps when a file is damaged or cut short is good data, so it is handed out before the error is.
 
 use std::io::{self, BufRead, Read};
 
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
-/// A whole frame without content. The decoder checks the window size of all frames but its first, so this one goes first.
+/// A whole frame without content. The decoder checks the window size of all frames but its first, so this one
+/// goes first.
 const EMPTY_FRAME: [u8; 9] = [0x28, 0xb5, 0x2f, 0xfd, 0x20, 0, 1, 0, 0];
 
 /// A last block without content, and a place for the checksum: makes the decoder hand out what it keeps.

@@ -19,7 +19,8 @@ use zerocopy::IntoBytes;
 use crate::checksum::{self, PseudoHeader};
 use crate::{MacAddr, U16, U32, ether_type, ethernet, icmp, ip_protocol, ipv4, ipv6, tcp, udp, vlan};
 
-/// Collects what a packet is made of. The packet starts at the IP header unless [`Builder::ethernet`] is called.
+/// Collects what a packet is made of. The packet starts at the IP header unless [`Builder::ethernet`] is
+/// called.
 #[derive(Debug, Clone)]
 pub struct Builder {
     ethernet: Option<(MacAddr, MacAddr)>,
@@ -114,7 +115,8 @@ impl Builder {
         Self::new(source.ip(), destination.ip(), Transport::Tcp { header, options: Vec::new() })
     }
 
-    /// An ICMP or ICMPv6 message; `words` are the two 16-bit words behind the checksum (echo: identifier, sequence).
+    /// An ICMP or ICMPv6 message; `words` are the two 16-bit words behind the checksum (echo: identifier,
+    /// sequence).
     pub fn icmp(source: IpAddr, destination: IpAddr, kind: u8, code: u8, words: [u16; 2]) -> Self {
         let [identifier, sequence] = words.map(U16::new);
         let header = icmp::Header { kind, code, checksum: U16::new(0), identifier, sequence };
@@ -147,8 +149,8 @@ impl Builder {
         self
     }
 
-    /// Adds a VLAN tag behind those added before, by its control information: a plain identifier, or with priority.
-    /// With several tags all but the last have EtherType 0x88a8.
+    /// Adds a VLAN tag behind those added before, by its control information: a plain identifier, or with
+    /// priority. With several tags all but the last have EtherType 0x88a8.
     #[must_use]
     pub fn vlan(mut self, control: u16) -> Self {
         self.vlans.push(control);

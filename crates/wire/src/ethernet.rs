@@ -61,8 +61,8 @@ impl MacAddr {
     }
 }
 
-/// Two upper-case hexadecimal digits per byte, as in Click: `{}` writes `00:1A:2B:33:44:55`, `{:#}` the IEEE form
-/// `00-1A-2B-33-44-55` that Click's handlers and prints use.
+/// Two upper-case hexadecimal digits per byte, as in Click: `{}` writes `00:1A:2B:33:44:55`, `{:#}` the IEEE
+/// form `00-1A-2B-33-44-55` that Click's handlers and prints use.
 impl fmt::Display for MacAddr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [a, b, c, d, e, g] = self.0;

@@ -10,7 +10,8 @@ use crate::{U16, ip_protocol};
 
 /// Names a flow in one direction. 40 bytes without gaps, so it hashes and compares as plain memory.
 ///
-/// Made by [`crate::Layers::five_tuple`] or from addresses and ports. An IPv4 address never equals an IPv6 address.
+/// Made by [`crate::Layers::five_tuple`] or from addresses and ports. An IPv4 address never equals an IPv6
+/// address.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, IntoBytes, FromBytes, KnownLayout, Immutable, Unaligned,
 )]

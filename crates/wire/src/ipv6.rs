@@ -104,8 +104,8 @@ pub fn parse(bytes: &[u8]) -> Result<Packet<'_>, Error> {
     Ok(Packet { header, payload })
 }
 
-/// Payload length of a jumbogram in bytes: the jumbo payload option of a hop-by-hop header that follows the fixed
-/// header. `None` without one, and if it announces 65,535 or less.
+/// Payload length of a jumbogram in bytes: the jumbo payload option of a hop-by-hop header that follows the
+/// fixed header. `None` without one, and if it announces 65,535 or less.
 pub fn jumbo_length(next_header: u8, rest: &[u8]) -> Option<usize> {
     if next_header != ip_protocol::HOP_BY_HOP {
         return None;
@@ -138,8 +138,8 @@ pub struct Extension<'a> {
 }
 
 impl<'a> Extension<'a> {
-    /// True if the protocol is an extension header that [`extensions`] walks over: hop-by-hop, routing, fragment,
-    /// destination options, AH or mobility.
+    /// True if the protocol is an extension header that [`extensions`] walks over: hop-by-hop, routing,
+    /// fragment, destination options, AH or mobility.
     #[inline]
     pub fn is(protocol: u8) -> bool {
         matches!(
@@ -199,8 +199,8 @@ impl FragmentHeader {
 
 /// Iterates over the extension headers at the start of `bytes`, given what the header before says of them.
 ///
-/// Ends before the first header that is not an extension, after the header of a fragment other than the first (data
-/// follow), and after a fault: truncation or more than [`MAX_EXTENSIONS`].
+/// Ends before the first header that is not an extension, after the header of a fragment other than the first
+/// (data follow), and after a fault: truncation or more than [`MAX_EXTENSIONS`].
 pub fn extensions(next_header: u8, bytes: &[u8]) -> Extensions<'_> {
     Extensions { next_header, rest: bytes, seen: 0, done: false }
 }

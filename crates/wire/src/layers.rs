@@ -1,7 +1,7 @@
 //! From a frame to the places of its headers.
 //!
-//! [`Layers::locate`] looks at every length once and never fails: it reports how far it got and why it stopped. Captures
-//! are often cut short or malformed, so this is normal, not an error.
+//! [`Layers::locate`] looks at every length once and never fails: it reports how far it got and why it
+//! stopped. Captures are often cut short or malformed, so this is normal, not an error.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -20,7 +20,8 @@ pub const MAX_MPLS_LABELS: usize = 16;
 /// Where the headers of a frame are. Offsets are bytes from the start of the frame and lie within it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layers {
-    /// What follows link header and VLAN tags; `None` if they are cut or the link type has no such field and no IP.
+    /// What follows link header and VLAN tags; `None` if they are cut or the link type has no such field and
+    /// no IP.
     pub ether_type: Option<u16>,
     /// How many VLAN tags there are.
     pub vlan_tags: u8,
@@ -36,13 +37,13 @@ pub struct Layers {
     pub l3: Option<usize>,
     /// The protocol behind the IP header and IPv6 extension headers, also in later fragments.
     pub protocol: Option<u8>,
-    /// Offset of the header of `protocol`; `None` in later fragments and where the IP headers could not be read to
-    /// their end.
+    /// Offset of the header of `protocol`; `None` in later fragments and where the IP headers could not be
+    /// read to their end.
     pub l4: Option<usize>,
     /// Offset of what follows the TCP, UDP, ICMP or ICMPv6 header; `None` if it is another or is cut.
     pub payload: Option<usize>,
-    /// Offset of the end of the IP packet, as far as it is in the frame; link padding is behind it. The end of the frame
-    /// if it is not IP.
+    /// Offset of the end of the IP packet, as far as it is in the frame; link padding is behind it. The end
+    /// of the frame if it is not IP.
     pub end: usize,
     /// Bytes of the IP packet that its length field announces beyond the end of the frame.
     pub missing: usize,

@@ -12,8 +12,8 @@
 //!
 //! # Two ways to a header
 //!
-//! A `Header` has the exact layout of the protocol and public fields, so hot code overlays it and writes to it.
-//! The length is checked once, here; nothing behind it can panic:
+//! A `Header` has the exact layout of the protocol and public fields, so hot code overlays it and writes to
+//! it. The length is checked once, here; nothing behind it can panic:
 //!
 //! ```
 //! use tidegate_wire::{FromBytes, ipv4};
@@ -25,8 +25,8 @@
 //! # age(&mut [0; 20]);
 //! ```
 //!
-//! `parse` also checks what the header says about lengths (IHL, total length, data offset) and hands out options
-//! and payload as slices.
+//! `parse` also checks what the header says about lengths (IHL, total length, data offset) and hands out
+//! options and payload as slices.
 
 mod error;
 mod options;
@@ -57,5 +57,6 @@ pub use link::LinkType;
 pub use zerocopy::network_endian::U16;
 /// A 32-bit field in network byte order.
 pub use zerocopy::network_endian::U32;
-/// The traits that overlay headers on bytes (`ref_from_prefix`, `mut_from_prefix`) and turn headers into bytes.
+/// The traits that overlay headers on bytes (`ref_from_prefix`, `mut_from_prefix`) and turn headers into
+/// bytes.
 pub use zerocopy::{FromBytes, IntoBytes};

@@ -22,8 +22,8 @@ pub enum LinkType {
 }
 
 impl LinkType {
-    /// From the number in a capture file. Raw IP goes by several numbers: 101 everywhere, 12 and 14 as old systems' DLT
-    /// values, 228 and 229 for one version only.
+    /// From the number in a capture file. Raw IP goes by several numbers: 101 everywhere, 12 and 14 as old
+    /// systems' DLT values, 228 and 229 for one version only.
     pub fn from_number(number: u16) -> Self {
         match number {
             0 => LinkType::Null,

@@ -1,5 +1,5 @@
-//! The list of options that IPv4 and TCP share: kind, then a length that counts both bytes, then data. Kind 0 ends the
-//! list, kind 1 is a single byte of padding.
+//! The list of options that IPv4 and TCP share: kind, then a length that counts both bytes, then data. Kind 0
+//! ends the list, kind 1 is a single byte of padding.
 
 use crate::{Error, Layer};
 

@@ -136,7 +136,8 @@ impl SackBlocks<'_> {
     }
 }
 
-/// Iterates over option bytes up to the end-of-list option; ends after the first malformed option, which is an error.
+/// Iterates over option bytes up to the end-of-list option; ends after the first malformed option, which is
+/// an error.
 pub fn options(bytes: &[u8]) -> Options<'_> {
     Options(RawOptions::new(bytes, Layer::Tcp))
 }

@@ -32,7 +32,8 @@ pub struct Datagram<'a> {
     pub payload: &'a [u8],
 }
 
-/// Reads the datagram at the start of `bytes` (the payload of the IP packet). A length of 0 means all of `bytes`.
+/// Reads the datagram at the start of `bytes` (the payload of the IP packet). A length of 0 means all of
+/// `bytes`.
 ///
 /// # Errors
 /// `Truncated` if `bytes` end before the header or the length do, `Length` if the length is 1-7.

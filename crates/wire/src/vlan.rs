@@ -1,8 +1,8 @@
 //! VLAN tags (IEEE 802.1Q, 802.1ad).
 //!
-//! On the wire a tag's protocol identifier stands where the EtherType was and the tag's four bytes are the control
-//! information and the *next* EtherType. [`Tag`] is that pair: it is what follows an EtherType for which
-//! [`is_tag`] is true.
+//! On the wire a tag's protocol identifier stands where the EtherType was and the tag's four bytes are the
+//! control information and the *next* EtherType. [`Tag`] is that pair: it is what follows an EtherType for
+//! which [`is_tag`] is true.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 

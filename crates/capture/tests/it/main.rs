@@ -1,4 +1,5 @@
-//! Reads and writes capture files of every kind: made here, made and read by another implementation, damaged, and real.
+//! Reads and writes capture files of every kind: made here, made and read by another implementation, damaged,
+//! and real.
 
 mod classic;
 mod compressed;

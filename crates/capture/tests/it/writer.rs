@@ -56,7 +56,8 @@ proptest! {
         prop_assert_eq!(oracle.header().datalink, DataLink::from(u32::from(link)));
         let unit = if nanoseconds { 1 } else { 1_000 };
         for packet in &expected {
-            // Its cooked packets refuse wire lengths above the snap length, which are what a snap length is for.
+            // Its cooked packets refuse wire lengths above the snap length, which are what a snap length is
+            // for.
             let read = oracle.next_raw_packet().unwrap().unwrap();
             let time = i64::from(read.ts_sec) * 1_000_000_000 + i64::from(read.ts_frac) * unit;
             prop_assert_eq!((time, read.orig_len, &read.data[..]), (packet.time, packet.wire_len, &packet.data[..]));

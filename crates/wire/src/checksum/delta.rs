@@ -18,8 +18,8 @@ use super::{Sum, fold};
 /// tcp_checksum = (address + port).apply(tcp_checksum);
 /// ```
 ///
-/// Fields have to start at an even offset of the summed bytes. The result is what a full computation gives, in all
-/// cases: never the "negative zero" 0xffff unless all the data are zero.
+/// Fields have to start at an even offset of the summed bytes. The result is what a full computation gives,
+/// in all cases: never the "negative zero" 0xffff unless all the data are zero.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Delta(u32);
 
@@ -48,8 +48,8 @@ impl Delta {
         !fold(u64::from(!checksum) + u64::from(self.0))
     }
 
-    /// The new checksum of a changed UDP datagram: 0 stays 0 (no checksum), and a computed 0 is written as 0xffff
-    /// (RFC 768).
+    /// The new checksum of a changed UDP datagram: 0 stays 0 (no checksum), and a computed 0 is written as
+    /// 0xffff (RFC 768).
     #[inline]
     pub fn apply_udp(self, checksum: u16) -> u16 {
         match checksum {

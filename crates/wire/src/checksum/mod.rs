@@ -42,7 +42,8 @@ impl Sum {
     #[inline]
     #[must_use]
     pub fn bytes(mut self, bytes: &[u8]) -> Self {
-        // A chunk that starts in the middle of a word is summed as if it started a word, then swapped (RFC 1071, 2 (B)).
+        // A chunk that starts in the middle of a word is summed as if it started a word, then swapped (RFC
+        // 1071, 2 (B)).
         let words = if self.odd { u64::from(fold(sum_words(bytes)).swap_bytes()) } else { sum_words(bytes) };
         // Folding keeps the sum small however many chunks there are.
         self.words = u64::from(fold(self.words)) + words;
@@ -74,8 +75,8 @@ impl Sum {
 
 /// Sums 32-bit words in the machine's byte order; a rest of 1-3 bytes is filled up with zeros.
 ///
-/// Both halves of 8-byte words are added up separately, so no carry has to be looked at and the compiler vectorises
-/// the loop.
+/// Both halves of 8-byte words are added up separately, so no carry has to be looked at and the compiler
+/// vectorises the loop.
 #[inline]
 fn sum_words(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();

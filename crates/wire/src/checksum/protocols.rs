@@ -8,8 +8,8 @@ use crate::{Error, FromBytes, IntoBytes, Layer, icmp, icmpv6, ip_protocol, ipv4,
 
 /// The addresses that TCP, UDP and ICMPv6 sum before their own bytes (RFC 9293 3.1, RFC 8200 8.1).
 ///
-/// The destination is the *final* one: with an IPv6 routing header that still has segments left it is not the address in
-/// the IPv6 header.
+/// The destination is the *final* one: with an IPv6 routing header that still has segments left it is not the
+/// address in the IPv6 header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PseudoHeader {
     /// Of IPv4.
