@@ -12,6 +12,8 @@ pub enum Layer {
     Vlan,
     /// The stack of MPLS labels.
     Mpls,
+    /// The PPPoE session header and PPP's protocol field.
+    Pppoe,
     /// ARP for Ethernet and IPv4.
     Arp,
     /// The IPv4 header.
@@ -36,6 +38,7 @@ impl fmt::Display for Layer {
             Layer::Link => "link header",
             Layer::Vlan => "VLAN tag",
             Layer::Mpls => "MPLS label stack",
+            Layer::Pppoe => "PPPoE header",
             Layer::Arp => "ARP",
             Layer::Ipv4 => "IPv4",
             Layer::Ipv6 => "IPv6",
@@ -100,7 +103,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Error::Truncated { layer, need, have } => {
-                write!(f, "{layer}: {need} bytes needed, {have} there (capture with a larger snap length?)")
+                write!(f, "{layer}: {need} bytes needed, {have} there (cut by the snap length, or malformed)")
             }
             Error::Format { layer, found } => {
                 write!(f, "{layer}: unexpected version or format {found:#x} (wrong link type or offset?)")

@@ -33,7 +33,8 @@ pub struct Layers {
     pub mpls_labels: u8,
     /// Which protocol is at `l3`.
     pub network: Network,
-    /// Offset of what follows link header, VLAN tags and MPLS labels; `None` if these are cut or unknown.
+    /// Offset of what follows link header, VLAN tags, MPLS labels or PPPoE header; `None` if these are cut or
+    /// unknown.
     pub l3: Option<usize>,
     /// The protocol behind the IP header and IPv6 extension headers, also in later fragments.
     pub protocol: Option<u8>,
@@ -178,6 +179,7 @@ impl Layers {
                 Ok(())
             }
             ether_type::MPLS | ether_type::MPLS_UPSTREAM => self.mpls(frame, offset),
+            ether_type::PPPOE_SESSION => self.pppoe(frame, offset),
             _ => {
                 self.l3 = Some(offset);
                 Ok(())
@@ -202,6 +204,20 @@ impl Layers {
         match frame.get(offset).map(|first| first >> 4) {
             Some(4) => self.ipv4(frame, offset),
             Some(6) => self.ipv6(frame, offset),
+            _ => {
+                self.l3 = Some(offset);
+                Ok(())
+            }
+        }
+    }
+
+    /// A header of 6 bytes, then PPP's protocol field (RFC 2516), here always of two bytes.
+    fn pppoe(&mut self, frame: &[u8], offset: usize) -> Result<(), Error> {
+        let [_, _, _, protocol] = prefix::<[U16; 4]>(frame, offset, Layer::Pppoe)?;
+        let offset = offset + 8;
+        match protocol.get() {
+            0x0021 => self.ipv4(frame, offset),
+            0x0057 => self.ipv6(frame, offset),
             _ => {
                 self.l3 = Some(offset);
                 Ok(())
@@ -562,6 +578,25 @@ mod tests {
         frame[14..].fill(0);
         frame.resize(200, 0);
         assert_eq!(locate(&frame).fault, Some(Error::TooMany { layer: Layer::Mpls, limit: MAX_MPLS_LABELS }));
+    }
+
+    #[test]
+    fn pppoe_sessions_are_looked_into() {
+        for (ether_type, protocol, addresses) in
+            [(0x0800, 0x21, ("10.0.0.1:1", "10.0.0.2:2")), (0x86dd, 0x57, ("[::1]:1", "[::2]:2"))]
+        {
+            let mut frame = ethernet(udp(addresses.0, addresses.1)).build(b"x").unwrap();
+            assert_eq!(locate(&frame).ether_type, Some(ether_type));
+            frame[12..14].copy_from_slice(&[0x88, 0x64]);
+            frame.splice(14..14, [0x11, 0, 0, 1, 0, 0, 0, protocol]);
+            let layers = locate(&frame);
+            assert_eq!((layers.ether_type, layers.l3, layers.fault), (Some(0x8864), Some(22), None));
+            assert_eq!(layers.five_tuple(&frame).unwrap().source_port(), 1);
+            assert_eq!(locate(&frame[..21]).fault.map(|f| f.layer()), Some(Layer::Pppoe));
+            frame[20] = 0xc0;
+            let layers = locate(&frame);
+            assert_eq!((layers.network, layers.l3, layers.l4), (Network::Other, Some(22), None));
+        }
     }
 
     #[test]

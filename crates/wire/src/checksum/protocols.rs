@@ -4,7 +4,7 @@ use std::mem::offset_of;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::Sum;
-use crate::{Error, FromBytes, IntoBytes, Layer, icmp, icmpv6, ip_protocol, ipv4, ipv6, tcp, udp};
+use crate::{Error, IntoBytes, Layer, icmp, icmpv6, ip_protocol, ipv4, ipv6, tcp, udp};
 
 /// The addresses that TCP, UDP and ICMPv6 sum before their own bytes (RFC 9293 3.1, RFC 8200 8.1).
 ///
@@ -90,25 +90,29 @@ pub fn fill_tcp(pseudo: &PseudoHeader, segment: &mut [u8]) -> Result<(), Error> 
     Field::TCP.fill(segment, |bytes| pseudo.sum(ip_protocol::TCP, bytes.len()).bytes(bytes))
 }
 
-/// True if the checksum of a UDP datagram (header and payload) is right, or absent over IPv4.
+/// True if the checksum of the UDP datagram at the start of `bytes` is right, or absent over IPv4. What lies
+/// behind the datagram's length is not looked at; false if `bytes` end before.
 ///
 /// A zero over IPv6 is wrong (RFC 8200 8.1); the exception for tunnels (RFC 6935) is the caller's to know.
 #[inline]
-pub fn udp_valid(pseudo: &PseudoHeader, datagram: &[u8]) -> bool {
-    let Ok((header, _)) = udp::Header::ref_from_prefix(datagram) else { return false };
+pub fn udp_valid(pseudo: &PseudoHeader, bytes: &[u8]) -> bool {
+    let Ok(udp::Datagram { header, payload }) = udp::parse(bytes) else { return false };
     if header.checksum.get() == 0 {
         return matches!(pseudo, PseudoHeader::V4 { .. });
     }
-    pseudo.sum(ip_protocol::UDP, datagram.len()).bytes(datagram).folded() == 0xffff
+    let sum = pseudo.sum(ip_protocol::UDP, udp::Header::LEN + payload.len());
+    sum.bytes(header.as_bytes()).bytes(payload).folded() == 0xffff
 }
 
-/// Writes the checksum of a UDP datagram (header and payload); a computed 0 is written as 0xffff (RFC 768).
+/// Writes the checksum of the UDP datagram at the start of `bytes`; a computed 0 is written as 0xffff (RFC 768).
 ///
 /// # Errors
-/// `Truncated` below 8 bytes.
+/// Those of [`udp::parse`].
 #[inline]
-pub fn fill_udp(pseudo: &PseudoHeader, datagram: &mut [u8]) -> Result<(), Error> {
-    Field::UDP.fill(datagram, |bytes| pseudo.sum(ip_protocol::UDP, bytes.len()).bytes(bytes))?;
+pub fn fill_udp(pseudo: &PseudoHeader, bytes: &mut [u8]) -> Result<(), Error> {
+    let length = udp::Header::LEN + udp::parse(bytes)?.payload.len();
+    let datagram = bytes.get_mut(..length).unwrap_or_default();
+    Field::UDP.fill(datagram, |bytes| pseudo.sum(ip_protocol::UDP, length).bytes(bytes))?;
     let checksum = Field::UDP.of(datagram)?;
     if *checksum == [0; 2] {
         *checksum = [0xff; 2];
@@ -251,6 +255,8 @@ mod tests {
             fill_udp(&pseudo6, &mut bytes).unwrap();
             prop_assert_eq!(&bytes[6..8], udp.calc_checksum_ipv6(&ip6, &payload).unwrap().to_be_bytes());
             prop_assert!(udp_valid(&pseudo6, &bytes));
+            bytes.extend([0x55; 3]);
+            prop_assert!(udp_valid(&pseudo6, &bytes), "what follows the datagram does not count");
 
             let echo = IcmpEchoHeader { id: ports.0, seq: ports.1 };
             let icmp = Icmpv4Header::with_checksum(Icmpv4Type::EchoRequest(echo), &payload);
@@ -269,15 +275,15 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_answered(mut bytes in vec(any::<u8>(), 0..24)) {
+        fn any_bytes_are_answered(mut bytes in vec(prop_oneof![0u8..24, any::<u8>()], 0..24)) {
             let (_, pseudo) = v4([1, 2, 3, 4], [5, 6, 7, 8]);
-            let long_enough = |need| bytes.len() >= need;
-            let (eight, twenty) = (long_enough(8), long_enough(20));
+            let (eight, twenty) = (bytes.len() >= 8, bytes.len() >= 20);
+            let is_udp = udp::parse(&bytes).is_ok();
+            prop_assert_eq!(fill_udp(&pseudo, &mut bytes).is_ok(), is_udp);
+            prop_assert_eq!(udp_valid(&pseudo, &bytes), is_udp);
             let _ = (ipv4_valid(&bytes), tcp_valid(&pseudo, &bytes), icmp_valid(&bytes));
             prop_assert_eq!(fill_ipv4(&mut bytes).is_ok(), twenty);
             prop_assert_eq!(fill_tcp(&pseudo, &mut bytes).is_ok(), twenty);
-            prop_assert_eq!(fill_udp(&pseudo, &mut bytes).is_ok(), eight);
-            prop_assert_eq!(udp_valid(&pseudo, &bytes), eight);
             prop_assert_eq!(fill_icmp(&mut bytes).is_ok(), eight);
             prop_assert_eq!(fill_icmpv6(&pseudo, &mut bytes).is_ok(), eight);
         }
