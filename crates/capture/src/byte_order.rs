@@ -1,0 +1,71 @@
+//! Byte order of a capture file: that of the machine which wrote it.
+
+/// How the file's 32-bit words are to be read. All headers of both formats are made of such words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ByteOrder {
+    Little,
+    Big,
+}
+
+impl ByteOrder {
+    pub(crate) fn other(self) -> Self {
+        match self {
+            ByteOrder::Little => ByteOrder::Big,
+            ByteOrder::Big => ByteOrder::Little,
+        }
+    }
+
+    /// The first N words of `bytes`; `None` if there are not as many.
+    #[inline]
+    pub(crate) fn words<const N: usize>(self, bytes: &[u8]) -> Option<[u32; N]> {
+        let words: &[[u8; 4]; N] = bytes.as_chunks().0.first_chunk()?;
+        Some(words.map(|word| match self {
+            ByteOrder::Little => u32::from_le_bytes(word),
+            ByteOrder::Big => u32::from_be_bytes(word),
+        }))
+    }
+
+    /// The two 16-bit fields that a word holds, first the one at the lower address.
+    #[inline]
+    pub(crate) fn halves(self, word: u32) -> (u16, u16) {
+        let (upper, lower) = ((word >> 16) as u16, word as u16);
+        match self {
+            ByteOrder::Little => (lower, upper),
+            ByteOrder::Big => (upper, lower),
+        }
+    }
+
+    /// The 64-bit number at the start of `bytes`.
+    pub(crate) fn long(self, bytes: &[u8]) -> Option<u64> {
+        let [first, second] = self.words(bytes)?.map(u64::from);
+        Some(match self {
+            ByteOrder::Little => second << 32 | first,
+            ByteOrder::Big => first << 32 | second,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_orders_read_what_was_written() {
+        let number = 0x0102_0304_0506_0708u64;
+        for (order, bytes) in
+            [(ByteOrder::Little, number.to_le_bytes()), (ByteOrder::Big, number.to_be_bytes())]
+        {
+            assert_eq!(order.long(&bytes), Some(number));
+            assert_eq!(order.long(&bytes[..7]), None);
+        }
+        assert_eq!(ByteOrder::Big.words(&[1, 2, 3, 4, 5]), Some([0x0102_0304]));
+        assert_eq!(ByteOrder::Little.words(&[1, 2, 3, 4]), Some([0x0403_0201]));
+        for order in [ByteOrder::Little, ByteOrder::Big] {
+            let [word] = order.words(&[1, 0, 0, 2]).unwrap();
+            let read = |bytes| {
+                if order == ByteOrder::Big { u16::from_be_bytes(bytes) } else { u16::from_le_bytes(bytes) }
+            };
+            assert_eq!(order.halves(word), (read([1, 0]), read([0, 2])));
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! What can go wrong with a capture file, told to the one who has to mend it.
+
+use std::fmt;
+use std::io;
+
+use crate::MAX_CAPTURED;
+use crate::input::Compression;
+
+/// A fault in a capture file: where it is and what it is.
+#[derive(Debug)]
+pub struct Error {
+    pub(crate) name: String,
+    /// 0 while reading the file's header.
+    pub(crate) packet: u64,
+    pub(crate) offset: u64,
+    pub(crate) compression: Option<Compression>,
+    pub(crate) kind: ErrorKind,
+}
+
+impl Error {
+    /// The file's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The packet that could not be read, counted from 1; `None` if the fault is in the file's header.
+    pub fn packet(&self) -> Option<u64> {
+        (self.packet > 0).then_some(self.packet)
+    }
+
+    /// Where that packet starts: bytes from the start of the file, after decompression if it is compressed.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// What is wrong.
+    pub fn kind(&self) -> &ErrorKind {
+        &self.kind
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.name)?;
+        if matches!(self.kind, ErrorKind::Open(_) | ErrorKind::Empty) {
+            return write!(f, "{}", self.kind);
+        }
+        match self.packet {
+            0 => f.write_str("file header")?,
+            packet => write!(f, "packet {packet}")?,
+        }
+        write!(f, ", byte {}", self.offset)?;
+        if self.compression.is_some() {
+            f.write_str(" of the decompressed data")?;
+        }
+        write!(f, ": {}", self.kind)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.kind {
+            ErrorKind::Open(error) | ErrorKind::Read(error) | ErrorKind::Decompress { error, .. } => {
+                Some(error)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What is wrong with a capture file.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The file cannot be opened.
+    Open(io::Error),
+    /// The operating system reports an error while reading.
+    Read(io::Error),
+    /// Compressed data are damaged or end early.
+    Decompress {
+        /// Which compression: `gzip` or `zstd`.
+        format: &'static str,
+        /// The decompressor's words.
+        error: io::Error,
+    },
+    /// There is nothing in it.
+    Empty,
+    /// It starts with no magic number known here.
+    UnknownFormat {
+        /// The first bytes.
+        magic: [u8; 4],
+    },
+    /// A version of the format that does not exist.
+    Version {
+        /// Major version.
+        major: u16,
+        /// Minor version.
+        minor: u16,
+    },
+    /// The file ends in the middle of a header, record or block.
+    Truncated {
+        /// Bytes needed.
+        need: u64,
+        /// Bytes there.
+        have: u64,
+    },
+    /// A record claims more than [`MAX_CAPTURED`] bytes.
+    TooLong {
+        /// The claim.
+        captured: u32,
+    },
+    /// The lengths of a pcapng block contradict each other, or are larger than any real block.
+    Block {
+        /// Type of the block.
+        kind: u32,
+        /// Its total length as it says.
+        length: u32,
+        /// What is wrong with that.
+        what: &'static str,
+    },
+    /// A pcapng packet of an interface that has not been described.
+    Interface {
+        /// The packet's interface.
+        id: u32,
+        /// How many have been described.
+        known: usize,
+    },
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ErrorKind::Open(error) => write!(f, "cannot be opened: {error}; check path and permissions"),
+            ErrorKind::Read(error) => write!(f, "cannot be read: {error}; check disk, pipe or mount"),
+            ErrorKind::Decompress { format, error } => {
+                write!(
+                    f,
+                    "the {format} data are damaged or end early: {error}; copy the file again from its source"
+                )
+            }
+            ErrorKind::Empty => f.write_str("the file is empty; record the capture again"),
+            ErrorKind::UnknownFormat { magic: [a, b, c, d] } => write!(
+                f,
+                "no pcap or pcapng file (starts with {a:02x} {b:02x} {c:02x} {d:02x}); convert it first, \
+                 e.g. with editcap -F pcap"
+            ),
+            ErrorKind::Version { major, minor } => write!(
+                f,
+                "format version {major}.{minor} does not exist; the file is damaged, or convert it with \
+                 editcap -F pcap"
+            ),
+            ErrorKind::Truncated { need, have } => write!(
+                f,
+                "the file ends here, {need} bytes are needed and {have} are there; the capture was cut off, \
+                 all before is good"
+            ),
+            ErrorKind::TooLong { captured } => write!(
+                f,
+                "the record claims {captured} captured bytes, the limit is {MAX_CAPTURED}; the file is \
+                 damaged here, all before is good"
+            ),
+            ErrorKind::Block { kind, length, what } => write!(
+                f,
+                "pcapng block of type {kind:#x} and length {length}: {what}; the file is damaged here, \
+                 all before is good"
+            ),
+            ErrorKind::Interface { id, known } => write!(
+                f,
+                "the packet belongs to interface {id}, but the file has described {known} so far; repair it \
+                 with editcap"
+            ),
+        }
+    }
+}

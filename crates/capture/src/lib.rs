@@ -1,0 +1,46 @@
+//! Capture files: a streaming [`Reader`] of pcap and pcapng, plain or compressed, and a [`Writer`] of pcap.
+//!
+//! | file | holds |
+//! | --- | --- |
+//! | `reader.rs` | [`Reader`], [`Record`]: one interface to all formats |
+//! | `classic.rs`, `pcapng.rs` | the two formats: where the next record is and what it says |
+//! | `input.rs`, `zstd.rs`, `buffer.rs` | decompression, chosen by magic number; the buffer that records are slices of |
+//! | `writer.rs` | [`Writer`] |
+//! | `error.rs` | [`Error`]: file, packet, byte, what is wrong and what to do |
+//!
+//! Memory is constant however large the file is, and no record costs an allocation.
+//!
+//! ```
+//! use tidegate_capture::{LinkType, Reader, Writer, WriterOptions};
+//!
+//! let mut file = Vec::new();
+//! let mut writer = Writer::new(&mut file, WriterOptions { nanoseconds: true, ..WriterOptions::default() });
+//! writer.write(1_000_000_001, 60, [&b"a captured "[..], b"frame"])?;
+//! writer.flush()?;
+//! drop(writer);
+//!
+//! let mut reader = Reader::from_read(std::io::Cursor::new(file), "example")?;
+//! assert_eq!(reader.link(), LinkType::Ethernet);
+//! while let Some(record) = reader.next()? {
+//!     assert_eq!((record.time, record.data, record.wire_len), (1_000_000_001, &b"a captured frame"[..], 60));
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod buffer;
+mod byte_order;
+mod classic;
+mod error;
+mod input;
+mod pcapng;
+mod reader;
+mod writer;
+mod zstd;
+
+pub use error::{Error, ErrorKind};
+pub use reader::{Reader, Record};
+pub use wire::LinkType;
+pub use writer::{Writer, WriterOptions};
+
+/// The largest number of captured bytes of one packet, 256 KiB; as in libpcap.
+pub const MAX_CAPTURED: usize = 262_144;

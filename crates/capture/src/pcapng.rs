@@ -1,0 +1,310 @@
+//! pcapng (draft-ietf-opsawg-pcapng): a sequence of blocks. Sections set the byte order, interfaces the link
+//! type and the unit of time; packets refer to them. Blocks of other types are skipped.
+
+use wire::LinkType;
+
+use crate::MAX_CAPTURED;
+use crate::buffer::{self, Buffer};
+use crate::byte_order::ByteOrder;
+use crate::error::ErrorKind;
+use crate::reader::Found;
+
+const SECTION_HEADER: u32 = 0x0a0d_0d0a;
+const INTERFACE_DESCRIPTION: u32 = 1;
+/// The obsolete packet block.
+const PACKET: u32 = 2;
+const SIMPLE_PACKET: u32 = 3;
+const ENHANCED_PACKET: u32 = 6;
+
+const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
+
+/// Type, length, and the length again at the end.
+const MIN_BLOCK: usize = 12;
+/// Type and length.
+const BLOCK_HEADER: usize = 8;
+
+/// More interfaces than any real file has; bounds the memory that a malformed one can take.
+const MAX_INTERFACES: usize = 65_536;
+
+/// The state of reading: what the current section has said so far.
+#[derive(Debug)]
+pub(crate) struct Pcapng {
+    order: ByteOrder,
+    interfaces: Vec<Interface>,
+    /// The first interface of the file.
+    pub(crate) first: Option<Interface>,
+}
+
+/// An interface on which packets were captured.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Interface {
+    pub(crate) link: LinkType,
+    /// 0 means no limit.
+    pub(crate) snap_length: u32,
+    unit: TimeUnit,
+    /// Seconds to add to all time stamps.
+    time_offset: i64,
+}
+
+/// What one tick of a time stamp is.
+#[derive(Debug, Clone, Copy)]
+enum TimeUnit {
+    /// This many nanoseconds.
+    Nanoseconds(u64),
+    /// A second divided by a power of ten above 9.
+    Fraction(u128),
+    /// A second divided by a power of two.
+    PowerOfTwo(u32),
+}
+
+/// The start of a block.
+#[derive(Debug, Clone, Copy)]
+struct Header {
+    order: ByteOrder,
+    kind: u32,
+    /// Bytes of the whole block: at least [`MIN_BLOCK`], a multiple of 4.
+    length: u32,
+}
+
+/// What one block holds.
+enum Block {
+    Packet(Found),
+    Other,
+    End,
+}
+
+impl Pcapng {
+    /// Reads up to the first interface; `None` if the file does not start with a section header.
+    pub(crate) fn open(input: &mut Buffer) -> Result<Option<Self>, ErrorKind> {
+        if ByteOrder::Little.words(input.peek(4)?) != Some([SECTION_HEADER]) {
+            return Ok(None);
+        }
+        let mut pcapng = Pcapng { order: ByteOrder::Little, interfaces: Vec::new(), first: None };
+        while pcapng.first.is_none() {
+            match pcapng.block(input)? {
+                Block::Other => {}
+                Block::Packet(_) | Block::End => break,
+            }
+        }
+        Ok(Some(pcapng))
+    }
+
+    /// Finds the next packet; `None` at the end of the file.
+    #[inline]
+    pub(crate) fn find(&mut self, input: &mut Buffer) -> Result<Option<Found>, ErrorKind> {
+        loop {
+            match self.block(input)? {
+                Block::Packet(found) => return Ok(Some(found)),
+                Block::Other => {}
+                Block::End => return Ok(None),
+            }
+        }
+    }
+
+    /// True if the first interface's time stamps are finer than microseconds.
+    pub(crate) fn nanoseconds(&self) -> bool {
+        self.first.is_some_and(|interface| match interface.unit {
+            TimeUnit::Nanoseconds(per_tick) => per_tick < 1_000,
+            TimeUnit::Fraction(_) => true,
+            TimeUnit::PowerOfTwo(bits) => bits > 19,
+        })
+    }
+
+    /// Looks at the next block. Packets stay in the buffer, all others are consumed.
+    fn block(&mut self, input: &mut Buffer) -> Result<Block, ErrorKind> {
+        let Some(header) = Header::read(self.order, input.peek(MIN_BLOCK)?)? else { return Ok(Block::End) };
+        self.order = header.order;
+        let truncated = |have| ErrorKind::Truncated { need: header.length.into(), have };
+        if !header.is_known() {
+            let skipped = input.skip(header.length.into())?;
+            return if skipped == u64::from(header.length) {
+                Ok(Block::Other)
+            } else {
+                Err(truncated(skipped))
+            };
+        }
+        let total = header.length as usize;
+        if total > buffer::CAPACITY {
+            return Err(header.fault("a block of this type cannot be that long"));
+        }
+        let block = input.peek(total)?;
+        if block.len() < total {
+            return Err(truncated(block.len() as u64));
+        }
+        let (body, trailer) = block.split_at(total - 4);
+        if header.order.words(trailer) != Some([header.length]) {
+            return Err(header.fault("the length at its end differs"));
+        }
+        let body = body.get(BLOCK_HEADER..).unwrap_or_default();
+        match header.kind {
+            SECTION_HEADER => self.start_section(&header, body)?,
+            INTERFACE_DESCRIPTION => self.add_interface(&header, body)?,
+            _ => return self.packet(&header, body).map(Block::Packet),
+        }
+        input.take(total);
+        Ok(Block::Other)
+    }
+
+    fn start_section(&mut self, header: &Header, body: &[u8]) -> Result<(), ErrorKind> {
+        let [_magic, version] = header.words(body)?;
+        match header.order.halves(version) {
+            (1, _) => {
+                self.interfaces.clear();
+                Ok(())
+            }
+            (major, minor) => Err(ErrorKind::Version { major, minor }),
+        }
+    }
+
+    fn add_interface(&mut self, header: &Header, body: &[u8]) -> Result<(), ErrorKind> {
+        if self.interfaces.len() == MAX_INTERFACES {
+            return Err(header.fault("more than 65536 interfaces"));
+        }
+        let interface = Interface::parse(header, body)?;
+        self.interfaces.push(interface);
+        self.first.get_or_insert(interface);
+        Ok(())
+    }
+
+    #[inline]
+    fn packet(&self, header: &Header, body: &[u8]) -> Result<Found, ErrorKind> {
+        let (interface, time, captured, wire_len, data_offset);
+        if header.kind == SIMPLE_PACKET {
+            [wire_len] = header.words(body)?;
+            interface = self.interface(0)?;
+            time = 0;
+            data_offset = 4;
+            // No field says how much was captured. A body is not longer than the buffer, so its length fits.
+            let limit = if interface.snap_length == 0 { u32::MAX } else { interface.snap_length };
+            captured = wire_len.min(limit).min((body.len() - data_offset) as u32);
+        } else {
+            let (id, high, low);
+            [id, high, low, captured, wire_len] = header.words(body)?;
+            // In the obsolete block the second half is a drop counter.
+            let id = if header.kind == PACKET { header.order.halves(id).0.into() } else { id };
+            interface = self.interface(id)?;
+            time = interface.time(u64::from(high) << 32 | u64::from(low));
+            data_offset = 20;
+        }
+        if captured as usize > MAX_CAPTURED {
+            return Err(ErrorKind::TooLong { captured });
+        }
+        if captured as usize > body.len() - data_offset {
+            return Err(header.fault("the packet's captured length is larger than the block"));
+        }
+        Ok(Found {
+            time,
+            wire_len,
+            link: interface.link,
+            data_offset: BLOCK_HEADER + data_offset,
+            captured: captured as usize,
+            total: header.length as usize,
+        })
+    }
+
+    fn interface(&self, id: u32) -> Result<Interface, ErrorKind> {
+        let known = self.interfaces.len();
+        self.interfaces.get(id as usize).copied().ok_or(ErrorKind::Interface { id, known })
+    }
+}
+
+impl Header {
+    /// Reads the first 12 bytes of a block; `None` if there are none.
+    #[inline]
+    fn read(order: ByteOrder, bytes: &[u8]) -> Result<Option<Header>, ErrorKind> {
+        if bytes.is_empty() {
+            return Ok(None);
+        }
+        let Some([kind, length, magic]) = order.words(bytes) else {
+            return Err(ErrorKind::Truncated { need: MIN_BLOCK as u64, have: bytes.len() as u64 });
+        };
+        let mut header = Header { order, kind, length };
+        // A section header's type reads the same in both orders; the magic number behind it tells its order.
+        if kind == SECTION_HEADER && magic != BYTE_ORDER_MAGIC {
+            if magic.swap_bytes() != BYTE_ORDER_MAGIC {
+                return Err(header.fault("its byte-order magic is none"));
+            }
+            header.order = order.other();
+            header.length = length.swap_bytes();
+        }
+        if (header.length as usize) < MIN_BLOCK {
+            return Err(header.fault("a block has at least 12 bytes"));
+        }
+        if !header.length.is_multiple_of(4) {
+            return Err(header.fault("lengths of blocks are multiples of 4"));
+        }
+        Ok(Some(header))
+    }
+
+    /// True if blocks of this type matter here.
+    #[inline]
+    fn is_known(&self) -> bool {
+        matches!(self.kind, SECTION_HEADER | INTERFACE_DESCRIPTION | PACKET | SIMPLE_PACKET | ENHANCED_PACKET)
+    }
+
+    /// The first words of the block's body.
+    #[inline]
+    fn words<const N: usize>(&self, body: &[u8]) -> Result<[u32; N], ErrorKind> {
+        self.order.words(body).ok_or_else(|| self.fault("too short for its type"))
+    }
+
+    #[cold]
+    fn fault(&self, what: &'static str) -> ErrorKind {
+        ErrorKind::Block { kind: self.kind, length: self.length, what }
+    }
+}
+
+impl Interface {
+    /// Reads the body of an interface description block. Malformed options are left out.
+    fn parse(header: &Header, body: &[u8]) -> Result<Self, ErrorKind> {
+        let order = header.order;
+        let [link_reserved, snap_length] = header.words(body)?;
+        let (link, _reserved) = order.halves(link_reserved);
+        let mut interface = Interface {
+            link: LinkType::from_number(link),
+            snap_length,
+            unit: TimeUnit::Nanoseconds(1_000),
+            time_offset: 0,
+        };
+        let mut options = body.get(8..).unwrap_or_default();
+        while let Some([header]) = order.words(options) {
+            let (code, length) = order.halves(header);
+            let value = options.get(4..).unwrap_or_default();
+            match (code, value.get(..length.into())) {
+                (0, _) | (_, None) => break,
+                // if_tsresol
+                (9, Some(&[resolution, ..])) => interface.unit = TimeUnit::from_resolution(resolution),
+                // if_tsoffset
+                (14, Some(seconds)) => interface.time_offset = order.long(seconds).unwrap_or(0) as i64,
+                _ => {}
+            }
+            options = value.get(usize::from(length).next_multiple_of(4)..).unwrap_or_default();
+        }
+        Ok(interface)
+    }
+
+    /// Nanoseconds since the epoch; what does not fit is the nearest that does.
+    #[inline]
+    fn time(&self, ticks: u64) -> i64 {
+        let since_offset = match self.unit {
+            TimeUnit::Nanoseconds(per_tick) => u128::from(ticks) * u128::from(per_tick),
+            TimeUnit::Fraction(per_second) => u128::from(ticks) * 1_000_000_000 / per_second,
+            TimeUnit::PowerOfTwo(bits) => (u128::from(ticks) * 1_000_000_000) >> bits,
+        };
+        // Below 2^64 * 10^9, and the offset adds less than 2^63 * 10^9.
+        let time = since_offset as i128 + i128::from(self.time_offset) * 1_000_000_000;
+        time.clamp(i64::MIN.into(), i64::MAX.into()) as i64
+    }
+}
+
+impl TimeUnit {
+    /// From option `if_tsresol`: with the top bit set a power of two, else of ten.
+    fn from_resolution(resolution: u8) -> Self {
+        match resolution {
+            0..=9 => TimeUnit::Nanoseconds(10u64.pow(9 - u32::from(resolution))),
+            // Ticks finer than 10^-38 s cannot be counted in 128 bits; all such times are zero.
+            10..=127 => TimeUnit::Fraction(10u128.checked_pow(resolution.into()).unwrap_or(u128::MAX)),
+            128.. => TimeUnit::PowerOfTwo(u32::from(resolution & 0x7f)),
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! One reader for all formats.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use wire::LinkType;
+
+use crate::buffer::Buffer;
+use crate::classic::Classic;
+use crate::error::{Error, ErrorKind};
+use crate::input::{self, Input};
+use crate::pcapng::Pcapng;
+
+/// Reads the packets of a capture one after the other.
+///
+/// Takes pcap (micro- or nanoseconds, either byte order, also with the longer record headers of magic
+/// 0xa1b2cd34) and pcapng (several sections and interfaces), plain, gzip or zstd, all told apart by what is
+/// in the file.
+///
+/// Memory is constant, about 1 MiB and what decompression needs (zstd: the window, up to 100 MiB).
+pub struct Reader {
+    name: String,
+    input: Buffer,
+    format: Format,
+    /// How many packets have been handed out.
+    packets: u64,
+    /// The end or a fault has been met.
+    done: bool,
+}
+
+enum Format {
+    Classic(Classic),
+    Pcapng(Pcapng),
+}
+
+/// A packet of a capture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// Place in the file, counted from 1.
+    pub number: u64,
+    /// Nanoseconds since 1970-01-01 00:00 UTC, as it stands in the file: it may go back from one packet to
+    /// the next. 0 if the file has none (pcapng simple packets).
+    pub time: i64,
+    /// The captured bytes, at most [`crate::MAX_CAPTURED`].
+    pub data: &'a [u8],
+    /// Bytes the packet had on the wire; never less than were captured.
+    pub wire_len: u32,
+    /// What the data start with.
+    pub link: LinkType,
+}
+
+/// Where a format has found a record in the buffer.
+pub(crate) struct Found {
+    pub(crate) time: i64,
+    pub(crate) wire_len: u32,
+    pub(crate) link: LinkType,
+    /// Bytes before the data.
+    pub(crate) data_offset: usize,
+    /// Bytes of data; `data_offset + captured <= total`.
+    pub(crate) captured: usize,
+    /// Bytes to the next record; all in the buffer.
+    pub(crate) total: usize,
+}
+
+impl Reader {
+    /// Opens a capture file.
+    ///
+    /// # Errors
+    /// If the file cannot be read, is empty, of an unknown format, or ends within its header. See
+    /// [`ErrorKind`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
+        let path = path.as_ref();
+        let name = path.display().to_string();
+        match File::open(path) {
+            Ok(file) => Self::from_read(file, name),
+            Err(error) => {
+                Err(Error { name, packet: 0, offset: 0, compression: None, kind: ErrorKind::Open(error) })
+            }
+        }
+    }
+
+    /// Reads a capture from any stream; `name` is what errors call it.
+    ///
+    /// # Errors
+    /// As [`Reader::open`].
+    pub fn from_read(stream: impl Read + Send + 'static, name: impl Into<String>) -> Result<Self, Error> {
+        Self::from_input(Box::new(stream), name.into())
+    }
+
+    fn from_input(stream: Input, name: String) -> Result<Self, Error> {
+        let (input, compression) = match input::decompressed(stream) {
+            Ok(opened) => opened,
+            Err(kind) => return Err(Error { name, packet: 0, offset: 0, compression: None, kind }),
+        };
+        let mut input = Buffer::new(input, compression);
+        match Format::open(&mut input) {
+            Ok(format) => Ok(Reader { name, input, format, packets: 0, done: false }),
+            Err(kind) => Err(Error { name, packet: 0, offset: input.offset(), compression, kind }),
+        }
+    }
+
+    /// The next packet; `None` at the end. Its data are valid until the next call.
+    ///
+    /// # Errors
+    /// Once, at the first fault, when all packets before it have been handed out; after that it is `None`.
+    #[inline]
+    #[expect(clippy::should_implement_trait, reason = "an iterator cannot lend its items")]
+    pub fn next(&mut self) -> Result<Option<Record<'_>>, Error> {
+        if self.done {
+            return Ok(None);
+        }
+        let found = match &mut self.format {
+            Format::Classic(classic) => classic.find(&mut self.input),
+            Format::Pcapng(pcapng) => pcapng.find(&mut self.input),
+        };
+        match found {
+            Ok(Some(found)) => {
+                self.packets += 1;
+                let record = self.input.take(found.total);
+                let data =
+                    record.get(found.data_offset..found.data_offset + found.captured).unwrap_or_default();
+                Ok(Some(Record {
+                    number: self.packets,
+                    time: found.time,
+                    data,
+                    // MAX_CAPTURED fits.
+                    wire_len: found.wire_len.max(data.len() as u32),
+                    link: found.link,
+                }))
+            }
+            Ok(None) => {
+                self.done = true;
+                Ok(None)
+            }
+            Err(kind) => Err(self.fault(kind)),
+        }
+    }
+
+    /// Link type of the file, in pcapng of its first interface; each [`Record`] has its own. Ethernet where a
+    /// pcapng file describes no interface (such a file has no packets).
+    pub fn link(&self) -> LinkType {
+        match &self.format {
+            Format::Classic(classic) => classic.link,
+            Format::Pcapng(pcapng) => pcapng.first.map_or(LinkType::Ethernet, |interface| interface.link),
+        }
+    }
+
+    /// True if time stamps are finer than microseconds, in pcapng those of the first interface.
+    pub fn nanoseconds(&self) -> bool {
+        match &self.format {
+            Format::Classic(classic) => classic.nanoseconds,
+            Format::Pcapng(pcapng) => pcapng.nanoseconds(),
+        }
+    }
+
+    /// The largest number of bytes that were captured of a packet, in pcapng on the first interface; 0 means
+    /// no limit. Records may be longer all the same.
+    pub fn snap_length(&self) -> u32 {
+        match &self.format {
+            Format::Classic(classic) => classic.snap_length,
+            Format::Pcapng(pcapng) => pcapng.first.map_or(0, |interface| interface.snap_length),
+        }
+    }
+
+    /// The file's name as given.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    #[cold]
+    fn fault(&mut self, kind: ErrorKind) -> Error {
+        self.done = true;
+        Error {
+            name: self.name.clone(),
+            packet: self.packets + 1,
+            offset: self.input.offset(),
+            compression: self.input.compression(),
+            kind,
+        }
+    }
+}
+
+impl std::fmt::Debug for Reader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reader")
+            .field("name", &self.name)
+            .field("packets", &self.packets)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Format {
+    fn open(input: &mut Buffer) -> Result<Self, ErrorKind> {
+        if let Some(classic) = Classic::open(input)? {
+            return Ok(Format::Classic(classic));
+        }
+        if let Some(pcapng) = Pcapng::open(input)? {
+            return Ok(Format::Pcapng(pcapng));
+        }
+        match input.peek(4)? {
+            [] => Err(ErrorKind::Empty),
+            &[a, b, c, d] => Err(ErrorKind::UnknownFormat { magic: [a, b, c, d] }),
+            short => Err(ErrorKind::Truncated { need: 24, have: short.len() as u64 }),
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Writes classic pcap files: little-endian on every machine, so the same packets give the same bytes.
+
+use std::io::{self, Write};
+
+use wire::LinkType;
+
+use crate::MAX_CAPTURED;
+use crate::classic::{MICROSECONDS, NANOSECONDS};
+
+/// Records are collected up to this many bytes before they are written.
+const BUFFER: usize = 256 * 1024;
+
+/// What the file's header says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WriterOptions {
+    /// Time stamps in nanoseconds; else in microseconds, rounded down.
+    pub nanoseconds: bool,
+    /// Bytes to keep of each packet, at most [`MAX_CAPTURED`]; 0 means that limit.
+    pub snap_length: u32,
+    /// What the packets start with.
+    pub link: LinkType,
+}
+
+/// Microseconds, no limit below [`MAX_CAPTURED`], Ethernet.
+impl Default for WriterOptions {
+    fn default() -> Self {
+        WriterOptions { nanoseconds: false, snap_length: 0, link: LinkType::Ethernet }
+    }
+}
+
+/// Writes a pcap file to any stream, through a buffer of its own.
+///
+/// Call [`Writer::flush`] at the end: dropping the writer writes what is left too, but cannot report an
+/// error.
+#[derive(Debug)]
+pub struct Writer<W: Write> {
+    inner: W,
+    buffer: Vec<u8>,
+    nanoseconds: bool,
+    snap_length: usize,
+    clamped: u64,
+}
+
+impl<W: Write> Writer<W> {
+    /// Starts a file: its header is written with the first packets or by [`Writer::flush`].
+    pub fn new(inner: W, options: WriterOptions) -> Self {
+        let snap_length = match options.snap_length {
+            0 => MAX_CAPTURED as u32,
+            length => length.min(MAX_CAPTURED as u32),
+        };
+        let magic = if options.nanoseconds { NANOSECONDS } else { MICROSECONDS };
+        let mut buffer = Vec::with_capacity(BUFFER + MAX_CAPTURED + 16);
+        // Version 2.4 in two halves; time zone and accuracy are always zero.
+        for word in [magic, 2 | 4 << 16, 0, 0, snap_length, options.link.number().into()] {
+            buffer.extend_from_slice(&word.to_le_bytes());
+        }
+        let snap_length = snap_length as usize;
+        Writer { inner, buffer, nanoseconds: options.nanoseconds, snap_length, clamped: 0 }
+    }
+
+    /// Adds a packet: nanoseconds since the epoch, bytes it had on the wire (raised to those given, if less),
+    /// and its bytes in any number of pieces. What is beyond the snap length is left out.
+    ///
+    /// Times that the format cannot hold, before 1970 or after 2106, become the nearest that it can, and are
+    /// counted.
+    ///
+    /// # Errors
+    /// Those of the stream. The packets that could not be written are lost.
+    pub fn write<'a>(
+        &mut self,
+        time: i64,
+        wire_len: u32,
+        chunks: impl IntoIterator<Item = &'a [u8]>,
+    ) -> io::Result<()> {
+        let (seconds, fraction) = self.split_time(time);
+        let header = self.buffer.len();
+        self.buffer.extend_from_slice(&[0; 16]);
+        let mut given = 0usize;
+        let mut captured = 0usize;
+        for chunk in chunks {
+            given = given.saturating_add(chunk.len());
+            let kept = chunk.get(..self.snap_length - captured).unwrap_or(chunk);
+            self.buffer.extend_from_slice(kept);
+            captured += kept.len();
+        }
+        let given = u32::try_from(given).unwrap_or(u32::MAX);
+        // The length is known only now; captured is at most MAX_CAPTURED.
+        let words = [seconds, fraction, captured as u32, wire_len.max(given)];
+        for (place, word) in self.buffer.get_mut(header..).unwrap_or_default().chunks_exact_mut(4).zip(words)
+        {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        if self.buffer.len() >= BUFFER { self.write_out() } else { Ok(()) }
+    }
+
+    /// Writes what is in the buffer and flushes the stream.
+    ///
+    /// # Errors
+    /// Those of the stream.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.write_out()?;
+        self.inner.flush()
+    }
+
+    /// How many packets had a time that the format cannot hold.
+    pub fn clamped(&self) -> u64 {
+        self.clamped
+    }
+
+    /// The stream; what is still in the buffer has not reached it.
+    pub fn get_ref(&self) -> &W {
+        &self.inner
+    }
+
+    #[inline]
+    fn split_time(&mut self, time: i64) -> (u32, u32) {
+        let nanoseconds = time.rem_euclid(1_000_000_000) as u32;
+        let (seconds, nanoseconds) = match u32::try_from(time.div_euclid(1_000_000_000)) {
+            Ok(seconds) => (seconds, nanoseconds),
+            Err(_) => {
+                self.clamped += 1;
+                if time < 0 { (0, 0) } else { (u32::MAX, 999_999_999) }
+            }
+        };
+        (seconds, if self.nanoseconds { nanoseconds } else { nanoseconds / 1_000 })
+    }
+
+    fn write_out(&mut self) -> io::Result<()> {
+        let written = self.inner.write_all(&self.buffer);
+        // Also after an error: part of it may have been written, so writing it again would damage the file.
+        self.buffer.clear();
+        written
+    }
+}
+
+impl<W: Write> Drop for Writer<W> {
+    fn drop(&mut self) {
+        // As BufWriter does: who wants to know calls `flush`.
+        let _ = self.write_out();
+    }
+}

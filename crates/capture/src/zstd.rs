@@ -1,0 +1,110 @@
+//! Reads zstd files: any number of frames, skippable frames between them (RFC 8878), content checksums
+//! verified.
+//!
+//! A frame's decoder keeps back as much output as its window is large, because later blocks may refer to it.
+//! What it keeps when a file is damaged or cut short is good data, so it is handed out before the error is.
+
+use std::io::{self, BufRead, Read};
+
+use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
+use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
+
+/// A whole frame without content. The decoder checks the window size of all frames but its first, so this one
+/// goes first.
+const EMPTY_FRAME: [u8; 9] = [0x28, 0xb5, 0x2f, 0xfd, 0x20, 0, 1, 0, 0];
+
+/// A last block without content, and a place for the checksum: makes the decoder hand out what it keeps.
+const LAST_BLOCK: [u8; 7] = [1, 0, 0, 0, 0, 0, 0];
+
+/// Decompresses all frames of `source`.
+pub(crate) struct ZstdReader<R> {
+    source: R,
+    decoder: FrameDecoder,
+    /// Met while decoding; reported when all before it has been handed out.
+    fault: Option<io::Error>,
+    /// The decoder holds a frame of `source` whose checksum is still to be compared.
+    frame: bool,
+}
+
+impl<R: BufRead> ZstdReader<R> {
+    pub(crate) fn new(source: R) -> Self {
+        let mut decoder = FrameDecoder::new();
+        let mut empty = &EMPTY_FRAME[..];
+        let ready = decoder
+            .init(&mut empty)
+            .and_then(|()| decoder.decode_blocks(&mut empty, BlockDecodingStrategy::All));
+        ZstdReader { source, decoder, fault: ready.err().map(io::Error::other), frame: false }
+    }
+
+    /// Decodes the next block of the current frame.
+    fn decode(&mut self) {
+        if let Err(error) = self.decoder.decode_blocks(&mut self.source, BlockDecodingStrategy::UptoBlocks(1))
+        {
+            self.fault = Some(io::Error::other(error));
+            // If this fails there is nothing to hand out, and the error is on record already.
+            let _ = self.decoder.decode_blocks(&LAST_BLOCK[..], BlockDecodingStrategy::UptoBlocks(1));
+        }
+    }
+
+    /// Compares the checksum of the frame that has been handed out completely.
+    fn verify(&mut self) -> io::Result<()> {
+        let stored = self.decoder.get_checksum_from_data();
+        if std::mem::take(&mut self.frame)
+            && stored.is_some()
+            && stored != self.decoder.get_calculated_checksum()
+        {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "content checksum does not match"));
+        }
+        Ok(())
+    }
+
+    /// Starts the next frame; false at the end of the source.
+    fn next_frame(&mut self) -> io::Result<bool> {
+        loop {
+            if self.source.fill_buf()?.is_empty() {
+                return Ok(false);
+            }
+            match self.decoder.reset(&mut self.source) {
+                Ok(()) => {
+                    self.frame = true;
+                    return Ok(true);
+                }
+                Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
+                    length,
+                    ..
+                })) => {
+                    let skipped = io::copy(&mut self.source.by_ref().take(length.into()), &mut io::sink())?;
+                    if skipped < length.into() {
+                        return Err(io::ErrorKind::UnexpectedEof.into());
+                    }
+                }
+                Err(error) => return Err(io::Error::other(error)),
+            }
+        }
+    }
+}
+
+impl<R: BufRead> Read for ZstdReader<R> {
+    fn read(&mut self, target: &mut [u8]) -> io::Result<usize> {
+        if target.is_empty() {
+            return Ok(0);
+        }
+        loop {
+            let read = self.decoder.read(target)?;
+            if read > 0 {
+                return Ok(read);
+            }
+            if let Some(fault) = self.fault.take() {
+                return Err(fault);
+            }
+            if !self.decoder.is_finished() {
+                self.decode();
+                continue;
+            }
+            self.verify()?;
+            if !self.next_frame()? {
+                return Ok(0);
+            }
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! gzip and zstd, in one piece and in several.
+
+use std::io::Cursor;
+
+use tidegate_capture::{ErrorKind, Reader, WriterOptions};
+
+use crate::writer::write;
+use crate::{Packet, Trickle, drain, fault_of, gzip, read_all, read_good, zstd};
+
+/// Packets of a kind that compresses somewhat.
+fn packets(count: usize) -> Vec<Packet> {
+    let mut state = 1u32;
+    (0..count)
+        .map(|number| {
+            let data: Vec<u8> = (0..100)
+                .map(|place| {
+                    state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                    if place % 3 == 0 { (state >> 24) as u8 } else { place }
+                })
+                .collect();
+            Packet::new(number as i64 * 1_000, &data)
+        })
+        .collect()
+}
+
+#[test]
+fn compressed_files_read_like_plain_ones() {
+    let packets = packets(10_000);
+    let file = write(WriterOptions::default(), &packets);
+    assert!(file.len() > 1 << 20, "more than one buffer");
+    for compressed in [gzip(&file), zstd(&file)] {
+        assert!(compressed.len() < file.len());
+        assert!(read_good(&compressed) == packets);
+    }
+}
+
+#[test]
+fn several_members_and_frames_make_one_file() {
+    let packets = packets(50);
+    let file = write(WriterOptions::default(), &packets);
+    let (a, b) = file.split_at(1_000);
+    let (b, c) = b.split_at(1);
+    let members = [gzip(a), gzip(b), gzip(&[]), gzip(c)].concat();
+    assert_eq!(read_good(&members), packets);
+    let skippable = [&[0x5e, 0x2a, 0x4d, 0x18, 3, 0, 0, 0], &b"abc"[..]].concat();
+    let frames = [&skippable[..], &zstd(a), &zstd(b), &skippable, &zstd(&[]), &zstd(c), &skippable].concat();
+    assert_eq!(read_good(&frames), packets);
+    // However the bytes arrive.
+    for file in [members, frames] {
+        let (read, fault) =
+            drain(Reader::from_read(Trickle { bytes: Cursor::new(file), step: 7 }, "x").unwrap());
+        assert!(fault.is_none() && read == packets);
+    }
+}
+
+#[test]
+fn what_comes_before_the_damage_is_delivered() {
+    let packets = packets(10_000);
+    let file = write(WriterOptions::default(), &packets);
+    for (format, compressed) in [("gzip", gzip(&file)), ("zstd", zstd(&file))] {
+        let mut last = 0;
+        for eighth in 1..8 {
+            let (read, fault) = read_all(&compressed[..compressed.len() * eighth / 8]);
+            let fault = fault.unwrap();
+            assert!(matches!(fault.kind(), ErrorKind::Decompress { .. }), "{fault}");
+            let text = fault.to_string();
+            assert!(text.contains(format) && text.contains("of the decompressed data"), "{text}");
+            assert!(read[..] == packets[..read.len()]);
+            // zstd cannot tell anything of a block that is cut, and a block holds up to 128 KiB.
+            let expected = (10_000 * eighth / 8).saturating_sub(128 * 1024 / 116 + 400);
+            assert!(read.len() >= expected.max(last), "{format} {eighth}/8: {} packets", read.len());
+            last = read.len();
+        }
+    }
+}
+
+#[test]
+fn checksums_are_verified() {
+    let packets = packets(10);
+    let file = write(WriterOptions::default(), &packets);
+    for mut compressed in [gzip(&file), zstd(&file)] {
+        // gzip ends with checksum and length, zstd with its checksum.
+        let place = if compressed[0] == 0x1f { compressed.len() - 6 } else { compressed.len() - 2 };
+        compressed[place] ^= 1;
+        let (read, fault) = read_all(&compressed);
+        assert_eq!(read, packets, "all of it has been read before the checksum is");
+        assert!(matches!(fault.unwrap().kind(), ErrorKind::Decompress { .. }));
+    }
+}
+
+#[test]
+fn garbage_behind_a_magic_number() {
+    for start in [&[0x1f, 0x8b][..], &[0x28, 0xb5, 0x2f, 0xfd], &[0x50, 0x2a, 0x4d, 0x18]] {
+        let fault = fault_of(&[start, &[0xa5; 300]].concat());
+        assert!(matches!(fault.kind(), ErrorKind::Decompress { .. }), "{fault}");
+        assert_eq!((fault.packet(), fault.offset()), (None, 0));
+    }
+    // A window of 2 GiB.
+    let fault = fault_of(&[0x28, 0xb5, 0x2f, 0xfd, 0x00, 21 << 3, 1, 0, 0]);
+    assert!(matches!(fault.kind(), ErrorKind::Decompress { format: "zstd", .. }), "{fault}");
+}
+
+#[test]
+fn nothing_compressed_is_empty() {
+    for file in [gzip(&[]), zstd(&[])] {
+        assert!(matches!(fault_of(&file).kind(), ErrorKind::Empty));
+    }
+}

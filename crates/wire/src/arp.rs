@@ -1,0 +1,120 @@
+//! ARP for IPv4 over Ethernet (RFC 826).
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::{Error, Layer, MacAddr, U16, U32, ether_type};
+
+/// [`Header::operation`] of a request.
+pub const REQUEST: u16 = 1;
+/// [`Header::operation`] of a reply.
+pub const REPLY: u16 = 2;
+
+/// The 28 bytes of a request or reply with Ethernet and IPv4 addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct Header {
+    /// Hardware type; 1 is Ethernet.
+    pub hardware_type: U16,
+    /// Protocol type; 0x0800 is IPv4.
+    pub protocol_type: U16,
+    /// Bytes of a hardware address; 6.
+    pub hardware_length: u8,
+    /// Bytes of a protocol address; 4.
+    pub protocol_length: u8,
+    /// [`REQUEST`], [`REPLY`] or another operation.
+    pub operation: U16,
+    /// Hardware address of the sender.
+    pub sender_mac: MacAddr,
+    /// IPv4 address of the sender.
+    pub sender_ip: U32,
+    /// Hardware address of the target; zero in a request.
+    pub target_mac: MacAddr,
+    /// IPv4 address of the target.
+    pub target_ip: U32,
+}
+
+impl Header {
+    /// Bytes of the header.
+    pub const LEN: usize = size_of::<Header>();
+
+    /// A header for Ethernet and IPv4 with all addresses zero.
+    pub fn new(operation: u16) -> Header {
+        Header {
+            hardware_type: U16::new(1),
+            protocol_type: U16::new(ether_type::IPV4),
+            hardware_length: 6,
+            protocol_length: 4,
+            operation: U16::new(operation),
+            sender_mac: MacAddr::default(),
+            sender_ip: U32::new(0),
+            target_mac: MacAddr::default(),
+            target_ip: U32::new(0),
+        }
+    }
+}
+
+/// Reads the ARP header at the start of `bytes` (behind the link header).
+///
+/// # Errors
+/// `Truncated` below 28 bytes, `Format` if the addresses are not Ethernet and IPv4.
+pub fn parse(bytes: &[u8]) -> Result<&Header, Error> {
+    let (header, _) = Header::ref_from_prefix(bytes).map_err(|_| Error::Truncated {
+        layer: Layer::Arp,
+        need: Header::LEN,
+        have: bytes.len(),
+    })?;
+    if header.hardware_type.get() != 1 || header.hardware_length != 6 {
+        return Err(Error::Format { layer: Layer::Arp, found: header.hardware_type.get().into() });
+    }
+    if header.protocol_type.get() != ether_type::IPV4 || header.protocol_length != 4 {
+        return Err(Error::Format { layer: Layer::Arp, found: header.protocol_type.get().into() });
+    }
+    Ok(header)
+}
+
+#[cfg(test)]
+mod tests {
+    use etherparse::{ArpHardwareId, ArpOperation, ArpPacket, EtherType};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn agrees_with_etherparse(mac1: [u8; 6], ip1: [u8; 4], mac2: [u8; 6], ip2: [u8; 4], operation: u16) {
+            let packet = ArpPacket::new(
+                ArpHardwareId::ETHERNET, EtherType::IPV4, ArpOperation(operation), &mac1, &ip1, &mac2, &ip2,
+            ).unwrap();
+            let bytes = packet.to_bytes();
+            let header = parse(&bytes).unwrap();
+            prop_assert_eq!(header.sender_mac, MacAddr(mac1));
+            prop_assert_eq!(header.target_mac, MacAddr(mac2));
+            prop_assert_eq!(header.sender_ip.get(), u32::from_be_bytes(ip1));
+            prop_assert_eq!(header.target_ip.get(), u32::from_be_bytes(ip2));
+            prop_assert_eq!(header.operation.get(), operation);
+            let mut own = Header::new(operation);
+            own.sender_mac = MacAddr(mac1);
+            own.sender_ip = header.sender_ip;
+            own.target_mac = MacAddr(mac2);
+            own.target_ip = header.target_ip;
+            prop_assert_eq!(own.as_bytes(), &bytes[..]);
+        }
+
+        #[test]
+        fn any_bytes_are_answered(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
+            if parse(&bytes).is_ok() {
+                prop_assert!(bytes.len() >= Header::LEN);
+                prop_assert_eq!(&bytes[..6], &[0, 1, 8, 0, 6, 4]);
+            }
+        }
+    }
+
+    #[test]
+    fn other_address_kinds_are_refused() {
+        for (at, value) in [(1, 6), (3, 1), (4, 8), (5, 16)] {
+            let mut header = Header::new(REQUEST);
+            header.as_mut_bytes()[at] = value;
+            assert!(matches!(parse(header.as_bytes()), Err(Error::Format { .. })), "byte {at}");
+        }
+    }
+}

@@ -1,0 +1,434 @@
+//! Packets with correct lengths and checksums, for sources and tests.
+//!
+//! ```
+//! use tidegate_wire::{MacAddr, build::Builder};
+//!
+//! let frame = Builder::udp("10.0.0.1:1024".parse()?, "10.0.0.2:53".parse()?)
+//!     .ethernet(MacAddr([2, 0, 0, 0, 0, 1]), MacAddr([2, 0, 0, 0, 0, 2]))
+//!     .vlan(7)
+//!     .build(b"payload")?;
+//! assert_eq!(frame.len(), 14 + 4 + 20 + 8 + 7);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+
+use zerocopy::IntoBytes;
+
+use crate::checksum::{self, PseudoHeader};
+use crate::{MacAddr, U16, U32, ether_type, ethernet, icmp, ip_protocol, ipv4, ipv6, tcp, udp, vlan};
+
+/// Collects what a packet is made of. The packet starts at the IP header unless [`Builder::ethernet`] is
+/// called.
+#[derive(Debug, Clone)]
+pub struct Builder {
+    ethernet: Option<(MacAddr, MacAddr)>,
+    /// Tag control information, outermost first.
+    vlans: Vec<u16>,
+    source: IpAddr,
+    destination: IpAddr,
+    tos: u8,
+    ttl: u8,
+    id: u16,
+    fragment: u16,
+    transport: Transport,
+}
+
+#[derive(Debug, Clone)]
+enum Transport {
+    Udp { source: u16, destination: u16 },
+    Tcp { header: tcp::Header, options: Vec<u8> },
+    Icmp(icmp::Header),
+    Raw(u8),
+}
+
+/// Why a packet cannot be built.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// One address is IPv4 and the other IPv6.
+    MixedVersions {
+        /// Source address.
+        source: IpAddr,
+        /// Destination address.
+        destination: IpAddr,
+    },
+    /// The IP packet would be longer than its length field can say.
+    TooLong {
+        /// Bytes that would have to fit into the length field.
+        length: usize,
+    },
+    /// TCP options are longer than 40 bytes or not a multiple of 4.
+    TcpOptions {
+        /// Their length in bytes.
+        length: usize,
+    },
+    /// VLAN tags need an Ethernet header.
+    VlanWithoutEthernet,
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BuildError::MixedVersions { source, destination } => {
+                write!(f, "addresses {source} and {destination} differ in IP version: use two of the same")
+            }
+            BuildError::TooLong { length } => {
+                write!(
+                    f,
+                    "an IP packet of {length} bytes does not fit its length field of 65535: shorten the payload"
+                )
+            }
+            BuildError::TcpOptions { length } => {
+                write!(f, "TCP options of {length} bytes: use at most 40, padded to a multiple of 4")
+            }
+            BuildError::VlanWithoutEthernet => {
+                f.write_str("a VLAN tag needs an Ethernet header: call `ethernet` too")
+            }
+        }
+    }
+}
+
+impl std::error::Error for BuildError {}
+
+impl Builder {
+    /// A UDP datagram.
+    pub fn udp(source: SocketAddr, destination: SocketAddr) -> Self {
+        let transport = Transport::Udp { source: source.port(), destination: destination.port() };
+        Self::new(source.ip(), destination.ip(), transport)
+    }
+
+    /// A TCP segment with these control bits (see [`tcp::flags`]); sequence numbers 0, window 65,535.
+    pub fn tcp(source: SocketAddr, destination: SocketAddr, flags: u8) -> Self {
+        let header = tcp::Header {
+            source: U16::new(source.port()),
+            destination: U16::new(destination.port()),
+            sequence: U32::new(0),
+            acknowledgment: U32::new(0),
+            data_offset: 0,
+            flags,
+            window: U16::new(u16::MAX),
+            checksum: U16::new(0),
+            urgent: U16::new(0),
+        };
+        Self::new(source.ip(), destination.ip(), Transport::Tcp { header, options: Vec::new() })
+    }
+
+    /// An ICMP or ICMPv6 message; `words` are the two 16-bit words behind the checksum (echo: identifier,
+    /// sequence).
+    pub fn icmp(source: IpAddr, destination: IpAddr, kind: u8, code: u8, words: [u16; 2]) -> Self {
+        let [identifier, sequence] = words.map(U16::new);
+        let header = icmp::Header { kind, code, checksum: U16::new(0), identifier, sequence };
+        Self::new(source, destination, Transport::Icmp(header))
+    }
+
+    /// An IP packet of another protocol: the payload follows the IP header.
+    pub fn ip(source: IpAddr, destination: IpAddr, protocol: u8) -> Self {
+        Self::new(source, destination, Transport::Raw(protocol))
+    }
+
+    fn new(source: IpAddr, destination: IpAddr, transport: Transport) -> Self {
+        Builder {
+            ethernet: None,
+            vlans: Vec::new(),
+            source,
+            destination,
+            tos: 0,
+            ttl: 64,
+            id: 0,
+            fragment: 0,
+            transport,
+        }
+    }
+
+    /// Puts an Ethernet header in front.
+    #[must_use]
+    pub fn ethernet(mut self, source: MacAddr, destination: MacAddr) -> Self {
+        self.ethernet = Some((source, destination));
+        self
+    }
+
+    /// Adds a VLAN tag behind those added before, by its control information: a plain identifier, or with
+    /// priority. With several tags all but the last have EtherType 0x88a8.
+    #[must_use]
+    pub fn vlan(mut self, control: u16) -> Self {
+        self.vlans.push(control);
+        self
+    }
+
+    /// Type of service or traffic class (default 0).
+    #[must_use]
+    pub fn tos(mut self, tos: u8) -> Self {
+        self.tos = tos;
+        self
+    }
+
+    /// Time to live or hop limit (default 64).
+    #[must_use]
+    pub fn ttl(mut self, ttl: u8) -> Self {
+        self.ttl = ttl;
+        self
+    }
+
+    /// IPv4 identification (default 0); IPv6 has none.
+    #[must_use]
+    pub fn id(mut self, id: u16) -> Self {
+        self.id = id;
+        self
+    }
+
+    /// IPv4 flags and fragment offset word (default 0), see [`ipv4::Header::fragment`]; IPv6 has none.
+    #[must_use]
+    pub fn fragment(mut self, word: u16) -> Self {
+        self.fragment = word;
+        self
+    }
+
+    /// TCP sequence and acknowledgment number; no effect on other protocols.
+    #[must_use]
+    pub fn sequence(mut self, sequence: u32, acknowledgment: u32) -> Self {
+        if let Transport::Tcp { header, .. } = &mut self.transport {
+            header.sequence.set(sequence);
+            header.acknowledgment.set(acknowledgment);
+        }
+        self
+    }
+
+    /// TCP window; no effect on other protocols.
+    #[must_use]
+    pub fn window(mut self, window: u16) -> Self {
+        if let Transport::Tcp { header, .. } = &mut self.transport {
+            header.window.set(window);
+        }
+        self
+    }
+
+    /// TCP option bytes, padded to a multiple of 4; no effect on other protocols.
+    #[must_use]
+    pub fn options(mut self, bytes: &[u8]) -> Self {
+        if let Transport::Tcp { options, .. } = &mut self.transport {
+            *options = bytes.to_vec();
+        }
+        self
+    }
+
+    /// The packet with this payload.
+    ///
+    /// # Errors
+    /// See [`BuildError`].
+    pub fn build(&self, payload: &[u8]) -> Result<Vec<u8>, BuildError> {
+        let mut frame = Vec::with_capacity(128 + payload.len());
+        self.push_link(&mut frame)?;
+        let segment = self.segment(payload)?;
+        self.push_ip(&mut frame, segment.len())?;
+        frame.extend_from_slice(&segment);
+        Ok(frame)
+    }
+
+    fn push_link(&self, frame: &mut Vec<u8>) -> Result<(), BuildError> {
+        let Some((source, destination)) = self.ethernet else {
+            return if self.vlans.is_empty() { Ok(()) } else { Err(BuildError::VlanWithoutEthernet) };
+        };
+        let network = if self.source.is_ipv4() { ether_type::IPV4 } else { ether_type::IPV6 };
+        let tag_type = |tags_left: usize| match tags_left {
+            0 => network,
+            1 => ether_type::VLAN,
+            _ => ether_type::QINQ,
+        };
+        let ether_type = U16::new(tag_type(self.vlans.len()));
+        frame.extend_from_slice(ethernet::Header { destination, source, ether_type }.as_bytes());
+        for (control, tags_left) in self.vlans.iter().zip((0..self.vlans.len()).rev()) {
+            let tag = vlan::Tag { control: U16::new(*control), ether_type: U16::new(tag_type(tags_left)) };
+            frame.extend_from_slice(tag.as_bytes());
+        }
+        Ok(())
+    }
+
+    fn push_ip(&self, frame: &mut Vec<u8>, length: usize) -> Result<(), BuildError> {
+        let fits =
+            |length: usize| u16::try_from(length).map(U16::new).map_err(|_| BuildError::TooLong { length });
+        match (self.source, self.destination) {
+            (IpAddr::V4(source), IpAddr::V4(destination)) => {
+                let mut header = ipv4::Header {
+                    version_ihl: 0x45,
+                    tos: self.tos,
+                    total_length: fits(ipv4::Header::LEN + length)?,
+                    id: U16::new(self.id),
+                    fragment: U16::new(self.fragment),
+                    ttl: self.ttl,
+                    protocol: self.protocol(),
+                    checksum: U16::new(0),
+                    source: U32::new(source.to_bits()),
+                    destination: U32::new(destination.to_bits()),
+                };
+                header.checksum.set(checksum::Sum::new().bytes(header.as_bytes()).checksum());
+                frame.extend_from_slice(header.as_bytes());
+            }
+            (IpAddr::V6(source), IpAddr::V6(destination)) => {
+                let mut header = ipv6::Header {
+                    version_class_flow: U32::new(6 << 28),
+                    payload_length: fits(length)?,
+                    next_header: self.protocol(),
+                    hop_limit: self.ttl,
+                    source: source.octets(),
+                    destination: destination.octets(),
+                };
+                header.set_traffic_class(self.tos);
+                frame.extend_from_slice(header.as_bytes());
+            }
+            (source, destination) => return Err(BuildError::MixedVersions { source, destination }),
+        }
+        Ok(())
+    }
+
+    fn protocol(&self) -> u8 {
+        match (&self.transport, self.source) {
+            (Transport::Udp { .. }, _) => ip_protocol::UDP,
+            (Transport::Tcp { .. }, _) => ip_protocol::TCP,
+            (Transport::Icmp(_), IpAddr::V4(_)) => ip_protocol::ICMP,
+            (Transport::Icmp(_), IpAddr::V6(_)) => ip_protocol::ICMPV6,
+            (Transport::Raw(protocol), _) => *protocol,
+        }
+    }
+
+    /// Transport header and payload.
+    fn segment(&self, payload: &[u8]) -> Result<Vec<u8>, BuildError> {
+        let pseudo = match (self.source, self.destination) {
+            (IpAddr::V4(source), IpAddr::V4(destination)) => PseudoHeader::V4 { source, destination },
+            (IpAddr::V6(source), IpAddr::V6(destination)) => PseudoHeader::V6 { source, destination },
+            (source, destination) => return Err(BuildError::MixedVersions { source, destination }),
+        };
+        let mut bytes = Vec::with_capacity(tcp::Header::LEN + 40 + payload.len());
+        let filled = match &self.transport {
+            Transport::Udp { source, destination } => {
+                let length = udp::Header::LEN + payload.len();
+                let header = udp::Header {
+                    source: U16::new(*source),
+                    destination: U16::new(*destination),
+                    length: U16::new(u16::try_from(length).map_err(|_| BuildError::TooLong { length })?),
+                    checksum: U16::new(0),
+                };
+                bytes.extend_from_slice(header.as_bytes());
+                bytes.extend_from_slice(payload);
+                checksum::fill_udp(&pseudo, &mut bytes)
+            }
+            Transport::Tcp { header, options } => {
+                let length = options.len();
+                if length > 40 || length % 4 != 0 {
+                    return Err(BuildError::TcpOptions { length });
+                }
+                // At most 60 bytes, so 15 words.
+                let data_offset = ((tcp::Header::LEN + length) as u8 / 4) << 4;
+                bytes.extend_from_slice(tcp::Header { data_offset, ..*header }.as_bytes());
+                bytes.extend_from_slice(options);
+                bytes.extend_from_slice(payload);
+                checksum::fill_tcp(&pseudo, &mut bytes)
+            }
+            Transport::Icmp(header) => {
+                bytes.extend_from_slice(header.as_bytes());
+                bytes.extend_from_slice(payload);
+                match self.source {
+                    IpAddr::V4(_) => checksum::fill_icmp(&mut bytes),
+                    IpAddr::V6(_) => checksum::fill_icmpv6(&pseudo, &mut bytes),
+                }
+            }
+            Transport::Raw(_) => {
+                bytes.extend_from_slice(payload);
+                Ok(())
+            }
+        };
+        // Filling in fails only where the header is cut, and it was just written.
+        let _ = filled;
+        Ok(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use etherparse::PacketBuilder;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::tcp::flags;
+
+    fn bytes<F: FnOnce(&mut Vec<u8>)>(write: F) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        write(&mut bytes);
+        bytes
+    }
+
+    proptest! {
+        #[test]
+        fn ipv4_agrees_with_etherparse(
+            macs: ([u8; 6], [u8; 6]), a: [u8; 4], b: [u8; 4], ports: (u16, u16), ttl: u8, vlan in 0u16..0x1000,
+            payload in vec(any::<u8>(), 0..100),
+        ) {
+            let (source, destination): (SocketAddr, SocketAddr) = ((a, ports.0).into(), (b, ports.1).into());
+            let own = Builder::udp(source, destination).ethernet(MacAddr(macs.0), MacAddr(macs.1)).ttl(ttl);
+            let oracle = PacketBuilder::ethernet2(macs.0, macs.1).ipv4(a, b, ttl).udp(ports.0, ports.1);
+            let mut oracle = bytes(|out| oracle.write(out, &payload).unwrap());
+            // etherparse sets "don't fragment".
+            oracle[20] = 0;
+            checksum::fill_ipv4(&mut oracle[14..34]).unwrap();
+            prop_assert_eq!(own.build(&payload).unwrap(), oracle);
+
+            let own = Builder::tcp(source, destination, flags::SYN | flags::ACK).sequence(1, 2).window(3).ttl(ttl)
+                .fragment(ipv4::DONT_FRAGMENT).ethernet(MacAddr(macs.0), MacAddr(macs.1)).vlan(vlan).options(&[2, 4, 5, 180]);
+            let oracle = PacketBuilder::ethernet2(macs.0, macs.1)
+                .single_vlan(vlan.try_into().unwrap()).ipv4(a, b, ttl).tcp(ports.0, ports.1, 1, 3).syn().ack(2)
+                .options_raw(&[2, 4, 5, 180]).unwrap();
+            prop_assert_eq!(own.build(&payload).unwrap(), bytes(|out| oracle.write(out, &payload).unwrap()));
+
+            let own = Builder::icmp(source.ip(), destination.ip(), 8, 0, ports.into()).fragment(ipv4::DONT_FRAGMENT).ttl(ttl);
+            let oracle = PacketBuilder::ipv4(a, b, ttl).icmpv4_echo_request(ports.0, ports.1);
+            prop_assert_eq!(own.build(&payload).unwrap(), bytes(|out| oracle.write(out, &payload).unwrap()));
+        }
+
+        #[test]
+        fn ipv6_agrees_with_etherparse(
+            a: [u8; 16], b: [u8; 16], ports: (u16, u16), ttl: u8, payload in vec(any::<u8>(), 0..100),
+        ) {
+            let (source, destination): (SocketAddr, SocketAddr) = ((a, ports.0).into(), (b, ports.1).into());
+            let oracle = || PacketBuilder::ipv6(a, b, ttl);
+            let udp = Builder::udp(source, destination).ttl(ttl).build(&payload).unwrap();
+            prop_assert_eq!(udp, bytes(|out| oracle().udp(ports.0, ports.1).write(out, &payload).unwrap()));
+            let tcp = Builder::tcp(source, destination, 0).ttl(ttl).build(&payload).unwrap();
+            prop_assert_eq!(tcp, bytes(|out| oracle().tcp(ports.0, ports.1, 0, 65535).write(out, &payload).unwrap()));
+            let icmp = Builder::icmp(source.ip(), destination.ip(), 128, 0, ports.into()).ttl(ttl).build(&payload).unwrap();
+            prop_assert_eq!(icmp, bytes(|out| oracle().icmpv6_echo_request(ports.0, ports.1).write(out, &payload).unwrap()));
+        }
+    }
+
+    #[test]
+    fn two_tags_make_qinq() {
+        let [a, b]: [SocketAddr; 2] = [([10, 0, 0, 1], 1).into(), ([10, 0, 0, 2], 2).into()];
+        let (mac1, mac2) = (MacAddr([2; 6]), MacAddr([4; 6]));
+        let frame = Builder::udp(a, b).ethernet(mac1, mac2).vlan(5).vlan(6).build(b"").unwrap();
+        assert_eq!(frame[12..22], [0x88, 0xa8, 0, 5, 0x81, 0, 0, 6, 8, 0]);
+    }
+
+    #[test]
+    fn what_cannot_be_built_is_refused() {
+        let [four, six]: [SocketAddr; 2] = [([10, 0, 0, 1], 1).into(), ([0; 16], 2).into()];
+        let refused = |builder: Builder, payload: &[u8]| builder.build(payload).unwrap_err();
+        assert!(matches!(refused(Builder::udp(four, six), b""), BuildError::MixedVersions { .. }));
+        assert_eq!(refused(Builder::udp(four, four).vlan(1), b""), BuildError::VlanWithoutEthernet);
+        assert_eq!(
+            refused(Builder::tcp(four, four, 0).options(&[1]), b""),
+            BuildError::TcpOptions { length: 1 }
+        );
+        assert_eq!(
+            refused(Builder::tcp(four, four, 0).options(&[1; 44]), b""),
+            BuildError::TcpOptions { length: 44 }
+        );
+        let long = vec![0; 65_535];
+        assert_eq!(
+            refused(Builder::ip(four.ip(), four.ip(), 253), &long),
+            BuildError::TooLong { length: 65_555 }
+        );
+        assert!(Builder::ip(six.ip(), six.ip(), 253).build(&long).is_ok());
+        assert!(matches!(refused(Builder::udp(six, six), &long), BuildError::TooLong { length: 65_543 }));
+    }
+}

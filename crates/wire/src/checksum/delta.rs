@@ -1,0 +1,143 @@
+//! Incremental update of a checksum (RFC 1624, equation 3).
+
+use std::ops::Add;
+
+use super::{Sum, fold};
+
+/// How a checksum changes when fields change: `HC' = ~(~HC + ~m + m')`.
+///
+/// One delta can cover several fields and can be applied to several checksums, as a NAT needs it:
+///
+/// ```
+/// use tidegate_wire::checksum::Delta;
+///
+/// # let (mut ip_checksum, mut tcp_checksum) = (0x1234, 0x5678);
+/// let address = Delta::u32(0x0a000001, 0xc0a80001);
+/// let port = Delta::u16(1024, 80);
+/// ip_checksum = address.apply(ip_checksum);
+/// tcp_checksum = (address + port).apply(tcp_checksum);
+/// ```
+///
+/// Fields have to start at an even offset of the summed bytes. The result is what a full computation gives,
+/// in all cases: never the "negative zero" 0xffff unless all the data are zero.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Delta(u32);
+
+impl Delta {
+    /// A 16-bit field changes.
+    #[inline]
+    pub fn u16(old: u16, new: u16) -> Self {
+        Delta(u32::from(!old) + u32::from(new))
+    }
+
+    /// A 32-bit field changes.
+    #[inline]
+    pub fn u32(old: u32, new: u32) -> Self {
+        Delta::u16((old >> 16) as u16, (new >> 16) as u16) + Delta::u16(old as u16, new as u16)
+    }
+
+    /// A run of bytes changes, e.g. an IPv6 address; both slices start at an even offset.
+    #[inline]
+    pub fn bytes(old: &[u8], new: &[u8]) -> Self {
+        Delta(u32::from(Sum::new().bytes(old).checksum()) + u32::from(Sum::new().bytes(new).folded()))
+    }
+
+    /// The new checksum of the changed data.
+    #[inline]
+    pub fn apply(self, checksum: u16) -> u16 {
+        !fold(u64::from(!checksum) + u64::from(self.0))
+    }
+
+    /// The new checksum of a changed UDP datagram: 0 stays 0 (no checksum), and a computed 0 is written as
+    /// 0xffff (RFC 768).
+    #[inline]
+    pub fn apply_udp(self, checksum: u16) -> u16 {
+        match checksum {
+            0 => 0,
+            _ => match self.apply(checksum) {
+                0 => 0xffff,
+                updated => updated,
+            },
+        }
+    }
+}
+
+impl Add for Delta {
+    type Output = Delta;
+
+    /// Both changes.
+    #[inline]
+    fn add(self, other: Delta) -> Delta {
+        // Each side is folded first, so sums of any number of deltas cannot overflow.
+        Delta(fold(self.0.into()) as u32 + fold(other.0.into()) as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn any_word() -> impl Strategy<Value = u16> {
+        prop_oneof![Just(0u16), Just(0xffff), Just(1), Just(0xfffe), any::<u16>()]
+    }
+
+    fn full(words: &[u16]) -> u16 {
+        words.iter().fold(Sum::new(), |sum, word| sum.bytes(&word.to_be_bytes())).checksum()
+    }
+
+    proptest! {
+        /// The data always hold one word that is not zero, as each IP header does (its version).
+        #[test]
+        fn update_equals_recomputation(
+            fixed in 1u16.., mut words in vec(any_word(), 3..8), new in any_word(), high in any_word(), low in any_word(),
+        ) {
+            words.insert(0, fixed);
+            let mut checksum = full(&words);
+
+            checksum = Delta::u16(words[1], new).apply(checksum);
+            words[1] = new;
+            prop_assert_eq!(checksum, full(&words));
+
+            let join = |high: u16, low: u16| u32::from(high) << 16 | u32::from(low);
+            checksum = Delta::u32(join(words[2], words[3]), join(high, low)).apply(checksum);
+            (words[2], words[3]) = (high, low);
+            prop_assert_eq!(checksum, full(&words));
+        }
+
+        #[test]
+        fn deltas_add_up(
+            fixed in 1u16.., changes in vec((any_word(), any_word()), 1..40),
+        ) {
+            let words = |pick: fn(&(u16, u16)) -> u16| [vec![fixed], changes.iter().map(pick).collect()].concat();
+            let (old, new) = (words(|c| c.0), words(|c| c.1));
+            let delta = changes.iter().fold(Delta::default(), |sum, &(old, new)| sum + Delta::u16(old, new));
+            prop_assert_eq!(delta.apply(full(&old)), full(&new));
+
+            let bytes = |words: &[u16]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<_>>();
+            prop_assert_eq!(Delta::bytes(&bytes(&old), &bytes(&new)).apply(full(&old)), full(&new));
+        }
+
+        #[test]
+        fn udp_keeps_its_zero_rule(checksum: u16, old in any_word(), new in any_word()) {
+            let updated = Delta::u16(old, new).apply_udp(checksum);
+            prop_assert_eq!(updated == 0, checksum == 0);
+        }
+    }
+
+    #[test]
+    fn the_rfcs_example() {
+        // RFC 1624, section 4: equation 1 of RFC 1141 would give 0xffff here.
+        assert_eq!(Delta::u16(0x5555, 0x3285).apply(0xdd2f), 0x0000);
+    }
+
+    #[test]
+    fn decrementing_ttl_below_the_wrap() {
+        let mut words = [0x4500, 0x0100];
+        let before = full(&words);
+        words[1] = 0;
+        assert_eq!(Delta::u16(0x0100, 0).apply(before), full(&words));
+    }
+}

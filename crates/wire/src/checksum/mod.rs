@@ -1,0 +1,183 @@
+//! The Internet checksum (RFC 1071): the complement of the one's complement sum of all 16-bit words.
+//!
+//! - [`Sum`] adds up bytes, in one piece or in chunks of any length;
+//! - [`Delta`] updates a checksum when a field changes, without reading the rest (RFC 1624);
+//! - [`PseudoHeader`] and the `fill_*` / `*_valid` functions know where each protocol keeps its checksum.
+
+mod delta;
+mod protocols;
+
+pub use delta::Delta;
+pub use protocols::{
+    PseudoHeader, fill_icmp, fill_icmpv6, fill_ipv4, fill_tcp, fill_udp, icmp_valid, icmpv6_valid,
+    ipv4_valid, tcp_valid, udp_valid,
+};
+
+/// A running one's complement sum.
+///
+/// ```
+/// use tidegate_wire::checksum::Sum;
+///
+/// let whole = Sum::new().bytes(&[1, 2, 3, 4, 5]).checksum();
+/// let parts = Sum::new().bytes(&[1, 2, 3]).bytes(&[4]).bytes(&[5]).checksum();
+/// assert_eq!(whole, parts);
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Sum {
+    /// Sum of words in the machine's byte order; RFC 1071, 2 (B): only the final result has to be swapped.
+    /// Each word adds less than 2^32, so 2^32 words fit.
+    words: u64,
+    /// True if an odd number of bytes has been added: the next byte is the lower half of a word.
+    odd: bool,
+}
+
+impl Sum {
+    /// The sum of nothing.
+    #[inline]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds bytes. A chunk of odd length is continued by the next one.
+    #[inline]
+    #[must_use]
+    pub fn bytes(mut self, bytes: &[u8]) -> Self {
+        // A chunk that starts in the middle of a word is summed as if it started a word, then swapped (RFC
+        // 1071, 2 (B)).
+        let words = if self.odd { u64::from(fold(sum_words(bytes)).swap_bytes()) } else { sum_words(bytes) };
+        // Folding keeps the sum small however many chunks there are.
+        self.words = u64::from(fold(self.words)) + words;
+        self.odd ^= !bytes.len().is_multiple_of(2);
+        self
+    }
+
+    /// Adds the 20 bytes of an IPv4 header without options (or of anything else that starts a word).
+    #[inline]
+    #[must_use]
+    fn add_20(mut self, bytes: &[u8; 20]) -> Self {
+        let words: [u32; 5] = zerocopy::transmute!(*bytes);
+        self.words += words.into_iter().map(u64::from).sum::<u64>();
+        self
+    }
+
+    /// The one's complement sum, not complemented; 0xffff over data that hold a correct checksum.
+    #[inline]
+    pub fn folded(self) -> u16 {
+        u16::from_be_bytes(fold(self.words).to_ne_bytes())
+    }
+
+    /// The checksum: what stands in the field if the field was zero while summing.
+    #[inline]
+    pub fn checksum(self) -> u16 {
+        !self.folded()
+    }
+}
+
+/// Sums 32-bit words in the machine's byte order; a rest of 1-3 bytes is filled up with zeros.
+///
+/// Both halves of 8-byte words are added up separately, so no carry has to be looked at and the compiler
+/// vectorises the loop.
+#[inline]
+fn sum_words(bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let mut sum = 0u64;
+    for word in words {
+        let word = u64::from_ne_bytes(*word);
+        sum += (word & 0xffff_ffff) + (word >> 32);
+    }
+    let mut last = [0; 8];
+    // `rest` has at most 7 bytes.
+    for (to, from) in last.iter_mut().zip(rest) {
+        *to = *from;
+    }
+    let last = u64::from_ne_bytes(last);
+    sum + (last & 0xffff_ffff) + (last >> 32)
+}
+
+/// Adds the carries back in until 16 bits are left.
+#[inline]
+fn fold(sum: u64) -> u16 {
+    let sum = (sum & 0xffff_ffff) + (sum >> 32);
+    let sum = (sum & 0xffff) + ((sum >> 16) & 0xffff) + (sum >> 32);
+    let sum = (sum & 0xffff) + (sum >> 16);
+    let sum = (sum & 0xffff) + (sum >> 16);
+    sum as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// RFC 1071, as the definition says.
+    fn plain(bytes: &[u8]) -> u16 {
+        let mut sum = 0u32;
+        for word in bytes.chunks(2) {
+            sum += u32::from(word[0]) << 8 | word.get(1).copied().map_or(0, u32::from);
+            sum = (sum & 0xffff) + (sum >> 16);
+        }
+        sum as u16
+    }
+
+    #[test]
+    fn the_rfcs_example() {
+        // RFC 1071, section 3.
+        assert_eq!(Sum::new().bytes(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]).folded(), 0xddf2);
+    }
+
+    #[test]
+    fn nothing_sums_to_zero_and_ones_stay_ones() {
+        assert_eq!(Sum::new().folded(), 0);
+        assert_eq!(Sum::new().bytes(&[0; 64]).checksum(), 0xffff);
+        assert_eq!(Sum::new().bytes(&vec![0xff; 262_144]).folded(), 0xffff);
+    }
+
+    #[test]
+    fn folding_keeps_the_residue() {
+        for sum in [
+            0,
+            1,
+            0xffff,
+            0x1_0000,
+            0xffff_ffff,
+            0x1_0000_0000,
+            u64::MAX,
+            u64::MAX - 1,
+            0xffff_0000_ffff_0001,
+        ] {
+            let folded = u64::from(fold(sum));
+            assert_eq!(folded % 0xffff, sum % 0xffff, "{sum:#x}");
+            assert_eq!(folded == 0, sum == 0, "{sum:#x}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_the_definition_and_etherparse(bytes in vec(prop_oneof![any::<u8>(), Just(0xff)], 0..200)) {
+            let own = Sum::new().bytes(&bytes);
+            prop_assert_eq!(own.folded(), plain(&bytes));
+            let oracle = etherparse::checksum::Sum16BitWords::new().add_slice(&bytes).ones_complement();
+            prop_assert_eq!(own.checksum(), u16::from_be(oracle));
+        }
+
+        #[test]
+        fn chunks_do_not_matter(bytes in vec(any::<u8>(), 0..200), cuts in vec(0usize..200, 0..6)) {
+            let mut cuts: Vec<_> = cuts.into_iter().map(|cut| cut.min(bytes.len())).collect();
+            cuts.sort();
+            let mut sum = Sum::new();
+            let mut start = 0;
+            for cut in cuts {
+                sum = sum.bytes(&bytes[start..cut]);
+                start = cut;
+            }
+            prop_assert_eq!(sum.bytes(&bytes[start..]).folded(), plain(&bytes));
+        }
+
+        #[test]
+        fn twenty_bytes_at_once(bytes: [u8; 20]) {
+            prop_assert_eq!(Sum::new().add_20(&bytes).folded(), plain(&bytes));
+        }
+    }
+}

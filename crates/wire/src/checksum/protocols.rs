@@ -1,0 +1,308 @@
+//! Checksums of IPv4, TCP, UDP, ICMP and ICMPv6: where the field is and what is summed.
+
+use std::mem::offset_of;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use super::Sum;
+use crate::{Error, IntoBytes, Layer, icmp, icmpv6, ip_protocol, ipv4, ipv6, tcp, udp};
+
+/// The addresses that TCP, UDP and ICMPv6 sum before their own bytes (RFC 9293 3.1, RFC 8200 8.1).
+///
+/// The destination is the *final* one: with an IPv6 routing header that still has segments left it is not the
+/// address in the IPv6 header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PseudoHeader {
+    /// Of IPv4.
+    V4 {
+        /// Source address.
+        source: Ipv4Addr,
+        /// Destination address.
+        destination: Ipv4Addr,
+    },
+    /// Of IPv6.
+    V6 {
+        /// Source address.
+        source: Ipv6Addr,
+        /// Final destination address.
+        destination: Ipv6Addr,
+    },
+}
+
+impl PseudoHeader {
+    /// Starts a sum: addresses, protocol and length in bytes of what follows (header and payload).
+    #[inline]
+    pub fn sum(&self, protocol: u8, length: usize) -> Sum {
+        // IPv4 has 16 bits for the length and IPv6 32, but the upper ones are zero where 16 are enough.
+        let tail = [(length as u32).to_be_bytes(), [0, 0, 0, protocol]];
+        match self {
+            PseudoHeader::V4 { source, destination } => {
+                Sum::new().bytes(&source.octets()).bytes(&destination.octets())
+            }
+            PseudoHeader::V6 { source, destination } => {
+                Sum::new().bytes(&source.octets()).bytes(&destination.octets())
+            }
+        }
+        .bytes(tail.as_bytes())
+    }
+}
+
+impl From<&ipv4::Header> for PseudoHeader {
+    #[inline]
+    fn from(header: &ipv4::Header) -> Self {
+        PseudoHeader::V4 { source: header.source_addr(), destination: header.destination_addr() }
+    }
+}
+
+impl From<&ipv6::Header> for PseudoHeader {
+    #[inline]
+    fn from(header: &ipv6::Header) -> Self {
+        PseudoHeader::V6 { source: header.source_addr(), destination: header.destination_addr() }
+    }
+}
+
+/// True if the checksum of an IPv4 header is right. `header` is the header with its options and nothing else.
+#[inline]
+pub fn ipv4_valid(header: &[u8]) -> bool {
+    ipv4_sum(header).folded() == 0xffff
+}
+
+/// Writes the checksum of an IPv4 header. `header` is the header with its options and nothing else.
+///
+/// # Errors
+/// `Truncated` below 20 bytes.
+#[inline]
+pub fn fill_ipv4(header: &mut [u8]) -> Result<(), Error> {
+    Field::IPV4.fill(header, ipv4_sum)
+}
+
+/// True if the checksum of a TCP segment (header and payload) is right.
+#[inline]
+pub fn tcp_valid(pseudo: &PseudoHeader, segment: &[u8]) -> bool {
+    pseudo.sum(ip_protocol::TCP, segment.len()).bytes(segment).folded() == 0xffff
+}
+
+/// Writes the checksum of a TCP segment (header and payload).
+///
+/// # Errors
+/// `Truncated` below 20 bytes.
+#[inline]
+pub fn fill_tcp(pseudo: &PseudoHeader, segment: &mut [u8]) -> Result<(), Error> {
+    Field::TCP.fill(segment, |bytes| pseudo.sum(ip_protocol::TCP, bytes.len()).bytes(bytes))
+}
+
+/// True if the checksum of the UDP datagram at the start of `bytes` is right, or absent over IPv4. What lies
+/// behind the datagram's length is not looked at; false if `bytes` end before.
+///
+/// A zero over IPv6 is wrong (RFC 8200 8.1); the exception for tunnels (RFC 6935) is the caller's to know.
+#[inline]
+pub fn udp_valid(pseudo: &PseudoHeader, bytes: &[u8]) -> bool {
+    let Ok(udp::Datagram { header, payload }) = udp::parse(bytes) else { return false };
+    if header.checksum.get() == 0 {
+        return matches!(pseudo, PseudoHeader::V4 { .. });
+    }
+    let sum = pseudo.sum(ip_protocol::UDP, udp::Header::LEN + payload.len());
+    sum.bytes(header.as_bytes()).bytes(payload).folded() == 0xffff
+}
+
+/// Writes the checksum of the UDP datagram at the start of `bytes`; a computed 0 is written as 0xffff (RFC 768).
+///
+/// # Errors
+/// Those of [`udp::parse`].
+#[inline]
+pub fn fill_udp(pseudo: &PseudoHeader, bytes: &mut [u8]) -> Result<(), Error> {
+    let length = udp::Header::LEN + udp::parse(bytes)?.payload.len();
+    let datagram = bytes.get_mut(..length).unwrap_or_default();
+    Field::UDP.fill(datagram, |bytes| pseudo.sum(ip_protocol::UDP, length).bytes(bytes))?;
+    let checksum = Field::UDP.of(datagram)?;
+    if *checksum == [0; 2] {
+        *checksum = [0xff; 2];
+    }
+    Ok(())
+}
+
+/// True if the checksum of an ICMP message is right.
+#[inline]
+pub fn icmp_valid(message: &[u8]) -> bool {
+    Sum::new().bytes(message).folded() == 0xffff
+}
+
+/// Writes the checksum of an ICMP message.
+///
+/// # Errors
+/// `Truncated` below 8 bytes.
+#[inline]
+pub fn fill_icmp(message: &mut [u8]) -> Result<(), Error> {
+    Field::ICMP.fill(message, |bytes| Sum::new().bytes(bytes))
+}
+
+/// True if the checksum of an ICMPv6 message is right.
+#[inline]
+pub fn icmpv6_valid(pseudo: &PseudoHeader, message: &[u8]) -> bool {
+    pseudo.sum(ip_protocol::ICMPV6, message.len()).bytes(message).folded() == 0xffff
+}
+
+/// Writes the checksum of an ICMPv6 message.
+///
+/// # Errors
+/// `Truncated` below 8 bytes.
+#[inline]
+pub fn fill_icmpv6(pseudo: &PseudoHeader, message: &mut [u8]) -> Result<(), Error> {
+    Field::ICMPV6.fill(message, |bytes| pseudo.sum(ip_protocol::ICMPV6, bytes.len()).bytes(bytes))
+}
+
+#[inline]
+fn ipv4_sum(header: &[u8]) -> Sum {
+    match header.as_array() {
+        Some(plain) => Sum::new().add_20(plain),
+        None => Sum::new().bytes(header),
+    }
+}
+
+/// Where a protocol keeps its checksum.
+struct Field {
+    layer: Layer,
+    header_len: usize,
+    offset: usize,
+}
+
+impl Field {
+    const IPV4: Field = Field::new(Layer::Ipv4, ipv4::Header::LEN, offset_of!(ipv4::Header, checksum));
+    const TCP: Field = Field::new(Layer::Tcp, tcp::Header::LEN, offset_of!(tcp::Header, checksum));
+    const UDP: Field = Field::new(Layer::Udp, udp::Header::LEN, offset_of!(udp::Header, checksum));
+    const ICMP: Field = Field::new(Layer::Icmp, icmp::Header::LEN, offset_of!(icmp::Header, checksum));
+    const ICMPV6: Field =
+        Field::new(Layer::Icmpv6, icmpv6::Header::LEN, offset_of!(icmpv6::Header, checksum));
+
+    const fn new(layer: Layer, header_len: usize, offset: usize) -> Field {
+        Field { layer, header_len, offset }
+    }
+
+    #[inline]
+    fn of<'a>(&self, bytes: &'a mut [u8]) -> Result<&'a mut [u8; 2], Error> {
+        let have = bytes.len();
+        bytes
+            .get_mut(..self.header_len)
+            .and_then(|header| header.get_mut(self.offset..)?.first_chunk_mut())
+            .ok_or(Error::Truncated { layer: self.layer, need: self.header_len, have })
+    }
+
+    /// Zeroes the field, sums up and writes the checksum.
+    #[inline]
+    fn fill(&self, bytes: &mut [u8], sum: impl Fn(&[u8]) -> Sum) -> Result<(), Error> {
+        *self.of(bytes)? = [0; 2];
+        let checksum = sum(bytes).checksum();
+        *self.of(bytes)? = checksum.to_be_bytes();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use etherparse::{IcmpEchoHeader, Icmpv4Type};
+    use etherparse::{
+        Icmpv4Header, Icmpv6Header, Icmpv6Type, IpNumber, Ipv4Header, Ipv6Header, TcpHeader, UdpHeader,
+    };
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn v4(source: [u8; 4], destination: [u8; 4]) -> (Ipv4Header, PseudoHeader) {
+        let header = Ipv4Header::new(0, 64, IpNumber::UDP, source, destination).unwrap();
+        (header, PseudoHeader::V4 { source: source.into(), destination: destination.into() })
+    }
+
+    fn v6(source: [u8; 16], destination: [u8; 16]) -> (Ipv6Header, PseudoHeader) {
+        let header = Ipv6Header { source, destination, ..Default::default() };
+        (header, PseudoHeader::V6 { source: source.into(), destination: destination.into() })
+    }
+
+    proptest! {
+        #[test]
+        fn ipv4_agrees_with_etherparse(source: [u8; 4], destination: [u8; 4], ttl: u8, words in 0usize..=10, flip in 0usize..20) {
+            let (mut oracle, _) = v4(source, destination);
+            oracle.time_to_live = ttl;
+            oracle.options = vec![1u8; words * 4][..].try_into().unwrap();
+            let mut bytes = oracle.to_bytes().to_vec();
+            fill_ipv4(&mut bytes).unwrap();
+            prop_assert_eq!(&bytes[10..12], oracle.calc_header_checksum().to_be_bytes());
+            prop_assert!(ipv4_valid(&bytes));
+            bytes[flip] ^= 0x10;
+            prop_assert!(!ipv4_valid(&bytes));
+        }
+
+        #[test]
+        fn transport_agrees_with_etherparse(
+            a4: [u8; 4], b4: [u8; 4], a6: [u8; 16], b6: [u8; 16], ports: (u16, u16), payload in vec(any::<u8>(), 0..100),
+        ) {
+            let ((ip4, pseudo4), (ip6, pseudo6)) = (v4(a4, b4), v6(a6, b6));
+
+            let tcp = TcpHeader::new(ports.0, ports.1, 7, 8);
+            let mut bytes = [&tcp.to_bytes()[..], &payload].concat();
+            fill_tcp(&pseudo4, &mut bytes).unwrap();
+            prop_assert_eq!(&bytes[16..18], tcp.calc_checksum_ipv4(&ip4, &payload).unwrap().to_be_bytes());
+            prop_assert!(tcp_valid(&pseudo4, &bytes));
+            fill_tcp(&pseudo6, &mut bytes).unwrap();
+            prop_assert_eq!(&bytes[16..18], tcp.calc_checksum_ipv6(&ip6, &payload).unwrap().to_be_bytes());
+            prop_assert!(tcp_valid(&pseudo6, &bytes));
+
+            let udp = UdpHeader::without_ipv4_checksum(ports.0, ports.1, payload.len()).unwrap();
+            let mut bytes = [&udp.to_bytes()[..], &payload].concat();
+            prop_assert!(udp_valid(&pseudo4, &bytes) && !udp_valid(&pseudo6, &bytes), "zero means none, over IPv4");
+            fill_udp(&pseudo4, &mut bytes).unwrap();
+            prop_assert_eq!(&bytes[6..8], udp.calc_checksum_ipv4(&ip4, &payload).unwrap().to_be_bytes());
+            prop_assert!(udp_valid(&pseudo4, &bytes));
+            fill_udp(&pseudo6, &mut bytes).unwrap();
+            prop_assert_eq!(&bytes[6..8], udp.calc_checksum_ipv6(&ip6, &payload).unwrap().to_be_bytes());
+            prop_assert!(udp_valid(&pseudo6, &bytes));
+            bytes.extend([0x55; 3]);
+            prop_assert!(udp_valid(&pseudo6, &bytes), "what follows the datagram does not count");
+
+            let echo = IcmpEchoHeader { id: ports.0, seq: ports.1 };
+            let icmp = Icmpv4Header::with_checksum(Icmpv4Type::EchoRequest(echo), &payload);
+            let mut bytes = [&icmp.to_bytes()[..], &payload].concat();
+            prop_assert!(icmp_valid(&bytes));
+            bytes[2] = 0x55;
+            fill_icmp(&mut bytes).unwrap();
+            prop_assert_eq!(&bytes[..8], &icmp.to_bytes()[..]);
+
+            let icmpv6 = Icmpv6Header::with_checksum(Icmpv6Type::EchoRequest(echo), a6, b6, &payload).unwrap();
+            let mut bytes = [&icmpv6.to_bytes()[..], &payload].concat();
+            prop_assert!(icmpv6_valid(&pseudo6, &bytes));
+            bytes[2] = 0x55;
+            fill_icmpv6(&pseudo6, &mut bytes).unwrap();
+            prop_assert_eq!(&bytes[..8], &icmpv6.to_bytes()[..]);
+        }
+
+        #[test]
+        fn any_bytes_are_answered(mut bytes in vec(prop_oneof![0u8..24, any::<u8>()], 0..24)) {
+            let (_, pseudo) = v4([1, 2, 3, 4], [5, 6, 7, 8]);
+            let (eight, twenty) = (bytes.len() >= 8, bytes.len() >= 20);
+            let is_udp = udp::parse(&bytes).is_ok();
+            prop_assert_eq!(fill_udp(&pseudo, &mut bytes).is_ok(), is_udp);
+            prop_assert_eq!(udp_valid(&pseudo, &bytes), is_udp);
+            let _ = (ipv4_valid(&bytes), tcp_valid(&pseudo, &bytes), icmp_valid(&bytes));
+            prop_assert_eq!(fill_ipv4(&mut bytes).is_ok(), twenty);
+            prop_assert_eq!(fill_tcp(&pseudo, &mut bytes).is_ok(), twenty);
+            prop_assert_eq!(fill_icmp(&mut bytes).is_ok(), eight);
+            prop_assert_eq!(fill_icmpv6(&pseudo, &mut bytes).is_ok(), eight);
+        }
+    }
+
+    #[test]
+    fn a_computed_zero_of_udp_is_written_as_ones() {
+        let (_, pseudo) = v4([0, 0, 0, 0], [0, 0, 0, 0]);
+        // Pseudo header: 17 + 10; UDP: length 10; the payload makes the sum 0xffff.
+        let mut bytes = vec![0, 0, 0, 0, 0, 10, 0, 0];
+        bytes.extend((0xffffu16 - 17 - 20).to_be_bytes());
+        fill_udp(&pseudo, &mut bytes).unwrap();
+        assert_eq!(&bytes[6..8], [0xff, 0xff]);
+        assert!(udp_valid(&pseudo, &bytes));
+    }
+
+    #[test]
+    fn lengths_beyond_16_bits_count_in_ipv6() {
+        let (_, pseudo) = v6([1; 16], [2; 16]);
+        assert_ne!(pseudo.sum(6, 70_000), pseudo.sum(6, 70_000 - 65_536));
+    }
+}

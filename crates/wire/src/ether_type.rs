@@ -1,0 +1,24 @@
+//! EtherTypes: the 16-bit number that says what follows a link header or VLAN tag (IEEE 802 numbers, IANA).
+//!
+//! Values below [`MIN`] are lengths of IEEE 802.3 frames.
+
+/// The lowest value that is a type; below it the field is an 802.3 length.
+pub const MIN: u16 = 0x0600;
+/// IPv4.
+pub const IPV4: u16 = 0x0800;
+/// ARP.
+pub const ARP: u16 = 0x0806;
+/// 802.1Q tag.
+pub const VLAN: u16 = 0x8100;
+/// IPv6.
+pub const IPV6: u16 = 0x86dd;
+/// MPLS, unicast.
+pub const MPLS: u16 = 0x8847;
+/// MPLS, upstream-assigned labels (once "multicast"; RFC 5332).
+pub const MPLS_UPSTREAM: u16 = 0x8848;
+/// PPPoE session.
+pub const PPPOE_SESSION: u16 = 0x8864;
+/// 802.1ad service tag (QinQ).
+pub const QINQ: u16 = 0x88a8;
+/// The outer tag of QinQ equipment older than 802.1ad.
+pub const QINQ_OLD: u16 = 0x9100;

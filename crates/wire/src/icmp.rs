@@ -1,0 +1,96 @@
+//! ICMP for IPv4 (RFC 792).
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::U16;
+
+/// Values of [`Header::kind`].
+pub mod kind {
+    /// Echo reply.
+    pub const ECHO_REPLY: u8 = 0;
+    /// Destination unreachable.
+    pub const UNREACHABLE: u8 = 3;
+    /// Source quench (obsolete).
+    pub const SOURCE_QUENCH: u8 = 4;
+    /// Redirect.
+    pub const REDIRECT: u8 = 5;
+    /// Echo request.
+    pub const ECHO: u8 = 8;
+    /// Time exceeded.
+    pub const TIME_EXCEEDED: u8 = 11;
+    /// Parameter problem.
+    pub const PARAMETER_PROBLEM: u8 = 12;
+    /// Time stamp request.
+    pub const TIME_STAMP: u8 = 13;
+    /// Time stamp reply.
+    pub const TIME_STAMP_REPLY: u8 = 14;
+}
+
+/// The 8 bytes that all messages have; errors quote the offending packet behind them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct Header {
+    /// The message's type, see [`kind`].
+    pub kind: u8,
+    /// Refines the type.
+    pub code: u8,
+    /// Checksum over the whole message.
+    pub checksum: U16,
+    /// Echo and time stamp: identifier. Errors: unused, or the upper half of a gateway address or pointer.
+    pub identifier: U16,
+    /// Echo and time stamp: sequence number. Unreachable, code 4: the next hop's MTU.
+    pub sequence: U16,
+}
+
+impl Header {
+    /// Bytes of the header.
+    pub const LEN: usize = size_of::<Header>();
+
+    /// True if the message reports an error and quotes the packet that caused it.
+    #[inline]
+    pub fn is_error(&self) -> bool {
+        matches!(
+            self.kind,
+            kind::UNREACHABLE
+                | kind::SOURCE_QUENCH
+                | kind::REDIRECT
+                | kind::TIME_EXCEEDED
+                | kind::PARAMETER_PROBLEM
+        )
+    }
+
+    /// True if [`Header::identifier`] names a query: echo or time stamp, request or reply.
+    #[inline]
+    pub fn is_query(&self) -> bool {
+        matches!(self.kind, kind::ECHO | kind::ECHO_REPLY | kind::TIME_STAMP | kind::TIME_STAMP_REPLY)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use etherparse::{IcmpEchoHeader, Icmpv4Header, Icmpv4Type};
+
+    use super::*;
+
+    #[test]
+    fn echo_agrees_with_etherparse() {
+        let echo = IcmpEchoHeader { id: 0x1234, seq: 0x5678 };
+        let mut oracle = Icmpv4Header::new(Icmpv4Type::EchoRequest(echo));
+        oracle.checksum = 0x9abc;
+        let bytes = oracle.to_bytes();
+        let (header, rest) = Header::ref_from_prefix(&bytes).unwrap();
+        assert!(rest.is_empty() && header.is_query() && !header.is_error());
+        assert_eq!((header.kind, header.code, header.checksum.get()), (kind::ECHO, 0, 0x9abc));
+        assert_eq!((header.identifier.get(), header.sequence.get()), (0x1234, 0x5678));
+    }
+
+    #[test]
+    fn errors_are_no_queries() {
+        for kind in 0..=255 {
+            let header =
+                Header { kind, code: 0, checksum: 0.into(), identifier: 0.into(), sequence: 0.into() };
+            assert!(!(header.is_error() && header.is_query()), "{kind}");
+            assert_eq!(header.is_error(), [3, 4, 5, 11, 12].contains(&kind), "{kind}");
+        }
+    }
+}

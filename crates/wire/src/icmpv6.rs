@@ -1,0 +1,92 @@
+//! ICMPv6 (RFC 4443) and the types of neighbour discovery (RFC 4861).
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::U16;
+
+/// Values of [`Header::kind`].
+pub mod kind {
+    /// Destination unreachable.
+    pub const UNREACHABLE: u8 = 1;
+    /// Packet too big.
+    pub const PACKET_TOO_BIG: u8 = 2;
+    /// Time exceeded.
+    pub const TIME_EXCEEDED: u8 = 3;
+    /// Parameter problem.
+    pub const PARAMETER_PROBLEM: u8 = 4;
+    /// Echo request.
+    pub const ECHO: u8 = 128;
+    /// Echo reply.
+    pub const ECHO_REPLY: u8 = 129;
+    /// Router solicitation.
+    pub const ROUTER_SOLICITATION: u8 = 133;
+    /// Router advertisement.
+    pub const ROUTER_ADVERTISEMENT: u8 = 134;
+    /// Neighbour solicitation.
+    pub const NEIGHBOR_SOLICITATION: u8 = 135;
+    /// Neighbour advertisement.
+    pub const NEIGHBOR_ADVERTISEMENT: u8 = 136;
+    /// Redirect.
+    pub const REDIRECT: u8 = 137;
+}
+
+/// The first 8 bytes of the usual messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct Header {
+    /// The message's type, see [`kind`].
+    pub kind: u8,
+    /// Refines the type.
+    pub code: u8,
+    /// Checksum over pseudo header and message.
+    pub checksum: U16,
+    /// Echo: identifier. Otherwise the upper half of what the type puts here (MTU, pointer, flags).
+    pub identifier: U16,
+    /// Echo: sequence number. Otherwise the lower half.
+    pub sequence: U16,
+}
+
+impl Header {
+    /// Bytes of the header.
+    pub const LEN: usize = size_of::<Header>();
+
+    /// True if the message reports an error and quotes the packet that caused it: types below 128.
+    #[inline]
+    pub fn is_error(&self) -> bool {
+        self.kind < 128
+    }
+
+    /// True for echo request and reply.
+    #[inline]
+    pub fn is_query(&self) -> bool {
+        matches!(self.kind, kind::ECHO | kind::ECHO_REPLY)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use etherparse::{IcmpEchoHeader, Icmpv6Header, Icmpv6Type};
+
+    use super::*;
+
+    #[test]
+    fn echo_agrees_with_etherparse() {
+        let echo = IcmpEchoHeader { id: 0x1234, seq: 0x5678 };
+        let mut oracle = Icmpv6Header::new(Icmpv6Type::EchoReply(echo));
+        oracle.checksum = 0x9abc;
+        let bytes = oracle.to_bytes();
+        let (header, rest) = Header::ref_from_prefix(&bytes).unwrap();
+        assert!(rest.is_empty() && header.is_query() && !header.is_error());
+        assert_eq!((header.kind, header.code, header.checksum.get()), (kind::ECHO_REPLY, 0, 0x9abc));
+        assert_eq!((header.identifier.get(), header.sequence.get()), (0x1234, 0x5678));
+    }
+
+    #[test]
+    fn the_upper_half_of_the_types_informs() {
+        let header =
+            |kind| Header { kind, code: 0, checksum: 0.into(), identifier: 0.into(), sequence: 0.into() };
+        assert!(header(kind::PACKET_TOO_BIG).is_error());
+        assert!(!header(kind::NEIGHBOR_SOLICITATION).is_error());
+        assert!(!header(kind::NEIGHBOR_SOLICITATION).is_query());
+    }
+}

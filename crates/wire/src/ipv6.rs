@@ -1,0 +1,421 @@
+//! IPv6 header and extension headers (RFC 8200; AH RFC 4302, mobility RFC 6275, jumbograms RFC 2675).
+
+use std::net::Ipv6Addr;
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::{Error, Layer, U16, U32, ip_protocol};
+
+/// A packet with more extension headers in a row is malformed; RFC 8200 allows each kind once or twice.
+pub const MAX_EXTENSIONS: usize = 16;
+
+/// The fixed 40 bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct Header {
+    /// Version (upper 4 bits), traffic class (8), flow label (20).
+    pub version_class_flow: U32,
+    /// Bytes behind this header; 0 in a jumbogram.
+    pub payload_length: U16,
+    /// What follows, see [`crate::ip_protocol`].
+    pub next_header: u8,
+    /// Hop limit.
+    pub hop_limit: u8,
+    /// Source address.
+    pub source: [u8; 16],
+    /// Destination address.
+    pub destination: [u8; 16],
+}
+
+impl Header {
+    /// Bytes of the header.
+    pub const LEN: usize = size_of::<Header>();
+
+    /// Version; 6 in a valid header.
+    #[inline]
+    pub fn version(&self) -> u8 {
+        (self.version_class_flow.get() >> 28) as u8
+    }
+
+    /// Traffic class: DSCP (upper 6 bits) and ECN.
+    #[inline]
+    pub fn traffic_class(&self) -> u8 {
+        (self.version_class_flow.get() >> 20) as u8
+    }
+
+    /// Sets the traffic class.
+    #[inline]
+    pub fn set_traffic_class(&mut self, class: u8) {
+        let others = self.version_class_flow.get() & 0xf00f_ffff;
+        self.version_class_flow.set(others | u32::from(class) << 20);
+    }
+
+    /// Flow label, 20 bits.
+    #[inline]
+    pub fn flow_label(&self) -> u32 {
+        self.version_class_flow.get() & 0x000f_ffff
+    }
+
+    /// Sets the flow label (its lower 20 bits).
+    #[inline]
+    pub fn set_flow_label(&mut self, label: u32) {
+        let others = self.version_class_flow.get() & 0xfff0_0000;
+        self.version_class_flow.set(others | label & 0x000f_ffff);
+    }
+
+    /// Source address.
+    #[inline]
+    pub fn source_addr(&self) -> Ipv6Addr {
+        Ipv6Addr::from_octets(self.source)
+    }
+
+    /// Destination address.
+    #[inline]
+    pub fn destination_addr(&self) -> Ipv6Addr {
+        Ipv6Addr::from_octets(self.destination)
+    }
+}
+
+/// A packet whose length has been checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Packet<'a> {
+    /// The fixed header.
+    pub header: &'a Header,
+    /// Extension headers and what follows, up to the payload length; link padding is left out.
+    pub payload: &'a [u8],
+}
+
+/// Reads the packet at the start of `bytes`. A payload length of 0 is looked up in the jumbo payload option.
+///
+/// # Errors
+/// `Truncated` if `bytes` end before the header or the payload length do, `Format` if the version is not 6.
+#[inline]
+pub fn parse(bytes: &[u8]) -> Result<Packet<'_>, Error> {
+    let truncated = |need| Error::Truncated { layer: Layer::Ipv6, need, have: bytes.len() };
+    let (header, rest) = Header::ref_from_prefix(bytes).map_err(|_| truncated(Header::LEN))?;
+    if header.version() != 6 {
+        return Err(Error::Format { layer: Layer::Ipv6, found: header.version().into() });
+    }
+    let length = match header.payload_length.get() {
+        0 => jumbo_length(header.next_header, rest).unwrap_or(0),
+        length => length.into(),
+    };
+    let payload = rest.get(..length).ok_or_else(|| truncated(Header::LEN.saturating_add(length)))?;
+    Ok(Packet { header, payload })
+}
+
+/// Payload length of a jumbogram in bytes: the jumbo payload option of a hop-by-hop header that follows the
+/// fixed header. `None` without one, and if it announces 65,535 or less.
+pub fn jumbo_length(next_header: u8, rest: &[u8]) -> Option<usize> {
+    if next_header != ip_protocol::HOP_BY_HOP {
+        return None;
+    }
+    let (extension, _) = Extension::split(next_header, rest).ok()?;
+    let mut options = extension.bytes.get(2..)?;
+    loop {
+        options = match *options {
+            // Pad1 is the only option without a length.
+            [0, ref rest @ ..] => rest,
+            [0xc2, 4, a, b, c, d, ..] => {
+                let length = u32::from_be_bytes([a, b, c, d]);
+                return (length > u16::MAX.into()).then_some(length as usize);
+            }
+            [_, length, ref rest @ ..] => rest.get(usize::from(length)..)?,
+            _ => return None,
+        };
+    }
+}
+
+/// One extension header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extension<'a> {
+    /// Which one: an IP protocol number.
+    pub kind: u8,
+    /// What follows it.
+    pub next_header: u8,
+    /// The header as a whole, next header field included.
+    pub bytes: &'a [u8],
+}
+
+impl<'a> Extension<'a> {
+    /// True if the protocol is an extension header that [`extensions`] walks over: hop-by-hop, routing,
+    /// fragment, destination options, AH or mobility.
+    #[inline]
+    pub fn is(protocol: u8) -> bool {
+        matches!(
+            protocol,
+            ip_protocol::HOP_BY_HOP
+                | ip_protocol::ROUTING
+                | ip_protocol::FRAGMENT
+                | ip_protocol::DESTINATION
+                | ip_protocol::AH
+                | ip_protocol::MOBILITY
+        )
+    }
+
+    fn split(kind: u8, bytes: &'a [u8]) -> Result<(Self, &'a [u8]), Error> {
+        let truncated = |need| Error::Truncated { layer: Layer::Ipv6Extension, need, have: bytes.len() };
+        let &[next_header, length, ..] = bytes else { return Err(truncated(8)) };
+        let length = match kind {
+            ip_protocol::FRAGMENT => FragmentHeader::LEN,
+            ip_protocol::AH => (usize::from(length) + 2) * 4,
+            _ => (usize::from(length) + 1) * 8,
+        };
+        let (bytes, rest) = bytes.split_at_checked(length).ok_or_else(|| truncated(length))?;
+        Ok((Extension { kind, next_header, bytes }, rest))
+    }
+}
+
+/// The fragment extension header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct FragmentHeader {
+    /// What follows in the whole packet.
+    pub next_header: u8,
+    /// Zero.
+    pub reserved: u8,
+    /// Offset in units of 8 bytes (upper 13 bits), "more fragments" (lowest bit).
+    pub offset_more: U16,
+    /// Identification.
+    pub id: U32,
+}
+
+impl FragmentHeader {
+    /// Bytes of the header.
+    pub const LEN: usize = size_of::<FragmentHeader>();
+
+    /// Place of this payload in the fragmentable part, in bytes.
+    #[inline]
+    pub fn offset(&self) -> usize {
+        usize::from(self.offset_more.get() & 0xfff8)
+    }
+
+    /// True if this is not the last fragment.
+    #[inline]
+    pub fn more_fragments(&self) -> bool {
+        self.offset_more.get() & 1 != 0
+    }
+}
+
+/// Iterates over the extension headers at the start of `bytes`, given what the header before says of them.
+///
+/// Ends before the first header that is not an extension, after the header of a fragment other than the first
+/// (data follow), and after a fault: truncation or more than [`MAX_EXTENSIONS`].
+pub fn extensions(next_header: u8, bytes: &[u8]) -> Extensions<'_> {
+    Extensions { next_header, rest: bytes, seen: 0, done: false }
+}
+
+/// Iterator made by [`extensions`].
+#[derive(Debug, Clone)]
+pub struct Extensions<'a> {
+    next_header: u8,
+    rest: &'a [u8],
+    seen: usize,
+    done: bool,
+}
+
+impl<'a> Iterator for Extensions<'a> {
+    type Item = Result<Extension<'a>, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.done || !Extension::is(self.next_header) {
+            return None;
+        }
+        if self.seen == MAX_EXTENSIONS {
+            self.done = true;
+            return Some(Err(Error::TooMany { layer: Layer::Ipv6Extension, limit: MAX_EXTENSIONS }));
+        }
+        match Extension::split(self.next_header, self.rest) {
+            Ok((extension, rest)) => {
+                self.seen += 1;
+                self.next_header = extension.next_header;
+                self.rest = rest;
+                self.done = fragment(&extension).is_some_and(|fragment| fragment.offset() != 0);
+                Some(Ok(extension))
+            }
+            Err(error) => {
+                self.done = true;
+                Some(Err(error))
+            }
+        }
+    }
+}
+
+impl std::iter::FusedIterator for Extensions<'_> {}
+
+/// What lies behind the extension headers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UpperLayer<'a> {
+    /// The protocol behind the last extension header; after a fault, the header that could not be read.
+    pub protocol: u8,
+    /// Bytes from the end of the fixed header to it.
+    pub offset: usize,
+    /// The fragment header, if there is one.
+    pub fragment: Option<&'a FragmentHeader>,
+    /// Why the walk ended early.
+    pub fault: Option<Error>,
+}
+
+/// Walks over the extension headers at the start of `bytes`, see [`extensions`].
+#[inline]
+pub fn upper_layer(next_header: u8, bytes: &[u8]) -> UpperLayer<'_> {
+    let mut found = UpperLayer { protocol: next_header, offset: 0, fragment: None, fault: None };
+    for extension in extensions(next_header, bytes) {
+        match extension {
+            Ok(extension) => {
+                found.protocol = extension.next_header;
+                found.offset += extension.bytes.len();
+                found.fragment = found.fragment.or(fragment(&extension));
+            }
+            Err(error) => found.fault = Some(error),
+        }
+    }
+    found
+}
+
+fn fragment<'a>(extension: &Extension<'a>) -> Option<&'a FragmentHeader> {
+    match extension.kind {
+        ip_protocol::FRAGMENT => FragmentHeader::ref_from_bytes(extension.bytes).ok(),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use etherparse::{IpNumber, Ipv6ExtensionsSlice, Ipv6Header};
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A chain of extension headers of these kinds (length field, filler), ending in UDP.
+    fn chain(kinds: &[(u8, u8)]) -> (u8, Vec<u8>) {
+        let mut bytes = Vec::new();
+        for (index, &(kind, length)) in kinds.iter().enumerate() {
+            let next = kinds.get(index + 1).map_or(ip_protocol::UDP, |&(kind, _)| kind);
+            let (size, length) = match kind {
+                ip_protocol::FRAGMENT => (8, 0),
+                ip_protocol::AH => (usize::from(length) * 4 + 12, length + 1),
+                _ => (usize::from(length) * 8 + 8, length),
+            };
+            let start = bytes.len();
+            bytes.resize(start + size, 0);
+            bytes[start] = next;
+            bytes[start + 1] = length;
+        }
+        (kinds.first().map_or(ip_protocol::UDP, |&(kind, _)| kind), bytes)
+    }
+
+    proptest! {
+        #[test]
+        fn fields_agree_with_etherparse(
+            class: u8, flow in 0u32..0x10_0000, next: u8, hops: u8, source: [u8; 16], destination: [u8; 16],
+            payload in vec(any::<u8>(), 1..64), pad in 0usize..4,
+        ) {
+            let oracle = Ipv6Header {
+                traffic_class: class,
+                flow_label: flow.try_into().unwrap(),
+                payload_length: payload.len() as u16,
+                next_header: IpNumber(next),
+                hop_limit: hops,
+                source,
+                destination,
+            };
+            let mut bytes = oracle.to_bytes().to_vec();
+            bytes.extend(&payload);
+            bytes.resize(bytes.len() + pad, 0xee);
+            let packet = parse(&bytes).unwrap();
+            let header = packet.header;
+            prop_assert_eq!((header.traffic_class(), header.flow_label()), (class, flow));
+            prop_assert_eq!((header.next_header, header.hop_limit), (next, hops));
+            prop_assert_eq!((header.source_addr().octets(), header.destination_addr().octets()), (source, destination));
+            prop_assert_eq!(packet.payload, &payload[..]);
+
+            let mut copy = *header;
+            copy.set_traffic_class(!class);
+            copy.set_flow_label(!flow);
+            prop_assert_eq!((copy.version(), copy.traffic_class(), copy.flow_label()), (6, !class, !flow & 0xf_ffff));
+        }
+
+        #[test]
+        fn walks_end_where_etherparse_ends(
+            kinds in vec((prop::sample::select(vec![43u8, 44, 60, 51, 135]), 0u8..4), 0..3), hop: bool,
+            tail in vec(any::<u8>(), 0..16),
+        ) {
+            // etherparse wants each kind at most once and hop-by-hop first.
+            let mut kinds = kinds;
+            kinds.sort();
+            kinds.dedup_by_key(|k| k.0);
+            if hop {
+                kinds.insert(0, (0, 1));
+            }
+            let (next, mut bytes) = chain(&kinds);
+            let length = bytes.len();
+            bytes.extend(&tail);
+            let own = upper_layer(next, &bytes);
+            let (_, oracle_next, rest) = Ipv6ExtensionsSlice::from_slice(IpNumber(next), &bytes).unwrap();
+            if oracle_next.0 == 17 {
+                prop_assert_eq!(own.offset, bytes.len() - rest.len());
+            }
+            prop_assert_eq!((own.protocol, own.offset, own.fault), (ip_protocol::UDP, length, None));
+            prop_assert_eq!(own.fragment.is_some(), kinds.iter().any(|k| k.0 == 44));
+
+            // Any shorter prefix is a truncation that says how far it got.
+            for cut in 0..length {
+                let own = upper_layer(next, &bytes[..cut]);
+                prop_assert!(matches!(own.fault, Some(Error::Truncated { .. })), "cut at {}", cut);
+                prop_assert!(own.offset <= cut);
+                prop_assert!(Extension::is(own.protocol));
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_answered(next: u8, bytes in vec(prop_oneof![Just(0u8), Just(60u8), 0u8..4, any::<u8>()], 0..160)) {
+            let own = upper_layer(next, &bytes);
+            prop_assert!(own.offset <= bytes.len());
+            let _ = jumbo_length(next, &bytes);
+            let _ = parse(&bytes);
+            prop_assert!(extensions(next, &bytes).count() <= MAX_EXTENSIONS + 1);
+        }
+    }
+
+    #[test]
+    fn the_chain_is_bounded() {
+        let (next, bytes) = chain(&[(60, 0); MAX_EXTENSIONS]);
+        assert_eq!(upper_layer(next, &bytes).fault, None);
+        let (next, bytes) = chain(&[(60, 0); MAX_EXTENSIONS + 1]);
+        let found = upper_layer(next, &bytes);
+        assert_eq!(found.fault, Some(Error::TooMany { layer: Layer::Ipv6Extension, limit: MAX_EXTENSIONS }));
+        assert_eq!(found.offset, MAX_EXTENSIONS * 8);
+    }
+
+    #[test]
+    fn behind_a_later_fragment_lie_data() {
+        // Its next header is "destination options", but what follows is the middle of the datagram.
+        let (next, mut bytes) = chain(&[(44, 0), (60, 0)]);
+        bytes[2..4].copy_from_slice(&(1400u16 | 1).to_be_bytes());
+        bytes[4..8].copy_from_slice(&7u32.to_be_bytes());
+        let found = upper_layer(next, &bytes);
+        let fragment = found.fragment.unwrap();
+        assert_eq!((found.protocol, found.offset), (60, 8));
+        assert_eq!((fragment.offset(), fragment.more_fragments(), fragment.id.get()), (1400, true, 7));
+    }
+
+    #[test]
+    fn jumbograms_take_their_length_from_the_option() {
+        let mut bytes = vec![0x60, 0, 0, 0, 0, 0, 0, 64];
+        bytes.resize(40, 0);
+        // Hop-by-hop: next header UDP, 8 bytes, jumbo payload of 70,000 bytes.
+        bytes.extend([17, 0, 0xc2, 4]);
+        bytes.extend(70_000u32.to_be_bytes());
+        assert_eq!(parse(&bytes), Err(Error::Truncated { layer: Layer::Ipv6, need: 70_040, have: 48 }));
+        bytes.resize(70_050, 1);
+        assert_eq!(parse(&bytes).unwrap().payload.len(), 70_000);
+        // 65,535 bytes need no jumbogram, so the option is malformed.
+        bytes[44..48].copy_from_slice(&65_535u32.to_be_bytes());
+        assert_eq!(parse(&bytes).unwrap().payload.len(), 0);
+        // The option may stand behind others.
+        assert_eq!(jumbo_length(0, &[17, 1, 1, 4, 0, 0, 0, 0, 0, 0, 0xc2, 4, 1, 0, 0, 0]), Some(1 << 24));
+        assert_eq!(jumbo_length(60, &[17, 0, 0xc2, 4, 1, 0, 0, 0]), None);
+    }
+}

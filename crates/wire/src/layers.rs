@@ -1,0 +1,659 @@
+//! From a frame to the places of its headers.
+//!
+//! [`Layers::locate`] looks at every length once and never fails: it reports how far it got and why it
+//! stopped. Captures are often cut short or malformed, so this is normal, not an error.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use zerocopy::FromBytes;
+
+use crate::{
+    Error, FiveTuple, Layer, LinkType, U16, U32, ether_type, ethernet, icmp, icmpv6, ip_protocol, ipv4, ipv6,
+    tcp, udp, vlan,
+};
+
+/// A frame with more VLAN tags in a row is malformed.
+pub const MAX_VLAN_TAGS: usize = 8;
+/// A frame with more MPLS labels in a row is malformed.
+pub const MAX_MPLS_LABELS: usize = 16;
+
+/// Where the headers of a frame are. Offsets are bytes from the start of the frame and lie within it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layers {
+    /// What follows link header and VLAN tags; `None` if they are cut or the link type has no such field and
+    /// no IP.
+    pub ether_type: Option<u16>,
+    /// How many VLAN tags there are.
+    pub vlan_tags: u8,
+    /// Control information of the first VLAN tag (the identifier is in the lower 12 bits).
+    pub outer_vlan: Option<u16>,
+    /// Control information of the last VLAN tag, if there are at least two.
+    pub inner_vlan: Option<u16>,
+    /// How many MPLS labels there are. What lies under the last is taken for IP if it looks like IP.
+    pub mpls_labels: u8,
+    /// Which protocol is at `l3`.
+    pub network: Network,
+    /// Offset of what follows link header, VLAN tags, MPLS labels or PPPoE header; `None` if these are cut or
+    /// unknown.
+    pub l3: Option<usize>,
+    /// The protocol behind the IP header and IPv6 extension headers, also in later fragments.
+    pub protocol: Option<u8>,
+    /// Offset of the header of `protocol`; `None` in later fragments and where the IP headers could not be
+    /// read to their end.
+    pub l4: Option<usize>,
+    /// Offset of what follows the TCP, UDP, ICMP or ICMPv6 header; `None` if it is another or is cut.
+    pub payload: Option<usize>,
+    /// Offset of the end of the IP packet, as far as it is in the frame; link padding is behind it. The end
+    /// of the frame if it is not IP.
+    pub end: usize,
+    /// Bytes of the IP packet that its length field announces beyond the end of the frame.
+    pub missing: usize,
+    /// The IP packet is a fragment (an IPv6 fragment header counts even if it holds the whole packet).
+    pub fragment: Option<Fragment>,
+    /// Why there is no more to be found: the first header that is cut or malformed.
+    pub fault: Option<Error>,
+}
+
+/// The protocol of the network layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Network {
+    /// IPv4.
+    Ipv4,
+    /// IPv6.
+    Ipv6,
+    /// ARP.
+    Arp,
+    /// Something else, or the link header could not be read.
+    #[default]
+    Other,
+}
+
+/// Where a fragment belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Fragment {
+    /// Identification: the same in all fragments of a datagram.
+    pub id: u32,
+    /// Place of its payload, in bytes.
+    pub offset: usize,
+    /// True in all fragments but the last.
+    pub more: bool,
+}
+
+impl Layers {
+    /// Finds the headers of a frame.
+    #[inline]
+    pub fn locate(frame: &[u8], link: LinkType) -> Layers {
+        let mut layers = Layers {
+            ether_type: None,
+            vlan_tags: 0,
+            outer_vlan: None,
+            inner_vlan: None,
+            mpls_labels: 0,
+            network: Network::Other,
+            l3: None,
+            protocol: None,
+            l4: None,
+            payload: None,
+            end: frame.len(),
+            missing: 0,
+            fragment: None,
+            fault: None,
+        };
+        layers.fault = layers.link(frame, link).err();
+        layers
+    }
+
+    /// Addresses, ports and protocol; `None` if it is not IP or its header is cut.
+    ///
+    /// Ports are 0 where there are none: protocols without ports, later fragments, cut headers.
+    #[inline]
+    pub fn five_tuple(&self, frame: &[u8]) -> Option<FiveTuple> {
+        let protocol = self.protocol?;
+        let ports = match self.l4 {
+            Some(l4) if ip_protocol::has_ports(protocol) => frame
+                .get(l4..self.end)
+                .and_then(|bytes| <[U16; 2]>::read_from_prefix(bytes).ok())
+                .map_or((0, 0), |([source, destination], _)| (source.get(), destination.get())),
+            _ => (0, 0),
+        };
+        let l3 = frame.get(self.l3?..)?;
+        match self.network {
+            Network::Ipv4 => {
+                let (ip, _) = ipv4::Header::ref_from_prefix(l3).ok()?;
+                let (source, destination): (Ipv4Addr, Ipv4Addr) = (ip.source_addr(), ip.destination_addr());
+                Some(FiveTuple::v4((source, ports.0), (destination, ports.1), protocol))
+            }
+            Network::Ipv6 => {
+                let (ip, _) = ipv6::Header::ref_from_prefix(l3).ok()?;
+                let (source, destination): (Ipv6Addr, Ipv6Addr) = (ip.source_addr(), ip.destination_addr());
+                Some(FiveTuple::v6((source, ports.0), (destination, ports.1), protocol))
+            }
+            Network::Arp | Network::Other => None,
+        }
+    }
+
+    #[inline]
+    fn link(&mut self, frame: &[u8], link: LinkType) -> Result<(), Error> {
+        // (bytes of the link header, offset of its EtherType)
+        let (length, ether_type) = match link {
+            LinkType::Ethernet => (ethernet::Header::LEN, 12),
+            LinkType::LinuxCooked => (16, 14),
+            LinkType::LinuxCookedV2 => (20, 0),
+            LinkType::RawIp => return self.ip_by_version(frame, 0),
+            LinkType::Null | LinkType::Loop => {
+                // The version tells what the address family would, whose IPv6 value differs between systems.
+                prefix::<U32>(frame, 0, Layer::Link)?;
+                return self.ip_by_version(frame, 4);
+            }
+            LinkType::Other(_) => return Ok(()),
+        };
+        let Some(field) = frame.get(..length).and_then(|header| header.get(ether_type..)) else {
+            return Err(Error::Truncated { layer: Layer::Link, need: length, have: frame.len() });
+        };
+        let ether_type = prefix::<U16>(field, 0, Layer::Link)?.get();
+        self.tags(frame, length, ether_type)
+    }
+
+    #[inline]
+    fn tags(&mut self, frame: &[u8], mut offset: usize, mut ether_type: u16) -> Result<(), Error> {
+        while vlan::is_tag(ether_type) {
+            if usize::from(self.vlan_tags) == MAX_VLAN_TAGS {
+                return Err(Error::TooMany { layer: Layer::Vlan, limit: MAX_VLAN_TAGS });
+            }
+            let tag = prefix::<vlan::Tag>(frame, offset, Layer::Vlan)?;
+            match self.outer_vlan {
+                None => self.outer_vlan = Some(tag.control.get()),
+                Some(_) => self.inner_vlan = Some(tag.control.get()),
+            }
+            self.vlan_tags += 1;
+            ether_type = tag.ether_type.get();
+            offset += vlan::Tag::LEN;
+        }
+        self.ether_type = Some(ether_type);
+        match ether_type {
+            ether_type::IPV4 => self.ipv4(frame, offset),
+            ether_type::IPV6 => self.ipv6(frame, offset),
+            ether_type::ARP => {
+                self.network = Network::Arp;
+                self.l3 = Some(offset);
+                Ok(())
+            }
+            ether_type::MPLS | ether_type::MPLS_UPSTREAM => self.mpls(frame, offset),
+            ether_type::PPPOE_SESSION => self.pppoe(frame, offset),
+            _ => {
+                self.l3 = Some(offset);
+                Ok(())
+            }
+        }
+    }
+
+    /// Labels of 4 bytes; the lowest bit of the third byte marks the last (RFC 3032).
+    fn mpls(&mut self, frame: &[u8], mut offset: usize) -> Result<(), Error> {
+        loop {
+            if usize::from(self.mpls_labels) == MAX_MPLS_LABELS {
+                return Err(Error::TooMany { layer: Layer::Mpls, limit: MAX_MPLS_LABELS });
+            }
+            let label = prefix::<U32>(frame, offset, Layer::Mpls)?.get();
+            self.mpls_labels += 1;
+            offset += 4;
+            if label & 0x100 != 0 {
+                break;
+            }
+        }
+        // Nothing says what the payload is; a pseudowire starts with a zero nibble (RFC 4385).
+        match frame.get(offset).map(|first| first >> 4) {
+            Some(4) => self.ipv4(frame, offset),
+            Some(6) => self.ipv6(frame, offset),
+            _ => {
+                self.l3 = Some(offset);
+                Ok(())
+            }
+        }
+    }
+
+    /// A header of 6 bytes, then PPP's protocol field (RFC 2516), here always of two bytes.
+    fn pppoe(&mut self, frame: &[u8], offset: usize) -> Result<(), Error> {
+        let [_, _, _, protocol] = prefix::<[U16; 4]>(frame, offset, Layer::Pppoe)?;
+        let offset = offset + 8;
+        match protocol.get() {
+            0x0021 => self.ipv4(frame, offset),
+            0x0057 => self.ipv6(frame, offset),
+            _ => {
+                self.l3 = Some(offset);
+                Ok(())
+            }
+        }
+    }
+
+    fn ip_by_version(&mut self, frame: &[u8], offset: usize) -> Result<(), Error> {
+        match frame.get(offset) {
+            Some(0x40..0x50) => {
+                self.ether_type = Some(ether_type::IPV4);
+                self.ipv4(frame, offset)
+            }
+            Some(0x60..0x70) => {
+                self.ether_type = Some(ether_type::IPV6);
+                self.ipv6(frame, offset)
+            }
+            Some(_) => {
+                self.l3 = Some(offset);
+                Ok(())
+            }
+            None => Err(Error::Truncated { layer: Layer::Link, need: offset + 1, have: frame.len() }),
+        }
+    }
+
+    #[inline]
+    fn ipv4(&mut self, frame: &[u8], l3: usize) -> Result<(), Error> {
+        self.l3 = Some(l3);
+        self.network = Network::Ipv4;
+        let header = prefix::<ipv4::Header>(frame, l3, Layer::Ipv4)?;
+        if header.version() != 4 {
+            return Err(Error::Format { layer: Layer::Ipv4, found: header.version().into() });
+        }
+        let header_len = header.header_len();
+        if header_len < ipv4::Header::LEN {
+            return Err(Error::Length { layer: Layer::Ipv4, found: header_len });
+        }
+        self.protocol = Some(header.protocol);
+        if header.is_fragment() {
+            self.fragment = Some(Fragment {
+                id: header.id.get().into(),
+                offset: header.fragment_offset(),
+                more: header.more_fragments(),
+            });
+        }
+        match usize::from(header.total_length.get()) {
+            // Captured on the way to a network card that segments: the frame's length counts.
+            0 => {}
+            total if total < header_len => return Err(Error::Length { layer: Layer::Ipv4, found: total }),
+            total => self.set_end(frame, l3 + total),
+        }
+        let l4 = l3 + header_len;
+        if l4 > self.end {
+            return Err(Error::Truncated { layer: Layer::Ipv4, need: header_len, have: frame.len() - l3 });
+        }
+        if header.fragment_offset() == 0 {
+            self.transport(frame, l4, header.protocol)?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn ipv6(&mut self, frame: &[u8], l3: usize) -> Result<(), Error> {
+        self.l3 = Some(l3);
+        self.network = Network::Ipv6;
+        let header = prefix::<ipv6::Header>(frame, l3, Layer::Ipv6)?;
+        if header.version() != 6 {
+            return Err(Error::Format { layer: Layer::Ipv6, found: header.version().into() });
+        }
+        let start = l3 + ipv6::Header::LEN;
+        let rest = frame.get(start..).unwrap_or_default();
+        match (header.payload_length.get(), header.next_header) {
+            (0, ip_protocol::NO_NEXT) => self.set_end(frame, start),
+            // A jumbogram; without its option the frame's length counts, as Linux sends super-segments.
+            (0, next) => {
+                if let Some(length) = ipv6::jumbo_length(next, rest) {
+                    self.set_end(frame, start.saturating_add(length));
+                }
+            }
+            (length, _) => self.set_end(frame, start + usize::from(length)),
+        }
+        let upper = ipv6::upper_layer(header.next_header, frame.get(start..self.end).unwrap_or_default());
+        self.protocol = Some(upper.protocol);
+        self.fragment = upper.fragment.map(|fragment| Fragment {
+            id: fragment.id.get(),
+            offset: fragment.offset(),
+            more: fragment.more_fragments(),
+        });
+        if let Some(fault) = upper.fault {
+            return Err(fault);
+        }
+        if self.fragment.is_none_or(|fragment| fragment.offset == 0) {
+            self.transport(frame, start + upper.offset, upper.protocol)?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn set_end(&mut self, frame: &[u8], end: usize) {
+        self.end = end.min(frame.len());
+        self.missing = end - self.end;
+    }
+
+    /// `l4` is not behind `self.end`.
+    #[inline]
+    fn transport(&mut self, frame: &[u8], l4: usize, protocol: u8) -> Result<(), Error> {
+        self.l4 = Some(l4);
+        let bytes = frame.get(l4..self.end).unwrap_or_default();
+        let (layer, length) = match protocol {
+            ip_protocol::TCP => {
+                let header_len = prefix::<tcp::Header>(bytes, 0, Layer::Tcp)?.header_len();
+                if header_len < tcp::Header::LEN {
+                    return Err(Error::Length { layer: Layer::Tcp, found: header_len });
+                }
+                (Layer::Tcp, header_len)
+            }
+            ip_protocol::UDP => (Layer::Udp, udp::Header::LEN),
+            ip_protocol::ICMP => (Layer::Icmp, icmp::Header::LEN),
+            ip_protocol::ICMPV6 => (Layer::Icmpv6, icmpv6::Header::LEN),
+            _ => return Ok(()),
+        };
+        if bytes.len() < length {
+            return Err(Error::Truncated { layer, need: length, have: bytes.len() });
+        }
+        self.payload = Some(l4 + length);
+        Ok(())
+    }
+}
+
+/// The header at `offset`.
+#[inline]
+fn prefix<H: FromBytes + zerocopy::KnownLayout + zerocopy::Immutable + zerocopy::Unaligned>(
+    bytes: &[u8],
+    offset: usize,
+    layer: Layer,
+) -> Result<&H, Error> {
+    let rest = bytes.get(offset..).unwrap_or_default();
+    match H::ref_from_prefix(rest) {
+        Ok((header, _)) => Ok(header),
+        Err(_) => Err(Error::Truncated { layer, need: size_of::<H>(), have: rest.len() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use etherparse::{LaxNetSlice, LaxSlicedPacket, TransportSlice};
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::MacAddr;
+    use crate::build::Builder;
+
+    const LINKS: [LinkType; 7] = [
+        LinkType::Null,
+        LinkType::Ethernet,
+        LinkType::RawIp,
+        LinkType::Loop,
+        LinkType::LinuxCooked,
+        LinkType::LinuxCookedV2,
+        LinkType::Other(147),
+    ];
+
+    fn udp(source: &str, destination: &str) -> Builder {
+        Builder::udp(source.parse().unwrap(), destination.parse().unwrap())
+    }
+
+    fn ethernet(builder: Builder) -> Builder {
+        builder.ethernet(MacAddr([2; 6]), MacAddr([4; 6]))
+    }
+
+    fn locate(frame: &[u8]) -> Layers {
+        Layers::locate(frame, LinkType::Ethernet)
+    }
+
+    fn any_address() -> impl Strategy<Value = (SocketAddr, SocketAddr)> {
+        prop_oneof![
+            any::<([u8; 4], u16, [u8; 4], u16)>().prop_map(|(a, p, b, q)| ((a, p).into(), (b, q).into())),
+            any::<([u8; 16], u16, [u8; 16], u16)>().prop_map(|(a, p, b, q)| ((a, p).into(), (b, q).into())),
+        ]
+    }
+
+    fn any_builder() -> impl Strategy<Value = Builder> {
+        (any_address(), 0..4, any::<u8>(), 0usize..=10, 0u16..0x2000).prop_map(
+            |((source, destination), which, byte, words, fragment)| {
+                let builder = match which {
+                    0 => Builder::udp(source, destination),
+                    1 => Builder::tcp(source, destination, byte).options(&vec![1; words * 4]),
+                    2 => Builder::icmp(source.ip(), destination.ip(), 8, 0, [1, 2]),
+                    _ => Builder::ip(source.ip(), destination.ip(), ip_protocol::SCTP),
+                };
+                // One in eight is a later fragment.
+                builder.fragment(if byte < 32 { fragment } else { 0 })
+            },
+        )
+    }
+
+    /// Compares with another dissector as far as both go.
+    fn assert_agrees(frame: &[u8]) -> Result<(), TestCaseError> {
+        let own = locate(frame);
+        let Ok(oracle) = LaxSlicedPacket::from_ethernet(frame) else {
+            prop_assert!(own.fault.is_some());
+            return Ok(());
+        };
+        let tags: Vec<u16> = oracle.vlan_ids().iter().map(|id| id.value()).collect();
+        // etherparse reads at most three tags.
+        prop_assert_eq!(own.vlan_tags.min(3) as usize, tags.len());
+        prop_assert_eq!(own.outer_vlan.map(|control| control & 0xfff), tags.first().copied());
+        if own.vlan_tags > 3 {
+            return Ok(());
+        }
+        let tuple = own.five_tuple(frame);
+        match &oracle.net {
+            Some(LaxNetSlice::Ipv4(ip)) => {
+                let tuple = tuple.unwrap();
+                prop_assert_eq!(tuple.source(), ip.header().source_addr());
+                prop_assert_eq!(tuple.destination(), ip.header().destination_addr());
+                prop_assert_eq!(own.fragment.is_some(), ip.header().is_fragmenting_payload());
+            }
+            Some(LaxNetSlice::Ipv6(ip)) => {
+                prop_assert_eq!(own.network, Network::Ipv6);
+                if let Some(tuple) = tuple {
+                    prop_assert_eq!(tuple.source(), ip.header().source_addr());
+                }
+            }
+            Some(LaxNetSlice::Arp(_)) => prop_assert_eq!(own.network, Network::Arp),
+            None => {
+                prop_assert!(!matches!(own.network, Network::Ipv4 | Network::Ipv6) || own.fault.is_some())
+            }
+        }
+        let place = |part: &[u8]| part.as_ptr().addr() - frame.as_ptr().addr();
+        match &oracle.transport {
+            Some(TransportSlice::Udp(udp)) => {
+                prop_assert_eq!((own.protocol, own.l4), (Some(ip_protocol::UDP), Some(place(udp.slice()))));
+                let tuple = tuple.unwrap();
+                prop_assert_eq!(
+                    (tuple.source_port(), tuple.destination_port()),
+                    (udp.source_port(), udp.destination_port())
+                );
+                prop_assert_eq!(own.payload, Some(place(udp.payload())));
+            }
+            Some(TransportSlice::Tcp(tcp)) => {
+                prop_assert_eq!((own.protocol, own.l4), (Some(ip_protocol::TCP), Some(place(tcp.slice()))));
+                prop_assert_eq!(own.payload, Some(place(tcp.payload())));
+            }
+            Some(TransportSlice::Icmpv4(icmp)) => prop_assert_eq!(own.l4, Some(place(icmp.slice()))),
+            Some(TransportSlice::Icmpv6(icmp)) => prop_assert_eq!(own.l4, Some(place(icmp.slice()))),
+            Some(TransportSlice::Igmp(_)) | None => {}
+        }
+        Ok(())
+    }
+
+    fn assert_within(frame: &[u8], layers: &Layers) {
+        assert!(layers.end <= frame.len());
+        for offset in [layers.l3, layers.l4, layers.payload].into_iter().flatten() {
+            assert!(offset <= frame.len(), "{layers:?}");
+        }
+        assert!(layers.l4.is_none_or(|l4| layers.l3.is_some_and(|l3| l3 < l4) && l4 <= layers.end));
+        assert!(
+            layers
+                .payload
+                .is_none_or(|payload| layers.l4.is_some_and(|l4| l4 < payload) && payload <= layers.end)
+        );
+        let _ = layers.five_tuple(frame);
+    }
+
+    proptest! {
+        #[test]
+        fn built_frames_agree_with_etherparse(
+            builder in any_builder(), tags in vec(any::<u16>(), 0..4), payload in vec(any::<u8>(), 0..80),
+            pad in 0usize..8, cut in 0usize..200,
+        ) {
+            let builder = tags.iter().fold(ethernet(builder), |builder, &tag| builder.vlan(tag));
+            let mut frame = builder.build(&payload).unwrap();
+            let whole = frame.len();
+            frame.resize(whole + pad, 0);
+            let layers = locate(&frame);
+            prop_assert_eq!((layers.fault, layers.missing, layers.end), (None, 0, whole));
+            prop_assert_eq!(layers.l3, Some(14 + 4 * tags.len()));
+            prop_assert_eq!(layers.inner_vlan, if tags.len() > 1 { tags.last().copied() } else { None });
+            assert_agrees(&frame)?;
+
+            frame.truncate(cut);
+            let layers = locate(&frame);
+            assert_within(&frame, &layers);
+            assert_agrees(&frame)?;
+            if layers.network != Network::Other && layers.protocol.is_some() {
+                prop_assert_eq!(layers.end + layers.missing, whole, "the IP length survives the cut");
+            }
+        }
+
+        #[test]
+        fn damaged_frames_stay_within_bounds(
+            builder in any_builder(), tags in vec(any::<u16>(), 0..3), damage in vec((0usize..80, any::<u8>()), 1..5),
+        ) {
+            let builder = tags.iter().fold(ethernet(builder), |builder, &tag| builder.vlan(tag));
+            let mut frame = builder.build(&[0; 30]).unwrap();
+            for (place, value) in damage {
+                let place = place % frame.len();
+                frame[place] = value;
+            }
+            for link in LINKS {
+                assert_within(&frame, &Layers::locate(&frame, link));
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_answered(bytes in vec(any::<u8>(), 0..120)) {
+            for link in LINKS {
+                assert_within(&bytes, &Layers::locate(&bytes, link));
+            }
+        }
+    }
+
+    #[test]
+    fn link_headers_lead_to_the_same_packet() {
+        let packet = udp("10.0.0.1:1000", "10.0.0.2:2000").build(b"x").unwrap();
+        let packet6 = udp("[::1]:1000", "[::2]:2000").build(b"x").unwrap();
+        let cooked = |ether_type: u16| [&[0; 14][..], &ether_type.to_be_bytes()].concat();
+        let cooked_v2 = |ether_type: u16| [&ether_type.to_be_bytes()[..], &[0; 18]].concat();
+        for (link, header, header6) in [
+            (LinkType::RawIp, vec![], vec![]),
+            (LinkType::Null, vec![2, 0, 0, 0], vec![0, 0, 0, 30]),
+            (LinkType::Loop, vec![0, 0, 0, 2], vec![0, 0, 0, 24]),
+            (LinkType::LinuxCooked, cooked(0x0800), cooked(0x86dd)),
+            (LinkType::LinuxCookedV2, cooked_v2(0x0800), cooked_v2(0x86dd)),
+        ] {
+            for (header, packet, tuple) in [
+                (header, &packet, "10.0.0.1:1000 -> 10.0.0.2:2000 udp"),
+                (header6, &packet6, "[::1]:1000 -> [::2]:2000 udp"),
+            ] {
+                let frame = [&header[..], packet].concat();
+                let layers = Layers::locate(&frame, link);
+                assert_eq!((layers.l3, layers.fault), (Some(header.len()), None), "{link}");
+                assert_eq!(layers.five_tuple(&frame).unwrap().to_string(), tuple, "{link}");
+                let short = header.len().saturating_sub(1);
+                assert_eq!(Layers::locate(&frame[..short], link).fault.map(|f| f.layer()), Some(Layer::Link));
+            }
+        }
+        assert_eq!(Layers::locate(&packet, LinkType::Other(147)).l3, None);
+    }
+
+    #[test]
+    fn mpls_is_reported_and_looked_under() {
+        let mut frame = ethernet(udp("10.0.0.1:1000", "10.0.0.2:2000")).build(b"x").unwrap();
+        frame[12..14].copy_from_slice(&[0x88, 0x47]);
+        frame.splice(14..14, [0, 1, 0, 64, 0, 2, 1, 64]);
+        let layers = locate(&frame);
+        assert_eq!((layers.ether_type, layers.mpls_labels, layers.l3), (Some(0x8847), 2, Some(22)));
+        assert_eq!((layers.network, layers.l4, layers.fault), (Network::Ipv4, Some(42), None));
+        // Under a control word there is no IP.
+        frame[22] = 0;
+        let layers = locate(&frame);
+        assert_eq!((layers.network, layers.l3, layers.l4), (Network::Other, Some(22), None));
+        // A stack without end.
+        frame[14..].fill(0);
+        frame.resize(200, 0);
+        assert_eq!(locate(&frame).fault, Some(Error::TooMany { layer: Layer::Mpls, limit: MAX_MPLS_LABELS }));
+    }
+
+    #[test]
+    fn pppoe_sessions_are_looked_into() {
+        for (ether_type, protocol, addresses) in
+            [(0x0800, 0x21, ("10.0.0.1:1", "10.0.0.2:2")), (0x86dd, 0x57, ("[::1]:1", "[::2]:2"))]
+        {
+            let mut frame = ethernet(udp(addresses.0, addresses.1)).build(b"x").unwrap();
+            assert_eq!(locate(&frame).ether_type, Some(ether_type));
+            frame[12..14].copy_from_slice(&[0x88, 0x64]);
+            frame.splice(14..14, [0x11, 0, 0, 1, 0, 0, 0, protocol]);
+            let layers = locate(&frame);
+            assert_eq!((layers.ether_type, layers.l3, layers.fault), (Some(0x8864), Some(22), None));
+            assert_eq!(layers.five_tuple(&frame).unwrap().source_port(), 1);
+            assert_eq!(locate(&frame[..21]).fault.map(|f| f.layer()), Some(Layer::Pppoe));
+            frame[20] = 0xc0;
+            let layers = locate(&frame);
+            assert_eq!((layers.network, layers.l3, layers.l4), (Network::Other, Some(22), None));
+        }
+    }
+
+    #[test]
+    fn tags_are_bounded() {
+        let tagged = |tags: usize| {
+            let builder =
+                (0..tags).fold(ethernet(udp("10.0.0.1:1", "10.0.0.2:2")), |b, tag| b.vlan(tag as u16));
+            locate(&builder.build(b"").unwrap())
+        };
+        let layers = tagged(MAX_VLAN_TAGS);
+        assert_eq!((layers.network, layers.outer_vlan, layers.inner_vlan), (Network::Ipv4, Some(0), Some(7)));
+        let layers = tagged(MAX_VLAN_TAGS + 1);
+        assert_eq!((layers.l3, layers.fault.map(|f| f.layer())), (None, Some(Layer::Vlan)));
+    }
+
+    #[test]
+    fn later_fragments_have_no_transport_header() {
+        let first =
+            ethernet(udp("10.0.0.1:1000", "10.0.0.2:2000")).id(9).fragment(0x2000).build(&[0; 8]).unwrap();
+        let layers = locate(&first);
+        assert_eq!(layers.fragment, Some(Fragment { id: 9, offset: 0, more: true }));
+        assert_eq!(layers.l4, Some(34));
+        let later = ethernet(udp("10.0.0.1:1000", "10.0.0.2:2000")).id(9).fragment(2).build(&[0; 8]).unwrap();
+        let layers = locate(&later);
+        assert_eq!(layers.fragment, Some(Fragment { id: 9, offset: 16, more: false }));
+        assert_eq!((layers.l4, layers.protocol, layers.fault), (None, Some(17), None));
+        assert_eq!(layers.five_tuple(&later).unwrap().to_string(), "10.0.0.1:0 -> 10.0.0.2:0 udp");
+    }
+
+    #[test]
+    fn super_segments_without_a_length_reach_to_the_end() {
+        let mut frame = ethernet(udp("10.0.0.1:1", "10.0.0.2:2")).build(&[0; 100]).unwrap();
+        frame[16..18].fill(0);
+        let layers = locate(&frame);
+        assert_eq!((layers.end, layers.l4, layers.fault), (frame.len(), Some(34), None));
+        let mut frame = ethernet(udp("[::1]:1", "[::2]:2")).build(&[0; 100]).unwrap();
+        frame[18..20].fill(0);
+        let layers = locate(&frame);
+        assert_eq!((layers.end, layers.l4, layers.fault), (frame.len(), Some(54), None));
+        // With "no next header" the length is truly zero and the rest is padding.
+        frame[20] = ip_protocol::NO_NEXT;
+        assert_eq!(locate(&frame).end, 54);
+    }
+
+    #[test]
+    fn lengths_that_cannot_be_stop_the_walk() {
+        let frame = ethernet(udp("10.0.0.1:1", "10.0.0.2:2")).build(&[0; 20]).unwrap();
+        let with = |place: usize, value: u8| {
+            let mut frame = frame.clone();
+            frame[place] = value;
+            locate(&frame)
+        };
+        assert_eq!(with(14, 0x44).fault, Some(Error::Length { layer: Layer::Ipv4, found: 16 }));
+        assert_eq!(with(14, 0x65).fault, Some(Error::Format { layer: Layer::Ipv4, found: 6 }));
+        assert_eq!(with(17, 19).fault, Some(Error::Length { layer: Layer::Ipv4, found: 19 }));
+        // A total length that cuts the UDP header.
+        assert_eq!(with(17, 24).fault, Some(Error::Truncated { layer: Layer::Udp, need: 8, have: 4 }));
+        assert_eq!(with(17, 200).missing, 152);
+    }
+}

@@ -1,0 +1,62 @@
+//! Protocol headers over plain byte slices: views, checksums, dissection, packet building.
+//!
+//! The crate knows nothing of packets, pools or elements; it reads and writes `[u8]`.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`ethernet`], [`vlan`], [`arp`], [`ipv4`], [`ipv6`], [`tcp`], [`udp`], [`icmp`], [`icmpv6`] | one protocol each: its `Header` and, where lengths have to be checked, `parse` |
+//! | [`ether_type`], [`ip_protocol`] | numbers that say which header follows |
+//! | [`checksum`] | Internet checksum: full, incremental, per protocol |
+//! | [`link`], [`layers`], [`five_tuple`] | from a frame of a link type to the places of its headers and its flow |
+//! | [`build`] | packets with correct checksums, for sources and tests |
+//!
+//! # Two ways to a header
+//!
+//! A `Header` has the exact layout of the protocol and public fields, so hot code overlays it and writes to
+//! it. The length is checked once, here; nothing behind it can panic:
+//!
+//! ```
+//! use tidegate_wire::{FromBytes, ipv4};
+//!
+//! fn age(packet: &mut [u8]) {
+//!     let Ok((ip, _rest)) = ipv4::Header::mut_from_prefix(packet) else { return };
+//!     ip.ttl = ip.ttl.saturating_sub(1);
+//! }
+//! # age(&mut [0; 20]);
+//! ```
+//!
+//! `parse` also checks what the header says about lengths (IHL, total length, data offset) and hands out
+//! options and payload as slices.
+
+mod error;
+mod options;
+
+pub mod arp;
+pub mod build;
+pub mod checksum;
+pub mod ether_type;
+pub mod ethernet;
+pub mod five_tuple;
+pub mod icmp;
+pub mod icmpv6;
+pub mod ip_protocol;
+pub mod ipv4;
+pub mod ipv6;
+pub mod layers;
+pub mod link;
+pub mod tcp;
+pub mod udp;
+pub mod vlan;
+
+pub use error::{Error, Layer};
+pub use ethernet::MacAddr;
+pub use five_tuple::FiveTuple;
+pub use layers::Layers;
+pub use link::LinkType;
+/// A 16-bit field in network byte order.
+pub use zerocopy::network_endian::U16;
+/// A 32-bit field in network byte order.
+pub use zerocopy::network_endian::U32;
+/// The traits that overlay headers on bytes (`ref_from_prefix`, `mut_from_prefix`) and turn headers into
+/// bytes.
+pub use zerocopy::{FromBytes, IntoBytes};

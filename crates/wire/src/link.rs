@@ -1,0 +1,82 @@
+//! Link types: what a captured or received frame starts with (<https://www.tcpdump.org/linktypes.html>).
+
+use std::fmt;
+
+/// What the first byte of a frame belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum LinkType {
+    /// BSD loopback: a 4-byte address family in the byte order of the capturing machine.
+    Null,
+    /// Ethernet II or 802.3.
+    Ethernet,
+    /// No link header: IPv4 or IPv6, told apart by the version.
+    RawIp,
+    /// OpenBSD loopback: as [`LinkType::Null`], but in network byte order.
+    Loop,
+    /// Linux cooked capture, version 1: 16 bytes.
+    LinuxCooked,
+    /// Linux cooked capture, version 2: 20 bytes.
+    LinuxCookedV2,
+    /// Any other, by its number.
+    Other(u16),
+}
+
+impl LinkType {
+    /// From the number in a capture file. Raw IP goes by several numbers: 101 everywhere, 12 and 14 as old
+    /// systems' DLT values, 228 and 229 for one version only.
+    pub fn from_number(number: u16) -> Self {
+        match number {
+            0 => LinkType::Null,
+            1 => LinkType::Ethernet,
+            12 | 14 | 101 | 228 | 229 => LinkType::RawIp,
+            108 => LinkType::Loop,
+            113 => LinkType::LinuxCooked,
+            276 => LinkType::LinuxCookedV2,
+            other => LinkType::Other(other),
+        }
+    }
+
+    /// The number to write into a capture file.
+    pub fn number(self) -> u16 {
+        match self {
+            LinkType::Null => 0,
+            LinkType::Ethernet => 1,
+            LinkType::RawIp => 101,
+            LinkType::Loop => 108,
+            LinkType::LinuxCooked => 113,
+            LinkType::LinuxCookedV2 => 276,
+            LinkType::Other(number) => number,
+        }
+    }
+}
+
+/// A name for messages, e.g. `Ethernet` or `link type 147`.
+impl fmt::Display for LinkType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LinkType::Null => f.write_str("BSD loopback"),
+            LinkType::Ethernet => f.write_str("Ethernet"),
+            LinkType::RawIp => f.write_str("raw IP"),
+            LinkType::Loop => f.write_str("OpenBSD loopback"),
+            LinkType::LinuxCooked => f.write_str("Linux cooked v1"),
+            LinkType::LinuxCookedV2 => f.write_str("Linux cooked v2"),
+            LinkType::Other(number) => write!(f, "link type {number}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn written_numbers_read_back() {
+        for number in 0..=u16::MAX {
+            let link = LinkType::from_number(number);
+            assert_eq!(LinkType::from_number(link.number()), link);
+            if !matches!(link, LinkType::RawIp) {
+                assert_eq!(link.number(), number);
+            }
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! The list of options that IPv4 and TCP share: kind, then a length that counts both bytes, then data. Kind 0
+//! ends the list, kind 1 is a single byte of padding.
+
+use crate::{Error, Layer};
+
+/// Iterates over (kind, data). Ends at the end of the list and after the first fault.
+#[derive(Debug, Clone)]
+pub(crate) struct RawOptions<'a> {
+    rest: &'a [u8],
+    layer: Layer,
+}
+
+impl<'a> RawOptions<'a> {
+    #[inline]
+    pub(crate) fn new(bytes: &'a [u8], layer: Layer) -> Self {
+        RawOptions { rest: bytes, layer }
+    }
+}
+
+impl<'a> Iterator for RawOptions<'a> {
+    type Item = Result<(u8, &'a [u8]), Error>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        // Stays empty unless there is something behind a good option.
+        let bytes = std::mem::take(&mut self.rest);
+        let layer = self.layer;
+        match *bytes {
+            [] | [0, ..] => None,
+            [1, ref rest @ ..] => {
+                self.rest = rest;
+                Some(Ok((1, &[])))
+            }
+            [_] => Some(Err(Error::Truncated { layer, need: 2, have: 1 })),
+            [_, length @ (0 | 1), ..] => Some(Err(Error::Length { layer, found: length.into() })),
+            [kind, length, ref rest @ ..] => match rest.split_at_checked(usize::from(length) - 2) {
+                Some((data, rest)) => {
+                    self.rest = rest;
+                    Some(Ok((kind, data)))
+                }
+                None => Some(Err(Error::Truncated { layer, need: length.into(), have: bytes.len() })),
+            },
+        }
+    }
+}
+
+impl std::iter::FusedIterator for RawOptions<'_> {}
