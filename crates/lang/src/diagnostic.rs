@@ -1,0 +1,145 @@
+//! What is wrong with a configuration: severity, message, place, and what to do about it.
+
+use crate::source::{Sources, Span};
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Severity {
+    /// The graph is not what was meant; it must not be run.
+    Error,
+    /// The graph can run, but something is probably not meant.
+    Warning,
+    /// Information only.
+    Note,
+}
+
+impl std::fmt::Display for Severity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+            Severity::Note => "note",
+        })
+    }
+}
+
+/// One finding. Messages are worded as Click words them where Click has the error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// How bad it is.
+    pub severity: Severity,
+    /// What is wrong, without place and full stop.
+    pub message: String,
+    /// Where.
+    pub span: Span,
+    /// What to do about it.
+    pub hint: Option<String>,
+    /// Other places that explain it, each with its own message.
+    pub related: Vec<(Span, String)>,
+}
+
+impl Diagnostic {
+    /// An error at a place.
+    pub fn error(span: Span, message: impl Into<String>) -> Diagnostic {
+        Diagnostic {
+            severity: Severity::Error,
+            message: message.into(),
+            span,
+            hint: None,
+            related: Vec::new(),
+        }
+    }
+
+    /// A warning at a place.
+    pub fn warning(span: Span, message: impl Into<String>) -> Diagnostic {
+        Diagnostic { severity: Severity::Warning, ..Diagnostic::error(span, message) }
+    }
+
+    /// Adds what to do.
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Diagnostic {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Adds another place.
+    pub fn with_related(mut self, span: Span, message: impl Into<String>) -> Diagnostic {
+        self.related.push((span, message.into()));
+        self
+    }
+
+    /// Plain text in the form `file:line:column: error: message`, with a line for each related place and
+    /// the hint; ends with a newline.
+    pub fn render(&self, sources: &Sources) -> String {
+        let mut out = format!("{}: {}: {}\n", sources.locate(self.span), self.severity, self.message);
+        for (span, message) in &self.related {
+            out.push_str(&format!("{}: note: {message}\n", sources.locate(*span)));
+        }
+        if let Some(hint) = &self.hint {
+            out.push_str(&format!("  hint: {hint}\n"));
+        }
+        out
+    }
+}
+
+/// The candidate nearest to `name`, if it is near enough to be a slip: letter case aside, about a third of
+/// the letters may differ.
+pub(crate) fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let letters = |text: &str| text.chars().flat_map(char::to_lowercase).take(64).collect::<Vec<char>>();
+    let wanted = letters(name);
+    let limit = wanted.len().div_ceil(3).saturating_sub(usize::from(wanted.len() < 3));
+    candidates
+        .filter(|candidate| *candidate != name && candidate.len().abs_diff(name.len()) <= 2 * limit + 2)
+        .map(|candidate| (edit_distance(&wanted, &letters(candidate)), candidate))
+        .filter(|&(distance, _)| distance <= limit)
+        .min_by_key(|&(distance, candidate)| {
+            let same_start = candidate.chars().next() == name.chars().next();
+            (distance, !same_start, candidate)
+        })
+        .map(|(_, candidate)| candidate)
+}
+
+/// How many letters must be inserted, deleted, replaced or swapped with their neighbour.
+fn edit_distance(a: &[char], b: &[char]) -> usize {
+    let mut before: Vec<usize> = vec![0; b.len() + 1];
+    let mut above: Vec<usize> = (0..=b.len()).collect();
+    for (i, &x) in a.iter().enumerate() {
+        let mut row = vec![i + 1; b.len() + 1];
+        for (j, &y) in b.iter().enumerate() {
+            let mut best = (above[j] + usize::from(x != y)).min(above[j + 1] + 1).min(row[j] + 1);
+            if i > 0 && j > 0 && x == b[j - 1] && a[i - 1] == y {
+                best = best.min(before[j - 1] + 1);
+            }
+            row[j + 1] = best;
+        }
+        before = std::mem::replace(&mut above, row);
+    }
+    above.last().copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nearest_finds_slips_and_nothing_else() {
+        let names = ["counter", "queue", "q", "Classifier"];
+        let find = |name| nearest(name, names.into_iter());
+        assert_eq!(find("cuonter"), Some("counter"));
+        assert_eq!(find("conter"), Some("counter"));
+        assert_eq!(find("Queue"), Some("queue"));
+        assert_eq!(find("clasifier"), Some("Classifier"));
+        assert_eq!(find("discard"), None);
+        assert_eq!(find("queue"), None, "the name itself is no suggestion");
+        assert_eq!(find("Q"), Some("q"));
+        assert_eq!(find("p"), None, "single letters resemble nothing");
+    }
+
+    #[test]
+    fn render_names_every_place() {
+        let mut sources = Sources::new();
+        let source = sources.add("f", "a\nb");
+        let span = |start| Span { source, start, end: start + 1 };
+        let text = Diagnostic::error(span(2), "bad").with_related(span(0), "seen").with_hint("fix it");
+        assert_eq!(text.render(&sources), "f:2:1: error: bad\nf:1:1: note: seen\n  hint: fix it\n");
+    }
+}

@@ -1,0 +1,74 @@
+//! A graph as a drawing for Graphviz (dot(1)).
+
+use crate::graph::Graph;
+
+/// Writes a graph in the DOT language: elements are records with their input ports above and their output
+/// ports below.
+pub fn dot(graph: &Graph, title: &str) -> String {
+    let mut out = format!(
+        "digraph \"{}\" {{\n  node [shape=record, fontname=\"sans-serif\", fontsize=10];\n  edge [arrowsize=0.7];\n",
+        quoted(title)
+    );
+    for (index, (element, (inputs, outputs))) in graph.elements.iter().zip(graph.port_counts()).enumerate() {
+        let mut rows = vec![format!("{}\\n{}", label(&element.name), label(&element.class))];
+        if inputs > 0 {
+            rows.insert(0, ports('i', inputs));
+        }
+        if outputs > 0 {
+            rows.push(ports('o', outputs));
+        }
+        let tooltip = quoted(&element.config);
+        out.push_str(&format!("  n{index} [label=\"{{{}}}\", tooltip=\"{tooltip}\"];\n", rows.join("|")));
+    }
+    for connection in &graph.connections {
+        let ((from, output), (to, input)) = (connection.from, connection.to);
+        out.push_str(&format!("  n{from}:o{output} -> n{to}:i{input};\n"));
+    }
+    out.push_str("}\n");
+    out
+}
+
+fn ports(side: char, count: usize) -> String {
+    let fields: Vec<String> = (0..count).map(|port| format!("<{side}{port}> {port}")).collect();
+    format!("{{{}}}", fields.join("|"))
+}
+
+/// Text inside a quoted string.
+fn quoted(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n").replace('\r', "")
+}
+
+/// Text inside a record label, where braces, bars and angle brackets build the record.
+fn label(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if "\\\"{}|<> ".contains(c) {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Options, Sources, parse};
+
+    #[test]
+    fn ports_and_escapes() {
+        let mut sources = Sources::new();
+        let id = sources.add("t", "a :: A(\"x\\n\"); b :: B; a [1] -> b");
+        let (graph, _) = parse(&mut sources, id, &Options::default());
+        assert_eq!(
+            dot(&graph, "my \"title\""),
+            "digraph \"my \\\"title\\\"\" {\n\
+             \x20 node [shape=record, fontname=\"sans-serif\", fontsize=10];\n\
+             \x20 edge [arrowsize=0.7];\n\
+             \x20 n0 [label=\"{a\\nA|{<o0> 0|<o1> 1}}\", tooltip=\"\\\"x\\\\n\\\"\"];\n\
+             \x20 n1 [label=\"{{<i0> 0}|b\\nB}\", tooltip=\"\"];\n\
+             \x20 n0:o1 -> n1:i0;\n}\n"
+        );
+        assert_eq!(label("a|<b>{c}"), "a\\|\\<b\\>\\{c\\}");
+    }
+}

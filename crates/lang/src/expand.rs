@@ -1,0 +1,295 @@
+//! Expands compound elements: templates to a flat graph.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use crate::args;
+use crate::connect::too_many_connections;
+use crate::diagnostic::Diagnostic;
+use crate::graph::{Element, Graph};
+use crate::params::{self, Environment, Mismatch, Substituted};
+use crate::parser::MAX_NESTING;
+use crate::program::*;
+use crate::source::{Sources, Span};
+use crate::tunnel::{self, Edge, NodeKind, Tunnel};
+
+/// How many elements, and instances of compound elements, a configuration may expand to.
+pub(crate) const MAX_ELEMENTS: usize = 1_000_000;
+
+/// How many bytes names and configuration strings may have in all.
+const MAX_BYTES: usize = 1 << 28;
+
+/// Expands a program; `defines` from the command line win over those of the file.
+pub(crate) fn expand(
+    program: &Program,
+    sources: &Sources,
+    defines: &[(String, String)],
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Graph {
+    let mut expander = Expander {
+        program,
+        sources,
+        diagnostics,
+        elements: Vec::new(),
+        nodes: Vec::new(),
+        edges: Vec::new(),
+        bytes: 0,
+        exhausted: false,
+    };
+    expander.file(defines);
+    let Expander { mut elements, nodes, edges, exhausted, .. } = expander;
+    make_names_unique(&mut elements, diagnostics);
+    // Where expansion was cut off, half of the compound elements have no inside.
+    let connections = if exhausted { Vec::new() } else { tunnel::remove(&nodes, &edges, diagnostics) };
+    Graph {
+        elements,
+        connections,
+        requirements: program.requirements.clone(),
+        provisions: program.provisions.clone(),
+    }
+}
+
+struct Expander<'p> {
+    program: &'p Program,
+    sources: &'p Sources,
+    diagnostics: &'p mut Vec<Diagnostic>,
+    elements: Vec<Element>,
+    nodes: Vec<NodeKind>,
+    edges: Vec<Edge>,
+    bytes: usize,
+    /// A limit has been passed and reported.
+    exhausted: bool,
+}
+
+/// An instance of a template.
+struct Instance<'p> {
+    template: &'p Template,
+    environment: Rc<Environment>,
+    /// Its name and a slash, empty for the file.
+    prefix: String,
+    /// Nodes of its pseudoelements `input` and `output`.
+    ports: (usize, usize),
+    depth: usize,
+}
+
+/// What the class of an element turns out to be.
+enum Chosen {
+    Primitive(String),
+    Compound(TemplateId, HashMap<String, Rc<str>>),
+    /// Reported.
+    None,
+}
+
+impl<'p> Expander<'p> {
+    fn file(&mut self, defines: &[(String, String)]) {
+        let Some(template) = self.program.templates.first() else { return };
+        let values = defines.iter().map(|(name, value)| (name.clone(), Rc::from(value.as_str()))).collect();
+        let environment = Rc::new(Environment::new(0, values, &template.defines, None, self.diagnostics));
+        let ports = (self.node(NodeKind::Lost), self.node(NodeKind::Lost));
+        self.instance(Instance { template, environment, prefix: String::new(), ports, depth: 0 });
+    }
+
+    fn instance(&mut self, instance: Instance<'p>) {
+        let template = instance.template;
+        if self.edges.len() + template.links.len() > MAX_CONNECTIONS {
+            self.exhaust(too_many_connections(template.span));
+            return;
+        }
+        let mut inner = Vec::new();
+        // For each slot, where connections arrive and leave.
+        let mut places = Vec::with_capacity(template.slots.len());
+        for (id, slot) in template.slots.iter().enumerate() {
+            let place = match (id, slot.kind) {
+                (INPUT, _) => (instance.ports.0, instance.ports.0),
+                (OUTPUT, _) => (instance.ports.1, instance.ports.1),
+                (_, SlotKind::Element { class, config }) => {
+                    self.element(&instance, slot, class, config, &mut inner)
+                }
+                (_, SlotKind::GroupInput) => both(self.tunnel("group", false, slot.span)),
+                (_, SlotKind::GroupOutput) => both(self.tunnel("group", true, slot.span)),
+                (_, SlotKind::Lost) => both(self.node(NodeKind::Lost)),
+            };
+            places.push(place);
+            if self.exhausted {
+                return;
+            }
+        }
+        for link in &template.links {
+            if let (Some(from), Some(to)) = (places.get(link.from.0), places.get(link.to.0)) {
+                self.edges.push(Edge { from: (from.1, link.from.1), to: (to.0, link.to.1), span: link.span });
+            }
+        }
+        for instance in inner {
+            self.instance(instance);
+            if self.exhausted {
+                return;
+            }
+        }
+    }
+
+    /// Adds an element or, for a compound element, its two tunnels and its instance to `inner`.
+    fn element(
+        &mut self,
+        instance: &Instance<'p>,
+        slot: &Slot,
+        class: ClassId,
+        config_span: Option<Span>,
+        inner: &mut Vec<Instance<'p>>,
+    ) -> (usize, usize) {
+        let Substituted { text: config, origins } = self.config(instance, config_span);
+        let name = format!("{}{}", instance.prefix, slot.name);
+        self.bytes += name.len() + config.len();
+        if self.nodes.len() >= MAX_ELEMENTS || self.bytes > MAX_BYTES {
+            self.exhaust(
+                Diagnostic::error(
+                    slot.span,
+                    format!("configuration too large (limit {MAX_ELEMENTS} elements)"),
+                )
+                .with_hint("compound elements inside compound elements multiply"),
+            );
+            return (0, 0);
+        }
+        match self.choose(class, slot, &config, config_span.unwrap_or(slot.span)) {
+            Chosen::Primitive(class) => {
+                self.elements.push(Element { name, class, config, span: slot.span, config_span, origins });
+                both(self.node(NodeKind::Element(self.elements.len() - 1)))
+            }
+            Chosen::None => both(self.node(NodeKind::Lost)),
+            Chosen::Compound(id, values) => {
+                let Some(template) = self.program.templates.get(id) else { return (0, 0) };
+                if instance.depth >= MAX_NESTING {
+                    let message = format!("compound elements nested more than {MAX_NESTING} levels deep");
+                    self.exhaust(Diagnostic::error(slot.span, message));
+                    return (0, 0);
+                }
+                let parent = instance.environment.of_template(template.parent);
+                let environment =
+                    Rc::new(Environment::new(id, values, &template.defines, parent, self.diagnostics));
+                let owner = format!("'{name}'");
+                let ports = (self.tunnel(&owner, false, slot.span), self.tunnel(&owner, true, slot.span));
+                let prefix = format!("{name}/");
+                inner.push(Instance { template, environment, prefix, ports, depth: instance.depth + 1 });
+                ports
+            }
+        }
+    }
+
+    fn config(&mut self, instance: &Instance<'p>, span: Option<Span>) -> Substituted {
+        let Some(span) = span else { return Substituted::default() };
+        let mut lookup = |name: &str| instance.environment.get(name);
+        params::substitute(self.sources.slice(span), span, &mut lookup).unwrap_or_else(|params::TooLong| {
+            self.diagnostics.push(params::too_long(span));
+            Substituted::default()
+        })
+    }
+
+    /// Which class or alternative an element is: the first whose ports and parameters fit. An alternative
+    /// without a rival is taken in any case, for better messages.
+    fn choose(&mut self, class: ClassId, slot: &Slot, config: &str, span: Span) -> Chosen {
+        let program = self.program;
+        let (class_name, choices) = match program.classes.get(class) {
+            Some(Class::Primitive(name)) => return Chosen::Primitive(name.clone()),
+            Some(Class::Compound { name, choices }) => (name, choices),
+            None => return Chosen::None,
+        };
+        let args: Vec<String> = args::split(config).into_iter().map(|arg| arg.text).collect();
+        if let [Choice::Template(id)] = choices.as_slice() {
+            return self.only_choice(*id, class_name, &args, span);
+        }
+        let mut candidates = Vec::new();
+        let mut open: Vec<_> = choices.iter().rev().copied().collect();
+        while let Some(choice) = open.pop() {
+            match choice {
+                Choice::Template(id) => {
+                    let Some(template) = program.templates.get(id) else { continue };
+                    let ports_fit = (template.inputs, template.outputs) == (slot.inputs, slot.outputs);
+                    match params::bind(template, &args) {
+                        (values, None) if ports_fit => return Chosen::Compound(id, values),
+                        _ => candidates.push(template),
+                    }
+                }
+                Choice::Earlier(class) => match program.classes.get(class) {
+                    Some(Class::Primitive(name)) => return Chosen::Primitive(name.clone()),
+                    Some(Class::Compound { choices, .. }) => open.extend(choices.iter().rev()),
+                    None => {}
+                },
+            }
+        }
+        let wanted = format!("{class_name}({})", counted(args.len(), "argument"));
+        let wanted = format!("no match for '{wanted} [{}]'", ports_text(slot.inputs, slot.outputs));
+        let mut error =
+            Diagnostic::error(span, wanted).with_hint("ports and arguments must fit one definition exactly");
+        for template in candidates.iter().take(8) {
+            let ports = ports_text(template.inputs, template.outputs);
+            let text = format!("candidate: {class_name}({}) [{ports}]", template.formals_text());
+            error = error.with_related(template.span, text);
+        }
+        self.diagnostics.push(error);
+        Chosen::None
+    }
+
+    fn only_choice(&mut self, id: TemplateId, class: &str, args: &[String], span: Span) -> Chosen {
+        let Some(template) = self.program.templates.get(id) else { return Chosen::None };
+        let (values, mismatch) = params::bind(template, args);
+        if let Some(mismatch) = mismatch {
+            let what = match mismatch {
+                Mismatch::TooFew => "too few arguments".to_owned(),
+                Mismatch::TooMany => "too many arguments".to_owned(),
+                Mismatch::Missing(keyword) => format!("missing '{keyword}' parameter"),
+            };
+            let signature = format!("{class}({})", template.formals_text());
+            self.diagnostics.push(
+                Diagnostic::error(span, format!("{what} to compound element '{signature}'"))
+                    .with_related(template.span, format!("'{class}' is defined here"))
+                    .with_hint(format!("{} given", counted(args.len(), "argument"))),
+            );
+        }
+        Chosen::Compound(id, values)
+    }
+
+    fn node(&mut self, node: NodeKind) -> usize {
+        self.nodes.push(node);
+        self.nodes.len() - 1
+    }
+
+    fn tunnel(&mut self, owner: &str, is_output: bool, span: Span) -> usize {
+        self.node(NodeKind::Tunnel(Tunnel { owner: owner.to_owned(), is_output, span }))
+    }
+
+    fn exhaust(&mut self, diagnostic: Diagnostic) {
+        self.exhausted = true;
+        self.diagnostics.push(diagnostic);
+    }
+}
+
+fn both(node: usize) -> (usize, usize) {
+    (node, node)
+}
+
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+fn ports_text(inputs: usize, outputs: usize) -> String {
+    format!("{}, {}", counted(inputs, "input"), counted(outputs, "output"))
+}
+
+/// A name that is written with a slash may be that of an element inside a compound element. The later one
+/// is reported and gets a free name, because names in a graph are unique.
+fn make_names_unique(elements: &mut [Element], diagnostics: &mut Vec<Diagnostic>) {
+    let mut seen: HashMap<String, Span> = HashMap::with_capacity(elements.len());
+    for (index, element) in elements.iter_mut().enumerate() {
+        let name = element.name.clone();
+        if let Some(&first) = seen.get(&name) {
+            diagnostics.push(
+                Diagnostic::error(element.span, format!("redeclaration of element '{name}'"))
+                    .with_related(first, format!("element '{name}' previously declared here"))
+                    .with_hint("names with slashes belong to the insides of compound elements"),
+            );
+            while seen.contains_key(&element.name) {
+                element.name = format!("{}@{index}", element.name);
+            }
+        }
+        seen.insert(element.name.clone(), element.span);
+    }
+}

@@ -1,0 +1,144 @@
+//! The result: a flat graph of elements.
+
+use std::ops::Range;
+
+use crate::source::Span;
+
+/// A configuration with all compound elements expanded.
+///
+/// Elements stand in Click's order: those of the file first, then, for each compound element in turn, those
+/// of its body, followed by those of the compound elements inside that body.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Graph {
+    /// The elements; names are unique.
+    pub elements: Vec<Element>,
+    /// The connections, each once.
+    pub connections: Vec<Connection>,
+    /// What `require(...)` asks for, kind and value, for example `("package", "fastclassifier")`. Libraries
+    /// are not among them: they have been included.
+    pub requirements: Vec<(String, String)>,
+    /// What `provide(...)` names.
+    pub provisions: Vec<String>,
+}
+
+/// An element.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Element {
+    /// Full name, for example `router/q` or `Counter@3`.
+    pub name: String,
+    /// Class, as written.
+    pub class: String,
+    /// Configuration string with parameters replaced, not yet split into arguments.
+    pub config: String,
+    /// Where the element is declared.
+    pub span: Span,
+    /// Where its configuration string is written, None if there is none.
+    pub config_span: Option<Span>,
+    /// Where the parts of `config` come from.
+    pub(crate) origins: Vec<Origin>,
+}
+
+/// Where a part of a configuration string comes from; it reaches to the start of the next part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Origin {
+    /// Offset in the configuration string.
+    pub(crate) at: usize,
+    pub(crate) span: Span,
+    /// The part is the text of the span rather than the value of the parameter that the span names.
+    pub(crate) verbatim: bool,
+}
+
+/// A connection of an output port to an input port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Connection {
+    /// Index of the element and number of its output port.
+    pub from: (usize, usize),
+    /// Index of the element and number of its input port.
+    pub to: (usize, usize),
+    /// Where the connection is written.
+    pub span: Span,
+}
+
+impl Element {
+    /// The place in the source of a part of the configuration string: the text itself, or the parameter that
+    /// stands for it.
+    pub fn config_place(&self, range: Range<usize>) -> Span {
+        let passed = self.origins.partition_point(|origin| origin.at <= range.start);
+        let origin = passed.checked_sub(1).and_then(|index| self.origins.get(index));
+        match origin {
+            Some(origin) if origin.verbatim => {
+                let start = (origin.span.start + range.start - origin.at).min(origin.span.end);
+                let end = (start + range.end.saturating_sub(range.start)).min(origin.span.end);
+                Span { start, end, ..origin.span }
+            }
+            Some(origin) => origin.span,
+            None => self.config_span.unwrap_or(self.span),
+        }
+    }
+}
+
+impl Graph {
+    /// The index of the element with a name.
+    pub fn find(&self, name: &str) -> Option<usize> {
+        self.elements.iter().position(|element| element.name == name)
+    }
+
+    /// For each element, how many input and output ports are used: one more than the highest port number.
+    pub fn port_counts(&self) -> Vec<(usize, usize)> {
+        let mut counts = vec![(0, 0); self.elements.len()];
+        for connection in &self.connections {
+            if let Some(count) = counts.get_mut(connection.to.0) {
+                count.0 = count.0.max(connection.to.1 + 1);
+            }
+            if let Some(count) = counts.get_mut(connection.from.0) {
+                count.1 = count.1.max(connection.from.1 + 1);
+            }
+        }
+        counts
+    }
+
+    /// True if both graphs are the same apart from where they are written.
+    pub fn is_equivalent(&self, other: &Graph) -> bool {
+        fn key(element: &Element) -> (&str, &str, &str) {
+            (&element.name, &element.class, &element.config)
+        }
+        fn ends(connection: &Connection) -> ((usize, usize), (usize, usize)) {
+            (connection.from, connection.to)
+        }
+        self.elements.iter().map(key).eq(other.elements.iter().map(key))
+            && self.connections.iter().map(ends).eq(other.connections.iter().map(ends))
+            && self.requirements == other.requirements
+            && self.provisions == other.provisions
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Options, Sources, parse};
+
+    #[test]
+    fn config_places_are_text_or_parameters() {
+        let text = "elementclass C { $a | -> x :: X(one $a, two) -> } Idle -> C(some words) -> Discard";
+        let mut sources = Sources::new();
+        let id = sources.add("t", text);
+        let (graph, _) = parse(&mut sources, id, &Options::default());
+        let element = &graph.elements[graph.find("C@2/x").unwrap()];
+        assert_eq!(element.config, "one some words, two");
+        let place = |part: &str| {
+            let start = element.config.find(part).unwrap();
+            sources.slice(element.config_place(start..start + part.len()))
+        };
+        assert_eq!(place("one"), "one");
+        assert_eq!(place("words"), "$a");
+        assert_eq!(place("two"), "two");
+        assert_eq!(sources.slice(element.config_place(900..901)), "");
+    }
+
+    #[test]
+    fn port_counts_are_one_more_than_the_highest_port() {
+        let mut sources = Sources::new();
+        let id = sources.add("t", "a :: A; b :: B; a [2] -> [1] b; c :: C");
+        let (graph, _) = parse(&mut sources, id, &Options::default());
+        assert_eq!(graph.port_counts(), [(0, 3), (2, 0), (0, 0)]);
+    }
+}

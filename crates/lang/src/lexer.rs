@@ -1,0 +1,318 @@
+//! Tokens of the Click language (click(5), "Lexical issues").
+//!
+//! A configuration string is no token: only the parser knows where one may stand. It asks for it with
+//! [`Lexer::config`] once it has seen the opening parenthesis.
+
+use crate::diagnostic::Diagnostic;
+use crate::scan::{self, Kind};
+use crate::source::{Directive, SourceId, Span};
+
+/// How often an unterminated configuration string may be cut off at a `;`; later ones reach to the end of
+/// the text, so that hostile texts are still read in linear time.
+const MAX_CUTS: usize = 16;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TokenKind {
+    Identifier,
+    /// `$name`; the span includes the dollar sign.
+    Variable,
+    /// `->`
+    Arrow,
+    /// `=>`
+    DoubleArrow,
+    /// `::`
+    Colons,
+    /// `||`
+    Bars,
+    /// `...`
+    Ellipsis,
+    /// Any other character.
+    Char(char),
+    End,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Token {
+    pub(crate) kind: TokenKind,
+    pub(crate) span: Span,
+    /// It is the first token of its line: after an error, an identifier here probably starts a statement.
+    pub(crate) starts_line: bool,
+}
+
+/// Reads one text. Cloning it remembers a place to come back to.
+#[derive(Clone)]
+pub(crate) struct Lexer<'a> {
+    source: SourceId,
+    text: &'a str,
+    at: usize,
+    cuts: usize,
+}
+
+/// What the lexer finds besides tokens.
+#[derive(Default)]
+pub(crate) struct Findings {
+    pub(crate) diagnostics: Vec<Diagnostic>,
+    pub(crate) directives: Vec<Directive>,
+}
+
+impl<'a> Lexer<'a> {
+    pub(crate) fn new(source: SourceId, text: &'a str) -> Lexer<'a> {
+        Lexer { source, text, at: 0, cuts: 0 }
+    }
+
+    /// How far it has read.
+    pub(crate) fn offset(&self) -> usize {
+        self.at
+    }
+
+    /// The next token. Reports an unterminated comment and collects line directives on the way; both come
+    /// once even if a clone of the lexer passes the place again.
+    pub(crate) fn next(&mut self, findings: &mut Findings) -> Token {
+        let starts_line = self.skip_blank(findings);
+        let start = self.at;
+        let bytes = self.text.as_bytes();
+        let rest = self.text.get(start..).unwrap_or("");
+        let (kind, length) = match rest.chars().next() {
+            None => (TokenKind::End, 0),
+            Some(c) if is_identifier(c) => (TokenKind::Identifier, identifier_length(rest.as_bytes())),
+            Some('$') => match parameter_length(bytes.get(start + 1..).unwrap_or_default()) {
+                0 => (TokenKind::Char('$'), 1),
+                length => (TokenKind::Variable, length + 1),
+            },
+            Some(_) if rest.starts_with("->") => (TokenKind::Arrow, 2),
+            Some(_) if rest.starts_with("=>") => (TokenKind::DoubleArrow, 2),
+            Some(_) if rest.starts_with("::") => (TokenKind::Colons, 2),
+            Some(_) if rest.starts_with("||") => (TokenKind::Bars, 2),
+            Some(_) if rest.starts_with("...") => (TokenKind::Ellipsis, 3),
+            Some(c) => (TokenKind::Char(c), c.len_utf8()),
+        };
+        self.at = start + length;
+        Token { kind, span: self.span(start, self.at), starts_line }
+    }
+
+    /// The configuration string behind an opening parenthesis at `open`, up to the parenthesis that closes
+    /// it; the lexer stands behind that one afterwards. Empty, with a finding, if nothing closes it.
+    pub(crate) fn config(&mut self, open: Span, findings: &mut Findings) -> Span {
+        let bytes = self.text.as_bytes();
+        let (start, mut at, mut depth) = (open.end, open.end, 0usize);
+        let mut open_piece = None;
+        while let Some(piece) = scan::piece_at(bytes, at) {
+            if !piece.closed {
+                open_piece = Some(piece);
+                break;
+            }
+            at = piece.end;
+            if piece.kind == Kind::Plain {
+                match bytes.get(piece.start) {
+                    Some(b'(') => depth += 1,
+                    Some(b')') if depth == 0 => {
+                        self.at = piece.end;
+                        return self.span(start, piece.start);
+                    }
+                    Some(b')') => depth -= 1,
+                    _ => {}
+                }
+            }
+        }
+        findings.diagnostics.push(match open_piece {
+            Some(piece) if piece.kind == Kind::Comment => {
+                unterminated_comment(self.span(piece.start, piece.start + 2))
+            }
+            Some(piece) => Diagnostic::error(self.span(piece.start, piece.start + 1), "unterminated string")
+                .with_hint("close the quote, or quote it itself if it stands for a letter"),
+            None => Diagnostic::error(open, "missing ')' at the end of the configuration string")
+                .with_hint("every '(' needs its ')', quoted ones excepted"),
+        });
+        let cut =
+            if self.cuts < MAX_CUTS { self.text.get(start..).and_then(|rest| rest.find(';')) } else { None };
+        self.cuts += 1;
+        self.at = cut.map_or(self.text.len(), |offset| start + offset);
+        self.span(start, start)
+    }
+
+    fn span(&self, start: usize, end: usize) -> Span {
+        Span { source: self.source, start, end }
+    }
+
+    /// Skips white space, comments and line directives; true if what follows is the first of its line.
+    fn skip_blank(&mut self, findings: &mut Findings) -> bool {
+        let bytes = self.text.as_bytes();
+        let mut starts_line = self.at == 0;
+        while let Some(&byte) = bytes.get(self.at) {
+            if self.at == 0 && bytes.starts_with(b"#!") {
+                // A configuration may be a script.
+                self.at = self.text.find('\n').unwrap_or(self.text.len());
+            } else if byte == b'#' && starts_line {
+                self.directive(findings);
+            } else if byte.is_ascii_whitespace() || byte == 0x0b {
+                starts_line |= byte == b'\n' || byte == b'\r';
+                self.at += 1;
+            } else {
+                match scan::piece_at(bytes, self.at) {
+                    Some(piece) if piece.kind == Kind::Comment => {
+                        if !piece.closed {
+                            report_once(findings, unterminated_comment(self.span(self.at, self.at + 2)));
+                        }
+                        self.at = piece.end;
+                    }
+                    _ => break,
+                }
+            }
+        }
+        starts_line
+    }
+
+    fn directive(&mut self, findings: &mut Findings) {
+        let rest = self.text.get(self.at..).unwrap_or("");
+        let line = rest.split('\n').next().unwrap_or("");
+        let span = self.span(self.at, self.at + line.len());
+        self.at = (self.at + line.len() + 1).min(self.text.len());
+        let body = line.trim_start_matches('#').trim_start();
+        let body = body.strip_prefix("line").unwrap_or(body).trim();
+        let (number, file) = body.split_at(body.find(|c: char| !c.is_ascii_digit()).unwrap_or(body.len()));
+        // The C preprocessor adds flags behind the name.
+        let file = file.trim().strip_prefix('"').and_then(|rest| rest.split_once('"')).map(|(name, _)| name);
+        match number.parse() {
+            Ok(line) => {
+                let directive = Directive { start: self.at, line, file: file.map(str::to_owned) };
+                if findings.directives.last().is_none_or(|last| last.start < directive.start) {
+                    findings.directives.push(directive);
+                }
+            }
+            Err(_) => report_once(
+                findings,
+                Diagnostic::error(span, "unknown preprocessor directive")
+                    .with_hint("lines that start with '#' have the form: # LINE \"FILE\""),
+            ),
+        }
+    }
+}
+
+/// An identifier may hold letters, digits, `_`, `@`, and `/` between two of these.
+fn is_identifier(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_' || c == '@'
+}
+
+fn identifier_length(text: &[u8]) -> usize {
+    let mut at = 0;
+    loop {
+        match text.get(at) {
+            Some(&byte) if is_identifier(byte.into()) => at += 1,
+            Some(b'/') if text.get(at + 1).is_some_and(|&byte| is_identifier(byte.into())) => at += 1,
+            _ => return at,
+        }
+    }
+}
+
+/// Length of the parameter name at the start of `text`: letters, digits and underscores.
+pub(crate) fn parameter_length(text: &[u8]) -> usize {
+    text.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_').count()
+}
+
+fn unterminated_comment(span: Span) -> Diagnostic {
+    Diagnostic::error(span, "unterminated comment").with_hint("close it with '*/'")
+}
+
+fn report_once(findings: &mut Findings, diagnostic: Diagnostic) {
+    if findings.diagnostics.last() != Some(&diagnostic) {
+        findings.diagnostics.push(diagnostic);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use TokenKind::*;
+
+    fn lex(text: &str) -> (Vec<(TokenKind, &str)>, Findings) {
+        let mut findings = Findings::default();
+        let mut lexer = Lexer::new(SourceId::default(), text);
+        let mut tokens = Vec::new();
+        loop {
+            let token = lexer.next(&mut findings);
+            if token.kind == End {
+                return (tokens, findings);
+            }
+            tokens.push((token.kind, &text[token.span.start..token.span.end]));
+        }
+    }
+
+    #[test]
+    fn identifiers_hold_single_slashes_inside() {
+        let (tokens, _) = lex("rack/unit/slot//comment\na@1/b/ 1x");
+        assert_eq!(
+            tokens,
+            [(Identifier, "rack/unit/slot"), (Identifier, "a@1/b"), (Char('/'), "/"), (Identifier, "1x")]
+        );
+        assert_eq!(lex("a/*c*/b").0, [(Identifier, "a"), (Identifier, "b")]);
+    }
+
+    #[test]
+    fn operators_and_odd_characters() {
+        let (tokens, _) = lex("->=>::||...|.;$a_1 $é-");
+        let kinds: Vec<_> = tokens.iter().map(|token| token.0).collect();
+        assert_eq!(
+            kinds,
+            [
+                Arrow,
+                DoubleArrow,
+                Colons,
+                Bars,
+                Ellipsis,
+                Char('|'),
+                Char('.'),
+                Char(';'),
+                Variable,
+                Char('$'),
+                Char('é'),
+                Char('-')
+            ]
+        );
+    }
+
+    #[test]
+    fn directives_are_collected_once() {
+        let (tokens, findings) = lex("a\n# 12 \"x y\"\nb # c\n#line 3\n#pragma\n");
+        assert_eq!(tokens.len(), 4, "a '#' inside a line is a character");
+        let directives: Vec<_> =
+            findings.directives.iter().map(|d| (d.start, d.line, d.file.as_deref())).collect();
+        assert_eq!(directives, [(13, 12, Some("x y")), (27, 3, None)]);
+        assert_eq!(findings.diagnostics.len(), 1);
+        let (tokens, findings) = lex("#!/usr/bin/click -f\na");
+        assert_eq!((tokens.len(), findings.diagnostics.len()), (1, 0));
+    }
+
+    fn config(text: &str) -> (&str, Vec<String>) {
+        let mut findings = Findings::default();
+        let mut lexer = Lexer::new(SourceId::default(), text);
+        let open = lexer.next(&mut findings);
+        let span = lexer.config(open.span, &mut findings);
+        (&text[span.start..span.end], findings.diagnostics.into_iter().map(|d| d.message).collect())
+    }
+
+    #[test]
+    fn configuration_strings_end_at_the_balanced_parenthesis() {
+        for (text, expected) in [
+            ("(plain) x)", "plain"),
+            ("(f(g(h), i) j)", "f(g(h), i) j"),
+            ("(\")\" ')' x)", "\")\" ')' x"),
+            ("(a // b)\n c)", "a // b)\n c"),
+            ("(/* a) */ b \\)", "/* a) */ b \\"),
+            ("()", ""),
+        ] {
+            assert_eq!(config(text), (expected, vec![]));
+        }
+    }
+
+    #[test]
+    fn unterminated_configuration_strings_stop_at_a_semicolon() {
+        let message = "missing ')' at the end of the configuration string".to_owned();
+        assert_eq!(config("(a (b); c"), ("", vec![message]));
+        assert_eq!(config("('a; c"), ("", vec!["unterminated string".to_owned()]));
+        assert_eq!(config("(/*a"), ("", vec!["unterminated comment".to_owned()]));
+        let (mut findings, mut lexer) = (Findings::default(), Lexer::new(SourceId::default(), "(a; c"));
+        let open = lexer.next(&mut findings).span;
+        lexer.config(open, &mut findings);
+        assert_eq!(lexer.next(&mut findings).kind, Char(';'));
+    }
+}

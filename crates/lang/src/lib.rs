@@ -1,0 +1,135 @@
+//! The Click language (click(5) of Click and FastClick): text to flat graph and diagnostics, without I/O.
+//!
+//! ```
+//! use tidegate_lang::{Options, Sources, flatten, parse};
+//!
+//! let mut sources = Sources::new();
+//! let id = sources.add("example.click", "src :: InfiniteSource -> { input -> Counter -> output } -> Discard");
+//! let (graph, diagnostics) = parse(&mut sources, id, &Options::default());
+//! assert!(diagnostics.is_empty());
+//! assert_eq!(graph.elements[2].name, "@2/Counter@1");
+//! print!("{}", flatten(&graph));
+//! ```
+//!
+//! The stages, one module each: `lexer` and `parser` make a syntax tree, `resolve` looks up names and turns
+//! compound elements into templates, `expand` instantiates them, `tunnel` removes the pseudoelements `input`
+//! and `output`. Each goes on after an error, so one run reports all of them.
+
+pub mod args;
+
+mod connect;
+mod diagnostic;
+mod dot;
+mod expand;
+mod flatten;
+mod graph;
+mod lexer;
+mod params;
+mod parser;
+mod program;
+mod resolve;
+mod scan;
+mod source;
+mod syntax;
+mod tunnel;
+
+use std::collections::HashSet;
+
+pub use diagnostic::{Diagnostic, Severity};
+pub use dot::dot;
+pub use flatten::flatten;
+pub use graph::{Connection, Element, Graph};
+pub use parser::Library;
+pub use source::{Location, SourceId, Sources, Span};
+
+/// What besides its text decides what a configuration means.
+#[derive(Clone, Copy, Default)]
+pub struct Options<'a> {
+    /// Parameters from the command line, name (without dollar sign) and value. They win over `define()` in
+    /// the outermost scope.
+    pub defines: &'a [(String, String)],
+    /// Gives the text of a library by its name, for `require(library NAME)`. Without it, or where it returns
+    /// None, requiring a library is an error.
+    pub library: Option<Library<'a>>,
+    /// Further texts that belong to the configuration, behind the main one (Click: `-e`).
+    pub expressions: &'a [SourceId],
+    /// The element classes that exist. With it, unknown classes are errors, and an undeclared name is an
+    /// anonymous element only if it is a class. Without it, any name that is capitalised or has a
+    /// configuration string may be a class.
+    pub classes: Option<&'a [&'a str]>,
+}
+
+/// Parses a configuration. The graph is as complete as the errors allow; it must not be run if one of the
+/// diagnostics is an error. Diagnostics come in the order of their places.
+pub fn parse(sources: &mut Sources, source: SourceId, options: &Options<'_>) -> (Graph, Vec<Diagnostic>) {
+    let mut diagnostics = Vec::new();
+    let texts: Vec<SourceId> = std::iter::once(source).chain(options.expressions.iter().copied()).collect();
+    let body = parser::parse(sources, &texts, options.library, &mut diagnostics);
+    let start = Span { source, start: 0, end: 0 };
+    let defines = check_defines(options.defines, start, &mut diagnostics);
+    let program = resolve::resolve(&body, sources, start, options.classes, &mut diagnostics);
+    let graph = expand::expand(&program, sources, &defines, &mut diagnostics);
+    // A compound element that is used twice shows its errors twice.
+    let mut seen = HashSet::new();
+    diagnostics.retain(|diagnostic| seen.insert((diagnostic.span, diagnostic.message.clone())));
+    diagnostics.sort_by_key(|diagnostic| diagnostic.span);
+    (graph, diagnostics)
+}
+
+/// A quote that a value leaves open would swallow whatever follows the parameter.
+fn check_defines(
+    defines: &[(String, String)],
+    span: Span,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Vec<(String, String)> {
+    let closed = |(name, value): &&(String, String)| {
+        let closed = scan::pieces(value).all(|piece| piece.closed);
+        if !closed {
+            let message = format!("unterminated string in the value of parameter '${name}'");
+            diagnostics
+                .push(Diagnostic::error(span, message).with_hint("close the quote on the command line"));
+        }
+        closed
+    };
+    defines.iter().filter(closed).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expressions_belong_to_the_configuration() {
+        let mut sources = Sources::new();
+        let main = sources.add("main", "a :: A; define($x 1)");
+        let more = [sources.add("more", "a -> B($x)")];
+        let options = Options { expressions: &more, ..Options::default() };
+        let (graph, diagnostics) = parse(&mut sources, main, &options);
+        assert_eq!(diagnostics, []);
+        assert_eq!(flatten(&graph), "a :: A;\nB@2 :: B(1);\na -> B@2;\n");
+    }
+
+    #[test]
+    fn values_with_open_quotes_are_refused() {
+        let mut sources = Sources::new();
+        let main = sources.add("main", "A($x)");
+        let defines = [("x".to_owned(), "\"open".to_owned())];
+        let options = Options { defines: &defines, ..Options::default() };
+        let (graph, diagnostics) = parse(&mut sources, main, &options);
+        assert_eq!(diagnostics.len(), 1);
+        assert_eq!(graph.elements[0].config, "$x");
+    }
+
+    #[test]
+    fn errors_of_a_compound_element_come_once_and_in_order() {
+        let text = "a -> elementclass C { x :: {-> X; $; } } C; C; $";
+        let mut sources = Sources::new();
+        let main = sources.add("main", text);
+        let (_, diagnostics) = parse(&mut sources, main, &Options::default());
+        assert!(diagnostics.is_sorted_by_key(|diagnostic| diagnostic.span));
+        let mut unique = diagnostics.clone();
+        unique.dedup();
+        assert_eq!(unique, diagnostics);
+        assert!(diagnostics.len() >= 3);
+    }
+}

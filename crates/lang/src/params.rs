@@ -1,0 +1,407 @@
+//! Parameters: `$name`, `${name}` and `${name-default}` in configuration strings (click(5),
+//! "Configuration parameters" and "Parameter definitions").
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use crate::args;
+use crate::diagnostic::Diagnostic;
+use crate::graph::Origin;
+use crate::lexer::parameter_length;
+use crate::program::{Define, FormalKind, Template, TemplateId};
+use crate::scan::{self, Kind};
+use crate::source::Span;
+
+/// How far parameters may be defined in terms of each other.
+const MAX_DEPTH: usize = 100;
+
+/// How many bytes substitution may make of one text.
+const MAX_TEXT: usize = 16 << 20;
+
+/// The parameters that hold inside one instance of a template.
+#[derive(Debug)]
+pub(crate) struct Environment {
+    pub(crate) template: TemplateId,
+    values: HashMap<String, Rc<str>>,
+    /// Parameters of the instance around it, in the sense of the text.
+    parent: Option<Rc<Environment>>,
+}
+
+impl Environment {
+    /// The environment of an instance: its arguments and its definitions, which hold all at once and may
+    /// name each other.
+    pub(crate) fn new(
+        template: TemplateId,
+        arguments: HashMap<String, Rc<str>>,
+        defines: &[Define],
+        parent: Option<Rc<Environment>>,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> Environment {
+        let mut definitions = Definitions {
+            defines: defines.iter().map(|define| (define.name.as_str(), define)).collect(),
+            values: arguments,
+            active: Vec::new(),
+            parent,
+            diagnostics,
+        };
+        for define in defines {
+            definitions.value(&define.name);
+        }
+        Environment { template, values: definitions.values, parent: definitions.parent }
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<Rc<str>> {
+        match (self.values.get(name), &self.parent) {
+            (Some(value), _) => Some(Rc::clone(value)),
+            (None, Some(parent)) => parent.get(name),
+            (None, None) => None,
+        }
+    }
+
+    /// This environment or the one around it that belongs to `template`.
+    pub(crate) fn of_template(self: &Rc<Self>, template: Option<TemplateId>) -> Option<Rc<Environment>> {
+        let mut environment = Some(self);
+        while let Some(found) = environment {
+            if Some(found.template) == template {
+                return Some(Rc::clone(found));
+            }
+            environment = found.parent.as_ref();
+        }
+        None
+    }
+}
+
+struct Definitions<'a> {
+    defines: HashMap<&'a str, &'a Define>,
+    values: HashMap<String, Rc<str>>,
+    /// Definitions being evaluated.
+    active: Vec<&'a str>,
+    parent: Option<Rc<Environment>>,
+    diagnostics: &'a mut Vec<Diagnostic>,
+}
+
+impl Definitions<'_> {
+    fn value(&mut self, name: &str) -> Option<Rc<str>> {
+        if let Some(value) = self.values.get(name) {
+            return Some(Rc::clone(value));
+        }
+        let outer = self.parent.as_ref().and_then(|parent| parent.get(name));
+        let Some(&define) = self.defines.get(name) else { return outer };
+        if outer.is_some() && self.active.contains(&name) {
+            // A definition that names itself means the parameter of the scope around it.
+            return outer;
+        }
+        if self.active.len() >= MAX_DEPTH || self.active.contains(&name) {
+            let error =
+                Diagnostic::error(define.span, format!("parameter '${name}' defined in terms of itself"));
+            self.diagnostics.push(error.with_hint("write its value here"));
+            return None;
+        }
+        self.active.push(&define.name);
+        let value: Rc<str> = match substitute(&define.value, Span::default(), &mut |name| self.value(name)) {
+            Ok(substituted) => substituted.text.into(),
+            Err(TooLong) => {
+                self.diagnostics.push(too_long(define.span));
+                "".into()
+            }
+        };
+        self.active.pop();
+        self.values.insert(name.to_owned(), Rc::clone(&value));
+        Some(value)
+    }
+}
+
+/// Substitution makes more text than is sensible.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct TooLong;
+
+pub(crate) fn too_long(span: Span) -> Diagnostic {
+    Diagnostic::error(span, "configuration string too long after substitution")
+        .with_hint("parameters that repeat each other grow without bound")
+}
+
+/// A text with its parameters replaced.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Substituted {
+    pub(crate) text: String,
+    pub(crate) origins: Vec<Origin>,
+}
+
+/// Replaces the parameters in `text`, which stands at `span`. Unknown parameters without a default stay as
+/// they are (scripts have variables of their own), and so does all in single quotes and comments. Inside
+/// double quotes a value loses its own quotes.
+pub(crate) fn substitute(
+    text: &str,
+    span: Span,
+    lookup: &mut dyn FnMut(&str) -> Option<Rc<str>>,
+) -> Result<Substituted, TooLong> {
+    let mut substitution = Substitution { text, span, copied: 0, out: Substituted::default(), lookup };
+    for piece in scan::pieces(text) {
+        match piece.kind {
+            Kind::Plain if text.as_bytes().get(piece.start) != Some(&b'$') => {}
+            Kind::Plain | Kind::Data => substitution.run(piece.start, piece.end, false)?,
+            Kind::Double => substitution.run(piece.start, piece.end, true)?,
+            Kind::Single | Kind::Comment => {}
+        }
+    }
+    substitution.copy_to(text.len())?;
+    Ok(substitution.out)
+}
+
+struct Substitution<'a> {
+    text: &'a str,
+    span: Span,
+    /// Up to here the text has been carried over.
+    copied: usize,
+    out: Substituted,
+    lookup: &'a mut dyn FnMut(&str) -> Option<Rc<str>>,
+}
+
+/// A reference to a parameter, `start..end` in the text.
+struct Reference<'a> {
+    end: usize,
+    name: &'a str,
+    default: Option<&'a str>,
+}
+
+impl<'a> Substitution<'a> {
+    /// Replaces the parameters that start between `at` and `end`.
+    fn run(&mut self, mut at: usize, end: usize, quoted: bool) -> Result<(), TooLong> {
+        let text: &'a str = self.text;
+        // A default may reach over several pieces.
+        at = at.max(self.copied);
+        while at < end {
+            match text.as_bytes().get(at) {
+                Some(b'\\') if quoted => at += 2,
+                Some(b'$') => match reference(text, at) {
+                    Some(found) => {
+                        let reference_end = found.end;
+                        self.replace(at, found, quoted)?;
+                        at = reference_end;
+                    }
+                    None => at += 1,
+                },
+                _ => at += 1,
+            }
+        }
+        Ok(())
+    }
+
+    fn replace(&mut self, start: usize, reference: Reference<'a>, quoted: bool) -> Result<(), TooLong> {
+        let value: Rc<str> = match ((self.lookup)(reference.name), reference.default) {
+            (Some(value), _) if quoted => args::escape(&args::unquote_bytes(&value)).into(),
+            (Some(value), _) => value,
+            (None, Some(default)) => default.into(),
+            (None, None) => return Ok(()),
+        };
+        self.copy_to(start)?;
+        self.push(&value, start, reference.end, false)?;
+        self.copied = reference.end;
+        Ok(())
+    }
+
+    fn copy_to(&mut self, end: usize) -> Result<(), TooLong> {
+        let start = self.copied;
+        self.copied = end;
+        self.push(self.text.get(start..end).unwrap_or(""), start, end, true)
+    }
+
+    fn push(&mut self, part: &str, start: usize, end: usize, verbatim: bool) -> Result<(), TooLong> {
+        if part.is_empty() {
+            return Ok(());
+        }
+        if self.out.text.len() + part.len() > MAX_TEXT.max(self.text.len()) {
+            return Err(TooLong);
+        }
+        let span = Span { start: self.span.start + start, end: self.span.start + end, ..self.span };
+        self.out.origins.push(Origin { at: self.out.text.len(), span, verbatim });
+        self.out.text.push_str(part);
+        Ok(())
+    }
+}
+
+/// The reference whose dollar sign stands at `at`.
+fn reference(text: &str, at: usize) -> Option<Reference<'_>> {
+    let braced = text.as_bytes().get(at + 1) == Some(&b'{');
+    let start = at + 1 + usize::from(braced);
+    let rest = text.get(start..)?;
+    let (name, rest) = rest.split_at(parameter_length(rest.as_bytes()));
+    let end = start + name.len();
+    match rest.as_bytes().first() {
+        _ if name.is_empty() => None,
+        _ if !braced => Some(Reference { end, name, default: None }),
+        Some(b'}') => Some(Reference { end: end + 1, name, default: None }),
+        Some(b'-') => {
+            // A default has no braces and dollar signs of its own.
+            let length = rest.get(1..)?.find(['}', '{', '$'])?;
+            let default = rest.get(1..1 + length)?;
+            (rest.as_bytes().get(1 + length) == Some(&b'}')).then_some(Reference {
+                end: end + length + 2,
+                name,
+                default: Some(default),
+            })
+        }
+        _ => None,
+    }
+}
+
+/// Why arguments do not fit the parameters of a compound element.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Mismatch {
+    TooFew,
+    TooMany,
+    /// This keyword is not given.
+    Missing(String),
+}
+
+/// Hands arguments to the parameters of a compound element. All that fit are returned even on a mismatch.
+pub(crate) fn bind(template: &Template, args: &[String]) -> (HashMap<String, Rc<str>>, Option<Mismatch>) {
+    let mut values: HashMap<String, Rc<str>> = HashMap::new();
+    let mut others = Vec::new();
+    for arg in args {
+        let (word, rest) = arg.split_at(arg.find(|c: char| c.is_ascii_whitespace()).unwrap_or(arg.len()));
+        let is_keyword = |formal: &&crate::program::Formal| matches!(&formal.kind, FormalKind::Keyword(keyword) if keyword == word);
+        match template.formals.iter().find(is_keyword) {
+            Some(formal) => {
+                values.insert(formal.name.clone(), rest.trim().into());
+            }
+            None => others.push(arg.as_str()),
+        }
+    }
+    let mut others = others.into_iter();
+    let mut mismatch = None;
+    for formal in &template.formals {
+        match &formal.kind {
+            FormalKind::Positional => match others.next() {
+                Some(arg) => {
+                    values.insert(formal.name.clone(), arg.into());
+                }
+                None => mismatch = Some(Mismatch::TooFew),
+            },
+            FormalKind::Keyword(keyword) => {
+                if !values.contains_key(&formal.name) && mismatch.is_none() {
+                    mismatch = Some(Mismatch::Missing(keyword.clone()));
+                }
+            }
+            FormalKind::Rest => {
+                values.insert(formal.name.clone(), args::join(others.by_ref()).into());
+            }
+        }
+    }
+    if others.next().is_some() {
+        mismatch.get_or_insert(Mismatch::TooMany);
+    }
+    (values, mismatch)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::Formal;
+    use proptest::prelude::*;
+
+    fn run(text: &str) -> String {
+        let mut lookup = |name: &str| match name {
+            "a" => Some(Rc::from("1")),
+            "q" => Some(Rc::from("\"x y\"")),
+            _ => None,
+        };
+        substitute(text, Span::default(), &mut lookup).map_or("too long".to_owned(), |out| out.text)
+    }
+
+    #[test]
+    fn references() {
+        assert_eq!(run("$a ${a}b $ab ${b-2} ${a-2} $ ${ ${a $(a) $[a]"), "1 1b $ab 2 1 $ ${ ${a $(a) $[a]");
+        assert_eq!(run("'$a' \"$a\" /* $a */ \\<$a> // $a\n$a"), "'$a' \"1\" /* $a */ \\<1> // $a\n1");
+        assert_eq!(run("${b-'}'} $a"), "''} 1", "a default ends at the first brace");
+        assert_eq!(run("${b-} $a"), " 1");
+    }
+
+    #[test]
+    fn values_lose_their_quotes_inside_quotes() {
+        assert_eq!(run("$q \"$q\" \"\\$q\""), "\"x y\" \"x y\" \"\\$q\"");
+    }
+
+    #[test]
+    fn origins_point_at_text_and_reference() {
+        let span = Span { start: 100, end: 106, ..Span::default() };
+        let out = substitute("x $a y", span, &mut |_| Some("value".into())).unwrap_or_default();
+        let origins: Vec<_> =
+            out.origins.iter().map(|o| (o.at, o.span.start, o.span.end, o.verbatim)).collect();
+        assert_eq!(out.text, "x value y");
+        assert_eq!(origins, [(0, 100, 102, true), (2, 102, 104, false), (7, 104, 106, true)]);
+    }
+
+    fn define(name: &str, value: &str) -> Define {
+        Define { name: name.into(), value: value.into(), span: Span::default() }
+    }
+
+    #[test]
+    fn definitions_name_each_other_in_any_order() {
+        let defines = [define("a", "$b$c"), define("b", "1"), define("c", "${b}2"), define("x", "$x/x")];
+        let mut errors = Vec::new();
+        let outer =
+            Environment::new(0, HashMap::from([("x".to_owned(), "out".into())]), &[], None, &mut errors);
+        let inner = Environment::new(1, HashMap::new(), &defines, Some(Rc::new(outer)), &mut errors);
+        assert_eq!(inner.get("a").as_deref(), Some("112"));
+        assert_eq!(inner.get("x").as_deref(), Some("out/x"), "its own name means the outer parameter");
+        assert_eq!(errors, []);
+    }
+
+    #[test]
+    fn circles_and_explosions_are_errors() {
+        let mut errors = Vec::new();
+        let circle = [define("a", "$b"), define("b", "$a")];
+        Environment::new(0, HashMap::new(), &circle, None, &mut errors);
+        assert_eq!(errors.len(), 1);
+        assert_eq!(errors[0].message, "parameter '$a' defined in terms of itself");
+        let double = |n: usize| define(&format!("v{n}"), &format!("$v{}$v{}", n + 1, n + 1));
+        let mut bomb: Vec<_> = (0..60).map(double).collect();
+        bomb.push(define("v60", "x"));
+        errors.clear();
+        Environment::new(0, HashMap::new(), &bomb, None, &mut errors);
+        assert!(errors.iter().any(|error| error.message.contains("too long")));
+        let chain: Vec<_> = (0..5000).map(|n| define(&format!("v{n}"), &format!("$v{}", n + 1))).collect();
+        Environment::new(0, HashMap::new(), &chain, None, &mut errors);
+    }
+
+    fn template() -> Template {
+        let formal = |name: &str, kind| Formal { name: name.into(), kind };
+        let formals = vec![
+            formal("a", FormalKind::Positional),
+            formal("size", FormalKind::Keyword("SIZE".into())),
+            formal("rest", FormalKind::Rest),
+        ];
+        Template { formals, ..Template::default() }
+    }
+
+    fn bound(args: &[&str]) -> (Vec<(String, String)>, Option<Mismatch>) {
+        let args: Vec<String> = args.iter().map(|arg| arg.to_string()).collect();
+        let (values, mismatch) = bind(&template(), &args);
+        let mut values: Vec<_> = values.into_iter().map(|(name, value)| (name, value.to_string())).collect();
+        values.sort();
+        (values, mismatch)
+    }
+
+    #[test]
+    fn arguments_are_bound_by_position_keyword_and_rest() {
+        let pairs = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
+            pairs.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
+        };
+        let all = pairs(&[("a", "1"), ("rest", "2, MODE fast"), ("size", "64")]);
+        assert_eq!(bound(&["1", "2", "SIZE 64", "MODE fast"]), (all, None));
+        assert_eq!(bound(&["SIZE 64"]).1, Some(Mismatch::TooFew));
+        assert_eq!(bound(&["1"]).1, Some(Mismatch::Missing("SIZE".into())));
+        let mut short = template();
+        short.formals.pop();
+        let args: Vec<String> = ["1", "2", "SIZE 64"].map(str::to_owned).into();
+        assert_eq!(bind(&short, &args).1, Some(Mismatch::TooMany));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_substitutes(text in "[a-z$\\{}\"'/*<>\\\\ é-]*") {
+            run(&text);
+        }
+    }
+}

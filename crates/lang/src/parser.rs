@@ -1,0 +1,657 @@
+//! Text to syntax tree, by recursive descent (click(5), "BNF grammar").
+//!
+//! After an error the parser goes on at the next `;`, closing bracket, statement keyword, or identifier that
+//! starts a line, so that one run reports every error.
+
+use crate::args;
+use crate::diagnostic::Diagnostic;
+use crate::lexer::{Findings, Lexer, Token, TokenKind};
+use crate::source::{SourceId, Sources, Span};
+use crate::syntax::*;
+
+/// How deeply braces, parentheses and libraries may nest.
+pub(crate) const MAX_NESTING: usize = 100;
+
+/// The highest port number that may be written.
+pub(crate) const MAX_PORT: usize = 65_535;
+
+/// The text of a library by its name, None if there is no such library.
+pub type Library<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// Parses texts and the libraries that they require into one list of statements.
+pub(crate) fn parse(
+    sources: &mut Sources,
+    texts: &[SourceId],
+    library: Option<Library<'_>>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Body {
+    let mut libraries = Libraries { sources, lookup: library, loaded: Vec::new() };
+    let mut statements = Vec::new();
+    for &id in texts {
+        statements.extend(parse_source(&mut libraries, id, 0, diagnostics).statements);
+    }
+    Body { statements }
+}
+
+struct Libraries<'a> {
+    sources: &'a mut Sources,
+    lookup: Option<Library<'a>>,
+    /// A library is included once, however often it is required.
+    loaded: Vec<String>,
+}
+
+fn parse_source(
+    libraries: &mut Libraries<'_>,
+    id: SourceId,
+    depth: usize,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Body {
+    let text = libraries.sources.shared_text(id);
+    let mut parser = Parser::new(id, &text, libraries, depth);
+    let body = parser.body(Place::File);
+    let findings = parser.findings;
+    diagnostics.extend(findings.diagnostics);
+    libraries.sources.set_directives(id, findings.directives);
+    body
+}
+
+/// What a list of statements stands in, and so what ends it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    File,
+    Compound,
+    Group,
+}
+
+struct Parser<'a, 'b, 'c> {
+    text: &'a str,
+    lexer: Lexer<'a>,
+    /// The token looked at.
+    token: Token,
+    /// End of the token before it.
+    last: Span,
+    findings: Findings,
+    libraries: &'b mut Libraries<'c>,
+    /// Open braces, parentheses and libraries.
+    depth: usize,
+    /// Open braces and parentheses of this file; libraries belong to files, not to compound elements.
+    brackets: usize,
+}
+
+impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
+    fn new(id: SourceId, text: &'a str, libraries: &'b mut Libraries<'c>, depth: usize) -> Self {
+        let mut lexer = Lexer::new(id, text);
+        let mut findings = Findings::default();
+        let token = lexer.next(&mut findings);
+        let last = Span { source: id, start: 0, end: 0 };
+        Parser { text, lexer, token, last, findings, libraries, depth, brackets: 0 }
+    }
+
+    // Tokens
+
+    fn advance(&mut self) -> Token {
+        let token = self.token;
+        self.last = token.span;
+        self.token = self.lexer.next(&mut self.findings);
+        token
+    }
+
+    /// The kind of the token behind the one looked at.
+    fn peek(&mut self) -> TokenKind {
+        self.lexer.clone().next(&mut self.findings).kind
+    }
+
+    fn is(&self, c: char) -> bool {
+        self.token.kind == TokenKind::Char(c)
+    }
+
+    fn accept(&mut self, c: char) -> bool {
+        let found = self.is(c);
+        if found {
+            self.advance();
+        }
+        found
+    }
+
+    fn identifier(&mut self) -> Option<Span> {
+        (self.token.kind == TokenKind::Identifier).then(|| self.advance().span)
+    }
+
+    fn text_of(&self, span: Span) -> &'a str {
+        self.text.get(span.start..span.end).unwrap_or("")
+    }
+
+    fn keyword(&self) -> Option<&'a str> {
+        let text = self.text_of(self.token.span);
+        let is_keyword = matches!(text, "elementclass" | "define" | "require" | "provide");
+        (self.token.kind == TokenKind::Identifier && is_keyword).then_some(text)
+    }
+
+    /// True for the tokens that end a list of statements and belong to whoever asked for it.
+    fn at_end(&self, place: Place) -> bool {
+        match self.token.kind {
+            TokenKind::End => true,
+            // A group that lacks its ')' must not swallow the end of the compound element around it.
+            TokenKind::Char('}') | TokenKind::Bars => place != Place::File,
+            TokenKind::Char(')') => place == Place::Group,
+            _ => false,
+        }
+    }
+
+    // Errors
+
+    fn error(&mut self, diagnostic: Diagnostic) {
+        self.findings.diagnostics.push(diagnostic);
+    }
+
+    fn near(&self) -> Diagnostic {
+        match self.token.kind {
+            TokenKind::End => Diagnostic::error(self.token.span, "syntax error near end of file"),
+            _ => Diagnostic::error(
+                self.token.span,
+                format!("syntax error near '{}'", self.text_of(self.token.span)),
+            ),
+        }
+    }
+
+    /// Goes to the place where the next statement probably starts.
+    fn recover(&mut self, place: Place) {
+        let mut open = 0usize;
+        let mut first = true;
+        loop {
+            let starts = !first && (self.keyword().is_some() || self.token.kind == TokenKind::Identifier);
+            match self.token.kind {
+                TokenKind::End => return,
+                _ if open == 0 && (self.at_end(place) || (starts && self.token.starts_line)) => return,
+                _ if open == 0 && self.keyword().is_some() => return,
+                TokenKind::Char(';') if open == 0 => {
+                    self.advance();
+                    return;
+                }
+                TokenKind::Char('{' | '(' | '[') => open += 1,
+                TokenKind::Char('}' | ')' | ']') => open = open.saturating_sub(1),
+                _ => {}
+            }
+            first = false;
+            self.advance();
+        }
+    }
+
+    /// Runs `inside` one bracket deeper; None, with the rest of the text dropped, where that is too deep.
+    fn nested<T>(&mut self, open: Span, inside: impl FnOnce(&mut Self) -> T) -> Option<T> {
+        if self.depth >= MAX_NESTING {
+            self.error(
+                Diagnostic::error(open, format!("nested more than {MAX_NESTING} levels deep"))
+                    .with_hint("name the inner compound elements with 'elementclass'"),
+            );
+            while self.token.kind != TokenKind::End {
+                self.advance();
+            }
+            return None;
+        }
+        self.depth += 1;
+        self.brackets += 1;
+        let result = inside(self);
+        self.depth -= 1;
+        self.brackets -= 1;
+        Some(result)
+    }
+
+    // Statements
+
+    fn body(&mut self, place: Place) -> Body {
+        let mut statements = Vec::new();
+        while !self.at_end(place) {
+            let start = self.token.span;
+            let read = match self.token.kind {
+                TokenKind::Char(';') => {
+                    self.advance();
+                    continue;
+                }
+                _ => match self.keyword() {
+                    Some("elementclass") => self.class_statement(&mut statements),
+                    Some(keyword) => self.config_statement(keyword, &mut statements),
+                    None => self.chain_statement(place, &mut statements),
+                },
+            };
+            if read.is_none() {
+                self.recover(place);
+                if self.token.span == start && !self.at_end(place) {
+                    self.advance();
+                }
+            }
+        }
+        Body { statements }
+    }
+
+    fn class_statement(&mut self, statements: &mut Vec<Statement>) -> Option<()> {
+        self.advance();
+        let Some(name) = self.identifier() else {
+            let error = self.near().with_hint("'elementclass' wants a name: elementclass NAME { ... }");
+            self.error(error);
+            return None;
+        };
+        let hint = "write: elementclass NAME { ... }, or elementclass NAME CLASS";
+        let class = self.class(hint)?;
+        statements.push(Statement::Class { name, class });
+        Some(())
+    }
+
+    fn config_statement(&mut self, keyword: &str, statements: &mut Vec<Statement>) -> Option<()> {
+        let span = self.advance().span;
+        let Some(config) = self.config() else {
+            let error = self.near().with_hint(format!("'{keyword}' wants its arguments in parentheses"));
+            self.error(error);
+            return None;
+        };
+        match keyword {
+            "define" => statements.push(Statement::Define(config)),
+            "provide" => statements.push(Statement::Provide(config)),
+            _ => self.require(span, config, statements),
+        }
+        Some(())
+    }
+
+    fn require(&mut self, keyword: Span, config: Span, statements: &mut Vec<Statement>) {
+        for arg in args::split(self.text_of(config)) {
+            let words = args::split_spaces(&arg.text);
+            let words: Vec<String> = words.iter().map(|word| args::unquote(&word.text)).collect();
+            let span =
+                Span { start: config.start + arg.range.start, end: config.start + arg.range.end, ..config };
+            match words.as_slice() {
+                [kind, name] if kind == "library" => self.require_library(span, name, statements),
+                [name] => statements.push(Statement::Require("package".to_owned(), name.clone())),
+                [kind, value] => statements.push(Statement::Require(kind.clone(), value.clone())),
+                _ => self.error(
+                    Diagnostic::error(span.to(keyword), "bad requirement")
+                        .with_hint("write: require(package NAME) or require(library FILE)"),
+                ),
+            }
+        }
+    }
+
+    fn require_library(&mut self, span: Span, name: &str, statements: &mut Vec<Statement>) {
+        if self.brackets > 0 {
+            self.error(
+                Diagnostic::error(span, "'require(library)' used inside a compound element or group")
+                    .with_hint("move it to the top of the file"),
+            );
+            return;
+        }
+        if self.libraries.loaded.iter().any(|loaded| loaded == name) {
+            return;
+        }
+        if self.depth >= MAX_NESTING {
+            self.error(Diagnostic::error(
+                span,
+                format!("libraries nested more than {MAX_NESTING} levels deep"),
+            ));
+            return;
+        }
+        match self.libraries.lookup.and_then(|lookup| lookup(name)) {
+            None => self.error(
+                Diagnostic::error(span, format!("cannot find library '{name}'"))
+                    .with_hint("check the name and the folders that CLICKPATH lists"),
+            ),
+            Some(text) => {
+                self.libraries.loaded.push(name.to_owned());
+                let id = self.libraries.sources.add(name, text);
+                let diagnostics = &mut self.findings.diagnostics;
+                let body = parse_source(self.libraries, id, self.depth + 1, diagnostics);
+                statements.extend(body.statements);
+            }
+        }
+    }
+
+    // Connections
+
+    fn chain_statement(&mut self, place: Place, statements: &mut Vec<Statement>) -> Option<()> {
+        if self.text_of(self.token.span) == "connectiontunnel" && self.peek() == TokenKind::Identifier {
+            let hint = "connection tunnels are gone; use a compound element or a group";
+            let error = self.near().with_hint(hint);
+            self.error(error);
+            return None;
+        }
+        let mut chain = Chain { lists: vec![self.list()?], arrows: Vec::new() };
+        while let TokenKind::Arrow | TokenKind::DoubleArrow = self.token.kind {
+            let many = self.token.kind == TokenKind::DoubleArrow;
+            chain.arrows.push(Arrow { many, span: self.advance().span });
+            match self.list() {
+                Some(list) => chain.lists.push(list),
+                None => {
+                    // What was read is kept, so that its names count as declared.
+                    chain.arrows.pop();
+                    statements.push(Statement::Chain(chain));
+                    return None;
+                }
+            }
+        }
+        let error = self.chain_error(&chain, place);
+        if error.is_some() && chain.lists.last().is_some_and(|list| list.elements.is_empty()) {
+            // The element behind the last arrow is not left out on purpose.
+            chain.lists.pop();
+            chain.arrows.pop();
+        }
+        if !chain.lists.is_empty() {
+            statements.push(Statement::Chain(chain));
+        }
+        match error {
+            None => Some(()),
+            Some(error) => {
+                self.error(error);
+                None
+            }
+        }
+    }
+
+    /// What is wrong with the end of a chain, if anything.
+    fn chain_error(&self, chain: &Chain, place: Place) -> Option<Diagnostic> {
+        let is_empty = chain.arrows.is_empty() && chain.lists.iter().all(|list| list.elements.is_empty());
+        let may_follow = match self.token.kind {
+            TokenKind::Identifier | TokenKind::Char('[' | '(' | '{' | ';') => true,
+            _ => self.at_end(place),
+        };
+        if may_follow && !is_empty {
+            return None;
+        }
+        let error = self.near();
+        Some(match self.token.kind {
+            TokenKind::Bars | TokenKind::Char('|') => {
+                error.with_hint("parameters come first in a compound element: { $a, $b | ... }")
+            }
+            _ => error,
+        })
+    }
+
+    fn list(&mut self) -> Option<ElementList> {
+        let start = self.token.span;
+        let mut elements = Vec::new();
+        if self.starts_element() {
+            elements.push(self.element()?);
+            while self.accept(',') {
+                if !self.starts_element() {
+                    let error = self.near().with_hint("an element must follow the ','");
+                    self.error(error);
+                    return None;
+                }
+                elements.push(self.element()?);
+            }
+        }
+        let span = if elements.is_empty() { Span { end: start.start, ..start } } else { start.to(self.last) };
+        Some(ElementList { elements, span })
+    }
+
+    fn starts_element(&self) -> bool {
+        match self.token.kind {
+            TokenKind::Identifier => self.keyword().is_none(),
+            TokenKind::Char('[' | '(' | '{') => true,
+            _ => false,
+        }
+    }
+
+    fn element(&mut self) -> Option<ElementSyntax> {
+        let start = self.token.span;
+        let left = self.ports()?;
+        let node = match self.token.kind {
+            TokenKind::Identifier if self.keyword().is_none() => self.name()?,
+            TokenKind::Char('{') => {
+                let class = self.compound()?;
+                Node::Declaration { name: None, class, config: self.config() }
+            }
+            TokenKind::Char('(') => self.group()?,
+            _ => Node::Missing,
+        };
+        let right = if matches!(node, Node::Missing) { None } else { self.ports()? };
+        Some(ElementSyntax { left, node, right, span: start.to(self.last) })
+    }
+
+    fn name(&mut self) -> Option<Node> {
+        let name = self.advance().span;
+        if self.token.kind != TokenKind::Colons {
+            return Some(Node::Name { name, config: self.config() });
+        }
+        self.advance();
+        let class = self.class("an element class must follow '::'")?;
+        Some(Node::Declaration { name: Some(name), class, config: self.config() })
+    }
+
+    fn group(&mut self) -> Option<Node> {
+        let open = self.advance().span;
+        let body = self.nested(open, |parser| parser.body(Place::Group))?;
+        if !self.accept(')') {
+            let error =
+                self.near().with_related(open, "the group starts here").with_hint("close it with ')'");
+            self.error(error);
+        }
+        Some(Node::Group(body))
+    }
+
+    /// `[1, 3-5]`; the inner None stands for no ports, the outer one for an error.
+    fn ports(&mut self) -> Option<Option<Ports>> {
+        if !self.is('[') {
+            return Some(None);
+        }
+        let open = self.advance().span;
+        let mut ranges = Vec::new();
+        loop {
+            let first = self.port_number()?;
+            let last = if self.accept('-') { self.port_number()? } else { first };
+            if last < first {
+                let span = open.to(self.last);
+                self.error(
+                    Diagnostic::error(span, format!("bad port range {first}-{last}"))
+                        .with_hint("the lower port comes first"),
+                );
+            }
+            ranges.push((first, last));
+            if !self.accept(',') {
+                break;
+            }
+        }
+        if !self.accept(']') {
+            let error = self.near().with_hint("close the port list with ']'");
+            self.error(error);
+            return None;
+        }
+        Some(Some(Ports { ranges, span: open.to(self.last) }))
+    }
+
+    fn port_number(&mut self) -> Option<usize> {
+        let digits = self.text_of(self.token.span);
+        if self.token.kind != TokenKind::Identifier || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            let error = self.near().with_hint("a port number belongs here");
+            self.error(error);
+            return None;
+        }
+        let span = self.advance().span;
+        match digits.parse() {
+            Ok(port) if port <= MAX_PORT => Some(port),
+            _ => {
+                self.error(
+                    Diagnostic::error(span, format!("port number {digits} too large"))
+                        .with_hint(format!("ports go up to {MAX_PORT}")),
+                );
+                Some(0)
+            }
+        }
+    }
+
+    /// The configuration string in parentheses, if one follows.
+    fn config(&mut self) -> Option<Span> {
+        if !self.is('(') {
+            return None;
+        }
+        let open = self.token.span;
+        let config = self.lexer.config(open, &mut self.findings);
+        self.last = Span { end: self.lexer.offset(), ..open };
+        self.token = self.lexer.next(&mut self.findings);
+        Some(config)
+    }
+
+    // Classes
+
+    fn class(&mut self, hint: &str) -> Option<ClassSyntax> {
+        match self.token.kind {
+            TokenKind::Identifier if self.keyword().is_none() => {
+                Some(ClassSyntax::Named(self.advance().span))
+            }
+            TokenKind::Char('{') => self.compound(),
+            _ => {
+                let error = self.near().with_hint(hint);
+                self.error(error);
+                None
+            }
+        }
+    }
+
+    fn compound(&mut self) -> Option<ClassSyntax> {
+        let open = self.advance().span;
+        let alternatives = self.nested(open, |parser| {
+            let mut alternatives = vec![parser.alternative()];
+            while parser.token.kind == TokenKind::Bars {
+                parser.advance();
+                alternatives.push(parser.alternative());
+            }
+            alternatives
+        })?;
+        if !self.accept('}') {
+            let error = self
+                .near()
+                .with_related(open, "the compound element starts here")
+                .with_hint("close it with '}'");
+            self.error(error);
+        }
+        Some(ClassSyntax::Compound(alternatives))
+    }
+
+    fn alternative(&mut self) -> Alternative {
+        let start = self.token.span;
+        if self.token.kind == TokenKind::Ellipsis {
+            self.advance();
+            if !self.at_end(Place::Compound) {
+                let error = self.near().with_hint("'...' stands alone between '||' and '}'");
+                self.error(error);
+                self.recover(Place::Compound);
+                self.body(Place::Compound);
+            }
+            return Alternative::Ellipsis(start);
+        }
+        let formals = self.formals();
+        let body = self.body(Place::Compound);
+        Alternative::Body { formals, body, span: start.to(self.last) }
+    }
+
+    /// `$a, KEYWORD $b |`, if the alternative starts with parameters.
+    fn formals(&mut self) -> Vec<Formal> {
+        let mut formals = Vec::new();
+        if !self.starts_formals() {
+            return formals;
+        }
+        if self.accept('|') {
+            return formals;
+        }
+        loop {
+            let keyword = self.identifier();
+            if self.token.kind != TokenKind::Variable {
+                break;
+            }
+            formals.push(Formal { keyword, name: self.advance().span });
+            if !self.accept(',') {
+                break;
+            }
+        }
+        if !self.accept('|') {
+            let error = self.near().with_hint("parameters end with '|': { $a, KEYWORD $b | ... }");
+            self.error(error);
+            self.recover(Place::Compound);
+            self.accept('|');
+        }
+        formals
+    }
+
+    fn starts_formals(&mut self) -> bool {
+        match self.token.kind {
+            TokenKind::Variable | TokenKind::Char('|') => true,
+            TokenKind::Identifier if self.keyword().is_none() => self.peek() == TokenKind::Variable,
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str) -> (Body, Vec<String>) {
+        let mut sources = Sources::new();
+        let id = sources.add("t", text);
+        let mut diagnostics = Vec::new();
+        let body = parse(&mut sources, &[id], None, &mut diagnostics);
+        (body, diagnostics.into_iter().map(|diagnostic| diagnostic.message).collect())
+    }
+
+    fn errors(text: &str) -> Vec<String> {
+        check(text).1
+    }
+
+    #[test]
+    fn the_whole_grammar_is_accepted() {
+        for text in [
+            "a :: A; b, c :: B(1); a -> b; a [1] -> [0] c -> d :: D -> E(2) -> [1, 3-5] f [0] -> g",
+            "a => (input -> output; [1] -> X -> [1]) => b; x -> (->) -> y; -> z",
+            "elementclass A { } elementclass B A; elementclass C { $a, K $b, __REST__ $r | || | x :: A || ... }",
+            "define($a 1) require(x, package y) provide(z); { input -> output }(1, 2) -> X;;",
+            "a, b -> c, d; a b c; x y :: Z",
+        ] {
+            assert_eq!(errors(text), [""; 0], "{text}");
+        }
+    }
+
+    #[test]
+    fn statements_need_no_semicolon() {
+        assert_eq!(check("a :: A b :: B a -> b elementclass C { } c :: C").0.statements.len(), 5);
+    }
+
+    #[test]
+    fn every_error_is_reported_once_and_parsing_goes_on() {
+        assert_eq!(
+            errors("a -> ] b;\n c :: ; d :: D\n e -> , f\n g :: G [x] -> h; elementclass; i |\nj :: J"),
+            [
+                "syntax error near ']'",
+                "syntax error near ';'",
+                "syntax error near ','",
+                "syntax error near 'x'",
+                "syntax error near ';'",
+                "syntax error near '|'",
+            ]
+        );
+        let (body, _) = check("a -> ] b;\n c :: ; d :: D");
+        assert_eq!(body.statements.len(), 2, "what stands before and after the errors is kept");
+    }
+
+    #[test]
+    fn open_brackets_are_reported_at_the_end() {
+        assert_eq!(errors("x :: { a -> b"), ["syntax error near end of file"]);
+        assert_eq!(errors("x -> ( a -> b"), ["syntax error near end of file"]);
+        assert_eq!(errors("x :: X(a"), ["missing ')' at the end of the configuration string"]);
+        assert_eq!(errors("a }"), ["syntax error near '}'"]);
+        assert_eq!(errors("a )"), ["syntax error near ')'"]);
+    }
+
+    #[test]
+    fn depth_is_bounded() {
+        for open in ["{", "(", "a -> (", "x :: {", "elementclass A {"] {
+            let found = errors(&open.repeat(100_000));
+            assert!(found.iter().any(|message| message.contains("levels deep")), "{open}");
+        }
+    }
+
+    #[test]
+    fn ports_are_bounded() {
+        assert_eq!(errors("a [65535] -> b"), [""; 0]);
+        assert_eq!(errors("a [65536] -> b"), ["port number 65536 too large"]);
+        assert_eq!(errors("a [99999999999999999999] -> b"), ["port number 99999999999999999999 too large"]);
+        assert_eq!(errors("a [3-1] -> b"), ["bad port range 3-1"]);
+        assert_eq!(errors("a [] -> b"), ["syntax error near ']'"]);
+    }
+}

@@ -1,0 +1,402 @@
+//! Looks up names: syntax tree to templates.
+//!
+//! Classes are lexically scoped and hold from behind their definition to the end of the scope; so statements
+//! are walked in their order, with a stack of class tables. Compound elements cannot recurse.
+//!
+//! Here are scopes, parameters and classes; `chains` and `elements` hold the rest.
+
+mod chains;
+mod elements;
+
+use std::collections::{HashMap, HashSet};
+
+use crate::args;
+use crate::diagnostic::{Diagnostic, nearest};
+use crate::lexer::parameter_length;
+use crate::program::*;
+use crate::source::{Sources, Span};
+use crate::syntax::{self, Alternative, Body, ClassSyntax, Node, Statement};
+
+/// Suggestions for misspelt names cost a walk over all names, so only the first errors get them.
+const MAX_SUGGESTIONS: usize = 100;
+
+/// Looks up all names of a configuration. `primitives` are the classes that exist without being defined;
+/// None if that is not known.
+pub(crate) fn resolve(
+    body: &Body,
+    sources: &Sources,
+    span: Span,
+    primitives: Option<&[&str]>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Program {
+    let mut resolver = Resolver {
+        sources,
+        diagnostics,
+        primitives: primitives.map(|names| names.iter().copied().collect()),
+        program: Program::default(),
+        interned: HashMap::new(),
+        scopes: vec![HashMap::new()],
+        link_count: 0,
+        suggestions: 0,
+    };
+    resolver.template("", None, &[], body, span);
+    resolver.program
+}
+
+struct Resolver<'s, 'd> {
+    sources: &'s Sources,
+    diagnostics: &'d mut Vec<Diagnostic>,
+    primitives: Option<HashSet<&'s str>>,
+    program: Program,
+    /// Classes that are not defined in the configuration.
+    interned: HashMap<String, ClassId>,
+    /// Defined classes, innermost scope last.
+    scopes: Vec<HashMap<&'s str, ClassId>>,
+    /// Links of all templates together.
+    link_count: usize,
+    suggestions: usize,
+}
+
+/// The template being built.
+struct Scope<'s> {
+    id: TemplateId,
+    template: Template,
+    names: HashMap<String, SlotId>,
+    /// Elements that are declared somewhere in this scope, and where.
+    declared: HashMap<&'s str, Span>,
+    /// Anonymous elements get their names last, when all others are known.
+    anonymous: Vec<SlotId>,
+    /// What `input` and `output` stand for, innermost last.
+    pseudo: Vec<(SlotId, SlotId)>,
+}
+
+impl<'s> Resolver<'s, '_> {
+    fn error(&mut self, diagnostic: Diagnostic) {
+        self.diagnostics.push(diagnostic);
+    }
+
+    fn text(&self, span: Span) -> &'s str {
+        self.sources.slice(span)
+    }
+
+    /// Builds the template of a body; its class scope is the innermost one afterwards and before.
+    fn template(
+        &mut self,
+        name: &str,
+        parent: Option<TemplateId>,
+        formals: &[syntax::Formal],
+        body: &Body,
+        span: Span,
+    ) -> TemplateId {
+        let id = self.program.templates.len();
+        self.program.templates.push(Template::default());
+        let template = Template { span, parent, ..Template::default() };
+        let mut scope = Scope {
+            id,
+            template,
+            names: HashMap::new(),
+            declared: HashMap::new(),
+            anonymous: Vec::new(),
+            pseudo: Vec::new(),
+        };
+        collect_declared(self.sources, body, &mut scope.declared);
+        let pseudo = (
+            scope.slot("input", SlotKind::GroupInput, span),
+            scope.slot("output", SlotKind::GroupOutput, span),
+        );
+        if parent.is_some() {
+            scope.pseudo.push(pseudo);
+        }
+        self.formals(&mut scope, formals);
+        self.statements(&mut scope, body);
+        scope.name_anonymous();
+        if parent.is_some() {
+            let (inputs, outputs) = self.group_ports(&scope, pseudo, 0, Some(name), span);
+            scope.template.inputs = inputs;
+            scope.template.outputs = outputs;
+        }
+        scope.count_ports();
+        if let Some(place) = self.program.templates.get_mut(id) {
+            *place = scope.template;
+        }
+        id
+    }
+
+    fn statements(&mut self, scope: &mut Scope<'s>, body: &Body) {
+        for statement in &body.statements {
+            match statement {
+                Statement::Chain(chain) => self.chain(scope, chain),
+                Statement::Class { name, class } => self.class_statement(scope, *name, class),
+                Statement::Define(config) => self.define(scope, *config),
+                Statement::Require(kind, value) => {
+                    let requirement = (kind.clone(), value.clone());
+                    if !self.program.requirements.contains(&requirement) {
+                        self.program.requirements.push(requirement);
+                    }
+                }
+                Statement::Provide(config) => {
+                    let args = args::split(self.text(*config));
+                    self.program.provisions.extend(args.iter().map(|arg| args::unquote(&arg.text)));
+                }
+            }
+        }
+    }
+
+    // Parameters
+
+    fn formals(&mut self, scope: &mut Scope<'s>, formals: &[syntax::Formal]) {
+        let mut names = HashSet::new();
+        let mut keywords = HashSet::new();
+        let mut rank = 0;
+        let mut ordered = true;
+        for formal in formals {
+            let name = self.text(formal.name).trim_start_matches('$');
+            if !names.insert(name) {
+                self.multiply_defined(formal.name, name);
+                continue;
+            }
+            let kind = match formal.keyword.map(|span| self.text(span)) {
+                None => FormalKind::Positional,
+                Some("__REST__") => FormalKind::Rest,
+                Some(keyword) => FormalKind::Keyword(keyword.to_owned()),
+            };
+            if let FormalKind::Keyword(keyword) = &kind
+                && !keywords.insert(keyword.clone())
+            {
+                let message = format!("repeated keyword parameter '{keyword}' in compound element");
+                self.error(
+                    Diagnostic::error(formal.name, message).with_hint("give each keyword one parameter"),
+                );
+            }
+            // `rank` is what may follow: 0 anything, 1 keywords and the rest, 2 nothing.
+            let (needed, next) = match kind {
+                FormalKind::Positional => (0, 0),
+                FormalKind::Keyword(_) => (1, 1),
+                FormalKind::Rest => (1, 2),
+            };
+            if needed < rank && ordered {
+                ordered = false;
+                self.error(
+                    Diagnostic::error(formal.name, "compound element parameters out of order")
+                        .with_hint("the correct order is '[positional], [keywords], [__REST__]'"),
+                );
+            }
+            rank = rank.max(next);
+            scope.template.formals.push(Formal { name: name.to_owned(), kind });
+        }
+    }
+
+    fn multiply_defined(&mut self, span: Span, name: &str) {
+        self.error(
+            Diagnostic::error(span, format!("parameter '${name}' multiply defined"))
+                .with_hint("a parameter has one definition in each scope"),
+        );
+    }
+
+    fn define(&mut self, scope: &mut Scope<'s>, config: Span) {
+        for arg in args::split(self.text(config)) {
+            let span =
+                Span { start: config.start + arg.range.start, end: config.start + arg.range.end, ..config };
+            let Some(text) = arg.text.strip_prefix('$') else {
+                self.bad_define(span);
+                continue;
+            };
+            let (name, value) = text.split_at(parameter_length(text.as_bytes()));
+            if name.is_empty() || !(value.is_empty() || value.starts_with(|c: char| c.is_ascii_whitespace()))
+            {
+                self.bad_define(span);
+                continue;
+            }
+            let taken = scope.template.formals.iter().any(|formal| formal.name == name)
+                || scope.template.defines.iter().any(|define| define.name == name);
+            if taken {
+                self.multiply_defined(span, name);
+                continue;
+            }
+            let value = value.trim().to_owned();
+            scope.template.defines.push(Define { name: name.to_owned(), value, span });
+        }
+    }
+
+    fn bad_define(&mut self, span: Span) {
+        self.error(
+            Diagnostic::error(span, "bad argument to 'define'")
+                .with_hint("write: define($NAME VALUE, $NAME VALUE)"),
+        );
+    }
+
+    // Classes
+
+    fn class_statement(&mut self, scope: &mut Scope<'s>, name: Span, class: &ClassSyntax) {
+        let text = self.text(name);
+        self.check_identifier(name);
+        let earlier = self.find_class(text);
+        let class = match class {
+            ClassSyntax::Named(span) => self.named_class(scope, *span),
+            ClassSyntax::Compound(alternatives) => {
+                let earlier = earlier.unwrap_or_else(|| self.intern(text));
+                self.compound(scope, text, Some(earlier), alternatives)
+            }
+        };
+        if let Some(innermost) = self.scopes.last_mut() {
+            innermost.insert(text, class);
+        }
+    }
+
+    fn class(&mut self, scope: &mut Scope<'s>, class: &ClassSyntax) -> ClassId {
+        match class {
+            ClassSyntax::Named(span) => self.named_class(scope, *span),
+            ClassSyntax::Compound(alternatives) => self.compound(scope, "<anonymous>", None, alternatives),
+        }
+    }
+
+    fn compound(
+        &mut self,
+        scope: &mut Scope<'s>,
+        name: &str,
+        earlier: Option<ClassId>,
+        alternatives: &[Alternative],
+    ) -> ClassId {
+        let mut choices = Vec::new();
+        let mut extended = false;
+        for alternative in alternatives {
+            match alternative {
+                Alternative::Body { formals, body, span } => {
+                    self.scopes.push(HashMap::new());
+                    let template = self.template(name, Some(scope.id), formals, body, *span);
+                    self.scopes.pop();
+                    choices.push(Choice::Template(template));
+                }
+                Alternative::Ellipsis(span) => match earlier {
+                    Some(earlier) if !extended => {
+                        extended = true;
+                        choices.push(Choice::Earlier(earlier));
+                    }
+                    Some(_) => self.error(Diagnostic::error(*span, "'...' given twice")),
+                    None => self.error(
+                        Diagnostic::error(*span, "'...' in an anonymous compound element")
+                            .with_hint("'...' extends the earlier class of an 'elementclass' statement"),
+                    ),
+                },
+            }
+        }
+        self.program.classes.push(Class::Compound { name: name.to_owned(), choices });
+        self.program.classes.len() - 1
+    }
+
+    fn find_class(&self, name: &str) -> Option<ClassId> {
+        self.scopes.iter().rev().find_map(|scope| scope.get(name)).copied()
+    }
+
+    fn intern(&mut self, name: &str) -> ClassId {
+        if let Some(&id) = self.interned.get(name) {
+            return id;
+        }
+        self.program.classes.push(Class::Primitive(name.to_owned()));
+        let id = self.program.classes.len() - 1;
+        self.interned.insert(name.to_owned(), id);
+        id
+    }
+
+    /// True if a class exists without being defined here, as far as is known.
+    fn is_primitive(&self, name: &str) -> Option<bool> {
+        self.primitives.as_ref().map(|primitives| primitives.contains(name))
+    }
+
+    /// The class that an identifier names where only a class can stand.
+    fn named_class(&mut self, scope: &Scope<'s>, span: Span) -> ClassId {
+        let name = self.text(span);
+        if let Some(id) = self.find_class(name) {
+            return id;
+        }
+        self.check_identifier(span);
+        if self.is_primitive(name) == Some(false) {
+            let mut error = Diagnostic::error(span, format!("unknown element class '{name}'"));
+            error.hint = self.suggest(scope, name, false);
+            self.error(error);
+        }
+        self.intern(name)
+    }
+
+    /// "Did you mean" for a class, and for an element too if `elements` is set.
+    fn suggest(&mut self, scope: &Scope<'s>, name: &str, elements: bool) -> Option<String> {
+        self.suggestions += 1;
+        if self.suggestions > MAX_SUGGESTIONS {
+            return None;
+        }
+        let classes =
+            self.scopes.iter().flat_map(HashMap::keys).chain(self.primitives.iter().flatten()).copied();
+        let elements = scope.declared.keys().copied().filter(|_| elements);
+        nearest(name, classes.chain(elements)).map(|found| format!("did you mean '{found}'?"))
+    }
+
+    /// A component of an identifier may not be a number (click(5)).
+    fn check_identifier(&mut self, span: Span) {
+        let name = self.text(span);
+        if name.split('/').any(|part| part.bytes().all(|byte| byte.is_ascii_digit())) {
+            self.error(
+                Diagnostic::error(span, format!("bad name '{name}'"))
+                    .with_hint("no part of a name between slashes may be a number"),
+            );
+        }
+    }
+}
+
+impl Scope<'_> {
+    fn slot(&mut self, name: &str, kind: SlotKind, span: Span) -> SlotId {
+        self.template.slots.push(Slot { name: name.to_owned(), kind, span, inputs: 0, outputs: 0 });
+        self.template.slots.len() - 1
+    }
+
+    /// `Class@N`: the Nth element of its scope, or the next free number.
+    fn name_anonymous(&mut self) {
+        let mut next_free: HashMap<String, usize> = HashMap::new();
+        for id in std::mem::take(&mut self.anonymous) {
+            let Some(slot) = self.template.slots.get_mut(id) else { continue };
+            let mut number = id.saturating_sub(OUTPUT);
+            let mut name = format!("{}@{number}", slot.name);
+            if self.names.contains_key(&name) {
+                let next = next_free.entry(slot.name.clone()).or_insert(number + 1);
+                number = number.max(*next);
+                loop {
+                    name = format!("{}@{number}", slot.name);
+                    number += 1;
+                    if !self.names.contains_key(&name) {
+                        break;
+                    }
+                }
+                *next = number;
+            }
+            self.names.insert(name.clone(), id);
+            slot.name = name;
+        }
+    }
+
+    fn count_ports(&mut self) {
+        let Template { slots, links, .. } = &mut self.template;
+        for link in links {
+            if let Some(slot) = slots.get_mut(link.to.0) {
+                slot.inputs = slot.inputs.max(link.to.1 + 1);
+            }
+            if let Some(slot) = slots.get_mut(link.from.0) {
+                slot.outputs = slot.outputs.max(link.from.1 + 1);
+            }
+        }
+    }
+}
+
+/// The elements declared in a body and its groups.
+fn collect_declared<'s>(sources: &'s Sources, body: &Body, declared: &mut HashMap<&'s str, Span>) {
+    for statement in &body.statements {
+        let Statement::Chain(chain) = statement else { continue };
+        for element in chain.lists.iter().flat_map(|list| &list.elements) {
+            match &element.node {
+                Node::Declaration { name: Some(name), .. } => {
+                    declared.entry(sources.slice(*name)).or_insert(*name);
+                }
+                Node::Group(body) => collect_declared(sources, body, declared),
+                _ => {}
+            }
+        }
+    }
+}

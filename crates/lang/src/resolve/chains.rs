@@ -1,0 +1,159 @@
+//! Chains: elements with arrows between them.
+
+use super::elements::Resolved;
+use super::{Resolver, Scope};
+use crate::connect::{self, End, EndPorts};
+use crate::diagnostic::Diagnostic;
+use crate::program::*;
+use crate::source::Span;
+use crate::syntax::{Arrow, Chain, ElementList, Node};
+
+impl<'s> Resolver<'s, '_> {
+    /// Looks up the elements of a chain and connects them.
+    pub(super) fn chain(&mut self, scope: &mut Scope<'s>, chain: &Chain) {
+        if chain.arrows.is_empty() {
+            self.share_declaration(scope, chain);
+        }
+        let last = chain.lists.len().saturating_sub(1);
+        let mut before: Option<(Vec<Resolved>, &ElementList)> = None;
+        for (index, list) in chain.lists.iter().enumerate() {
+            let resolved = self.list(
+                scope,
+                list,
+                index == 0,
+                index == last,
+                chain.arrows.get(index.min(last.saturating_sub(1))),
+            );
+            if let Some((from, from_list)) = before
+                && let Some(arrow) = chain.arrows.get(index - 1)
+            {
+                let from = ends(&from, from_list, Side::Right, index == 1);
+                let to = ends(&resolved, list, Side::Left, false);
+                let span = from_list.span.to(list.span);
+                let span = if from_list.elements.is_empty() { arrow.span.to(list.span) } else { span };
+                let span = if list.elements.is_empty() { span.to(arrow.span) } else { span };
+                let links = &mut scope.template.links;
+                let (links_before, room) = (links.len(), MAX_CONNECTIONS.saturating_sub(self.link_count));
+                if let Err(error) = connect::connect(&from, &to, arrow, span, room, links) {
+                    self.diagnostics.push(error);
+                }
+                self.link_count += links.len() - links_before;
+            }
+            before = Some((resolved, list));
+        }
+    }
+
+    /// `a, b :: Class` declares both if no arrow follows.
+    fn share_declaration(&mut self, scope: &mut Scope<'s>, chain: &Chain) {
+        let Some(list) = chain.lists.first() else { return };
+        let mut bare = Vec::new();
+        for element in &list.elements {
+            match &element.node {
+                Node::Name { name, config: None } if element.left.is_none() && element.right.is_none() => {
+                    bare.push((*name, element.span));
+                }
+                Node::Declaration { name: Some(_), class, config } => {
+                    for (name, span) in bare.drain(..) {
+                        let class = self.class(scope, class);
+                        self.declare(scope, name, class, *config, span);
+                    }
+                }
+                _ => bare.clear(),
+            }
+        }
+    }
+
+    fn list(
+        &mut self,
+        scope: &mut Scope<'s>,
+        list: &ElementList,
+        is_first: bool,
+        is_last: bool,
+        arrow: Option<&Arrow>,
+    ) -> Vec<Resolved> {
+        if list.elements.is_empty() {
+            let span = arrow.map_or(list.span, |arrow| arrow.span);
+            return vec![self.missing(scope, span, is_first, is_last)];
+        }
+        let mut out = Vec::with_capacity(list.elements.len());
+        for element in &list.elements {
+            let is_missing = matches!(element.node, Node::Missing);
+            let resolved = match &element.node {
+                Node::Missing => self.missing(scope, element.span, is_first, is_last),
+                Node::Name { name, config } => self.name(scope, *name, *config, element.span),
+                Node::Declaration { name, class, config } => {
+                    let class = self.class(scope, class);
+                    Resolved::of(match name {
+                        Some(name) => self.declare(scope, *name, class, *config, element.span),
+                        None => self.anonymous(scope, "", class, *config, element.span),
+                    })
+                }
+                Node::Group(body) => self.group(scope, body, element.span),
+            };
+            if let (true, false, Some(ports)) = (is_first, is_missing, &element.left) {
+                self.error(
+                    Diagnostic::error(ports.span, "input ports useless at start of chain")
+                        .with_hint("output ports stand behind the element"),
+                );
+            }
+            if let (true, Some(ports)) = (is_last, &element.right) {
+                self.error(
+                    Diagnostic::error(ports.span, "output ports useless at end of chain")
+                        .with_hint("input ports stand before the element"),
+                );
+            }
+            out.push(resolved);
+        }
+        out
+    }
+
+    /// `input` at the start of a chain and `output` at its end may be left out.
+    fn missing(&mut self, scope: &mut Scope<'s>, span: Span, is_first: bool, is_last: bool) -> Resolved {
+        match scope.pseudo.last() {
+            Some(&(input, _)) if is_first && !is_last => Resolved::of(input),
+            Some(&(_, output)) if is_last && !is_first => Resolved::of(output),
+            inside => {
+                let hint = match inside {
+                    Some(_) => "an element may be left out only at the start and the end of a chain",
+                    None => "an element must stand on both sides of an arrow",
+                };
+                let near = self.text(span);
+                self.error(Diagnostic::error(span, format!("syntax error near '{near}'")).with_hint(hint));
+                Resolved::of(scope.slot("", SlotKind::Lost, span))
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Left,
+    Right,
+}
+
+/// One side of a list of elements. Where the first element of a chain is left out, its ports stand alone and
+/// are those on the right.
+fn ends<'a>(resolved: &[Resolved], list: &'a ElementList, side: Side, is_first: bool) -> Vec<End<'a>> {
+    let end = |(index, resolved): (usize, &Resolved)| {
+        let element = list.elements.get(index);
+        let is_missing = element.is_some_and(|element| matches!(element.node, Node::Missing));
+        let (slot, listed, group) = match side {
+            Side::Left => {
+                (resolved.input, element.and_then(|e| e.left.as_ref()), resolved.group.map(|g| g.0))
+            }
+            Side::Right if is_first && is_missing => {
+                (resolved.output, element.and_then(|e| e.left.as_ref()), None)
+            }
+            Side::Right => {
+                (resolved.output, element.and_then(|e| e.right.as_ref()), resolved.group.map(|g| g.1))
+            }
+        };
+        let ports = match (listed, group) {
+            (Some(ports), _) => EndPorts::Listed(ports),
+            (None, Some(count)) => EndPorts::Group(count),
+            (None, None) => EndPorts::Unlisted,
+        };
+        End { slot, ports }
+    };
+    resolved.iter().enumerate().map(end).collect()
+}

@@ -1,0 +1,189 @@
+//! Elements of a chain: declarations, names, anonymous elements and groups.
+
+use std::collections::BTreeSet;
+
+use super::{Resolver, Scope};
+use crate::diagnostic::Diagnostic;
+use crate::program::*;
+use crate::source::Span;
+use crate::syntax::Body;
+
+/// An element of a chain: where connections arrive and leave, and the ports of a group.
+#[derive(Clone, Copy)]
+pub(super) struct Resolved {
+    pub(super) input: SlotId,
+    pub(super) output: SlotId,
+    /// Number of input and output ports, for a group.
+    pub(super) group: Option<(usize, usize)>,
+}
+
+impl<'s> Resolver<'s, '_> {
+    /// `name :: class(config)`
+    pub(super) fn declare(
+        &mut self,
+        scope: &mut Scope<'s>,
+        name: Span,
+        class: ClassId,
+        config: Option<Span>,
+        span: Span,
+    ) -> SlotId {
+        let text = self.text(name);
+        self.check_identifier(name);
+        if !scope.pseudo.is_empty() && (text == "input" || text == "output") {
+            self.error(
+                Diagnostic::error(name, format!("redeclaration of element '{text}'"))
+                    .with_hint(format!("'{text}' stands for the ports of the compound element or group")),
+            );
+            return scope.slot(text, SlotKind::Lost, span);
+        }
+        if let Some(&slot) = scope.names.get(text) {
+            let first = scope.template.slots.get(slot).map_or(name, |slot| slot.span);
+            self.error(
+                Diagnostic::error(name, format!("redeclaration of element '{text}'"))
+                    .with_related(first, format!("element '{text}' previously declared here"))
+                    .with_hint("give one of them another name"),
+            );
+            return slot;
+        }
+        if self.find_class(text).is_some() || self.is_primitive(text) == Some(true) {
+            self.error(
+                Diagnostic::error(name, format!("class '{text}' used as element name"))
+                    .with_hint("give the element another name"),
+            );
+        }
+        let slot = scope.slot(text, SlotKind::Element { class, config }, span);
+        scope.names.insert(text.to_owned(), slot);
+        slot
+    }
+
+    /// An element that gets the name `base@N` once all other names are known.
+    pub(super) fn anonymous(
+        &mut self,
+        scope: &mut Scope<'s>,
+        base: &str,
+        class: ClassId,
+        config: Option<Span>,
+        span: Span,
+    ) -> SlotId {
+        let slot = scope.slot(base, SlotKind::Element { class, config }, span);
+        scope.anonymous.push(slot);
+        slot
+    }
+
+    /// An identifier that is no declaration: an element, or else an anonymous element of that class.
+    pub(super) fn name(
+        &mut self,
+        scope: &mut Scope<'s>,
+        name: Span,
+        config: Option<Span>,
+        span: Span,
+    ) -> Resolved {
+        let text = self.text(name);
+        if let Some(&(input, output)) = scope.pseudo.last() {
+            match text {
+                "input" => return Resolved::of(input),
+                "output" => return Resolved::of(output),
+                _ => {}
+            }
+        }
+        if let Some(&slot) = scope.names.get(text) {
+            if let Some(config) = config {
+                self.error(
+                    Diagnostic::error(
+                        config,
+                        format!("configuration string for element '{text}' outside its declaration"),
+                    )
+                    .with_hint(format!("give it where '{text}' is declared")),
+                );
+            }
+            return Resolved::of(slot);
+        }
+        if let Some(class) = self.find_class(text) {
+            return Resolved::of(self.anonymous(scope, text, class, config, span));
+        }
+        let is_class = match self.is_primitive(text) {
+            Some(known) => known || config.is_some(),
+            // Element classes start with a capital letter, by convention.
+            None => config.is_some() || !text.starts_with(|c: char| c.is_lowercase()),
+        };
+        let later = scope.declared.get(text).copied().filter(|_| config.is_none());
+        if is_class && later.is_none() {
+            let class = self.named_class(scope, name);
+            return Resolved::of(self.anonymous(scope, text, class, config, span));
+        }
+        let mut error = Diagnostic::error(name, format!("undeclared element '{text}'"));
+        if let Some(later) = later {
+            error = error
+                .with_related(later, format!("element '{text}' is declared here, later"))
+                .with_hint("move the declaration before the first use");
+        } else {
+            let declare = format!("declare it first: {text} :: CLASS");
+            error.hint = Some(self.suggest(scope, text, true).unwrap_or(declare));
+        }
+        self.error(error);
+        Resolved::of(scope.slot(text, SlotKind::Lost, span))
+    }
+
+    /// `( ... )`; its body belongs to the scope around it.
+    pub(super) fn group(&mut self, scope: &mut Scope<'s>, body: &Body, span: Span) -> Resolved {
+        let input = scope.slot("group", SlotKind::GroupInput, span);
+        let output = scope.slot("group", SlotKind::GroupOutput, span);
+        let first_link = scope.template.links.len();
+        scope.pseudo.push((input, output));
+        self.statements(scope, body);
+        scope.pseudo.pop();
+        let ports = self.group_ports(scope, (input, output), first_link, None, span);
+        Resolved { input, output, group: Some(ports) }
+    }
+
+    /// How many ports the links from `first_link` on give to a group, or to the compound element of that name.
+    pub(super) fn group_ports(
+        &mut self,
+        scope: &Scope<'s>,
+        (input, output): (SlotId, SlotId),
+        first_link: usize,
+        compound: Option<&str>,
+        span: Span,
+    ) -> (usize, usize) {
+        let subject = compound.map_or("group".to_owned(), |name| format!("compound element '{name}'"));
+        let links = scope.template.links.get(first_link..).unwrap_or_default();
+        let (mut inputs, mut outputs) = (BTreeSet::new(), BTreeSet::new());
+        let (mut into_input, mut out_of_output) = (None, None);
+        for link in links {
+            if link.from.0 == input {
+                inputs.insert(link.from.1);
+            }
+            if link.to.0 == output {
+                outputs.insert(link.to.1);
+            }
+            if link.to.0 == input {
+                into_input.get_or_insert(link.span);
+            }
+            if link.from.0 == output {
+                out_of_output.get_or_insert(link.span);
+            }
+        }
+        for (misused, pseudo, side) in [(into_input, "input", "output"), (out_of_output, "output", "input")] {
+            if let Some(misused) = misused {
+                let message = format!("{subject} pseudoelement '{pseudo}' may only be used as {side}");
+                self.error(Diagnostic::error(misused, message));
+            }
+        }
+        for (side, ports) in [("input", &inputs), ("output", &outputs)] {
+            let highest = ports.last().copied().unwrap_or(0);
+            if let Some(unused) = (0..highest).find(|port| !ports.contains(port)) {
+                self.error(
+                    Diagnostic::error(span, format!("{subject} {side} {unused} unused"))
+                        .with_hint(format!("{side} {highest} is used, so all below it must be too")),
+                );
+            }
+        }
+        (inputs.last().map_or(0, |port| port + 1), outputs.last().map_or(0, |port| port + 1))
+    }
+}
+
+impl Resolved {
+    pub(super) fn of(slot: SlotId) -> Resolved {
+        Resolved { input: slot, output: slot, group: None }
+    }
+}

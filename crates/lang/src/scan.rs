@@ -1,0 +1,124 @@
+//! The pieces of a configuration string: quoted strings, comments, data and plain bytes.
+//!
+//! Everything that reads configuration strings (the lexer, argument splitting, parameter substitution) walks
+//! over these pieces, so that all agree on what is quoted.
+
+/// What a piece is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// One byte outside all others.
+    Plain,
+    /// `// ...` without its end of line, or `/* ... */`.
+    Comment,
+    /// `'...'`.
+    Single,
+    /// `"..."`, in which a backslash protects the next byte.
+    Double,
+    /// `\<...>` outside quotes.
+    Data,
+}
+
+/// A piece of a text, `start..end` in bytes. Pieces other than plain ones start and end on ASCII bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub(crate) kind: Kind,
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    /// False if the text ended inside the piece.
+    pub(crate) closed: bool,
+}
+
+/// The pieces of `text`, one after the other.
+pub(crate) fn pieces(text: &str) -> impl Iterator<Item = Piece> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let piece = piece_at(text.as_bytes(), at)?;
+        at = piece.end;
+        Some(piece)
+    })
+}
+
+/// The piece that starts at `at`, which must not lie inside another one. None at the end.
+pub(crate) fn piece_at(text: &[u8], at: usize) -> Option<Piece> {
+    let first = *text.get(at)?;
+    let (kind, end) = match (first, text.get(at + 1)) {
+        (b'\'', _) => (Kind::Single, find(text, at + 1, |byte| byte == b'\'').map(|end| end + 1)),
+        (b'"', _) => (Kind::Double, double_end(text, at + 1)),
+        (b'/', Some(b'/')) => {
+            (Kind::Comment, Some(find(text, at, |byte| byte == b'\n' || byte == b'\r').unwrap_or(text.len())))
+        }
+        (b'/', Some(b'*')) => (Kind::Comment, block_end(text, at + 2)),
+        (b'\\', Some(b'<')) => match data_end(text, at + 2) {
+            None => (Kind::Plain, Some(at + 1)),
+            end => (Kind::Data, end),
+        },
+        _ => (Kind::Plain, Some(at + 1)),
+    };
+    Some(Piece { kind, start: at, end: end.unwrap_or(text.len()), closed: end.is_some() })
+}
+
+fn find(text: &[u8], from: usize, wanted: impl Fn(u8) -> bool) -> Option<usize> {
+    text.get(from..)?.iter().position(|&byte| wanted(byte)).map(|offset| from + offset)
+}
+
+fn double_end(text: &[u8], mut at: usize) -> Option<usize> {
+    loop {
+        at = find(text, at, |byte| byte == b'"' || byte == b'\\')?;
+        if text.get(at) == Some(&b'"') {
+            return Some(at + 1);
+        }
+        at += 2;
+    }
+}
+
+fn block_end(text: &[u8], mut at: usize) -> Option<usize> {
+    loop {
+        at = find(text, at, |byte| byte == b'*')? + 1;
+        if text.get(at) == Some(&b'/') {
+            return Some(at + 1);
+        }
+    }
+}
+
+/// Data holds hexadecimal digits and white space, before substitution also parameters. Anything else means
+/// that no data was meant, and a `>` further on, perhaps that of an arrow, must not close it.
+fn data_end(text: &[u8], from: usize) -> Option<usize> {
+    let data =
+        |byte: u8| byte.is_ascii_alphanumeric() || byte.is_ascii_whitespace() || b"$_{}-".contains(&byte);
+    let end = find(text, from, |byte| !data(byte))?;
+    (text.get(end) == Some(&b'>')).then_some(end + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kinds(text: &str) -> Vec<(Kind, &str, bool)> {
+        pieces(text)
+            .filter(|piece| piece.kind != Kind::Plain)
+            .map(|piece| (piece.kind, &text[piece.start..piece.end], piece.closed))
+            .collect()
+    }
+
+    #[test]
+    fn pieces_of_each_kind() {
+        assert_eq!(
+            kinds(r#"a 'b"' "c\"d" /* e' */ \<0a> // f"#),
+            [
+                (Kind::Single, "'b\"'", true),
+                (Kind::Double, r#""c\"d""#, true),
+                (Kind::Comment, "/* e' */", true),
+                (Kind::Data, r"\<0a>", true),
+                (Kind::Comment, "// f", true),
+            ]
+        );
+    }
+
+    #[test]
+    fn open_pieces_reach_the_end() {
+        assert_eq!(kinds("a 'b"), [(Kind::Single, "'b", false)]);
+        assert_eq!(kinds("\"\\"), [(Kind::Double, "\"\\", false)]);
+        assert_eq!(kinds("/*/"), [(Kind::Comment, "/*/", false)]);
+        assert_eq!(kinds(r"\<12) -> x"), [], "no data without its end");
+    }
+}

@@ -1,0 +1,200 @@
+//! Texts, places in them, and the translation of a place into file, line and column.
+
+use std::sync::Arc;
+
+/// One text held by a [`Sources`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct SourceId(usize);
+
+/// A half-open range of bytes in one text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Span {
+    /// The text.
+    pub source: SourceId,
+    /// Offset of the first byte.
+    pub start: usize,
+    /// Offset behind the last byte.
+    pub end: usize,
+}
+
+impl Span {
+    /// From the start of `self` to the end of `other`, if both lie in one text; else `self`.
+    pub fn to(self, other: Span) -> Span {
+        if self.source == other.source { Span { end: other.end.max(self.start), ..self } } else { self }
+    }
+}
+
+/// Where a span starts, as a person counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Location {
+    /// Name of the file: that of the text, or of the line directive in force.
+    pub file: String,
+    /// Line, from 1.
+    pub line: usize,
+    /// Column in characters, from 1; a tab is one character.
+    pub column: usize,
+}
+
+impl std::fmt::Display for Location {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}:{}", self.file, self.line, self.column)
+    }
+}
+
+/// A line directive (`# 12 "file"` or `#line 12 "file"`, click(5)): what the line behind it is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Directive {
+    /// Offset of the first line that it renames.
+    pub(crate) start: usize,
+    pub(crate) line: usize,
+    /// None keeps the file name that was in force.
+    pub(crate) file: Option<String>,
+}
+
+/// Owns the texts of one run: the configuration and the libraries that it requires.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    texts: Vec<Source>,
+}
+
+#[derive(Clone, Debug)]
+struct Source {
+    name: String,
+    text: Arc<str>,
+    /// Offset of the first byte of each line.
+    lines: Vec<usize>,
+    directives: Vec<Directive>,
+}
+
+impl Sources {
+    /// No texts.
+    pub fn new() -> Sources {
+        Sources::default()
+    }
+
+    /// Takes a text under the name that messages shall show.
+    pub fn add(&mut self, name: impl Into<String>, text: impl Into<Arc<str>>) -> SourceId {
+        let text = text.into();
+        let lines = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+        self.texts.push(Source { name: name.into(), text, lines, directives: Vec::new() });
+        SourceId(self.texts.len() - 1)
+    }
+
+    /// All texts, in the order in which they came.
+    pub fn ids(&self) -> impl Iterator<Item = SourceId> {
+        (0..self.texts.len()).map(SourceId)
+    }
+
+    /// The name given to [`Sources::add`], empty for an id of another `Sources`.
+    pub fn name(&self, id: SourceId) -> &str {
+        self.texts.get(id.0).map_or("", |source| &source.name)
+    }
+
+    /// The whole text, empty for an id of another `Sources`.
+    pub fn text(&self, id: SourceId) -> &str {
+        self.texts.get(id.0).map_or("", |source| &source.text)
+    }
+
+    /// The text of a span, empty where the span does not fit.
+    pub fn slice(&self, span: Span) -> &str {
+        self.text(span.source).get(span.start..span.end).unwrap_or("")
+    }
+
+    /// File, line and column of the start of a span. Line directives count once the text has been parsed.
+    pub fn locate(&self, span: Span) -> Location {
+        let Some(source) = self.texts.get(span.source.0) else {
+            return Location { file: String::new(), line: 1, column: 1 };
+        };
+        let index = source.line_index(span.start);
+        let start = source.line_start(index);
+        let column = source.text.get(start..span.start).map_or(1, |before| before.chars().count() + 1);
+        let passed = source.directives.partition_point(|directive| directive.start <= start);
+        let passed = source.directives.get(..passed).unwrap_or_default();
+        let line = passed.last().map_or(index + 1, |directive| {
+            directive.line.saturating_add(index - source.line_index(directive.start))
+        });
+        let file = passed.iter().rev().find_map(|directive| directive.file.as_ref());
+        Location { file: file.unwrap_or(&source.name).clone(), line, column }
+    }
+
+    /// The line in which a span starts, without its end of line.
+    pub fn line_text(&self, span: Span) -> &str {
+        let Some(source) = self.texts.get(span.source.0) else { return "" };
+        let start = source.line_start(source.line_index(span.start));
+        let rest = source.text.get(start..).unwrap_or("");
+        rest.lines().next().unwrap_or("")
+    }
+
+    /// The text, to be kept while this collection grows.
+    pub(crate) fn shared_text(&self, id: SourceId) -> Arc<str> {
+        self.texts.get(id.0).map_or_else(|| Arc::from(""), |source| Arc::clone(&source.text))
+    }
+
+    /// The line directives that a lexer met, in the order of their places.
+    pub(crate) fn set_directives(&mut self, id: SourceId, directives: Vec<Directive>) {
+        if let Some(source) = self.texts.get_mut(id.0) {
+            source.directives = directives;
+        }
+    }
+}
+
+impl Source {
+    fn line_index(&self, offset: usize) -> usize {
+        self.lines.partition_point(|&start| start <= offset).saturating_sub(1)
+    }
+
+    fn line_start(&self, index: usize) -> usize {
+        self.lines.get(index).copied().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(source: SourceId, start: usize) -> Span {
+        Span { source, start, end: start }
+    }
+
+    #[test]
+    fn lines_and_columns_count_from_one() {
+        let mut sources = Sources::new();
+        let id = sources.add("a.click", "ab\nüxy\n\nz");
+        let place = |offset| sources.locate(at(id, offset)).to_string();
+        assert_eq!(place(0), "a.click:1:1");
+        assert_eq!(place(2), "a.click:1:3");
+        assert_eq!(place(6), "a.click:2:3", "columns are characters, not bytes");
+        assert_eq!(place(8), "a.click:3:1");
+        assert_eq!(place(9), "a.click:4:1");
+        assert_eq!(place(10), "a.click:4:2");
+        assert_eq!(sources.line_text(at(id, 6)), "üxy");
+        assert_eq!(sources.line_text(at(id, 10)), "z");
+    }
+
+    #[test]
+    fn directives_rename_what_follows() {
+        let mut sources = Sources::new();
+        let id = sources.add("a", "x\n#line 7 \"b\"\ny\nz\n# 3\nw\n");
+        sources.set_directives(
+            id,
+            vec![
+                Directive { start: 14, line: 7, file: Some("b".into()) },
+                Directive { start: 22, line: 3, file: None },
+            ],
+        );
+        let place = |offset| sources.locate(at(id, offset)).to_string();
+        assert_eq!(place(0), "a:1:1");
+        assert_eq!(place(14), "b:7:1");
+        assert_eq!(place(16), "b:8:1");
+        assert_eq!(place(22), "b:3:1");
+    }
+
+    #[test]
+    fn foreign_spans_are_harmless() {
+        let sources = Sources::new();
+        let span = Span { source: SourceId(4), start: 7, end: 3 };
+        assert_eq!(sources.slice(span), "");
+        assert_eq!(sources.line_text(span), "");
+        assert_eq!(sources.locate(span).line, 1);
+    }
+}

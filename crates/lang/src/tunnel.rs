@@ -1,0 +1,218 @@
+//! Connections through groups and compound elements become connections of elements.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::connect::too_many_connections;
+use crate::diagnostic::Diagnostic;
+use crate::graph::Connection;
+use crate::program::MAX_CONNECTIONS;
+use crate::source::Span;
+
+/// How many steps from tunnel to tunnel may be taken in all.
+const MAX_STEPS: usize = 20_000_000;
+
+/// What stands between connections before tunnels are removed.
+#[derive(Clone, Debug)]
+pub(crate) enum NodeKind {
+    /// Index of the element in the graph.
+    Element(usize),
+    /// Whatever arrives at an input port goes on from the output port of the same number.
+    Tunnel(Tunnel),
+    /// Connections with it are dropped.
+    Lost,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Tunnel {
+    /// What it belongs to, for messages: `'name'` or `group`.
+    pub(crate) owner: String,
+    /// The output side of its owner rather than the input side.
+    pub(crate) is_output: bool,
+    pub(crate) span: Span,
+}
+
+/// A connection of nodes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Edge {
+    pub(crate) from: (usize, usize),
+    pub(crate) to: (usize, usize),
+    pub(crate) span: Span,
+}
+
+/// Removes tunnels and repeated connections.
+pub(crate) fn remove(
+    nodes: &[NodeKind],
+    edges: &[Edge],
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Vec<Connection> {
+    let mut onward: HashMap<(usize, usize), Vec<(usize, usize)>> = HashMap::new();
+    for edge in edges {
+        if let Some(NodeKind::Tunnel(_)) = nodes.get(edge.from.0) {
+            onward.entry(edge.from).or_default().push(edge.to);
+        }
+    }
+    check_ends(nodes, edges, diagnostics);
+    let mut walk = Walk { nodes, onward, targets: HashMap::new(), steps: 0 };
+    let mut connections = Vec::with_capacity(edges.len());
+    let mut seen = HashSet::new();
+    for edge in edges {
+        let Some(NodeKind::Element(from)) = nodes.get(edge.from.0) else { continue };
+        let from = (*from, edge.from.1);
+        for &to in walk.targets(edge.to) {
+            if seen.insert((from, to)) {
+                connections.push(Connection { from, to, span: edge.span });
+            }
+        }
+        if connections.len() > MAX_CONNECTIONS || walk.steps > MAX_STEPS {
+            diagnostics.push(too_many_connections(edge.span));
+            break;
+        }
+    }
+    connections
+}
+
+struct Walk<'a> {
+    nodes: &'a [NodeKind],
+    onward: HashMap<(usize, usize), Vec<(usize, usize)>>,
+    /// The input ports of elements that are reached from an input port.
+    targets: HashMap<(usize, usize), Vec<(usize, usize)>>,
+    steps: usize,
+}
+
+impl Walk<'_> {
+    fn targets(&mut self, port: (usize, usize)) -> &[(usize, usize)] {
+        if !self.targets.contains_key(&port) {
+            let found = self.search(port);
+            self.targets.insert(port, found);
+        }
+        self.targets.get(&port).map_or(&[], Vec::as_slice)
+    }
+
+    /// Depth first, in the order of the connections; tunnels that lead in a circle lead nowhere.
+    fn search(&mut self, port: (usize, usize)) -> Vec<(usize, usize)> {
+        let mut found = Vec::new();
+        let mut seen = HashSet::from([port]);
+        let mut open = vec![port];
+        while let Some(at) = open.pop() {
+            self.steps += 1;
+            match self.nodes.get(at.0) {
+                Some(NodeKind::Element(element)) => found.push((*element, at.1)),
+                Some(NodeKind::Tunnel(_)) if self.steps <= MAX_STEPS => {
+                    let next = self.onward.get(&at).map_or(&[][..], Vec::as_slice);
+                    let first = open.len();
+                    open.extend(next.iter().filter(|next| seen.insert(**next)));
+                    open[first..].reverse();
+                }
+                _ => {}
+            }
+        }
+        found
+    }
+}
+
+/// Each port of a tunnel needs connections on both of its sides.
+fn check_ends(nodes: &[NodeKind], edges: &[Edge], diagnostics: &mut Vec<Diagnostic>) {
+    /// A port and where it is first used: arriving and leaving.
+    type Uses = HashMap<(usize, usize), (Option<Span>, Option<Span>)>;
+    let mut uses: Uses = HashMap::new();
+    let mut order = Vec::new();
+    let mut note = |port: (usize, usize), arriving: bool, span: Span| {
+        if let Some(NodeKind::Tunnel(_)) = nodes.get(port.0) {
+            let entry = uses.entry(port).or_insert_with(|| {
+                order.push(port);
+                (None, None)
+            });
+            let side = if arriving { &mut entry.0 } else { &mut entry.1 };
+            side.get_or_insert(span);
+        }
+    };
+    for edge in edges {
+        note(edge.to, true, edge.span);
+        note(edge.from, false, edge.span);
+    }
+    for port in order {
+        let (Some(NodeKind::Tunnel(tunnel)), Some(sides)) = (nodes.get(port.0), uses.get(&port)) else {
+            continue;
+        };
+        let Tunnel { owner, is_output, span } = tunnel;
+        let (side, number) = (if *is_output { "output" } else { "input" }, port.1);
+        // Connections arrive at an input from outside, and at an output from inside.
+        let (outside, inside) = if *is_output { (sides.1, sides.0) } else { *sides };
+        let finding = match (outside, inside) {
+            (Some(used), None) => Diagnostic::error(used, format!("{owner} has no {side} {number}"))
+                .with_related(*span, format!("{owner} is here"))
+                .with_hint(format!("connect '{side} [{number}]' inside it, or use another port")),
+            (None, Some(_)) => Diagnostic::error(*span, format!("{owner} {side} {number} unused"))
+                .with_hint(format!("connect its {side} {number}")),
+            _ => continue,
+        };
+        diagnostics.push(finding);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tunnel(owner: &str, is_output: bool) -> NodeKind {
+        NodeKind::Tunnel(Tunnel { owner: owner.into(), is_output, span: Span::default() })
+    }
+
+    fn edge(from: (usize, usize), to: (usize, usize)) -> Edge {
+        Edge { from, to, span: Span::default() }
+    }
+
+    type Pair = ((usize, usize), (usize, usize));
+
+    fn run(nodes: &[NodeKind], edges: &[Edge]) -> (Vec<Pair>, Vec<String>) {
+        let mut diagnostics = Vec::new();
+        let connections = remove(nodes, edges, &mut diagnostics);
+        (
+            connections.iter().map(|connection| (connection.from, connection.to)).collect(),
+            diagnostics.into_iter().map(|diagnostic| diagnostic.message).collect(),
+        )
+    }
+
+    #[test]
+    fn tunnels_join_and_fan_out() {
+        let nodes = [NodeKind::Element(0), NodeKind::Element(1), tunnel("t", false)];
+        let edges = [
+            edge((0, 0), (2, 1)),
+            edge((1, 3), (2, 1)),
+            edge((2, 1), (1, 0)),
+            edge((2, 1), (0, 0)),
+            edge((2, 1), (1, 0)),
+        ];
+        assert_eq!(
+            run(&nodes, &edges),
+            (vec![((0, 0), (1, 0)), ((0, 0), (0, 0)), ((1, 3), (1, 0)), ((1, 3), (0, 0))], vec![])
+        );
+    }
+
+    #[test]
+    fn circles_lead_nowhere() {
+        let nodes = [NodeKind::Element(0), tunnel("t", false), tunnel("u", false)];
+        let edges = [edge((0, 0), (1, 0)), edge((1, 0), (2, 0)), edge((2, 0), (1, 0))];
+        assert_eq!(run(&nodes, &edges), (vec![], vec![]));
+    }
+
+    #[test]
+    fn open_ends_are_reported_from_the_side_that_is_there() {
+        let nodes = [NodeKind::Element(0), tunnel("'i'", false), tunnel("'o'", true)];
+        let edges = [edge((0, 0), (1, 2)), edge((1, 3), (0, 0)), edge((0, 0), (2, 4)), edge((2, 5), (0, 0))];
+        assert_eq!(
+            run(&nodes, &edges).1,
+            ["'i' has no input 2", "'i' input 3 unused", "'o' output 4 unused", "'o' has no output 5"]
+        );
+    }
+
+    #[test]
+    fn long_rows_of_tunnels_need_no_stack() {
+        let count = 200_000;
+        let mut nodes = vec![NodeKind::Element(0)];
+        nodes.extend((0..count).map(|_| tunnel("t", false)));
+        let mut edges: Vec<_> = (0..count).map(|n| edge((n, 0), (n + 1, 0))).collect();
+        edges.push(edge((count, 0), (0, 0)));
+        assert_eq!(run(&nodes, &edges), (vec![((0, 0), (0, 0))], vec![]));
+    }
+}

@@ -1,0 +1,10 @@
+src :: Src; dst :: Dst;
+src => [1] ( [0]->Sink; [1]->[0] ) -> dst;
+src => ( [0]->[0]; [3]->Sink ) -> dst;
+src -> ( src -> input; output -> src; -> ) -> dst;
+src -> ( -> -> dst ) -> dst;
+[0] -> src;
+src -> [0];
+-> src;
+src -> ;
+src -> ( -> dst };

@@ -1,0 +1,2 @@
+// A library.
+elementclass FromLibrary { $a | -> Lib($a) -> }

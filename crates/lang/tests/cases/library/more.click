@@ -1,0 +1,3 @@
+require(library compounds.click);
+require(library more.click);
+more :: More;
