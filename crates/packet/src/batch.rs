@@ -1,0 +1,264 @@
+//! Batches: the unit in which packets travel between elements.
+
+use std::mem::MaybeUninit;
+use std::ops::{Deref, DerefMut};
+use std::{ptr, slice};
+
+use crate::slot::Packet;
+
+/// The most packets that a batch holds.
+pub const BATCH_CAPACITY: usize = 256;
+
+/// Up to [`BATCH_CAPACITY`] packets in order. The handles lie in one fixed array on the heap, so that passing
+/// a batch on moves two words.
+pub struct Batch {
+    items: Box<[MaybeUninit<Packet>; BATCH_CAPACITY]>,
+    length: usize,
+}
+
+impl Batch {
+    /// An empty batch. This allocates: elements take theirs from the engine, which uses them again.
+    pub fn new() -> Batch {
+        Batch { items: Box::new([const { MaybeUninit::uninit() }; BATCH_CAPACITY]), length: 0 }
+    }
+
+    /// Whether no further packet fits.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.length == BATCH_CAPACITY
+    }
+
+    /// Adds a packet at the end.
+    ///
+    /// # Errors
+    /// Gives the packet back if the batch is full.
+    #[inline]
+    pub fn push(&mut self, packet: Packet) -> Result<(), Packet> {
+        match self.items.get_mut(self.length) {
+            Some(place) => {
+                place.write(packet);
+                self.length += 1;
+                Ok(())
+            }
+            None => Err(packet),
+        }
+    }
+
+    /// Takes the last packet.
+    #[inline]
+    pub fn pop(&mut self) -> Option<Packet> {
+        self.length = self.length.checked_sub(1)?;
+        // SAFETY: places below the old length are initialised, and the new length gives this one up.
+        Some(unsafe { self.items[self.length].assume_init_read() })
+    }
+
+    /// Takes all packets, first to last. What the iterator does not yield before it is dropped stays behind,
+    /// at the front of the batch.
+    #[inline]
+    pub fn drain(&mut self) -> Drain<'_> {
+        Drain { next: 0, batch: self }
+    }
+
+    /// Hands each packet to `keep`, in order, and keeps those that it gives back.
+    #[inline]
+    pub fn filter(&mut self, mut keep: impl FnMut(Packet) -> Option<Packet>) {
+        let length = std::mem::take(&mut self.length);
+        for i in 0..length {
+            // SAFETY: places below the old length are initialised; each is read once. If `keep` panics, those
+            // behind it are leaked, never doubled, because the length is already reduced.
+            let packet = unsafe { self.items[i].assume_init_read() };
+            if let Some(packet) = keep(packet) {
+                self.items[self.length].write(packet);
+                self.length += 1;
+            }
+        }
+    }
+
+    /// Moves packets from the front of `other` to the end of this batch while there is room.
+    pub fn append(&mut self, other: &mut Batch) {
+        let room = BATCH_CAPACITY - self.length;
+        for packet in other.drain().take(room) {
+            // There is room for each of them.
+            self.items[self.length].write(packet);
+            self.length += 1;
+        }
+    }
+}
+
+impl Default for Batch {
+    fn default() -> Self {
+        Batch::new()
+    }
+}
+
+impl Deref for Batch {
+    type Target = [Packet];
+    #[inline]
+    fn deref(&self) -> &[Packet] {
+        // SAFETY: the first `length` places are initialised.
+        unsafe { slice::from_raw_parts(self.items.as_ptr().cast(), self.length) }
+    }
+}
+
+impl DerefMut for Batch {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [Packet] {
+        // SAFETY: as in `deref`, and the borrow is exclusive.
+        unsafe { slice::from_raw_parts_mut(self.items.as_mut_ptr().cast(), self.length) }
+    }
+}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        // Packets left in a batch are leaked ones; each handle's own `Drop` counts it.
+        let packets: *mut [Packet] = &mut **self;
+        self.length = 0;
+        // SAFETY: the places were initialised and are not reached again.
+        unsafe { ptr::drop_in_place(packets) };
+    }
+}
+
+impl std::fmt::Debug for Batch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// The packets of a batch, first to last; see [`Batch::drain`].
+pub struct Drain<'a> {
+    batch: &'a mut Batch,
+    next: usize,
+}
+
+impl Iterator for Drain<'_> {
+    type Item = Packet;
+
+    #[inline]
+    fn next(&mut self) -> Option<Packet> {
+        if self.next == self.batch.length {
+            return None;
+        }
+        // SAFETY: places from `next` to the length are initialised and owned by the iterator.
+        let packet = unsafe { self.batch.items[self.next].assume_init_read() };
+        self.next += 1;
+        Some(packet)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = self.batch.length - self.next;
+        (left, Some(left))
+    }
+}
+
+impl ExactSizeIterator for Drain<'_> {}
+
+impl Drop for Drain<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        let left = self.batch.length - self.next;
+        if left > 0 && self.next > 0 {
+            // SAFETY: moves the packets that were not taken to the front; both ranges lie in the array.
+            unsafe {
+                let items = self.batch.items.as_mut_ptr();
+                ptr::copy(items.add(self.next), items, left);
+            }
+        }
+        self.batch.length = left;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pool::Pool;
+    use proptest::prelude::*;
+
+    /// Batch operations against a vector of the packets' numbers.
+    #[derive(Clone, Debug)]
+    enum Op {
+        Push,
+        Pop,
+        Drain(usize),
+        Filter(u8),
+        Append(usize),
+    }
+
+    fn op() -> impl Strategy<Value = Op> {
+        prop_oneof![
+            4 => Just(Op::Push),
+            1 => Just(Op::Pop),
+            1 => (0usize..300).prop_map(Op::Drain),
+            1 => any::<u8>().prop_map(Op::Filter),
+            1 => (0usize..300).prop_map(Op::Append),
+        ]
+    }
+
+    fn number(packet: &Packet) -> u32 {
+        packet.flow_hash()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 3 } else { 200 }))]
+        #[test]
+        fn agrees_with_a_vector(ops in prop::collection::vec(op(), 0..400)) {
+            let mut pool = Pool::new(if cfg!(miri) { 400_000 } else { 64 << 20 }).unwrap();
+            let (mut batch, mut model) = (Batch::new(), Vec::new());
+            let mut count = 0;
+            let mut fresh = |pool: &mut Pool| {
+                let mut packet = pool.allocate().unwrap();
+                count += 1;
+                packet.set_flow_hash(count);
+                packet
+            };
+            for op in ops {
+                match op {
+                    Op::Push => {
+                        let packet = fresh(&mut pool);
+                        let n = number(&packet);
+                        match batch.push(packet) {
+                            Ok(()) => model.push(n),
+                            Err(packet) => {
+                                prop_assert_eq!(model.len(), BATCH_CAPACITY);
+                                pool.free(packet);
+                            }
+                        }
+                    }
+                    Op::Pop => {
+                        let packet = batch.pop();
+                        prop_assert_eq!(packet.as_ref().map(number), model.pop());
+                        packet.into_iter().for_each(|p| pool.free(p));
+                    }
+                    Op::Drain(n) => {
+                        let taken: Vec<_> = batch.drain().take(n).collect();
+                        let numbers: Vec<_> = taken.iter().map(number).collect();
+                        prop_assert_eq!(numbers, model.drain(..n.min(model.len())).collect::<Vec<_>>());
+                        taken.into_iter().for_each(|p| pool.free(p));
+                    }
+                    Op::Filter(modulus) => {
+                        let keep = |n: u32| !n.is_multiple_of(modulus as u32 + 1);
+                        batch.filter(|p| {
+                            if keep(number(&p)) { return Some(p); }
+                            pool.free(p);
+                            None
+                        });
+                        model.retain(|&n| keep(n));
+                    }
+                    Op::Append(n) => {
+                        let mut other = Batch::new();
+                        for _ in 0..n.min(BATCH_CAPACITY) {
+                            let packet = fresh(&mut pool);
+                            model.push(number(&packet));
+                            prop_assert!(other.push(packet).is_ok());
+                        }
+                        batch.append(&mut other);
+                        model.truncate(BATCH_CAPACITY);
+                        pool.free_all(&mut other);
+                    }
+                }
+                prop_assert_eq!(batch.iter().map(number).collect::<Vec<_>>(), model.clone());
+            }
+            pool.free_all(&mut batch);
+            prop_assert_eq!(pool.stats().in_use, 0);
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! The three arrays of a pool (metadata, slots, annotations) and the stack of slots that come home from
+//! other threads. Everything `unsafe` about addresses is here; the rest of the crate works with indices.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use crate::annotations::Annotations;
+use crate::slot::{Meta, NO_SLOT, SLOT_STRIDE};
+
+/// A zeroed, cache-line aligned, never moving stretch of memory, reserved but not touched.
+struct Region {
+    #[cfg(not(miri))]
+    map: memmap2::MmapMut,
+    #[cfg(miri)]
+    map: Box<[Annotations]>,
+}
+
+impl Region {
+    #[cfg(not(miri))]
+    fn reserve(bytes: usize) -> std::io::Result<Self> {
+        let map = memmap2::MmapOptions::new().len(bytes).no_reserve_swap().map_anon()?;
+        // Huge pages are a gift where the kernel has them to give; without them everything works the same.
+        let _ = map.advise(memmap2::Advice::HugePage);
+        Ok(Region { map })
+    }
+
+    /// Miri knows no reserved mappings, so small zeroed heap memory stands in.
+    #[cfg(miri)]
+    fn reserve(bytes: usize) -> std::io::Result<Self> {
+        Ok(Region { map: vec![Annotations::CLEAR; bytes.div_ceil(64)].into_boxed_slice() })
+    }
+
+    fn start(&mut self) -> *mut u8 {
+        self.map.as_mut_ptr().cast()
+    }
+}
+
+/// What packets point home to. It stays at one address until the last packet is back.
+pub(crate) struct Home {
+    metas: *mut Meta,
+    annotations: *mut Annotations,
+    slots: *mut u8,
+    /// Slots that the reserved address space can hold.
+    pub(crate) limit: u32,
+    /// Head of the list (linked by `next_free`) of slots given back without the pool at hand.
+    returned: AtomicU32,
+    /// Packets whose handle was dropped instead of being sent, dropped with a reason or held.
+    pub(crate) leaked: AtomicU64,
+    _regions: [Region; 3],
+}
+
+// SAFETY: the raw pointers point into the regions that `Home` owns. Each slot, with its metadata and its
+// annotations, is reached only through the one `Packet`, `Store` entry or free-list entry that owns its index;
+// the two fields that other threads may touch without owning the slot are atomics.
+unsafe impl Send for Home {}
+// SAFETY: as above; a shared `Home` gives no access to a slot without its owner.
+unsafe impl Sync for Home {}
+
+impl Home {
+    pub(crate) fn reserve(limit: u32) -> std::io::Result<Box<Home>> {
+        let count = limit as usize;
+        let mut regions = [
+            Region::reserve(count * size_of::<Meta>())?,
+            Region::reserve(count * SLOT_STRIDE)?,
+            Region::reserve(count * size_of::<Annotations>())?,
+        ];
+        let [metas, slots, annotations] = regions.each_mut().map(Region::start);
+        Ok(Box::new(Home {
+            metas: metas.cast(),
+            annotations: annotations.cast(),
+            slots,
+            limit,
+            returned: AtomicU32::new(NO_SLOT),
+            leaked: AtomicU64::new(0),
+            _regions: regions,
+        }))
+    }
+
+    /// The metadata of slot `index`.
+    pub(crate) fn meta(&self, index: u32) -> *mut Meta {
+        debug_assert!(index < self.limit);
+        // SAFETY: indices are below `limit`, for which the region was reserved.
+        unsafe { self.metas.add(index as usize) }
+    }
+
+    /// The first byte of slot `index`.
+    pub(crate) fn slot(&self, index: u32) -> *mut u8 {
+        debug_assert!(index < self.limit);
+        // SAFETY: as in `meta`.
+        unsafe { self.slots.add(index as usize * SLOT_STRIDE) }
+    }
+
+    /// The annotations of slot `index`.
+    pub(crate) fn annotations(&self, index: u32) -> *mut Annotations {
+        debug_assert!(index < self.limit);
+        // SAFETY: as in `meta`.
+        unsafe { self.annotations.add(index as usize) }
+    }
+
+    /// Start and length in bytes of the slots' area, for registering it with a device.
+    pub(crate) fn slot_area(&self) -> (*mut u8, usize) {
+        (self.slots, self.limit as usize * SLOT_STRIDE)
+    }
+
+    /// Gives back a list of slots, already linked by `next_free` from `first` to `last`, from any thread.
+    pub(crate) fn give_back(&self, first: u32, last: u32) {
+        let mut head = self.returned.load(Ordering::Relaxed);
+        loop {
+            // SAFETY: the caller owns the slots of the list; `next_free` is theirs to write.
+            unsafe { (*self.meta(last)).next_free = head };
+            // Release: what was written into the slots happens before their next use.
+            match self.returned.compare_exchange_weak(head, first, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => head = now,
+            }
+        }
+    }
+
+    /// Takes the whole list of returned slots; `NO_SLOT` if there are none.
+    pub(crate) fn take_returned(&self) -> u32 {
+        if self.returned.load(Ordering::Relaxed) == NO_SLOT {
+            return NO_SLOT;
+        }
+        self.returned.swap(NO_SLOT, Ordering::Acquire)
+    }
+}

@@ -1,0 +1,505 @@
+//! Pools of slots: one per worker, no lock and no atomic on the owner's path.
+
+use std::fmt;
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use crate::annotations::Annotations;
+use crate::batch::Batch;
+use crate::memory::Home;
+use crate::slot::{
+    ETHERNET, HEADROOM, MAX_PACKET, Meta, NO_OFFSET, NO_SLOT, Packet, PacketKind, SLOT_CAPACITY, SLOT_STRIDE,
+    owner,
+};
+use crate::time::Timestamp;
+
+/// Slots taken into use at a time: 64 MiB of packet data.
+const STEP: u32 = if cfg!(miri) { 64 } else { (64 << 20) / SLOT_STRIDE as u32 };
+
+/// Slots of the largest packet.
+const LARGEST: usize = MAX_PACKET.div_ceil(SLOT_CAPACITY) + 1;
+
+/// A pool could not be made.
+#[derive(Debug)]
+pub enum PoolError {
+    /// Less memory than one step of growth.
+    TooSmall {
+        /// Bytes asked for.
+        asked: usize,
+        /// The least that works.
+        least: usize,
+    },
+    /// The system refused the address space.
+    Refused {
+        /// Bytes asked for.
+        asked: usize,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+}
+
+impl fmt::Display for PoolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PoolError::TooSmall { asked, least } => {
+                write!(f, "a packet pool of {asked} bytes is too small; give it at least {least} (--memory)")
+            }
+            PoolError::Refused { asked, source } => {
+                write!(f, "cannot reserve {asked} bytes for packets: {source}; try a smaller --memory")
+            }
+        }
+    }
+}
+
+impl std::error::Error for PoolError {}
+
+/// How full a pool is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolStats {
+    /// Slots that may ever be in use.
+    pub limit: usize,
+    /// Slots taken into use so far.
+    pub grown: usize,
+    /// Slots that packets, stores and lists of returned slots have now.
+    pub in_use: usize,
+    /// Packets whose handle was dropped without a word.
+    pub leaked: u64,
+}
+
+/// A worker's stock of slots. The pool is the only one that allocates from it; packets may be given back
+/// from anywhere.
+pub struct Pool {
+    home: ManuallyDrop<Box<Home>>,
+    /// Free slots, the one used last on top: its lines are likely still in the cache.
+    free: Vec<u32>,
+    grown: u32,
+    annotations: bool,
+}
+
+impl Pool {
+    /// Reserves address space for `memory` bytes of packet data. Nothing of it is touched before it is needed.
+    pub fn new(memory: usize) -> Result<Pool, PoolError> {
+        let least = STEP as usize * SLOT_STRIDE;
+        if memory < least {
+            return Err(PoolError::TooSmall { asked: memory, least });
+        }
+        let limit = (memory / SLOT_STRIDE).min(NO_SLOT as usize - 1) as u32;
+        let home = Home::reserve(limit).map_err(|source| PoolError::Refused { asked: memory, source })?;
+        let mut pool = Pool { home: ManuallyDrop::new(home), free: Vec::new(), grown: 0, annotations: true };
+        pool.grow();
+        Ok(pool)
+    }
+
+    /// Whether anybody reads or writes annotations; if not, fresh packets do not get theirs cleared, which
+    /// saves touching a line. True unless told otherwise; debug builds always clear.
+    pub fn use_annotations(&mut self, used: bool) {
+        self.annotations = used;
+    }
+
+    /// Whether fresh packets have cleared annotations.
+    pub fn uses_annotations(&self) -> bool {
+        self.annotations
+    }
+
+    /// How full the pool is.
+    pub fn stats(&self) -> PoolStats {
+        PoolStats {
+            limit: self.home.limit as usize,
+            grown: self.grown as usize,
+            in_use: self.grown as usize - self.free.len(),
+            leaked: self.home.leaked.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Start and length in bytes of the slots, which lie [`SLOT_STRIDE`] apart, for registering the area with
+    /// a device (AF_XDP's UMEM, DPDK's external memory).
+    pub fn slot_area(&self) -> (*mut u8, usize) {
+        self.home.slot_area()
+    }
+
+    /// A fresh packet without bytes, [`HEADROOM`] bytes from the start of its slot. `None` when the pool is
+    /// empty.
+    #[inline]
+    pub fn allocate(&mut self) -> Option<Packet> {
+        let index = match self.free.pop() {
+            Some(index) => index,
+            None => self.refill()?,
+        };
+        let meta = self.home.meta(index);
+        // SAFETY: an index from the free list has no other owner, and its metadata was initialised by `grow`.
+        let meta = unsafe { &mut *meta };
+        meta.time = Timestamp::ZERO;
+        meta.length = 0;
+        meta.next = NO_SLOT;
+        meta.hash = 0;
+        meta.start = HEADROOM as u16;
+        meta.head = 0;
+        meta.mac = NO_OFFSET;
+        meta.network = NO_OFFSET;
+        meta.transport = NO_OFFSET;
+        meta.link = ETHERNET;
+        meta.port = 0;
+        meta.kind = PacketKind::Host;
+        let mut packet = Packet(NonNull::from(meta));
+        if self.annotations || cfg!(debug_assertions) {
+            *packet.annotations_mut() = Annotations::CLEAR;
+        }
+        Some(packet)
+    }
+
+    /// Whether a packet of the largest size could be had now.
+    pub fn has_room(&mut self) -> bool {
+        if self.free.len() < LARGEST
+            && let Some(index) = self.refill()
+        {
+            self.free.push(index);
+        }
+        self.free.len() >= LARGEST
+    }
+
+    /// Free slots from the list of returned ones, or from memory not used yet.
+    #[cold]
+    fn refill(&mut self) -> Option<u32> {
+        let mut index = self.home.take_returned();
+        while index != NO_SLOT {
+            self.free.push(index);
+            // SAFETY: `take_returned` made this pool the owner of every slot of the list.
+            index = unsafe { (*self.home.meta(index)).next_free };
+        }
+        if self.free.len() < LARGEST {
+            self.grow();
+        }
+        self.free.pop()
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let end = self.grown.saturating_add(STEP).min(self.home.limit);
+        self.free.reserve_exact(end as usize - self.free.len().min(end as usize));
+        // Upside down, so that packets are taken in the order of their addresses.
+        for index in (self.grown..end).rev() {
+            let meta = Meta {
+                base: self.home.slot(index),
+                home: &raw const **self.home,
+                time: Timestamp::ZERO,
+                length: 0,
+                next: NO_SLOT,
+                index,
+                next_free: NO_SLOT,
+                hash: 0,
+                start: HEADROOM as u16,
+                head: 0,
+                mac: NO_OFFSET,
+                network: NO_OFFSET,
+                transport: NO_OFFSET,
+                link: ETHERNET,
+                port: 0,
+                kind: PacketKind::Host,
+                owner: AtomicU8::new(owner::POOL),
+            };
+            // SAFETY: the place lies in the reserved region and nobody has used it before.
+            unsafe { self.home.meta(index).write(meta) };
+            self.free.push(index);
+        }
+        self.grown = end;
+    }
+
+    /// A packet with these bytes, as a list of slots if they need it. `None` when the pool is empty or there
+    /// are more than [`MAX_PACKET`] bytes.
+    pub fn packet(&mut self, bytes: &[u8]) -> Option<Packet> {
+        let mut packet = self.allocate()?;
+        if bytes.len() <= SLOT_CAPACITY {
+            let meta = packet.meta_mut();
+            meta.head = bytes.len() as u16;
+            meta.length = bytes.len() as u32;
+            packet.data_mut().copy_from_slice(bytes);
+            return Some(packet);
+        }
+        self.append(packet, bytes)
+    }
+
+    /// Adds bytes behind a packet, in further slots where the last one is full. `None`, with the packet given
+    /// back, when the pool is empty or the packet would exceed [`MAX_PACKET`].
+    #[cold]
+    pub fn append(&mut self, mut packet: Packet, mut bytes: &[u8]) -> Option<Packet> {
+        if packet.len() + bytes.len() > MAX_PACKET {
+            self.free(packet);
+            return None;
+        }
+        let total = packet.len() + bytes.len();
+        let mut last: *mut Meta = packet.0.as_ptr();
+        // SAFETY: `last` walks along the slots that `packet` owns, new ones being linked in before they are
+        // written; each copy stays inside its slot's tail room.
+        unsafe {
+            while (*last).next != NO_SLOT {
+                last = self.home.meta((*last).next);
+            }
+            loop {
+                let end = (*last).start as usize + (*last).head as usize;
+                let n = bytes.len().min(SLOT_STRIDE - end);
+                std::ptr::copy_nonoverlapping(bytes.as_ptr(), (*last).base.add(end), n);
+                (*last).head += n as u16;
+                bytes = &bytes[n..];
+                if bytes.is_empty() {
+                    break;
+                }
+                let Some(more) = self.allocate() else {
+                    self.free(packet);
+                    return None;
+                };
+                let more = ManuallyDrop::new(more);
+                (*last).next = more.meta().index;
+                last = more.0.as_ptr();
+            }
+        }
+        packet.meta_mut().length = total as u32;
+        Some(packet)
+    }
+
+    /// A packet with the same bytes, metadata and annotations, in slots of its own. The data keeps its distance
+    /// from the slot's start, and stripped headers within the headroom come along.
+    pub fn copy(&mut self, packet: &Packet) -> Option<Packet> {
+        if packet.is_large() {
+            return self.copy_large(packet);
+        }
+        let mut copy = self.allocate()?;
+        let from = packet.meta();
+        // Stripped headers can be asked for again, so what lies between them and the data is copied too.
+        let first = from.mac.min(from.network).min(from.transport).min(from.start) as usize;
+        let end = from.start as usize + from.head as usize;
+        // SAFETY: both ranges lie inside their slots, which differ and are owned by the two handles.
+        unsafe {
+            std::ptr::copy_nonoverlapping(
+                from.base.add(first),
+                copy.meta().base.add(first),
+                end.saturating_sub(first),
+            );
+        }
+        copy.meta_mut().copy_values(from);
+        if self.annotations || cfg!(debug_assertions) {
+            copy.annotations_mut().clone_from(packet.annotations());
+        }
+        Some(copy)
+    }
+
+    #[cold]
+    fn copy_large(&mut self, packet: &Packet) -> Option<Packet> {
+        let mut copy = self.allocate()?;
+        let from = packet.meta();
+        let head = packet.data();
+        // SAFETY: the same place in a slot of the same size, owned by `copy`.
+        unsafe {
+            std::ptr::copy_nonoverlapping(from.base, copy.meta().base, from.start as usize + head.len());
+        }
+        copy.meta_mut().copy_values(from);
+        copy.meta_mut().length = from.head as u32;
+        copy.annotations_mut().clone_from(packet.annotations());
+        for chunk in packet.chunks().skip(1) {
+            copy = self.append(copy, chunk)?;
+        }
+        Some(copy)
+    }
+
+    /// Takes back the slots of a packet.
+    #[inline]
+    pub fn free(&mut self, packet: Packet) {
+        let meta = packet.meta();
+        let ours = std::ptr::eq(meta.home, &raw const **self.home);
+        if ours && meta.next == NO_SLOT && meta.owner.load(Ordering::Relaxed) == owner::POOL {
+            self.free.push(meta.index);
+            std::mem::forget(packet);
+        } else {
+            self.free_other(packet);
+        }
+    }
+
+    /// Large packets, those of other pools, and those that a store has lent.
+    fn free_other(&mut self, packet: Packet) {
+        let meta = packet.meta();
+        if meta.owner.load(Ordering::Relaxed) != owner::POOL {
+            // Release: what was done with the packet happens before the store lends it again.
+            meta.owner.store(owner::STORE_HOME, Ordering::Release);
+            std::mem::forget(packet);
+        } else {
+            packet.give_back();
+        }
+    }
+
+    /// Takes back the slots of all packets of a batch, and leaves it empty.
+    #[inline]
+    pub fn free_all(&mut self, batch: &mut Batch) {
+        for packet in batch.drain() {
+            self.free(packet);
+        }
+    }
+}
+
+impl Meta {
+    /// Everything that describes the packet rather than the slot.
+    #[inline]
+    pub(crate) fn copy_values(&mut self, from: &Meta) {
+        self.time = from.time;
+        self.length = from.length;
+        self.hash = from.hash;
+        self.start = from.start;
+        self.head = from.head;
+        self.mac = from.mac;
+        self.network = from.network;
+        self.transport = from.transport;
+        self.link = from.link;
+        self.port = from.port;
+        self.kind = from.kind;
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        let mut index = self.home.take_returned();
+        while index != NO_SLOT {
+            self.free.push(index);
+            // SAFETY: as in `refill`.
+            index = unsafe { (*self.home.meta(index)).next_free };
+        }
+        if self.free.len() == self.grown as usize {
+            // SAFETY: every slot is home, so no packet points to it any more; dropped once, here.
+            unsafe { ManuallyDrop::drop(&mut self.home) };
+        }
+        // Otherwise packets are still about, and their memory must outlive them: it is not given back.
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.stats().fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::slot::Base;
+
+    /// Room for one step and a bit.
+    fn pool() -> Pool {
+        Pool::new((STEP as usize + 10) * SLOT_STRIDE).unwrap()
+    }
+
+    #[test]
+    fn a_packet_keeps_its_bytes_and_goes_home() {
+        let mut pool = pool();
+        let packet = pool.packet(b"hello").unwrap();
+        assert_eq!(packet.data(), b"hello");
+        assert_eq!((packet.len(), packet.headroom(), packet.is_large()), (5, HEADROOM, false));
+        assert_eq!(pool.stats().in_use, 1);
+        pool.free(packet);
+        assert_eq!(pool.stats().in_use, 0);
+    }
+
+    #[test]
+    fn an_empty_pool_says_so_and_recovers() {
+        let mut pool = pool();
+        let mut all = Vec::new();
+        while let Some(packet) = pool.allocate() {
+            all.push(packet);
+        }
+        assert_eq!(all.len(), STEP as usize + 10);
+        assert!(pool.packet(b"x").is_none());
+        pool.free(all.pop().unwrap());
+        assert!(pool.packet(&[0; SLOT_CAPACITY + 1]).is_none(), "one slot is not enough");
+        let packet = pool.packet(b"x").expect("the slot of the failed large packet is back");
+        pool.free(packet);
+        all.into_iter().for_each(|p| pool.free(p));
+        assert_eq!(pool.stats().in_use, 0);
+    }
+
+    #[test]
+    fn large_packets_are_lists() {
+        let mut pool = pool();
+        let bytes: Vec<u8> = (0..20_000u32).map(|i| (i * 7) as u8).collect();
+        let mut packet = pool.packet(&bytes).unwrap();
+        assert!(packet.is_large());
+        assert_eq!(packet.chunks().collect::<Vec<_>>().concat(), bytes);
+        let copy = pool.copy(&packet).unwrap();
+        let mut middle = [0; 100];
+        assert_eq!(copy.read_at(2_100, &mut middle), 100);
+        assert_eq!(middle[..], bytes[2_100..2_200]);
+        packet.truncate(3_000);
+        assert_eq!(packet.chunks().collect::<Vec<_>>().concat(), bytes[..3_000]);
+        packet.truncate(100);
+        assert_eq!((packet.data(), packet.is_large()), (&bytes[..100], false));
+        assert_eq!(copy.len(), 20_000);
+        pool.free(packet);
+        pool.free(copy);
+        let index = pool.refill().unwrap();
+        pool.free.push(index);
+        assert_eq!(pool.stats().in_use, 0, "truncated slots came home too");
+        assert!(pool.packet(&vec![0; MAX_PACKET + 1]).is_none());
+    }
+
+    #[test]
+    fn strip_and_headers() {
+        let mut pool = pool();
+        let mut packet = pool.packet(&[1, 2, 3, 4, 5, 6]).unwrap();
+        packet.set_offset(Base::Mac, Some(0));
+        packet.set_offset(Base::Network, Some(4));
+        assert!(packet.strip(4) && !packet.strip(3));
+        assert_eq!(packet.offset(Base::Mac), Some(-4));
+        assert_eq!(packet.header(Base::Mac), Some(&[1, 2, 3, 4, 5, 6][..]));
+        assert_eq!(packet.header(Base::Network), Some(&[5, 6][..]));
+        assert_eq!(packet.header(Base::Transport), None);
+        let copy = pool.copy(&packet).unwrap();
+        assert_eq!(copy.header(Base::Mac), Some(&[1, 2, 3, 4, 5, 6][..]));
+        assert!(packet.unstrip(4) && !packet.unstrip(HEADROOM + 1));
+        assert_eq!(packet.data(), &[1, 2, 3, 4, 5, 6]);
+        packet.set_offset(Base::Transport, Some(100_000));
+        assert_eq!(packet.offset(Base::Transport), None);
+        packet.set_offset(Base::Transport, Some(60));
+        assert_eq!(packet.header(Base::Transport), None, "behind the data");
+        assert!(!packet.extend(SLOT_CAPACITY));
+        assert!(packet.extend(2));
+        assert_eq!(packet.len(), 8);
+        pool.free(packet);
+        pool.free(copy);
+    }
+
+    #[test]
+    fn packets_come_home_from_other_threads() {
+        let mut pool = pool();
+        let mut other = Pool::new(STEP as usize * SLOT_STRIDE).unwrap();
+        let packets: Vec<_> = (0..40).map(|_| pool.packet(&[7; 5_000]).unwrap()).collect();
+        std::thread::spawn(move || packets.into_iter().for_each(|p| other.free(p))).join().unwrap();
+        let before = pool.stats();
+        assert_eq!(before.in_use, 120);
+        let mut all = Vec::new();
+        while let Some(packet) = pool.allocate() {
+            all.push(packet);
+        }
+        assert_eq!(all.len(), STEP as usize + 10, "all slots can be had again");
+        all.into_iter().for_each(|p| pool.free(p));
+    }
+
+    #[test]
+    fn memory_outlives_the_pool_while_packets_are_out() {
+        let mut pool = pool();
+        let packet = pool.packet(b"still here").unwrap();
+        drop(pool);
+        assert_eq!(packet.data(), b"still here");
+        let mut other = self::pool();
+        other.free(packet);
+    }
+
+    #[test]
+    fn a_forgotten_packet_is_counted() {
+        let mut pool = pool();
+        let packet = pool.packet(b"x").unwrap();
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(packet)));
+        assert_eq!(result.is_err(), cfg!(debug_assertions));
+        assert_eq!(pool.stats().leaked, 1);
+    }
+
+    #[test]
+    fn too_small_a_pool_is_refused() {
+        assert!(Pool::new(1000).unwrap_err().to_string().contains("at least"));
+    }
+}

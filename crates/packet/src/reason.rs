@@ -1,0 +1,91 @@
+//! Why a packet was dropped. One list for the whole product, so that reports from different elements agree.
+
+use std::fmt;
+
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
+        /// The named fate of a packet that is neither forwarded nor held.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(u8)]
+        pub enum DropReason { $($(#[$doc])* $name,)* }
+
+        impl DropReason {
+            /// Every reason there is, in the order of their declaration.
+            pub const ALL: &[DropReason] = &[$(DropReason::$name,)*];
+
+            /// The name in reports and JSON.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(DropReason::$name => $text,)* }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// An element whose purpose is to end packets (Discard, Idle).
+    Discard = "discard",
+    /// No rule or pattern of a classifier matched.
+    NoMatch = "no match",
+    /// The element chose an output that does not exist.
+    NoOutput = "no output",
+    /// A queue was full.
+    QueueFull = "queue full",
+    /// A queue was emptied or shortened by a handler.
+    Reset = "reset",
+    /// The pool had no free slot for a copy or a new packet.
+    NoBuffer = "no buffer",
+    /// The IP time to live reached zero.
+    TtlExpired = "TTL expired",
+    /// Shorter than the header that the element works on.
+    TooShort = "too short",
+    /// Longer than a packet may be.
+    TooLong = "too long",
+    /// The IP header is not valid (version, header length, total length).
+    BadIpHeader = "bad IP header",
+    /// The IP header checksum is wrong.
+    BadIpChecksum = "bad IP checksum",
+    /// The IP source address is on the list of bad ones.
+    BadSource = "bad source address",
+    /// A transport header is not valid.
+    BadTransportHeader = "bad transport header",
+    /// A transport checksum is wrong.
+    BadTransportChecksum = "bad transport checksum",
+    /// A header annotation that the element needs is not set.
+    NoHeader = "no header",
+    /// A large packet whose headers reach beyond its first slot.
+    HeadersSplit = "headers beyond first slot",
+    /// No room in front of the packet for another header.
+    NoHeadroom = "no headroom",
+    /// The element was switched off.
+    Inactive = "inactive",
+    /// Outside of a chosen range of time.
+    OutOfTime = "out of time",
+    /// Chosen at random, or every n-th.
+    Sampled = "sampled",
+    /// A file or interface did not take the packet.
+    WriteError = "write error",
+    /// Held when the run was stopped.
+    Stop = "stop",
+    /// The router was misconfigured at run time (a loop without end).
+    Loop = "loop",
+    /// An ACK merged into a later one.
+    Coalesced = "coalesced",
+}
+
+impl fmt::Display for DropReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn names_are_unique() {
+        let names: BTreeSet<_> = DropReason::ALL.iter().map(|r| r.as_str()).collect();
+        assert_eq!(names.len(), DropReason::ALL.len());
+    }
+}

@@ -1,0 +1,486 @@
+//! The packet: metadata layout, the owned handle, and access to its bytes.
+
+use std::ptr::NonNull;
+use std::slice;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use crate::annotations::Annotations;
+use crate::memory::Home;
+use crate::time::Timestamp;
+
+/// Free bytes in front of the data of a fresh packet.
+pub const HEADROOM: usize = 256;
+/// Bytes from one slot to the next: 37 cache lines. An odd number spreads the first lines of neighbouring
+/// packets over all cache sets; a power of two makes the hot path more than twice as slow.
+pub const SLOT_STRIDE: usize = 2368;
+/// Bytes that a fresh slot can hold behind its headroom; longer packets are lists of slots.
+pub const SLOT_CAPACITY: usize = SLOT_STRIDE - HEADROOM;
+/// The longest packet: the limit of captures.
+pub const MAX_PACKET: usize = 262_144;
+/// The value of a header offset that is not set.
+pub const NO_OFFSET: u16 = u16::MAX;
+
+/// The link type number of Ethernet.
+pub(crate) const ETHERNET: u16 = 1;
+
+pub(crate) const NO_SLOT: u32 = u32::MAX;
+
+/// Who receives the slot when its packet ends.
+pub(crate) mod owner {
+    /// The pool.
+    pub(crate) const POOL: u8 = 0;
+    /// A [`Store`](crate::Store), and the packet is out.
+    pub(crate) const STORE_OUT: u8 = 1;
+    /// A [`Store`](crate::Store), and the packet is back.
+    pub(crate) const STORE_HOME: u8 = 2;
+}
+
+/// What the link layer said about the packet's destination (Click's packet type annotation).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum PacketKind {
+    /// To this host, or unknown.
+    #[default]
+    Host,
+    /// To everybody.
+    Broadcast,
+    /// To a group.
+    Multicast,
+    /// To another host.
+    OtherHost,
+    /// Sent by this host.
+    Outgoing,
+}
+
+/// Line 0 of a packet's metadata. Exactly one cache line; line 1 is [`Annotations`].
+#[repr(C, align(64))]
+pub(crate) struct Meta {
+    /// First byte of the slot; never changes.
+    pub(crate) base: *mut u8,
+    /// The pool's shared part; never changes.
+    pub(crate) home: *const Home,
+    pub(crate) time: Timestamp,
+    /// Bytes of the whole packet.
+    pub(crate) length: u32,
+    /// Next slot of a large packet.
+    pub(crate) next: u32,
+    /// Own number; never changes.
+    pub(crate) index: u32,
+    /// Link of the list of returned slots.
+    pub(crate) next_free: u32,
+    pub(crate) hash: u32,
+    /// First byte of data, from `base`.
+    pub(crate) start: u16,
+    /// Bytes of data in this slot.
+    pub(crate) head: u16,
+    /// Header offsets from `base`, so that stripping does not move them.
+    pub(crate) mac: u16,
+    pub(crate) network: u16,
+    pub(crate) transport: u16,
+    /// Link type number of pcap: what the packet starts with.
+    pub(crate) link: u16,
+    pub(crate) port: u8,
+    pub(crate) kind: PacketKind,
+    pub(crate) owner: AtomicU8,
+}
+
+const _: () = assert!(size_of::<Meta>() == 64 && SLOT_STRIDE / 64 % 2 == 1);
+
+/// An owned packet. It can be moved between threads but never cloned; copies are explicit
+/// ([`Pool::copy`](crate::Pool::copy)) because they cost memory.
+#[repr(transparent)]
+pub struct Packet(pub(crate) NonNull<Meta>);
+
+// SAFETY: a `Packet` is the only owner of its slot, metadata and annotations, none of which refer to a thread.
+unsafe impl Send for Packet {}
+
+/// Where a header offset counts from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Base {
+    /// The first byte of the packet as it is now.
+    Data,
+    /// The link header annotation.
+    Mac,
+    /// The network header annotation.
+    Network,
+    /// The transport header annotation.
+    Transport,
+}
+
+impl Packet {
+    #[inline]
+    pub(crate) fn meta(&self) -> &Meta {
+        // SAFETY: the handle owns the slot, whose metadata lives as long as the pool's memory, and that lives
+        // until every packet is back.
+        unsafe { self.0.as_ref() }
+    }
+
+    #[inline]
+    pub(crate) fn meta_mut(&mut self) -> &mut Meta {
+        // SAFETY: as in `meta`; the handle is the only owner, so the borrow is exclusive.
+        unsafe { self.0.as_mut() }
+    }
+
+    pub(crate) fn home(&self) -> &Home {
+        // SAFETY: `Home` outlives its packets (see `Pool::drop`).
+        unsafe { &*self.meta().home }
+    }
+
+    /// Bytes of the whole packet.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.meta().length as usize
+    }
+
+    /// Whether the packet has no bytes.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.meta().length == 0
+    }
+
+    /// Whether the packet is a list of slots; [`data`](Self::data) then shows only its first part.
+    #[inline]
+    pub fn is_large(&self) -> bool {
+        self.meta().next != NO_SLOT
+    }
+
+    /// The bytes in the first slot: the whole packet, or at least the headers of a large one.
+    #[inline]
+    pub fn data(&self) -> &[u8] {
+        let meta = self.meta();
+        // SAFETY: `start + head` never exceeds the slot (kept by every method that changes them), slots are
+        // initialised memory, and the handle owns the slot.
+        unsafe { slice::from_raw_parts(meta.base.add(meta.start as usize), meta.head as usize) }
+    }
+
+    /// The bytes in the first slot, writable.
+    #[inline]
+    pub fn data_mut(&mut self) -> &mut [u8] {
+        let meta = self.meta();
+        // SAFETY: as in `data`, and the borrow is exclusive.
+        unsafe { slice::from_raw_parts_mut(meta.base.add(meta.start as usize), meta.head as usize) }
+    }
+
+    /// All bytes, slot by slot.
+    pub fn chunks(&self) -> Chunks<'_> {
+        Chunks { home: self.home(), next: Some(self.meta()) }
+    }
+
+    /// Copies bytes from `offset` on into `to`, over slot borders; says how many there were.
+    pub fn read_at(&self, mut offset: usize, to: &mut [u8]) -> usize {
+        let mut done = 0;
+        for chunk in self.chunks() {
+            if offset >= chunk.len() {
+                offset -= chunk.len();
+                continue;
+            }
+            let n = (chunk.len() - offset).min(to.len() - done);
+            to[done..done + n].copy_from_slice(&chunk[offset..offset + n]);
+            (done, offset) = (done + n, 0);
+            if done == to.len() {
+                break;
+            }
+        }
+        done
+    }
+
+    /// Free bytes in front of the data.
+    #[inline]
+    pub fn headroom(&self) -> usize {
+        self.meta().start as usize
+    }
+
+    /// Free bytes behind the data in the first slot; none in a large packet.
+    pub fn tailroom(&self) -> usize {
+        let meta = self.meta();
+        if meta.next != NO_SLOT { 0 } else { SLOT_STRIDE - meta.start as usize - meta.head as usize }
+    }
+
+    /// Removes `n` bytes from the front. False, and nothing done, if the first slot has fewer.
+    #[inline]
+    #[must_use]
+    pub fn strip(&mut self, n: usize) -> bool {
+        let meta = self.meta_mut();
+        if n > meta.head as usize {
+            return false;
+        }
+        meta.start += n as u16;
+        meta.head -= n as u16;
+        meta.length -= n as u32;
+        true
+    }
+
+    /// Adds `n` bytes in front, with the values that stand there. False, and nothing done, without the room.
+    #[inline]
+    #[must_use]
+    pub fn unstrip(&mut self, n: usize) -> bool {
+        let meta = self.meta_mut();
+        if n > meta.start as usize {
+            return false;
+        }
+        meta.start -= n as u16;
+        meta.head += n as u16;
+        meta.length += n as u32;
+        true
+    }
+
+    /// Adds `n` bytes behind the data, with the values that stand there. False, and nothing done, without the
+    /// room in the first slot or for a large packet.
+    #[must_use]
+    pub fn extend(&mut self, n: usize) -> bool {
+        if n > self.tailroom() {
+            return false;
+        }
+        let meta = self.meta_mut();
+        meta.head += n as u16;
+        meta.length += n as u32;
+        true
+    }
+
+    /// Cuts the packet to `length` bytes if it is longer. Slots that are not needed any more go home.
+    #[inline]
+    pub fn truncate(&mut self, length: usize) {
+        if length < self.len() {
+            if self.is_large() {
+                return self.truncate_large(length);
+            }
+            let meta = self.meta_mut();
+            meta.head = length as u16;
+            meta.length = length as u32;
+        }
+    }
+
+    #[cold]
+    fn truncate_large(&mut self, length: usize) {
+        let home: *const Home = self.home();
+        let mut left = length;
+        let mut meta: *mut Meta = self.0.as_ptr();
+        // SAFETY: the handle owns every slot of its list, so their metadata may be read and written; the list
+        // ends with `NO_SLOT`, and `home` outlives the packet.
+        unsafe {
+            while left > (*meta).head as usize {
+                left -= (*meta).head as usize;
+                meta = (*home).meta((*meta).next);
+            }
+            (*meta).head = left as u16;
+            let rest = std::mem::replace(&mut (*meta).next, NO_SLOT);
+            give_back_list(&*home, rest);
+        }
+        self.meta_mut().length = length as u32;
+    }
+
+    /// The time stamp; zero if there is none.
+    #[inline]
+    pub fn time(&self) -> Timestamp {
+        self.meta().time
+    }
+
+    /// Sets the time stamp.
+    #[inline]
+    pub fn set_time(&mut self, time: Timestamp) {
+        self.meta_mut().time = time;
+    }
+
+    /// The number of the device or input that the packet came from.
+    pub fn port(&self) -> u8 {
+        self.meta().port
+    }
+
+    /// Sets the number of the device or input.
+    pub fn set_port(&mut self, port: u8) {
+        self.meta_mut().port = port;
+    }
+
+    /// What the packet starts with, as a link type number of pcap; 1, Ethernet, unless told otherwise.
+    pub fn link(&self) -> u16 {
+        self.meta().link
+    }
+
+    /// Sets what the packet starts with.
+    pub fn set_link(&mut self, link: u16) {
+        self.meta_mut().link = link;
+    }
+
+    /// Click's packet type annotation.
+    pub fn kind(&self) -> PacketKind {
+        self.meta().kind
+    }
+
+    /// Sets the packet type annotation.
+    pub fn set_kind(&mut self, kind: PacketKind) {
+        self.meta_mut().kind = kind;
+    }
+
+    /// The hash of the flow, as the device or the first look-up computed it; zero if nobody did.
+    pub fn flow_hash(&self) -> u32 {
+        self.meta().hash
+    }
+
+    /// Sets the hash of the flow.
+    pub fn set_flow_hash(&mut self, hash: u32) {
+        self.meta_mut().hash = hash;
+    }
+
+    /// Where the header of `base` starts, from the first byte of the data; negative when it was stripped.
+    #[inline]
+    pub fn offset(&self, base: Base) -> Option<isize> {
+        let meta = self.meta();
+        let offset = match base {
+            Base::Data => return Some(0),
+            Base::Mac => meta.mac,
+            Base::Network => meta.network,
+            Base::Transport => meta.transport,
+        };
+        (offset != NO_OFFSET).then(|| offset as isize - meta.start as isize)
+    }
+
+    /// Sets where the header of `base` starts, from the first byte of the data; `None` unsets it. Offsets
+    /// outside the first slot unset it too. `Base::Data` is fixed and ignored.
+    #[inline]
+    pub fn set_offset(&mut self, base: Base, offset: Option<isize>) {
+        let meta = self.meta_mut();
+        let value = match offset {
+            Some(offset) => {
+                let place = offset + meta.start as isize;
+                if (0..=SLOT_STRIDE as isize).contains(&place) { place as u16 } else { NO_OFFSET }
+            }
+            None => NO_OFFSET,
+        };
+        match base {
+            Base::Data => {}
+            Base::Mac => meta.mac = value,
+            Base::Network => meta.network = value,
+            Base::Transport => meta.transport = value,
+        }
+    }
+
+    /// The bytes from the header of `base` to the end of the data in the first slot, also when the header was
+    /// stripped. `None` where the header is not set or lies behind the data.
+    #[inline]
+    pub fn header(&self, base: Base) -> Option<&[u8]> {
+        let (start, end) = self.header_range(base)?;
+        // SAFETY: `start <= end`, both inside the slot, as in `data`.
+        Some(unsafe { slice::from_raw_parts(self.meta().base.add(start), end - start) })
+    }
+
+    /// As [`header`](Self::header), writable.
+    #[inline]
+    pub fn header_mut(&mut self, base: Base) -> Option<&mut [u8]> {
+        let (start, end) = self.header_range(base)?;
+        // SAFETY: as in `header`, and the borrow is exclusive.
+        Some(unsafe { slice::from_raw_parts_mut(self.meta().base.add(start), end - start) })
+    }
+
+    #[inline]
+    fn header_range(&self, base: Base) -> Option<(usize, usize)> {
+        let meta = self.meta();
+        let start = match base {
+            Base::Data => meta.start,
+            Base::Mac => meta.mac,
+            Base::Network => meta.network,
+            Base::Transport => meta.transport,
+        };
+        let end = meta.start + meta.head;
+        // An unset offset is larger than any end.
+        (start <= end).then_some((start as usize, end as usize))
+    }
+
+    /// Click's annotations. They are cleared for a fresh packet only in pools that were told that somebody
+    /// uses them ([`Pool::use_annotations`](crate::Pool::use_annotations)).
+    #[inline]
+    pub fn annotations(&self) -> &Annotations {
+        // SAFETY: the handle owns the annotations of its slot; they are initialised (zeroed) memory.
+        unsafe { &*self.home().annotations(self.meta().index) }
+    }
+
+    /// Click's annotations, writable.
+    #[inline]
+    pub fn annotations_mut(&mut self) -> &mut Annotations {
+        // SAFETY: as above, and the borrow is exclusive.
+        unsafe { &mut *self.home().annotations(self.meta().index) }
+    }
+
+    /// Asks the processor to load the packet's first data line.
+    #[inline]
+    pub fn prefetch(&self) {
+        let meta = self.meta();
+        prefetch(meta.base.wrapping_add(meta.start as usize));
+    }
+
+    /// Gives every slot of the packet back without the pool at hand.
+    pub(crate) fn give_back(self) {
+        let meta = self.meta();
+        if meta.owner.load(Ordering::Relaxed) == owner::POOL {
+            give_back_list(self.home(), meta.index);
+        } else {
+            meta.owner.store(owner::STORE_HOME, Ordering::Release);
+        }
+        std::mem::forget(self);
+    }
+}
+
+/// Links the slots of a packet's list for the stack of returned slots, and returns them.
+pub(crate) fn give_back_list(home: &Home, first: u32) {
+    if first == NO_SLOT {
+        return;
+    }
+    let mut last = first;
+    // SAFETY: the caller owns the slots of the list.
+    unsafe {
+        while (*home.meta(last)).next != NO_SLOT {
+            let next = (*home.meta(last)).next;
+            (*home.meta(last)).next_free = next;
+            last = next;
+        }
+    }
+    home.give_back(first, last);
+}
+
+/// Asks the processor for the cache line at `address`; never faults.
+#[inline]
+pub(crate) fn prefetch(address: *const u8) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: a prefetch reads nothing architecturally and may name any address.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = address;
+}
+
+/// The error path: nobody said what became of the packet.
+impl Drop for Packet {
+    #[cold]
+    fn drop(&mut self) {
+        let home = self.home();
+        home.leaked.fetch_add(1, Ordering::Relaxed);
+        Packet(self.0).give_back();
+        if cfg!(debug_assertions) && !std::thread::panicking() {
+            panic!("a packet was neither sent, dropped with a reason, nor held");
+        }
+    }
+}
+
+impl std::fmt::Debug for Packet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Packet({} bytes)", self.len())
+    }
+}
+
+/// The bytes of a packet, slot by slot.
+pub struct Chunks<'a> {
+    home: &'a Home,
+    next: Option<&'a Meta>,
+}
+
+impl<'a> Iterator for Chunks<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let meta = self.next?;
+        // SAFETY: the borrowed packet owns every slot of its list.
+        self.next = (meta.next != NO_SLOT).then(|| unsafe { &*self.home.meta(meta.next) });
+        // SAFETY: as in `Packet::data`.
+        Some(unsafe { slice::from_raw_parts(meta.base.add(meta.start as usize), meta.head as usize) })
+    }
+}

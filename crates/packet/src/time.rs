@@ -1,0 +1,95 @@
+//! Time stamps: signed nanoseconds since 1970, as captures and Click's time stamp annotation use them.
+
+use std::fmt;
+use std::ops::{Add, Sub};
+
+/// A point in time, or a span between two, in nanoseconds. Zero means *not set* in a packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct Timestamp(pub i64);
+
+impl Timestamp {
+    /// The time stamp of a packet that has none.
+    pub const ZERO: Timestamp = Timestamp(0);
+    /// Later than every other time stamp.
+    pub const MAX: Timestamp = Timestamp(i64::MAX);
+
+    /// From whole seconds; saturates.
+    pub const fn from_secs(secs: i64) -> Self {
+        Timestamp(secs.saturating_mul(1_000_000_000))
+    }
+
+    /// From seconds as a float; saturates, NaN becomes zero.
+    pub fn from_secs_f64(secs: f64) -> Self {
+        Timestamp((secs * 1e9).round() as i64)
+    }
+
+    /// Seconds, rounded to what a double can hold.
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+
+    /// Whole seconds, rounded towards minus infinity, and the nanoseconds above them.
+    pub const fn parts(self) -> (i64, u32) {
+        (self.0.div_euclid(1_000_000_000), self.0.rem_euclid(1_000_000_000) as u32)
+    }
+
+    /// As Click prints intervals: below a second in the largest unit that is whole (`5ms`, `20us`, `7ns`), else
+    /// `1.500000s`.
+    pub fn as_interval(self) -> String {
+        let (secs, nanos) = self.parts();
+        match nanos {
+            _ if secs != 0 => format!("{self}s"),
+            n if n.is_multiple_of(1_000_000) => format!("{}ms", n / 1_000_000),
+            n if n.is_multiple_of(1_000) => format!("{}us", n / 1_000),
+            n => format!("{n}ns"),
+        }
+    }
+
+    /// Whether the packet has a time.
+    pub const fn is_set(self) -> bool {
+        self.0 != 0
+    }
+}
+
+impl Add for Timestamp {
+    type Output = Timestamp;
+    fn add(self, other: Timestamp) -> Timestamp {
+        Timestamp(self.0.saturating_add(other.0))
+    }
+}
+
+impl Sub for Timestamp {
+    type Output = Timestamp;
+    fn sub(self, other: Timestamp) -> Timestamp {
+        Timestamp(self.0.saturating_sub(other.0))
+    }
+}
+
+/// `seconds.fraction` as Click prints it: six digits, nine where there are nanoseconds to show, a minus sign in
+/// front of negative spans.
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let magnitude = self.0.unsigned_abs();
+        let sign = if self.0 < 0 { "-" } else { "" };
+        let (secs, nanos) = (magnitude / 1_000_000_000, magnitude % 1_000_000_000);
+        if nanos.is_multiple_of(1000) {
+            write!(f, "{sign}{secs}.{:06}", nanos / 1000)
+        } else {
+            write!(f, "{sign}{secs}.{nanos:09}")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn negative_times_split_towards_minus_infinity() {
+        assert_eq!(Timestamp(-1).parts(), (-1, 999_999_999));
+        assert_eq!(Timestamp(-1).to_string(), "-0.000000001");
+        assert_eq!(Timestamp(1_500_000_000).to_string(), "1.500000");
+        assert_eq!(Timestamp::MAX + Timestamp(1), Timestamp::MAX);
+    }
+}
