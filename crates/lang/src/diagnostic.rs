@@ -83,7 +83,7 @@ impl Diagnostic {
 
 /// The candidate nearest to `name`, if it is near enough to be a slip: letter case aside, about a third of
 /// the letters may differ.
-pub(crate) fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let letters = |text: &str| text.chars().flat_map(char::to_lowercase).take(64).collect::<Vec<char>>();
     let wanted = letters(name);
     let limit = wanted.len().div_ceil(3).saturating_sub(usize::from(wanted.len() < 3));

@@ -35,7 +35,7 @@ mod tunnel;
 
 use std::collections::HashSet;
 
-pub use diagnostic::{Diagnostic, Severity};
+pub use diagnostic::{Diagnostic, Severity, nearest};
 pub use dot::dot;
 pub use flatten::flatten;
 pub use graph::{Connection, Element, Graph};

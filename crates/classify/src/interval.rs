@@ -1,0 +1,153 @@
+//! Sets of field values as disjoint closed intervals.
+
+use std::fmt;
+
+/// A set of numbers up to 128 bits, as sorted intervals with gaps between them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct IntervalSet {
+    intervals: Vec<(u128, u128)>,
+}
+
+impl IntervalSet {
+    /// The empty set.
+    pub const fn empty() -> IntervalSet {
+        IntervalSet { intervals: Vec::new() }
+    }
+
+    /// All numbers from `low` to `high`, both included; empty if `low > high`.
+    pub fn one(low: u128, high: u128) -> IntervalSet {
+        IntervalSet { intervals: if low <= high { vec![(low, high)] } else { Vec::new() } }
+    }
+
+    /// All numbers of `bits` bits (at most 128).
+    pub fn full(bits: u32) -> IntervalSet {
+        IntervalSet::one(0, top(bits))
+    }
+
+    /// The intervals, lowest first.
+    pub fn intervals(&self) -> &[(u128, u128)] {
+        &self.intervals
+    }
+
+    /// Whether there is no number in the set.
+    pub fn is_empty(&self) -> bool {
+        self.intervals.is_empty()
+    }
+
+    /// Whether `value` is in the set.
+    pub fn contains(&self, value: u128) -> bool {
+        let after = self.intervals.partition_point(|&(low, _)| low <= value);
+        after > 0 && value <= self.intervals[after - 1].1
+    }
+
+    /// What is in either set.
+    #[must_use]
+    pub fn union(&self, other: &IntervalSet) -> IntervalSet {
+        let mut all: Vec<_> = self.intervals.iter().chain(&other.intervals).copied().collect();
+        all.sort_unstable();
+        let mut merged: Vec<(u128, u128)> = Vec::with_capacity(all.len());
+        for (low, high) in all {
+            match merged.last_mut() {
+                // Neighbours without a gap become one interval.
+                Some((_, end)) if low <= end.saturating_add(1) => *end = (*end).max(high),
+                _ => merged.push((low, high)),
+            }
+        }
+        IntervalSet { intervals: merged }
+    }
+
+    /// What is in both sets.
+    #[must_use]
+    pub fn intersection(&self, other: &IntervalSet) -> IntervalSet {
+        let (mut i, mut j) = (0, 0);
+        let mut both = Vec::new();
+        while let (Some(&(a, b)), Some(&(c, d))) = (self.intervals.get(i), other.intervals.get(j)) {
+            let (low, high) = (a.max(c), b.min(d));
+            if low <= high {
+                both.push((low, high));
+            }
+            if b < d { i += 1 } else { j += 1 }
+        }
+        IntervalSet { intervals: both }
+    }
+
+    /// The numbers of `bits` bits that are not in the set.
+    #[must_use]
+    pub fn complement(&self, bits: u32) -> IntervalSet {
+        let mut gaps = Vec::with_capacity(self.intervals.len() + 1);
+        let mut next = Some(0);
+        for &(low, high) in &self.intervals {
+            if let Some(start) = next
+                && start < low
+            {
+                gaps.push((start, (low - 1).min(top(bits))));
+            }
+            next = high.checked_add(1);
+        }
+        if let Some(start) = next
+            && start <= top(bits)
+        {
+            gaps.push((start, top(bits)));
+        }
+        IntervalSet { intervals: gaps }
+    }
+}
+
+/// The largest number of `bits` bits.
+fn top(bits: u32) -> u128 {
+    if bits >= 128 { u128::MAX } else { (1 << bits) - 1 }
+}
+
+impl fmt::Display for IntervalSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_empty() {
+            return f.write_str("{}");
+        }
+        for (i, (low, high)) in self.intervals.iter().enumerate() {
+            let comma = if i > 0 { ", " } else { "" };
+            if low == high { write!(f, "{comma}{low}")? } else { write!(f, "{comma}{low}-{high}")? }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Small sets beside their bit masks.
+    fn small() -> impl Strategy<Value = (IntervalSet, u32)> {
+        any::<u32>().prop_map(|mask| {
+            let ones = (0..32).filter(|i| mask >> i & 1 == 1);
+            (ones.fold(IntervalSet::empty(), |set, i| set.union(&IntervalSet::one(i, i))), mask)
+        })
+    }
+
+    fn mask(set: &IntervalSet) -> u32 {
+        (0..32).filter(|&i| set.contains(i)).fold(0, |m, i| m | 1 << i)
+    }
+
+    proptest! {
+        #[test]
+        fn is_a_boolean_algebra((a, ma) in small(), (b, mb) in small()) {
+            prop_assert_eq!(mask(&a), ma);
+            prop_assert_eq!(mask(&a.union(&b)), ma | mb);
+            prop_assert_eq!(mask(&a.intersection(&b)), ma & mb);
+            prop_assert_eq!(mask(&a.complement(5)), !ma);
+            prop_assert_eq!(a.complement(5).complement(5), a.clone());
+            let gaps = a.intervals().windows(2).all(|w| w[0].1 + 1 < w[1].0);
+            prop_assert!(gaps, "{} has touching intervals", a);
+        }
+    }
+
+    #[test]
+    fn the_ends_of_the_range_hold() {
+        assert_eq!(IntervalSet::full(128).complement(128), IntervalSet::empty());
+        assert_eq!(IntervalSet::empty().complement(128), IntervalSet::full(128));
+        assert!(IntervalSet::one(3, 2).is_empty());
+        let all = IntervalSet::one(0, 5).union(&IntervalSet::one(6, u128::MAX));
+        assert_eq!(all, IntervalSet::full(128));
+        assert_eq!(IntervalSet::one(1, 1).union(&IntervalSet::one(4, 6)).to_string(), "1, 4-6");
+    }
+}

@@ -1,0 +1,562 @@
+//! Click's byte patterns: `12/0800 33/02%12 !20/1?`, first match wins.
+//!
+//! A pattern is a list of clauses that must all hold; a clause is `[!]offset/value[%mask]` in hexadecimal, with
+//! `?` for half bytes that do not matter; `-` matches everything. A packet too short for a clause's bytes does
+//! not match it.
+//!
+//! Patterns are compiled into a decision graph over aligned 32-bit words. Tests whose outcome follows from
+//! tests before them are skipped.
+
+use std::fmt;
+
+/// Where a decision leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    /// To another test, always one further on.
+    Step(u32),
+    /// To the end: the pattern that matched.
+    Match(u32),
+    /// To the end: no pattern matched.
+    Fail,
+}
+
+/// One test of one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Test {
+    /// First byte, a multiple of four.
+    offset: u32,
+    mask: u32,
+    value: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    test: Test,
+    /// Bytes that a packet must have for the test.
+    needs: u32,
+    yes: Next,
+    no: Next,
+}
+
+/// Compiled patterns.
+#[derive(Clone, Debug)]
+pub struct Program {
+    steps: Vec<Step>,
+    start: Next,
+    patterns: usize,
+}
+
+/// One clause, as words: the packet matches if all tests hold, or (negated) if not all hold.
+struct Clause {
+    negated: bool,
+    tests: Vec<Test>,
+}
+
+/// Facts kept while skipping implied tests; more would make the compilation of long lists quadratic.
+const MOST_FACTS: usize = 64;
+
+impl Program {
+    /// Compiles one pattern per output.
+    ///
+    /// # Errors
+    /// Every mistake in every pattern, in Click's words.
+    pub fn compile<S: AsRef<str>>(patterns: &[S]) -> Result<Program, Vec<String>> {
+        let mut errors = Vec::new();
+        let mut parsed = Vec::new();
+        for (number, text) in patterns.iter().enumerate() {
+            match parse_pattern(text.as_ref()) {
+                Ok(clauses) => parsed.push(clauses),
+                Err(reasons) => errors.extend(reasons.iter().map(|r| format!("pattern {number}: {r}"))),
+            }
+        }
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        let mut program = Program { steps: Vec::new(), start: Next::Fail, patterns: parsed.len() };
+        program.start = program.chain(&parsed);
+        program.skip_implied();
+        program.prune();
+        Ok(program)
+    }
+
+    /// Lays out the tests of all patterns one behind the other.
+    fn chain(&mut self, patterns: &[Vec<Clause>]) -> Next {
+        // Where each pattern's tests start, so that a failing test can lead to the next pattern.
+        let sizes = patterns.iter().map(|p| p.iter().map(|c| c.tests.len()).sum::<usize>());
+        let mut starts: Vec<u32> = vec![0];
+        for size in sizes {
+            starts.push(starts[starts.len() - 1] + size as u32);
+        }
+        let entry = |pattern: usize| {
+            // Patterns without tests match at once.
+            match patterns.get(pattern) {
+                None => Next::Fail,
+                Some(p) if p.iter().all(|c| c.tests.is_empty()) => Next::Match(pattern as u32),
+                Some(_) => Next::Step(starts[pattern]),
+            }
+        };
+        for (number, clauses) in patterns.iter().enumerate() {
+            let fails = entry(number + 1);
+            let mut left: usize = clauses.iter().map(|c| c.tests.len()).sum();
+            for clause in clauses {
+                left -= clause.tests.len();
+                let after = self.steps.len() as u32 + clause.tests.len() as u32;
+                let holds = if left == 0 { Next::Match(number as u32) } else { Next::Step(after) };
+                for (i, &test) in clause.tests.iter().enumerate() {
+                    let last = i + 1 == clause.tests.len();
+                    let more = Next::Step(self.steps.len() as u32 + 1);
+                    let (yes, no) = match (clause.negated, last) {
+                        (false, true) => (holds, fails),
+                        (false, false) => (more, fails),
+                        (true, true) => (fails, holds),
+                        (true, false) => (more, holds),
+                    };
+                    self.steps.push(Step { test, needs: test.needs(), yes, no });
+                }
+            }
+        }
+        entry(0)
+    }
+
+    /// Leads each branch past tests whose outcome it already settles. Branches only lead forward, so one pass
+    /// in order sees the facts that hold on every way to a test before the test itself.
+    fn skip_implied(&mut self) {
+        type Facts = Vec<(Test, bool)>;
+        let mut known: Vec<Option<Facts>> = vec![None; self.steps.len()];
+        if let Next::Step(first) = self.start {
+            known[first as usize] = Some(Vec::new());
+        }
+        for i in 0..self.steps.len() {
+            let Some(facts) = known[i].take() else { continue };
+            let test = self.steps[i].test;
+            for outcome in [true, false] {
+                let mut facts = facts.clone();
+                facts.push((test, outcome));
+                if facts.len() > MOST_FACTS {
+                    facts.remove(0);
+                }
+                let mut next = if outcome { self.steps[i].yes } else { self.steps[i].no };
+                while let Next::Step(n) = next {
+                    let ahead = self.steps[n as usize];
+                    match facts.iter().find_map(|&(fact, held)| ahead.test.implied_by(fact, held)) {
+                        Some(true) => next = ahead.yes,
+                        Some(false) => next = ahead.no,
+                        None => break,
+                    }
+                }
+                if let Next::Step(n) = next {
+                    match &mut known[n as usize] {
+                        Some(there) => there.retain(|fact| facts.contains(fact)),
+                        empty => *empty = Some(facts),
+                    }
+                }
+                if outcome {
+                    self.steps[i].yes = next;
+                } else {
+                    self.steps[i].no = next;
+                }
+            }
+        }
+    }
+
+    /// Removes tests that no packet reaches, and those that lead to the same place either way.
+    fn prune(&mut self) {
+        for i in (0..self.steps.len()).rev() {
+            // Later steps are final, so following them once is enough.
+            let settle = |steps: &[Step], next: Next| match next {
+                Next::Step(n) if steps[n as usize].yes == steps[n as usize].no => steps[n as usize].yes,
+                other => other,
+            };
+            self.steps[i].yes = settle(&self.steps, self.steps[i].yes);
+            self.steps[i].no = settle(&self.steps, self.steps[i].no);
+        }
+        if let Next::Step(n) = self.start
+            && self.steps[n as usize].yes == self.steps[n as usize].no
+        {
+            self.start = self.steps[n as usize].yes;
+        }
+        let mut reached = vec![false; self.steps.len()];
+        if let Next::Step(n) = self.start {
+            reached[n as usize] = true;
+        }
+        for i in 0..self.steps.len() {
+            if reached[i] {
+                for next in [self.steps[i].yes, self.steps[i].no] {
+                    if let Next::Step(n) = next {
+                        reached[n as usize] = true;
+                    }
+                }
+            }
+        }
+        let mut number = Vec::with_capacity(reached.len());
+        let mut count = 0;
+        for &r in &reached {
+            number.push(count);
+            count += u32::from(r);
+        }
+        let renumber = |next: &mut Next| {
+            if let Next::Step(n) = next {
+                *n = number[*n as usize];
+            }
+        };
+        let mut index = 0;
+        self.steps.retain(|_| {
+            index += 1;
+            reached[index - 1]
+        });
+        for step in &mut self.steps {
+            renumber(&mut step.yes);
+            renumber(&mut step.no);
+        }
+        renumber(&mut self.start);
+    }
+
+    /// The first pattern that matches.
+    #[inline]
+    pub fn matches(&self, data: &[u8]) -> Option<usize> {
+        let mut next = self.start;
+        loop {
+            match next {
+                Next::Match(pattern) => return Some(pattern as usize),
+                Next::Fail => return None,
+                Next::Step(n) => {
+                    let step = self.steps.get(n as usize)?;
+                    next = if step.holds(data) { step.yes } else { step.no };
+                }
+            }
+        }
+    }
+
+    /// Patterns that no packet can match, because others before them take everything.
+    pub fn unmatched(&self) -> Vec<usize> {
+        let mut used = vec![false; self.patterns];
+        let all = self.steps.iter().flat_map(|s| [s.yes, s.no]).chain([self.start]);
+        for next in all {
+            if let Next::Match(pattern) = next {
+                used[pattern as usize] = true;
+            }
+        }
+        (0..self.patterns).filter(|&p| !used[p]).collect()
+    }
+
+    /// The words that any test looks at: first byte and length, each once, in order.
+    pub fn bytes(&self) -> impl Iterator<Item = (usize, usize)> {
+        let mut words: Vec<_> = self.steps.iter().map(|s| s.test.offset as usize).collect();
+        words.sort_unstable();
+        words.dedup();
+        words.into_iter().map(|offset| (offset, 4))
+    }
+
+    /// Bytes that the longest test looks at.
+    pub fn safe_length(&self) -> usize {
+        self.steps.iter().map(|s| s.needs as usize).max().unwrap_or(0)
+    }
+}
+
+impl Step {
+    #[inline]
+    fn holds(&self, data: &[u8]) -> bool {
+        let offset = self.test.offset as usize;
+        if let Some(word) = data.get(offset..offset + 4) {
+            // The length of the slice is known, so this is one load.
+            let word = u32::from_be_bytes([word[0], word[1], word[2], word[3]]);
+            return word & self.test.mask == self.test.value;
+        }
+        self.holds_at_end(data)
+    }
+
+    /// The last word of a packet may be incomplete.
+    #[cold]
+    fn holds_at_end(&self, data: &[u8]) -> bool {
+        if data.len() < self.needs as usize {
+            return false;
+        }
+        let mut word = [0; 4];
+        let rest = data.get(self.test.offset as usize..).unwrap_or_default();
+        word.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
+        u32::from_be_bytes(word) & self.test.mask == self.test.value
+    }
+}
+
+impl Test {
+    fn needs(self) -> u32 {
+        self.offset + 4 - self.mask.trailing_zeros().min(31) / 8
+    }
+
+    /// The outcome of this test where `fact` is known to have held, or not.
+    fn implied_by(self, fact: Test, held: bool) -> Option<bool> {
+        if self.offset != fact.offset {
+            return None;
+        }
+        let common = self.mask & fact.mask;
+        let agree = (self.value ^ fact.value) & common == 0;
+        match held {
+            true if !agree => Some(false),
+            true if common == self.mask => Some(true),
+            // Where a weaker test failed, a stronger one fails too.
+            false if agree && common == fact.mask => Some(false),
+            _ => None,
+        }
+    }
+}
+
+/// Reads the clauses of one pattern.
+fn parse_pattern(text: &str) -> Result<Vec<Clause>, Vec<String>> {
+    if text.trim() == "-" {
+        return Ok(Vec::new());
+    }
+    let mut clauses = Vec::new();
+    let mut errors = Vec::new();
+    let mut rest = text.trim_start();
+    while !rest.is_empty() {
+        let mut negated = false;
+        while let Some(inner) = rest.strip_prefix('!') {
+            negated = !negated;
+            rest = inner.trim_start();
+        }
+        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        if digits == 0 {
+            errors.push("expected a digit".to_string());
+            break;
+        }
+        let offset: Option<u32> = rest[..digits].parse().ok().filter(|&o| o <= 1 << 20);
+        let Some(after) = rest[digits..].strip_prefix('/') else {
+            errors.push("expected '/'".to_string());
+            break;
+        };
+        let is_value = |c: char| c.is_ascii_hexdigit() || c == '?';
+        let value = &after[..after.len() - after.trim_start_matches(is_value).len()];
+        rest = &after[value.len()..];
+        let mut mask = "";
+        let masked = rest.strip_prefix('%');
+        if let Some(after) = masked {
+            mask = &after[..after.len() - after.trim_start_matches(is_value).len()];
+            rest = &after[mask.len()..];
+        }
+        rest = rest.trim_start();
+        if offset.is_none() {
+            errors.push("offset too large".to_string());
+        } else if value.len() < 2 {
+            errors.push("value has less than 2 hex digits".to_string());
+        } else if value.len() % 2 == 1 {
+            errors.push("value has odd number of hex digits".to_string());
+        } else if masked.is_some() && mask.len() > value.len() {
+            errors.push("mask has too many hex digits".to_string());
+        } else if masked.is_some() && mask.len() < value.len() {
+            errors.push("mask has too few hex digits".to_string());
+        } else {
+            let tests = words(offset.unwrap_or(0), value, masked.map(|_| mask));
+            clauses.push(Clause { negated, tests });
+        }
+    }
+    if errors.is_empty() { Ok(simplify(clauses)) } else { Err(errors) }
+}
+
+/// Cuts a clause into aligned words; words without a bit that counts are left out.
+fn words(offset: u32, value: &str, mask: Option<&str>) -> Vec<Test> {
+    let nibble = |c: Option<u8>, otherwise: u8| match c {
+        Some(b'?') | None => otherwise,
+        Some(c) => (c as char).to_digit(16).unwrap_or(0) as u8,
+    };
+    let value = value.as_bytes();
+    let mut tests: Vec<Test> = Vec::new();
+    for i in 0..value.len() / 2 {
+        let (mut byte, mut bits) = (0, 0);
+        for half in 0..2 {
+            let v = value[2 * i + half];
+            let m = match mask {
+                Some(mask) => nibble(mask.as_bytes().get(2 * i + half).copied(), 0),
+                None => 0xf,
+            };
+            let m = if v == b'?' { 0 } else { m };
+            byte = byte << 4 | nibble(Some(v), 0) & m;
+            bits = bits << 4 | m;
+        }
+        let place = offset + i as u32;
+        let (word, shift) = (place & !3, 24 - 8 * (place & 3));
+        if tests.last().is_none_or(|t| t.offset != word) {
+            tests.push(Test { offset: word, mask: 0, value: 0 });
+        }
+        if let Some(test) = tests.last_mut() {
+            test.mask |= u32::from(bits) << shift;
+            test.value |= u32::from(byte) << shift;
+        }
+    }
+    tests.retain(|t| t.mask != 0);
+    tests
+}
+
+/// Merges plain clauses that look at the same word and sorts them by offset; negated ones stay behind them.
+fn simplify(clauses: Vec<Clause>) -> Vec<Clause> {
+    let (negated, plain): (Vec<_>, Vec<_>) = clauses.into_iter().partition(|c| c.negated);
+    let mut tests: Vec<Test> = Vec::new();
+    for test in plain.into_iter().flat_map(|c| c.tests) {
+        match tests
+            .iter_mut()
+            .find(|t| t.offset == test.offset && (t.value ^ test.value) & t.mask & test.mask == 0)
+        {
+            Some(same) => {
+                same.mask |= test.mask;
+                same.value |= test.value;
+            }
+            None => tests.push(test),
+        }
+    }
+    tests.sort_by_key(|t| t.offset);
+    let mut simple: Vec<Clause> = Vec::new();
+    if !tests.is_empty() {
+        simple.push(Clause { negated: false, tests });
+    }
+    // A negated clause without a test can never hold; one impossible pair of tests says so.
+    simple.extend(negated.into_iter().map(|mut clause| {
+        if clause.tests.is_empty() {
+            let never = Test { offset: 0, mask: 0xff00_0000, value: 0 };
+            clause = Clause { negated: false, tests: vec![never, Test { value: 0x0100_0000, ..never }] };
+        }
+        clause
+    }));
+    simple
+}
+
+/// Click's listing of the decision graph.
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let show = |next: Next| match next {
+            Next::Step(n) => format!("step {n}"),
+            Next::Match(pattern) => format!("[{pattern}]"),
+            Next::Fail => "[X]".to_string(),
+        };
+        match self.start {
+            Next::Match(pattern) => writeln!(f, "all->[{pattern}]")?,
+            Next::Fail => writeln!(f, "all->[2147483647]")?,
+            Next::Step(_) => {
+                for (i, step) in self.steps.iter().enumerate() {
+                    let Test { offset, mask, value } = step.test;
+                    let (yes, no) = (show(step.yes), show(step.no));
+                    writeln!(f, "{i:2} {offset:3}/{value:08x}%{mask:08x}  yes->{yes}  no->{no}")?;
+                }
+            }
+        }
+        writeln!(f, "safe length {}\nalignment offset 0", self.safe_length())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn first(patterns: &[&str], data: &[u8]) -> Option<usize> {
+        Program::compile(patterns).unwrap().matches(data)
+    }
+
+    #[test]
+    fn ethernet_types() {
+        let patterns = ["12/0806 20/0001", "12/0806 20/0002", "12/0800", "-"];
+        let mut frame = [0; 60];
+        (frame[12], frame[13]) = (8, 6);
+        frame[21] = 2;
+        assert_eq!(first(&patterns, &frame), Some(1));
+        frame[13] = 0;
+        assert_eq!(first(&patterns, &frame), Some(2));
+        assert_eq!(first(&patterns, &frame[..13]), Some(3));
+        assert_eq!(first(&patterns[..3], &frame[..13]), None);
+        assert_eq!(first(&["12/08"], &frame[..13]), Some(0));
+    }
+
+    #[test]
+    fn negation_wildcards_and_short_packets() {
+        assert_eq!(first(&["!0/12"], &[0x13]), Some(0));
+        assert_eq!(first(&["!0/12"], &[]), Some(0), "what is not there is not 12");
+        assert_eq!(first(&["0/1?"], &[0x1f]), Some(0));
+        assert_eq!(first(&["0/??"], &[]), Some(0));
+        assert_eq!(first(&["!0/??", "-"], &[1, 2, 3, 4]), Some(1));
+        assert_eq!(first(&["0/ff%0f"], &[0x3f]), Some(0));
+        assert_eq!(first(&["! 2/010203040506"], &[0, 0, 1, 2, 3, 4, 5, 6]), None);
+    }
+
+    #[test]
+    fn errors_name_the_pattern() {
+        let reasons =
+            Program::compile(&["12/0800", "12", "1/2", "1/234", "1/22%2", "1/22%222", "x", "9999999999/11"]);
+        assert_eq!(
+            reasons.unwrap_err(),
+            [
+                "pattern 1: expected '/'",
+                "pattern 2: value has less than 2 hex digits",
+                "pattern 3: value has odd number of hex digits",
+                "pattern 4: mask has too few hex digits",
+                "pattern 5: mask has too many hex digits",
+                "pattern 6: expected a digit",
+                "pattern 7: offset too large",
+            ]
+        );
+    }
+
+    #[test]
+    fn the_listing_is_clicks() {
+        let program = Program::compile(&["12/0800", "-"]).unwrap();
+        assert_eq!(
+            program.to_string(),
+            " 0  12/08000000%ffff0000  yes->[0]  no->[1]\nsafe length 14\nalignment offset 0\n"
+        );
+        assert_eq!(Program::compile(&["-", "12/0800"]).unwrap().unmatched(), [1]);
+        assert!(Program::compile(&["-"]).unwrap().to_string().starts_with("all->[0]\n"));
+    }
+
+    /// Evaluates patterns as the manual words it.
+    fn reference(patterns: &[String], data: &[u8]) -> Option<usize> {
+        patterns.iter().position(|pattern| {
+            pattern == "-"
+                || pattern.split_whitespace().all(|clause| {
+                    let (negated, clause) = match clause.strip_prefix('!') {
+                        Some(rest) => (true, rest),
+                        None => (false, clause),
+                    };
+                    let (offset, rest) = clause.split_once('/').unwrap();
+                    let (value, mask) = rest.split_once('%').unwrap_or((rest, ""));
+                    let offset: usize = offset.parse().unwrap();
+                    let hex = |s: &str, i: usize| u8::from_str_radix(&s[2 * i..2 * i + 2], 16).unwrap();
+                    let holds = (0..value.len() / 2).all(|i| {
+                        let m = if mask.is_empty() { 0xff } else { hex(mask, i) };
+                        m == 0 || data.get(offset + i).is_some_and(|b| b & m == hex(value, i) & m)
+                    });
+                    holds != negated
+                })
+        })
+    }
+
+    fn clause() -> impl Strategy<Value = String> {
+        // Few offsets and values, so that clauses imply and contradict each other.
+        let bytes = |n| prop::collection::vec(prop_oneof![Just(0u8), Just(1), Just(0xff)], n);
+        (any::<bool>(), 0usize..7, (1usize..6).prop_flat_map(move |n| (bytes(n), bytes(n))), any::<bool>())
+            .prop_map(|(negated, offset, (value, mask), masked)| {
+                let hex = |b: &[u8]| b.iter().map(|b| format!("{b:02x}")).collect::<String>();
+                let mask = if masked { format!("%{}", hex(&mask)) } else { String::new() };
+                format!("{}{offset}/{}{mask}", if negated { "!" } else { "" }, hex(&value))
+            })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+        #[test]
+        fn agrees_with_a_straightforward_evaluator(
+            patterns in prop::collection::vec(prop_oneof![
+                9 => prop::collection::vec(clause(), 1..4).prop_map(|c| c.join(" ")),
+                1 => Just("-".to_string()),
+            ], 1..6),
+            packets in prop::collection::vec(
+                prop::collection::vec(prop_oneof![Just(0u8), Just(1), Just(0xff)], 0..14), 20),
+        ) {
+            let program = Program::compile(&patterns).unwrap();
+            for data in packets {
+                prop_assert_eq!(program.matches(&data), reference(&patterns, &data), "{}", program);
+            }
+        }
+
+        #[test]
+        fn no_text_panics(text in "[0-9a-f/%!? x-]{0,20}") {
+            let _ = Program::compile(&[text]);
+        }
+    }
+}

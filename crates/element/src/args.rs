@@ -1,0 +1,650 @@
+//! Typed reading of an element's arguments, with Click's rules and error texts.
+//!
+//! An argument that looks like `NAME value` is a keyword argument if the class has that name; the last one wins.
+//! Others are positional and are taken in the order in which the element reads them. Errors are collected, so
+//! that the user sees all of them at once, and nothing is built unless all arguments are right.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use lang::args::{split_spaces, unquote};
+use lang::nearest;
+use packet::{Annotations, Timestamp};
+use wire::ethernet::MacAddr;
+
+use crate::ElementId;
+use crate::class::{ArgKind, Class};
+use crate::setup::{Setup, scope_of};
+
+/// The arguments were not valid; the texts are with the [`Args`] that were read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Invalid;
+
+/// The arguments of one element while it is being configured, and what it may know of its surroundings.
+pub struct Args<'a> {
+    /// What elements share while the graph is built.
+    pub setup: &'a mut Setup,
+    class: &'static Class,
+    id: ElementId,
+    shape: (usize, usize),
+    /// Whether output 0 is a push output.
+    pushes: bool,
+    given: Vec<Given>,
+    errors: Vec<String>,
+    warnings: Vec<String>,
+}
+
+struct Given {
+    text: String,
+    used: bool,
+}
+
+impl Given {
+    /// The keyword and the rest, if the text looks like `NAME value`.
+    fn keyword(&self) -> Option<(&str, &str)> {
+        let text = self.text.trim_start();
+        let end = text.find(|c: char| !(c.is_ascii_alphanumeric() || "_:.?!".contains(c)))?;
+        let (name, rest) = text.split_at(end);
+        let value = rest.trim();
+        let first = name.chars().next()?;
+        let named = (first.is_ascii_alphabetic() || first == '_') && rest.starts_with(char::is_whitespace);
+        (named && !value.is_empty()).then_some((name, value))
+    }
+}
+
+impl<'a> Args<'a> {
+    /// Arguments as the language gives them, already split at commas. `shape` is the numbers of inputs and
+    /// outputs; `pushes` says whether output 0 is (or may be) a push output.
+    pub fn new(
+        setup: &'a mut Setup,
+        class: &'static Class,
+        id: ElementId,
+        shape: (usize, usize),
+        pushes: bool,
+        given: Vec<String>,
+    ) -> Args<'a> {
+        let given = given.into_iter().map(|text| Given { text, used: false }).collect();
+        Args { setup, class, id, shape, pushes, given, errors: Vec::new(), warnings: Vec::new() }
+    }
+
+    /// Number of the element.
+    pub fn id(&self) -> ElementId {
+        self.id
+    }
+
+    /// Name of the element.
+    pub fn name(&self) -> String {
+        self.setup.elements.get(self.id).map(|e| e.0.clone()).unwrap_or_default()
+    }
+
+    /// Inputs that the element has in its graph.
+    pub fn inputs(&self) -> usize {
+        self.shape.0
+    }
+
+    /// Outputs that the element has in its graph.
+    pub fn outputs(&self) -> usize {
+        self.shape.1
+    }
+
+    /// Whether output 0 is a push output.
+    pub fn pushes(&self) -> bool {
+        self.pushes
+    }
+
+    /// Reports an error of the element's own.
+    pub fn error(&mut self, text: impl Into<String>) {
+        self.errors.push(text.into());
+    }
+
+    /// Reports something that the user should know but that does not stop the graph.
+    pub fn warn(&mut self, text: impl Into<String>) {
+        self.warnings.push(text.into());
+    }
+
+    /// The argument `name`, if it was given and is right.
+    pub fn get<T: Arg>(&mut self, name: &'static str) -> Option<T> {
+        let text = self.take(name)?;
+        let place = Place { setup: self.setup, id: self.id };
+        match T::parse(&text, &place) {
+            Ok(value) => Some(value),
+            Err(reason) => {
+                self.errors.push(format!("{name}: {reason}"));
+                None
+            }
+        }
+    }
+
+    /// The argument `name`, or `default`.
+    pub fn or<T: Arg>(&mut self, name: &'static str, default: T) -> T {
+        self.get(name).unwrap_or(default)
+    }
+
+    /// The argument `name`, which must be there. What is returned after an error is never used, because
+    /// [`finish`](Self::finish) fails.
+    pub fn required<T: Arg + Default>(&mut self, name: &'static str) -> T {
+        let before = self.errors.len();
+        match self.get(name) {
+            Some(value) => value,
+            None => {
+                if self.errors.len() == before {
+                    self.errors.push(format!("{name}: required argument missing"));
+                }
+                T::default()
+            }
+        }
+    }
+
+    /// All positional arguments that are left, as they stand. Keywords of the class must be read before.
+    pub fn rest(&mut self) -> Vec<String> {
+        debug_assert!(self.class.args.iter().any(|a| a.kind == ArgKind::Rest));
+        let class = self.class;
+        let is_keyword = |given: &Given| given.keyword().is_some_and(|(name, _)| class.arg(name).is_some());
+        let rest = self.given.iter_mut().filter(|g| !g.used && !is_keyword(g));
+        rest.map(|given| {
+            given.used = true;
+            given.text.trim().to_string()
+        })
+        .collect()
+    }
+
+    /// Takes the text of an argument out of the list.
+    fn take(&mut self, name: &'static str) -> Option<String> {
+        let Some(info) = self.class.arg(name) else {
+            debug_assert!(false, "{} reads an argument {name} that its class does not list", self.class.name);
+            return None;
+        };
+        let mut found = None;
+        for given in &mut self.given {
+            if !given.used
+                && let Some((keyword, value)) = given.keyword()
+                && keyword == name
+            {
+                found = Some(value.to_string());
+                given.used = true;
+            }
+        }
+        if found.is_some() || info.kind == ArgKind::Keyword || info.kind == ArgKind::Rest {
+            return found;
+        }
+        let class = self.class;
+        let place = self.given.iter_mut().find(|g| {
+            let keyword = g.keyword().map(|(name, _)| class.arg(name).is_some());
+            // A mandatory argument also takes what merely looks like a keyword.
+            !g.used && (keyword.is_none() || (info.kind == ArgKind::Required && keyword == Some(false)))
+        })?;
+        if place.text.trim().is_empty() {
+            return None;
+        }
+        place.used = true;
+        Some(place.text.trim().to_string())
+    }
+
+    /// Reports what nobody has read. Call this when all arguments were read and before building anything.
+    ///
+    /// # Errors
+    /// If anything was wrong so far.
+    pub fn finish(&mut self) -> Result<(), Invalid> {
+        let mut too_many = false;
+        for given in &mut self.given {
+            if std::mem::replace(&mut given.used, true) {
+                continue;
+            }
+            match given.keyword() {
+                Some((name, _)) => {
+                    let close = nearest(name, self.class.args.iter().map(|a| a.name));
+                    let hint = close.map(|c| format!(" (did you mean {c}?)")).unwrap_or_default();
+                    self.errors.push(format!("{name}: unknown argument{hint}"));
+                }
+                None => too_many |= !given.text.trim().is_empty(),
+            }
+        }
+        if too_many {
+            self.errors.push("too many arguments".into());
+        }
+        if self.errors.is_empty() { Ok(()) } else { Err(Invalid) }
+    }
+
+    /// The errors and warnings so far.
+    pub fn into_reports(self) -> (Vec<String>, Vec<String>) {
+        (self.errors, self.warnings)
+    }
+
+    /// What arguments of this element can refer to.
+    pub fn place(&self) -> Place<'_> {
+        Place { setup: self.setup, id: self.id }
+    }
+}
+
+/// Where an argument stands, for names in it.
+pub struct Place<'a> {
+    setup: &'a Setup,
+    id: ElementId,
+}
+
+impl<'a> Place<'a> {
+    /// For handlers, which parse values while the graph runs.
+    pub fn new(setup: &'a Setup, id: ElementId) -> Place<'a> {
+        Place { setup, id }
+    }
+
+    fn scope(&self) -> &str {
+        self.setup.elements.get(self.id).map_or("", |e| scope_of(&e.0))
+    }
+
+    /// The element that `name` means here.
+    pub fn element(&self, name: &str) -> Option<ElementId> {
+        self.setup.find(self.scope(), name)
+    }
+}
+
+/// A type that an argument can have.
+pub trait Arg: Sized {
+    /// Reads the value.
+    ///
+    /// # Errors
+    /// What Click says behind `NAME: `.
+    fn parse(text: &str, place: &Place<'_>) -> Result<Self, String>;
+}
+
+/// Click's word for what no parser understands.
+const PARSE_ERROR: &str = "parse error";
+
+impl Arg for bool {
+    fn parse(text: &str, _: &Place<'_>) -> Result<bool, String> {
+        parse_bool(text).ok_or_else(|| PARSE_ERROR.into())
+    }
+}
+
+/// `true`/`false`, `yes`/`no`, `y`/`n`, `t`/`f`, `1`/`0`.
+pub fn parse_bool(text: &str) -> Option<bool> {
+    match text.trim() {
+        "1" | "true" | "yes" | "y" | "t" => Some(true),
+        "0" | "false" | "no" | "n" | "f" => Some(false),
+        _ => None,
+    }
+}
+
+/// Why a number was not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadInteger {
+    /// Not a number.
+    Invalid,
+    /// A number, but above or below what fits.
+    OutOfRange,
+}
+
+/// An integer as Click writes them: optional sign, `0x`, `0b`, leading `0` for octal, `_` between digits.
+///
+/// # Errors
+/// If the whole text is not one number, or it does not fit.
+pub fn parse_integer(text: &str) -> Result<i128, BadInteger> {
+    let text = text.trim();
+    let (negative, digits) = match text.as_bytes().first() {
+        Some(b'-') => (true, &text[1..]),
+        Some(b'+') => (false, &text[1..]),
+        _ => (false, text),
+    };
+    let (radix, digits) = match digits.as_bytes() {
+        [b'0', b'x' | b'X', ..] => (16, &digits[2..]),
+        [b'0', b'b' | b'B', ..] => (2, &digits[2..]),
+        [b'0', _, ..] => (8, &digits[1..]),
+        _ => (10, digits),
+    };
+    let well_placed = digits.as_bytes().split(|&b| b == b'_').all(|part| !part.is_empty());
+    if !well_placed || !digits.bytes().all(|b| b == b'_' || (b as char).is_digit(radix)) {
+        return Err(BadInteger::Invalid);
+    }
+    let plain: String = digits.chars().filter(|&c| c != '_').collect();
+    let value = i128::from_str_radix(&plain, radix).map_err(|_| BadInteger::OutOfRange)?;
+    Ok(if negative { -value } else { value })
+}
+
+macro_rules! integers {
+    ($($ty:ty),*) => {$(
+        impl Arg for $ty {
+            fn parse(text: &str, _: &Place<'_>) -> Result<$ty, String> {
+                let bound = |value: i128| {
+                    let near = if value < 0 { <$ty>::MIN } else { <$ty>::MAX };
+                    format!("out of range, bound {near}")
+                };
+                match parse_integer(text) {
+                    // Unsigned numbers take no minus sign at all.
+                    Ok(value) if <$ty>::MIN == 0 && value < 0 => Err("invalid number".into()),
+                    Ok(value) => <$ty>::try_from(value).map_err(|_| bound(value)),
+                    Err(BadInteger::OutOfRange) if text.trim().starts_with('-') => Err(bound(-1)),
+                    Err(BadInteger::OutOfRange) => Err(bound(1)),
+                    Err(BadInteger::Invalid) => Err("invalid number".into()),
+                }
+            }
+        }
+    )*};
+}
+integers!(u8, u16, u32, u64, usize, i32, i64);
+
+impl Arg for f64 {
+    fn parse(text: &str, _: &Place<'_>) -> Result<f64, String> {
+        let plain = text.trim().replace('_', "");
+        let numeric = plain.bytes().all(|b| b.is_ascii_digit() || b"+-.eE".contains(&b));
+        plain.parse().ok().filter(|v: &f64| numeric && v.is_finite()).ok_or_else(|| "invalid number".into())
+    }
+}
+
+/// One word or quoted string, unquoted.
+impl Arg for String {
+    fn parse(text: &str, _: &Place<'_>) -> Result<String, String> {
+        match split_spaces(text).len() {
+            1 => Ok(unquote(text)),
+            _ => Err(PARSE_ERROR.into()),
+        }
+    }
+}
+
+/// A text exactly as it stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Raw(pub String);
+
+impl Arg for Raw {
+    fn parse(text: &str, _: &Place<'_>) -> Result<Raw, String> {
+        Ok(Raw(text.to_string()))
+    }
+}
+
+/// Bytes of a quoted string; `\<hex>` escapes give any byte.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Bytes(pub Vec<u8>);
+
+impl Arg for Bytes {
+    fn parse(text: &str, _: &Place<'_>) -> Result<Bytes, String> {
+        match split_spaces(text).len() {
+            1 => Ok(Bytes(lang::args::unquote_bytes(text))),
+            _ => Err(PARSE_ERROR.into()),
+        }
+    }
+}
+
+/// A span of time: seconds, or a number with a unit (`ms`, `us`, `ns`, `s`, `min`, `h`, `d`).
+impl Arg for Timestamp {
+    fn parse(text: &str, _: &Place<'_>) -> Result<Timestamp, String> {
+        parse_seconds(text).ok_or_else(|| PARSE_ERROR.into())
+    }
+}
+
+/// A time in seconds or with a unit, exact to the nanosecond.
+pub fn parse_seconds(text: &str) -> Option<Timestamp> {
+    let text = text.trim();
+    let end = text.find(|c: char| !(c.is_ascii_digit() || "+-._eE".contains(c))).unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let scale: i64 = match unit.trim() {
+        "" | "s" | "sec" => 1_000_000_000,
+        "ms" | "msec" => 1_000_000,
+        "us" | "usec" => 1_000,
+        "ns" | "nsec" => 1,
+        "m" | "min" => 60_000_000_000,
+        "h" | "hr" => 3_600_000_000_000,
+        "d" | "day" => 86_400_000_000_000,
+        _ => return None,
+    };
+    parse_decimal(number, scale).map(Timestamp)
+}
+
+/// A decimal number times `scale`, rounded to the nearest whole; exact where floats would not be.
+fn parse_decimal(number: &str, scale: i64) -> Option<i64> {
+    let plain = number.replace('_', "");
+    if plain.contains(['e', 'E']) {
+        let value = plain.parse::<f64>().ok()? * scale as f64;
+        return (value.is_finite() && value.abs() < 9e18).then_some(value.round() as i64);
+    }
+    let (negative, digits) = match plain.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, plain.strip_prefix('+').unwrap_or(&plain)),
+    };
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let all_digits = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
+    if !all_digits(whole) || !all_digits(fraction) || (whole.is_empty() && fraction.is_empty()) {
+        return None;
+    }
+    let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+    let fraction = &fraction[..fraction.len().min(20)];
+    let parts: i128 = if fraction.is_empty() { 0 } else { fraction.parse().ok()? };
+    let ten = 10i128.pow(fraction.len() as u32);
+    let value = whole.checked_mul(scale as i128)? + (parts * scale as i128 + ten / 2) / ten;
+    i64::try_from(if negative { -value } else { value }).ok()
+}
+
+/// Bytes per second: `10Mbps`, `1.5 MBps`, or a bare number of bytes per second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bandwidth(pub u64);
+
+impl Arg for Bandwidth {
+    fn parse(text: &str, _: &Place<'_>) -> Result<Bandwidth, String> {
+        let text = text.trim();
+        let end = text.find(|c: char| !(c.is_ascii_digit() || "+._".contains(c))).unwrap_or(text.len());
+        let (number, unit) = text.split_at(end);
+        let unit = unit.trim();
+        let (prefix, unit) = match unit.chars().next() {
+            Some('k' | 'K') => (1_000, &unit[1..]),
+            Some('M') => (1_000_000, &unit[1..]),
+            Some('G') => (1_000_000_000, &unit[1..]),
+            _ => (1, unit),
+        };
+        let bits = match unit {
+            "" if prefix == 1 => 8,
+            "Bps" | "B/s" => 8,
+            "bps" | "b/s" | "baud" => 1,
+            _ => return Err(PARSE_ERROR.into()),
+        };
+        let value = parse_decimal(number, prefix * bits).ok_or(PARSE_ERROR)?;
+        Ok(Bandwidth(value as u64 / 8))
+    }
+}
+
+impl Arg for Ipv4Addr {
+    fn parse(text: &str, place: &Place<'_>) -> Result<Ipv4Addr, String> {
+        let text = text.trim();
+        let named =
+            || place.setup.names.find(place.scope(), strip_kind(text, "ip"), |a| a.ip).map(|(ip, _)| ip);
+        text.parse().ok().or_else(named).ok_or_else(|| PARSE_ERROR.into())
+    }
+}
+
+impl Arg for Ipv6Addr {
+    fn parse(text: &str, place: &Place<'_>) -> Result<Ipv6Addr, String> {
+        let text = text.trim();
+        let named =
+            || place.setup.names.find(place.scope(), strip_kind(text, "ip6"), |a| a.ip6).map(|(ip, _)| ip);
+        text.parse().ok().or_else(named).ok_or_else(|| PARSE_ERROR.into())
+    }
+}
+
+impl Arg for MacAddr {
+    fn parse(text: &str, place: &Place<'_>) -> Result<MacAddr, String> {
+        let text = text.trim();
+        let named = || place.setup.names.find(place.scope(), strip_kind(text, "eth"), |a| a.mac);
+        text.parse().ok().or_else(named).ok_or_else(|| PARSE_ERROR.into())
+    }
+}
+
+/// `eth0:ip` names the address of that kind.
+fn strip_kind<'t>(text: &'t str, kind: &str) -> &'t str {
+    text.strip_suffix(kind).and_then(|t| t.strip_suffix(':')).unwrap_or(text)
+}
+
+/// An IPv4 prefix: `10.0.0.0/8`, `10/8`, `10.0.0.0/255.0.0.0`, or an address alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Ipv4Prefix {
+    /// The address as given, host bits included.
+    pub address: Ipv4Addr,
+    /// The mask.
+    pub mask: Ipv4Addr,
+}
+
+impl Ipv4Prefix {
+    /// Whether `address` lies in the prefix.
+    pub fn contains(&self, address: Ipv4Addr) -> bool {
+        let mask = self.mask.to_bits();
+        address.to_bits() & mask == self.address.to_bits() & mask
+    }
+}
+
+impl Arg for Ipv4Prefix {
+    fn parse(text: &str, place: &Place<'_>) -> Result<Ipv4Prefix, String> {
+        let text = text.trim();
+        let bad = || PARSE_ERROR.to_string();
+        let mask_of =
+            |length: u8| Ipv4Addr::from_bits(u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0));
+        let Some((address, mask)) = text.split_once('/') else {
+            let name = text.strip_suffix(":net").or(text.strip_suffix(":ipnet")).unwrap_or(text);
+            if let Some((address, Some(length))) = place.setup.names.find(place.scope(), name, |a| a.ip) {
+                return Ok(Ipv4Prefix { address, mask: mask_of(length) });
+            }
+            return Ok(Ipv4Prefix { address: Ipv4Addr::parse(text, place)?, mask: mask_of(32) });
+        };
+        let mask = match mask.parse::<u8>() {
+            Ok(length) if length <= 32 => mask_of(length),
+            Ok(_) => return Err(bad()),
+            Err(_) => mask.parse().map_err(|_| bad())?,
+        };
+        let parts: Vec<&str> = address.split('.').collect();
+        let short = parts.len() < 4 && parts.iter().all(|p| p.parse::<u8>().is_ok());
+        let address = match short {
+            true => (address.to_string() + &".0".repeat(4 - parts.len())).parse().map_err(|_| bad())?,
+            false => Ipv4Addr::parse(address, place)?,
+        };
+        Ok(Ipv4Prefix { address, mask })
+    }
+}
+
+/// Another element, by name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ElementRef(pub ElementId);
+
+impl Arg for ElementRef {
+    fn parse(text: &str, place: &Place<'_>) -> Result<ElementRef, String> {
+        place.element(text.trim()).map(ElementRef).ok_or_else(|| "does not name an element".into())
+    }
+}
+
+/// Offset of an annotation of `SIZE` bytes, by number or by Click's name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AnnotationOffset<const SIZE: usize>(pub usize);
+
+impl<const SIZE: usize> Arg for AnnotationOffset<SIZE> {
+    fn parse(text: &str, place: &Place<'_>) -> Result<Self, String> {
+        let (offset, size) = match text.trim() {
+            "DST_IP" => (Annotations::DST_IP, 4),
+            "DST_IP6" => (Annotations::DST_IP, 16),
+            "PAINT" => (Annotations::PAINT, 1),
+            "ICMP_PARAMPROB" => (Annotations::ICMP_PARAM, 1),
+            "FIX_IP_SRC" => (Annotations::FIX_IP_SRC, 1),
+            "VLAN_TCI" => (Annotations::VLAN_TCI, 2),
+            "AGGREGATE" | "FWD_RATE" | "MISC_IP" => (Annotations::AGGREGATE, 4),
+            "EXTRA_PACKETS" | "REV_RATE" => (Annotations::EXTRA_PACKETS, 4),
+            "EXTRA_LENGTH" => (Annotations::EXTRA_LENGTH, 4),
+            "FIRST_TIMESTAMP" => (Annotations::FIRST_TIMESTAMP, 8),
+            "PACKET_NUMBER" | "IPSEC_SPI" => (32, 4),
+            "SEQUENCE_NUMBER" => (36, 4),
+            "PERFCTR" => (40, 8),
+            number => (usize::parse(number, place).map_err(|_| PARSE_ERROR)?, SIZE),
+        };
+        let fits = size == SIZE && offset.checked_add(SIZE).is_some_and(|end| end <= Annotations::SIZE);
+        if fits { Ok(AnnotationOffset(offset)) } else { Err(PARSE_ERROR.into()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::class::ArgInfo;
+    use proptest::prelude::*;
+
+    const CLASS: Class = Class {
+        name: "Test",
+        args: &[
+            ArgInfo::required("LENGTH", "int"),
+            ArgInfo::positional("LABEL", "string", ""),
+            ArgInfo::keyword("ACTIVE", "bool", "true"),
+        ],
+        ..Class::DEFAULT
+    };
+    static TEST: Class = CLASS;
+
+    type Read = Result<(u32, Option<String>, bool), Vec<String>>;
+
+    fn read(texts: &[&str]) -> Read {
+        let mut setup = Setup::default();
+        let given = texts.iter().map(|t| t.to_string()).collect();
+        let mut args = Args::new(&mut setup, &TEST, 0, (1, 1), true, given);
+        let values = (args.required("LENGTH"), args.get("LABEL"), args.or("ACTIVE", true));
+        match args.finish() {
+            Ok(()) => Ok(values),
+            Err(Invalid) => Err(args.into_reports().0),
+        }
+    }
+
+    #[test]
+    fn positions_and_keywords() {
+        assert_eq!(read(&["14"]), Ok((14, None, true)));
+        assert_eq!(read(&["ACTIVE false", "0x10", "\"a b\""]), Ok((16, Some("a b".into()), false)));
+        assert_eq!(read(&["LABEL x", "LENGTH 3", "LENGTH 4"]), Ok((4, Some("x".into()), true)));
+    }
+
+    #[test]
+    fn all_errors_at_once_in_clicks_words() {
+        let errors = read(&["x", "a b", "ACTIVE maybe", "LABLE y", "extra", "more"]).unwrap_err();
+        assert_eq!(
+            errors,
+            [
+                "LENGTH: invalid number",
+                "ACTIVE: parse error",
+                "a: unknown argument",
+                "LABLE: unknown argument (did you mean LABEL?)",
+                "too many arguments"
+            ]
+        );
+        assert_eq!(read(&[]).unwrap_err(), ["LENGTH: required argument missing"]);
+        assert_eq!(read(&["5000000000"]).unwrap_err(), ["LENGTH: out of range, bound 4294967295"]);
+    }
+
+    #[test]
+    fn values() {
+        let setup = Setup::default();
+        let place = Place::new(&setup, 0);
+        assert_eq!(parse_integer("0x1f"), Ok(31));
+        assert_eq!(parse_integer("010"), Ok(8));
+        assert_eq!(parse_integer("08"), Err(BadInteger::Invalid));
+        assert_eq!(parse_integer("1_000"), Ok(1000));
+        assert_eq!(parse_integer("1__0"), Err(BadInteger::Invalid));
+        assert_eq!(parse_seconds("1.5ms"), Some(Timestamp(1_500_000)));
+        assert_eq!(parse_seconds("0.000000001"), Some(Timestamp(1)));
+        assert_eq!(parse_seconds("1 min"), Some(Timestamp(60_000_000_000)));
+        assert_eq!(parse_seconds("1 parsec"), None);
+        assert_eq!(Bandwidth::parse("10Mbps", &place), Ok(Bandwidth(1_250_000)));
+        assert_eq!(Bandwidth::parse("10k", &place), Err("parse error".into()));
+        let prefix = Ipv4Prefix::parse("204.152/16", &place).unwrap();
+        assert!(prefix.contains(Ipv4Addr::new(204, 152, 3, 4)));
+        assert!(!prefix.contains(Ipv4Addr::new(204, 153, 3, 4)));
+        assert!(Ipv4Prefix::parse("1.2.3.4/33", &place).is_err());
+        assert_eq!(AnnotationOffset::<1>::parse("PAINT", &place), Ok(AnnotationOffset(16)));
+        assert!(AnnotationOffset::<4>::parse("PAINT", &place).is_err());
+        assert!(AnnotationOffset::<4>::parse("45", &place).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in ".{0,40}") {
+            let setup = Setup::default();
+            let place = Place::new(&setup, 0);
+            let _ = (bool::parse(&text, &place), u8::parse(&text, &place), i64::parse(&text, &place));
+            let _ = (f64::parse(&text, &place), String::parse(&text, &place), Timestamp::parse(&text, &place));
+            let _ = (Bandwidth::parse(&text, &place), Ipv4Prefix::parse(&text, &place));
+            let _ = (Bytes::parse(&text, &place), AnnotationOffset::<2>::parse(&text, &place));
+            let _ = (MacAddr::parse(&text, &place), Ipv6Addr::parse(&text, &place), read(&[&text, &text]));
+        }
+
+        #[test]
+        fn integers_round_trip(value: i64) {
+            prop_assert_eq!(parse_integer(&value.to_string()), Ok(value as i128));
+            prop_assert_eq!(parse_integer(&format!("{:#x}", value.unsigned_abs())), Ok(value.unsigned_abs() as i128));
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! What is known of an element class before any element of it exists, and the registry of classes.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::Element;
+use crate::args::{Args, Invalid};
+
+/// An element class. Each element's file has one as a constant.
+pub struct Class {
+    /// The name in configurations.
+    pub name: &'static str,
+    /// Other names for the same class.
+    pub aliases: &'static [&'static str],
+    /// Click's port count code: `1/1`, `1/1-2`, `0-1/=`, `-/-` (see [`crate::ports`]).
+    pub ports: &'static str,
+    /// Click's processing code: `a`, `h`, `l` for agnostic, push and pull, inputs before the slash: `a/ah`.
+    pub processing: &'static str,
+    /// Click's flow code: which inputs packets go from to which outputs (see [`crate::ports::flows`]).
+    pub flow: &'static str,
+    /// Every argument, in the order in which positional ones are read.
+    pub args: &'static [ArgInfo],
+    /// Every handler beside those that all elements have.
+    pub handlers: &'static [HandlerInfo],
+    /// Traits that the engine needs to know.
+    pub notes: Notes,
+    /// When elements of this class are configured.
+    pub phase: Phase,
+    /// The doc block of the element's file: the manual (see [`crate::manual`]).
+    pub manual: &'static str,
+    /// Configurations that the generic tests run, each one valid with the smallest number of ports, or
+    /// `config -> inputs/outputs` where it needs more.
+    pub samples: &'static [&'static str],
+    /// Makes an element from its arguments.
+    pub build: fn(&mut Args<'_>) -> Result<Box<dyn Element>, Invalid>,
+}
+
+impl Class {
+    /// Defaults for the fields that most classes leave alone.
+    pub const DEFAULT: Class = Class {
+        name: "",
+        aliases: &[],
+        ports: "1/1",
+        processing: "a",
+        flow: "x",
+        args: &[],
+        handlers: &[],
+        notes: Notes::NONE,
+        phase: Phase::Ordinary,
+        manual: "",
+        samples: &[""],
+        build: |_| Err(Invalid),
+    };
+
+    /// The description of an argument.
+    pub fn arg(&self, name: &str) -> Option<&'static ArgInfo> {
+        self.args.iter().find(|a| a.name == name)
+    }
+}
+
+impl fmt::Debug for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// Traits of a class that the engine needs to know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Notes {
+    /// Says downstream whether it has packets (Click's empty notifier).
+    pub signals_packets: bool,
+    /// Says upstream whether it has room (Click's full notifier).
+    pub signals_room: bool,
+    /// Is asked when the driver is about to stop.
+    pub manages_driver: bool,
+    /// Has packets of its own to pull, without a signal (a source with a pull output).
+    pub pull_source: bool,
+    /// Makes time pass under the trace clock (see [`Element::next_time`]).
+    pub follows_captures: bool,
+}
+
+impl Notes {
+    /// None of them.
+    pub const NONE: Notes = Notes {
+        signals_packets: false,
+        signals_room: false,
+        manages_driver: false,
+        pull_source: false,
+        follows_captures: false,
+    };
+}
+
+/// When elements of a class are configured: classes that give information to others come first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// Names, threads and other information.
+    Information,
+    /// Publishes a service that others take by name.
+    Service,
+    /// Everything else.
+    Ordinary,
+}
+
+/// How an argument is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ArgKind {
+    /// By position or by name; must be there.
+    Required,
+    /// By position or by name.
+    Positional,
+    /// Only by name.
+    Keyword,
+    /// Any number of positional arguments, taken together.
+    Rest,
+}
+
+/// One argument of a class. What it means is said in the manual under the same name.
+#[derive(Clone, Copy, Debug)]
+pub struct ArgInfo {
+    /// The keyword.
+    pub name: &'static str,
+    /// How it is given.
+    pub kind: ArgKind,
+    /// The type, for the manual.
+    pub ty: &'static str,
+    /// The default as a user would write it; empty if there is none.
+    pub default: &'static str,
+}
+
+impl ArgInfo {
+    /// An argument that must be there, by position or by name.
+    pub const fn required(name: &'static str, ty: &'static str) -> ArgInfo {
+        ArgInfo { name, kind: ArgKind::Required, ty, default: "" }
+    }
+
+    /// An argument that may be given by position or by name.
+    pub const fn positional(name: &'static str, ty: &'static str, default: &'static str) -> ArgInfo {
+        ArgInfo { name, kind: ArgKind::Positional, ty, default }
+    }
+
+    /// An argument that may be given by name.
+    pub const fn keyword(name: &'static str, ty: &'static str, default: &'static str) -> ArgInfo {
+        ArgInfo { name, kind: ArgKind::Keyword, ty, default }
+    }
+
+    /// All positional arguments that are left.
+    pub const fn rest(name: &'static str, ty: &'static str) -> ArgInfo {
+        ArgInfo { name, kind: ArgKind::Rest, ty, default: "" }
+    }
+}
+
+/// What can be done with a handler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// It can be read.
+    pub read: bool,
+    /// Reading takes a parameter.
+    pub param: bool,
+    /// It can be written.
+    pub write: bool,
+}
+
+impl Access {
+    /// Read only.
+    pub const READ: Access = Access { read: true, param: false, write: false };
+    /// Read only, with a parameter.
+    pub const READ_PARAM: Access = Access { read: true, param: true, write: false };
+    /// Write only.
+    pub const WRITE: Access = Access { read: false, param: false, write: true };
+    /// Read and write.
+    pub const READ_WRITE: Access = Access { read: true, param: false, write: true };
+    /// Read with a parameter, and write.
+    pub const READ_PARAM_WRITE: Access = Access { read: true, param: true, write: true };
+}
+
+/// One handler of a class. What it does is said in the manual under the same name.
+#[derive(Clone, Copy, Debug)]
+pub struct HandlerInfo {
+    /// The name behind the dot.
+    pub name: &'static str,
+    /// What can be done with it.
+    pub access: Access,
+}
+
+impl HandlerInfo {
+    /// A read handler.
+    pub const fn read(name: &'static str) -> HandlerInfo {
+        HandlerInfo { name, access: Access::READ }
+    }
+
+    /// A read handler with a parameter.
+    pub const fn read_param(name: &'static str) -> HandlerInfo {
+        HandlerInfo { name, access: Access::READ_PARAM }
+    }
+
+    /// A write handler.
+    pub const fn write(name: &'static str) -> HandlerInfo {
+        HandlerInfo { name, access: Access::WRITE }
+    }
+
+    /// A handler for both.
+    pub const fn both(name: &'static str) -> HandlerInfo {
+        HandlerInfo { name, access: Access::READ_WRITE }
+    }
+}
+
+/// All classes that configurations can use.
+#[derive(Clone, Default)]
+pub struct Registry {
+    classes: BTreeMap<&'static str, &'static Class>,
+    aliases: BTreeMap<&'static str, &'static Class>,
+}
+
+impl Registry {
+    /// An empty registry.
+    pub fn new() -> Registry {
+        Registry::default()
+    }
+
+    /// Adds classes; a later one of the same name replaces an earlier one.
+    #[must_use]
+    pub fn with(mut self, classes: &[&'static Class]) -> Registry {
+        for class in classes {
+            self.classes.insert(class.name, class);
+            for alias in class.aliases {
+                self.aliases.insert(alias, class);
+            }
+        }
+        self
+    }
+
+    /// The class with this name or alias.
+    pub fn get(&self, name: &str) -> Option<&'static Class> {
+        self.classes.get(name).or_else(|| self.aliases.get(name)).copied()
+    }
+
+    /// All classes, in the order of their names.
+    pub fn iter(&self) -> impl Iterator<Item = &'static Class> + '_ {
+        self.classes.values().copied()
+    }
+
+    /// Every name and alias, sorted.
+    pub fn names(&self) -> Vec<&'static str> {
+        let mut names: Vec<_> = self.classes.keys().chain(self.aliases.keys()).copied().collect();
+        names.sort_unstable();
+        names
+    }
+}

@@ -1,0 +1,582 @@
+//! What an element can ask of the engine while it handles packets.
+//!
+//! [`Core`] is the worker's hot state: pool, time, emitted batches, counters; elements reach it through [`Cx`]
+//! with plain function calls. Everything rarer goes through [`Host`], which the engine implements.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+use packet::{Batch, DropReason, Packet, Pool, Restore, Store, Timestamp};
+
+use crate::ElementId;
+use crate::args::Place;
+
+/// What the declarations of all elements of a graph say together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// Whether anybody reads each annotation byte; who only writes for others can spare the work.
+    pub annotations_read: [bool; 48],
+    /// Whether anybody touches annotations at all.
+    pub annotations_used: bool,
+    /// What lent packets need to have put back.
+    pub restore: Restore,
+}
+
+impl Facts {
+    /// Whether anybody reads one of these annotation bytes.
+    pub fn annotation_read(&self, offset: usize, length: usize) -> bool {
+        self.annotations_read.iter().skip(offset).take(length).any(|&read| read)
+    }
+}
+
+/// Packets that went through one element.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Came in through inputs.
+    pub arrived: u64,
+    /// Were made by the element: read from a file or an interface, copied, generated.
+    pub made: u64,
+    /// Left through outputs.
+    pub emitted: u64,
+    /// Left the graph: written to a file or an interface.
+    pub sent: u64,
+    /// Dropped, by reason.
+    pub drops: Vec<(DropReason, u64)>,
+}
+
+impl Counters {
+    /// Packets dropped for any reason.
+    pub fn dropped(&self) -> u64 {
+        self.drops.iter().map(|(_, n)| n).sum()
+    }
+
+    /// What the element should hold: everything that came in or was made and has not gone.
+    pub fn balance(&self) -> i128 {
+        let gone = self.emitted as i128 + self.sent as i128 + self.dropped() as i128;
+        self.arrived as i128 + self.made as i128 - gone
+    }
+
+    #[inline]
+    fn drop(&mut self, reason: DropReason, n: u64) {
+        match self.drops.iter_mut().find(|(r, _)| *r == reason) {
+            Some((_, count)) => *count += n,
+            None => self.drops.push((reason, n)),
+        }
+    }
+}
+
+/// What an element has handed to the engine, in order.
+pub enum Emitted {
+    /// A batch for an output of an element.
+    Packets {
+        /// Who emitted it.
+        element: ElementId,
+        /// Which output.
+        output: usize,
+        /// The packets.
+        batch: Batch,
+    },
+    /// A handler to call, behind what was emitted before.
+    Call {
+        /// Who asked for it.
+        element: ElementId,
+        /// Which handler.
+        call: Arc<Call>,
+    },
+}
+
+/// A worker's hot state.
+pub struct Core {
+    /// Where packets come from and go back to.
+    pub pool: Pool,
+    /// Batch time.
+    pub now: Timestamp,
+    /// Most packets per batch that sources make.
+    pub burst: usize,
+    /// What was emitted since the engine last looked.
+    pub emitted: Vec<Emitted>,
+    /// Per element.
+    pub counters: Vec<Counters>,
+    /// Number of outputs, per element.
+    pub outputs: Vec<u32>,
+    /// What the declarations say together.
+    pub facts: Facts,
+    /// Whether time is that of captures.
+    pub follows_captures: bool,
+    /// Random numbers; seeded by the user, or fixed under the trace clock.
+    pub random: fastrand::Rng,
+    /// Empty batches to be used again.
+    spare: Vec<Batch>,
+}
+
+impl Core {
+    /// The state of a worker whose graph has elements with these numbers of outputs.
+    pub fn new(pool: Pool, outputs: Vec<u32>, facts: Facts, burst: usize, seed: u64) -> Core {
+        let counters = vec![Counters::default(); outputs.len()];
+        let random = fastrand::Rng::with_seed(seed);
+        Core {
+            pool,
+            now: Timestamp::ZERO,
+            burst,
+            emitted: Vec::new(),
+            counters,
+            outputs,
+            facts,
+            follows_captures: false,
+            random,
+            spare: Vec::new(),
+        }
+    }
+
+    /// An empty batch.
+    #[inline]
+    pub fn batch(&mut self) -> Batch {
+        self.spare.pop().unwrap_or_default()
+    }
+
+    /// Takes an empty batch back.
+    #[inline]
+    pub fn recycle(&mut self, batch: Batch) {
+        debug_assert!(batch.is_empty());
+        self.spare.push(batch);
+    }
+
+    /// Drops all packets of a batch on behalf of an element.
+    pub fn drop_batch(&mut self, element: ElementId, mut batch: Batch, reason: DropReason) {
+        if !batch.is_empty() {
+            self.counters[element].drop(reason, batch.len() as u64);
+            self.pool.free_all(&mut batch);
+        }
+        self.recycle(batch);
+    }
+}
+
+/// A handler call that a configuration asks for: `element.handler value`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// The element; `None` for a handler of the whole graph.
+    pub element: Option<ElementId>,
+    /// The handler's name.
+    pub handler: String,
+    /// The value or parameter.
+    pub value: String,
+}
+
+impl Call {
+    /// Reads `element.handler value` as written by the element of `place`. A bare `handler` is the element's
+    /// own if `own` knows it, else the graph's; so is `.handler`.
+    ///
+    /// # Errors
+    /// Click's words for what is wrong.
+    pub fn parse(
+        text: &str,
+        place: &Place<'_>,
+        own: impl Fn(&str) -> Option<ElementId>,
+    ) -> Result<Call, String> {
+        let text = text.trim();
+        let end = text.find(char::is_whitespace).unwrap_or(text.len());
+        let (target, value) = (&text[..end], text[end..].trim().to_string());
+        if target.is_empty() || target.ends_with('.') {
+            return Err("syntax error".into());
+        }
+        let (element, handler) = match target.rsplit_once('.') {
+            None => (own(target), target),
+            Some(("", handler)) => (None, handler),
+            Some((element, handler)) => {
+                let id = place.element(element).ok_or_else(|| format!("no element named '{element}'"))?;
+                (Some(id), handler)
+            }
+        };
+        Ok(Call { element, handler: handler.to_string(), value })
+    }
+}
+
+/// What an element tells its neighbours over the pull and push paths (Click's notifiers).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// To those who pull from it, directly or through others: there are packets.
+    Packets,
+    /// To those who push to it, directly or through others: there is room.
+    Room,
+}
+
+/// Where text goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    /// Standard output: values that users asked for.
+    Output,
+    /// Standard error: messages and printed packets.
+    Messages,
+}
+
+/// The engine's side: everything that an element asks for less than once per batch, and pulling.
+pub trait Host {
+    /// Pulls at most `max` packets from what is connected to an input.
+    fn pull(&mut self, core: &mut Core, element: ElementId, input: usize, max: usize) -> Batch;
+    /// Schedules or unschedules the element's task.
+    fn schedule(&mut self, element: ElementId, on: bool);
+    /// Whether the task is scheduled.
+    fn is_scheduled(&self, element: ElementId) -> bool;
+    /// Sets the element's timer `token`, or clears it.
+    fn set_timer(&mut self, element: ElementId, token: u32, at: Option<Timestamp>);
+    /// Changes a signal that the element gives.
+    fn set_signal(&mut self, element: ElementId, signal: Signal, on: bool);
+    /// Whether any element that the signal can come from, over the port, gives it; true if one of them gives
+    /// no signals at all.
+    fn signal(&self, element: ElementId, signal: Signal, port: usize) -> bool;
+    /// Calls a read handler.
+    ///
+    /// # Errors
+    /// What the user should know.
+    fn read(&mut self, core: &mut Core, caller: ElementId, call: &Call) -> Result<String, String>;
+    /// Calls a write handler.
+    ///
+    /// # Errors
+    /// What the user should know.
+    fn write(&mut self, core: &mut Core, caller: ElementId, call: &Call) -> Result<(), String>;
+    /// Asks the driver to stop.
+    fn stop(&mut self);
+    /// Writes text.
+    fn print(&mut self, stream: Stream, text: fmt::Arguments<'_>);
+    /// Where names in the element's values are looked up.
+    fn place(&self, element: ElementId) -> Place<'_>;
+    /// The element's name and class.
+    fn name(&self, element: ElementId) -> (&str, &'static str);
+    /// Whether an output (or an input) of an element is a push port.
+    fn is_push(&self, element: ElementId, output: bool, port: usize) -> bool;
+    /// A service that an element has published, by its type.
+    fn service(&self, element: ElementId, of: std::any::TypeId) -> Option<Arc<dyn Any + Send + Sync>>;
+    /// A counter of processor cycles, for meters; not reproducible.
+    fn cycles(&self) -> u64;
+    /// Whether the handler exists and can be read (or written).
+    fn has_handler(&self, call: &Call, write: bool) -> bool;
+}
+
+/// The context of one call to one element.
+pub struct Cx<'a> {
+    core: &'a mut Core,
+    host: &'a mut dyn Host,
+    id: ElementId,
+}
+
+impl<'a> Cx<'a> {
+    /// For the engine: the context of a call to element `id`.
+    #[inline]
+    pub fn new(core: &'a mut Core, host: &'a mut dyn Host, id: ElementId) -> Cx<'a> {
+        Cx { core, host, id }
+    }
+
+    /// Batch time.
+    #[inline]
+    pub fn now(&self) -> Timestamp {
+        self.core.now
+    }
+
+    /// Number of the element.
+    pub fn id(&self) -> ElementId {
+        self.id
+    }
+
+    /// Most packets per batch that sources make.
+    pub fn burst(&self) -> usize {
+        self.core.burst
+    }
+
+    /// What the declarations of the whole graph say together.
+    pub fn facts(&self) -> &Facts {
+        &self.core.facts
+    }
+
+    /// Number of the element's outputs.
+    #[inline]
+    pub fn outputs(&self) -> usize {
+        self.core.outputs[self.id] as usize
+    }
+
+    /// What has gone through the element so far.
+    pub fn counters(&self) -> &Counters {
+        &self.core.counters[self.id]
+    }
+
+    fn own(&mut self) -> &mut Counters {
+        &mut self.core.counters[self.id]
+    }
+
+    // Packets out.
+
+    /// Hands a batch to whoever is connected to an output. An output that does not exist drops it.
+    #[inline]
+    pub fn emit(&mut self, output: usize, batch: Batch) {
+        if batch.is_empty() {
+            return self.core.recycle(batch);
+        }
+        if output >= self.outputs() {
+            return self.drop_all(batch, DropReason::NoOutput);
+        }
+        self.own().emitted += batch.len() as u64;
+        self.core.emitted.push(Emitted::Packets { element: self.id, output, batch });
+    }
+
+    /// Hands one packet to an output; packets that follow each other to the same output become one batch. An
+    /// output that does not exist drops it with the reason.
+    pub fn emit_one(&mut self, output: usize, packet: Packet, otherwise: DropReason) {
+        if output >= self.outputs() {
+            return self.drop(packet, otherwise);
+        }
+        self.own().emitted += 1;
+        let mut packet = packet;
+        let burst = self.core.burst;
+        if let Some(Emitted::Packets { element, output: last, batch }) = self.core.emitted.last_mut()
+            && (*element, *last) == (self.id, output)
+            && batch.len() < burst
+        {
+            match batch.push(packet) {
+                Ok(()) => return,
+                Err(back) => packet = back,
+            }
+        }
+        let batch = self.batch_of(packet);
+        self.core.emitted.push(Emitted::Packets { element: self.id, output, batch });
+    }
+
+    /// Drops a packet.
+    #[inline]
+    pub fn drop(&mut self, packet: Packet, reason: DropReason) {
+        self.own().drop(reason, 1);
+        self.core.pool.free(packet);
+    }
+
+    /// Drops all packets of a batch.
+    #[inline]
+    pub fn drop_all(&mut self, batch: Batch, reason: DropReason) {
+        self.core.drop_batch(self.id, batch, reason);
+    }
+
+    /// Ends packets that were written to a file or an interface.
+    pub fn sent(&mut self, mut batch: Batch) {
+        self.own().sent += batch.len() as u64;
+        self.core.pool.free_all(&mut batch);
+        self.core.recycle(batch);
+    }
+
+    // Packets in.
+
+    /// Pulls at most `max` packets from an input.
+    #[inline]
+    pub fn pull(&mut self, input: usize, max: usize) -> Batch {
+        self.host.pull(self.core, self.id, input, max)
+    }
+
+    /// An empty batch.
+    #[inline]
+    pub fn batch(&mut self) -> Batch {
+        self.core.batch()
+    }
+
+    /// A batch of one packet.
+    pub fn batch_of(&mut self, packet: Packet) -> Batch {
+        let mut batch = self.core.batch();
+        // A fresh batch has room.
+        if let Err(packet) = batch.push(packet) {
+            self.drop(packet, DropReason::NoBuffer);
+        }
+        batch
+    }
+
+    /// Takes an empty batch back.
+    #[inline]
+    pub fn recycle(&mut self, batch: Batch) {
+        self.core.recycle(batch);
+    }
+
+    /// Whether a packet of any size could be had now. Sources that read from outside look before they read.
+    pub fn has_room(&mut self) -> bool {
+        self.core.pool.has_room()
+    }
+
+    /// Whether time is that of captures: sources then make batches of one time stamp, when it is due.
+    pub fn follows_captures(&self) -> bool {
+        self.core.follows_captures
+    }
+
+    /// A new packet with these bytes. `None`, with a drop counted, when the pool has no room.
+    pub fn packet(&mut self, bytes: &[u8]) -> Option<Packet> {
+        self.count_made(|core| core.pool.packet(bytes))
+    }
+
+    /// A copy of a packet in slots of its own. `None`, with a drop counted, when the pool has no room.
+    #[inline]
+    pub fn copy(&mut self, packet: &Packet) -> Option<Packet> {
+        self.count_made(|core| core.pool.copy(packet))
+    }
+
+    /// A packet on loan from a store. `None` when it cannot be had; nothing is counted then, because a source
+    /// can wait.
+    #[inline]
+    pub fn lend(&mut self, store: &mut Store, number: usize) -> Option<Packet> {
+        let packet = store.lend(number, &mut self.core.pool)?;
+        self.own().made += 1;
+        Some(packet)
+    }
+
+    /// Adds bytes behind a packet, in further slots where needed. `None`, with a drop counted, when the pool
+    /// has no room.
+    pub fn append(&mut self, packet: Packet, bytes: &[u8]) -> Option<Packet> {
+        let packet = self.core.pool.append(packet, bytes);
+        if packet.is_none() {
+            self.own().drop(DropReason::NoBuffer, 1);
+        }
+        packet
+    }
+
+    fn count_made(&mut self, make: impl FnOnce(&mut Core) -> Option<Packet>) -> Option<Packet> {
+        let packet = make(self.core);
+        let own = self.own();
+        own.made += 1;
+        if packet.is_none() {
+            own.drop(DropReason::NoBuffer, 1);
+        }
+        packet
+    }
+
+    /// A store for packets that are lent again and again, as the graph needs it.
+    pub fn store(&self) -> Store {
+        Store::new(self.core.facts.restore)
+    }
+
+    /// Puts a packet into a store; it counts as held.
+    pub fn keep(&mut self, store: &mut Store, packet: Packet) {
+        store.insert(packet, &self.core.pool);
+    }
+
+    /// Gives all packets of a store back.
+    pub fn release(&mut self, store: &mut Store, reason: DropReason) {
+        let n = store.release(&mut self.core.pool);
+        if n > 0 {
+            self.own().drop(reason, n as u64);
+        }
+    }
+
+    // Time, tasks, signals.
+
+    /// Lets the element's task run again.
+    #[inline]
+    pub fn schedule(&mut self) {
+        self.host.schedule(self.id, true);
+    }
+
+    /// Stops the element's task until somebody schedules it.
+    pub fn unschedule(&mut self) {
+        self.host.schedule(self.id, false);
+    }
+
+    /// Sets the element's timer `token` to run at a time; an earlier setting of the same token is replaced.
+    pub fn set_timer(&mut self, token: u32, at: Timestamp) {
+        self.host.set_timer(self.id, token, Some(at));
+    }
+
+    /// Clears a timer.
+    pub fn clear_timer(&mut self, token: u32) {
+        self.host.set_timer(self.id, token, None);
+    }
+
+    /// Says whether the element has packets to pull, or room to push to.
+    pub fn set_signal(&mut self, signal: Signal, on: bool) {
+        self.host.set_signal(self.id, signal, on);
+    }
+
+    /// Whether pulling from an input may give packets.
+    pub fn may_pull(&self, input: usize) -> bool {
+        self.host.signal(self.id, Signal::Packets, input)
+    }
+
+    /// Whether there is room downstream of an output.
+    pub fn may_push(&self, output: usize) -> bool {
+        self.host.signal(self.id, Signal::Room, output)
+    }
+
+    /// Processor cycles, for meters; not reproducible.
+    pub fn cycles(&self) -> u64 {
+        self.host.cycles()
+    }
+
+    /// Random numbers.
+    pub fn random(&mut self) -> &mut fastrand::Rng {
+        &mut self.core.random
+    }
+
+    // Handlers and messages.
+
+    /// Reads a handler now.
+    ///
+    /// # Errors
+    /// What the user should know.
+    pub fn read_handler(&mut self, call: &Call) -> Result<String, String> {
+        self.host.read(self.core, self.id, call)
+    }
+
+    /// Writes a handler now.
+    ///
+    /// # Errors
+    /// What the user should know.
+    pub fn write_handler(&mut self, call: &Call) -> Result<(), String> {
+        self.host.write(self.core, self.id, call)
+    }
+
+    /// Writes a handler as soon as what the element has emitted so far has been dealt with.
+    pub fn call_later(&mut self, call: &Arc<Call>) {
+        self.core.emitted.push(Emitted::Call { element: self.id, call: Arc::clone(call) });
+    }
+
+    /// Whether a handler exists.
+    pub fn has_handler(&self, call: &Call, write: bool) -> bool {
+        self.host.has_handler(call, write)
+    }
+
+    /// Asks the driver to stop.
+    pub fn stop(&mut self) {
+        self.host.stop();
+    }
+
+    /// Writes text where users expect values.
+    pub fn print(&mut self, text: fmt::Arguments<'_>) {
+        self.host.print(Stream::Output, text);
+    }
+
+    /// Writes a message.
+    pub fn message(&mut self, text: fmt::Arguments<'_>) {
+        self.host.print(Stream::Messages, text);
+    }
+
+    /// Where names in values are looked up.
+    pub fn place(&self) -> Place<'_> {
+        self.host.place(self.id)
+    }
+
+    /// The element's name.
+    pub fn name(&self) -> &str {
+        self.host.name(self.id).0
+    }
+
+    /// `name :: Class`, as messages show it.
+    pub fn declaration(&self) -> String {
+        let (name, class) = self.host.name(self.id);
+        format!("{name} :: {class}")
+    }
+
+    /// Whether an output is a push output.
+    pub fn output_is_push(&self, output: usize) -> bool {
+        self.host.is_push(self.id, true, output)
+    }
+
+    /// Whether an input is a push input.
+    pub fn input_is_push(&self, input: usize) -> bool {
+        self.host.is_push(self.id, false, input)
+    }
+
+    /// The service of type `T` that an element has published.
+    pub fn service<T: Any + Send + Sync>(&self, element: ElementId) -> Option<Arc<T>> {
+        self.host.service(element, std::any::TypeId::of::<T>()).and_then(|s| s.downcast().ok())
+    }
+}

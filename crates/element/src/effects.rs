@@ -1,0 +1,543 @@
+//! What an element does to a packet, as data.
+//!
+//! The declaration is what every mechanism decides from: the synthesizer composes the cases of a chain, the
+//! slicer asks whether a chain reads payload, the sprayer whether state has one writer, the engine which
+//! annotations anybody uses. So it has to be true: a generic test changes what an element says it does not
+//! read, and compares what it says it does not write.
+//!
+//! An element is a list of [`Case`]s per input, the first that matches wins, and together they cover every
+//! packet. What a declaration cannot say is [`Effects::opaque`], with the reason.
+
+use classify::IntervalSet;
+use packet::{Annotations, Base, DropReason};
+
+/// Part of a packet, or of what travels with it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Field {
+    /// Bytes at a fixed place behind a base.
+    Bytes {
+        /// Where counting starts.
+        base: Base,
+        /// Bytes behind it.
+        offset: i32,
+        /// How many.
+        length: u16,
+    },
+    /// Bytes of the annotation area.
+    Annotation {
+        /// First byte.
+        offset: u8,
+        /// How many.
+        length: u8,
+    },
+    /// Where a header annotation points; `Base::Data` is the packet's start, so that stripping writes it.
+    HeaderOffset(Base),
+    /// The length of the packet.
+    Length,
+    /// All bytes behind the headers: whoever reads or writes at places not known beforehand.
+    Payload,
+    /// The time stamp annotation.
+    TimeStamp,
+    /// The packet type annotation.
+    Kind,
+    /// The number of the input or device that the packet came from.
+    InputPort,
+}
+
+/// Named fields of the protocols that elements speak of, as bytes behind their headers. Offsets are those of
+/// the RFCs; sub-byte fields are read with a mask.
+pub mod wire_field {
+    use super::Field;
+    use packet::Base;
+
+    const fn at(base: Base, offset: i32, length: u16) -> Field {
+        Field::Bytes { base, offset, length }
+    }
+
+    /// Ethernet destination.
+    pub const ETHER_DST: Field = at(Base::Mac, 0, 6);
+    /// Ethernet source.
+    pub const ETHER_SRC: Field = at(Base::Mac, 6, 6);
+    /// Ethernet type.
+    pub const ETHER_TYPE: Field = at(Base::Mac, 12, 2);
+    /// IPv4 version and header length.
+    pub const IP_VERSION_IHL: Field = at(Base::Network, 0, 1);
+    /// IPv4 type of service: DSCP and ECN.
+    pub const IP_TOS: Field = at(Base::Network, 1, 1);
+    /// IPv4 total length.
+    pub const IP_LENGTH: Field = at(Base::Network, 2, 2);
+    /// IPv4 identification.
+    pub const IP_ID: Field = at(Base::Network, 4, 2);
+    /// IPv4 flags and fragment offset.
+    pub const IP_FRAGMENT: Field = at(Base::Network, 6, 2);
+    /// IPv4 time to live.
+    pub const IP_TTL: Field = at(Base::Network, 8, 1);
+    /// IPv4 protocol.
+    pub const IP_PROTOCOL: Field = at(Base::Network, 9, 1);
+    /// IPv4 header checksum.
+    pub const IP_CHECKSUM: Field = at(Base::Network, 10, 2);
+    /// IPv4 source address.
+    pub const IP_SRC: Field = at(Base::Network, 12, 4);
+    /// IPv4 destination address.
+    pub const IP_DST: Field = at(Base::Network, 16, 4);
+    /// The whole IPv4 header with options.
+    pub const IP_HEADER: Field = at(Base::Network, 0, 60);
+    /// TCP or UDP source port.
+    pub const SRC_PORT: Field = at(Base::Transport, 0, 2);
+    /// TCP or UDP destination port.
+    pub const DST_PORT: Field = at(Base::Transport, 2, 2);
+}
+
+/// A header that may or may not be there, or be sound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Header {
+    /// Ethernet.
+    Ethernet,
+    /// An 802.1Q tag.
+    Vlan,
+    /// ARP.
+    Arp,
+    /// IPv4.
+    Ipv4,
+    /// IPv6.
+    Ipv6,
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+    /// ICMP.
+    Icmp,
+    /// ICMPv6.
+    Icmpv6,
+}
+
+/// Which packets a case is for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Filter {
+    /// Every packet.
+    Any,
+    /// The field, as a big-endian number and under the mask, lies in the set. False where the packet is too
+    /// short to have the field.
+    In {
+        /// The field.
+        field: Field,
+        /// Bits that count; all ones for the whole field.
+        mask: u128,
+        /// Accepted values.
+        set: IntervalSet,
+    },
+    /// The header annotation is set and the header lies inside the packet.
+    Present(Header),
+    /// The header is sound: lengths, version, checksum, whatever the element checks.
+    Valid(Header),
+    /// The element's state has an entry for the key, or has not.
+    State {
+        /// The name of the table.
+        table: &'static str,
+        /// True for a hit.
+        hit: bool,
+    },
+    /// None of it.
+    Not(Box<Filter>),
+    /// All of them.
+    All(Vec<Filter>),
+    /// One of them.
+    One(Vec<Filter>),
+    /// A decision that only the element itself can take, from what it reads.
+    Opaque {
+        /// What it is about, for the user.
+        about: &'static str,
+        /// What it depends on.
+        reads: Vec<Field>,
+    },
+}
+
+/// What a field is set to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// These bytes.
+    Constant(Vec<u8>),
+    /// What another field holds.
+    Copy(Field),
+    /// What a field holds, plus a number.
+    Plus(Field, i64),
+    /// A function of what it reads.
+    Pure {
+        /// Its name; equal names mean equal functions.
+        name: &'static str,
+        /// What it reads.
+        reads: Vec<Field>,
+    },
+    /// A choice that the element makes while it runs: a NAT's port, a balancer's server.
+    Choose {
+        /// What may be chosen.
+        set: IntervalSet,
+        /// Fields for which the choice stays the same.
+        key: Vec<Field>,
+    },
+    /// The current time.
+    Now,
+}
+
+/// One change to a packet.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Writes a field.
+    Set(Field, Value),
+    /// Removes (positive) or gives back (negative) so many bytes at the front; their values stand.
+    Strip(i32),
+    /// Cuts the packet or makes it longer at the end; the length is a function of what it reads.
+    Resize(Vec<Field>),
+}
+
+/// What becomes of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Leaves by this output.
+    Output(usize),
+    /// A copy leaves by each output.
+    AllOutputs,
+    /// One output, chosen while running; the case's filter does not say which.
+    SomeOutput,
+    /// Ends with a reason.
+    Drop(DropReason),
+    /// Is stored, and leaves by this output later.
+    Hold(usize),
+    /// Leaves the graph: written to a file or an interface.
+    Send,
+}
+
+/// What the element does about checksums of what it writes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Checksum {
+    /// Nothing.
+    #[default]
+    Untouched,
+    /// Updates them for the fields that it writes.
+    Updated(Vec<Header>),
+    /// Computes them afresh.
+    Recomputed(Vec<Header>),
+}
+
+/// One case: when a packet is like this, that happens.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Case {
+    /// The input, or any.
+    pub input: Option<usize>,
+    /// Which packets.
+    pub when: Filter,
+    /// What changes.
+    pub actions: Vec<Action>,
+    /// What happens to checksums.
+    pub checksum: Checksum,
+    /// What becomes of the packet.
+    pub to: Target,
+}
+
+impl Case {
+    /// The packets of `when` go to `to` unchanged.
+    pub fn new(when: Filter, to: Target) -> Case {
+        Case { input: None, when, actions: Vec::new(), checksum: Checksum::Untouched, to }
+    }
+
+    /// The same, for one input.
+    #[must_use]
+    pub fn on(mut self, input: usize) -> Case {
+        self.input = Some(input);
+        self
+    }
+
+    /// The same, with a change.
+    #[must_use]
+    pub fn with(mut self, action: Action) -> Case {
+        self.actions.push(action);
+        self
+    }
+
+    /// The same, with the checksums of these headers kept right.
+    #[must_use]
+    pub fn updating(mut self, headers: &[Header]) -> Case {
+        self.checksum = Checksum::Updated(headers.to_vec());
+        self
+    }
+}
+
+/// How packets wait in an element.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Hold {
+    /// They do not.
+    #[default]
+    None,
+    /// In a first-in, first-out queue.
+    Fifo {
+        /// Whether a full queue drops.
+        may_drop: bool,
+    },
+    /// For a time.
+    Delay,
+    /// Per flow.
+    PerFlow,
+}
+
+/// Beyond the packet, what the outcome depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depends {
+    /// The clock.
+    Time,
+    /// Random numbers.
+    Random,
+    /// Packets seen before, counted.
+    Counter,
+    /// A switch that handlers turn.
+    Handler,
+}
+
+/// What the element does to the order of packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// Packets leave each output in the order in which they came.
+    #[default]
+    Keeps,
+    /// Only the order within a flow is kept.
+    KeepsPerFlow,
+    /// Not even that.
+    MayReorder,
+    /// Kept, and the element relies on flows arriving in order.
+    NeedsFlowOrder,
+}
+
+/// State that an element keeps of packets.
+#[derive(Clone, Debug, PartialEq)]
+pub struct State {
+    /// The table's name, for the user.
+    pub table: &'static str,
+    /// What an entry is found by; empty for one entry in all.
+    pub key: Vec<Field>,
+    /// Whether both directions of a flow share an entry.
+    pub both_directions: bool,
+    /// Who may write it, and when.
+    pub access: Access,
+}
+
+/// Access to state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Packets only read it.
+    Read,
+    /// Packets that open and close connections write it, others read it.
+    Connection,
+    /// Kept per core and merged: counters, last-seen stamps.
+    Soft,
+    /// Each packet may write it, and the next one must see it.
+    EveryPacket,
+}
+
+/// Packets that the element makes from others: ICMP errors, ARP, fragments, copies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Emit {
+    /// What they are.
+    pub name: &'static str,
+    /// What they are made from.
+    pub reads: Vec<Field>,
+    /// Where they leave; `None` for every output.
+    pub output: Option<usize>,
+}
+
+/// The whole declaration.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Effects {
+    /// The cases; the first that matches a packet counts, and one always does.
+    pub cases: Vec<Case>,
+    /// How packets wait.
+    pub hold: Hold,
+    /// Further packets.
+    pub emits: Vec<Emit>,
+    /// What else the outcome depends on.
+    pub depends: Vec<Depends>,
+    /// State.
+    pub state: Vec<State>,
+    /// Order.
+    pub order: Order,
+    /// What the element looks at for people (printers, recorders, counters); the packets' fate does not
+    /// depend on it.
+    pub observes: Vec<Field>,
+    /// Why the cases do not tell the whole truth, if they do not.
+    pub opaque: Option<&'static str>,
+}
+
+impl Effects {
+    /// From cases.
+    pub fn cases(cases: Vec<Case>) -> Effects {
+        Effects { cases, ..Effects::default() }
+    }
+
+    /// Every packet goes from its input to output 0 as it is.
+    pub fn pass() -> Effects {
+        Effects::cases(vec![Case::new(Filter::Any, Target::Output(0))])
+    }
+
+    /// A source: no packets come in.
+    pub fn source(name: &'static str) -> Effects {
+        Effects { emits: vec![Emit { name, reads: Vec::new(), output: None }], ..Effects::default() }
+    }
+
+    /// Every packet is dropped.
+    pub fn drop(reason: DropReason) -> Effects {
+        Effects::cases(vec![Case::new(Filter::Any, Target::Drop(reason))])
+    }
+
+    /// No packets and no effects at all: information elements.
+    pub fn none() -> Effects {
+        Effects::default()
+    }
+
+    /// The same, watching these fields.
+    #[must_use]
+    pub fn observing(mut self, fields: &[Field]) -> Effects {
+        self.observes.extend_from_slice(fields);
+        self
+    }
+
+    /// The same, depending on something beyond the packet.
+    #[must_use]
+    pub fn depending_on(mut self, what: Depends) -> Effects {
+        self.depends.push(what);
+        self
+    }
+
+    /// Fields that the fate or the bytes of packets depend on.
+    pub fn reads(&self) -> Vec<Field> {
+        let mut reads = Vec::new();
+        for case in &self.cases {
+            case.when.collect_reads(&mut reads);
+            for action in &case.actions {
+                match action {
+                    Action::Set(_, Value::Copy(field) | Value::Plus(field, _)) => reads.push(field.clone()),
+                    Action::Set(_, Value::Pure { reads: more, .. } | Value::Choose { key: more, .. })
+                    | Action::Resize(more) => reads.extend_from_slice(more),
+                    Action::Set(..) | Action::Strip(_) => {}
+                }
+            }
+        }
+        reads.extend(self.emits.iter().flat_map(|e| e.reads.iter().cloned()));
+        reads.extend(self.state.iter().flat_map(|s| s.key.iter().cloned()));
+        reads.sort();
+        reads.dedup();
+        reads
+    }
+
+    /// Fields that packets may leave with other values than they came with, checksums included.
+    pub fn writes(&self) -> Vec<Field> {
+        let mut writes = Vec::new();
+        for case in &self.cases {
+            for action in &case.actions {
+                match action {
+                    Action::Set(field, _) => writes.push(field.clone()),
+                    Action::Strip(_) => writes.extend([Field::HeaderOffset(Base::Data), Field::Length]),
+                    Action::Resize(_) => writes.push(Field::Length),
+                }
+            }
+            if let Checksum::Updated(headers) | Checksum::Recomputed(headers) = &case.checksum {
+                writes.extend(headers.iter().filter_map(|h| h.checksum()));
+            }
+        }
+        writes.sort();
+        writes.dedup();
+        writes
+    }
+
+    /// Whether any declared access touches annotation bytes.
+    pub fn uses_annotations(&self) -> bool {
+        let touches = |f: &Field| matches!(f, Field::Annotation { .. });
+        self.reads().iter().chain(&self.writes()).chain(&self.observes).any(touches)
+    }
+}
+
+impl Filter {
+    /// The field equals a number.
+    pub fn equals(field: Field, value: u128) -> Filter {
+        Filter::In { field, mask: u128::MAX, set: IntervalSet::one(value, value) }
+    }
+
+    fn collect_reads(&self, reads: &mut Vec<Field>) {
+        match self {
+            Filter::Any | Filter::State { .. } => {}
+            Filter::In { field, .. } => reads.push(field.clone()),
+            Filter::Present(header) | Filter::Valid(header) => {
+                reads.extend([Field::Length, Field::HeaderOffset(header.base())]);
+                if let Filter::Valid(_) = self {
+                    reads.push(header.extent());
+                }
+            }
+            Filter::Not(inner) => inner.collect_reads(reads),
+            Filter::All(inner) | Filter::One(inner) => inner.iter().for_each(|f| f.collect_reads(reads)),
+            Filter::Opaque { reads: more, .. } => reads.extend_from_slice(more),
+        }
+    }
+}
+
+impl Header {
+    /// The header annotation that it stands at.
+    pub fn base(self) -> Base {
+        match self {
+            Header::Ethernet | Header::Vlan => Base::Mac,
+            Header::Arp | Header::Ipv4 | Header::Ipv6 => Base::Network,
+            Header::Tcp | Header::Udp | Header::Icmp | Header::Icmpv6 => Base::Transport,
+        }
+    }
+
+    /// The bytes that whoever checks the header looks at.
+    pub fn extent(self) -> Field {
+        match self {
+            Header::Ethernet => Field::Bytes { base: Base::Mac, offset: 0, length: 14 },
+            Header::Vlan => Field::Bytes { base: Base::Mac, offset: 12, length: 6 },
+            Header::Arp => Field::Bytes { base: Base::Network, offset: 0, length: 28 },
+            Header::Ipv4 => wire_field::IP_HEADER,
+            Header::Ipv6 => Field::Bytes { base: Base::Network, offset: 0, length: 40 },
+            // Their checksums cover everything.
+            Header::Tcp | Header::Udp | Header::Icmp | Header::Icmpv6 => Field::Payload,
+        }
+    }
+
+    /// Where its checksum stands, if it has one.
+    pub fn checksum(self) -> Option<Field> {
+        let at = |base, offset| Some(Field::Bytes { base, offset, length: 2 });
+        match self {
+            Header::Ipv4 => at(Base::Network, 10),
+            Header::Tcp => at(Base::Transport, 16),
+            Header::Udp => at(Base::Transport, 6),
+            Header::Icmp | Header::Icmpv6 => at(Base::Transport, 2),
+            Header::Ethernet | Header::Vlan | Header::Arp | Header::Ipv6 => None,
+        }
+    }
+}
+
+/// The paint annotation.
+pub const PAINT: Field = Field::Annotation { offset: Annotations::PAINT as u8, length: 1 };
+/// The destination address annotation.
+pub const DST_IP: Field = Field::Annotation { offset: Annotations::DST_IP as u8, length: 4 };
+/// The extra length annotation.
+pub const EXTRA_LENGTH: Field = Field::Annotation { offset: Annotations::EXTRA_LENGTH as u8, length: 4 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_and_writes_follow_from_the_cases() {
+        let ttl = wire_field::IP_TTL;
+        let effects = Effects::cases(vec![
+            Case::new(
+                Filter::In { field: ttl.clone(), mask: 0xff, set: IntervalSet::one(0, 1) },
+                Target::Output(1),
+            ),
+            Case::new(Filter::Any, Target::Output(0))
+                .with(Action::Set(ttl.clone(), Value::Plus(ttl.clone(), -1)))
+                .updating(&[Header::Ipv4]),
+        ]);
+        assert_eq!(effects.reads(), std::slice::from_ref(&ttl));
+        assert_eq!(effects.writes(), [ttl, wire_field::IP_CHECKSUM]);
+        assert!(!effects.uses_annotations());
+        assert!(Effects::pass().observing(&[PAINT]).uses_annotations());
+    }
+}

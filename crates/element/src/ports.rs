@@ -1,0 +1,168 @@
+//! Click's port count codes (`1/1-2`, `-/=`) and processing codes (`a/ah`).
+//!
+//! A port count is a number, a range `1-2`, an open range `1-` or `-`; on the right side of the slash `=` stands
+//! for the number of inputs and `=+`, `=++` for one or two more. A missing slash means the same on both sides.
+//! A processing code gives one letter per port, the last one standing for all further ports: `a` agnostic, `h`
+//! push, `l` pull.
+
+use std::fmt;
+
+/// How packets move over a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Processing {
+    /// The sender calls.
+    Push,
+    /// The receiver calls.
+    Pull,
+    /// Either; all agnostic ports of an element that packets flow between agree.
+    Agnostic,
+}
+
+impl fmt::Display for Processing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Processing::Push => "push",
+            Processing::Pull => "pull",
+            Processing::Agnostic => "agnostic",
+        })
+    }
+}
+
+/// One side of a port count code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// The least number of ports.
+    pub least: usize,
+    /// The most.
+    pub most: usize,
+}
+
+impl Range {
+    fn parse(code: &str) -> Option<Range> {
+        match code.split_once('-') {
+            None => {
+                let n = code.parse().ok()?;
+                Some(Range { least: n, most: n })
+            }
+            Some((least, most)) => Some(Range {
+                least: if least.is_empty() { 0 } else { least.parse().ok()? },
+                most: if most.is_empty() { usize::MAX } else { most.parse().ok()? },
+            }),
+        }
+    }
+
+    /// Whether `n` ports are allowed.
+    pub fn contains(&self, n: usize) -> bool {
+        (self.least..=self.most).contains(&n)
+    }
+}
+
+/// The numbers of inputs and outputs that `code` allows for an element with `inputs` inputs. `None` if the code
+/// itself is not well formed (a mistake in the class, found by a test over all classes).
+pub fn ranges(code: &str, inputs: usize) -> Option<(Range, Range)> {
+    let (left, right) = code.split_once('/').unwrap_or((code, code));
+    let input_range = Range::parse(left)?;
+    let output_range = match right.strip_prefix('=') {
+        Some(plus) if plus.bytes().all(|b| b == b'+') => {
+            let n = inputs.max(input_range.least) + plus.len();
+            Range { least: n, most: n }
+        }
+        Some(_) => return None,
+        None => Range::parse(right)?,
+    };
+    Some((input_range, output_range))
+}
+
+/// The processing of one port after a processing code. `None` if the code is not well formed.
+pub fn processing(code: &str, output: bool, port: usize) -> Option<Processing> {
+    let (left, right) = code.split_once('/').unwrap_or((code, code));
+    let letters = if output { right } else { left }.as_bytes();
+    match letters.get(port).or(letters.last())? {
+        b'a' => Some(Processing::Agnostic),
+        b'h' => Some(Processing::Push),
+        b'l' => Some(Processing::Pull),
+        _ => None,
+    }
+}
+
+/// Whether packets can go from `input` to `output` after a flow code: one code per port, a letter, a set
+/// `[ab]` or `[^ab]`, or `#` for the port of the same number; the last code stands for all further ports, and
+/// ports flow into each other if their codes have a letter in common.
+pub fn flows(code: &str, input: usize, output: usize) -> bool {
+    let (left, right) = code.split_once('/').unwrap_or((code, code));
+    let (Some(from), Some(to)) = (flow_set(left, input), flow_set(right, output)) else { return false };
+    match (from, to) {
+        (None, _) | (_, None) => input == output,
+        (Some(from), Some(to)) => from & to != 0,
+    }
+}
+
+/// The letters of one port's flow code, as a set of bits; `Some(None)` for `#`.
+fn flow_set(code: &str, port: usize) -> Option<Option<u64>> {
+    let mut chars = code.chars();
+    let mut last = None;
+    for _ in 0..=port {
+        last = match chars.next() {
+            None => return last,
+            Some('#') => Some(None),
+            Some('[') => {
+                let (mut set, mut negated, mut first) = (0, false, true);
+                loop {
+                    match chars.next()? {
+                        ']' => break,
+                        '^' if first => negated = true,
+                        c => set |= letter(c),
+                    }
+                    first = false;
+                }
+                Some(Some(if negated { !set } else { set }))
+            }
+            Some(c) => Some(Some(letter(c))),
+        };
+    }
+    last
+}
+
+fn letter(c: char) -> u64 {
+    match c {
+        'a'..='z' => 1 << (c as u32 - 'a' as u32),
+        'A'..='Z' => 1 << (26 + c as u32 - 'A' as u32),
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn port_counts() {
+        let fixed = |n| Range { least: n, most: n };
+        assert_eq!(ranges("1/1-2", 1), Some((fixed(1), Range { least: 1, most: 2 })));
+        assert_eq!(ranges("1", 1), Some((fixed(1), fixed(1))));
+        let open = Range { least: 0, most: usize::MAX };
+        assert_eq!(ranges("-/=", 3), Some((open, fixed(3))));
+        assert_eq!(ranges("1-/=+", 3).unwrap().1, fixed(4));
+        assert_eq!(ranges("1/x", 1), None);
+        assert_eq!(ranges("1/=x", 1), None);
+    }
+
+    #[test]
+    fn flow_codes() {
+        assert!(flows("x", 0, 3));
+        assert!(!flows("x/y", 0, 0));
+        assert!(flows("#/#", 2, 2) && !flows("#/#", 2, 1));
+        assert!(flows("xy/x[xy]", 1, 1) && !flows("xy/x[xy]", 1, 0));
+        assert!(flows("xy/[^x]", 1, 0) && !flows("xy/[^x]", 0, 0));
+        assert!(!flows("x/[a", 0, 0));
+    }
+
+    #[test]
+    fn processing_codes() {
+        assert_eq!(processing("a/ah", false, 0), Some(Processing::Agnostic));
+        assert_eq!(processing("a/ah", true, 1), Some(Processing::Push));
+        assert_eq!(processing("a/ah", true, 7), Some(Processing::Push));
+        assert_eq!(processing("h/l", true, 0), Some(Processing::Pull));
+        assert_eq!(processing("x", true, 0), None);
+    }
+}

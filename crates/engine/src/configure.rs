@@ -1,0 +1,83 @@
+//! Building elements from their arguments.
+
+use element::{Args, Effects, Element, ElementId, Facts, Setup};
+use lang::{Diagnostic, Severity};
+
+use crate::facts;
+use crate::plan::Plan;
+use crate::problem::Problem;
+
+/// The elements of a graph, configured but not yet running: no file is open, nothing is scheduled.
+pub struct Configured {
+    /// By number.
+    pub elements: Vec<Box<dyn Element>>,
+    /// What each of them declares.
+    pub effects: Vec<Effects>,
+    /// What the declarations say together.
+    pub facts: Facts,
+    /// What elements share.
+    pub setup: Setup,
+    /// What users should know although it does not stop them.
+    pub warnings: Vec<Problem>,
+}
+
+impl Plan {
+    /// Builds every element. `burst` is what sources make per call where their configuration does not say.
+    ///
+    /// # Errors
+    /// Everything that elements find wrong with their arguments.
+    pub fn configure(&self, burst: Option<usize>) -> Result<Configured, Vec<Problem>> {
+        let mut setup = Setup::new(burst);
+        for (id, (element, class)) in self.graph.elements.iter().zip(&self.classes).enumerate() {
+            setup.elements.push((element.name.clone(), class));
+            setup.by_name.insert(element.name.clone(), id);
+        }
+        let mut order: Vec<ElementId> = (0..self.len()).collect();
+        order.sort_by_key(|&id| self.classes[id].phase);
+        let mut built: Vec<Option<Box<dyn Element>>> = (0..self.len()).map(|_| None).collect();
+        let (mut problems, mut warnings) = (Vec::new(), Vec::new());
+        for id in order {
+            let config = &self.graph.elements[id].config;
+            let given = lang::args::split(config).into_iter().map(|arg| arg.text).collect();
+            let shape = (self.inputs[id].len(), self.outputs[id].len());
+            let pushes = self.outputs[id].first().is_none_or(|&p| p == element::ports::Processing::Push);
+            let mut args = Args::new(&mut setup, self.classes[id], id, shape, pushes, given);
+            let result = (self.classes[id].build)(&mut args);
+            let (mut errors, notes) = args.into_reports();
+            warnings
+                .extend(notes.into_iter().map(|text| self.while_configuring(id, text, Severity::Warning)));
+            match result {
+                Ok(element) if errors.is_empty() => built[id] = Some(element),
+                _ => {
+                    if errors.is_empty() {
+                        errors.push("unspecified error".into());
+                    }
+                    let all =
+                        errors.into_iter().map(|text| self.while_configuring(id, text, Severity::Error));
+                    problems.extend(all);
+                }
+            }
+        }
+        if !problems.is_empty() {
+            problems.extend(warnings);
+            problems.sort_by_key(|p| p.diagnostic.span.start);
+            return Err(problems);
+        }
+        let elements: Vec<_> = built.into_iter().flatten().collect();
+        let effects: Vec<_> = elements.iter().map(|element| element.effects()).collect();
+        let facts = facts::gather(&effects);
+        Ok(Configured { elements, effects, facts, setup, warnings })
+    }
+
+    fn while_configuring(&self, id: ElementId, text: String, severity: Severity) -> Problem {
+        let element = &self.graph.elements[id];
+        let span = element.config_span.unwrap_or(element.span);
+        let mut diagnostic = Diagnostic::error(span, text);
+        diagnostic.severity = severity;
+        if severity == Severity::Error {
+            let usage = format!("`tidegate elements {}` shows the arguments", self.classes[id].name);
+            diagnostic = diagnostic.with_hint(usage);
+        }
+        Problem { context: Some(format!("While configuring '{}'", self.declaration(id))), diagnostic }
+    }
+}

@@ -1,0 +1,294 @@
+//! The driver: which task or timer runs next, what time it is, and when it is over.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use element::{ElementId, Timestamp};
+use lang::Diagnostic;
+
+use crate::clock::ClockKind;
+use crate::problem::Problem;
+use crate::worker::Worker;
+
+/// Tasks that run before the driver looks at timers and stop requests again.
+const TASKS_PER_ROUND: usize = 128;
+/// Rounds in which other tasks may run before a capture under the trace clock goes on although they still want
+/// to: an endless source beside a capture must not keep time from passing.
+const ROUNDS_PER_STEP: usize = 1024;
+/// Longest sleep of an idle driver, so that an interrupt is noticed.
+const NAP: Duration = Duration::from_millis(20);
+/// Times that a driver script may be consulted about one stop.
+const MOST_CONSULTATIONS: usize = 1000;
+
+/// Why a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// An element or a script stopped it.
+    Stopped,
+    /// Nothing was left to do.
+    Idle,
+    /// The user interrupted it.
+    Interrupted,
+}
+
+impl Worker {
+    /// Initialises every element, in the order of their phases. Stops at the first failure, after closing what
+    /// was opened.
+    ///
+    /// # Errors
+    /// What an element reports.
+    pub fn initialize(&mut self) -> Result<(), Box<Problem>> {
+        let mut order: Vec<ElementId> = (0..self.inner.plan.len()).collect();
+        order.sort_by_key(|&id| self.inner.plan.classes[id].phase);
+        for id in order {
+            let result = self.inner.call(&mut self.core, id, |element, cx| element.initialize(cx));
+            if let Some(Err(text)) = result {
+                let span = self.inner.plan.graph.elements[id].span;
+                let context = format!("While initializing '{}'", self.inner.plan.declaration(id));
+                let diagnostic = Diagnostic::error(span, text);
+                return Err(Box::new(Problem { context: Some(context), diagnostic }));
+            }
+        }
+        self.settle();
+        Ok(())
+    }
+
+    /// Runs until somebody stops the driver, nothing is left to do, or the user interrupts. Call
+    /// [`initialize`](Self::initialize) before, [`finish`](Self::finish) afterwards.
+    pub fn run(&mut self) -> End {
+        let end = match self.options.clock {
+            ClockKind::Trace => self.run_trace(),
+            _ => self.run_live(),
+        };
+        self.inner.sink.flush();
+        end
+    }
+
+    /// Drains and closes every element.
+    ///
+    /// # Errors
+    /// What could not be written.
+    pub fn finish(&mut self) -> Result<(), Vec<String>> {
+        for id in 0..self.inner.plan.len() {
+            self.inner.call(&mut self.core, id, |element, cx| element.drain(cx));
+            self.settle();
+        }
+        if self.options.clock == ClockKind::Trace {
+            self.run_timers_while_held();
+        }
+        let mut errors = Vec::new();
+        for id in 0..self.inner.plan.len() {
+            if let Some(Err(text)) = self.inner.call(&mut self.core, id, |element, cx| element.close(cx)) {
+                errors.push(text);
+            }
+        }
+        self.inner.sink.flush();
+        if errors.is_empty() { Ok(()) } else { Err(errors) }
+    }
+
+    /// After a capture has ended, time goes on for as long as some element still holds packets that a timer
+    /// will release.
+    fn run_timers_while_held(&mut self) {
+        let elements = &self.inner.elements;
+        let mut holders: Vec<ElementId> =
+            (0..elements.len()).filter(|&id| elements[id].as_ref().is_some_and(|e| e.held() > 0)).collect();
+        // A periodic timer beside an element that never lets go must not keep the run from ending.
+        for _ in 0..1_000_000 {
+            let Some(at) = self.inner.timers.next().filter(|_| !holders.is_empty()) else { return };
+            self.run_next_timer(at);
+            holders.retain(|&id| self.inner.elements[id].as_ref().is_some_and(|e| e.held() > 0));
+        }
+    }
+
+    /// Real or simulated time.
+    fn run_live(&mut self) -> End {
+        loop {
+            if let Some(end) = self.stop_check() {
+                return end;
+            }
+            self.run_tasks(TASKS_PER_ROUND);
+            if self.inner.runcount <= 0 {
+                continue;
+            }
+            self.look_at_clock();
+            self.run_timers(self.core.now);
+            if self.inner.queue.is_empty() && self.inner.runcount > 0 {
+                match (self.inner.timers.next(), self.options.clock) {
+                    (Some(at), ClockKind::Real) => self.sleep_until(at),
+                    (Some(at), _) => self.core.now = self.core.now.max(at),
+                    (None, _) if self.options.ends_when_idle => {
+                        if self.end_idle() {
+                            return End::Idle;
+                        }
+                    }
+                    (None, _) => self.nap(),
+                }
+            }
+        }
+    }
+
+    /// The captures' time. Sources that know when their next packet is due wait until everybody else has
+    /// nothing to do; then the earliest timer or packet is next.
+    fn run_trace(&mut self) -> End {
+        let has_captures = self.inner.plan.classes.iter().any(|class| class.notes.follows_captures);
+        loop {
+            if let Some(end) = self.stop_check() {
+                return end;
+            }
+            // At this time: everybody who has something to do.
+            for _ in 0..ROUNDS_PER_STEP {
+                if self.inner.runcount <= 0 || !self.run_other_tasks() {
+                    break;
+                }
+            }
+            if self.inner.runcount <= 0 {
+                continue;
+            }
+            // Then the next time at which something happens.
+            let pushes = self.sources().filter(|&(_, id)| self.inner.scheduled[id]).min_by_key(|&(at, _)| at);
+            let captures_go_on = self.sources().next().is_some();
+            match (pushes, self.inner.timers.next()) {
+                (Some((at, _)), Some(timer)) if timer <= at.max(self.core.now) => self.run_next_timer(timer),
+                (Some((at, source)), _) => {
+                    self.core.now = self.core.now.max(at);
+                    self.take_from_queue(source);
+                    self.fire(source);
+                }
+                (None, Some(timer)) if captures_go_on || !has_captures => self.run_next_timer(timer),
+                // The captures are over, or there is nothing else to wait for.
+                (None, _) => {
+                    if self.end_idle() {
+                        return End::Idle;
+                    }
+                }
+            }
+        }
+    }
+
+    fn run_next_timer(&mut self, at: Timestamp) {
+        // Each timer runs at its own time.
+        self.core.now = self.core.now.max(at);
+        if let Some((_, (id, token))) = self.inner.timers.take(at) {
+            self.inner.call(&mut self.core, id, |element, cx| element.timer(cx, token));
+            self.settle();
+        }
+    }
+
+    /// Elements that have packets of a capture, and when the next one is due, in the order of the graph.
+    fn sources(&self) -> impl Iterator<Item = (Timestamp, ElementId)> + '_ {
+        let classes = self.inner.plan.classes.iter().enumerate();
+        classes.filter(|(_, class)| class.notes.follows_captures).filter_map(|(id, _)| {
+            let element = self.inner.elements[id].as_ref()?;
+            Some((element.next_time()?, id))
+        })
+    }
+
+    /// Runs each scheduled task once that does not follow a capture; whether any of them had work.
+    fn run_other_tasks(&mut self) -> bool {
+        let mut worked = false;
+        for _ in 0..self.inner.queue.len() {
+            if self.inner.runcount <= 0 {
+                break;
+            }
+            let Some(id) = self.inner.queue.pop_front() else { break };
+            if self.inner.plan.classes[id].notes.follows_captures {
+                self.inner.queue.push_back(id);
+            } else {
+                self.inner.scheduled[id] = false;
+                worked |= self.fire(id);
+            }
+        }
+        worked
+    }
+
+    fn take_from_queue(&mut self, id: ElementId) {
+        self.inner.scheduled[id] = false;
+        self.inner.queue.retain(|&e| e != id);
+    }
+
+    fn run_tasks(&mut self, most: usize) {
+        for _ in 0..most {
+            // A stop request suspends all other tasks at once, as in Click.
+            if self.inner.runcount <= 0 {
+                return;
+            }
+            let Some(id) = self.inner.queue.pop_front() else { return };
+            self.inner.scheduled[id] = false;
+            self.look_at_clock();
+            self.fire(id);
+        }
+    }
+
+    fn run_timers(&mut self, by: Timestamp) {
+        while self.inner.runcount > 0
+            && let Some((_, (id, token))) = self.inner.timers.take(by)
+        {
+            self.look_at_clock();
+            self.inner.call(&mut self.core, id, |element, cx| element.timer(cx, token));
+            self.settle();
+        }
+    }
+
+    #[inline]
+    fn look_at_clock(&mut self) {
+        match self.options.clock {
+            ClockKind::Real => self.core.now = self.clock.now(),
+            ClockKind::Simulated { tick, .. } => self.core.now = self.core.now + tick,
+            ClockKind::Trace => {}
+        }
+    }
+
+    /// Ends the run if it was stopped and no driver script objects.
+    fn stop_check(&mut self) -> Option<End> {
+        if self.options.interrupt.load(Ordering::Relaxed) {
+            self.consult();
+            return Some(End::Interrupted);
+        }
+        (self.inner.runcount <= 0 && self.consult()).then_some(End::Stopped)
+    }
+
+    /// Treats having nothing to do as a request to stop. True if the run is over.
+    fn end_idle(&mut self) -> bool {
+        self.inner.runcount = 0;
+        if self.consult() {
+            return true;
+        }
+        if self.inner.queue.is_empty() && self.inner.timers.next().is_none() {
+            // A driver script that goes on although nothing can happen any more must not keep a core busy.
+            self.nap();
+        }
+        false
+    }
+
+    /// Asks the driver script, if there is one, whether the run is over.
+    fn consult(&mut self) -> bool {
+        let manages = |id: &ElementId| self.inner.plan.classes[*id].notes.manages_driver;
+        let managers: Vec<ElementId> = (0..self.inner.plan.len()).filter(manages).collect();
+        for id in managers {
+            for _ in 0..MOST_CONSULTATIONS {
+                let ends = self.inner.call(&mut self.core, id, |element, cx| element.stop_requested(cx));
+                self.settle();
+                if ends == Some(false) {
+                    self.inner.runcount += 1;
+                    if self.inner.runcount > 0 {
+                        return false;
+                    }
+                } else {
+                    break;
+                }
+            }
+        }
+        true
+    }
+
+    fn sleep_until(&mut self, at: Timestamp) {
+        self.inner.sink.flush();
+        let left = Duration::from_nanos((at - self.core.now).0.max(0) as u64);
+        std::thread::sleep(left.min(NAP));
+    }
+
+    fn nap(&mut self) {
+        self.inner.sink.flush();
+        std::thread::sleep(NAP);
+    }
+}

@@ -1,0 +1,211 @@
+//! Handlers that every element has, those of the whole graph, and finding the right one.
+
+use std::fmt::Write;
+
+use element::class::Access;
+use element::ports::{self, Processing};
+use element::{Core, ElementId};
+
+use crate::host::Inner;
+
+/// What every element answers, oldest first as Click registers them.
+const STANDARD: &[(&str, Access)] = &[
+    ("name", Access::READ),
+    ("class", Access::READ),
+    ("config", Access::READ),
+    ("ports", Access::READ),
+    ("handlers", Access::READ),
+    ("counts", Access::READ),
+    ("drops_by_reason", Access::READ),
+    ("scheduled", Access::READ),
+    ("home_thread", Access::READ),
+];
+
+/// What the graph itself answers.
+const GLOBAL: &[(&str, Access)] = &[
+    ("version", Access::READ),
+    ("driver", Access::READ),
+    ("config", Access::READ),
+    ("flatconfig", Access::READ),
+    ("requirements", Access::READ),
+    ("handlers", Access::READ),
+    ("list", Access::READ),
+    ("classes", Access::READ),
+    ("nthreads", Access::READ),
+    ("stop", Access::WRITE),
+];
+
+/// Handler calls may lead to handler calls; beyond this depth somebody goes round in circles.
+const DEEPEST: u32 = 64;
+
+impl Inner {
+    /// What can be done with a handler; `None` if there is none of that name.
+    pub(crate) fn find_handler(&self, element: Option<ElementId>, name: &str) -> Option<Access> {
+        let listed =
+            |list: &[(&str, Access)]| list.iter().find(|(n, _)| *n == name).map(|(_, access)| *access);
+        let Some(id) = element else { return listed(GLOBAL) };
+        let class = self.plan.classes[id];
+        let of_class = class.handlers.iter().find(|h| h.name == name).map(|h| h.access);
+        of_class.or_else(|| self.own_handler(id, name)).or_else(|| listed(STANDARD))
+    }
+
+    fn own_handler(&self, id: ElementId, name: &str) -> Option<Access> {
+        let own = self.elements[id].as_ref()?.own_handlers();
+        own.into_iter().find(|(n, _)| n == name).map(|(_, access)| access)
+    }
+
+    fn handler_name(&self, element: Option<ElementId>, name: &str) -> String {
+        match element {
+            Some(id) => format!("{}.{name}", self.plan.graph.elements[id].name),
+            None => name.to_string(),
+        }
+    }
+
+    pub(crate) fn read_handler(
+        &mut self,
+        core: &mut Core,
+        element: Option<ElementId>,
+        name: &str,
+        param: &str,
+    ) -> Result<String, String> {
+        let full = || self.handler_name(element, name);
+        match self.find_handler(element, name) {
+            Some(access) if access.read && (access.param || param.is_empty()) => {}
+            Some(access) if access.read => {
+                return Err(format!("read handler '{}' does not take parameters", full()));
+            }
+            _ => return Err(format!("no '{}' read handler", full())),
+        }
+        let Some(id) = element else { return Ok(self.read_global(name)) };
+        let class = self.plan.classes[id];
+        let own = class.handlers.iter().any(|h| h.name == name) || self.own_handler(id, name).is_some();
+        if !own {
+            return Ok(self.read_standard(core, id, name));
+        }
+        self.deeper(id, |inner| inner.call(core, id, |element, cx| element.read(cx, name, param)))
+    }
+
+    pub(crate) fn write_handler(
+        &mut self,
+        core: &mut Core,
+        element: Option<ElementId>,
+        name: &str,
+        value: &str,
+    ) -> Result<(), String> {
+        if !self.find_handler(element, name).is_some_and(|access| access.write) {
+            return Err(format!("no '{}' write handler", self.handler_name(element, name)));
+        }
+        match element {
+            Some(id) => {
+                self.deeper(id, |inner| inner.call(core, id, |element, cx| element.write(cx, name, value)))
+            }
+            None => {
+                // The only one that can be written.
+                self.runcount -= value.trim().parse().unwrap_or(1);
+                Ok(())
+            }
+        }
+    }
+
+    /// Keeps handlers that call each other from exhausting the stack.
+    fn deeper<T>(
+        &mut self,
+        id: ElementId,
+        call: impl FnOnce(&mut Inner) -> Option<Result<T, String>>,
+    ) -> Result<T, String> {
+        if self.depth >= DEEPEST {
+            return Err("handlers call each other without end".into());
+        }
+        self.depth += 1;
+        let result = call(self);
+        self.depth -= 1;
+        result.unwrap_or_else(|| Err(format!("'{}' is busy", self.plan.graph.elements[id].name)))
+    }
+
+    fn read_global(&self, name: &str) -> String {
+        let graph = &self.plan.graph;
+        match name {
+            "version" => env!("CARGO_PKG_VERSION").to_string(),
+            "driver" => "userlevel".to_string(),
+            "config" | "flatconfig" => lang::flatten(graph),
+            "requirements" => {
+                graph.requirements.iter().map(|(kind, what)| format!("{kind}\n{what}\n")).collect()
+            }
+            "handlers" => list_handlers(GLOBAL.iter().map(|&(name, access)| (name.to_string(), access))),
+            "list" => {
+                let names = graph.elements.iter().map(|e| format!("{}\n", e.name));
+                format!("{}\n{}", graph.elements.len(), names.collect::<String>())
+            }
+            "classes" => {
+                let mut names: Vec<_> = self.plan.classes.iter().map(|c| format!("{}\n", c.name)).collect();
+                names.sort_unstable();
+                names.dedup();
+                names.concat()
+            }
+            "nthreads" => "1".to_string(),
+            _ => String::new(),
+        }
+    }
+
+    fn read_standard(&self, core: &Core, id: ElementId, name: &str) -> String {
+        let element = &self.plan.graph.elements[id];
+        let counters = &core.counters[id];
+        match name {
+            "name" => element.name.clone(),
+            "class" => element.class.clone(),
+            "config" => element.config.clone(),
+            "ports" => self.list_ports(id),
+            "handlers" => {
+                let own = self.elements[id].as_ref().map(|e| e.own_handlers()).unwrap_or_default();
+                let of_class = self.plan.classes[id].handlers.iter().rev();
+                let all = own.into_iter().rev().chain(of_class.map(|h| (h.name.to_string(), h.access)));
+                list_handlers(all.chain(STANDARD.iter().rev().map(|&(n, a)| (n.to_string(), a))))
+            }
+            "counts" => format!(
+                "in {}\nout {}\ndropped {}\n",
+                counters.arrived + counters.made,
+                counters.emitted + counters.sent,
+                counters.dropped()
+            ),
+            "drops_by_reason" => {
+                counters.drops.iter().map(|(reason, n)| format!("{reason}\t{n}\n")).collect()
+            }
+            "scheduled" => self.scheduled[id].to_string(),
+            "home_thread" => self.setup.threads.get(&id).copied().unwrap_or(0).to_string(),
+            _ => String::new(),
+        }
+    }
+
+    /// Click's listing: kind, count, peers of each port.
+    fn list_ports(&self, id: ElementId) -> String {
+        let mut text = String::new();
+        for output in [false, true] {
+            let (side, ends) = match output {
+                false => (&self.plan.inputs[id], &self.plan.backward[id]),
+                true => (&self.plan.outputs[id], &self.plan.forward[id]),
+            };
+            let plural = if side.len() == 1 { "" } else { "s" };
+            let _ = writeln!(text, "{} {}{plural}", side.len(), if output { "output" } else { "input" });
+            for (port, (kind, peers)) in side.iter().zip(ends).enumerate() {
+                let declared = ports::processing(self.plan.classes[id].processing, output, port);
+                let mark = if declared == Some(Processing::Agnostic) { "~" } else { "" };
+                let peers = peers.iter().map(|&(peer, at)| {
+                    let name = &self.plan.graph.elements[peer].name;
+                    if output { format!("[{at}] {name}") } else { format!("{name} [{at}]") }
+                });
+                let _ = writeln!(text, "{kind}{mark}\t-\t{}", peers.collect::<Vec<_>>().join(", "));
+            }
+        }
+        text
+    }
+}
+
+fn list_handlers(handlers: impl Iterator<Item = (String, Access)>) -> String {
+    handlers
+        .map(|(name, access)| {
+            let flag = |on, letter| if on { letter } else { "" };
+            let (r, w, p) = (flag(access.read, "r"), flag(access.write, "w"), flag(access.param, "+"));
+            format!("{name}\t{r}{w}{p}\n")
+        })
+        .collect()
+}

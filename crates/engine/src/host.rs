@@ -1,0 +1,183 @@
+//! The engine's side of the contract: what elements ask for beyond pool and batches.
+
+use std::any::{Any, TypeId};
+use std::collections::VecDeque;
+use std::fmt;
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use element::args::Place;
+use element::ports::Processing;
+use element::{Batch, Call, Core, Cx, Element, ElementId, Host, Setup, Signal, Stream, Timestamp};
+
+use crate::clock;
+use crate::plan::Plan;
+use crate::signals::Signals;
+use crate::timers::Timers;
+
+/// Where the text of a run goes.
+pub trait Sink: Send {
+    /// Writes text as it stands.
+    fn write(&mut self, stream: Stream, text: fmt::Arguments<'_>);
+    /// Lets everything out.
+    fn flush(&mut self);
+}
+
+/// Standard output and standard error, buffered so that a packet printed is not a system call.
+pub struct StandardStreams {
+    output: io::BufWriter<io::Stdout>,
+    messages: io::BufWriter<io::Stderr>,
+}
+
+impl Default for StandardStreams {
+    fn default() -> Self {
+        StandardStreams {
+            output: io::BufWriter::new(io::stdout()),
+            messages: io::BufWriter::new(io::stderr()),
+        }
+    }
+}
+
+impl Sink for StandardStreams {
+    fn write(&mut self, stream: Stream, text: fmt::Arguments<'_>) {
+        // A closed terminal or pipe must not end the run; the packets matter more than the text.
+        let _ = match stream {
+            Stream::Output => self.output.write_fmt(text),
+            Stream::Messages => self.messages.write_fmt(text),
+        };
+    }
+
+    fn flush(&mut self) {
+        let _ = self.output.flush();
+        let _ = self.messages.flush();
+    }
+}
+
+/// Everything of a worker but its hot state, so that an element can be called with both.
+pub(crate) struct Inner {
+    pub(crate) plan: Arc<Plan>,
+    /// An element is taken out of its place while it is being called.
+    pub(crate) elements: Vec<Option<Box<dyn Element>>>,
+    pub(crate) setup: Setup,
+    /// Scheduled tasks, next one first.
+    pub(crate) queue: VecDeque<ElementId>,
+    pub(crate) scheduled: Vec<bool>,
+    pub(crate) timers: Timers,
+    pub(crate) signals: Signals,
+    /// The driver runs while this is positive.
+    pub(crate) runcount: i64,
+    pub(crate) sink: Box<dyn Sink>,
+    /// Handler calls within handler calls.
+    pub(crate) depth: u32,
+}
+
+impl Inner {
+    /// Takes an element out, calls it, puts it back. `None` if it is being called already.
+    #[inline]
+    pub(crate) fn call<R>(
+        &mut self,
+        core: &mut Core,
+        id: ElementId,
+        call: impl FnOnce(&mut dyn Element, &mut Cx<'_>) -> R,
+    ) -> Option<R> {
+        let mut element = self.elements[id].take()?;
+        let result = call(&mut *element, &mut Cx::new(core, self, id));
+        if cfg!(debug_assertions) {
+            let (balance, held) = (core.counters[id].balance(), element.held());
+            assert_eq!(balance, held as i128, "{} lost count of packets", self.plan.declaration(id));
+        }
+        self.elements[id] = Some(element);
+        Some(result)
+    }
+}
+
+impl Host for Inner {
+    #[inline]
+    fn pull(&mut self, core: &mut Core, element: ElementId, input: usize, max: usize) -> Batch {
+        let Some(&(from, output)) = self.plan.backward[element].get(input).and_then(|ends| ends.first())
+        else {
+            return core.batch();
+        };
+        let Some(mut giver) = self.elements[from].take() else { return core.batch() };
+        let batch = giver.pull(&mut Cx::new(core, self, from), output, max);
+        core.counters[from].emitted += batch.len() as u64;
+        core.counters[element].arrived += batch.len() as u64;
+        if cfg!(debug_assertions) {
+            let (balance, held) = (core.counters[from].balance(), giver.held());
+            assert_eq!(balance, held as i128, "{} lost count of packets", self.plan.declaration(from));
+        }
+        self.elements[from] = Some(giver);
+        batch
+    }
+
+    fn schedule(&mut self, element: ElementId, on: bool) {
+        if on && !self.scheduled[element] {
+            self.queue.push_back(element);
+        } else if !on && self.scheduled[element] {
+            self.queue.retain(|&e| e != element);
+        }
+        self.scheduled[element] = on;
+    }
+
+    fn is_scheduled(&self, element: ElementId) -> bool {
+        self.scheduled[element]
+    }
+
+    fn set_timer(&mut self, element: ElementId, token: u32, at: Option<Timestamp>) {
+        self.timers.set((element, token), at);
+    }
+
+    fn set_signal(&mut self, element: ElementId, signal: Signal, on: bool) {
+        for &listener in self.signals.set(element, signal, on) {
+            if !self.scheduled[listener] {
+                self.scheduled[listener] = true;
+                self.queue.push_back(listener);
+            }
+        }
+    }
+
+    fn signal(&self, element: ElementId, signal: Signal, port: usize) -> bool {
+        self.signals.heard(element, signal, port)
+    }
+
+    fn read(&mut self, core: &mut Core, _caller: ElementId, call: &Call) -> Result<String, String> {
+        self.read_handler(core, call.element, &call.handler, &call.value)
+    }
+
+    fn write(&mut self, core: &mut Core, _caller: ElementId, call: &Call) -> Result<(), String> {
+        self.write_handler(core, call.element, &call.handler, &call.value)
+    }
+
+    fn stop(&mut self) {
+        self.runcount -= 1;
+    }
+
+    fn print(&mut self, stream: Stream, text: fmt::Arguments<'_>) {
+        self.sink.write(stream, text);
+    }
+
+    fn place(&self, element: ElementId) -> Place<'_> {
+        Place::new(&self.setup, element)
+    }
+
+    fn name(&self, element: ElementId) -> (&str, &'static str) {
+        (&self.plan.graph.elements[element].name, self.plan.classes[element].name)
+    }
+
+    fn is_push(&self, element: ElementId, output: bool, port: usize) -> bool {
+        let side = if output { &self.plan.outputs[element] } else { &self.plan.inputs[element] };
+        side.get(port) != Some(&Processing::Pull)
+    }
+
+    fn service(&self, element: ElementId, of: TypeId) -> Option<Arc<dyn Any + Send + Sync>> {
+        self.setup.service_of(element, of)
+    }
+
+    fn cycles(&self) -> u64 {
+        clock::cycles()
+    }
+
+    fn has_handler(&self, call: &Call, write: bool) -> bool {
+        self.find_handler(call.element, &call.handler).is_some_and(|a| if write { a.write } else { a.read })
+    }
+}

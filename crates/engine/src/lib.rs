@@ -1,0 +1,32 @@
+//! From a graph to a running worker.
+//!
+//! 1. [`Plan::new`] finds the classes, counts ports, resolves push and pull, and lays out the connections.
+//! 2. [`Plan::configure`] builds the elements and reads their declarations.
+//! 3. [`Worker::new`] gives them a pool, a clock and a place to write to; [`Worker::run`] initialises them, runs
+//!    them to the end, drains and closes them.
+//! 4. [`Report`] says what became of every packet.
+//!
+//! The engine knows elements only through the contract of the `element` crate, and names none of them.
+#![allow(unsafe_code)]
+
+mod clock;
+mod configure;
+mod driver;
+mod facts;
+mod handlers;
+mod host;
+mod plan;
+mod problem;
+mod report;
+mod signals;
+mod timers;
+mod worker;
+
+pub use clock::ClockKind;
+pub use configure::Configured;
+pub use driver::End;
+pub use host::{Sink, StandardStreams};
+pub use plan::Plan;
+pub use problem::Problem;
+pub use report::{ElementReport, Report, Totals};
+pub use worker::{Options, Worker};

@@ -1,0 +1,281 @@
+//! The fixed part of a running graph: classes, ports, processing, connections.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use element::ports::{self, Processing};
+use element::{Class, ElementId, Registry};
+use lang::{Diagnostic, Graph};
+
+use crate::problem::Problem;
+
+/// A graph whose classes are known and whose connections make sense.
+pub struct Plan {
+    /// The graph.
+    pub graph: Graph,
+    /// The class of each element.
+    pub classes: Vec<&'static Class>,
+    /// Per element and input: how packets come.
+    pub inputs: Vec<Vec<Processing>>,
+    /// Per element and output: how packets go.
+    pub outputs: Vec<Vec<Processing>>,
+    /// Per element and output: every input that it is connected to.
+    pub forward: Vec<Vec<Vec<(ElementId, usize)>>>,
+    /// Per element and input: every output that it is connected to.
+    pub backward: Vec<Vec<Vec<(ElementId, usize)>>>,
+}
+
+impl Plan {
+    /// Checks a graph against the classes of a registry, in Click's order: classes, port counts, push and pull,
+    /// doubled and unused ports; the first kind of mistake that there is gets reported, all of that kind at
+    /// once.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn new(graph: Graph, registry: &Registry) -> Result<Plan, Vec<Problem>> {
+        let classes = find_classes(&graph, registry)?;
+        let mut plan = Plan {
+            inputs: Vec::with_capacity(classes.len()),
+            outputs: Vec::with_capacity(classes.len()),
+            forward: Vec::with_capacity(classes.len()),
+            backward: Vec::with_capacity(classes.len()),
+            graph,
+            classes,
+        };
+        plan.count_ports()?;
+        plan.resolve_processing()?;
+        plan.check_use()?;
+        Ok(plan)
+    }
+
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        self.classes.len()
+    }
+
+    /// Whether there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.classes.is_empty()
+    }
+
+    /// `name :: Class`, as messages show it.
+    pub fn declaration(&self, id: ElementId) -> String {
+        let element = &self.graph.elements[id];
+        format!("{} :: {}", element.name, element.class)
+    }
+
+    fn problem(&self, id: ElementId, message: String) -> Problem {
+        Problem::new(Diagnostic::error(self.graph.elements[id].span, message))
+    }
+
+    fn count_ports(&mut self) -> Result<(), Vec<Problem>> {
+        let mut problems = Vec::new();
+        for (id, (inputs, outputs)) in self.graph.port_counts().into_iter().enumerate() {
+            let class = self.classes[id];
+            let Some((in_range, _)) = ports::ranges(class.ports, inputs) else {
+                problems.push(self.problem(id, format!("'{}': bad port count", self.declaration(id))));
+                continue;
+            };
+            let clamped = inputs.clamp(in_range.least, in_range.most);
+            let out_range = ports::ranges(class.ports, clamped).map_or(in_range, |(_, out)| out);
+            for (range, used, kind) in [(in_range, inputs, "input"), (out_range, outputs, "output")] {
+                for port in range.most..used {
+                    let text = format!("'{}' has no {kind} {port}", self.declaration(id));
+                    let most = match range.most {
+                        0 => format!("{} has no {kind}s", class.name),
+                        1 => format!("{} has only {kind} 0", class.name),
+                        n => format!("{} has {kind}s 0 to {}", class.name, n - 1),
+                    };
+                    let mut problem = self.problem(id, text);
+                    problem.diagnostic = problem.diagnostic.with_hint(most);
+                    if let Some(c) = self
+                        .graph
+                        .connections
+                        .iter()
+                        .find(|c| if kind == "input" { c.to == (id, port) } else { c.from == (id, port) })
+                    {
+                        problem.diagnostic = problem.diagnostic.with_related(c.span, "connected here");
+                    }
+                    problems.push(problem);
+                }
+            }
+            let outputs = outputs.clamp(out_range.least, out_range.most);
+            let processing = |output, n| -> Vec<_> {
+                (0..n)
+                    .map(|port| {
+                        ports::processing(class.processing, output, port).unwrap_or(Processing::Agnostic)
+                    })
+                    .collect()
+            };
+            self.inputs.push(processing(false, clamped));
+            self.outputs.push(processing(true, outputs));
+            self.forward.push(vec![Vec::new(); outputs]);
+            self.backward.push(vec![Vec::new(); clamped]);
+        }
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        for connection in &self.graph.connections {
+            let (from, to) = (connection.from, connection.to);
+            self.forward[from.0][from.1].push(to);
+            self.backward[to.0][to.1].push(from);
+        }
+        Ok(())
+    }
+
+    /// Lets push and pull spread over connections and through agnostic elements until nothing changes. Ports
+    /// that are agnostic in the end are push.
+    fn resolve_processing(&mut self) -> Result<(), Vec<Problem>> {
+        let mut problems = Vec::new();
+        // Each change is spread once, so the whole takes time in proportion to ports and connections.
+        let mut changed: Vec<ElementId> = (0..self.len()).collect();
+        let mut mixed = BTreeSet::new();
+        while let Some(id) = changed.pop() {
+            for (input, output) in self.agnostic_pairs(id) {
+                match (self.inputs[id][input], self.outputs[id][output]) {
+                    (Processing::Agnostic, Processing::Agnostic) => {}
+                    (Processing::Agnostic, known) => self.inputs[id][input] = known,
+                    (known, Processing::Agnostic) => self.outputs[id][output] = known,
+                    (a, b) if a != b => {
+                        if mixed.insert(id) {
+                            let text = format!(
+                                "agnostic '{}' in mixed context: {a} input {input}, {b} output {output}",
+                                self.declaration(id)
+                            );
+                            let mut problem = self.problem(id, text);
+                            let hint = "put a Queue (push to pull) or an Unqueue (pull to push) on one side";
+                            problem.diagnostic = problem.diagnostic.with_hint(hint);
+                            problems.push(problem);
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            for output in 0..self.outputs[id].len() {
+                for &(to, port) in &self.forward[id][output] {
+                    match (self.outputs[id][output], self.inputs[to][port]) {
+                        (Processing::Agnostic, known) => self.outputs[id][output] = known,
+                        (known, Processing::Agnostic) => {
+                            self.inputs[to][port] = known;
+                            changed.push(to);
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            for input in 0..self.inputs[id].len() {
+                for &(from, port) in &self.backward[id][input] {
+                    if self.outputs[from][port] == Processing::Agnostic
+                        && self.inputs[id][input] != Processing::Agnostic
+                    {
+                        self.outputs[from][port] = self.inputs[id][input];
+                        changed.push(from);
+                    }
+                }
+            }
+            // What was learned from outputs may now go on to inputs of the same element.
+            if self.agnostic_pairs(id).any(|(i, o)| {
+                (self.inputs[id][i] == Processing::Agnostic) != (self.outputs[id][o] == Processing::Agnostic)
+            }) {
+                changed.push(id);
+            }
+        }
+        for connection in &self.graph.connections {
+            let ((a, output), (b, input)) = (connection.from, connection.to);
+            let (from, to) = (self.outputs[a][output], self.inputs[b][input]);
+            if from != to {
+                let text = format!(
+                    "'{}' {from} output {output} connected to '{}' {to} input {input}",
+                    self.declaration(a),
+                    self.declaration(b)
+                );
+                let hint = match from {
+                    Processing::Push => "a push output can feed a pull input through a Queue",
+                    _ => "a pull output can feed a push input through an Unqueue",
+                };
+                problems.push(Problem::new(Diagnostic::error(connection.span, text).with_hint(hint)));
+            }
+        }
+        for side in self.inputs.iter_mut().chain(&mut self.outputs) {
+            for port in side {
+                if *port == Processing::Agnostic {
+                    *port = Processing::Push;
+                }
+            }
+        }
+        if problems.is_empty() { Ok(()) } else { Err(problems) }
+    }
+
+    /// Pairs of ports of one element that have to agree.
+    fn agnostic_pairs(&self, id: ElementId) -> impl Iterator<Item = (usize, usize)> + use<> {
+        let class = self.classes[id];
+        let agnostic = move |output, port| {
+            ports::processing(class.processing, output, port) == Some(Processing::Agnostic)
+        };
+        let (inputs, outputs) = (self.inputs[id].len(), self.outputs[id].len());
+        (0..inputs)
+            .flat_map(move |i| (0..outputs).map(move |o| (i, o)))
+            .filter(move |&(i, o)| agnostic(false, i) && agnostic(true, o) && ports::flows(class.flow, i, o))
+    }
+
+    /// Push outputs and pull inputs have exactly one connection, every port has at least one.
+    fn check_use(&self) -> Result<(), Vec<Problem>> {
+        let mut problems = Vec::new();
+        for (output, side) in [(false, &self.inputs), (true, &self.outputs)] {
+            let ends = if output { &self.forward } else { &self.backward };
+            let active = if output { Processing::Push } else { Processing::Pull };
+            let kind = if output { "output" } else { "input" };
+            for id in 0..self.len() {
+                for (port, connections) in ends[id].iter().enumerate() {
+                    let text = match connections.len() {
+                        0 => format!("'{}' {} {kind} {port} unused", self.declaration(id), side[id][port]),
+                        1 => continue,
+                        _ if side[id][port] != active => continue,
+                        _ => format!("illegal reuse of '{}' {active} {kind} {port}", self.declaration(id)),
+                    };
+                    let mut problem = self.problem(id, text);
+                    let hint = match (connections.len(), output) {
+                        (0, true) => "connect it, for example to Discard",
+                        (0, false) => "connect it, for example from Idle",
+                        (_, true) => "a Tee copies packets to several places",
+                        (_, false) => "a scheduler such as RoundRobinSched pulls from several places",
+                    };
+                    problem.diagnostic = problem.diagnostic.with_hint(hint);
+                    problems.push(problem);
+                }
+            }
+        }
+        if problems.is_empty() { Ok(()) } else { Err(problems) }
+    }
+}
+
+/// The class of each element, or all unknown classes at once.
+fn find_classes(graph: &Graph, registry: &Registry) -> Result<Vec<&'static Class>, Vec<Problem>> {
+    let mut unknown: BTreeMap<&str, Vec<ElementId>> = BTreeMap::new();
+    let mut classes = Vec::with_capacity(graph.elements.len());
+    for (id, element) in graph.elements.iter().enumerate() {
+        match registry.get(&element.class) {
+            Some(class) => classes.push(class),
+            None => unknown.entry(&element.class).or_default().push(id),
+        }
+    }
+    if unknown.is_empty() {
+        return Ok(classes);
+    }
+    let names = registry.names();
+    let mut problems: Vec<(ElementId, Problem)> = Vec::new();
+    for (class, users) in unknown {
+        let Some(&first) = users.first() else { continue };
+        let text = format!("unknown element class '{class}'");
+        let mut diagnostic = Diagnostic::error(graph.elements[first].span, text);
+        if let Some(close) = lang::nearest(class, names.iter().copied()) {
+            diagnostic = diagnostic.with_hint(format!("did you mean '{close}'?"));
+        }
+        if users.len() > 1 {
+            let n = users.len();
+            diagnostic = diagnostic.with_related(graph.elements[first].span, format!("used {n} times"));
+        }
+        problems.push((first, Problem::new(diagnostic)));
+    }
+    problems.sort_by_key(|(first, _)| *first);
+    Err(problems.into_iter().map(|(_, problem)| problem).collect())
+}

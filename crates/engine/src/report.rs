@@ -1,0 +1,103 @@
+//! What became of every packet.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::worker::Worker;
+
+/// The final report of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// Every element, in the order of the graph.
+    pub elements: Vec<ElementReport>,
+    /// The graph as a whole.
+    pub totals: Totals,
+}
+
+/// One element: `in = out + held + dropped`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ElementReport {
+    /// Its name.
+    pub name: String,
+    /// Its class.
+    pub class: String,
+    /// Packets that came in or were made (read, copied, generated).
+    #[serde(rename = "in")]
+    pub packets_in: u64,
+    /// Packets among them that were made by the element.
+    pub made: u64,
+    /// Packets that left through outputs or left the graph.
+    pub out: u64,
+    /// Packets that it holds.
+    pub held: u64,
+    /// Dropped packets by reason.
+    pub drops: BTreeMap<&'static str, u64>,
+}
+
+/// The graph as a whole: `in = out + held + dropped`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Totals {
+    /// Packets that elements made: read from files and interfaces, copied, generated.
+    #[serde(rename = "in")]
+    pub packets_in: u64,
+    /// Packets that left the graph.
+    pub out: u64,
+    /// Packets that elements hold.
+    pub held: u64,
+    /// Packets dropped.
+    pub dropped: u64,
+    /// Dropped packets by reason.
+    pub drops: BTreeMap<&'static str, u64>,
+}
+
+impl ElementReport {
+    /// Packets dropped for any reason.
+    pub fn dropped(&self) -> u64 {
+        self.drops.values().sum()
+    }
+
+    /// Whether every packet is accounted for.
+    pub fn balances(&self) -> bool {
+        self.packets_in == self.out + self.held + self.dropped()
+    }
+}
+
+impl Report {
+    /// Whether every packet is accounted for, in each element and in all.
+    pub fn balances(&self) -> bool {
+        let t = &self.totals;
+        t.packets_in == t.out + t.held + t.dropped && self.elements.iter().all(ElementReport::balances)
+    }
+}
+
+impl Worker {
+    /// What has become of every packet so far.
+    pub fn report(&self) -> Report {
+        let mut totals = Totals::default();
+        let mut elements = Vec::with_capacity(self.inner.plan.len());
+        for (id, element) in self.inner.plan.graph.elements.iter().enumerate() {
+            let counters = &self.core.counters[id];
+            let held = self.inner.elements[id].as_ref().map_or(0, |e| e.held()) as u64;
+            let mut drops = BTreeMap::new();
+            for (reason, n) in &counters.drops {
+                drops.insert(reason.as_str(), *n);
+                *totals.drops.entry(reason.as_str()).or_insert(0) += n;
+            }
+            totals.packets_in += counters.made;
+            totals.out += counters.sent;
+            totals.held += held;
+            totals.dropped += counters.dropped();
+            elements.push(ElementReport {
+                name: element.name.clone(),
+                class: element.class.clone(),
+                packets_in: counters.arrived + counters.made,
+                made: counters.made,
+                out: counters.emitted + counters.sent,
+                held,
+                drops,
+            });
+        }
+        Report { elements, totals }
+    }
+}

@@ -1,0 +1,189 @@
+//! One thread's copy of a graph, and the work list that moves packets through it.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use element::context::Emitted;
+use element::{Core, DropReason, Effects, ElementId, Stream};
+use packet::{Pool, PoolError};
+
+use crate::clock::{ClockKind, RealClock};
+use crate::configure::Configured;
+use crate::host::{Inner, Sink};
+use crate::plan::Plan;
+use crate::signals::Signals;
+use crate::timers::Timers;
+
+/// How a worker runs.
+pub struct Options {
+    /// What drives time.
+    pub clock: ClockKind,
+    /// Most packets per batch that sources make.
+    pub burst: usize,
+    /// Address space for packets, in bytes.
+    pub memory: usize,
+    /// Seed of random numbers.
+    pub seed: u64,
+    /// Whether a run ends when no task is scheduled and no timer set. Click's own driver waits for ever.
+    pub ends_when_idle: bool,
+    /// Set from outside (by a signal handler) to end the run.
+    pub interrupt: Arc<AtomicBool>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            clock: ClockKind::Real,
+            burst: 32,
+            memory: 4 << 30,
+            seed: 1,
+            ends_when_idle: true,
+            interrupt: Arc::default(),
+        }
+    }
+}
+
+/// Work items that one call of a task or timer may lead to before packets are taken to go in circles.
+const MOST_WORK: u64 = 4_000_000;
+
+/// A running copy of a graph.
+pub struct Worker {
+    pub(crate) core: Core,
+    pub(crate) inner: Inner,
+    pub(crate) options: Options,
+    pub(crate) clock: RealClock,
+    /// What has been emitted and not yet been delivered, next one last.
+    work: Vec<Emitted>,
+    effects: Vec<Effects>,
+}
+
+impl Worker {
+    /// Gives configured elements a pool, a clock and a place to write to.
+    ///
+    /// # Errors
+    /// If the pool cannot be had.
+    pub fn new(
+        plan: Arc<Plan>,
+        configured: Configured,
+        sink: Box<dyn Sink>,
+        options: Options,
+    ) -> Result<Worker, PoolError> {
+        let mut pool = Pool::new(options.memory)?;
+        pool.use_annotations(configured.facts.annotations_used);
+        let outputs = plan.outputs.iter().map(|side| side.len() as u32).collect();
+        let mut core = Core::new(pool, outputs, configured.facts, options.burst, options.seed);
+        core.follows_captures = options.clock == ClockKind::Trace;
+        let inner = Inner {
+            signals: Signals::new(&plan),
+            scheduled: vec![false; plan.len()],
+            elements: configured.elements.into_iter().map(Some).collect(),
+            setup: configured.setup,
+            queue: Default::default(),
+            timers: Timers::default(),
+            runcount: 1,
+            sink,
+            depth: 0,
+            plan,
+        };
+        let effects = configured.effects;
+        let mut worker = Worker { core, inner, options, clock: RealClock::new(), work: Vec::new(), effects };
+        worker.core.now = match worker.options.clock {
+            ClockKind::Real => worker.clock.now(),
+            ClockKind::Trace => element::Timestamp::ZERO,
+            ClockKind::Simulated { start, .. } => start,
+        };
+        Ok(worker)
+    }
+
+    /// The graph.
+    pub fn plan(&self) -> &Plan {
+        &self.inner.plan
+    }
+
+    /// What the elements declare.
+    pub fn effects(&self) -> &[Effects] {
+        &self.effects
+    }
+
+    /// The hot state, for tests and benchmarks.
+    pub fn core(&self) -> &Core {
+        &self.core
+    }
+
+    /// Delivers everything that was emitted, depth first: what an element emits is delivered, in the order of
+    /// emission, before anything that was waiting.
+    #[inline]
+    pub(crate) fn settle(&mut self) {
+        let mut done = 0u64;
+        loop {
+            // Taken from the end, so that what was emitted first lies on top.
+            while let Some(emitted) = self.core.emitted.pop() {
+                self.work.push(emitted);
+            }
+            let Some(next) = self.work.pop() else { return };
+            done += 1;
+            match next {
+                Emitted::Packets { element, output, batch } => {
+                    // A push output has exactly one connection (`Plan::check_use`).
+                    let Some(&(to, input)) = self.inner.plan.forward[element][output].first() else {
+                        self.core.drop_batch(element, batch, DropReason::NoOutput);
+                        continue;
+                    };
+                    self.core.counters[to].arrived += batch.len() as u64;
+                    if done > MOST_WORK {
+                        self.core.drop_batch(to, batch, DropReason::Loop);
+                        continue;
+                    }
+                    self.inner.call(&mut self.core, to, |element, cx| element.push(cx, input, batch));
+                }
+                Emitted::Call { element, call } => {
+                    let result =
+                        self.inner.write_handler(&mut self.core, call.element, &call.handler, &call.value);
+                    if let Err(reason) = result {
+                        let name = &self.inner.plan.graph.elements[element].name;
+                        let text = format_args!("{name}: {}: {reason}\n", call.handler);
+                        self.inner.sink.write(Stream::Messages, text);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Runs one task.
+    #[inline]
+    pub(crate) fn fire(&mut self, id: ElementId) -> bool {
+        let worked = self.inner.call(&mut self.core, id, |element, cx| element.run(cx));
+        self.settle();
+        worked.unwrap_or(false)
+    }
+
+    /// Reads a handler from outside the graph.
+    ///
+    /// # Errors
+    /// What the user should know.
+    pub fn read(&mut self, element: Option<ElementId>, handler: &str, param: &str) -> Result<String, String> {
+        let result = self.inner.read_handler(&mut self.core, element, handler, param);
+        self.settle();
+        result
+    }
+
+    /// Writes a handler from outside the graph.
+    ///
+    /// # Errors
+    /// What the user should know.
+    pub fn write(&mut self, element: Option<ElementId>, handler: &str, value: &str) -> Result<(), String> {
+        let result = self.inner.write_handler(&mut self.core, element, handler, value);
+        self.settle();
+        result
+    }
+
+    /// Whether a handler can be read.
+    pub fn can_read(&self, element: Option<ElementId>, handler: &str) -> Option<bool> {
+        self.inner.find_handler(element, handler).map(|access| access.read)
+    }
+
+    /// Lets all text out.
+    pub fn flush(&mut self) {
+        self.inner.sink.flush();
+    }
+}
