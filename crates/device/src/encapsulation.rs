@@ -1,0 +1,58 @@
+//! Click's names for link types.
+
+use wire::LinkType;
+
+/// Names and link type numbers; the first name of a number is the one that handlers show.
+const NAMES: &[(&str, u16)] = &[
+    ("NULL", 0),
+    ("ETHER", 1),
+    ("PPP", 9),
+    ("FDDI", 10),
+    ("PPP_HDLC", 50),
+    ("ATM", 100),
+    ("RFC1483", 100),
+    ("ATM_RFC1483", 100),
+    ("IP", 101),
+    ("HDLC", 104),
+    ("802_11", 105),
+    ("802.11", 105),
+    ("LOOP", 108),
+    ("SLL", 113),
+    ("PRISM", 119),
+    ("AIRONET", 120),
+    ("SUNATM", 123),
+    ("802_11_RADIO", 127),
+    ("802.11_RADIO", 127),
+    ("SLL2", 276),
+];
+
+/// The link type of a name, or of `#number`.
+pub fn parse(name: &str) -> Option<LinkType> {
+    let number = match name.strip_prefix('#') {
+        Some(number) => number.parse().ok(),
+        None => NAMES.iter().find(|(n, _)| *n == name).map(|&(_, number)| number),
+    };
+    number.map(LinkType::from_number)
+}
+
+/// The name of a link type.
+pub fn name(link: LinkType) -> String {
+    let number = link.number();
+    match NAMES.iter().find(|(_, n)| *n == number) {
+        Some((name, _)) => (*name).to_string(),
+        None => format!("#{number}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_numbers() {
+        assert_eq!(parse("ETHER"), Some(LinkType::Ethernet));
+        assert_eq!(parse("802.11").map(name), Some("802_11".into()));
+        assert_eq!(parse("#228").map(name), Some("#228".into()));
+        assert_eq!((parse("ether"), parse("#x")), (None, None));
+    }
+}

@@ -1,0 +1,483 @@
+//! # FromDump
+//! Reads packets from a capture.
+//!
+//! It reads pcap (micro- and nanoseconds, either byte order) and pcapng, also compressed with gzip or zstd, and
+//! streams captures of any size. Each packet gets the time stamp of its record; the MAC header annotation points
+//! to its start (or the network header annotation, where packets start with IP); the extra length annotation
+//! says how many bytes were on the wire but not in the capture. A fault in the file ends the capture with a
+//! message; the packets before it have been delivered.
+//!
+//! Pushing, it makes as many packets per turn as the run's burst; under the trace clock they all have one time
+//! stamp, and time passes with them. It can also be pulled from.
+//!
+//! ## Usage
+//! `FromDump(FILENAME [, TIMING, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `FILENAME`: the capture; `-` for standard input.
+//! - `TIMING`: whether to send packets at the pace of their time stamps.
+//! - `STOP`: whether to stop the driver at the end.
+//! - `ACTIVE`: whether it reads.
+//! - `SAMPLE`: probability with which each packet is read rather than skipped.
+//! - `FORCE_IP`: whether to send IP packets only, with network and transport header annotations and the
+//!   destination annotation set; others go to output 1 or are dropped.
+//! - `START`, `END`: skip packets before, stop at packets at or after this time.
+//! - `START_AFTER`, `END_AFTER`: the same, counted from the first packet.
+//! - `INTERVAL`: END, counted from START.
+//! - `END_CALL`: write handler to call at the end.
+//! - `BURST`: most packets per turn.
+//! - `FILEPOS`, `MMAP`, `PRELOAD`, `FORCE_LEN`: accepted for the sake of Click and FastClick, without effect.
+//!
+//! ## Handlers
+//! - `count`: packets sent.
+//! - `active`: whether it reads.
+//! - `stop`: stops reading, and the driver.
+//! - `encap`: what packets start with.
+//! - `filename`: the file.
+//! - `filesize`: its length in bytes, or `-`.
+//! - `sampling_prob`: the value of SAMPLE.
+//! - `extend_interval`: moves the end by a time, and reads on.
+//! - `reset_counts`: sets the count to zero.
+//! - `reset_timing`: lets TIMING start afresh with the next packet.
+//!
+//! ## Example
+//! ```click
+//! FromDump(capture.pcap, STOP true) -> Counter -> Discard
+//! ```
+//!
+//! ## See also
+//! ToDump, ReplayUnqueue
+
+use std::io;
+use std::sync::Arc;
+
+use capture::Reader;
+use element::args::{Raw, parse_bool, parse_seconds};
+use element::class::{ArgInfo, HandlerInfo, Notes};
+use element::{
+    Base, Batch, Call, Class, Cx, DropReason, Effects, Element, Packet, Signal, Timestamp, manual,
+};
+use packet::{Annotations, BATCH_CAPACITY};
+use wire::layers::Network;
+use wire::{Layers, LinkType};
+
+use crate::encapsulation;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "FromDump",
+    aliases: &["FromTcpdump"],
+    ports: "0/1-2",
+    processing: "a/ah",
+    manual: manual!("from_dump.rs"),
+    args: &[
+        ArgInfo::required("FILENAME", "file"),
+        ArgInfo::positional("TIMING", "bool", "false"),
+        ArgInfo::keyword("STOP", "bool", "false"),
+        ArgInfo::keyword("ACTIVE", "bool", "true"),
+        ArgInfo::keyword("SAMPLE", "probability", "1"),
+        ArgInfo::keyword("FORCE_IP", "bool", "false"),
+        ArgInfo::keyword("START", "time", ""),
+        ArgInfo::keyword("START_AFTER", "seconds", ""),
+        ArgInfo::keyword("END", "time", ""),
+        ArgInfo::keyword("END_AFTER", "seconds", ""),
+        ArgInfo::keyword("INTERVAL", "seconds", ""),
+        ArgInfo::keyword("END_CALL", "HANDLER [VALUE]", ""),
+        ArgInfo::keyword("BURST", "unsigned", ""),
+        ArgInfo::keyword("FILEPOS", "offset", "0"),
+        ArgInfo::keyword("MMAP", "bool", "true"),
+        ArgInfo::keyword("PRELOAD", "int", "0"),
+        ArgInfo::keyword("FORCE_LEN", "int", "-1"),
+    ],
+    handlers: &[
+        HandlerInfo::read("count"),
+        HandlerInfo::both("active"),
+        HandlerInfo::write("stop"),
+        HandlerInfo::read("encap"),
+        HandlerInfo::read("filename"),
+        HandlerInfo::read("filesize"),
+        HandlerInfo::read("sampling_prob"),
+        HandlerInfo::write("extend_interval"),
+        HandlerInfo::write("reset_counts"),
+        HandlerInfo::write("reset_timing"),
+    ],
+    notes: Notes { signals_packets: true, follows_captures: true, ..Notes::NONE },
+    samples: &["$CAPTURE", "$CAPTURE, FORCE_IP true, STOP true -> 0/2", "$CAPTURE, SAMPLE 0.5"],
+    build: |args| {
+        let filename: String = args.required("FILENAME");
+        let given = |args: &mut element::Args<'_>, name| args.get::<Timestamp>(name);
+        let (start, start_after) = (given(args, "START"), given(args, "START_AFTER"));
+        let ends = [given(args, "END"), given(args, "END_AFTER"), given(args, "INTERVAL")];
+        if start.is_some() && start_after.is_some() {
+            args.error("START and START_AFTER are mutually exclusive");
+        }
+        if ends.iter().flatten().count() > 1 {
+            args.error("END, END_AFTER, and INTERVAL are mutually exclusive");
+        }
+        let stop = args.or("STOP", false);
+        let end_call = args.get::<Raw>("END_CALL").map(|Raw(text)| text);
+        if stop && end_call.is_some() {
+            args.error("END_CALL and STOP are mutually exclusive");
+        }
+        let sample = args.or("SAMPLE", 1.0);
+        if sample > 1.0 {
+            args.warn("SAMPLE probability reduced to 1");
+        } else if sample <= 0.0 {
+            args.warn("SAMPLE probability is 0; emitting no packets");
+        }
+        let from_dump = FromDump {
+            filename,
+            timing: args.or("TIMING", false),
+            stop,
+            active: args.or("ACTIVE", true),
+            sample,
+            force_ip: args.or("FORCE_IP", false),
+            window: Window { start, start_after, ends, fixed: None },
+            end_text: end_call,
+            end_call: None,
+            burst: args.get::<usize>("BURST").map(|n| n.clamp(1, BATCH_CAPACITY)),
+            reader: None,
+            link: LinkType::Ethernet,
+            next: None,
+            pace: None,
+            waiting: false,
+            ended: false,
+            fault: None,
+            count: 0,
+        };
+        for name in ["FILEPOS", "PRELOAD", "FORCE_LEN"] {
+            args.or(name, 0i64);
+        }
+        args.or("MMAP", true);
+        args.finish()?;
+        Ok(Box::new(from_dump))
+    },
+    ..Class::DEFAULT
+};
+
+/// Records skipped per turn at most, so that a long gap before START does not keep others waiting.
+const MOST_SKIPPED: usize = 1024;
+
+struct FromDump {
+    filename: String,
+    timing: bool,
+    stop: bool,
+    active: bool,
+    sample: f64,
+    force_ip: bool,
+    window: Window,
+    end_text: Option<String>,
+    end_call: Option<Arc<Call>>,
+    burst: Option<usize>,
+    reader: Option<Reader>,
+    link: LinkType,
+    /// Read already, and not yet due.
+    next: Option<Packet>,
+    /// What has to be added to time stamps to get the time of sending, under TIMING.
+    pace: Option<Timestamp>,
+    /// A timer will say when the next packet is due.
+    waiting: bool,
+    /// The end of the file, or of the window, has been reached and acted on.
+    ended: bool,
+    fault: Option<String>,
+    count: u64,
+}
+
+/// The part of a capture that is wanted.
+struct Window {
+    start: Option<Timestamp>,
+    start_after: Option<Timestamp>,
+    /// END, END_AFTER, INTERVAL.
+    ends: [Option<Timestamp>; 3],
+    /// First and last time, once the first packet is known.
+    fixed: Option<(Timestamp, Timestamp)>,
+}
+
+impl Window {
+    fn bounds(&mut self, first: Timestamp) -> (Timestamp, Timestamp) {
+        *self.fixed.get_or_insert_with(|| {
+            let start = self.start.or(self.start_after.map(|after| first + after));
+            let from = start.unwrap_or(Timestamp(i64::MIN));
+            let [end, after, interval] = self.ends;
+            let interval = interval.map(|interval| start.unwrap_or(first) + interval);
+            (from, end.or(after.map(|after| first + after)).or(interval).unwrap_or(Timestamp::MAX))
+        })
+    }
+}
+
+/// What reading one packet ahead led to.
+enum Ahead {
+    Ready,
+    /// Not now: no memory, or too many records to skip in one turn.
+    Later,
+    End,
+}
+
+impl FromDump {
+    fn open(&self) -> Result<Reader, String> {
+        let reader = match self.filename.as_str() {
+            "-" => Reader::from_read(io::stdin(), "<stdin>"),
+            path => Reader::open(path),
+        };
+        reader.map_err(|error| error.to_string())
+    }
+
+    /// Makes sure that the next packet has been read.
+    fn read_ahead(&mut self, cx: &mut Cx<'_>) -> Ahead {
+        if self.next.is_some() {
+            return Ahead::Ready;
+        }
+        let Some(reader) = &mut self.reader else { return Ahead::End };
+        for _ in 0..MOST_SKIPPED {
+            if !cx.has_room() {
+                return Ahead::Later;
+            }
+            let record = match reader.next() {
+                Ok(Some(record)) => record,
+                Ok(None) => return Ahead::End,
+                Err(error) => {
+                    cx.message(format_args!("{error}\n"));
+                    self.fault =
+                        Some(format!("{}: only the packets before the fault were read", self.filename));
+                    return Ahead::End;
+                }
+            };
+            let time = Timestamp(record.time);
+            let (from, to) = self.window.bounds(time);
+            if time >= to {
+                return Ahead::End;
+            }
+            if time < from || (self.sample < 1.0 && cx.random().f64() >= self.sample) {
+                continue;
+            }
+            let (link, missing) = (record.link, record.wire_len - record.data.len() as u32);
+            let Some(mut packet) = cx.packet(record.data) else { continue };
+            packet.set_time(time);
+            packet.set_link(link.number());
+            let base = if link == LinkType::RawIp { Base::Network } else { Base::Mac };
+            packet.set_offset(base, Some(0));
+            if missing > 0 {
+                packet.annotations_mut().set_u32(Annotations::EXTRA_LENGTH, missing);
+            }
+            self.next = Some(packet);
+            return Ahead::Ready;
+        }
+        Ahead::Later
+    }
+
+    /// Whether the next packet is due; if not, a timer is set for when it will be.
+    fn is_due(&mut self, cx: &mut Cx<'_>) -> bool {
+        let Some(packet) = &self.next else { return false };
+        let now = cx.now();
+        let due = match (cx.follows_captures(), self.timing) {
+            (true, _) => packet.time(),
+            (false, true) => packet.time() + *self.pace.get_or_insert(now - packet.time()),
+            (false, false) => return true,
+        };
+        if due > now {
+            self.waiting = true;
+            cx.set_timer(0, due);
+        }
+        due <= now
+    }
+
+    /// Acts on the end, once.
+    fn end(&mut self, cx: &mut Cx<'_>) {
+        if std::mem::replace(&mut self.ended, true) {
+            return;
+        }
+        cx.set_signal(Signal::Packets, false);
+        if self.stop {
+            cx.stop();
+        } else if let Some(call) = &self.end_call {
+            cx.call_later(call);
+        }
+    }
+
+    /// Takes packets that are due, at most `most`, all of one time stamp under the trace clock. The second
+    /// value says whether there may be more now.
+    fn take(&mut self, cx: &mut Cx<'_>, most: usize) -> (Batch, bool) {
+        let mut batch = cx.batch();
+        let mut time = None;
+        while batch.len() < most && self.active {
+            match self.read_ahead(cx) {
+                Ahead::Ready => {}
+                Ahead::Later => return (batch, true),
+                Ahead::End => {
+                    // The last packets go on before anybody hears of the end.
+                    if batch.is_empty() {
+                        self.end(cx);
+                    }
+                    return (batch, !self.ended);
+                }
+            }
+            if !self.is_due(cx) {
+                return (batch, false);
+            }
+            let Some(packet) = self.next.take() else { break };
+            if cx.follows_captures() && time.is_some_and(|time| time != packet.time()) {
+                self.next = Some(packet);
+                break;
+            }
+            time = Some(packet.time());
+            let Some(packet) = self.prepare(cx, packet) else { continue };
+            if let Err(packet) = batch.push(packet) {
+                self.next = Some(packet);
+                break;
+            }
+            self.count += 1;
+        }
+        (batch, true)
+    }
+
+    /// Under FORCE_IP: sets header annotations; packets that are not IP leave another way.
+    fn prepare(&mut self, cx: &mut Cx<'_>, mut packet: Packet) -> Option<Packet> {
+        if !self.force_ip {
+            return Some(packet);
+        }
+        let layers = Layers::locate(packet.data(), LinkType::from_number(packet.link()));
+        let (Some(l3), true) =
+            (layers.l3, layers.network == Network::Ipv4 || layers.network == Network::Ipv6)
+        else {
+            cx.emit_one(1, packet, DropReason::BadIpHeader);
+            return None;
+        };
+        packet.set_offset(Base::Network, Some(l3 as isize));
+        packet.set_offset(Base::Transport, layers.l4.map(|l4| l4 as isize));
+        if layers.network == Network::Ipv4
+            && let Some(destination) = packet.data().get(l3 + 16..l3 + 20).and_then(|b| b.try_into().ok())
+        {
+            packet.annotations_mut().set_array4(Annotations::DST_IP, destination);
+        }
+        Some(packet)
+    }
+
+    fn start(&mut self, cx: &mut Cx<'_>) {
+        if !self.active || self.ended {
+            return;
+        }
+        if cx.output_is_push(0) {
+            cx.schedule();
+        } else {
+            cx.set_signal(Signal::Packets, true);
+        }
+    }
+}
+
+impl Element for FromDump {
+    fn effects(&self) -> Effects {
+        let extra = element::effects::EXTRA_LENGTH;
+        let written = element::effects::Action::Set(extra, element::effects::Value::Constant(vec![0; 4]));
+        let case = element::effects::Case::new(
+            element::effects::Filter::One(Vec::new()),
+            element::effects::Target::Output(0),
+        );
+        Effects { cases: vec![case.with(written)], ..Effects::source("captured packet") }
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        let reader = self.open()?;
+        self.link = reader.link();
+        self.reader = Some(reader);
+        if let Some(text) = &self.end_text {
+            let own = |name: &str| CLASS.handlers.iter().any(|h| h.name == name).then_some(cx.id());
+            self.end_call = Some(Arc::new(Call::parse(text, &cx.place(), own)?));
+        }
+        if cx.follows_captures() && self.active {
+            // The first packet says when time starts.
+            let _ = self.read_ahead(cx);
+        }
+        self.start(cx);
+        Ok(())
+    }
+
+    fn run(&mut self, cx: &mut Cx<'_>) -> bool {
+        let most = self.burst.unwrap_or(cx.burst());
+        let (batch, more) = self.take(cx, most);
+        let worked = !batch.is_empty();
+        cx.emit(0, batch);
+        if self.active && !self.ended && (more || cx.follows_captures()) {
+            cx.schedule();
+        }
+        if cx.follows_captures() {
+            // Tells the engine when the next packet is due; the end is dealt with in a turn of its own.
+            let _ = self.read_ahead(cx);
+        }
+        worked
+    }
+
+    fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
+        self.waiting = false;
+        self.start(cx);
+    }
+
+    fn next_time(&self) -> Option<Timestamp> {
+        let time = self.next.as_ref().map(Packet::time);
+        // Without a packet in hand there is still something to do at once: read one, or find the end.
+        (self.active && !self.ended && self.reader.is_some()).then(|| time.unwrap_or(Timestamp(i64::MIN)))
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, max: usize) -> Batch {
+        if self.ended || !self.active {
+            cx.set_signal(Signal::Packets, false);
+            return cx.batch();
+        }
+        let (batch, _) = self.take(cx, max);
+        if self.waiting && !cx.follows_captures() {
+            cx.set_signal(Signal::Packets, false);
+        }
+        batch
+    }
+
+    fn drain(&mut self, cx: &mut Cx<'_>) {
+        self.active = false;
+        if let Some(packet) = self.next.take() {
+            cx.drop(packet, DropReason::Stop);
+        }
+    }
+
+    fn close(&mut self, _cx: &mut Cx<'_>) -> Result<(), String> {
+        self.reader = None;
+        self.fault.take().map_or(Ok(()), Err)
+    }
+
+    fn held(&self) -> usize {
+        usize::from(self.next.is_some())
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        Ok(match name {
+            "count" => self.count.to_string(),
+            "active" => self.active.to_string(),
+            "encap" => encapsulation::name(self.link),
+            "filename" if self.filename == "-" => "<stdin>".into(),
+            "filename" => self.filename.clone(),
+            "filesize" => std::fs::metadata(&self.filename).map_or("-".into(), |m| m.len().to_string()),
+            _ => self.sample.clamp(0.0, 1.0).to_string(),
+        })
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
+        match name {
+            "active" => {
+                self.active = parse_bool(value).ok_or("type mismatch")?;
+                self.start(cx);
+            }
+            "stop" => {
+                self.active = false;
+                cx.stop();
+            }
+            "extend_interval" => {
+                let by = parse_seconds(value).ok_or("'extend_interval' takes a time interval")?;
+                if let Some((_, to)) = &mut self.window.fixed {
+                    *to = *to + by;
+                }
+                (self.active, self.ended) = (true, false);
+                self.start(cx);
+            }
+            "reset_timing" => self.pace = None,
+            _ => self.count = 0,
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,263 @@
+//! # ToDump
+//! Writes packets to a capture.
+//!
+//! The file is a pcap file in little-endian order, so the same packets give the same bytes on any machine.
+//! Packets without a time stamp get the current time. With an output, packets go on after they were written;
+//! with a pull input and no output, it pulls by itself.
+//!
+//! ## Usage
+//! `ToDump(FILENAME [, SNAPLEN, ENCAP, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `FILENAME`: the file; `-` for standard output.
+//! - `SNAPLEN`: bytes to write of each packet; 0 for all.
+//! - `ENCAP`: what packets start with (`ETHER`, `IP`, `SLL`, `#NUMBER`, ...). If not given, what the first
+//!   packet says of itself, or Ethernet.
+//! - `USE_ENCAP_FROM`: elements whose `encap` handlers say it.
+//! - `EXTRA_LENGTH`: whether the extra length annotation counts to the length on the wire.
+//! - `NANO`: whether time stamps have nanoseconds.
+//! - `UNBUFFERED`: whether every batch is written at once.
+//! - `BURST`: packets to pull per turn.
+//! - `FORCE_TS`: whether a time stamp of zero is written as it is.
+//! - `PER_NODE`: accepted for FastClick's sake, without effect.
+//!
+//! ## Handlers
+//! - `count`: packets written.
+//! - `filename`: the file.
+//! - `reset_counts`: sets the count to zero.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 3, STOP true) -> ToDump(out.pcap, SNAPLEN 0)
+//! ```
+//!
+//! ## See also
+//! FromDump
+
+use std::fs::File;
+use std::io::{self, Write};
+
+use capture::{Writer, WriterOptions};
+use element::args::Raw;
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Case, EXTRA_LENGTH, Field, Filter, Target};
+use element::{Batch, Call, Class, Cx, DropReason, Effects, Element, Packet, manual};
+use packet::Annotations;
+use wire::LinkType;
+
+use crate::encapsulation;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "ToDump",
+    aliases: &["ToTcpdump"],
+    ports: "1/0-1",
+    manual: manual!("to_dump.rs"),
+    args: &[
+        ArgInfo::required("FILENAME", "file"),
+        ArgInfo::positional("SNAPLEN", "unsigned", "2000"),
+        ArgInfo::positional("ENCAP", "word", ""),
+        ArgInfo::keyword("USE_ENCAP_FROM", "elements", ""),
+        ArgInfo::keyword("EXTRA_LENGTH", "bool", "true"),
+        ArgInfo::keyword("NANO", "bool", "true"),
+        ArgInfo::keyword("UNBUFFERED", "bool", "false"),
+        ArgInfo::keyword("BURST", "unsigned", "1"),
+        ArgInfo::keyword("FORCE_TS", "bool", "false"),
+        ArgInfo::keyword("PER_NODE", "bool", "false"),
+    ],
+    handlers: &[
+        HandlerInfo::read("count"),
+        HandlerInfo::read("filename"),
+        HandlerInfo::write("reset_counts"),
+    ],
+    samples: &["$OUTPUT", "$OUTPUT, SNAPLEN 0, NANO false -> 1/1", "$OUTPUT, 60, ENCAP IP"],
+    build: |args| {
+        let filename: String = args.required("FILENAME");
+        let snap_length = args.or("SNAPLEN", 2000u32);
+        let encap = args.get::<String>("ENCAP");
+        let link = encap.as_deref().map(encapsulation::parse);
+        if link == Some(None) {
+            args.error("bad encapsulation type");
+        }
+        let from = args.get::<Raw>("USE_ENCAP_FROM").map(|Raw(text)| text);
+        if encap.is_some() && from.is_some() {
+            args.error("specify at most one of 'ENCAP' and 'USE_ENCAP_FROM'");
+        }
+        let burst = args.setup.burst.unwrap_or(1);
+        let to_dump = ToDump {
+            filename,
+            snap_length,
+            link: link.flatten(),
+            link_from: from.unwrap_or_default().split_whitespace().map(String::from).collect(),
+            extra_length: args.or("EXTRA_LENGTH", true),
+            nanoseconds: args.or("NANO", true),
+            unbuffered: args.or("UNBUFFERED", false),
+            burst: args.or("BURST", burst).clamp(1, packet::BATCH_CAPACITY),
+            force_time: args.or("FORCE_TS", false),
+            passes_on: args.outputs() > 0,
+            file: None,
+            writer: None,
+            mixed: false,
+            fault: None,
+            count: 0,
+        };
+        args.or("PER_NODE", false);
+        args.finish()?;
+        Ok(Box::new(to_dump))
+    },
+    ..Class::DEFAULT
+};
+
+type Stream = Box<dyn Write + Send>;
+
+struct ToDump {
+    filename: String,
+    snap_length: u32,
+    link: Option<LinkType>,
+    link_from: Vec<String>,
+    extra_length: bool,
+    nanoseconds: bool,
+    unbuffered: bool,
+    burst: usize,
+    force_time: bool,
+    passes_on: bool,
+    /// Opened at the start; becomes the writer's with the first packet, which may say what packets start with.
+    file: Option<Stream>,
+    writer: Option<Writer<Stream>>,
+    /// Whether a packet of another link type was reported.
+    mixed: bool,
+    fault: Option<String>,
+    count: u64,
+}
+
+impl ToDump {
+    /// Starts the file.
+    fn begin(&mut self, link: LinkType) {
+        let options = WriterOptions { nanoseconds: self.nanoseconds, snap_length: self.snap_length, link };
+        self.link = Some(link);
+        self.writer = self.file.take().map(|file| Writer::new(file, options));
+    }
+
+    fn write_packet(&mut self, cx: &mut Cx<'_>, packet: &Packet) -> io::Result<()> {
+        if self.writer.is_none() {
+            self.begin(self.link.unwrap_or(LinkType::from_number(packet.link())));
+        }
+        if !self.mixed && self.link.is_some_and(|link| link.number() != packet.link()) && packet.link() != 1 {
+            self.mixed = true;
+            let (name, own) = (cx.declaration(), encapsulation::name(LinkType::from_number(packet.link())));
+            cx.message(format_args!("{name}: packets of encapsulation {own} in a file of another one\n"));
+        }
+        let time = if packet.time().is_set() || self.force_time { packet.time() } else { cx.now() };
+        let extra = if self.extra_length { packet.annotations().u32(Annotations::EXTRA_LENGTH) } else { 0 };
+        let length = (packet.len() as u32).saturating_add(extra);
+        match &mut self.writer {
+            Some(writer) => writer.write(time.0, length, packet.chunks()),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes what it can of a batch; packets are dropped after an error.
+    fn write_batch(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        batch.filter(|packet| {
+            if self.fault.is_none() {
+                match self.write_packet(cx, &packet) {
+                    Ok(()) => {
+                        self.count += 1;
+                        return Some(packet);
+                    }
+                    Err(error) => self.fail(cx, &error),
+                }
+            }
+            cx.drop(packet, DropReason::WriteError);
+            None
+        });
+        if self.unbuffered
+            && let Some(writer) = &mut self.writer
+            && let Err(error) = writer.flush()
+        {
+            self.fail(cx, &error);
+        }
+    }
+
+    #[cold]
+    fn fail(&mut self, cx: &mut Cx<'_>, error: &io::Error) {
+        let text = format!("ToDump({}): {error}", self.filename);
+        cx.message(format_args!("{text}\n"));
+        self.fault = Some(text);
+    }
+}
+
+impl Element for ToDump {
+    fn effects(&self) -> Effects {
+        let to = if self.passes_on { Target::Output(0) } else { Target::Send };
+        let seen = [Field::Length, Field::Payload, Field::TimeStamp, EXTRA_LENGTH];
+        Effects::cases(vec![Case::new(Filter::Any, to)]).observing(&seen)
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        for element in std::mem::take(&mut self.link_from) {
+            let id = cx.place().element(&element).ok_or_else(|| format!("no element named '{element}'"))?;
+            let call = Call { element: Some(id), handler: "encap".into(), value: String::new() };
+            let value = cx.read_handler(&call)?;
+            let link = encapsulation::parse(&value)
+                .ok_or_else(|| format!("'{element}.encap' did not return a valid encapsulation type"))?;
+            if self.link.is_some_and(|before| before != link) {
+                return Err("source encapsulation types disagree".into());
+            }
+            self.link = Some(link);
+        }
+        self.file = Some(match self.filename.as_str() {
+            "-" => Box::new(io::stdout()),
+            path => Box::new(File::create(path).map_err(|error| format!("{path}: {error}"))?),
+        });
+        if !cx.input_is_push(0) && !self.passes_on {
+            cx.schedule();
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) {
+        self.write_batch(cx, &mut batch);
+        if self.passes_on { cx.emit(0, batch) } else { cx.sent(batch) }
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        self.write_batch(cx, batch);
+    }
+
+    fn run(&mut self, cx: &mut Cx<'_>) -> bool {
+        let mut batch = cx.pull(0, self.burst);
+        let worked = !batch.is_empty();
+        self.write_batch(cx, &mut batch);
+        cx.sent(batch);
+        if self.fault.is_none() && (worked || cx.may_pull(0)) {
+            cx.schedule();
+        }
+        worked
+    }
+
+    fn close(&mut self, _cx: &mut Cx<'_>) -> Result<(), String> {
+        if self.writer.is_none() && self.file.is_some() {
+            self.begin(self.link.unwrap_or(LinkType::Ethernet));
+        }
+        let result = self.writer.take().map_or(Ok(()), |mut writer| writer.flush());
+        match (self.fault.take(), result) {
+            (Some(fault), _) => Err(fault),
+            (None, Err(error)) => Err(format!("ToDump({}): {error}", self.filename)),
+            (None, Ok(())) => Ok(()),
+        }
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        Ok(match name {
+            "count" => self.count.to_string(),
+            _ if self.filename == "-" => "<stdout>".into(),
+            _ => self.filename.clone(),
+        })
+    }
+
+    fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, _value: &str) -> Result<(), String> {
+        self.count = 0;
+        Ok(())
+    }
+}

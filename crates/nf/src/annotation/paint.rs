@@ -1,0 +1,79 @@
+//! # Paint
+//! Sets the paint annotation to a colour.
+//!
+//! ## Usage
+//! `Paint(COLOR [, ANNO])`
+//!
+//! ## Arguments
+//! - `COLOR`: 0 to 255.
+//! - `ANNO`: the annotation to set, by name or offset.
+//!
+//! ## Handlers
+//! - `color`: the colour.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> Paint(3) -> Discard
+//! ```
+//!
+//! ## See also
+//! PaintSwitch
+
+use element::args::{AnnotationOffset, Arg};
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Action, Case, Field, Filter, Target, Value};
+use element::{Batch, Class, Cx, Effects, Element, manual};
+use packet::Annotations;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "Paint",
+    manual: manual!("paint.rs"),
+    args: &[ArgInfo::required("COLOR", "0-255"), ArgInfo::positional("ANNO", "annotation", "PAINT")],
+    handlers: &[HandlerInfo::both("color")],
+    samples: &["7", "7, 20"],
+    build: |args| {
+        let colour = args.required("COLOR");
+        let AnnotationOffset(place) = args.or("ANNO", AnnotationOffset::<1>(Annotations::PAINT));
+        args.finish()?;
+        Ok(Box::new(Paint { colour, place, wanted: true }))
+    },
+    ..Class::DEFAULT
+};
+
+struct Paint {
+    colour: u8,
+    place: usize,
+    /// Whether anybody reads what is painted.
+    wanted: bool,
+}
+
+impl Element for Paint {
+    fn effects(&self) -> Effects {
+        let field = Field::Annotation { offset: self.place as u8, length: 1 };
+        let paint = Action::Set(field, Value::Constant(vec![self.colour]));
+        Effects::cases(vec![Case::new(Filter::Any, Target::Output(0)).with(paint)])
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        self.wanted = cx.facts().annotation_read(self.place, 1);
+        Ok(())
+    }
+
+    fn process(&mut self, _cx: &mut Cx<'_>, batch: &mut Batch) {
+        if self.wanted {
+            for packet in batch.iter_mut() {
+                packet.annotations_mut().set_u8(self.place, self.colour);
+            }
+        }
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
+        Ok(self.colour.to_string())
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, _name: &str, value: &str) -> Result<(), String> {
+        self.colour = u8::parse(value, &cx.place()).map_err(|_| "expected uint8_t")?;
+        Ok(())
+    }
+}

@@ -1,0 +1,72 @@
+//! # SetTimestamp
+//! Sets each packet's time stamp to the current time, or to a constant.
+//!
+//! ## Usage
+//! `SetTimestamp([TIMESTAMP, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `TIMESTAMP`: the time stamp; the current time if not given.
+//! - `FIRST`: whether to set the first-timestamp annotation instead.
+//! - `PER_BATCH`: accepted; packets of a batch always get the same time.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> SetTimestamp(1.5) -> Print(TIMESTAMP true) -> Discard
+//! ```
+//!
+//! ## See also
+//! Print
+
+use element::class::ArgInfo;
+use element::effects::{Action, Case, Field, Filter, Target, Value};
+use element::{Batch, Class, Cx, Effects, Element, Timestamp, manual};
+use packet::Annotations;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "SetTimestamp",
+    manual: manual!("set_timestamp.rs"),
+    args: &[
+        ArgInfo::positional("TIMESTAMP", "time", "now"),
+        ArgInfo::keyword("FIRST", "bool", "false"),
+        ArgInfo::keyword("PER_BATCH", "bool", "false"),
+    ],
+    samples: &["", "12.5", "FIRST true"],
+    build: |args| {
+        let element = SetTimestamp { time: args.get("TIMESTAMP"), first: args.or("FIRST", false) };
+        args.or("PER_BATCH", false);
+        args.finish()?;
+        Ok(Box::new(element))
+    },
+    ..Class::DEFAULT
+};
+
+struct SetTimestamp {
+    time: Option<Timestamp>,
+    first: bool,
+}
+
+impl Element for SetTimestamp {
+    fn effects(&self) -> Effects {
+        let offset = Annotations::FIRST_TIMESTAMP as u8;
+        let field = if self.first { Field::Annotation { offset, length: 8 } } else { Field::TimeStamp };
+        let value = match self.time {
+            Some(time) => Value::Constant(time.0.to_ne_bytes().to_vec()),
+            None => Value::Now,
+        };
+        Effects::cases(vec![Case::new(Filter::Any, Target::Output(0)).with(Action::Set(field, value))])
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        let time = self.time.unwrap_or(cx.now());
+        for packet in batch.iter_mut() {
+            if self.first {
+                let place = Annotations::FIRST_TIMESTAMP;
+                let annotations = packet.annotations_mut().bytes_mut();
+                annotations[place..place + 8].copy_from_slice(&time.0.to_ne_bytes());
+            } else {
+                packet.set_time(time);
+            }
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! # AverageCounter
+//! Counts packets and bytes, and their mean rates from the first packet to the last.
+//!
+//! ## Usage
+//! `AverageCounter([IGNORE, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `IGNORE`: packets in the first so many seconds are not counted.
+//! - `LINK_FCS`: whether link rates count the 4 bytes of the frame check sequence.
+//! - `MAX`, `THRESHOLD`: accepted for FastClick's sake; packets later than MAX seconds after the first are not
+//!   counted (0: no limit), and THRESHOLD has no effect.
+//!
+//! ## Handlers
+//! - `count`: packets.
+//! - `byte_count`: bytes.
+//! - `bit_count`: bits.
+//! - `link_count`: bits on the wire, with preamble, gap and check sequence.
+//! - `rate`: packets per second.
+//! - `byte_rate`, `bit_rate`, `link_rate`: the same for bytes and bits.
+//! - `time`: seconds from the first packet to the last, without those ignored.
+//! - `first`, `last`: time of the first and the last packet.
+//! - `reset`: starts afresh.
+//!
+//! ## Example
+//! ```click
+//! RatedSource(RATE 1000, LIMIT 100) -> c :: AverageCounter -> Discard
+//! ```
+//!
+//! ## See also
+//! Counter
+
+use std::any::Any;
+
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Access, Field, State};
+use element::{Batch, Class, Cx, Effects, Element, Timestamp, manual};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "AverageCounter",
+    aliases: &["AverageCounterMP", "AverageCounterIMP"],
+    manual: manual!("average_counter.rs"),
+    args: &[
+        ArgInfo::positional("IGNORE", "seconds", "0"),
+        ArgInfo::positional("LINK_FCS", "bool", "true"),
+        ArgInfo::keyword("MAX", "seconds", "0"),
+        ArgInfo::keyword("THRESHOLD", "unsigned", "0"),
+    ],
+    handlers: &[
+        HandlerInfo::read("count"),
+        HandlerInfo::read("byte_count"),
+        HandlerInfo::read("bit_count"),
+        HandlerInfo::read("link_count"),
+        HandlerInfo::read("rate"),
+        HandlerInfo::read("byte_rate"),
+        HandlerInfo::read("bit_rate"),
+        HandlerInfo::read("link_rate"),
+        HandlerInfo::read("time"),
+        HandlerInfo::read("first"),
+        HandlerInfo::read("last"),
+        HandlerInfo::write("reset"),
+    ],
+    samples: &["", "1"],
+    build: |args| {
+        let counter = AverageCounter {
+            ignore: args.or("IGNORE", Timestamp::ZERO),
+            link_fcs: args.or("LINK_FCS", true),
+            max: args.or("MAX", Timestamp::ZERO),
+            counts: Counts::default(),
+        };
+        args.or("THRESHOLD", 0u32);
+        args.finish()?;
+        Ok(Box::new(counter))
+    },
+    ..Class::DEFAULT
+};
+
+struct AverageCounter {
+    ignore: Timestamp,
+    max: Timestamp,
+    link_fcs: bool,
+    counts: Counts,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    packets: u64,
+    bytes: u64,
+    /// Unset before the first packet.
+    first: Option<Timestamp>,
+    last: Timestamp,
+}
+
+/// Bytes per frame on the wire beside the frame: preamble, start of frame and gap.
+const WIRE_OVERHEAD: u64 = 20;
+/// Bytes of the frame check sequence.
+const FCS: u64 = 4;
+
+impl AverageCounter {
+    fn link_bits(&self) -> u64 {
+        let overhead = WIRE_OVERHEAD + if self.link_fcs { FCS } else { 0 };
+        (self.counts.bytes + self.counts.packets * overhead) * 8
+    }
+
+    fn span(&self) -> Timestamp {
+        let whole = self.counts.last - self.counts.first.unwrap_or(self.counts.last);
+        whole - self.ignore
+    }
+
+    fn per_second(&self, n: u64) -> f64 {
+        // At least a millisecond, so that a single packet has a rate.
+        n as f64 / self.span().as_secs_f64().max(0.001)
+    }
+}
+
+impl Element for AverageCounter {
+    fn effects(&self) -> Effects {
+        let state = State { table: "count", key: Vec::new(), both_directions: false, access: Access::Soft };
+        Effects { state: vec![state], ..Effects::pass() }.observing(&[Field::Length])
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        if batch.is_empty() {
+            return;
+        }
+        let now = cx.now();
+        let age = now - *self.counts.first.get_or_insert(now);
+        if age >= self.ignore && (!self.max.is_set() || age <= self.max) {
+            self.counts.packets += batch.len() as u64;
+            self.counts.bytes += batch.iter().map(|p| p.len() as u64).sum::<u64>();
+        }
+        self.counts.last = now;
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        let Counts { packets, bytes, first, last } = self.counts;
+        Ok(match name {
+            "count" => packets.to_string(),
+            "byte_count" => bytes.to_string(),
+            "bit_count" => (bytes * 8).to_string(),
+            "link_count" => self.link_bits().to_string(),
+            "rate" => self.per_second(packets).to_string(),
+            "byte_rate" => self.per_second(bytes).to_string(),
+            "bit_rate" => self.per_second(bytes * 8).to_string(),
+            "link_rate" => self.per_second(self.link_bits()).to_string(),
+            "first" => first.unwrap_or_default().to_string(),
+            "last" => last.to_string(),
+            _ => self.span().as_secs_f64().max(0.0).to_string(),
+        })
+    }
+
+    fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, _value: &str) -> Result<(), String> {
+        self.counts = Counts::default();
+        Ok(())
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        Some(Box::new(self.counts))
+    }
+
+    fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        self.counts = *state.downcast().map_err(|_| "not the state of an AverageCounter")?;
+        Ok(())
+    }
+}

@@ -1,0 +1,218 @@
+//! # Counter
+//! Counts packets and bytes, and estimates their rates.
+//!
+//! ## Usage
+//! `Counter([KEYWORDS])`
+//!
+//! ## Arguments
+//! - `COUNT_CALL`: `N HANDLER [VALUE]`: when the count reaches N, the write handler is called, before the packet
+//!   goes on. It is called once, and again after a reset.
+//! - `BYTE_COUNT_CALL`: the same for bytes.
+//! - `NO_RATE`: no rates.
+//! - `BATCH_PRECISE`, `ATOMIC`: accepted, and without effect: counts are exact, and each worker has its own.
+//!
+//! ## Handlers
+//! - `count`: packets so far.
+//! - `byte_count`: bytes so far.
+//! - `rate`: packets per second, smoothed over about a second.
+//! - `byte_rate`, `bit_rate`: bytes and bits per second, smoothed likewise.
+//! - `reset`, `reset_counts`: sets counts and rates to zero.
+//! - `count_call`, `byte_count_call`: sets a new trigger, as in the argument.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 100) -> c :: Counter(COUNT_CALL 50 stop) -> Discard
+//! ```
+//!
+//! ## See also
+//! AverageCounter
+
+use std::any::Any;
+use std::sync::Arc;
+
+use element::args::{Place, Raw, parse_integer};
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Access, Field, State};
+use element::{Batch, Call, Class, Cx, Effects, Element, Timestamp, manual};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "Counter",
+    aliases: &["CounterMP", "CounterAtomic", "CounterRCU", "CounterRCUMP", "CounterRW", "CounterLock"],
+    manual: manual!("counter.rs"),
+    args: &[
+        ArgInfo::keyword("COUNT_CALL", "N HANDLER [VALUE]", ""),
+        ArgInfo::keyword("BYTE_COUNT_CALL", "N HANDLER [VALUE]", ""),
+        ArgInfo::keyword("NO_RATE", "bool", "false"),
+        ArgInfo::keyword("BATCH_PRECISE", "bool", "false"),
+        ArgInfo::keyword("ATOMIC", "unsigned", "0"),
+    ],
+    handlers: &[
+        HandlerInfo::read("count"),
+        HandlerInfo::read("byte_count"),
+        HandlerInfo::read("rate"),
+        HandlerInfo::read("byte_rate"),
+        HandlerInfo::read("bit_rate"),
+        HandlerInfo::write("reset"),
+        HandlerInfo::write("reset_counts"),
+        HandlerInfo::write("count_call"),
+        HandlerInfo::write("byte_count_call"),
+    ],
+    samples: &["", "COUNT_CALL 5 stop"],
+    build: |args| {
+        let texts = [args.get::<Raw>("COUNT_CALL"), args.get::<Raw>("BYTE_COUNT_CALL")];
+        let no_rate = args.or("NO_RATE", false);
+        args.or("BATCH_PRECISE", false);
+        args.or("ATOMIC", 0u32);
+        let names = ["COUNT_CALL", "BYTE_COUNT_CALL"];
+        for (name, text) in names.iter().zip(&texts) {
+            if let Some(Raw(text)) = text
+                && !text.split_whitespace().next().is_some_and(|n| parse_integer(n).is_ok_and(|n| n >= 0))
+            {
+                args.error(format!("{name} type mismatch"));
+            }
+        }
+        args.finish()?;
+        let texts = texts.map(|text| text.map(|Raw(text)| text));
+        Ok(Box::new(Counter { texts, no_rate, ..Counter::default() }))
+    },
+    ..Class::DEFAULT
+};
+
+#[derive(Default)]
+struct Counter {
+    packets: u64,
+    bytes: u64,
+    packet_rate: Rate,
+    byte_rate: Rate,
+    no_rate: bool,
+    on_packets: Option<Trigger>,
+    on_bytes: Option<Trigger>,
+    /// The triggers as configured, until all elements are known.
+    texts: [Option<String>; 2],
+}
+
+/// A handler call that waits for a count.
+struct Trigger {
+    at: u64,
+    call: Arc<Call>,
+    armed: bool,
+}
+
+impl Trigger {
+    fn parse(text: &str, what: &str, place: &Place<'_>, own: usize) -> Result<Trigger, String> {
+        let (count, call) = text.trim().split_once(char::is_whitespace).unwrap_or((text.trim(), "stop"));
+        let at = parse_integer(count).ok().and_then(|n| u64::try_from(n).ok());
+        let at = at.ok_or_else(|| format!("'{what}' first word should be unsigned (count)"))?;
+        let own = |name: &str| CLASS.handlers.iter().any(|h| h.name == name).then_some(own);
+        Ok(Trigger { at, call: Arc::new(Call::parse(call, place, own)?), armed: true })
+    }
+
+    fn check(trigger: &mut Option<Trigger>, count: u64, cx: &mut Cx<'_>) {
+        if let Some(trigger) = trigger
+            && trigger.armed
+            && count >= trigger.at
+        {
+            trigger.armed = false;
+            cx.call_later(&trigger.call);
+        }
+    }
+}
+
+/// An exponentially weighted moving average of a rate.
+#[derive(Clone, Copy, Default)]
+struct Rate {
+    per_second: f64,
+    pending: u64,
+    since: Timestamp,
+}
+
+impl Rate {
+    /// Samples are taken at least this far apart.
+    const SAMPLE: i64 = 1_000_000_000 / 16;
+
+    fn add(&mut self, n: u64, now: Timestamp) {
+        if !self.since.is_set() {
+            self.since = now;
+        }
+        self.pending += n;
+        let span = (now - self.since).0;
+        if span >= Self::SAMPLE {
+            let seconds = span as f64 / 1e9;
+            let weight = 1.0 - (-seconds).exp();
+            self.per_second += weight * (self.pending as f64 / seconds - self.per_second);
+            (self.pending, self.since) = (0, now);
+        }
+    }
+
+    fn read(&mut self, now: Timestamp) -> f64 {
+        self.add(0, now);
+        self.per_second
+    }
+}
+
+impl Element for Counter {
+    fn effects(&self) -> Effects {
+        let state = State { table: "count", key: Vec::new(), both_directions: false, access: Access::Soft };
+        Effects { state: vec![state], ..Effects::pass() }.observing(&[Field::Length])
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        let [packets, bytes] = std::mem::take(&mut self.texts);
+        for (name, text) in [("count_call", packets), ("byte_count_call", bytes)] {
+            if let Some(text) = text {
+                self.write(cx, name, &text)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        let n = batch.len() as u64;
+        let bytes = batch.iter().map(|p| p.len() as u64).sum();
+        self.packets += n;
+        self.bytes += bytes;
+        if !self.no_rate {
+            self.packet_rate.add(n, cx.now());
+            self.byte_rate.add(bytes, cx.now());
+        }
+        if self.on_packets.is_some() || self.on_bytes.is_some() {
+            Trigger::check(&mut self.on_packets, self.packets, cx);
+            Trigger::check(&mut self.on_bytes, self.bytes, cx);
+        }
+    }
+
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        let now = cx.now();
+        Ok(match name {
+            "count" => self.packets.to_string(),
+            "byte_count" => self.bytes.to_string(),
+            "rate" => self.packet_rate.read(now).to_string(),
+            "byte_rate" => self.byte_rate.read(now).to_string(),
+            _ => (self.byte_rate.read(now) * 8.0).to_string(),
+        })
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
+        match name {
+            "count_call" => self.on_packets = Some(Trigger::parse(value, name, &cx.place(), cx.id())?),
+            "byte_count_call" => self.on_bytes = Some(Trigger::parse(value, name, &cx.place(), cx.id())?),
+            _ => {
+                (self.packets, self.bytes) = (0, 0);
+                (self.packet_rate, self.byte_rate) = (Rate::default(), Rate::default());
+                [&mut self.on_packets, &mut self.on_bytes].into_iter().flatten().for_each(|t| t.armed = true);
+            }
+        }
+        Ok(())
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        Some(Box::new((self.packets, self.bytes, self.packet_rate, self.byte_rate)))
+    }
+
+    fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        let state = state.downcast().map_err(|_| "not the state of a Counter")?;
+        (self.packets, self.bytes, self.packet_rate, self.byte_rate) = *state;
+        Ok(())
+    }
+}

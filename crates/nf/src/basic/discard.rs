@@ -1,0 +1,116 @@
+//! # Discard
+//! Drops every packet.
+//!
+//! With a pull input it schedules itself and pulls, as long as there are packets.
+//!
+//! ## Usage
+//! `Discard([KEYWORDS])`
+//!
+//! ## Arguments
+//! - `ACTIVE`: whether to pull. Only for pull inputs.
+//! - `BURST`: packets pulled per turn; 0 means as many as there are.
+//!
+//! ## Handlers
+//! - `count`: packets dropped.
+//! - `reset_counts`: sets the count to zero.
+//! - `active`: whether it pulls.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1000) -> Queue -> Discard(BURST 32)
+//! ```
+//!
+//! ## See also
+//! Idle
+
+use element::args::parse_bool;
+use element::class::{ArgInfo, HandlerInfo};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
+use packet::BATCH_CAPACITY;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "Discard",
+    aliases: &["DiscardNoFree"],
+    ports: "1/0",
+    manual: manual!("discard.rs"),
+    args: &[ArgInfo::keyword("ACTIVE", "bool", "true"), ArgInfo::keyword("BURST", "unsigned", "1")],
+    handlers: &[HandlerInfo::read("count"), HandlerInfo::write("reset_counts"), HandlerInfo::both("active")],
+    build: |args| {
+        let default = args.setup.burst.unwrap_or(1);
+        let discard = Discard { active: args.or("ACTIVE", true), burst: args.or("BURST", default), count: 0 };
+        args.finish()?;
+        Ok(Box::new(discard))
+    },
+    ..Class::DEFAULT
+};
+
+struct Discard {
+    active: bool,
+    burst: usize,
+    count: u64,
+}
+
+impl Element for Discard {
+    fn effects(&self) -> Effects {
+        Effects::drop(DropReason::Discard)
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        match (cx.input_is_push(0), self.active) {
+            (true, false) => Err("ACTIVE is meaningless in push context".into()),
+            (false, true) => {
+                cx.schedule();
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) {
+        self.count += batch.len() as u64;
+        cx.drop_all(batch, DropReason::Discard);
+    }
+
+    fn run(&mut self, cx: &mut Cx<'_>) -> bool {
+        if !self.active {
+            return false;
+        }
+        let mut left = if self.burst == 0 { usize::MAX } else { self.burst };
+        let mut worked = false;
+        while left > 0 {
+            let batch = cx.pull(0, left.min(BATCH_CAPACITY));
+            let n = batch.len();
+            self.count += n as u64;
+            cx.drop_all(batch, DropReason::Discard);
+            if n == 0 {
+                break;
+            }
+            worked = true;
+            left -= n.min(left);
+        }
+        if worked || cx.may_pull(0) {
+            cx.schedule();
+        }
+        worked
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        Ok(match name {
+            "count" => self.count.to_string(),
+            _ => self.active.to_string(),
+        })
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
+        if name == "reset_counts" {
+            self.count = 0;
+            return Ok(());
+        }
+        self.active = parse_bool(value).ok_or("syntax error")?;
+        if self.active && !cx.input_is_push(0) {
+            cx.schedule();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,54 @@
+//! # Idle
+//! Drops every packet it gets and never gives one.
+//!
+//! It has any number of inputs and outputs, so it can stand for a part of a configuration that does not exist.
+//!
+//! ## Usage
+//! `Idle`
+//!
+//! ## Example
+//! ```click
+//! Idle -> Counter -> Idle
+//! ```
+//!
+//! ## See also
+//! Discard, Null
+
+use element::class::Notes;
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Signal, manual};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "Idle",
+    ports: "-/-",
+    flow: "x/y",
+    manual: manual!("idle.rs"),
+    notes: Notes { signals_packets: true, ..Notes::NONE },
+    samples: &["", " -> 1/0"],
+    build: |args| {
+        args.finish()?;
+        Ok(Box::new(Idle))
+    },
+    ..Class::DEFAULT
+};
+
+struct Idle;
+
+impl Element for Idle {
+    fn effects(&self) -> Effects {
+        Effects::drop(DropReason::Discard)
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        cx.set_signal(Signal::Packets, false);
+        Ok(())
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) {
+        cx.drop_all(batch, DropReason::Discard);
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, _max: usize) -> Batch {
+        cx.batch()
+    }
+}

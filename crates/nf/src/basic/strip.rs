@@ -1,0 +1,64 @@
+//! # Strip
+//! Removes bytes from the front of each packet.
+//!
+//! Header annotations keep pointing at their headers, and Unstrip brings the bytes back. A packet with fewer
+//! bytes becomes empty.
+//!
+//! ## Usage
+//! `Strip(LENGTH)`
+//!
+//! ## Arguments
+//! - `LENGTH`: number of bytes.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> Strip(14) -> Discard
+//! ```
+//!
+//! ## See also
+//! Unstrip, EtherEncap
+
+use element::class::ArgInfo;
+use element::effects::{Action, Case, Filter, Target};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "Strip",
+    manual: manual!("strip.rs"),
+    args: &[ArgInfo::required("LENGTH", "unsigned")],
+    samples: &["14", "0", "100000"],
+    build: |args| {
+        let length: u32 = args.required("LENGTH");
+        args.finish()?;
+        Ok(Box::new(Strip { length: length as usize }))
+    },
+    ..Class::DEFAULT
+};
+
+struct Strip {
+    length: usize,
+}
+
+impl Element for Strip {
+    fn effects(&self) -> Effects {
+        let strip = Action::Strip(i32::try_from(self.length).unwrap_or(i32::MAX));
+        Effects::cases(vec![Case::new(Filter::Any, Target::Output(0)).with(strip)])
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        let length = self.length;
+        batch.filter(|mut packet| if packet.strip(length) { Some(packet) } else { strip_all(cx, packet) });
+    }
+}
+
+/// For packets whose first slot has fewer bytes: they become empty.
+#[cold]
+fn strip_all(cx: &mut Cx<'_>, mut packet: Packet) -> Option<Packet> {
+    if packet.is_large() {
+        cx.drop(packet, DropReason::HeadersSplit);
+        return None;
+    }
+    packet.truncate(0);
+    Some(packet)
+}

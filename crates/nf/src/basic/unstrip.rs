@@ -1,0 +1,67 @@
+//! # Unstrip
+//! Gives back bytes at the front of each packet.
+//!
+//! Bytes that Strip removed come back as they were; others are zero.
+//!
+//! ## Usage
+//! `Unstrip(LENGTH)`
+//!
+//! ## Arguments
+//! - `LENGTH`: number of bytes, at most 256.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> Strip(14) -> Unstrip(14) -> Discard
+//! ```
+//!
+//! ## See also
+//! Strip
+
+use element::class::ArgInfo;
+use element::effects::{Action, Case, Filter, Target};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
+use packet::HEADROOM;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "Unstrip",
+    manual: manual!("unstrip.rs"),
+    args: &[ArgInfo::required("LENGTH", "unsigned")],
+    samples: &["14", "256"],
+    build: |args| {
+        let length: u32 = args.required("LENGTH");
+        if length as usize > HEADROOM {
+            args.error(format!("LENGTH: out of range, bound {HEADROOM}"));
+        }
+        args.finish()?;
+        Ok(Box::new(Unstrip { length: length as usize }))
+    },
+    ..Class::DEFAULT
+};
+
+struct Unstrip {
+    length: usize,
+}
+
+impl Element for Unstrip {
+    fn effects(&self) -> Effects {
+        let unstrip = Action::Strip(-(self.length as i32));
+        Effects::cases(vec![Case::new(Filter::Any, Target::Output(0)).with(unstrip)])
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        let length = self.length;
+        batch.filter(|mut packet| {
+            // What was stripped begins at the headroom of a fresh packet; what lies before it holds leftovers.
+            let stripped = packet.headroom().saturating_sub(HEADROOM);
+            if !packet.unstrip(length) {
+                cx.drop(packet, DropReason::NoHeadroom);
+                return None;
+            }
+            if let Some(fresh) = length.checked_sub(stripped).filter(|&n| n > 0) {
+                packet.data_mut()[..fresh].fill(0);
+            }
+            Some(packet)
+        });
+    }
+}

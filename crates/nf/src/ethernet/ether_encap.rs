@@ -1,0 +1,105 @@
+//! # EtherEncap
+//! Puts an Ethernet header in front of each packet.
+//!
+//! The MAC and network header annotations are set to the new header and to what follows it.
+//!
+//! ## Usage
+//! `EtherEncap(ETHERTYPE, SRC, DST)`
+//!
+//! ## Arguments
+//! - `ETHERTYPE`: the type of what follows, such as 0x0800.
+//! - `SRC`: source address.
+//! - `DST`: destination address.
+//!
+//! ## Handlers
+//! - `ethertype`: the type, in decimal.
+//! - `src`, `dst`: the addresses.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> EtherEncap(0x0800, 1:1:1:1:1:1, 2:2:2:2:2:2) -> Discard
+//! ```
+//!
+//! ## See also
+//! Strip, EtherRewrite
+
+use element::args::Arg;
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Action, Case, Field, Filter, Target, Value, wire_field};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, manual};
+use wire::{IntoBytes, MacAddr, ethernet};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "EtherEncap",
+    manual: manual!("ether_encap.rs"),
+    args: &[
+        ArgInfo::required("ETHERTYPE", "0-0xffff"),
+        ArgInfo::required("SRC", "Ethernet address"),
+        ArgInfo::required("DST", "Ethernet address"),
+    ],
+    handlers: &[HandlerInfo::both("ethertype"), HandlerInfo::both("src"), HandlerInfo::both("dst")],
+    samples: &["0x0800, 1:1:1:1:1:1, 2:2:2:2:2:2"],
+    build: |args| {
+        let ether_type: u16 = args.required("ETHERTYPE");
+        let (source, destination) = (args.required("SRC"), args.required("DST"));
+        args.finish()?;
+        Ok(Box::new(EtherEncap {
+            header: ethernet::Header { destination, source, ether_type: ether_type.into() },
+        }))
+    },
+    ..Class::DEFAULT
+};
+
+struct EtherEncap {
+    header: ethernet::Header,
+}
+
+impl Element for EtherEncap {
+    fn effects(&self) -> Effects {
+        let set = |field, bytes: &[u8]| Action::Set(field, Value::Constant(bytes.to_vec()));
+        let offset = |base, n: u32| set(Field::HeaderOffset(base), &n.to_be_bytes());
+        let encap = Case::new(Filter::Any, Target::Output(0))
+            .with(Action::Strip(-(ethernet::Header::LEN as i32)))
+            .with(offset(Base::Mac, 0))
+            .with(offset(Base::Network, ethernet::Header::LEN as u32))
+            .with(set(wire_field::ETHER_DST, &self.header.destination.0))
+            .with(set(wire_field::ETHER_SRC, &self.header.source.0))
+            .with(set(wire_field::ETHER_TYPE, self.header.ether_type.as_bytes()));
+        Effects::cases(vec![encap])
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        batch.filter(|mut packet| {
+            if !packet.unstrip(ethernet::Header::LEN) {
+                cx.drop(packet, DropReason::NoHeadroom);
+                return None;
+            }
+            packet.data_mut()[..ethernet::Header::LEN].copy_from_slice(self.header.as_bytes());
+            packet.set_offset(Base::Mac, Some(0));
+            packet.set_offset(Base::Network, Some(ethernet::Header::LEN as isize));
+            Some(packet)
+        });
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        Ok(match name {
+            "ethertype" => self.header.ether_type.get().to_string(),
+            "src" => format!("{:#}", self.header.source),
+            _ => format!("{:#}", self.header.destination),
+        })
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
+        let place = cx.place();
+        let address = || MacAddr::parse(value, &place).map_err(|_| "expected Ethernet address");
+        match name {
+            "ethertype" => {
+                self.header.ether_type = u16::parse(value, &place).map_err(|_| "expected uint16_t")?.into();
+            }
+            "src" => self.header.source = address()?,
+            _ => self.header.destination = address()?,
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,100 @@
+//! # EtherRewrite
+//! Overwrites the addresses of the Ethernet header, and leaves its type alone.
+//!
+//! The header is where the MAC header annotation points, or else at the start of the packet. Packets too short
+//! to have one are dropped.
+//!
+//! ## Usage
+//! `EtherRewrite(SRC, DST)`
+//!
+//! ## Arguments
+//! - `SRC`: source address.
+//! - `DST`: destination address.
+//!
+//! ## Handlers
+//! - `src`, `dst`: the addresses.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> EtherRewrite(1:1:1:1:1:1, 2:2:2:2:2:2) -> Discard
+//! ```
+//!
+//! ## See also
+//! EtherEncap
+
+use element::args::Arg;
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Action, Case, Field, Filter, Target, Value, wire_field};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, manual};
+use wire::MacAddr;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "EtherRewrite",
+    manual: manual!("ether_rewrite.rs"),
+    args: &[ArgInfo::required("SRC", "Ethernet address"), ArgInfo::required("DST", "Ethernet address")],
+    handlers: &[HandlerInfo::both("src"), HandlerInfo::both("dst")],
+    samples: &["1:1:1:1:1:1, 2:2:2:2:2:2"],
+    build: |args| {
+        let (source, destination): (MacAddr, MacAddr) = (args.required("SRC"), args.required("DST"));
+        args.finish()?;
+        Ok(Box::new(EtherRewrite { source, destination }))
+    },
+    ..Class::DEFAULT
+};
+
+struct EtherRewrite {
+    source: MacAddr,
+    destination: MacAddr,
+}
+
+/// Bytes of both addresses.
+const ADDRESSES: usize = 12;
+
+impl Element for EtherRewrite {
+    fn effects(&self) -> Effects {
+        let set = |field, address: MacAddr| Action::Set(field, Value::Constant(address.0.to_vec()));
+        let at_data = |offset| Field::Bytes { base: Base::Data, offset, length: 6 };
+        let mac = Field::HeaderOffset(Base::Mac);
+        let short =
+            Filter::Opaque { about: "shorter than two addresses", reads: vec![Field::Length, mac.clone()] };
+        let unmarked = Filter::Opaque { about: "MAC header not marked", reads: vec![mac] };
+        Effects::cases(vec![
+            Case::new(short, Target::Drop(DropReason::TooShort)),
+            Case::new(unmarked, Target::Output(0))
+                .with(set(at_data(0), self.destination))
+                .with(set(at_data(6), self.source)),
+            Case::new(Filter::Any, Target::Output(0))
+                .with(set(wire_field::ETHER_DST, self.destination))
+                .with(set(wire_field::ETHER_SRC, self.source)),
+        ])
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        batch.filter(|mut packet| {
+            let base = if packet.offset(Base::Mac).is_some() { Base::Mac } else { Base::Data };
+            match packet.header_mut(base).and_then(|header| header.get_mut(..ADDRESSES)) {
+                Some(addresses) => {
+                    addresses[..6].copy_from_slice(&self.destination.0);
+                    addresses[6..].copy_from_slice(&self.source.0);
+                    Some(packet)
+                }
+                None => {
+                    cx.drop(packet, DropReason::TooShort);
+                    None
+                }
+            }
+        });
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        let address = if name == "src" { self.source } else { self.destination };
+        Ok(format!("{address:#}"))
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
+        let address = MacAddr::parse(value, &cx.place()).map_err(|_| "expected Ethernet address")?;
+        *(if name == "src" { &mut self.source } else { &mut self.destination }) = address;
+        Ok(())
+    }
+}

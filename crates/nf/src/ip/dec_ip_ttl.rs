@@ -1,0 +1,136 @@
+//! # DecIPTTL
+//! Decrements the IPv4 time to live and updates the header checksum (RFC 1624).
+//!
+//! Packets whose time to live is 0 or 1 go to output 1 unchanged, or are dropped. The network header annotation
+//! must be set; packets without it are dropped.
+//!
+//! ## Usage
+//! `DecIPTTL([KEYWORDS])`
+//!
+//! ## Arguments
+//! - `ACTIVE`: if false, packets pass unchanged.
+//! - `MULTICAST`: if false, packets to multicast addresses pass unchanged.
+//!
+//! ## Handlers
+//! - `drops`: packets that expired.
+//! - `active`: whether it decrements.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> CheckIPHeader(14) -> DecIPTTL -> Discard
+//! ```
+//!
+//! ## See also
+//! CheckIPHeader
+
+use classify::IntervalSet;
+use element::args::parse_bool;
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Action, Case, Filter, Header, Target, Value, wire_field};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
+use wire::checksum::Delta;
+use wire::{FromBytes, ipv4};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "DecIPTTL",
+    ports: "1/1-2",
+    processing: "a/ah",
+    manual: manual!("dec_ip_ttl.rs"),
+    args: &[ArgInfo::keyword("ACTIVE", "bool", "true"), ArgInfo::keyword("MULTICAST", "bool", "true")],
+    handlers: &[HandlerInfo::read("drops"), HandlerInfo::both("active")],
+    samples: &["", " -> 1/2", "MULTICAST false", "ACTIVE false"],
+    build: |args| {
+        let element =
+            DecIpTtl { active: args.or("ACTIVE", true), multicast: args.or("MULTICAST", true), expired: 0 };
+        args.finish()?;
+        Ok(Box::new(element))
+    },
+    ..Class::DEFAULT
+};
+
+struct DecIpTtl {
+    active: bool,
+    multicast: bool,
+    expired: u64,
+}
+
+/// What becomes of one packet.
+enum Outcome {
+    Passes,
+    Expired,
+    NoHeader,
+}
+
+impl DecIpTtl {
+    #[inline]
+    fn decrement(&self, packet: &mut Packet) -> Outcome {
+        let Some(bytes) = packet.header_mut(Base::Network) else { return Outcome::NoHeader };
+        let Ok((ip, _)) = ipv4::Header::mut_from_prefix(bytes) else { return Outcome::NoHeader };
+        if !self.multicast && ip.destination_addr().is_multicast() {
+            return Outcome::Passes;
+        }
+        if ip.ttl <= 1 {
+            return Outcome::Expired;
+        }
+        // The time to live is the upper byte of its word.
+        let before = u16::from_be_bytes([ip.ttl, ip.protocol]);
+        ip.ttl -= 1;
+        let after = u16::from_be_bytes([ip.ttl, ip.protocol]);
+        ip.checksum.set(Delta::u16(before, after).apply(ip.checksum.get()));
+        Outcome::Passes
+    }
+}
+
+impl Element for DecIpTtl {
+    fn effects(&self) -> Effects {
+        if !self.active {
+            return Effects::pass();
+        }
+        let ttl = wire_field::IP_TTL;
+        let missing = Filter::Not(Box::new(Filter::Present(Header::Ipv4)));
+        let mut cases = vec![Case::new(missing, Target::Drop(DropReason::NoHeader))];
+        if !self.multicast {
+            let set = IntervalSet::one(0xe000_0000, 0xefff_ffff);
+            let multicast = Filter::In { field: wire_field::IP_DST, mask: u128::MAX, set };
+            cases.push(Case::new(multicast, Target::Output(0)));
+        }
+        let expired = Filter::In { field: ttl.clone(), mask: 0xff, set: IntervalSet::one(0, 1) };
+        cases.push(Case::new(expired, Target::Output(1)));
+        cases.push(
+            Case::new(Filter::Any, Target::Output(0))
+                .with(Action::Set(ttl.clone(), Value::Plus(ttl, -1)))
+                .updating(&[Header::Ipv4]),
+        );
+        Effects::cases(cases)
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        if !self.active {
+            return;
+        }
+        batch.filter(|mut packet| {
+            match self.decrement(&mut packet) {
+                Outcome::Passes => return Some(packet),
+                Outcome::Expired => {
+                    self.expired += 1;
+                    cx.emit_one(1, packet, DropReason::TtlExpired);
+                }
+                Outcome::NoHeader => cx.drop(packet, DropReason::NoHeader),
+            }
+            None
+        });
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        Ok(match name {
+            "drops" => self.expired.to_string(),
+            _ => self.active.to_string(),
+        })
+    }
+
+    fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, value: &str) -> Result<(), String> {
+        self.active = parse_bool(value).ok_or("expected boolean")?;
+        Ok(())
+    }
+}

@@ -1,0 +1,59 @@
+//! # MarkIPHeader
+//! Sets the network and transport header annotations without checking anything.
+//!
+//! ## Usage
+//! `MarkIPHeader([OFFSET])`
+//!
+//! ## Arguments
+//! - `OFFSET`: where the IP header starts.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> MarkIPHeader(14) -> Discard
+//! ```
+//!
+//! ## See also
+//! CheckIPHeader
+
+use element::class::ArgInfo;
+use element::effects::{Action, Case, Field, Filter, Target, Value};
+use element::{Base, Batch, Class, Cx, Effects, Element, manual};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "MarkIPHeader",
+    manual: manual!("mark_ip_header.rs"),
+    args: &[ArgInfo::positional("OFFSET", "unsigned", "0")],
+    samples: &["", "14", "100000"],
+    build: |args| {
+        let offset = args.or("OFFSET", 0u32) as usize;
+        args.finish()?;
+        Ok(Box::new(MarkIpHeader { offset }))
+    },
+    ..Class::DEFAULT
+};
+
+struct MarkIpHeader {
+    offset: usize,
+}
+
+impl Element for MarkIpHeader {
+    fn effects(&self) -> Effects {
+        let first = Field::Bytes { base: Base::Data, offset: self.offset as i32, length: 1 };
+        let start = Value::Constant((self.offset as u32).to_be_bytes().to_vec());
+        let behind = Value::Pure { name: "behind the IP header", reads: vec![first, Field::Length] };
+        let mark = Case::new(Filter::Any, Target::Output(0))
+            .with(Action::Set(Field::HeaderOffset(Base::Network), start))
+            .with(Action::Set(Field::HeaderOffset(Base::Transport), behind));
+        Effects::cases(vec![mark])
+    }
+
+    fn process(&mut self, _cx: &mut Cx<'_>, batch: &mut Batch) {
+        for packet in batch.iter_mut() {
+            // Without a first byte there is no header length, and so no transport header.
+            let header_length = packet.data().get(self.offset).map(|first| usize::from(first & 15) * 4);
+            packet.set_offset(Base::Network, Some(self.offset as isize));
+            packet.set_offset(Base::Transport, header_length.map(|n| (self.offset + n) as isize));
+        }
+    }
+}

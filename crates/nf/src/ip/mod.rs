@@ -1,0 +1,5 @@
+//! IPv4 headers.
+
+pub mod check_ip_header;
+pub mod dec_ip_ttl;
+pub mod mark_ip_header;

@@ -1,0 +1,4 @@
+//! Stores between push and pull paths.
+
+pub mod queue;
+pub mod unqueue;

@@ -1,0 +1,141 @@
+//! # Unqueue
+//! Pulls packets and pushes them on.
+//!
+//! ## Usage
+//! `Unqueue([BURST, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `BURST`: packets per turn; negative for as many as there are.
+//! - `ACTIVE`: whether it pulls.
+//! - `LIMIT`: packets in all; negative for no limit.
+//! - `SIGNAL`: whether to sleep while there is nothing to pull.
+//!
+//! ## Handlers
+//! - `count`: packets so far.
+//! - `active`, `burst`, `limit`: the arguments.
+//! - `reset`, `reset_counts`: sets the count to zero.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 100) -> Queue -> Unqueue(BURST 32) -> Discard
+//! ```
+//!
+//! ## See also
+//! Queue
+
+use element::args::{Arg, parse_bool};
+use element::class::{ArgInfo, HandlerInfo};
+use element::{Class, Cx, Effects, Element, manual};
+use packet::BATCH_CAPACITY;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "Unqueue",
+    processing: "l/h",
+    manual: manual!("unqueue.rs"),
+    args: &[
+        ArgInfo::positional("BURST", "int", "1"),
+        ArgInfo::keyword("ACTIVE", "bool", "true"),
+        ArgInfo::keyword("LIMIT", "int", "-1"),
+        ArgInfo::keyword("SIGNAL", "bool", "true"),
+    ],
+    handlers: &[
+        HandlerInfo::read("count"),
+        HandlerInfo::both("active"),
+        HandlerInfo::both("burst"),
+        HandlerInfo::both("limit"),
+        HandlerInfo::write("reset"),
+        HandlerInfo::write("reset_counts"),
+    ],
+    build: |args| {
+        let default = args.setup.burst.unwrap_or(1) as i64;
+        let unqueue = Unqueue {
+            burst: args.or("BURST", default),
+            active: args.or("ACTIVE", true),
+            limit: args.or("LIMIT", -1i64),
+            sleeps: args.or("SIGNAL", true),
+            count: 0,
+        };
+        args.finish()?;
+        if unqueue.burst == 0 {
+            args.warn("BURST size 0, no packets will be pulled");
+        }
+        Ok(Box::new(unqueue))
+    },
+    ..Class::DEFAULT
+};
+
+struct Unqueue {
+    burst: i64,
+    active: bool,
+    limit: i64,
+    sleeps: bool,
+    count: u64,
+}
+
+impl Unqueue {
+    /// Packets that may still be pulled in all.
+    fn left(&self) -> u64 {
+        u64::try_from(self.limit).map_or(u64::MAX, |limit| limit.saturating_sub(self.count))
+    }
+
+    fn start(&self, cx: &mut Cx<'_>) {
+        if self.active && self.left() > 0 {
+            cx.schedule();
+        }
+    }
+}
+
+impl Element for Unqueue {
+    fn effects(&self) -> Effects {
+        Effects::pass()
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        self.start(cx);
+        Ok(())
+    }
+
+    fn run(&mut self, cx: &mut Cx<'_>) -> bool {
+        if !self.active {
+            return false;
+        }
+        let mut left = u64::try_from(self.burst).unwrap_or(u64::MAX).min(self.left());
+        let mut worked = false;
+        let mut dry = false;
+        while left > 0 && !dry {
+            let batch = cx.pull(0, left.min(BATCH_CAPACITY as u64) as usize);
+            let n = batch.len() as u64;
+            dry = n == 0;
+            worked |= n > 0;
+            self.count += n;
+            left -= n.min(left);
+            cx.emit(0, batch);
+        }
+        if self.left() > 0 && (!dry || !self.sleeps || cx.may_pull(0)) {
+            cx.schedule();
+        }
+        worked
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        Ok(match name {
+            "count" => self.count.to_string(),
+            "active" => self.active.to_string(),
+            "burst" => self.burst.to_string(),
+            _ => self.limit.to_string(),
+        })
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
+        let number = || i64::parse(value, &cx.place()).map_err(|_| "syntax error");
+        match name {
+            "active" => self.active = parse_bool(value).ok_or("syntax error")?,
+            "burst" => self.burst = number()?,
+            "limit" => self.limit = number()?,
+            _ => self.count = 0,
+        }
+        self.start(cx);
+        Ok(())
+    }
+}

@@ -1,0 +1,218 @@
+//! # InfiniteSource
+//! Makes packets as fast as it is allowed to.
+//!
+//! It can push, or be pulled from. A push source waits while a queue in front of it is full.
+//!
+//! ## Usage
+//! `InfiniteSource([DATA, LIMIT, BURST, ACTIVE, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `DATA`: the bytes of each packet.
+//! - `LIMIT`: packets in all; negative for no limit.
+//! - `BURST`: packets per turn.
+//! - `ACTIVE`: whether it makes packets.
+//! - `TIMESTAMP`: whether packets get the current time.
+//! - `HEADROOM`: accepted; packets always have 256 bytes in front.
+//! - `LENGTH`: length of each packet; data are repeated or cut.
+//! - `DATASIZE`: old name of LENGTH.
+//! - `STOP`: whether to stop the driver when the limit is reached.
+//! - `END_CALL`: write handler to call when the limit is reached.
+//!
+//! ## Handlers
+//! - `count`: packets made.
+//! - `data`, `limit`, `burst`, `active`, `length`: the arguments.
+//! - `reset`: sets the count to zero.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(DATA \<0800>, LIMIT 10, STOP true) -> Discard
+//! ```
+//!
+//! ## See also
+//! RatedSource, TimedSource
+
+use element::args::{Arg, Bytes, parse_bool};
+use element::class::{ArgInfo, HandlerInfo, Notes};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Signal, manual};
+use packet::BATCH_CAPACITY;
+
+use super::{AtEnd, Data, limit_of, show_limit};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "InfiniteSource",
+    ports: "0/1",
+    manual: manual!("infinite_source.rs"),
+    args: &[
+        ArgInfo::positional("DATA", "bytes", ""),
+        ArgInfo::positional("LIMIT", "int", "-1"),
+        ArgInfo::positional("BURST", "int", "1"),
+        ArgInfo::positional("ACTIVE", "bool", "true"),
+        ArgInfo::keyword("TIMESTAMP", "bool", "true"),
+        ArgInfo::keyword("HEADROOM", "unsigned", "256"),
+        ArgInfo::keyword("LENGTH", "int", "-1"),
+        ArgInfo::keyword("DATASIZE", "int", "-1"),
+        ArgInfo::keyword("STOP", "bool", "false"),
+        ArgInfo::keyword("END_CALL", "HANDLER [VALUE]", ""),
+    ],
+    handlers: &[
+        HandlerInfo::read("count"),
+        HandlerInfo::both("data"),
+        HandlerInfo::both("limit"),
+        HandlerInfo::both("burst"),
+        HandlerInfo::both("active"),
+        HandlerInfo::both("length"),
+        HandlerInfo::write("reset"),
+    ],
+    notes: Notes { signals_packets: true, ..Notes::NONE },
+    samples: &["LIMIT 50", "LIMIT 40, LENGTH 5000, BURST 7"],
+    build: |args| {
+        let default = args.setup.burst.unwrap_or(1) as i64;
+        let data = Data::read(args);
+        let limit = limit_of(args.or("LIMIT", -1));
+        let burst = args.or("BURST", default);
+        if burst < 1 {
+            args.error("burst size must be >= 1");
+        }
+        args.or("HEADROOM", 0u32);
+        let source = InfiniteSource {
+            data,
+            limit,
+            burst: burst as usize,
+            active: args.or("ACTIVE", true),
+            timestamp: args.or("TIMESTAMP", true),
+            end: AtEnd::read(args, true),
+            count: 0,
+        };
+        args.finish()?;
+        Ok(Box::new(source))
+    },
+    ..Class::DEFAULT
+};
+
+struct InfiniteSource {
+    data: Data,
+    limit: u64,
+    burst: usize,
+    active: bool,
+    timestamp: bool,
+    end: AtEnd,
+    count: u64,
+}
+
+impl InfiniteSource {
+    fn make(&mut self, cx: &mut Cx<'_>, n: usize) -> Batch {
+        let n = n.min(BATCH_CAPACITY).min(usize::try_from(self.limit - self.count).unwrap_or(usize::MAX));
+        let mut batch = cx.batch();
+        for _ in 0..n {
+            // An empty pool ends the batch; what was not made is made later.
+            let Some(mut packet) = cx.packet(&self.data.bytes) else { break };
+            if self.timestamp {
+                packet.set_time(cx.now());
+            }
+            if let Err(packet) = batch.push(packet) {
+                cx.drop(packet, DropReason::NoBuffer);
+                break;
+            }
+        }
+        self.count += batch.len() as u64;
+        batch
+    }
+
+    fn start(&mut self, cx: &mut Cx<'_>) {
+        let ready = self.active && self.count < self.limit;
+        if ready {
+            self.end.done = false;
+        }
+        if cx.output_is_push(0) {
+            if self.active && !self.end.done {
+                cx.schedule();
+            }
+        } else {
+            cx.set_signal(Signal::Packets, ready);
+        }
+    }
+}
+
+impl Element for InfiniteSource {
+    fn effects(&self) -> Effects {
+        Effects::source("packet")
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        self.end.initialize(cx)?;
+        self.start(cx);
+        Ok(())
+    }
+
+    fn run(&mut self, cx: &mut Cx<'_>) -> bool {
+        if !self.active || !cx.may_push(0) {
+            return false;
+        }
+        if self.count >= self.limit {
+            // One turn after the last packet, so that everybody had a chance to deal with it.
+            self.end.reached(cx);
+            return false;
+        }
+        let mut left = self.burst;
+        while left > 0 && self.count < self.limit {
+            let batch = self.make(cx, left);
+            if batch.is_empty() {
+                cx.recycle(batch);
+                break;
+            }
+            left -= batch.len();
+            cx.emit(0, batch);
+        }
+        cx.schedule();
+        true
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, max: usize) -> Batch {
+        if !self.active || self.count >= self.limit {
+            if self.active {
+                self.end.reached(cx);
+            }
+            cx.set_signal(Signal::Packets, false);
+            return cx.batch();
+        }
+        self.make(cx, max)
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        Ok(match name {
+            "count" => self.count.to_string(),
+            "data" => String::from_utf8_lossy(&self.data.given).into_owned(),
+            "limit" => show_limit(self.limit),
+            "burst" => self.burst.to_string(),
+            "active" => self.active.to_string(),
+            _ => self.data.length.map_or("-1".into(), |n| n.to_string()),
+        })
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
+        let number = || i64::parse(value, &cx.place());
+        match name {
+            "data" => {
+                let Bytes(given) = Bytes::parse(value, &cx.place())?;
+                self.data = Data::new(given, self.data.length);
+            }
+            "limit" => self.limit = limit_of(number().map_err(|_| "limit parameter must be integer")?),
+            "burst" => {
+                let burst = number().ok().and_then(|n| usize::try_from(n).ok()).filter(|&n| n > 0);
+                self.burst = burst.ok_or("burstsize parameter must be integer >= 1")?;
+            }
+            "active" => self.active = parse_bool(value).ok_or("active parameter must be boolean")?,
+            "length" => {
+                let length = number().map_err(|_| "length must be integer")?;
+                self.data.length = usize::try_from(length).ok().map(|n| n.min(packet::MAX_PACKET));
+                self.data.update();
+            }
+            _ => self.count = 0,
+        }
+        // A limit below the count must not make the difference negative.
+        self.count = self.count.min(self.limit);
+        self.start(cx);
+        Ok(())
+    }
+}

@@ -1,0 +1,100 @@
+//! Sources of packets that are made, or replayed from memory.
+
+pub mod infinite_source;
+pub mod rated_source;
+pub mod replay_unqueue;
+pub mod timed_source;
+
+use std::sync::Arc;
+
+use element::args::{Bytes, Raw};
+use element::{Args, Call, Cx};
+
+/// What sources send when they are not told: 69 bytes, as many as Click's.
+const DEFAULT_DATA: &[u8] = b"This packet was made by a source that had not been told what to send.";
+
+/// The bytes of a source's packets.
+struct Data {
+    /// As configured.
+    given: Vec<u8>,
+    /// Length of packets, if it differs from the data's: data are repeated or cut.
+    length: Option<usize>,
+    /// What is sent.
+    bytes: Vec<u8>,
+}
+
+impl Data {
+    fn new(given: Vec<u8>, length: Option<usize>) -> Data {
+        let mut data = Data { given, length, bytes: Vec::new() };
+        data.update();
+        data
+    }
+
+    /// Reads DATA, LENGTH and its old name DATASIZE.
+    fn read(args: &mut Args<'_>) -> Data {
+        let Bytes(given) = args.or("DATA", Bytes(DEFAULT_DATA.to_vec()));
+        let length = args.get::<i64>("LENGTH").or(args.get("DATASIZE")).and_then(|n| usize::try_from(n).ok());
+        if length.is_some_and(|n| n > packet::MAX_PACKET) {
+            args.error(format!("LENGTH: out of range, bound {}", packet::MAX_PACKET));
+            return Data::new(given, None);
+        }
+        Data::new(given, length)
+    }
+
+    fn update(&mut self) {
+        let length = self.length.unwrap_or(self.given.len());
+        let fill = if self.given.is_empty() { &[0][..] } else { &self.given };
+        self.bytes = fill.iter().copied().cycle().take(length).collect();
+    }
+}
+
+/// What a source does when it has reached its limit.
+#[derive(Default)]
+struct AtEnd {
+    text: Option<String>,
+    stop: bool,
+    call: Option<Arc<Call>>,
+    done: bool,
+}
+
+impl AtEnd {
+    /// Reads STOP and, where the class has it, END_CALL.
+    fn read(args: &mut Args<'_>, has_call: bool) -> AtEnd {
+        let stop = args.or("STOP", false);
+        let text = if has_call { args.get::<Raw>("END_CALL").map(|Raw(text)| text) } else { None };
+        if stop && text.is_some() {
+            args.error("END_CALL and STOP are mutually exclusive");
+        }
+        AtEnd { text, stop, ..AtEnd::default() }
+    }
+
+    fn initialize(&mut self, cx: &Cx<'_>) -> Result<(), String> {
+        if let Some(text) = &self.text {
+            self.call = Some(Arc::new(Call::parse(text, &cx.place(), |_| None)?));
+        }
+        Ok(())
+    }
+
+    /// Reached; acts once.
+    fn reached(&mut self, cx: &mut Cx<'_>) {
+        if std::mem::replace(&mut self.done, true) {
+            return;
+        }
+        if self.stop {
+            cx.stop();
+        }
+        if let Some(call) = &self.call {
+            cx.call_later(call);
+        }
+    }
+}
+
+/// A limit as users write it: negative for none.
+fn limit_of(given: i64) -> u64 {
+    u64::try_from(given).unwrap_or(u64::MAX)
+}
+
+/// A limit as users read it.
+fn show_limit(limit: u64) -> String {
+    i64::try_from(limit).unwrap_or(-1).to_string()
+}

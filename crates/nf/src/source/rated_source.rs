@@ -1,0 +1,243 @@
+//! # RatedSource
+//! Makes packets at a given rate.
+//!
+//! A token bucket keeps the rate: it holds two tokens, or a hundredth of the rate if that is more, and starts
+//! with one.
+//!
+//! ## Usage
+//! `RatedSource([DATA, RATE, LIMIT, ACTIVE, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `DATA`: the bytes of each packet.
+//! - `RATE`: packets per second.
+//! - `LIMIT`: packets in all; negative for no limit.
+//! - `ACTIVE`: whether it makes packets.
+//! - `HEADROOM`: accepted; packets always have 256 bytes in front.
+//! - `LENGTH`: length of each packet; data are repeated or cut.
+//! - `DATASIZE`: old name of LENGTH.
+//! - `BANDWIDTH`: sets the rate so that the packets have this bandwidth.
+//! - `STOP`: whether to stop the driver when the limit is reached.
+//! - `END_CALL`: write handler to call when the limit is reached.
+//!
+//! ## Handlers
+//! - `count`: packets made.
+//! - `data`, `rate`, `limit`, `active`, `length`: the arguments.
+//! - `reset`: sets the count to zero.
+//!
+//! ## Example
+//! ```click
+//! RatedSource(RATE 1000, LIMIT 10, STOP true) -> Discard
+//! ```
+//!
+//! ## See also
+//! InfiniteSource, TimedSource
+
+use element::args::{Arg, Bandwidth, Bytes, parse_bool};
+use element::class::{ArgInfo, HandlerInfo, Notes};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Timestamp, manual};
+
+use super::{AtEnd, Data, limit_of, show_limit};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "RatedSource",
+    ports: "0/1",
+    manual: manual!("rated_source.rs"),
+    args: &[
+        ArgInfo::positional("DATA", "bytes", ""),
+        ArgInfo::positional("RATE", "unsigned", "10"),
+        ArgInfo::positional("LIMIT", "int", "-1"),
+        ArgInfo::positional("ACTIVE", "bool", "true"),
+        ArgInfo::keyword("HEADROOM", "unsigned", "256"),
+        ArgInfo::keyword("LENGTH", "int", "-1"),
+        ArgInfo::keyword("DATASIZE", "int", "-1"),
+        ArgInfo::keyword("BANDWIDTH", "bandwidth", "0"),
+        ArgInfo::keyword("STOP", "bool", "false"),
+        ArgInfo::keyword("END_CALL", "HANDLER [VALUE]", ""),
+    ],
+    handlers: &[
+        HandlerInfo::read("count"),
+        HandlerInfo::both("data"),
+        HandlerInfo::both("rate"),
+        HandlerInfo::both("limit"),
+        HandlerInfo::both("active"),
+        HandlerInfo::both("length"),
+        HandlerInfo::write("reset"),
+    ],
+    notes: Notes { pull_source: true, ..Notes::NONE },
+    samples: &["RATE 1000000, LIMIT 50"],
+    build: |args| {
+        let data = Data::read(args);
+        let mut rate = u64::from(args.or("RATE", 10u32));
+        let limit = limit_of(args.or("LIMIT", -1));
+        let Bandwidth(bandwidth) = args.or("BANDWIDTH", Bandwidth(0));
+        if bandwidth > 0 {
+            rate = bandwidth / data.bytes.len().max(1) as u64;
+        }
+        args.or("HEADROOM", 0u32);
+        let source = RatedSource {
+            bucket: Bucket::new(rate),
+            active: args.or("ACTIVE", true),
+            end: AtEnd::read(args, true),
+            data,
+            limit,
+            count: 0,
+        };
+        args.finish()?;
+        Ok(Box::new(source))
+    },
+    ..Class::DEFAULT
+};
+
+/// Tokens for packets, exact in integers: one token is a second's worth of nanoseconds.
+struct Bucket {
+    rate: u64,
+    level: u128,
+    filled_at: Option<Timestamp>,
+}
+
+const TOKEN: u128 = 1_000_000_000;
+
+impl Bucket {
+    fn new(rate: u64) -> Bucket {
+        Bucket { rate, level: TOKEN, filled_at: None }
+    }
+
+    /// Adds what has come in since the last look; the number of whole tokens.
+    fn fill(&mut self, now: Timestamp) -> u64 {
+        let passed = (now - *self.filled_at.get_or_insert(now)).0.max(0) as u128;
+        let capacity = u128::from(if self.rate < 200 { 2 } else { self.rate / 100 }) * TOKEN;
+        self.level = (self.level + passed * u128::from(self.rate)).min(capacity);
+        self.filled_at = Some(now);
+        (self.level / TOKEN) as u64
+    }
+
+    fn take(&mut self, n: u64) {
+        self.level -= u128::from(n) * TOKEN;
+    }
+
+    /// When there will be a whole token.
+    fn next(&self, now: Timestamp) -> Option<Timestamp> {
+        let missing = TOKEN.saturating_sub(self.level);
+        let wait = missing.div_ceil(u128::from(self.rate).max(1));
+        (self.rate > 0).then(|| now + Timestamp(wait.min(i64::MAX as u128) as i64))
+    }
+}
+
+struct RatedSource {
+    data: Data,
+    bucket: Bucket,
+    limit: u64,
+    active: bool,
+    end: AtEnd,
+    count: u64,
+}
+
+impl RatedSource {
+    /// Packets for which there are tokens now.
+    fn make(&mut self, cx: &mut Cx<'_>, most: usize) -> Batch {
+        let tokens = self.bucket.fill(cx.now()).min(self.limit - self.count).min(most as u64);
+        let mut batch = cx.batch();
+        for _ in 0..tokens {
+            let Some(mut packet) = cx.packet(&self.data.bytes) else { break };
+            packet.set_time(cx.now());
+            if let Err(packet) = batch.push(packet) {
+                cx.drop(packet, DropReason::NoBuffer);
+                break;
+            }
+        }
+        self.bucket.take(batch.len() as u64);
+        self.count += batch.len() as u64;
+        batch
+    }
+
+    fn start(&mut self, cx: &mut Cx<'_>) {
+        self.count = self.count.min(self.limit);
+        if self.active && self.count < self.limit {
+            self.end.done = false;
+        }
+        if self.active && !self.end.done && cx.output_is_push(0) {
+            cx.schedule();
+        }
+    }
+}
+
+impl Element for RatedSource {
+    fn effects(&self) -> Effects {
+        Effects::source("packet")
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        self.end.initialize(cx)?;
+        self.start(cx);
+        Ok(())
+    }
+
+    fn run(&mut self, cx: &mut Cx<'_>) -> bool {
+        if !self.active {
+            return false;
+        }
+        if self.count >= self.limit {
+            self.end.reached(cx);
+            return false;
+        }
+        let batch = self.make(cx, cx.burst());
+        let worked = !batch.is_empty();
+        cx.emit(0, batch);
+        if worked {
+            cx.schedule();
+        } else if let Some(at) = self.bucket.next(cx.now()) {
+            // Nothing to do before the next token: sleep instead of looking again and again.
+            cx.set_timer(0, at);
+        }
+        worked
+    }
+
+    fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
+        self.start(cx);
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, max: usize) -> Batch {
+        if !self.active {
+            return cx.batch();
+        }
+        if self.count >= self.limit {
+            self.end.reached(cx);
+            return cx.batch();
+        }
+        self.make(cx, max)
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        Ok(match name {
+            "count" => self.count.to_string(),
+            "data" => String::from_utf8_lossy(&self.data.given).into_owned(),
+            "rate" => self.bucket.rate.to_string(),
+            "limit" => show_limit(self.limit),
+            "active" => self.active.to_string(),
+            _ => self.data.length.map_or("-1".into(), |n| n.to_string()),
+        })
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
+        let number = || i64::parse(value, &cx.place()).map_err(|_| "syntax error");
+        match name {
+            "data" => {
+                let Bytes(given) = Bytes::parse(value, &cx.place())?;
+                self.data = Data::new(given, self.data.length);
+            }
+            "rate" => {
+                self.bucket = Bucket::new(u64::from(u32::try_from(number()?).map_err(|_| "syntax error")?))
+            }
+            "limit" => self.limit = limit_of(number()?),
+            "active" => self.active = parse_bool(value).ok_or("syntax error")?,
+            "length" => {
+                self.data.length = usize::try_from(number()?).ok().map(|n| n.min(packet::MAX_PACKET));
+                self.data.update();
+            }
+            _ => self.count = 0,
+        }
+        self.start(cx);
+        Ok(())
+    }
+}

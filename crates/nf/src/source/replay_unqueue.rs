@@ -1,0 +1,336 @@
+//! # ReplayUnqueue
+//! Takes all packets of its inputs into memory first, and then sends them again and again.
+//!
+//! Packets of several inputs are merged by their time stamps, and each leaves by the output of its input's
+//! number. The packets are lent, not copied: what elements behind it changed is put back before the next round.
+//!
+//! ## Usage
+//! `ReplayUnqueue([KEYWORDS])`
+//!
+//! ## Arguments
+//! - `STOP`: rounds; -1 for no end. The driver is stopped after the last one.
+//! - `STOP_TIME`: stops the driver after so many seconds of replaying; 0 for no limit.
+//! - `LIMIT`: packets to take in; negative for all.
+//! - `BURST`: packets per turn.
+//! - `ACTIVE`: whether it replays.
+//! - `TIMING`: speed in percent of the time stamps': 100 replays in real time, 0 as fast as possible.
+//! - `USE_SIGNAL`, `QUICK_CLONE`, `FREEONTERMINATE`: accepted for FastClick's sake, without effect.
+//! - `VERBOSE`: whether to report each round.
+//!
+//! ## Handlers
+//! - `active`: whether it replays.
+//! - `loaded`: whether all packets have been taken in.
+//! - `count`: packets sent.
+//! - `stop`: rounds left.
+//! - `timing`: the speed.
+//! - `reset`: forgets the packets and takes in new ones.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 100) -> ReplayUnqueue(STOP 10) -> Discard
+//! ```
+//!
+//! ## See also
+//! InfiniteSource, Unqueue
+
+use element::args::{Arg, parse_bool};
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Case, Filter, Hold, Target};
+use element::{Class, Cx, DropReason, Effects, Element, Packet, Timestamp, manual};
+use packet::{BATCH_CAPACITY, Store};
+
+use super::limit_of;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "ReplayUnqueue",
+    aliases: &["MultiReplayUnqueue"],
+    ports: "1-/=",
+    processing: "l/h",
+    flow: "#/#",
+    manual: manual!("replay_unqueue.rs"),
+    args: &[
+        ArgInfo::keyword("STOP", "int", "-1"),
+        ArgInfo::keyword("STOP_TIME", "seconds", "0"),
+        ArgInfo::keyword("LIMIT", "int", "-1"),
+        ArgInfo::keyword("BURST", "unsigned", "64"),
+        ArgInfo::keyword("ACTIVE", "bool", "true"),
+        ArgInfo::keyword("TIMING", "unsigned", "0"),
+        ArgInfo::keyword("USE_SIGNAL", "bool", "true"),
+        ArgInfo::keyword("QUICK_CLONE", "bool", "false"),
+        ArgInfo::keyword("FREEONTERMINATE", "bool", "true"),
+        ArgInfo::keyword("VERBOSE", "bool", "false"),
+    ],
+    handlers: &[
+        HandlerInfo::both("active"),
+        HandlerInfo::read("loaded"),
+        HandlerInfo::read("count"),
+        HandlerInfo::both("stop"),
+        HandlerInfo::both("timing"),
+        HandlerInfo::write("reset"),
+    ],
+    samples: &["STOP 3", "STOP 2, BURST 5 -> 2/2"],
+    build: |args| {
+        // With a burst of one, as Click has it, everything behind sees packet by packet.
+        let default = args.setup.burst.unwrap_or(64);
+        for name in ["USE_SIGNAL", "QUICK_CLONE", "FREEONTERMINATE"] {
+            args.or(name, false);
+        }
+        let replay = ReplayUnqueue {
+            rounds: args.or("STOP", -1i64),
+            stop_time: args.or("STOP_TIME", Timestamp::ZERO),
+            most: limit_of(args.or("LIMIT", -1)),
+            burst: args.or("BURST", default).clamp(1, BATCH_CAPACITY),
+            active: args.or("ACTIVE", true),
+            timing: args.or("TIMING", 0u32),
+            verbose: args.or("VERBOSE", false),
+            incoming: (0..args.inputs()).map(|_| Vec::new()).collect(),
+            store: None,
+            outputs: Vec::new(),
+            next: 0,
+            started: None,
+            round_started: Timestamp::ZERO,
+            first_time: Timestamp::ZERO,
+            count: 0,
+        };
+        args.finish()?;
+        Ok(Box::new(replay))
+    },
+    ..Class::DEFAULT
+};
+
+/// How far ahead metadata and data are asked for; together they hide the time that memory takes.
+const METADATA_AHEAD: usize = 24;
+const DATA_AHEAD: usize = 12;
+
+struct ReplayUnqueue {
+    /// Rounds left; negative for no end.
+    rounds: i64,
+    stop_time: Timestamp,
+    most: u64,
+    burst: usize,
+    active: bool,
+    timing: u32,
+    verbose: bool,
+    /// Packets taken in so far, by input.
+    incoming: Vec<Vec<Packet>>,
+    /// All packets, once they have been taken in.
+    store: Option<Store>,
+    /// The output of each packet; empty if there is only one output.
+    outputs: Vec<u32>,
+    /// The packet to send next.
+    next: usize,
+    started: Option<Timestamp>,
+    round_started: Timestamp,
+    first_time: Timestamp,
+    count: u64,
+}
+
+impl ReplayUnqueue {
+    /// Takes in what the inputs give; true when all of them have run dry.
+    fn load(&mut self, cx: &mut Cx<'_>) -> bool {
+        let mut dry = true;
+        for input in 0..self.incoming.len() {
+            loop {
+                let have: usize = self.incoming.iter().map(Vec::len).sum();
+                let room = self.most.saturating_sub(have as u64).min(BATCH_CAPACITY as u64) as usize;
+                if room == 0 {
+                    return true;
+                }
+                let mut batch = cx.pull(input, room);
+                if batch.is_empty() {
+                    cx.recycle(batch);
+                    dry &= !cx.may_pull(input);
+                    break;
+                }
+                self.incoming[input].extend(batch.drain());
+                cx.recycle(batch);
+            }
+        }
+        dry
+    }
+
+    /// Merges the inputs by time stamp and moves everything into the store.
+    fn fill_store(&mut self, cx: &mut Cx<'_>) {
+        let mut store = cx.store();
+        let mut all: Vec<(Timestamp, usize, Packet)> = Vec::new();
+        for (input, packets) in self.incoming.iter_mut().enumerate() {
+            all.extend(packets.drain(..).map(|packet| (packet.time(), input, packet)));
+        }
+        if self.incoming.len() > 1 {
+            all.sort_by_key(|&(time, ..)| time);
+            self.outputs = all.iter().map(|&(_, input, _)| input as u32).collect();
+        }
+        self.first_time = all.first().map_or(Timestamp::ZERO, |&(time, ..)| time);
+        for (_, _, packet) in all {
+            cx.keep(&mut store, packet);
+        }
+        self.store = Some(store);
+        self.next = 0;
+    }
+
+    /// Whether packet `number` is due; sets a timer if not.
+    fn is_due(&self, cx: &mut Cx<'_>, store: &Store, number: usize) -> bool {
+        let Some((_, time)) = store.length_and_time(number) else { return false };
+        let offset = (time - self.first_time).0.max(0);
+        let due = self.round_started + Timestamp(offset.saturating_mul(100) / i64::from(self.timing.max(1)));
+        if due > cx.now() {
+            cx.set_timer(0, due);
+            return false;
+        }
+        true
+    }
+
+    /// Sends at most a burst; how many packets that were.
+    fn send(&mut self, cx: &mut Cx<'_>) -> usize {
+        let Some(mut store) = self.store.take() else { return 0 };
+        let end = store.len().min(self.next + self.burst);
+        let first = self.next;
+        if self.timing == 0 && self.outputs.is_empty() {
+            let mut batch = cx.batch();
+            for number in first..end {
+                store.prefetch_metadata(number + METADATA_AHEAD);
+                store.prefetch_data(number + DATA_AHEAD);
+                let Some(packet) = cx.lend(&mut store, number) else { break };
+                self.next += 1;
+                if let Err(packet) = batch.push(packet) {
+                    cx.drop(packet, DropReason::NoBuffer);
+                }
+            }
+            cx.emit(0, batch);
+        } else {
+            for number in first..end {
+                if self.timing > 0 && !self.is_due(cx, &store, number) {
+                    break;
+                }
+                let Some(packet) = cx.lend(&mut store, number) else { break };
+                self.next += 1;
+                let output = self.outputs.get(number).map_or(0, |&output| output as usize);
+                cx.emit_one(output, packet, DropReason::NoOutput);
+            }
+        }
+        self.store = Some(store);
+        let sent = self.next - first;
+        self.count += sent as u64;
+        sent
+    }
+
+    /// At the end of a round; whether there is another one.
+    fn next_round(&mut self, cx: &mut Cx<'_>) -> bool {
+        self.next = 0;
+        self.round_started = cx.now();
+        self.rounds -= i64::from(self.rounds > 0);
+        let empty = self.store.as_ref().is_none_or(Store::is_empty);
+        if self.rounds != 0 && !empty {
+            if self.verbose {
+                let (name, left) = (cx.declaration(), self.rounds);
+                cx.message(format_args!("{name}: Replay loop ({left} loops left)\n"));
+            }
+            return true;
+        }
+        self.finish(cx);
+        false
+    }
+
+    fn finish(&mut self, cx: &mut Cx<'_>) {
+        self.active = false;
+        cx.stop();
+    }
+}
+
+impl Element for ReplayUnqueue {
+    fn effects(&self) -> Effects {
+        // A packet is held and sent many times; what leaves is what came in.
+        Effects { hold: Hold::Delay, ..Effects::cases(vec![Case::new(Filter::Any, Target::Hold(0))]) }
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        if self.active {
+            cx.schedule();
+        }
+        Ok(())
+    }
+
+    fn run(&mut self, cx: &mut Cx<'_>) -> bool {
+        if !self.active {
+            return false;
+        }
+        if self.rounds == 0 {
+            self.finish(cx);
+            return false;
+        }
+        if self.store.is_none() {
+            let before: usize = self.incoming.iter().map(Vec::len).sum();
+            if !self.load(cx) {
+                cx.schedule();
+                return self.incoming.iter().map(Vec::len).sum::<usize>() > before;
+            }
+            self.fill_store(cx);
+        }
+        let started = *self.started.get_or_insert_with(|| cx.now());
+        if self.next == 0 && !self.round_started.is_set() {
+            self.round_started = cx.now();
+        }
+        if self.stop_time.is_set() && cx.now() - started >= self.stop_time {
+            self.finish(cx);
+            return false;
+        }
+        let sent = self.send(cx);
+        let at_end = self.store.as_ref().is_none_or(|store| self.next >= store.len());
+        if at_end && !self.next_round(cx) {
+            return sent > 0;
+        }
+        if sent > 0 || self.timing == 0 {
+            cx.schedule();
+        }
+        sent > 0
+    }
+
+    fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
+        cx.schedule();
+    }
+
+    fn drain(&mut self, cx: &mut Cx<'_>) {
+        self.active = false;
+        for packet in self.incoming.iter_mut().flat_map(|packets| packets.drain(..)) {
+            cx.drop(packet, DropReason::Stop);
+        }
+        if let Some(store) = &mut self.store {
+            cx.release(store, DropReason::Stop);
+        }
+    }
+
+    fn held(&self) -> usize {
+        let incoming: usize = self.incoming.iter().map(Vec::len).sum();
+        incoming + self.store.as_ref().map_or(0, Store::len)
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        Ok(match name {
+            "active" => self.active.to_string(),
+            "loaded" => self.store.is_some().to_string(),
+            "count" => self.count.to_string(),
+            "stop" => self.rounds.to_string(),
+            _ => self.timing.to_string(),
+        })
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
+        match name {
+            "active" => self.active = parse_bool(value).ok_or("type mismatch")?,
+            "stop" => self.rounds = i64::parse(value, &cx.place())?,
+            "timing" => self.timing = u32::parse(value, &cx.place())?,
+            _ => {
+                if let Some(mut store) = self.store.take() {
+                    cx.release(&mut store, DropReason::Reset);
+                }
+                (self.next, self.outputs) = (0, Vec::new());
+                (self.started, self.round_started) = (None, Timestamp::ZERO);
+            }
+        }
+        if self.active {
+            cx.schedule();
+        }
+        Ok(())
+    }
+}

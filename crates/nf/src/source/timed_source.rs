@@ -1,0 +1,162 @@
+//! # TimedSource
+//! Makes one packet after each interval.
+//!
+//! ## Usage
+//! `TimedSource([INTERVAL, DATA, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `INTERVAL`: time between packets; the first one comes after one interval.
+//! - `DATA`: the bytes of each packet.
+//! - `LIMIT`: packets in all; negative for no limit.
+//! - `ACTIVE`: whether it makes packets.
+//! - `STOP`: whether to stop the driver when the limit is reached.
+//! - `HEADROOM`: accepted; packets always have 256 bytes in front.
+//!
+//! ## Handlers
+//! - `count`: packets made.
+//! - `interval`, `data`, `limit`, `active`: the arguments.
+//! - `reset`: sets the count to zero.
+//!
+//! ## Example
+//! ```click
+//! TimedSource(1ms, LIMIT 3, STOP true) -> Discard
+//! ```
+//!
+//! ## See also
+//! InfiniteSource, RatedSource
+
+use element::args::{Arg, Bytes, parse_bool, parse_seconds};
+use element::class::{ArgInfo, HandlerInfo};
+use element::{Class, Cx, Effects, Element, Timestamp, manual};
+
+use super::{AtEnd, DEFAULT_DATA, Data, limit_of, show_limit};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "TimedSource",
+    aliases: &["PeriodicSource"],
+    ports: "0/1",
+    processing: "h/h",
+    manual: manual!("timed_source.rs"),
+    args: &[
+        ArgInfo::positional("INTERVAL", "seconds", "0.5"),
+        ArgInfo::positional("DATA", "bytes", ""),
+        ArgInfo::keyword("LIMIT", "int", "-1"),
+        ArgInfo::keyword("ACTIVE", "bool", "true"),
+        ArgInfo::keyword("STOP", "bool", "false"),
+        ArgInfo::keyword("HEADROOM", "unsigned", "256"),
+    ],
+    handlers: &[
+        HandlerInfo::read("count"),
+        HandlerInfo::both("interval"),
+        HandlerInfo::both("data"),
+        HandlerInfo::both("limit"),
+        HandlerInfo::both("active"),
+        HandlerInfo::write("reset"),
+    ],
+    samples: &["1ms, LIMIT 5"],
+    build: |args| {
+        let interval = args.or("INTERVAL", Timestamp(500_000_000));
+        if interval <= Timestamp::ZERO {
+            args.error("bad interval");
+        }
+        let Bytes(given) = args.or("DATA", Bytes(DEFAULT_DATA.to_vec()));
+        args.or("HEADROOM", 0u32);
+        let source = TimedSource {
+            interval,
+            data: Data::new(given, None),
+            limit: limit_of(args.or("LIMIT", -1)),
+            active: args.or("ACTIVE", true),
+            end: AtEnd::read(args, false),
+            next: None,
+            count: 0,
+        };
+        args.finish()?;
+        Ok(Box::new(source))
+    },
+    ..Class::DEFAULT
+};
+
+struct TimedSource {
+    interval: Timestamp,
+    data: Data,
+    limit: u64,
+    active: bool,
+    end: AtEnd,
+    /// When the next packet is due; intervals count from it, so that late timers do not add up.
+    next: Option<Timestamp>,
+    count: u64,
+}
+
+impl TimedSource {
+    fn wait(&mut self, cx: &mut Cx<'_>, from: Timestamp) {
+        let next = from + self.interval;
+        self.next = Some(next);
+        cx.set_timer(0, next);
+    }
+}
+
+impl Element for TimedSource {
+    fn effects(&self) -> Effects {
+        Effects::source("packet")
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        if self.active {
+            self.wait(cx, cx.now());
+        }
+        Ok(())
+    }
+
+    fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
+        if !self.active {
+            return;
+        }
+        if self.count >= self.limit {
+            return self.end.reached(cx);
+        }
+        if let Some(mut packet) = cx.packet(&self.data.bytes) {
+            packet.set_time(cx.now());
+            let batch = cx.batch_of(packet);
+            cx.emit(0, batch);
+            self.count += 1;
+        }
+        let due = self.next.unwrap_or(cx.now());
+        self.wait(cx, due);
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        Ok(match name {
+            "count" => self.count.to_string(),
+            "interval" => self.interval.as_interval(),
+            "data" => String::from_utf8_lossy(&self.data.given).into_owned(),
+            "limit" => show_limit(self.limit),
+            _ => self.active.to_string(),
+        })
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
+        match name {
+            "interval" => {
+                let interval = parse_seconds(value).filter(|&t| t > Timestamp::ZERO);
+                self.interval = interval.ok_or("bad interval")?;
+                self.wait(cx, cx.now());
+            }
+            "data" => {
+                let Bytes(given) = Bytes::parse(value, &cx.place())?;
+                self.data = Data::new(given, None);
+            }
+            "limit" => self.limit = limit_of(i64::parse(value, &cx.place())?),
+            "active" => {
+                let active = parse_bool(value).ok_or("bad active")?;
+                if active && !self.active {
+                    cx.set_timer(0, cx.now());
+                    self.next = Some(cx.now());
+                }
+                self.active = active;
+            }
+            _ => self.count = 0,
+        }
+        Ok(())
+    }
+}
