@@ -3,8 +3,6 @@
 //! [`Layers::locate`] looks at every length once and never fails: it reports how far it got and why it
 //! stopped. Captures are often cut short or malformed, so this is normal, not an error.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
-
 use zerocopy::FromBytes;
 
 use crate::{
@@ -120,13 +118,13 @@ impl Layers {
         match self.network {
             Network::Ipv4 => {
                 let (ip, _) = ipv4::Header::ref_from_prefix(l3).ok()?;
-                let (source, destination): (Ipv4Addr, Ipv4Addr) = (ip.source_addr(), ip.destination_addr());
-                Some(FiveTuple::v4((source, ports.0), (destination, ports.1), protocol))
+                let (source, destination) = ((ip.source_addr(), ports.0), (ip.destination_addr(), ports.1));
+                Some(FiveTuple::v4(source, destination, protocol))
             }
             Network::Ipv6 => {
                 let (ip, _) = ipv6::Header::ref_from_prefix(l3).ok()?;
-                let (source, destination): (Ipv6Addr, Ipv6Addr) = (ip.source_addr(), ip.destination_addr());
-                Some(FiveTuple::v6((source, ports.0), (destination, ports.1), protocol))
+                let (source, destination) = ((ip.source_addr(), ports.0), (ip.destination_addr(), ports.1));
+                Some(FiveTuple::v6(source, destination, protocol))
             }
             Network::Arp | Network::Other => None,
         }
