@@ -82,4 +82,13 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn lengths_that_cannot_be_are_told_apart() {
+        let parse_with = |length: u8| parse(&[0, 1, 0, 2, 0, length, 0, 0, 9, 9]).map(|d| d.payload.len());
+        assert_eq!(parse_with(0), Ok(2));
+        assert_eq!(parse_with(7), Err(Error::Length { layer: Layer::Udp, found: 7 }));
+        assert_eq!(parse_with(8), Ok(0));
+        assert_eq!(parse_with(11), Err(Error::Truncated { layer: Layer::Udp, need: 11, have: 10 }));
+    }
 }

@@ -113,6 +113,9 @@ fn sections_start_afresh() {
     let expected =
         [(1_000, LinkType::RawIp), (2_000, LinkType::Ethernet), (3_000_000, LinkType::LinuxCookedV2)];
     assert_eq!(seen, expected);
+    let mut reader = Reader::from_read(Cursor::new(blocks.bytes.clone()), "x").unwrap();
+    while reader.next().unwrap().is_some() {}
+    assert_eq!((reader.link(), reader.nanoseconds()), (LinkType::Ethernet, false), "of the first interface");
     // The second section has only one interface.
     blocks.packet(1, 4, 1, b"d");
     let fault = fault_of(&blocks.bytes);
