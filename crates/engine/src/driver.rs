@@ -64,6 +64,15 @@ impl Worker {
         end
     }
 
+    /// Runs at most `tasks` tasks and the timers that are due, for tests and benchmarks that drive a worker
+    /// themselves. False when it was stopped or nothing is scheduled.
+    pub fn step(&mut self, tasks: usize) -> bool {
+        self.run_tasks(tasks);
+        self.look_at_clock();
+        self.run_timers(self.core.now);
+        self.inner.runcount > 0 && !self.inner.queue.is_empty()
+    }
+
     /// Drains and closes every element.
     ///
     /// # Errors

@@ -404,7 +404,7 @@ impl Packet {
     #[inline]
     pub fn prefetch(&self) {
         let meta = self.meta();
-        prefetch(meta.base.wrapping_add(meta.start as usize));
+        prefetch_line(meta.base.wrapping_add(meta.start as usize));
     }
 
     /// Gives every slot of the packet back without the pool at hand.
@@ -438,7 +438,7 @@ pub(crate) fn give_back_list(home: &Home, first: u32) {
 
 /// Asks the processor for the cache line at `address`; never faults.
 #[inline]
-pub(crate) fn prefetch(address: *const u8) {
+pub fn prefetch_line(address: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: a prefetch reads nothing architecturally and may name any address.
     unsafe {

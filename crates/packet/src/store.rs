@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::annotations::Annotations;
 use crate::pool::Pool;
-use crate::slot::{Meta, NO_OFFSET, Packet, PacketKind, owner, prefetch};
+use crate::slot::{Meta, NO_OFFSET, Packet, PacketKind, owner, prefetch_line};
 use crate::time::Timestamp;
 
 /// How much of a packet has to be put back before it is lent again. Both follow from what the elements of the
@@ -123,7 +123,7 @@ impl Store {
     #[inline]
     pub fn prefetch_metadata(&self, number: usize) {
         if let Some(stored) = self.stored.get(number) {
-            prefetch(stored.packet.0.as_ptr().cast());
+            prefetch_line(stored.packet.0.as_ptr().cast());
         }
     }
 
@@ -135,7 +135,7 @@ impl Store {
             // SAFETY: `base` never changes after the pool has made the slot, so it may be read through the raw
             // pointer also while somebody else owns the packet.
             let base = unsafe { (*stored.packet.0.as_ptr()).base };
-            prefetch(base.wrapping_add(stored.values.start as usize));
+            prefetch_line(base.wrapping_add(stored.values.start as usize));
         }
     }
 

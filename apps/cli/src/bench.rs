@@ -1,0 +1,90 @@
+//! `tidegate bench`: cost per packet.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use bench::{ALL, Benchmark, Settings, table};
+use indicatif::ProgressBar;
+
+use crate::{FAILURE, print};
+
+/// Arguments of `bench`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Benchmarks to run; all of them if none is named. `list` lists them
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+    /// Write the rows as JSON; `-` for standard output
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Measure more often, for figures to be quoted
+    #[arg(long, conflicts_with = "small")]
+    full: bool,
+    /// Measure once and little: for counting instructions with callgrind
+    #[arg(long)]
+    small: bool,
+}
+
+pub(crate) fn main(args: &Args) -> ExitCode {
+    if args.names == ["list"] {
+        let lines = ALL.iter().map(|b| format!("{:14} {}\n", b.name, b.about));
+        return print(&lines.collect::<String>());
+    }
+    let mut chosen: Vec<&Benchmark> = Vec::new();
+    for name in &args.names {
+        match ALL.iter().find(|b| b.name == name) {
+            Some(benchmark) => chosen.push(benchmark),
+            None => {
+                eprintln!("there is no benchmark '{name}'; `tidegate bench list` lists them");
+                return ExitCode::from(2);
+            }
+        }
+    }
+    if chosen.is_empty() {
+        chosen = ALL.iter().collect();
+    }
+    let settings = match (args.full, args.small) {
+        (true, _) => Settings::FULL,
+        (_, true) => Settings::SMALL,
+        _ => Settings::USUAL,
+    };
+    let mut rows = Vec::new();
+    // Only drawn on a terminal.
+    let progress = ProgressBar::new_spinner();
+    progress.enable_steady_tick(Duration::from_millis(250));
+    for (i, benchmark) in chosen.iter().enumerate() {
+        progress.set_message(format!("{} ({} of {})", benchmark.name, i + 1, chosen.len()));
+        match (benchmark.run)(&settings) {
+            Ok(more) => rows.extend(more),
+            Err(error) => {
+                progress.finish_and_clear();
+                eprintln!("{}: {error}", benchmark.name);
+                return ExitCode::from(FAILURE);
+            }
+        }
+    }
+    progress.finish_and_clear();
+    let json_to_output = args.json.as_deref() == Some(std::path::Path::new("-"));
+    if !json_to_output {
+        print(&table(&rows));
+    }
+    let Some(path) = &args.json else { return ExitCode::SUCCESS };
+    let text = match serde_json::to_string_pretty(&rows) {
+        Ok(text) => text + "\n",
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::from(FAILURE);
+        }
+    };
+    if json_to_output {
+        return print(&text);
+    }
+    match std::fs::write(path, text) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{}: {error}", path.display());
+            ExitCode::from(FAILURE)
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! `tidegate elements`: the manual.
+
+use std::fmt::Write;
+use std::process::ExitCode;
+
+use element::class::ArgKind;
+use element::manual::Page;
+use element::{Access, Class};
+
+use crate::load::registry;
+use crate::{FAILURE, print};
+
+/// Arguments of `elements`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// One element, for its whole page
+    name: Option<String>,
+}
+
+pub(crate) fn main(args: &Args) -> ExitCode {
+    let registry = registry();
+    let Some(name) = &args.name else { return print(&list(&registry)) };
+    match registry.get(name) {
+        Some(class) => print(&page(class)),
+        None => {
+            let names = registry.names();
+            let close = lang::nearest(name, names.iter().copied());
+            let hint = close.map(|close| format!("; did you mean '{close}'?")).unwrap_or_default();
+            eprintln!("unknown element class '{name}'{hint}\n`tidegate elements` lists all of them");
+            ExitCode::from(FAILURE)
+        }
+    }
+}
+
+fn list(registry: &element::Registry) -> String {
+    let width = registry.iter().map(|class| class.name.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for class in registry.iter() {
+        let summary = Page::parse(class.manual).summary;
+        let _ = writeln!(text, "{:width$}  {summary}", class.name);
+    }
+    text
+}
+
+/// The page of one element: the doc block, with what the class says about each argument and handler.
+fn page(class: &Class) -> String {
+    let page = Page::parse(class.manual);
+    let mut text = format!("{}\n\n    {}\n", class.name, page.summary);
+    if !class.aliases.is_empty() {
+        let _ = writeln!(text, "    Also called {}.", class.aliases.join(", "));
+    }
+    if !page.description.is_empty() {
+        let _ = write!(text, "\n{}", indent(&page.description));
+    }
+    let _ = write!(text, "\nUsage\n{}", indent(&page.section("Usage").unwrap_or_default().replace('`', "")));
+    let _ = writeln!(text, "\nPorts\n    {} (processing {})", class.ports, class.processing);
+    if !class.args.is_empty() {
+        text.push_str("\nArguments\n");
+        let items = page.items("Arguments");
+        for arg in class.args {
+            let about = items.iter().find(|(name, _)| name == arg.name).map_or("", |(_, about)| about);
+            let kind = match arg.kind {
+                ArgKind::Required => ", required".to_string(),
+                _ if arg.default.is_empty() => String::new(),
+                _ => format!(", default {}", arg.default),
+            };
+            let _ = writeln!(text, "    {} ({}{kind})\n{}", arg.name, arg.ty, indent(&indent(about)).trim_end());
+        }
+    }
+    if !class.handlers.is_empty() {
+        text.push_str("\nHandlers\n");
+        let items = page.items("Handlers");
+        for handler in class.handlers {
+            let about = items.iter().find(|(name, _)| name == handler.name).map_or("", |(_, about)| about);
+            let access = match handler.access {
+                Access { read: true, write: true, .. } => "read, write",
+                Access { read: true, param: true, .. } => "read with parameter",
+                Access { read: true, .. } => "read",
+                _ => "write",
+            };
+            let _ = writeln!(text, "    {} ({access})\n{}", handler.name, indent(&indent(about)).trim_end());
+        }
+    }
+    for (title, body) in &page.sections {
+        if !["Usage", "Arguments", "Handlers"].contains(&title.as_str()) {
+            let body: String = body.lines().filter(|l| !l.starts_with("```")).map(|l| format!("{l}\n")).collect();
+            let _ = write!(text, "\n{title}\n{}", indent(&body));
+        }
+    }
+    text
+}
+
+fn indent(text: &str) -> String {
+    text.lines().map(|line| if line.is_empty() { "\n".into() } else { format!("    {line}\n") }).collect()
+}

@@ -1,0 +1,130 @@
+//! Reading handlers from the command line, in Click's format.
+
+use element::ElementId;
+use engine::Worker;
+
+/// Reads the handlers that `-h` asks for, in Click's format: the bare value of a single one, `name:` before
+/// each of several.
+///
+/// # Errors
+/// Each handler that could not be read; the others have been.
+pub(crate) fn read_all(worker: &mut Worker, wanted: &[String]) -> (String, Vec<String>) {
+    let (mut text, mut errors) = (String::new(), Vec::new());
+    for want in wanted {
+        let (found, by_pattern) = match find(worker, want) {
+            Ok(found) => found,
+            Err(error) => {
+                errors.push(error);
+                continue;
+            }
+        };
+        for (element, handler) in found {
+            let name = match element {
+                Some(id) => format!("{}.{handler}", worker.plan().graph.elements[id].name),
+                None => handler.clone(),
+            };
+            match worker.read(element, &handler, "") {
+                Err(error) => errors.push(format!("{name}: {error}")),
+                Ok(mut value) => {
+                    if !value.is_empty() && !value.ends_with('\n') {
+                        value.push('\n');
+                    }
+                    if wanted.len() > 1 || by_pattern {
+                        text.push_str(&format!("{name}:\n{value}\n"));
+                    } else {
+                        text.push_str(&value);
+                    }
+                }
+            }
+        }
+    }
+    (text, errors)
+}
+
+type Found = (Vec<(Option<ElementId>, String)>, bool);
+
+/// The elements that `ELEMENT.HANDLER` means: one by name, or several by pattern or class.
+fn find(worker: &Worker, want: &str) -> Result<Found, String> {
+    // Element names have no dots, handler names may.
+    let Some((element, handler)) = want.split_once('.') else {
+        return Ok((vec![(None, want.to_string())], false));
+    };
+    let handler = handler.to_string();
+    let graph = &worker.plan().graph;
+    if let Some(id) = graph.find(element) {
+        return match worker.can_read(Some(id), &handler) {
+            Some(true) => Ok((vec![(Some(id), handler)], false)),
+            Some(false) => Err(format!("'{want}' is a write handler")),
+            None => Err(format!("no '{want}' handler")),
+        };
+    }
+    let is_pattern = element.contains(['*', '?', '[']);
+    let matching = (0..graph.elements.len()).filter(|&id| {
+        let fits = if is_pattern {
+            glob(element.as_bytes(), graph.elements[id].name.as_bytes())
+        } else {
+            let class = worker.plan().classes[id];
+            class.name == element || class.aliases.contains(&element)
+        };
+        fits && worker.can_read(Some(id), &handler) == Some(true)
+    });
+    let found: Vec<_> = matching.map(|id| (Some(id), handler.clone())).collect();
+    match (found.is_empty(), is_pattern) {
+        (false, _) => Ok((found, true)),
+        (true, true) => Err(format!("no element matching '{element}'")),
+        (true, false) => Err(format!("no element '{element}'")),
+    }
+}
+
+/// Shell patterns: `*`, `?`, `[abc]`, `[^abc]`, backslash.
+fn glob(pattern: &[u8], text: &[u8]) -> bool {
+    // Where to try again: behind the last star, with one more byte taken by it.
+    let (mut p, mut t) = (0, 0);
+    let mut again: Option<(usize, usize)> = None;
+    while t < text.len() {
+        if pattern.get(p) == Some(&b'*') {
+            again = Some((p + 1, t));
+            p += 1;
+        } else if let Some(next) = one(pattern, p, text[t]) {
+            p = next;
+            t += 1;
+        } else if let Some((star, taken)) = again {
+            again = Some((star, taken + 1));
+            (p, t) = (star, taken + 1);
+        } else {
+            return false;
+        }
+    }
+    pattern[p..].iter().all(|&b| b == b'*')
+}
+
+/// Matches one byte against the pattern at `p`; where the pattern goes on.
+fn one(pattern: &[u8], p: usize, byte: u8) -> Option<usize> {
+    match *pattern.get(p)? {
+        b'?' => Some(p + 1),
+        b'[' => {
+            let end = p + 1 + pattern[p + 1..].iter().position(|&b| b == b']')?;
+            let (negated, set) = match pattern[p + 1..end] {
+                [b'^', ref set @ ..] => (true, set),
+                ref set => (false, set),
+            };
+            (set.contains(&byte) != negated).then_some(end + 1)
+        }
+        b'\\' if p + 1 < pattern.len() => (pattern[p + 1] == byte).then_some(p + 2),
+        literal => (literal == byte).then_some(p + 1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns() {
+        let matches = |pattern: &str, text: &str| glob(pattern.as_bytes(), text.as_bytes());
+        assert!(matches("*", "") && matches("c*", "counter") && matches("*/q?", "a/b/q1"));
+        assert!(matches("[ab]x", "bx") && !matches("[^ab]x", "bx") && matches("\\*", "*"));
+        assert!(!matches("c", "counter") && !matches("*x", "counter") && !matches("[a", "a"));
+        assert!(matches("*a*b*", "xxaxxbxx") && !matches("?", ""));
+    }
+}

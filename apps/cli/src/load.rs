@@ -1,0 +1,184 @@
+//! From a file or text to a plan, with diagnostics for people.
+
+use std::io::{IsTerminal, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ariadne::{Color, Config, Label, Report, ReportKind};
+use element::Registry;
+use engine::{Configured, Plan, Problem};
+use lang::{Graph, Severity, Sources, Span};
+
+/// Where a configuration comes from.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Input {
+    /// The configuration; `-` for standard input
+    #[arg(value_name = "FILE", required_unless_present = "expression")]
+    pub(crate) file: Option<PathBuf>,
+    /// The configuration itself, instead of a file
+    #[arg(short = 'e', long, value_name = "TEXT")]
+    pub(crate) expression: Option<String>,
+    /// Values for the configuration's parameters
+    #[arg(value_name = "NAME=VALUE")]
+    pub(crate) defines: Vec<String>,
+}
+
+/// A configuration that has been read.
+pub(crate) struct Loaded {
+    pub(crate) sources: Sources,
+    pub(crate) graph: Graph,
+    pub(crate) problems: Vec<Problem>,
+    /// The file's name.
+    pub(crate) name: String,
+}
+
+/// All classes of the product.
+pub(crate) fn registry() -> Registry {
+    Registry::new().with(nf::CLASSES).with(device::CLASSES)
+}
+
+/// Reads the text of a configuration. The error is ready to be printed.
+pub(crate) fn read_text(file: &Path) -> Result<(String, String), String> {
+    if file == Path::new("-") {
+        let mut text = String::new();
+        let read = std::io::stdin().read_to_string(&mut text);
+        return read.map(|_| ("<stdin>".into(), text)).map_err(|error| format!("standard input: {error}"));
+    }
+    let name = file.display().to_string();
+    match std::fs::read(file) {
+        Ok(bytes) => Ok((name, String::from_utf8_lossy(&bytes).into_owned())),
+        Err(error) => Err(format!("{name}: {error}")),
+    }
+}
+
+impl Input {
+    /// Reads and parses. `checks_classes` makes unknown classes errors.
+    pub(crate) fn load(&self, checks_classes: bool) -> Result<Loaded, String> {
+        let mut defines = Vec::new();
+        let mut file = self.file.clone();
+        let mut words = self.defines.clone();
+        if self.expression.is_some()
+            && let Some(first) = file.take()
+        {
+            // With -e there is no file: the first word is a definition too.
+            words.insert(0, first.display().to_string());
+        }
+        for word in &words {
+            match word.split_once('=') {
+                Some((name, value)) => defines.push((name.to_string(), value.to_string())),
+                None => return Err(format!("'{word}' is neither a second configuration nor NAME=VALUE")),
+            }
+        }
+        let (name, text) = match (&self.expression, &file) {
+            (Some(text), _) => ("config".to_string(), text.clone()),
+            (None, Some(file)) => read_text(file)?,
+            (None, None) => return Err("no configuration given".into()),
+        };
+        Ok(parse(name, text, file.as_deref().and_then(Path::parent), &defines, checks_classes))
+    }
+}
+
+/// Parses a configuration. Libraries are looked for beside it.
+pub(crate) fn parse(
+    name: String,
+    text: String,
+    folder: Option<&Path>,
+    defines: &[(String, String)],
+    checks_classes: bool,
+) -> Loaded {
+    let mut sources = Sources::new();
+    let source = sources.add(name.clone(), text);
+    let registry = registry();
+    let names = registry.names();
+    let library = |library: &str| {
+        let beside = folder.map(|folder| folder.join(library));
+        let path = beside.filter(|path| path.exists()).unwrap_or_else(|| PathBuf::from(library));
+        std::fs::read_to_string(path).ok()
+    };
+    let options = lang::Options {
+        defines,
+        library: Some(&library),
+        classes: checks_classes.then_some(&names[..]),
+        ..lang::Options::default()
+    };
+    let (graph, diagnostics) = lang::parse(&mut sources, source, &options);
+    Loaded { sources, graph, problems: diagnostics.into_iter().map(Problem::new).collect(), name }
+}
+
+impl Loaded {
+    pub(crate) fn has_errors(&self) -> bool {
+        self.problems.iter().any(|problem| problem.diagnostic.severity == Severity::Error)
+    }
+
+    /// Builds plan and elements, and adds to the problems what is found on the way. `None` if there are errors.
+    pub(crate) fn build(&mut self, burst: Option<usize>) -> Option<(Arc<Plan>, Configured)> {
+        if self.has_errors() {
+            return None;
+        }
+        let plan = match Plan::new(self.graph.clone(), &registry()) {
+            Ok(plan) => plan,
+            Err(problems) => {
+                self.problems.extend(problems);
+                return None;
+            }
+        };
+        match plan.configure(burst) {
+            Ok(mut configured) => {
+                self.problems.append(&mut configured.warnings);
+                Some((Arc::new(plan), configured))
+            }
+            Err(problems) => {
+                self.problems.extend(problems);
+                None
+            }
+        }
+    }
+
+    /// Shows all problems on standard error, with the lines that they are about.
+    pub(crate) fn show(&self) {
+        for problem in &self.problems {
+            eprint!("{}", self.picture(problem));
+        }
+        let errors = self.problems.iter().filter(|p| p.diagnostic.severity == Severity::Error).count();
+        if errors > 1 {
+            eprintln!("{}: {errors} errors", self.name);
+        }
+    }
+
+    fn picture(&self, problem: &Problem) -> String {
+        let diagnostic = &problem.diagnostic;
+        let (kind, colour) = match diagnostic.severity {
+            Severity::Error => (ReportKind::Error, Color::Red),
+            Severity::Warning => (ReportKind::Warning, Color::Yellow),
+            Severity::Note => (ReportKind::Advice, Color::Cyan),
+        };
+        let message = match &problem.context {
+            Some(context) => format!("{context}: {}", diagnostic.message),
+            None => diagnostic.message.clone(),
+        };
+        let place = |span: Span| {
+            let name = self.sources.name(span.source).to_string();
+            // Byte offsets are what ariadne is told to count in; an empty span shows as its next byte.
+            (name, span.start..span.end.max(span.start + 1).min(self.sources.text(span.source).len().max(1)))
+        };
+        let config = Config::default()
+            .with_color(std::io::stderr().is_terminal())
+            .with_index_type(ariadne::IndexType::Byte);
+        let mut report = Report::build(kind, place(diagnostic.span)).with_config(config).with_message(message);
+        report = report.with_label(Label::new(place(diagnostic.span)).with_message("here").with_color(colour));
+        for (span, text) in &diagnostic.related {
+            report = report.with_label(Label::new(place(*span)).with_message(text).with_color(Color::Cyan));
+        }
+        if let Some(hint) = &diagnostic.hint {
+            report = report.with_help(hint);
+        }
+        let texts = self.sources.ids().map(|id| {
+            (self.sources.name(id).to_string(), self.sources.text(id).to_string())
+        });
+        let mut out = Vec::new();
+        match report.finish().write(ariadne::sources(texts), &mut out) {
+            Ok(()) => String::from_utf8_lossy(&out).into_owned(),
+            Err(_) => problem.render(&self.sources),
+        }
+    }
+}

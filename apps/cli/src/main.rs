@@ -1,0 +1,78 @@
+//! `tidegate`: the command line.
+
+mod bench;
+mod check;
+mod click;
+mod elements;
+mod handlers;
+mod load;
+mod run;
+mod table;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Packet processing on ordinary Linux servers, with Click configurations.
+#[derive(Parser)]
+#[command(name = "tidegate", version, propagate_version = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run a configuration on captures
+    Run(run::Args),
+    /// Say what is wrong with a configuration, without opening a capture or an interface
+    Check(check::CheckArgs),
+    /// Show the manual: all elements, or one of them
+    Elements(elements::Args),
+    /// Print a configuration with all compound elements expanded
+    Flatten(check::TextArgs),
+    /// Draw a configuration as a graph, for Graphviz
+    Dot(check::TextArgs),
+    /// Measure cost per packet beside the floor that memory sets
+    Bench(bench::Args),
+    /// Understand the options of Click's own driver
+    #[command(disable_help_flag = true)]
+    Click {
+        /// Click's options; `tidegate click --help` shows them
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+}
+
+/// Configuration and run errors; usage errors are 2, as clap has it.
+pub(crate) const FAILURE: u8 = 1;
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args();
+    let program = arguments.next().unwrap_or_default();
+    if std::path::Path::new(&program).file_name().is_some_and(|name| name == "click") {
+        return click::main(arguments.collect());
+    }
+    match Cli::parse().command {
+        Command::Run(args) => run::main(args),
+        Command::Check(args) => check::check(args),
+        Command::Elements(args) => elements::main(&args),
+        Command::Flatten(args) => check::flatten(args),
+        Command::Dot(args) => check::dot(args),
+        Command::Bench(args) => bench::main(&args),
+        Command::Click { args } => click::main(args),
+    }
+}
+
+/// Prints to standard output; a closed pipe ends the program quietly, as tools do.
+pub(crate) fn print(text: &str) -> ExitCode {
+    use std::io::Write;
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("standard output: {error}");
+            ExitCode::from(FAILURE)
+        }
+    }
+}

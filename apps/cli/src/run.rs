@@ -1,0 +1,156 @@
+//! `tidegate run`: a configuration on captures.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use clap::ValueEnum;
+use engine::{ClockKind, Options, StandardStreams, Worker};
+
+use crate::load::Input;
+use crate::{FAILURE, handlers, print, table};
+
+/// Packets per batch where a configuration does not say.
+pub(crate) const BURST: usize = 32;
+
+/// Arguments of `run`.
+#[derive(clap::Args)]
+#[command(disable_help_flag = true)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    input: Input,
+    /// What drives time: the machine's clock, or the time stamps of the captures
+    #[arg(long, value_enum, default_value_t = Clock::Real)]
+    clock: Clock,
+    /// Worker threads; one for now
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1))]
+    threads: u16,
+    /// Print a handler's value at the end; may be given several times
+    #[arg(short = 'h', long = "handler", value_name = "ELEMENT.HANDLER")]
+    handlers: Vec<String>,
+    /// Write the final report as JSON; `-` for standard output
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Address space for packets, such as 512M or 8G
+    #[arg(long, value_name = "SIZE", default_value = "4G", value_parser = parse_size)]
+    memory: usize,
+    /// Seed of random numbers
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Most packets per batch
+    #[arg(long, value_name = "N", default_value_t = BURST as u16, value_parser = clap::value_parser!(u16).range(1..=256))]
+    burst: u16,
+    /// No table at the end
+    #[arg(short, long)]
+    quiet: bool,
+    /// Print help
+    #[arg(long, action = clap::ArgAction::Help)]
+    help: Option<bool>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Clock {
+    /// The machine's clock
+    Real,
+    /// The captures' time stamps: same capture, same result
+    Trace,
+}
+
+/// A size in bytes, with K, M or G for powers of 1024.
+pub(crate) fn parse_size(text: &str) -> Result<usize, String> {
+    let (number, shift) = match text.as_bytes().last() {
+        Some(b'K' | b'k') => (&text[..text.len() - 1], 10),
+        Some(b'M' | b'm') => (&text[..text.len() - 1], 20),
+        Some(b'G' | b'g') => (&text[..text.len() - 1], 30),
+        _ => (text, 0),
+    };
+    let size = number.parse::<usize>().ok().and_then(|n| n.checked_mul(1 << shift));
+    size.ok_or_else(|| "give a number of bytes, such as 512M or 8G".into())
+}
+
+/// Sets a flag on interrupt and termination; the second signal ends the program as usual.
+pub(crate) fn interrupt_flag() -> Arc<AtomicBool> {
+    let flag = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        let default = signal_hook::flag::register_conditional_default(signal, Arc::clone(&flag));
+        // Without handlers an interrupt ends the run at once, which is no reason not to start it.
+        let _ = default.and_then(|_| signal_hook::flag::register(signal, Arc::clone(&flag)));
+    }
+    flag
+}
+
+pub(crate) fn main(args: Args) -> ExitCode {
+    let mut loaded = match args.input.load(true) {
+        Ok(loaded) => loaded,
+        Err(text) => {
+            eprintln!("{text}");
+            return ExitCode::from(FAILURE);
+        }
+    };
+    let built = loaded.build(Some(usize::from(args.burst)));
+    loaded.show();
+    let Some((plan, configured)) = built else { return ExitCode::from(FAILURE) };
+    if plan.is_empty() {
+        eprintln!("{}: configuration has no elements", loaded.name);
+    }
+    let options = Options {
+        clock: match args.clock {
+            Clock::Real => ClockKind::Real,
+            Clock::Trace => ClockKind::Trace,
+        },
+        burst: usize::from(args.burst),
+        memory: args.memory,
+        seed: args.seed,
+        ends_when_idle: true,
+        interrupt: interrupt_flag(),
+    };
+    let mut worker = match Worker::new(plan, configured, Box::new(StandardStreams::default()), options) {
+        Ok(worker) => worker,
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::from(FAILURE);
+        }
+    };
+    let started = Instant::now();
+    if let Err(problem) = worker.initialize() {
+        worker.flush();
+        loaded.problems = vec![*problem];
+        loaded.show();
+        return ExitCode::from(FAILURE);
+    }
+    worker.run();
+    // Handlers are read before elements let go of what they hold, as in Click.
+    let (values, mut errors) = handlers::read_all(&mut worker, &args.handlers);
+    errors.extend(worker.finish().err().unwrap_or_default());
+    let elapsed = started.elapsed();
+    let report = worker.report();
+    if !args.quiet {
+        eprint!("{}", table::render(&report, elapsed));
+    }
+    let mut code = print(&values);
+    if let Some(path) = &args.json
+        && let Err(error) = write_json(path, &report)
+    {
+        errors.push(format!("{}: {error}", path.display()));
+    }
+    if !report.balances() {
+        errors.push("packets are unaccounted for: in is not out + held + dropped; this is a bug".into());
+    }
+    for error in &errors {
+        eprintln!("{error}");
+        code = ExitCode::from(FAILURE);
+    }
+    code
+}
+
+fn write_json(path: &std::path::Path, report: &engine::Report) -> std::io::Result<()> {
+    let mut text = serde_json::to_string_pretty(report)?;
+    text.push('\n');
+    if path == std::path::Path::new("-") {
+        print(&text);
+        return Ok(());
+    }
+    std::fs::write(path, text)
+}

@@ -1,0 +1,38 @@
+//! The table at the end of a run.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use engine::Report;
+
+/// Rows shown at most.
+const ROWS: usize = 60;
+
+/// Per element: packets in, out, held, dropped by reason; then the whole, and how long it took.
+pub(crate) fn render(report: &Report, elapsed: Duration) -> String {
+    let busy: Vec<_> = report.elements.iter().filter(|e| e.packets_in > 0).collect();
+    let names = busy.iter().take(ROWS).map(|e| e.name.len() + e.class.len() + 4);
+    let width = names.max().unwrap_or(0).clamp(12, 48);
+    let mut text = String::new();
+    let mut row = |name: &str, numbers: [u64; 4], drops: &str| {
+        let [packets_in, out, held, dropped] = numbers;
+        let _ = writeln!(text, "{name:width$} {packets_in:>12} {out:>12} {held:>8} {dropped:>10}  {drops}");
+    };
+    for e in busy.iter().take(ROWS) {
+        let name = if e.name.contains(&e.class) { e.name.clone() } else { format!("{} :: {}", e.name, e.class) };
+        row(&name, [e.packets_in, e.out, e.held, e.dropped()], &reasons(&e.drops));
+    }
+    let t = &report.totals;
+    row("all", [t.packets_in, t.out, t.held, t.dropped], &reasons(&t.drops));
+    let head = format!("{:width$} {:>12} {:>12} {:>8} {:>10}\n", "element", "in", "out", "held", "dropped");
+    if busy.len() > ROWS {
+        let _ = writeln!(text, "({} more elements; --json has all of them)", busy.len() - ROWS);
+    }
+    let seconds = elapsed.as_secs_f64();
+    let _ = writeln!(text, "{} packets in {seconds:.3} s", t.packets_in);
+    head + &text
+}
+
+fn reasons(drops: &std::collections::BTreeMap<&'static str, u64>) -> String {
+    drops.iter().map(|(reason, n)| format!("{reason} {n}")).collect::<Vec<_>>().join(", ")
+}

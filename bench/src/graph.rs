@@ -1,0 +1,138 @@
+//! Configurations driven by packets from memory.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use element::class::{ArgInfo, Notes};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Registry, Signal};
+use engine::{Options, Plan, Worker};
+
+use crate::floor::Floor;
+use crate::serde_params::Param;
+use crate::{Pair, Row, Settings, source};
+
+pub(crate) fn forward(settings: &Settings) -> Result<Vec<Row>, String> {
+    both_frames("forward", settings, FORWARD)
+}
+
+pub(crate) fn edit(settings: &Settings) -> Result<Vec<Row>, String> {
+    both_frames("edit", settings, EDIT)
+}
+
+pub(crate) fn tee(settings: &Settings) -> Result<Vec<Row>, String> {
+    both_frames("tee", settings, TEE)
+}
+
+pub(crate) fn queue(settings: &Settings) -> Result<Vec<Row>, String> {
+    both_frames("queue", settings, QUEUE)
+}
+
+const FORWARD: &str = "Classifier(12/0800) -> CheckIPHeader(14) -> Counter -> Discard";
+const EDIT: &str = "Classifier(12/0800) -> CheckIPHeader(14) -> DecIPTTL -> SetTimestamp
+    -> EtherRewrite(2:0:0:0:0:3, 2:0:0:0:0:4) -> Counter -> Discard";
+const TEE: &str = "t :: Tee; t[0] -> Discard; t[1] -> Discard";
+const QUEUE: &str = "Queue(1024) -> Unqueue(32) -> Discard";
+
+fn both_frames(name: &'static str, settings: &Settings, chain: &str) -> Result<Vec<Row>, String> {
+    [64, 1024].into_iter().map(|frame| measure(name, settings, frame, chain)).collect()
+}
+
+/// Gives frames to be replayed, once.
+static FRAMES: Class = Class {
+    name: "BenchmarkFrames",
+    ports: "0/1",
+    processing: "l/l",
+    args: &[
+        ArgInfo::required("PACKETS", "unsigned"),
+        ArgInfo::required("FLOWS", "unsigned"),
+        ArgInfo::required("FRAME", "unsigned"),
+    ],
+    notes: Notes { signals_packets: true, ..Notes::NONE },
+    build: |args| {
+        let frames =
+            Frames { left: args.required("PACKETS"), flows: args.required("FLOWS"), frame: args.required("FRAME") };
+        args.finish()?;
+        Ok(Box::new(frames))
+    },
+    ..Class::DEFAULT
+};
+
+struct Frames {
+    left: usize,
+    flows: usize,
+    frame: usize,
+}
+
+impl Element for Frames {
+    fn effects(&self) -> Effects {
+        Effects::source("frame")
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, max: usize) -> Batch {
+        let mut batch = cx.batch();
+        while self.left > 0 && batch.len() < max {
+            self.left -= 1;
+            if let Some(packet) = cx.packet(&source::frame(self.left, self.flows, self.frame))
+                && let Err(packet) = batch.push(packet)
+            {
+                cx.drop(packet, DropReason::NoBuffer);
+            }
+        }
+        if self.left == 0 {
+            cx.set_signal(Signal::Packets, false);
+        }
+        batch
+    }
+}
+
+/// A configuration behind a replay that never ends, ready to be driven.
+fn worker(packets: usize, frame: usize, chain: &str) -> Result<Worker, String> {
+    let text = format!(
+        "BenchmarkFrames({packets}, {packets}, {frame}) -> replay :: ReplayUnqueue(STOP -1, BURST 32) -> {chain}"
+    );
+    let mut sources = lang::Sources::new();
+    let id = sources.add("benchmark", text);
+    let (graph, diagnostics) = lang::parse(&mut sources, id, &lang::Options::default());
+    if let Some(diagnostic) = diagnostics.first() {
+        return Err(diagnostic.render(&sources));
+    }
+    let registry = Registry::new().with(nf::CLASSES).with(&[&FRAMES]);
+    let first = |problems: Vec<engine::Problem>| {
+        problems.first().map_or_else(|| "no reason given".into(), |problem| problem.render(&sources))
+    };
+    let plan = Arc::new(Plan::new(graph, &registry).map_err(first)?);
+    let configured = plan.configure(None).map_err(first)?;
+    let sink = Box::new(engine::StandardStreams::default());
+    let mut worker = Worker::new(plan, configured, sink, Options::default()).map_err(|e| e.to_string())?;
+    worker.initialize().map_err(|problem| problem.render(&sources))?;
+    Ok(worker)
+}
+
+/// Drives the worker until at least `packets` more packets have been replayed; nanoseconds per packet.
+fn drive(worker: &mut Worker, packets: usize) -> Result<f64, String> {
+    let replay = worker.plan().graph.find("replay").ok_or("no replay")?;
+    let sent = |worker: &Worker| worker.core().counters[replay].emitted;
+    let before = sent(worker);
+    let start = Instant::now();
+    while sent(worker) - before < packets as u64 {
+        if !worker.step(256) {
+            return Err("the benchmark stopped by itself".into());
+        }
+    }
+    Ok(start.elapsed().as_nanos() as f64 / (sent(worker) - before) as f64)
+}
+
+fn measure(name: &str, settings: &Settings, frame: usize, chain: &str) -> Result<Row, String> {
+    let mut worker = worker(settings.packets, frame, chain)?;
+    let mut floor = Floor::new(settings.packets, frame);
+    // Loads the packets, touches all memory, and lets the clock calibrate itself.
+    drive(&mut worker, settings.packets.max(settings.per_run / 2))?;
+    floor.measure(settings.packets);
+    let mut pairs = Vec::with_capacity(settings.repeats);
+    for _ in 0..settings.repeats {
+        let cost = drive(&mut worker, settings.per_run)?;
+        pairs.push(Pair { cost, floor: floor.measure(settings.per_run) });
+    }
+    worker.finish().map_err(|errors| errors.join("; "))?;
+    Ok(Row::new(name, &[("frame", Param::Number(frame as u64))], &pairs))
+}

@@ -1,0 +1,189 @@
+//! Benchmarks.
+//!
+//! The machine is noisy and memory sets the pace, so every figure stands beside the [`floor`] of the same run:
+//! what it costs to take packets from memory, look at their headers and give them back. Runs of a benchmark and
+//! of the floor alternate, and what is reported are medians; the ratio is the median of the pairs' ratios.
+
+mod floor;
+mod graph;
+mod language;
+mod source;
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use serde::Serialize;
+
+/// One benchmark.
+pub struct Benchmark {
+    /// The name on the command line and in rows.
+    pub name: &'static str,
+    /// What it measures.
+    pub about: &'static str,
+    /// Measures it.
+    pub run: fn(&Settings) -> Result<Vec<Row>, String>,
+}
+
+/// How much to measure.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Alternating runs.
+    pub repeats: usize,
+    /// Packets in memory.
+    pub packets: usize,
+    /// Packets per run, at least.
+    pub per_run: usize,
+}
+
+impl Settings {
+    /// The usual amount: a benchmark takes a few seconds.
+    pub const USUAL: Settings = Settings { repeats: 11, packets: 100_000, per_run: 2_000_000 };
+    /// More, for figures that go into the documentation.
+    pub const FULL: Settings = Settings { repeats: 31, ..Settings::USUAL };
+    /// Just enough to see that it works, and for counting instructions.
+    pub const SMALL: Settings = Settings { repeats: 1, packets: 10_000, per_run: 100_000 };
+}
+
+/// One measured figure.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// The benchmark; variants carry another prefix.
+    pub name: String,
+    /// What varies.
+    pub params: BTreeMap<&'static str, serde_params::Param>,
+    /// Median cost in nanoseconds per packet (or per what `unit` says), the floor included.
+    pub ns_per_packet: f64,
+    /// Median floor of the same run, in nanoseconds.
+    pub floor_ns: f64,
+    /// Median ratio of neighbouring runs.
+    pub ratio: f64,
+    /// Million packets per second.
+    pub mpps: f64,
+    /// Smallest and largest cost.
+    pub spread_ns: [f64; 2],
+    /// Whether the floor is not part of the cost.
+    pub excludes_floor: bool,
+    /// What is counted.
+    pub unit: &'static str,
+}
+
+/// Values of parameters.
+pub mod serde_params {
+    use serde::Serialize;
+
+    /// A number or a word.
+    #[derive(Clone, Debug, Serialize)]
+    #[serde(untagged)]
+    pub enum Param {
+        /// A number.
+        Number(u64),
+        /// A word.
+        Word(&'static str),
+    }
+
+    impl std::fmt::Display for Param {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            match self {
+                Param::Number(n) => n.fmt(f),
+                Param::Word(word) => word.fmt(f),
+            }
+        }
+    }
+}
+
+use serde_params::Param;
+
+/// All benchmarks.
+pub const ALL: &[Benchmark] = &[
+    Benchmark { name: "floor", about: "packets from memory, headers read, slots given back", run: floor::run },
+    Benchmark { name: "floor-layout", about: "the floor with other slot layouts", run: floor::run_layouts },
+    Benchmark { name: "forward", about: "Classifier, CheckIPHeader, Counter, Discard", run: graph::forward },
+    Benchmark { name: "edit", about: "forward + DecIPTTL, SetTimestamp, EtherRewrite", run: graph::edit },
+    Benchmark { name: "tee", about: "a copy of each packet", run: graph::tee },
+    Benchmark { name: "queue", about: "through a Queue and an Unqueue", run: graph::queue },
+    Benchmark { name: "lang-10k", about: "parse and flatten 10,000 elements", run: language::run },
+];
+
+/// Cost of one run and of the floor beside it, in nanoseconds per packet.
+#[derive(Clone, Copy, Debug)]
+struct Pair {
+    cost: f64,
+    floor: f64,
+}
+
+impl Row {
+    fn new(name: &str, params: &[(&'static str, Param)], pairs: &[Pair]) -> Row {
+        let costs: Vec<f64> = pairs.iter().map(|p| p.cost).collect();
+        let cost = median(costs.clone());
+        Row {
+            name: name.to_string(),
+            params: params.iter().cloned().collect(),
+            ns_per_packet: cost,
+            floor_ns: median(pairs.iter().map(|p| p.floor).collect()),
+            ratio: median(pairs.iter().map(|p| p.cost / p.floor).collect()),
+            mpps: 1000.0 / cost,
+            spread_ns: [
+                costs.iter().copied().fold(f64::INFINITY, f64::min),
+                costs.iter().copied().fold(0.0, f64::max),
+            ],
+            excludes_floor: false,
+            unit: "packet",
+        }
+    }
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    match values.len() {
+        0 => f64::NAN,
+        n if n % 2 == 1 => values[n / 2],
+        n => (values[n / 2 - 1] + values[n / 2]) / 2.0,
+    }
+}
+
+/// Rows as a table.
+pub fn table(rows: &[Row]) -> String {
+    let mut text = String::new();
+    let _ = writeln!(
+        text,
+        "{:26} {:28} {:>9} {:>9} {:>7} {:>8}  spread",
+        "benchmark", "parameters", "ns", "floor ns", "ratio", "Mpps"
+    );
+    for row in rows {
+        let params: Vec<String> = row.params.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let [low, high] = row.spread_ns;
+        let unit = if row.unit == "packet" { String::new() } else { format!(" per {}", row.unit) };
+        let _ = writeln!(
+            text,
+            "{:26} {:28} {:9.1} {:9.1} {:7.2} {:8.1}  {low:.1}-{high:.1}{unit}",
+            row.name,
+            params.join(" "),
+            row.ns_per_packet,
+            row.floor_ns,
+            row.ratio,
+            row.mpps
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_benchmark_runs_and_gives_rows() {
+        let settings = Settings { repeats: 1, packets: 2_000, per_run: 4_000 };
+        for benchmark in ALL {
+            let rows = (benchmark.run)(&settings).unwrap();
+            assert!(!rows.is_empty(), "{}", benchmark.name);
+            assert!(rows.iter().all(|r| r.ns_per_packet > 0.0 && r.ratio > 0.0), "{}", table(&rows));
+        }
+    }
+
+    #[test]
+    fn medians() {
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(vec![4.0, 1.0]), 2.5);
+    }
+}

@@ -1,0 +1,44 @@
+//! Packets to measure with: UDP over IPv4 in Ethernet, with right checksums, over many flows.
+
+use wire::{IntoBytes, checksum, ethernet, ipv4, udp};
+
+/// Bytes of Ethernet, IPv4 and UDP headers.
+const HEADERS: usize = ethernet::Header::LEN + ipv4::Header::LEN + 8;
+
+/// The frame of packet `number`, `length` bytes long, of one of `flows` flows. Neighbouring packets belong to
+/// different flows, in an order without a pattern that a prefetcher could see.
+pub(crate) fn frame(number: usize, flows: usize, length: usize) -> Vec<u8> {
+    let flow = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
+    let flow = (flow % flows.max(1) as u64) as u32;
+    let length = length.max(HEADERS);
+    let mut frame = vec![0; length];
+    let header = ethernet::Header {
+        destination: ethernet::MacAddr([2, 0, 0, 0, 0, 2]),
+        source: ethernet::MacAddr([2, 0, 0, 0, 0, 1]),
+        ether_type: 0x0800.into(),
+    };
+    frame[..14].copy_from_slice(header.as_bytes());
+    let ip = ipv4::Header {
+        version_ihl: 0x45,
+        tos: 0,
+        total_length: ((length - 14) as u16).into(),
+        id: (number as u16).into(),
+        fragment: 0.into(),
+        ttl: 64,
+        protocol: 17,
+        checksum: 0.into(),
+        source: (0x0a00_0000 | flow & 0xff_ffff).into(),
+        destination: (0x0b00_0000 | flow.wrapping_mul(7) & 0xff_ffff).into(),
+    };
+    frame[14..34].copy_from_slice(ip.as_bytes());
+    // The header is complete and 20 bytes long.
+    let _ = checksum::fill_ipv4(&mut frame[14..34]);
+    let udp = udp::Header {
+        source: (1024 + (flow % 50_000) as u16).into(),
+        destination: 53.into(),
+        length: ((length - 34) as u16).into(),
+        checksum: 0.into(),
+    };
+    frame[34..42].copy_from_slice(udp.as_bytes());
+    frame
+}
