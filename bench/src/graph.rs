@@ -34,7 +34,7 @@ const TEE: &str = "t :: Tee; t[0] -> Discard; t[1] -> Discard";
 const QUEUE: &str = "Queue(1024) -> Unqueue(32) -> Discard";
 
 fn both_frames(name: &'static str, settings: &Settings, chain: &str) -> Result<Vec<Row>, String> {
-    [64, 1024].into_iter().map(|frame| measure(name, settings, frame, chain)).collect()
+    [64, 1024].into_iter().map(|frame| measure_chain(name, settings, frame, chain)).collect()
 }
 
 /// Gives frames to be replayed, once.
@@ -49,8 +49,11 @@ static FRAMES: Class = Class {
     ],
     notes: Notes { signals_packets: true, ..Notes::NONE },
     build: |args| {
-        let frames =
-            Frames { left: args.required("PACKETS"), flows: args.required("FLOWS"), frame: args.required("FRAME") };
+        let frames = Frames {
+            left: args.required("PACKETS"),
+            flows: args.required("FLOWS"),
+            frame: args.required("FRAME"),
+        };
         args.finish()?;
         Ok(Box::new(frames))
     },
@@ -122,7 +125,11 @@ fn drive(worker: &mut Worker, packets: usize) -> Result<f64, String> {
     Ok(start.elapsed().as_nanos() as f64 / (sent(worker) - before) as f64)
 }
 
-fn measure(name: &str, settings: &Settings, frame: usize, chain: &str) -> Result<Row, String> {
+/// Cost per packet of a chain of elements behind a replay of `frame`-byte packets from memory.
+///
+/// # Errors
+/// What is wrong with the chain.
+pub fn measure_chain(name: &str, settings: &Settings, frame: usize, chain: &str) -> Result<Row, String> {
     let mut worker = worker(settings.packets, frame, chain)?;
     let mut floor = Floor::new(settings.packets, frame);
     // Loads the packets, touches all memory, and lets the clock calibrate itself.

@@ -46,7 +46,8 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
         let plan = Arc::new(Plan::new(graph, &registry).map_err(problem)?);
         let configured = plan.configure(None).map_err(problem)?;
         let sink = Box::new(engine::StandardStreams::default());
-        let mut worker = Worker::new(plan, configured, sink, Options::default()).map_err(|e| e.to_string())?;
+        let mut worker =
+            Worker::new(plan, configured, sink, Options::default()).map_err(|e| e.to_string())?;
         worker.initialize().map_err(|problem| format!("{problem:?}"))?;
         let all = start.elapsed().as_nanos() as f64 / elements;
         worker.finish().map_err(|errors| errors.join("; "))?;

@@ -91,11 +91,16 @@ pub mod serde_params {
     }
 }
 
+pub use graph::measure_chain;
 use serde_params::Param;
 
 /// All benchmarks.
 pub const ALL: &[Benchmark] = &[
-    Benchmark { name: "floor", about: "packets from memory, headers read, slots given back", run: floor::run },
+    Benchmark {
+        name: "floor",
+        about: "packets from memory, headers read, slots given back",
+        run: floor::run,
+    },
     Benchmark { name: "floor-layout", about: "the floor with other slot layouts", run: floor::run_layouts },
     Benchmark { name: "forward", about: "Classifier, CheckIPHeader, Counter, Discard", run: graph::forward },
     Benchmark { name: "edit", about: "forward + DecIPTTL, SetTimestamp, EtherRewrite", run: graph::edit },

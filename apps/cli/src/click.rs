@@ -68,7 +68,9 @@ pub(crate) fn main(args: Vec<String>) -> ExitCode {
             ExitCode::from(FAILURE)
         }
         Err(Early::Usage(text)) => {
-            eprintln!("{text}\nUsage: click [OPTION]... [ROUTERFILE]\nTry 'click --help' for more information.");
+            eprintln!(
+                "{text}\nUsage: click [OPTION]... [ROUTERFILE]\nTry 'click --help' for more information."
+            );
             ExitCode::from(FAILURE)
         }
     }
@@ -204,14 +206,21 @@ fn start(asked: Asked) -> ExitCode {
         Some(start) => ClockKind::Simulated { start, tick: Timestamp(asked.tick) },
         None => ClockKind::Real,
     };
-    let options = Options { clock, burst: 1, ends_when_idle: false, interrupt: run::interrupt_flag(), ..Options::default() };
-    let mut worker = match Worker::new(Arc::clone(&plan), configured, Box::new(StandardStreams::default()), options) {
-        Ok(worker) => worker,
-        Err(error) => {
-            eprintln!("{error}");
-            return ExitCode::from(FAILURE);
-        }
+    let options = Options {
+        clock,
+        burst: 1,
+        ends_when_idle: false,
+        interrupt: run::interrupt_flag(),
+        ..Options::default()
     };
+    let mut worker =
+        match Worker::new(Arc::clone(&plan), configured, Box::new(StandardStreams::default()), options) {
+            Ok(worker) => worker,
+            Err(error) => {
+                eprintln!("{error}");
+                return ExitCode::from(FAILURE);
+            }
+        };
     let started = std::time::Instant::now();
     if let Err(problem) = worker.initialize() {
         worker.flush();

@@ -64,7 +64,8 @@ fn page(class: &Class) -> String {
                 _ if arg.default.is_empty() => String::new(),
                 _ => format!(", default {}", arg.default),
             };
-            let _ = writeln!(text, "    {} ({}{kind})\n{}", arg.name, arg.ty, indent(&indent(about)).trim_end());
+            let _ =
+                writeln!(text, "    {} ({}{kind})\n{}", arg.name, arg.ty, indent(&indent(about)).trim_end());
         }
     }
     if !class.handlers.is_empty() {
@@ -83,7 +84,8 @@ fn page(class: &Class) -> String {
     }
     for (title, body) in &page.sections {
         if !["Usage", "Arguments", "Handlers"].contains(&title.as_str()) {
-            let body: String = body.lines().filter(|l| !l.starts_with("```")).map(|l| format!("{l}\n")).collect();
+            let body: String =
+                body.lines().filter(|l| !l.starts_with("```")).map(|l| format!("{l}\n")).collect();
             let _ = write!(text, "\n{title}\n{}", indent(&body));
         }
     }

@@ -164,17 +164,20 @@ impl Loaded {
         let config = Config::default()
             .with_color(std::io::stderr().is_terminal())
             .with_index_type(ariadne::IndexType::Byte);
-        let mut report = Report::build(kind, place(diagnostic.span)).with_config(config).with_message(message);
-        report = report.with_label(Label::new(place(diagnostic.span)).with_message("here").with_color(colour));
+        let mut report =
+            Report::build(kind, place(diagnostic.span)).with_config(config).with_message(message);
+        report =
+            report.with_label(Label::new(place(diagnostic.span)).with_message("here").with_color(colour));
         for (span, text) in &diagnostic.related {
             report = report.with_label(Label::new(place(*span)).with_message(text).with_color(Color::Cyan));
         }
         if let Some(hint) = &diagnostic.hint {
             report = report.with_help(hint);
         }
-        let texts = self.sources.ids().map(|id| {
-            (self.sources.name(id).to_string(), self.sources.text(id).to_string())
-        });
+        let texts = self
+            .sources
+            .ids()
+            .map(|id| (self.sources.name(id).to_string(), self.sources.text(id).to_string()));
         let mut out = Vec::new();
         match report.finish().write(ariadne::sources(texts), &mut out) {
             Ok(()) => String::from_utf8_lossy(&out).into_owned(),

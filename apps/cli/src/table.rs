@@ -19,7 +19,8 @@ pub(crate) fn render(report: &Report, elapsed: Duration) -> String {
         let _ = writeln!(text, "{name:width$} {packets_in:>12} {out:>12} {held:>8} {dropped:>10}  {drops}");
     };
     for e in busy.iter().take(ROWS) {
-        let name = if e.name.contains(&e.class) { e.name.clone() } else { format!("{} :: {}", e.name, e.class) };
+        let name =
+            if e.name.contains(&e.class) { e.name.clone() } else { format!("{} :: {}", e.name, e.class) };
         row(&name, [e.packets_in, e.out, e.held, e.dropped()], &reasons(&e.drops));
     }
     let t = &report.totals;

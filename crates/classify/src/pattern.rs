@@ -9,15 +9,33 @@
 
 use std::fmt;
 
-/// Where a decision leads.
+/// Where a decision leads: the number of a test further on, or a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Next {
-    /// To another test, always one further on.
-    Step(u32),
-    /// To the end: the pattern that matched.
-    Match(u32),
-    /// To the end: no pattern matched.
-    Fail,
+struct Next(u32);
+
+impl Next {
+    /// No pattern matched.
+    const FAIL: Next = Next(u32::MAX);
+    /// Results count from here; there are fewer tests.
+    const RESULTS: u32 = 1 << 31;
+
+    fn step(number: usize) -> Next {
+        Next(number as u32)
+    }
+
+    /// The pattern that matched.
+    fn pattern(number: usize) -> Next {
+        Next(Next::RESULTS + number as u32)
+    }
+
+    fn as_step(self) -> Option<usize> {
+        (self.0 < Next::RESULTS).then_some(self.0 as usize)
+    }
+
+    #[inline]
+    fn result(self) -> Option<usize> {
+        (self != Next::FAIL).then(|| (self.0 - Next::RESULTS) as usize)
+    }
 }
 
 /// One test of one word.
@@ -72,7 +90,7 @@ impl Program {
         if !errors.is_empty() {
             return Err(errors);
         }
-        let mut program = Program { steps: Vec::new(), start: Next::Fail, patterns: parsed.len() };
+        let mut program = Program { steps: Vec::new(), start: Next::FAIL, patterns: parsed.len() };
         program.start = program.chain(&parsed);
         program.skip_implied();
         program.prune();
@@ -83,16 +101,16 @@ impl Program {
     fn chain(&mut self, patterns: &[Vec<Clause>]) -> Next {
         // Where each pattern's tests start, so that a failing test can lead to the next pattern.
         let sizes = patterns.iter().map(|p| p.iter().map(|c| c.tests.len()).sum::<usize>());
-        let mut starts: Vec<u32> = vec![0];
+        let mut starts: Vec<usize> = vec![0];
         for size in sizes {
-            starts.push(starts[starts.len() - 1] + size as u32);
+            starts.push(starts[starts.len() - 1] + size);
         }
         let entry = |pattern: usize| {
             // Patterns without tests match at once.
             match patterns.get(pattern) {
-                None => Next::Fail,
-                Some(p) if p.iter().all(|c| c.tests.is_empty()) => Next::Match(pattern as u32),
-                Some(_) => Next::Step(starts[pattern]),
+                None => Next::FAIL,
+                Some(p) if p.iter().all(|c| c.tests.is_empty()) => Next::pattern(pattern),
+                Some(_) => Next::step(starts[pattern]),
             }
         };
         for (number, clauses) in patterns.iter().enumerate() {
@@ -100,11 +118,11 @@ impl Program {
             let mut left: usize = clauses.iter().map(|c| c.tests.len()).sum();
             for clause in clauses {
                 left -= clause.tests.len();
-                let after = self.steps.len() as u32 + clause.tests.len() as u32;
-                let holds = if left == 0 { Next::Match(number as u32) } else { Next::Step(after) };
+                let after = self.steps.len() + clause.tests.len();
+                let holds = if left == 0 { Next::pattern(number) } else { Next::step(after) };
                 for (i, &test) in clause.tests.iter().enumerate() {
                     let last = i + 1 == clause.tests.len();
-                    let more = Next::Step(self.steps.len() as u32 + 1);
+                    let more = Next::step(self.steps.len() + 1);
                     let (yes, no) = match (clause.negated, last) {
                         (false, true) => (holds, fails),
                         (false, false) => (more, fails),
@@ -123,8 +141,8 @@ impl Program {
     fn skip_implied(&mut self) {
         type Facts = Vec<(Test, bool)>;
         let mut known: Vec<Option<Facts>> = vec![None; self.steps.len()];
-        if let Next::Step(first) = self.start {
-            known[first as usize] = Some(Vec::new());
+        if let Some(first) = self.start.as_step() {
+            known[first] = Some(Vec::new());
         }
         for i in 0..self.steps.len() {
             let Some(facts) = known[i].take() else { continue };
@@ -136,16 +154,16 @@ impl Program {
                     facts.remove(0);
                 }
                 let mut next = if outcome { self.steps[i].yes } else { self.steps[i].no };
-                while let Next::Step(n) = next {
-                    let ahead = self.steps[n as usize];
+                while let Some(n) = next.as_step() {
+                    let ahead = self.steps[n];
                     match facts.iter().find_map(|&(fact, held)| ahead.test.implied_by(fact, held)) {
                         Some(true) => next = ahead.yes,
                         Some(false) => next = ahead.no,
                         None => break,
                     }
                 }
-                if let Next::Step(n) = next {
-                    match &mut known[n as usize] {
+                if let Some(n) = next.as_step() {
+                    match &mut known[n] {
                         Some(there) => there.retain(|fact| facts.contains(fact)),
                         empty => *empty = Some(facts),
                     }
@@ -163,27 +181,27 @@ impl Program {
     fn prune(&mut self) {
         for i in (0..self.steps.len()).rev() {
             // Later steps are final, so following them once is enough.
-            let settle = |steps: &[Step], next: Next| match next {
-                Next::Step(n) if steps[n as usize].yes == steps[n as usize].no => steps[n as usize].yes,
-                other => other,
+            let settle = |steps: &[Step], next: Next| match next.as_step() {
+                Some(n) if steps[n].yes == steps[n].no => steps[n].yes,
+                _ => next,
             };
             self.steps[i].yes = settle(&self.steps, self.steps[i].yes);
             self.steps[i].no = settle(&self.steps, self.steps[i].no);
         }
-        if let Next::Step(n) = self.start
-            && self.steps[n as usize].yes == self.steps[n as usize].no
+        if let Some(n) = self.start.as_step()
+            && self.steps[n].yes == self.steps[n].no
         {
-            self.start = self.steps[n as usize].yes;
+            self.start = self.steps[n].yes;
         }
         let mut reached = vec![false; self.steps.len()];
-        if let Next::Step(n) = self.start {
-            reached[n as usize] = true;
+        if let Some(n) = self.start.as_step() {
+            reached[n] = true;
         }
         for i in 0..self.steps.len() {
             if reached[i] {
                 for next in [self.steps[i].yes, self.steps[i].no] {
-                    if let Next::Step(n) = next {
-                        reached[n as usize] = true;
+                    if let Some(n) = next.as_step() {
+                        reached[n] = true;
                     }
                 }
             }
@@ -192,11 +210,11 @@ impl Program {
         let mut count = 0;
         for &r in &reached {
             number.push(count);
-            count += u32::from(r);
+            count += usize::from(r);
         }
         let renumber = |next: &mut Next| {
-            if let Next::Step(n) = next {
-                *n = number[*n as usize];
+            if let Some(n) = next.as_step() {
+                *next = Next::step(number[n]);
             }
         };
         let mut index = 0;
@@ -215,26 +233,19 @@ impl Program {
     #[inline]
     pub fn matches(&self, data: &[u8]) -> Option<usize> {
         let mut next = self.start;
-        loop {
-            match next {
-                Next::Match(pattern) => return Some(pattern as usize),
-                Next::Fail => return None,
-                Next::Step(n) => {
-                    let step = self.steps.get(n as usize)?;
-                    next = if step.holds(data) { step.yes } else { step.no };
-                }
-            }
+        // What is no step number is a result; comparing with the number of steps is needed anyway.
+        while let Some(step) = self.steps.get(next.0 as usize) {
+            next = if step.holds(data) { step.yes } else { step.no };
         }
+        next.result()
     }
 
     /// Patterns that no packet can match, because others before them take everything.
     pub fn unmatched(&self) -> Vec<usize> {
         let mut used = vec![false; self.patterns];
         let all = self.steps.iter().flat_map(|s| [s.yes, s.no]).chain([self.start]);
-        for next in all {
-            if let Next::Match(pattern) = next {
-                used[pattern as usize] = true;
-            }
+        for pattern in all.filter(|next| next.as_step().is_none()).filter_map(Next::result) {
+            used[pattern] = true;
         }
         (0..self.patterns).filter(|&p| !used[p]).collect()
     }
@@ -421,15 +432,15 @@ fn simplify(clauses: Vec<Clause>) -> Vec<Clause> {
 /// Click's listing of the decision graph.
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let show = |next: Next| match next {
-            Next::Step(n) => format!("step {n}"),
-            Next::Match(pattern) => format!("[{pattern}]"),
-            Next::Fail => "[X]".to_string(),
+        let show = |next: Next| match (next.as_step(), next) {
+            (Some(n), _) => format!("step {n}"),
+            (None, Next::FAIL) => "[X]".to_string(),
+            (None, Next(n)) => format!("[{}]", n - Next::RESULTS),
         };
-        match self.start {
-            Next::Match(pattern) => writeln!(f, "all->[{pattern}]")?,
-            Next::Fail => writeln!(f, "all->[2147483647]")?,
-            Next::Step(_) => {
+        match (self.start.as_step(), self.start.result()) {
+            (None, Some(pattern)) => writeln!(f, "all->[{pattern}]")?,
+            (None, None) => writeln!(f, "all->[2147483647]")?,
+            (Some(_), _) => {
                 for (i, step) in self.steps.iter().enumerate() {
                     let Test { offset, mask, value } = step.test;
                     let (yes, no) = (show(step.yes), show(step.no));

@@ -158,19 +158,24 @@ impl ToDump {
 
     /// Writes what it can of a batch; packets are dropped after an error.
     fn write_batch(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
-        batch.filter(|packet| {
-            if self.fault.is_none() {
-                match self.write_packet(cx, &packet) {
-                    Ok(()) => {
-                        self.count += 1;
-                        return Some(packet);
+        let mut failed = cx.batch();
+        batch.sift(
+            |packet| {
+                if self.fault.is_none() {
+                    match self.write_packet(cx, packet) {
+                        Ok(()) => {
+                            self.count += 1;
+                            return Ok(());
+                        }
+                        Err(error) => self.fail(cx, &error),
                     }
-                    Err(error) => self.fail(cx, &error),
                 }
-            }
-            cx.drop(packet, DropReason::WriteError);
-            None
-        });
+                Err(())
+            },
+            // As large as the batch that they come from.
+            |packet, ()| drop(failed.push(packet)),
+        );
+        cx.drop_all(failed, DropReason::WriteError);
         if self.unbuffered
             && let Some(writer) = &mut self.writer
             && let Err(error) = writer.flush()
@@ -216,9 +221,13 @@ impl Element for ToDump {
         Ok(())
     }
 
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) {
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {
         self.write_batch(cx, &mut batch);
-        if self.passes_on { cx.emit(0, batch) } else { cx.sent(batch) }
+        if self.passes_on {
+            return Some(batch);
+        }
+        cx.sent(batch);
+        None
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

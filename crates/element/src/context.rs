@@ -5,6 +5,7 @@
 
 use std::any::Any;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use packet::{Batch, DropReason, Packet, Pool, Restore, Store, Timestamp};
@@ -71,16 +72,16 @@ pub enum Emitted {
     /// A batch for an output of an element.
     Packets {
         /// Who emitted it.
-        element: ElementId,
+        element: u32,
         /// Which output.
-        output: usize,
+        output: u32,
         /// The packets.
         batch: Batch,
     },
     /// A handler to call, behind what was emitted before.
     Call {
         /// Who asked for it.
-        element: ElementId,
+        element: u32,
         /// Which handler.
         call: Arc<Call>,
     },
@@ -315,7 +316,7 @@ impl<'a> Cx<'a> {
             return self.drop_all(batch, DropReason::NoOutput);
         }
         self.own().emitted += batch.len() as u64;
-        self.core.emitted.push(Emitted::Packets { element: self.id, output, batch });
+        self.core.emitted.push(Emitted::Packets { element: self.id as u32, output: output as u32, batch });
     }
 
     /// Hands one packet to an output; packets that follow each other to the same output become one batch. An
@@ -328,7 +329,7 @@ impl<'a> Cx<'a> {
         let mut packet = packet;
         let burst = self.core.burst;
         if let Some(Emitted::Packets { element, output: last, batch }) = self.core.emitted.last_mut()
-            && (*element, *last) == (self.id, output)
+            && (*element as usize, *last as usize) == (self.id, output)
             && batch.len() < burst
         {
             match batch.push(packet) {
@@ -337,7 +338,7 @@ impl<'a> Cx<'a> {
             }
         }
         let batch = self.batch_of(packet);
-        self.core.emitted.push(Emitted::Packets { element: self.id, output, batch });
+        self.core.emitted.push(Emitted::Packets { element: self.id as u32, output: output as u32, batch });
     }
 
     /// Drops a packet.
@@ -411,13 +412,13 @@ impl<'a> Cx<'a> {
         self.count_made(|core| core.pool.copy(packet))
     }
 
-    /// A packet on loan from a store. `None` when it cannot be had; nothing is counted then, because a source
-    /// can wait.
+    /// Packets on loan from a store, into a batch; how many. Fewer than asked for when one cannot be had now;
+    /// nothing is counted for those, because a source can wait.
     #[inline]
-    pub fn lend(&mut self, store: &mut Store, number: usize) -> Option<Packet> {
-        let packet = store.lend(number, &mut self.core.pool)?;
-        self.own().made += 1;
-        Some(packet)
+    pub fn lend_into(&mut self, store: &mut Store, range: Range<usize>, batch: &mut Batch) -> usize {
+        let lent = store.lend_into(range, &mut self.core.pool, batch);
+        self.own().made += lent as u64;
+        lent
     }
 
     /// Adds bytes behind a packet, in further slots where needed. `None`, with a drop counted, when the pool
@@ -526,7 +527,7 @@ impl<'a> Cx<'a> {
 
     /// Writes a handler as soon as what the element has emitted so far has been dealt with.
     pub fn call_later(&mut self, call: &Arc<Call>) {
-        self.core.emitted.push(Emitted::Call { element: self.id, call: Arc::clone(call) });
+        self.core.emitted.push(Emitted::Call { element: self.id as u32, call: Arc::clone(call) });
     }
 
     /// Whether a handler exists.

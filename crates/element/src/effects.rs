@@ -277,6 +277,8 @@ pub enum Hold {
     Delay,
     /// Per flow.
     PerFlow,
+    /// Before the run proper: they are taken in once and sent many times.
+    Replay,
 }
 
 /// Beyond the packet, what the outcome depends on.
@@ -445,12 +447,6 @@ impl Effects {
         writes.dedup();
         writes
     }
-
-    /// Whether any declared access touches annotation bytes.
-    pub fn uses_annotations(&self) -> bool {
-        let touches = |f: &Field| matches!(f, Field::Annotation { .. });
-        self.reads().iter().chain(&self.writes()).chain(&self.observes).any(touches)
-    }
 }
 
 impl Filter {
@@ -537,7 +533,6 @@ mod tests {
         ]);
         assert_eq!(effects.reads(), std::slice::from_ref(&ttl));
         assert_eq!(effects.writes(), [ttl, wire_field::IP_CHECKSUM]);
-        assert!(!effects.uses_annotations());
-        assert!(Effects::pass().observing(&[PAINT]).uses_annotations());
+        assert_eq!(Effects::pass().observing(&[PAINT]).reads(), []);
     }
 }

@@ -51,11 +51,12 @@ pub trait Element: Send {
         Ok(())
     }
 
-    /// Takes the packets that arrive on a push input. The default runs [`process`](Element::process) and
-    /// passes the batch on to output 0.
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) {
+    /// Takes the packets that arrive on a push input. What it returns goes on to output 0, behind everything
+    /// that it has emitted: the shortest way through the engine. The default runs
+    /// [`process`](Element::process) and returns the batch.
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {
         self.process(cx, &mut batch);
-        cx.emit(0, batch);
+        Some(batch)
     }
 
     /// Gives at most `max` packets to whoever pulls from an output. The default pulls from input 0 and runs

@@ -13,9 +13,7 @@ const IP_HEADER: i64 = 60;
 /// Combines declarations.
 pub(crate) fn gather(effects: &[Effects]) -> Facts {
     let mut annotations_read = [false; 48];
-    let mut annotations_used = false;
     for effect in effects {
-        annotations_used |= effect.uses_annotations() || effect.opaque.is_some();
         for field in effect.reads().iter().chain(&effect.observes) {
             if let Field::Annotation { offset, length } = *field {
                 let range = offset as usize..(offset as usize + length as usize).min(48);
@@ -26,7 +24,9 @@ pub(crate) fn gather(effects: &[Effects]) -> Facts {
             annotations_read.fill(true);
         }
     }
-    let holds = |e: &Effects| e.hold != Hold::None || e.opaque.is_some();
+    // What is only written is seen by nobody.
+    let annotations_used = annotations_read.contains(&true);
+    let holds = |e: &Effects| !matches!(e.hold, Hold::None | Hold::Replay) || e.opaque.is_some();
     let restore = Restore { bytes: written_bytes(effects), copies: effects.iter().any(holds) };
     Facts { annotations_read, annotations_used, restore }
 }
@@ -103,7 +103,8 @@ mod tests {
     #[test]
     fn annotations_count_when_somebody_reads_them() {
         let facts = gather(&[writing(PAINT)]);
-        assert!(facts.annotations_used && !facts.annotation_read(16, 1));
-        assert!(gather(&[Effects::pass().observing(&[PAINT])]).annotation_read(16, 1));
+        assert!(!facts.annotations_used && !facts.annotation_read(16, 1));
+        let facts = gather(&[Effects::pass().observing(&[PAINT])]);
+        assert!(facts.annotations_used && facts.annotation_read(16, 1));
     }
 }

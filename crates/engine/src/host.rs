@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use element::args::Place;
 use element::ports::Processing;
-use element::{Batch, Call, Core, Cx, Element, ElementId, Host, Setup, Signal, Stream, Timestamp};
+use element::{
+    Batch, Call, Core, Cx, DropReason, Element, ElementId, Host, Setup, Signal, Stream, Timestamp,
+};
 
 use crate::clock;
 use crate::plan::Plan;
@@ -56,6 +58,10 @@ impl Sink for StandardStreams {
 /// Everything of a worker but its hot state, so that an element can be called with both.
 pub(crate) struct Inner {
     pub(crate) plan: Arc<Plan>,
+    /// Where each element's outputs start in `targets`.
+    pub(crate) first_target: Vec<u32>,
+    /// What each push output is connected to: element and input.
+    pub(crate) targets: Vec<(u32, u32)>,
     /// An element is taken out of its place while it is being called.
     pub(crate) elements: Vec<Option<Box<dyn Element>>>,
     pub(crate) setup: Setup,
@@ -88,6 +94,36 @@ impl Inner {
         }
         self.elements[id] = Some(element);
         Some(result)
+    }
+}
+
+impl Inner {
+    /// Pushes a batch into an element; what it passes on to its output 0, counted as emitted.
+    #[inline]
+    pub(crate) fn push(
+        &mut self,
+        core: &mut Core,
+        id: ElementId,
+        input: usize,
+        batch: Batch,
+    ) -> Option<Batch> {
+        // Only the element that is being called is out of its place, and the engine calls one at a time.
+        let mut element = self.elements[id].take()?;
+        let mut rest = element.push(&mut Cx::new(core, self, id), input, batch);
+        match &rest {
+            Some(batch) if batch.is_empty() => rest.take().into_iter().for_each(|batch| core.recycle(batch)),
+            Some(_) if core.outputs[id] == 0 => {
+                rest.take().into_iter().for_each(|batch| core.drop_batch(id, batch, DropReason::NoOutput));
+            }
+            Some(batch) => core.counters[id].emitted += batch.len() as u64,
+            None => {}
+        }
+        if cfg!(debug_assertions) {
+            let (balance, held) = (core.counters[id].balance(), element.held());
+            assert_eq!(balance, held as i128, "{} lost count of packets", self.plan.declaration(id));
+        }
+        self.elements[id] = Some(element);
+        rest
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use element::context::Emitted;
-use element::{Core, DropReason, Effects, ElementId, Stream};
+use element::{Batch, Core, DropReason, Effects, ElementId, Stream};
 use packet::{Pool, PoolError};
 
 use crate::clock::{ClockKind, RealClock};
@@ -43,6 +43,21 @@ impl Default for Options {
     }
 }
 
+/// What a target without a connection points to.
+const NOWHERE: (u32, u32) = (u32::MAX, 0);
+
+/// Connections of push outputs, flat. A push output has exactly one (`Plan::check_use`); others lead nowhere.
+fn targets(plan: &Plan) -> (Vec<u32>, Vec<(u32, u32)>) {
+    let (mut starts, mut targets) = (Vec::new(), Vec::new());
+    for outputs in &plan.forward {
+        starts.push(targets.len() as u32);
+        let first =
+            |ends: &Vec<(ElementId, usize)>| ends.first().map_or(NOWHERE, |&(to, at)| (to as u32, at as u32));
+        targets.extend(outputs.iter().map(first));
+    }
+    (starts, targets)
+}
+
 /// Work items that one call of a task or timer may lead to before packets are taken to go in circles.
 const MOST_WORK: u64 = 4_000_000;
 
@@ -73,7 +88,10 @@ impl Worker {
         let outputs = plan.outputs.iter().map(|side| side.len() as u32).collect();
         let mut core = Core::new(pool, outputs, configured.facts, options.burst, options.seed);
         core.follows_captures = options.clock == ClockKind::Trace;
+        let (first_target, targets) = targets(&plan);
         let inner = Inner {
+            first_target,
+            targets,
             signals: Signals::new(&plan),
             scheduled: vec![false; plan.len()],
             elements: configured.elements.into_iter().map(Some).collect(),
@@ -116,36 +134,64 @@ impl Worker {
     pub(crate) fn settle(&mut self) {
         let mut done = 0u64;
         loop {
-            // Taken from the end, so that what was emitted first lies on top.
-            while let Some(emitted) = self.core.emitted.pop() {
-                self.work.push(emitted);
-            }
-            let Some(next) = self.work.pop() else { return };
+            let next = match self.core.emitted.pop() {
+                None => self.work.pop(),
+                // The usual case: one batch goes straight on.
+                Some(only) if self.core.emitted.is_empty() => Some(only),
+                Some(last) => {
+                    // Taken from the end, so that what was emitted first lies on top.
+                    self.work.push(last);
+                    while let Some(emitted) = self.core.emitted.pop() {
+                        self.work.push(emitted);
+                    }
+                    self.work.pop()
+                }
+            };
+            let Some(next) = next else { return };
             done += 1;
             match next {
                 Emitted::Packets { element, output, batch } => {
-                    // A push output has exactly one connection (`Plan::check_use`).
-                    let Some(&(to, input)) = self.inner.plan.forward[element][output].first() else {
-                        self.core.drop_batch(element, batch, DropReason::NoOutput);
-                        continue;
-                    };
-                    self.core.counters[to].arrived += batch.len() as u64;
-                    if done > MOST_WORK {
-                        self.core.drop_batch(to, batch, DropReason::Loop);
-                        continue;
-                    }
-                    self.inner.call(&mut self.core, to, |element, cx| element.push(cx, input, batch));
+                    done += self.deliver(element, output, batch, done > MOST_WORK);
                 }
                 Emitted::Call { element, call } => {
                     let result =
                         self.inner.write_handler(&mut self.core, call.element, &call.handler, &call.value);
                     if let Err(reason) = result {
-                        let name = &self.inner.plan.graph.elements[element].name;
+                        let name = &self.inner.plan.graph.elements[element as usize].name;
                         let text = format_args!("{name}: {}: {reason}\n", call.handler);
                         self.inner.sink.write(Stream::Messages, text);
                     }
                 }
             }
+        }
+    }
+
+    /// Hands a batch to what is connected, and what comes back to what is connected to that, until it is used
+    /// up or something else was emitted before it. How many elements it went through.
+    #[inline]
+    fn deliver(&mut self, element: u32, output: u32, batch: Batch, endless: bool) -> u64 {
+        let (mut element, mut output, mut batch) = (element, output, batch);
+        let mut hops = 0;
+        loop {
+            let first = self.inner.first_target[element as usize];
+            let (to, input) = self.inner.targets[(first + output) as usize];
+            let id = to as usize;
+            if id >= self.core.counters.len() {
+                self.core.drop_batch(element as usize, batch, DropReason::NoOutput);
+                return hops;
+            }
+            self.core.counters[id].arrived += batch.len() as u64;
+            if endless || hops > MOST_WORK {
+                self.core.drop_batch(id, batch, DropReason::Loop);
+                return hops;
+            }
+            hops += 1;
+            let Some(rest) = self.inner.push(&mut self.core, id, input as usize, batch) else { return hops };
+            if !self.core.emitted.is_empty() {
+                self.core.emitted.push(Emitted::Packets { element: to, output: 0, batch: rest });
+                return hops;
+            }
+            (element, output, batch) = (to, 0, rest);
         }
     }
 

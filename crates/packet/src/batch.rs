@@ -59,19 +59,50 @@ impl Batch {
         Drain { next: 0, batch: self }
     }
 
-    /// Hands each packet to `keep`, in order, and keeps those that it gives back.
+    /// Lets `check` look at each packet, and change it, in order. Those for which it gives a reason are taken out
+    /// and handed to `reject`; the others keep their order.
     #[inline]
-    pub fn filter(&mut self, mut keep: impl FnMut(Packet) -> Option<Packet>) {
+    pub fn sift<R>(
+        &mut self,
+        mut check: impl FnMut(&mut Packet) -> Result<(), R>,
+        mut reject: impl FnMut(Packet, R),
+    ) {
+        // If a function panics, packets are leaked, never doubled, because the length is zero meanwhile.
         let length = std::mem::take(&mut self.length);
+        let mut kept = 0;
         for i in 0..length {
-            // SAFETY: places below the old length are initialised; each is read once. If `keep` panics, those
-            // behind it are leaked, never doubled, because the length is already reduced.
-            let packet = unsafe { self.items[i].assume_init_read() };
-            if let Some(packet) = keep(packet) {
-                self.items[self.length].write(packet);
-                self.length += 1;
+            // SAFETY: places below the old length are initialised, and this one has not been given away.
+            let packet = unsafe { self.items[i].assume_init_mut() };
+            match check(packet) {
+                Ok(()) => {
+                    // As long as all are good, nothing has to move.
+                    if kept != i {
+                        // SAFETY: as above; the place is not looked at again.
+                        self.items[kept] = MaybeUninit::new(unsafe { self.items[i].assume_init_read() });
+                    }
+                    kept += 1;
+                }
+                // SAFETY: as above; the place is not looked at again.
+                Err(reason) => reject(unsafe { self.items[i].assume_init_read() }, reason),
             }
         }
+        self.length = kept;
+    }
+
+    /// Places behind the last packet, for those who fill a batch within this crate; whoever has written to the
+    /// first `n` of them says so with [`grow`](Self::grow).
+    #[inline]
+    pub(crate) fn room(&mut self) -> &mut [MaybeUninit<Packet>] {
+        &mut self.items[self.length..]
+    }
+
+    /// Counts `n` more packets in.
+    ///
+    /// # Safety
+    /// The first `n` places of [`room`](Self::room) have been written.
+    #[inline]
+    pub(crate) unsafe fn grow(&mut self, n: usize) {
+        self.length += n;
     }
 
     /// Moves packets from the front of `other` to the end of this batch while there is room.
@@ -179,7 +210,7 @@ mod tests {
         Push,
         Pop,
         Drain(usize),
-        Filter(u8),
+        Sift(u8),
         Append(usize),
     }
 
@@ -188,7 +219,7 @@ mod tests {
             4 => Just(Op::Push),
             1 => Just(Op::Pop),
             1 => (0usize..300).prop_map(Op::Drain),
-            1 => any::<u8>().prop_map(Op::Filter),
+            1 => any::<u8>().prop_map(Op::Sift),
             1 => (0usize..300).prop_map(Op::Append),
         ]
     }
@@ -234,13 +265,15 @@ mod tests {
                         prop_assert_eq!(numbers, model.drain(..n.min(model.len())).collect::<Vec<_>>());
                         taken.into_iter().for_each(|p| pool.free(p));
                     }
-                    Op::Filter(modulus) => {
+                    Op::Sift(modulus) => {
                         let keep = |n: u32| !n.is_multiple_of(modulus as u32 + 1);
-                        batch.filter(|p| {
-                            if keep(number(&p)) { return Some(p); }
-                            pool.free(p);
-                            None
-                        });
+                        batch.sift(
+                            |p| if keep(number(p)) { Ok(()) } else { Err(number(p)) },
+                            |p, n| {
+                                assert_eq!(number(&p), n);
+                                pool.free(p);
+                            },
+                        );
                         model.retain(|&n| keep(n));
                     }
                     Op::Append(n) => {

@@ -27,7 +27,8 @@ pub use batch::{BATCH_CAPACITY, Batch, Drain};
 pub use pool::{Pool, PoolError, PoolStats};
 pub use reason::DropReason;
 pub use slot::{
-    Base, Chunks, HEADROOM, MAX_PACKET, NO_OFFSET, Packet, PacketKind, SLOT_CAPACITY, SLOT_STRIDE, prefetch_line,
+    Base, Chunks, HEADROOM, MAX_PACKET, NO_OFFSET, Packet, PacketKind, SLOT_CAPACITY, SLOT_STRIDE,
+    prefetch_line,
 };
 pub use store::{Restore, Store};
 pub use time::Timestamp;

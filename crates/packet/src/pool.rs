@@ -305,25 +305,15 @@ impl Pool {
     #[inline]
     pub fn free(&mut self, packet: Packet) {
         let meta = packet.meta();
-        let ours = std::ptr::eq(meta.home, &raw const **self.home);
-        if ours && meta.next == NO_SLOT && meta.owner.load(Ordering::Relaxed) == owner::POOL {
-            self.free.push(meta.index);
-            std::mem::forget(packet);
-        } else {
-            self.free_other(packet);
-        }
-    }
-
-    /// Large packets, those of other pools, and those that a store has lent.
-    fn free_other(&mut self, packet: Packet) {
-        let meta = packet.meta();
         if meta.owner.load(Ordering::Relaxed) != owner::POOL {
             // Release: what was done with the packet happens before the store lends it again.
             meta.owner.store(owner::STORE_HOME, Ordering::Release);
-            std::mem::forget(packet);
+        } else if meta.next == NO_SLOT && std::ptr::eq(meta.home, &raw const **self.home) {
+            self.free.push(meta.index);
         } else {
-            packet.give_back();
+            return packet.give_back();
         }
+        std::mem::forget(packet);
     }
 
     /// Takes back the slots of all packets of a batch, and leaves it empty.
@@ -336,6 +326,29 @@ impl Pool {
 }
 
 impl Meta {
+    /// The same, with another owner mark.
+    pub(crate) fn image(&self, mark: u8) -> Meta {
+        Meta {
+            base: self.base,
+            home: self.home,
+            time: self.time,
+            length: self.length,
+            next: self.next,
+            index: self.index,
+            next_free: NO_SLOT,
+            hash: self.hash,
+            start: self.start,
+            head: self.head,
+            mac: self.mac,
+            network: self.network,
+            transport: self.transport,
+            link: self.link,
+            port: self.port,
+            kind: self.kind,
+            owner: AtomicU8::new(mark),
+        }
+    }
+
     /// Everything that describes the packet rather than the slot.
     #[inline]
     pub(crate) fn copy_values(&mut self, from: &Meta) {

@@ -241,13 +241,19 @@ impl Packet {
     #[inline]
     pub fn truncate(&mut self, length: usize) {
         if length < self.len() {
-            if self.is_large() {
-                return self.truncate_large(length);
-            }
-            let meta = self.meta_mut();
-            meta.head = length as u16;
-            meta.length = length as u32;
+            self.cut(length);
         }
+    }
+
+    /// Cuts a packet that is longer.
+    #[cold]
+    fn cut(&mut self, length: usize) {
+        if self.is_large() {
+            return self.truncate_large(length);
+        }
+        let meta = self.meta_mut();
+        meta.head = length as u16;
+        meta.length = length as u32;
     }
 
     #[cold]
@@ -352,6 +358,16 @@ impl Packet {
             Base::Network => meta.network = value,
             Base::Transport => meta.transport = value,
         }
+    }
+
+    /// Sets where network and transport header start, from the first byte of the data, for those who have just
+    /// looked at them there: both lie in the first slot.
+    #[inline]
+    pub fn set_headers(&mut self, network: usize, transport: usize) {
+        let meta = self.meta_mut();
+        debug_assert!(network.max(transport) <= meta.head as usize);
+        meta.network = meta.start.wrapping_add(network as u16);
+        meta.transport = meta.start.wrapping_add(transport as u16);
     }
 
     /// The bytes from the header of `base` to the end of the data in the first slot, also when the header was

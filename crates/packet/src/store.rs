@@ -1,10 +1,12 @@
 //! Packets that are lent again and again: the memory behind replaying elements.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::annotations::Annotations;
+use crate::batch::Batch;
 use crate::pool::Pool;
-use crate::slot::{Meta, NO_OFFSET, Packet, PacketKind, owner, prefetch_line};
+use crate::slot::{Meta, NO_OFFSET, Packet, owner, prefetch_line};
 use crate::time::Timestamp;
 
 /// How much of a packet has to be put back before it is lent again. Both follow from what the elements of the
@@ -17,55 +19,46 @@ pub struct Restore {
     pub copies: bool,
 }
 
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
 /// Bytes of each packet that are kept aside where a full copy is not needed.
 const HEADERS: usize = 128;
 
-/// What a packet was like when it was stored.
-struct Stored {
-    packet: Packet,
-    values: Values,
-}
-
-/// The metadata that elements may change.
-#[derive(Clone, Copy, Default)]
-struct Values {
-    time: Timestamp,
-    length: u32,
-    hash: u32,
-    start: u16,
-    head: u16,
-    mac: u16,
-    network: u16,
-    transport: u16,
-    link: u16,
-    port: u8,
-    kind: PacketKind,
-}
+/// How many packets ahead metadata and data are asked for; far enough to hide the time that memory takes.
+const AHEAD: usize = 24;
 
 /// Owns packets and lends their slots. A lent packet is an ordinary [`Packet`]; when it ends anywhere, its slot
 /// is the store's again. Large packets, and those whose slot is still out, are lent as copies.
 pub struct Store {
-    stored: Vec<Stored>,
+    packets: Vec<Packet>,
+    /// The metadata of each packet as it was stored, but marked as lent, so that one copy of a cache line makes
+    /// a loan of it. Those of large packets are marked as the pool's.
+    images: Vec<Meta>,
     restore: Restore,
-    /// Whether all bytes are kept aside, not only the headers.
-    full: bool,
-    /// The kept bytes: `HEADERS` per packet, or all bytes of all packets.
-    bytes: Vec<u8>,
-    /// Where the bytes of each packet start in `bytes`; empty unless everything is kept.
+    /// The first line or lines of each packet, as many as are put back; empty if nothing or everything is.
+    headers: Vec<[u8; LINE]>,
+    /// All bytes of all packets, if they have to be kept.
+    bytes: Option<Vec<u8>>,
+    /// Where the bytes of each packet start in `bytes`.
     starts: Vec<usize>,
     /// Empty unless somebody uses annotations.
     annotations: Vec<Annotations>,
 }
+
+// SAFETY: the pointers in the images are those of the packets, which are `Send`.
+unsafe impl Send for Store {}
 
 impl Store {
     /// An empty store.
     pub fn new(restore: Restore) -> Store {
         let full = restore.copies || restore.bytes > HEADERS;
         Store {
-            stored: Vec::new(),
+            packets: Vec::new(),
+            images: Vec::new(),
             restore,
-            full,
-            bytes: Vec::new(),
+            headers: Vec::new(),
+            bytes: full.then(Vec::new),
             starts: Vec::new(),
             annotations: Vec::new(),
         }
@@ -73,121 +66,142 @@ impl Store {
 
     /// Packets in the store.
     pub fn len(&self) -> usize {
-        self.stored.len()
+        self.packets.len()
     }
 
     /// Whether the store has no packets.
     pub fn is_empty(&self) -> bool {
-        self.stored.is_empty()
+        self.packets.is_empty()
     }
 
-    /// The packet as it was stored; its bytes are those of the last loan.
-    pub fn length_and_time(&self, number: usize) -> Option<(usize, Timestamp)> {
-        self.stored.get(number).map(|s| (s.values.length as usize, s.values.time))
+    /// The time stamp of a packet as it was stored.
+    pub fn time(&self, number: usize) -> Option<Timestamp> {
+        self.images.get(number).map(|image| image.time)
     }
 
     /// Takes a packet in.
     pub fn insert(&mut self, packet: Packet, pool: &Pool) {
-        if self.full {
-            self.starts.push(self.bytes.len());
-            self.bytes.extend_from_slice(packet.data());
-        } else if self.restore.bytes > 0 {
-            let kept = packet.data();
-            self.bytes.extend_from_slice(&kept[..kept.len().min(HEADERS)]);
-            self.bytes.resize((self.stored.len() + 1) * HEADERS, 0);
+        if let Some(bytes) = &mut self.bytes {
+            self.starts.push(bytes.len());
+            bytes.extend_from_slice(packet.data());
+        }
+        for line in 0..self.lines() {
+            let mut header = [0; LINE];
+            let data = packet.data().get(line * LINE..).unwrap_or_default();
+            header.iter_mut().zip(data).for_each(|(to, from)| *to = *from);
+            self.headers.push(header);
         }
         if pool.uses_annotations() {
             self.annotations.push(packet.annotations().clone());
         }
-        let meta = packet.meta();
-        let values = Values {
-            time: meta.time,
-            length: meta.length,
-            hash: meta.hash,
-            start: meta.start,
-            head: meta.head,
-            mac: meta.mac,
-            network: meta.network,
-            transport: meta.transport,
-            link: meta.link,
-            port: meta.port,
-            kind: meta.kind,
+        let (lent, home) = match packet.is_large() {
+            true => (owner::POOL, owner::POOL),
+            false => (owner::STORE_OUT, owner::STORE_HOME),
         };
-        if !packet.is_large() {
-            meta.owner.store(owner::STORE_HOME, Ordering::Relaxed);
-        }
-        self.stored.push(Stored { packet, values });
+        self.images.push(packet.meta().image(lent));
+        packet.meta().owner.store(home, Ordering::Relaxed);
+        self.packets.push(packet);
     }
 
-    /// Asks the processor for the metadata of a packet that will be lent soon.
+    /// Lends the packets of a range, in order, into a batch, as they were when they were stored. Stops where the
+    /// batch is full, or a copy is needed that cannot be had; how many packets were lent.
     #[inline]
-    pub fn prefetch_metadata(&self, number: usize) {
-        if let Some(stored) = self.stored.get(number) {
-            prefetch_line(stored.packet.0.as_ptr().cast());
+    pub fn lend_into(&mut self, range: Range<usize>, pool: &mut Pool, batch: &mut Batch) -> usize {
+        let end = range.end.min(self.len());
+        let mut next = range.start.min(end);
+        while next < end && !batch.is_full() {
+            next += self.lend_slots(next, end, batch);
+            // Where the slots end, one copy may help over.
+            if next < end && !batch.is_full() {
+                let Some(copy) = self.lend_copy(next, pool) else { break };
+                if let Err(copy) = batch.push(copy) {
+                    pool.free(copy);
+                }
+                next += 1;
+            }
+        }
+        next - range.start.min(end)
+    }
+
+    /// Lends slots up to the first one that is not at home; how many.
+    #[inline]
+    fn lend_slots(&self, start: usize, end: usize, batch: &mut Batch) -> usize {
+        let mut lent = 0;
+        let last = self.images.len() - 1;
+        let stored = self.packets[start..end].iter().zip(&self.images[start..end]);
+        for (place, (packet, image)) in batch.room().iter_mut().zip(stored) {
+            let number = start + lent;
+            let ahead = &self.images[(number + AHEAD).min(last)];
+            prefetch_line(ahead.base.wrapping_add(ahead.start as usize));
+            // Acquire: what the last user did with the slot happened before.
+            if owner_of(packet).load(Ordering::Acquire) != owner::STORE_HOME {
+                break;
+            }
+            // A second handle to the slot: the first one stays in the store, which does not touch the slot
+            // again until the owner mark says that the loan has come back.
+            let mut loan = Packet(packet.0);
+            // SAFETY: the slot is at home, so nobody else refers to its metadata, and the image is a valid one
+            // of the same slot.
+            unsafe { loan.0.as_ptr().copy_from_nonoverlapping(image, 1) };
+            if self.restore.bytes > 0 {
+                self.put_back(number, &mut loan);
+            }
+            if let Some(annotations) = self.annotations.get(number) {
+                loan.annotations_mut().clone_from(annotations);
+            }
+            place.write(loan);
+            lent += 1;
+        }
+        // SAFETY: each of the first `lent` places has just been written.
+        unsafe { batch.grow(lent) };
+        lent
+    }
+
+    /// Lines of each packet in `headers`.
+    #[inline]
+    fn lines(&self) -> usize {
+        if self.restore.bytes <= HEADERS { self.restore.bytes.div_ceil(LINE) } else { 0 }
+    }
+
+    /// Puts the bytes back that elements may have changed.
+    #[inline]
+    fn put_back(&self, number: usize, packet: &mut Packet) {
+        let data = packet.data_mut();
+        let lines = self.lines();
+        match (lines, data.first_chunk_mut::<LINE>()) {
+            // The usual case: one line of known size is a few wide moves.
+            (1, Some(line)) => *line = self.headers[number],
+            (0, _) => data.copy_from_slice(self.kept(number).unwrap_or_default()),
+            _ => {
+                let header = self.headers[number * lines..(number + 1) * lines].as_flattened();
+                data.iter_mut().zip(header).for_each(|(to, from)| *to = *from);
+            }
         }
     }
 
-    /// Asks the processor for the first data line of a packet that will be lent soon; its metadata should be
-    /// there already.
-    #[inline]
-    pub fn prefetch_data(&self, number: usize) {
-        if let Some(stored) = self.stored.get(number) {
-            // SAFETY: `base` never changes after the pool has made the slot, so it may be read through the raw
-            // pointer also while somebody else owns the packet.
-            let base = unsafe { (*stored.packet.0.as_ptr()).base };
-            prefetch_line(base.wrapping_add(stored.values.start as usize));
-        }
-    }
-
-    /// Lends packet `number`, as it was when it was stored. `None` if there is no such packet, or a copy was
-    /// needed and `pool` is empty.
-    #[inline]
-    pub fn lend(&mut self, number: usize, pool: &mut Pool) -> Option<Packet> {
-        let stored = self.stored.get_mut(number)?;
-        // Acquire: what the last user did with the slot happened before.
-        if stored.owner().load(Ordering::Acquire) != owner::STORE_HOME {
-            return self.lend_copy(number, pool);
-        }
-        let values = stored.values;
-        // A second handle to the slot: the first one stays in the store, which does not touch the slot again
-        // until the owner mark says that the loan has come back.
-        let mut packet = Packet(stored.packet.0);
-        let meta = packet.meta_mut();
-        meta.set(&values);
-        meta.owner.store(owner::STORE_OUT, Ordering::Relaxed);
-        if self.restore.bytes > 0 {
-            let data = packet.data_mut();
-            let n = self.restore.bytes.min(data.len());
-            let start = if self.full { self.starts[number] } else { number * HEADERS };
-            data[..n].copy_from_slice(&self.bytes[start..start + n]);
-        }
-        if let Some(annotations) = self.annotations.get(number) {
-            packet.annotations_mut().clone_from(annotations);
-        }
-        Some(packet)
+    /// All bytes of a packet, if they are kept.
+    fn kept(&self, number: usize) -> Option<&[u8]> {
+        let start = *self.starts.get(number)?;
+        self.bytes.as_ref()?.get(start..start + self.images.get(number)?.head as usize)
     }
 
     /// For large packets, and for slots that are out.
     #[cold]
     fn lend_copy(&mut self, number: usize, pool: &mut Pool) -> Option<Packet> {
-        let stored = self.stored.get(number)?;
-        if stored.owner().load(Ordering::Relaxed) == owner::POOL {
-            return pool.copy(&stored.packet);
+        let image = self.images.get(number)?;
+        if image.owner.load(Ordering::Relaxed) == owner::POOL {
+            return pool.copy(self.packets.get(number)?);
         }
         // The slot belongs to the borrower, who may be writing to it on another thread: only what was kept
         // aside may be read.
-        if !self.full {
-            return None;
-        }
-        let start = self.starts[number];
-        let mut packet = pool.packet(&self.bytes[start..start + stored.values.head as usize])?;
+        let mut packet = pool.packet(self.kept(number)?)?;
         let shift = packet.meta().start;
-        packet.meta_mut().set(&stored.values);
         let meta = packet.meta_mut();
+        meta.copy_values(image);
         for offset in [&mut meta.mac, &mut meta.network, &mut meta.transport] {
             // Header offsets count from the slot's start, where the copy's data may begin elsewhere.
             if *offset != NO_OFFSET {
-                *offset = (*offset + shift).checked_sub(stored.values.start).unwrap_or(NO_OFFSET);
+                *offset = (*offset + shift).checked_sub(image.start).unwrap_or(NO_OFFSET);
             }
         }
         meta.start = shift;
@@ -200,14 +214,15 @@ impl Store {
     /// Gives every slot that is at home back to `pool`; the number of packets that ended by it. Slots that are
     /// still out are given up when they come back: they stay unused until the pool ends.
     pub fn release(&mut self, pool: &mut Pool) -> usize {
-        let count = self.stored.len();
-        for Stored { packet, .. } in self.stored.drain(..) {
-            match take_back(packet) {
-                Some(packet) => pool.free(packet),
-                None => continue,
+        let count = self.packets.len();
+        for packet in self.packets.drain(..) {
+            if let Some(packet) = take_back(packet) {
+                pool.free(packet);
             }
         }
-        self.bytes.clear();
+        self.images.clear();
+        self.headers.clear();
+        self.bytes.iter_mut().for_each(Vec::clear);
         self.starts.clear();
         self.annotations.clear();
         count
@@ -216,7 +231,7 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        for Stored { packet, .. } in self.stored.drain(..) {
+        for packet in self.packets.drain(..) {
             if let Some(packet) = take_back(packet) {
                 packet.give_back();
             }
@@ -224,40 +239,23 @@ impl Drop for Store {
     }
 }
 
-impl Stored {
-    /// The owner mark, reached without borrowing the rest of the metadata, which is the borrower's.
-    fn owner(&self) -> &AtomicU8 {
-        // SAFETY: the metadata lives as long as the handle, and atomics may be shared.
-        unsafe { AtomicU8::from_ptr((&raw mut (*self.packet.0.as_ptr()).owner).cast()) }
-    }
+/// The owner mark of a stored packet, reached without borrowing the rest of the metadata, which may be a
+/// borrower's.
+#[inline]
+fn owner_of(packet: &Packet) -> &AtomicU8 {
+    // SAFETY: the metadata lives as long as the handle, and atomics may be shared.
+    unsafe { AtomicU8::from_ptr((&raw mut (*packet.0.as_ptr()).owner).cast()) }
 }
 
 /// Makes a stored packet an ordinary one again; gives its slot up when it is still out.
 fn take_back(packet: Packet) -> Option<Packet> {
-    let stored = Stored { packet, values: Values::default() };
-    if stored.owner().load(Ordering::Acquire) == owner::STORE_OUT {
-        std::mem::forget(stored);
+    let mark = owner_of(&packet);
+    if mark.load(Ordering::Acquire) == owner::STORE_OUT {
+        std::mem::forget(packet);
         return None;
     }
-    stored.owner().store(owner::POOL, Ordering::Relaxed);
-    Some(stored.packet)
-}
-
-impl Meta {
-    #[inline]
-    fn set(&mut self, values: &Values) {
-        self.time = values.time;
-        self.length = values.length;
-        self.hash = values.hash;
-        self.start = values.start;
-        self.head = values.head;
-        self.mac = values.mac;
-        self.network = values.network;
-        self.transport = values.transport;
-        self.link = values.link;
-        self.port = values.port;
-        self.kind = values.kind;
-    }
+    mark.store(owner::POOL, Ordering::Relaxed);
+    Some(packet)
 }
 
 #[cfg(test)]
@@ -267,6 +265,12 @@ mod tests {
 
     fn pool() -> Pool {
         Pool::new(if cfg!(miri) { 64 * SLOT_STRIDE } else { 64 << 20 }).unwrap()
+    }
+
+    fn lend(store: &mut Store, number: usize, pool: &mut Pool) -> Option<Packet> {
+        let mut batch = Batch::new();
+        assert!(store.lend_into(number..number + 1, pool, &mut batch) == batch.len());
+        batch.pop()
     }
 
     #[test]
@@ -279,7 +283,7 @@ mod tests {
             packet.annotations_mut().set_u32(20, 5);
             store.insert(packet, &pool);
             for _ in 0..3 {
-                let mut loan = store.lend(0, &mut pool).unwrap();
+                let mut loan = lend(&mut store, 0, &mut pool).unwrap();
                 assert_eq!(loan.data(), &[1; 100]);
                 assert_eq!(loan.annotations().u32(20), 5);
                 assert_eq!(loan.offset(Base::Network), Some(14));
@@ -302,8 +306,8 @@ mod tests {
         packet.set_offset(Base::Mac, Some(0));
         assert!(packet.strip(2));
         store.insert(packet, &pool);
-        let first = store.lend(0, &mut pool).unwrap();
-        let second = store.lend(0, &mut pool).unwrap();
+        let first = lend(&mut store, 0, &mut pool).unwrap();
+        let second = lend(&mut store, 0, &mut pool).unwrap();
         assert_eq!(first.data(), second.data());
         assert_eq!(first.offset(Base::Mac), second.offset(Base::Mac));
         pool.free(first);
@@ -311,8 +315,8 @@ mod tests {
 
         let mut lean = Store::new(Restore { bytes: 64, copies: false });
         lean.insert(pool.packet(&[5; 10]).unwrap(), &pool);
-        let out = lean.lend(0, &mut pool).unwrap();
-        assert!(lean.lend(0, &mut pool).is_none());
+        let out = lend(&mut lean, 0, &mut pool).unwrap();
+        assert!(lend(&mut lean, 0, &mut pool).is_none());
         drop(lean);
         pool.free(out);
         drop(store);
@@ -323,12 +327,12 @@ mod tests {
         let mut pool = pool();
         let mut store = Store::new(Restore { bytes: 0, copies: false });
         store.insert(pool.packet(&[3; 9_000]).unwrap(), &pool);
-        let loan = store.lend(0, &mut pool).unwrap();
+        let loan = lend(&mut store, 0, &mut pool).unwrap();
         assert_eq!(loan.len(), 9_000);
         pool.free(loan);
         assert_eq!(store.release(&mut pool), 1);
         let packet = pool.packet(&[0; 9_000]).unwrap();
         pool.free(packet);
-        assert!(store.lend(0, &mut pool).is_none());
+        assert!(lend(&mut store, 0, &mut pool).is_none());
     }
 }

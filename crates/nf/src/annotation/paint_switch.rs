@@ -60,7 +60,7 @@ impl Element for PaintSwitch {
         Effects { emits: vec![copies], ..Effects::cases(cases) }
     }
 
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) {
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {
         for packet in batch.drain() {
             let colour = usize::from(packet.annotations().u8(self.place));
             if colour == ALL {
@@ -76,5 +76,6 @@ impl Element for PaintSwitch {
             }
         }
         cx.recycle(batch);
+        None
     }
 }

@@ -67,9 +67,10 @@ impl Element for Discard {
         }
     }
 
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) {
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
         self.count += batch.len() as u64;
         cx.drop_all(batch, DropReason::Discard);
+        None
     }
 
     fn run(&mut self, cx: &mut Cx<'_>) -> bool {

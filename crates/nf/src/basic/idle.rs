@@ -44,8 +44,9 @@ impl Element for Idle {
         Ok(())
     }
 
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) {
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
         cx.drop_all(batch, DropReason::Discard);
+        None
     }
 
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, _max: usize) -> Batch {

@@ -48,17 +48,21 @@ impl Element for Strip {
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         let length = self.length;
-        batch.filter(|mut packet| if packet.strip(length) { Some(packet) } else { strip_all(cx, packet) });
+        batch.sift(
+            |packet| {
+                if packet.strip(length) || strip_all(packet) { Ok(()) } else { Err(DropReason::HeadersSplit) }
+            },
+            |packet, reason| cx.drop(packet, reason),
+        );
     }
 }
 
-/// For packets whose first slot has fewer bytes: they become empty.
+/// For packets whose first slot has fewer bytes: they become empty, unless they have more slots.
 #[cold]
-fn strip_all(cx: &mut Cx<'_>, mut packet: Packet) -> Option<Packet> {
+fn strip_all(packet: &mut Packet) -> bool {
     if packet.is_large() {
-        cx.drop(packet, DropReason::HeadersSplit);
-        return None;
+        return false;
     }
     packet.truncate(0);
-    Some(packet)
+    true
 }

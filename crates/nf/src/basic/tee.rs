@@ -57,7 +57,7 @@ impl Element for Tee {
         }
     }
 
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) {
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
         let last = self.outputs.saturating_sub(1);
         for output in 0..last {
             let mut copies = cx.batch();
@@ -71,5 +71,6 @@ impl Element for Tee {
             cx.emit(output, copies);
         }
         cx.emit(last, batch);
+        None
     }
 }

@@ -51,17 +51,19 @@ impl Element for Unstrip {
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         let length = self.length;
-        batch.filter(|mut packet| {
-            // What was stripped begins at the headroom of a fresh packet; what lies before it holds leftovers.
-            let stripped = packet.headroom().saturating_sub(HEADROOM);
-            if !packet.unstrip(length) {
-                cx.drop(packet, DropReason::NoHeadroom);
-                return None;
-            }
-            if let Some(fresh) = length.checked_sub(stripped).filter(|&n| n > 0) {
-                packet.data_mut()[..fresh].fill(0);
-            }
-            Some(packet)
-        });
+        batch.sift(
+            |packet| {
+                // What was stripped begins at the headroom of a fresh packet; what lies before it is leftovers.
+                let stripped = packet.headroom().saturating_sub(HEADROOM);
+                if !packet.unstrip(length) {
+                    return Err(DropReason::NoHeadroom);
+                }
+                if let Some(fresh) = length.checked_sub(stripped).filter(|&n| n > 0) {
+                    packet.data_mut()[..fresh].fill(0);
+                }
+                Ok(())
+            },
+            |packet, reason| cx.drop(packet, reason),
+        );
     }
 }

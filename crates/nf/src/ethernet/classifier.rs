@@ -83,15 +83,17 @@ impl Element for Classifier {
         Effects::cases(cases)
     }
 
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) {
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {
         // Most batches go to one output as a whole: they pass on without moving a packet.
-        let Some(first) = batch.first() else { return cx.recycle(batch) };
+        let Some(first) = batch.first() else { return Some(batch) };
         let output = self.program.matches(first.data());
         if batch.iter().skip(1).all(|packet| self.program.matches(packet.data()) == output) {
-            return match output {
+            match output {
+                Some(0) => return Some(batch),
                 Some(output) => cx.emit(output, batch),
                 None => cx.drop_all(batch, DropReason::NoMatch),
-            };
+            }
+            return None;
         }
         for packet in batch.drain() {
             match self.program.matches(packet.data()) {
@@ -110,6 +112,7 @@ impl Element for Classifier {
                 cx.emit(output, sorted);
             }
         }
+        None
     }
 
     fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {

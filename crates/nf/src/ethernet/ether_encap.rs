@@ -27,7 +27,7 @@ use element::args::Arg;
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Action, Case, Field, Filter, Target, Value, wire_field};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, manual};
-use wire::{IntoBytes, MacAddr, ethernet};
+use wire::{IntoBytes, LinkType, MacAddr, ethernet};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -70,16 +70,19 @@ impl Element for EtherEncap {
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
-        batch.filter(|mut packet| {
-            if !packet.unstrip(ethernet::Header::LEN) {
-                cx.drop(packet, DropReason::NoHeadroom);
-                return None;
-            }
-            packet.data_mut()[..ethernet::Header::LEN].copy_from_slice(self.header.as_bytes());
-            packet.set_offset(Base::Mac, Some(0));
-            packet.set_offset(Base::Network, Some(ethernet::Header::LEN as isize));
-            Some(packet)
-        });
+        batch.sift(
+            |packet| {
+                if !packet.unstrip(ethernet::Header::LEN) {
+                    return Err(DropReason::NoHeadroom);
+                }
+                packet.data_mut()[..ethernet::Header::LEN].copy_from_slice(self.header.as_bytes());
+                packet.set_offset(Base::Mac, Some(0));
+                packet.set_offset(Base::Network, Some(ethernet::Header::LEN as isize));
+                packet.set_link(LinkType::Ethernet.number());
+                Ok(())
+            },
+            |packet, reason| cx.drop(packet, reason),
+        );
     }
 
     fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {

@@ -71,20 +71,18 @@ impl Element for EtherRewrite {
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
-        batch.filter(|mut packet| {
-            let base = if packet.offset(Base::Mac).is_some() { Base::Mac } else { Base::Data };
-            match packet.header_mut(base).and_then(|header| header.get_mut(..ADDRESSES)) {
-                Some(addresses) => {
-                    addresses[..6].copy_from_slice(&self.destination.0);
-                    addresses[6..].copy_from_slice(&self.source.0);
-                    Some(packet)
-                }
-                None => {
-                    cx.drop(packet, DropReason::TooShort);
-                    None
-                }
-            }
-        });
+        let mut addresses = [0; ADDRESSES];
+        addresses[..6].copy_from_slice(&self.destination.0);
+        addresses[6..].copy_from_slice(&self.source.0);
+        batch.sift(
+            |packet| {
+                let base = if packet.offset(Base::Mac).is_some() { Base::Mac } else { Base::Data };
+                let header = packet.header_mut(base).and_then(|header| header.first_chunk_mut());
+                *header.ok_or(DropReason::TooShort)? = addresses;
+                Ok(())
+            },
+            |packet, reason| cx.drop(packet, reason),
+        );
     }
 
     fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {

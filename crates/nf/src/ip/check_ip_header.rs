@@ -77,19 +77,12 @@ pub static CLASS: Class = Class {
         }
         bad_sources.sort_unstable();
         good_destinations.sort_unstable();
-        let element = CheckIpHeader {
-            offset,
-            bad_sources,
-            good_destinations,
-            checksum: args.or("CHECKSUM", true),
-            verbose: args.or("VERBOSE", false),
-            sets_destination: true,
-            good: 0,
-            bad: [0; REASONS.len()],
-        };
+        let checksum = args.or("CHECKSUM", true);
+        let checks = Checks { offset, bad_sources, good_destinations, checksum, sets_destination: true };
+        let report = Tally { verbose: args.or("VERBOSE", false), good: 0, bad: [0; REASONS.len()] };
         args.or("DETAILS", false);
         args.finish()?;
-        Ok(Box::new(element))
+        Ok(Box::new(CheckIpHeader { checks, report }))
     },
     ..Class::DEFAULT
 };
@@ -130,29 +123,58 @@ const REASONS: [(&str, DropReason); 6] = [
 ];
 
 struct CheckIpHeader {
+    checks: Checks,
+    report: Tally,
+}
+
+/// What is checked.
+struct Checks {
     offset: usize,
     /// Sorted.
     bad_sources: Vec<u32>,
     /// Sorted.
     good_destinations: Vec<u32>,
     checksum: bool,
-    verbose: bool,
     /// Whether anybody reads the destination address annotation.
     sets_destination: bool,
+}
+
+/// What came of it.
+struct Tally {
+    verbose: bool,
     good: u64,
     bad: [u64; REASONS.len()],
 }
 
-impl CheckIpHeader {
+impl Checks {
     /// Checks one packet and prepares it; the number of what is wrong with it otherwise.
     #[inline]
     fn check(&self, packet: &mut Packet) -> Result<(), usize> {
         let data = packet.data().get(self.offset..).unwrap_or_default();
         let Ok((ip, _)) = ipv4::Header::ref_from_prefix(data) else { return Err(0) };
+        // Nearly all headers have no options: one comparison settles version and header length.
+        if ip.version_ihl != 0x45 {
+            return self.check_options(packet);
+        }
+        let total = usize::from(ip.total_length.get());
+        if total > packet.len() - self.offset || total < ipv4::Header::LEN {
+            return Err(3);
+        }
+        if self.checksum && !checksum::ipv4_plain_valid(ip) {
+            return Err(4);
+        }
+        self.accept(packet, ipv4::Header::LEN, total)
+    }
+
+    /// The same for headers that have options, or are not right.
+    #[cold]
+    fn check_options(&self, packet: &mut Packet) -> Result<(), usize> {
+        let data = packet.data().get(self.offset..).unwrap_or_default();
+        let Ok((ip, _)) = ipv4::Header::ref_from_prefix(data) else { return Err(0) };
+        let header_length = ip.header_len();
         if ip.version() != 4 {
             return Err(1);
         }
-        let header_length = ip.header_len();
         if header_length < ipv4::Header::LEN {
             return Err(2);
         }
@@ -160,26 +182,40 @@ impl CheckIpHeader {
         if total > packet.len() - self.offset || total < header_length {
             return Err(3);
         }
-        if self.checksum && !data.get(..header_length).is_some_and(checksum::ipv4_valid) {
+        let Some(header) = data.get(..header_length) else { return Err(3) };
+        if self.checksum && !checksum::ipv4_valid(header) {
             return Err(4);
         }
-        if !self.bad_sources.is_empty()
-            && self.bad_sources.binary_search(&ip.source.get()).is_ok()
-            && self.good_destinations.binary_search(&ip.destination.get()).is_err()
-        {
+        self.accept(packet, header_length, total)
+    }
+
+    /// What is done with a sound header.
+    #[inline]
+    fn accept(&self, packet: &mut Packet, header_length: usize, total: usize) -> Result<(), usize> {
+        if !self.bad_sources.is_empty() && self.is_bad_source(packet) {
             return Err(5);
         }
-        let destination = ip.destination_addr().octets();
-        let start = self.offset as isize;
-        packet.set_offset(Base::Network, Some(start));
-        packet.set_offset(Base::Transport, Some(start + header_length as isize));
+        packet.set_headers(self.offset, self.offset + header_length);
         packet.truncate(self.offset + total);
-        if self.sets_destination {
+        if self.sets_destination
+            && let Some(destination) = packet.data().get(self.offset + 16..).and_then(|d| d.first_chunk())
+        {
+            let destination = *destination;
             packet.annotations_mut().set_array4(Annotations::DST_IP, destination);
         }
         Ok(())
     }
 
+    #[cold]
+    fn is_bad_source(&self, packet: &Packet) -> bool {
+        let data = packet.data().get(self.offset..).unwrap_or_default();
+        let Ok((ip, _)) = ipv4::Header::ref_from_prefix(data) else { return false };
+        self.bad_sources.binary_search(&ip.source.get()).is_ok()
+            && self.good_destinations.binary_search(&ip.destination.get()).is_err()
+    }
+}
+
+impl Tally {
     #[cold]
     fn reject(&mut self, cx: &mut Cx<'_>, packet: Packet, reason: usize) {
         let (text, drop) = REASONS[reason];
@@ -194,11 +230,14 @@ impl CheckIpHeader {
 
 impl Element for CheckIpHeader {
     fn effects(&self) -> Effects {
-        let header = Field::Bytes { base: Base::Data, offset: self.offset as i32, length: 60 };
+        let header = Field::Bytes { base: Base::Data, offset: self.checks.offset as i32, length: 60 };
         let sound = Filter::Opaque { about: "sound IPv4 header", reads: vec![Field::Length, header.clone()] };
-        let at =
-            |base: i32, length| Field::Bytes { base: Base::Data, offset: self.offset as i32 + base, length };
-        let start = Value::Constant((self.offset as u32).to_be_bytes().to_vec());
+        let at = |base: i32, length| Field::Bytes {
+            base: Base::Data,
+            offset: self.checks.offset as i32 + base,
+            length,
+        };
+        let start = Value::Constant((self.checks.offset as u32).to_be_bytes().to_vec());
         let good = Case::new(sound, Target::Output(0))
             .with(Action::Set(Field::HeaderOffset(Base::Network), start))
             .with(Action::Set(
@@ -211,26 +250,21 @@ impl Element for CheckIpHeader {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        self.sets_destination = cx.facts().annotation_read(Annotations::DST_IP, 4);
+        self.checks.sets_destination = cx.facts().annotation_read(Annotations::DST_IP, 4);
         Ok(())
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
-        batch.filter(|mut packet| match self.check(&mut packet) {
-            Ok(()) => Some(packet),
-            Err(reason) => {
-                self.reject(cx, packet, reason);
-                None
-            }
-        });
-        self.good += batch.len() as u64;
+        let Self { checks, report } = self;
+        batch.sift(|packet| checks.check(packet), |packet, reason| report.reject(cx, packet, reason));
+        report.good += batch.len() as u64;
     }
 
     fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
         Ok(match name {
-            "count" => self.good.to_string(),
-            "drops" => self.bad.iter().sum::<u64>().to_string(),
-            _ => REASONS.iter().zip(self.bad).map(|((text, _), n)| format!("{n}\t{text}\n")).collect(),
+            "count" => self.report.good.to_string(),
+            "drops" => self.report.bad.iter().sum::<u64>().to_string(),
+            _ => REASONS.iter().zip(self.report.bad).map(|((text, _), n)| format!("{n}\t{text}\n")).collect(),
         })
     }
 }

@@ -28,8 +28,7 @@ use element::args::parse_bool;
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Action, Case, Filter, Header, Target, Value, wire_field};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
-use wire::checksum::Delta;
-use wire::{FromBytes, ipv4};
+use wire::{FromBytes, checksum, ipv4};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -55,31 +54,19 @@ struct DecIpTtl {
     expired: u64,
 }
 
-/// What becomes of one packet.
-enum Outcome {
-    Passes,
-    Expired,
-    NoHeader,
-}
-
-impl DecIpTtl {
-    #[inline]
-    fn decrement(&self, packet: &mut Packet) -> Outcome {
-        let Some(bytes) = packet.header_mut(Base::Network) else { return Outcome::NoHeader };
-        let Ok((ip, _)) = ipv4::Header::mut_from_prefix(bytes) else { return Outcome::NoHeader };
-        if !self.multicast && ip.destination_addr().is_multicast() {
-            return Outcome::Passes;
-        }
-        if ip.ttl <= 1 {
-            return Outcome::Expired;
-        }
-        // The time to live is the upper byte of its word.
-        let before = u16::from_be_bytes([ip.ttl, ip.protocol]);
-        ip.ttl -= 1;
-        let after = u16::from_be_bytes([ip.ttl, ip.protocol]);
-        ip.checksum.set(Delta::u16(before, after).apply(ip.checksum.get()));
-        Outcome::Passes
+/// Decrements one packet's time to live; why not, otherwise.
+#[inline]
+fn decrement(packet: &mut Packet, multicast: bool) -> Result<(), DropReason> {
+    let header = packet.header_mut(Base::Network).ok_or(DropReason::NoHeader)?;
+    let Ok((ip, _)) = ipv4::Header::mut_from_prefix(header) else { return Err(DropReason::NoHeader) };
+    if !multicast && ip.destination_addr().is_multicast() {
+        return Ok(());
     }
+    if ip.ttl <= 1 {
+        return Err(DropReason::TtlExpired);
+    }
+    checksum::decrement_ttl(ip);
+    Ok(())
 }
 
 impl Element for DecIpTtl {
@@ -109,17 +96,18 @@ impl Element for DecIpTtl {
         if !self.active {
             return;
         }
-        batch.filter(|mut packet| {
-            match self.decrement(&mut packet) {
-                Outcome::Passes => return Some(packet),
-                Outcome::Expired => {
-                    self.expired += 1;
-                    cx.emit_one(1, packet, DropReason::TtlExpired);
+        let multicast = self.multicast;
+        let expired = &mut self.expired;
+        batch.sift(
+            |packet| decrement(packet, multicast),
+            |packet, reason| match reason {
+                DropReason::TtlExpired => {
+                    *expired += 1;
+                    cx.emit_one(1, packet, reason);
                 }
-                Outcome::NoHeader => cx.drop(packet, DropReason::NoHeader),
-            }
-            None
-        });
+                _ => cx.drop(packet, reason),
+            },
+        );
     }
 
     fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {

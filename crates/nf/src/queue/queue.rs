@@ -113,7 +113,7 @@ impl Element for Queue {
         }
     }
 
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) {
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {
         for packet in batch.drain() {
             if self.packets.len() < self.capacity {
                 self.packets.push_back(packet);
@@ -130,6 +130,7 @@ impl Element for Queue {
         if self.packets.len() >= self.capacity {
             cx.set_signal(Signal::Room, false);
         }
+        None
     }
 
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, max: usize) -> Batch {

@@ -99,10 +99,6 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// How far ahead metadata and data are asked for; together they hide the time that memory takes.
-const METADATA_AHEAD: usize = 24;
-const DATA_AHEAD: usize = 12;
-
 struct ReplayUnqueue {
     /// Rounds left; negative for no end.
     rounds: i64,
@@ -171,7 +167,7 @@ impl ReplayUnqueue {
 
     /// Whether packet `number` is due; sets a timer if not.
     fn is_due(&self, cx: &mut Cx<'_>, store: &Store, number: usize) -> bool {
-        let Some((_, time)) = store.length_and_time(number) else { return false };
+        let Some(time) = store.time(number) else { return false };
         let offset = (time - self.first_time).0.max(0);
         let due = self.round_started + Timestamp(offset.saturating_mul(100) / i64::from(self.timing.max(1)));
         if due > cx.now() {
@@ -188,25 +184,18 @@ impl ReplayUnqueue {
         let first = self.next;
         if self.timing == 0 && self.outputs.is_empty() {
             let mut batch = cx.batch();
-            for number in first..end {
-                store.prefetch_metadata(number + METADATA_AHEAD);
-                store.prefetch_data(number + DATA_AHEAD);
-                let Some(packet) = cx.lend(&mut store, number) else { break };
-                self.next += 1;
-                if let Err(packet) = batch.push(packet) {
-                    cx.drop(packet, DropReason::NoBuffer);
-                }
-            }
+            self.next += cx.lend_into(&mut store, first..end, &mut batch);
             cx.emit(0, batch);
         } else {
             for number in first..end {
-                if self.timing > 0 && !self.is_due(cx, &store, number) {
+                let mut batch = cx.batch();
+                let due = self.timing == 0 || self.is_due(cx, &store, number);
+                if !due || cx.lend_into(&mut store, number..number + 1, &mut batch) == 0 {
+                    cx.recycle(batch);
                     break;
                 }
-                let Some(packet) = cx.lend(&mut store, number) else { break };
                 self.next += 1;
-                let output = self.outputs.get(number).map_or(0, |&output| output as usize);
-                cx.emit_one(output, packet, DropReason::NoOutput);
+                cx.emit(self.outputs.get(number).map_or(0, |&output| output as usize), batch);
             }
         }
         self.store = Some(store);
@@ -241,7 +230,7 @@ impl ReplayUnqueue {
 impl Element for ReplayUnqueue {
     fn effects(&self) -> Effects {
         // A packet is held and sent many times; what leaves is what came in.
-        Effects { hold: Hold::Delay, ..Effects::cases(vec![Case::new(Filter::Any, Target::Hold(0))]) }
+        Effects { hold: Hold::Replay, ..Effects::cases(vec![Case::new(Filter::Any, Target::Hold(0))]) }
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {

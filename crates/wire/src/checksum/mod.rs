@@ -9,8 +9,8 @@ mod protocols;
 
 pub use delta::Delta;
 pub use protocols::{
-    PseudoHeader, fill_icmp, fill_icmpv6, fill_ipv4, fill_tcp, fill_udp, icmp_valid, icmpv6_valid,
-    ipv4_valid, tcp_valid, udp_valid,
+    PseudoHeader, decrement_ttl, fill_icmp, fill_icmpv6, fill_ipv4, fill_tcp, fill_udp, icmp_valid,
+    icmpv6_valid, ipv4_plain_valid, ipv4_valid, tcp_valid, udp_valid,
 };
 
 /// A running one's complement sum.
@@ -51,19 +51,29 @@ impl Sum {
         self
     }
 
-    /// Adds the 20 bytes of an IPv4 header without options (or of anything else that starts a word).
+    /// The sum of the 20 bytes of an IPv4 header without options.
     #[inline]
     #[must_use]
-    fn add_20(mut self, bytes: &[u8; 20]) -> Self {
+    fn of_20(bytes: &[u8; 20]) -> Self {
         let words: [u32; 5] = zerocopy::transmute!(*bytes);
-        self.words += words.into_iter().map(u64::from).sum::<u64>();
-        self
+        let pair = |i: usize| u64::from(words[i]) | u64::from(words[i + 1]) << 32;
+        // A carry out of the top counts as one: 2^64 leaves the remainder 1 modulo 0xffff, as 2^16 does.
+        let (sum, carry) = pair(0).overflowing_add(pair(2));
+        let (sum, again) = sum.overflowing_add(u64::from(words[4]) + u64::from(carry));
+        Sum { words: sum + u64::from(again), odd: false }
     }
 
     /// The one's complement sum, not complemented; 0xffff over data that hold a correct checksum.
     #[inline]
     pub fn folded(self) -> u16 {
         u16::from_be_bytes(fold(self.words).to_ne_bytes())
+    }
+
+    /// Whether the one's complement sum is 0xffff, as over data that hold a correct checksum. Folding a number
+    /// does not change its remainder modulo 0xffff, so one multiplication stands in for it.
+    #[inline]
+    pub fn is_valid(self) -> bool {
+        self.words != 0 && self.words.is_multiple_of(0xffff)
     }
 
     /// The checksum: what stands in the field if the field was zero while summing.

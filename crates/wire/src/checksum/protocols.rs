@@ -63,7 +63,25 @@ impl From<&ipv6::Header> for PseudoHeader {
 /// True if the checksum of an IPv4 header is right. `header` is the header with its options and nothing else.
 #[inline]
 pub fn ipv4_valid(header: &[u8]) -> bool {
-    ipv4_sum(header).folded() == 0xffff
+    ipv4_sum(header).is_valid()
+}
+
+/// True if the checksum of an IPv4 header without options is right.
+#[inline]
+pub fn ipv4_plain_valid(header: &ipv4::Header) -> bool {
+    let bytes: &[u8; 20] = zerocopy::transmute_ref!(header);
+    Sum::of_20(bytes).is_valid()
+}
+
+/// Decrements the time to live, which must not be zero, and updates the checksum: what [`Delta`](super::Delta)
+/// does in general, in the few instructions that this case takes (RFC 1624, section 4: the result is never the
+/// negative zero 0xffff).
+#[inline]
+pub fn decrement_ttl(ip: &mut ipv4::Header) {
+    // The time to live is the upper byte of its word, so the word falls and the checksum rises by 0x0100.
+    let sum = u32::from(ip.checksum.get()) + 0x0100;
+    ip.checksum.set((sum + u32::from(sum >= 0xffff)) as u16);
+    ip.ttl = ip.ttl.wrapping_sub(1);
 }
 
 /// Writes the checksum of an IPv4 header. `header` is the header with its options and nothing else.
@@ -153,7 +171,7 @@ pub fn fill_icmpv6(pseudo: &PseudoHeader, message: &mut [u8]) -> Result<(), Erro
 #[inline]
 fn ipv4_sum(header: &[u8]) -> Sum {
     match header.as_array() {
-        Some(plain) => Sum::new().add_20(plain),
+        Some(plain) => Sum::of_20(plain),
         None => Sum::new().bytes(header),
     }
 }
@@ -304,5 +322,24 @@ mod tests {
     fn lengths_beyond_16_bits_count_in_ipv6() {
         let (_, pseudo) = v6([1; 16], [2; 16]);
         assert_ne!(pseudo.sum(6, 70_000), pseudo.sum(6, 70_000 - 65_536));
+    }
+
+    #[test]
+    fn decrementing_the_time_to_live_is_the_general_update() {
+        use crate::FromBytes;
+        for ttl in 1..=255u8 {
+            for checksum in 0..=0xffffu16 {
+                let mut bytes = [0; 20];
+                (bytes[8], bytes[9]) = (ttl, 6);
+                bytes[10..12].copy_from_slice(&checksum.to_be_bytes());
+                let Ok((ip, _)) = crate::ipv4::Header::mut_from_prefix(&mut bytes) else {
+                    panic!("20 bytes")
+                };
+                decrement_ttl(ip);
+                let word = |ttl| u16::from_be_bytes([ttl, 6]);
+                let updated = super::super::Delta::u16(word(ttl), word(ttl - 1)).apply(checksum);
+                assert_eq!((ip.ttl, ip.checksum.get()), (ttl - 1, updated), "{ttl} {checksum:#x}");
+            }
+        }
     }
 }

@@ -1,0 +1,17 @@
+//! Measures any chain behind a replay from memory:
+//! `cargo run --release --example chain -- 'Counter -> Discard'`. `PACKETS` sets how many packets lie in memory.
+
+use tidegate_bench::{Settings, measure_chain, table};
+
+fn main() {
+    let packets = std::env::var("PACKETS").ok().and_then(|n| n.parse().ok());
+    let settings = Settings { packets: packets.unwrap_or(Settings::USUAL.packets), ..Settings::USUAL };
+    let mut rows = Vec::new();
+    for chain in std::env::args().skip(1) {
+        match measure_chain("chain", &settings, 64, &chain) {
+            Ok(row) => rows.push(row),
+            Err(error) => eprintln!("{chain}: {error}"),
+        }
+    }
+    print!("{}", table(&rows));
+}
