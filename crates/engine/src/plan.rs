@@ -135,17 +135,15 @@ impl Plan {
                     (Processing::Agnostic, Processing::Agnostic) => {}
                     (Processing::Agnostic, known) => self.inputs[id][input] = known,
                     (known, Processing::Agnostic) => self.outputs[id][output] = known,
-                    (a, b) if a != b => {
-                        if mixed.insert(id) {
-                            let text = format!(
-                                "agnostic '{}' in mixed context: {a} input {input}, {b} output {output}",
-                                self.declaration(id)
-                            );
-                            let mut problem = self.problem(id, text);
-                            let hint = "put a Queue (push to pull) or an Unqueue (pull to push) on one side";
-                            problem.diagnostic = problem.diagnostic.with_hint(hint);
-                            problems.push(problem);
-                        }
+                    (a, b) if a != b && mixed.insert(id) => {
+                        let text = format!(
+                            "agnostic '{}' in mixed context: {a} input {input}, {b} output {output}",
+                            self.declaration(id)
+                        );
+                        let mut problem = self.problem(id, text);
+                        let hint = "put a Queue (push to pull) or an Unqueue (pull to push) on one side";
+                        problem.diagnostic = problem.diagnostic.with_hint(hint);
+                        problems.push(problem);
                     }
                     _ => {}
                 }

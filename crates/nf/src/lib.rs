@@ -5,8 +5,8 @@ pub mod basic;
 pub mod ethernet;
 pub mod information;
 pub mod ip;
-pub mod queue;
 pub mod source;
+pub mod storage;
 
 use element::Class;
 
@@ -32,8 +32,8 @@ pub static CLASSES: &[&Class] = &[
     &ip::check_ip_header::CLASS,
     &ip::dec_ip_ttl::CLASS,
     &ip::mark_ip_header::CLASS,
-    &queue::queue::CLASS,
-    &queue::unqueue::CLASS,
+    &storage::queue::CLASS,
+    &storage::unqueue::CLASS,
     &source::infinite_source::CLASS,
     &source::rated_source::CLASS,
     &source::replay_unqueue::CLASS,

@@ -187,7 +187,7 @@ mod tests {
 
         #[test]
         fn twenty_bytes_at_once(bytes: [u8; 20]) {
-            prop_assert_eq!(Sum::new().add_20(&bytes).folded(), plain(&bytes));
+            prop_assert_eq!(Sum::of_20(&bytes).folded(), plain(&bytes));
         }
     }
 }
