@@ -34,7 +34,7 @@ impl Next {
 
     #[inline]
     fn result(self) -> Option<usize> {
-        (self != Next::FAIL).then(|| (self.0 - Next::RESULTS) as usize)
+        self.0.checked_sub(Next::RESULTS).filter(|_| self != Next::FAIL).map(|n| n as usize)
     }
 }
 

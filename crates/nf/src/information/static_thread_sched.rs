@@ -17,7 +17,7 @@
 //! ```
 //!
 //! ## See also
-//! ScheduleInfo
+//! AddressInfo
 
 use element::args::parse_integer;
 use element::class::{ArgInfo, Phase};

@@ -1,0 +1,124 @@
+//! Packets of every kind: sound, odd, damaged, short, long.
+
+use wire::checksum;
+
+use crate::elements::Input;
+use element::Timestamp;
+
+/// An Ethernet frame around `payload`.
+fn ethernet(ether_type: u16, payload: &[u8]) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
+    frame.extend_from_slice(&ether_type.to_be_bytes());
+    frame.extend_from_slice(payload);
+    frame
+}
+
+/// An IPv4 packet with a right header checksum.
+pub fn ipv4(ttl: u8, protocol: u8, options: &[u8], payload: &[u8]) -> Vec<u8> {
+    let header_length = 20 + options.len();
+    let mut packet = vec![0x40 | (header_length / 4) as u8, 0];
+    packet.extend_from_slice(&((header_length + payload.len()) as u16).to_be_bytes());
+    packet.extend_from_slice(&[0, 7, 0x40, 0, ttl, protocol, 0, 0, 10, 0, 0, 1, 10, 0, 1, 2]);
+    packet.extend_from_slice(options);
+    // The header is complete.
+    let _ = checksum::fill_ipv4(&mut packet);
+    packet.extend_from_slice(payload);
+    packet
+}
+
+fn udp(payload: usize) -> Vec<u8> {
+    let mut segment = vec![0x12, 0x34, 0, 53];
+    segment.extend_from_slice(&((8 + payload) as u16).to_be_bytes());
+    segment.extend_from_slice(&[0, 0]);
+    segment.extend((0..payload).map(|i| (i * 31) as u8));
+    segment
+}
+
+fn tcp(flags: u8, payload: usize) -> Vec<u8> {
+    let mut segment = vec![0x43, 0x21, 0, 80, 1, 2, 3, 4, 5, 6, 7, 8, 0x50, flags, 0xff, 0xff, 0xab, 0xcd, 0, 0];
+    segment.extend((0..payload).map(|i| (i * 17) as u8));
+    segment
+}
+
+/// Frames, without anything beside their bytes.
+pub fn frames() -> Vec<Vec<u8>> {
+    let mut frames = Vec::new();
+    for ttl in [64, 0, 1, 2, 255] {
+        frames.push(ethernet(0x0800, &ipv4(ttl, 17, &[], &udp(20))));
+    }
+    for flags in [0x02, 0x10, 0x18, 0x11, 0x04] {
+        frames.push(ethernet(0x0800, &ipv4(64, 6, &[], &tcp(flags, 30))));
+    }
+    frames.push(ethernet(0x0800, &ipv4(64, 17, &[1, 1, 1, 0, 7, 3, 0, 0], &udp(64))));
+    frames.push(ethernet(0x0800, &ipv4(64, 6, &[1; 40], &tcp(0x10, 1400))));
+    frames.push(ethernet(0x0800, &ipv4(64, 1, &[], &[8, 0, 0, 0, 0, 1, 0, 2])));
+    // Link padding, wrong checksum, lying lengths, wrong version.
+    let mut padded = ethernet(0x0800, &ipv4(64, 17, &[], &udp(1)));
+    padded.resize(60, 0xee);
+    frames.push(padded);
+    for (place, value) in [(24, 0xff), (17, 0xff), (16, 0), (14, 0x65), (14, 0x44), (14, 0x4f), (14, 0x05)] {
+        let mut damaged = ethernet(0x0800, &ipv4(64, 17, &[], &udp(10)));
+        damaged[place] ^= value;
+        frames.push(damaged);
+    }
+    // Multicast, broadcast and zero addresses.
+    for (source, destination) in [([0; 4], [224, 0, 0, 1]), ([255; 4], [10, 0, 1, 2]), ([10, 255, 255, 255], [10, 0, 0, 1])]
+    {
+        let mut packet = ipv4(64, 17, &[], &udp(4));
+        packet[12..16].copy_from_slice(&source);
+        packet[16..20].copy_from_slice(&destination);
+        packet[10..12].fill(0);
+        let _ = checksum::fill_ipv4(&mut packet[..20]);
+        frames.push(ethernet(0x0800, &packet));
+    }
+    // A fragment.
+    let mut fragment = ipv4(64, 17, &[], &udp(8));
+    fragment[6] = 0x20;
+    fragment[10..12].fill(0);
+    let _ = checksum::fill_ipv4(&mut fragment[..20]);
+    frames.push(ethernet(0x0800, &fragment));
+    let mut ipv6 = vec![0x60, 0, 0, 0, 0, 12, 17, 64];
+    ipv6.extend([0x20; 32]);
+    ipv6.extend(udp(4));
+    frames.push(ethernet(0x86dd, &ipv6));
+    let mut arp = vec![0, 1, 8, 0, 6, 4, 0, 1];
+    arp.extend([7; 20]);
+    frames.push(ethernet(0x0806, &arp));
+    let mut tagged = vec![0, 42];
+    tagged.extend_from_slice(&[8, 0]);
+    tagged.extend(ipv4(64, 17, &[], &udp(5)));
+    frames.push(ethernet(0x8100, &tagged));
+    frames.push(ethernet(0x88b5, &[1, 2, 3]));
+    // Everything that a sound frame can be cut to.
+    let whole = ethernet(0x0800, &ipv4(64, 17, &[], &udp(2)));
+    frames.extend([0, 1, 11, 12, 13, 14, 15, 33, 34, 41].map(|n| whole[..n].to_vec()));
+    // Without Ethernet.
+    frames.push(ipv4(64, 17, &[], &udp(12)));
+    frames.push(ipv4(1, 6, &[], &tcp(0x10, 5)));
+    // Larger than a slot.
+    frames.push(ethernet(0x0800, &ipv4(64, 17, &[], &udp(5_000))));
+    frames.push(ethernet(0x88b5, &vec![0x5a; 70_000]));
+    frames
+}
+
+/// The corpus: each frame with different time stamps, annotations and header offsets. `seed` varies them, and
+/// adds random frames.
+pub fn inputs(seed: u64) -> Vec<Input> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut frames = frames();
+    for _ in 0..20 {
+        let length = random.usize(0..200);
+        frames.push((0..length).map(|_| random.u8(..)).collect());
+    }
+    let mut inputs = Vec::new();
+    for (number, bytes) in frames.into_iter().enumerate() {
+        let ethernet = bytes.len() >= 14;
+        let choices = [[None; 3], [Some(0), Some(14), Some(34)], [Some(0), Some(0), Some(20)]];
+        let headers = if ethernet { choices[random.usize(0..3)] } else { [None; 3] };
+        let mut annotations = [0; 48];
+        annotations.iter_mut().for_each(|a| *a = random.u8(..4));
+        let time = Timestamp(1_000_000_000 * (number as i64 / 2) + 1);
+        inputs.push(Input { bytes, time, annotations, headers });
+    }
+    inputs
+}

@@ -1,0 +1,249 @@
+//! Sources that feed a test's packets in, and sinks that record what comes out.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{LazyLock, Mutex, MutexGuard};
+
+use element::class::{ArgInfo, Notes};
+use element::effects::{Case, Field, Filter, Target};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, Signal, Timestamp};
+
+/// A packet to feed in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Input {
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// Its time stamp.
+    pub time: Timestamp,
+    /// Its annotations.
+    pub annotations: [u8; 48],
+    /// Where MAC, network and transport header start, from the first byte.
+    pub headers: [Option<isize>; 3],
+}
+
+/// A packet that came out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// The number of the sink.
+    pub sink: usize,
+    /// The number of the input packet that it is, or is a copy of; zero for packets made by the element.
+    pub id: u32,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// Where they start in the slot.
+    pub start: usize,
+    /// Its time stamp.
+    pub time: Timestamp,
+    /// Its annotations.
+    pub annotations: [u8; 48],
+    /// Where the headers start, from the first byte.
+    pub headers: [Option<isize>; 3],
+}
+
+/// Packets of one test, in and out. Elements find them by number.
+#[derive(Default)]
+struct Exchange {
+    inputs: Vec<Vec<Input>>,
+    seen: Vec<Seen>,
+}
+
+static EXCHANGES: LazyLock<Mutex<HashMap<u64, Exchange>>> = LazyLock::new(Mutex::default);
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+fn exchanges() -> MutexGuard<'static, HashMap<u64, Exchange>> {
+    EXCHANGES.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// Offers packets to the sources of one configuration: `inputs[i]` to `TestSource(number, i)`.
+pub fn offer(inputs: Vec<Vec<Input>>) -> u64 {
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    exchanges().insert(number, Exchange { inputs, seen: Vec::new() });
+    number
+}
+
+/// What the sinks of a configuration have recorded; forgets the exchange.
+pub fn collect(number: u64) -> Vec<Seen> {
+    exchanges().remove(&number).map(|exchange| exchange.seen).unwrap_or_default()
+}
+
+/// The three header annotations.
+pub const BASES: [Base; 3] = [Base::Mac, Base::Network, Base::Transport];
+
+/// The test's classes.
+pub static CLASSES: &[&Class] = &[&TEST_SOURCE, &TEST_PULL_SOURCE, &TEST_SINK, &TEST_PULL_SINK];
+
+const ARGS: &[ArgInfo] = &[
+    ArgInfo::required("EXCHANGE", "unsigned"),
+    ArgInfo::required("NUMBER", "unsigned"),
+    ArgInfo::keyword("ROUNDS", "unsigned", "1"),
+    ArgInfo::keyword("RECORD", "bool", "true"),
+];
+
+/// `TestSource(EXCHANGE, NUMBER [, ROUNDS n])` pushes the packets offered.
+pub static TEST_SOURCE: Class = Class {
+    name: "TestSource",
+    ports: "0/1",
+    processing: "h",
+    args: ARGS,
+    build: build_source,
+    ..Class::DEFAULT
+};
+
+/// The same to be pulled from.
+pub static TEST_PULL_SOURCE: Class = Class {
+    name: "TestPullSource",
+    ports: "0/1",
+    processing: "l",
+    args: ARGS,
+    notes: Notes { signals_packets: true, ..Notes::NONE },
+    build: build_source,
+    ..Class::DEFAULT
+};
+
+/// `TestSink(EXCHANGE, NUMBER [, RECORD false])` records what is pushed to it.
+pub static TEST_SINK: Class =
+    Class { name: "TestSink", ports: "1/0", processing: "h", args: ARGS, build: build_sink, ..Class::DEFAULT };
+
+/// The same, pulling.
+pub static TEST_PULL_SINK: Class =
+    Class { name: "TestPullSink", ports: "1/0", processing: "l", args: ARGS, build: build_sink, ..Class::DEFAULT };
+
+fn build_source(args: &mut element::Args<'_>) -> Result<Box<dyn Element>, element::Invalid> {
+    let (exchange, number): (u64, usize) = (args.required("EXCHANGE"), args.required("NUMBER"));
+    let rounds = args.or("ROUNDS", 1usize);
+    args.finish()?;
+    let inputs = exchanges().get(&exchange).and_then(|e| e.inputs.get(number).cloned()).unwrap_or_default();
+    let first = 1 + 100_000 * number as u32;
+    Ok(Box::new(TestSource { inputs, rounds, next: 0, first }))
+}
+
+struct TestSource {
+    inputs: Vec<Input>,
+    rounds: usize,
+    next: usize,
+    /// Number of the first packet.
+    first: u32,
+}
+
+impl TestSource {
+    fn make(&mut self, cx: &mut Cx<'_>, most: usize) -> Batch {
+        let mut batch = cx.batch();
+        while batch.len() < most && self.next < self.inputs.len() * self.rounds {
+            let place = self.next % self.inputs.len();
+            let input = &self.inputs[place];
+            self.next += 1;
+            let Some(mut packet) = cx.packet(&input.bytes) else { continue };
+            packet.set_time(input.time);
+            packet.annotations_mut().bytes_mut().copy_from_slice(&input.annotations);
+            for (base, offset) in BASES.into_iter().zip(input.headers) {
+                packet.set_offset(base, offset);
+            }
+            packet.set_flow_hash(self.first + place as u32);
+            if let Err(packet) = batch.push(packet) {
+                cx.drop(packet, DropReason::NoBuffer);
+            }
+        }
+        batch
+    }
+}
+
+impl Element for TestSource {
+    fn effects(&self) -> Effects {
+        // It gives what a test wants, so nobody may take shortcuts.
+        Effects { opaque: Some("test packets"), ..Effects::source("test packet") }
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        if cx.output_is_push(0) {
+            cx.schedule();
+        }
+        Ok(())
+    }
+
+    fn run(&mut self, cx: &mut Cx<'_>) -> bool {
+        let batch = self.make(cx, cx.burst());
+        let worked = !batch.is_empty();
+        cx.emit(0, batch);
+        if worked {
+            cx.schedule();
+        }
+        worked
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, max: usize) -> Batch {
+        let batch = self.make(cx, max);
+        if batch.is_empty() {
+            cx.set_signal(Signal::Packets, false);
+        }
+        batch
+    }
+}
+
+fn build_sink(args: &mut element::Args<'_>) -> Result<Box<dyn Element>, element::Invalid> {
+    let sink = TestSink {
+        exchange: args.required("EXCHANGE"),
+        number: args.required("NUMBER"),
+        records: args.or("RECORD", true),
+    };
+    args.finish()?;
+    Ok(Box::new(sink))
+}
+
+struct TestSink {
+    exchange: u64,
+    number: usize,
+    records: bool,
+}
+
+impl TestSink {
+    fn record(&self, packet: &Packet) {
+        let seen = Seen {
+            sink: self.number,
+            id: packet.flow_hash(),
+            bytes: packet.chunks().collect::<Vec<_>>().concat(),
+            start: packet.headroom(),
+            time: packet.time(),
+            annotations: *packet.annotations().bytes(),
+            headers: BASES.map(|base| packet.offset(base)),
+        };
+        if let Some(exchange) = exchanges().get_mut(&self.exchange) {
+            exchange.seen.push(seen);
+        }
+    }
+
+    fn take(&self, cx: &mut Cx<'_>, batch: Batch) {
+        if self.records {
+            batch.iter().for_each(|packet| self.record(packet));
+        }
+        cx.sent(batch);
+    }
+}
+
+impl Element for TestSink {
+    fn effects(&self) -> Effects {
+        let seen = [Field::Payload, Field::Length, Field::Annotation { offset: 0, length: 48 }];
+        Effects::cases(vec![Case::new(Filter::Any, Target::Send)]).observing(&seen)
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        if !cx.input_is_push(0) {
+            cx.schedule();
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
+        self.take(cx, batch);
+        None
+    }
+
+    fn run(&mut self, cx: &mut Cx<'_>) -> bool {
+        let batch = cx.pull(0, cx.burst());
+        let worked = !batch.is_empty();
+        self.take(cx, batch);
+        if worked || cx.may_pull(0) {
+            cx.schedule();
+        }
+        worked
+    }
+}

@@ -1,0 +1,130 @@
+//! Running configurations and single elements in tests.
+//!
+//! [`Run`] runs a text; [`elements`] are sources and sinks that feed packets in and record what comes out;
+//! [`corpus`] has packets of every kind; [`samples`] knows how to set up each class for the generic tests.
+
+pub mod corpus;
+pub mod elements;
+pub mod samples;
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use element::{Registry, Stream, Timestamp};
+use engine::{ClockKind, End, Options, Plan, Report, Sink, Worker};
+
+/// All classes of the product, and the test's own.
+pub fn registry() -> Registry {
+    Registry::new().with(nf::CLASSES).with(device::CLASSES).with(elements::CLASSES)
+}
+
+/// How to run a configuration.
+#[derive(Clone, Copy, Debug)]
+pub struct Run {
+    /// What drives time.
+    pub clock: ClockKind,
+    /// Packets per batch; `None` for Click's defaults with a burst of one.
+    pub burst: Option<usize>,
+}
+
+/// Simulated time that stands still while there is something to do, and a burst of 32.
+impl Default for Run {
+    fn default() -> Self {
+        let start = Timestamp::from_secs(1_000_000_000);
+        Run { clock: ClockKind::Simulated { start, tick: Timestamp::ZERO }, burst: Some(32) }
+    }
+}
+
+/// What a run left behind.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Why it ended.
+    pub end: End,
+    /// What became of the packets.
+    pub report: Report,
+    /// What was written where values are expected.
+    pub output: String,
+    /// What was written as messages.
+    pub messages: String,
+    /// Errors when closing.
+    pub errors: Vec<String>,
+    /// Values of the handlers asked for.
+    pub values: Vec<Result<String, String>>,
+}
+
+/// Collects the text of a run.
+#[derive(Clone, Default)]
+struct Collector {
+    texts: Arc<Mutex<(String, String)>>,
+}
+
+impl Sink for Collector {
+    fn write(&mut self, stream: Stream, text: fmt::Arguments<'_>) {
+        let mut texts = self.texts.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let to = if stream == Stream::Output { &mut texts.0 } else { &mut texts.1 };
+        // Writing to a string cannot fail.
+        let _ = fmt::Write::write_fmt(to, text);
+    }
+
+    fn flush(&mut self) {}
+}
+
+/// A worker ready to run, for tests that drive it themselves.
+///
+/// # Errors
+/// The first thing that is wrong, rendered.
+pub fn worker(text: &str, run: Run) -> Result<Worker, String> {
+    build(text, run, Box::new(Collector::default()))
+}
+
+fn build(text: &str, run: Run, sink: Box<dyn Sink>) -> Result<Worker, String> {
+    let mut sources = lang::Sources::new();
+    let id = sources.add("test", text);
+    let (graph, diagnostics) = lang::parse(&mut sources, id, &lang::Options::default());
+    if !diagnostics.is_empty() {
+        return Err(diagnostics.iter().map(|d| d.render(&sources)).collect());
+    }
+    let all = |problems: Vec<engine::Problem>| problems.iter().map(|p| p.render(&sources)).collect::<String>();
+    let plan = Arc::new(Plan::new(graph, &registry()).map_err(all)?);
+    let configured = plan.configure(run.burst).map_err(all)?;
+    let options = Options {
+        clock: run.clock,
+        burst: run.burst.unwrap_or(1),
+        memory: 256 << 20,
+        ..Options::default()
+    };
+    let mut worker = Worker::new(plan, configured, sink, options).map_err(|e| e.to_string())?;
+    worker.initialize().map_err(|problem| problem.render(&sources))?;
+    Ok(worker)
+}
+
+impl Run {
+    /// Under the trace clock.
+    pub fn trace() -> Run {
+        Run { clock: ClockKind::Trace, ..Run::default() }
+    }
+
+    /// Runs a configuration to its end, and reads handlers before it is closed.
+    ///
+    /// # Errors
+    /// What is wrong with the configuration, rendered.
+    pub fn text(self, text: &str, handlers: &[&str]) -> Result<Outcome, String> {
+        let collector = Collector::default();
+        let mut worker = build(text, self, Box::new(collector.clone()))?;
+        let end = worker.run();
+        let values = handlers.iter().map(|name| read(&mut worker, name)).collect();
+        let errors = worker.finish().err().unwrap_or_default();
+        let report = worker.report();
+        drop(worker);
+        let texts = collector.texts.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let (output, messages) = texts.clone();
+        Ok(Outcome { end, report, output, messages, errors, values })
+    }
+}
+
+/// Reads `element.handler`.
+fn read(worker: &mut Worker, name: &str) -> Result<String, String> {
+    let (element, handler) = name.split_once('.').ok_or("no dot")?;
+    let id = worker.plan().graph.find(element).ok_or_else(|| format!("no element {element}"))?;
+    worker.read(Some(id), handler, "")
+}

@@ -1,0 +1,45 @@
+//! After warm-up no element allocates, whatever packets come.
+
+use tidegate_testkit::elements::{Input, offer};
+use tidegate_testkit::samples::all;
+use tidegate_testkit::{Run, corpus, worker};
+
+/// Rounds through the corpus before counting: batches, queues and tables have their size by then.
+const WARM_UP: usize = 6;
+const COUNTED: usize = 6;
+
+#[test]
+fn no_element_allocates_per_batch() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = std::fs::File::create(folder.path().join("capture.pcap")).unwrap();
+    let mut writer = capture::Writer::new(file, capture::WriterOptions::default());
+    for _ in 0..WARM_UP + COUNTED {
+        for input in corpus::inputs(3) {
+            writer.write(input.time.0, input.bytes.len() as u32, [&input.bytes[..]]).unwrap();
+        }
+    }
+    writer.flush().unwrap();
+    let classes: Vec<_> = nf::CLASSES.iter().chain(device::CLASSES).copied().collect();
+    let mut failures = Vec::new();
+    for sample in all(&classes, folder.path()) {
+        let inputs: Vec<Vec<Input>> = (0..sample.shape.0).map(|i| corpus::inputs(i as u64)).collect();
+        let packets = corpus::inputs(0).len();
+        let number = offer(inputs);
+        let text = sample.text(number, WARM_UP + COUNTED, false);
+        let mut worker = worker(&text, Run::default()).unwrap_or_else(|e| panic!("{sample}: {e}"));
+        let made = |worker: &engine::Worker| worker.core().counters.iter().map(|c| c.made).sum::<u64>();
+        while made(&worker) < (packets * WARM_UP) as u64 && worker.step(1) {}
+        // Messages are for people and may allocate; what is counted is the way of packets.
+        let info = allocation_counter::measure(|| while worker.step(1) {});
+        if info.count_total > 0 && !prints(&sample.config, sample.class.name) {
+            failures.push(format!("{sample}: {} allocations", info.count_total));
+        }
+        let _ = worker.finish();
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// The collector of messages in tests grows with each line.
+fn prints(config: &str, class: &str) -> bool {
+    class == "Print" || config.contains("VERBOSE true")
+}

@@ -1,0 +1,253 @@
+//! Tests that run over every registered element.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use element::effects::{Effects, Field, Order};
+use element::{Base, Class};
+use packet::HEADROOM;
+use tidegate_testkit::elements::{Input, Seen};
+use tidegate_testkit::samples::{Sample, all};
+use tidegate_testkit::{Run, corpus};
+
+fn classes() -> Vec<&'static Class> {
+    nf::CLASSES.iter().chain(device::CLASSES).copied().collect()
+}
+
+/// Writes the corpus as a capture, for elements that read one.
+fn prepare(folder: &Path) -> std::io::Result<()> {
+    let file = std::fs::File::create(folder.join("capture.pcap"))?;
+    let mut writer = capture::Writer::new(file, capture::WriterOptions::default());
+    for input in corpus::inputs(3) {
+        writer.write(input.time.0, input.bytes.len() as u32, [&input.bytes[..]])?;
+    }
+    writer.flush()
+}
+
+/// Calls `test` for every sample, and reports all failures together.
+fn for_each_sample(test: impl Fn(&Sample, &Effects) -> Result<(), String>) {
+    let folder = tempfile::tempdir().unwrap();
+    prepare(folder.path()).unwrap();
+    let mut failures = Vec::new();
+    let samples = all(&classes(), folder.path());
+    assert!(samples.len() > classes().len(), "each class has a sample");
+    for sample in &samples {
+        let result = sample.effects().and_then(|effects| test(sample, &effects));
+        if let Err(reason) = result {
+            failures.push(format!("{sample}: {reason}"));
+        }
+    }
+    assert!(failures.is_empty(), "{} of {}:\n{}", failures.len(), samples.len(), failures.join("\n"));
+}
+
+fn inputs_for(sample: &Sample, seed: u64) -> Vec<Vec<Input>> {
+    (0..sample.shape.0).map(|i| corpus::inputs(seed + i as u64)).collect()
+}
+
+#[test]
+fn every_packet_is_accounted_for() {
+    for_each_sample(|sample, _| {
+        for burst in [None, Some(32), Some(256)] {
+            let (outcome, seen) = sample.run(Run { burst, ..Run::default() }, inputs_for(sample, 1))?;
+            if !outcome.report.balances() {
+                return Err(format!("burst {burst:?}: {:?}", outcome.report));
+            }
+            if outcome.report.totals.out < seen.len() as u64 {
+                return Err("packets came out that nobody counted".into());
+            }
+            if outcome.report.elements.iter().any(|e| e.held > 0) {
+                return Err(format!("packets are held after the end: {:?}", outcome.report));
+            }
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn the_same_input_gives_the_same_output() {
+    for_each_sample(|sample, _| {
+        let once = || sample.run(Run::default(), inputs_for(sample, 1)).map(|(_, seen)| seen);
+        if once()? == once()? { Ok(()) } else { Err("two runs differ".into()) }
+    });
+}
+
+#[test]
+fn order_is_kept_as_declared() {
+    for_each_sample(|sample, effects| {
+        if effects.order == Order::MayReorder || sample.shape.0 > 1 {
+            return Ok(());
+        }
+        let (_, seen) = sample.run(Run::default(), inputs_for(sample, 1))?;
+        let mut last: BTreeMap<usize, u32> = BTreeMap::new();
+        let mut rounds = 0;
+        for packet in seen.iter().filter(|packet| packet.id > 0) {
+            let before = last.insert(packet.sink, packet.id).unwrap_or(0);
+            // Elements that repeat what they have start from the front again.
+            let restarts = before > packet.id && packet.id <= 2;
+            rounds += usize::from(restarts);
+            if before > packet.id && !restarts || rounds > 8 {
+                return Err(format!("packet {} came after {before} from output {}", packet.id, packet.sink));
+            }
+        }
+        Ok(())
+    });
+}
+
+/// Positions in the slot that a field covers in a packet.
+fn positions(field: &Field, start: usize, length: usize, headers: &[Option<isize>; 3]) -> Vec<(usize, usize)> {
+    let clip = |from: isize, n: usize| {
+        let from = from + start as isize;
+        vec![(from.max(0) as usize, (from + n as isize).max(0) as usize)]
+    };
+    match field {
+        Field::Payload => vec![(0, start + length)],
+        Field::Bytes { base, offset, length } => {
+            let origin = match base {
+                Base::Data => Some(0),
+                Base::Mac => headers[0],
+                Base::Network => headers[1],
+                Base::Transport => headers[2],
+            };
+            origin.map_or(Vec::new(), |origin| clip(origin + *offset as isize, *length as usize))
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn covers(fields: &[Field], position: usize, views: &[(usize, usize, [Option<isize>; 3])]) -> bool {
+    fields.iter().any(|field| {
+        views.iter().any(|(start, length, headers)| {
+            positions(field, *start, *length, headers).iter().any(|&(from, to)| (from..to).contains(&position))
+        })
+    })
+}
+
+fn annotation_covered(fields: &[Field], place: usize) -> bool {
+    fields.iter().any(|field| match *field {
+        Field::Annotation { offset, length } => {
+            (offset as usize..offset as usize + length as usize).contains(&place)
+        }
+        _ => false,
+    })
+}
+
+/// What a packet that came out has of its input, and where it differs without being declared.
+fn undeclared_change(input: &Input, seen: &Seen, writes: &[Field]) -> Option<String> {
+    let views =
+        [(HEADROOM, input.bytes.len(), input.headers), (seen.start, seen.bytes.len(), seen.headers)];
+    let has = |field: &Field| writes.contains(field);
+    if seen.start != HEADROOM && !has(&Field::HeaderOffset(Base::Data)) {
+        return Some(format!("start moved to {}", seen.start));
+    }
+    let (end, was) = (seen.start + seen.bytes.len(), HEADROOM + input.bytes.len());
+    if end != was && !has(&Field::Length) {
+        return Some(format!("end moved from {was} to {end}"));
+    }
+    for position in HEADROOM.max(seen.start)..end.min(was) {
+        let (before, after) = (input.bytes[position - HEADROOM], seen.bytes[position - seen.start]);
+        if before != after && !covers(writes, position, &views) {
+            return Some(format!("byte {} was {before:#x} and is {after:#x}", position as isize - HEADROOM as isize));
+        }
+    }
+    if seen.time != input.time && !has(&Field::TimeStamp) {
+        return Some("the time stamp".into());
+    }
+    for place in 0..48 {
+        if seen.annotations[place] != input.annotations[place] && !annotation_covered(writes, place) {
+            return Some(format!("annotation byte {place}"));
+        }
+    }
+    for (i, base) in [Base::Mac, Base::Network, Base::Transport].into_iter().enumerate() {
+        let absolute = |start: usize, offset: Option<isize>| offset.map(|o| o + start as isize);
+        let moved = absolute(HEADROOM, input.headers[i]) != absolute(seen.start, seen.headers[i]);
+        if moved && !has(&Field::HeaderOffset(base)) {
+            return Some(format!("the {base:?} header offset"));
+        }
+    }
+    None
+}
+
+#[test]
+fn nothing_changes_that_is_not_declared_as_written() {
+    for_each_sample(|sample, effects| {
+        let writes = effects.writes();
+        let inputs = inputs_for(sample, 1);
+        let (_, seen) = sample.run(Run::default(), inputs.clone())?;
+        for packet in seen.iter().filter(|packet| packet.id > 0) {
+            let (number, place) = ((packet.id - 1) as usize / 100_000, (packet.id - 1) as usize % 100_000);
+            let input = &inputs[number][place];
+            if let Some(what) = undeclared_change(input, packet, &writes) {
+                return Err(format!("packet {place}: {what} changed; declared: {writes:?}"));
+            }
+        }
+        Ok(())
+    });
+}
+
+/// Changes something in a packet that the element says it does not read.
+fn disturb(input: &mut Input, reads: &[Field], random: &mut fastrand::Rng) {
+    let views = [(HEADROOM, input.bytes.len(), input.headers)];
+    for _ in 0..4 {
+        if input.bytes.is_empty() {
+            break;
+        }
+        let place = random.usize(0..input.bytes.len());
+        if !covers(reads, HEADROOM + place, &views) {
+            input.bytes[place] ^= 1 << random.u32(0..8);
+        }
+    }
+    let place = random.usize(0..48);
+    if !annotation_covered(reads, place) {
+        input.annotations[place] ^= 1 << random.u32(0..8);
+    }
+    if !reads.contains(&Field::TimeStamp) {
+        input.time.0 += random.i64(1..1_000);
+    }
+}
+
+#[test]
+fn nothing_depends_on_what_is_not_declared_as_read() {
+    for_each_sample(|sample, effects| {
+        // Copies of several outputs of the same packet are told apart by their order.
+        let (reads, writes) = (effects.reads(), effects.writes());
+        if effects.opaque.is_some() || sample.shape.0 == 0 {
+            return Ok(());
+        }
+        // Merging inputs by time is what some elements with several inputs are for; one input is enough here.
+        let inputs = inputs_for(sample, 1);
+        let (_, plain) = sample.run(Run::default(), inputs.clone())?;
+        let mut random = fastrand::Rng::with_seed(7);
+        for _ in 0..8 {
+            let mut disturbed = inputs.clone();
+            disturbed.iter_mut().flatten().for_each(|input| disturb(input, &reads, &mut random));
+            let (_, seen) = sample.run(Run::default(), disturbed.clone())?;
+            let fate = |s: &Seen| (s.sink, s.id, s.start, s.bytes.len(), s.headers);
+            if !seen.iter().map(fate).eq(plain.iter().map(fate)) {
+                let first = seen.iter().zip(&plain).find(|(a, b)| fate(a) != fate(b));
+                return Err(format!("other fate or shape: {first:?}; declared reads: {reads:?}"));
+            }
+            for packet in seen.iter().filter(|packet| packet.id > 0) {
+                let (number, place) = ((packet.id - 1) as usize / 100_000, (packet.id - 1) as usize % 100_000);
+                let input = &disturbed[number][place];
+                if let Some(what) = undeclared_change(input, packet, &writes) {
+                    return Err(format!("packet {place}, disturbed: {what} changed"));
+                }
+            }
+            // What it writes must not depend on the disturbance either.
+            for (a, b) in seen.iter().zip(&plain).filter(|(a, _)| a.id > 0) {
+                let place = (a.id - 1) as usize % 100_000;
+                let input = &inputs[(a.id - 1) as usize / 100_000][place];
+                let other = &disturbed[(a.id - 1) as usize / 100_000][place];
+                for i in 0..a.bytes.len() {
+                    let at = (a.start + i).checked_sub(HEADROOM);
+                    let was = at.and_then(|at| Some((input.bytes.get(at)?, other.bytes.get(at)?)));
+                    let passed_on = was.is_some_and(|(x, y)| a.bytes[i] == *y && b.bytes[i] == *x);
+                    if a.bytes[i] != b.bytes[i] && !passed_on {
+                        return Err(format!("packet {place}: byte {i} was written from something not declared"));
+                    }
+                }
+            }
+        }
+        Ok(())
+    });
+}

@@ -1,0 +1,72 @@
+//! The manual is complete and its examples work.
+
+use std::collections::BTreeSet;
+
+use element::Class;
+use element::manual::Page;
+use tidegate_testkit::registry;
+
+fn classes() -> impl Iterator<Item = &'static Class> {
+    nf::CLASSES.iter().chain(device::CLASSES).copied()
+}
+
+#[test]
+fn every_page_is_complete() {
+    let known = registry().names().into_iter().collect::<BTreeSet<_>>();
+    for class in classes() {
+        let page = Page::parse(class.manual);
+        let name = class.name;
+        assert_eq!(page.title, name, "title of {name}");
+        assert!(page.summary.ends_with('.') && page.summary.len() < 160, "{name}: summary '{}'", page.summary);
+        assert!(page.section("Usage").is_some_and(|u| u.contains(name)), "{name}: usage");
+        let pairs = [
+            ("Arguments", class.args.iter().map(|a| a.name).collect::<BTreeSet<_>>()),
+            ("Handlers", class.handlers.iter().map(|h| h.name).collect()),
+        ];
+        for (section, declared) in pairs {
+            let items = page.items(section);
+            let documented: BTreeSet<&str> = items.iter().map(|(n, _)| n.as_str()).collect();
+            assert_eq!(documented, declared, "{name}: {section} documented and declared");
+            assert!(items.iter().all(|(_, text)| text.len() > 4), "{name}: an empty item in {section}");
+        }
+        for other in page.section("See also").unwrap_or_default().split([',', '\n']) {
+            let other = other.trim();
+            assert!(other.is_empty() || known.contains(other), "{name}: see also {other}, which does not exist");
+        }
+    }
+}
+
+#[test]
+fn every_example_is_a_configuration() {
+    let registry = registry();
+    for class in classes() {
+        let examples = Page::parse(class.manual).code("Example");
+        assert!(!examples.is_empty(), "{} has no example", class.name);
+        for example in examples {
+            assert!(example.contains(class.name), "{}: its example does not show it", class.name);
+            let mut sources = lang::Sources::new();
+            let id = sources.add(class.name, example);
+            let (graph, diagnostics) = lang::parse(&mut sources, id, &lang::Options::default());
+            assert!(diagnostics.is_empty(), "{}", diagnostics[0].render(&sources));
+            let plan = engine::Plan::new(graph, &registry).unwrap_or_else(|p| panic!("{}", p[0].render(&sources)));
+            if let Err(problems) = plan.configure(Some(32)) {
+                panic!("{}", problems[0].render(&sources));
+            }
+        }
+    }
+}
+
+#[test]
+fn names_and_codes_are_sound() {
+    let mut names = BTreeSet::new();
+    for class in classes() {
+        for name in class.aliases.iter().chain([&class.name]) {
+            assert!(names.insert(*name), "two classes are called {name}");
+        }
+        assert!(element::ports::ranges(class.ports, 1).is_some(), "{}: ports {}", class.name, class.ports);
+        for (output, port) in [(false, 0), (true, 0), (true, 1)] {
+            let code = element::ports::processing(class.processing, output, port);
+            assert!(code.is_some(), "{}: processing {}", class.name, class.processing);
+        }
+    }
+}
