@@ -6,6 +6,7 @@ pub mod ethernet;
 pub mod information;
 pub mod ip;
 pub mod queue;
+pub mod script;
 pub mod source;
 
 use element::Class;
@@ -34,6 +35,8 @@ pub static CLASSES: &[&Class] = &[
     &ip::mark_ip_header::CLASS,
     &queue::queue::CLASS,
     &queue::unqueue::CLASS,
+    &script::driver_manager::CLASS,
+    &script::script::CLASS,
     &source::infinite_source::CLASS,
     &source::rated_source::CLASS,
     &source::replay_unqueue::CLASS,
