@@ -36,7 +36,7 @@ pub static CLASSES: &[&Class] = &[
     &queue::queue::CLASS,
     &queue::unqueue::CLASS,
     &script::driver_manager::CLASS,
-    &script::script::CLASS,
+    &script::CLASS,
     &source::infinite_source::CLASS,
     &source::rated_source::CLASS,
     &source::replay_unqueue::CLASS,

@@ -8,12 +8,12 @@ use element::{Call, Cx};
 use lang::args::{split_spaces, unquote};
 
 use super::MOST_TEXT;
+use super::Script;
 use super::expand::{Mode, Source, expand};
 use super::functions::{self, PRIVATE, PUBLIC};
 use super::number::parse_int;
 use super::program::{Kind, first_word};
 use super::run::{Frame, Outcome, TOO_DEEP};
-use super::script::Script;
 
 /// Handlers that are not functions of their parameter alone.
 const OWN: &[HandlerInfo] = &[

@@ -34,7 +34,7 @@
 use element::{Class, manual};
 
 use super::program::Kind;
-use super::script::{TEMPLATE, build};
+use super::{TEMPLATE, build};
 
 /// The class.
 pub static CLASS: Class = Class {

@@ -12,9 +12,9 @@ use element::args::{parse_bool, parse_seconds};
 use lang::args::unquote;
 use nix::errno::Errno;
 
+use super::Script;
 use super::expand::Mode;
 use super::program::{Destination, Instruction, Kind, Print};
-use super::script::Script;
 
 /// Jumps, and runs within runs, before an activation is taken to go on for ever.
 const MOST_JUMPS: u32 = 1000;
