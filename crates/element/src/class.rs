@@ -149,6 +149,10 @@ impl ArgInfo {
     }
 }
 
+/// The name of a handler that stands for every name that nobody else answers to; the element then gets the name
+/// that was asked for.
+pub const ANY_HANDLER: &str = "*";
+
 /// What can be done with a handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {

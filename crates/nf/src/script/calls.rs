@@ -3,7 +3,7 @@
 //! An element is taken out of the graph while it is called, so the engine could not call a script on behalf of
 //! itself: what a script's text asks of the script itself is answered here.
 
-use element::class::{Access, HandlerInfo};
+use element::class::{ANY_HANDLER, Access, HandlerInfo};
 use element::{Call, Cx};
 use lang::args::{split_spaces, unquote};
 
@@ -43,9 +43,6 @@ pub(super) const HANDLERS: &[HandlerInfo] = {
     };
     &ALL
 };
-
-/// The name under which a script of type PROXY offers whatever it is asked for.
-pub(super) const ANY_HANDLER: &str = "*";
 
 impl Script {
     /// A text with variables and handlers replaced.
