@@ -19,6 +19,8 @@ const ROUNDS_PER_STEP: usize = 1024;
 const NAP: Duration = Duration::from_millis(20);
 /// Times that a driver script may be consulted about one stop.
 const MOST_CONSULTATIONS: usize = 1000;
+/// The run count after an interrupt: no driver script can raise it above zero.
+const INTERRUPTED: i64 = i64::MIN / 2;
 
 /// Why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -241,6 +243,7 @@ impl Worker {
     /// Ends the run if it was stopped and no driver script objects.
     fn stop_check(&mut self) -> Option<End> {
         if self.options.interrupt.load(Ordering::Relaxed) {
+            self.inner.runcount = INTERRUPTED;
             self.consult();
             return Some(End::Interrupted);
         }
