@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use element::{ElementId, Timestamp};
+use element::{Class, ElementId, Timestamp};
 use lang::Diagnostic;
 
 use crate::clock::ClockKind;
@@ -34,15 +34,26 @@ pub enum End {
 }
 
 impl Worker {
-    /// Initialises every element, in the order of their phases. Stops at the first failure, after closing what
-    /// was opened.
+    /// Initialises every element, in the order of their phases. Under the trace clock captures come first, and
+    /// time starts with their first packet, so that what others wait for counts from there. Stops at the first
+    /// failure, after closing what was opened.
     ///
     /// # Errors
     /// What an element reports.
     pub fn initialize(&mut self) -> Result<(), Box<Problem>> {
         let mut order: Vec<ElementId> = (0..self.inner.plan.len()).collect();
-        order.sort_by_key(|&id| self.inner.plan.classes[id].phase);
+        let trace = self.options.clock == ClockKind::Trace;
+        let is_late = |class: &Class| trace && !class.notes.follows_captures;
+        order.sort_by_key(|&id| {
+            let class = self.inner.plan.classes[id];
+            (is_late(class), class.phase)
+        });
+        let mut captures_known = false;
         for id in order {
+            if is_late(self.inner.plan.classes[id]) && !std::mem::replace(&mut captures_known, true) {
+                let first = self.sources().map(|(at, _)| at).min();
+                self.core.now = self.core.now.max(first.unwrap_or(self.core.now));
+            }
             let result = self.inner.call(&mut self.core, id, |element, cx| element.initialize(cx));
             if let Some(Err(text)) = result {
                 let span = self.inner.plan.graph.elements[id].span;
