@@ -159,7 +159,10 @@ impl Worker {
             }
             // Then the next time at which something happens.
             let pushes = self.sources().filter(|&(_, id)| self.inner.scheduled[id]).min_by_key(|&(at, _)| at);
-            let captures_go_on = self.sources().next().is_some();
+            // A driver script that was asked and wants to wait gets its time; so do timers until then.
+            let goes_on = !has_captures
+                || self.sources().next().is_some()
+                || self.manager.is_some_and(|id| self.inner.timers.is_waiting(id));
             match (pushes, self.inner.timers.next()) {
                 (Some((at, _)), Some(timer)) if timer <= at.max(self.core.now) => self.run_next_timer(timer),
                 (Some((at, source)), _) => {
@@ -167,7 +170,7 @@ impl Worker {
                     self.take_from_queue(source);
                     self.fire(source);
                 }
-                (None, Some(timer)) if captures_go_on || !has_captures => self.run_next_timer(timer),
+                (None, Some(timer)) if goes_on => self.run_next_timer(timer),
                 // The captures are over, or there is nothing else to wait for.
                 (None, _) => {
                     if self.end_idle() {
@@ -283,6 +286,7 @@ impl Worker {
                 let ends = self.inner.call(&mut self.core, id, |element, cx| element.stop_requested(cx));
                 self.settle();
                 if ends == Some(false) {
+                    self.manager = Some(id);
                     self.inner.runcount += 1;
                     if self.inner.runcount > 0 {
                         return false;

@@ -385,6 +385,18 @@ fn captures_start_the_clock_of_scripts() {
 }
 
 #[test]
+fn driver_managers_may_wait_after_the_end_of_a_capture() {
+    let text = "TestCapture(100s, 101s) -> Discard; TimedSource(0.3s) -> c :: Counter -> Discard; \
+                DriverManager(pause, print \"$(now) $(c.count)\", wait 1s, print \"$(now) $(c.count)\")";
+    let done = load(text, ClockKind::Trace).unwrap().initialized().run();
+    assert_eq!(done.output, "101.000000 3\n102.000000 6\n");
+    // What merely repeats itself does not keep a run from ending.
+    let text = "TestCapture(100s, 101s) -> Discard; Script(label a, print now, wait 0.4s, goto a)";
+    let done = load(text, ClockKind::Trace).unwrap().initialized().run();
+    assert_eq!((done.output.as_str(), done.end), ("100.000000\n100.400000\n100.800000\n", End::Idle));
+}
+
+#[test]
 fn packet_scripts_choose_outputs() {
     let done = run(
         "InfiniteSource(LIMIT 6, STOP true) -> s :: Script(set n $(add $(get n) 1), goto drop $(eq $n 3), \
