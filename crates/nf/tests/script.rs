@@ -493,7 +493,7 @@ fn endless_scripts_are_ended() {
     assert!(messages.contains("calls nested too deeply"), "{messages}");
     let messages = complains(&format!("set x {}1{}", "$(add ".repeat(500), ")".repeat(500)));
     assert!(messages.contains("calls nested too deeply"), "{messages}");
-    let messages = complains("set x $x$x$x$x 0123456789, goto begin $(lt $(length $x) 100000000)");
+    let messages = complains("set x $x$x$x$x 0123456789, goto begin $(gt $(length $x) 0)");
     assert!(messages.contains("text longer than"), "{messages}");
     // Two scripts that run each other: the second call finds the first one busy.
     let done = run("a :: Script(print b.run, stop); b :: Script(TYPE PASSIVE, return $(a.run))");
