@@ -323,10 +323,15 @@ integers!(u8, u16, u32, u64, usize, i32, i64);
 
 impl Arg for f64 {
     fn parse(text: &str, _: &Place<'_>) -> Result<f64, String> {
-        let plain = text.trim().replace('_', "");
-        let numeric = plain.bytes().all(|b| b.is_ascii_digit() || b"+-.eE".contains(&b));
-        plain.parse().ok().filter(|v: &f64| numeric && v.is_finite()).ok_or_else(|| "invalid number".into())
+        parse_real(text).ok_or_else(|| "invalid number".into())
     }
+}
+
+/// A finite decimal number: optional sign, fraction and exponent, `_` between digits.
+pub fn parse_real(text: &str) -> Option<f64> {
+    let plain = text.trim().replace('_', "");
+    let numeric = plain.bytes().all(|b| b.is_ascii_digit() || b"+-.eE".contains(&b));
+    plain.parse().ok().filter(|v: &f64| numeric && v.is_finite())
 }
 
 /// One word or quoted string, unquoted.

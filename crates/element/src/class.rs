@@ -73,21 +73,14 @@ pub struct Notes {
     pub signals_room: bool,
     /// Is asked when the driver is about to stop.
     pub manages_driver: bool,
-    /// Has packets of its own to pull, without a signal (a source with a pull output).
-    pub pull_source: bool,
     /// Makes time pass under the trace clock (see [`Element::next_time`]).
     pub follows_captures: bool,
 }
 
 impl Notes {
     /// None of them.
-    pub const NONE: Notes = Notes {
-        signals_packets: false,
-        signals_room: false,
-        manages_driver: false,
-        pull_source: false,
-        follows_captures: false,
-    };
+    pub const NONE: Notes =
+        Notes { signals_packets: false, signals_room: false, manages_driver: false, follows_captures: false };
 }
 
 /// When elements of a class are configured: classes that give information to others come first.
@@ -148,6 +141,10 @@ impl ArgInfo {
         ArgInfo { name, kind: ArgKind::Rest, ty, default: "" }
     }
 }
+
+/// The name of a handler that stands for every name that nobody else answers to; the element then gets the name
+/// that was asked for.
+pub const ANY_HANDLER: &str = "*";
 
 /// What can be done with a handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

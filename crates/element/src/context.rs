@@ -560,6 +560,11 @@ impl<'a> Cx<'a> {
         self.host.name(self.id).0
     }
 
+    /// Another element's name.
+    pub fn name_of(&self, element: ElementId) -> &str {
+        self.host.name(element).0
+    }
+
     /// `name :: Class`, as messages show it.
     pub fn declaration(&self) -> String {
         let (name, class) = self.host.name(self.id);

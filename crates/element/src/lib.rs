@@ -120,7 +120,8 @@ pub trait Element: Send {
         Err(format!("'{name}' is not a write handler"))
     }
 
-    /// Handlers that depend on the configuration, beside those of the class.
+    /// Handlers that depend on the configuration, beside those of the class; [`class::ANY_HANDLER`] stands for
+    /// all further names.
     fn own_handlers(&self) -> Vec<(String, Access)> {
         Vec::new()
     }

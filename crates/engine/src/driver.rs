@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use element::{ElementId, Timestamp};
+use element::{Class, ElementId, Timestamp};
 use lang::Diagnostic;
 
 use crate::clock::ClockKind;
@@ -19,6 +19,8 @@ const ROUNDS_PER_STEP: usize = 1024;
 const NAP: Duration = Duration::from_millis(20);
 /// Times that a driver script may be consulted about one stop.
 const MOST_CONSULTATIONS: usize = 1000;
+/// The run count after an interrupt: no driver script can raise it above zero.
+const INTERRUPTED: i64 = i64::MIN / 2;
 
 /// Why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,15 +34,26 @@ pub enum End {
 }
 
 impl Worker {
-    /// Initialises every element, in the order of their phases. Stops at the first failure, after closing what
-    /// was opened.
+    /// Initialises every element, in the order of their phases. Under the trace clock captures come first, and
+    /// time starts with their first packet, so that what others wait for counts from there. Stops at the first
+    /// failure, after closing what was opened.
     ///
     /// # Errors
     /// What an element reports.
     pub fn initialize(&mut self) -> Result<(), Box<Problem>> {
         let mut order: Vec<ElementId> = (0..self.inner.plan.len()).collect();
-        order.sort_by_key(|&id| self.inner.plan.classes[id].phase);
+        let trace = self.options.clock == ClockKind::Trace;
+        let is_late = |class: &Class| trace && !class.notes.follows_captures;
+        order.sort_by_key(|&id| {
+            let class = self.inner.plan.classes[id];
+            (is_late(class), class.phase)
+        });
+        let mut captures_known = false;
         for id in order {
+            if is_late(self.inner.plan.classes[id]) && !std::mem::replace(&mut captures_known, true) {
+                let first = self.sources().map(|(at, _)| at).min();
+                self.core.now = self.core.now.max(first.unwrap_or(self.core.now));
+            }
             let result = self.inner.call(&mut self.core, id, |element, cx| element.initialize(cx));
             if let Some(Err(text)) = result {
                 let span = self.inner.plan.graph.elements[id].span;
@@ -155,7 +168,10 @@ impl Worker {
             }
             // Then the next time at which something happens.
             let pushes = self.sources().filter(|&(_, id)| self.inner.scheduled[id]).min_by_key(|&(at, _)| at);
-            let captures_go_on = self.sources().next().is_some();
+            // A driver script that was asked and wants to wait gets its time; so do timers until then.
+            let goes_on = !has_captures
+                || self.sources().next().is_some()
+                || self.manager.is_some_and(|id| self.inner.timers.is_waiting(id));
             match (pushes, self.inner.timers.next()) {
                 (Some((at, _)), Some(timer)) if timer <= at.max(self.core.now) => self.run_next_timer(timer),
                 (Some((at, source)), _) => {
@@ -163,7 +179,7 @@ impl Worker {
                     self.take_from_queue(source);
                     self.fire(source);
                 }
-                (None, Some(timer)) if captures_go_on || !has_captures => self.run_next_timer(timer),
+                (None, Some(timer)) if goes_on => self.run_next_timer(timer),
                 // The captures are over, or there is nothing else to wait for.
                 (None, _) => {
                     if self.end_idle() {
@@ -250,6 +266,7 @@ impl Worker {
     /// Ends the run if it was stopped and no driver script objects.
     fn stop_check(&mut self) -> Option<End> {
         if self.options.interrupt.load(Ordering::Relaxed) {
+            self.inner.runcount = INTERRUPTED;
             self.consult();
             return Some(End::Interrupted);
         }
@@ -278,6 +295,7 @@ impl Worker {
                 let ends = self.inner.call(&mut self.core, id, |element, cx| element.stop_requested(cx));
                 self.settle();
                 if ends == Some(false) {
+                    self.manager = Some(id);
                     self.inner.runcount += 1;
                     if self.inner.runcount > 0 {
                         return false;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use element::class::Access;
+use element::class::{ANY_HANDLER, Access};
 use element::ports::{self, Processing};
 use element::{Core, ElementId};
 
@@ -46,7 +46,10 @@ impl Inner {
         let Some(id) = element else { return listed(GLOBAL) };
         let class = self.plan.classes[id];
         let of_class = class.handlers.iter().find(|h| h.name == name).map(|h| h.access);
-        of_class.or_else(|| self.own_handler(id, name)).or_else(|| listed(STANDARD))
+        of_class
+            .or_else(|| self.own_handler(id, name))
+            .or_else(|| listed(STANDARD))
+            .or_else(|| self.own_handler(id, ANY_HANDLER))
     }
 
     fn own_handler(&self, id: ElementId, name: &str) -> Option<Access> {
@@ -79,7 +82,7 @@ impl Inner {
         let Some(id) = element else { return Ok(self.read_global(name)) };
         let class = self.plan.classes[id];
         let own = class.handlers.iter().any(|h| h.name == name) || self.own_handler(id, name).is_some();
-        if !own {
+        if !own && STANDARD.iter().any(|(standard, _)| *standard == name) {
             return Ok(self.read_standard(core, id, name));
         }
         self.deeper(id, |inner| inner.call(core, id, |element, cx| element.read(cx, name, param)))

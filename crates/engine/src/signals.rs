@@ -119,9 +119,8 @@ fn search(plan: &Plan, id: ElementId, port: usize, signal: Signal) -> Hears {
                 .filter(|&p| side[p] == through)
                 .filter(|&p| if upstream { ports::flows(flow, p, at) } else { ports::flows(flow, at, p) })
                 .collect();
-            let makes_packets = upstream && notes.pull_source;
-            let ends_here = on.is_empty() && (!side.is_empty() || !upstream);
-            if makes_packets || ends_here {
+            // Where the way ends at somebody who gives no signal, there may always be packets, or room.
+            if on.is_empty() {
                 return Hears::Always;
             }
             for p in on {

@@ -31,6 +31,11 @@ impl Timers {
         }
     }
 
+    /// Whether an element waits for any timer.
+    pub(crate) fn is_waiting(&self, element: ElementId) -> bool {
+        self.current.keys().any(|(of, _)| *of == element)
+    }
+
     /// When the next timer is due.
     pub(crate) fn next(&mut self) -> Option<Timestamp> {
         while let Some(Reverse((at, setting, key))) = self.heap.peek() {
@@ -63,6 +68,7 @@ mod tests {
         timers.set((3, 0), Some(Timestamp(20)));
         timers.set((1, 0), Some(Timestamp(10)));
         timers.set((2, 0), None);
+        assert!(timers.is_waiting(1) && !timers.is_waiting(2));
         assert_eq!(timers.take(Timestamp(5)), None);
         assert_eq!(timers.take(Timestamp(50)), Some((Timestamp(10), (1, 0))));
         assert_eq!(timers.take(Timestamp(50)), Some((Timestamp(20), (3, 0))));

@@ -67,6 +67,8 @@ pub struct Worker {
     pub(crate) inner: Inner,
     pub(crate) options: Options,
     pub(crate) clock: RealClock,
+    /// The driver script that has kept the run from ending, if there is one.
+    pub(crate) manager: Option<ElementId>,
     /// What has been emitted and not yet been delivered, next one last.
     work: Vec<Emitted>,
     effects: Vec<Effects>,
@@ -104,7 +106,8 @@ impl Worker {
             plan,
         };
         let effects = configured.effects;
-        let mut worker = Worker { core, inner, options, clock: RealClock::new(), work: Vec::new(), effects };
+        let clock = RealClock::new();
+        let mut worker = Worker { core, inner, options, clock, manager: None, work: Vec::new(), effects };
         worker.core.now = match worker.options.clock {
             ClockKind::Real => worker.clock.now(),
             ClockKind::Trace => element::Timestamp::ZERO,

@@ -5,6 +5,7 @@ pub mod basic;
 pub mod ethernet;
 pub mod information;
 pub mod ip;
+pub mod script;
 pub mod source;
 pub mod storage;
 
@@ -34,6 +35,8 @@ pub static CLASSES: &[&Class] = &[
     &ip::mark_ip_header::CLASS,
     &storage::queue::CLASS,
     &storage::unqueue::CLASS,
+    &script::driver_manager::CLASS,
+    &script::CLASS,
     &source::infinite_source::CLASS,
     &source::rated_source::CLASS,
     &source::replay_unqueue::CLASS,

@@ -35,7 +35,8 @@ fn udp(payload: usize) -> Vec<u8> {
 }
 
 fn tcp(flags: u8, payload: usize) -> Vec<u8> {
-    let mut segment = vec![0x43, 0x21, 0, 80, 1, 2, 3, 4, 5, 6, 7, 8, 0x50, flags, 0xff, 0xff, 0xab, 0xcd, 0, 0];
+    let mut segment =
+        vec![0x43, 0x21, 0, 80, 1, 2, 3, 4, 5, 6, 7, 8, 0x50, flags, 0xff, 0xff, 0xab, 0xcd, 0, 0];
     segment.extend((0..payload).map(|i| (i * 17) as u8));
     segment
 }
@@ -62,7 +63,8 @@ pub fn frames() -> Vec<Vec<u8>> {
         frames.push(damaged);
     }
     // Multicast, broadcast and zero addresses.
-    for (source, destination) in [([0; 4], [224, 0, 0, 1]), ([255; 4], [10, 0, 1, 2]), ([10, 255, 255, 255], [10, 0, 0, 1])]
+    for (source, destination) in
+        [([0; 4], [224, 0, 0, 1]), ([255; 4], [10, 0, 1, 2]), ([10, 255, 255, 255], [10, 0, 0, 1])]
     {
         let mut packet = ipv4(64, 17, &[], &udp(4));
         packet[12..16].copy_from_slice(&source);

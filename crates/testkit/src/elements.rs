@@ -101,12 +101,24 @@ pub static TEST_PULL_SOURCE: Class = Class {
 };
 
 /// `TestSink(EXCHANGE, NUMBER [, RECORD false])` records what is pushed to it.
-pub static TEST_SINK: Class =
-    Class { name: "TestSink", ports: "1/0", processing: "h", args: ARGS, build: build_sink, ..Class::DEFAULT };
+pub static TEST_SINK: Class = Class {
+    name: "TestSink",
+    ports: "1/0",
+    processing: "h",
+    args: ARGS,
+    build: build_sink,
+    ..Class::DEFAULT
+};
 
 /// The same, pulling.
-pub static TEST_PULL_SINK: Class =
-    Class { name: "TestPullSink", ports: "1/0", processing: "l", args: ARGS, build: build_sink, ..Class::DEFAULT };
+pub static TEST_PULL_SINK: Class = Class {
+    name: "TestPullSink",
+    ports: "1/0",
+    processing: "l",
+    args: ARGS,
+    build: build_sink,
+    ..Class::DEFAULT
+};
 
 fn build_source(args: &mut element::Args<'_>) -> Result<Box<dyn Element>, element::Invalid> {
     let (exchange, number): (u64, usize) = (args.required("EXCHANGE"), args.required("NUMBER"));

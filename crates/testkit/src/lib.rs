@@ -27,11 +27,11 @@ pub struct Run {
     pub burst: Option<usize>,
 }
 
-/// Simulated time that stands still while there is something to do, and a burst of 32.
+/// Simulated time that moves by a microsecond with each task, and a burst of 32.
 impl Default for Run {
     fn default() -> Self {
         let start = Timestamp::from_secs(1_000_000_000);
-        Run { clock: ClockKind::Simulated { start, tick: Timestamp::ZERO }, burst: Some(32) }
+        Run { clock: ClockKind::Simulated { start, tick: Timestamp(1_000) }, burst: Some(32) }
     }
 }
 
@@ -84,15 +84,12 @@ fn build(text: &str, run: Run, sink: Box<dyn Sink>) -> Result<Worker, String> {
     if !diagnostics.is_empty() {
         return Err(diagnostics.iter().map(|d| d.render(&sources)).collect());
     }
-    let all = |problems: Vec<engine::Problem>| problems.iter().map(|p| p.render(&sources)).collect::<String>();
+    let all =
+        |problems: Vec<engine::Problem>| problems.iter().map(|p| p.render(&sources)).collect::<String>();
     let plan = Arc::new(Plan::new(graph, &registry()).map_err(all)?);
     let configured = plan.configure(run.burst).map_err(all)?;
-    let options = Options {
-        clock: run.clock,
-        burst: run.burst.unwrap_or(1),
-        memory: 256 << 20,
-        ..Options::default()
-    };
+    let options =
+        Options { clock: run.clock, burst: run.burst.unwrap_or(1), memory: 256 << 20, ..Options::default() };
     let mut worker = Worker::new(plan, configured, sink, options).map_err(|e| e.to_string())?;
     worker.initialize().map_err(|problem| problem.render(&sources))?;
     Ok(worker)

@@ -94,7 +94,12 @@ fn order_is_kept_as_declared() {
 }
 
 /// Positions in the slot that a field covers in a packet.
-fn positions(field: &Field, start: usize, length: usize, headers: &[Option<isize>; 3]) -> Vec<(usize, usize)> {
+fn positions(
+    field: &Field,
+    start: usize,
+    length: usize,
+    headers: &[Option<isize>; 3],
+) -> Vec<(usize, usize)> {
     let clip = |from: isize, n: usize| {
         let from = from + start as isize;
         vec![(from.max(0) as usize, (from + n as isize).max(0) as usize)]
@@ -117,7 +122,9 @@ fn positions(field: &Field, start: usize, length: usize, headers: &[Option<isize
 fn covers(fields: &[Field], position: usize, views: &[(usize, usize, [Option<isize>; 3])]) -> bool {
     fields.iter().any(|field| {
         views.iter().any(|(start, length, headers)| {
-            positions(field, *start, *length, headers).iter().any(|&(from, to)| (from..to).contains(&position))
+            positions(field, *start, *length, headers)
+                .iter()
+                .any(|&(from, to)| (from..to).contains(&position))
         })
     })
 }
@@ -133,8 +140,7 @@ fn annotation_covered(fields: &[Field], place: usize) -> bool {
 
 /// What a packet that came out has of its input, and where it differs without being declared.
 fn undeclared_change(input: &Input, seen: &Seen, writes: &[Field]) -> Option<String> {
-    let views =
-        [(HEADROOM, input.bytes.len(), input.headers), (seen.start, seen.bytes.len(), seen.headers)];
+    let views = [(HEADROOM, input.bytes.len(), input.headers), (seen.start, seen.bytes.len(), seen.headers)];
     let has = |field: &Field| writes.contains(field);
     if seen.start != HEADROOM && !has(&Field::HeaderOffset(Base::Data)) {
         return Some(format!("start moved to {}", seen.start));
@@ -146,7 +152,10 @@ fn undeclared_change(input: &Input, seen: &Seen, writes: &[Field]) -> Option<Str
     for position in HEADROOM.max(seen.start)..end.min(was) {
         let (before, after) = (input.bytes[position - HEADROOM], seen.bytes[position - seen.start]);
         if before != after && !covers(writes, position, &views) {
-            return Some(format!("byte {} was {before:#x} and is {after:#x}", position as isize - HEADROOM as isize));
+            return Some(format!(
+                "byte {} was {before:#x} and is {after:#x}",
+                position as isize - HEADROOM as isize
+            ));
         }
     }
     if seen.time != input.time && !has(&Field::TimeStamp) {
@@ -227,7 +236,8 @@ fn nothing_depends_on_what_is_not_declared_as_read() {
                 return Err(format!("other fate or shape: {first:?}; declared reads: {reads:?}"));
             }
             for packet in seen.iter().filter(|packet| packet.id > 0) {
-                let (number, place) = ((packet.id - 1) as usize / 100_000, (packet.id - 1) as usize % 100_000);
+                let (number, place) =
+                    ((packet.id - 1) as usize / 100_000, (packet.id - 1) as usize % 100_000);
                 let input = &disturbed[number][place];
                 if let Some(what) = undeclared_change(input, packet, &writes) {
                     return Err(format!("packet {place}, disturbed: {what} changed"));
@@ -243,7 +253,9 @@ fn nothing_depends_on_what_is_not_declared_as_read() {
                     let was = at.and_then(|at| Some((input.bytes.get(at)?, other.bytes.get(at)?)));
                     let passed_on = was.is_some_and(|(x, y)| a.bytes[i] == *y && b.bytes[i] == *x);
                     if a.bytes[i] != b.bytes[i] && !passed_on {
-                        return Err(format!("packet {place}: byte {i} was written from something not declared"));
+                        return Err(format!(
+                            "packet {place}: byte {i} was written from something not declared"
+                        ));
                     }
                 }
             }

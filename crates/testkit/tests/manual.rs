@@ -17,7 +17,11 @@ fn every_page_is_complete() {
         let page = Page::parse(class.manual);
         let name = class.name;
         assert_eq!(page.title, name, "title of {name}");
-        assert!(page.summary.ends_with('.') && page.summary.len() < 160, "{name}: summary '{}'", page.summary);
+        assert!(
+            page.summary.ends_with('.') && page.summary.len() < 160,
+            "{name}: summary '{}'",
+            page.summary
+        );
         assert!(page.section("Usage").is_some_and(|u| u.contains(name)), "{name}: usage");
         let pairs = [
             ("Arguments", class.args.iter().map(|a| a.name).collect::<BTreeSet<_>>()),
@@ -31,7 +35,10 @@ fn every_page_is_complete() {
         }
         for other in page.section("See also").unwrap_or_default().split([',', '\n']) {
             let other = other.trim();
-            assert!(other.is_empty() || known.contains(other), "{name}: see also {other}, which does not exist");
+            assert!(
+                other.is_empty() || known.contains(other),
+                "{name}: see also {other}, which does not exist"
+            );
         }
     }
 }
@@ -48,7 +55,8 @@ fn every_example_is_a_configuration() {
             let id = sources.add(class.name, example);
             let (graph, diagnostics) = lang::parse(&mut sources, id, &lang::Options::default());
             assert!(diagnostics.is_empty(), "{}", diagnostics[0].render(&sources));
-            let plan = engine::Plan::new(graph, &registry).unwrap_or_else(|p| panic!("{}", p[0].render(&sources)));
+            let plan =
+                engine::Plan::new(graph, &registry).unwrap_or_else(|p| panic!("{}", p[0].render(&sources)));
             if let Err(problems) = plan.configure(Some(32)) {
                 panic!("{}", problems[0].render(&sources));
             }

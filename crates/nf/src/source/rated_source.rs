@@ -34,7 +34,7 @@
 
 use element::args::{Arg, Bandwidth, Bytes, parse_bool};
 use element::class::{ArgInfo, HandlerInfo, Notes};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, Timestamp, manual};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Signal, Timestamp, manual};
 
 use super::{AtEnd, Data, limit_of, show_limit};
 
@@ -64,7 +64,7 @@ pub static CLASS: Class = Class {
         HandlerInfo::both("length"),
         HandlerInfo::write("reset"),
     ],
-    notes: Notes { pull_source: true, ..Notes::NONE },
+    notes: Notes { signals_packets: true, ..Notes::NONE },
     samples: &["RATE 1000000, LIMIT 50"],
     build: |args| {
         let data = Data::read(args);
@@ -156,8 +156,18 @@ impl RatedSource {
         if self.active && self.count < self.limit {
             self.end.done = false;
         }
-        if self.active && !self.end.done && cx.output_is_push(0) {
+        let ready = self.active && !self.end.done;
+        if !cx.output_is_push(0) {
+            cx.set_signal(Signal::Packets, ready);
+        } else if ready {
             cx.schedule();
+        }
+    }
+
+    /// Sleeps until the next token instead of looking again and again.
+    fn wait(&mut self, cx: &mut Cx<'_>) {
+        if let Some(at) = self.bucket.next(cx.now()) {
+            cx.set_timer(0, at);
         }
     }
 }
@@ -186,9 +196,8 @@ impl Element for RatedSource {
         cx.emit(0, batch);
         if worked {
             cx.schedule();
-        } else if let Some(at) = self.bucket.next(cx.now()) {
-            // Nothing to do before the next token: sleep instead of looking again and again.
-            cx.set_timer(0, at);
+        } else {
+            self.wait(cx);
         }
         worked
     }
@@ -198,14 +207,19 @@ impl Element for RatedSource {
     }
 
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, max: usize) -> Batch {
-        if !self.active {
+        if !self.active || self.count >= self.limit {
+            if self.active {
+                self.end.reached(cx);
+            }
+            cx.set_signal(Signal::Packets, false);
             return cx.batch();
         }
-        if self.count >= self.limit {
-            self.end.reached(cx);
-            return cx.batch();
+        let batch = self.make(cx, max);
+        if batch.is_empty() {
+            cx.set_signal(Signal::Packets, false);
+            self.wait(cx);
         }
-        self.make(cx, max)
+        batch
     }
 
     fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {

@@ -1,0 +1,383 @@
+//! Handler calls out of a script's text, and the handlers that a script answers.
+//!
+//! An element is taken out of the graph while it is called, so the engine could not call a script on behalf of
+//! itself: what a script's text asks of the script itself is answered here.
+
+use element::class::{ANY_HANDLER, Access, HandlerInfo};
+use element::{Call, Cx};
+use lang::args::{split_spaces, unquote};
+
+use super::MOST_TEXT;
+use super::Script;
+use super::expand::{Mode, Source, expand};
+use super::functions::{self, PRIVATE, PUBLIC};
+use super::number::parse_int;
+use super::program::{Kind, first_word};
+use super::run::{Frame, Outcome, TOO_DEEP};
+
+/// Handlers that are not functions of their parameter alone.
+const OWN: &[HandlerInfo] = &[
+    HandlerInfo { name: "run", access: Access::READ_PARAM_WRITE },
+    HandlerInfo::write("step"),
+    HandlerInfo::write("goto"),
+    HandlerInfo::read_param("get"),
+    HandlerInfo::write("set"),
+    HandlerInfo::read_param("shift"),
+    HandlerInfo::read_param("random"),
+    HandlerInfo::read("now"),
+    HandlerInfo::read("now_steady"),
+    HandlerInfo::read_param("readable"),
+    HandlerInfo::read_param("writable"),
+];
+
+/// All handlers of both classes.
+pub(super) const HANDLERS: &[HandlerInfo] = {
+    const ALL: [HandlerInfo; OWN.len() + PUBLIC.len()] = {
+        let mut all = [HandlerInfo::read(""); OWN.len() + PUBLIC.len()];
+        let mut i = 0;
+        while i < all.len() {
+            all[i] = if i < OWN.len() { OWN[i] } else { HandlerInfo::read_param(PUBLIC[i - OWN.len()].0) };
+            i += 1;
+        }
+        all
+    };
+    &ALL
+};
+
+impl Script {
+    /// A text with variables and handlers replaced.
+    pub(super) fn expand(&mut self, cx: &mut Cx<'_>, text: &str, mode: Mode) -> String {
+        expand(text, mode, MOST_TEXT, &mut References { script: self, cx })
+    }
+
+    /// Calls a read handler for the script: its full name and its answer. Errors are reported.
+    pub(super) fn read(&mut self, cx: &mut Cx<'_>, text: &str, unquoted: bool) -> Option<(String, String)> {
+        let call = self.find(cx, text, unquoted, false)?;
+        let answer = match self.own_access(cx, &call) {
+            Some(access) => self.read_self(cx, &call, access),
+            None => cx.read_handler(&call),
+        };
+        match answer {
+            Ok(answer) => Some((full_name(cx, &call), answer)),
+            Err(reason) => {
+                self.report_call(cx, &call, &reason);
+                None
+            }
+        }
+    }
+
+    /// Calls a write handler for the script: whether it succeeded, or nothing if there is no such handler.
+    /// Errors are reported.
+    pub(super) fn write(&mut self, cx: &mut Cx<'_>, text: &str, unquoted: bool) -> Option<bool> {
+        let call = self.find(cx, text, unquoted, true)?;
+        let result = match self.own_access(cx, &call) {
+            Some(_) => self.write_own(cx, &call.handler, &call.value),
+            None => cx.write_handler(&call),
+        };
+        if let Err(reason) = &result {
+            self.report_call(cx, &call, reason);
+        }
+        Some(result.is_ok())
+    }
+
+    /// Finds the handler that a text calls. If there is none, that is reported.
+    fn find(&mut self, cx: &mut Cx<'_>, text: &str, unquoted: bool, write: bool) -> Option<Call> {
+        let reason = match self.parse(cx, text) {
+            Ok(mut call) if self.exists(cx, &call, write) => {
+                if unquoted {
+                    call.value = unquote(&call.value);
+                }
+                return Some(call);
+            }
+            Ok(call) => {
+                let kind = if write { "write" } else { "read" };
+                format!("no '{}' {kind} handler", full_name(cx, &call))
+            }
+            Err(reason) => reason,
+        };
+        self.report(cx, &reason);
+        None
+    }
+
+    /// Reads the text of a call; a bare name is the script's own handler if it has one.
+    fn parse(&self, cx: &Cx<'_>, text: &str) -> Result<Call, String> {
+        let own = |name: &str| {
+            let call = Call { element: Some(cx.id()), handler: name.to_owned(), value: String::new() };
+            (self.exists(cx, &call, false) || self.exists(cx, &call, true)).then_some(cx.id())
+        };
+        Call::parse(text, &cx.place(), own)
+    }
+
+    fn exists(&self, cx: &Cx<'_>, call: &Call, write: bool) -> bool {
+        match self.own_access(cx, call) {
+            Some(access) if write => access.write,
+            Some(access) => access.read,
+            None => cx.has_handler(call, write),
+        }
+    }
+
+    fn report_call(&mut self, cx: &mut Cx<'_>, call: &Call, reason: &str) {
+        let name = full_name(cx, call);
+        let space = if call.value.is_empty() { "" } else { " " };
+        let mut text = format!("While calling '{name}{space}{}':", call.value.replace('\n', " "));
+        for line in reason.lines() {
+            text.push_str("\n  ");
+            text.push_str(line);
+        }
+        self.report(cx, &text);
+    }
+
+    /// What the script's own text can do with a handler, if it is one that the script answers itself.
+    fn own_access(&self, cx: &Cx<'_>, call: &Call) -> Option<Access> {
+        if call.element != Some(cx.id()) {
+            return None;
+        }
+        let name = call.handler.as_str();
+        let listed = HANDLERS.iter().find(|handler| handler.name == name).map(|handler| handler.access);
+        let private = || PRIVATE.iter().any(|(known, _)| *known == name).then_some(Access::READ_PARAM);
+        let exported = || self.program.exported().any(|known| known == name).then_some(Access::READ);
+        listed.or_else(private).or_else(exported)
+    }
+
+    /// Answers a read handler that the script's own text calls.
+    fn read_self(&mut self, cx: &mut Cx<'_>, call: &Call, access: Access) -> Result<String, String> {
+        if !access.param && !call.value.is_empty() {
+            return Err(format!("read handler '{}' does not take parameters", full_name(cx, call)));
+        }
+        let private = functions::evaluate(PRIVATE, &call.handler, &call.value);
+        private.unwrap_or_else(|| self.read_own(cx, &call.handler, &call.value))
+    }
+
+    /// Answers a read handler.
+    pub(super) fn read_own(&mut self, cx: &mut Cx<'_>, name: &str, text: &str) -> Result<String, String> {
+        match name {
+            "run" => self.run(cx, name, text, false),
+            "get" => {
+                let variable = variable_name(text, None)?;
+                self.variable(&variable).ok_or_else(|| format!("undefined variable '{variable}'"))
+            }
+            "shift" => self.shift(text),
+            "random" => random(cx.random(), text),
+            "now" | "now_steady" => Ok(cx.now().to_string()),
+            "readable" => Ok(self.all_exist(cx, text, false).to_string()),
+            "writable" => Ok(self.all_exist(cx, text, true).to_string()),
+            _ => match functions::evaluate(PUBLIC, name, text) {
+                Some(answer) => answer,
+                None if self.program.exported().any(|known| known == name) => {
+                    Ok(self.variables.get(name).cloned().unwrap_or_default())
+                }
+                None => self.run(cx, name, text, false),
+            },
+        }
+    }
+
+    /// Executes a write handler.
+    pub(super) fn write_own(&mut self, cx: &mut Cx<'_>, name: &str, text: &str) -> Result<(), String> {
+        match name {
+            "step" => {
+                let steps = match text.trim() {
+                    "" | "router" => Some(1),
+                    number => parse_int(number).and_then(|n| u64::try_from(n).ok()),
+                };
+                self.step(cx, steps.ok_or("syntax error")?)
+            }
+            "goto" => {
+                let place = self.program.target(text.trim()).ok_or("jump to nonexistent label")?;
+                if self.activation.active {
+                    self.jump(Some(place));
+                    return Ok(());
+                }
+                let outcome = self.start_at(cx, place);
+                self.conclude(cx, outcome).map(|_| ())
+            }
+            "set" => {
+                let (variable, value) = first_word(text);
+                let variable = variable_name(variable, None)?;
+                self.variables.insert(variable, value.to_owned());
+                Ok(())
+            }
+            _ => self.run(cx, name, text, true).map(|_| ()),
+        }
+    }
+
+    fn step(&mut self, cx: &mut Cx<'_>, steps: u64) -> Result<(), String> {
+        if self.activation.active {
+            // The next blocking instruction is passed.
+            self.steps = self.steps.saturating_add(steps);
+            return Ok(());
+        }
+        if steps == 0 {
+            return Ok(());
+        }
+        let outcome = self.activate(cx, steps);
+        self.conclude(cx, outcome).map(|_| ())
+    }
+
+    /// Runs the script from its first instruction on behalf of a handler.
+    fn run(&mut self, cx: &mut Cx<'_>, handler: &str, args: &str, write: bool) -> Result<String, String> {
+        let frame = Frame { args: args.to_owned(), handler: handler.to_owned(), write };
+        let outer = std::mem::replace(&mut self.frame, frame);
+        let outcome = if self.activation.active {
+            let outcome = self.run_within(cx);
+            self.frame = outer;
+            outcome
+        } else {
+            self.start_at(cx, 0)
+        };
+        self.conclude(cx, outcome)
+    }
+
+    /// What a handler that has led to an outcome answers.
+    fn conclude(&mut self, cx: &mut Cx<'_>, outcome: Outcome) -> Result<String, String> {
+        match outcome {
+            Outcome::Blocked | Outcome::End | Outcome::Exit => Ok(String::new()),
+            Outcome::Stop => {
+                cx.stop();
+                Ok(String::new())
+            }
+            Outcome::Return(value) => Ok(value),
+            Outcome::Failed(text) if text.is_empty() => Err("the script ended with an error".into()),
+            Outcome::Failed(text) => Err(text),
+            Outcome::GaveUp => Err(format!("{}: too many jumps, giving up", cx.declaration())),
+        }
+    }
+
+    /// The value of a variable: the script's own ones come first.
+    fn variable(&self, name: &str) -> Option<String> {
+        if let Some(value) = self.variables.get(name) {
+            return Some(value.clone());
+        }
+        let words = || split_spaces(&self.frame.args);
+        match name {
+            "?" => Some(self.write_status.to_string()),
+            "args" => Some(self.frame.args.clone()),
+            "$" => Some(std::process::id().to_string()),
+            "0" => Some(self.frame.handler.clone()),
+            "#" => Some(words().len().to_string()),
+            "write" => Some(self.frame.write.to_string()),
+            _ => {
+                let number = name.parse::<usize>().ok().filter(|_| !name.starts_with(['0', '+']))?;
+                Some(words().get(number - 1).map(|word| word.text.clone()).unwrap_or_default())
+            }
+        }
+    }
+
+    /// Takes the first word off a variable.
+    fn shift(&mut self, text: &str) -> Result<String, String> {
+        let variable = variable_name(text, Some("args"))?;
+        let value = match self.variables.get_mut(&variable) {
+            Some(value) => value,
+            None if variable == "args" => &mut self.frame.args,
+            None => return Err(format!("undefined variable '{variable}'")),
+        };
+        let words = split_spaces(value);
+        let first = words.first().map(|word| word.text.clone()).unwrap_or_default();
+        let rest = words.get(1).map_or(value.len(), |word| word.range.start);
+        value.drain(..rest.min(value.len()));
+        Ok(first)
+    }
+
+    fn all_exist(&self, cx: &Cx<'_>, text: &str, write: bool) -> bool {
+        let exists = |word: &str| self.parse(cx, word).is_ok_and(|call| self.exists(cx, &call, write));
+        split_spaces(text).iter().all(|word| exists(&word.text))
+    }
+
+    /// Handlers beside those of the class: exported variables, and whatever a proxy is asked for.
+    pub(super) fn further_handlers(&self) -> Vec<(String, Access)> {
+        let exported = self.program.exported().map(|name| (name.to_owned(), Access::READ));
+        let any = (self.kind == Kind::Proxy).then(|| (ANY_HANDLER.to_owned(), Access::READ_PARAM_WRITE));
+        exported.chain(any).collect()
+    }
+}
+
+/// What references in a script's text stand for.
+struct References<'a, 'cx> {
+    script: &'a mut Script,
+    cx: &'a mut Cx<'cx>,
+}
+
+impl Source for References<'_, '_> {
+    fn variable(&mut self, name: &str) -> Option<String> {
+        self.script.variable(name)
+    }
+
+    fn handler(&mut self, text: &str) -> Option<String> {
+        self.script.read(self.cx, text, false).map(|(_, answer)| answer)
+    }
+
+    fn enter(&mut self) -> bool {
+        let fits = self.script.deeper();
+        if !fits {
+            self.script.report(self.cx, TOO_DEEP);
+        }
+        fits
+    }
+
+    fn leave(&mut self) {
+        self.script.back();
+    }
+
+    fn too_long(&mut self) {
+        self.script.report(self.cx, &format!("text longer than {MOST_TEXT} bytes"));
+    }
+}
+
+/// `element.handler`, or the handler's name alone if it is the router's.
+fn full_name(cx: &Cx<'_>, call: &Call) -> String {
+    match call.element {
+        Some(element) => format!("{}.{}", cx.name_of(element), call.handler),
+        None => call.handler.clone(),
+    }
+}
+
+/// The only word of a parameter.
+fn variable_name(text: &str, default: Option<&str>) -> Result<String, String> {
+    let words = split_spaces(text);
+    match (&words[..], default) {
+        ([word], _) => Ok(word.text.clone()),
+        ([], Some(default)) => Ok(default.to_owned()),
+        ([], None) => Err("no variable".into()),
+        _ => Err("too many arguments".into()),
+    }
+}
+
+/// A number from 0 to 2^31 - 1, from 0 to N - 1, or from N1 to N2.
+fn random(random: &mut fastrand::Rng, text: &str) -> Result<String, String> {
+    let words = split_spaces(text);
+    let numbers: Option<Vec<i64>> = words.iter().map(|word| parse_int(&word.text)).collect();
+    let (least, most) = match numbers.as_deref() {
+        Some([]) => (0, i64::from(i32::MAX)),
+        Some([n]) => (0, n.saturating_sub(1)),
+        Some([least, most]) => (*least, *most),
+        Some(_) => return Err("too many arguments".into()),
+        None => return Err("bad N".into()),
+    };
+    match least <= most {
+        true => Ok(random.i64(least..=most).to_string()),
+        false => Err("bad N".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn random_numbers_stay_in_their_range() {
+        let mut rng = fastrand::Rng::with_seed(1);
+        let mut check = |text: &str, least: i64, most: i64| {
+            let all: Vec<i64> = (0..200).map(|_| random(&mut rng, text).unwrap().parse().unwrap()).collect();
+            assert!(all.iter().all(|n| (least..=most).contains(n)), "{text}: {all:?}");
+            assert!(most - least > 10 || (all.contains(&least) && all.contains(&most)), "{text}: {all:?}");
+        };
+        check("", 0, i64::from(i32::MAX));
+        check("3", 0, 2);
+        check("-2 2", -2, 2);
+        check("7 7", 7, 7);
+        for (text, reason) in
+            [("0", "bad N"), ("2 1", "bad N"), ("x", "bad N"), ("1 2 3", "too many arguments")]
+        {
+            assert_eq!(random(&mut rng, text), Err(reason.into()), "{text}");
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! # DriverManager
+//! A script that is asked when the driver is about to stop.
+//!
+//! It is a Script whose TYPE is DRIVER unless it says otherwise; there can be only one of that type. If it does
+//! not begin by waiting, it runs before anything else. Each request to stop, by whatever element, is a step: it
+//! ends the instruction that waits, and the run goes on until the script has reached its end or a `stop`.
+//! Having nothing left to do counts as a request to stop.
+//!
+//! ## Usage
+//! `DriverManager(INSTRUCTION, ..., [TYPE type])`
+//!
+//! ## Arguments
+//! - `INSTRUCTION`: an instruction of the script, as in Script. Without any, it waits for the first request.
+//! - `TYPE`: as in Script.
+//!
+//! ## Handlers
+//! - `run`, `step`, `goto`, `get`, `set`, `shift`: control the script, as in Script.
+//! - `add`, `sub`, `mul`, `div`, `idiv`, `mod`, `rem`, `neg`, `abs`, `ceil`: arithmetic, as in Script.
+//! - `min`, `max`, `avg`, `count`, `popcount`, `gt_vec`: of lists of numbers, as in Script.
+//! - `eq`, `ne`, `gt`, `ge`, `lt`, `le`, `not`, `and`, `or`, `nand`, `nor`: comparison and logic, as in Script.
+//! - `if`, `in`, `first`, `sprintf`, `length`, `unquote`: words and texts, as in Script.
+//! - `random`, `now`, `now_steady`, `readable`, `writable`: what the router knows, as in Script.
+//! - `htons`, `htonl`, `ntohs`, `ntohl`: byte order, as in Script.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 10, STOP true) -> c :: Counter -> Discard;
+//! DriverManager(pause, wait 100ms, print c.count, stop)
+//! ```
+//!
+//! ## See also
+//! Script
+
+use element::{Class, manual};
+
+use super::program::Kind;
+use super::{TEMPLATE, build};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "DriverManager",
+    manual: manual!("driver_manager.rs"),
+    samples: &["", "pause, wait 1ms, stop"],
+    build: |args| build(args, Kind::Driver),
+    ..TEMPLATE
+};

@@ -1,0 +1,311 @@
+//! Executing a script's instructions.
+//!
+//! A script is *activated* by an event: its timer, a handler, a packet, a request to stop. It then executes
+//! instructions until it blocks or ends.
+
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use element::Cx;
+use element::args::{parse_bool, parse_seconds};
+use lang::args::unquote;
+use nix::errno::Errno;
+
+use super::Script;
+use super::expand::Mode;
+use super::program::{Destination, Instruction, Kind, Print};
+
+/// Jumps, and runs within runs, before an activation is taken to go on for ever.
+const MOST_JUMPS: u32 = 1000;
+/// How deeply `$(...)` and runs of a script within itself may be nested. Each level takes some of the stack,
+/// and scripts that call other scripts multiply it.
+const DEEPEST: u32 = 32;
+/// What is said then.
+pub(super) const TOO_DEEP: &str = "calls nested too deeply";
+/// Status of a write handler that failed: C's `-EINVAL`, as in Click.
+const FAILURE: i32 = -22;
+
+/// The timer of blocking instructions, and of the start.
+pub(super) const TIMER: u32 = 0;
+
+/// Where an activation led to.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// A blocking instruction waits for a step or for its time.
+    Blocked,
+    /// The end was reached, or had been before.
+    End,
+    /// The same; a packet is dropped.
+    Exit,
+    /// The same, and the driver should stop.
+    Stop,
+    /// Ended with a value.
+    Return(String),
+    /// Ended with an error.
+    Failed(String),
+    /// Ended because of too many jumps.
+    GaveUp,
+}
+
+/// Who runs a script.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Frame {
+    /// What the handler was given: `$args`.
+    pub(super) args: String,
+    /// The handler's name: `$0`.
+    pub(super) handler: String,
+    /// Whether it was called as a write handler: `$write`.
+    pub(super) write: bool,
+}
+
+/// What is counted while a script is active.
+#[derive(Default)]
+pub(super) struct Activation {
+    /// Whether instructions are being executed.
+    pub(super) active: bool,
+    /// Whether the script runs within itself.
+    nested: bool,
+    jumps: u32,
+    depth: u32,
+    /// Messages about errors so far.
+    errors: u64,
+}
+
+impl Script {
+    /// Executes instructions after an event that is worth so many steps.
+    pub(super) fn activate(&mut self, cx: &mut Cx<'_>, steps: u64) -> Outcome {
+        self.activation = Activation { active: true, ..Activation::default() };
+        self.steps = steps;
+        if self.fresh && self.steps > 0 {
+            (self.fresh, self.steps) = (false, self.steps - 1);
+        }
+        let outcome = self.execute(cx);
+        self.steps = 0;
+        self.activation.active = false;
+        if outcome != Outcome::Blocked {
+            self.at = self.program.instructions.len();
+            cx.clear_timer(TIMER);
+        }
+        outcome
+    }
+
+    /// Starts from an instruction, whatever the script has been doing.
+    pub(super) fn start_at(&mut self, cx: &mut Cx<'_>, place: usize) -> Outcome {
+        cx.clear_timer(TIMER);
+        (self.at, self.waited, self.fresh) = (place, 0, false);
+        self.activate(cx, 0)
+    }
+
+    /// Runs from the start while the script itself is being executed; afterwards it goes on where it was.
+    /// Blocking instructions end such a run.
+    pub(super) fn run_within(&mut self, cx: &mut Cx<'_>) -> Outcome {
+        self.activation.jumps += 1;
+        if !self.deeper() {
+            return Outcome::Failed(TOO_DEEP.into());
+        }
+        let place = std::mem::take(&mut self.at);
+        let waited = std::mem::take(&mut self.waited);
+        let steps = std::mem::take(&mut self.steps);
+        let nested = std::mem::replace(&mut self.activation.nested, true);
+        let outcome = self.execute(cx);
+        (self.at, self.waited, self.steps, self.activation.nested) = (place, waited, steps, nested);
+        self.back();
+        outcome
+    }
+
+    /// Goes one level deeper into nested calls, if there is room.
+    pub(super) fn deeper(&mut self) -> bool {
+        let fits = self.activation.depth < DEEPEST;
+        self.activation.depth += u32::from(fits);
+        fits
+    }
+
+    /// Comes back from a level.
+    pub(super) fn back(&mut self) {
+        self.activation.depth -= 1;
+    }
+
+    fn execute(&mut self, cx: &mut Cx<'_>) -> Outcome {
+        let program = Arc::clone(&self.program);
+        while let Some(instruction) = program.instructions.get(self.at) {
+            if self.activation.jumps >= MOST_JUMPS {
+                return Outcome::GaveUp;
+            }
+            if let Some(outcome) = self.execute_one(cx, instruction) {
+                return outcome;
+            }
+        }
+        Outcome::End
+    }
+
+    /// Executes one instruction; what it led to, unless the next one follows.
+    fn execute_one(&mut self, cx: &mut Cx<'_>, instruction: &Instruction) -> Option<Outcome> {
+        // Blocking instructions are left only when they have had their steps.
+        match instruction {
+            Instruction::WaitSteps(wanted) => {
+                let used = self.steps.min(wanted - self.waited);
+                self.steps -= used;
+                self.waited += used;
+                if self.waited < *wanted {
+                    return Some(Outcome::Blocked);
+                }
+                self.waited = 0;
+            }
+            Instruction::WaitTime(text) => {
+                if self.steps == 0 && self.wait(cx, text) {
+                    return Some(Outcome::Blocked);
+                }
+                self.steps = self.steps.saturating_sub(1);
+                cx.clear_timer(TIMER);
+            }
+            _ => {}
+        }
+        self.at += 1;
+        match instruction {
+            Instruction::Set { variable, text, unquote } => self.assign(cx, variable, text, *unquote),
+            Instruction::Print(print) => self.print(cx, print),
+            Instruction::Read { call, unquote } => {
+                let call = self.expand(cx, call, Mode::Plain);
+                if let Some((name, answer)) = self.read(cx, &call, *unquote) {
+                    cx.message(format_args!("{name}:\n{answer}\n"));
+                }
+            }
+            Instruction::Write { call, unquote } => {
+                let call = self.expand(cx, call, Mode::Plain);
+                if let Some(success) = self.write(cx, &call, *unquote) {
+                    self.write_status = if success { 0 } else { FAILURE };
+                }
+            }
+            Instruction::Goto { label, condition } => {
+                let condition = self.expand(cx, condition, Mode::Plain);
+                match (condition.trim(), parse_bool(&condition)) {
+                    ("", _) | (_, Some(true)) => self.jump(self.program.target(label)),
+                    (_, Some(false)) => {}
+                    (text, None) => self.report(cx, &format!("bad condition '{text}'")),
+                }
+            }
+            Instruction::Loop => self.jump(Some(0)),
+            Instruction::Return { text, unquote } => {
+                self.assign(cx, "_", text, *unquote);
+                return Some(Outcome::Return(self.variables.get("_").cloned().unwrap_or_default()));
+            }
+            Instruction::Error { text, unquote } => {
+                return Some(Outcome::Failed(self.evaluate(cx, text, *unquote)));
+            }
+            Instruction::End => return Some(Outcome::End),
+            Instruction::Exit => return Some(Outcome::Exit),
+            Instruction::Stop => return Some(Outcome::Stop),
+            Instruction::Init { .. }
+            | Instruction::WaitSteps(_)
+            | Instruction::WaitTime(_)
+            | Instruction::Label(_) => {}
+        }
+        None
+    }
+
+    /// Goes on at another instruction.
+    pub(super) fn jump(&mut self, place: Option<usize>) {
+        self.activation.jumps += 1;
+        self.waited = 0;
+        // Every label of an instruction was looked up when the script was read.
+        self.at = place.unwrap_or(self.program.instructions.len());
+    }
+
+    /// Sets the timer of a wait; false if the time cannot be read.
+    fn wait(&mut self, cx: &mut Cx<'_>, text: &str) -> bool {
+        let text = self.expand(cx, text, Mode::Plain);
+        let Some(time) = parse_seconds(&text) else {
+            self.report(cx, "syntax error at 'wait'");
+            return false;
+        };
+        // A packet does not wait, nor does a run within the script itself.
+        if self.kind != Kind::Packet && !self.activation.nested {
+            cx.set_timer(TIMER, cx.now() + time);
+        }
+        true
+    }
+
+    fn assign(&mut self, cx: &mut Cx<'_>, variable: &str, text: &str, unquoted: bool) {
+        let value = self.evaluate(cx, text, unquoted);
+        self.variables.insert(variable.to_owned(), value);
+    }
+
+    fn evaluate(&mut self, cx: &mut Cx<'_>, text: &str, unquoted: bool) -> String {
+        let value = self.expand(cx, text, Mode::Plain);
+        if unquoted { unquote(&value) } else { value }
+    }
+
+    /// Executes the instructions that have their effect once, before the script runs.
+    pub(super) fn initialize_variables(&mut self, cx: &mut Cx<'_>) {
+        self.activation = Activation { active: true, ..Activation::default() };
+        let program = Arc::clone(&self.program);
+        for instruction in &program.instructions {
+            if let Instruction::Init { variable, text, unquote, .. } = instruction {
+                self.assign(cx, variable, text, *unquote);
+            }
+        }
+        self.activation.active = false;
+    }
+
+    fn print(&mut self, cx: &mut Cx<'_>, print: &Print) {
+        let file = match &print.to {
+            Destination::Output => None,
+            Destination::File { name, append } => {
+                let mut options = OpenOptions::new();
+                let file = options.create(true).write(true).append(*append).truncate(!*append).open(name);
+                match file {
+                    Ok(file) => Some((name, file)),
+                    Err(error) => return self.report(cx, &format!("{name}: {}", describe(&error))),
+                }
+            }
+        };
+        let errors = self.activation.errors;
+        let mut text = if print.is_handler {
+            let call = self.expand(cx, &print.text, Mode::Plain);
+            self.read(cx, &call, print.unquote).map(|(_, answer)| answer).unwrap_or_default()
+        } else {
+            unquote(&self.expand(cx, &print.text, Mode::Quoted))
+        };
+        if print.newline && self.activation.errors == errors && !text.ends_with('\n') {
+            text.push('\n');
+        }
+        match file {
+            None => cx.print(format_args!("{text}")),
+            Some((name, mut file)) => {
+                if let Err(error) = file.write_all(text.as_bytes()) {
+                    self.report(cx, &format!("{name}: {}", describe(&error)));
+                }
+            }
+        }
+    }
+
+    /// Writes a message about an error while executing.
+    pub(super) fn report(&mut self, cx: &mut Cx<'_>, text: &str) {
+        if self.activation.errors == 0 {
+            let script = cx.declaration();
+            cx.message(format_args!("While executing '{script}':\n"));
+        }
+        self.activation.errors += 1;
+        for line in text.lines() {
+            cx.message(format_args!("  {line}\n"));
+        }
+    }
+
+    /// Writes a message about how an activation ended that nobody else hears of.
+    pub(super) fn report_end(&mut self, cx: &mut Cx<'_>, outcome: &Outcome) {
+        match outcome {
+            Outcome::Failed(text) if !text.is_empty() => self.report(cx, text),
+            Outcome::GaveUp => {
+                let script = cx.declaration();
+                cx.message(format_args!("{script}: too many jumps, giving up\n"));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// What the operating system says of an error, without its number.
+fn describe(error: &io::Error) -> String {
+    error.raw_os_error().map_or_else(|| error.to_string(), |code| Errno::from_raw(code).desc().to_owned())
+}
