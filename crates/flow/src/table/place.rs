@@ -10,10 +10,10 @@ use crate::error::InsertError;
 use crate::id::FlowId;
 use crate::key::Key;
 
-/// Entries that one bucket takes beyond its slots. A bucket of a full table has 10.8 entries on average;
-/// that one gets 64 more has a probability below 1e-30 with a seeded hash, so only a broken or known hash
-/// comes to this limit. It keeps the worst case of a look-up constant.
-pub(super) const OVERFLOW_LIMIT: usize = 64;
+/// Entries that one bucket takes beyond its slots, so that the worst case of a look-up is constant. A bucket of
+/// a full table has 7.2 entries on average; that one gets 45 has a probability below 1e-19 with a seeded hash,
+/// so only a broken hash, or one whose seed is known, comes to this limit.
+pub(super) const OVERFLOW_LIMIT: usize = 32;
 
 impl<K: Key> FlowTable<K> {
     /// Adds a flow that is not there yet.
@@ -44,7 +44,7 @@ impl<K: Key> FlowTable<K> {
         let hash = self.entries[index as usize].hash;
         let at = position(hash, self.buckets.len());
         let bucket = &mut self.buckets[at];
-        if bucket.clear(tag(hash), Link::to(index)) {
+        if bucket.clear(Link::to(index)) {
             // The chain may only be in use while the slots are full.
             if let Some(moved) = bucket.overflow.index() {
                 let entry = &mut self.entries[moved as usize];
