@@ -1,11 +1,16 @@
 //! The table against a plain map, its invariants, and its limits.
 
 use std::collections::{HashMap, HashSet};
+use std::net::Ipv4Addr;
 
 use proptest::prelude::*;
+use wire::FiveTuple;
 
+use super::place::OVERFLOW_LIMIT;
 use super::*;
-use crate::bucket::{SLOTS, position};
+use crate::bucket::position;
+use crate::hash::KeyHasher;
+use crate::key::{AddressKey, Directed, FiveTupleKey};
 
 /// A key that chooses its hash: tests decide what collides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromZeros)]
@@ -26,11 +31,17 @@ fn spread(n: u64) -> u32 {
     (n.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
 }
 
-fn new(table: &mut FlowTable<TestKey>, n: u64, now: i64) -> FlowId {
+fn insert(table: &mut FlowTable<TestKey>, n: u64, now: i64) -> FlowId {
     match table.insert(&key(n), spread(n), Timestamp(now)) {
         Ok(Inserted::New(id)) => id,
         other => panic!("{n}: {other:?}"),
     }
+}
+
+fn expire<K: Key>(table: &mut FlowTable<K>, now: i64, timeout: i64, at_most: usize) -> Vec<FlowId> {
+    let mut ended = Vec::new();
+    table.expire(Timestamp(now), Timestamp(timeout), at_most, |id, _| ended.push(id));
+    ended
 }
 
 impl<K: Key> FlowTable<K> {
@@ -243,4 +254,232 @@ proptest! {
     fn agrees_with_a_map_if_tags_are_equal(steps in steps()) {
         agrees(steps, |n| spread(n) & !0xff);
     }
+
+    #[test]
+    fn a_batch_finds_what_single_look_ups_find(
+        present in proptest::collection::vec(0..3000u64, 0..1000),
+        asked in proptest::collection::vec(0..3000u64, 0..200),
+        lengths in (0..200usize, 0..200usize),
+    ) {
+        let mut table = FlowTable::new(1000).unwrap();
+        for n in present {
+            table.insert(&key(n), spread(n), Timestamp(0)).unwrap();
+        }
+        let keys: Vec<TestKey> = asked.iter().map(|&n| key(n)).collect();
+        let mut hashes: Vec<u32> = asked.iter().map(|&n| spread(n)).collect();
+        hashes.truncate(lengths.0);
+        let untouched = FlowId { index: 9999, generation: NonZeroU32::MAX };
+        let mut found = vec![Some(untouched); lengths.1];
+        table.lookup_batch(&keys, &hashes, &mut found);
+        let both = keys.len().min(hashes.len());
+        for (at, found) in found.into_iter().enumerate() {
+            let expected = if at < both { table.lookup(&keys[at], hashes[at]) } else { Some(untouched) };
+            prop_assert_eq!(found, expected);
+        }
+    }
+
+    #[test]
+    fn flows_expire_in_time(
+        flows in 1..300usize,
+        timeout in 1..2000i64,
+        at_most in 1..400usize,
+        pause in 1..50i64,
+        touches in proptest::collection::vec((0..300usize, 0..3000i64), 0..100),
+    ) {
+        let mut table = FlowTable::new(300).unwrap();
+        let ids: Vec<FlowId> = (0..flows).map(|n| insert(&mut table, n as u64, 0)).collect();
+        let mut last = vec![0; flows];
+        let turn = flows.div_ceil(at_most) as i64 * pause;
+        let latest = timeout + timeout / SLACK + 2 * turn;
+        let mut touches = touches;
+        touches.sort_by_key(|&(_, time)| time);
+        let mut touches = touches.into_iter().peekable();
+        let (mut now, mut gone) = (0, HashSet::new());
+        while gone.len() < flows {
+            while let Some((n, time)) = touches.next_if(|&(_, time)| time <= now) {
+                if let Some(last) = last.get_mut(n) && table.touch(ids[n], Timestamp(time)) {
+                    *last = time;
+                }
+            }
+            for id in expire(&mut table, now, timeout, at_most) {
+                prop_assert!(gone.insert(id), "{:?} expired twice", id);
+            }
+            for (id, last) in ids.iter().zip(&last) {
+                let idle = now - last;
+                prop_assert!(idle >= timeout || !gone.contains(id), "{:?} expired after {}", id, idle);
+                prop_assert!(idle <= latest || gone.contains(id), "{:?} is there after {}", id, idle);
+            }
+            now += pause;
+        }
+        prop_assert_eq!(table.stats().entries, 0);
+        prop_assert_eq!(table.stats().expirations, flows as u64);
+        table.check();
+    }
+}
+
+#[test]
+fn every_entry_can_be_used() {
+    const FLOWS: usize = 100_000;
+    let hasher = KeyHasher::new(3);
+    let keys: Vec<FiveTupleKey> = (0..=FLOWS as u32)
+        .map(|n| (Ipv4Addr::from_bits(0x0a00_0000 + n / 16), 1024 + (n % 16) as u16))
+        .map(|client| FiveTupleKey::new(&FiveTuple::v4(client, (Ipv4Addr::LOCALHOST, 80), 6), 0))
+        .collect();
+    let mut table = FlowTable::new(FLOWS).unwrap();
+    for (n, key) in keys[..FLOWS].iter().enumerate() {
+        let inserted = table.insert(key, hasher.hash(key), Timestamp(0)).unwrap();
+        assert_eq!((inserted.id().index() as usize, inserted.id().generation()), (n, 1));
+    }
+    let more = &keys[FLOWS];
+    assert_eq!(table.insert(more, hasher.hash(more), Timestamp(0)), Err(InsertError::Full));
+    let again = table.insert(&keys[7], hasher.hash(&keys[7]), Timestamp(0));
+    assert!(matches!(again, Ok(Inserted::Present(id)) if id.index() == 7), "{again:?}");
+    let stats = TableStats { capacity: FLOWS, entries: FLOWS, insert_failures: 1, ..TableStats::default() };
+    assert_eq!(table.stats(), stats);
+    table.check();
+    for (n, key) in keys[..FLOWS].iter().enumerate() {
+        assert_eq!(table.lookup(key, hasher.hash(key)).map(|id| id.index() as usize), Some(n));
+        assert_eq!(table.lookup(&key.reversed(), hasher.hash(&key.reversed())), None);
+    }
+    assert_eq!(expire(&mut table, 10, 10, usize::MAX).len(), FLOWS);
+    assert!(keys[..FLOWS].iter().all(|key| table.lookup(key, hasher.hash(key)).is_none()));
+    table.check();
+    for key in &keys[..FLOWS] {
+        assert_eq!(table.insert(key, hasher.hash(key), Timestamp(0)).unwrap().id().generation(), 2);
+    }
+}
+
+#[test]
+fn equal_hashes_fill_one_bucket_and_its_chain() {
+    let mut table = FlowTable::new(1000).unwrap();
+    let room = (SLOTS + OVERFLOW_LIMIT) as u64;
+    let ids: Vec<FlowId> = (0..room).map(|n| table.insert(&key(n), 77, Timestamp(0)).unwrap().id()).collect();
+    assert_eq!(table.insert(&key(room), 77, Timestamp(0)), Err(InsertError::Crowded));
+    assert_eq!(table.insert(&key(3), 77, Timestamp(0)), Ok(Inserted::Present(ids[3])));
+    assert!(table.insert(&key(room), 1 << 31, Timestamp(0)).is_ok(), "other buckets are not concerned");
+    assert_eq!(table.stats().insert_failures, 1);
+    let keys: Vec<TestKey> = (0..room + 5).map(key).collect();
+    let mut found = vec![None; keys.len()];
+    table.lookup_batch(&keys, &vec![77; keys.len()], &mut found);
+    assert!(found.iter().take(ids.len()).eq(ids.iter().map(|&id| Some(id)).collect::<Vec<_>>().iter()));
+    assert!(found.iter().skip(ids.len()).all(Option::is_none));
+    table.check();
+    // From the middle outwards, so that links of the chain go in all orders.
+    for n in 0..room {
+        let at = if n % 2 == 0 { room / 2 + n / 2 } else { room / 2 - n / 2 - 1 };
+        assert_eq!(table.remove(ids[at as usize]), Some(key(at)));
+        assert_eq!(table.lookup(&key(at), 77), None);
+        table.check();
+    }
+}
+
+#[test]
+fn stale_ids_are_told_until_generations_come_round() {
+    let mut table = FlowTable::with_generations(1, 4).unwrap();
+    let first = insert(&mut table, 0, 0);
+    table.remove(first);
+    for n in 1..=3 {
+        let id = insert(&mut table, n, 0);
+        assert_eq!((id.index(), u64::from(id.generation())), (first.index(), n + 1));
+        assert!(
+            !table.is_current(first) && !table.touch(first, Timestamp(5)) && table.remove(first).is_none()
+        );
+        assert!(!table.retain(first) && !table.release(first) && !table.pair(first, id));
+        assert_eq!((table.key(first), table.last_seen(first), table.reverse(first)), (None, None, None));
+        table.remove(id);
+        assert!(!table.is_current(first), "no id stands for a free entry");
+    }
+    assert_eq!(insert(&mut table, 9, 0), first, "four generations are used up");
+    let foreign = FlowId { index: 1, generation: NonZeroU32::MIN };
+    assert!(!table.is_current(foreign) && table.remove(foreign).is_none());
+}
+
+#[test]
+fn holders_keep_flow_and_id() {
+    let mut table = FlowTable::new(2).unwrap();
+    let (held, other) = (insert(&mut table, 1, 0), insert(&mut table, 2, 0));
+    assert!(table.retain(held) && table.retain(held));
+    assert_eq!(expire(&mut table, 100, 10, 10), [other]);
+    assert_eq!(table.lookup(&key(1), spread(1)), Some(held), "a held flow does not expire");
+    assert!(table.release(held));
+    assert_eq!(expire(&mut table, 200, 10, 10), []);
+
+    assert_eq!(table.remove(held), Some(key(1)));
+    assert_eq!((table.lookup(&key(1), spread(1)), table.remove(held)), (None, None));
+    assert!(table.is_current(held) && table.key(held) == Some(&key(1)));
+    let successor = insert(&mut table, 1, 300);
+    assert_ne!(successor.index(), held.index(), "the same flow gets another id");
+    assert_eq!((table.stats().entries, table.stats().held), (1, 1));
+    assert_eq!(table.insert(&key(3), spread(3), Timestamp(300)), Err(InsertError::Full));
+    assert!(table.touch(held, Timestamp(0)), "nor does a late touch bring a removed flow back");
+    assert_eq!(expire(&mut table, 305, 10, 10), []);
+
+    assert!(table.release(held) && !table.is_current(held) && !table.release(held));
+    assert_eq!(insert(&mut table, 3, 300).index(), held.index());
+    assert_eq!(table.stats().held, 0);
+}
+
+#[test]
+fn a_reverse_flow_goes_with_its_end() {
+    let mut table = FlowTable::new(4).unwrap();
+    let [a, b, c] = [1, 2, 3].map(|n| insert(&mut table, n, 0));
+    assert!(table.pair(a, b));
+    assert_eq!((table.reverse(a), table.reverse(b), table.reverse(c)), (Some(b), Some(a), None));
+    assert!(table.pair(a, c), "a new pair parts the old one");
+    assert_eq!((table.reverse(a), table.reverse(b), table.reverse(c)), (Some(c), None, Some(a)));
+    assert!(table.pair(b, b));
+    assert_eq!(table.reverse(b), Some(b));
+    table.touch(b, Timestamp(50));
+    table.touch(c, Timestamp(50));
+    assert_eq!(expire(&mut table, 55, 10, 10), [a]);
+    assert_eq!(table.reverse(c), None);
+    table.remove(b);
+    assert_eq!(insert(&mut table, 4, 60).index(), b.index());
+    table.check();
+}
+
+#[test]
+fn expiry_works_little_and_survives_a_clock_set_back() {
+    let mut table = FlowTable::new(1000).unwrap();
+    let ids: Vec<FlowId> = (0..1000).map(|n| insert(&mut table, n, 0)).collect();
+    assert_eq!(expire(&mut table, 500, 100, 0), []);
+    assert_eq!(expire(&mut table, 500, 100, 7), ids[..7]);
+    assert_eq!(expire(&mut table, 500, 100, 70), ids[7..77]);
+    assert_eq!(expire(&mut table, 500, 100, usize::MAX), ids[77..]);
+    let late = insert(&mut table, 1, 300);
+    assert_eq!(expire(&mut table, 511, 100, 1000), [], "a turn begins at most every eighth of the time-out");
+    assert_eq!(expire(&mut table, 512, 100, 1000), [late]);
+    let back = insert(&mut table, 2, 20);
+    assert_eq!(expire(&mut table, 130, 100, 1000), [back]);
+    let (long, rest) = (insert(&mut table, 3, i64::MAX), insert(&mut table, 4, 140));
+    assert_eq!(
+        expire(&mut table, 140, 0, 1000),
+        [rest],
+        "a time-out of 0 ends all but those seen in the future"
+    );
+    assert!(table.is_current(long));
+    assert_eq!(expire(&mut table, i64::MAX, i64::MAX, 1000), []);
+    assert_eq!(expire(&mut table, i64::MIN, i64::MAX, 1000), []);
+    assert_eq!(expire(&mut table, i64::MIN, -5, 1000), []);
+}
+
+#[test]
+fn capacities_out_of_range_are_refused() {
+    for capacity in [0, MAX_CAPACITY + 1, usize::MAX] {
+        let error = FlowTable::<TestKey>::new(capacity).err().map(|error| error.to_string());
+        assert!(error.is_some_and(|text| text.contains("ask for 1 to")), "{capacity}");
+    }
+    let mut smallest = FlowTable::new(1).unwrap();
+    insert(&mut smallest, 1, 0);
+    assert_eq!(smallest.insert(&key(2), spread(2), Timestamp(0)), Err(InsertError::Full));
+}
+
+#[test]
+fn keys_of_three_words_work_too() {
+    let (hasher, mut table) = (KeyHasher::new(0), FlowTable::new(5000).unwrap());
+    let keys = || (0..5000).map(|n| AddressKey::new(Ipv4Addr::from_bits(n / 5).into(), (n % 5) as u16));
+    let ids: Vec<FlowId> =
+        keys().map(|key| table.insert(&key, hasher.hash(&key), Timestamp(0)).unwrap().id()).collect();
+    assert!(keys().zip(ids).all(|(key, id)| table.lookup(&key, hasher.hash(&key)) == Some(id)));
+    table.check();
 }
