@@ -2,8 +2,8 @@
 //!
 //! Touching a flow is one store, so nothing is sorted by time. Instead a hand goes round over the entries, as
 //! in the clock algorithm for page replacement (Corbató, 1968), and ends those that were idle too long. The
-//! entries lie side by side, so the hand reads memory in order, 3-5 ns per entry. A timer wheel
-//! would cost each flow eight more bytes, each new flow a second line and each visit a random access.
+//! entries lie side by side, so the hand reads memory in order, 3-5 ns per entry. A timer wheel would cost each
+//! flow eight more bytes, each new flow a second line and each visit a random access.
 
 use std::num::NonZeroU32;
 
@@ -34,11 +34,11 @@ impl<K: Key> FlowTable<K> {
     /// Ends flows that were idle for `timeout` or longer at `now`, calls `ended` for each and returns how many
     /// there were. Flows that are held stay.
     ///
-    /// Examines at most `at_most` entries and goes on from there in the next call; a turn covers all entries
-    /// that were ever in use at one time. A flow never ends early. It ends late by less than
-    /// `timeout / `[`SLACK`] plus twice the time of a turn.
+    /// Examines at most `at_most` entries and goes on from there in the next call. A turn covers all entries
+    /// that were ever in use at one time, so it takes their number divided by `at_most` calls. A flow never
+    /// ends early, and at most `timeout / `[`SLACK`] plus the time of two turns late.
     ///
-    /// With `timeout` 0 every flow that is not held ends.
+    /// With `timeout` 0, every flow seen until `now` that is not held is due.
     #[inline]
     pub fn expire(
         &mut self,
