@@ -1,0 +1,240 @@
+//! Keys: what a table tells flows apart by.
+//!
+//! A key is three or five 64-bit words without gaps, so it hashes and compares as plain numbers, the same on
+//! every machine. Every kind ends in a word with the IP version and the VLAN, so an IPv4 address never equals
+//! an IPv6 address and a flow in one VLAN never equals one in another. VLAN 0 means *none* (IEEE 802.1Q keeps
+//! 0 for priority tags).
+
+use std::net::IpAddr;
+
+use wire::{FiveTuple, IntoBytes};
+use zerocopy::FromZeros;
+
+/// A key of fixed size. Two keys are equal if their words are.
+///
+/// The kinds of this module are what the data path needs; the trait is open for elements with keys of their own.
+pub trait Key: Copy + FromZeros {
+    /// The key as words; for one kind always the same number, at most [`MAX_WORDS`].
+    fn words(&self) -> &[u64];
+}
+
+/// A key with two ends.
+pub trait Directed: Key {
+    /// The same flow seen from the other end.
+    #[must_use]
+    fn reversed(&self) -> Self;
+}
+
+/// The longest key, in words.
+pub const MAX_WORDS: usize = 5;
+
+/// Addresses, ports, protocol and VLAN, in one direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromZeros)]
+#[repr(transparent)]
+pub struct FiveTupleKey([u64; 5]);
+
+impl FiveTupleKey {
+    /// From a five-tuple and the VLAN it was seen in.
+    #[inline]
+    pub fn new(tuple: &FiveTuple, vlan: u16) -> Self {
+        let mut words = [0; 5];
+        for (word, bytes) in words.iter_mut().zip(tuple.as_bytes().as_chunks().0) {
+            *word = u64::from_le_bytes(*bytes);
+        }
+        // The five-tuple ends in two bytes that are always zero: room for the VLAN.
+        words[4] |= u64::from(vlan) << 48;
+        FiveTupleKey(words)
+    }
+
+    /// The five-tuple.
+    pub fn tuple(&self) -> FiveTuple {
+        let mut bytes = [0; 40];
+        let [a, b, c, d, e] = self.0;
+        for (bytes, word) in bytes.as_chunks_mut().0.iter_mut().zip([a, b, c, d, e & (u64::MAX >> 16)]) {
+            *bytes = word.to_le_bytes();
+        }
+        zerocopy::transmute!(bytes)
+    }
+
+    /// The VLAN, 0 if there is none.
+    pub fn vlan(&self) -> u16 {
+        (self.0[4] >> 48) as u16
+    }
+}
+
+impl Key for FiveTupleKey {
+    #[inline(always)]
+    fn words(&self) -> &[u64] {
+        &self.0
+    }
+}
+
+impl Directed for FiveTupleKey {
+    #[inline]
+    fn reversed(&self) -> Self {
+        let [a, b, c, d, rest] = self.0;
+        // The two ports are the lower half of the last word.
+        let ports = (rest as u32).rotate_left(16);
+        FiveTupleKey([c, d, a, b, rest >> 32 << 32 | u64::from(ports)])
+    }
+}
+
+/// One address and the VLAN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromZeros)]
+#[repr(transparent)]
+pub struct AddressKey([u64; 3]);
+
+impl AddressKey {
+    /// From an address and the VLAN it was seen in.
+    #[inline]
+    pub fn new(address: IpAddr, vlan: u16) -> Self {
+        let [a, b] = address_words(address);
+        AddressKey([a, b, last_word(address, 0, 0, vlan)])
+    }
+}
+
+impl Key for AddressKey {
+    #[inline(always)]
+    fn words(&self) -> &[u64] {
+        &self.0
+    }
+}
+
+/// Source, destination and VLAN, in one direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromZeros)]
+#[repr(transparent)]
+pub struct AddressPairKey([u64; 5]);
+
+impl AddressPairKey {
+    /// From two addresses of one IP version and the VLAN they were seen in.
+    #[inline]
+    pub fn new(source: IpAddr, destination: IpAddr, vlan: u16) -> Self {
+        let ([a, b], [c, d]) = (address_words(source), address_words(destination));
+        AddressPairKey([a, b, c, d, last_word(source, 0, 0, vlan)])
+    }
+}
+
+impl Key for AddressPairKey {
+    #[inline(always)]
+    fn words(&self) -> &[u64] {
+        &self.0
+    }
+}
+
+impl Directed for AddressPairKey {
+    #[inline]
+    fn reversed(&self) -> Self {
+        let [a, b, c, d, rest] = self.0;
+        AddressPairKey([c, d, a, b, rest])
+    }
+}
+
+/// An IPsec security association: destination, protocol, SPI (RFC 4301, section 4.1) and VLAN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromZeros)]
+#[repr(transparent)]
+pub struct SpiKey([u64; 3]);
+
+impl SpiKey {
+    /// From the destination, ESP's or AH's protocol number, the SPI and the VLAN.
+    #[inline]
+    pub fn new(destination: IpAddr, protocol: u8, spi: u32, vlan: u16) -> Self {
+        let [a, b] = address_words(destination);
+        SpiKey([a, b, last_word(destination, spi, protocol, vlan)])
+    }
+}
+
+impl Key for SpiKey {
+    #[inline(always)]
+    fn words(&self) -> &[u64] {
+        &self.0
+    }
+}
+
+/// What the fragments of one IP packet have in common: addresses, protocol, identification (RFC 791,
+/// section 2.3; RFC 8200, section 4.5) and VLAN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromZeros)]
+#[repr(transparent)]
+pub struct FragmentKey([u64; 5]);
+
+impl FragmentKey {
+    /// From the addresses of one IP version, the protocol (0 for IPv6, where it does not count), the
+    /// identification and the VLAN.
+    #[inline]
+    pub fn new(source: IpAddr, destination: IpAddr, protocol: u8, identification: u32, vlan: u16) -> Self {
+        let ([a, b], [c, d]) = (address_words(source), address_words(destination));
+        FragmentKey([a, b, c, d, last_word(source, identification, protocol, vlan)])
+    }
+}
+
+impl Key for FragmentKey {
+    #[inline(always)]
+    fn words(&self) -> &[u64] {
+        &self.0
+    }
+}
+
+/// An address as two words; an IPv4 address fills the first four bytes.
+#[inline]
+fn address_words(address: IpAddr) -> [u64; 2] {
+    match address {
+        IpAddr::V4(v4) => [u64::from(u32::from_le_bytes(v4.octets())), 0],
+        IpAddr::V6(v6) => {
+            let all = u128::from_le_bytes(v6.octets());
+            [all as u64, (all >> 64) as u64]
+        }
+    }
+}
+
+/// The word behind the addresses, laid out as in the five-tuple: 32 bits that depend on the kind, protocol,
+/// IP version, VLAN.
+#[inline]
+fn last_word(address: IpAddr, number: u32, protocol: u8, vlan: u16) -> u64 {
+    let version = if address.is_ipv4() { 4 } else { 6 };
+    u64::from(number) | u64::from(protocol) << 32 | version << 40 | u64::from(vlan) << 48
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn every_part_counts() {
+        let [a, b, c] = [1, 2, 3].map(|n| IpAddr::from(Ipv4Addr::new(10, 0, 0, n)));
+        let six = IpAddr::from(Ipv6Addr::from_octets([10, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]));
+        let addresses = [(a, 0), (b, 0), (a, 7), (six, 0)].map(|(a, vlan)| AddressKey::new(a, vlan).0);
+        assert_eq!(HashSet::from(addresses).len(), 4);
+        let pairs = [(a, b, 0), (b, a, 0), (a, c, 0), (c, b, 0), (a, b, 1), (six, six, 0), (a, a, 0)];
+        let pairs = pairs.map(|(a, b, vlan)| AddressPairKey::new(a, b, vlan).0);
+        assert_eq!(HashSet::from(pairs).len(), 7);
+        let spis = [(a, 50, 1, 0), (b, 50, 1, 0), (a, 51, 1, 0), (a, 50, 1 << 31, 0), (a, 50, 1, 1)];
+        let spis = spis.map(|(a, protocol, spi, vlan)| SpiKey::new(a, protocol, spi, vlan).0);
+        assert_eq!(HashSet::from(spis).len(), 5);
+        let fragments =
+            [(a, b, 6, 1, 0), (b, a, 6, 1, 0), (a, b, 17, 1, 0), (a, b, 6, 2, 0), (a, b, 6, 1, 9)];
+        let fragments =
+            fragments.map(|(a, b, protocol, id, vlan)| FragmentKey::new(a, b, protocol, id, vlan).0);
+        assert_eq!(HashSet::from(fragments).len(), 5);
+    }
+
+    proptest! {
+        #[test]
+        fn a_five_tuple_comes_back(four: bool, a: [u8; 16], b: [u8; 16], ports: (u16, u16), protocol: u8, vlan: u16) {
+            let tuple = if four {
+                let short = |all: [u8; 16]| Ipv4Addr::new(all[0], all[1], all[2], all[3]);
+                FiveTuple::v4((short(a), ports.0), (short(b), ports.1), protocol)
+            } else {
+                FiveTuple::v6((a.into(), ports.0), (b.into(), ports.1), protocol)
+            };
+            let key = FiveTupleKey::new(&tuple, vlan);
+            prop_assert_eq!((key.tuple(), key.vlan()), (tuple, vlan));
+            prop_assert_eq!(key.reversed(), FiveTupleKey::new(&tuple.reversed(), vlan));
+            let pair = AddressPairKey::new(tuple.source(), tuple.destination(), vlan);
+            prop_assert_eq!(pair.reversed(), AddressPairKey::new(tuple.destination(), tuple.source(), vlan));
+        }
+    }
+}

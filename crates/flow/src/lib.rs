@@ -1,0 +1,50 @@
+//! Flow tables of the data path: from a packet's key to a dense id that elements index their arrays with.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `key` | [`Key`] and its kinds: five-tuple, address, address pair, SPI, fragment, each with the VLAN |
+//! | `hash` | [`KeyHasher`]: seeded hashes, also symmetric ones, made once per packet and handed in |
+//! | `id` | [`FlowId`]: index and generation |
+//! | `table` | [`FlowTable`]: look-up, insert, remove, touch; pairs and holders of flows; expiry |
+//! | `bucket`, `memory` | the cache line that finds entries; zeroed memory on huge pages |
+//!
+//! A table belongs to one worker, so nothing is shared or locked. Time is a parameter.
+//!
+//! ```
+//! use packet::Timestamp;
+//! use std::net::Ipv4Addr;
+//! use tidegate_flow::{FiveTupleKey, FlowTable, KeyHasher};
+//! use wire::FiveTuple;
+//!
+//! let (client, server) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
+//! let key = FiveTupleKey::new(&FiveTuple::v4((client, 1024), (server, 443), 6), 0);
+//! let hasher = KeyHasher::new(1);
+//! let hash = hasher.hash(&key);
+//! let mut table = FlowTable::new(100_000)?;
+//! let mut packets = vec![0u64; 100_000];
+//!
+//! let id = table.insert(&key, hash, Timestamp::from_secs(1))?.id();
+//! packets[id.index() as usize] += 1;
+//! assert_eq!(table.lookup(&key, hash), Some(id));
+//! table.expire(Timestamp::from_secs(9), Timestamp::from_secs(5), 1000, |id, _key| {
+//!     packets[id.index() as usize] = 0;
+//! });
+//! assert_eq!(table.lookup(&key, hash), None);
+//! assert!(!table.is_current(id));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![allow(unsafe_code)]
+
+mod bucket;
+mod error;
+mod hash;
+mod id;
+mod key;
+mod memory;
+mod table;
+
+pub use error::{InsertError, MAX_CAPACITY, TableError};
+pub use hash::KeyHasher;
+pub use id::FlowId;
+pub use key::{AddressKey, AddressPairKey, Directed, FiveTupleKey, FragmentKey, Key, MAX_WORDS, SpiKey};
+pub use table::{FlowTable, Inserted, SLACK, TableStats};
