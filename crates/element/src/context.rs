@@ -120,13 +120,15 @@ impl Core {
             pool,
             now: Timestamp::ZERO,
             burst,
-            emitted: Vec::new(),
+            // Room for what one call emits, so that nothing grows while packets flow.
+            emitted: Vec::with_capacity(64),
             counters,
             outputs,
             facts,
             follows_captures: false,
             random,
-            spare: Vec::new(),
+            // Enough for most graphs; others make theirs while they warm up.
+            spare: (0..16).map(|_| Batch::new()).collect(),
         }
     }
 

@@ -412,6 +412,10 @@ impl Effects {
         let mut reads = Vec::new();
         for case in &self.cases {
             case.when.collect_reads(&mut reads);
+            // An updated checksum depends on what it was.
+            if let Checksum::Updated(headers) = &case.checksum {
+                reads.extend(headers.iter().filter_map(|header| header.checksum()));
+            }
             for action in &case.actions {
                 match action {
                     Action::Set(_, Value::Copy(field) | Value::Plus(field, _)) => reads.push(field.clone()),
@@ -531,7 +535,7 @@ mod tests {
                 .with(Action::Set(ttl.clone(), Value::Plus(ttl.clone(), -1)))
                 .updating(&[Header::Ipv4]),
         ]);
-        assert_eq!(effects.reads(), std::slice::from_ref(&ttl));
+        assert_eq!(effects.reads(), [ttl.clone(), wire_field::IP_CHECKSUM]);
         assert_eq!(effects.writes(), [ttl, wire_field::IP_CHECKSUM]);
         assert_eq!(Effects::pass().observing(&[PAINT]).reads(), []);
     }

@@ -35,7 +35,7 @@
 
 use element::args::{Arg, parse_bool};
 use element::class::{ArgInfo, HandlerInfo};
-use element::effects::{Case, Filter, Hold, Target};
+use element::effects::{Case, Field, Filter, Hold, Order, Target};
 use element::{Class, Cx, DropReason, Effects, Element, Packet, Timestamp, manual};
 use packet::{BATCH_CAPACITY, Store};
 
@@ -230,7 +230,13 @@ impl ReplayUnqueue {
 impl Element for ReplayUnqueue {
     fn effects(&self) -> Effects {
         // A packet is held and sent many times; what leaves is what came in.
-        Effects { hold: Hold::Replay, ..Effects::cases(vec![Case::new(Filter::Any, Target::Hold(0))]) }
+        let inputs = self.incoming.len();
+        if inputs == 1 {
+            return Effects { hold: Hold::Replay, ..Effects::cases(vec![Case::new(Filter::Any, Target::Hold(0))]) };
+        }
+        let merged = Filter::Opaque { about: "merged by time", reads: vec![Field::TimeStamp] };
+        let cases = (0..inputs).map(|n| Case::new(merged.clone(), Target::Hold(n)).on(n)).collect();
+        Effects { hold: Hold::Replay, order: Order::MayReorder, ..Effects::cases(cases) }
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
