@@ -189,18 +189,18 @@ struct Window {
     start_after: Option<Timestamp>,
     /// END, END_AFTER, INTERVAL.
     ends: [Option<Timestamp>; 3],
-    /// First and last time, once the first packet is known.
-    fixed: Option<(Timestamp, Timestamp)>,
+    /// The first time that is wanted and the first that is not, once the first packet is known.
+    fixed: Option<(Timestamp, Option<Timestamp>)>,
 }
 
 impl Window {
-    fn bounds(&mut self, first: Timestamp) -> (Timestamp, Timestamp) {
+    fn bounds(&mut self, first: Timestamp) -> (Timestamp, Option<Timestamp>) {
         *self.fixed.get_or_insert_with(|| {
             let start = self.start.or(self.start_after.map(|after| first + after));
             let from = start.unwrap_or(Timestamp(i64::MIN));
             let [end, after, interval] = self.ends;
             let interval = interval.map(|interval| start.unwrap_or(first) + interval);
-            (from, end.or(after.map(|after| first + after)).or(interval).unwrap_or(Timestamp::MAX))
+            (from, end.or(after.map(|after| first + after)).or(interval))
         })
     }
 }
@@ -244,7 +244,7 @@ impl FromDump {
             };
             let time = Timestamp(record.time);
             let (from, to) = self.window.bounds(time);
-            if time >= to {
+            if to.is_some_and(|to| time >= to) {
                 return Ahead::End;
             }
             if time < from || (self.sample < 1.0 && cx.random().f64() >= self.sample) {
@@ -469,7 +469,7 @@ impl Element for FromDump {
             }
             "extend_interval" => {
                 let by = parse_seconds(value).ok_or("'extend_interval' takes a time interval")?;
-                if let Some((_, to)) = &mut self.window.fixed {
+                if let Some((_, Some(to))) = &mut self.window.fixed {
                     *to = *to + by;
                 }
                 (self.active, self.ended) = (true, false);
