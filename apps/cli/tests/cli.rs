@@ -1,0 +1,193 @@
+//! The command line as scripts see it: output, messages, exit statuses.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+fn tidegate(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_tidegate")).args(args).stdin(Stdio::null()).output().unwrap()
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn status(output: &Output) -> i32 {
+    output.status.code().unwrap_or(-1)
+}
+
+/// A capture of `n` frames of 60 bytes, the first one with a length of its own.
+fn capture(path: &Path, n: usize) {
+    let file = std::fs::File::create(path).unwrap();
+    let mut writer = capture::Writer::new(file, capture::WriterOptions::default());
+    for i in 0..n {
+        let mut frame = [i as u8; 60];
+        (frame[12], frame[13]) = if i % 2 == 0 { (8, 0) } else { (8, 6) };
+        writer.write(i as i64 * 1_000_000, 60, [&frame[..]]).unwrap();
+    }
+    writer.flush().unwrap();
+}
+
+#[test]
+fn a_run_prints_handlers_and_a_table_and_accounts_for_every_packet() {
+    let folder = tempfile::tempdir().unwrap();
+    let (input, json) = (folder.path().join("in.pcap"), folder.path().join("report.json"));
+    capture(&input, 10);
+    let text = format!("FromDump({}, STOP true) -> c :: Classifier(12/0800); c -> n :: Counter -> Discard", input.display());
+    let json_name = json.display().to_string();
+    for clock in ["real", "trace"] {
+        let output = tidegate(&["run", "-e", &text, "--clock", clock, "-h", "n.count", "--json", &json_name]);
+        assert_eq!((status(&output), out(&output).as_str()), (0, "5\n"), "{}", err(&output));
+        let table = err(&output);
+        assert!(table.contains("no match 5") && table.contains("discard 5"), "{table}");
+        let report: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();
+        assert_eq!(report["totals"]["in"], 10);
+        assert_eq!(report["totals"]["dropped"], 10);
+        assert_eq!(report["elements"][1]["drops"]["no match"], 5);
+        for element in report["elements"].as_array().unwrap() {
+            let drops: u64 = element["drops"].as_object().unwrap().values().filter_map(|n| n.as_u64()).sum();
+            let sum = element["out"].as_u64().unwrap() + element["held"].as_u64().unwrap() + drops;
+            assert_eq!(element["in"].as_u64(), Some(sum), "{element}");
+        }
+    }
+    let several = tidegate(&["run", "-q", "-e", &text, "-h", "n.count", "-h", "n.class"]);
+    assert_eq!(out(&several), "n.count:\n5\n\nn.class:\nCounter\n\n");
+    assert_eq!(err(&several), "");
+}
+
+#[test]
+fn parameters_and_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let (input, file) = (folder.path().join("in.pcap"), folder.path().join("test.click"));
+    capture(&input, 4);
+    std::fs::write(&file, "define($N 1); FromDump($IN, STOP true) -> Strip($N) -> n :: Counter -> Discard").unwrap();
+    let (file, define) = (file.display().to_string(), format!("IN={}", input.display()));
+    let output = tidegate(&["run", "-q", &file, &define, "N=10", "-h", "n.byte_count"]);
+    assert_eq!((status(&output), out(&output).as_str()), (0, "200\n"), "{}", err(&output));
+}
+
+#[test]
+fn exit_statuses() {
+    assert_eq!(status(&tidegate(&["run", "-q", "-e", "Idle -> Discard"])), 0);
+    assert_eq!(status(&tidegate(&["run", "-e", "Idle -> Dsicard"])), 1);
+    assert_eq!(status(&tidegate(&["run", "/does/not/exist.click"])), 1);
+    assert_eq!(status(&tidegate(&["run", "-e", "FromDump(/does/not/exist.pcap) -> Discard"])), 1);
+    assert_eq!(status(&tidegate(&["run", "-q", "-e", "Idle -> Discard", "-h", "x.y"])), 1);
+    assert_eq!(status(&tidegate(&["run"])), 2);
+    assert_eq!(status(&tidegate(&["nonsense"])), 2);
+    assert_eq!(status(&tidegate(&["bench", "nonsense"])), 2);
+    assert_eq!(status(&tidegate(&["check", "-e", "Idle -> Discard"])), 0);
+    assert_eq!(status(&tidegate(&["check", "-e", "Idle -> Strip -> Discard"])), 1);
+    assert_eq!(status(&tidegate(&["elements", "Stirp"])), 1);
+}
+
+#[test]
+fn errors_say_where_what_and_what_to_do() {
+    let text = "Idle -> Stripp(14) -> Discard;\nIdle -> Paint(300) -> Discrad;\n";
+    let output = tidegate(&["check", "-e", text]);
+    let message = err(&output);
+    for part in ["config:1:9", "Stripp", "'Strip'", "config:2", "Discrad", "'Discard'"] {
+        assert!(message.contains(part), "{part} is not in:\n{message}");
+    }
+    let output = tidegate(&["check", "-e", "Idle -> Paint(300) -> Strip(x) -> Discard"]);
+    let message = err(&output);
+    for part in ["While configuring", "COLOR: out of range, bound 255", "LENGTH: invalid number", "tidegate elements Strip"] {
+        assert!(message.contains(part), "{part} is not in:\n{message}");
+    }
+}
+
+#[test]
+fn a_damaged_capture_is_processed_up_to_the_damage() {
+    let folder = tempfile::tempdir().unwrap();
+    let (input, output) = (folder.path().join("in.pcap"), folder.path().join("out.pcap"));
+    capture(&input, 10);
+    let bytes = std::fs::read(&input).unwrap();
+    std::fs::write(&input, &bytes[..bytes.len() - 30]).unwrap();
+    let text = format!("FromDump({}, STOP true) -> ToDump({})", input.display(), output.display());
+    let run = tidegate(&["run", "-e", &text]);
+    assert_eq!(status(&run), 1);
+    assert!(err(&run).contains("packet 10"), "{}", err(&run));
+    let mut reader = capture::Reader::open(&output).unwrap();
+    let mut n = 0;
+    while reader.next().unwrap().is_some() {
+        n += 1;
+    }
+    assert_eq!(n, 9);
+}
+
+/// Far more packets than the pool has memory for pass through it from a pipe.
+#[test]
+fn a_capture_larger_than_memory_streams() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(["run", "-q", "--memory", "64M", "-h", "n.count", "-e"])
+        .arg("FromDump(-, STOP true) -> Queue(10) -> Unqueue -> n :: Counter -> Discard")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let packets = 300_000;
+    let stdin = child.stdin.take().unwrap();
+    let writer = std::thread::spawn(move || {
+        let mut writer = capture::Writer::new(stdin, capture::WriterOptions::default());
+        let frame = [0x55; 1000];
+        for i in 0..packets {
+            writer.write(i, 1000, [&frame[..]]).unwrap();
+        }
+        writer.flush().unwrap();
+    });
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap();
+    // 300 MB went through 64 MiB; the queue of ten may have dropped some, but none may be lost unseen.
+    assert_eq!(status(&output), 0, "{}", err(&output));
+    assert!(out(&output).trim().parse::<i64>().unwrap() > 0);
+}
+
+#[test]
+fn flatten_dot_and_elements() {
+    let text = "elementclass A { input -> Strip(1) -> output } Idle -> a :: A -> Discard";
+    let flat = out(&tidegate(&["flatten", "-e", text]));
+    assert!(flat.contains("a/Strip@1 :: Strip(1)"), "{flat}");
+    assert_eq!(out(&tidegate(&["flatten", "-e", &flat])), flat, "flattening twice changes nothing");
+    assert!(out(&tidegate(&["dot", "-e", text])).starts_with("digraph"));
+    let list = out(&tidegate(&["elements"]));
+    assert!(list.lines().count() > 25 && list.contains("Strip "), "{list}");
+    let page = out(&tidegate(&["elements", "DecIPTTL"]));
+    for part in ["Usage", "MULTICAST (bool, default true)", "drops (read)", "Example", "1/1-2"] {
+        assert!(page.contains(part), "{part} is not in:\n{page}");
+    }
+}
+
+#[test]
+fn clicks_own_options() {
+    let click = |args: &[&str]| tidegate(&[&["click"], args].concat());
+    let text = "s :: InfiniteSource(LIMIT 3, STOP true) -> c :: Counter -> Discard";
+    let output = click(&["-e", text, "-h", "c.count"]);
+    assert_eq!((status(&output), out(&output).as_str(), err(&output).as_str()), (0, "3\n", ""));
+    let output = click(&["-e", text, "-h", "*.count"]);
+    assert_eq!(out(&output), "s.count:\n3\n\nc.count:\n3\n\nDiscard@3.count:\n3\n\n");
+    assert_eq!(status(&click(&["-e", text, "-x", "c.count"])), 3);
+    let output = click(&["-q", "-e", "Idle -> Strip(x) -> Discard"]);
+    assert_eq!(status(&output), 1);
+    assert_eq!(
+        err(&output),
+        "config:1: While configuring 'Strip@2 :: Strip':\nconfig:1:   LENGTH: invalid number\n\
+         Router could not be initialized!\n"
+    );
+    let output = click(&["-e", "Idle -> Discard", "-e", "Idle -> Discard"]);
+    assert!(err(&output).starts_with("router configuration specified twice\n"));
+    let output = click(&["--simtime", "-e", "TimedSource(10, LIMIT 2, STOP true) -> Print(x, 0, TIMESTAMP true) -> Discard"]);
+    assert_eq!(err(&output).lines().count(), 2, "ten seconds pass at once: {}", err(&output));
+    let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(["click", "-h", "c.count", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    assert_eq!(out(&child.wait_with_output().unwrap()), "3\n", "a configuration from standard input");
+}
