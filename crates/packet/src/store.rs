@@ -126,6 +126,27 @@ impl Store {
     /// Lends slots up to the first one that is not at home; how many.
     #[inline]
     fn lend_slots(&self, start: usize, end: usize, batch: &mut Batch) -> usize {
+        // What has to be put back is the same for all packets, so the loop is made for each case.
+        match (self.annotations.is_empty(), self.restore.bytes, self.lines()) {
+            (true, 0, _) => self.lend_slots_with(start, end, batch, |_, _| {}),
+            (true, _, 1) => self.lend_slots_with(start, end, batch, |number, loan| {
+                match loan.data_mut().first_chunk_mut::<LINE>() {
+                    Some(line) => *line = self.headers[number],
+                    None => self.put_back(number, loan),
+                }
+            }),
+            _ => self.lend_slots_with(start, end, batch, |number, loan| self.put_back(number, loan)),
+        }
+    }
+
+    #[inline]
+    fn lend_slots_with(
+        &self,
+        start: usize,
+        end: usize,
+        batch: &mut Batch,
+        put_back: impl Fn(usize, &mut Packet),
+    ) -> usize {
         let mut lent = 0;
         let last = self.images.len() - 1;
         let stored = self.packets[start..end].iter().zip(&self.images[start..end]);
@@ -143,12 +164,7 @@ impl Store {
             // SAFETY: the slot is at home, so nobody else refers to its metadata, and the image is a valid one
             // of the same slot.
             unsafe { loan.0.as_ptr().copy_from_nonoverlapping(image, 1) };
-            if self.restore.bytes > 0 {
-                self.put_back(number, &mut loan);
-            }
-            if let Some(annotations) = self.annotations.get(number) {
-                loan.annotations_mut().clone_from(annotations);
-            }
+            put_back(number, &mut loan);
             place.write(loan);
             lent += 1;
         }
@@ -163,19 +179,15 @@ impl Store {
         if self.restore.bytes <= HEADERS { self.restore.bytes.div_ceil(LINE) } else { 0 }
     }
 
-    /// Puts the bytes back that elements may have changed.
-    #[inline]
+    /// Puts back what elements may have changed: bytes and annotations.
+    #[cold]
     fn put_back(&self, number: usize, packet: &mut Packet) {
-        let data = packet.data_mut();
         let lines = self.lines();
-        match (lines, data.first_chunk_mut::<LINE>()) {
-            // The usual case: one line of known size is a few wide moves.
-            (1, Some(line)) => *line = self.headers[number],
-            (0, _) => data.copy_from_slice(self.kept(number).unwrap_or_default()),
-            _ => {
-                let header = self.headers[number * lines..(number + 1) * lines].as_flattened();
-                data.iter_mut().zip(header).for_each(|(to, from)| *to = *from);
-            }
+        let header = self.headers.get(number * lines..(number + 1) * lines).unwrap_or_default().as_flattened();
+        let bytes = if self.restore.bytes > HEADERS { self.kept(number).unwrap_or_default() } else { header };
+        packet.data_mut().iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+        if let Some(annotations) = self.annotations.get(number) {
+            packet.annotations_mut().clone_from(annotations);
         }
     }
 
