@@ -50,6 +50,9 @@ struct Test {
 #[derive(Clone, Copy, Debug)]
 struct Step {
     test: Test,
+    /// The test's mask and value as they stand in memory.
+    mask: u32,
+    value: u32,
     /// Bytes that a packet must have for the test.
     needs: u32,
     yes: Next,
@@ -129,7 +132,8 @@ impl Program {
                         (true, true) => (fails, holds),
                         (true, false) => (more, holds),
                     };
-                    self.steps.push(Step { test, needs: test.needs(), yes, no });
+                    let (mask, value) = (test.mask.to_be(), test.value.to_be());
+                    self.steps.push(Step { test, mask, value, needs: test.needs(), yes, no });
                 }
             }
         }
@@ -232,6 +236,10 @@ impl Program {
     /// The first pattern that matches.
     #[inline]
     pub fn matches(&self, data: &[u8]) -> Option<usize> {
+        // One test, as for one Ethernet type, needs no loop.
+        if let [only] = &self.steps[..] {
+            return if only.holds(data) { only.yes } else { only.no }.result();
+        }
         let mut next = self.start;
         // What is no step number is a result; comparing with the number of steps is needed anyway.
         while let Some(step) = self.steps.get(next.0 as usize) {
@@ -270,8 +278,8 @@ impl Step {
         let offset = self.test.offset as usize;
         if let Some(word) = data.get(offset..offset + 4) {
             // The length of the slice is known, so this is one load.
-            let word = u32::from_be_bytes([word[0], word[1], word[2], word[3]]);
-            return word & self.test.mask == self.test.value;
+            let word = u32::from_ne_bytes([word[0], word[1], word[2], word[3]]);
+            return word & self.mask == self.value;
         }
         self.holds_at_end(data)
     }

@@ -78,7 +78,7 @@ pub static CLASS: Class = Class {
         bad_sources.sort_unstable();
         good_destinations.sort_unstable();
         let checksum = args.or("CHECKSUM", true);
-        let checks = Checks { offset, bad_sources, good_destinations, checksum, sets_destination: true };
+        let checks = Checks { offset, bad_sources, good_destinations, checksum, sets_destination: true, asks_more: true };
         let report = Tally { verbose: args.or("VERBOSE", false), good: 0, bad: [0; REASONS.len()] };
         args.or("DETAILS", false);
         args.finish()?;
@@ -137,6 +137,8 @@ struct Checks {
     checksum: bool,
     /// Whether anybody reads the destination address annotation.
     sets_destination: bool,
+    /// Whether there are bad sources or the destination is wanted.
+    asks_more: bool,
 }
 
 /// What came of it.
@@ -150,20 +152,27 @@ impl Checks {
     /// Checks one packet and prepares it; the number of what is wrong with it otherwise.
     #[inline]
     fn check(&self, packet: &mut Packet) -> Result<(), usize> {
-        let data = packet.data().get(self.offset..).unwrap_or_default();
-        let Ok((ip, _)) = ipv4::Header::ref_from_prefix(data) else { return Err(0) };
+        let offset = self.offset;
+        let header = packet.data().get(offset..offset + ipv4::Header::LEN);
+        let Some(Ok(ip)) = header.map(ipv4::Header::ref_from_bytes) else { return Err(0) };
         // Nearly all headers have no options: one comparison settles version and header length.
         if ip.version_ihl != 0x45 {
             return self.check_options(packet);
         }
-        let total = usize::from(ip.total_length.get());
-        if total > packet.len() - self.offset || total < ipv4::Header::LEN {
+        let end = offset + usize::from(ip.total_length.get());
+        let length = packet.len();
+        if end > length || end < offset + ipv4::Header::LEN {
             return Err(3);
         }
         if self.checksum && !checksum::ipv4_plain_valid(ip) {
             return Err(4);
         }
-        self.accept(packet, ipv4::Header::LEN, total)
+        // What few configurations ask for, and few packets need, is done elsewhere.
+        if self.asks_more || end != length {
+            return self.accept(packet, ipv4::Header::LEN, end);
+        }
+        packet.set_headers(offset, offset + ipv4::Header::LEN);
+        Ok(())
     }
 
     /// The same for headers that have options, or are not right.
@@ -186,17 +195,16 @@ impl Checks {
         if self.checksum && !checksum::ipv4_valid(header) {
             return Err(4);
         }
-        self.accept(packet, header_length, total)
+        self.accept(packet, header_length, self.offset + total)
     }
 
-    /// What is done with a sound header.
-    #[inline]
-    fn accept(&self, packet: &mut Packet, header_length: usize, total: usize) -> Result<(), usize> {
+    /// What is done with a sound header of a packet that ends at `end`.
+    fn accept(&self, packet: &mut Packet, header_length: usize, end: usize) -> Result<(), usize> {
         if !self.bad_sources.is_empty() && self.is_bad_source(packet) {
             return Err(5);
         }
         packet.set_headers(self.offset, self.offset + header_length);
-        packet.truncate(self.offset + total);
+        packet.truncate(end);
         if self.sets_destination
             && let Some(destination) = packet.data().get(self.offset + 16..).and_then(|d| d.first_chunk())
         {
@@ -250,7 +258,9 @@ impl Element for CheckIpHeader {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        self.checks.sets_destination = cx.facts().annotation_read(Annotations::DST_IP, 4);
+        let checks = &mut self.checks;
+        checks.sets_destination = cx.facts().annotation_read(Annotations::DST_IP, 4);
+        checks.asks_more = checks.sets_destination || !checks.bad_sources.is_empty();
         Ok(())
     }
 
