@@ -37,14 +37,18 @@ fn a_run_prints_handlers_and_a_table_and_accounts_for_every_packet() {
     let folder = tempfile::tempdir().unwrap();
     let (input, json) = (folder.path().join("in.pcap"), folder.path().join("report.json"));
     capture(&input, 10);
-    let text = format!("FromDump({}, STOP true) -> c :: Classifier(12/0800); c -> n :: Counter -> Discard", input.display());
+    let text = format!(
+        "FromDump({}, STOP true) -> c :: Classifier(12/0800); c -> n :: Counter -> Discard",
+        input.display()
+    );
     let json_name = json.display().to_string();
     for clock in ["real", "trace"] {
         let output = tidegate(&["run", "-e", &text, "--clock", clock, "-h", "n.count", "--json", &json_name]);
         assert_eq!((status(&output), out(&output).as_str()), (0, "5\n"), "{}", err(&output));
         let table = err(&output);
         assert!(table.contains("no match 5") && table.contains("discard 5"), "{table}");
-        let report: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();
+        let report: serde_json::Value =
+            serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();
         assert_eq!(report["totals"]["in"], 10);
         assert_eq!(report["totals"]["dropped"], 10);
         assert_eq!(report["elements"][1]["drops"]["no match"], 5);
@@ -64,7 +68,8 @@ fn parameters_and_files() {
     let folder = tempfile::tempdir().unwrap();
     let (input, file) = (folder.path().join("in.pcap"), folder.path().join("test.click"));
     capture(&input, 4);
-    std::fs::write(&file, "define($N 1); FromDump($IN, STOP true) -> Strip($N) -> n :: Counter -> Discard").unwrap();
+    std::fs::write(&file, "define($N 1); FromDump($IN, STOP true) -> Strip($N) -> n :: Counter -> Discard")
+        .unwrap();
     let (file, define) = (file.display().to_string(), format!("IN={}", input.display()));
     let output = tidegate(&["run", "-q", &file, &define, "N=10", "-h", "n.byte_count"]);
     assert_eq!((status(&output), out(&output).as_str()), (0, "200\n"), "{}", err(&output));
@@ -95,7 +100,12 @@ fn errors_say_where_what_and_what_to_do() {
     }
     let output = tidegate(&["check", "-e", "Idle -> Paint(300) -> Strip(x) -> Discard"]);
     let message = err(&output);
-    for part in ["While configuring", "COLOR: out of range, bound 255", "LENGTH: invalid number", "tidegate elements Strip"] {
+    for part in [
+        "While configuring",
+        "COLOR: out of range, bound 255",
+        "LENGTH: invalid number",
+        "tidegate elements Strip",
+    ] {
         assert!(message.contains(part), "{part} is not in:\n{message}");
     }
 }
@@ -180,7 +190,11 @@ fn clicks_own_options() {
     );
     let output = click(&["-e", "Idle -> Discard", "-e", "Idle -> Discard"]);
     assert!(err(&output).starts_with("router configuration specified twice\n"));
-    let output = click(&["--simtime", "-e", "TimedSource(10, LIMIT 2, STOP true) -> Print(x, 0, TIMESTAMP true) -> Discard"]);
+    let output = click(&[
+        "--simtime",
+        "-e",
+        "TimedSource(10, LIMIT 2, STOP true) -> Print(x, 0, TIMESTAMP true) -> Discard",
+    ]);
     assert_eq!(err(&output).lines().count(), 2, "ten seconds pass at once: {}", err(&output));
     let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
         .args(["click", "-h", "c.count", "-"])

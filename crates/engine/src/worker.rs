@@ -107,7 +107,8 @@ impl Worker {
         };
         let effects = configured.effects;
         let clock = RealClock::new();
-        let mut worker = Worker { core, inner, options, clock, manager: None, work: Vec::with_capacity(64), effects };
+        let mut worker =
+            Worker { core, inner, options, clock, manager: None, work: Vec::with_capacity(64), effects };
         worker.core.now = match worker.options.clock {
             ClockKind::Real => worker.clock.now(),
             ClockKind::Trace => element::Timestamp::ZERO,

@@ -135,6 +135,7 @@ impl Pool {
         meta.hash = 0;
         meta.start = HEADROOM as u16;
         meta.head = 0;
+        meta.own = HEADROOM as u16;
         meta.mac = NO_OFFSET;
         meta.network = NO_OFFSET;
         meta.transport = NO_OFFSET;
@@ -190,6 +191,7 @@ impl Pool {
                 hash: 0,
                 start: HEADROOM as u16,
                 head: 0,
+                own: HEADROOM as u16,
                 mac: NO_OFFSET,
                 network: NO_OFFSET,
                 transport: NO_OFFSET,
@@ -265,8 +267,8 @@ impl Pool {
         }
         let mut copy = self.allocate()?;
         let from = packet.meta();
-        // Stripped headers can be asked for again, so what lies between them and the data is copied too.
-        let first = from.mac.min(from.network).min(from.transport).min(from.start) as usize;
+        // Stripped headers can be asked for again, so they are copied too.
+        let first = from.own as usize;
         let end = from.start as usize + from.head as usize;
         // SAFETY: both ranges lie inside their slots, which differ and are owned by the two handles.
         unsafe {
@@ -339,6 +341,7 @@ impl Meta {
             hash: self.hash,
             start: self.start,
             head: self.head,
+            own: self.own,
             mac: self.mac,
             network: self.network,
             transport: self.transport,
@@ -357,6 +360,7 @@ impl Meta {
         self.hash = from.hash;
         self.start = from.start;
         self.head = from.head;
+        self.own = from.own;
         self.mac = from.mac;
         self.network = from.network;
         self.transport = from.transport;

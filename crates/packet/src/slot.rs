@@ -73,6 +73,8 @@ pub(crate) struct Meta {
     pub(crate) start: u16,
     /// Bytes of data in this slot.
     pub(crate) head: u16,
+    /// First byte, from `base`, that has been part of the packet; what lies before it are leftovers.
+    pub(crate) own: u16,
     /// Header offsets from `base`, so that stripping does not move them.
     pub(crate) mac: u16,
     pub(crate) network: u16,
@@ -219,9 +221,16 @@ impl Packet {
             return false;
         }
         meta.start -= n as u16;
+        meta.own = meta.own.min(meta.start);
         meta.head += n as u16;
         meta.length += n as u32;
         true
+    }
+
+    /// How many bytes right in front of the data have been part of the packet: those that were stripped.
+    pub fn stripped(&self) -> usize {
+        let meta = self.meta();
+        meta.start.saturating_sub(meta.own) as usize
     }
 
     /// Adds `n` bytes behind the data, with the values that stand there. False, and nothing done, without the

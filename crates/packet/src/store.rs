@@ -183,7 +183,8 @@ impl Store {
     #[cold]
     fn put_back(&self, number: usize, packet: &mut Packet) {
         let lines = self.lines();
-        let header = self.headers.get(number * lines..(number + 1) * lines).unwrap_or_default().as_flattened();
+        let header =
+            self.headers.get(number * lines..(number + 1) * lines).unwrap_or_default().as_flattened();
         let bytes = if self.restore.bytes > HEADERS { self.kept(number).unwrap_or_default() } else { header };
         packet.data_mut().iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
         if let Some(annotations) = self.annotations.get(number) {
@@ -216,7 +217,7 @@ impl Store {
                 *offset = (*offset + shift).checked_sub(image.start).unwrap_or(NO_OFFSET);
             }
         }
-        meta.start = shift;
+        (meta.start, meta.own) = (shift, shift);
         if let Some(annotations) = self.annotations.get(number) {
             packet.annotations_mut().clone_from(annotations);
         }

@@ -61,7 +61,8 @@ const JOBS: &[(&str, &str)] = &[
 
 /// Nested elements get unconnected Tee outputs and lists wrong silently; so each job must be valid by itself.
 fn run(job: &str, capture: &Path, out: &Path, run: Run) -> Outcome {
-    let text = job.replace("IN", &format!("\"{}\"", capture.display())).replace("OUT", &out.display().to_string());
+    let text =
+        job.replace("IN", &format!("\"{}\"", capture.display())).replace("OUT", &out.display().to_string());
     run.text(&text, &[]).unwrap_or_else(|e| panic!("{}: {e}", capture.display()))
 }
 
@@ -117,7 +118,13 @@ fn a_copy_has_the_same_packets() {
             let (a, b) = (before.next(), after.next().unwrap());
             match (a, b) {
                 (Ok(Some(a)), Some(b)) => {
-                    assert_eq!((a.data, a.wire_len), (b.data, b.wire_len), "{} packet {}", path.display(), a.number);
+                    assert_eq!(
+                        (a.data, a.wire_len),
+                        (b.data, b.wire_len),
+                        "{} packet {}",
+                        path.display(),
+                        a.number
+                    );
                     // The format has no times before 1970 or after 2106.
                     let fits = (0..u32::MAX as i64 * 1_000_000_000).contains(&a.time);
                     assert!(!fits || a.time == b.time, "{} packet {}", path.display(), a.number);
@@ -141,9 +148,13 @@ fn tshark_reads_what_is_written() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("copy.pcap");
     let malformed = |path: &Path| {
-        let output = Command::new("tshark").args(["-Y", "_ws.malformed || _ws.short", "-r"]).arg(path).output();
+        let output =
+            Command::new("tshark").args(["-Y", "_ws.malformed || _ws.short", "-r"]).arg(path).output();
         let output = output.unwrap();
-        (output.stdout.iter().filter(|b| **b == b'\n').count(), String::from_utf8_lossy(&output.stderr).into_owned())
+        (
+            output.stdout.iter().filter(|b| **b == b'\n').count(),
+            String::from_utf8_lossy(&output.stderr).into_owned(),
+        )
     };
     for name in ["isp-sanitized4k.pcap", "pcpp-ip-frag.pcap", "wand-isp-vlan-10k.pcap", "ndpi-1kxun.pcap"] {
         let capture = data.join("traces").join(name);
@@ -159,7 +170,9 @@ fn tshark_reads_what_is_written() {
 fn missing_elements_are_all_listed_at_once() {
     let Some(data) = data() else { return };
     let mut seen = 0;
-    for path in files(&data.join("rules/snf")).iter().filter(|path| path.extension().is_some_and(|e| e == "click")) {
+    for path in
+        files(&data.join("rules/snf")).iter().filter(|path| path.extension().is_some_and(|e| e == "click"))
+    {
         let mut sources = lang::Sources::new();
         let id = sources.add(path.display().to_string(), std::fs::read_to_string(path).unwrap());
         let (graph, diagnostics) = lang::parse(&mut sources, id, &lang::Options::default());

@@ -96,7 +96,11 @@ fn chains_do_what_their_files_say() {
         }
         for (name, body) in &actual {
             if section(name) != body {
-                failures.push(format!("{}: {name}\nexpected:\n{}\nis:\n{body}", file.display(), section(name)));
+                failures.push(format!(
+                    "{}: {name}\nexpected:\n{}\nis:\n{body}",
+                    file.display(),
+                    section(name)
+                ));
             }
         }
     }

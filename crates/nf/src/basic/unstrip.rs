@@ -53,8 +53,8 @@ impl Element for Unstrip {
         let length = self.length;
         batch.sift(
             |packet| {
-                // What was stripped begins at the headroom of a fresh packet; what lies before it is leftovers.
-                let stripped = packet.headroom().saturating_sub(HEADROOM);
+                // What lies before the packet's own bytes is left over from others.
+                let stripped = packet.stripped();
                 if !packet.unstrip(length) {
                     return Err(DropReason::NoHeadroom);
                 }

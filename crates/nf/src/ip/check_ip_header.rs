@@ -78,7 +78,14 @@ pub static CLASS: Class = Class {
         bad_sources.sort_unstable();
         good_destinations.sort_unstable();
         let checksum = args.or("CHECKSUM", true);
-        let checks = Checks { offset, bad_sources, good_destinations, checksum, sets_destination: true, asks_more: true };
+        let checks = Checks {
+            offset,
+            bad_sources,
+            good_destinations,
+            checksum,
+            sets_destination: true,
+            asks_more: true,
+        };
         let report = Tally { verbose: args.or("VERBOSE", false), good: 0, bad: [0; REASONS.len()] };
         args.or("DETAILS", false);
         args.finish()?;

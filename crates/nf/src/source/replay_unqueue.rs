@@ -232,7 +232,10 @@ impl Element for ReplayUnqueue {
         // A packet is held and sent many times; what leaves is what came in.
         let inputs = self.incoming.len();
         if inputs == 1 {
-            return Effects { hold: Hold::Replay, ..Effects::cases(vec![Case::new(Filter::Any, Target::Hold(0))]) };
+            return Effects {
+                hold: Hold::Replay,
+                ..Effects::cases(vec![Case::new(Filter::Any, Target::Hold(0))])
+            };
         }
         let merged = Filter::Opaque { about: "merged by time", reads: vec![Field::TimeStamp] };
         let cases = (0..inputs).map(|n| Case::new(merged.clone(), Target::Hold(n)).on(n)).collect();
