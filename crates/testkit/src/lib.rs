@@ -5,6 +5,7 @@
 
 pub mod corpus;
 pub mod elements;
+pub mod liars;
 pub mod samples;
 
 use std::fmt;
@@ -15,7 +16,7 @@ use engine::{ClockKind, End, Options, Plan, Report, Sink, Worker};
 
 /// All classes of the product, and the test's own.
 pub fn registry() -> Registry {
-    Registry::new().with(nf::CLASSES).with(device::CLASSES).with(elements::CLASSES)
+    Registry::new().with(nf::CLASSES).with(device::CLASSES).with(elements::CLASSES).with(liars::CLASSES)
 }
 
 /// How to run a configuration.

@@ -73,24 +73,26 @@ fn the_same_input_gives_the_same_output() {
 
 #[test]
 fn order_is_kept_as_declared() {
-    for_each_sample(|sample, effects| {
-        if effects.order == Order::MayReorder || sample.shape.0 > 1 {
-            return Ok(());
+    for_each_sample(keeps_order);
+}
+
+fn keeps_order(sample: &Sample, effects: &Effects) -> Result<(), String> {
+    if effects.order == Order::MayReorder || sample.shape.0 > 1 {
+        return Ok(());
+    }
+    let (_, seen) = sample.run(Run::default(), inputs_for(sample, 1))?;
+    let mut last: BTreeMap<usize, u32> = BTreeMap::new();
+    let mut rounds = 0;
+    for packet in seen.iter().filter(|packet| packet.id > 0) {
+        let before = last.insert(packet.sink, packet.id).unwrap_or(0);
+        // Elements that repeat what they have start from the front again.
+        let restarts = before > packet.id && packet.id <= 2;
+        rounds += usize::from(restarts);
+        if before > packet.id && !restarts || rounds > 8 {
+            return Err(format!("packet {} came after {before} from output {}", packet.id, packet.sink));
         }
-        let (_, seen) = sample.run(Run::default(), inputs_for(sample, 1))?;
-        let mut last: BTreeMap<usize, u32> = BTreeMap::new();
-        let mut rounds = 0;
-        for packet in seen.iter().filter(|packet| packet.id > 0) {
-            let before = last.insert(packet.sink, packet.id).unwrap_or(0);
-            // Elements that repeat what they have start from the front again.
-            let restarts = before > packet.id && packet.id <= 2;
-            rounds += usize::from(restarts);
-            if before > packet.id && !restarts || rounds > 8 {
-                return Err(format!("packet {} came after {before} from output {}", packet.id, packet.sink));
-            }
-        }
-        Ok(())
-    });
+    }
+    Ok(())
 }
 
 /// Positions in the slot that a field covers in a packet.
@@ -178,19 +180,21 @@ fn undeclared_change(input: &Input, seen: &Seen, writes: &[Field]) -> Option<Str
 
 #[test]
 fn nothing_changes_that_is_not_declared_as_written() {
-    for_each_sample(|sample, effects| {
-        let writes = effects.writes();
-        let inputs = inputs_for(sample, 1);
-        let (_, seen) = sample.run(Run::default(), inputs.clone())?;
-        for packet in seen.iter().filter(|packet| packet.id > 0) {
-            let (number, place) = ((packet.id - 1) as usize / 100_000, (packet.id - 1) as usize % 100_000);
-            let input = &inputs[number][place];
-            if let Some(what) = undeclared_change(input, packet, &writes) {
-                return Err(format!("packet {place}: {what} changed; declared: {writes:?}"));
-            }
+    for_each_sample(writes_what_it_declares);
+}
+
+fn writes_what_it_declares(sample: &Sample, effects: &Effects) -> Result<(), String> {
+    let writes = effects.writes();
+    let inputs = inputs_for(sample, 1);
+    let (_, seen) = sample.run(Run::default(), inputs.clone())?;
+    for packet in seen.iter().filter(|packet| packet.id > 0) {
+        let (number, place) = ((packet.id - 1) as usize / 100_000, (packet.id - 1) as usize % 100_000);
+        let input = &inputs[number][place];
+        if let Some(what) = undeclared_change(input, packet, &writes) {
+            return Err(format!("packet {place}: {what} changed; declared: {writes:?}"));
         }
-        Ok(())
-    });
+    }
+    Ok(())
 }
 
 /// Changes something in a packet that the element says it does not read.
@@ -216,50 +220,63 @@ fn disturb(input: &mut Input, reads: &[Field], random: &mut fastrand::Rng) {
 
 #[test]
 fn nothing_depends_on_what_is_not_declared_as_read() {
-    for_each_sample(|sample, effects| {
-        // Copies of several outputs of the same packet are told apart by their order.
-        let (reads, writes) = (effects.reads(), effects.writes());
-        if effects.opaque.is_some() || sample.shape.0 == 0 {
-            return Ok(());
+    for_each_sample(reads_what_it_declares);
+}
+
+fn reads_what_it_declares(sample: &Sample, effects: &Effects) -> Result<(), String> {
+    // Copies of several outputs of the same packet are told apart by their order.
+    let (reads, writes) = (effects.reads(), effects.writes());
+    if effects.opaque.is_some() || sample.shape.0 == 0 {
+        return Ok(());
+    }
+    // Merging inputs by time is what some elements with several inputs are for; one input is enough here.
+    let inputs = inputs_for(sample, 1);
+    let (_, plain) = sample.run(Run::default(), inputs.clone())?;
+    let mut random = fastrand::Rng::with_seed(7);
+    for _ in 0..8 {
+        let mut disturbed = inputs.clone();
+        disturbed.iter_mut().flatten().for_each(|input| disturb(input, &reads, &mut random));
+        let (_, seen) = sample.run(Run::default(), disturbed.clone())?;
+        let fate = |s: &Seen| (s.sink, s.id, s.start, s.bytes.len(), s.headers);
+        if !seen.iter().map(fate).eq(plain.iter().map(fate)) {
+            let first = seen.iter().zip(&plain).find(|(a, b)| fate(a) != fate(b));
+            return Err(format!("other fate or shape: {first:?}; declared reads: {reads:?}"));
         }
-        // Merging inputs by time is what some elements with several inputs are for; one input is enough here.
-        let inputs = inputs_for(sample, 1);
-        let (_, plain) = sample.run(Run::default(), inputs.clone())?;
-        let mut random = fastrand::Rng::with_seed(7);
-        for _ in 0..8 {
-            let mut disturbed = inputs.clone();
-            disturbed.iter_mut().flatten().for_each(|input| disturb(input, &reads, &mut random));
-            let (_, seen) = sample.run(Run::default(), disturbed.clone())?;
-            let fate = |s: &Seen| (s.sink, s.id, s.start, s.bytes.len(), s.headers);
-            if !seen.iter().map(fate).eq(plain.iter().map(fate)) {
-                let first = seen.iter().zip(&plain).find(|(a, b)| fate(a) != fate(b));
-                return Err(format!("other fate or shape: {first:?}; declared reads: {reads:?}"));
-            }
-            for packet in seen.iter().filter(|packet| packet.id > 0) {
-                let (number, place) =
-                    ((packet.id - 1) as usize / 100_000, (packet.id - 1) as usize % 100_000);
-                let input = &disturbed[number][place];
-                if let Some(what) = undeclared_change(input, packet, &writes) {
-                    return Err(format!("packet {place}, disturbed: {what} changed"));
-                }
-            }
-            // What it writes must not depend on the disturbance either.
-            for (a, b) in seen.iter().zip(&plain).filter(|(a, _)| a.id > 0) {
-                let place = (a.id - 1) as usize % 100_000;
-                let input = &inputs[(a.id - 1) as usize / 100_000][place];
-                let other = &disturbed[(a.id - 1) as usize / 100_000][place];
-                for i in 0..a.bytes.len() {
-                    let at = (a.start + i).checked_sub(HEADROOM);
-                    let was = at.and_then(|at| Some((input.bytes.get(at)?, other.bytes.get(at)?)));
-                    let passed_on = was.is_some_and(|(x, y)| a.bytes[i] == *y && b.bytes[i] == *x);
-                    if a.bytes[i] != b.bytes[i] && !passed_on {
-                        return Err(format!(
-                            "packet {place}: byte {i} was written from something not declared"
-                        ));
-                    }
-                }
+        for packet in seen.iter().filter(|packet| packet.id > 0) {
+            let (number, place) = ((packet.id - 1) as usize / 100_000, (packet.id - 1) as usize % 100_000);
+            let input = &disturbed[number][place];
+            if let Some(what) = undeclared_change(input, packet, &writes) {
+                return Err(format!("packet {place}, disturbed: {what} changed"));
             }
         }
-        Ok(())
-    });
+        // What it writes must not depend on the disturbance either.
+        for (a, b) in seen.iter().zip(&plain).filter(|(a, _)| a.id > 0) {
+            let place = (a.id - 1) as usize % 100_000;
+            let input = &inputs[(a.id - 1) as usize / 100_000][place];
+            let other = &disturbed[(a.id - 1) as usize / 100_000][place];
+            for i in 0..a.bytes.len() {
+                let at = (a.start + i).checked_sub(HEADROOM);
+                let was = at.and_then(|at| Some((input.bytes.get(at)?, other.bytes.get(at)?)));
+                let passed_on = was.is_some_and(|(x, y)| a.bytes[i] == *y && b.bytes[i] == *x);
+                if a.bytes[i] != b.bytes[i] && !passed_on {
+                    return Err(format!("packet {place}: byte {i} was written from something not declared"));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn lies_are_noticed() {
+    let sample = |class| Sample { class, config: String::new(), shape: (1, 1), pull: false };
+    let honest = sample(classes().into_iter().find(|class| class.name == "Null").unwrap());
+    let [writer, reader, sorter] = [0, 1, 2].map(|i| sample(tidegate_testkit::liars::CLASSES[i]));
+    let pass = Effects::pass();
+    for check in [keeps_order, writes_what_it_declares, reads_what_it_declares] {
+        assert_eq!(check(&honest, &pass), Ok(()));
+    }
+    assert!(writes_what_it_declares(&writer, &pass).unwrap_err().contains("byte 20"));
+    assert!(reads_what_it_declares(&reader, &pass).is_err());
+    assert!(keeps_order(&sorter, &pass).is_err());
 }
