@@ -125,6 +125,29 @@ fn drive(worker: &mut Worker, packets: usize) -> Result<f64, String> {
     Ok(start.elapsed().as_nanos() as f64 / (sent(worker) - before) as f64)
 }
 
+/// Drives `packets` packets through a benchmark's chain (or the floor) without measuring time, for counting
+/// instructions.
+///
+/// # Errors
+/// If there is no such benchmark, or it fails.
+pub fn drive_only(name: &str, packets: usize) -> Result<(), String> {
+    let settings = Settings::SMALL;
+    let chain = match name {
+        "floor" => {
+            Floor::new(settings.packets, 64).measure(packets);
+            return Ok(());
+        }
+        "forward" => FORWARD,
+        "edit" => EDIT,
+        "tee" => TEE,
+        "queue" => QUEUE,
+        other => return Err(format!("no benchmark '{other}' to count instructions of")),
+    };
+    let mut worker = worker(settings.packets, 64, chain)?;
+    drive(&mut worker, packets)?;
+    worker.finish().map_err(|errors| errors.join("; "))
+}
+
 /// Cost per packet of a chain of elements behind a replay of `frame`-byte packets from memory.
 ///
 /// # Errors

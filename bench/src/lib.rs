@@ -91,7 +91,7 @@ pub mod serde_params {
     }
 }
 
-pub use graph::measure_chain;
+pub use graph::{drive_only, measure_chain};
 use serde_params::Param;
 
 /// All benchmarks.
