@@ -569,7 +569,7 @@ proptest! {
             format!("c :: Counter; Idle -> c -> Discard; s :: DriverManager({}, label a, label b)", texts.join(", "))
         };
         // What is no instruction is refused; files are left alone.
-        let fits = |text: &String| !text.contains('>') && load(&config(&[text.clone()]), SIMULATED).is_ok();
+        let fits = |text: &String| !text.contains('>') && load(&config(std::slice::from_ref(text)), SIMULATED).is_ok();
         let kept: Vec<String> = instructions.into_iter().filter(fits).collect();
         let mut started = start(&config(&kept));
         for (handler, value) in [("s.step", ""), ("s.run", "1 2"), ("s.step", "3"), ("s.goto", "loop")] {

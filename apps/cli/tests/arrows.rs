@@ -1,0 +1,135 @@
+//! Which crate may use which, and where `unsafe` may stand: the map of ARCHITECTURE.md, as a test.
+
+mod repository;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use repository::{Kind, Manifest, files, manifests, read};
+
+/// What a crate's own code may use. Who is not listed here is an application and may use everything but the
+/// testkit; crates in `mechanisms/` have a rule of their own.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("packet", &[]),
+    ("wire", &[]),
+    ("lang", &[]),
+    ("capture", &["wire"]),
+    ("classify", &["packet", "wire"]),
+    ("flow", &["packet", "wire"]),
+    ("element", &["packet", "wire", "classify", "flow", "lang"]),
+    ("nf", &["packet", "wire", "classify", "flow", "lang", "element"]),
+    ("device", &["packet", "wire", "capture", "element"]),
+    ("engine", &["packet", "lang", "element"]),
+    ("trace", &["packet", "wire", "flow", "capture", "classify"]),
+    ("testkit", &["packet", "wire", "capture", "lang", "element", "engine", "nf", "device"]),
+];
+
+/// What every mechanism may use.
+const MECHANISM: &[&str] = &["packet", "wire", "classify", "flow", "element"];
+
+/// What the tests of any crate may use besides.
+const TESTS: &[&str] = &["testkit", "engine", "device", "capture", "lang"];
+
+/// Crates that may allow the lint `unsafe_code`, which the workspace denies.
+const UNSAFE: &[&str] = &["packet", "flow", "device", "classify", "engine"];
+
+/// Why `from` must not use `to`, if it must not.
+fn forbidden(from: &Manifest, to: &str, kind: Kind, mechanisms: &BTreeSet<&str>) -> Option<String> {
+    if from.folder.starts_with("mechanisms/") && mechanisms.contains(to) {
+        return Some("mechanisms never import each other".into());
+    }
+    if kind == Kind::Test && TESTS.contains(&to) {
+        return None;
+    }
+    let application = !from.folder.starts_with("crates/") && !from.folder.starts_with("mechanisms/");
+    if to == "testkit" {
+        return (from.folder != "fuzz").then(|| "the testkit is for tests only".into());
+    }
+    let allowed = match ARROWS.iter().find(|(name, _)| *name == from.short) {
+        Some((_, allowed)) => allowed.contains(&to),
+        None if application => true,
+        None if from.folder == "mechanisms/synthesizer" && to == "lang" => true,
+        None if from.folder.starts_with("mechanisms/") => MECHANISM.contains(&to),
+        None => return Some(format!("{} is a new crate: give it a place in the list of arrows", from.short)),
+    };
+    (!allowed).then(|| "not in the list of arrows".into())
+}
+
+#[test]
+fn every_arrow_is_allowed() {
+    let manifests = manifests();
+    let own: BTreeMap<&str, &str> =
+        manifests.iter().map(|m| (m.package.as_str(), m.short.as_str())).collect();
+    let mechanisms: BTreeSet<&str> =
+        manifests.iter().filter(|m| m.folder.starts_with("mechanisms/")).map(|m| m.short.as_str()).collect();
+    let mut failures = Vec::new();
+    let mut arrows = 0;
+    for manifest in &manifests {
+        for (dependency, kind) in &manifest.dependencies {
+            let Some(to) = own.get(dependency.as_str()) else { continue };
+            arrows += 1;
+            if let Some(reason) = forbidden(manifest, to, *kind, &mechanisms) {
+                failures.push(format!("{} -> {to}: {reason}", manifest.short));
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    assert!(arrows > 30, "only {arrows} arrows were found: are the manifests read rightly?");
+}
+
+#[test]
+fn wrong_arrows_are_found() {
+    let crate_in = |folder: &str| Manifest {
+        folder: folder.into(),
+        package: String::new(),
+        short: folder.rsplit('/').next().unwrap_or_default().into(),
+        lints: true,
+        dependencies: Vec::new(),
+    };
+    let mechanisms = BTreeSet::from(["reframer", "slicer"]);
+    let verdict = |from: &str, to: &str, kind| forbidden(&crate_in(from), to, kind, &mechanisms);
+    for (from, to) in [
+        ("crates/packet", "wire"),
+        ("crates/engine", "nf"),
+        ("crates/element", "engine"),
+        ("crates/nf", "device"),
+        ("crates/lang", "element"),
+        ("crates/unknown", "packet"),
+        ("mechanisms/reframer", "slicer"),
+        ("mechanisms/reframer", "engine"),
+        ("apps/cli", "testkit"),
+    ] {
+        assert!(verdict(from, to, Kind::Build).is_some(), "{from} -> {to}");
+    }
+    assert!(verdict("mechanisms/reframer", "slicer", Kind::Test).is_some());
+    assert!(verdict("crates/nf", "engine", Kind::Build).is_some());
+    assert!(verdict("crates/nf", "engine", Kind::Test).is_none());
+    assert!(verdict("apps/cli", "engine", Kind::Build).is_none());
+    assert!(verdict("mechanisms/synthesizer", "lang", Kind::Build).is_none());
+}
+
+#[test]
+fn unsafe_code_stands_only_where_it_is_allowed() {
+    let mut failures = Vec::new();
+    let manifests = manifests();
+    for manifest in &manifests {
+        // Without this line the crate would not even inherit the lint that denies `unsafe`.
+        if !manifest.lints {
+            failures.push(format!("{}/Cargo.toml has no `lints.workspace = true`", manifest.folder));
+        }
+    }
+    // Whichever way an attribute lifts the lint.
+    let is_permission = |line: &str| line.trim_start().starts_with('#') && line.contains("unsafe_code");
+    let mut permissions = 0;
+    for file in files().iter().filter(|file| file.ends_with(".rs")) {
+        if !read(file).lines().any(is_permission) {
+            continue;
+        }
+        permissions += 1;
+        let owner = manifests.iter().find(|m| file.starts_with(&format!("{}/", m.folder)));
+        if !owner.is_some_and(|m| UNSAFE.contains(&m.short.as_str())) {
+            failures.push(format!("{file} allows unsafe code"));
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    assert!(permissions >= 3, "packet, flow and engine have unsafe code: are the files read rightly?");
+}

@@ -1,0 +1,190 @@
+//! What the documents say is so: dependencies are listed, commands work, no path of anybody's machine is named.
+
+mod repository;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+use repository::{external, files, manifests, read, root};
+
+/// Lines of the table of DEPENDENCIES.md: name, version requirement, users, reason.
+fn listed() -> Vec<[String; 4]> {
+    let text = read("DEPENDENCIES.md");
+    let accepted = text.split("## Refused").next().unwrap_or_default();
+    let table = accepted.lines().filter(|line| line.starts_with("| `"));
+    let cells = |line: &str| {
+        let cells: Vec<String> =
+            line.trim_matches('|').split('|').map(|cell| cell.trim().replace('`', "")).collect();
+        <[String; 4]>::try_from(cells).unwrap_or_else(|_| panic!("not four cells: {line}"))
+    };
+    table.map(cells).collect()
+}
+
+#[test]
+fn every_dependency_is_listed_with_its_reason() {
+    let (external, listed) = (external(), listed());
+    let mut failures = Vec::new();
+    let mut used = BTreeSet::new();
+    for manifest in manifests() {
+        for (name, _) in &manifest.dependencies {
+            let Some((_, version)) = external.iter().find(|(known, _)| known == name) else { continue };
+            used.insert(name.clone());
+            let line = listed.iter().find(|[listed, ..]| listed == name);
+            match line {
+                None => failures.push(format!("{name} is not listed")),
+                Some([_, stated, users, reason]) => {
+                    if stated != version {
+                        failures.push(format!("{name} is listed with {stated}, required is {version}"));
+                    }
+                    if !users.split(", ").any(|user| user == manifest.short) {
+                        failures.push(format!("{name} is also used by {}", manifest.short));
+                    }
+                    if reason.len() < 20 {
+                        failures.push(format!("{name} has no reason"));
+                    }
+                }
+            }
+        }
+    }
+    for [name, _, users, _] in &listed {
+        if !used.contains(name) {
+            failures.push(format!("{name} is listed, but nobody uses it"));
+        }
+        for user in users.split(", ") {
+            let uses =
+                |m: &repository::Manifest| m.short == user && m.dependencies.iter().any(|(d, _)| d == name);
+            if !manifests().iter().any(uses) {
+                failures.push(format!("{name} is not used by {user}"));
+            }
+        }
+    }
+    assert!(failures.is_empty(), "DEPENDENCIES.md:\n{}", failures.join("\n"));
+}
+
+/// Whether a line names a folder at the root of somebody's machine, as a path of its own.
+fn names_machine_path(line: &str) -> bool {
+    let part_of_word = |c: char| c.is_alphanumeric() || "._-$}".contains(c);
+    // Written in two parts, so that this file does not find itself.
+    [concat!("/wo", "rk"), concat!("/ro", "ot"), concat!("/ho", "me")].iter().any(|path| {
+        line.match_indices(path).any(|(at, _)| {
+            let (before, after) = (&line[..at], &line[at + path.len()..]);
+            !before.ends_with(part_of_word) && !after.starts_with(|c: char| c.is_alphanumeric() || c == '_')
+        })
+    })
+}
+
+#[test]
+fn no_file_names_a_path_of_somebodys_machine() {
+    let (wrong, right) = (concat!("see /wo", "rk/notes"), "crates/work, a/root, /workers");
+    assert!(names_machine_path(wrong) && !names_machine_path(right));
+    let mut failures = Vec::new();
+    for file in files() {
+        for (number, line) in read(&file).lines().enumerate() {
+            if names_machine_path(line) {
+                failures.push(format!("{file}:{}: {}", number + 1, line.trim()));
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// Commands that documents and examples tell the user to type: indented or in code blocks, alone on their line.
+fn commands() -> Vec<(String, String)> {
+    let mut commands = Vec::new();
+    for file in files().iter().filter(|file| file.ends_with(".md") || file.ends_with(".click")) {
+        for line in read(file).lines() {
+            let line = line.trim_start_matches("//").trim();
+            let command = line.split(" #").next().unwrap_or_default().trim();
+            if ["cargo ", "./", "sudo "].iter().any(|start| command.starts_with(start)) {
+                commands.push((file.clone(), command.to_string()));
+            }
+        }
+    }
+    assert!(commands.len() > 10, "commands were not found");
+    commands
+}
+
+/// A folder in which examples find their captures and leave what they write.
+fn playground() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(root().join("configs"), folder.path().join("configs")).unwrap();
+    folder
+}
+
+fn tidegate(folder: &Path, arguments: &[&str]) -> Result<String, String> {
+    let binary = env!("CARGO_BIN_EXE_tidegate");
+    let output = Command::new(binary).args(arguments).current_dir(folder).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    match output.status.success() {
+        true => Ok(text(&output.stdout)),
+        false => Err(format!("tidegate {}: {}", arguments.join(" "), text(&output.stderr))),
+    }
+}
+
+#[test]
+fn every_command_in_a_document_works() {
+    let folder = playground();
+    let script = read("ci.sh");
+    let mut failures = Vec::new();
+    for (file, command) in commands() {
+        let result = if let Some(arguments) = command.strip_prefix("cargo run --release -- ") {
+            let mut arguments: Vec<&str> = arguments.split_whitespace().collect();
+            // A benchmark for people takes minutes.
+            arguments.retain(|argument| *argument != "--full");
+            if arguments.first() == Some(&"bench") {
+                arguments.push("--small");
+            }
+            tidegate(folder.path(), &arguments).map(|_| ())
+        } else if let Some(program) = command.strip_prefix("./").or(command.strip_prefix("sudo ")) {
+            let program = program.split_whitespace().next().unwrap_or_default();
+            let is_file = root().join(program).is_file();
+            is_file.then_some(()).ok_or_else(|| format!("there is no {program}"))
+        } else {
+            script.contains(&command).then_some(()).ok_or_else(|| format!("ci.sh does not run '{command}'"))
+        };
+        if let Err(reason) = result {
+            failures.push(format!("{file}: {reason}"));
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
+fn every_example_runs_and_accounts_for_every_packet() {
+    let mut examples = 0;
+    for file in files() {
+        if !(file.starts_with("configs/") && file.ends_with(".click")) {
+            continue;
+        }
+        examples += 1;
+        for clock in ["trace", "real"] {
+            let folder = playground();
+            let json = folder.path().join("report.json");
+            let json = json.to_str().unwrap();
+            tidegate(folder.path(), &["check", &file]).unwrap();
+            tidegate(folder.path(), &["run", &file, "--clock", clock, "--json", json]).unwrap();
+            let report: serde_json::Value =
+                serde_json::from_str(&std::fs::read_to_string(json).unwrap()).unwrap();
+            let number = |name: &str| report["totals"][name].as_u64().unwrap();
+            assert!(number("in") > 100, "{file} saw {} packets", number("in"));
+            assert_eq!(number("in"), number("out") + number("held") + number("dropped"), "{file}");
+        }
+    }
+    assert!(examples >= 6, "there are only {examples} examples");
+}
+
+#[test]
+fn the_main_job_gives_the_same_bytes_on_every_run() {
+    let run = || {
+        let folder = playground();
+        let text = tidegate(folder.path(), &["run", "configs/quickstart.click", "--clock", "trace"]).unwrap();
+        (text, std::fs::read(folder.path().join("quickstart-out.pcap")).unwrap())
+    };
+    let (text, capture) = run();
+    assert_eq!((&text, &capture), (&run().0, &run().1));
+    assert!(text.contains("TCP      129\n"), "{text}");
+    // 165 of 191 packets: what is neither ARP, IPv6 nor at the end of its time to live.
+    assert!(text.contains("written 165\n"), "{text}");
+    assert_eq!(u32::from_le_bytes(capture[16..20].try_into().unwrap()), 262_144, "the snap length");
+}

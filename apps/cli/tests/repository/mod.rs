@@ -1,0 +1,139 @@
+//! The repository as tests see it: its files, its manifests.
+#![allow(dead_code)] // each test uses its own part
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use toml::{Table, Value};
+
+/// The repository's own folder.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// Every file that belongs to the repository, by its path from the root: what version control knows or would
+/// take in; without version control, everything that does not look built.
+pub(crate) fn files() -> Vec<String> {
+    let listed = Command::new("git")
+        .args(["ls-files", "--cached", "--others", "--exclude-standard"])
+        .current_dir(root())
+        .output();
+    let mut files: Vec<String> = match listed {
+        Ok(output) if output.status.success() && !output.stdout.is_empty() => {
+            String::from_utf8(output.stdout).unwrap().lines().map(String::from).collect()
+        }
+        _ => {
+            let mut found = Vec::new();
+            walk(&root(), "", &mut found);
+            found
+        }
+    };
+    files.retain(|file| root().join(file).is_file());
+    assert!(files.iter().any(|file| file == "Cargo.toml"), "the repository was not found");
+    files
+}
+
+fn walk(folder: &Path, prefix: &str, found: &mut Vec<String>) {
+    for entry in std::fs::read_dir(folder).unwrap().flatten() {
+        let name = entry.file_name().into_string().unwrap();
+        let path = format!("{prefix}{name}");
+        if entry.path().is_dir() {
+            if name != "target" && name != ".git" {
+                walk(&entry.path(), &format!("{path}/"), found);
+            }
+        } else {
+            found.push(path);
+        }
+    }
+}
+
+/// The text of a file of the repository; empty if it is not text.
+pub(crate) fn read(file: &str) -> String {
+    let bytes = std::fs::read(root().join(file)).unwrap_or_else(|e| panic!("{file}: {e}"));
+    String::from_utf8(bytes).unwrap_or_default()
+}
+
+/// What a dependency is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The crate itself, or its build script.
+    Build,
+    /// Tests, examples and benchmarks.
+    Test,
+}
+
+/// A crate of the workspace.
+pub(crate) struct Manifest {
+    /// From the root.
+    pub(crate) folder: String,
+    /// The package's full name.
+    pub(crate) package: String,
+    /// The last part of the folder: what other crates call it.
+    pub(crate) short: String,
+    /// Whether it inherits the workspace's lints.
+    pub(crate) lints: bool,
+    /// Full names of the packages that it uses directly.
+    pub(crate) dependencies: Vec<(String, Kind)>,
+}
+
+/// The manifest at the root.
+pub(crate) fn workspace() -> Table {
+    read("Cargo.toml").parse().unwrap()
+}
+
+/// External dependencies of the workspace: name and version requirement.
+pub(crate) fn external() -> Vec<(String, String)> {
+    let workspace = workspace();
+    let table = workspace["workspace"]["dependencies"].as_table().unwrap();
+    let version = |value: &Value| match value {
+        Value::String(version) => Some(version.clone()),
+        other => other.get("version").and_then(Value::as_str).map(String::from),
+    };
+    table.iter().filter_map(|(name, value)| Some((name.clone(), version(value)?))).collect()
+}
+
+/// All crates of the workspace.
+pub(crate) fn manifests() -> Vec<Manifest> {
+    let workspace = workspace();
+    let shared = workspace["workspace"]["dependencies"].as_table().unwrap();
+    let files = files();
+    let members = files.iter().filter_map(|file| file.strip_suffix("/Cargo.toml"));
+    let manifests: Vec<Manifest> = members.map(|folder| manifest(folder, shared)).collect();
+    assert!(manifests.len() > 10, "the manifests were not found");
+    manifests
+}
+
+fn manifest(folder: &str, shared: &Table) -> Manifest {
+    let table: Table = read(&format!("{folder}/Cargo.toml")).parse().unwrap();
+    let mut dependencies = Vec::new();
+    collect(&table, folder, shared, &mut dependencies);
+    for target in table.get("target").and_then(Value::as_table).into_iter().flat_map(Table::values) {
+        collect(target.as_table().unwrap(), folder, shared, &mut dependencies);
+    }
+    Manifest {
+        folder: folder.into(),
+        package: table["package"]["name"].as_str().unwrap().into(),
+        short: folder.rsplit('/').next().unwrap_or_default().into(),
+        lints: table.get("lints").and_then(|lints| lints.get("workspace")) == Some(&Value::Boolean(true)),
+        dependencies,
+    }
+}
+
+fn collect(table: &Table, folder: &str, shared: &Table, into: &mut Vec<(String, Kind)>) {
+    let sections = [
+        ("dependencies", Kind::Build),
+        ("build-dependencies", Kind::Build),
+        ("dev-dependencies", Kind::Test),
+    ];
+    for (section, kind) in sections {
+        for (name, value) in table.get(section).and_then(Value::as_table).into_iter().flatten() {
+            assert_eq!(
+                value.get("workspace"),
+                Some(&Value::Boolean(true)),
+                "{folder}: {name} has to take its version from the workspace"
+            );
+            let package = shared.get(name).and_then(|shared| shared.get("package")).and_then(Value::as_str);
+            into.push((package.unwrap_or(name).into(), kind));
+        }
+    }
+}
