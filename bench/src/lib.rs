@@ -1,6 +1,6 @@
 //! Benchmarks.
 //!
-//! The machine is noisy and memory sets the pace, so every figure stands beside the floor of the same run:
+//! The machine is noisy and memory sets the pace, so every figure stands beside the `floor` of the same run:
 //! what it costs to take packets from memory, look at their headers and give them back. Runs of a benchmark and
 //! of the floor alternate, and what is reported are medians; the ratio is the median of the pairs' ratios.
 

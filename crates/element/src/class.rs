@@ -26,7 +26,7 @@ pub struct Class {
     pub notes: Notes,
     /// When elements of this class are configured.
     pub phase: Phase,
-    /// The doc block of the element's file: the manual (see [`crate::manual`]).
+    /// The doc block of the element's file: the manual (see [`mod@crate::manual`]).
     pub manual: &'static str,
     /// Configurations that the generic tests run, each one valid with the smallest number of ports, or
     /// `config -> inputs/outputs` where it needs more.

@@ -10,7 +10,7 @@
 //! - [`context`]: what an element can ask of the engine while it handles packets ([`Cx`])
 //! - [`ports`]: Click's port count and processing codes
 //! - [`names`]: addresses and ports that configurations give names to
-//! - [`manual`]: reading the doc block of an element's file
+//! - [`mod@manual`]: reading the doc block of an element's file
 
 pub mod args;
 pub mod class;

@@ -158,8 +158,10 @@ impl Worker {
                 return end;
             }
             // At this time: everybody who has something to do.
+            let mut busy = true;
             for _ in 0..ROUNDS_PER_STEP {
-                if self.inner.runcount <= 0 || !self.run_other_tasks() {
+                busy = self.inner.runcount > 0 && self.run_other_tasks();
+                if !busy {
                     break;
                 }
             }
@@ -180,6 +182,8 @@ impl Worker {
                     self.fire(source);
                 }
                 (None, Some(timer)) if goes_on => self.run_next_timer(timer),
+                // Only their turn is over: they still have work.
+                (None, _) if busy => {}
                 // The captures are over, or there is nothing else to wait for.
                 (None, _) => {
                     if self.end_idle() {
