@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use engine::{ClockKind, Options, StandardStreams, Worker};
+use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::load::Input;
 use crate::{FAILURE, handlers, print, table};
@@ -70,6 +71,29 @@ pub(crate) fn parse_size(text: &str) -> Result<usize, String> {
     size.ok_or_else(|| "give a number of bytes, such as 512M or 8G".into())
 }
 
+/// Shows on a terminal how many packets have been read, once a run takes longer than a moment.
+fn progress(count: &Arc<AtomicU64>) -> ProgressBar {
+    let spinner = ProgressBar::new_spinner();
+    let style = ProgressStyle::with_template("{spinner} {pos} packets, {per_sec}, {elapsed}");
+    if let Ok(style) = style {
+        spinner.set_style(style);
+    }
+    if !spinner.is_hidden() {
+        let (spinner, count) = (spinner.downgrade(), Arc::clone(count));
+        std::thread::spawn(move || {
+            // Ends with the spinner.
+            while let Some(spinner) = spinner.upgrade() {
+                std::thread::sleep(Duration::from_millis(250));
+                if spinner.is_finished() {
+                    return;
+                }
+                spinner.set_position(count.load(Ordering::Relaxed));
+            }
+        });
+    }
+    spinner
+}
+
 /// Sets a flag on interrupt and termination; the second signal ends the program as usual.
 pub(crate) fn interrupt_flag() -> Arc<AtomicBool> {
     let flag = Arc::new(AtomicBool::new(false));
@@ -95,6 +119,7 @@ pub(crate) fn main(args: Args) -> ExitCode {
     if plan.is_empty() {
         eprintln!("{}: configuration has no elements", loaded.name);
     }
+    let progress_count = Arc::new(AtomicU64::new(0));
     let options = Options {
         clock: match args.clock {
             Clock::Real => ClockKind::Real,
@@ -105,6 +130,7 @@ pub(crate) fn main(args: Args) -> ExitCode {
         seed: args.seed,
         ends_when_idle: true,
         interrupt: interrupt_flag(),
+        progress: Arc::clone(&progress_count),
     };
     let mut worker = match Worker::new(plan, configured, Box::new(StandardStreams::default()), options) {
         Ok(worker) => worker,
@@ -114,6 +140,7 @@ pub(crate) fn main(args: Args) -> ExitCode {
         }
     };
     let started = Instant::now();
+    let spinner = progress(&progress_count);
     if let Err(problem) = worker.initialize() {
         worker.flush();
         loaded.problems = vec![*problem];
@@ -121,6 +148,7 @@ pub(crate) fn main(args: Args) -> ExitCode {
         return ExitCode::from(FAILURE);
     }
     worker.run();
+    spinner.finish_and_clear();
     // Handlers are read before elements let go of what they hold, as in Click.
     let (values, mut errors) = handlers::read_all(&mut worker, &args.handlers);
     errors.extend(worker.finish().err().unwrap_or_default());

@@ -15,6 +15,8 @@ const TASKS_PER_ROUND: usize = 128;
 /// Rounds in which other tasks may run before a capture under the trace clock goes on although they still want
 /// to: an endless source beside a capture must not keep time from passing.
 const ROUNDS_PER_STEP: usize = 1024;
+/// Rounds between two reports of progress.
+const ROUNDS_PER_REPORT: u64 = 256;
 /// Longest sleep of an idle driver, so that an interrupt is noticed.
 const NAP: Duration = Duration::from_millis(20);
 /// Times that a driver script may be consulted about one stop.
@@ -269,6 +271,11 @@ impl Worker {
 
     /// Ends the run if it was stopped and no driver script objects.
     fn stop_check(&mut self) -> Option<End> {
+        self.rounds = self.rounds.wrapping_add(1);
+        if self.rounds.is_multiple_of(ROUNDS_PER_REPORT) {
+            let made = self.core.counters.iter().map(|counters| counters.made).sum();
+            self.options.progress.store(made, Ordering::Relaxed);
+        }
         if self.options.interrupt.load(Ordering::Relaxed) {
             self.inner.runcount = INTERRUPTED;
             self.consult();

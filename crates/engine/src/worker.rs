@@ -1,7 +1,7 @@
 //! One thread's copy of a graph, and the work list that moves packets through it.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use element::context::Emitted;
 use element::{Batch, Core, DropReason, Effects, ElementId, Stream};
@@ -28,6 +28,8 @@ pub struct Options {
     pub ends_when_idle: bool,
     /// Set from outside (by a signal handler) to end the run.
     pub interrupt: Arc<AtomicBool>,
+    /// Kept at the number of packets that have entered the graph, for whoever shows progress.
+    pub progress: Arc<AtomicU64>,
 }
 
 impl Default for Options {
@@ -39,6 +41,7 @@ impl Default for Options {
             seed: 1,
             ends_when_idle: true,
             interrupt: Arc::default(),
+            progress: Arc::default(),
         }
     }
 }
@@ -72,6 +75,8 @@ pub struct Worker {
     /// What has been emitted and not yet been delivered, next one last.
     work: Vec<Emitted>,
     effects: Vec<Effects>,
+    /// Rounds of the driver so far.
+    pub(crate) rounds: u64,
 }
 
 impl Worker {
@@ -107,8 +112,16 @@ impl Worker {
         };
         let effects = configured.effects;
         let clock = RealClock::new();
-        let mut worker =
-            Worker { core, inner, options, clock, manager: None, work: Vec::with_capacity(64), effects };
+        let mut worker = Worker {
+            core,
+            inner,
+            options,
+            clock,
+            manager: None,
+            work: Vec::with_capacity(64),
+            rounds: 0,
+            effects,
+        };
         worker.core.now = match worker.options.clock {
             ClockKind::Real => worker.clock.now(),
             ClockKind::Trace => element::Timestamp::ZERO,
