@@ -54,6 +54,7 @@ use std::sync::Arc;
 use capture::Reader;
 use element::args::{Raw, parse_bool, parse_seconds};
 use element::class::{ArgInfo, HandlerInfo, Notes};
+use element::effects::{Action, Case, DST_IP, EXTRA_LENGTH, Field, Filter, Target, Value};
 use element::{
     Base, Batch, Call, Class, Cx, DropReason, Effects, Element, Packet, Signal, Timestamp, manual,
 };
@@ -143,6 +144,8 @@ pub static CLASS: Class = Class {
             waiting: false,
             ended: false,
             fault: None,
+            skipped: false,
+            warned: false,
             count: 0,
         };
         for name in ["FILEPOS", "PRELOAD", "FORCE_LEN"] {
@@ -180,6 +183,10 @@ struct FromDump {
     /// The end of the file, or of the window, has been reached and acted on.
     ended: bool,
     fault: Option<String>,
+    /// Records were skipped in this turn: there was work, although no packet came of it.
+    skipped: bool,
+    /// Whether the user has been told that memory is full.
+    warned: bool,
     count: u64,
 }
 
@@ -208,8 +215,10 @@ impl Window {
 /// What reading one packet ahead led to.
 enum Ahead {
     Ready,
-    /// Not now: no memory, or too many records to skip in one turn.
-    Later,
+    /// Not in this turn: there were too many records to skip.
+    Skipped,
+    /// Not now: there is no memory for a packet.
+    NoRoom,
     End,
 }
 
@@ -230,7 +239,13 @@ impl FromDump {
         let Some(reader) = &mut self.reader else { return Ahead::End };
         for _ in 0..MOST_SKIPPED {
             if !cx.has_room() {
-                return Ahead::Later;
+                if !std::mem::replace(&mut self.warned, true) {
+                    let name = cx.declaration();
+                    cx.message(format_args!(
+                        "{name}: packet memory is full, waiting; more can be had with --memory\n"
+                    ));
+                }
+                return Ahead::NoRoom;
             }
             let record = match reader.next() {
                 Ok(Some(record)) => record,
@@ -262,7 +277,7 @@ impl FromDump {
             self.next = Some(packet);
             return Ahead::Ready;
         }
-        Ahead::Later
+        Ahead::Skipped
     }
 
     /// Whether the next packet is due; if not, a timer is set for when it will be.
@@ -302,7 +317,11 @@ impl FromDump {
         while batch.len() < most && self.active {
             match self.read_ahead(cx) {
                 Ahead::Ready => {}
-                Ahead::Later => return (batch, true),
+                Ahead::Skipped => {
+                    self.skipped = true;
+                    return (batch, true);
+                }
+                Ahead::NoRoom => return (batch, true),
                 Ahead::End => {
                     // The last packets go on before anybody hears of the end.
                     if batch.is_empty() {
@@ -366,13 +385,17 @@ impl FromDump {
 
 impl Element for FromDump {
     fn effects(&self) -> Effects {
-        let extra = element::effects::EXTRA_LENGTH;
-        let written = element::effects::Action::Set(extra, element::effects::Value::Constant(vec![0; 4]));
-        let case = element::effects::Case::new(
-            element::effects::Filter::One(Vec::new()),
-            element::effects::Target::Output(0),
-        );
-        Effects { cases: vec![case.with(written)], ..Effects::source("captured packet") }
+        // No packet comes in, but what is set in those that it makes is for others to know.
+        let pure = |name| Value::Pure { name, reads: Vec::new() };
+        let mut case = Case::new(Filter::One(Vec::new()), Target::Output(0))
+            .with(Action::Set(EXTRA_LENGTH, pure("length on the wire")));
+        if self.force_ip {
+            case = case
+                .with(Action::Set(Field::HeaderOffset(Base::Network), pure("where IP starts")))
+                .with(Action::Set(Field::HeaderOffset(Base::Transport), pure("behind IP")))
+                .with(Action::Set(DST_IP, pure("destination")));
+        }
+        Effects { cases: vec![case], ..Effects::source("captured packet") }
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
@@ -394,7 +417,7 @@ impl Element for FromDump {
     fn run(&mut self, cx: &mut Cx<'_>) -> bool {
         let most = self.burst.unwrap_or(cx.burst());
         let (batch, more) = self.take(cx, most);
-        let worked = !batch.is_empty();
+        let worked = !batch.is_empty() || std::mem::take(&mut self.skipped);
         cx.emit(0, batch);
         if self.active && !self.ended && (more || cx.follows_captures()) {
             cx.schedule();

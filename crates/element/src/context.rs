@@ -448,9 +448,11 @@ impl<'a> Cx<'a> {
         Store::new(self.core.facts.restore)
     }
 
-    /// Puts a packet into a store; it counts as held.
+    /// Puts a packet into a store; it counts as held. A packet on loan is copied, or dropped where it cannot be.
     pub fn keep(&mut self, store: &mut Store, packet: Packet) {
-        store.insert(packet, &self.core.pool);
+        if !store.insert(packet, &mut self.core.pool) {
+            self.own().drop(DropReason::NoBuffer, 1);
+        }
     }
 
     /// Gives all packets of a store back.

@@ -51,7 +51,8 @@ impl RealClock {
     #[inline]
     pub(crate) fn now(&mut self) -> Timestamp {
         let counter = cycles();
-        if counter >= self.compare_at {
+        // A counter that goes back (a virtual machine that moved) is caught too.
+        if counter >= self.compare_at || counter < self.anchor.0 {
             return self.compare(counter);
         }
         let passed = ((counter - self.anchor.0) as u128 * u128::from(self.scale)) >> 32;
@@ -66,7 +67,9 @@ impl RealClock {
         let counted = counter.saturating_sub(self.anchor.0);
         // Until the counter is trusted every look comes here; without a counter, always.
         let waited = real - self.anchor.1;
-        if elapsed >= CALIBRATION && counted > 1_000 && waited > 0 {
+        if counter < self.anchor.0 {
+            (self.anchor, self.compare_at) = ((counter, real), 0);
+        } else if elapsed >= CALIBRATION && counted > 1_000 && waited > 0 {
             self.scale = (((waited as u128) << 32) / u128::from(counted)) as u64;
             self.anchor = (counter, real);
             let counts = (COMPARISON.as_nanos() << 32) / u128::from(self.scale.max(1));

@@ -61,6 +61,8 @@ impl Worker {
                 let span = self.inner.plan.graph.elements[id].span;
                 let context = format!("While initializing '{}'", self.inner.plan.declaration(id));
                 let diagnostic = Diagnostic::error(span, text);
+                // What was opened is closed; its own complaints are not what the user has to hear now.
+                let _ = self.finish();
                 return Err(Box::new(Problem { context: Some(context), diagnostic }));
             }
         }
@@ -154,7 +156,11 @@ impl Worker {
     /// The captures' time. Sources that know when their next packet is due wait until everybody else has
     /// nothing to do; then the earliest timer or packet is next.
     fn run_trace(&mut self) -> End {
-        let has_captures = self.inner.plan.classes.iter().any(|class| class.notes.follows_captures);
+        let has_captures = !self.captures.is_empty();
+        // Timers that have run since time moved or a capture gave a packet.
+        let mut timers_in_a_row = 0;
+        // Whether the last capture that was asked gave nothing, because packet memory is full.
+        let mut stalled = false;
         loop {
             if let Some(end) = self.stop_check() {
                 return end;
@@ -177,19 +183,37 @@ impl Worker {
                 || self.sources().next().is_some()
                 || self.manager.is_some_and(|id| self.inner.timers.is_waiting(id));
             match (pushes, self.inner.timers.next()) {
-                (Some((at, _)), Some(timer)) if timer <= at.max(self.core.now) => self.run_next_timer(timer),
+                // A timer that sets itself for now, over and over, must not keep captures from going on.
+                (Some((at, _)), Some(timer))
+                    if stalled || (timer <= at.max(self.core.now) && timers_in_a_row < ROUNDS_PER_STEP) =>
+                {
+                    timers_in_a_row = if timer > self.core.now { 0 } else { timers_in_a_row + 1 };
+                    stalled = false;
+                    self.run_next_timer(timer);
+                }
+                // Nobody is left who could free memory.
+                (Some(_), None) if stalled => {
+                    if self.end_idle() {
+                        return End::Idle;
+                    }
+                }
                 (Some((at, source)), _) => {
                     self.core.now = self.core.now.max(at);
                     self.take_from_queue(source);
-                    self.fire(source);
+                    stalled = !self.fire(source) && self.next_time(source) == Some(Timestamp(i64::MIN));
+                    timers_in_a_row = 0;
                 }
                 (None, Some(timer)) if goes_on => self.run_next_timer(timer),
                 // Only their turn is over: they still have work.
                 (None, _) if busy => {}
                 // The captures are over, or there is nothing else to wait for.
-                (None, _) => {
+                (None, timer) => {
                     if self.end_idle() {
                         return End::Idle;
+                    }
+                    // A driver script wants to go on, so time does too.
+                    if let Some(timer) = timer {
+                        self.run_next_timer(timer);
                     }
                 }
             }
@@ -207,11 +231,11 @@ impl Worker {
 
     /// Elements that have packets of a capture, and when the next one is due, in the order of the graph.
     fn sources(&self) -> impl Iterator<Item = (Timestamp, ElementId)> + '_ {
-        let classes = self.inner.plan.classes.iter().enumerate();
-        classes.filter(|(_, class)| class.notes.follows_captures).filter_map(|(id, _)| {
-            let element = self.inner.elements[id].as_ref()?;
-            Some((element.next_time()?, id))
-        })
+        self.captures.iter().filter_map(|&id| Some((self.next_time(id)?, id)))
+    }
+
+    fn next_time(&self, id: ElementId) -> Option<Timestamp> {
+        self.inner.elements[id].as_ref()?.next_time()
     }
 
     /// Runs each scheduled task once that does not follow a capture; whether any of them had work.
@@ -251,9 +275,12 @@ impl Worker {
     }
 
     fn run_timers(&mut self, by: Timestamp) {
-        while self.inner.runcount > 0
-            && let Some((_, (id, token))) = self.inner.timers.take(by)
-        {
+        // Timers that are set for now by timers run in the next round, after stop requests have been looked at.
+        for _ in 0..ROUNDS_PER_STEP {
+            if self.inner.runcount <= 0 {
+                return;
+            }
+            let Some((_, (id, token))) = self.inner.timers.take(by) else { return };
             self.look_at_clock();
             self.inner.call(&mut self.core, id, |element, cx| element.timer(cx, token));
             self.settle();

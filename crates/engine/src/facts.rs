@@ -43,6 +43,8 @@ fn written_bytes(effects: &[Effects]) -> usize {
                     let offset = bytes.iter().fold(0i64, |n, &b| n << 8 | i64::from(b));
                     network = network.max(offset);
                 }
+                // Somewhere: whoever writes there may write anywhere.
+                Action::Set(Field::HeaderOffset(Base::Network), _) => network = i64::from(u32::MAX),
                 _ => {}
             }
         }

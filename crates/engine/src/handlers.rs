@@ -104,7 +104,7 @@ impl Inner {
             }
             None => {
                 // The only one that can be written.
-                self.runcount -= value.trim().parse().unwrap_or(1);
+                self.runcount = self.runcount.saturating_sub(value.trim().parse().unwrap_or(1));
                 Ok(())
             }
         }

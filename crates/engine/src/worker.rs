@@ -77,6 +77,8 @@ pub struct Worker {
     effects: Vec<Effects>,
     /// Rounds of the driver so far.
     pub(crate) rounds: u64,
+    /// Elements that follow captures, in the order of the graph.
+    pub(crate) captures: Vec<ElementId>,
 }
 
 impl Worker {
@@ -96,6 +98,8 @@ impl Worker {
         let mut core = Core::new(pool, outputs, configured.facts, options.burst, options.seed);
         core.follows_captures = options.clock == ClockKind::Trace;
         let (first_target, targets) = targets(&plan);
+        let follows = |id: &ElementId| plan.classes[*id].notes.follows_captures;
+        let captures = (0..plan.len()).filter(follows).collect();
         let inner = Inner {
             first_target,
             targets,
@@ -120,6 +124,7 @@ impl Worker {
             manager: None,
             work: Vec::with_capacity(64),
             rounds: 0,
+            captures,
             effects,
         };
         worker.core.now = match worker.options.clock {

@@ -56,7 +56,8 @@ impl Batch {
     /// at the front of the batch.
     #[inline]
     pub fn drain(&mut self) -> Drain<'_> {
-        Drain { next: 0, batch: self }
+        let length = std::mem::take(&mut self.length);
+        Drain { next: 0, length, batch: self }
     }
 
     /// Lets `check` look at each packet, and change it, in order. Those for which it gives a reason are taken out
@@ -157,8 +158,10 @@ impl std::fmt::Debug for Batch {
 
 /// The packets of a batch, first to last; see [`Batch::drain`].
 pub struct Drain<'a> {
+    /// Its length is zero meanwhile, so that nothing is reached twice if the iterator is forgotten.
     batch: &'a mut Batch,
     next: usize,
+    length: usize,
 }
 
 impl Iterator for Drain<'_> {
@@ -166,7 +169,7 @@ impl Iterator for Drain<'_> {
 
     #[inline]
     fn next(&mut self) -> Option<Packet> {
-        if self.next == self.batch.length {
+        if self.next == self.length {
             return None;
         }
         // SAFETY: places from `next` to the length are initialised and owned by the iterator.
@@ -176,7 +179,7 @@ impl Iterator for Drain<'_> {
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        let left = self.batch.length - self.next;
+        let left = self.length - self.next;
         (left, Some(left))
     }
 }
@@ -186,7 +189,7 @@ impl ExactSizeIterator for Drain<'_> {}
 impl Drop for Drain<'_> {
     #[inline]
     fn drop(&mut self) {
-        let left = self.batch.length - self.next;
+        let left = self.length - self.next;
         if left > 0 && self.next > 0 {
             // SAFETY: moves the packets that were not taken to the front; both ranges lie in the array.
             unsafe {

@@ -229,6 +229,14 @@ impl Pool {
             self.free(packet);
             return None;
         }
+        // Slots of another pool, or on loan from a store, cannot be continued by slots of this one.
+        let meta = packet.meta();
+        let ours = std::ptr::eq(meta.home, &raw const **self.home);
+        if !ours || meta.owner.load(Ordering::Relaxed) != owner::POOL {
+            let copy = self.copy(&packet);
+            self.free(packet);
+            packet = copy?;
+        }
         let total = packet.len() + bytes.len();
         let mut last: *mut Meta = packet.0.as_ptr();
         // SAFETY: `last` walks along the slots that `packet` owns, new ones being linked in before they are
@@ -478,6 +486,17 @@ mod tests {
         assert_eq!(packet.len(), 8);
         pool.free(packet);
         pool.free(copy);
+    }
+
+    #[test]
+    fn packets_of_another_pool_can_be_continued() {
+        let (mut a, mut b) = (pool(), pool());
+        let packet = a.packet(&[1; 2_000]).unwrap();
+        let packet = b.append(packet, &[2; 3_000]).unwrap();
+        assert_eq!(packet.len(), 5_000);
+        let bytes = packet.chunks().collect::<Vec<_>>().concat();
+        assert!(bytes[..2_000].iter().all(|&b| b == 1) && bytes[2_000..].iter().all(|&b| b == 2));
+        b.free(packet);
     }
 
     #[test]

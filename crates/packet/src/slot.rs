@@ -163,6 +163,24 @@ impl Packet {
         unsafe { slice::from_raw_parts_mut(meta.base.add(meta.start as usize), meta.head as usize) }
     }
 
+    /// The bytes in the first slot that have been part of the packet, stripped ones included.
+    #[inline]
+    pub(crate) fn own_bytes(&self) -> &[u8] {
+        let meta = self.meta();
+        let end = meta.start as usize + meta.head as usize;
+        // SAFETY: `own <= start`, and the rest is as in `data`.
+        unsafe { slice::from_raw_parts(meta.base.add(meta.own as usize), end - meta.own as usize) }
+    }
+
+    /// As [`own_bytes`](Self::own_bytes), writable.
+    #[inline]
+    pub(crate) fn own_bytes_mut(&mut self) -> &mut [u8] {
+        let meta = self.meta();
+        let end = meta.start as usize + meta.head as usize;
+        // SAFETY: as above, and the borrow is exclusive.
+        unsafe { slice::from_raw_parts_mut(meta.base.add(meta.own as usize), end - meta.own as usize) }
+    }
+
     /// All bytes, slot by slot.
     pub fn chunks(&self) -> Chunks<'_> {
         Chunks { home: self.home(), next: Some(self.meta()) }
@@ -356,8 +374,11 @@ impl Packet {
         let meta = self.meta_mut();
         let value = match offset {
             Some(offset) => {
-                let place = offset + meta.start as isize;
-                if (0..=SLOT_STRIDE as isize).contains(&place) { place as u16 } else { NO_OFFSET }
+                let place = offset.checked_add(meta.start as isize);
+                match place.filter(|place| (0..=SLOT_STRIDE as isize).contains(place)) {
+                    Some(place) => place as u16,
+                    None => NO_OFFSET,
+                }
             }
             None => NO_OFFSET,
         };

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use crate::annotations::Annotations;
 use crate::batch::Batch;
 use crate::pool::Pool;
-use crate::slot::{Meta, NO_OFFSET, Packet, owner, prefetch_line};
+use crate::slot::{Meta, Packet, owner, prefetch_line};
 use crate::time::Timestamp;
 
 /// How much of a packet has to be put back before it is lent again. Both follow from what the elements of the
@@ -79,16 +79,29 @@ impl Store {
         self.images.get(number).map(|image| image.time)
     }
 
-    /// Takes a packet in.
-    pub fn insert(&mut self, packet: Packet, pool: &Pool) {
+    /// Takes a packet in. A packet that is itself on loan stays its own store's: a copy of it is taken in, and
+    /// false says that none could be had.
+    #[must_use]
+    pub fn insert(&mut self, packet: Packet, pool: &mut Pool) -> bool {
+        let packet = match packet.meta().owner.load(Ordering::Relaxed) {
+            owner::POOL => packet,
+            _ => {
+                let copy = pool.copy(&packet);
+                pool.free(packet);
+                let Some(copy) = copy else { return false };
+                copy
+            }
+        };
+        // Stripped bytes can be asked for again, so they are kept like the rest.
+        let own = packet.own_bytes();
         if let Some(bytes) = &mut self.bytes {
             self.starts.push(bytes.len());
-            bytes.extend_from_slice(packet.data());
+            bytes.extend_from_slice(own);
         }
         for line in 0..self.lines() {
             let mut header = [0; LINE];
-            let data = packet.data().get(line * LINE..).unwrap_or_default();
-            header.iter_mut().zip(data).for_each(|(to, from)| *to = *from);
+            let part = own.get(line * LINE..).unwrap_or_default();
+            header.iter_mut().zip(part).for_each(|(to, from)| *to = *from);
             self.headers.push(header);
         }
         if pool.uses_annotations() {
@@ -101,6 +114,7 @@ impl Store {
         self.images.push(packet.meta().image(lent));
         packet.meta().owner.store(home, Ordering::Relaxed);
         self.packets.push(packet);
+        true
     }
 
     /// Lends the packets of a range, in order, into a batch, as they were when they were stored. Stops where the
@@ -130,7 +144,7 @@ impl Store {
         match (self.annotations.is_empty(), self.restore.bytes, self.lines()) {
             (true, 0, _) => self.lend_slots_with(start, end, batch, |_, _| {}),
             (true, _, 1) => self.lend_slots_with(start, end, batch, |number, loan| {
-                match loan.data_mut().first_chunk_mut::<LINE>() {
+                match loan.own_bytes_mut().first_chunk_mut::<LINE>() {
                     Some(line) => *line = self.headers[number],
                     None => self.put_back(number, loan),
                 }
@@ -186,7 +200,7 @@ impl Store {
         let header =
             self.headers.get(number * lines..(number + 1) * lines).unwrap_or_default().as_flattened();
         let bytes = if self.restore.bytes > HEADERS { self.kept(number).unwrap_or_default() } else { header };
-        packet.data_mut().iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+        packet.own_bytes_mut().iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
         if let Some(annotations) = self.annotations.get(number) {
             packet.annotations_mut().clone_from(annotations);
         }
@@ -195,7 +209,9 @@ impl Store {
     /// All bytes of a packet, if they are kept.
     fn kept(&self, number: usize) -> Option<&[u8]> {
         let start = *self.starts.get(number)?;
-        self.bytes.as_ref()?.get(start..start + self.images.get(number)?.head as usize)
+        let image = self.images.get(number)?;
+        let length = image.start as usize + image.head as usize - image.own as usize;
+        self.bytes.as_ref()?.get(start..start + length)
     }
 
     /// For large packets, and for slots that are out.
@@ -207,17 +223,11 @@ impl Store {
         }
         // The slot belongs to the borrower, who may be writing to it on another thread: only what was kept
         // aside may be read.
-        let mut packet = pool.packet(self.kept(number)?)?;
-        let shift = packet.meta().start;
-        let meta = packet.meta_mut();
-        meta.copy_values(image);
-        for offset in [&mut meta.mac, &mut meta.network, &mut meta.transport] {
-            // Header offsets count from the slot's start, where the copy's data may begin elsewhere.
-            if *offset != NO_OFFSET {
-                *offset = (*offset + shift).checked_sub(image.start).unwrap_or(NO_OFFSET);
-            }
-        }
-        (meta.start, meta.own) = (shift, shift);
+        let kept = self.kept(number)?;
+        let mut packet = pool.allocate()?;
+        // The same places in a slot of the same size.
+        packet.meta_mut().copy_values(image);
+        packet.own_bytes_mut().copy_from_slice(kept);
         if let Some(annotations) = self.annotations.get(number) {
             packet.annotations_mut().clone_from(annotations);
         }
@@ -225,7 +235,7 @@ impl Store {
     }
 
     /// Gives every slot that is at home back to `pool`; the number of packets that ended by it. Slots that are
-    /// still out are given up when they come back: they stay unused until the pool ends.
+    /// still out go to their pool when they come back.
     pub fn release(&mut self, pool: &mut Pool) -> usize {
         let count = self.packets.len();
         for packet in self.packets.drain(..) {
@@ -260,10 +270,11 @@ fn owner_of(packet: &Packet) -> &AtomicU8 {
     unsafe { AtomicU8::from_ptr((&raw mut (*packet.0.as_ptr()).owner).cast()) }
 }
 
-/// Makes a stored packet an ordinary one again; gives its slot up when it is still out.
+/// Makes a stored packet an ordinary one again. One that is still out becomes the pool's when it ends; should it
+/// end on another thread at this very moment, its slot stays unused.
 fn take_back(packet: Packet) -> Option<Packet> {
     let mark = owner_of(&packet);
-    if mark.load(Ordering::Acquire) == owner::STORE_OUT {
+    if mark.compare_exchange(owner::STORE_OUT, owner::POOL, Ordering::Acquire, Ordering::Acquire).is_ok() {
         std::mem::forget(packet);
         return None;
     }
@@ -294,7 +305,7 @@ mod tests {
             let mut packet = pool.packet(&[1; 100]).unwrap();
             packet.set_offset(Base::Network, Some(14));
             packet.annotations_mut().set_u32(20, 5);
-            store.insert(packet, &pool);
+            assert!(store.insert(packet, &mut pool));
             for _ in 0..3 {
                 let mut loan = lend(&mut store, 0, &mut pool).unwrap();
                 assert_eq!(loan.data(), &[1; 100]);
@@ -318,7 +329,7 @@ mod tests {
         let mut packet = pool.packet(&[1, 2, 3, 4]).unwrap();
         packet.set_offset(Base::Mac, Some(0));
         assert!(packet.strip(2));
-        store.insert(packet, &pool);
+        assert!(store.insert(packet, &mut pool));
         let first = lend(&mut store, 0, &mut pool).unwrap();
         let second = lend(&mut store, 0, &mut pool).unwrap();
         assert_eq!(first.data(), second.data());
@@ -327,7 +338,8 @@ mod tests {
         pool.free(second);
 
         let mut lean = Store::new(Restore { bytes: 64, copies: false });
-        lean.insert(pool.packet(&[5; 10]).unwrap(), &pool);
+        let packet = pool.packet(&[5; 10]).unwrap();
+        assert!(lean.insert(packet, &mut pool));
         let out = lend(&mut lean, 0, &mut pool).unwrap();
         assert!(lend(&mut lean, 0, &mut pool).is_none());
         drop(lean);
@@ -339,7 +351,8 @@ mod tests {
     fn large_packets_are_copied() {
         let mut pool = pool();
         let mut store = Store::new(Restore { bytes: 0, copies: false });
-        store.insert(pool.packet(&[3; 9_000]).unwrap(), &pool);
+        let packet = pool.packet(&[3; 9_000]).unwrap();
+        assert!(store.insert(packet, &mut pool));
         let loan = lend(&mut store, 0, &mut pool).unwrap();
         assert_eq!(loan.len(), 9_000);
         pool.free(loan);
@@ -347,5 +360,72 @@ mod tests {
         let packet = pool.packet(&[0; 9_000]).unwrap();
         pool.free(packet);
         assert!(lend(&mut store, 0, &mut pool).is_none());
+    }
+
+    #[test]
+    fn long_packets_with_little_headroom_are_copied_whole() {
+        let mut pool = pool();
+        let mut store = Store::new(Restore { bytes: 0, copies: true });
+        let mut packet = pool.packet(&[7; crate::slot::SLOT_CAPACITY]).unwrap();
+        assert!(packet.unstrip(14));
+        packet.data_mut().fill(8);
+        assert!(store.insert(packet, &mut pool));
+        let first = lend(&mut store, 0, &mut pool).unwrap();
+        let second = lend(&mut store, 0, &mut pool).unwrap();
+        assert_eq!((second.len(), second.is_large()), (crate::slot::SLOT_CAPACITY + 14, false));
+        assert_eq!(first.data(), second.data());
+        pool.free(first);
+        pool.free(second);
+    }
+
+    #[test]
+    fn stripped_bytes_are_put_back_too() {
+        for copies in [false, true] {
+            let mut pool = pool();
+            let mut store = Store::new(Restore { bytes: 64, copies });
+            let mut packet = pool.packet(&[1; 30]).unwrap();
+            assert!(packet.strip(14));
+            assert!(store.insert(packet, &mut pool));
+            let mut out = Vec::new();
+            for _ in 0..if copies { 3 } else { 1 } {
+                let mut loan = lend(&mut store, 0, &mut pool).unwrap();
+                assert!(loan.unstrip(14));
+                assert_eq!(loan.data(), &[1; 30]);
+                loan.data_mut().fill(9);
+                out.push(loan);
+            }
+            out.into_iter().for_each(|loan| pool.free(loan));
+            let mut again = lend(&mut store, 0, &mut pool).unwrap();
+            assert!(again.unstrip(14));
+            assert_eq!(again.data(), &[1; 30]);
+            pool.free(again);
+        }
+    }
+
+    #[test]
+    fn a_loan_is_not_stored_twice() {
+        let mut pool = pool();
+        let (mut a, mut b) = (
+            Store::new(Restore { bytes: 0, copies: false }),
+            Store::new(Restore { bytes: 0, copies: false }),
+        );
+        let packet = pool.packet(&[1; 10]).unwrap();
+        assert!(a.insert(packet, &mut pool));
+        let loan = lend(&mut a, 0, &mut pool).unwrap();
+        assert!(b.insert(loan, &mut pool));
+        assert_eq!((a.release(&mut pool), b.release(&mut pool)), (1, 1));
+        assert_eq!(pool.stats().in_use, 0);
+    }
+
+    #[test]
+    fn slots_that_are_out_at_the_end_come_home() {
+        let mut pool = pool();
+        let mut store = Store::new(Restore { bytes: 0, copies: false });
+        let packet = pool.packet(&[1; 10]).unwrap();
+        assert!(store.insert(packet, &mut pool));
+        let loan = lend(&mut store, 0, &mut pool).unwrap();
+        assert_eq!(store.release(&mut pool), 1);
+        pool.free(loan);
+        assert_eq!(pool.stats().in_use, 0);
     }
 }

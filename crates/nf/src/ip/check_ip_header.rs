@@ -65,6 +65,9 @@ pub static CLASS: Class = Class {
     ],
     build: |args| {
         let offset = args.or("OFFSET", 0u32) as usize;
+        if offset > packet::MAX_PACKET {
+            args.error(format!("OFFSET: out of range, bound {}", packet::MAX_PACKET));
+        }
         let Prefixes(interfaces) = args.or("INTERFACES", Prefixes::default());
         let Addresses(mut bad_sources) = args.or("BADSRC", Addresses::default());
         let Addresses(mut good_destinations) = args.or("GOODDST", Addresses::default());

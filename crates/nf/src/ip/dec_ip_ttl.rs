@@ -26,7 +26,7 @@
 use classify::IntervalSet;
 use element::args::parse_bool;
 use element::class::{ArgInfo, HandlerInfo};
-use element::effects::{Action, Case, Filter, Header, Target, Value, wire_field};
+use element::effects::{Action, Case, Depends, Filter, Header, Target, Value, wire_field};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
 use wire::{FromBytes, checksum, ipv4};
 
@@ -71,9 +71,6 @@ fn decrement(packet: &mut Packet, multicast: bool) -> Result<(), DropReason> {
 
 impl Element for DecIpTtl {
     fn effects(&self) -> Effects {
-        if !self.active {
-            return Effects::pass();
-        }
         let ttl = wire_field::IP_TTL;
         let missing = Filter::Not(Box::new(Filter::Present(Header::Ipv4)));
         let mut cases = vec![Case::new(missing, Target::Drop(DropReason::NoHeader))];
@@ -89,7 +86,8 @@ impl Element for DecIpTtl {
                 .with(Action::Set(ttl.clone(), Value::Plus(ttl, -1)))
                 .updating(&[Header::Ipv4]),
         );
-        Effects::cases(cases)
+        // It can be switched on at any time, so what it does then is declared in any case.
+        Effects::cases(cases).depending_on(Depends::Handler)
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

@@ -27,6 +27,9 @@ pub static CLASS: Class = Class {
     samples: &["", "14", "100000"],
     build: |args| {
         let offset = args.or("OFFSET", 0u32) as usize;
+        if offset > packet::MAX_PACKET {
+            args.error(format!("OFFSET: out of range, bound {}", packet::MAX_PACKET));
+        }
         args.finish()?;
         Ok(Box::new(MarkIpHeader { offset }))
     },

@@ -136,7 +136,8 @@ impl ReplayUnqueue {
                 let mut batch = cx.pull(input, room);
                 if batch.is_empty() {
                     cx.recycle(batch);
-                    dry &= !cx.may_pull(input);
+                    // Without memory nothing more can come: what there is has to do.
+                    dry &= !cx.may_pull(input) || !cx.has_room();
                     break;
                 }
                 self.incoming[input].extend(batch.drain());
