@@ -4,8 +4,8 @@
 #   sudo configs/data/record.sh [FILE]        FILE: configs/data/quickstart.pcap if not given
 #
 # ARP and neighbour discovery, ping over IPv4 and IPv6, UDP datagrams, a TCP transfer with segments as large as
-# the MTU. Needs root, iproute2, ping, python3 and tcpdump. All addresses are in the namespaces; namespaces,
-# links and processes are gone when the script ends, however it ends.
+# the MTU. Needs root, iproute2, ethtool, ping, python3 and tcpdump. All addresses are in the namespaces;
+# namespaces, links and processes are gone when the script ends, however it ends.
 set -euo pipefail
 
 file=$(realpath -m "${1:-$(dirname "$0")/quickstart.pcap}")
@@ -15,6 +15,7 @@ recorder=
 
 clean_up() {
     [ -z "$recorder" ] || kill "$recorder" 2>/dev/null || true
+    rm -f "$file.new"
     # A namespace takes its links with it; whoever still runs in it was started here.
     for name in "$client" "$server"; do
         ip netns pids "$name" 2>/dev/null | xargs -r kill 2>/dev/null || true
@@ -23,7 +24,7 @@ clean_up() {
 }
 trap clean_up EXIT
 
-for tool in ip ping python3 tcpdump timeout; do
+for tool in ip ethtool ping python3 tcpdump timeout; do
     command -v "$tool" >/dev/null || { echo "$tool is missing" >&2; exit 1; }
 done
 
@@ -37,9 +38,7 @@ ip -n "$client" address add fd00:1::1/64 dev eth0 nodad
 ip -n "$server" address add fd00:1::2/64 dev eth0 nodad
 for name in "$client" "$server"; do
     # Without offloads what is captured is what would be on a wire: MTU-sized, with right checksums.
-    if command -v ethtool >/dev/null; then
-        ip netns exec "$name" ethtool -K eth0 tx off tso off gso off gro off >/dev/null
-    fi
+    ip netns exec "$name" ethtool -K eth0 tx off tso off gso off gro off >/dev/null
     ip -n "$name" link set lo up
 done
 
