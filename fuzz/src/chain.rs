@@ -23,7 +23,7 @@ const CHAIN: &str = "
     ttl[1] -> Paint(255) -> p :: PaintSwitch; p[0] -> TestSink(%, 3); p[1] -> TestSink(%, 4);
     q[1] -> TestSink(%, 5);
     c[1] -> AverageCounter -> SetTimestamp -> TestSink(%, 6);
-    c[2] -> Null -> CheckIPHeader(14, VERBOSE true) -> TestSink(%, 7);
+    c[2] -> Null -> six :: CheckIPHeader(14, VERBOSE true) -> Discard; six[1] -> TestSink(%, 7);
     c[3] -> MarkIPHeader(14) -> DecIPTTL -> TestSink(%, 8);
 ";
 
@@ -32,7 +32,12 @@ const CHAIN: &str = "
 /// The first byte gives the burst; then each packet has its length (16 bits, little-endian) and its bytes, of
 /// which those of the last may be cut short: it is filled up with zeros.
 pub fn packets(data: &[u8]) {
-    let Some((&first, data)) = data.split_first() else { return };
+    run(data).iter().filter(|packet| packet.sink == 0).for_each(check_routed);
+}
+
+/// What comes out at the sinks.
+fn run(data: &[u8]) -> Vec<Seen> {
+    let Some((&first, data)) = data.split_first() else { return Vec::new() };
     let burst = 1 + usize::from(first) % 64;
     let inputs = inputs(data);
     let given = inputs.len() as u64;
@@ -46,7 +51,7 @@ pub fn packets(data: &[u8]) {
     assert_eq!(outcome.values, [Ok(given.to_string())]);
     assert!(outcome.report.balances(), "{:?}", outcome.report);
     assert_eq!(outcome.report.totals.held, 0);
-    seen.iter().filter(|packet| packet.sink == 0).for_each(check_routed);
+    seen
 }
 
 /// Cuts the input into packets.
@@ -75,4 +80,25 @@ fn check_routed(packet: &Seen) {
     assert!(parsed.header.ttl >= 1);
     assert_eq!(usize::from(parsed.header.total_length.get()), ip.len());
     assert_eq!(packet.headers[1], Some(14));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn the_seeds_reach_every_sink() {
+        let sinks =
+            crate::seeds::of("packets").into_iter().flat_map(|seed| run(&seed)).map(|packet| packet.sink);
+        assert_eq!(sinks.collect::<BTreeSet<usize>>(), (0..9).collect());
+    }
+
+    #[test]
+    fn the_last_packet_is_filled_up() {
+        let lengths = |data| inputs(data).iter().map(|input| input.bytes.len()).collect::<Vec<_>>();
+        assert_eq!(lengths(&[2, 0, 7, 7, 0, 0, 0xff, 0xff, 7]), [2, 0, 0xffff]);
+        assert_eq!(lengths(&[1]), []);
+    }
 }

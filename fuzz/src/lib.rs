@@ -5,7 +5,7 @@
 //!
 //! | file | targets |
 //! | --- | --- |
-//! | `captures.rs` | [`capture`], [`capture_round_trip`] |
+//! | `captures.rs` | [`capture()`], [`capture_round_trip`] |
 //! | `text.rs` | [`language`], [`arguments`], [`argument_types`], [`patterns`], [`configuration`] |
 //! | `frames.rs` | [`headers`], [`layers`] |
 //! | `chain.rs` | [`packets`] |

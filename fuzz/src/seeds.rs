@@ -174,6 +174,8 @@ fn packets() -> Vec<Vec<u8>> {
     let mut seeds: Vec<Vec<u8>> = frames.iter().map(|frame| [vec![3], one(frame)].concat()).collect();
     let short = frames.iter().filter(|frame| frame.len() < 64);
     seeds.push(std::iter::once(vec![7]).chain(short.map(one)).collect::<Vec<_>>().concat());
+    // More in one burst than the queue holds.
+    seeds.push([vec![63], one(&frames[0]).repeat(12)].concat());
     // Many slots: the length says more than there is.
     seeds.push([vec![0, 0xff, 0xff], frames[0].clone()].concat());
     seeds
