@@ -5,6 +5,7 @@ use std::io::Write;
 use capture::{LinkType, Writer, WriterOptions};
 use element::Class;
 use testkit::corpus;
+use wire::checksum;
 
 /// The seeds of a target, by its name; none if there is no such target.
 pub fn of(target: &str) -> Vec<Vec<u8>> {
@@ -42,6 +43,7 @@ fn frames() -> Vec<Vec<u8>> {
     ipv6.extend([43, 0, 1, 4, 0, 0, 0, 0, 44, 0, 0, 0, 0, 0, 0, 0, 17, 0, 0, 1, 0, 0, 0, 7]);
     ipv6.extend([0x12, 0x34, 0, 53, 0, 12, 0, 0, 1, 2, 3, 4]);
     frames.push(ipv6);
+    frames.extend(carrying());
     // MPLS and PPPoE around IPv4.
     for header in [&[0x88, 0x47, 0, 1, 0x01, 64][..], &[0x88, 0x64, 0x11, 0, 0, 1, 0, 40, 0, 0x21]] {
         let mut frame = vec![2; 12];
@@ -50,6 +52,17 @@ fn frames() -> Vec<Vec<u8>> {
         frames.push(frame);
     }
     frames
+}
+
+/// An IPv4 packet whose checksum carries over when the time to live falls.
+fn carrying() -> Option<Vec<u8>> {
+    (0..=u8::MAX).find_map(|id| {
+        let mut packet = corpus::ipv4(64, 17, &[], &[0x12, 0x34, 0, 53, 0, 8, 0, 0]);
+        packet[4] = id;
+        packet[10..12].fill(0);
+        checksum::fill_ipv4(&mut packet[..20]).ok()?;
+        (packet[10] == 0xff).then(|| [&[2; 12][..], &[8, 0], &packet].concat())
+    })
 }
 
 fn captures() -> Vec<Vec<u8>> {
@@ -67,8 +80,11 @@ fn captures() -> Vec<Vec<u8>> {
     };
     let plain =
         [classic(false, LinkType::Ethernet), classic(true, LinkType::RawIp), pcapng(false), pcapng(true)];
+    // A record with fewer bytes on the wire than were captured.
+    let mut lying = plain[0].clone();
+    lying[36..40].copy_from_slice(&1u32.to_le_bytes());
     let packed = plain.iter().flat_map(|file| [gzip(file), zstd(file)]).collect::<Vec<_>>();
-    plain.into_iter().chain(packed).chain([Vec::new()]).collect()
+    plain.into_iter().chain(packed).chain([lying, Vec::new()]).collect()
 }
 
 /// A pcapng file with two interfaces of different precision, and packets in each kind of block.
@@ -161,6 +177,8 @@ fn patterns() -> Vec<Vec<u8>> {
     let lists = [
         "12/0800, 12/0806 20/0001, 12/86dd, -",
         "0/00 !1/01 2/ff%0f, 0/0? 3/1?2?, !0/01%7f, 1/0102030405",
+        // The last test but one is reached with and without the first holding.
+        "0/01 4/02, 8/03, 0/01, -",
         "5/00%00, 0/ffffffff%f0f0f0f0 !4/00, -, 0/01",
     ];
     let frames = [&[0; 24][..], &[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0, 0x45, 0], &[1, 2, 3, 4, 5]];
