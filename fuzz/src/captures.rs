@@ -1,0 +1,100 @@
+//! Capture files.
+
+use std::io::Cursor;
+
+use capture::{LinkType, MAX_CAPTURED, Reader, Writer, WriterOptions};
+
+/// Packets read of one input: a few bytes can decompress to millions of records.
+const MOST_PACKETS: usize = 4_096;
+
+/// Bytes read of one input, for the same reason.
+const MOST_BYTES: usize = 4 << 20;
+
+/// A packet that owns its data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Packet {
+    time: i64,
+    wire_len: u32,
+    data: Vec<u8>,
+}
+
+/// Reads any bytes as a capture: pcap or pcapng, plain, gzip or zstd.
+pub fn capture(data: &[u8]) {
+    read(data);
+}
+
+/// Writes what a capture holds and reads it back, with both precisions and with a snap length.
+pub fn capture_round_trip(data: &[u8]) {
+    let Some((link, packets)) = read(data) else { return };
+    for (nanoseconds, snap_length) in [(true, 0), (false, 0), (true, 20)] {
+        let options = WriterOptions { nanoseconds, snap_length, link };
+        let expected: Vec<Packet> = packets.iter().map(|packet| as_written(packet, options)).collect();
+        let file = write(options, &packets);
+        assert_eq!(read(&file), Some((link, expected)));
+    }
+}
+
+/// What is left of a packet in a file with these options.
+fn as_written(packet: &Packet, options: WriterOptions) -> Packet {
+    let latest = i64::from(u32::MAX) * 1_000_000_000 + 999_999_999;
+    let time = packet.time.clamp(0, latest);
+    let kept = match options.snap_length {
+        0 => packet.data.len(),
+        length => packet.data.len().min(length as usize),
+    };
+    Packet {
+        time: if options.nanoseconds { time } else { time - time % 1_000 },
+        wire_len: packet.wire_len,
+        data: packet.data[..kept].to_vec(),
+    }
+}
+
+fn write(options: WriterOptions, packets: &[Packet]) -> Vec<u8> {
+    let mut file = Vec::new();
+    let mut writer = Writer::new(&mut file, options);
+    for packet in packets {
+        // In two pieces, as packets of several slots are.
+        let (front, back) = packet.data.split_at(packet.data.len() / 2);
+        writer.write(packet.time, packet.wire_len, [front, back]).expect("a vector takes everything");
+    }
+    writer.flush().expect("a vector takes everything");
+    drop(writer);
+    file
+}
+
+/// Link type and packets up to the first fault; `None` if the file's header is bad.
+fn read(file: &[u8]) -> Option<(LinkType, Vec<Packet>)> {
+    let mut reader = match Reader::from_read(Cursor::new(file.to_vec()), "fuzz") {
+        Ok(reader) => reader,
+        Err(error) => {
+            assert_eq!(error.packet(), None);
+            assert!(!error.to_string().is_empty());
+            return None;
+        }
+    };
+    let (mut packets, mut bytes) = (Vec::new(), 0);
+    while packets.len() < MOST_PACKETS && bytes < MOST_BYTES {
+        match reader.next() {
+            Ok(Some(record)) => {
+                assert_eq!(record.number, packets.len() as u64 + 1);
+                assert!(record.data.len() <= MAX_CAPTURED && record.data.len() <= record.wire_len as usize);
+                bytes += record.data.len();
+                let (time, wire_len) = (record.time, record.wire_len);
+                packets.push(Packet { time, wire_len, data: record.data.to_vec() });
+            }
+            Ok(None) => {
+                assert!(matches!(reader.next(), Ok(None)), "the end is not the end");
+                break;
+            }
+            Err(error) => {
+                assert_eq!(error.packet(), Some(packets.len() as u64 + 1));
+                assert!(!error.to_string().is_empty());
+                assert!(matches!(reader.next(), Ok(None)), "a fault is not the end");
+                break;
+            }
+        }
+    }
+    reader.snap_length();
+    reader.nanoseconds();
+    Some((reader.link(), packets))
+}

@@ -1,0 +1,224 @@
+//! Inputs to start from. All are made here, from the product's own builders and examples.
+
+use std::io::Write;
+
+use capture::{LinkType, Writer, WriterOptions};
+use element::Class;
+use testkit::corpus;
+use wire::checksum;
+
+/// The seeds of a target, by its name; none if there is no such target.
+pub fn of(target: &str) -> Vec<Vec<u8>> {
+    match target {
+        "capture" | "capture_round_trip" => captures(),
+        "language" => bytes(LANGUAGE.iter().copied().chain(examples())),
+        "configuration" => {
+            bytes(LANGUAGE.iter().copied().chain(examples())).into_iter().chain(samples()).collect()
+        }
+        "arguments" => bytes(ARGUMENTS.iter().copied()).into_iter().chain(configs()).collect(),
+        "argument_types" => bytes(VALUES.iter().copied()),
+        "patterns" => patterns(),
+        "headers" => frames().iter().flat_map(|frame| [0, 14, 34].map(|at| from(frame, at))).collect(),
+        "layers" => frames().into_iter().flat_map(|frame| [from(&frame, 14), frame]).collect(),
+        "packets" => packets(),
+        _ => Vec::new(),
+    }
+}
+
+fn bytes<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<Vec<u8>> {
+    texts.map(|text| text.as_bytes().to_vec()).collect()
+}
+
+fn from(frame: &[u8], at: usize) -> Vec<u8> {
+    frame.get(at..).unwrap_or_default().to_vec()
+}
+
+/// Frames of every kind; those that a corpus has room for.
+fn frames() -> Vec<Vec<u8>> {
+    let mut frames = corpus::frames();
+    frames.retain(|frame| frame.len() <= 1_000);
+    // IPv6 with a hop-by-hop header, a routing header and a fragment header before UDP.
+    let mut ipv6 = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x86, 0xdd, 0x60, 0, 0, 0, 0, 36, 0, 64];
+    ipv6.extend([0x20; 32]);
+    ipv6.extend([43, 0, 1, 4, 0, 0, 0, 0, 44, 0, 0, 0, 0, 0, 0, 0, 17, 0, 0, 1, 0, 0, 0, 7]);
+    ipv6.extend([0x12, 0x34, 0, 53, 0, 12, 0, 0, 1, 2, 3, 4]);
+    frames.push(ipv6);
+    frames.extend(carrying());
+    // MPLS and PPPoE around IPv4.
+    for header in [&[0x88, 0x47, 0, 1, 0x01, 64][..], &[0x88, 0x64, 0x11, 0, 0, 1, 0, 40, 0, 0x21]] {
+        let mut frame = vec![2; 12];
+        frame.extend_from_slice(header);
+        frame.extend(corpus::ipv4(64, 17, &[], &[0x12, 0x34, 0, 53, 0, 12, 0, 0, 1, 2, 3, 4]));
+        frames.push(frame);
+    }
+    frames
+}
+
+/// An IPv4 packet whose checksum carries over when the time to live falls.
+fn carrying() -> Option<Vec<u8>> {
+    (0..=u8::MAX).find_map(|id| {
+        let mut packet = corpus::ipv4(64, 17, &[], &[0x12, 0x34, 0, 53, 0, 8, 0, 0]);
+        packet[4] = id;
+        packet[10..12].fill(0);
+        checksum::fill_ipv4(&mut packet[..20]).ok()?;
+        (packet[10] == 0xff).then(|| [&[2; 12][..], &[8, 0], &packet].concat())
+    })
+}
+
+fn captures() -> Vec<Vec<u8>> {
+    let frames = frames();
+    let classic = |nanoseconds, link| {
+        let mut file = Vec::new();
+        let mut writer = Writer::new(&mut file, WriterOptions { nanoseconds, snap_length: 100, link });
+        for (number, frame) in frames.iter().take(6).enumerate() {
+            // A vector takes everything.
+            let _ = writer.write(1_000_000_001 * number as i64, 100, [&frame[..]]);
+        }
+        let _ = writer.flush();
+        drop(writer);
+        file
+    };
+    let plain =
+        [classic(false, LinkType::Ethernet), classic(true, LinkType::RawIp), pcapng(false), pcapng(true)];
+    // A record with fewer bytes on the wire than were captured.
+    let mut lying = plain[0].clone();
+    lying[36..40].copy_from_slice(&1u32.to_le_bytes());
+    let packed = plain.iter().flat_map(|file| [gzip(file), zstd(file)]).collect::<Vec<_>>();
+    plain.into_iter().chain(packed).chain([lying, Vec::new()]).collect()
+}
+
+/// A pcapng file with two interfaces of different precision, and packets in each kind of block.
+fn pcapng(big_endian: bool) -> Vec<u8> {
+    let word = |value: u32| if big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
+    let half = |value: u16| if big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
+    let mut file = Vec::new();
+    let mut block = |kind: u32, body: &[u8]| {
+        let length = word(12 + body.len() as u32);
+        file.extend([&word(kind)[..], &length, body, &length].concat());
+    };
+    let version = [half(1), half(0)].concat();
+    block(0x0a0d_0d0a, &[&word(0x1a2b_3c4d)[..], &version, &[0xff; 8]].concat());
+    for (link, resolution) in [(1, 6), (101, 9)] {
+        let option = [&half(9)[..], &half(1), &[resolution, 0, 0, 0], &[0; 4]].concat();
+        block(1, &[&half(link)[..], &[0; 2], &word(0), &option].concat());
+    }
+    let data = [0x45, 0, 0, 20, 0, 0, 0, 0, 64, 17, 0, 0];
+    for interface in 0..2 {
+        let header = [interface, 5, 1_000, 12, 60].map(word).concat();
+        block(6, &[&header[..], &data].concat());
+    }
+    block(3, &[&word(12)[..], &data].concat());
+    block(2, &[&half(1)[..], &half(0), &[5, 1_000, 12, 60].map(word).concat(), &data].concat());
+    block(0x0bad, b"unknown!");
+    file
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(bytes).and_then(|()| encoder.finish()).unwrap_or_default()
+}
+
+fn zstd(bytes: &[u8]) -> Vec<u8> {
+    ruzstd::encoding::compress_to_vec(bytes, ruzstd::encoding::CompressionLevel::Fastest)
+}
+
+/// One of each construct of the language.
+const LANGUAGE: &[&str] = &[
+    "a :: A(1, \"x\"); b :: B; a [1] -> [0] b -> C -> D(// c\n);",
+    "elementclass E { $a, K $k, __REST__ $r | input -> F($a) -> output; input [1] -> G($k, $r) -> [1] output }\n\
+     x :: E(1, K 2, 3, 4); I -> x -> J; I -> [1] x [1] -> J",
+    "elementclass E { -> A -> || $x | => B($x), C => ... } elementclass F { -> E -> } E; F; E(1)",
+    "define($a 1, $b ${a}2); require(package p, library l); provide(q); a :: { $p | -> X($p) -> }(3) => [0-1] L",
+    "s :: S => ( -> A -> ; [1] -> B -> [1] ) => [0, 1] t :: T; s [2] -> { input -> output } -> T",
+    "a, b :: A; # 7 \"other.click\"\n a -> b /* comment */ -> c :: C(\\<00ff>, 'q$x', \"$y\")",
+    "Idle -> q :: Queue(10) -> u :: Unqueue -> Discard; q [1] -> Discard; Script(wait 1, print q.length, loop)",
+    "FromDump(x.pcap, STOP true) -> t :: Tee(2); t[0] -> ToDump(y.pcap); t[1] -> Discard;",
+    "AddressInfo(host 10.0.0.1/8 1:2:3:4:5:6 ::1/64) Idle -> EtherEncap(0x0800, host, host:eth) -> Discard",
+];
+
+const ARGUMENTS: &[&str] = &[
+    "a, b c, 'd, e', \"f \\\" g\", \\<00 ff>, /* h */ i // j\n, k,",
+    "KEY value, (x, y), [z], $v, \\n\\t\\x41\\101, ''\"\"",
+];
+
+const VALUES: &[&str] = &[
+    "true",
+    "no",
+    "-17",
+    "0x1f",
+    "0b101",
+    "017",
+    "1_000_000",
+    "340282366920938463463374607431768211456",
+    "-1.5e3",
+    "1.5ms",
+    "3 min",
+    "10Mbps",
+    "1.5 GBps",
+    "10.0.0.1",
+    "10.1/16",
+    "10.0.0.0/255.0.0.0",
+    "host",
+    "host:ip",
+    "host:net",
+    "fe80::1",
+    "1:2:3:4:5:6",
+    "aa-bb-cc-dd-ee-ff",
+    "\"a b\"",
+    "\\<00 ff>",
+    "PAINT",
+    "DST_IP",
+    "20",
+    "element",
+    "FIRST_TIMESTAMP",
+];
+
+fn patterns() -> Vec<Vec<u8>> {
+    let lists = [
+        "12/0800, 12/0806 20/0001, 12/86dd, -",
+        "0/00 !1/01 2/ff%0f, 0/0? 3/1?2?, !0/01%7f, 1/0102030405",
+        // The last test but one is reached with and without the first holding.
+        "0/01 4/02, 8/03, 0/01, -",
+        "5/00%00, 0/ffffffff%f0f0f0f0 !4/00, -, 0/01",
+    ];
+    let frames = [&[0; 24][..], &[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0, 0x45, 0], &[1, 2, 3, 4, 5]];
+    lists.iter().flat_map(|list| frames.map(|frame| [list.as_bytes(), &[0], frame].concat())).collect()
+}
+
+/// Frames alone, and all small ones together.
+fn packets() -> Vec<Vec<u8>> {
+    let one = |frame: &Vec<u8>| [&(frame.len() as u16).to_le_bytes()[..], frame].concat();
+    let frames = frames();
+    let mut seeds: Vec<Vec<u8>> = frames.iter().map(|frame| [vec![3], one(frame)].concat()).collect();
+    let short = frames.iter().filter(|frame| frame.len() < 64);
+    seeds.push(std::iter::once(vec![7]).chain(short.map(one)).collect::<Vec<_>>().concat());
+    // More in one burst than the queue holds.
+    seeds.push([vec![63], one(&frames[0]).repeat(12)].concat());
+    // Many slots: the length says more than there is.
+    seeds.push([vec![0, 0xff, 0xff], frames[0].clone()].concat());
+    seeds
+}
+
+fn classes() -> impl Iterator<Item = &'static Class> {
+    nf::CLASSES.iter().chain(device::CLASSES).copied()
+}
+
+/// The examples of the manual.
+fn examples() -> impl Iterator<Item = &'static str> {
+    let blocks = |class: &'static Class| class.manual.split("```").skip(1).step_by(2);
+    classes().flat_map(blocks)
+}
+
+/// Configuration strings of each class.
+fn configs() -> Vec<Vec<u8>> {
+    bytes(classes().flat_map(|class| class.samples.iter().copied()))
+}
+
+/// Elements of each class between others.
+fn samples() -> Vec<Vec<u8>> {
+    let sample = |class: &Class, text: &str| {
+        let config = text.rsplit_once("-> ").map_or(text, |(config, _)| config);
+        format!("Idle -> {}({config}) -> Discard", class.name).into_bytes()
+    };
+    classes().flat_map(|class| class.samples.iter().map(move |text| sample(class, text))).collect()
+}

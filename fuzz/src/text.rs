@@ -1,0 +1,197 @@
+//! Text that users write: configurations, their arguments, and the languages inside these.
+
+use std::fmt::{Debug, Display};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::LazyLock;
+
+use classify::pattern::Program;
+use element::args::{
+    self, AnnotationOffset, Arg, Bandwidth, Bytes, ElementRef, Ipv4Prefix, Place, Raw, parse_integer,
+};
+use element::{Registry, Setup, Timestamp};
+use engine::{Plan, Problem};
+use lang::args::{join, quote, split, split_spaces, unquote, unquote_bytes};
+use lang::{Diagnostic, Graph, Severity, Sources};
+use wire::MacAddr;
+
+/// Parses any text as a configuration. A text without faults flattens to one that means the same.
+pub fn language(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let (graph, diagnostics, sources) = parse(&text);
+    for connection in &graph.connections {
+        assert!(connection.from.0 < graph.elements.len() && connection.to.0 < graph.elements.len());
+    }
+    for element in &graph.elements {
+        assert!(!sources.slice(element.span).is_empty());
+        sources.slice(element.config_place(0..element.config.len()));
+    }
+    for diagnostic in &diagnostics {
+        assert!(sources.locate(diagnostic.span).line >= 1);
+        assert!(!diagnostic.render(&sources).is_empty());
+        sources.line_text(diagnostic.span);
+    }
+    lang::dot(&graph, "fuzz");
+    let flat = lang::flatten(&graph);
+    if diagnostics.is_empty() {
+        let (again, diagnostics, _) = parse(&flat);
+        assert_eq!(diagnostics, [], "{flat}");
+        assert!(again.is_equivalent(&graph), "{flat}");
+    }
+}
+
+fn parse(text: &str) -> (Graph, Vec<Diagnostic>, Sources) {
+    let mut sources = Sources::new();
+    let id = sources.add("fuzz", text);
+    let library = |name: &str| (name == "l").then(|| "elementclass L { -> InL -> }".to_owned());
+    let options = lang::Options { library: Some(&library), ..lang::Options::default() };
+    let (graph, diagnostics) = lang::parse(&mut sources, id, &options);
+    (graph, diagnostics, sources)
+}
+
+/// Splits any text into arguments and words, and takes away and adds quotes.
+pub fn arguments(data: &[u8]) {
+    assert_eq!(unquote_bytes(&quote(data)), data);
+    let text = String::from_utf8_lossy(data);
+    let given = split(&text);
+    let mut end = 0;
+    for arg in given.iter().chain(&split_spaces(&text)) {
+        assert!(text.get(arg.range.clone()).is_some());
+        for word in split_spaces(&arg.text) {
+            assert!(arg.text.get(word.range).is_some());
+        }
+        unquote(&arg.text);
+    }
+    for arg in &given {
+        assert!(end <= arg.range.start, "arguments overlap");
+        end = arg.range.end;
+    }
+    let quoted: Vec<String> = given.iter().map(|arg| quote(unquote_bytes(&arg.text))).collect();
+    let again: Vec<String> = split(&join(&quoted)).into_iter().map(|arg| arg.text).collect();
+    assert_eq!(again, quoted);
+}
+
+/// Reads any text as each of the types that an argument can have. What can be shown reads back.
+pub fn argument_types(data: &[u8]) {
+    let text = &*String::from_utf8_lossy(data);
+    let mut setup = Setup::new(None);
+    let host = setup.names.entry("", "host");
+    host.ip = Some((Ipv4Addr::LOCALHOST, Some(8)));
+    host.ip6 = Some((Ipv6Addr::LOCALHOST, Some(64)));
+    host.mac = Some(MacAddr([2, 0, 0, 0, 0, 1]));
+    setup.by_name.insert("element".into(), 0);
+    let place = &Place::new(&setup, 0);
+
+    reads_back::<bool>(text, place);
+    reads_back::<u8>(text, place);
+    reads_back::<u16>(text, place);
+    reads_back::<u32>(text, place);
+    reads_back::<u64>(text, place);
+    reads_back::<usize>(text, place);
+    reads_back::<i32>(text, place);
+    reads_back::<i64>(text, place);
+    reads_back::<f64>(text, place);
+    reads_back::<Ipv4Addr>(text, place);
+    reads_back::<Ipv6Addr>(text, place);
+    reads_back::<MacAddr>(text, place);
+    if let Ok(value) = parse_integer(text) {
+        assert_eq!(parse_integer(&value.to_string()), Ok(value));
+    }
+    if let Ok(prefix) = Ipv4Prefix::parse(text, place) {
+        assert!(prefix.contains(prefix.address));
+    }
+    within::<1>(text, place);
+    within::<2>(text, place);
+    within::<4>(text, place);
+    within::<8>(text, place);
+    within::<16>(text, place);
+    // These only have to give an answer.
+    let _ = String::parse(text, place);
+    let _ = Raw::parse(text, place);
+    let _ = Bytes::parse(text, place);
+    let _ = Timestamp::parse(text, place);
+    let _ = Bandwidth::parse(text, place);
+    let _ = ElementRef::parse(text, place);
+    args::parse_bool(text);
+    args::parse_real(text);
+    args::parse_seconds(text);
+    let _ = text.parse::<IpAddr>();
+}
+
+fn reads_back<T: Arg + Display + Debug + PartialEq>(text: &str, place: &Place<'_>) {
+    if let Ok(value) = T::parse(text, place) {
+        assert_eq!(T::parse(&value.to_string(), place).as_ref(), Ok(&value));
+    }
+}
+
+fn within<const SIZE: usize>(text: &str, place: &Place<'_>) {
+    if let Ok(AnnotationOffset(offset)) = AnnotationOffset::<SIZE>::parse(text, place) {
+        assert!(offset + SIZE <= 48);
+    }
+}
+
+/// Compiles byte patterns, separated by commas, and runs them on the bytes behind the first zero byte. The
+/// compiled list has to agree with its patterns compiled one by one, which leaves nothing to optimise across
+/// them.
+pub fn patterns(data: &[u8]) {
+    let end = data.iter().position(|&byte| byte == 0).unwrap_or(data.len());
+    let (text, frame) = (&data[..end], data.get(end + 1..).unwrap_or_default());
+    let text = String::from_utf8_lossy(text);
+    let list: Vec<String> = split(&text).into_iter().map(|arg| arg.text).collect();
+    let single: Result<Vec<Program>, _> = list.iter().map(|pattern| Program::compile(&[pattern])).collect();
+    let (program, single) = match (Program::compile(&list), single) {
+        (Ok(program), Ok(single)) => (program, single),
+        (Err(errors), Err(_)) => return assert!(errors.iter().all(|error| !error.is_empty())),
+        (program, _) => panic!("alone and together differ: {program:?}"),
+    };
+    let unmatched = program.unmatched();
+    let look = |frame: &[u8]| {
+        let found = program.matches(frame);
+        assert_eq!(found, single.iter().position(|one| one.matches(frame).is_some()), "{program}");
+        assert!(found.is_none_or(|pattern| !unmatched.contains(&pattern)));
+        found
+    };
+    let found = look(frame);
+    for length in 0..frame.len().min(program.safe_length() + 1) {
+        look(&frame[..length]);
+    }
+    if let Some(seen) = frame.get(..program.safe_length()) {
+        assert_eq!(look(seen), found, "bytes beyond the safe length count: {program}");
+    }
+}
+
+/// Every class of the product.
+static REGISTRY: LazyLock<Registry> =
+    LazyLock::new(|| Registry::new().with(nf::CLASSES).with(device::CLASSES));
+
+/// Makes a plan of any text and configures its elements, as far as `tidegate check` goes: no file is opened.
+pub fn configuration(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let mut sources = Sources::new();
+    let id = sources.add("fuzz", &*text);
+    let names = REGISTRY.names();
+    let options = lang::Options { classes: Some(&names), ..lang::Options::default() };
+    let (graph, diagnostics) = lang::parse(&mut sources, id, &options);
+    if diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error) {
+        return;
+    }
+    let show = |problems: &[Problem]| {
+        for problem in problems {
+            assert!(!problem.render(&sources).is_empty());
+        }
+    };
+    let refused = |problems: Vec<Problem>| {
+        assert!(!problems.is_empty(), "refused without a reason");
+        show(&problems);
+    };
+    match Plan::new(graph, &REGISTRY) {
+        Err(problems) => refused(problems),
+        Ok(plan) => match plan.configure(Some(32)) {
+            Err(problems) => refused(problems),
+            Ok(configured) => {
+                assert_eq!(configured.elements.len(), plan.len());
+                assert_eq!(configured.effects.len(), plan.len());
+                show(&configured.warnings);
+            }
+        },
+    }
+}
