@@ -36,7 +36,7 @@ pub(crate) fn main(args: &Args) -> ExitCode {
         match ALL.iter().find(|b| b.name == name) {
             Some(benchmark) => chosen.push(benchmark),
             None => {
-                eprintln!("there is no benchmark '{name}'; `tidegate bench list` lists them");
+                crate::tell(format_args!("there is no benchmark '{name}'; `tidegate bench list` lists them"));
                 return ExitCode::from(2);
             }
         }
@@ -59,7 +59,7 @@ pub(crate) fn main(args: &Args) -> ExitCode {
             Ok(more) => rows.extend(more),
             Err(error) => {
                 progress.finish_and_clear();
-                eprintln!("{}: {error}", benchmark.name);
+                crate::tell(format_args!("{}: {error}", benchmark.name));
                 return ExitCode::from(FAILURE);
             }
         }
@@ -73,7 +73,7 @@ pub(crate) fn main(args: &Args) -> ExitCode {
     let text = match serde_json::to_string_pretty(&rows) {
         Ok(text) => text + "\n",
         Err(error) => {
-            eprintln!("{error}");
+            crate::tell(format_args!("{error}"));
             return ExitCode::from(FAILURE);
         }
     };
@@ -83,7 +83,7 @@ pub(crate) fn main(args: &Args) -> ExitCode {
     match std::fs::write(path, text) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{}: {error}", path.display());
+            crate::tell(format_args!("{}: {error}", path.display()));
             ExitCode::from(FAILURE)
         }
     }

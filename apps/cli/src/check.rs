@@ -26,7 +26,7 @@ pub(crate) struct TextArgs {
 /// Reads a configuration, or says why that cannot be.
 fn load(input: &Input, checks_classes: bool) -> Result<Loaded, ExitCode> {
     input.load(checks_classes).map_err(|text| {
-        eprintln!("{text}");
+        crate::tell(format_args!("{text}"));
         ExitCode::from(FAILURE)
     })
 }
@@ -76,7 +76,7 @@ fn transform(args: &TextArgs, form: impl Fn(&Loaded) -> String) -> ExitCode {
         Some(path) => match std::fs::write(path, text) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
-                eprintln!("{}: {error}", path.display());
+                crate::tell(format_args!("{}: {error}", path.display()));
                 ExitCode::from(FAILURE)
             }
         },

@@ -64,13 +64,13 @@ pub(crate) fn main(args: Vec<String>) -> ExitCode {
         Ok(asked) => start(asked),
         Err(Early::Text(text)) => print(text),
         Err(Early::Failure(text)) => {
-            eprintln!("{text}");
+            crate::tell(format_args!("{text}"));
             ExitCode::from(FAILURE)
         }
         Err(Early::Usage(text)) => {
-            eprintln!(
+            crate::tell(format_args!(
                 "{text}\nUsage: click [OPTION]... [ROUTERFILE]\nTry 'click --help' for more information."
-            );
+            ));
             ExitCode::from(FAILURE)
         }
     }
@@ -166,7 +166,7 @@ fn positional(asked: &mut Asked, word: String) -> Result<(), Early> {
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
     {
         if asked.defines.iter().any(|(n, _)| n == name) {
-            eprintln!("parameter '{name}' multiply defined");
+            crate::tell(format_args!("parameter '{name}' multiply defined"));
         } else {
             asked.defines.push((name.to_string(), value.to_string()));
         }
@@ -194,10 +194,10 @@ fn start(asked: Asked) -> ExitCode {
     let mut loaded = parse(name, text, folder.as_deref(), &asked.defines, true);
     let parsed = !loaded.has_errors();
     let built = loaded.build(None);
-    eprint!("{}", clicks_words(&loaded.problems, &loaded.sources));
+    crate::show(format_args!("{}", clicks_words(&loaded.problems, &loaded.sources)));
     let Some((plan, configured)) = built else {
         if parsed {
-            eprintln!("Router could not be initialized!");
+            crate::tell(format_args!("Router could not be initialized!"));
         }
         return ExitCode::from(FAILURE);
     };
@@ -217,15 +217,15 @@ fn start(asked: Asked) -> ExitCode {
         match Worker::new(Arc::clone(&plan), configured, Box::new(StandardStreams::default()), options) {
             Ok(worker) => worker,
             Err(error) => {
-                eprintln!("{error}");
+                crate::tell(format_args!("{error}"));
                 return ExitCode::from(FAILURE);
             }
         };
     let started = std::time::Instant::now();
     if let Err(problem) = worker.initialize() {
         worker.flush();
-        eprint!("{}", clicks_words(&[*problem], &loaded.sources));
-        eprintln!("Router could not be initialized!");
+        crate::show(format_args!("{}", clicks_words(&[*problem], &loaded.sources)));
+        crate::tell(format_args!("Router could not be initialized!"));
         return ExitCode::from(FAILURE);
     }
     let mut failed = false;
@@ -233,13 +233,15 @@ fn start(asked: Asked) -> ExitCode {
         let text = lang::flatten(&plan.graph);
         failed |= match path.as_str() {
             "-" => print(&text) != ExitCode::SUCCESS,
-            path => std::fs::write(path, text).inspect_err(|error| eprintln!("{path}: {error}")).is_err(),
+            path => std::fs::write(path, text)
+                .inspect_err(|error| crate::tell(format_args!("{path}: {error}")))
+                .is_err(),
         };
     }
     if !asked.quit {
         if empty {
             if !asked.quiet {
-                eprintln!("{}: configuration has no elements, exiting", loaded.name);
+                crate::tell(format_args!("{}: configuration has no elements, exiting", loaded.name));
             }
         } else {
             worker.run();
@@ -252,11 +254,11 @@ fn start(asked: Asked) -> ExitCode {
     let (values, errors) = handlers::read_all(&mut worker, &asked.handlers);
     worker.flush();
     print(&values);
-    errors.iter().for_each(|error| eprintln!("{error}"));
+    errors.iter().for_each(|error| crate::tell(format_args!("{error}")));
     failed |= !errors.is_empty();
     let status = asked.exit_handler.map(|handler| exit_status(&mut worker, &handler));
     for error in worker.finish().err().unwrap_or_default() {
-        eprintln!("{error}");
+        crate::tell(format_args!("{error}"));
     }
     match status {
         Some(status) => ExitCode::from(status),
@@ -268,14 +270,14 @@ fn start(asked: Asked) -> ExitCode {
 /// An integer is the status, true is 0 and false is 1, anything else is an error.
 fn exit_status(worker: &mut Worker, handler: &str) -> u8 {
     let (value, errors) = handlers::read_all(worker, &[handler.to_string()]);
-    errors.iter().for_each(|error| eprintln!("{error}"));
+    errors.iter().for_each(|error| crate::tell(format_args!("{error}")));
     match (value.trim().parse::<i64>(), value.trim()) {
         _ if !errors.is_empty() => 255,
         (Ok(number), _) => number.rem_euclid(256) as u8,
         (Err(_), "true") => 0,
         (Err(_), "false") => 1,
         _ => {
-            eprintln!("exit handler value should be integer");
+            crate::tell(format_args!("exit handler value should be integer"));
             255
         }
     }

@@ -26,7 +26,9 @@ pub(crate) fn main(args: &Args) -> ExitCode {
             let names = registry.names();
             let close = lang::nearest(name, names.iter().copied());
             let hint = close.map(|close| format!("; did you mean '{close}'?")).unwrap_or_default();
-            eprintln!("unknown element class '{name}'{hint}\n`tidegate elements` lists all of them");
+            crate::tell(format_args!(
+                "unknown element class '{name}'{hint}\n`tidegate elements` lists all of them"
+            ));
             ExitCode::from(FAILURE)
         }
     }

@@ -47,7 +47,10 @@ type Found = (Vec<(Option<ElementId>, String)>, bool);
 fn find(worker: &Worker, want: &str) -> Result<Found, String> {
     // Element names have no dots, handler names may.
     let Some((element, handler)) = want.split_once('.') else {
-        return Ok((vec![(None, want.to_string())], false));
+        return match worker.can_read(None, want) {
+            Some(true) => Ok((vec![(None, want.to_string())], false)),
+            _ => Err(format!("no '{want}' handler")),
+        };
     };
     let handler = handler.to_string();
     let graph = &worker.plan().graph;

@@ -47,7 +47,7 @@ pub(crate) fn read_text(file: &Path) -> Result<(String, String), String> {
     let name = file.display().to_string();
     match std::fs::read(file) {
         Ok(bytes) => Ok((name, String::from_utf8_lossy(&bytes).into_owned())),
-        Err(error) => Err(format!("{name}: {error}")),
+        Err(error) => Err(format!("{name}: {}", crate::reason(&error))),
     }
 }
 
@@ -137,11 +137,11 @@ impl Loaded {
     /// Shows all problems on standard error, with the lines that they are about.
     pub(crate) fn show(&self) {
         for problem in &self.problems {
-            eprint!("{}", self.picture(problem));
+            crate::show(format_args!("{}", self.picture(problem)));
         }
         let errors = self.problems.iter().filter(|p| p.diagnostic.severity == Severity::Error).count();
         if errors > 1 {
-            eprintln!("{}: {errors} errors", self.name);
+            crate::tell(format_args!("{}: {errors} errors", self.name));
         }
     }
 

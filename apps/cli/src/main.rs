@@ -71,8 +71,25 @@ pub(crate) fn print(text: &str) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("standard output: {error}");
+            crate::tell(format_args!("standard output: {error}"));
             ExitCode::from(FAILURE)
         }
     }
+}
+
+/// Writes a line to standard error; a closed one is no reason to fail.
+pub(crate) fn tell(text: std::fmt::Arguments<'_>) {
+    show(format_args!("{text}\n"));
+}
+
+/// Writes text to standard error as it stands.
+pub(crate) fn show(text: std::fmt::Arguments<'_>) {
+    use std::io::Write;
+    let _ = std::io::stderr().write_fmt(text);
+}
+
+/// The system's words for an error, as other tools print them.
+pub(crate) fn reason(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_string()
 }

@@ -109,7 +109,7 @@ pub(crate) fn main(args: Args) -> ExitCode {
     let mut loaded = match args.input.load(true) {
         Ok(loaded) => loaded,
         Err(text) => {
-            eprintln!("{text}");
+            crate::tell(format_args!("{text}"));
             return ExitCode::from(FAILURE);
         }
     };
@@ -117,7 +117,7 @@ pub(crate) fn main(args: Args) -> ExitCode {
     loaded.show();
     let Some((plan, configured)) = built else { return ExitCode::from(FAILURE) };
     if plan.is_empty() {
-        eprintln!("{}: configuration has no elements", loaded.name);
+        crate::tell(format_args!("{}: configuration has no elements", loaded.name));
     }
     let progress_count = Arc::new(AtomicU64::new(0));
     let options = Options {
@@ -135,7 +135,7 @@ pub(crate) fn main(args: Args) -> ExitCode {
     let mut worker = match Worker::new(plan, configured, Box::new(StandardStreams::default()), options) {
         Ok(worker) => worker,
         Err(error) => {
-            eprintln!("{error}");
+            crate::tell(format_args!("{error}"));
             return ExitCode::from(FAILURE);
         }
     };
@@ -155,7 +155,7 @@ pub(crate) fn main(args: Args) -> ExitCode {
     let elapsed = started.elapsed();
     let report = worker.report();
     if !args.quiet {
-        eprint!("{}", table::render(&report, elapsed));
+        crate::show(format_args!("{}", table::render(&report, elapsed)));
     }
     let mut code = print(&values);
     if let Some(path) = &args.json
@@ -167,7 +167,7 @@ pub(crate) fn main(args: Args) -> ExitCode {
         errors.push("packets are unaccounted for: in is not out + held + dropped; this is a bug".into());
     }
     for error in &errors {
-        eprintln!("{error}");
+        crate::tell(format_args!("{error}"));
         code = ExitCode::from(FAILURE);
     }
     code

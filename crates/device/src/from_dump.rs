@@ -201,6 +201,10 @@ struct Window {
 }
 
 impl Window {
+    fn has_end(&self) -> bool {
+        self.ends.iter().any(Option::is_some)
+    }
+
     fn bounds(&mut self, first: Timestamp) -> (Timestamp, Option<Timestamp>) {
         *self.fixed.get_or_insert_with(|| {
             let start = self.start.or(self.start_after.map(|after| first + after));
@@ -302,6 +306,8 @@ impl FromDump {
             return;
         }
         cx.set_signal(Signal::Packets, false);
+        // Without a call of the user's, the end switches the element off.
+        self.active &= !self.stop && (self.end_call.is_some() || !self.window.has_end());
         if self.stop {
             cx.stop();
         } else if let Some(call) = &self.end_call {

@@ -186,10 +186,16 @@ impl ToDump {
 
     #[cold]
     fn fail(&mut self, cx: &mut Cx<'_>, error: &io::Error) {
-        let text = format!("ToDump({}): {error}", self.filename);
+        let text = format!("ToDump({}): {}", self.filename, reason(error));
         cx.message(format_args!("{text}\n"));
         self.fault = Some(text);
     }
+}
+
+/// The system's words, without the number that Rust adds.
+fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_string()
 }
 
 impl Element for ToDump {
@@ -213,7 +219,7 @@ impl Element for ToDump {
         }
         self.file = Some(match self.filename.as_str() {
             "-" => Box::new(io::stdout()),
-            path => Box::new(File::create(path).map_err(|error| format!("{path}: {error}"))?),
+            path => Box::new(File::create(path).map_err(|error| format!("{path}: {}", reason(&error)))?),
         });
         if !cx.input_is_push(0) && !self.passes_on {
             cx.schedule();

@@ -73,6 +73,8 @@ pub static CLASS: Class = Class {
         let burst = args.or("BURST", default);
         if burst < 1 {
             args.error("burst size must be >= 1");
+        } else if burst > MOST_BURST {
+            args.error(format!("BURST: out of range, bound {MOST_BURST}"));
         }
         args.or("HEADROOM", 0u32);
         let source = InfiniteSource {
@@ -90,6 +92,9 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
+/// The longest burst: all of it waits in memory before anybody else has a turn.
+const MOST_BURST: i64 = 65_536;
+
 struct InfiniteSource {
     data: Data,
     limit: u64,
@@ -102,7 +107,9 @@ struct InfiniteSource {
 
 impl InfiniteSource {
     fn make(&mut self, cx: &mut Cx<'_>, n: usize) -> Batch {
-        let n = n.min(BATCH_CAPACITY).min(usize::try_from(self.limit - self.count).unwrap_or(usize::MAX));
+        let n = n
+            .min(BATCH_CAPACITY)
+            .min(usize::try_from(self.limit.saturating_sub(self.count)).unwrap_or(usize::MAX));
         let mut batch = cx.batch();
         for _ in 0..n {
             // An empty pool ends the batch; what was not made is made later.
@@ -140,7 +147,7 @@ impl Element for InfiniteSource {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        self.end.initialize(cx)?;
+        self.end.initialize(cx, &CLASS)?;
         self.start(cx);
         Ok(())
     }
@@ -199,8 +206,8 @@ impl Element for InfiniteSource {
             }
             "limit" => self.limit = limit_of(number().map_err(|_| "limit parameter must be integer")?),
             "burst" => {
-                let burst = number().ok().and_then(|n| usize::try_from(n).ok()).filter(|&n| n > 0);
-                self.burst = burst.ok_or("burstsize parameter must be integer >= 1")?;
+                let burst = number().ok().filter(|n| (1..=MOST_BURST).contains(n));
+                self.burst = burst.ok_or("burstsize parameter must be integer >= 1")? as usize;
             }
             "active" => self.active = parse_bool(value).ok_or("active parameter must be boolean")?,
             "length" => {
@@ -210,8 +217,6 @@ impl Element for InfiniteSource {
             }
             _ => self.count = 0,
         }
-        // A limit below the count must not make the difference negative.
-        self.count = self.count.min(self.limit);
         self.start(cx);
         Ok(())
     }

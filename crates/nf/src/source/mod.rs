@@ -8,7 +8,7 @@ pub mod timed_source;
 use std::sync::Arc;
 
 use element::args::{Bytes, Raw};
-use element::{Args, Call, Cx};
+use element::{Args, Call, Class, Cx};
 
 /// What sources send when they are not told: 69 bytes, as many as Click's.
 const DEFAULT_DATA: &[u8] = b"This packet was made by a source that had not been told what to send.";
@@ -68,9 +68,11 @@ impl AtEnd {
         AtEnd { text, stop, ..AtEnd::default() }
     }
 
-    fn initialize(&mut self, cx: &Cx<'_>) -> Result<(), String> {
+    /// `class` is the source's own: a handler without an element is the source's if it has it.
+    fn initialize(&mut self, cx: &Cx<'_>, class: &Class) -> Result<(), String> {
         if let Some(text) = &self.text {
-            self.call = Some(Arc::new(Call::parse(text, &cx.place(), |_| None)?));
+            let own = |name: &str| class.handlers.iter().any(|h| h.name == name).then_some(cx.id());
+            self.call = Some(Arc::new(Call::parse(text, &cx.place(), own)?));
         }
         Ok(())
     }

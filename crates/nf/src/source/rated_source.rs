@@ -136,7 +136,7 @@ struct RatedSource {
 impl RatedSource {
     /// Packets for which there are tokens now.
     fn make(&mut self, cx: &mut Cx<'_>, most: usize) -> Batch {
-        let tokens = self.bucket.fill(cx.now()).min(self.limit - self.count).min(most as u64);
+        let tokens = self.bucket.fill(cx.now()).min(self.limit.saturating_sub(self.count)).min(most as u64);
         let mut batch = cx.batch();
         for _ in 0..tokens {
             let Some(mut packet) = cx.packet(&self.data.bytes) else { break };
@@ -152,7 +152,6 @@ impl RatedSource {
     }
 
     fn start(&mut self, cx: &mut Cx<'_>) {
-        self.count = self.count.min(self.limit);
         if self.active && self.count < self.limit {
             self.end.done = false;
         }
@@ -178,7 +177,7 @@ impl Element for RatedSource {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        self.end.initialize(cx)?;
+        self.end.initialize(cx, &CLASS)?;
         self.start(cx);
         Ok(())
     }
