@@ -4,9 +4,6 @@ use element::effects::{Action, Effects, Field, Hold, Value};
 use element::{Base, Facts};
 use packet::Restore;
 
-/// Bytes that link headers in front of the network header take at most, where nothing says otherwise:
-/// Ethernet and two VLAN tags.
-const LINK_HEADERS: i64 = 22;
 /// The longest IPv4 header.
 const IP_HEADER: i64 = 60;
 
@@ -34,7 +31,8 @@ pub(crate) fn gather(effects: &[Effects]) -> Facts {
 /// How far from the start of a packet, as it was when a source made it, any element may write.
 fn written_bytes(effects: &[Effects]) -> usize {
     let mut stripped = 0i64;
-    let mut network = LINK_HEADERS;
+    // A header annotation is set only by somebody who declares it; others find it unset and do not write.
+    let mut network = 0i64;
     for effect in effects {
         for action in effect.cases.iter().flat_map(|c| &c.actions) {
             match action {
@@ -72,8 +70,7 @@ fn written_bytes(effects: &[Effects]) -> usize {
             most = most.max(end);
         }
     }
-    // Whole cache lines: the copy is then a few wide moves.
-    (most.max(0) as usize).next_multiple_of(64)
+    most.max(0) as usize
 }
 
 #[cfg(test)]
@@ -96,9 +93,15 @@ mod tests {
     #[test]
     fn writes_are_bounded_by_the_headers_before_them() {
         let ttl = writing(wire_field::IP_TTL);
-        assert_eq!(gather(std::slice::from_ref(&ttl)).restore.bytes, 64);
-        let strip = Case::new(Filter::Any, Target::Output(0)).with(Action::Strip(50));
-        assert_eq!(gather(&[ttl, Effects::cases(vec![strip])]).restore.bytes, 128);
+        assert_eq!(gather(std::slice::from_ref(&ttl)).restore.bytes, 9);
+        let case = || Case::new(Filter::Any, Target::Output(0));
+        let strip = Effects::cases(vec![case().with(Action::Strip(50))]);
+        assert_eq!(gather(&[ttl.clone(), strip]).restore.bytes, 59);
+        let offset = Action::Set(Field::HeaderOffset(Base::Network), Value::Constant(vec![0, 14]));
+        assert_eq!(gather(&[ttl.clone(), Effects::cases(vec![case().with(offset)])]).restore.bytes, 23);
+        let unknown = Value::Pure { name: "somewhere", reads: Vec::new() };
+        let unknown = Action::Set(Field::HeaderOffset(Base::Network), unknown);
+        assert!(gather(&[ttl, Effects::cases(vec![case().with(unknown)])]).restore.bytes > 128);
         assert_eq!(gather(&[writing(Field::Payload)]).restore.bytes, usize::MAX);
     }
 

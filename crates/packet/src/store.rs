@@ -19,8 +19,8 @@ pub struct Restore {
     pub copies: bool,
 }
 
-/// Bytes of a cache line.
-const LINE: usize = 64;
+/// Bytes are put back in pieces of this size: two wide moves.
+const LINE: usize = 32;
 
 /// Bytes of each packet that are kept aside where a full copy is not needed.
 const HEADERS: usize = 128;
@@ -147,6 +147,13 @@ impl Store {
                 match loan.own_bytes_mut().first_chunk_mut::<LINE>() {
                     Some(line) => *line = self.headers[number],
                     None => self.put_back(number, loan),
+                }
+            }),
+            (true, _, 2) => self.lend_slots_with(start, end, batch, |number, loan| {
+                let kept = self.headers[2 * number..].first_chunk::<2>();
+                match (kept, loan.own_bytes_mut().first_chunk_mut::<{ 2 * LINE }>()) {
+                    (Some(kept), Some(lines)) => lines.copy_from_slice(kept.as_flattened()),
+                    _ => self.put_back(number, loan),
                 }
             }),
             _ => self.lend_slots_with(start, end, batch, |number, loan| self.put_back(number, loan)),
