@@ -417,6 +417,25 @@ impl Packet {
         Some(unsafe { slice::from_raw_parts_mut(self.meta().base.add(start), end - start) })
     }
 
+    /// The first `N` bytes of the header of `base`, writable; one comparison finds out that they are there.
+    #[inline]
+    pub fn header_chunk_mut<const N: usize>(&mut self, base: Base) -> Option<&mut [u8; N]> {
+        let meta = self.meta();
+        let start = match base {
+            Base::Data => meta.start,
+            Base::Mac => meta.mac,
+            Base::Network => meta.network,
+            Base::Transport => meta.transport,
+        };
+        let (start, end) = (start as usize, meta.start as usize + meta.head as usize);
+        // An unset offset is larger than any end.
+        if start + N > end {
+            return None;
+        }
+        // SAFETY: `start + N <= end`, inside the slot as in `data`, and the borrow is exclusive.
+        Some(unsafe { &mut *meta.base.add(start).cast::<[u8; N]>() })
+    }
+
     #[inline]
     fn header_range(&self, base: Base) -> Option<(usize, usize)> {
         let meta = self.meta();

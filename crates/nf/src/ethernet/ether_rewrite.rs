@@ -77,8 +77,7 @@ impl Element for EtherRewrite {
         batch.sift(
             |packet| {
                 let base = if packet.offset(Base::Mac).is_some() { Base::Mac } else { Base::Data };
-                let header = packet.header_mut(base).and_then(|header| header.first_chunk_mut());
-                *header.ok_or(DropReason::TooShort)? = addresses;
+                *packet.header_chunk_mut(base).ok_or(DropReason::TooShort)? = addresses;
                 Ok(())
             },
             |packet, reason| cx.drop(packet, reason),

@@ -57,8 +57,9 @@ struct DecIpTtl {
 /// Decrements one packet's time to live; why not, otherwise.
 #[inline]
 fn decrement(packet: &mut Packet, multicast: bool) -> Result<(), DropReason> {
-    let header = packet.header_mut(Base::Network).ok_or(DropReason::NoHeader)?;
-    let Ok((ip, _)) = ipv4::Header::mut_from_prefix(header) else { return Err(DropReason::NoHeader) };
+    let header =
+        packet.header_chunk_mut::<{ ipv4::Header::LEN }>(Base::Network).ok_or(DropReason::NoHeader)?;
+    let Ok(ip) = ipv4::Header::mut_from_bytes(header) else { return Err(DropReason::NoHeader) };
     if !multicast && ip.destination_addr().is_multicast() {
         return Ok(());
     }
