@@ -181,6 +181,17 @@ impl Packet {
         unsafe { slice::from_raw_parts_mut(meta.base.add(meta.own as usize), end - meta.own as usize) }
     }
 
+    /// Overwrites the packet's own first `N` bytes; of a shorter packet, also what lies behind it in its slot.
+    #[inline]
+    pub(crate) fn overwrite_front<const N: usize>(&mut self, bytes: &[u8; N]) {
+        const { assert!(HEADROOM + N <= SLOT_STRIDE) };
+        let meta = self.meta();
+        debug_assert!(meta.own as usize <= HEADROOM);
+        // SAFETY: `own` starts at `HEADROOM` and only falls, so the bytes lie inside the slot, which the handle
+        // owns.
+        unsafe { meta.base.add(meta.own as usize).cast::<[u8; N]>().write(*bytes) };
+    }
+
     /// All bytes, slot by slot.
     pub fn chunks(&self) -> Chunks<'_> {
         Chunks { home: self.home(), next: Some(self.meta()) }

@@ -144,16 +144,17 @@ impl Store {
         match (self.annotations.is_empty(), self.restore.bytes, self.lines()) {
             (true, 0, _) => self.lend_slots_with(start, end, batch, |_, _| {}),
             (true, _, 1) => self.lend_slots_with(start, end, batch, |number, loan| {
-                match loan.own_bytes_mut().first_chunk_mut::<LINE>() {
-                    Some(line) => *line = self.headers[number],
-                    None => self.put_back(number, loan),
-                }
+                loan.overwrite_front(&self.headers[number]);
             }),
             (true, _, 2) => self.lend_slots_with(start, end, batch, |number, loan| {
-                let kept = self.headers[2 * number..].first_chunk::<2>();
-                match (kept, loan.own_bytes_mut().first_chunk_mut::<{ 2 * LINE }>()) {
-                    (Some(kept), Some(lines)) => lines.copy_from_slice(kept.as_flattened()),
-                    _ => self.put_back(number, loan),
+                match self.headers[2 * number..].first_chunk::<2>() {
+                    Some([first, second]) => {
+                        let mut both = [0; 2 * LINE];
+                        both[..LINE].copy_from_slice(first);
+                        both[LINE..].copy_from_slice(second);
+                        loan.overwrite_front(&both);
+                    }
+                    None => self.put_back(number, loan),
                 }
             }),
             _ => self.lend_slots_with(start, end, batch, |number, loan| self.put_back(number, loan)),

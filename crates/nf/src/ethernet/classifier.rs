@@ -86,9 +86,9 @@ impl Element for Classifier {
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {
         // Most batches go to one output as a whole: they pass on without moving a packet.
         let Some(first) = batch.first() else { return Some(batch) };
-        let output = self.program.matches(first.data());
-        if batch.iter().skip(1).all(|packet| self.program.matches(packet.data()) == output) {
-            match output {
+        let decision = self.program.decide(first.data());
+        if batch[1..].iter().all(|packet| self.program.decide(packet.data()) == decision) {
+            match decision.pattern() {
                 Some(0) => return Some(batch),
                 Some(output) => cx.emit(output, batch),
                 None => cx.drop_all(batch, DropReason::NoMatch),
