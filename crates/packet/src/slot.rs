@@ -86,6 +86,19 @@ pub(crate) struct Meta {
     pub(crate) owner: AtomicU8,
 }
 
+impl Meta {
+    /// Where a header starts, from `base`; [`NO_OFFSET`] if it is not set.
+    #[inline]
+    fn place(&self, base: Base) -> u16 {
+        match base {
+            Base::Data => self.start,
+            Base::Mac => self.mac,
+            Base::Network => self.network,
+            Base::Transport => self.transport,
+        }
+    }
+}
+
 const _: () = assert!(size_of::<Meta>() == 64 && SLOT_STRIDE / 64 % 2 == 1);
 
 /// An owned packet. It can be moved between threads but never cloned; copies are explicit
@@ -432,12 +445,7 @@ impl Packet {
     #[inline]
     pub fn header_chunk_mut<const N: usize>(&mut self, base: Base) -> Option<&mut [u8; N]> {
         let meta = self.meta();
-        let start = match base {
-            Base::Data => meta.start,
-            Base::Mac => meta.mac,
-            Base::Network => meta.network,
-            Base::Transport => meta.transport,
-        };
+        let start = meta.place(base);
         let (start, end) = (start as usize, meta.start as usize + meta.head as usize);
         // An unset offset is larger than any end.
         if start + N > end {
@@ -450,12 +458,7 @@ impl Packet {
     #[inline]
     fn header_range(&self, base: Base) -> Option<(usize, usize)> {
         let meta = self.meta();
-        let start = match base {
-            Base::Data => meta.start,
-            Base::Mac => meta.mac,
-            Base::Network => meta.network,
-            Base::Transport => meta.transport,
-        };
+        let start = meta.place(base);
         let end = meta.start + meta.head;
         // An unset offset is larger than any end.
         (start <= end).then_some((start as usize, end as usize))
