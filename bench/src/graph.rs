@@ -134,7 +134,7 @@ pub fn drive_only(name: &str, packets: usize) -> Result<(), String> {
     let settings = Settings::SMALL;
     let chain = match name {
         "floor" => {
-            Floor::new(settings.packets, 64).measure(packets);
+            Floor::new(settings.packets, 64).map_err(|e| e.to_string())?.measure(packets);
             return Ok(());
         }
         "forward" => FORWARD,
@@ -154,7 +154,7 @@ pub fn drive_only(name: &str, packets: usize) -> Result<(), String> {
 /// What is wrong with the chain.
 pub fn measure_chain(name: &str, settings: &Settings, frame: usize, chain: &str) -> Result<Row, String> {
     let mut worker = worker(settings.packets, frame, chain)?;
-    let mut floor = Floor::new(settings.packets, frame);
+    let mut floor = Floor::new(settings.packets, frame).map_err(|e| e.to_string())?;
     // Loads the packets, touches all memory, and lets the clock calibrate itself.
     drive(&mut worker, settings.packets.max(settings.per_run / 2))?;
     floor.measure(settings.packets);
