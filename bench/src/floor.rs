@@ -142,7 +142,8 @@ impl Floor {
             let ahead = (number + AHEAD) % packets;
             packet::prefetch_line(slots[layout.line(ahead)].0.as_ptr());
             let line = layout.line(number);
-            let place = if layout.dense { &mut metadata[number] } else { &mut slots[layout.metadata(number)] };
+            let place =
+                if layout.dense { &mut metadata[number] } else { &mut slots[layout.metadata(number)] };
             place.set_metadata(line as u32, u32::from(self.lengths[number]));
             slots[line] = kept[number];
             *handle = number as u32;

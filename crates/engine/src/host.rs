@@ -8,9 +8,7 @@ use std::sync::Arc;
 
 use element::args::Place;
 use element::ports::Processing;
-use element::{
-    Batch, Call, Core, Cx, DropReason, Element, ElementId, Host, Setup, Signal, Stream, Timestamp,
-};
+use element::{Batch, Call, Core, Cx, Element, ElementId, Host, Setup, Signal, Stream, Timestamp};
 
 use crate::clock;
 use crate::plan::Plan;
@@ -61,7 +59,7 @@ pub(crate) struct Inner {
     /// Where each element's outputs start in `targets`.
     pub(crate) first_target: Vec<u32>,
     /// What each push output is connected to: element and input.
-    pub(crate) targets: Vec<(u32, u32)>,
+    pub(crate) targets: Vec<Target>,
     /// An element is taken out of its place while it is being called.
     pub(crate) elements: Vec<Option<Box<dyn Element>>>,
     pub(crate) setup: Setup,
@@ -77,7 +75,33 @@ pub(crate) struct Inner {
     pub(crate) depth: u32,
 }
 
+/// Where a push output leads to.
+#[derive(Clone, Copy)]
+pub(crate) struct Target {
+    pub(crate) element: u32,
+    pub(crate) input: u32,
+}
+
+impl Target {
+    /// For an output without a connection.
+    pub(crate) const NOWHERE: Target = Target { element: u32::MAX, input: 0 };
+}
+
 impl Inner {
+    /// What an output is connected to.
+    #[inline]
+    pub(crate) fn target(&self, element: u32, output: u32) -> Option<Target> {
+        let target = self.targets[(self.first_target[element as usize] + output) as usize];
+        (target.element != Target::NOWHERE.element).then_some(target)
+    }
+
+    /// Puts an element back into the place that it was taken from.
+    #[inline]
+    fn put_back(&mut self, id: ElementId, element: Box<dyn Element>) {
+        // The place is empty, so nobody has to look whether something there has to be dropped.
+        std::mem::forget(self.elements[id].replace(element));
+    }
+
     /// Takes an element out, calls it, puts it back. `None` if it is being called already.
     #[inline]
     pub(crate) fn call<R>(
@@ -92,13 +116,13 @@ impl Inner {
             let (balance, held) = (core.counters[id].balance(), element.held());
             assert_eq!(balance, held as i128, "{} lost count of packets", self.plan.declaration(id));
         }
-        self.elements[id] = Some(element);
+        self.put_back(id, element);
         Some(result)
     }
 }
 
 impl Inner {
-    /// Pushes a batch into an element; what it passes on to its output 0, counted as emitted.
+    /// Pushes a batch into an element; what it passes on to its output 0, not yet counted as emitted.
     #[inline]
     pub(crate) fn push(
         &mut self,
@@ -109,20 +133,18 @@ impl Inner {
     ) -> Option<Batch> {
         // Only the element that is being called is out of its place, and the engine calls one at a time.
         let mut element = self.elements[id].take()?;
-        let mut rest = element.push(&mut Cx::new(core, self, id), input, batch);
-        match &rest {
-            Some(batch) if batch.is_empty() => rest.take().into_iter().for_each(|batch| core.recycle(batch)),
-            Some(_) if core.outputs[id] == 0 => {
-                rest.take().into_iter().for_each(|batch| core.drop_batch(id, batch, DropReason::NoOutput));
-            }
-            Some(batch) => core.counters[id].emitted += batch.len() as u64,
-            None => {}
-        }
+        let rest = element.push(&mut Cx::new(core, self, id), input, batch);
         if cfg!(debug_assertions) {
+            let passed_on = rest.as_ref().map_or(0, |batch| batch.len()) as i128;
             let (balance, held) = (core.counters[id].balance(), element.held());
-            assert_eq!(balance, held as i128, "{} lost count of packets", self.plan.declaration(id));
+            assert_eq!(
+                balance,
+                held as i128 + passed_on,
+                "{} lost count of packets",
+                self.plan.declaration(id)
+            );
         }
-        self.elements[id] = Some(element);
+        self.put_back(id, element);
         rest
     }
 }
@@ -142,7 +164,7 @@ impl Host for Inner {
             let (balance, held) = (core.counters[from].balance(), giver.held());
             assert_eq!(balance, held as i128, "{} lost count of packets", self.plan.declaration(from));
         }
-        self.elements[from] = Some(giver);
+        self.put_back(from, giver);
         batch
     }
 

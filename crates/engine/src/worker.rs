@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use element::context::Emitted;
-use element::{Batch, Core, DropReason, Effects, ElementId, Stream};
+use element::{Batch, Core, Cx, DropReason, Effects, ElementId, Stream};
 use packet::{Pool, PoolError};
 
 use crate::clock::{ClockKind, RealClock};
 use crate::configure::Configured;
-use crate::host::{Inner, Sink};
+use crate::host::{Inner, Sink, Target};
 use crate::plan::Plan;
 use crate::signals::Signals;
 use crate::timers::Timers;
@@ -46,17 +46,20 @@ impl Default for Options {
     }
 }
 
-/// What a target without a connection points to.
-const NOWHERE: (u32, u32) = (u32::MAX, 0);
-
 /// Connections of push outputs, flat. A push output has exactly one (`Plan::check_use`); others lead nowhere.
-fn targets(plan: &Plan) -> (Vec<u32>, Vec<(u32, u32)>) {
+fn targets(plan: &Plan) -> (Vec<u32>, Vec<Target>) {
     let (mut starts, mut targets) = (Vec::new(), Vec::new());
     for outputs in &plan.forward {
         starts.push(targets.len() as u32);
-        let first =
-            |ends: &Vec<(ElementId, usize)>| ends.first().map_or(NOWHERE, |&(to, at)| (to as u32, at as u32));
+        let first = |ends: &Vec<(ElementId, usize)>| match ends.first() {
+            Some(&(to, at)) => Target { element: to as u32, input: at as u32 },
+            None => Target::NOWHERE,
+        };
         targets.extend(outputs.iter().map(first));
+        // Output 0 may be asked for where there is none.
+        if outputs.is_empty() {
+            targets.push(Target::NOWHERE);
+        }
     }
     (starts, targets)
 }
@@ -192,28 +195,34 @@ impl Worker {
     /// up or something else was emitted before it. How many elements it went through.
     #[inline]
     fn deliver(&mut self, element: u32, output: u32, batch: Batch, endless: bool) -> u64 {
-        let (mut element, mut output, mut batch) = (element, output, batch);
+        let Some(mut at) = self.inner.target(element, output) else {
+            self.core.drop_batch(element as usize, batch, DropReason::NoOutput);
+            return 0;
+        };
+        let mut batch = batch;
         let mut hops = 0;
         loop {
-            let first = self.inner.first_target[element as usize];
-            let (to, input) = self.inner.targets[(first + output) as usize];
-            let id = to as usize;
-            if id >= self.core.counters.len() {
-                self.core.drop_batch(element as usize, batch, DropReason::NoOutput);
-                return hops;
-            }
+            let id = at.element as usize;
             self.core.counters[id].arrived += batch.len() as u64;
             if endless || hops > MOST_WORK {
                 self.core.drop_batch(id, batch, DropReason::Loop);
                 return hops;
             }
             hops += 1;
-            let Some(rest) = self.inner.push(&mut self.core, id, input as usize, batch) else { return hops };
-            if !self.core.emitted.is_empty() {
-                self.core.emitted.push(Emitted::Packets { element: to, output: 0, batch: rest });
+            let Some(rest) = self.inner.push(&mut self.core, id, at.input as usize, batch) else {
                 return hops;
+            };
+            if self.core.emitted.is_empty()
+                && !rest.is_empty()
+                && let Some(next) = self.inner.target(at.element, 0)
+            {
+                self.core.counters[id].emitted += rest.len() as u64;
+                (at, batch) = (next, rest);
+                continue;
             }
-            (element, output, batch) = (to, 0, rest);
+            // It waits behind what was emitted before it, if it goes anywhere at all.
+            Cx::new(&mut self.core, &mut self.inner, id).emit(0, rest);
+            return hops;
         }
     }
 

@@ -70,21 +70,36 @@ impl Batch {
     ) {
         // If a function panics, packets are leaked, never doubled, because the length is zero meanwhile.
         let length = std::mem::take(&mut self.length);
-        let mut kept = 0;
-        for i in 0..length {
-            // SAFETY: places below the old length are initialised, and this one has not been given away.
-            let packet = unsafe { self.items[i].assume_init_mut() };
-            match check(packet) {
+        // As long as all are good, nothing has to move: the usual case has a loop of its own.
+        for (i, place) in self.items[..length].iter_mut().enumerate() {
+            // SAFETY: places below the old length are initialised.
+            if let Err(reason) = check(unsafe { place.assume_init_mut() }) {
+                // SAFETY: as above; the place is not looked at again.
+                reject(unsafe { place.assume_init_read() }, reason);
+                return self.sift_rest(i, length, check, reject);
+            }
+        }
+        self.length = length;
+    }
+
+    /// Goes on behind the first rejected packet, of which there were `kept` good ones in front.
+    #[inline(never)]
+    fn sift_rest<R>(
+        &mut self,
+        mut kept: usize,
+        length: usize,
+        mut check: impl FnMut(&mut Packet) -> Result<(), R>,
+        mut reject: impl FnMut(Packet, R),
+    ) {
+        for i in kept + 1..length {
+            // SAFETY: places below the old length are initialised, and this one is not looked at again.
+            let mut packet = unsafe { self.items[i].assume_init_read() };
+            match check(&mut packet) {
                 Ok(()) => {
-                    // As long as all are good, nothing has to move.
-                    if kept != i {
-                        // SAFETY: as above; the place is not looked at again.
-                        self.items[kept] = MaybeUninit::new(unsafe { self.items[i].assume_init_read() });
-                    }
+                    self.items[kept].write(packet);
                     kept += 1;
                 }
-                // SAFETY: as above; the place is not looked at again.
-                Err(reason) => reject(unsafe { self.items[i].assume_init_read() }, reason),
+                Err(reason) => reject(packet, reason),
             }
         }
         self.length = kept;
@@ -181,6 +196,18 @@ impl Iterator for Drain<'_> {
     fn size_hint(&self) -> (usize, Option<usize>) {
         let left = self.length - self.next;
         (left, Some(left))
+    }
+
+    /// What `for_each` does: as `next` again and again, without looking each time where it was. If the function
+    /// panics, packets are leaked, never doubled.
+    #[inline]
+    fn fold<B, F: FnMut(B, Packet) -> B>(mut self, init: B, mut f: F) -> B {
+        let range = self.next..self.length;
+        self.next = self.length;
+        self.batch.items[range].iter().fold(init, |value, place| {
+            // SAFETY: as in `next`; the iterator has given up the places, and each one is looked at once.
+            f(value, unsafe { place.assume_init_read() })
+        })
     }
 }
 

@@ -1,6 +1,7 @@
 //! The three arrays of a pool (metadata, slots, annotations) and the stack of slots that come home from
 //! other threads. Everything `unsafe` about addresses is here; the rest of the crate works with indices.
 
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::annotations::Annotations;
@@ -29,18 +30,41 @@ impl Region {
         Ok(Region { map: vec![Annotations::CLEAR; bytes.div_ceil(64)].into_boxed_slice() })
     }
 
-    fn start(&mut self) -> *mut u8 {
-        self.map.as_mut_ptr().cast()
+    fn start(&mut self) -> NonNull<u8> {
+        NonNull::from(&mut *self.map).cast()
+    }
+}
+
+/// Where metadata and slots are.
+#[derive(Clone, Copy)]
+pub(crate) struct Slots {
+    metas: NonNull<Meta>,
+    slots: NonNull<u8>,
+    limit: u32,
+}
+
+impl Slots {
+    /// The metadata of slot `index`.
+    #[inline]
+    pub(crate) fn meta(self, index: u32) -> *mut Meta {
+        debug_assert!(index < self.limit);
+        // SAFETY: indices are below `limit`, for which the region was reserved.
+        unsafe { self.metas.add(index as usize).as_ptr() }
+    }
+
+    /// The first byte of slot `index`.
+    #[inline]
+    pub(crate) fn slot(self, index: u32) -> NonNull<u8> {
+        debug_assert!(index < self.limit);
+        // SAFETY: as in `meta`.
+        unsafe { self.slots.add(index as usize * SLOT_STRIDE) }
     }
 }
 
 /// What packets point home to. It stays at one address until the last packet is back.
 pub(crate) struct Home {
-    metas: *mut Meta,
-    annotations: *mut Annotations,
-    slots: *mut u8,
-    /// Slots that the reserved address space can hold.
-    pub(crate) limit: u32,
+    slots: Slots,
+    annotations: NonNull<Annotations>,
     /// Head of the list (linked by `next_free`) of slots given back without the pool at hand.
     returned: AtomicU32,
     /// Packets whose handle was dropped instead of being sent, dropped with a reason or held.
@@ -65,10 +89,8 @@ impl Home {
         ];
         let [metas, slots, annotations] = regions.each_mut().map(Region::start);
         Ok(Box::new(Home {
-            metas: metas.cast(),
+            slots: Slots { metas: metas.cast(), slots, limit },
             annotations: annotations.cast(),
-            slots,
-            limit,
             returned: AtomicU32::new(NO_SLOT),
             leaked: AtomicU64::new(0),
             _regions: regions,
@@ -77,28 +99,34 @@ impl Home {
 
     /// The metadata of slot `index`.
     pub(crate) fn meta(&self, index: u32) -> *mut Meta {
-        debug_assert!(index < self.limit);
-        // SAFETY: indices are below `limit`, for which the region was reserved.
-        unsafe { self.metas.add(index as usize) }
+        self.slots.meta(index)
     }
 
     /// The first byte of slot `index`.
-    pub(crate) fn slot(&self, index: u32) -> *mut u8 {
-        debug_assert!(index < self.limit);
-        // SAFETY: as in `meta`.
-        unsafe { self.slots.add(index as usize * SLOT_STRIDE) }
+    pub(crate) fn slot(&self, index: u32) -> NonNull<u8> {
+        self.slots.slot(index)
+    }
+
+    /// Where all slots are, for those who go through many.
+    pub(crate) fn slots(&self) -> Slots {
+        self.slots
     }
 
     /// The annotations of slot `index`.
     pub(crate) fn annotations(&self, index: u32) -> *mut Annotations {
-        debug_assert!(index < self.limit);
-        // SAFETY: as in `meta`.
-        unsafe { self.annotations.add(index as usize) }
+        debug_assert!(index < self.slots.limit);
+        // SAFETY: indices are below `limit`, for which the region was reserved.
+        unsafe { self.annotations.add(index as usize).as_ptr() }
+    }
+
+    /// Slots that the reserved address space can hold.
+    pub(crate) fn limit(&self) -> u32 {
+        self.slots.limit
     }
 
     /// Start and length in bytes of the slots' area, for registering it with a device.
     pub(crate) fn slot_area(&self) -> (*mut u8, usize) {
-        (self.slots, self.limit as usize * SLOT_STRIDE)
+        (self.slots.slots.as_ptr(), self.limit() as usize * SLOT_STRIDE)
     }
 
     /// Gives back a list of slots, already linked by `next_free` from `first` to `last`, from any thread.

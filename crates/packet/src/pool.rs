@@ -8,11 +8,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use crate::annotations::Annotations;
 use crate::batch::Batch;
 use crate::memory::Home;
-use crate::slot::{
-    ETHERNET, HEADROOM, MAX_PACKET, Meta, NO_OFFSET, NO_SLOT, Packet, PacketKind, SLOT_CAPACITY, SLOT_STRIDE,
-    owner,
-};
-use crate::time::Timestamp;
+use crate::slot::{MAX_PACKET, Meta, NO_SLOT, Packet, SLOT_CAPACITY, SLOT_STRIDE, Values, owner};
 
 /// Slots taken into use at a time: 64 MiB of packet data.
 const STEP: u32 = if cfg!(miri) { 64 } else { (64 << 20) / SLOT_STRIDE as u32 };
@@ -105,7 +101,7 @@ impl Pool {
     /// How full the pool is.
     pub fn stats(&self) -> PoolStats {
         PoolStats {
-            limit: self.home.limit as usize,
+            limit: self.home.limit() as usize,
             grown: self.grown as usize,
             in_use: self.grown as usize - self.free.len(),
             leaked: self.home.leaked.load(Ordering::Relaxed),
@@ -129,19 +125,9 @@ impl Pool {
         let meta = self.home.meta(index);
         // SAFETY: an index from the free list has no other owner, and its metadata was initialised by `grow`.
         let meta = unsafe { &mut *meta };
-        meta.time = Timestamp::ZERO;
+        meta.values = Values::fresh(index);
         meta.length = 0;
         meta.next = NO_SLOT;
-        meta.hash = 0;
-        meta.start = HEADROOM as u16;
-        meta.head = 0;
-        meta.own = HEADROOM as u16;
-        meta.mac = NO_OFFSET;
-        meta.network = NO_OFFSET;
-        meta.transport = NO_OFFSET;
-        meta.link = ETHERNET;
-        meta.port = 0;
-        meta.kind = PacketKind::Host;
         let mut packet = Packet(NonNull::from(meta));
         if self.annotations || cfg!(debug_assertions) {
             *packet.annotations_mut() = Annotations::CLEAR;
@@ -176,28 +162,17 @@ impl Pool {
 
     #[cold]
     fn grow(&mut self) {
-        let end = self.grown.saturating_add(STEP).min(self.home.limit);
+        let end = self.grown.saturating_add(STEP).min(self.home.limit());
         self.free.reserve_exact(end as usize - self.free.len().min(end as usize));
         // Upside down, so that packets are taken in the order of their addresses.
         for index in (self.grown..end).rev() {
             let meta = Meta {
                 base: self.home.slot(index),
                 home: &raw const **self.home,
-                time: Timestamp::ZERO,
+                values: Values::fresh(index),
                 length: 0,
                 next: NO_SLOT,
-                index,
                 next_free: NO_SLOT,
-                hash: 0,
-                start: HEADROOM as u16,
-                head: 0,
-                own: HEADROOM as u16,
-                mac: NO_OFFSET,
-                network: NO_OFFSET,
-                transport: NO_OFFSET,
-                link: ETHERNET,
-                port: 0,
-                kind: PacketKind::Host,
                 owner: AtomicU8::new(owner::POOL),
             };
             // SAFETY: the place lies in the reserved region and nobody has used it before.
@@ -213,7 +188,7 @@ impl Pool {
         let mut packet = self.allocate()?;
         if bytes.len() <= SLOT_CAPACITY {
             let meta = packet.meta_mut();
-            meta.head = bytes.len() as u16;
+            meta.values.head = bytes.len() as u16;
             meta.length = bytes.len() as u32;
             packet.data_mut().copy_from_slice(bytes);
             return Some(packet);
@@ -230,9 +205,7 @@ impl Pool {
             return None;
         }
         // Slots of another pool, or on loan from a store, cannot be continued by slots of this one.
-        let meta = packet.meta();
-        let ours = std::ptr::eq(meta.home, &raw const **self.home);
-        if !ours || meta.owner.load(Ordering::Relaxed) != owner::POOL {
+        if !self.owns(&packet) || packet.meta().owner.load(Ordering::Relaxed) != owner::POOL {
             let copy = self.copy(&packet);
             self.free(packet);
             packet = copy?;
@@ -246,10 +219,10 @@ impl Pool {
                 last = self.home.meta((*last).next);
             }
             loop {
-                let end = (*last).start as usize + (*last).head as usize;
+                let end = (*last).values.start as usize + (*last).values.head as usize;
                 let n = bytes.len().min(SLOT_STRIDE - end);
-                std::ptr::copy_nonoverlapping(bytes.as_ptr(), (*last).base.add(end), n);
-                (*last).head += n as u16;
+                std::ptr::copy_nonoverlapping(bytes.as_ptr(), (*last).base.as_ptr().add(end), n);
+                (*last).values.head += n as u16;
                 bytes = &bytes[n..];
                 if bytes.is_empty() {
                     break;
@@ -259,7 +232,7 @@ impl Pool {
                     return None;
                 };
                 let more = ManuallyDrop::new(more);
-                (*last).next = more.meta().index;
+                (*last).next = more.meta().values.index;
                 last = more.0.as_ptr();
             }
         }
@@ -276,13 +249,13 @@ impl Pool {
         let mut copy = self.allocate()?;
         let from = packet.meta();
         // Stripped headers can be asked for again, so they are copied too.
-        let first = from.own as usize;
-        let end = from.start as usize + from.head as usize;
+        let first = from.values.own as usize;
+        let end = from.values.start as usize + from.values.head as usize;
         // SAFETY: both ranges lie inside their slots, which differ and are owned by the two handles.
         unsafe {
             std::ptr::copy_nonoverlapping(
-                from.base.add(first),
-                copy.meta().base.add(first),
+                from.base.as_ptr().add(first),
+                copy.meta().base.as_ptr().add(first),
                 end.saturating_sub(first),
             );
         }
@@ -300,15 +273,25 @@ impl Pool {
         let head = packet.data();
         // SAFETY: the same place in a slot of the same size, owned by `copy`.
         unsafe {
-            std::ptr::copy_nonoverlapping(from.base, copy.meta().base, from.start as usize + head.len());
+            std::ptr::copy_nonoverlapping(
+                from.base.as_ptr(),
+                copy.meta().base.as_ptr(),
+                from.values.start as usize + head.len(),
+            );
         }
         copy.meta_mut().copy_values(from);
-        copy.meta_mut().length = from.head as u32;
+        copy.meta_mut().length = from.values.head as u32;
         copy.annotations_mut().clone_from(packet.annotations());
         for chunk in packet.chunks().skip(1) {
             copy = self.append(copy, chunk)?;
         }
         Some(copy)
+    }
+
+    /// Whether the slots of a packet are this pool's.
+    #[inline]
+    pub(crate) fn owns(&self, packet: &Packet) -> bool {
+        std::ptr::eq(packet.meta().home, &raw const **self.home)
     }
 
     /// Takes back the slots of a packet.
@@ -318,8 +301,8 @@ impl Pool {
         if meta.owner.load(Ordering::Relaxed) != owner::POOL {
             // Release: what was done with the packet happens before the store lends it again.
             meta.owner.store(owner::STORE_HOME, Ordering::Release);
-        } else if meta.next == NO_SLOT && std::ptr::eq(meta.home, &raw const **self.home) {
-            self.free.push(meta.index);
+        } else if meta.next == NO_SLOT && self.owns(&packet) {
+            self.free.push(meta.values.index);
         } else {
             return packet.give_back();
         }
@@ -329,52 +312,16 @@ impl Pool {
     /// Takes back the slots of all packets of a batch, and leaves it empty.
     #[inline]
     pub fn free_all(&mut self, batch: &mut Batch) {
-        for packet in batch.drain() {
-            self.free(packet);
-        }
+        batch.drain().for_each(|packet| self.free(packet));
     }
 }
 
 impl Meta {
-    /// The same, with another owner mark.
-    pub(crate) fn image(&self, mark: u8) -> Meta {
-        Meta {
-            base: self.base,
-            home: self.home,
-            time: self.time,
-            length: self.length,
-            next: self.next,
-            index: self.index,
-            next_free: NO_SLOT,
-            hash: self.hash,
-            start: self.start,
-            head: self.head,
-            own: self.own,
-            mac: self.mac,
-            network: self.network,
-            transport: self.transport,
-            link: self.link,
-            port: self.port,
-            kind: self.kind,
-            owner: AtomicU8::new(mark),
-        }
-    }
-
-    /// Everything that describes the packet rather than the slot.
+    /// Takes over everything that describes the packet rather than the slot.
     #[inline]
     pub(crate) fn copy_values(&mut self, from: &Meta) {
-        self.time = from.time;
+        self.values = Values { index: self.values.index, ..from.values };
         self.length = from.length;
-        self.hash = from.hash;
-        self.start = from.start;
-        self.head = from.head;
-        self.own = from.own;
-        self.mac = from.mac;
-        self.network = from.network;
-        self.transport = from.transport;
-        self.link = from.link;
-        self.port = from.port;
-        self.kind = from.kind;
     }
 }
 
@@ -403,7 +350,7 @@ impl fmt::Debug for Pool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::slot::Base;
+    use crate::slot::{Base, HEADROOM};
 
     /// Room for one step and a bit.
     fn pool() -> Pool {

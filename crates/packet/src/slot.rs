@@ -52,30 +52,21 @@ pub enum PacketKind {
     Outgoing,
 }
 
-/// Line 0 of a packet's metadata. Exactly one cache line; line 1 is [`Annotations`].
-#[repr(C, align(64))]
-pub(crate) struct Meta {
-    /// First byte of the slot; never changes.
-    pub(crate) base: *mut u8,
-    /// The pool's shared part; never changes.
-    pub(crate) home: *const Home,
+/// What describes a packet of one slot, in half a cache line: an image of it makes the packet anew.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Values {
     pub(crate) time: Timestamp,
-    /// Bytes of the whole packet.
-    pub(crate) length: u32,
-    /// Next slot of a large packet.
-    pub(crate) next: u32,
-    /// Own number; never changes.
-    pub(crate) index: u32,
-    /// Link of the list of returned slots.
-    pub(crate) next_free: u32,
     pub(crate) hash: u32,
-    /// First byte of data, from `base`.
+    /// The slot's own number; never changes.
+    pub(crate) index: u32,
+    /// First byte of data, from the slot's first byte.
     pub(crate) start: u16,
     /// Bytes of data in this slot.
     pub(crate) head: u16,
-    /// First byte, from `base`, that has been part of the packet; what lies before it are leftovers.
+    /// First byte, from the slot's, that has been part of the packet; what lies before it are leftovers.
     pub(crate) own: u16,
-    /// Header offsets from `base`, so that stripping does not move them.
+    /// Header offsets from the slot's first byte, so that stripping does not move them.
     pub(crate) mac: u16,
     pub(crate) network: u16,
     pub(crate) transport: u16,
@@ -83,11 +74,29 @@ pub(crate) struct Meta {
     pub(crate) link: u16,
     pub(crate) port: u8,
     pub(crate) kind: PacketKind,
-    pub(crate) owner: AtomicU8,
 }
 
-impl Meta {
-    /// Where a header starts, from `base`; [`NO_OFFSET`] if it is not set.
+impl Values {
+    /// Those of an empty packet in slot `index`.
+    #[inline]
+    pub(crate) fn fresh(index: u32) -> Values {
+        Values {
+            time: Timestamp::ZERO,
+            hash: 0,
+            index,
+            start: HEADROOM as u16,
+            head: 0,
+            own: HEADROOM as u16,
+            mac: NO_OFFSET,
+            network: NO_OFFSET,
+            transport: NO_OFFSET,
+            link: ETHERNET,
+            port: 0,
+            kind: PacketKind::Host,
+        }
+    }
+
+    /// Where a header starts, from the slot's first byte; [`NO_OFFSET`] if it is not set.
     #[inline]
     fn place(&self, base: Base) -> u16 {
         match base {
@@ -99,7 +108,24 @@ impl Meta {
     }
 }
 
-const _: () = assert!(size_of::<Meta>() == 64 && SLOT_STRIDE / 64 % 2 == 1);
+/// Line 0 of a packet's metadata. Exactly one cache line; line 1 is [`Annotations`].
+#[repr(C, align(64))]
+pub(crate) struct Meta {
+    /// First byte of the slot; never changes.
+    pub(crate) base: NonNull<u8>,
+    /// The pool's shared part; never changes.
+    pub(crate) home: *const Home,
+    pub(crate) values: Values,
+    /// Bytes of the whole packet.
+    pub(crate) length: u32,
+    /// Next slot of a large packet.
+    pub(crate) next: u32,
+    /// Link of the list of returned slots.
+    pub(crate) next_free: u32,
+    pub(crate) owner: AtomicU8,
+}
+
+const _: () = assert!(size_of::<Meta>() == 64 && size_of::<Values>() == 32 && SLOT_STRIDE / 64 % 2 == 1);
 
 /// An owned packet. It can be moved between threads but never cloned; copies are explicit
 /// ([`Pool::copy`](crate::Pool::copy)) because they cost memory.
@@ -165,7 +191,12 @@ impl Packet {
         let meta = self.meta();
         // SAFETY: `start + head` never exceeds the slot (kept by every method that changes them), slots are
         // initialised memory, and the handle owns the slot.
-        unsafe { slice::from_raw_parts(meta.base.add(meta.start as usize), meta.head as usize) }
+        unsafe {
+            slice::from_raw_parts(
+                meta.base.as_ptr().add(meta.values.start as usize),
+                meta.values.head as usize,
+            )
+        }
     }
 
     /// The bytes in the first slot, writable.
@@ -173,36 +204,40 @@ impl Packet {
     pub fn data_mut(&mut self) -> &mut [u8] {
         let meta = self.meta();
         // SAFETY: as in `data`, and the borrow is exclusive.
-        unsafe { slice::from_raw_parts_mut(meta.base.add(meta.start as usize), meta.head as usize) }
+        unsafe {
+            slice::from_raw_parts_mut(
+                meta.base.as_ptr().add(meta.values.start as usize),
+                meta.values.head as usize,
+            )
+        }
     }
 
     /// The bytes in the first slot that have been part of the packet, stripped ones included.
     #[inline]
     pub(crate) fn own_bytes(&self) -> &[u8] {
         let meta = self.meta();
-        let end = meta.start as usize + meta.head as usize;
+        let end = meta.values.start as usize + meta.values.head as usize;
         // SAFETY: `own <= start`, and the rest is as in `data`.
-        unsafe { slice::from_raw_parts(meta.base.add(meta.own as usize), end - meta.own as usize) }
+        unsafe {
+            slice::from_raw_parts(
+                meta.base.as_ptr().add(meta.values.own as usize),
+                end - meta.values.own as usize,
+            )
+        }
     }
 
     /// As [`own_bytes`](Self::own_bytes), writable.
     #[inline]
     pub(crate) fn own_bytes_mut(&mut self) -> &mut [u8] {
         let meta = self.meta();
-        let end = meta.start as usize + meta.head as usize;
+        let end = meta.values.start as usize + meta.values.head as usize;
         // SAFETY: as above, and the borrow is exclusive.
-        unsafe { slice::from_raw_parts_mut(meta.base.add(meta.own as usize), end - meta.own as usize) }
-    }
-
-    /// Overwrites the packet's own first `N` bytes; of a shorter packet, also what lies behind it in its slot.
-    #[inline]
-    pub(crate) fn overwrite_front<const N: usize>(&mut self, bytes: &[u8; N]) {
-        const { assert!(HEADROOM + N <= SLOT_STRIDE) };
-        let meta = self.meta();
-        debug_assert!(meta.own as usize <= HEADROOM);
-        // SAFETY: `own` starts at `HEADROOM` and only falls, so the bytes lie inside the slot, which the handle
-        // owns.
-        unsafe { meta.base.add(meta.own as usize).cast::<[u8; N]>().write(*bytes) };
+        unsafe {
+            slice::from_raw_parts_mut(
+                meta.base.as_ptr().add(meta.values.own as usize),
+                end - meta.values.own as usize,
+            )
+        }
     }
 
     /// All bytes, slot by slot.
@@ -231,13 +266,17 @@ impl Packet {
     /// Free bytes in front of the data.
     #[inline]
     pub fn headroom(&self) -> usize {
-        self.meta().start as usize
+        self.meta().values.start as usize
     }
 
     /// Free bytes behind the data in the first slot; none in a large packet.
     pub fn tailroom(&self) -> usize {
         let meta = self.meta();
-        if meta.next != NO_SLOT { 0 } else { SLOT_STRIDE - meta.start as usize - meta.head as usize }
+        if meta.next != NO_SLOT {
+            0
+        } else {
+            SLOT_STRIDE - meta.values.start as usize - meta.values.head as usize
+        }
     }
 
     /// Removes `n` bytes from the front. False, and nothing done, if the first slot has fewer.
@@ -245,11 +284,11 @@ impl Packet {
     #[must_use]
     pub fn strip(&mut self, n: usize) -> bool {
         let meta = self.meta_mut();
-        if n > meta.head as usize {
+        if n > meta.values.head as usize {
             return false;
         }
-        meta.start += n as u16;
-        meta.head -= n as u16;
+        meta.values.start += n as u16;
+        meta.values.head -= n as u16;
         meta.length -= n as u32;
         true
     }
@@ -259,12 +298,12 @@ impl Packet {
     #[must_use]
     pub fn unstrip(&mut self, n: usize) -> bool {
         let meta = self.meta_mut();
-        if n > meta.start as usize {
+        if n > meta.values.start as usize {
             return false;
         }
-        meta.start -= n as u16;
-        meta.own = meta.own.min(meta.start);
-        meta.head += n as u16;
+        meta.values.start -= n as u16;
+        meta.values.own = meta.values.own.min(meta.values.start);
+        meta.values.head += n as u16;
         meta.length += n as u32;
         true
     }
@@ -272,7 +311,7 @@ impl Packet {
     /// How many bytes right in front of the data have been part of the packet: those that were stripped.
     pub fn stripped(&self) -> usize {
         let meta = self.meta();
-        meta.start.saturating_sub(meta.own) as usize
+        meta.values.start.saturating_sub(meta.values.own) as usize
     }
 
     /// Adds `n` bytes behind the data, with the values that stand there. False, and nothing done, without the
@@ -283,7 +322,7 @@ impl Packet {
             return false;
         }
         let meta = self.meta_mut();
-        meta.head += n as u16;
+        meta.values.head += n as u16;
         meta.length += n as u32;
         true
     }
@@ -303,7 +342,7 @@ impl Packet {
             return self.truncate_large(length);
         }
         let meta = self.meta_mut();
-        meta.head = length as u16;
+        meta.values.head = length as u16;
         meta.length = length as u32;
     }
 
@@ -315,11 +354,11 @@ impl Packet {
         // SAFETY: the handle owns every slot of its list, so their metadata may be read and written; the list
         // ends with `NO_SLOT`, and `home` outlives the packet.
         unsafe {
-            while left > (*meta).head as usize {
-                left -= (*meta).head as usize;
+            while left > (*meta).values.head as usize {
+                left -= (*meta).values.head as usize;
                 meta = (*home).meta((*meta).next);
             }
-            (*meta).head = left as u16;
+            (*meta).values.head = left as u16;
             let rest = std::mem::replace(&mut (*meta).next, NO_SLOT);
             give_back_list(&*home, rest);
         }
@@ -329,53 +368,53 @@ impl Packet {
     /// The time stamp; zero if there is none.
     #[inline]
     pub fn time(&self) -> Timestamp {
-        self.meta().time
+        self.meta().values.time
     }
 
     /// Sets the time stamp.
     #[inline]
     pub fn set_time(&mut self, time: Timestamp) {
-        self.meta_mut().time = time;
+        self.meta_mut().values.time = time;
     }
 
     /// The number of the device or input that the packet came from.
     pub fn port(&self) -> u8 {
-        self.meta().port
+        self.meta().values.port
     }
 
     /// Sets the number of the device or input.
     pub fn set_port(&mut self, port: u8) {
-        self.meta_mut().port = port;
+        self.meta_mut().values.port = port;
     }
 
     /// What the packet starts with, as a link type number of pcap; 1, Ethernet, unless told otherwise.
     pub fn link(&self) -> u16 {
-        self.meta().link
+        self.meta().values.link
     }
 
     /// Sets what the packet starts with.
     pub fn set_link(&mut self, link: u16) {
-        self.meta_mut().link = link;
+        self.meta_mut().values.link = link;
     }
 
     /// Click's packet type annotation.
     pub fn kind(&self) -> PacketKind {
-        self.meta().kind
+        self.meta().values.kind
     }
 
     /// Sets the packet type annotation.
     pub fn set_kind(&mut self, kind: PacketKind) {
-        self.meta_mut().kind = kind;
+        self.meta_mut().values.kind = kind;
     }
 
     /// The hash of the flow, as the device or the first look-up computed it; zero if nobody did.
     pub fn flow_hash(&self) -> u32 {
-        self.meta().hash
+        self.meta().values.hash
     }
 
     /// Sets the hash of the flow.
     pub fn set_flow_hash(&mut self, hash: u32) {
-        self.meta_mut().hash = hash;
+        self.meta_mut().values.hash = hash;
     }
 
     /// Where the header of `base` starts, from the first byte of the data; negative when it was stripped.
@@ -384,11 +423,11 @@ impl Packet {
         let meta = self.meta();
         let offset = match base {
             Base::Data => return Some(0),
-            Base::Mac => meta.mac,
-            Base::Network => meta.network,
-            Base::Transport => meta.transport,
+            Base::Mac => meta.values.mac,
+            Base::Network => meta.values.network,
+            Base::Transport => meta.values.transport,
         };
-        (offset != NO_OFFSET).then(|| offset as isize - meta.start as isize)
+        (offset != NO_OFFSET).then(|| offset as isize - meta.values.start as isize)
     }
 
     /// Sets where the header of `base` starts, from the first byte of the data; `None` unsets it. Offsets
@@ -398,7 +437,7 @@ impl Packet {
         let meta = self.meta_mut();
         let value = match offset {
             Some(offset) => {
-                let place = offset.checked_add(meta.start as isize);
+                let place = offset.checked_add(meta.values.start as isize);
                 match place.filter(|place| (0..=SLOT_STRIDE as isize).contains(place)) {
                     Some(place) => place as u16,
                     None => NO_OFFSET,
@@ -408,9 +447,9 @@ impl Packet {
         };
         match base {
             Base::Data => {}
-            Base::Mac => meta.mac = value,
-            Base::Network => meta.network = value,
-            Base::Transport => meta.transport = value,
+            Base::Mac => meta.values.mac = value,
+            Base::Network => meta.values.network = value,
+            Base::Transport => meta.values.transport = value,
         }
     }
 
@@ -419,9 +458,9 @@ impl Packet {
     #[inline]
     pub fn set_headers(&mut self, network: usize, transport: usize) {
         let meta = self.meta_mut();
-        debug_assert!(network.max(transport) <= meta.head as usize);
-        meta.network = meta.start.wrapping_add(network as u16);
-        meta.transport = meta.start.wrapping_add(transport as u16);
+        debug_assert!(network.max(transport) <= meta.values.head as usize);
+        meta.values.network = meta.values.start.wrapping_add(network as u16);
+        meta.values.transport = meta.values.start.wrapping_add(transport as u16);
     }
 
     /// The bytes from the header of `base` to the end of the data in the first slot, also when the header was
@@ -430,7 +469,7 @@ impl Packet {
     pub fn header(&self, base: Base) -> Option<&[u8]> {
         let (start, end) = self.header_range(base)?;
         // SAFETY: `start <= end`, both inside the slot, as in `data`.
-        Some(unsafe { slice::from_raw_parts(self.meta().base.add(start), end - start) })
+        Some(unsafe { slice::from_raw_parts(self.meta().base.as_ptr().add(start), end - start) })
     }
 
     /// As [`header`](Self::header), writable.
@@ -438,28 +477,28 @@ impl Packet {
     pub fn header_mut(&mut self, base: Base) -> Option<&mut [u8]> {
         let (start, end) = self.header_range(base)?;
         // SAFETY: as in `header`, and the borrow is exclusive.
-        Some(unsafe { slice::from_raw_parts_mut(self.meta().base.add(start), end - start) })
+        Some(unsafe { slice::from_raw_parts_mut(self.meta().base.as_ptr().add(start), end - start) })
     }
 
     /// The first `N` bytes of the header of `base`, writable; one comparison finds out that they are there.
     #[inline]
     pub fn header_chunk_mut<const N: usize>(&mut self, base: Base) -> Option<&mut [u8; N]> {
         let meta = self.meta();
-        let start = meta.place(base);
-        let (start, end) = (start as usize, meta.start as usize + meta.head as usize);
+        let start = meta.values.place(base);
+        let (start, end) = (start as usize, meta.values.start as usize + meta.values.head as usize);
         // An unset offset is larger than any end.
         if start + N > end {
             return None;
         }
         // SAFETY: `start + N <= end`, inside the slot as in `data`, and the borrow is exclusive.
-        Some(unsafe { &mut *meta.base.add(start).cast::<[u8; N]>() })
+        Some(unsafe { meta.base.add(start).cast::<[u8; N]>().as_mut() })
     }
 
     #[inline]
     fn header_range(&self, base: Base) -> Option<(usize, usize)> {
         let meta = self.meta();
-        let start = meta.place(base);
-        let end = meta.start + meta.head;
+        let start = meta.values.place(base);
+        let end = meta.values.start + meta.values.head;
         // An unset offset is larger than any end.
         (start <= end).then_some((start as usize, end as usize))
     }
@@ -469,28 +508,28 @@ impl Packet {
     #[inline]
     pub fn annotations(&self) -> &Annotations {
         // SAFETY: the handle owns the annotations of its slot; they are initialised (zeroed) memory.
-        unsafe { &*self.home().annotations(self.meta().index) }
+        unsafe { &*self.home().annotations(self.meta().values.index) }
     }
 
     /// Click's annotations, writable.
     #[inline]
     pub fn annotations_mut(&mut self) -> &mut Annotations {
         // SAFETY: as above, and the borrow is exclusive.
-        unsafe { &mut *self.home().annotations(self.meta().index) }
+        unsafe { &mut *self.home().annotations(self.meta().values.index) }
     }
 
     /// Asks the processor to load the packet's first data line.
     #[inline]
     pub fn prefetch(&self) {
         let meta = self.meta();
-        prefetch_line(meta.base.wrapping_add(meta.start as usize));
+        prefetch_line(meta.base.as_ptr().wrapping_add(meta.values.start as usize));
     }
 
     /// Gives every slot of the packet back without the pool at hand.
     pub(crate) fn give_back(self) {
         let meta = self.meta();
         if meta.owner.load(Ordering::Relaxed) == owner::POOL {
-            give_back_list(self.home(), meta.index);
+            give_back_list(self.home(), meta.values.index);
         } else {
             meta.owner.store(owner::STORE_HOME, Ordering::Release);
         }
@@ -560,6 +599,11 @@ impl<'a> Iterator for Chunks<'a> {
         // SAFETY: the borrowed packet owns every slot of its list.
         self.next = (meta.next != NO_SLOT).then(|| unsafe { &*self.home.meta(meta.next) });
         // SAFETY: as in `Packet::data`.
-        Some(unsafe { slice::from_raw_parts(meta.base.add(meta.start as usize), meta.head as usize) })
+        Some(unsafe {
+            slice::from_raw_parts(
+                meta.base.as_ptr().add(meta.values.start as usize),
+                meta.values.head as usize,
+            )
+        })
     }
 }

@@ -1,12 +1,13 @@
 //! Packets that are lent again and again: the memory behind replaying elements.
 
 use std::ops::Range;
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::annotations::Annotations;
 use crate::batch::Batch;
 use crate::pool::Pool;
-use crate::slot::{Meta, Packet, owner, prefetch_line};
+use crate::slot::{HEADROOM, Packet, SLOT_STRIDE, Values, owner, prefetch_line};
 use crate::time::Timestamp;
 
 /// How much of a packet has to be put back before it is lent again. Both follow from what the elements of the
@@ -20,24 +21,33 @@ pub struct Restore {
 }
 
 /// Bytes are put back in pieces of this size: two wide moves.
-const LINE: usize = 32;
+const PIECE: usize = 32;
 
 /// Bytes of each packet that are kept aside where a full copy is not needed.
 const HEADERS: usize = 128;
 
-/// How many packets ahead metadata and data are asked for; far enough to hide the time that memory takes.
+/// How many packets ahead data are asked for; far enough to hide the time that memory takes.
 const AHEAD: usize = 24;
+
+/// A packet as it was stored, in one cache line: all that is read of it to lend it again.
+#[repr(C, align(64))]
+struct Image {
+    values: Values,
+    /// Its own first bytes, and what follows them in the slot if there are fewer.
+    front: [u8; PIECE],
+}
+
+const _: () = assert!(size_of::<Image>() == 64 && HEADROOM + HEADERS <= SLOT_STRIDE);
 
 /// Owns packets and lends their slots. A lent packet is an ordinary [`Packet`]; when it ends anywhere, its slot
 /// is the store's again. Large packets, and those whose slot is still out, are lent as copies.
 pub struct Store {
+    /// All of one pool.
     packets: Vec<Packet>,
-    /// The metadata of each packet as it was stored, but marked as lent, so that one copy of a cache line makes
-    /// a loan of it. Those of large packets are marked as the pool's.
-    images: Vec<Meta>,
+    images: Vec<Image>,
     restore: Restore,
-    /// The first line or lines of each packet, as many as are put back; empty if nothing or everything is.
-    headers: Vec<[u8; LINE]>,
+    /// What is put back behind `front`, in pieces, as many for each packet.
+    behind: Vec<[u8; PIECE]>,
     /// All bytes of all packets, if they have to be kept.
     bytes: Option<Vec<u8>>,
     /// Where the bytes of each packet start in `bytes`.
@@ -45,9 +55,6 @@ pub struct Store {
     /// Empty unless somebody uses annotations.
     annotations: Vec<Annotations>,
 }
-
-// SAFETY: the pointers in the images are those of the packets, which are `Send`.
-unsafe impl Send for Store {}
 
 impl Store {
     /// An empty store.
@@ -57,7 +64,7 @@ impl Store {
             packets: Vec::new(),
             images: Vec::new(),
             restore,
-            headers: Vec::new(),
+            behind: Vec::new(),
             bytes: full.then(Vec::new),
             starts: Vec::new(),
             annotations: Vec::new(),
@@ -76,43 +83,46 @@ impl Store {
 
     /// The time stamp of a packet as it was stored.
     pub fn time(&self, number: usize) -> Option<Timestamp> {
-        self.images.get(number).map(|image| image.time)
+        self.images.get(number).map(|image| image.values.time)
     }
 
-    /// Takes a packet in. A packet that is itself on loan stays its own store's: a copy of it is taken in, and
-    /// false says that none could be had.
+    /// Takes a packet in. Of a packet that is itself on loan, or another pool's, a copy is taken in, and false
+    /// says that none could be had.
     #[must_use]
     pub fn insert(&mut self, packet: Packet, pool: &mut Pool) -> bool {
-        let packet = match packet.meta().owner.load(Ordering::Relaxed) {
-            owner::POOL => packet,
-            _ => {
-                let copy = pool.copy(&packet);
-                pool.free(packet);
-                let Some(copy) = copy else { return false };
-                copy
-            }
+        let ours = pool.owns(&packet) && packet.meta().owner.load(Ordering::Relaxed) == owner::POOL;
+        let packet = if ours {
+            packet
+        } else {
+            let copy = pool.copy(&packet);
+            pool.free(packet);
+            let Some(copy) = copy else { return false };
+            copy
         };
+        if self.packets.first().is_some_and(|first| !pool.owns(first)) {
+            pool.free(packet);
+            return false;
+        }
         // Stripped bytes can be asked for again, so they are kept like the rest.
         let own = packet.own_bytes();
         if let Some(bytes) = &mut self.bytes {
             self.starts.push(bytes.len());
             bytes.extend_from_slice(own);
         }
-        for line in 0..self.lines() {
-            let mut header = [0; LINE];
-            let part = own.get(line * LINE..).unwrap_or_default();
-            header.iter_mut().zip(part).for_each(|(to, from)| *to = *from);
-            self.headers.push(header);
-        }
+        let piece = |number: usize| {
+            let mut piece = [0; PIECE];
+            let part = own.get(number * PIECE..).unwrap_or_default();
+            piece.iter_mut().zip(part).for_each(|(to, from)| *to = *from);
+            piece
+        };
+        self.images.push(Image { values: packet.meta().values, front: piece(0) });
+        self.behind.extend((1..=self.pieces_behind()).map(piece));
         if pool.uses_annotations() {
             self.annotations.push(packet.annotations().clone());
         }
-        let (lent, home) = match packet.is_large() {
-            true => (owner::POOL, owner::POOL),
-            false => (owner::STORE_OUT, owner::STORE_HOME),
-        };
-        self.images.push(packet.meta().image(lent));
-        packet.meta().owner.store(home, Ordering::Relaxed);
+        // A large packet is never at home, so that only copies of it are lent.
+        let mark = if packet.is_large() { owner::POOL } else { owner::STORE_HOME };
+        packet.meta().owner.store(mark, Ordering::Relaxed);
         self.packets.push(packet);
         true
     }
@@ -141,52 +151,63 @@ impl Store {
     #[inline]
     fn lend_slots(&self, start: usize, end: usize, batch: &mut Batch) -> usize {
         // What has to be put back is the same for all packets, so the loop is made for each case.
-        match (self.annotations.is_empty(), self.restore.bytes, self.lines()) {
-            (true, 0, _) => self.lend_slots_with(start, end, batch, |_, _| {}),
-            (true, _, 1) => self.lend_slots_with(start, end, batch, |number, loan| {
-                loan.overwrite_front(&self.headers[number]);
+        match (self.annotations.is_empty(), self.restore.bytes) {
+            (true, 0) => self.lend_slots_with(start, end, batch, |_, _, _, _| {}),
+            (true, 1..=PIECE) => self.lend_slots_with(start, end, batch, |_, image, own, _| {
+                // SAFETY: `own` points to `HEADERS` bytes of the slot that is being lent.
+                unsafe { own.write(image.front) };
             }),
-            (true, _, 2) => self.lend_slots_with(start, end, batch, |number, loan| {
-                match self.headers[2 * number..].first_chunk::<2>() {
-                    Some([first, second]) => {
-                        let mut both = [0; 2 * LINE];
-                        both[..LINE].copy_from_slice(first);
-                        both[LINE..].copy_from_slice(second);
-                        loan.overwrite_front(&both);
+            (true, 1..=HEADERS) => {
+                let pieces = self.pieces_behind();
+                self.lend_slots_with(start, end, batch, |number, image, own, _| {
+                    // SAFETY: as above.
+                    unsafe { own.write(image.front) };
+                    for (i, piece) in self.behind[number * pieces..][..pieces].iter().enumerate() {
+                        // SAFETY: as above; there are fewer pieces than `HEADERS` has.
+                        unsafe { own.add(1 + i).write(*piece) };
                     }
-                    None => self.put_back(number, loan),
-                }
-            }),
-            _ => self.lend_slots_with(start, end, batch, |number, loan| self.put_back(number, loan)),
+                })
+            }
+            _ => self.lend_slots_with(start, end, batch, |number, _, _, loan| self.put_back(number, loan)),
         }
     }
 
+    /// As above; `put_back` gets the packet's number and image, the first of its own bytes, and the loan.
     #[inline]
     fn lend_slots_with(
         &self,
         start: usize,
         end: usize,
         batch: &mut Batch,
-        put_back: impl Fn(usize, &mut Packet),
+        put_back: impl Fn(usize, &Image, *mut [u8; PIECE], &mut Packet),
     ) -> usize {
+        let Some(first) = self.packets.first() else { return 0 };
+        let slots = first.home().slots();
         let mut lent = 0;
         let last = self.images.len() - 1;
-        let stored = self.packets[start..end].iter().zip(&self.images[start..end]);
-        for (place, (packet, image)) in batch.room().iter_mut().zip(stored) {
+        for (place, image) in batch.room().iter_mut().zip(&self.images[start..end]) {
             let number = start + lent;
-            let ahead = &self.images[(number + AHEAD).min(last)];
-            prefetch_line(ahead.base.wrapping_add(ahead.start as usize));
+            let ahead = &self.images[(number + AHEAD).min(last)].values;
+            prefetch_line(slots.slot(ahead.index).as_ptr().wrapping_add(ahead.start as usize));
+            let index = image.values.index;
+            let meta = slots.meta(index);
             // Acquire: what the last user did with the slot happened before.
-            if owner_of(packet).load(Ordering::Acquire) != owner::STORE_HOME {
+            // SAFETY: the metadata lives as long as the pool, and atomics may be shared.
+            let mark = unsafe { AtomicU8::from_ptr((&raw mut (*meta).owner).cast()) };
+            if mark.load(Ordering::Acquire) != owner::STORE_HOME {
                 break;
             }
-            // A second handle to the slot: the first one stays in the store, which does not touch the slot
-            // again until the owner mark says that the loan has come back.
-            let mut loan = Packet(packet.0);
-            // SAFETY: the slot is at home, so nobody else refers to its metadata, and the image is a valid one
-            // of the same slot.
-            unsafe { loan.0.as_ptr().copy_from_nonoverlapping(image, 1) };
-            put_back(number, &mut loan);
+            mark.store(owner::STORE_OUT, Ordering::Relaxed);
+            // SAFETY: the slot is at home, so nobody else refers to its metadata; the values are those of the
+            // same slot. `own` starts at `HEADROOM` and only falls, so that `HEADERS` bytes lie behind it. The
+            // loan is a second handle to the slot: the first one stays in the store, which does not touch the
+            // slot again until the mark says that the loan has come back.
+            let (mut loan, own) = unsafe {
+                (&raw mut (*meta).values).copy_from_nonoverlapping(&raw const image.values, 1);
+                (&raw mut (*meta).length).write(u32::from(image.values.head));
+                (Packet(NonNull::new_unchecked(meta)), slots.slot(index).add(image.values.own as usize))
+            };
+            put_back(number, image, own.as_ptr().cast(), &mut loan);
             place.write(loan);
             lent += 1;
         }
@@ -195,20 +216,26 @@ impl Store {
         lent
     }
 
-    /// Lines of each packet in `headers`.
+    /// Pieces of each packet in `behind`.
     #[inline]
-    fn lines(&self) -> usize {
-        if self.restore.bytes <= HEADERS { self.restore.bytes.div_ceil(LINE) } else { 0 }
+    fn pieces_behind(&self) -> usize {
+        if self.restore.bytes <= HEADERS { self.restore.bytes.div_ceil(PIECE).saturating_sub(1) } else { 0 }
     }
 
     /// Puts back what elements may have changed: bytes and annotations.
     #[cold]
     fn put_back(&self, number: usize, packet: &mut Packet) {
-        let lines = self.lines();
-        let header =
-            self.headers.get(number * lines..(number + 1) * lines).unwrap_or_default().as_flattened();
-        let bytes = if self.restore.bytes > HEADERS { self.kept(number).unwrap_or_default() } else { header };
-        packet.own_bytes_mut().iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+        let own = packet.own_bytes_mut();
+        match self.kept(number) {
+            Some(bytes) => own.copy_from_slice(bytes),
+            None if self.restore.bytes == 0 => {}
+            None => {
+                let pieces = self.pieces_behind();
+                let behind = self.behind.get(number * pieces..(number + 1) * pieces).unwrap_or_default();
+                let bytes = self.images[number].front.iter().chain(behind.as_flattened());
+                own.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+            }
+        }
         if let Some(annotations) = self.annotations.get(number) {
             packet.annotations_mut().clone_from(annotations);
         }
@@ -217,24 +244,26 @@ impl Store {
     /// All bytes of a packet, if they are kept.
     fn kept(&self, number: usize) -> Option<&[u8]> {
         let start = *self.starts.get(number)?;
-        let image = self.images.get(number)?;
-        let length = image.start as usize + image.head as usize - image.own as usize;
+        let values = &self.images.get(number)?.values;
+        let length = values.start as usize + values.head as usize - values.own as usize;
         self.bytes.as_ref()?.get(start..start + length)
     }
 
     /// For large packets, and for slots that are out.
     #[cold]
     fn lend_copy(&mut self, number: usize, pool: &mut Pool) -> Option<Packet> {
-        let image = self.images.get(number)?;
-        if image.owner.load(Ordering::Relaxed) == owner::POOL {
-            return pool.copy(self.packets.get(number)?);
+        let stored = self.packets.get(number)?;
+        if owner_of(stored).load(Ordering::Relaxed) == owner::POOL {
+            return pool.copy(stored);
         }
         // The slot belongs to the borrower, who may be writing to it on another thread: only what was kept
         // aside may be read.
         let kept = self.kept(number)?;
         let mut packet = pool.allocate()?;
         // The same places in a slot of the same size.
-        packet.meta_mut().copy_values(image);
+        let (meta, values) = (packet.meta_mut(), self.images.get(number)?.values);
+        meta.values = Values { index: meta.values.index, ..values };
+        meta.length = u32::from(values.head);
         packet.own_bytes_mut().copy_from_slice(kept);
         if let Some(annotations) = self.annotations.get(number) {
             packet.annotations_mut().clone_from(annotations);
@@ -252,7 +281,7 @@ impl Store {
             }
         }
         self.images.clear();
-        self.headers.clear();
+        self.behind.clear();
         self.bytes.iter_mut().for_each(Vec::clear);
         self.starts.clear();
         self.annotations.clear();

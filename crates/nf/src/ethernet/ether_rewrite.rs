@@ -38,18 +38,38 @@ pub static CLASS: Class = Class {
     build: |args| {
         let (source, destination): (MacAddr, MacAddr) = (args.required("SRC"), args.required("DST"));
         args.finish()?;
-        Ok(Box::new(EtherRewrite { source, destination }))
+        let mut rewrite = EtherRewrite { addresses: [0; ADDRESSES] };
+        rewrite.set("src", source);
+        rewrite.set("dst", destination);
+        Ok(Box::new(rewrite))
     },
     ..Class::DEFAULT
 };
 
-struct EtherRewrite {
-    source: MacAddr,
-    destination: MacAddr,
-}
-
 /// Bytes of both addresses.
 const ADDRESSES: usize = 12;
+
+struct EtherRewrite {
+    /// As they stand in the header: destination, source.
+    addresses: [u8; ADDRESSES],
+}
+
+impl EtherRewrite {
+    /// Where in the header the address of a handler stands.
+    fn place(name: &str) -> usize {
+        if name == "src" { 6 } else { 0 }
+    }
+
+    fn get(&self, name: &str) -> MacAddr {
+        let mut address = [0; 6];
+        address.copy_from_slice(&self.addresses[Self::place(name)..][..6]);
+        MacAddr(address)
+    }
+
+    fn set(&mut self, name: &str, address: MacAddr) {
+        self.addresses[Self::place(name)..][..6].copy_from_slice(&address.0);
+    }
+}
 
 impl Element for EtherRewrite {
     fn effects(&self) -> Effects {
@@ -62,18 +82,16 @@ impl Element for EtherRewrite {
         Effects::cases(vec![
             Case::new(short, Target::Drop(DropReason::TooShort)),
             Case::new(unmarked, Target::Output(0))
-                .with(set(at_data(0), self.destination))
-                .with(set(at_data(6), self.source)),
+                .with(set(at_data(0), self.get("dst")))
+                .with(set(at_data(6), self.get("src"))),
             Case::new(Filter::Any, Target::Output(0))
-                .with(set(wire_field::ETHER_DST, self.destination))
-                .with(set(wire_field::ETHER_SRC, self.source)),
+                .with(set(wire_field::ETHER_DST, self.get("dst")))
+                .with(set(wire_field::ETHER_SRC, self.get("src"))),
         ])
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
-        let mut addresses = [0; ADDRESSES];
-        addresses[..6].copy_from_slice(&self.destination.0);
-        addresses[6..].copy_from_slice(&self.source.0);
+        let addresses = self.addresses;
         batch.sift(
             |packet| {
                 let base = if packet.offset(Base::Mac).is_some() { Base::Mac } else { Base::Data };
@@ -85,13 +103,12 @@ impl Element for EtherRewrite {
     }
 
     fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        let address = if name == "src" { self.source } else { self.destination };
-        Ok(format!("{address:#}"))
+        Ok(format!("{:#}", self.get(name)))
     }
 
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
         let address = MacAddr::parse(value, &cx.place()).map_err(|_| "expected Ethernet address")?;
-        *(if name == "src" { &mut self.source } else { &mut self.destination }) = address;
+        self.set(name, address);
         Ok(())
     }
 }

@@ -81,14 +81,8 @@ pub static CLASS: Class = Class {
         bad_sources.sort_unstable();
         good_destinations.sort_unstable();
         let checksum = args.or("CHECKSUM", true);
-        let checks = Checks {
-            offset,
-            bad_sources,
-            good_destinations,
-            checksum,
-            sets_destination: true,
-            asks_more: true,
-        };
+        let checks =
+            Checks { offset, bad_sources, good_destinations, checksum, sets_destination: true, usual: false };
         let report = Tally { verbose: args.or("VERBOSE", false), good: 0, bad: [0; REASONS.len()] };
         args.or("DETAILS", false);
         args.finish()?;
@@ -147,8 +141,8 @@ struct Checks {
     checksum: bool,
     /// Whether anybody reads the destination address annotation.
     sets_destination: bool,
-    /// Whether there are bad sources or the destination is wanted.
-    asks_more: bool,
+    /// Whether the checksum is all that there is to look at: no bad sources, no destination wanted.
+    usual: bool,
 }
 
 /// What came of it.
@@ -162,32 +156,24 @@ impl Checks {
     /// Checks one packet and prepares it; the number of what is wrong with it otherwise.
     #[inline]
     fn check(&self, packet: &mut Packet) -> Result<(), usize> {
+        // Nearly all packets have no options, no padding, and nothing wrong with them.
         let offset = self.offset;
         let header = packet.data().get(offset..offset + ipv4::Header::LEN);
-        let Some(Ok(ip)) = header.map(ipv4::Header::ref_from_bytes) else { return Err(0) };
-        // Nearly all headers have no options: one comparison settles version and header length.
-        if ip.version_ihl != 0x45 {
-            return self.check_options(packet);
+        if let Some(Ok(ip)) = header.map(ipv4::Header::ref_from_bytes)
+            && ip.version_ihl == 0x45
+            && offset + usize::from(ip.total_length.get()) == packet.len()
+            && self.usual
+            && checksum::ipv4_plain_valid(ip)
+        {
+            packet.set_headers(offset, offset + ipv4::Header::LEN);
+            return Ok(());
         }
-        let end = offset + usize::from(ip.total_length.get());
-        let length = packet.len();
-        if end > length || end < offset + ipv4::Header::LEN {
-            return Err(3);
-        }
-        if self.checksum && !checksum::ipv4_plain_valid(ip) {
-            return Err(4);
-        }
-        // What few configurations ask for, and few packets need, is done elsewhere.
-        if self.asks_more || end != length {
-            return self.accept(packet, ipv4::Header::LEN, end);
-        }
-        packet.set_headers(offset, offset + ipv4::Header::LEN);
-        Ok(())
+        self.check_all(packet)
     }
 
-    /// The same for headers that have options, or are not right.
-    #[cold]
-    fn check_options(&self, packet: &mut Packet) -> Result<(), usize> {
+    /// The same for whatever comes.
+    #[inline(never)]
+    fn check_all(&self, packet: &mut Packet) -> Result<(), usize> {
         let data = packet.data().get(self.offset..).unwrap_or_default();
         let Ok((ip, _)) = ipv4::Header::ref_from_prefix(data) else { return Err(0) };
         let header_length = ip.header_len();
@@ -270,7 +256,7 @@ impl Element for CheckIpHeader {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         let checks = &mut self.checks;
         checks.sets_destination = cx.facts().annotation_read(Annotations::DST_IP, 4);
-        checks.asks_more = checks.sets_destination || !checks.bad_sources.is_empty();
+        checks.usual = checks.checksum && !checks.sets_destination && checks.bad_sources.is_empty();
         Ok(())
     }
 

@@ -111,7 +111,7 @@ struct ReplayUnqueue {
     /// Packets taken in so far, by input.
     incoming: Vec<Vec<Packet>>,
     /// All packets, once they have been taken in.
-    store: Option<Store>,
+    store: Option<Box<Store>>,
     /// The output of each packet; empty if there is only one output.
     outputs: Vec<u32>,
     /// The packet to send next.
@@ -162,7 +162,7 @@ impl ReplayUnqueue {
         for (_, _, packet) in all {
             cx.keep(&mut store, packet);
         }
-        self.store = Some(store);
+        self.store = Some(Box::new(store));
         self.next = 0;
     }
 
@@ -210,7 +210,7 @@ impl ReplayUnqueue {
         self.next = 0;
         self.round_started = cx.now();
         self.rounds -= i64::from(self.rounds > 0);
-        let empty = self.store.as_ref().is_none_or(Store::is_empty);
+        let empty = self.store.as_ref().is_none_or(|store| store.is_empty());
         if self.rounds != 0 && !empty {
             if self.verbose {
                 let (name, left) = (cx.declaration(), self.rounds);
@@ -301,7 +301,7 @@ impl Element for ReplayUnqueue {
 
     fn held(&self) -> usize {
         let incoming: usize = self.incoming.iter().map(Vec::len).sum();
-        incoming + self.store.as_ref().map_or(0, Store::len)
+        incoming + self.store.as_ref().map_or(0, |store| store.len())
     }
 
     fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {

@@ -70,10 +70,13 @@ impl Sum {
     }
 
     /// Whether the one's complement sum is 0xffff, as over data that hold a correct checksum. Folding a number
-    /// does not change its remainder modulo 0xffff, so one multiplication stands in for it.
+    /// does not change its remainder modulo 0xffff, so one multiplication stands in for it: by the inverse of
+    /// 0xffff modulo 2^64, which makes the quotient of a multiple and something larger of anything else.
     #[inline]
     pub fn is_valid(self) -> bool {
-        self.words != 0 && self.words.is_multiple_of(0xffff)
+        const INVERSE: u64 = 0xfffe_fffe_fffe_ffff;
+        const { assert!(INVERSE.wrapping_mul(0xffff) == 1) };
+        self.words.wrapping_mul(INVERSE).wrapping_sub(1) < u64::MAX / 0xffff
     }
 
     /// The checksum: what stands in the field if the field was zero while summing.
@@ -183,6 +186,15 @@ mod tests {
                 start = cut;
             }
             prop_assert_eq!(sum.bytes(&bytes[start..]).folded(), plain(&bytes));
+        }
+
+        #[test]
+        fn validity_is_a_sum_of_ones(words in prop_oneof![
+            any::<u64>(),
+            (0..=u64::MAX / 0xffff).prop_map(|n| n * 0xffff),
+            0..4u64,
+        ]) {
+            prop_assert_eq!(Sum { words, odd: false }.is_valid(), fold(words) == 0xffff);
         }
 
         #[test]

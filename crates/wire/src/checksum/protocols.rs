@@ -78,9 +78,11 @@ pub fn ipv4_plain_valid(header: &ipv4::Header) -> bool {
 /// negative zero 0xffff).
 #[inline]
 pub fn decrement_ttl(ip: &mut ipv4::Header) {
-    // The time to live is the upper byte of its word, so the word falls and the checksum rises by 0x0100.
-    let sum = u32::from(ip.checksum.get()) + 0x0100;
-    ip.checksum.set((sum + u32::from(sum >= 0xffff)) as u16);
+    // The time to live is the upper byte of its word, so the word falls and the checksum rises by 0x0100; a one's
+    // complement sum may be formed in either byte order (RFC 1071, 2 (B)).
+    let sum = u32::from(!u16::from_ne_bytes(ip.checksum.to_bytes())) + u32::from(!0x0100u16.to_be());
+    let sum = !((sum + (sum >> 16)) as u16);
+    ip.checksum = sum.to_ne_bytes().into();
     ip.ttl = ip.ttl.wrapping_sub(1);
 }
 
