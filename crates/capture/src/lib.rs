@@ -40,7 +40,7 @@ mod zstd;
 pub use error::{Error, ErrorKind};
 pub use reader::{Reader, Record};
 pub use wire::LinkType;
-pub use writer::{Writer, WriterOptions};
+pub use writer::{Writer, WriterOptions, create};
 
 /// The largest number of captured bytes of one packet, 256 KiB; as in libpcap.
 pub const MAX_CAPTURED: usize = 262_144;

@@ -1,11 +1,27 @@
 //! Writes classic pcap files: little-endian on every machine, so the same packets give the same bytes.
 
+use std::fs::File;
 use std::io::{self, Write};
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use wire::LinkType;
 
 use crate::MAX_CAPTURED;
 use crate::classic::{MICROSECONDS, NANOSECONDS};
+
+/// Creates a file to write a capture to; one whose name ends with `.gz` is compressed, and complete when it is
+/// dropped.
+///
+/// # Errors
+/// Those of the file system.
+pub fn create(path: &str) -> io::Result<Box<dyn Write + Send>> {
+    let file = File::create(path)?;
+    Ok(match path.ends_with(".gz") {
+        true => Box::new(GzEncoder::new(file, Compression::fast())),
+        false => Box::new(file),
+    })
+}
 
 /// Records are collected up to this many bytes before they are written.
 const BUFFER: usize = 256 * 1024;

@@ -205,6 +205,11 @@ impl Window {
         self.ends.iter().any(Option::is_some)
     }
 
+    /// Whether a time lies behind the end.
+    fn is_over(&self, time: Timestamp) -> bool {
+        self.fixed.and_then(|(_, to)| to).is_some_and(|to| time >= to)
+    }
+
     fn bounds(&mut self, first: Timestamp) -> (Timestamp, Option<Timestamp>) {
         *self.fixed.get_or_insert_with(|| {
             let start = self.start.or(self.start_after.map(|after| first + after));
@@ -237,8 +242,8 @@ impl FromDump {
 
     /// Makes sure that the next packet has been read.
     fn read_ahead(&mut self, cx: &mut Cx<'_>) -> Ahead {
-        if self.next.is_some() {
-            return Ahead::Ready;
+        if let Some(packet) = &self.next {
+            return if self.window.is_over(packet.time()) { Ahead::End } else { Ahead::Ready };
         }
         let Some(reader) = &mut self.reader else { return Ahead::End };
         for _ in 0..MOST_SKIPPED {
@@ -263,7 +268,9 @@ impl FromDump {
             };
             let time = Timestamp(record.time);
             let (from, to) = self.window.bounds(time);
-            if to.is_some_and(|to| time >= to) {
+            let over = to.is_some_and(|to| time >= to);
+            // A call at the end may move the end, and then this packet is wanted.
+            if over && self.end_call.is_none() {
                 return Ahead::End;
             }
             if time < from || (self.sample < 1.0 && cx.random().f64() >= self.sample) {
@@ -279,7 +286,7 @@ impl FromDump {
                 packet.annotations_mut().set_u32(Annotations::EXTRA_LENGTH, missing);
             }
             self.next = Some(packet);
-            return Ahead::Ready;
+            return if over { Ahead::End } else { Ahead::Ready };
         }
         Ahead::Skipped
     }

@@ -9,7 +9,7 @@
 //! `ToDump(FILENAME [, SNAPLEN, ENCAP, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `FILENAME`: the file; `-` for standard output.
+//! - `FILENAME`: the file; `-` for standard output. A name that ends with `.gz` is written compressed.
 //! - `SNAPLEN`: bytes to write of each packet; 0 for all.
 //! - `ENCAP`: what packets start with (`ETHER`, `IP`, `SLL`, `#NUMBER`, ...). If not given, what the first
 //!   packet says of itself, or Ethernet.
@@ -34,7 +34,6 @@
 //! ## See also
 //! FromDump
 
-use std::fs::File;
 use std::io::{self, Write};
 
 use capture::{Writer, WriterOptions};
@@ -219,7 +218,7 @@ impl Element for ToDump {
         }
         self.file = Some(match self.filename.as_str() {
             "-" => Box::new(io::stdout()),
-            path => Box::new(File::create(path).map_err(|error| format!("{path}: {}", reason(&error)))?),
+            path => capture::create(path).map_err(|error| format!("{path}: {}", reason(&error)))?,
         });
         if !cx.input_is_push(0) && !self.passes_on {
             cx.schedule();

@@ -5,9 +5,9 @@
 //! `Counter([KEYWORDS])`
 //!
 //! ## Arguments
-//! - `COUNT_CALL`: `N HANDLER [VALUE]`: when the count reaches N, the write handler is called, before the packet
-//!   goes on. It is called once, and again after a reset.
-//! - `BYTE_COUNT_CALL`: the same for bytes.
+//! - `COUNT_CALL`: `N HANDLER [VALUE]`: when the count reaches N, the write handler is called, after the packets
+//!   before it have gone on and before this one does. It is called once, and again after a reset.
+//! - `BYTE_COUNT_CALL`: the same for bytes; it is called when their count reaches or passes N.
 //! - `NO_RATE`: no rates.
 //! - `BATCH_PRECISE`, `ATOMIC`: accepted, and without effect: counts are exact, and each worker has its own.
 //!
@@ -16,7 +16,7 @@
 //! - `byte_count`: bytes so far.
 //! - `rate`: packets per second, smoothed over about a second.
 //! - `byte_rate`, `bit_rate`: bytes and bits per second, smoothed likewise.
-//! - `reset`, `reset_counts`: sets counts and rates to zero.
+//! - `reset`, `reset_counts`: sets the counts to zero, and lets triggers fire again.
 //! - `count_call`, `byte_count_call`: sets a new trigger, as in the argument.
 //!
 //! ## Example
@@ -33,7 +33,7 @@ use std::sync::Arc;
 use element::args::{Place, Raw, parse_integer};
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Access, Field, State};
-use element::{Batch, Call, Class, Cx, Effects, Element, Timestamp, manual};
+use element::{Batch, Call, Class, Cx, DropReason, Effects, Element, Timestamp, manual};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -108,14 +108,14 @@ impl Trigger {
         Ok(Trigger { at, call: Arc::new(Call::parse(call, place, own)?), armed: true })
     }
 
-    fn check(trigger: &mut Option<Trigger>, count: u64, cx: &mut Cx<'_>) {
-        if let Some(trigger) = trigger
-            && trigger.armed
-            && count >= trigger.at
-        {
-            trigger.armed = false;
-            cx.call_later(&trigger.call);
+    /// The call, if the count has just come to `now` by `step`.
+    fn check(trigger: &mut Option<Trigger>, now: u64, step: u64) -> Option<Arc<Call>> {
+        let trigger = trigger.as_mut()?;
+        if !trigger.armed || now < trigger.at || trigger.at <= now - step {
+            return None;
         }
+        trigger.armed = false;
+        Some(Arc::clone(&trigger.call))
     }
 }
 
@@ -151,6 +151,27 @@ impl Rate {
     }
 }
 
+impl Counter {
+    fn has_triggers(&self) -> bool {
+        self.on_packets.is_some() || self.on_bytes.is_some()
+    }
+
+    /// Counts packets; the calls that this leads to.
+    #[inline]
+    fn count(&mut self, now: Timestamp, packets: u64, bytes: u64) -> [Option<Arc<Call>>; 2] {
+        self.packets += packets;
+        self.bytes += bytes;
+        if !self.no_rate {
+            self.packet_rate.add(packets, now);
+            self.byte_rate.add(bytes, now);
+        }
+        [
+            Trigger::check(&mut self.on_packets, self.packets, packets),
+            Trigger::check(&mut self.on_bytes, self.bytes, bytes),
+        ]
+    }
+}
+
 impl Element for Counter {
     fn effects(&self) -> Effects {
         let state = State { table: "count", key: Vec::new(), both_directions: false, access: Access::Soft };
@@ -167,18 +188,37 @@ impl Element for Counter {
         Ok(())
     }
 
-    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
-        let n = batch.len() as u64;
-        let bytes = batch.iter().map(|p| p.len() as u64).sum();
-        self.packets += n;
-        self.bytes += bytes;
-        if !self.no_rate {
-            self.packet_rate.add(n, cx.now());
-            self.byte_rate.add(bytes, cx.now());
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {
+        if !self.has_triggers() {
+            self.process(cx, &mut batch);
+            return Some(batch);
         }
-        if self.on_packets.is_some() || self.on_bytes.is_some() {
-            Trigger::check(&mut self.on_packets, self.packets, cx);
-            Trigger::check(&mut self.on_bytes, self.bytes, cx);
+        // Each packet by itself, so that a call comes between two packets and not between two batches.
+        let mut going = cx.batch();
+        for packet in batch.drain() {
+            let calls = self.count(cx.now(), 1, packet.len() as u64);
+            if calls.iter().any(Option::is_some) {
+                let fresh = cx.batch();
+                cx.emit(0, std::mem::replace(&mut going, fresh));
+                calls.into_iter().flatten().for_each(|call| cx.call_later(&call));
+            }
+            if let Err(packet) = going.push(packet) {
+                cx.emit_one(0, packet, DropReason::NoOutput);
+            }
+        }
+        cx.recycle(batch);
+        Some(going)
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        if self.has_triggers() {
+            for packet in batch.iter() {
+                let calls = self.count(cx.now(), 1, packet.len() as u64);
+                calls.into_iter().flatten().for_each(|call| cx.call_later(&call));
+            }
+        } else {
+            let bytes = batch.iter().map(|p| p.len() as u64).sum();
+            self.count(cx.now(), batch.len() as u64, bytes);
         }
     }
 
@@ -199,7 +239,6 @@ impl Element for Counter {
             "byte_count_call" => self.on_bytes = Some(Trigger::parse(value, name, &cx.place(), cx.id())?),
             _ => {
                 (self.packets, self.bytes) = (0, 0);
-                (self.packet_rate, self.byte_rate) = (Rate::default(), Rate::default());
                 [&mut self.on_packets, &mut self.on_bytes].into_iter().flatten().for_each(|t| t.armed = true);
             }
         }
