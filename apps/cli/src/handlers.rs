@@ -41,6 +41,17 @@ pub(crate) fn read_all(worker: &mut Worker, wanted: &[String]) -> (String, Vec<S
     (text, errors)
 }
 
+/// Reads one handler, `ELEMENT.HANDLER` or `HANDLER`, with a parameter.
+///
+/// # Errors
+/// What the user should know.
+pub(crate) fn read_one(worker: &mut Worker, want: &str, param: &str) -> Result<String, String> {
+    match find(worker, want)?.0.as_slice() {
+        [(element, handler)] => worker.read(*element, handler, param),
+        _ => Err(format!("no '{want}' read handler")),
+    }
+}
+
 type Found = (Vec<(Option<ElementId>, String)>, bool);
 
 /// The elements that `ELEMENT.HANDLER` means: one by name, or several by pattern or class.

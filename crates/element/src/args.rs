@@ -231,6 +231,11 @@ impl<'a> Place<'a> {
         self.setup.elements.get(self.id).map_or("", |e| scope_of(&e.0))
     }
 
+    /// How many elements there are.
+    pub fn elements(&self) -> usize {
+        self.setup.elements.len()
+    }
+
     /// The element that `name` means here.
     pub fn element(&self, name: &str) -> Option<ElementId> {
         self.setup.find(self.scope(), name)

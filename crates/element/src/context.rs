@@ -5,7 +5,9 @@
 
 use std::any::Any;
 use std::fmt;
+use std::io;
 use std::ops::Range;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use packet::{Batch, DropReason, Packet, Pool, Restore, Store, Timestamp};
@@ -204,6 +206,17 @@ pub enum Signal {
     Room,
 }
 
+/// What an element waits for a file to allow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interest {
+    /// Reading, or accepting a connection.
+    Read,
+    /// Writing.
+    Write,
+    /// Either.
+    Both,
+}
+
 /// Where text goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
@@ -223,6 +236,8 @@ pub trait Host {
     fn is_scheduled(&self, element: ElementId) -> bool;
     /// Sets the element's timer `token`, or clears it.
     fn set_timer(&mut self, element: ElementId, token: u32, at: Option<Timestamp>);
+    /// Waits for a file on behalf of the element, or stops waiting.
+    fn watch(&mut self, element: ElementId, token: u32, file: Option<(OwnedFd, Interest)>);
     /// Changes a signal that the element gives.
     fn set_signal(&mut self, element: ElementId, signal: Signal, on: bool);
     /// Whether any element that the signal can come from, over the port, gives it; true if one of them gives
@@ -484,6 +499,22 @@ impl<'a> Cx<'a> {
     /// Clears a timer.
     pub fn clear_timer(&mut self, token: u32) {
         self.host.set_timer(self.id, token, None);
+    }
+
+    /// Lets [`Element::ready`](crate::Element::ready) run whenever a file can be read or written; an earlier
+    /// file of the same token is replaced.
+    ///
+    /// # Errors
+    /// If the process has no file descriptor left.
+    pub fn watch(&mut self, token: u32, file: BorrowedFd<'_>, interest: Interest) -> io::Result<()> {
+        let file = file.try_clone_to_owned()?;
+        self.host.watch(self.id, token, Some((file, interest)));
+        Ok(())
+    }
+
+    /// Waits no longer for a file.
+    pub fn unwatch(&mut self, token: u32) {
+        self.host.watch(self.id, token, None);
     }
 
     /// Says whether the element has packets to pull, or room to push to.

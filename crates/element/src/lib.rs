@@ -25,7 +25,7 @@ use std::any::Any;
 
 pub use args::{Args, Invalid};
 pub use class::{Access, ArgInfo, Class, HandlerInfo, Notes, Phase, Registry};
-pub use context::{Call, Core, Counters, Cx, Facts, Host, Signal, Stream};
+pub use context::{Call, Core, Counters, Cx, Facts, Host, Interest, Signal, Stream};
 pub use effects::Effects;
 pub use packet::{Base, Batch, DropReason, Packet, Timestamp};
 pub use setup::Setup;
@@ -80,6 +80,10 @@ pub trait Element: Send {
     /// Runs when a timer that the element has set expires; [`Cx::now`] is the timer's own time under the trace
     /// and manual clocks.
     fn timer(&mut self, _cx: &mut Cx<'_>, _token: u32) {}
+
+    /// Runs when a file that the element watches ([`Cx::watch`]) can be read or written, or has come to its end.
+    /// It runs again for as long as that is so.
+    fn ready(&mut self, _cx: &mut Cx<'_>, _token: u32) {}
 
     /// For sources that follow a capture's time stamps: when their next packet is due. Under the trace clock
     /// the engine lets the source with the earliest time run, after all timers due by then.

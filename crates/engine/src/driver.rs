@@ -17,6 +17,8 @@ const TASKS_PER_ROUND: usize = 128;
 const ROUNDS_PER_STEP: usize = 1024;
 /// Rounds between two reports of progress.
 const ROUNDS_PER_REPORT: u64 = 256;
+/// Rounds between two looks at the files that elements wait for, while there is other work.
+const ROUNDS_PER_LOOK: u64 = 16;
 /// Longest sleep of an idle driver, so that an interrupt is noticed.
 const NAP: Duration = Duration::from_millis(20);
 /// Times that a driver script may be consulted about one stop.
@@ -142,7 +144,7 @@ impl Worker {
                 match (self.inner.timers.next(), self.options.clock) {
                     (Some(at), ClockKind::Real) => self.sleep_until(at),
                     (Some(at), _) => self.core.now = self.core.now.max(at),
-                    (None, _) if self.options.ends_when_idle => {
+                    (None, _) if self.options.ends_when_idle && self.inner.watches.is_empty() => {
                         if self.end_idle() {
                             return End::Idle;
                         }
@@ -303,6 +305,9 @@ impl Worker {
             let made = self.core.counters.iter().map(|counters| counters.made).sum();
             self.options.progress.store(made, Ordering::Relaxed);
         }
+        if self.rounds.is_multiple_of(ROUNDS_PER_LOOK) && !self.inner.watches.is_empty() {
+            self.serve_files(Duration::ZERO);
+        }
         if self.options.interrupt.load(Ordering::Relaxed) {
             self.inner.runcount = INTERRUPTED;
             self.consult();
@@ -349,11 +354,28 @@ impl Worker {
     fn sleep_until(&mut self, at: Timestamp) {
         self.inner.sink.flush();
         let left = Duration::from_nanos((at - self.core.now).0.max(0) as u64);
-        std::thread::sleep(left.min(NAP));
+        self.rest(left.min(NAP));
     }
 
     fn nap(&mut self) {
         self.inner.sink.flush();
-        std::thread::sleep(NAP);
+        self.rest(NAP);
+    }
+
+    fn rest(&mut self, longest: Duration) {
+        if self.inner.watches.is_empty() {
+            std::thread::sleep(longest);
+        } else {
+            self.serve_files(longest);
+        }
+    }
+
+    /// Lets elements read and write whose files are ready.
+    fn serve_files(&mut self, longest: Duration) {
+        for (id, token) in self.inner.watches.wait(longest) {
+            self.look_at_clock();
+            self.inner.call(&mut self.core, id, |element, cx| element.ready(cx, token));
+            self.settle();
+        }
     }
 }

@@ -4,16 +4,18 @@ use std::any::{Any, TypeId};
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, Write};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use element::args::Place;
 use element::ports::Processing;
-use element::{Batch, Call, Core, Cx, Element, ElementId, Host, Setup, Signal, Stream, Timestamp};
+use element::{Batch, Call, Core, Cx, Element, ElementId, Host, Interest, Setup, Signal, Stream, Timestamp};
 
 use crate::clock;
 use crate::plan::Plan;
 use crate::signals::Signals;
 use crate::timers::Timers;
+use crate::watch::Watches;
 
 /// Where the text of a run goes.
 pub trait Sink: Send {
@@ -68,6 +70,7 @@ pub(crate) struct Inner {
     pub(crate) scheduled: Vec<bool>,
     pub(crate) timers: Timers,
     pub(crate) signals: Signals,
+    pub(crate) watches: Watches,
     /// The driver runs while this is positive.
     pub(crate) runcount: i64,
     pub(crate) sink: Box<dyn Sink>,
@@ -183,6 +186,10 @@ impl Host for Inner {
 
     fn set_timer(&mut self, element: ElementId, token: u32, at: Option<Timestamp>) {
         self.timers.set((element, token), at);
+    }
+
+    fn watch(&mut self, element: ElementId, token: u32, file: Option<(OwnedFd, Interest)>) {
+        self.watches.set(element, token, file);
     }
 
     fn set_signal(&mut self, element: ElementId, signal: Signal, on: bool) {

@@ -20,6 +20,7 @@ mod problem;
 mod report;
 mod signals;
 mod timers;
+mod watch;
 mod worker;
 
 pub use clock::ClockKind;

@@ -13,6 +13,7 @@ use crate::host::{Inner, Sink, Target};
 use crate::plan::Plan;
 use crate::signals::Signals;
 use crate::timers::Timers;
+use crate::watch::Watches;
 
 /// How a worker runs.
 pub struct Options {
@@ -107,6 +108,7 @@ impl Worker {
             first_target,
             targets,
             signals: Signals::new(&plan),
+            watches: Watches::default(),
             scheduled: vec![false; plan.len()],
             elements: configured.elements.into_iter().map(Some).collect(),
             setup: configured.setup,

@@ -78,6 +78,20 @@ impl Element {
 }
 
 impl Graph {
+    /// Adds an element that no text declares, behind all others; its name gets a number if there is one like it.
+    pub fn add(&mut self, name: &str, class: &str, config: &str, span: Span) {
+        let numbered = |n: usize| if n == 0 { name.to_string() } else { format!("{name}@{n}") };
+        let free = (0..).map(numbered).find(|name| self.find(name).is_none());
+        self.elements.push(Element {
+            name: free.unwrap_or_default(),
+            class: class.to_string(),
+            config: config.to_string(),
+            span,
+            config_span: None,
+            origins: Vec::new(),
+        });
+    }
+
     /// The index of the element with a name.
     pub fn find(&self, name: &str) -> Option<usize> {
         self.elements.iter().position(|element| element.name == name)

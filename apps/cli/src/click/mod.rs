@@ -1,5 +1,7 @@
 //! `tidegate click`: the options of Click's own driver.
 
+mod options;
+
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,29 +11,37 @@ use element::Timestamp;
 use engine::{ClockKind, Options, Problem, StandardStreams, Worker};
 use lang::{Severity, Sources};
 
-use crate::load::{parse, read_text};
+use crate::load::{Loaded, parse, read_text};
 use crate::{FAILURE, handlers, print, run};
+use options::Item;
 
 const HELP: &str = "\
+'Click' runs a Click router configuration at user level. It installs the
+configuration, says what is wrong with it on standard error, and runs until it
+stops itself or is interrupted.
+
 Usage: click [OPTION]... [ROUTERFILE] [NAME=VALUE]...
 
-Runs a configuration as Click's user-level driver does.
-
 Options:
-  -f, --file FILE             read the configuration from FILE (- for standard input)
-  -e, --expression TEXT       take TEXT as the configuration
-  -h, --handler [ELEMENT.]H   print a handler's value when the driver has stopped
-  -x, --exit-handler H        take the exit status from a handler's value
-  -o, --output FILE           write the flat configuration to FILE
-  -q, --quit                  do not run the driver
-  -t, --time                  print how long it took
-  -w, --no-warnings           do not print the driver's warnings
-  -j, --threads N             one thread for now; N is accepted
-  -C, --clickpath PATH        accepted
-      --simtime[=SECONDS]     run in simulated time
-      --simtick N             nanoseconds that pass with each look at simulated time
-  -v, --version               print the version
-      --help                  print this
+  -f, --file FILE               Read the configuration from FILE ('-': standard
+                                input, as without any of -f, -e, ROUTERFILE).
+  -e, --expression EXPR         Use EXPR as the configuration.
+  -j, --threads N               Accepted; one thread runs.
+  -a, --affinity[=N]            Accepted.
+  -p, --port PORT               Listen for control connections on a TCP port.
+  -u, --unix-socket FILE        Listen for control connections on a Unix socket.
+  -R, --allow-reconfigure       Provide a 'hotconfig' handler (answers 'not yet').
+  -h, --handler ELEMENT.H       Print a read handler's value after the run.
+  -x, --exit-handler ELEMENT.H  Take the exit status from a handler's value.
+  -o, --output FILE             Write the flat configuration to FILE.
+  -q, --quit                    Do not run the driver.
+  -t, --time                    Print how long the driver took.
+  -w, --no-warnings             Do not print the driver's warnings.
+      --simtime[=SECONDS]       Run in simulated time.
+      --simtick N               Nanoseconds that pass with each look at it.
+  -C, --clickpath PATH          Accepted.
+      --help                    Print this message and exit.
+  -v, --version                 Print the version and exit.
 ";
 
 /// What the command line asks for.
@@ -47,11 +57,14 @@ struct Asked {
     quiet: bool,
     simulated: Option<Timestamp>,
     tick: i64,
+    ports: Vec<String>,
+    sockets: Vec<String>,
+    reconfigure: bool,
 }
 
 /// What ends the program before it runs anything.
 enum Early {
-    Usage(String),
+    Usage(Vec<String>),
     Failure(String),
     Text(&'static str),
 }
@@ -67,97 +80,82 @@ pub(crate) fn main(args: Vec<String>) -> ExitCode {
             crate::tell(format_args!("{text}"));
             ExitCode::from(FAILURE)
         }
-        Err(Early::Usage(text)) => {
+        Err(Early::Usage(lines)) => {
+            lines.iter().for_each(|line| crate::tell(format_args!("{line}")));
             crate::tell(format_args!(
-                "{text}\nUsage: click [OPTION]... [ROUTERFILE]\nTry 'click --help' for more information."
+                "Usage: click [OPTION]... [ROUTERFILE]\nTry 'click --help' for more information."
             ));
             ExitCode::from(FAILURE)
         }
     }
 }
 
+fn usage(line: &str) -> Early {
+    Early::Usage(vec![line.to_string()])
+}
+
 fn read_args(args: Vec<String>) -> Result<Asked, Early> {
     let mut asked = Asked { tick: 1_000, ..Asked::default() };
-    let mut words = args.into_iter();
-    let mut only_files = false;
-    while let Some(word) = words.next() {
-        if only_files || word == "-" || !word.starts_with('-') {
-            positional(&mut asked, word)?;
-            continue;
+    let (items, wrong) = match options::read(args) {
+        Ok(items) => (items, None),
+        Err((items, lines)) => (items, Some(lines)),
+    };
+    // What stands before a mistake is dealt with first: `--help` may do.
+    for item in items {
+        match item {
+            Item::Word(word) => positional(&mut asked, word)?,
+            Item::Option { name, negated, value } => option(&mut asked, name, negated, value)?,
         }
-        if word == "--" {
-            only_files = true;
-            continue;
-        }
-        let (option, mut inline) = match word.strip_prefix("--") {
-            Some(long) => match long.split_once('=') {
-                Some((name, value)) => (format!("--{name}"), Some(value.to_string())),
-                None => (word.clone(), None),
-            },
-            // `-efoo` is `-e foo`.
-            None => {
-                let (short, rest) = word.split_at(word.char_indices().nth(2).map_or(word.len(), |(i, _)| i));
-                (short.to_string(), (!rest.is_empty()).then(|| rest.to_string()))
-            }
-        };
-        let mut value = |asked_for: &str| {
-            let value = inline.take().or_else(|| words.next());
-            value.ok_or_else(|| Early::Usage(format!("'{asked_for}' expects an argument")))
-        };
-        match option.as_str() {
-            "-f" | "--file" => {
-                let file = value(&option)?;
-                open(&mut asked, file)?;
-            }
-            "-e" | "--expression" => {
-                let text = value(&option)?;
-                set_text(&mut asked, "config".into(), text, None)?;
-            }
-            "-h" | "--handler" => asked.handlers.push(value(&option)?),
-            "-x" | "--exit-handler" if asked.exit_handler.is_some() => {
-                return Err(Early::Usage("--exit-handler specified twice".into()));
-            }
-            "-x" | "--exit-handler" => asked.exit_handler = Some(value(&option)?),
-            "-o" | "--output" if asked.output.is_some() => {
-                return Err(Early::Usage("output file specified twice".into()));
-            }
-            "-o" | "--output" => asked.output = Some(value(&option)?),
-            "-q" | "--quit" => asked.quit = true,
-            "-t" | "--time" => asked.time = true,
-            "-w" | "--no-warnings" => asked.quiet = true,
-            "--warnings" => asked.quiet = false,
-            "-j" | "--threads" => {
-                let number = value(&option)?;
-                if number.parse::<u32>().is_err() {
-                    return Err(Early::Usage(format!("'{option}' expects an integer, not '{number}'")));
-                }
-            }
-            "-C" | "--clickpath" => drop(value(&option)?),
-            "--simtime" | "--simulation-time" => {
-                let start = match inline.take() {
-                    None => Timestamp::from_secs(SIMULATION_START),
-                    Some(text) => element::args::parse_seconds(&text)
-                        .ok_or_else(|| Early::Usage(format!("'--simtime' expects a time, not '{text}'")))?,
-                };
-                asked.simulated = Some(start);
-            }
-            "--simtick" => {
-                let number = value(&option)?;
-                asked.tick = number
-                    .parse()
-                    .map_err(|_| Early::Usage(format!("'--simtick' expects an integer, not '{number}'")))?;
-            }
-            "-v" | "--version" => {
-                return Err(Early::Text(concat!("click (Tidegate) ", env!("CARGO_PKG_VERSION"), "\n")));
-            }
-            "--help" => return Err(Early::Text(HELP)),
-            other => return Err(Early::Usage(format!("unrecognized option '{other}'"))),
-        }
+    }
+    if let Some(lines) = wrong {
+        return Err(Early::Usage(lines.into_iter().map(|line| format!("click: {line}")).collect()));
     }
     if asked.text.is_none() {
         open(&mut asked, "-".into())?;
     }
     Ok(asked)
+}
+
+fn option(asked: &mut Asked, name: &str, negated: bool, value: Option<String>) -> Result<(), Early> {
+    let given = value.is_some();
+    let value = value.unwrap_or_default();
+    let once = |before: &Option<String>, text| if before.is_some() { Err(usage(text)) } else { Ok(()) };
+    match name {
+        "file" => open(asked, value)?,
+        "expression" => set_text(asked, "config".into(), value, None)?,
+        "handler" => asked.handlers.push(value),
+        "exit-handler" => {
+            once(&asked.exit_handler, "--exit-handler specified twice")?;
+            asked.exit_handler = Some(value);
+        }
+        "output" => {
+            once(&asked.output, "output file specified twice")?;
+            asked.output = Some(value);
+        }
+        "quit" => asked.quit = true,
+        "time" => asked.time = true,
+        "" => asked.quiet = true,
+        "warnings" => asked.quiet = negated,
+        "port" => asked.ports.push(value),
+        "unix-socket" => asked.sockets.push(value),
+        "socket" => return Err(Early::Failure("--socket: not supported, use --unix-socket".into())),
+        "allow-reconfigure" => asked.reconfigure = !negated,
+        "simtime" => {
+            let start = if given { element::args::parse_seconds(&value) } else { None };
+            asked.simulated = Some(start.unwrap_or(Timestamp::from_secs(SIMULATION_START)));
+        }
+        "simtick" => {
+            let tick = element::args::parse_integer(&value).ok().and_then(|n| i64::try_from(n).ok());
+            asked.tick = tick.unwrap_or(asked.tick);
+        }
+        "version" => {
+            return Err(Early::Text(concat!("click (Tidegate) ", env!("CARGO_PKG_VERSION"), "\n")));
+        }
+        "help" => return Err(Early::Text(HELP)),
+        // Threads, affinity, path of libraries.
+        _ => {}
+    }
+    Ok(())
 }
 
 fn positional(asked: &mut Asked, word: String) -> Result<(), Early> {
@@ -183,16 +181,17 @@ fn open(asked: &mut Asked, file: String) -> Result<(), Early> {
 
 fn set_text(asked: &mut Asked, name: String, text: String, folder: Option<PathBuf>) -> Result<(), Early> {
     if asked.text.is_some() {
-        return Err(Early::Usage("router configuration specified twice".into()));
+        return Err(usage("router configuration specified twice"));
     }
     asked.text = Some((name, text, folder));
     Ok(())
 }
 
-fn start(asked: Asked) -> ExitCode {
-    let Some((name, text, folder)) = asked.text else { return ExitCode::from(FAILURE) };
+fn start(mut asked: Asked) -> ExitCode {
+    let Some((name, text, folder)) = asked.text.take() else { return ExitCode::from(FAILURE) };
     let mut loaded = parse(name, text, folder.as_deref(), &asked.defines, true);
     let parsed = !loaded.has_errors();
+    add_control_sockets(&mut loaded, &asked);
     let built = loaded.build(None);
     crate::show(format_args!("{}", clicks_words(&loaded.problems, &loaded.sources)));
     let Some((plan, configured)) = built else {
@@ -241,7 +240,8 @@ fn start(asked: Asked) -> ExitCode {
     if !asked.quit {
         if empty {
             if !asked.quiet {
-                crate::tell(format_args!("{}: configuration has no elements, exiting", loaded.name));
+                let name = &loaded.name;
+                crate::tell(format_args!("warning: {name}: configuration has no elements, exiting"));
             }
         } else {
             worker.run();
@@ -267,12 +267,27 @@ fn start(asked: Asked) -> ExitCode {
     }
 }
 
+/// Those of `-p` and `-u`, as elements behind those of the configuration.
+fn add_control_sockets(loaded: &mut Loaded, asked: &Asked) {
+    let tcp = asked.ports.iter().map(|port| format!("TCP, {port}"));
+    let unix = asked.sockets.iter().map(|path| format!("UNIX, {}", lang::args::quote(path)));
+    for config in tcp.chain(unix) {
+        let source = loaded.sources.add("click", "");
+        let span = lang::Span { source, start: 0, end: 0 };
+        loaded.graph.add("click_driver@@ControlSocket", "ControlSocket", &config, span);
+    }
+}
+
 /// An integer is the status, true is 0 and false is 1, anything else is an error.
 fn exit_status(worker: &mut Worker, handler: &str) -> u8 {
-    let (value, errors) = handlers::read_all(worker, &[handler.to_string()]);
+    let (handler, param) = handler.trim().split_once(char::is_whitespace).unwrap_or((handler, ""));
+    let (value, errors) = match handlers::read_one(worker, handler, param.trim()) {
+        Ok(value) => (value, None),
+        Err(error) => (String::new(), Some(error)),
+    };
     errors.iter().for_each(|error| crate::tell(format_args!("{error}")));
     match (value.trim().parse::<i64>(), value.trim()) {
-        _ if !errors.is_empty() => 255,
+        _ if errors.is_some() => 255,
         (Ok(number), _) => number.rem_euclid(256) as u8,
         (Err(_), "true") => 0,
         (Err(_), "false") => 1,

@@ -1,0 +1,437 @@
+//! # ControlSocket
+//! Lets programs read and write handlers over a socket, with Click's text protocol.
+//!
+//! A client connects, gets the line `Click::ControlSocket/1.3`, and sends commands, one a line: `READ handler
+//! [parameter]`, `WRITE handler [value]`, `CHECKREAD handler`, `CHECKWRITE handler`, `READDATA handler length`,
+//! `WRITEDATA handler length`, `READUNTIL handler [line]`, `WRITEUNTIL handler [line]`, `HELP`, `QUIT`. A handler
+//! is `element.handler`, or `handler` for one of the whole graph. Each reply starts with a number of three digits
+//! (2xx is good) and ends with the first line that has a blank behind it; after reading, `DATA n` and n bytes
+//! follow.
+//!
+//! Whoever can connect can do what the configuration allows: listen on the loopback address (`LOCALHOST`) or on a
+//! Unix socket unless others should.
+//!
+//! ## Usage
+//! `ControlSocket(TYPE, ADDRESS [, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `TYPE`: `TCP` or `UNIX`.
+//! - `ADDRESS`: the port (0 for any, `N+` for N or one of the eleven behind it), or the path of the socket.
+//! - `READONLY`: whether writing is forbidden.
+//! - `LOCALHOST`: whether a TCP socket listens on the loopback address only.
+//! - `VERBOSE`: whether connections are reported.
+//! - `RETRIES`: how often to try again, each second, when the address is in use. After the last time, the driver
+//!   stops.
+//! - `RETRY_WARNINGS`: whether each failure is reported.
+//!
+//! ## Handlers
+//! - `port`: the TCP port.
+//! - `filename`: the path of the Unix socket.
+//!
+//! ## Example
+//! ```click
+//! ControlSocket(TCP, 0, LOCALHOST true);
+//! InfiniteSource(LIMIT 5, STOP true) -> c :: Counter -> Discard
+//! ```
+//!
+//! ## See also
+//! Script, DriverManager
+
+mod protocol;
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+
+use element::class::{ArgInfo, HandlerInfo};
+use element::{Call, Class, Cx, Effects, Element, ElementId, Interest, Timestamp, manual};
+
+use protocol::{Handlers, Session};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "ControlSocket",
+    ports: "0/0",
+    manual: manual!("mod.rs"),
+    args: &[
+        ArgInfo::required("TYPE", "word"),
+        ArgInfo::required("ADDRESS", "port or file"),
+        ArgInfo::keyword("READONLY", "bool", "false"),
+        ArgInfo::keyword("LOCALHOST", "bool", "false"),
+        ArgInfo::keyword("VERBOSE", "bool", "false"),
+        ArgInfo::keyword("RETRIES", "unsigned", "0"),
+        ArgInfo::keyword("RETRY_WARNINGS", "bool", "true"),
+    ],
+    handlers: &[HandlerInfo::read("port"), HandlerInfo::read("filename")],
+    samples: &["TCP, 0, LOCALHOST true"],
+    build: |args| {
+        let kind = args.required::<String>("TYPE").to_ascii_uppercase();
+        let address: String = args.required("ADDRESS");
+        let localhost = args.or("LOCALHOST", false);
+        let address = match kind.as_str() {
+            "TCP" => {
+                let (number, more) = match address.strip_suffix('+') {
+                    Some(number) => (number, MORE_PORTS),
+                    None => (address.as_str(), 0),
+                };
+                let port = number.parse().unwrap_or_else(|_| {
+                    args.error("PORT requires TCP port");
+                    0
+                });
+                Address::Tcp { port, more, localhost }
+            }
+            "UNIX" => {
+                if address.len() > LONGEST_PATH {
+                    args.error("filename too long");
+                }
+                Address::Unix(address)
+            }
+            other => {
+                args.error(format!("unknown socket type '{other}'"));
+                Address::Unix(String::new())
+            }
+        };
+        let socket = ControlSocket {
+            address,
+            read_only: args.or("READONLY", false),
+            verbose: args.or("VERBOSE", false),
+            retries: args.or("RETRIES", 0u32),
+            retry_warnings: args.or("RETRY_WARNINGS", true),
+            listener: None,
+            port: None,
+            connections: Vec::new(),
+            next_token: LISTENER + 1,
+        };
+        args.finish()?;
+        Ok(Box::new(socket))
+    },
+    ..Class::DEFAULT
+};
+
+/// Ports that are tried behind one that is in use, if the user says so.
+const MORE_PORTS: u16 = 11;
+/// The longest path of a Unix socket (unix(7)).
+const LONGEST_PATH: usize = 107;
+/// The token of the listening socket; connections have those above.
+const LISTENER: u32 = 0;
+/// Connections at a time; more have to wait.
+const MOST_CONNECTIONS: usize = 64;
+/// Bytes read from a connection per turn, so that a busy client does not keep packets waiting.
+const MOST_READ: usize = 64 << 10;
+/// Bytes that may wait to be sent to a client that does not take them.
+const MOST_OUTPUT: usize = 64 << 20;
+
+enum Address {
+    Tcp { port: u16, more: u16, localhost: bool },
+    Unix(String),
+}
+
+struct ControlSocket {
+    address: Address,
+    read_only: bool,
+    verbose: bool,
+    retries: u32,
+    retry_warnings: bool,
+    listener: Option<Listener>,
+    /// The TCP port, once it is known.
+    port: Option<u16>,
+    connections: Vec<Connection>,
+    next_token: u32,
+}
+
+enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+impl Listener {
+    fn accept(&self) -> io::Result<(Stream, String)> {
+        Ok(match self {
+            Listener::Tcp(listener) => {
+                let (stream, from) = listener.accept()?;
+                stream.set_nonblocking(true)?;
+                // Replies are short and awaited.
+                stream.set_nodelay(true)?;
+                (Stream::Tcp(stream), format!(" from {}.{}", from.ip(), from.port()))
+            }
+            Listener::Unix(listener) => {
+                let (stream, _) = listener.accept()?;
+                stream.set_nonblocking(true)?;
+                (Stream::Unix(stream), String::new())
+            }
+        })
+    }
+
+    fn file(&self) -> BorrowedFd<'_> {
+        match self {
+            Listener::Tcp(listener) => listener.as_fd(),
+            Listener::Unix(listener) => listener.as_fd(),
+        }
+    }
+}
+
+enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Stream {
+    fn file(&self) -> BorrowedFd<'_> {
+        match self {
+            Stream::Tcp(stream) => stream.as_fd(),
+            Stream::Unix(stream) => stream.as_fd(),
+        }
+    }
+
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => stream.read(to),
+            Stream::Unix(stream) => stream.read(to),
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => stream.write(bytes),
+            Stream::Unix(stream) => stream.write(bytes),
+        }
+    }
+}
+
+struct Connection {
+    token: u32,
+    stream: Stream,
+    session: Session,
+    /// What the engine has been told to wait for.
+    interest: Interest,
+}
+
+impl Connection {
+    /// Reads what has come, at most so much per turn. False when the connection is lost.
+    fn receive(&mut self) -> bool {
+        let mut buffer = [0; 4096];
+        for _ in 0..MOST_READ / buffer.len() {
+            match self.stream.read(&mut buffer) {
+                Ok(0) => {
+                    self.session.take_in(&[]);
+                    return true;
+                }
+                Ok(n) => self.session.take_in(&buffer[..n]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return true,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return false,
+            }
+        }
+        true
+    }
+
+    /// Sends what can be sent now. False when the connection is lost.
+    fn send(&mut self) -> bool {
+        let mut sent = 0;
+        let open = loop {
+            match self.stream.write(&self.session.output[sent..]) {
+                _ if sent == self.session.output.len() => break true,
+                Ok(0) => break false,
+                Ok(n) => sent += n,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break true,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => break false,
+            }
+        };
+        self.session.output.drain(..sent);
+        open && self.session.output.len() <= MOST_OUTPUT
+    }
+}
+
+/// The handlers of the graph, through the element's context.
+struct Reach<'a, 'b> {
+    socket: &'a Address,
+    port: Option<u16>,
+    cx: &'a mut Cx<'b>,
+}
+
+impl Handlers for Reach<'_, '_> {
+    fn element(&self, name: &str) -> Option<ElementId> {
+        let by_number =
+            || name.parse::<usize>().ok()?.checked_sub(1).filter(|&id| id < self.cx.place().elements());
+        self.cx.place().element(name).or_else(by_number)
+    }
+
+    fn has(&self, call: &Call, write: bool) -> bool {
+        match own_value(self.socket, self.port, call, self.cx.id()) {
+            Some(_) => !write,
+            None => self.cx.has_handler(call, write),
+        }
+    }
+
+    fn read(&mut self, call: &Call) -> Result<String, String> {
+        match own_value(self.socket, self.port, call, self.cx.id()) {
+            Some(value) => Ok(value),
+            None => self.cx.read_handler(call),
+        }
+    }
+
+    fn write(&mut self, call: &Call) -> Result<(), String> {
+        self.cx.write_handler(call)
+    }
+}
+
+/// The element's own handlers; it cannot be called while it is serving a client.
+fn own_value(address: &Address, port: Option<u16>, call: &Call, own: ElementId) -> Option<String> {
+    match (address, call.handler.as_str()) {
+        _ if call.element != Some(own) => None,
+        (Address::Tcp { .. }, "port") => Some(port.unwrap_or_default().to_string()),
+        (Address::Unix(path), "filename") => Some(path.clone()),
+        _ => None,
+    }
+}
+
+impl ControlSocket {
+    fn bind(&mut self) -> io::Result<()> {
+        let listener = match &self.address {
+            Address::Tcp { port, more, localhost } => {
+                let host = if *localhost { Ipv4Addr::LOCALHOST } else { Ipv4Addr::UNSPECIFIED };
+                let mut tries =
+                    (*port..=port.saturating_add(*more)).map(|port| TcpListener::bind((host, port)));
+                let mut result = tries.next().unwrap_or_else(|| Err(ErrorKind::AddrInUse.into()));
+                while let Err(error) = &result
+                    && error.kind() == ErrorKind::AddrInUse
+                    && let Some(next) = tries.next()
+                {
+                    result = next;
+                }
+                let listener = result?;
+                listener.set_nonblocking(true)?;
+                self.port = Some(listener.local_addr()?.port());
+                Listener::Tcp(listener)
+            }
+            Address::Unix(path) => {
+                let listener = UnixListener::bind(path)?;
+                listener.set_nonblocking(true)?;
+                Listener::Unix(listener)
+            }
+        };
+        self.listener = Some(listener);
+        Ok(())
+    }
+
+    /// Opens the socket, or sets a timer to try again.
+    fn open(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        match self.bind() {
+            Ok(()) => self.listen(cx),
+            Err(error) => {
+                let text = error.to_string();
+                let reason = text.split(" (os error").next().unwrap_or_default();
+                if self.retries == 0 {
+                    return Err(format!("bind: {reason}"));
+                }
+                if self.retry_warnings {
+                    let (name, left) = (cx.declaration(), self.retries);
+                    let plural = if left == 1 { "try" } else { "tries" };
+                    cx.message(format_args!("{name}: warning: bind: {reason} ({left} {plural} left)\n"));
+                }
+                self.retries -= 1;
+                cx.set_timer(0, cx.now() + Timestamp::from_secs(1));
+                Ok(())
+            }
+        }
+    }
+
+    fn listen(&self, cx: &mut Cx<'_>) -> Result<(), String> {
+        let Some(listener) = &self.listener else { return Ok(()) };
+        cx.watch(LISTENER, listener.file(), Interest::Read).map_err(|error| error.to_string())
+    }
+
+    fn accept(&mut self, cx: &mut Cx<'_>) {
+        // As long as there are too many, new ones wait in the kernel.
+        while self.connections.len() < MOST_CONNECTIONS {
+            let Some(Ok((stream, from))) = self.listener.as_ref().map(Listener::accept) else { return };
+            let token = self.next_token;
+            self.next_token = self.next_token.wrapping_add(1).max(LISTENER + 1);
+            if cx.watch(token, stream.file(), Interest::Both).is_err() {
+                continue;
+            }
+            if self.verbose {
+                let (name, file) = (cx.declaration(), stream.file().as_raw_fd());
+                cx.message(format_args!("{name}: opened connection {file}{from}\n"));
+            }
+            let session = Session::new(self.read_only);
+            self.connections.push(Connection { token, stream, session, interest: Interest::Both });
+        }
+        cx.unwatch(LISTENER);
+    }
+
+    fn serve(&mut self, cx: &mut Cx<'_>, index: usize) {
+        let connection = &mut self.connections[index];
+        let mut open = connection.receive();
+        connection.session.execute(&mut Reach { socket: &self.address, port: self.port, cx });
+        open &= connection.send();
+        let waits = !connection.session.output.is_empty();
+        if open && (waits || !connection.session.quits) {
+            // A client that does not take its replies is not read from either.
+            let interest = if waits { Interest::Write } else { Interest::Read };
+            if interest == connection.interest
+                || cx.watch(connection.token, connection.stream.file(), interest).is_ok()
+            {
+                connection.interest = interest;
+                return;
+            }
+        }
+        let connection = self.connections.swap_remove(index);
+        cx.unwatch(connection.token);
+        if self.verbose {
+            let (name, file) = (cx.declaration(), connection.stream.file().as_raw_fd());
+            cx.message(format_args!("{name}: closed connection {file}\n"));
+        }
+        // There is room for another one.
+        let _ = self.listen(cx);
+    }
+}
+
+impl Element for ControlSocket {
+    fn effects(&self) -> Effects {
+        Effects::none()
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        self.open(cx)
+    }
+
+    fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
+        if let Err(error) = self.open(cx) {
+            let name = cx.declaration();
+            cx.message(format_args!("{name}: {error}\n"));
+            cx.stop();
+        }
+    }
+
+    fn ready(&mut self, cx: &mut Cx<'_>, token: u32) {
+        if token == LISTENER {
+            self.accept(cx);
+        } else if let Some(index) = self.connections.iter().position(|c| c.token == token) {
+            self.serve(cx, index);
+        }
+    }
+
+    fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        for connection in &mut self.connections {
+            connection.send();
+            cx.unwatch(connection.token);
+        }
+        self.connections.clear();
+        cx.unwatch(LISTENER);
+        if self.listener.take().is_some()
+            && let Address::Unix(path) = &self.address
+        {
+            let _ = std::fs::remove_file(path);
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        let call = Call { element: Some(cx.id()), handler: name.into(), value: String::new() };
+        own_value(&self.address, self.port, &call, cx.id())
+            .ok_or_else(|| "not for this type of socket".into())
+    }
+}

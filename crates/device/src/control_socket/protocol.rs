@@ -1,0 +1,432 @@
+//! Click's control protocol, version 1.3: lines in, numbered replies and data out. Knows no sockets.
+
+use element::{Call, ElementId};
+
+/// What the server says first.
+pub(super) const GREETING: &[u8] = b"Click::ControlSocket/1.3\r\n";
+
+/// The longest line and the most data of a command. A client that sends more is told so and loses its
+/// connection, because what follows could not be understood.
+const MOST_LINE: usize = 1 << 20;
+const MOST_DATA: usize = 64 << 20;
+
+/// The handlers that clients reach.
+pub(super) trait Handlers {
+    /// The element of a name, or of a number counted from 1.
+    fn element(&self, name: &str) -> Option<ElementId>;
+    /// Whether a handler can be read (or written).
+    fn has(&self, call: &Call, write: bool) -> bool;
+    /// Reads a handler.
+    fn read(&mut self, call: &Call) -> Result<String, String>;
+    /// Writes a handler.
+    fn write(&mut self, call: &Call) -> Result<(), String>;
+}
+
+/// What a command does with its handler.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verb {
+    Read,
+    Write,
+}
+
+/// What a command still waits for.
+enum Rest {
+    Bytes(usize),
+    /// Lines up to this one.
+    Lines(String),
+}
+
+/// One connection.
+#[derive(Default)]
+pub(super) struct Session {
+    input: Vec<u8>,
+    /// What has to be sent.
+    pub(super) output: Vec<u8>,
+    /// A command whose data have not all come.
+    waiting: Option<(Verb, String, Rest)>,
+    /// The client has closed its side.
+    ended: bool,
+    /// The connection is closed as soon as the output has been sent.
+    pub(super) quits: bool,
+    /// Nothing may be written.
+    pub(super) read_only: bool,
+}
+
+impl Session {
+    /// A fresh connection.
+    pub(super) fn new(read_only: bool) -> Session {
+        Session { output: GREETING.to_vec(), read_only, ..Session::default() }
+    }
+
+    /// Takes in what has come; nothing means that nothing will come any more.
+    pub(super) fn take_in(&mut self, bytes: &[u8]) {
+        self.ended |= bytes.is_empty();
+        if !self.quits {
+            self.input.extend_from_slice(bytes);
+        }
+    }
+
+    /// Executes all commands that are complete.
+    pub(super) fn execute(&mut self, handlers: &mut dyn Handlers) {
+        while !self.quits {
+            let done = match self.waiting.take() {
+                Some((verb, handler, Rest::Bytes(n))) => self.take_bytes(handlers, verb, handler, n),
+                Some((verb, handler, Rest::Lines(end))) => self.take_lines(handlers, verb, handler, end),
+                None => match self.take_line() {
+                    Some(line) => {
+                        self.command(handlers, &line);
+                        true
+                    }
+                    None => false,
+                },
+            };
+            if !done {
+                break;
+            }
+        }
+        self.quits |= self.ended;
+    }
+
+    /// The next line without its end: CR, LF or both. At the end of the input the rest is a line too.
+    fn take_line(&mut self) -> Option<String> {
+        let Some(end) = self.input.iter().position(|&b| b == b'\r' || b == b'\n') else {
+            if self.input.len() > MOST_LINE {
+                self.give_up("Line too long");
+            }
+            let rest = self.ended && !self.input.is_empty();
+            return rest.then(|| text(&std::mem::take(&mut self.input)));
+        };
+        // Whether a CR is followed by an LF is known only with the next byte.
+        let both = self.input[end] == b'\r' && self.input.get(end + 1) == Some(&b'\n');
+        if self.input[end] == b'\r' && end + 1 == self.input.len() && !self.ended {
+            return None;
+        }
+        let line = text(&self.input[..end]);
+        self.input.drain(..end + 1 + usize::from(both));
+        Some(line)
+    }
+
+    fn take_bytes(&mut self, handlers: &mut dyn Handlers, verb: Verb, handler: String, n: usize) -> bool {
+        if self.input.len() < n {
+            if self.ended {
+                self.reply(500, "Not enough data");
+            } else {
+                self.waiting = Some((verb, handler, Rest::Bytes(n)));
+            }
+            return false;
+        }
+        let data: Vec<u8> = self.input.drain(..n).collect();
+        self.call(handlers, verb, &handler, text(&data));
+        true
+    }
+
+    fn take_lines(&mut self, handlers: &mut dyn Handlers, verb: Verb, handler: String, end: String) -> bool {
+        let mut at = 0;
+        while let Some(n) = self.input[at..].iter().position(|&b| b == b'\n') {
+            let line = text(&self.input[at..at + n]);
+            if line.trim_end() == end {
+                let data = text(&self.input[..at]);
+                self.input.drain(..at + n + 1);
+                self.call(handlers, verb, &handler, data);
+                return true;
+            }
+            at += n + 1;
+        }
+        if self.input.len() > MOST_DATA {
+            self.give_up("Data too big");
+        } else if self.ended {
+            self.reply(500, "Not enough data");
+        } else {
+            self.waiting = Some((verb, handler, Rest::Lines(end)));
+        }
+        false
+    }
+
+    fn give_up(&mut self, why: &str) {
+        self.reply(521, why);
+        self.quits = true;
+    }
+
+    fn command(&mut self, handlers: &mut dyn Handlers, line: &str) {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let Some(first) = words.first() else { return };
+        let name = first.to_ascii_uppercase();
+        let verb = if matches!(name.as_str(), "READ" | "GET" | "READDATA" | "READUNTIL" | "CHECKREAD") {
+            Verb::Read
+        } else {
+            Verb::Write
+        };
+        match (name.as_str(), words.as_slice()) {
+            ("READ" | "GET" | "WRITE" | "SET", [_, handler, ..]) => {
+                let value = value_behind(line, handler).to_string();
+                self.call(handlers, verb, handler, value);
+            }
+            ("READDATA" | "WRITEDATA" | "SETDATA", [_, handler, length]) => match length.parse() {
+                Ok(n) if n <= MOST_DATA => {
+                    self.waiting = Some((verb, (*handler).to_string(), Rest::Bytes(n)));
+                }
+                Ok(_) => self.give_up("Data too big"),
+                Err(_) => self.reply(500, &format!("Syntax error in '{}'", first.to_ascii_lowercase())),
+            },
+            ("READUNTIL" | "WRITEUNTIL", [_, handler, end @ ..]) if end.len() <= 1 => {
+                let end = end.first().copied().unwrap_or_default().to_string();
+                self.waiting = Some((verb, (*handler).to_string(), Rest::Lines(end)));
+            }
+            ("CHECKREAD" | "CHECKWRITE", [_, handler]) => self.check(handlers, verb, handler),
+            ("LLRPC", [_, name] | [_, name, _]) => {
+                self.reply(501, &format!("Cannot call LLRPC '{name}' remotely"));
+            }
+            ("QUIT" | "CLOSE", words) => {
+                if words.len() > 1 {
+                    self.reply(500, "Bad command syntax");
+                }
+                self.reply(200, "Goodbye!");
+                self.quits = true;
+            }
+            ("HELP", _) => self.reply(200, HELP),
+            (
+                "READ" | "GET" | "WRITE" | "SET" | "READDATA" | "WRITEDATA" | "SETDATA" | "READUNTIL"
+                | "WRITEUNTIL" | "CHECKREAD" | "CHECKWRITE" | "LLRPC",
+                _,
+            ) => self.reply(500, "Wrong number of arguments"),
+            _ => self.reply(501, &format!("Command '{name}' unimplemented")),
+        }
+    }
+
+    /// The handler of a name, if it can be used; a reply says why not, otherwise.
+    fn find(&mut self, handlers: &dyn Handlers, verb: Verb, name: &str, value: String) -> Option<Call> {
+        let (element, handler) = match name.split_once('.') {
+            None | Some(("" | "0", _)) => (None, name.split_once('.').map_or(name, |(_, handler)| handler)),
+            Some((element, handler)) => {
+                let Some(id) = handlers.element(element) else {
+                    self.reply(510, &format!("No element named '{element}'"));
+                    return None;
+                };
+                (Some(id), handler)
+            }
+        };
+        let call = Call { element, handler: handler.to_string(), value };
+        let (reads, writes) = (handlers.has(&call, false), handlers.has(&call, true));
+        match verb {
+            _ if !reads && !writes => self.reply(511, &format!("No handler named '{name}'")),
+            Verb::Read if !reads => self.reply(530, &format!("Handler '{name}' write-only")),
+            Verb::Write if !writes => self.reply(530, &format!("Handler '{name}' read-only")),
+            Verb::Write if self.read_only => self.reply(530, &format!("Permission denied for '{name}'")),
+            _ => return Some(call),
+        }
+        None
+    }
+
+    fn call(&mut self, handlers: &mut dyn Handlers, verb: Verb, name: &str, value: String) {
+        let Some(call) = self.find(handlers, verb, name, value) else { return };
+        match verb {
+            Verb::Read => match handlers.read(&call) {
+                Ok(value) => {
+                    self.reply(200, &format!("Read handler '{name}' OK"));
+                    self.output.extend_from_slice(format!("DATA {}\r\n", value.len()).as_bytes());
+                    self.output.extend_from_slice(value.as_bytes());
+                }
+                Err(reason) => self.reply(590, &format!("Read handler '{name}' error:\n{reason}")),
+            },
+            Verb::Write => match handlers.write(&call) {
+                Ok(()) => self.reply(200, &format!("Write handler '{name}' OK")),
+                Err(reason) if reason.is_empty() => {
+                    self.reply(520, &format!("Write handler '{name}' error"));
+                }
+                Err(reason) => self.reply(520, &format!("Write handler '{name}' error:\n{reason}")),
+            },
+        }
+    }
+
+    fn check(&mut self, handlers: &dyn Handlers, verb: Verb, name: &str) {
+        let mut quiet = Session::new(self.read_only);
+        if quiet.find(handlers, verb, name, String::new()).is_some() {
+            let verb = if verb == Verb::Read { "Read" } else { "Write" };
+            self.reply(200, &format!("{verb} handler '{name}' OK"));
+        } else if quiet.output[GREETING.len()..].starts_with(b"530 Handler") {
+            let what = if verb == Verb::Read { "readable" } else { "writable" };
+            self.reply(511, &format!("Handler '{name}' not {what}"));
+        } else {
+            self.output.extend_from_slice(&quiet.output[GREETING.len()..]);
+        }
+    }
+
+    /// A reply of one or more lines: all but the last one are marked by a dash.
+    fn reply(&mut self, code: u32, lines: &str) {
+        let lines: Vec<&str> = lines.trim_end_matches('\n').split('\n').collect();
+        for (i, line) in lines.iter().enumerate() {
+            let mark = if i + 1 < lines.len() { '-' } else { ' ' };
+            self.output.extend_from_slice(format!("{code}{mark}{}\r\n", printable(line)).as_bytes());
+        }
+    }
+}
+
+/// What stands behind the handler, the second word of a line; blanks inside are part of it.
+fn value_behind<'a>(line: &'a str, handler: &str) -> &'a str {
+    let behind_command =
+        line.trim_start().split_once(|c: char| c.is_ascii_whitespace()).map_or("", |(_, r)| r);
+    behind_command.trim_start().strip_prefix(handler).unwrap_or_default().trim()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Control characters as `^X`, so that a reply stays one line.
+fn printable(line: &str) -> String {
+    let mut out = String::with_capacity(line.len());
+    for c in line.chars() {
+        match c {
+            '\x7f' => out.push_str("^?"),
+            c if (c as u32) < 32 => {
+                out.push('^');
+                out.push(char::from(c as u8 + 64));
+            }
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+const HELP: &str = "\
+Commands supported:
+READ handler [arg...]   call read handler, return DATA
+READDATA handler len    call read handler with len data bytes, return DATA
+READUNTIL handler term  call read handler, take data until term, return DATA
+WRITE handler [arg...]  call write handler
+WRITEDATA handler len   call write handler, pass len data bytes
+WRITEUNTIL handler term call write handler, take data until term
+CHECKREAD handler       check if read handler is valid
+CHECKWRITE handler      check if write handler is valid
+LLRPC elt#number [len]  call LLRPC, pass len data bytes, return DATA
+QUIT                    close connection";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// One element `e` with a read handler, a write handler, and one that fails.
+    #[derive(Default)]
+    struct Fake(Vec<String>);
+
+    impl Handlers for Fake {
+        fn element(&self, name: &str) -> Option<ElementId> {
+            ["e", "1"].contains(&name).then_some(0)
+        }
+
+        fn has(&self, call: &Call, write: bool) -> bool {
+            let list: &[&str] = if write { &["w", "both"] } else { &["r", "both"] };
+            call.element.is_some() && list.contains(&call.handler.as_str()) || call.handler == "list"
+        }
+
+        fn read(&mut self, call: &Call) -> Result<String, String> {
+            match call.value.as_str() {
+                "bad" => Err("one\ntwo".into()),
+                value => Ok(format!("<{value}>")),
+            }
+        }
+
+        fn write(&mut self, call: &Call) -> Result<(), String> {
+            self.0.push(call.value.clone());
+            if call.value == "bad" { Err("no".into()) } else { Ok(()) }
+        }
+    }
+
+    fn talk(input: &[u8], pieces: usize) -> (String, Vec<String>) {
+        let (mut session, mut fake) = (Session::new(false), Fake::default());
+        for piece in input.chunks(pieces.max(1)) {
+            session.take_in(piece);
+            session.execute(&mut fake);
+        }
+        session.take_in(&[]);
+        session.execute(&mut fake);
+        assert!(session.quits);
+        let output = session.output.strip_prefix(GREETING).unwrap();
+        (String::from_utf8(output.to_vec()).unwrap(), fake.0)
+    }
+
+    #[test]
+    fn commands_and_replies() {
+        let cases: &[(&str, &str)] = &[
+            ("READ e.r\r\n", "200 Read handler 'e.r' OK\r\nDATA 2\r\n<>"),
+            ("get 1.r  a  b \n", "200 Read handler '1.r' OK\r\nDATA 6\r\n<a  b>"),
+            ("READ list\r", "200 Read handler 'list' OK\r\nDATA 2\r\n<>"),
+            ("READ .list", "200 Read handler '.list' OK\r\nDATA 2\r\n<>"),
+            ("READ e.r bad\n", "590-Read handler 'e.r' error:\r\n590-one\r\n590 two\r\n"),
+            ("READDATA e.r 3\r\na\nb", "200 Read handler 'e.r' OK\r\nDATA 5\r\n<a\nb>"),
+            ("READDATA e.r 9\r\na", "500 Not enough data\r\n"),
+            ("READDATA e.r x\n", "500 Syntax error in 'readdata'\r\n"),
+            (
+                "READUNTIL e.r END\nx\ny\nEND \nREAD e.r",
+                concat!(
+                    "200 Read handler 'e.r' OK\r\nDATA 6\r\n<x\ny\n>",
+                    "200 Read handler 'e.r' OK\r\nDATA 2\r\n<>",
+                ),
+            ),
+            ("WRITE e.r\n", "530 Handler 'e.r' read-only\r\n"),
+            ("READ e.w\n", "530 Handler 'e.w' write-only\r\n"),
+            ("READ x.w\n", "510 No element named 'x'\r\n"),
+            ("READ e.z\n", "511 No handler named 'e.z'\r\n"),
+            ("WRITE e.w 1\n", "200 Write handler 'e.w' OK\r\n"),
+            ("WRITE e.w bad\n", "520-Write handler 'e.w' error:\r\n520 no\r\n"),
+            ("CHECKREAD e.r\n", "200 Read handler 'e.r' OK\r\n"),
+            ("CHECKWRITE e.r\n", "511 Handler 'e.r' not writable\r\n"),
+            ("CHECKREAD x.r\n", "510 No element named 'x'\r\n"),
+            ("READ\n", "500 Wrong number of arguments\r\n"),
+            ("\r\n \r\nfoo\x01 bar\n", "501 Command 'FOO^A' unimplemented\r\n"),
+            ("LLRPC e#1\n", "501 Cannot call LLRPC 'e#1' remotely\r\n"),
+            ("QUIT\nREAD e.r\n", "200 Goodbye!\r\n"),
+            ("quit now\n", "500 Bad command syntax\r\n200 Goodbye!\r\n"),
+        ];
+        for (input, output) in cases {
+            for pieces in [1, 3, 1000] {
+                assert_eq!(talk(input.as_bytes(), pieces).0, *output, "{input:?} in pieces of {pieces}");
+            }
+        }
+    }
+
+    #[test]
+    fn values_arrive_as_they_were_sent() {
+        let (_, written) = talk(b"WRITE e.w  \"a b\"  c\nWRITEDATA e.w 4\n\n\r\"x\nWRITE e.w\n", 2);
+        assert_eq!(written, ["\"a b\"  c", "\n\r\"x", ""]);
+    }
+
+    #[test]
+    fn read_only_sessions_do_not_write() {
+        let (mut session, mut fake) = (Session::new(true), Fake::default());
+        session.take_in(b"WRITE e.w 1\nREAD e.r\n");
+        session.execute(&mut fake);
+        assert!(fake.0.is_empty());
+        assert!(text(&session.output).contains("530 Permission denied for 'e.w'\r\n200 Read"));
+    }
+
+    #[test]
+    fn endless_lines_and_data_end_the_connection() {
+        let (mut session, mut fake) = (Session::new(false), Fake::default());
+        session.take_in(&vec![b'x'; MOST_LINE + 1]);
+        session.execute(&mut fake);
+        assert!(session.quits && text(&session.output).ends_with("521 Line too long\r\n"));
+        let (reply, _) = talk(b"WRITEDATA e.w 99999999999\nQUIT\n", 10);
+        assert_eq!(reply, "521 Data too big\r\n");
+    }
+
+    proptest! {
+        #[test]
+        fn garbage_gets_replies(input in prop::collection::vec(any::<u8>(), 0..300), pieces in 1usize..40) {
+            let (whole, _) = talk(&input, input.len());
+            let (parts, _) = talk(&input, pieces);
+            prop_assert_eq!(whole, parts);
+        }
+
+        #[test]
+        fn commands_from_words(words in prop::collection::vec(prop::sample::select(vec![
+            "READ", "write", "WRITEDATA", "READUNTIL", "CHECKREAD", "HELP", "e.w", "e.r", "1", "0", " ", "\n", "\r\n", "e.",
+            ".", "x",
+        ]), 0..40), pieces in 1usize..40) {
+            let input = words.join(" ");
+            let (whole, written) = talk(input.as_bytes(), input.len());
+            prop_assert_eq!((whole, written), talk(input.as_bytes(), pieces));
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Files that elements wait for: sockets and devices, looked at by one `poll` for all of them.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use element::{ElementId, Interest};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+/// What elements wait for.
+#[derive(Default)]
+pub(crate) struct Watches {
+    entries: Vec<Watch>,
+}
+
+struct Watch {
+    element: ElementId,
+    token: u32,
+    file: OwnedFd,
+    interest: Interest,
+}
+
+impl Watches {
+    /// Begins to wait, or stops. An earlier file of the same token is replaced.
+    pub(crate) fn set(&mut self, element: ElementId, token: u32, file: Option<(OwnedFd, Interest)>) {
+        self.entries.retain(|watch| (watch.element, watch.token) != (element, token));
+        self.entries.extend(file.map(|(file, interest)| Watch { element, token, file, interest }));
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Whose files are ready, after `longest` at the latest.
+    pub(crate) fn wait(&self, longest: Duration) -> Vec<(ElementId, u32)> {
+        let flags = |interest: Interest| match interest {
+            Interest::Read => PollFlags::POLLIN,
+            Interest::Write => PollFlags::POLLOUT,
+            Interest::Both => PollFlags::POLLIN | PollFlags::POLLOUT,
+        };
+        let mut files: Vec<PollFd<'_>> =
+            self.entries.iter().map(|watch| PollFd::new(watch.file.as_fd(), flags(watch.interest))).collect();
+        // Rounded up, so that the last fraction of a millisecond is not spent in a busy loop.
+        let longest = longest.as_micros().div_ceil(1000).min(i32::MAX as u128) as i32;
+        // An interrupted call has found nothing; the driver comes again.
+        match poll(&mut files, PollTimeout::try_from(longest).unwrap_or(PollTimeout::ZERO)) {
+            Ok(n) if n > 0 => {}
+            _ => return Vec::new(),
+        }
+        // Errors and hang-ups are for the element to find, when it reads or writes.
+        let ready = |file: &PollFd<'_>| file.revents().is_none_or(|events| !events.is_empty());
+        let found = self.entries.iter().zip(&files).filter(|(_, file)| ready(file));
+        found.map(|(watch, _)| (watch.element, watch.token)).collect()
+    }
+}
