@@ -1,15 +1,19 @@
 //! A graph as a configuration without compound elements.
 
+use std::collections::HashMap;
+
 use crate::args;
 use crate::graph::Graph;
 use crate::scan::{self, Kind};
 
-/// Writes a graph as a configuration that parses to the same graph, one declaration or connection a line.
+/// Writes a graph as a configuration that parses to the same graph, in the shape that Click gives it: one
+/// declaration a line, an empty line, connections in chains.
 ///
 /// One thing cannot be written as it is: a parenthesis without its partner, which an argument may hold that
 /// was split off another one. It gets quotes, so the configuration string differs but not its value.
 pub fn flatten(graph: &Graph) -> String {
     let mut out = String::new();
+    // Requirements come as one statement, and an empty line behind it.
     let requirements =
         graph.requirements.iter().map(|(kind, value)| format!("{kind} {}", args::quote(value)));
     statement(&mut out, "require", &args::join(requirements));
@@ -21,20 +25,70 @@ pub fn flatten(graph: &Graph) -> String {
             false => out.push_str(&format!("{} :: {}({config});\n", element.name, element.class)),
         }
     }
+    if !graph.elements.is_empty() && !graph.connections.is_empty() {
+        out.push('\n');
+    }
     let name = |index: usize| graph.elements.get(index).map_or("", |element| &element.name);
-    for connection in &graph.connections {
-        let ((from, output), (to, input)) = (connection.from, connection.to);
-        let output = if output == 0 { String::new() } else { format!(" [{output}]") };
-        let input = if input == 0 { String::new() } else { format!("[{input}] ") };
-        out.push_str(&format!("{}{output} -> {input}{};\n", name(from), name(to)));
+    for chain in chains(graph) {
+        for (hop, &((from, output), (to, input))) in chain.iter().enumerate() {
+            if hop == 0 {
+                let output = if output == 0 { String::new() } else { format!(" [{output}]") };
+                out.push_str(&format!("{}{output} -> ", name(from)));
+            } else {
+                out.push_str("\n    -> ");
+            }
+            let input = if input == 0 { String::new() } else { format!("[{input}] ") };
+            out.push_str(&format!("{input}{}", name(to)));
+        }
+        out.push_str(";\n");
     }
     out
 }
 
 fn statement(out: &mut String, keyword: &str, arguments: &str) {
     if !arguments.is_empty() {
-        out.push_str(&format!("{keyword}({arguments});\n"));
+        out.push_str(&format!("{keyword}({arguments});\n\n"));
     }
+}
+
+/// From and to, each an element and a port.
+type Link = ((usize, usize), (usize, usize));
+
+/// The connections in Click's order, by their inputs, strung together where a chain goes on from input 0 of an
+/// element to its output 0.
+fn chains(graph: &Graph) -> Vec<Vec<Link>> {
+    let mut links: Vec<Link> = graph.connections.iter().map(|c| (c.from, c.to)).collect();
+    links.sort_unstable_by_key(|&(from, to)| (to, from));
+    links.dedup();
+    // Connections by where they come from, still in order.
+    let mut leaving: HashMap<(usize, usize), Vec<usize>> = HashMap::new();
+    for (i, &(from, _)) in links.iter().enumerate() {
+        leaving.entry(from).or_default().push(i);
+    }
+    let follower = |&(_, to): &Link| {
+        let next = leaving.get(&(to.0, 0)).filter(|_| to.1 == 0)?;
+        next.iter().find(|&&i| links[i].1.1 == 0).or(next.last()).copied()
+    };
+    let followers: Vec<Option<usize>> = links.iter().map(follower).collect();
+    let mut used = vec![false; links.len()];
+    let mut follows = vec![false; links.len()];
+    followers.iter().flatten().for_each(|&i| follows[i] = true);
+    // What is left after those that follow no other goes in circles.
+    let starts = (0..links.len()).filter(|&i| !follows[i]).chain(0..links.len());
+    let mut chains = Vec::new();
+    for start in starts {
+        let mut chain = Vec::new();
+        let mut next = Some(start);
+        while let Some(i) = next.filter(|&i| !used[i]) {
+            used[i] = true;
+            chain.push(links[i]);
+            next = followers[i];
+        }
+        if !chain.is_empty() {
+            chains.push(chain);
+        }
+    }
+    chains
 }
 
 /// Arguments may be split inside parentheses, so a configuration string may hold some that have no partner.

@@ -1,5 +1,6 @@
 //! The result: a flat graph of elements.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use crate::source::Span;
@@ -111,16 +112,17 @@ impl Graph {
         counts
     }
 
-    /// True if both graphs are the same apart from where they are written.
+    /// True if both graphs are the same apart from where they are written, and from the order of connections,
+    /// which means nothing.
     pub fn is_equivalent(&self, other: &Graph) -> bool {
         fn key(element: &Element) -> (&str, &str, &str) {
             (&element.name, &element.class, &element.config)
         }
-        fn ends(connection: &Connection) -> ((usize, usize), (usize, usize)) {
-            (connection.from, connection.to)
+        fn ends(graph: &Graph) -> BTreeSet<((usize, usize), (usize, usize))> {
+            graph.connections.iter().map(|connection| (connection.from, connection.to)).collect()
         }
         self.elements.iter().map(key).eq(other.elements.iter().map(key))
-            && self.connections.iter().map(ends).eq(other.connections.iter().map(ends))
+            && ends(self) == ends(other)
             && self.requirements == other.requirements
             && self.provisions == other.provisions
     }

@@ -106,7 +106,7 @@ mod tests {
         let options = Options { expressions: &more, ..Options::default() };
         let (graph, diagnostics) = parse(&mut sources, main, &options);
         assert_eq!(diagnostics, []);
-        assert_eq!(flatten(&graph), "a :: A;\nB@2 :: B(1);\na -> B@2;\n");
+        assert_eq!(flatten(&graph), "a :: A;\nB@2 :: B(1);\n\na -> B@2;\n");
     }
 
     #[test]
