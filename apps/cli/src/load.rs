@@ -106,6 +106,11 @@ pub(crate) fn parse(
 }
 
 impl Loaded {
+    /// The configuration as it was written.
+    pub(crate) fn text(&self) -> String {
+        self.sources.ids().next().map(|id| self.sources.text(id).to_string()).unwrap_or_default()
+    }
+
     pub(crate) fn has_errors(&self) -> bool {
         self.problems.iter().any(|problem| problem.diagnostic.severity == Severity::Error)
     }

@@ -126,6 +126,7 @@ pub(crate) fn main(args: Args) -> ExitCode {
             Clock::Trace => ClockKind::Trace,
         },
         burst: usize::from(args.burst),
+        text: loaded.text(),
         memory: args.memory,
         seed: args.seed,
         ends_when_idle: true,

@@ -155,19 +155,24 @@ pub struct Access {
     pub param: bool,
     /// It can be written.
     pub write: bool,
+    /// The value does not change while the graph runs (a dot in the list of handlers).
+    pub calm: bool,
 }
 
 impl Access {
+    const NOTHING: Access = Access { read: false, param: false, write: false, calm: false };
     /// Read only.
-    pub const READ: Access = Access { read: true, param: false, write: false };
+    pub const READ: Access = Access { read: true, ..Access::NOTHING };
+    /// Read only, and never changing.
+    pub const CALM: Access = Access { calm: true, ..Access::READ };
     /// Read only, with a parameter.
-    pub const READ_PARAM: Access = Access { read: true, param: true, write: false };
+    pub const READ_PARAM: Access = Access { param: true, ..Access::READ };
     /// Write only.
-    pub const WRITE: Access = Access { read: false, param: false, write: true };
+    pub const WRITE: Access = Access { write: true, ..Access::NOTHING };
     /// Read and write.
-    pub const READ_WRITE: Access = Access { read: true, param: false, write: true };
+    pub const READ_WRITE: Access = Access { write: true, ..Access::READ };
     /// Read with a parameter, and write.
-    pub const READ_PARAM_WRITE: Access = Access { read: true, param: true, write: true };
+    pub const READ_PARAM_WRITE: Access = Access { param: true, ..Access::READ_WRITE };
 }
 
 /// One handler of a class. What it does is said in the manual under the same name.

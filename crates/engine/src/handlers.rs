@@ -10,11 +10,11 @@ use crate::host::Inner;
 
 /// What every element answers, oldest first as Click registers them.
 const STANDARD: &[(&str, Access)] = &[
-    ("name", Access::READ),
-    ("class", Access::READ),
-    ("config", Access::READ),
-    ("ports", Access::READ),
-    ("handlers", Access::READ),
+    ("name", Access::CALM),
+    ("class", Access::CALM),
+    ("config", Access::CALM),
+    ("ports", Access::CALM),
+    ("handlers", Access::CALM),
     ("counts", Access::READ),
     ("drops_by_reason", Access::READ),
     ("scheduled", Access::READ),
@@ -33,6 +33,8 @@ const GLOBAL: &[(&str, Access)] = &[
     ("classes", Access::READ),
     ("nthreads", Access::READ),
     ("stop", Access::WRITE),
+    ("packages", Access::READ),
+    ("timewarp", Access::READ),
 ];
 
 /// Handler calls may lead to handler calls; beyond this depth somebody goes round in circles.
@@ -130,6 +132,7 @@ impl Inner {
         match name {
             "version" => env!("CARGO_PKG_VERSION").to_string(),
             "driver" => "userlevel".to_string(),
+            "config" if !self.text.is_empty() => self.text.clone(),
             "config" | "flatconfig" => lang::flatten(graph),
             "requirements" => {
                 graph.requirements.iter().map(|(kind, what)| format!("{kind}\n{what}\n")).collect()
@@ -146,6 +149,8 @@ impl Inner {
                 names.concat()
             }
             "nthreads" => "1".to_string(),
+            // Time passes as it passes; Click can make it run faster.
+            "timewarp" => "1".to_string(),
             _ => String::new(),
         }
     }
@@ -208,7 +213,7 @@ fn list_handlers(handlers: impl Iterator<Item = (String, Access)>) -> String {
         .map(|(name, access)| {
             let flag = |on, letter| if on { letter } else { "" };
             let (r, w, p) = (flag(access.read, "r"), flag(access.write, "w"), flag(access.param, "+"));
-            format!("{name}\t{r}{w}{p}\n")
+            format!("{name}\t{r}{w}{p}{}\n", flag(access.calm, "."))
         })
         .collect()
 }

@@ -74,6 +74,8 @@ pub(crate) struct Inner {
     /// The driver runs while this is positive.
     pub(crate) runcount: i64,
     pub(crate) sink: Box<dyn Sink>,
+    /// The configuration as it was written.
+    pub(crate) text: String,
     /// Handler calls within handler calls.
     pub(crate) depth: u32,
 }

@@ -29,6 +29,8 @@ pub struct Options {
     pub ends_when_idle: bool,
     /// Set from outside (by a signal handler) to end the run.
     pub interrupt: Arc<AtomicBool>,
+    /// The text of the configuration, for the handler `config`; if empty, the flat configuration stands in.
+    pub text: String,
     /// Kept at the number of packets that have entered the graph, for whoever shows progress.
     pub progress: Arc<AtomicU64>,
 }
@@ -42,6 +44,7 @@ impl Default for Options {
             seed: 1,
             ends_when_idle: true,
             interrupt: Arc::default(),
+            text: String::new(),
             progress: Arc::default(),
         }
     }
@@ -94,7 +97,7 @@ impl Worker {
         plan: Arc<Plan>,
         configured: Configured,
         sink: Box<dyn Sink>,
-        options: Options,
+        mut options: Options,
     ) -> Result<Worker, PoolError> {
         let mut pool = Pool::new(options.memory)?;
         pool.use_annotations(configured.facts.annotations_used);
@@ -117,6 +120,7 @@ impl Worker {
             runcount: 1,
             sink,
             depth: 0,
+            text: std::mem::take(&mut options.text),
             plan,
         };
         let effects = configured.effects;

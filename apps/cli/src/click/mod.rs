@@ -208,6 +208,7 @@ fn start(mut asked: Asked) -> ExitCode {
     let options = Options {
         clock,
         burst: 1,
+        text: loaded.text(),
         ends_when_idle: false,
         interrupt: run::interrupt_flag(),
         ..Options::default()
