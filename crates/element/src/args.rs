@@ -4,12 +4,13 @@
 //! Others are positional and are taken in the order in which the element reads them. Errors are collected, so
 //! that the user sees all of them at once, and nothing is built unless all arguments are right.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+mod address;
 
 use lang::args::{split_spaces, unquote};
 use lang::nearest;
 use packet::{Annotations, Timestamp};
-use wire::ethernet::MacAddr;
+
+pub use address::{Ipv4Prefix, Ipv6Prefix};
 
 use crate::ElementId;
 use crate::class::{ArgKind, Class};
@@ -448,82 +449,6 @@ impl Arg for Bandwidth {
     }
 }
 
-impl Arg for Ipv4Addr {
-    fn parse(text: &str, place: &Place<'_>) -> Result<Ipv4Addr, String> {
-        let text = text.trim();
-        let named =
-            || place.setup.names.find(place.scope(), strip_kind(text, "ip"), |a| a.ip).map(|(ip, _)| ip);
-        text.parse().ok().or_else(named).ok_or_else(|| PARSE_ERROR.into())
-    }
-}
-
-impl Arg for Ipv6Addr {
-    fn parse(text: &str, place: &Place<'_>) -> Result<Ipv6Addr, String> {
-        let text = text.trim();
-        let named =
-            || place.setup.names.find(place.scope(), strip_kind(text, "ip6"), |a| a.ip6).map(|(ip, _)| ip);
-        text.parse().ok().or_else(named).ok_or_else(|| PARSE_ERROR.into())
-    }
-}
-
-impl Arg for MacAddr {
-    fn parse(text: &str, place: &Place<'_>) -> Result<MacAddr, String> {
-        let text = text.trim();
-        let named = || place.setup.names.find(place.scope(), strip_kind(text, "eth"), |a| a.mac);
-        text.parse().ok().or_else(named).ok_or_else(|| PARSE_ERROR.into())
-    }
-}
-
-/// `eth0:ip` names the address of that kind.
-fn strip_kind<'t>(text: &'t str, kind: &str) -> &'t str {
-    text.strip_suffix(kind).and_then(|t| t.strip_suffix(':')).unwrap_or(text)
-}
-
-/// An IPv4 prefix: `10.0.0.0/8`, `10/8`, `10.0.0.0/255.0.0.0`, or an address alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Ipv4Prefix {
-    /// The address as given, host bits included.
-    pub address: Ipv4Addr,
-    /// The mask.
-    pub mask: Ipv4Addr,
-}
-
-impl Ipv4Prefix {
-    /// Whether `address` lies in the prefix.
-    pub fn contains(&self, address: Ipv4Addr) -> bool {
-        let mask = self.mask.to_bits();
-        address.to_bits() & mask == self.address.to_bits() & mask
-    }
-}
-
-impl Arg for Ipv4Prefix {
-    fn parse(text: &str, place: &Place<'_>) -> Result<Ipv4Prefix, String> {
-        let text = text.trim();
-        let bad = || PARSE_ERROR.to_string();
-        let mask_of =
-            |length: u8| Ipv4Addr::from_bits(u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0));
-        let Some((address, mask)) = text.split_once('/') else {
-            let name = text.strip_suffix(":net").or(text.strip_suffix(":ipnet")).unwrap_or(text);
-            if let Some((address, Some(length))) = place.setup.names.find(place.scope(), name, |a| a.ip) {
-                return Ok(Ipv4Prefix { address, mask: mask_of(length) });
-            }
-            return Ok(Ipv4Prefix { address: Ipv4Addr::parse(text, place)?, mask: mask_of(32) });
-        };
-        let mask = match mask.parse::<u8>() {
-            Ok(length) if length <= 32 => mask_of(length),
-            Ok(_) => return Err(bad()),
-            Err(_) => mask.parse().map_err(|_| bad())?,
-        };
-        let parts: Vec<&str> = address.split('.').collect();
-        let short = parts.len() < 4 && parts.iter().all(|p| p.parse::<u8>().is_ok());
-        let address = match short {
-            true => (address.to_string() + &".0".repeat(4 - parts.len())).parse().map_err(|_| bad())?,
-            false => Ipv4Addr::parse(address, place)?,
-        };
-        Ok(Ipv4Prefix { address, mask })
-    }
-}
-
 /// Another element, by name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ElementRef(pub ElementId);
@@ -563,6 +488,10 @@ impl<const SIZE: usize> Arg for AnnotationOffset<SIZE> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    use wire::ethernet::MacAddr;
+
     use super::*;
     use crate::class::ArgInfo;
     use proptest::prelude::*;

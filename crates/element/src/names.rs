@@ -6,13 +6,19 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use wire::ethernet::MacAddr;
 
+use crate::args::{Ipv4Prefix, Ipv6Prefix};
+
 /// What one name stands for; a name may have an address of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Addresses {
-    /// An IPv4 address and the length of its prefix, if one was given.
-    pub ip: Option<(Ipv4Addr, Option<u8>)>,
-    /// An IPv6 address and the length of its prefix, if one was given.
-    pub ip6: Option<(Ipv6Addr, Option<u8>)>,
+    /// An IPv4 address.
+    pub ip: Option<Ipv4Addr>,
+    /// An IPv4 prefix.
+    pub net: Option<Ipv4Prefix>,
+    /// An IPv6 address.
+    pub ip6: Option<Ipv6Addr>,
+    /// An IPv6 prefix.
+    pub net6: Option<Ipv6Prefix>,
     /// An Ethernet address.
     pub mac: Option<MacAddr>,
 }
@@ -43,6 +49,63 @@ impl Names {
             scope = inner.rfind('/').map_or("", |slash| &inner[..=slash]);
         }
     }
+
+    /// The IPv4 address of `name`, `name:ip` or `name:ip4`; the broadcast address of its prefix (`name:bcast`); its
+    /// gateway (`name:gw`), which is the first address of the prefix unless declared under just that name.
+    pub fn ipv4(&self, scope: &str, text: &str) -> Option<Ipv4Addr> {
+        let net = |name| self.find(scope, name, |a| a.net);
+        match suffix(text) {
+            (name, "") | (name, "ip" | "ip4") => self.find(scope, name, |a| a.ip),
+            (name, "bcast") => net(name).map(|net| net.broadcast()),
+            (name, "gw") => self.find(scope, text, |a| a.ip).or_else(|| {
+                net(name).map(|net| Ipv4Addr::from_bits(net.network().to_bits().wrapping_add(1)))
+            }),
+            _ => None,
+        }
+    }
+
+    /// The IPv4 prefix of `name`, `name:net`, `name:ipnet` or `name:ip4net`.
+    pub fn ipv4_prefix(&self, scope: &str, text: &str) -> Option<Ipv4Prefix> {
+        match suffix(text) {
+            (name, "" | "net" | "ipnet" | "ip4net") => self.find(scope, name, |a| a.net),
+            _ => None,
+        }
+    }
+
+    /// The IPv6 address of `name` or `name:ip6`.
+    pub fn ipv6(&self, scope: &str, text: &str) -> Option<Ipv6Addr> {
+        match suffix(text) {
+            (name, "" | "ip6") => self.find(scope, name, |a| a.ip6),
+            _ => None,
+        }
+    }
+
+    /// The IPv6 prefix of `name` or `name:ip6net`.
+    pub fn ipv6_prefix(&self, scope: &str, text: &str) -> Option<Ipv6Prefix> {
+        match suffix(text) {
+            (name, "" | "ip6net") => self.find(scope, name, |a| a.net6),
+            _ => None,
+        }
+    }
+
+    /// The Ethernet address of `name`, `name:eth`, `name:ether` or `name:ethernet`.
+    pub fn mac(&self, scope: &str, text: &str) -> Option<MacAddr> {
+        match suffix(text) {
+            (name, "" | "eth" | "ether" | "ethernet") => self.find(scope, name, |a| a.mac),
+            _ => None,
+        }
+    }
+}
+
+/// A name, and what behind its last colon says which kind of address is meant, in small letters.
+fn suffix(text: &str) -> (&str, &'static str) {
+    const KINDS: [&str; 12] =
+        ["ip", "ip4", "bcast", "gw", "net", "ipnet", "ip4net", "ip6", "ip6net", "eth", "ether", "ethernet"];
+    let Some((name, kind)) = text.rsplit_once(':') else { return (text, "") };
+    match KINDS.iter().find(|known| known.eq_ignore_ascii_case(kind)) {
+        Some(known) => (name, known),
+        None => (text, ""),
+    }
 }
 
 #[cfg(test)]
@@ -52,11 +115,27 @@ mod tests {
     #[test]
     fn inner_names_hide_outer_ones() {
         let mut names = Names::default();
-        names.entry("", "gw").ip = Some((Ipv4Addr::new(1, 0, 0, 1), None));
-        names.entry("a/", "gw").ip = Some((Ipv4Addr::new(2, 0, 0, 1), None));
+        names.entry("", "gw").ip = Some(Ipv4Addr::new(1, 0, 0, 1));
+        names.entry("a/", "gw").ip = Some(Ipv4Addr::new(2, 0, 0, 1));
         names.entry("a/", "gw").mac = None;
-        let ip = |scope| names.find(scope, "gw", |a| a.ip).map(|(ip, _)| ip.octets()[0]);
+        let ip = |scope| names.ipv4(scope, "gw").map(|ip| ip.octets()[0]);
         assert_eq!((ip(""), ip("a/"), ip("a/b/"), ip("c/")), (Some(1), Some(2), Some(2), Some(1)));
-        assert!(names.find("a/", "gw", |a| a.mac).is_none());
+        assert!(names.mac("a/", "gw").is_none());
+    }
+
+    #[test]
+    fn suffixes_choose() {
+        let mut names = Names::default();
+        let entry = names.entry("", "x");
+        entry.ip = Some(Ipv4Addr::new(10, 1, 2, 3));
+        entry.net = "10.1.2.3/16".parse().ok();
+        let ip = |text| names.ipv4("", text).map(|ip| ip.to_string());
+        assert_eq!(ip("x:IP"), Some("10.1.2.3".into()));
+        assert_eq!(ip("x:bcast"), Some("10.1.255.255".into()));
+        assert_eq!(ip("x:gw"), Some("10.1.0.1".into()));
+        assert_eq!((ip("x:eth"), ip("x:foo")), (None, None));
+        assert!(names.ipv4_prefix("", "x:Ip4Net").is_some() && names.ipv6("", "x").is_none());
+        names.entry("", "x:gw").ip = Some(Ipv4Addr::new(10, 1, 9, 9));
+        assert_eq!(names.ipv4("", "x:gw"), Some(Ipv4Addr::new(10, 1, 9, 9)));
     }
 }

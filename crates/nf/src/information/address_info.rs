@@ -2,8 +2,10 @@
 //! Gives names to addresses.
 //!
 //! Each argument is a name and the addresses that it stands for: IPv4 and IPv6 addresses and prefixes, and
-//! Ethernet addresses. The name can be used wherever an address can, in the compound element where it is
-//! declared and inside it, also as `name:ip`, `name:net`, `name:ip6` and `name:eth`.
+//! Ethernet addresses. `10.0.0.1/24` is both an address and a prefix, `10.0.0.0/24` only a prefix. The name can be
+//! used wherever an address can, in the compound element where it is declared and inside it, also as `name:ip`,
+//! `name:net`, `name:ip6`, `name:ip6net`, `name:eth`, `name:bcast` (the broadcast address of its prefix) and
+//! `name:gw` (the first address of its prefix).
 //!
 //! ## Usage
 //! `AddressInfo(NAME ADDRESS ..., ...)`
@@ -20,8 +22,9 @@
 //! ## See also
 //! EtherEncap
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::Ipv4Addr;
 
+use element::args::{Ipv4Prefix, Ipv6Prefix};
 use element::class::{ArgInfo, Phase};
 use element::names::Addresses;
 use element::setup::scope_of;
@@ -58,32 +61,36 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Adds one address to a name, from its text or from a name that is already known.
+/// Adds one address to a name, from its text or from a name that is already known, which only fills gaps.
 fn define(entry: &mut Addresses, text: &str, known: Option<Addresses>) -> bool {
-    let (plain, length) = match text.split_once('/') {
-        Some((plain, length)) => match length.parse::<u8>() {
-            Ok(length) => (plain, Some(length)),
-            Err(_) => return false,
-        },
-        None => (text, None),
-    };
-    if let Ok(ip) = plain.parse::<Ipv4Addr>() {
-        entry.ip = Some((ip, length));
-        length.is_none_or(|n| n <= 32)
-    } else if let Ok(ip) = plain.parse::<Ipv6Addr>() {
-        entry.ip6 = Some((ip, length));
-        length.is_none_or(|n| n <= 128)
+    // An address with a mask is a prefix, and an address too if it says more than the prefix.
+    if let Ok(net) = text.parse::<Ipv4Prefix>() {
+        if net.address != net.network() || net.mask == Ipv4Addr::BROADCAST {
+            entry.ip = Some(net.address);
+        }
+        entry.net = Some(net);
+    } else if let Ok(net) = text.parse::<Ipv6Prefix>() {
+        let rest = net.address.to_bits().checked_shl(net.length.into()).unwrap_or(0);
+        if rest != 0 || net.length == 128 {
+            entry.ip6 = Some(net.address);
+        }
+        entry.net6 = Some(net);
+    } else if let Ok(ip) = text.parse() {
+        entry.ip = Some(ip);
+    } else if let Ok(ip) = text.parse() {
+        entry.ip6 = Some(ip);
     } else if let Ok(mac) = text.parse() {
         entry.mac = Some(mac);
-        true
     } else if let Some(known) = known {
         entry.ip = entry.ip.or(known.ip);
+        entry.net = entry.net.or(known.net);
         entry.ip6 = entry.ip6.or(known.ip6);
+        entry.net6 = entry.net6.or(known.net6);
         entry.mac = entry.mac.or(known.mac);
-        true
     } else {
-        false
+        return false;
     }
+    true
 }
 
 struct AddressInfo;

@@ -1,0 +1,143 @@
+//! Addresses and prefixes, by themselves or by the names that AddressInfo gives.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use wire::ethernet::MacAddr;
+
+use super::{Arg, PARSE_ERROR, Place};
+
+impl Arg for Ipv4Addr {
+    fn parse(text: &str, place: &Place<'_>) -> Result<Ipv4Addr, String> {
+        let text = text.trim();
+        let named = || place.setup.names.ipv4(place.scope(), text);
+        text.parse().ok().or_else(named).ok_or_else(|| PARSE_ERROR.into())
+    }
+}
+
+impl Arg for Ipv6Addr {
+    fn parse(text: &str, place: &Place<'_>) -> Result<Ipv6Addr, String> {
+        let text = text.trim();
+        let named = || place.setup.names.ipv6(place.scope(), text);
+        text.parse().ok().or_else(named).ok_or_else(|| PARSE_ERROR.into())
+    }
+}
+
+impl Arg for MacAddr {
+    fn parse(text: &str, place: &Place<'_>) -> Result<MacAddr, String> {
+        let text = text.trim();
+        let named = || place.setup.names.mac(place.scope(), text);
+        text.parse().ok().or_else(named).ok_or_else(|| PARSE_ERROR.into())
+    }
+}
+
+/// An IPv4 prefix: `10.0.0.0/8`, `10/8`, `10.0.0.0/255.0.0.0`, or an address alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Ipv4Prefix {
+    /// The address as given, host bits included.
+    pub address: Ipv4Addr,
+    /// The mask.
+    pub mask: Ipv4Addr,
+}
+
+impl Ipv4Prefix {
+    /// Whether `address` lies in the prefix.
+    pub fn contains(&self, address: Ipv4Addr) -> bool {
+        let mask = self.mask.to_bits();
+        address.to_bits() & mask == self.address.to_bits() & mask
+    }
+
+    /// The prefix with host bits zero.
+    pub fn network(&self) -> Ipv4Addr {
+        Ipv4Addr::from_bits(self.address.to_bits() & self.mask.to_bits())
+    }
+
+    /// The prefix with host bits one.
+    pub fn broadcast(&self) -> Ipv4Addr {
+        Ipv4Addr::from_bits(self.address.to_bits() | !self.mask.to_bits())
+    }
+
+    fn mask_of(length: u8) -> Ipv4Addr {
+        Ipv4Addr::from_bits(u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0))
+    }
+
+    /// `address/length` or `address/mask`; an address that is not one is looked up.
+    fn with_mask(text: &str, lookup: impl Fn(&str) -> Option<Ipv4Addr>) -> Option<Ipv4Prefix> {
+        let (address, mask) = text.split_once('/')?;
+        let mask = match mask.parse::<u8>() {
+            Ok(length) if length <= 32 => Self::mask_of(length),
+            Ok(_) => return None,
+            Err(_) => mask.parse().ok()?,
+        };
+        let parts: Vec<&str> = address.split('.').collect();
+        let short = parts.len() < 4 && parts.iter().all(|p| p.parse::<u8>().is_ok());
+        let address = match short {
+            true => (address.to_string() + &".0".repeat(4 - parts.len())).parse().ok()?,
+            false => address.parse().ok().or_else(|| lookup(address))?,
+        };
+        Some(Ipv4Prefix { address, mask })
+    }
+}
+
+/// Without names.
+impl std::str::FromStr for Ipv4Prefix {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Ipv4Prefix, ()> {
+        Self::with_mask(text, |_| None).ok_or(())
+    }
+}
+
+impl Arg for Ipv4Prefix {
+    fn parse(text: &str, place: &Place<'_>) -> Result<Ipv4Prefix, String> {
+        let text = text.trim();
+        if text.contains('/') {
+            let lookup = |name: &str| place.setup.names.ipv4(place.scope(), name);
+            return Ipv4Prefix::with_mask(text, lookup).ok_or_else(|| PARSE_ERROR.into());
+        }
+        match place.setup.names.ipv4_prefix(place.scope(), text) {
+            Some(prefix) => Ok(prefix),
+            None => Ok(Ipv4Prefix { address: Ipv4Addr::parse(text, place)?, mask: Ipv4Addr::BROADCAST }),
+        }
+    }
+}
+
+/// An IPv6 prefix: `fe80::/10`, or an address alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Ipv6Prefix {
+    /// The address as given, host bits included.
+    pub address: Ipv6Addr,
+    /// Bits of the prefix.
+    pub length: u8,
+}
+
+impl Ipv6Prefix {
+    /// Whether `address` lies in the prefix.
+    pub fn contains(&self, address: Ipv6Addr) -> bool {
+        let differing = (address.to_bits() ^ self.address.to_bits()).leading_zeros();
+        differing >= u32::from(self.length)
+    }
+}
+
+/// Without names.
+impl std::str::FromStr for Ipv6Prefix {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Ipv6Prefix, ()> {
+        let (address, length) = text.split_once('/').ok_or(())?;
+        let length = length.parse().ok().filter(|&n| n <= 128).ok_or(())?;
+        Ok(Ipv6Prefix { address: address.parse().map_err(|_| ())?, length })
+    }
+}
+
+impl Arg for Ipv6Prefix {
+    fn parse(text: &str, place: &Place<'_>) -> Result<Ipv6Prefix, String> {
+        let text = text.trim();
+        if let Ok(prefix) = text.parse() {
+            return Ok(prefix);
+        }
+        match place.setup.names.ipv6_prefix(place.scope(), text) {
+            Some(prefix) => Ok(prefix),
+            None => Ok(Ipv6Prefix { address: Ipv6Addr::parse(text, place)?, length: 128 }),
+        }
+    }
+}
