@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use element::class::{ArgInfo, Notes};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, Registry, Signal};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Registry, Signal, Stream};
 use engine::{Options, Plan, Worker};
 
 use crate::floor::Floor;
@@ -88,10 +88,36 @@ impl Element for Frames {
     }
 }
 
+/// What replayed packets start with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// The Ethernet header, with nothing else marked.
+    Frame,
+    /// The Ethernet header; the IP header is marked.
+    Ethernet,
+    /// The IP header, which is marked.
+    Ip,
+}
+
+/// Text that nobody reads.
+struct Silence;
+
+impl engine::Sink for Silence {
+    fn write(&mut self, _stream: Stream, _text: std::fmt::Arguments<'_>) {}
+
+    fn flush(&mut self) {}
+}
+
 /// A configuration behind a replay that never ends, ready to be driven.
-fn worker(packets: usize, frame: usize, chain: &str) -> Result<Worker, String> {
+pub(crate) fn worker(packets: usize, frame: usize, start: Start, chain: &str) -> Result<Worker, String> {
+    let marks = match start {
+        Start::Frame => "",
+        Start::Ethernet => "-> MarkIPHeader(14)",
+        Start::Ip => "-> Strip(14) -> MarkIPHeader",
+    };
     let text = format!(
-        "BenchmarkFrames({packets}, {packets}, {frame}) -> replay :: ReplayUnqueue(STOP -1, BURST 32) -> {chain}"
+        "BenchmarkFrames({packets}, {packets}, {frame}) {marks}
+            -> replay :: ReplayUnqueue(STOP -1, BURST 32) -> {chain}"
     );
     let mut sources = lang::Sources::new();
     let id = sources.add("benchmark", text);
@@ -105,14 +131,14 @@ fn worker(packets: usize, frame: usize, chain: &str) -> Result<Worker, String> {
     };
     let plan = Arc::new(Plan::new(graph, &registry).map_err(first)?);
     let configured = plan.configure(None).map_err(first)?;
-    let sink = Box::new(engine::StandardStreams::default());
+    let sink = Box::new(Silence);
     let mut worker = Worker::new(plan, configured, sink, Options::default()).map_err(|e| e.to_string())?;
     worker.initialize().map_err(|problem| problem.render(&sources))?;
     Ok(worker)
 }
 
 /// Drives the worker until at least `packets` more packets have been replayed; nanoseconds per packet.
-fn drive(worker: &mut Worker, packets: usize) -> Result<f64, String> {
+pub(crate) fn drive(worker: &mut Worker, packets: usize) -> Result<f64, String> {
     let replay = worker.plan().graph.find("replay").ok_or("no replay")?;
     let sent = |worker: &Worker| worker.core().counters[replay].emitted;
     let before = sent(worker);
@@ -143,7 +169,7 @@ pub fn drive_only(name: &str, packets: usize) -> Result<(), String> {
         "queue" => QUEUE,
         other => return Err(format!("no benchmark '{other}' to count instructions of")),
     };
-    let mut worker = worker(settings.packets, 64, chain)?;
+    let mut worker = worker(settings.packets, 64, Start::Frame, chain)?;
     drive(&mut worker, packets)?;
     worker.finish().map_err(|errors| errors.join("; "))
 }
@@ -153,7 +179,7 @@ pub fn drive_only(name: &str, packets: usize) -> Result<(), String> {
 /// # Errors
 /// What is wrong with the chain.
 pub fn measure_chain(name: &str, settings: &Settings, frame: usize, chain: &str) -> Result<Row, String> {
-    let mut worker = worker(settings.packets, frame, chain)?;
+    let mut worker = worker(settings.packets, frame, Start::Frame, chain)?;
     let mut floor = Floor::new(settings.packets, frame).map_err(|e| e.to_string())?;
     // Loads the packets, touches all memory, and lets the clock calibrate itself.
     drive(&mut worker, settings.packets.max(settings.per_run / 2))?;

@@ -4,6 +4,7 @@
 //! what it costs to take packets from memory, look at their headers and give them back. Runs of a benchmark and
 //! of the floor alternate, and what is reported are medians; the ratio is the median of the pairs' ratios.
 
+mod elements;
 mod floor;
 mod graph;
 mod language;
@@ -106,6 +107,7 @@ pub const ALL: &[Benchmark] = &[
     Benchmark { name: "edit", about: "forward + DecIPTTL, SetTimestamp, EtherRewrite", run: graph::edit },
     Benchmark { name: "tee", about: "a copy of each packet", run: graph::tee },
     Benchmark { name: "queue", about: "through a Queue and an Unqueue", run: graph::queue },
+    Benchmark { name: "elements", about: "each element alone, with frames of 64 bytes", run: elements::run },
     Benchmark { name: "lang-10k", about: "parse and flatten 10,000 elements", run: language::run },
 ];
 

@@ -19,6 +19,7 @@ pub mod effects;
 pub mod manual;
 pub mod names;
 pub mod ports;
+mod sample;
 pub mod setup;
 
 use std::any::Any;
@@ -28,6 +29,7 @@ pub use class::{Access, ArgInfo, Class, HandlerInfo, Notes, Phase, Registry};
 pub use context::{Call, Core, Counters, Cx, Facts, Host, Interest, Signal, Stream};
 pub use effects::Effects;
 pub use packet::{Base, Batch, DropReason, Packet, Timestamp};
+pub use sample::Sample;
 pub use setup::Setup;
 
 /// Number of an element in its graph.

@@ -1,71 +1,38 @@
 //! Setting up each class for the generic tests.
 
+use std::ops::Deref;
 use std::path::Path;
 
 use element::Class;
 use element::effects::Effects;
-use element::ports::{self, Processing};
 
 use crate::elements::{Input, Seen, collect, offer};
 use crate::{Outcome, Run};
 
-/// One way to set up an element.
+/// A sample that can be run.
 #[derive(Clone, Debug)]
-pub struct Sample {
-    /// The class.
-    pub class: &'static Class,
-    /// Its configuration.
-    pub config: String,
-    /// Numbers of inputs and outputs.
-    pub shape: (usize, usize),
-    /// Whether agnostic ports are pull ports.
-    pub pull: bool,
-}
+pub struct Sample(element::Sample);
 
 /// Every sample of every class, in push and, where the class allows it, in pull context.
 pub fn all(classes: &[&'static Class], folder: &Path) -> Vec<Sample> {
-    let mut samples = Vec::new();
-    for class in classes {
-        for text in class.samples {
-            let (config, shape) = match text.rsplit_once("-> ") {
-                Some((config, shape)) => (config, shape.split_once('/')),
-                None => (*text, None),
-            };
-            let least = ports::ranges(class.ports, 0).map_or((0, 0), |(i, _)| {
-                (i.least, ports::ranges(class.ports, i.least).map_or(0, |(_, o)| o.least))
-            });
-            let number = |text: &str| text.trim().parse().unwrap_or(0);
-            let shape = shape.map_or(least, |(i, o)| (number(i), number(o)));
-            let config = config
-                .replace("$CAPTURE", &folder.join("capture.pcap").display().to_string())
-                .replace("$OUTPUT", &folder.join("output.pcap").display().to_string());
-            for pull in [false, true] {
-                let sample = Sample { class, config: config.trim().to_string(), shape, pull };
-                if !pull || sample.has_agnostic_port() {
-                    samples.push(sample);
-                }
-            }
+    let placed = |mut sample: element::Sample| {
+        for (what, file) in [("$CAPTURE", "capture.pcap"), ("$OUTPUT", "output.pcap")] {
+            sample.config = sample.config.replace(what, &folder.join(file).display().to_string());
         }
+        Sample(sample)
+    };
+    classes.iter().flat_map(|class| element::Sample::all(class)).map(placed).collect()
+}
+
+impl Deref for Sample {
+    type Target = element::Sample;
+
+    fn deref(&self) -> &element::Sample {
+        &self.0
     }
-    samples
 }
 
 impl Sample {
-    fn has_agnostic_port(&self) -> bool {
-        let agnostic = |output, n| {
-            (0..n).any(|p| ports::processing(self.class.processing, output, p) == Some(Processing::Agnostic))
-        };
-        agnostic(false, self.shape.0) || agnostic(true, self.shape.1)
-    }
-
-    fn pulls(&self, output: bool, port: usize) -> bool {
-        match ports::processing(self.class.processing, output, port) {
-            Some(Processing::Pull) => true,
-            Some(Processing::Push) => false,
-            _ => self.pull,
-        }
-    }
-
     /// The configuration around the element, `rounds` times through the packets of exchange `number`.
     pub fn text(&self, number: u64, rounds: usize, record: bool) -> String {
         let mut text = format!("e :: {}({});\n", self.class.name, self.config);
@@ -104,7 +71,6 @@ impl Sample {
 
 impl std::fmt::Display for Sample {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let context = if self.pull { "pull" } else { "push" };
-        write!(f, "{}({}) with {:?} ports, {context}", self.class.name, self.config, self.shape)
+        self.0.fmt(f)
     }
 }

@@ -1,0 +1,106 @@
+//! Each element alone between a replay and a Discard, one row per class, so that an outlier shows.
+
+use element::{Class, Sample};
+use engine::Worker;
+
+use crate::floor::Floor;
+use crate::graph::{self, Start};
+use crate::serde_params::Param;
+use crate::{Pair, Row, Settings};
+
+/// Length of the frames.
+const FRAME: usize = 64;
+/// Packets that show whether an element gets what it is made for.
+const PROBE: usize = 1_000;
+/// There are many classes, so fewer packets in memory (still several times what the second cache level holds) and
+/// fewer runs than elsewhere.
+const PACKETS: usize = 40_000;
+const REPEATS: usize = 5;
+const PER_RUN: usize = 400_000;
+
+pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
+    let settings = Settings {
+        repeats: settings.repeats.min(REPEATS),
+        packets: settings.packets.min(PACKETS),
+        per_run: settings.per_run.min(PER_RUN),
+    };
+    let mut floor = Floor::new(settings.packets, FRAME).map_err(|error| error.to_string())?;
+    let mut rows = Vec::new();
+    for class in nf::CLASSES {
+        let samples = Sample::all(class);
+        // Sources and information get no packets; what writes text measures the text.
+        let Some(sample) = samples.iter().find(|sample| sample.shape.0 > 0 && !sample.config.contains('$'))
+        else {
+            continue;
+        };
+        match measure(class, sample, &settings, &mut floor) {
+            Ok(row) => rows.extend(row),
+            Err(error) => return Err(format!("{}: {error}", class.name)),
+        }
+    }
+    Ok(rows)
+}
+
+/// One class, with frames or with IP packets, whichever of them it lets pass. `None` if it is not made for a
+/// stream of packets.
+fn measure(
+    class: &'static Class,
+    sample: &Sample,
+    settings: &Settings,
+    floor: &mut Floor,
+) -> Result<Option<Row>, String> {
+    let mut best: Option<(usize, Start)> = None;
+    for start in [Start::Ethernet, Start::Ip] {
+        let mut worker = graph::worker(PROBE, FRAME, start, &chain(sample))?;
+        // An element that ends the run or takes no packets is not measured.
+        if graph::drive(&mut worker, 4 * PROBE).is_ok() {
+            let passed = passed(&worker);
+            if best.as_ref().is_none_or(|(most, _)| passed > *most) {
+                best = Some((passed, start));
+            }
+        }
+        worker.finish().map_err(|errors| errors.join("; "))?;
+    }
+    let Some((_, start)) = best else { return Ok(None) };
+    let mut worker = graph::worker(settings.packets, FRAME, start, &chain(sample))?;
+    if graph::drive(&mut worker, settings.packets).is_err() {
+        return Ok(None);
+    }
+    floor.measure(settings.packets);
+    let mut pairs = Vec::with_capacity(settings.repeats);
+    for _ in 0..settings.repeats {
+        // One that ends the run is not made to be measured.
+        let Ok(cost) = graph::drive(&mut worker, settings.per_run) else { return Ok(None) };
+        pairs.push(Pair { cost, floor: floor.measure(settings.per_run) });
+    }
+    worker.finish().map_err(|errors| errors.join("; "))?;
+    let class = ("class", Param::Word(class.name));
+    Ok(Some(Row::new("elements", &[class], &pairs)))
+}
+
+/// Packets that came out of the first output.
+fn passed(worker: &Worker) -> usize {
+    worker.plan().graph.find("first").map_or(0, |id| worker.core().counters[id].arrived as usize)
+}
+
+/// The element between what gives it packets and what takes them.
+fn chain(sample: &Sample) -> String {
+    let mut text = format!("[0] e :: {}({})", sample.class.name, sample.config);
+    if sample.pulls(false, 0) {
+        text = format!("Queue(1024) -> {text}");
+    }
+    for input in 1..sample.shape.0 {
+        text += &format!("; Idle -> [{input}] e");
+    }
+    for output in 0..sample.shape.1 {
+        let name = if output == 0 { "first" } else { "other" };
+        let sink = match (sample.pulls(true, output), name) {
+            (true, "first") => "Unqueue(32) -> first :: Discard",
+            (true, _) => "Unqueue(32) -> Discard",
+            (false, "first") => "first :: Discard",
+            (false, _) => "Discard",
+        };
+        text += &format!("; e [{output}] -> {sink}");
+    }
+    text
+}
