@@ -308,6 +308,19 @@ impl Packet {
         true
     }
 
+    /// Adds a header in front of the data. False, and nothing done, without the room.
+    #[inline]
+    #[must_use]
+    pub fn prepend<const N: usize>(&mut self, header: &[u8; N]) -> bool {
+        if !self.unstrip(N) {
+            return false;
+        }
+        let meta = self.meta();
+        // SAFETY: the data has just grown by `N` bytes at its start, inside the slot that the handle owns.
+        unsafe { meta.base.add(meta.values.start as usize).cast::<[u8; N]>().write(*header) };
+        true
+    }
+
     /// How many bytes right in front of the data have been part of the packet: those that were stripped.
     pub fn stripped(&self) -> usize {
         let meta = self.meta();

@@ -11,7 +11,7 @@ use crate::{Outcome, Run};
 
 /// A sample that can be run.
 #[derive(Clone, Debug)]
-pub struct Sample(element::Sample);
+pub struct Sample(pub element::Sample);
 
 /// Every sample of every class, in push and, where the class allows it, in pull context.
 pub fn all(classes: &[&'static Class], folder: &Path) -> Vec<Sample> {

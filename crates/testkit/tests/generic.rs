@@ -269,7 +269,7 @@ fn reads_what_it_declares(sample: &Sample, effects: &Effects) -> Result<(), Stri
 
 #[test]
 fn lies_are_noticed() {
-    let sample = |class| Sample { class, config: String::new(), shape: (1, 1), pull: false };
+    let sample = |class| Sample(element::Sample { class, config: String::new(), shape: (1, 1), pull: false });
     let honest = sample(classes().into_iter().find(|class| class.name == "Null").unwrap());
     let [writer, reader, sorter] = [0, 1, 2].map(|i| sample(tidegate_testkit::liars::CLASSES[i]));
     let pass = Effects::pass();

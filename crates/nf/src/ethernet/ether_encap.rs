@@ -70,12 +70,13 @@ impl Element for EtherEncap {
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        let mut header = [0; ethernet::Header::LEN];
+        header.copy_from_slice(self.header.as_bytes());
         batch.sift(
             |packet| {
-                if !packet.unstrip(ethernet::Header::LEN) {
+                if !packet.prepend(&header) {
                     return Err(DropReason::NoHeadroom);
                 }
-                packet.data_mut()[..ethernet::Header::LEN].copy_from_slice(self.header.as_bytes());
                 packet.set_offset(Base::Mac, Some(0));
                 packet.set_offset(Base::Network, Some(ethernet::Header::LEN as isize));
                 packet.set_link(LinkType::Ethernet.number());
