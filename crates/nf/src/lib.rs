@@ -5,9 +5,11 @@ pub mod basic;
 pub mod ethernet;
 pub mod information;
 pub mod ip;
+pub mod schedule;
 pub mod script;
 pub mod source;
 pub mod storage;
+pub mod switch;
 
 use element::Class;
 
@@ -22,6 +24,9 @@ pub static CLASSES: &[&Class] = &[
     &basic::idle::CLASS,
     &basic::null::CLASS,
     &basic::print::CLASS,
+    &basic::pull_null::CLASS,
+    &basic::pull_tee::CLASS,
+    &basic::push_null::CLASS,
     &basic::strip::CLASS,
     &basic::tee::CLASS,
     &basic::unstrip::CLASS,
@@ -33,12 +38,36 @@ pub static CLASSES: &[&Class] = &[
     &ip::check_ip_header::CLASS,
     &ip::dec_ip_ttl::CLASS,
     &ip::mark_ip_header::CLASS,
-    &storage::queue::CLASS,
-    &storage::unqueue::CLASS,
-    &script::driver_manager::CLASS,
+    &schedule::drr_sched::CLASS,
+    &schedule::prio_sched::CLASS,
+    &schedule::pull_switch::CLASS,
+    &schedule::round_robin_multi_sched::CLASS,
+    &schedule::round_robin_sched::CLASS,
+    &schedule::simple_pull_switch::CLASS,
+    &schedule::static_pull_switch::CLASS,
+    &schedule::stride_sched::CLASS,
+    &schedule::time_sorted_sched::CLASS,
     &script::CLASS,
+    &script::driver_manager::CLASS,
     &source::infinite_source::CLASS,
     &source::rated_source::CLASS,
     &source::replay_unqueue::CLASS,
     &source::timed_source::CLASS,
+    &storage::cpu_queue::CLASS,
+    &storage::front_drop_queue::CLASS,
+    &storage::mixed_queue::CLASS,
+    &storage::notifier_queue::CLASS,
+    &storage::queue::CLASS,
+    &storage::quick_note_queue::CLASS,
+    &storage::simple_queue::CLASS,
+    &storage::thread_safe_queue::CLASS,
+    &storage::unqueue::CLASS,
+    &switch::hash_switch::CLASS,
+    &switch::hub::CLASS,
+    &switch::paint_rr::CLASS,
+    &switch::random_switch::CLASS,
+    &switch::round_robin_switch::CLASS,
+    &switch::static_switch::CLASS,
+    &switch::stride_switch::CLASS,
+    &switch::switch::CLASS,
 ];
