@@ -5,6 +5,7 @@ pub mod basic;
 pub mod ethernet;
 pub mod information;
 pub mod ip;
+pub mod rate;
 pub mod schedule;
 pub mod script;
 pub mod source;
@@ -38,6 +39,24 @@ pub static CLASSES: &[&Class] = &[
     &ip::check_ip_header::CLASS,
     &ip::dec_ip_ttl::CLASS,
     &ip::mark_ip_header::CLASS,
+    &rate::bandwidth_meter::CLASS,
+    &rate::bandwidth_rated_splitter::CLASS,
+    &rate::bandwidth_rated_unqueue::CLASS,
+    &rate::bandwidth_shaper::CLASS,
+    &rate::burster::CLASS,
+    &rate::codel::CLASS,
+    &rate::delay_shaper::CLASS,
+    &rate::delay_unqueue::CLASS,
+    &rate::link_unqueue::CLASS,
+    &rate::meter::CLASS,
+    &rate::random_bit_errors::CLASS,
+    &rate::random_sample::CLASS,
+    &rate::rated_splitter::CLASS,
+    &rate::rated_unqueue::CLASS,
+    &rate::red::CLASS,
+    &rate::shaper::CLASS,
+    &rate::timed_sink::CLASS,
+    &rate::timed_unqueue::CLASS,
     &schedule::drr_sched::CLASS,
     &schedule::prio_sched::CLASS,
     &schedule::pull_switch::CLASS,

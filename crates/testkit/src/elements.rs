@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{LazyLock, Mutex, MutexGuard};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 
 use element::class::{ArgInfo, Notes};
 use element::effects::{Case, Field, Filter, Target};
@@ -124,9 +124,17 @@ fn build_source(args: &mut element::Args<'_>) -> Result<Box<dyn Element>, elemen
     let (exchange, number): (u64, usize) = (args.required("EXCHANGE"), args.required("NUMBER"));
     let rounds = args.or("ROUNDS", 1usize);
     args.finish()?;
+    publish_occupancy(args);
     let inputs = exchanges().get(&exchange).and_then(|e| e.inputs.get(number).cloned()).unwrap_or_default();
     let first = 1 + 100_000 * number as u32;
     Ok(Box::new(TestSource { inputs, rounds, next: 0, first }))
+}
+
+/// Ten packets in store, say sources and sinks, so that elements that watch queues find some.
+fn publish_occupancy(args: &mut element::Args<'_>) {
+    let occupancy = nf::storage::fifo::Occupancy::default();
+    occupancy.set(10);
+    args.setup.publish(args.id(), Arc::new(occupancy));
 }
 
 struct TestSource {
@@ -199,6 +207,7 @@ fn build_sink(args: &mut element::Args<'_>) -> Result<Box<dyn Element>, element:
         fruitless: 0,
     };
     args.finish()?;
+    publish_occupancy(args);
     Ok(Box::new(sink))
 }
 

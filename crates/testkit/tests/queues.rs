@@ -179,3 +179,137 @@ fn switches_choose_and_hubs_copy() {
     let (_, seen) = run(one_by_one(), hub, vec![numbered(&[1]), numbered(&[2])], &[]);
     assert_eq!([0, 1, 2].map(|sink| bytes(&seen, sink)), [vec![2], vec![1], vec![1, 2]]);
 }
+
+/// When packets that are all there at time zero leave, in microseconds, under a clock of captures' time.
+fn departures(element: &str, push: bool, packets: Vec<Input>) -> Vec<i64> {
+    let behind = if push { "" } else { "-> Unqueue" };
+    let text = format!("$A; -> Queue -> {element} {behind} -> SetTimestamp -> $OUT0");
+    let run_as = Run { burst: None, ..Run::trace() };
+    run(run_as, &text, vec![packets], &[]).1.iter().map(|seen| seen.time.0 / 1_000).collect()
+}
+
+fn long(n: usize, length: usize) -> Vec<Input> {
+    let packet = Input { bytes: vec![0; length], ..stamped(0, Timestamp::ZERO) };
+    vec![packet; n]
+}
+
+#[test]
+fn rates_are_exact() {
+    // 20 ms of 10 packets per second is one token, which is there at first.
+    assert_eq!(departures("RatedUnqueue(10)", true, long(4, 1)), [0, 100_000, 200_000, 300_000]);
+    assert_eq!(departures("RatedUnqueue(3, BURST_SIZE 2)", true, long(4, 1)), [0, 0, 333_333, 666_666]);
+    assert_eq!(
+        departures("RatedUnqueue(100, BURST_DURATION 30ms)", true, long(5, 1)),
+        [0, 0, 0, 10_000, 20_000]
+    );
+    assert_eq!(departures("RatedUnqueue(0)", true, long(3, 1)), [0, 0, 0]);
+    // 1000 bytes per second and a burst of 100: a packet goes while the burst is not used up.
+    let bandwidth = "BandwidthRatedUnqueue(1000Bps, BURST_BYTES 100)";
+    assert_eq!(departures(bandwidth, true, long(4, 60)), [0, 0, 20_000, 80_000]);
+    let link = "BandwidthRatedUnqueue(1000Bps, BURST_BYTES 0, LINK_RATE true)";
+    assert_eq!(departures(link, true, long(3, 76)), [0, 100_000, 200_000]);
+    assert_eq!(departures("Shaper(4)", false, long(5, 1)), [0, 250_000, 500_000, 750_000, 1_000_000]);
+    assert_eq!(departures("BandwidthShaper(1000Bps)", false, long(3, 250)), [0, 250_000, 500_000]);
+    // As many per millisecond as are allowed; when it first looks, one packet is there.
+    assert_eq!(departures("TimedUnqueue(1ms, 2)", true, long(5, 1)), [0, 1_000, 1_000, 2_000, 2_000]);
+    assert_eq!(departures("Burster(1ms)", true, long(10, 1))[8..], [1_000, 2_000]);
+}
+
+#[test]
+fn links_delay_by_latency_length_and_what_is_ahead() {
+    // 100 bytes take 100 ms at 1000 bytes per second; the latency comes on top once.
+    assert_eq!(departures("LinkUnqueue(10ms, 1000Bps)", true, long(3, 100)), [110_000, 210_000, 310_000]);
+    assert_eq!(departures("LinkUnqueue(10ms, 0)", true, long(2, 100)), [10_000, 10_000]);
+    let stamped = [1_000, 2_500].map(|millis| stamped(7, Timestamp(millis * 1_000_000)));
+    assert_eq!(departures("DelayUnqueue(250ms)", true, stamped.to_vec()), [1_250_000, 2_750_000]);
+    assert_eq!(departures("DelayShaper(250ms)", false, stamped.to_vec()), [1_250_000, 2_750_000]);
+    // Those without a time stamp are delayed from when they are pulled.
+    assert_eq!(departures("DelayUnqueue(250ms)", true, long(1, 1)), [250_000]);
+}
+
+#[test]
+fn splitters_and_meters_look_at_the_rate() {
+    let text = "src :: TimedSource(10ms, LIMIT 100) -> s :: RatedSplitter(20, BURST_SIZE 1);
+                s[0] -> a :: Counter -> Discard; s[1] -> b :: Counter -> Discard;
+                TimedSource(10ms, LIMIT 1000) -> m :: Meter(10, 50); m[0] -> m0 :: Counter -> Discard;
+                m[1] -> m1 :: Counter -> Discard; m[2] -> m2 :: Counter -> Discard";
+    let (outcome, _) =
+        run(Run::trace(), text, vec![], &["a.count", "b.count", "m.rate", "m.meters", "s.rate"]);
+    // One of five packets goes: one each 50 ms.
+    assert_eq!(outcome.values[..2], [Ok("20".into()), Ok("80".into())]);
+    let rate: f64 = outcome.values[2].as_ref().unwrap().parse().unwrap();
+    // The average of one packet each 10 ms goes up and down around 100 per second.
+    assert!((60.0..170.0).contains(&rate), "{rate}");
+    assert_eq!(outcome.values[4], Ok("20".into()));
+}
+
+#[test]
+fn red_finds_its_queues_on_both_sides() {
+    for text in [
+        "InfiniteSource(LIMIT 400) -> Null -> r :: RED(5, 50, 0.5) -> q1 :: Queue -> Unqueue(ACTIVE false) -> Discard",
+        "InfiniteSource(LIMIT 400) -> q1 :: Queue -> Null -> r :: RED(5, 50, 0.5) -> Unqueue(1) -> Discard",
+        "InfiniteSource(LIMIT 400) -> r :: RED(5, 50, 0.5, QUEUES q1) -> Discard;
+         InfiniteSource(LIMIT 60) -> q1 :: Queue -> Unqueue(ACTIVE false) -> Discard",
+    ] {
+        let (outcome, _) = run(Run::default(), text, vec![], &["r.queues", "r.drops"]);
+        assert_eq!(outcome.values[0], Ok("q1\n".into()));
+        let drops: u64 = outcome.values[1].as_ref().unwrap().parse().unwrap();
+        assert!((20..400).contains(&drops), "{drops}: {text}");
+    }
+    let error = worker("Idle -> RED(5, 50, 0.5) -> Discard", Run::default()).err().unwrap();
+    assert!(error.contains("no nearby Queues"), "{error}");
+}
+
+#[test]
+fn codel_drops_when_waits_stay_long() {
+    // 100 packets per second come and 50 go: the wait grows until packets are dropped.
+    let text = "TimedSource(10ms, LIMIT 1000) -> SetTimestamp(FIRST true) -> q :: Queue -> c :: CoDel($how)
+                -> Shaper(50) -> Unqueue -> Discard";
+    let drops = |how: &str| {
+        let text = text.replace("$how", how);
+        let (outcome, _) = run(Run::trace(), &text, vec![], &["c.drops", "c.target"]);
+        assert_eq!(outcome.values[1], Ok(how.split(',').next().unwrap_or_default().into()));
+        outcome.values[0].clone().unwrap().parse::<u64>().unwrap()
+    };
+    assert_eq!(drops("100s"), 0);
+    assert!((50..700).contains(&drops("5ms, 100ms")), "{}", drops("5ms, 100ms"));
+}
+
+#[test]
+fn samples_sinks_and_handlers() {
+    let text = "InfiniteSource(LIMIT 10000) -> s :: RandomSample(DROP 0.25) -> c :: Counter -> Discard;
+                InfiniteSource(LIMIT 10) -> q :: Queue -> t :: TimedSink(100ms);
+                Script(wait 0.55s, print q.length, write s.drop_prob 0.1, print s.sampling_prob,
+                       write t.interval 2s, print t.interval, stop)";
+    let (outcome, _) = run(Run::trace(), text, vec![], &["s.drops", "c.count", "s.drop_prob"]);
+    assert_eq!(outcome.output + &outcome.messages, "5\n0.9\n2.000000s\n");
+    let drops: u64 = outcome.values[0].as_ref().unwrap().parse().unwrap();
+    // Five standard deviations around a quarter.
+    assert!((2283..2717).contains(&drops), "{drops}");
+    assert_eq!(outcome.values[2], Ok("0.1".into()));
+}
+
+#[test]
+fn mistakes_are_told_in_clicks_words() {
+    let error = |text: &str| worker(text, Run::default()).err().unwrap_or_default();
+    for (element, expected) in [
+        ("Switch(3)", "output must be < 1"),
+        ("StrideSwitch(1, 2)", "need 1 arguments, one per output port"),
+        ("RandomSample", "sampling probability must be between 0 and 1"),
+        ("RandomSample(SAMPLE 0.1, DROP 0.2)", "give at most one of SAMPLE and DROP"),
+        (
+            "RatedSplitter(1, BURST_SIZE 1, BURST_DURATION 1s)",
+            "cannot specify both BURST_DURATION and BURST_SIZE",
+        ),
+        ("RandomBitErrors(0.1, twist)", "bad action 'twist' (must be 'set', 'clear', or 'flip')"),
+        ("HashSwitch(1, 0)", "length must be > 0"),
+        ("Tee(2)", "1 outputs implies 1 arms"),
+    ] {
+        let text = error(&format!("Idle -> {element} -> Discard"));
+        assert!(text.contains(expected), "{element}: {text}");
+    }
+    let text = error("Idle -> TimeSortedSched(BUFFER 0) -> Discard");
+    assert!(text.contains("BUFFER must be at least 1"), "{text}");
+    let text = error("Idle -> LinkUnqueue(1s, 99Bps) -> Discard");
+    assert!(text.contains("bandwidth too small, minimum 100Bps, or 0 to disable bandwidth"), "{text}");
+}

@@ -3,3 +3,19 @@
 pub mod paint;
 pub mod paint_switch;
 pub mod set_timestamp;
+
+use element::{Packet, Timestamp};
+use packet::Annotations;
+
+/// The first-timestamp annotation.
+pub(crate) fn first_timestamp(packet: &Packet) -> Timestamp {
+    let place = Annotations::FIRST_TIMESTAMP;
+    let bytes = packet.annotations().bytes()[place..place + 8].try_into();
+    Timestamp(bytes.map_or(0, i64::from_ne_bytes))
+}
+
+/// Sets the first-timestamp annotation.
+pub(crate) fn set_first_timestamp(packet: &mut Packet, time: Timestamp) {
+    let place = Annotations::FIRST_TIMESTAMP;
+    packet.annotations_mut().bytes_mut()[place..place + 8].copy_from_slice(&time.0.to_ne_bytes());
+}

@@ -39,7 +39,7 @@ impl Occupancy {
     }
 
     /// Tells others.
-    pub(crate) fn set(&self, length: usize) {
+    pub fn set(&self, length: usize) {
         self.0.store(length, Ordering::Relaxed);
     }
 }

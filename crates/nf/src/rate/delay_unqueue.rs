@@ -1,0 +1,125 @@
+//! # DelayUnqueue
+//! Pulls packets and pushes each of them on when a time has passed since its time stamp.
+//!
+//! Packets leave with the delayed time as their time stamp; those without a time stamp are delayed from now on. One
+//! packet waits in the element.
+//!
+//! ## Usage
+//! `DelayUnqueue(DELAY)`
+//!
+//! ## Arguments
+//! - `DELAY`: the delay.
+//!
+//! ## Handlers
+//! - `delay`: the delay.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 10) -> Queue -> DelayUnqueue(10ms) -> Discard
+//! ```
+//!
+//! ## See also
+//! Queue, Unqueue, RatedUnqueue, BandwidthRatedUnqueue, LinkUnqueue, DelayShaper, SetTimestamp
+
+use element::args::parse_seconds;
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Action, Case, Depends, Field, Filter, Hold, Target, Value};
+use element::{Class, Cx, DropReason, Effects, Element, Packet, Timestamp, manual};
+
+use crate::schedule::pull_one;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "DelayUnqueue",
+    processing: "l/h",
+    manual: manual!("delay_unqueue.rs"),
+    args: &[ArgInfo::required("DELAY", "seconds")],
+    handlers: &[HandlerInfo::both("delay")],
+    samples: &["1ms"],
+    build: |args| {
+        let delay = args.required("DELAY");
+        args.finish()?;
+        Ok(Box::new(DelayUnqueue { delay, waiting: None }))
+    },
+    ..Class::DEFAULT
+};
+
+/// Packets after which others have a turn.
+const MOST_PER_TURN: usize = 4096;
+
+struct DelayUnqueue {
+    delay: Timestamp,
+    waiting: Option<Packet>,
+}
+
+/// Pulls a packet and gives it the time at which it may leave.
+pub(super) fn pull_delayed(cx: &mut Cx<'_>, delay: Timestamp) -> Option<Packet> {
+    let mut packet = pull_one(cx, 0)?;
+    // Click takes any time in the first second since 1970 for none.
+    let from = if packet.time().parts().0 == 0 { cx.now() } else { packet.time() };
+    packet.set_time(from + delay);
+    Some(packet)
+}
+
+/// What delaying elements do to packets.
+pub(super) fn delaying(value: Value) -> Effects {
+    let delayed = Case::new(Filter::Any, Target::Hold(0)).with(Action::Set(Field::TimeStamp, value));
+    Effects { hold: Hold::Delay, ..Effects::cases(vec![delayed]) }.depending_on(Depends::Time)
+}
+
+impl Element for DelayUnqueue {
+    fn effects(&self) -> Effects {
+        delaying(Value::Plus(Field::TimeStamp, self.delay.0))
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        cx.schedule();
+        Ok(())
+    }
+
+    fn run(&mut self, cx: &mut Cx<'_>) -> bool {
+        let mut worked = false;
+        // An endless source without a delay must leave others a turn.
+        for _ in 0..MOST_PER_TURN {
+            if self.waiting.is_none() {
+                self.waiting = pull_delayed(cx, self.delay);
+            }
+            match self.waiting.take_if(|packet| packet.time() <= cx.now()) {
+                Some(packet) => {
+                    cx.emit_one(0, packet, DropReason::NoOutput);
+                    worked = true;
+                }
+                None => break,
+            }
+        }
+        match &self.waiting {
+            Some(packet) => cx.set_timer(0, packet.time()),
+            None if cx.may_pull(0) => cx.schedule(),
+            None => {}
+        }
+        worked
+    }
+
+    fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
+        cx.schedule();
+    }
+
+    fn drain(&mut self, cx: &mut Cx<'_>) {
+        if let Some(packet) = self.waiting.take() {
+            cx.drop(packet, DropReason::Stop);
+        }
+    }
+
+    fn held(&self) -> usize {
+        usize::from(self.waiting.is_some())
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
+        Ok(self.delay.as_interval())
+    }
+
+    fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, value: &str) -> Result<(), String> {
+        self.delay = parse_seconds(value).ok_or("delay must be a timestamp")?;
+        Ok(())
+    }
+}
