@@ -85,6 +85,13 @@ pub enum Emitted {
         /// Which handler.
         call: Arc<Call>,
     },
+    /// To come back to an element, behind what was emitted before.
+    Back {
+        /// Who asked for it.
+        element: u32,
+        /// What it gets.
+        token: u32,
+    },
 }
 
 /// A worker's hot state.
@@ -541,6 +548,12 @@ impl<'a> Cx<'a> {
     /// Writes a handler as soon as what the element has emitted so far has been dealt with.
     pub fn call_later(&mut self, call: &Arc<Call>) {
         self.core.emitted.push(Emitted::Call { element: self.id as u32, call: Arc::clone(call) });
+    }
+
+    /// Runs the element's timer function with this token as soon as what it has emitted so far, packets and handler
+    /// calls, has been dealt with.
+    pub fn come_back(&mut self, token: u32) {
+        self.core.emitted.push(Emitted::Back { element: self.id as u32, token });
     }
 
     /// Whether a handler exists.

@@ -5,20 +5,26 @@ pub mod basic;
 pub mod ethernet;
 pub mod information;
 pub mod ip;
+pub mod latency;
 pub mod rate;
 pub mod schedule;
 pub mod script;
 pub mod source;
 pub mod storage;
 pub mod switch;
+pub mod thread;
 
 use element::Class;
 
 /// Every class of this crate.
 pub static CLASSES: &[&Class] = &[
+    &annotation::adjust_timestamp::CLASS,
     &annotation::paint::CLASS,
     &annotation::paint_switch::CLASS,
     &annotation::set_timestamp::CLASS,
+    &annotation::set_timestamp_delta::CLASS,
+    &annotation::time_filter::CLASS,
+    &annotation::time_range::CLASS,
     &basic::average_counter::CLASS,
     &basic::counter::CLASS,
     &basic::discard::CLASS,
@@ -39,6 +45,10 @@ pub static CLASSES: &[&Class] = &[
     &ip::check_ip_header::CLASS,
     &ip::dec_ip_ttl::CLASS,
     &ip::mark_ip_header::CLASS,
+    &latency::check_number_packet::CLASS,
+    &latency::number_packet::CLASS,
+    &latency::record_timestamp::CLASS,
+    &latency::timestamp_diff::CLASS,
     &rate::bandwidth_meter::CLASS,
     &rate::bandwidth_rated_splitter::CLASS,
     &rate::bandwidth_rated_unqueue::CLASS,
@@ -89,4 +99,14 @@ pub static CLASSES: &[&Class] = &[
     &switch::static_switch::CLASS,
     &switch::stride_switch::CLASS,
     &switch::switch::CLASS,
+    &thread::block_thread::CLASS,
+    &thread::cpu_switch::CLASS,
+    &thread::exact_cpu_switch::CLASS,
+    &thread::notifier_debug::CLASS,
+    &thread::path_spinlock::CLASS,
+    &thread::pipeliner::CLASS,
+    &thread::random_seed::CLASS,
+    &thread::schedule_info::CLASS,
+    &thread::spinlock_acquire::CLASS,
+    &thread::spinlock_info::CLASS,
 ];

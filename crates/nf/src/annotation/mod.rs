@@ -1,8 +1,12 @@
 //! Annotations and time stamps.
 
+pub mod adjust_timestamp;
 pub mod paint;
 pub mod paint_switch;
 pub mod set_timestamp;
+pub mod set_timestamp_delta;
+pub mod time_filter;
+pub mod time_range;
 
 use element::{Packet, Timestamp};
 use packet::Annotations;

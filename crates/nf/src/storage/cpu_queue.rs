@@ -20,7 +20,7 @@
 //! ```
 //!
 //! ## See also
-//! Queue
+//! Queue, CPUSwitch
 
 use element::class::{ArgInfo, HandlerInfo};
 use element::{Class, manual};
