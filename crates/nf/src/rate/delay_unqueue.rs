@@ -24,9 +24,9 @@
 use element::args::parse_seconds;
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Action, Case, Depends, Field, Filter, Hold, Target, Value};
-use element::{Class, Cx, DropReason, Effects, Element, Packet, Timestamp, manual};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Packet, Signal, Timestamp, manual};
 
-use crate::schedule::pull_one;
+use crate::schedule::{collect, pull_one};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -39,7 +39,7 @@ pub static CLASS: Class = Class {
     build: |args| {
         let delay = args.required("DELAY");
         args.finish()?;
-        Ok(Box::new(DelayUnqueue { delay, waiting: None }))
+        Ok(Box::new(Delay::new(delay, true)))
     },
     ..Class::DEFAULT
 };
@@ -47,33 +47,62 @@ pub static CLASS: Class = Class {
 /// Packets after which others have a turn.
 const MOST_PER_TURN: usize = 4096;
 
-struct DelayUnqueue {
+/// Both delaying elements.
+pub(super) struct Delay {
     delay: Timestamp,
+    /// With the time at which it may leave as its time stamp.
     waiting: Option<Packet>,
+    /// Whether it pushes packets on by itself.
+    pushes: bool,
 }
 
-/// Pulls a packet and gives it the time at which it may leave.
-pub(super) fn pull_delayed(cx: &mut Cx<'_>, delay: Timestamp) -> Option<Packet> {
-    let mut packet = pull_one(cx, 0)?;
-    // Click takes any time in the first second since 1970 for none.
-    let from = if packet.time().parts().0 == 0 { cx.now() } else { packet.time() };
-    packet.set_time(from + delay);
-    Some(packet)
+impl Delay {
+    pub(super) fn new(delay: Timestamp, pushes: bool) -> Delay {
+        Delay { delay, waiting: None, pushes }
+    }
+
+    /// The next packet, if it may leave now.
+    fn next_packet(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
+        if self.waiting.is_none() {
+            let mut packet = pull_one(cx, 0)?;
+            // Click takes any time in the first second since 1970 for none.
+            let from = if packet.time().parts().0 == 0 { cx.now() } else { packet.time() };
+            packet.set_time(from + self.delay);
+            self.waiting = Some(packet);
+        }
+        self.waiting.take_if(|packet| packet.time() <= cx.now())
+    }
+
+    /// For pullers, who sleep while there is nothing for them.
+    fn next_pulled(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
+        match self.next_packet(cx) {
+            Some(mut packet) => {
+                packet.set_time(cx.now());
+                return Some(packet);
+            }
+            None => match &self.waiting {
+                Some(packet) => {
+                    cx.set_timer(0, packet.time());
+                    cx.set_signal(Signal::Packets, false);
+                }
+                None => cx.set_signal(Signal::Packets, cx.may_pull(0)),
+            },
+        }
+        None
+    }
 }
 
-/// What delaying elements do to packets.
-pub(super) fn delaying(value: Value) -> Effects {
-    let delayed = Case::new(Filter::Any, Target::Hold(0)).with(Action::Set(Field::TimeStamp, value));
-    Effects { hold: Hold::Delay, ..Effects::cases(vec![delayed]) }.depending_on(Depends::Time)
-}
-
-impl Element for DelayUnqueue {
+impl Element for Delay {
     fn effects(&self) -> Effects {
-        delaying(Value::Plus(Field::TimeStamp, self.delay.0))
+        let value = if self.pushes { Value::Plus(Field::TimeStamp, self.delay.0) } else { Value::Now };
+        let delayed = Case::new(Filter::Any, Target::Hold(0)).with(Action::Set(Field::TimeStamp, value));
+        Effects { hold: Hold::Delay, ..Effects::cases(vec![delayed]) }.depending_on(Depends::Time)
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        cx.schedule();
+        if self.pushes {
+            cx.schedule();
+        }
         Ok(())
     }
 
@@ -81,16 +110,9 @@ impl Element for DelayUnqueue {
         let mut worked = false;
         // An endless source without a delay must leave others a turn.
         for _ in 0..MOST_PER_TURN {
-            if self.waiting.is_none() {
-                self.waiting = pull_delayed(cx, self.delay);
-            }
-            match self.waiting.take_if(|packet| packet.time() <= cx.now()) {
-                Some(packet) => {
-                    cx.emit_one(0, packet, DropReason::NoOutput);
-                    worked = true;
-                }
-                None => break,
-            }
+            let Some(packet) = self.next_packet(cx) else { break };
+            cx.emit_one(0, packet, DropReason::NoOutput);
+            worked = true;
         }
         match &self.waiting {
             Some(packet) => cx.set_timer(0, packet.time()),
@@ -100,8 +122,15 @@ impl Element for DelayUnqueue {
         worked
     }
 
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, max: usize) -> Batch {
+        collect(cx, max, |cx| self.next_pulled(cx))
+    }
+
     fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
-        cx.schedule();
+        match self.pushes {
+            true => cx.schedule(),
+            false => cx.set_signal(Signal::Packets, true),
+        }
     }
 
     fn drain(&mut self, cx: &mut Cx<'_>) {

@@ -19,10 +19,12 @@
 //! StrideSwitch, PrioSched, RoundRobinSched, DRRSched
 
 use element::class::ArgInfo;
-use element::{Access, Batch, Class, Cx, Effects, Element, manual};
+use element::effects::{Case, Depends, Filter, Target};
+use element::{Access, Batch, Class, Cx, DropReason, Effects, Element, manual};
 
 use super::stride::Stride;
 use super::{collect, pull_one};
+use crate::switch::Outputs;
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -35,18 +37,32 @@ pub static CLASS: Class = Class {
     build: |args| {
         let stride = Stride::read(args, args.inputs(), "input");
         args.finish()?;
-        Ok(Box::new(StrideSched { stride }))
+        Ok(Box::new(Striding { stride, outputs: None }))
     },
     ..Class::DEFAULT
 };
 
-struct StrideSched {
-    stride: Stride,
+/// The scheduler, and the switch that does the same to outputs.
+pub(crate) struct Striding {
+    pub(crate) stride: Stride,
+    /// Those of the switch.
+    pub(crate) outputs: Option<Outputs>,
 }
 
-impl Element for StrideSched {
+impl Element for Striding {
     fn effects(&self) -> Effects {
-        Effects::pass()
+        if self.outputs.is_none() {
+            return Effects::pass();
+        }
+        let some = Effects::cases(vec![Case::new(Filter::Any, Target::SomeOutput)]);
+        some.depending_on(Depends::Counter).depending_on(Depends::Handler)
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
+        let Some(outputs) = &mut self.outputs else { return Some(batch) };
+        let stride = &mut self.stride;
+        outputs.distribute(cx, batch, DropReason::NoOutput, |_, _| stride.next(Some));
+        None
     }
 
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, max: usize) -> Batch {

@@ -26,21 +26,10 @@
 //! ## See also
 //! Queue, SimpleQueue
 
-use element::class::Notes;
 use element::{Class, manual};
 
-use super::fifo;
+use super::queue;
 
 /// The class.
-pub static CLASS: Class = Class {
-    name: "ThreadSafeQueue",
-    ports: "1/1-2",
-    processing: "h/lh",
-    manual: manual!("thread_safe_queue.rs"),
-    args: fifo::ARGS,
-    handlers: fifo::HANDLERS,
-    notes: Notes { signals_packets: true, signals_room: true, ..Notes::NONE },
-    samples: &["", "3 -> 1/2", "0"],
-    build: |args| fifo::build(args, fifo::DEFAULT, 1000),
-    ..Class::DEFAULT
-};
+pub static CLASS: Class =
+    Class { name: "ThreadSafeQueue", aliases: &[], manual: manual!("thread_safe_queue.rs"), ..queue::CLASS };

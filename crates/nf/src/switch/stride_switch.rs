@@ -19,11 +19,11 @@
 //! StrideSched, RoundRobinSwitch, Switch, HashSwitch, RandomSwitch
 
 use element::class::ArgInfo;
-use element::effects::{Case, Depends, Filter, Target};
-use element::{Access, Batch, Class, Cx, DropReason, Effects, Element, manual};
+use element::{Class, manual};
 
 use super::Outputs;
 use crate::schedule::stride::Stride;
+use crate::schedule::stride_sched::Striding;
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -36,37 +36,7 @@ pub static CLASS: Class = Class {
     build: |args| {
         let stride = Stride::read(args, args.outputs(), "output");
         args.finish()?;
-        Ok(Box::new(StrideSwitch { stride, outputs: Outputs::new(args.outputs()) }))
+        Ok(Box::new(Striding { stride, outputs: Some(Outputs::new(args.outputs())) }))
     },
     ..Class::DEFAULT
 };
-
-struct StrideSwitch {
-    stride: Stride,
-    outputs: Outputs,
-}
-
-impl Element for StrideSwitch {
-    fn effects(&self) -> Effects {
-        let some = Effects::cases(vec![Case::new(Filter::Any, Target::SomeOutput)]);
-        some.depending_on(Depends::Counter).depending_on(Depends::Handler)
-    }
-
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
-        let stride = &mut self.stride;
-        self.outputs.distribute(cx, batch, DropReason::NoOutput, |_, _| stride.next(Some));
-        None
-    }
-
-    fn own_handlers(&self) -> Vec<(String, Access)> {
-        self.stride.handlers()
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(self.stride.read_handler(name))
-    }
-
-    fn write(&mut self, _cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        self.stride.write_handler(name, value)
-    }
-}

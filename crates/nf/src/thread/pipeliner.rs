@@ -68,8 +68,8 @@ pub static CLASS: Class = Class {
         }
         args.finish()?;
         let burst = usize::try_from(burst).ok().filter(|&n| n > 0).unwrap_or(usize::MAX);
-        let waiting = VecDeque::with_capacity(capacity.min(4096));
-        Ok(Box::new(Pipeliner { capacity, burst, active, direct, waiting, dropped: 0, count: 0 }))
+        let ring = VecDeque::with_capacity(capacity.min(4096));
+        Ok(Box::new(Pipeliner { capacity, burst, active, direct, ring, dropped: 0, count: 0 }))
     },
     ..Class::DEFAULT
 };
@@ -79,7 +79,7 @@ struct Pipeliner {
     burst: usize,
     active: bool,
     direct: bool,
-    waiting: VecDeque<Packet>,
+    ring: VecDeque<Packet>,
     dropped: u64,
     count: u64,
 }
@@ -102,8 +102,8 @@ impl Element for Pipeliner {
             return Some(batch);
         }
         for packet in batch.drain() {
-            if self.waiting.len() < self.capacity {
-                self.waiting.push_back(packet);
+            if self.ring.len() < self.capacity {
+                self.ring.push_back(packet);
                 self.count += 1;
             } else {
                 self.dropped += 1;
@@ -118,11 +118,11 @@ impl Element for Pipeliner {
     }
 
     fn run(&mut self, cx: &mut Cx<'_>) -> bool {
-        let mut left = self.burst.min(self.waiting.len());
+        let mut left = self.burst.min(self.ring.len());
         let worked = left > 0;
         while left > 0 {
             let mut batch = cx.batch();
-            for packet in self.waiting.drain(..left.min(BATCH_CAPACITY)) {
+            for packet in self.ring.drain(..left.min(BATCH_CAPACITY)) {
                 // A fresh batch has room for so many.
                 if let Err(packet) = batch.push(packet) {
                     cx.drop(packet, DropReason::NoBuffer);
@@ -131,20 +131,20 @@ impl Element for Pipeliner {
             left -= left.min(BATCH_CAPACITY);
             cx.emit(0, batch);
         }
-        if self.active && !self.waiting.is_empty() {
+        if self.active && !self.ring.is_empty() {
             cx.schedule();
         }
         worked
     }
 
     fn drain(&mut self, cx: &mut Cx<'_>) {
-        for packet in self.waiting.drain(..) {
+        for packet in self.ring.drain(..) {
             cx.drop(packet, DropReason::Stop);
         }
     }
 
     fn held(&self) -> usize {
-        self.waiting.len()
+        self.ring.len()
     }
 
     fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
