@@ -91,6 +91,7 @@ pub static CLASSES: &[&Class] = &[
     &storage::simple_queue::CLASS,
     &storage::thread_safe_queue::CLASS,
     &storage::unqueue::CLASS,
+    &storage::unqueue2::CLASS,
     &switch::hash_switch::CLASS,
     &switch::hub::CLASS,
     &switch::paint_rr::CLASS,

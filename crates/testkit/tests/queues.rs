@@ -313,3 +313,13 @@ fn mistakes_are_told_in_clicks_words() {
     let text = error("Idle -> LinkUnqueue(1s, 99Bps) -> Discard");
     assert!(text.contains("bandwidth too small, minimum 100Bps, or 0 to disable bandwidth"), "{text}");
 }
+
+#[test]
+fn unqueue2_leaves_upstream_what_there_is_no_room_for() {
+    let text = "InfiniteSource(LIMIT 20) -> a :: Queue -> u :: Unqueue2(0, QUIET true) -> Null -> b :: Queue(6)
+                -> v :: Unqueue(ACTIVE false) -> d :: Discard;
+                Script(wait 1s, print b.length, print a.length, write v.active true, wait 1s, print d.count, stop)";
+    let (outcome, _) = run(Run::default(), text, vec![], &["b.drops", "u.packets"]);
+    assert_eq!(outcome.output + &outcome.messages, "6\n14\n20\n");
+    assert_eq!(outcome.values, [Ok("0".into()), Ok("20 packets\n".into())]);
+}

@@ -8,14 +8,14 @@ use crate::storage::fifo::Occupancy;
 
 /// Queues and how many packets they hold.
 #[derive(Default)]
-pub(super) struct Watched {
+pub(crate) struct Watched {
     named: Vec<ElementId>,
     found: Vec<(ElementId, Arc<Occupancy>)>,
 }
 
 impl Watched {
     /// From a list of element names.
-    pub(super) fn read(args: &mut Args<'_>, names: &str) -> Watched {
+    pub(crate) fn read(args: &mut Args<'_>, names: &str) -> Watched {
         let mut named = Vec::new();
         for name in names.split_whitespace() {
             match args.place().element(name) {
@@ -26,28 +26,37 @@ impl Watched {
         Watched { named, found: Vec::new() }
     }
 
-    /// Looks them up.
-    pub(super) fn find(&mut self, cx: &Cx<'_>, downstream: bool) -> Result<(), String> {
-        if self.named.is_empty() {
-            self.found = cx.nearest_services(downstream);
-        } else {
-            for &id in &self.named {
-                let service = cx.service(id);
-                let service =
-                    service.ok_or_else(|| format!("'{}' is not a Storage element", cx.name_of(id)))?;
-                self.found.push((id, service));
-            }
-        }
+    /// Looks them up; there has to be one.
+    pub(crate) fn find(&mut self, cx: &Cx<'_>, downstream: bool) -> Result<(), String> {
+        self.find_any(cx, downstream)?;
         if self.found.is_empty() { Err("no nearby Queues".into()) } else { Ok(()) }
     }
 
+    /// Looks them up; there may be none.
+    pub(crate) fn find_any(&mut self, cx: &Cx<'_>, downstream: bool) -> Result<(), String> {
+        if self.named.is_empty() {
+            self.found = cx.nearest_services(downstream);
+        }
+        for &id in &self.named {
+            let service = cx.service(id);
+            let service = service.ok_or_else(|| format!("'{}' is not a Storage element", cx.name_of(id)))?;
+            self.found.push((id, service));
+        }
+        Ok(())
+    }
+
+    /// Room in the fullest of them.
+    pub(crate) fn room(&self) -> usize {
+        self.found.iter().map(|(_, queue)| queue.room()).min().unwrap_or(usize::MAX)
+    }
+
     /// Packets in all of them.
-    pub(super) fn length(&self) -> usize {
+    pub(crate) fn length(&self) -> usize {
         self.found.iter().map(|(_, queue)| queue.get()).sum()
     }
 
     /// Their names, one per line.
-    pub(super) fn list(&self, cx: &Cx<'_>) -> String {
+    pub(crate) fn list(&self, cx: &Cx<'_>) -> String {
         self.found.iter().map(|(id, _)| format!("{}\n", cx.name_of(*id))).collect()
     }
 }

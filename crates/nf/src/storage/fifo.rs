@@ -28,19 +28,39 @@ pub(super) const HANDLERS: &[HandlerInfo] = &[
     HandlerInfo::write("reset"),
 ];
 
-/// How many packets an element stores, for others that decide from it: queues publish it as a service.
-#[derive(Debug, Default)]
-pub struct Occupancy(AtomicUsize);
+/// How many packets an element stores and may store, for others that decide from it: queues publish it as a service.
+#[derive(Debug)]
+pub struct Occupancy {
+    length: AtomicUsize,
+    capacity: AtomicUsize,
+}
+
+/// Empty, and without a bound.
+impl Default for Occupancy {
+    fn default() -> Self {
+        Occupancy { length: AtomicUsize::new(0), capacity: AtomicUsize::new(usize::MAX) }
+    }
+}
 
 impl Occupancy {
     /// Packets in store.
     pub fn get(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
+        self.length.load(Ordering::Relaxed)
     }
 
-    /// Tells others.
+    /// Packets that there is room for.
+    pub fn room(&self) -> usize {
+        self.capacity.load(Ordering::Relaxed).saturating_sub(self.get())
+    }
+
+    /// Says how many packets are in store.
     pub fn set(&self, length: usize) {
-        self.0.store(length, Ordering::Relaxed);
+        self.length.store(length, Ordering::Relaxed);
+    }
+
+    /// Says how many packets may be in store.
+    pub fn set_capacity(&self, capacity: usize) {
+        self.capacity.store(capacity, Ordering::Relaxed);
     }
 }
 
@@ -102,6 +122,7 @@ pub(super) fn build(args: &mut Args<'_>, policy: Policy, capacity: u32) -> Resul
     }
     args.finish()?;
     let occupancy = Arc::new(Occupancy::default());
+    occupancy.set_capacity(capacity);
     args.setup.publish(args.id(), Arc::clone(&occupancy));
     Ok(Box::new(Fifo {
         policy,
@@ -249,6 +270,7 @@ impl Element for Fifo {
             "capacity" => {
                 let capacity = u32::parse(value, &cx.place()).map_err(|e| format!("CAPACITY: {e}"))?;
                 self.capacity = capacity as usize;
+                self.occupancy.set_capacity(self.capacity);
                 self.shorten(cx, self.capacity, DropReason::Reset);
                 self.tell_room(cx);
             }

@@ -10,3 +10,4 @@ pub mod quick_note_queue;
 pub mod simple_queue;
 pub mod thread_safe_queue;
 pub mod unqueue;
+pub mod unqueue2;
