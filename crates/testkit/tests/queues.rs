@@ -323,3 +323,26 @@ fn unqueue2_leaves_upstream_what_there_is_no_room_for() {
     assert_eq!(outcome.output + &outcome.messages, "6\n14\n20\n");
     assert_eq!(outcome.values, [Ok("0".into()), Ok("20 packets\n".into())]);
 }
+
+#[test]
+fn copies_of_pulled_packets_go_out_before_the_packets() {
+    let text = "$A; -> Queue -> t :: PullTee -> Unqueue -> $OUT0; t[1] -> $OUT1; t[2] -> $OUT2";
+    let (_, seen) = run(one_by_one(), text, vec![numbered(&[1, 2])], &[]);
+    let order: Vec<(usize, u8)> = seen.iter().map(|s| (s.sink, s.bytes[0])).collect();
+    assert_eq!(order, [(1, 1), (2, 1), (0, 1), (1, 2), (2, 2), (0, 2)]);
+}
+
+#[test]
+fn queues_say_that_they_are_empty_at_once_or_after_a_while() {
+    // The signal as seen after the only packet has been pulled once.
+    let signal = |class: &str| {
+        let text = format!(
+            "$A; -> q :: {class} -> n :: NotifierDebug -> u :: Unqueue(ACTIVE false, LIMIT 1) -> Discard;
+             Script(wait 1s, write u.active true, wait 1s, stop)"
+        );
+        run(one_by_one(), &text, vec![numbered(&[1])], &["n.signal"]).0.values[0].clone().unwrap()
+    };
+    assert_eq!(signal("Queue"), "empty.0/1:1*");
+    assert_eq!(signal("QuickNoteQueue"), "empty.0/1:0");
+    assert_eq!(signal("SimpleQueue"), "busy*");
+}

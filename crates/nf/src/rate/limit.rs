@@ -2,6 +2,7 @@
 
 use element::args::{Arg, Bandwidth};
 use element::class::ArgInfo;
+use element::effects::{EXTRA_LENGTH, Field};
 use element::{Args, Cx, Packet, Timestamp};
 use packet::Annotations;
 
@@ -59,6 +60,12 @@ impl Limit {
     pub(super) fn counting(mut self, extra: bool, overhead: u64) -> Limit {
         (self.extra, self.overhead) = (extra, overhead);
         self
+    }
+
+    /// What of packets decides when the next one may go.
+    pub(super) fn reads(&self) -> Vec<Field> {
+        let length = self.bandwidth.then_some(Field::Length);
+        length.into_iter().chain(self.extra.then_some(EXTRA_LENGTH)).collect()
     }
 
     fn set_rate(&mut self, rate: u64) {

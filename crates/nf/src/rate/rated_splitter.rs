@@ -23,7 +23,7 @@
 //! BandwidthRatedSplitter, Meter, Shaper, RatedUnqueue
 
 use element::class::HandlerInfo;
-use element::effects::{Case, Depends, EXTRA_LENGTH, Field, Filter, Target};
+use element::effects::{Case, Depends, Filter, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
 
 use super::limit::{Limit, PACKET_ARGS};
@@ -53,8 +53,7 @@ pub(super) struct RatedSplitter {
 impl Element for RatedSplitter {
     fn effects(&self) -> Effects {
         // How long packets are decides how many of them may go.
-        let reads = vec![Field::Length, EXTRA_LENGTH];
-        let above = Filter::Opaque { about: "above the rate", reads };
+        let above = Filter::Opaque { about: "above the rate", reads: self.limit.reads() };
         let cases = vec![Case::new(above, Target::Output(1)), Case::new(Filter::Any, Target::Output(0))];
         Effects::cases(cases).depending_on(Depends::Time)
     }

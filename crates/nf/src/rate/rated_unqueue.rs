@@ -27,7 +27,7 @@
 
 use element::args::parse_bool;
 use element::class::HandlerInfo;
-use element::effects::{Depends, EXTRA_LENGTH, Field};
+use element::effects::Depends;
 use element::{Class, Cx, Effects, Element, manual};
 use packet::BATCH_CAPACITY;
 
@@ -72,7 +72,7 @@ impl RatedUnqueue {
 
 impl Element for RatedUnqueue {
     fn effects(&self) -> Effects {
-        Effects::pass().depending_on(Depends::Time).observing(&[Field::Length, EXTRA_LENGTH])
+        Effects::pass().depending_on(Depends::Time).observing(&self.limit.reads())
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
