@@ -346,3 +346,13 @@ fn queues_say_that_they_are_empty_at_once_or_after_a_while() {
     assert_eq!(signal("QuickNoteQueue"), "empty.0/1:0");
     assert_eq!(signal("SimpleQueue"), "busy*");
 }
+
+#[test]
+fn what_a_shaper_holds_back_can_be_had_from_its_second_output() {
+    let text = "$A; -> Queue -> s :: Shaper(4); s[0] -> Unqueue -> $OUT0; s[1] -> u :: Unqueue(ACTIVE false) -> $OUT1;
+                Script(wait 0.3s, write u.active true, wait 1s, stop)";
+    let run_as = Run { burst: None, ..Run::trace() };
+    let (_, seen) = run(run_as, text, vec![numbered(&[1, 2, 3, 4, 5])], &[]);
+    // One at 0, one at 0.25; all others as soon as somebody asks for them.
+    assert_eq!((bytes(&seen, 0), bytes(&seen, 1)), (vec![1, 2], vec![3, 4, 5]));
+}

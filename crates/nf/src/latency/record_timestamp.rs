@@ -68,6 +68,8 @@ pub static CLASS: Class = Class {
 const BLOCK: usize = 1 << 16;
 /// Most blocks: numbers above are not noted.
 const MOST_BLOCKS: usize = 1 << 12;
+/// Blocks made beforehand at most: 32 MiB.
+const MOST_AT_ONCE: usize = 64;
 /// No time.
 const NONE: i64 = i64::MIN;
 
@@ -82,8 +84,8 @@ impl Times {
         let limit = BLOCK * MOST_BLOCKS;
         let most = if grows { limit } else { room.min(limit) };
         let times = Times { blocks: (0..most.div_ceil(BLOCK)).map(|_| OnceLock::new()).collect(), most };
-        // What was asked for is there before the first packet.
-        times.blocks.iter().take(room.div_ceil(BLOCK)).for_each(|block| {
+        // What was asked for is there before the first packet, up to a size that does no harm.
+        times.blocks.iter().take(room.div_ceil(BLOCK).min(MOST_AT_ONCE)).for_each(|block| {
             Times::block(block);
         });
         times

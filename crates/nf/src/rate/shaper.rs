@@ -116,9 +116,9 @@ impl Shaper {
             // A signal is for all outputs: with two of them somebody may always want a packet.
             if self.outputs == 1 {
                 cx.set_signal(Signal::Packets, false);
-                if let Some(at) = self.gaps.next() {
-                    cx.set_timer(0, at);
-                }
+            }
+            if let Some(at) = self.gaps.next() {
+                cx.set_timer(0, at);
             }
             return None;
         }
