@@ -87,6 +87,13 @@ pub enum Emitted {
         /// Which handler.
         call: Arc<Call>,
     },
+    /// To come back to an element, behind what was emitted before.
+    Back {
+        /// Who asked for it.
+        element: u32,
+        /// What it gets.
+        token: u32,
+    },
 }
 
 /// A worker's hot state.
@@ -226,6 +233,9 @@ pub enum Stream {
     Messages,
 }
 
+/// An element that has published a service, and the service.
+pub type Nearby = (ElementId, Arc<dyn Any + Send + Sync>);
+
 /// The engine's side: everything that an element asks for less than once per batch, and pulling.
 pub trait Host {
     /// Pulls at most `max` packets from what is connected to an input.
@@ -265,6 +275,12 @@ pub trait Host {
     fn is_push(&self, element: ElementId, output: bool, port: usize) -> bool;
     /// A service that an element has published, by its type.
     fn service(&self, element: ElementId, of: std::any::TypeId) -> Option<Arc<dyn Any + Send + Sync>>;
+    /// The nearest elements that have published a service of a type, along every path that packets can take
+    /// from the element's outputs (or to its inputs), and their services.
+    fn nearest(&self, element: ElementId, downstream: bool, of: std::any::TypeId) -> Vec<Nearby>;
+    /// The state of what a port hears of a signal: for each giver its number among all that give this signal,
+    /// and whether it is on. `None` where somebody on the way gives none.
+    fn givers(&self, element: ElementId, signal: Signal, port: usize) -> Option<Vec<(usize, bool)>>;
     /// A counter of processor cycles, for meters; not reproducible.
     fn cycles(&self) -> u64;
     /// Whether the handler exists and can be read (or written).
@@ -565,6 +581,12 @@ impl<'a> Cx<'a> {
         self.core.emitted.push(Emitted::Call { element: self.id as u32, call: Arc::clone(call) });
     }
 
+    /// Runs the element's timer function with this token as soon as what it has emitted so far, packets and handler
+    /// calls, has been dealt with.
+    pub fn come_back(&mut self, token: u32) {
+        self.core.emitted.push(Emitted::Back { element: self.id as u32, token });
+    }
+
     /// Whether a handler exists.
     pub fn has_handler(&self, call: &Call, write: bool) -> bool {
         self.host.has_handler(call, write)
@@ -619,5 +641,16 @@ impl<'a> Cx<'a> {
     /// The service of type `T` that an element has published.
     pub fn service<T: Any + Send + Sync>(&self, element: ElementId) -> Option<Arc<T>> {
         self.host.service(element, std::any::TypeId::of::<T>()).and_then(|s| s.downcast().ok())
+    }
+
+    /// The services of type `T` of the nearest elements downstream (or upstream) that have published one.
+    pub fn nearest_services<T: Any + Send + Sync>(&self, downstream: bool) -> Vec<(ElementId, Arc<T>)> {
+        let found = self.host.nearest(self.id, downstream, std::any::TypeId::of::<T>());
+        found.into_iter().filter_map(|(id, service)| Some((id, service.downcast().ok()?))).collect()
+    }
+
+    /// What a port hears of a signal, for people: see [`Host::givers`].
+    pub fn givers(&self, signal: Signal, port: usize) -> Option<Vec<(usize, bool)>> {
+        self.host.givers(self.id, signal, port)
     }
 }

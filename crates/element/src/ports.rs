@@ -87,37 +87,54 @@ pub fn processing(code: &str, output: bool, port: usize) -> Option<Processing> {
 
 /// Whether packets can go from `input` to `output` after a flow code: one code per port, a letter, a set
 /// `[ab]` or `[^ab]`, or `#` for the port of the same number; the last code stands for all further ports, and
-/// ports flow into each other if their codes have a letter in common.
+/// ports flow into each other if their codes have a letter in common. `[^#]` stands for all other ports.
 pub fn flows(code: &str, input: usize, output: usize) -> bool {
     let (left, right) = code.split_once('/').unwrap_or((code, code));
-    let (Some(from), Some(to)) = (flow_set(left, input), flow_set(right, output)) else { return false };
-    match (from, to) {
-        (None, _) | (_, None) => input == output,
-        (Some(from), Some(to)) => from & to != 0,
+    match (flow_set(left, input), flow_set(right, output)) {
+        (None, _) | (_, None) => false,
+        (Some(Flow::Other), _) | (_, Some(Flow::Other)) => input != output,
+        (Some(Flow::Same), _) | (_, Some(Flow::Same)) => input == output,
+        (Some(Flow::Letters(from)), Some(Flow::Letters(to))) => from & to != 0,
     }
 }
 
-/// The letters of one port's flow code, as a set of bits; `Some(None)` for `#`.
-fn flow_set(code: &str, port: usize) -> Option<Option<u64>> {
+/// What one port's flow code says.
+enum Flow {
+    /// A set of letters, as bits.
+    Letters(u64),
+    /// `#`: the port of the same number.
+    Same,
+    /// `[^#]`: all others.
+    Other,
+}
+
+/// The flow code of one port.
+fn flow_set(code: &str, port: usize) -> Option<Flow> {
     let mut chars = code.chars();
     let mut last = None;
     for _ in 0..=port {
         last = match chars.next() {
             None => return last,
-            Some('#') => Some(None),
+            Some('#') => Some(Flow::Same),
             Some('[') => {
-                let (mut set, mut negated, mut first) = (0, false, true);
+                let (mut set, mut negated, mut first, mut same) = (0, false, true, false);
                 loop {
                     match chars.next()? {
                         ']' => break,
                         '^' if first => negated = true,
+                        '#' => same = true,
                         c => set |= letter(c),
                     }
                     first = false;
                 }
-                Some(Some(if negated { !set } else { set }))
+                Some(match (same, negated) {
+                    (true, true) => Flow::Other,
+                    (true, false) => Flow::Same,
+                    (false, true) => Flow::Letters(!set),
+                    (false, false) => Flow::Letters(set),
+                })
             }
-            Some(c) => Some(Some(letter(c))),
+            Some(c) => Some(Flow::Letters(letter(c))),
         };
     }
     last
@@ -155,6 +172,7 @@ mod tests {
         assert!(flows("xy/x[xy]", 1, 1) && !flows("xy/x[xy]", 1, 0));
         assert!(flows("xy/[^x]", 1, 0) && !flows("xy/[^x]", 0, 0));
         assert!(!flows("x/[a", 0, 0));
+        assert!(flows("#/[^#]", 0, 2) && !flows("#/[^#]", 1, 1) && flows("#/[#]", 1, 1));
     }
 
     #[test]

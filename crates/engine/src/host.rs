@@ -8,6 +8,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use element::args::Place;
+use element::context::Nearby;
 use element::ports::Processing;
 use element::{Batch, Call, Core, Cx, Element, ElementId, Host, Interest, Setup, Signal, Stream, Timestamp};
 
@@ -238,6 +239,19 @@ impl Host for Inner {
 
     fn service(&self, element: ElementId, of: TypeId) -> Option<Arc<dyn Any + Send + Sync>> {
         self.setup.service_of(element, of)
+    }
+
+    fn nearest(&self, element: ElementId, downstream: bool, of: TypeId) -> Vec<Nearby> {
+        self.plan.nearest(element, downstream, |id| self.setup.service_of(id, of).map(|found| (id, found)))
+    }
+
+    fn givers(&self, element: ElementId, signal: Signal, port: usize) -> Option<Vec<(usize, bool)>> {
+        let gives = |id: &ElementId| match signal {
+            Signal::Packets => self.plan.classes[*id].notes.signals_packets,
+            Signal::Room => self.plan.classes[*id].notes.signals_room,
+        };
+        let number = |id| (0..id).filter(gives).count();
+        Some(self.signals.givers(element, signal, port)?.map(|(id, on)| (number(id), on)).collect())
     }
 
     fn cycles(&self) -> u64 {

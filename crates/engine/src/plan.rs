@@ -215,6 +215,44 @@ impl Plan {
             .filter(move |&(i, o)| agnostic(false, i) && agnostic(true, o) && ports::flows(class.flow, i, o))
     }
 
+    /// Follows every path that packets can take from an element's outputs (or, upstream, to its inputs), and
+    /// stops on each at the first element for which `pick` has something.
+    pub(crate) fn nearest<T>(
+        &self,
+        from: ElementId,
+        downstream: bool,
+        pick: impl Fn(ElementId) -> Option<T>,
+    ) -> Vec<T> {
+        let ends = if downstream { &self.forward } else { &self.backward };
+        let mut found = Vec::new();
+        // Ports on the side that the search leaves elements by, and elements already picked.
+        let mut seen: Vec<(ElementId, usize)> = (0..ends[from].len()).map(|port| (from, port)).collect();
+        let mut picked = BTreeSet::new();
+        let mut next = 0;
+        while let Some(&(element, port)) = seen.get(next) {
+            next += 1;
+            for &(other, at) in &ends[element][port] {
+                if picked.contains(&other) {
+                    continue;
+                }
+                if let Some(what) = pick(other) {
+                    picked.insert(other);
+                    found.push(what);
+                    continue;
+                }
+                let flow = self.classes[other].flow;
+                for on in 0..ends[other].len() {
+                    let flows =
+                        if downstream { ports::flows(flow, at, on) } else { ports::flows(flow, on, at) };
+                    if flows && !seen.contains(&(other, on)) {
+                        seen.push((other, on));
+                    }
+                }
+            }
+        }
+        found
+    }
+
     /// Push outputs and pull inputs have exactly one connection, every port has at least one.
     fn check_use(&self) -> Result<(), Vec<Problem>> {
         let mut problems = Vec::new();

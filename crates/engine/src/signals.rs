@@ -28,6 +28,11 @@ pub(crate) struct Signals {
     /// Who wakes up when an element's signal comes on.
     packet_listeners: Vec<Vec<ElementId>>,
     room_listeners: Vec<Vec<ElementId>>,
+    /// Elements in the middle of pull paths that give a signal of their own and hear this element: theirs comes
+    /// on with it.
+    relays: Vec<Vec<ElementId>>,
+    /// Who has to be woken, while a signal spreads.
+    woken: Vec<ElementId>,
 }
 
 impl Signals {
@@ -40,6 +45,8 @@ impl Signals {
             outputs: vec![Vec::new(); n],
             packet_listeners: vec![Vec::new(); n],
             room_listeners: vec![Vec::new(); n],
+            relays: vec![Vec::new(); n],
+            woken: Vec::with_capacity(n),
         };
         for id in 0..n {
             // Elements in the middle of a pull path have no task to wake.
@@ -49,8 +56,13 @@ impl Signals {
                     Processing::Pull => search(plan, id, input, Signal::Packets),
                     _ => Hears::Always,
                 };
-                if let (Hears::Any(sources), true) = (&hears, ends_pull_path) {
-                    sources.iter().for_each(|&s| signals.packet_listeners[s].push(id));
+                let relays = !ends_pull_path && plan.classes[id].notes.signals_packets;
+                let wake = match ends_pull_path {
+                    true => Some(&mut signals.packet_listeners),
+                    false => relays.then_some(&mut signals.relays),
+                };
+                if let (Hears::Any(sources), Some(wake)) = (&hears, wake) {
+                    sources.iter().for_each(|&s| wake[s].push(id));
                 }
                 signals.inputs[id].push(hears);
             }
@@ -83,13 +95,58 @@ impl Signals {
 
     /// Changes a signal; those to wake if it came on.
     pub(crate) fn set(&mut self, id: ElementId, signal: Signal, on: bool) -> &[ElementId] {
-        let (state, listeners) = match signal {
-            Signal::Packets => (&mut self.packets[id], &self.packet_listeners[id]),
-            Signal::Room => (&mut self.room[id], &self.room_listeners[id]),
+        let state = match signal {
+            Signal::Packets => &mut self.packets[id],
+            Signal::Room => &mut self.room[id],
         };
-        let came_on = on && !*state;
-        *state = on;
-        if came_on { listeners } else { &[] }
+        if !on || std::mem::replace(state, on) {
+            *state = on;
+            return &[];
+        }
+        match signal {
+            Signal::Packets if self.relays[id].is_empty() => &self.packet_listeners[id],
+            Signal::Packets => self.spread(id),
+            Signal::Room => &self.room_listeners[id],
+        }
+    }
+
+    /// Turns the signals of relays on, and theirs; those to wake.
+    fn spread(&mut self, id: ElementId) -> &[ElementId] {
+        self.woken.clear();
+        self.woken.push(id);
+        let mut next = 0;
+        // First the elements whose signal came on, each in turn; then their listeners in their place.
+        while let Some(&source) = self.woken.get(next) {
+            next += 1;
+            for &relay in &self.relays[source] {
+                if !std::mem::replace(&mut self.packets[relay], true) {
+                    self.woken.push(relay);
+                }
+            }
+        }
+        for place in 0..next {
+            let source = self.woken[place];
+            self.woken.extend_from_slice(&self.packet_listeners[source]);
+        }
+        &self.woken[next..]
+    }
+
+    /// The elements that an input (for packets) or output (for room) hears, and whether they give their signal;
+    /// `None` where somebody on the way gives none.
+    pub(crate) fn givers(
+        &self,
+        id: ElementId,
+        signal: Signal,
+        port: usize,
+    ) -> Option<impl Iterator<Item = (ElementId, bool)> + '_> {
+        let (hears, state) = match signal {
+            Signal::Packets => (self.inputs[id].get(port), &self.packets),
+            Signal::Room => (self.outputs[id].get(port), &self.room),
+        };
+        match hears {
+            Some(Hears::Any(givers)) => Some(givers.iter().map(|&g| (g, state[g]))),
+            _ => None,
+        }
     }
 }
 

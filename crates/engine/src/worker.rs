@@ -184,6 +184,12 @@ impl Worker {
                 Emitted::Packets { element, output, batch } => {
                     done += self.deliver(element, output, batch, done > MOST_WORK);
                 }
+                Emitted::Back { element, token } => {
+                    let back = |element: &mut dyn element::Element, cx: &mut element::Cx<'_>| {
+                        element.timer(cx, token);
+                    };
+                    self.inner.call(&mut self.core, element as usize, back);
+                }
                 Emitted::Call { element, call } => {
                     let result =
                         self.inner.write_handler(&mut self.core, call.element, &call.handler, &call.value);

@@ -62,6 +62,10 @@ reasons! {
     OutOfTime = "out of time",
     /// Chosen at random, or every n-th.
     Sampled = "sampled",
+    /// Above a configured rate.
+    OverRate = "over rate",
+    /// A queue was about to become too long, or packets waited too long in it.
+    EarlyDrop = "early drop",
     /// A file or interface did not take the packet.
     WriteError = "write error",
     /// Held when the run was stopped.

@@ -1,5 +1,25 @@
 //! Annotations and time stamps.
 
+pub mod adjust_timestamp;
 pub mod paint;
 pub mod paint_switch;
 pub mod set_timestamp;
+pub mod set_timestamp_delta;
+pub mod time_filter;
+pub mod time_range;
+
+use element::{Packet, Timestamp};
+use packet::Annotations;
+
+/// The first-timestamp annotation.
+pub(crate) fn first_timestamp(packet: &Packet) -> Timestamp {
+    let place = Annotations::FIRST_TIMESTAMP;
+    let bytes = packet.annotations().bytes()[place..place + 8].try_into();
+    Timestamp(bytes.map_or(0, i64::from_ne_bytes))
+}
+
+/// Sets the first-timestamp annotation.
+pub(crate) fn set_first_timestamp(packet: &mut Packet, time: Timestamp) {
+    let place = Annotations::FIRST_TIMESTAMP;
+    packet.annotations_mut().bytes_mut()[place..place + 8].copy_from_slice(&time.0.to_ne_bytes());
+}

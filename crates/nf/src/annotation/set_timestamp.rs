@@ -22,6 +22,8 @@ use element::effects::{Action, Case, Field, Filter, Target, Value};
 use element::{Batch, Class, Cx, Effects, Element, Timestamp, manual};
 use packet::Annotations;
 
+use super::set_first_timestamp;
+
 /// The class.
 pub static CLASS: Class = Class {
     name: "SetTimestamp",
@@ -61,9 +63,7 @@ impl Element for SetTimestamp {
         let time = self.time.unwrap_or(cx.now());
         for packet in batch.iter_mut() {
             if self.first {
-                let place = Annotations::FIRST_TIMESTAMP;
-                let annotations = packet.annotations_mut().bytes_mut();
-                annotations[place..place + 8].copy_from_slice(&time.0.to_ne_bytes());
+                set_first_timestamp(packet, time);
             } else {
                 packet.set_time(time);
             }

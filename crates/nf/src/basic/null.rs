@@ -10,23 +10,27 @@
 //! ```
 //!
 //! ## See also
-//! Idle, Discard
+//! Idle, Discard, PushNull, PullNull
 
-use element::{Class, Effects, Element, manual};
+use element::{Args, Class, Effects, Element, Invalid, manual};
 
 /// The class.
 pub static CLASS: Class = Class {
     name: "Null",
-    aliases: &["PushNull", "PullNull"],
     manual: manual!("null.rs"),
-    build: |args| {
-        args.finish()?;
-        Ok(Box::new(Null))
-    },
+    aliases: &["Null1", "Null2", "Null3", "Null4", "Null5", "Null6", "Null7", "Null8"],
+    build: Null::build,
     ..Class::DEFAULT
 };
 
-struct Null;
+pub(super) struct Null;
+
+impl Null {
+    pub(super) fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
+        args.finish()?;
+        Ok(Box::new(Null))
+    }
+}
 
 impl Element for Null {
     fn effects(&self) -> Effects {

@@ -15,32 +15,49 @@
 //! ```
 //!
 //! ## See also
-//! PaintSwitch
+//! PullTee, Hub, PaintSwitch
 
 use element::class::ArgInfo;
 use element::effects::{Case, Emit, Filter, Target};
-use element::{Batch, Class, Cx, Effects, Element, manual};
+use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, manual};
 
 /// The class.
 pub static CLASS: Class = Class {
     name: "Tee",
-    aliases: &["Duplicate"],
+    aliases: &["Duplicate", "PushTee"],
     ports: "1/1-",
     processing: "h/h",
     manual: manual!("tee.rs"),
     args: &[ArgInfo::positional("N", "unsigned", "")],
     samples: &["", " -> 1/3"],
     build: |args| {
-        if let Some(n) = args.get::<usize>("N")
-            && n != args.outputs()
-        {
-            args.error(format!("{n} outputs implies {n} arms"));
-        }
-        args.finish()?;
+        check_outputs(args)?;
         Ok(Box::new(Tee { outputs: args.outputs() }))
     },
     ..Class::DEFAULT
 };
+
+/// Reads N, the number of outputs that the user expects.
+pub(super) fn check_outputs(args: &mut Args<'_>) -> Result<(), Invalid> {
+    let outputs = args.outputs();
+    if args.get::<usize>("N").is_some_and(|n| n != outputs) {
+        args.error(format!("{outputs} outputs implies {outputs} arms"));
+    }
+    args.finish()
+}
+
+/// Sends copies of the packets of a batch to an output.
+pub(crate) fn emit_copies(cx: &mut Cx<'_>, output: usize, batch: &Batch) {
+    let mut copies = cx.batch();
+    for packet in batch.iter() {
+        if let Some(copy) = cx.copy(packet)
+            && let Err(copy) = copies.push(copy)
+        {
+            cx.drop(copy, DropReason::NoBuffer);
+        }
+    }
+    cx.emit(output, copies);
+}
 
 struct Tee {
     outputs: usize,
@@ -60,15 +77,7 @@ impl Element for Tee {
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
         let last = self.outputs.saturating_sub(1);
         for output in 0..last {
-            let mut copies = cx.batch();
-            for packet in batch.iter() {
-                if let Some(copy) = cx.copy(packet)
-                    && let Err(copy) = copies.push(copy)
-                {
-                    cx.drop(copy, element::DropReason::NoBuffer);
-                }
-            }
-            cx.emit(output, copies);
+            emit_copies(cx, output, &batch);
         }
         cx.emit(last, batch);
         None

@@ -34,7 +34,9 @@
 
 use element::args::{Arg, Bandwidth, Bytes, parse_bool};
 use element::class::{ArgInfo, HandlerInfo, Notes};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, Signal, Timestamp, manual};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Signal, manual};
+
+use crate::rate::bucket::Bucket;
 
 use super::{AtEnd, Data, limit_of, show_limit};
 
@@ -76,7 +78,7 @@ pub static CLASS: Class = Class {
         }
         args.or("HEADROOM", 0u32);
         let source = RatedSource {
-            bucket: Bucket::new(rate),
+            bucket: bucket(rate),
             active: args.or("ACTIVE", true),
             end: AtEnd::read(args, true),
             data,
@@ -89,39 +91,9 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Tokens for packets, exact in integers: one token is a second's worth of nanoseconds.
-struct Bucket {
-    rate: u64,
-    level: u128,
-    filled_at: Option<Timestamp>,
-}
-
-const TOKEN: u128 = 1_000_000_000;
-
-impl Bucket {
-    fn new(rate: u64) -> Bucket {
-        Bucket { rate, level: TOKEN, filled_at: None }
-    }
-
-    /// Adds what has come in since the last look; the number of whole tokens.
-    fn fill(&mut self, now: Timestamp) -> u64 {
-        let passed = (now - *self.filled_at.get_or_insert(now)).0.max(0) as u128;
-        let capacity = u128::from(if self.rate < 200 { 2 } else { self.rate / 100 }) * TOKEN;
-        self.level = (self.level + passed * u128::from(self.rate)).min(capacity);
-        self.filled_at = Some(now);
-        (self.level / TOKEN) as u64
-    }
-
-    fn take(&mut self, n: u64) {
-        self.level -= u128::from(n) * TOKEN;
-    }
-
-    /// When there will be a whole token.
-    fn next(&self, now: Timestamp) -> Option<Timestamp> {
-        let missing = TOKEN.saturating_sub(self.level);
-        let wait = missing.div_ceil(u128::from(self.rate).max(1));
-        (self.rate > 0).then(|| now + Timestamp(wait.min(i64::MAX as u128) as i64))
-    }
+/// The bucket for a rate, with one token in it.
+fn bucket(rate: u64) -> Bucket {
+    Bucket::new(rate, if rate < 200 { 2 } else { rate / 100 }, 1)
 }
 
 struct RatedSource {
@@ -165,7 +137,7 @@ impl RatedSource {
 
     /// Sleeps until the next token instead of looking again and again.
     fn wait(&mut self, cx: &mut Cx<'_>) {
-        if let Some(at) = self.bucket.next(cx.now()) {
+        if let Some(at) = self.bucket.when(1, cx.now()) {
             cx.set_timer(0, at);
         }
     }
@@ -225,7 +197,7 @@ impl Element for RatedSource {
         Ok(match name {
             "count" => self.count.to_string(),
             "data" => String::from_utf8_lossy(&self.data.given).into_owned(),
-            "rate" => self.bucket.rate.to_string(),
+            "rate" => self.bucket.rate().to_string(),
             "limit" => show_limit(self.limit),
             "active" => self.active.to_string(),
             _ => self.data.length.map_or("-1".into(), |n| n.to_string()),
@@ -239,9 +211,7 @@ impl Element for RatedSource {
                 let Bytes(given) = Bytes::parse(value, &cx.place())?;
                 self.data = Data::new(given, self.data.length);
             }
-            "rate" => {
-                self.bucket = Bucket::new(u64::from(u32::try_from(number()?).map_err(|_| "syntax error")?))
-            }
+            "rate" => self.bucket = bucket(u64::from(u32::try_from(number()?).map_err(|_| "syntax error")?)),
             "limit" => self.limit = limit_of(number()?),
             "active" => self.active = parse_bool(value).ok_or("syntax error")?,
             "length" => {

@@ -1,0 +1,92 @@
+//! # AdjustTimestamp
+//! Adds a time to each packet's time stamp.
+//!
+//! ## Usage
+//! `AdjustTimestamp(TIME [, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `TIME`: what to add; may be negative.
+//! - `FIRST`: whether to change the first-timestamp annotation instead.
+//! - `ALL`: whether to change time stamps that are zero, too.
+//!
+//! ## Handlers
+//! - `time`: what is added.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> SetTimestamp(5) -> AdjustTimestamp(-1.5) -> Print(TIMESTAMP true) -> Discard
+//! ```
+//!
+//! ## See also
+//! SetTimestamp, SetTimestampDelta
+
+use element::args::parse_seconds;
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Action, Case, Field, Filter, Target, Value};
+use element::{Batch, Class, Cx, Effects, Element, Timestamp, manual};
+use packet::Annotations;
+
+use super::{first_timestamp, set_first_timestamp};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "AdjustTimestamp",
+    manual: manual!("adjust_timestamp.rs"),
+    args: &[
+        ArgInfo::positional("TIME", "seconds", "0"),
+        ArgInfo::keyword("FIRST", "bool", "false"),
+        ArgInfo::keyword("ALL", "bool", "false"),
+    ],
+    handlers: &[HandlerInfo::both("time")],
+    samples: &["1.5", "-2, ALL true", "3, FIRST true"],
+    build: |args| {
+        let element = AdjustTimestamp {
+            time: args.or("TIME", Timestamp::ZERO),
+            first: args.or("FIRST", false),
+            all: args.or("ALL", false),
+        };
+        args.finish()?;
+        Ok(Box::new(element))
+    },
+    ..Class::DEFAULT
+};
+
+struct AdjustTimestamp {
+    time: Timestamp,
+    first: bool,
+    all: bool,
+}
+
+impl Element for AdjustTimestamp {
+    fn effects(&self) -> Effects {
+        let offset = Annotations::FIRST_TIMESTAMP as u8;
+        let field = if self.first { Field::Annotation { offset, length: 8 } } else { Field::TimeStamp };
+        let value = match self.all {
+            true => Value::Plus(field.clone(), self.time.0),
+            false => Value::Pure { name: "adjusted if set", reads: vec![field.clone()] },
+        };
+        Effects::cases(vec![Case::new(Filter::Any, Target::Output(0)).with(Action::Set(field, value))])
+    }
+
+    fn process(&mut self, _cx: &mut Cx<'_>, batch: &mut Batch) {
+        for packet in batch.iter_mut() {
+            let time = if self.first { first_timestamp(packet) } else { packet.time() };
+            if !self.all && !time.is_set() {
+                continue;
+            }
+            match self.first {
+                true => set_first_timestamp(packet, time + self.time),
+                false => packet.set_time(time + self.time),
+            }
+        }
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
+        Ok(self.time.to_string())
+    }
+
+    fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, value: &str) -> Result<(), String> {
+        self.time = parse_seconds(value).ok_or("expected timestamp")?;
+        Ok(())
+    }
+}

@@ -1,0 +1,106 @@
+//! # SetTimestampDelta
+//! Replaces each packet's time stamp by how far it is from another time.
+//!
+//! Time stamps that are zero stay so.
+//!
+//! ## Usage
+//! `SetTimestampDelta([KEYWORDS])`
+//!
+//! ## Arguments
+//! - `TYPE`: `RANGE` for the time since the first time stamp seen, `NOW` for the time from the time stamp until now,
+//!   `FIRST` for the time since the packet's first-timestamp annotation.
+//!
+//! ## Handlers
+//! - `first`: the first time stamp seen.
+//! - `reset`: forgets it.
+//!
+//! ## Example
+//! ```click
+//! RatedSource(RATE 10, LIMIT 3) -> SetTimestampDelta -> Print(TIMESTAMP true) -> Discard
+//! ```
+//!
+//! ## See also
+//! SetTimestamp, AdjustTimestamp, TimeFilter
+
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Action, Case, Depends, Field, Filter, Target, Value};
+use element::{Batch, Class, Cx, Effects, Element, Timestamp, manual};
+use packet::Annotations;
+
+use super::first_timestamp;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "SetTimestampDelta",
+    manual: manual!("set_timestamp_delta.rs"),
+    args: &[ArgInfo::keyword("TYPE", "RANGE, NOW or FIRST", "RANGE")],
+    handlers: &[HandlerInfo::read("first"), HandlerInfo::write("reset")],
+    samples: &["", "TYPE NOW", "TYPE FIRST"],
+    build: |args| {
+        let kind = match args.or("TYPE", "RANGE".to_string()).as_str() {
+            "RANGE" => Kind::Range,
+            "NOW" => Kind::Now,
+            "FIRST" => Kind::First,
+            _ => {
+                args.error("bad TYPE");
+                Kind::Range
+            }
+        };
+        args.finish()?;
+        Ok(Box::new(SetTimestampDelta { kind, first: Timestamp::ZERO }))
+    },
+    ..Class::DEFAULT
+};
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Range,
+    Now,
+    First,
+}
+
+struct SetTimestampDelta {
+    kind: Kind,
+    /// The first time stamp seen.
+    first: Timestamp,
+}
+
+impl Element for SetTimestampDelta {
+    fn effects(&self) -> Effects {
+        let first = Field::Annotation { offset: Annotations::FIRST_TIMESTAMP as u8, length: 8 };
+        let (name, reads, depends) = match self.kind {
+            Kind::Range => ("since the first packet", vec![Field::TimeStamp], Some(Depends::Counter)),
+            Kind::Now => ("until now", vec![Field::TimeStamp], Some(Depends::Time)),
+            Kind::First => ("since the first time stamp", vec![Field::TimeStamp, first], None),
+        };
+        let delta = Action::Set(Field::TimeStamp, Value::Pure { name, reads });
+        let effects = Effects::cases(vec![Case::new(Filter::Any, Target::Output(0)).with(delta)]);
+        depends.into_iter().fold(effects, Effects::depending_on)
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        for packet in batch.iter_mut() {
+            let time = packet.time();
+            if !time.is_set() {
+                continue;
+            }
+            if matches!(self.kind, Kind::Range) && !self.first.is_set() {
+                self.first = time;
+            }
+            packet.set_time(match self.kind {
+                Kind::Range => time - self.first,
+                Kind::Now => cx.now() - time,
+                Kind::First => time - first_timestamp(packet),
+            });
+        }
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
+        Ok(format!("{}\n", self.first))
+    }
+
+    fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, _value: &str) -> Result<(), String> {
+        self.first = Timestamp::ZERO;
+        Ok(())
+    }
+}

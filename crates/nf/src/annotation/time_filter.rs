@@ -1,0 +1,371 @@
+//! # TimeFilter
+//! Passes packets on whose time stamps lie in a range.
+//!
+//! The others go to output 1, or are dropped. A start or an end after some time counts from the first packet, one
+//! with a delay from the start of the run.
+//!
+//! ## Usage
+//! `TimeFilter([START, END, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `START`, `START_AFTER`, `START_DELAY`: the earliest time; at most one of them.
+//! - `END`, `END_AFTER`, `END_DELAY`: the time from which on packets do not pass.
+//! - `INTERVAL`: sets the end so long after the start; at most one of the four.
+//! - `STOP`: whether to stop the driver at the first packet behind the end.
+//! - `END_CALL`: write handler to call then; `$t` in its value is the packet's time stamp. If it moves the end, the
+//!   packet is looked at again.
+//!
+//! ## Handlers
+//! - `start`, `end`: the range, once the first packet has come.
+//! - `interval`: the time between them. Writing it moves the end.
+//! - `extend_interval`: moves the end by a time.
+//!
+//! ## Example
+//! ```click
+//! RatedSource(RATE 100, LIMIT 50) -> TimeFilter(START_AFTER 0.1s, INTERVAL 0.2s, STOP true) -> Discard
+//! ```
+//!
+//! ## See also
+//! SetTimestamp, TimeRange
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use element::args::{Raw, parse_seconds};
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Case, Depends, Field, Filter, Target};
+use element::{Batch, Call, Class, Cx, DropReason, Effects, Element, Packet, Timestamp, manual};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "TimeFilter",
+    ports: "1/1-2",
+    processing: "a/ah",
+    manual: manual!("time_filter.rs"),
+    args: &[
+        ArgInfo::positional("START", "seconds", ""),
+        ArgInfo::positional("END", "seconds", ""),
+        ArgInfo::keyword("START_DELAY", "seconds", ""),
+        ArgInfo::keyword("END_DELAY", "seconds", ""),
+        ArgInfo::keyword("START_AFTER", "seconds", ""),
+        ArgInfo::keyword("END_AFTER", "seconds", ""),
+        ArgInfo::keyword("INTERVAL", "seconds", ""),
+        ArgInfo::keyword("STOP", "bool", "false"),
+        ArgInfo::keyword("END_CALL", "HANDLER [VALUE]", ""),
+    ],
+    handlers: &[
+        HandlerInfo::both("start"),
+        HandlerInfo::both("end"),
+        HandlerInfo::both("interval"),
+        HandlerInfo::write("extend_interval"),
+    ],
+    samples: &["START_AFTER 5, INTERVAL 10", "3, 9.5 -> 1/2", "", "END 9, END_CALL e.extend_interval 2"],
+    build: |args| {
+        let mut time = |name| args.get::<Timestamp>(name).filter(|time| time.is_set());
+        let [start, end] = [time("START"), time("END")];
+        let [start_delay, end_delay] = [time("START_DELAY"), time("END_DELAY")];
+        let [start_after, end_after] = [time("START_AFTER"), time("END_AFTER")];
+        let interval = time("INTERVAL");
+        let stop = args.or("STOP", false);
+        let call_text = args.get::<Raw>("END_CALL").map(|Raw(text)| text);
+        let given = |all: &[Option<Timestamp>]| all.iter().flatten().count();
+        if given(&[start, start_after, start_delay]) > 1 {
+            args.error("START, START_AFTER, and START_AFTER_INIT are mutually exclusive");
+        }
+        if given(&[end, end_after, end_delay, interval]) > 1 {
+            args.error("END, END_AFTER, END_AFTER_INIT, and INTERVAL are mutually exclusive");
+        }
+        if stop && call_text.is_some() {
+            args.error("END_CALL and STOP are mutually exclusive");
+        }
+        args.finish()?;
+        let (start, start_from) = match (start, start_delay) {
+            (Some(at), _) => (at, From::Zero),
+            (_, Some(delay)) => (delay, From::Run),
+            _ => (start_after.unwrap_or_default(), From::FirstPacket),
+        };
+        let (end, end_from) = match (end, end_after, end_delay, interval) {
+            (Some(at), ..) => (at, From::Zero),
+            (_, Some(after), ..) => (after, From::FirstPacket),
+            (_, _, Some(delay), _) => (delay, From::Run),
+            (.., Some(interval)) => (interval, From::Start),
+            _ => (Timestamp::MAX, From::Zero),
+        };
+        let armed = stop || call_text.is_some();
+        Ok(Box::new(TimeFilter {
+            start,
+            start_from,
+            end,
+            end_from,
+            ready: false,
+            stop,
+            call_text,
+            call: None,
+            armed,
+            waiting: VecDeque::new(),
+            end_before: Timestamp::ZERO,
+        }))
+    },
+    ..Class::DEFAULT
+};
+
+/// What a time counts from until the first packet has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum From {
+    Zero,
+    Run,
+    FirstPacket,
+    Start,
+}
+
+struct TimeFilter {
+    start: Timestamp,
+    start_from: From,
+    end: Timestamp,
+    end_from: From,
+    /// Whether the first packet has come.
+    ready: bool,
+    stop: bool,
+    call_text: Option<String>,
+    call: Option<Call>,
+    /// Whether reaching the end means something.
+    armed: bool,
+    /// Packets from the one that has reached the end on, while the handler is being called.
+    waiting: VecDeque<Packet>,
+    /// The end when the handler was called.
+    end_before: Timestamp,
+}
+
+/// What becomes of a packet.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Passes,
+    Outside,
+    /// It is the first behind the end.
+    Ends,
+}
+
+impl TimeFilter {
+    fn judge(&mut self, time: Timestamp) -> Verdict {
+        if !self.ready {
+            self.first_packet(time);
+        }
+        if time < self.start {
+            Verdict::Outside
+        } else if time < self.end {
+            Verdict::Passes
+        } else if self.armed {
+            Verdict::Ends
+        } else {
+            Verdict::Outside
+        }
+    }
+
+    fn first_packet(&mut self, time: Timestamp) {
+        self.ready = true;
+        if self.start_from == From::FirstPacket {
+            self.start = self.start + time;
+        }
+        match self.end_from {
+            From::FirstPacket => self.end = self.end + time,
+            From::Start => self.end = self.end + self.start,
+            From::Zero | From::Run => {}
+        }
+    }
+
+    /// The handler to call for a packet.
+    fn call_for(&self, time: Timestamp) -> Option<Call> {
+        let call = self.call.clone()?;
+        let value = expand(&call.value, &time.to_string());
+        Some(Call { value, ..call })
+    }
+
+    /// Calls the handler for a packet now, for pulled packets; then looks at it again.
+    fn call_now(&mut self, cx: &mut Cx<'_>, time: Timestamp) -> Verdict {
+        loop {
+            self.armed = false;
+            let before = self.end;
+            if self.stop {
+                cx.stop();
+            }
+            if let Some(call) = self.call_for(time) {
+                // The element itself cannot be called while it is being called.
+                let result = match call.element == Some(cx.id()) {
+                    true => self.write(cx, &call.handler, &call.value),
+                    false => cx.write_handler(&call),
+                };
+                if let Err(reason) = result {
+                    let name = cx.name().to_string();
+                    cx.message(format_args!("{name}: {}: {reason}\n", call.handler));
+                }
+            }
+            let verdict = self.judge(time);
+            if verdict != Verdict::Ends || self.end <= before {
+                return if verdict == Verdict::Passes { verdict } else { Verdict::Outside };
+            }
+        }
+    }
+
+    /// Deals with the packets that wait, until one of them ends the range.
+    fn go_on(&mut self, cx: &mut Cx<'_>) {
+        while let Some(packet) = self.waiting.front() {
+            let time = packet.time();
+            let verdict = self.judge(time);
+            if verdict == Verdict::Ends {
+                let moved = self.end > self.end_before;
+                if moved && !self.stop {
+                    return self.call_behind(cx, time);
+                }
+                self.armed = false;
+                if self.stop {
+                    cx.stop();
+                }
+            }
+            let Some(packet) = self.waiting.pop_front() else { return };
+            match verdict {
+                Verdict::Passes => cx.emit_one(0, packet, DropReason::NoOutput),
+                _ => cx.emit_one(1, packet, DropReason::OutOfTime),
+            }
+            // The next packet may end the range again, if somebody has armed it.
+            self.end_before = Timestamp(i64::MIN);
+        }
+    }
+
+    /// Calls the handler behind what has been emitted, and comes back afterwards.
+    fn call_behind(&mut self, cx: &mut Cx<'_>, time: Timestamp) {
+        self.armed = false;
+        self.end_before = self.end;
+        if let Some(call) = self.call_for(time) {
+            cx.call_later(&Arc::new(call));
+        }
+        cx.come_back(0);
+    }
+}
+
+/// Puts a time stamp where `$t` stands.
+fn expand(value: &str, time: &str) -> String {
+    let mut parts = value.split("$t");
+    let mut text = parts.next().unwrap_or_default().to_string();
+    for part in parts {
+        // `$time` is another variable.
+        let longer = part.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+        text += if longer { "$t" } else { time };
+        text += part;
+    }
+    text
+}
+
+impl Element for TimeFilter {
+    fn effects(&self) -> Effects {
+        let outside = Filter::Opaque { about: "outside of the range", reads: vec![Field::TimeStamp] };
+        let cases = vec![Case::new(outside, Target::Output(1)), Case::new(Filter::Any, Target::Output(0))];
+        let relative = |from| from == From::FirstPacket || from == From::Start;
+        let effects = Effects::cases(cases).depending_on(Depends::Handler);
+        match relative(self.start_from) || relative(self.end_from) {
+            true => effects.depending_on(Depends::Counter),
+            false => effects,
+        }
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        if self.start_from == From::Run {
+            self.start = self.start + cx.now();
+        }
+        if self.end_from == From::Run {
+            self.end = self.end + cx.now();
+        }
+        if let Some(text) = &self.call_text {
+            let own = |name: &str| CLASS.handlers.iter().any(|h| h.name == name).then_some(cx.id());
+            self.call = Some(Call::parse(text, &cx.place(), own)?);
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {
+        // While a handler is being called, whatever comes lines up.
+        let called = !self.waiting.is_empty();
+        if !called && batch.iter().all(|packet| self.judge(packet.time()) == Verdict::Passes) {
+            return Some(batch);
+        }
+        self.waiting.extend(batch.drain());
+        cx.recycle(batch);
+        if !called {
+            self.end_before = Timestamp(i64::MIN);
+            self.go_on(cx);
+        }
+        None
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        let mut outside = cx.batch();
+        let mut inside = cx.batch();
+        for packet in batch.drain() {
+            let mut verdict = self.judge(packet.time());
+            if verdict == Verdict::Ends {
+                verdict = self.call_now(cx, packet.time());
+            }
+            let to = if verdict == Verdict::Passes { &mut inside } else { &mut outside };
+            // Both have room for the whole batch.
+            if let Err(packet) = to.push(packet) {
+                cx.drop(packet, DropReason::NoBuffer);
+            }
+        }
+        batch.append(&mut inside);
+        cx.recycle(inside);
+        match cx.outputs() {
+            1 => cx.drop_all(outside, DropReason::OutOfTime),
+            _ => cx.emit(1, outside),
+        }
+    }
+
+    fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
+        self.go_on(cx);
+    }
+
+    fn drain(&mut self, cx: &mut Cx<'_>) {
+        for packet in self.waiting.drain(..) {
+            cx.drop(packet, DropReason::Stop);
+        }
+    }
+
+    fn held(&self) -> usize {
+        self.waiting.len()
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        Ok(match name {
+            "start" => self.start.to_string(),
+            "end" => self.end.to_string(),
+            _ => (self.end - self.start).to_string(),
+        })
+    }
+
+    fn write(&mut self, _cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
+        let time = parse_seconds(value).ok_or("expected time")?;
+        if name == "start" {
+            if !self.ready {
+                self.first_packet(time);
+            }
+            self.start = time;
+            return Ok(());
+        }
+        match name {
+            "end" => (self.end, self.end_from) = (time, From::Zero),
+            "interval" => self.end = self.start + time,
+            _ => self.end = self.end + time,
+        }
+        self.armed = self.stop || self.call.is_some();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::expand;
+
+    #[test]
+    fn the_time_stands_where_the_variable_stood() {
+        assert_eq!(expand("a $t b$t $time $t", "1.5"), "a 1.5 b1.5 $time 1.5");
+        assert_eq!(expand("none", "1"), "none");
+    }
+}

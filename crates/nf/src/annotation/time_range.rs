@@ -1,0 +1,88 @@
+//! # TimeRange
+//! Keeps the earliest and the latest time stamp of the packets that pass.
+//!
+//! ## Usage
+//! `TimeRange([KEYWORDS])`
+//!
+//! ## Arguments
+//! - `SIMPLE`: says that packets come in the order of their time stamps.
+//!
+//! ## Handlers
+//! - `first`: the earliest time stamp.
+//! - `last`: the latest one.
+//! - `range`: both.
+//! - `interval`: the time between them.
+//! - `reset`: forgets them.
+//!
+//! ## Example
+//! ```click
+//! RatedSource(RATE 10, LIMIT 3) -> TimeRange -> Discard
+//! ```
+//!
+//! ## See also
+//! TimeFilter
+
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Access, Field, State};
+use element::{Batch, Class, Cx, Effects, Element, Timestamp, manual};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "TimeRange",
+    manual: manual!("time_range.rs"),
+    args: &[ArgInfo::keyword("SIMPLE", "bool", "false")],
+    handlers: &[
+        HandlerInfo::read("first"),
+        HandlerInfo::read("last"),
+        HandlerInfo::read("range"),
+        HandlerInfo::read("interval"),
+        HandlerInfo::write("reset"),
+    ],
+    samples: &["", "SIMPLE true"],
+    build: |args| {
+        let simple = args.or("SIMPLE", false);
+        args.finish()?;
+        Ok(Box::new(TimeRange { simple, first: Timestamp::ZERO, last: Timestamp::ZERO }))
+    },
+    ..Class::DEFAULT
+};
+
+struct TimeRange {
+    simple: bool,
+    first: Timestamp,
+    last: Timestamp,
+}
+
+impl Element for TimeRange {
+    fn effects(&self) -> Effects {
+        let state = State { table: "range", key: Vec::new(), both_directions: false, access: Access::Soft };
+        Effects { state: vec![state], ..Effects::pass() }.observing(&[Field::TimeStamp])
+    }
+
+    fn process(&mut self, _cx: &mut Cx<'_>, batch: &mut Batch) {
+        for time in batch.iter().map(|packet| packet.time()) {
+            if !self.first.is_set() {
+                (self.first, self.last) = (time, time);
+            } else if self.simple {
+                self.last = time;
+            } else {
+                (self.first, self.last) = (self.first.min(time), self.last.max(time));
+            }
+        }
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        let TimeRange { first, last, .. } = *self;
+        Ok(match name {
+            "first" => first.to_string(),
+            "last" => last.to_string(),
+            "range" => format!("{first} {last}"),
+            _ => (last - first).to_string(),
+        })
+    }
+
+    fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, _value: &str) -> Result<(), String> {
+        (self.first, self.last) = (Timestamp::ZERO, Timestamp::ZERO);
+        Ok(())
+    }
+}

@@ -1,0 +1,26 @@
+//! # PullNull
+//! Passes packets on unchanged, where they are pulled.
+//!
+//! ## Usage
+//! `PullNull`
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> Queue -> PullNull -> Discard
+//! ```
+//!
+//! ## See also
+//! Null, PushNull
+
+use element::{Class, manual};
+
+use super::null::Null;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "PullNull",
+    processing: "l/l",
+    manual: manual!("pull_null.rs"),
+    build: Null::build,
+    ..Class::DEFAULT
+};

@@ -1,0 +1,26 @@
+//! # PushNull
+//! Passes packets on unchanged, where they are pushed.
+//!
+//! ## Usage
+//! `PushNull`
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> PushNull -> Discard
+//! ```
+//!
+//! ## See also
+//! Null, PullNull
+
+use element::{Class, manual};
+
+use super::null::Null;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "PushNull",
+    processing: "h/h",
+    manual: manual!("push_null.rs"),
+    build: Null::build,
+    ..Class::DEFAULT
+};

@@ -1,0 +1,134 @@
+//! # CheckNumberPacket
+//! Counts the numbers that NumberPacket has written into packets.
+//!
+//! Packets without a number, or with one that is not below the count, go to output 1, or are dropped.
+//!
+//! ## Usage
+//! `CheckNumberPacket([OFFSET, COUNT, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `OFFSET`: where the number stands.
+//! - `COUNT`: numbers to expect, at most 2^28.
+//! - `NET_ORDER`: whether it is in network order; in the machine's otherwise.
+//!
+//! ## Handlers
+//! - `max`, `min`: the number seen most (least) often, and how often: `[number] : times`.
+//! - `count`: numbers to expect. Writing it keeps the counts of those that remain.
+//! - `dump`: how often each number was seen.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 3, LENGTH 60) -> NumberPacket -> CheckNumberPacket(COUNT 3) -> Discard
+//! ```
+//!
+//! ## See also
+//! NumberPacket, RecordTimestamp, TimestampDiff
+
+use element::args::Arg;
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Case, Depends, Field, Filter, Target};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
+
+use super::{DEFAULT_OFFSET, number_at, number_field};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "CheckNumberPacket",
+    ports: "1/1-2",
+    processing: "h/h",
+    manual: manual!("check_number_packet.rs"),
+    args: &[
+        ArgInfo::positional("OFFSET", "int", "40"),
+        ArgInfo::positional("COUNT", "unsigned", "0"),
+        ArgInfo::keyword("NET_ORDER", "bool", "false"),
+    ],
+    handlers: &[
+        HandlerInfo::read("max"),
+        HandlerInfo::read("min"),
+        HandlerInfo::both("count"),
+        HandlerInfo::read("dump"),
+    ],
+    samples: &["1000000 -> 1/2", "1000000, 50"],
+    build: |args| {
+        let offset = args.or("OFFSET", DEFAULT_OFFSET);
+        let net_order = args.or("NET_ORDER", false);
+        let count = args.or("COUNT", 0u32);
+        if offset < 0 {
+            args.error("Offset must be >= 0");
+        }
+        if count > MOST {
+            args.error(format!("COUNT: out of range, bound {MOST}"));
+        }
+        args.finish()?;
+        let seen = vec![0; count as usize];
+        Ok(Box::new(CheckNumberPacket { offset: offset as usize, net_order, seen }))
+    },
+    ..Class::DEFAULT
+};
+
+/// Most numbers that are counted: each takes four bytes.
+const MOST: u32 = 1 << 28;
+
+struct CheckNumberPacket {
+    offset: usize,
+    net_order: bool,
+    /// How often each number was seen.
+    seen: Vec<u32>,
+}
+
+impl Element for CheckNumberPacket {
+    fn effects(&self) -> Effects {
+        let reads = vec![number_field(self.offset), Field::Length];
+        let wrong = Filter::Opaque { about: "number out of range", reads };
+        let cases = vec![Case::new(wrong, Target::Output(1)), Case::new(Filter::Any, Target::Output(0))];
+        Effects::cases(cases).depending_on(Depends::Handler)
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        let (offset, net_order, seen) = (self.offset, self.net_order, &mut self.seen);
+        let count = seen.len();
+        batch.sift(
+            |packet| {
+                let number = number_at(packet, offset, net_order).ok_or(None)?;
+                let place = usize::try_from(number).ok().and_then(|n| seen.get_mut(n));
+                let place = place.ok_or(Some(number))?;
+                *place = place.saturating_add(1);
+                Ok(())
+            },
+            |packet, number: Option<u64>| {
+                if let Some(number) = number {
+                    message(cx, number, count);
+                }
+                let reason = if number.is_some() { DropReason::NoMatch } else { DropReason::TooShort };
+                cx.emit_one(1, packet, reason);
+            },
+        );
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        let extreme = |found: Option<(usize, &u32)>, none: &str| match found {
+            Some((number, times)) => format!("[{number}] : {times}"),
+            None => format!("[-1] : {none}"),
+        };
+        let all = || self.seen.iter().enumerate();
+        Ok(match name {
+            // The first of those seen equally often.
+            "max" => extreme(all().rev().max_by_key(|(_, times)| **times), "-1"),
+            "min" => extreme(all().min_by_key(|(_, times)| **times), &i32::MAX.to_string()),
+            "count" => self.seen.len().to_string(),
+            _ => all().map(|(number, times)| format!("{number}: {times}\n")).collect(),
+        })
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, _name: &str, value: &str) -> Result<(), String> {
+        let count = u32::parse(value, &cx.place()).ok().filter(|&n| n <= MOST);
+        self.seen.resize(count.ok_or("invalid number")? as usize, 0);
+        Ok(())
+    }
+}
+
+#[cold]
+fn message(cx: &mut Cx<'_>, number: u64, count: usize) {
+    let declaration = cx.declaration();
+    cx.message(format_args!("{declaration}: {number} out of scope (count is {count}) !\n"));
+}

@@ -1,0 +1,113 @@
+//! # NumberPacket
+//! Writes a running number of 8 bytes into each packet.
+//!
+//! Packets that end before are made longer with zeros, and the total length of their IPv4 header, if they have one, is
+//! set to the offset plus 8.
+//!
+//! ## Usage
+//! `NumberPacket([OFFSET, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `OFFSET`: where the number stands.
+//! - `NET_ORDER`: whether it is in network order; in the machine's otherwise.
+//!
+//! ## Handlers
+//! - `count`: the next number.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 3, LENGTH 60) -> NumberPacket -> CheckNumberPacket(COUNT 3) -> Discard
+//! ```
+//!
+//! ## See also
+//! CheckNumberPacket, RecordTimestamp, TimestampDiff
+
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Action, Case, Depends, Field, Filter, Header, Target, Value, wire_field};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
+use packet::SLOT_CAPACITY;
+
+use super::{DEFAULT_OFFSET, SIZE, number_field};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "NumberPacket",
+    manual: manual!("number_packet.rs"),
+    args: &[ArgInfo::positional("OFFSET", "int", "40"), ArgInfo::keyword("NET_ORDER", "bool", "false")],
+    handlers: &[HandlerInfo::read("count")],
+    samples: &["", "10, NET_ORDER true"],
+    build: |args| {
+        let offset = args.or("OFFSET", DEFAULT_OFFSET);
+        let net_order = args.or("NET_ORDER", false);
+        if offset < 0 {
+            args.error("Offset must be >= 0");
+        } else if offset as usize + SIZE > SLOT_CAPACITY {
+            args.error(format!("OFFSET: out of range, bound {}", SLOT_CAPACITY - SIZE));
+        }
+        args.finish()?;
+        Ok(Box::new(NumberPacket { offset: offset as usize, net_order, count: 0 }))
+    },
+    ..Class::DEFAULT
+};
+
+struct NumberPacket {
+    offset: usize,
+    net_order: bool,
+    count: u64,
+}
+
+/// Makes a packet long enough.
+#[cold]
+fn lengthen(packet: &mut Packet, length: usize) -> Result<(), DropReason> {
+    let before = packet.len();
+    if !packet.extend(length - before) {
+        return Err(DropReason::TooLong);
+    }
+    packet.data_mut()[before..].fill(0);
+    if let Some(header) = packet.header_mut(Base::Network)
+        && let Some(total) = header.get_mut(2..4)
+    {
+        total.copy_from_slice(&(length as u16).to_be_bytes());
+    }
+    Ok(())
+}
+
+impl NumberPacket {
+    fn number(&mut self, packet: &mut Packet) -> Result<(), DropReason> {
+        let end = self.offset + SIZE;
+        if packet.len() < end {
+            lengthen(packet, end)?;
+        }
+        let place = packet.data_mut().get_mut(self.offset..end).ok_or(DropReason::HeadersSplit)?;
+        let number = self.count;
+        self.count += 1;
+        place.copy_from_slice(&if self.net_order { number.to_be_bytes() } else { number.to_ne_bytes() });
+        Ok(())
+    }
+}
+
+impl Element for NumberPacket {
+    fn effects(&self) -> Effects {
+        let number =
+            Action::Set(number_field(self.offset), Value::Pure { name: "number", reads: Vec::new() });
+        let length = Value::Pure { name: "length", reads: vec![Field::Length] };
+        let ip = Action::Set(wire_field::IP_LENGTH, length);
+        let ends_before = Filter::Opaque { about: "too short", reads: vec![Field::Length] };
+        let header = Field::HeaderOffset(Header::Ipv4.base());
+        // What fills the gap are zeros, behind the packet's own end.
+        let longer = Case::new(ends_before, Target::Output(0))
+            .with(Action::Resize(vec![Field::Length, header]))
+            .with(ip)
+            .with(number.clone());
+        let effects = Effects::cases(vec![longer, Case::new(Filter::Any, Target::Output(0)).with(number)]);
+        effects.depending_on(Depends::Counter)
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        batch.sift(|packet| self.number(packet), |packet, reason| cx.drop(packet, reason));
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
+        Ok(self.count.to_string())
+    }
+}

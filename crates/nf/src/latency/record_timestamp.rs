@@ -1,0 +1,167 @@
+//! # RecordTimestamp
+//! Notes the time at which each packet passes, for TimestampDiff.
+//!
+//! Times are found by the number that NumberPacket has written into the packet, or by how many packets passed before.
+//!
+//! ## Usage
+//! `RecordTimestamp([KEYWORDS])`
+//!
+//! ## Arguments
+//! - `N`: numbers that there is room for.
+//! - `OFFSET`: where the number stands; without it, or if it is negative, packets are counted.
+//! - `DYNAMIC`: whether to make room for larger numbers; otherwise packets with such numbers are not noted.
+//! - `NET_ORDER`: whether numbers are in network order.
+//! - `COUNTER`: the NumberPacket; accepted for FastClick's sake, give NET_ORDER instead.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 3, LENGTH 60) -> NumberPacket -> r :: RecordTimestamp(OFFSET 40) -> Queue -> Unqueue
+//!     -> TimestampDiff(r) -> Discard
+//! ```
+//!
+//! ## See also
+//! NumberPacket, TimestampDiff
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use element::args::ElementRef;
+use element::class::{ArgInfo, Phase};
+use element::effects::{Access, Field, State};
+use element::{Batch, Class, Cx, Effects, Element, Timestamp, manual};
+
+use super::{number_at, number_field};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "RecordTimestamp",
+    processing: "h/h",
+    manual: manual!("record_timestamp.rs"),
+    args: &[
+        ArgInfo::keyword("N", "unsigned", "65536"),
+        ArgInfo::keyword("OFFSET", "int", "-1"),
+        ArgInfo::keyword("DYNAMIC", "bool", "false"),
+        ArgInfo::keyword("NET_ORDER", "bool", "false"),
+        ArgInfo::keyword("COUNTER", "element", ""),
+    ],
+    samples: &["", "OFFSET 20, N 10"],
+    phase: Phase::Service,
+    build: |args| {
+        let room = args.or("N", 0u32) as usize;
+        let offset = args.or("OFFSET", -1i32);
+        let dynamic = args.or("DYNAMIC", false);
+        let net_order = args.or("NET_ORDER", false);
+        let _: Option<ElementRef> = args.get("COUNTER");
+        args.finish()?;
+        let room = if room == 0 { 65_536 } else { room };
+        // Counted packets may be any number, so there is always room for more of them.
+        let grows = dynamic || offset < 0;
+        let times = Arc::new(Times::new(room, grows));
+        args.setup.publish(args.id(), Arc::clone(&times));
+        let offset = usize::try_from(offset).ok();
+        Ok(Box::new(RecordTimestamp { times, offset, net_order, count: 0, refused: false }))
+    },
+    ..Class::DEFAULT
+};
+
+/// Numbers per block of memory.
+const BLOCK: usize = 1 << 16;
+/// Most blocks: numbers above are not noted.
+const MOST_BLOCKS: usize = 1 << 12;
+/// Blocks made beforehand at most: 32 MiB.
+const MOST_AT_ONCE: usize = 64;
+/// No time.
+const NONE: i64 = i64::MIN;
+
+/// Times by number. Blocks come into being as they are needed and stay where they are.
+pub(super) struct Times {
+    blocks: Vec<OnceLock<Box<[AtomicI64]>>>,
+    most: usize,
+}
+
+impl Times {
+    fn new(room: usize, grows: bool) -> Times {
+        let limit = BLOCK * MOST_BLOCKS;
+        let most = if grows { limit } else { room.min(limit) };
+        let times = Times { blocks: (0..most.div_ceil(BLOCK)).map(|_| OnceLock::new()).collect(), most };
+        // What was asked for is there before the first packet, up to a size that does no harm.
+        times.blocks.iter().take(room.div_ceil(BLOCK).min(MOST_AT_ONCE)).for_each(|block| {
+            Times::block(block);
+        });
+        times
+    }
+
+    fn block(block: &OnceLock<Box<[AtomicI64]>>) -> &[AtomicI64] {
+        block.get_or_init(|| (0..BLOCK).map(|_| AtomicI64::new(NONE)).collect())
+    }
+
+    /// Notes a time; false if there is no room.
+    fn set(&self, number: u64, time: Timestamp) -> bool {
+        let Some(number) = usize::try_from(number).ok().filter(|&n| n < self.most) else { return false };
+        Times::block(&self.blocks[number / BLOCK])[number % BLOCK].store(time.0, Ordering::Relaxed);
+        true
+    }
+
+    /// Takes the time of a number.
+    pub(super) fn take(&self, number: u64) -> Option<Timestamp> {
+        let number = usize::try_from(number).ok()?;
+        let block = self.blocks.get(number / BLOCK)?.get()?;
+        let time = block[number % BLOCK].swap(NONE, Ordering::Relaxed);
+        (time != NONE).then_some(Timestamp(time))
+    }
+}
+
+struct RecordTimestamp {
+    times: Arc<Times>,
+    offset: Option<usize>,
+    net_order: bool,
+    count: u64,
+    /// Whether somebody was told that there is no room.
+    refused: bool,
+}
+
+impl Element for RecordTimestamp {
+    fn effects(&self) -> Effects {
+        let state =
+            State { table: "times", key: Vec::new(), both_directions: false, access: Access::EveryPacket };
+        let effects = Effects { state: vec![state], ..Effects::pass() };
+        match self.offset {
+            Some(offset) => effects.observing(&[number_field(offset), Field::Length]),
+            None => effects,
+        }
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        let now = cx.now();
+        let mut refused = false;
+        for packet in batch.iter() {
+            let number = match self.offset {
+                Some(offset) => number_at(packet, offset, self.net_order),
+                None => Some(self.count),
+            };
+            self.count += 1;
+            refused |= number.is_some_and(|number| !self.times.set(number, now));
+        }
+        if refused && !std::mem::replace(&mut self.refused, true) {
+            let declaration = cx.declaration();
+            cx.message(format_args!(
+                "{declaration}: DYNAMIC is not set and there is no room for a number; use N to make more\n"
+            ));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_taken_once_and_room_is_kept_to() {
+        let times = Times::new(10, false);
+        assert!(times.set(9, Timestamp(5)) && !times.set(10, Timestamp(5)));
+        assert_eq!((times.take(9), times.take(9), times.take(1 << 40)), (Some(Timestamp(5)), None, None));
+        let times = Times::new(1, true);
+        assert!(times.set(1_000_000, Timestamp(0)) && !times.set(u64::MAX, Timestamp(0)));
+        assert_eq!(times.take(1_000_000), Some(Timestamp(0)));
+    }
+}

@@ -1,0 +1,181 @@
+//! # TimestampDiff
+//! Measures how long packets were under way since a RecordTimestamp.
+//!
+//! Packets are known by the number that NumberPacket has written into them. Those whose time is not known go to output
+//! 1, or are dropped. Delays are in whole microseconds.
+//!
+//! ## Usage
+//! `TimestampDiff(RECORDER [, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `RECORDER`: the RecordTimestamp.
+//! - `OFFSET`: where the number stands.
+//! - `N`: delays to make room for.
+//! - `MAXDELAY`: longer delays, in milliseconds, are reported and not counted.
+//! - `NET_ORDER`: whether numbers are in network order.
+//! - `VERBOSE`: whether to report long delays.
+//!
+//! ## Handlers
+//! - `average`, `min`, `max`, `stddev`: of the delays.
+//! - `perc00`, `perc01`, `perc05`, `perc10`, `perc25`, `median`: percentiles.
+//! - `perc75`, `perc90`, `perc95`, `perc99`, `perc100`: more of them.
+//! - `perc`: the percentile given as parameter.
+//! - `dump`: all delays.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 3, LENGTH 60) -> NumberPacket -> r :: RecordTimestamp(OFFSET 40) -> Queue -> Unqueue
+//!     -> TimestampDiff(r) -> Discard
+//! ```
+//!
+//! ## See also
+//! RecordTimestamp, NumberPacket
+
+use std::sync::Arc;
+
+use element::args::{ElementRef, parse_real};
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Case, Depends, Field, Filter, Target};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
+
+use super::record_timestamp::Times;
+use super::{DEFAULT_OFFSET, number_at, number_field};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "TimestampDiff",
+    ports: "1/1-2",
+    processing: "h/h",
+    manual: manual!("timestamp_diff.rs"),
+    args: &[
+        ArgInfo::required("RECORDER", "element"),
+        ArgInfo::keyword("OFFSET", "int", "40"),
+        ArgInfo::keyword("N", "unsigned", "65536"),
+        ArgInfo::keyword("MAXDELAY", "unsigned", "1000"),
+        ArgInfo::keyword("NET_ORDER", "bool", "false"),
+        ArgInfo::keyword("VERBOSE", "bool", "true"),
+    ],
+    handlers: &[
+        HandlerInfo::read("average"),
+        HandlerInfo::read("min"),
+        HandlerInfo::read("max"),
+        HandlerInfo::read("stddev"),
+        HandlerInfo::read("perc00"),
+        HandlerInfo::read("perc01"),
+        HandlerInfo::read("perc05"),
+        HandlerInfo::read("perc10"),
+        HandlerInfo::read("perc25"),
+        HandlerInfo::read("median"),
+        HandlerInfo::read("perc75"),
+        HandlerInfo::read("perc90"),
+        HandlerInfo::read("perc95"),
+        HandlerInfo::read("perc99"),
+        HandlerInfo::read("perc100"),
+        HandlerInfo::read_param("perc"),
+        HandlerInfo::read("dump"),
+    ],
+    // It needs a recorder, which a single element has not: see the tests of whole configurations.
+    samples: &[],
+    build: |args| {
+        let ElementRef(recorder) = args.required("RECORDER");
+        let offset = args.or("OFFSET", DEFAULT_OFFSET);
+        let room = args.or("N", 65_536u32).min(1 << 28) as usize;
+        let max_delay = args.or("MAXDELAY", 1000u32);
+        let net_order = args.or("NET_ORDER", false);
+        let verbose = args.or("VERBOSE", true);
+        args.finish()?;
+        let times = args.setup.service(recorder);
+        if times.is_none() {
+            args.error("RECORDER must be a valid RecordTimestamp element");
+        }
+        let offset = usize::try_from(offset).ok();
+        if offset.is_none() {
+            args.error("Offset must be >= 0");
+        }
+        args.finish()?;
+        let (Some(times), Some(offset)) = (times, offset) else { return Err(element::Invalid) };
+        let delays = Vec::with_capacity(room);
+        Ok(Box::new(TimestampDiff { times, offset, net_order, max_delay, verbose, delays }))
+    },
+    ..Class::DEFAULT
+};
+
+struct TimestampDiff {
+    times: Arc<Times>,
+    offset: usize,
+    net_order: bool,
+    /// In milliseconds.
+    max_delay: u32,
+    verbose: bool,
+    /// In microseconds.
+    delays: Vec<u32>,
+}
+
+/// The delay below which so many percent of them lie; -1 if there are none.
+fn percentile(delays: &[u32], percent: f64) -> f64 {
+    let mut sorted = delays.to_vec();
+    sorted.sort_unstable();
+    let place = (percent * sorted.len() as f64 / 100.0).max(0.0) as usize;
+    sorted.get(place).or(sorted.last()).map_or(-1.0, |&delay| f64::from(delay))
+}
+
+fn mean(delays: &[u32]) -> f64 {
+    delays.iter().map(|&delay| f64::from(delay)).sum::<f64>() / delays.len() as f64
+}
+
+/// A number as C prints it: there `NaN` is not written with capitals.
+fn show(number: f64) -> String {
+    if number.is_nan() { "nan".into() } else { number.to_string() }
+}
+
+impl Element for TimestampDiff {
+    fn effects(&self) -> Effects {
+        let reads = vec![number_field(self.offset), Field::Length];
+        let unknown = Filter::Opaque { about: "time not known", reads };
+        let cases = vec![Case::new(unknown, Target::Output(1)), Case::new(Filter::Any, Target::Output(0))];
+        Effects::cases(cases).depending_on(Depends::Time).depending_on(Depends::Counter)
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        let now = cx.now();
+        let (times, delays) = (&self.times, &mut self.delays);
+        let (offset, net_order, max_delay) = (self.offset, self.net_order, i64::from(self.max_delay));
+        let mut late = None;
+        batch.sift(
+            |packet| {
+                let number = number_at(packet, offset, net_order).ok_or(DropReason::TooShort)?;
+                let delay = (now - times.take(number).ok_or(DropReason::NoMatch)?).0 / 1_000;
+                if delay / 1_000 > max_delay {
+                    late = Some((number, delay));
+                } else {
+                    delays.push(u32::try_from(delay).unwrap_or(0));
+                }
+                Ok(())
+            },
+            |packet, reason| cx.emit_one(1, packet, reason),
+        );
+        if let (Some((number, delay)), true) = (late, self.verbose) {
+            let name = cx.declaration();
+            cx.message(format_args!("{name}: delay over {max_delay} ms for packet {number}: {delay} us\n"));
+        }
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, param: &str) -> Result<String, String> {
+        let delays = &self.delays;
+        let percent = name.strip_prefix("perc").and_then(|percent| percent.parse().ok());
+        Ok(match (name, percent) {
+            ("min" | "perc00", _) => delays.iter().min().unwrap_or(&u32::MAX).to_string(),
+            ("max" | "perc100", _) => delays.iter().max().unwrap_or(&0).to_string(),
+            ("average", _) => show(mean(delays)),
+            ("stddev", _) => {
+                let mean = mean(delays);
+                let squares = delays.iter().map(|&delay| (f64::from(delay) - mean).powi(2)).sum::<f64>();
+                show((squares / delays.len() as f64).sqrt())
+            }
+            ("median", _) => show(percentile(delays, 50.0)),
+            ("perc", _) => show(percentile(delays, parse_real(param).ok_or("invalid number")?)),
+            (_, Some(percent)) => show(percentile(delays, percent)),
+            _ => delays.iter().enumerate().map(|(i, delay)| format!("{i}: {delay}\n")).collect(),
+        })
+    }
+}

@@ -1,0 +1,50 @@
+//! # BandwidthRatedSplitter
+//! Sends packets up to a bandwidth to output 0, and the others to output 1.
+//!
+//! A token bucket keeps the rate, as in BandwidthRatedUnqueue. Without output 1, packets above the rate are dropped.
+//!
+//! ## Usage
+//! `BandwidthRatedSplitter(RATE [, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `RATE`: bandwidth; 0 for no limit.
+//! - `BURST_DURATION`: the bucket holds what comes in during this time.
+//! - `BURST_BYTES`: bytes that the bucket holds.
+//!
+//! ## Handlers
+//! - `rate`: the bandwidth.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 100) -> s :: BandwidthRatedSplitter(10kBps) -> Discard; s[1] -> Discard
+//! ```
+//!
+//! ## See also
+//! RatedSplitter, BandwidthMeter, BandwidthShaper, BandwidthRatedUnqueue
+
+use element::class::{ArgInfo, HandlerInfo};
+use element::{Class, manual};
+
+use super::limit::Limit;
+use super::rated_splitter::RatedSplitter;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "BandwidthRatedSplitter",
+    ports: "1/1-2",
+    processing: "h/h",
+    manual: manual!("bandwidth_rated_splitter.rs"),
+    args: &[
+        ArgInfo::required("RATE", "bandwidth"),
+        ArgInfo::keyword("BURST_DURATION", "seconds", "20ms"),
+        ArgInfo::keyword("BURST_BYTES", "unsigned", ""),
+    ],
+    handlers: &[HandlerInfo::both("rate")],
+    samples: &["1kBps -> 1/2", "100000Bps, BURST_BYTES 10"],
+    build: |args| {
+        let limit = Limit::read(args, true);
+        args.finish()?;
+        Ok(Box::new(RatedSplitter { limit }))
+    },
+    ..Class::DEFAULT
+};

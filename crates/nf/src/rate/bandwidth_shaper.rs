@@ -1,0 +1,44 @@
+//! # BandwidthShaper
+//! Lets so many bytes per second be pulled, evenly spaced.
+//!
+//! ## Usage
+//! `BandwidthShaper(RATE)`
+//!
+//! ## Arguments
+//! - `RATE`: bandwidth.
+//!
+//! ## Handlers
+//! - `rate`: the bandwidth.
+//! - `reset`: starts counting afresh.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 100) -> Queue -> BandwidthShaper(1MBps) -> Discard
+//! ```
+//!
+//! ## See also
+//! Shaper, BandwidthRatedSplitter, BandwidthRatedUnqueue
+
+use element::args::Bandwidth;
+use element::class::{ArgInfo, Notes};
+use element::{Class, manual};
+
+use super::shaper::{HANDLERS, Shaper};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "BandwidthShaper",
+    ports: "1/1-2",
+    processing: "l/l",
+    manual: manual!("bandwidth_shaper.rs"),
+    args: &[ArgInfo::required("RATE", "bandwidth")],
+    handlers: HANDLERS,
+    notes: Notes { signals_packets: true, ..Notes::NONE },
+    samples: &["100MBps"],
+    build: |args| {
+        let Bandwidth(rate) = args.required("RATE");
+        args.finish()?;
+        Ok(Box::new(Shaper::new(rate, true, args)))
+    },
+    ..Class::DEFAULT
+};

@@ -1,0 +1,99 @@
+//! A token bucket, exact in integers.
+
+use element::Timestamp;
+
+/// One token is a second's worth of nanoseconds.
+const TOKEN: u128 = 1_000_000_000;
+
+/// Tokens that come in at a rate, up to a capacity.
+pub(crate) struct Bucket {
+    rate: u64,
+    capacity: u64,
+    level: u128,
+    filled_at: Option<Timestamp>,
+}
+
+impl Bucket {
+    /// A bucket with `tokens` in it.
+    pub(crate) fn new(rate: u64, capacity: u64, tokens: u64) -> Bucket {
+        Bucket { rate, capacity, level: u128::from(tokens.min(capacity)) * TOKEN, filled_at: None }
+    }
+
+    /// Tokens per second.
+    pub(crate) fn rate(&self) -> u64 {
+        self.rate
+    }
+
+    /// Sets rate and capacity; what is in the bucket stays the same part of the capacity.
+    pub(crate) fn change(&mut self, rate: u64, capacity: u64) {
+        let before = u128::from(self.capacity).max(1);
+        // A level is at most 2^64 tokens of 2^30; dividing first keeps the product in range.
+        self.level = (self.level / before).saturating_mul(u128::from(capacity));
+        (self.rate, self.capacity) = (rate, capacity);
+    }
+
+    /// Adds what has come in since the last look; the number of whole tokens.
+    pub(crate) fn fill(&mut self, now: Timestamp) -> u64 {
+        let passed = (now - *self.filled_at.get_or_insert(now)).0.max(0) as u128;
+        let capacity = u128::from(self.capacity) * TOKEN;
+        self.level = (self.level + passed * u128::from(self.rate)).min(capacity);
+        self.filled_at = Some(now);
+        self.tokens()
+    }
+
+    /// Whole tokens.
+    pub(crate) fn tokens(&self) -> u64 {
+        (self.level / TOKEN) as u64
+    }
+
+    /// Takes tokens out; those that are not there are forgiven.
+    pub(crate) fn take(&mut self, n: u64) {
+        self.level = self.level.saturating_sub(u128::from(n) * TOKEN);
+    }
+
+    /// When there will be `n` tokens; never if the rate is zero or they do not fit.
+    pub(crate) fn when(&self, n: u64, now: Timestamp) -> Option<Timestamp> {
+        let missing = (u128::from(n) * TOKEN).saturating_sub(self.level);
+        let wait = missing.div_ceil(u128::from(self.rate).max(1));
+        let possible = self.rate > 0 && n <= self.capacity;
+        possible.then(|| now + Timestamp(wait.min(i64::MAX as u128) as i64))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// However it is looked at, a bucket never gives more than its capacity and what came in, and what it
+        /// promises for a time is there at that time and not before.
+        #[test]
+        fn gives_what_came_in(rate in 1u64..2_000_000, capacity in 1u64..100, steps in prop::collection::vec(0i64..50_000_000, 1..40)) {
+            let mut bucket = Bucket::new(rate, capacity, capacity);
+            let (mut now, mut given) = (Timestamp::from_secs(5), 0u128);
+            let start = now;
+            for step in steps {
+                now = now + Timestamp(step);
+                let tokens = bucket.fill(now);
+                bucket.take(tokens);
+                given += u128::from(tokens);
+                let most = u128::from(capacity) + (now - start).0 as u128 * u128::from(rate) / 1_000_000_000;
+                prop_assert!(given <= most, "{given} > {most}");
+                let at = bucket.when(1, now).unwrap();
+                prop_assert_eq!(bucket.fill(Timestamp(at.0 - 1)), 0);
+                prop_assert!(bucket.fill(at) >= 1);
+                now = at;
+            }
+        }
+    }
+
+    #[test]
+    fn changing_the_rate_keeps_the_part_that_is_filled() {
+        let mut bucket = Bucket::new(100, 10, 5);
+        bucket.change(200, 20);
+        assert_eq!((bucket.tokens(), bucket.rate()), (10, 200));
+        assert_eq!(bucket.when(21, Timestamp::ZERO), None);
+        assert_eq!(Bucket::new(0, 5, 0).when(1, Timestamp::ZERO), None);
+    }
+}

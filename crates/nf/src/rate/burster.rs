@@ -1,0 +1,33 @@
+//! # Burster
+//! Pulls several packets per interval and pushes them on.
+//!
+//! ## Usage
+//! `Burster(INTERVAL [, BURST])`
+//!
+//! ## Arguments
+//! - `INTERVAL`: time between two turns.
+//! - `BURST`: most packets per turn.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 10) -> Queue -> Burster(10ms) -> Discard
+//! ```
+//!
+//! ## See also
+//! TimedUnqueue
+
+use element::class::ArgInfo;
+use element::{Class, manual};
+
+use super::timed_unqueue::build;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "Burster",
+    processing: "l/h",
+    manual: manual!("burster.rs"),
+    args: &[ArgInfo::required("INTERVAL", "seconds"), ArgInfo::positional("BURST", "int", "8")],
+    samples: &["1ms"],
+    build: |args| build(args, 8),
+    ..Class::DEFAULT
+};

@@ -1,0 +1,223 @@
+//! # CoDel
+//! Drops packets when they have waited too long in queues (controlled delay, RFC 8289).
+//!
+//! The wait is counted from the first-timestamp annotation, which SetTimestamp(FIRST true) sets in front of the
+//! queue; packets without it pass.
+//!
+//! ## Usage
+//! `CoDel([TARGET, INTERVAL, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `TARGET`: the wait that is all right.
+//! - `INTERVAL`: how long waits have to be above the target before packets are dropped.
+//! - `QUEUES`: names of queues, for the handlers, instead of the nearest ones upstream.
+//!
+//! ## Handlers
+//! - `target`, `codel_target`: the target.
+//! - `interval`, `codel_interval`: the interval.
+//! - `drops`: packets dropped.
+//! - `queues`: the queues, one per line.
+//! - `stats`: length and drops, for people.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 100) -> SetTimestamp(FIRST true) -> Queue(200) -> CoDel(5ms, 100ms) -> Unqueue -> Discard
+//! ```
+//!
+//! ## See also
+//! Queue, SetTimestamp, RED
+
+use element::args::{Raw, parse_seconds};
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Case, Depends, Field, Filter, Target};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Packet, Timestamp, manual};
+use packet::Annotations;
+
+use super::queues::Watched;
+use crate::annotation::first_timestamp;
+use crate::schedule::{collect, pull_one};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "CoDel",
+    processing: "l/l",
+    manual: manual!("codel.rs"),
+    args: &[
+        ArgInfo::positional("TARGET", "seconds", "5ms"),
+        ArgInfo::positional("INTERVAL", "seconds", "100ms"),
+        ArgInfo::keyword("QUEUES", "elements", ""),
+    ],
+    handlers: &[
+        HandlerInfo::both("target"),
+        HandlerInfo::both("codel_target"),
+        HandlerInfo::both("interval"),
+        HandlerInfo::both("codel_interval"),
+        HandlerInfo::read("drops"),
+        HandlerInfo::read("queues"),
+        HandlerInfo::read("stats"),
+    ],
+    samples: &["", "1us, 2us"],
+    build: |args| {
+        let texts = ["TARGET", "INTERVAL"]
+            .map(|name| args.get::<Raw>(name).map(|Raw(text)| text).unwrap_or_default());
+        let names = args.get::<Raw>("QUEUES").map(|Raw(text)| text).unwrap_or_default();
+        args.finish()?;
+        let queues = Watched::read(args, &names);
+        let mut codel = CoDel {
+            texts: texts.clone(),
+            target: Timestamp(5_000_000),
+            interval: Timestamp(100_000_000),
+            queues,
+            control: Control::default(),
+            drops: 0,
+        };
+        for (which, text) in texts.iter().enumerate().filter(|(_, text)| !text.is_empty()) {
+            if let Err(reason) = codel.set(which, text) {
+                args.error(reason);
+            }
+        }
+        args.finish()?;
+        Ok(Box::new(codel))
+    },
+    ..Class::DEFAULT
+};
+
+/// The state of the control loop.
+#[derive(Default)]
+struct Control {
+    /// When waits will have been above the target for an interval; unset while they are not.
+    above_until: Option<Timestamp>,
+    dropping: bool,
+    next_drop: Timestamp,
+    /// Drops since the dropping state was entered.
+    count: u32,
+}
+
+struct CoDel {
+    /// TARGET and INTERVAL as they were given.
+    texts: [String; 2],
+    target: Timestamp,
+    interval: Timestamp,
+    queues: Watched,
+    control: Control,
+    drops: u64,
+}
+
+impl CoDel {
+    fn set(&mut self, which: usize, text: &str) -> Result<(), String> {
+        let name = ["TARGET", "INTERVAL"][which];
+        let time = parse_seconds(text).ok_or_else(|| format!("{name}: parse error"))?;
+        *[&mut self.target, &mut self.interval][which] = time;
+        self.texts[which] = text.trim().to_string();
+        Ok(())
+    }
+
+    /// The next packet, whether its wait is known, and whether it may be dropped.
+    fn dequeue(&mut self, cx: &mut Cx<'_>) -> Option<(Packet, bool, bool)> {
+        let now = cx.now();
+        let Some(packet) = pull_one(cx, 0) else {
+            self.control.above_until = None;
+            return None;
+        };
+        let since = first_timestamp(&packet);
+        if since.parts().0 == 0 {
+            return Some((packet, false, false));
+        }
+        if now - since < self.target {
+            self.control.above_until = None;
+            return Some((packet, true, false));
+        }
+        let until = *self.control.above_until.get_or_insert(now + self.interval);
+        Some((packet, true, now >= until))
+    }
+
+    /// Drops come closer to each other with the square root of their number.
+    fn next_after(&self, time: Timestamp) -> Timestamp {
+        time + Timestamp((self.interval.0 as f64 / f64::from(self.control.count.max(1)).sqrt()) as i64)
+    }
+
+    fn next_packet(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
+        let now = cx.now();
+        let Some((mut packet, known, mut late)) = self.dequeue(cx) else {
+            self.control.dropping = false;
+            return None;
+        };
+        if !known {
+            self.control.dropping = false;
+            return Some(packet);
+        }
+        if self.control.dropping {
+            if !late {
+                self.control.dropping = false;
+            }
+            while self.control.dropping && now >= self.control.next_drop {
+                self.drop(cx, packet);
+                self.control.count += 1;
+                let Some(next) = self.dequeue(cx) else {
+                    self.control.dropping = false;
+                    return None;
+                };
+                (packet, _, late) = next;
+                match late {
+                    true => self.control.next_drop = self.next_after(self.control.next_drop),
+                    false => self.control.dropping = false,
+                }
+            }
+            return Some(packet);
+        }
+        let above_for = now - self.control.above_until.unwrap_or(now);
+        let recently = now - self.control.next_drop < self.interval;
+        if late && (recently || above_for >= self.interval) {
+            self.drop(cx, packet);
+            self.control.dropping = true;
+            // Where it was controlled a short time ago, the same rate is likely to be right again.
+            self.control.count = match recently && self.control.count > 2 {
+                true => self.control.count - 2,
+                false => 1,
+            };
+            self.control.next_drop = self.next_after(now);
+            return self.dequeue(cx).map(|(packet, ..)| packet);
+        }
+        Some(packet)
+    }
+
+    fn drop(&mut self, cx: &mut Cx<'_>, packet: Packet) {
+        self.drops += 1;
+        cx.drop(packet, DropReason::EarlyDrop);
+    }
+}
+
+impl Element for CoDel {
+    fn effects(&self) -> Effects {
+        let offset = Annotations::FIRST_TIMESTAMP as u8;
+        let late = Filter::Opaque {
+            about: "waits above the target",
+            reads: vec![Field::Annotation { offset, length: 8 }],
+        };
+        let drop = Case::new(late, Target::Drop(DropReason::EarlyDrop));
+        let effects = Effects::cases(vec![drop, Case::new(Filter::Any, Target::Output(0))]);
+        effects.depending_on(Depends::Time).depending_on(Depends::Counter)
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        self.queues.find(cx, false)
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, max: usize) -> Batch {
+        collect(cx, max, |cx| self.next_packet(cx))
+    }
+
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        Ok(match name {
+            "target" | "codel_target" => self.texts[0].clone(),
+            "interval" | "codel_interval" => self.texts[1].clone(),
+            "drops" => self.drops.to_string(),
+            "queues" => self.queues.list(cx),
+            _ => format!("{} current queue\n{} drops\n", self.queues.length(), self.drops),
+        })
+    }
+
+    fn write(&mut self, _cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
+        self.set(usize::from(name.ends_with("interval")), value)
+    }
+}

@@ -1,0 +1,44 @@
+//! # DelayShaper
+//! Lets each packet be pulled when a time has passed since its time stamp.
+//!
+//! Packets leave with the current time as their time stamp; those without a time stamp are delayed from now on. One
+//! packet waits in the element, and whoever pulls sleeps until it may leave.
+//!
+//! ## Usage
+//! `DelayShaper(DELAY)`
+//!
+//! ## Arguments
+//! - `DELAY`: the delay.
+//!
+//! ## Handlers
+//! - `delay`: the delay.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 10) -> Queue -> DelayShaper(10ms) -> Discard
+//! ```
+//!
+//! ## See also
+//! BandwidthShaper, DelayUnqueue, SetTimestamp
+
+use element::class::{ArgInfo, HandlerInfo, Notes};
+use element::{Class, manual};
+
+use super::delay_unqueue::Delay;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "DelayShaper",
+    processing: "l/l",
+    manual: manual!("delay_shaper.rs"),
+    args: &[ArgInfo::required("DELAY", "seconds")],
+    handlers: &[HandlerInfo::both("delay")],
+    notes: Notes { signals_packets: true, ..Notes::NONE },
+    samples: &["1ms"],
+    build: |args| {
+        let delay = args.required("DELAY");
+        args.finish()?;
+        Ok(Box::new(Delay::new(delay, false)))
+    },
+    ..Class::DEFAULT
+};

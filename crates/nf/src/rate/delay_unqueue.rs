@@ -1,0 +1,154 @@
+//! # DelayUnqueue
+//! Pulls packets and pushes each of them on when a time has passed since its time stamp.
+//!
+//! Packets leave with the delayed time as their time stamp; those without a time stamp are delayed from now on. One
+//! packet waits in the element.
+//!
+//! ## Usage
+//! `DelayUnqueue(DELAY)`
+//!
+//! ## Arguments
+//! - `DELAY`: the delay.
+//!
+//! ## Handlers
+//! - `delay`: the delay.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 10) -> Queue -> DelayUnqueue(10ms) -> Discard
+//! ```
+//!
+//! ## See also
+//! Queue, Unqueue, RatedUnqueue, BandwidthRatedUnqueue, LinkUnqueue, DelayShaper, SetTimestamp
+
+use element::args::parse_seconds;
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Action, Case, Depends, Field, Filter, Hold, Target, Value};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Packet, Signal, Timestamp, manual};
+
+use crate::schedule::{collect, pull_one};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "DelayUnqueue",
+    processing: "l/h",
+    manual: manual!("delay_unqueue.rs"),
+    args: &[ArgInfo::required("DELAY", "seconds")],
+    handlers: &[HandlerInfo::both("delay")],
+    samples: &["1ms"],
+    build: |args| {
+        let delay = args.required("DELAY");
+        args.finish()?;
+        Ok(Box::new(Delay::new(delay, true)))
+    },
+    ..Class::DEFAULT
+};
+
+/// Packets after which others have a turn.
+const MOST_PER_TURN: usize = 4096;
+
+/// Both delaying elements.
+pub(super) struct Delay {
+    delay: Timestamp,
+    /// With the time at which it may leave as its time stamp.
+    waiting: Option<Packet>,
+    /// Whether it pushes packets on by itself.
+    pushes: bool,
+}
+
+impl Delay {
+    pub(super) fn new(delay: Timestamp, pushes: bool) -> Delay {
+        Delay { delay, waiting: None, pushes }
+    }
+
+    /// The next packet, if it may leave now.
+    fn next_packet(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
+        if self.waiting.is_none() {
+            let mut packet = pull_one(cx, 0)?;
+            // Click takes any time in the first second since 1970 for none.
+            let from = if packet.time().parts().0 == 0 { cx.now() } else { packet.time() };
+            packet.set_time(from + self.delay);
+            self.waiting = Some(packet);
+        }
+        self.waiting.take_if(|packet| packet.time() <= cx.now())
+    }
+
+    /// For pullers, who sleep while there is nothing for them.
+    fn next_pulled(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
+        match self.next_packet(cx) {
+            Some(mut packet) => {
+                packet.set_time(cx.now());
+                return Some(packet);
+            }
+            None => match &self.waiting {
+                Some(packet) => {
+                    cx.set_timer(0, packet.time());
+                    cx.set_signal(Signal::Packets, false);
+                }
+                None => cx.set_signal(Signal::Packets, cx.may_pull(0)),
+            },
+        }
+        None
+    }
+}
+
+impl Element for Delay {
+    fn effects(&self) -> Effects {
+        let value = if self.pushes { Value::Plus(Field::TimeStamp, self.delay.0) } else { Value::Now };
+        let delayed = Case::new(Filter::Any, Target::Hold(0)).with(Action::Set(Field::TimeStamp, value));
+        Effects { hold: Hold::Delay, ..Effects::cases(vec![delayed]) }.depending_on(Depends::Time)
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        if self.pushes {
+            cx.schedule();
+        }
+        Ok(())
+    }
+
+    fn run(&mut self, cx: &mut Cx<'_>) -> bool {
+        let mut worked = false;
+        // An endless source without a delay must leave others a turn.
+        for _ in 0..MOST_PER_TURN {
+            let Some(packet) = self.next_packet(cx) else { break };
+            cx.emit_one(0, packet, DropReason::NoOutput);
+            worked = true;
+        }
+        match &self.waiting {
+            Some(packet) => cx.set_timer(0, packet.time()),
+            None if cx.may_pull(0) => cx.schedule(),
+            None => {}
+        }
+        worked
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, max: usize) -> Batch {
+        collect(cx, max, |cx| self.next_pulled(cx))
+    }
+
+    fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
+        match self.pushes {
+            true => cx.schedule(),
+            false => cx.set_signal(Signal::Packets, true),
+        }
+    }
+
+    fn drain(&mut self, cx: &mut Cx<'_>) {
+        if let Some(packet) = self.waiting.take() {
+            cx.drop(packet, DropReason::Stop);
+        }
+    }
+
+    fn held(&self) -> usize {
+        usize::from(self.waiting.is_some())
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
+        Ok(self.delay.as_interval())
+    }
+
+    fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, value: &str) -> Result<(), String> {
+        self.delay = parse_seconds(value).ok_or("delay must be a timestamp")?;
+        Ok(())
+    }
+}

@@ -1,0 +1,204 @@
+//! # LinkUnqueue
+//! Pulls packets and pushes them on as a link of some latency and bandwidth would.
+//!
+//! Packets are pulled while there is room on the link, and leave when their last bit would have come through. They
+//! leave with that time as their time stamp. The extra length annotation counts. Delays are whole microseconds.
+//!
+//! ## Usage
+//! `LinkUnqueue(LATENCY, BANDWIDTH)`
+//!
+//! ## Arguments
+//! - `LATENCY`: how long each bit is under way.
+//! - `BANDWIDTH`: at least 100 bytes per second, or 0 for no limit.
+//!
+//! ## Handlers
+//! - `latency`: the latency. Writing it drops what is on the link.
+//! - `bandwidth`: bytes per second. Writing it drops what is on the link.
+//! - `size`: packets on the link.
+//! - `reset`: drops what is on the link.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 10) -> Queue -> LinkUnqueue(10ms, 1Mbps) -> Discard
+//! ```
+//!
+//! ## See also
+//! DelayUnqueue, Queue, Unqueue, RatedUnqueue, BandwidthRatedUnqueue, DelayShaper, SetTimestamp
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use element::args::{Arg, Bandwidth, parse_seconds};
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Action, Case, Depends, EXTRA_LENGTH, Field, Filter, Hold, Target, Value};
+use element::{Class, Cx, DropReason, Effects, Element, Packet, Timestamp, manual};
+use packet::Annotations;
+
+use crate::schedule::pull_one;
+use crate::storage::fifo::Occupancy;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "LinkUnqueue",
+    processing: "l/h",
+    manual: manual!("link_unqueue.rs"),
+    args: &[ArgInfo::required("LATENCY", "seconds"), ArgInfo::required("BANDWIDTH", "bandwidth")],
+    handlers: &[
+        HandlerInfo::both("latency"),
+        HandlerInfo::both("bandwidth"),
+        HandlerInfo::read("size"),
+        HandlerInfo::write("reset"),
+    ],
+    samples: &["1ms, 100Mbps", "10us, 0"],
+    build: |args| {
+        let latency: Timestamp = args.required("LATENCY");
+        let Bandwidth(bandwidth) = args.required("BANDWIDTH");
+        if bandwidth < 100 && bandwidth != 0 {
+            args.error("bandwidth too small, minimum 100Bps, or 0 to disable bandwidth");
+        }
+        args.finish()?;
+        let occupancy = Arc::new(Occupancy::default());
+        args.setup.publish(args.id(), Arc::clone(&occupancy));
+        Ok(Box::new(LinkUnqueue {
+            latency,
+            bandwidth: bandwidth / 100,
+            link: VecDeque::with_capacity(64),
+            back_to_back: false,
+            occupancy,
+        }))
+    },
+    ..Class::DEFAULT
+};
+
+struct LinkUnqueue {
+    latency: Timestamp,
+    /// In hundreds of bytes per second; 0 for no limit.
+    bandwidth: u64,
+    /// Packets under way, each with the time at which it leaves as its time stamp.
+    link: VecDeque<Packet>,
+    /// Whether the last look gave a packet, so that the next one starts where that one ends.
+    back_to_back: bool,
+    occupancy: Arc<Occupancy>,
+}
+
+impl LinkUnqueue {
+    /// How long a packet takes to be sent.
+    fn duration(&self, packet: &Packet) -> Timestamp {
+        let extra = packet.annotations().u32(Annotations::EXTRA_LENGTH);
+        let bytes = packet.len() as u64 + u64::from(extra);
+        let micros = (bytes * 10_000).checked_div(self.bandwidth).unwrap_or(0);
+        Timestamp(micros as i64 * 1_000)
+    }
+
+    /// Takes in what there is room for.
+    fn fill(&mut self, cx: &mut Cx<'_>) -> bool {
+        let through = cx.now() + self.latency;
+        let mut worked = false;
+        while self.link.back().is_none_or(|last| last.time() <= through) {
+            let Some(mut packet) = pull_one(cx, 0) else {
+                self.back_to_back = false;
+                break;
+            };
+            let start = match self.link.back() {
+                Some(last) if self.back_to_back => last.time(),
+                _ => through,
+            };
+            packet.set_time(start + self.duration(&packet));
+            self.link.push_back(packet);
+            (self.back_to_back, worked) = (true, true);
+            // Without limits nothing else would end the loop before the queue is empty.
+            if self.link.len() >= MOST_PER_TURN {
+                break;
+            }
+        }
+        worked
+    }
+
+    fn clear(&mut self, cx: &mut Cx<'_>, reason: DropReason) {
+        for packet in self.link.drain(..) {
+            cx.drop(packet, reason);
+        }
+        self.occupancy.set(0);
+    }
+}
+
+/// Packets on the link after which others have a turn before more are pulled.
+const MOST_PER_TURN: usize = 4096;
+
+impl Element for LinkUnqueue {
+    fn effects(&self) -> Effects {
+        let leaves = Value::Pure { name: "link", reads: vec![Field::Length, EXTRA_LENGTH] };
+        let delayed = Case::new(Filter::Any, Target::Hold(0)).with(Action::Set(Field::TimeStamp, leaves));
+        Effects { hold: Hold::Delay, ..Effects::cases(vec![delayed]) }.depending_on(Depends::Time)
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        cx.schedule();
+        Ok(())
+    }
+
+    fn run(&mut self, cx: &mut Cx<'_>) -> bool {
+        let now = cx.now();
+        let mut worked = self.fill(cx);
+        while self.link.front().is_some_and(|first| first.time() <= now) {
+            let Some(packet) = self.link.pop_front() else { break };
+            cx.emit_one(0, packet, DropReason::NoOutput);
+            worked = true;
+        }
+        self.occupancy.set(self.link.len());
+        let may_pull = cx.may_pull(0);
+        match (self.link.front(), self.link.back()) {
+            (Some(first), Some(last)) => {
+                // A timer runs in any case: a task that finds nothing to do does not make time pass.
+                let room = if may_pull { last.time() - self.latency } else { Timestamp::MAX };
+                let next = if room > now { first.time().min(room) } else { first.time() };
+                cx.set_timer(0, next);
+                if room <= now {
+                    cx.schedule();
+                }
+            }
+            _ if may_pull => cx.schedule(),
+            _ => {}
+        }
+        worked
+    }
+
+    fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
+        cx.schedule();
+    }
+
+    fn drain(&mut self, cx: &mut Cx<'_>) {
+        self.clear(cx, DropReason::Stop);
+    }
+
+    fn held(&self) -> usize {
+        self.link.len()
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        Ok(match name {
+            "latency" => self.latency.as_interval(),
+            "bandwidth" => (self.bandwidth * 100).to_string(),
+            _ => self.link.len().to_string(),
+        })
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
+        match name {
+            "latency" => self.latency = parse_seconds(value).ok_or("latency must be a timestamp")?,
+            "bandwidth" => {
+                let Bandwidth(rate) =
+                    Bandwidth::parse(value, &cx.place()).map_err(|_| "invalid bandwidth")?;
+                if rate < 100 {
+                    return Err("bandwidth too small, minimum 100Bps".into());
+                }
+                self.bandwidth = rate / 100;
+            }
+            _ => {}
+        }
+        self.clear(cx, DropReason::Reset);
+        cx.clear_timer(0);
+        cx.schedule();
+        Ok(())
+    }
+}

@@ -1,0 +1,40 @@
+//! # Meter
+//! Chooses the output by the rate at which packets arrive.
+//!
+//! The rate is an exponentially weighted moving average over milliseconds. While it is below the first argument,
+//! packets go to output 0; below the second, to output 1; and so on.
+//!
+//! ## Usage
+//! `Meter(RATE, ...)`
+//!
+//! ## Arguments
+//! - `RATE`: packets per second, each above the one before; one less than there are outputs.
+//!
+//! ## Handlers
+//! - `rate`: packets per second.
+//! - `meters`: the arguments.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 100) -> m :: Meter(10000) -> Discard; m[1] -> Discard
+//! ```
+//!
+//! ## See also
+//! BandwidthMeter, RatedSplitter, Shaper, BandwidthShaper, RatedUnqueue, BandwidthRatedUnqueue
+
+use element::{Class, manual};
+
+use super::bandwidth_meter::{ARGS, HANDLERS, build};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "Meter",
+    ports: "1/2-",
+    processing: "h/h",
+    manual: manual!("meter.rs"),
+    args: ARGS,
+    handlers: HANDLERS,
+    samples: &["1000 -> 1/2"],
+    build: |args| build(args, false),
+    ..Class::DEFAULT
+};

@@ -1,0 +1,24 @@
+//! How fast, how long, how many: elements that shape, delay, split, sample and drop by rate or length.
+
+pub mod bandwidth_meter;
+pub mod bandwidth_rated_splitter;
+pub mod bandwidth_rated_unqueue;
+pub mod bandwidth_shaper;
+pub mod bucket;
+pub mod burster;
+pub mod codel;
+pub mod delay_shaper;
+pub mod delay_unqueue;
+pub mod fixed;
+pub mod limit;
+pub mod link_unqueue;
+pub mod meter;
+pub mod queues;
+pub mod random_bit_errors;
+pub mod random_sample;
+pub mod rated_splitter;
+pub mod rated_unqueue;
+pub mod red;
+pub mod shaper;
+pub mod timed_sink;
+pub mod timed_unqueue;

@@ -1,0 +1,62 @@
+//! The queues that an element watches: those that it is told, or the nearest ones.
+
+use std::sync::Arc;
+
+use element::{Args, Cx, ElementId};
+
+use crate::storage::fifo::Occupancy;
+
+/// Queues and how many packets they hold.
+#[derive(Default)]
+pub(crate) struct Watched {
+    named: Vec<ElementId>,
+    found: Vec<(ElementId, Arc<Occupancy>)>,
+}
+
+impl Watched {
+    /// From a list of element names.
+    pub(crate) fn read(args: &mut Args<'_>, names: &str) -> Watched {
+        let mut named = Vec::new();
+        for name in names.split_whitespace() {
+            match args.place().element(name) {
+                Some(id) => named.push(id),
+                None => args.error(format!("no element named '{name}'")),
+            }
+        }
+        Watched { named, found: Vec::new() }
+    }
+
+    /// Looks them up; there has to be one.
+    pub(crate) fn find(&mut self, cx: &Cx<'_>, downstream: bool) -> Result<(), String> {
+        self.find_any(cx, downstream)?;
+        if self.found.is_empty() { Err("no nearby Queues".into()) } else { Ok(()) }
+    }
+
+    /// Looks them up; there may be none.
+    pub(crate) fn find_any(&mut self, cx: &Cx<'_>, downstream: bool) -> Result<(), String> {
+        if self.named.is_empty() {
+            self.found = cx.nearest_services(downstream);
+        }
+        for &id in &self.named {
+            let service = cx.service(id);
+            let service = service.ok_or_else(|| format!("'{}' is not a Storage element", cx.name_of(id)))?;
+            self.found.push((id, service));
+        }
+        Ok(())
+    }
+
+    /// Room in the fullest of them.
+    pub(crate) fn room(&self) -> usize {
+        self.found.iter().map(|(_, queue)| queue.room()).min().unwrap_or(usize::MAX)
+    }
+
+    /// Packets in all of them.
+    pub(crate) fn length(&self) -> usize {
+        self.found.iter().map(|(_, queue)| queue.get()).sum()
+    }
+
+    /// Their names, one per line.
+    pub(crate) fn list(&self, cx: &Cx<'_>) -> String {
+        self.found.iter().map(|(id, _)| format!("{}\n", cx.name_of(*id))).collect()
+    }
+}

@@ -1,0 +1,190 @@
+//! # RandomBitErrors
+//! Changes each bit of each packet with some probability.
+//!
+//! Packets longer than a slot are changed within the first slot.
+//!
+//! ## Usage
+//! `RandomBitErrors(P [, KIND, ACTIVE])`
+//!
+//! ## Arguments
+//! - `P`: probability of a change of each bit.
+//! - `KIND`: `flip` changes bits, `set` makes them one, `clear` makes them zero.
+//! - `ACTIVE`: if false, packets pass unchanged.
+//!
+//! ## Handlers
+//! - `p_bit_error`: the probability.
+//! - `error_kind`: what happens to bits.
+//! - `active`: whether it changes anything.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 10) -> RandomBitErrors(0.001) -> Discard
+//! ```
+//!
+//! ## See also
+//! RandomSample
+
+use element::args::{parse_bool, parse_real};
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Action, Case, Depends, Field, Filter, Target, Value};
+use element::{Batch, Class, Cx, Effects, Element, manual};
+
+use super::fixed;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "RandomBitErrors",
+    manual: manual!("random_bit_errors.rs"),
+    args: &[
+        ArgInfo::required("P", "probability"),
+        ArgInfo::positional("KIND", "flip, set or clear", "flip"),
+        ArgInfo::positional("ACTIVE", "bool", "true"),
+    ],
+    handlers: &[
+        HandlerInfo::both("p_bit_error"),
+        HandlerInfo::both("error_kind"),
+        HandlerInfo::both("active"),
+    ],
+    samples: &["0.01", "1, set", "0.5, clear, false"],
+    build: |args| {
+        let p: f64 = args.required("P");
+        let kind: String = args.or("KIND", "flip".to_string());
+        let active = args.or("ACTIVE", true);
+        args.finish()?;
+        let kind = Kind::parse(&kind);
+        if let Err(reason) = &kind {
+            args.error(reason.clone());
+        }
+        if !(0.0..=1.0).contains(&p) {
+            args.error("drop probability must be between 0 and 1");
+        } else if fixed::quantize(p, BITS) == 0 {
+            args.warn("zero bit error probability (underflow?)");
+        }
+        args.finish()?;
+        let probability = fixed::quantize(p, BITS);
+        Ok(Box::new(RandomBitErrors { probability, kind: kind.unwrap_or(Kind::Flip), active }))
+    },
+    ..Class::DEFAULT
+};
+
+const BITS: u32 = 28;
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Flip,
+    Set,
+    Clear,
+}
+
+impl Kind {
+    fn parse(text: &str) -> Result<Kind, String> {
+        match text.trim() {
+            "flip" | "" => Ok(Kind::Flip),
+            "set" => Ok(Kind::Set),
+            "clear" => Ok(Kind::Clear),
+            other => Err(format!("bad action '{other}' (must be 'set', 'clear', or 'flip')")),
+        }
+    }
+
+    fn change(self, byte: &mut u8, bit: u8) {
+        match self {
+            Kind::Flip => *byte ^= bit,
+            Kind::Set => *byte |= bit,
+            Kind::Clear => *byte &= !bit,
+        }
+    }
+}
+
+struct RandomBitErrors {
+    /// Of 2^28.
+    probability: u64,
+    kind: Kind,
+    active: bool,
+}
+
+/// Changes bits of `data` with probability `p`: jumps from one error to the next, because most bits are right.
+fn change(data: &mut [u8], p: f64, kind: Kind, random: &mut fastrand::Rng) {
+    let bits = data.len() * 8;
+    let scale = (1.0 - p).ln();
+    let mut at = 0;
+    loop {
+        // Bits that stay right until the next error have a geometric distribution.
+        let right = if p >= 1.0 { 0.0 } else { ((1.0 - random.f64()).ln() / scale).floor() };
+        if right >= (bits - at) as f64 {
+            return;
+        }
+        at += right as usize;
+        kind.change(&mut data[at / 8], 0x80 >> (at % 8));
+        at += 1;
+    }
+}
+
+impl Element for RandomBitErrors {
+    fn effects(&self) -> Effects {
+        let noise = Value::Pure { name: "bit errors", reads: vec![Field::Payload, Field::Length] };
+        let case = Case::new(Filter::Any, Target::Output(0)).with(Action::Set(Field::Payload, noise));
+        Effects::cases(vec![case]).depending_on(Depends::Random).depending_on(Depends::Handler)
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        if !self.active || self.probability == 0 {
+            return;
+        }
+        let p = self.probability as f64 / (1u64 << BITS) as f64;
+        for packet in batch.iter_mut() {
+            change(packet.data_mut(), p, self.kind, cx.random());
+        }
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        Ok(match (name, self.kind) {
+            ("p_bit_error", _) => fixed::show(self.probability, BITS),
+            ("active", _) => self.active.to_string(),
+            (_, Kind::Flip) => "flip".into(),
+            (_, Kind::Set) => "set".into(),
+            (_, Kind::Clear) => "clear".into(),
+        })
+    }
+
+    fn write(&mut self, _cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
+        match name {
+            "p_bit_error" => {
+                let p = parse_real(value).ok_or("P: invalid number")?;
+                if !(0.0..=1.0).contains(&p) {
+                    return Err("drop probability must be between 0 and 1".into());
+                }
+                self.probability = fixed::quantize(p, BITS);
+            }
+            "active" => self.active = parse_bool(value).ok_or("ACTIVE: parse error")?,
+            _ => self.kind = Kind::parse(value)?,
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_change_as_often_as_they_should() {
+        let mut random = fastrand::Rng::with_seed(3);
+        for p in [0.001, 0.1, 0.5, 0.9] {
+            let mut data = vec![0; 100_000];
+            change(&mut data, p, Kind::Flip, &mut random);
+            let ones: u32 = data.iter().map(|b: &u8| b.count_ones()).sum();
+            let expected = 800_000.0 * p;
+            // Five standard deviations.
+            let margin = 5.0 * (expected * (1.0 - p)).sqrt();
+            assert!((f64::from(ones) - expected).abs() < margin, "{p}: {ones}");
+        }
+        let mut data = [0, 0x55, 0xff];
+        change(&mut data, 1.0, Kind::Flip, &mut random);
+        assert_eq!(data, [0xff, 0xaa, 0]);
+        change(&mut data, 1.0, Kind::Set, &mut random);
+        assert_eq!(data, [0xff; 3]);
+        change(&mut data, 1.0, Kind::Clear, &mut random);
+        assert_eq!(data, [0; 3]);
+        change(&mut [], 0.5, Kind::Flip, &mut random);
+    }
+}

@@ -1,0 +1,126 @@
+//! # RandomSample
+//! Passes packets on with some probability.
+//!
+//! The others go to output 1, or are dropped.
+//!
+//! ## Usage
+//! `RandomSample([P, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `P`, `SAMPLE`: the probability of being passed on.
+//! - `DROP`: the probability of not being passed on; one of the three has to be given.
+//! - `ACTIVE`: if false, all packets pass.
+//!
+//! ## Handlers
+//! - `sampling_prob`: the probability of being passed on.
+//! - `drop_prob`: the probability of not being passed on.
+//! - `active`: whether it chooses.
+//! - `drops`: packets not passed on.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 100) -> RandomSample(0.1) -> Discard
+//! ```
+//!
+//! ## See also
+//! RandomBitErrors
+
+use element::args::{parse_bool, parse_real};
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Case, Depends, Filter, Target};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
+
+use super::fixed;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "RandomSample",
+    ports: "1/1-2",
+    processing: "a/ah",
+    manual: manual!("random_sample.rs"),
+    args: &[
+        ArgInfo::positional("P", "probability", ""),
+        ArgInfo::keyword("SAMPLE", "probability", ""),
+        ArgInfo::keyword("DROP", "probability", ""),
+        ArgInfo::keyword("ACTIVE", "bool", "true"),
+    ],
+    handlers: &[
+        HandlerInfo::both("sampling_prob"),
+        HandlerInfo::both("drop_prob"),
+        HandlerInfo::both("active"),
+        HandlerInfo::read("drops"),
+    ],
+    samples: &["0.5", "DROP 0.25 -> 1/2", "0, ACTIVE false"],
+    build: |args| {
+        let (p, sample, drop): (Option<f64>, Option<f64>, Option<f64>) =
+            (args.get("P"), args.get("SAMPLE"), args.get("DROP"));
+        let active = args.or("ACTIVE", true);
+        if sample.is_some() && drop.is_some() {
+            args.error("give at most one of SAMPLE and DROP");
+        }
+        args.finish()?;
+        let probability = drop.map(|q| 1.0 - q).or(sample).or(p).filter(|p| (0.0..=1.0).contains(p));
+        let Some(probability) = probability else {
+            args.error("sampling probability must be between 0 and 1");
+            return Err(element::Invalid);
+        };
+        let threshold = fixed::quantize(probability, BITS);
+        Ok(Box::new(RandomSample { threshold, active, drops: 0 }))
+    },
+    ..Class::DEFAULT
+};
+
+/// Probabilities are numbers of so many bits.
+const BITS: u32 = 28;
+const ONE: u64 = 1 << BITS;
+
+struct RandomSample {
+    /// Random numbers below it pass.
+    threshold: u64,
+    active: bool,
+    drops: u64,
+}
+
+impl Element for RandomSample {
+    fn effects(&self) -> Effects {
+        let unlucky = Filter::Opaque { about: "random numbers", reads: Vec::new() };
+        let cases = vec![Case::new(unlucky, Target::Output(1)), Case::new(Filter::Any, Target::Output(0))];
+        Effects::cases(cases).depending_on(Depends::Random).depending_on(Depends::Handler)
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        if !self.active {
+            return;
+        }
+        let (threshold, drops) = (self.threshold, &mut self.drops);
+        // Both closures need the context, so the numbers come from a generator of the batch's own.
+        let mut random = cx.random().fork();
+        batch.sift(
+            |_| if random.u64(..ONE) < threshold { Ok(()) } else { Err(DropReason::Sampled) },
+            |packet, reason| {
+                *drops += 1;
+                cx.emit_one(1, packet, reason);
+            },
+        );
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        Ok(match name {
+            "sampling_prob" => fixed::show(self.threshold, BITS),
+            "drop_prob" => fixed::show(ONE - self.threshold, BITS),
+            "active" => self.active.to_string(),
+            _ => self.drops.to_string(),
+        })
+    }
+
+    fn write(&mut self, _cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
+        if name == "active" {
+            self.active = parse_bool(value).ok_or("syntax error")?;
+            return Ok(());
+        }
+        let p = parse_real(value).filter(|p| (0.0..=1.0).contains(p));
+        let p = fixed::quantize(p.ok_or("Must be given a number between 0.0 and 1.0")?, BITS);
+        self.threshold = if name == "drop_prob" { ONE - p } else { p };
+        Ok(())
+    }
+}

@@ -1,0 +1,83 @@
+//! # RatedSplitter
+//! Sends up to so many packets per second to output 0, and the others to output 1.
+//!
+//! A token bucket keeps the rate, as in RatedUnqueue. Without output 1, packets above the rate are dropped.
+//!
+//! ## Usage
+//! `RatedSplitter(RATE [, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `RATE`: packets per second; 0 for no limit.
+//! - `BURST_DURATION`: the bucket holds what comes in during this time.
+//! - `BURST_SIZE`: packets that the bucket holds.
+//!
+//! ## Handlers
+//! - `rate`: packets per second.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 100) -> s :: RatedSplitter(1000) -> Discard; s[1] -> Discard
+//! ```
+//!
+//! ## See also
+//! BandwidthRatedSplitter, Meter, Shaper, RatedUnqueue
+
+use element::class::HandlerInfo;
+use element::effects::{Case, Depends, Filter, Target};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
+
+use super::limit::{Limit, PACKET_ARGS};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "RatedSplitter",
+    ports: "1/1-2",
+    processing: "h/h",
+    manual: manual!("rated_splitter.rs"),
+    args: PACKET_ARGS,
+    handlers: &[HandlerInfo::both("rate")],
+    samples: &["1000", "1000 -> 1/2", "0"],
+    build: |args| {
+        let limit = Limit::read(args, false);
+        args.finish()?;
+        Ok(Box::new(RatedSplitter { limit }))
+    },
+    ..Class::DEFAULT
+};
+
+/// Both classes of this kind.
+pub(super) struct RatedSplitter {
+    pub(super) limit: Limit,
+}
+
+impl Element for RatedSplitter {
+    fn effects(&self) -> Effects {
+        // How long packets are decides how many of them may go.
+        let above = Filter::Opaque { about: "above the rate", reads: self.limit.reads() };
+        let cases = vec![Case::new(above, Target::Output(1)), Case::new(Filter::Any, Target::Output(0))];
+        Effects::cases(cases).depending_on(Depends::Time)
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        let limit = &mut self.limit;
+        limit.fill(cx.now());
+        batch.sift(
+            |packet| match limit.allows() {
+                true => {
+                    limit.charge(packet);
+                    Ok(())
+                }
+                false => Err(DropReason::OverRate),
+            },
+            |packet, reason| cx.emit_one(1, packet, reason),
+        );
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
+        Ok(self.limit.show())
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, _name: &str, value: &str) -> Result<(), String> {
+        self.limit.write(cx, value)
+    }
+}

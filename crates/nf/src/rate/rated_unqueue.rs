@@ -1,0 +1,142 @@
+//! # RatedUnqueue
+//! Pulls packets and pushes them on, at most so many per second.
+//!
+//! A token bucket keeps the rate; it is full at first, and holds 20 milliseconds' worth of packets unless told
+//! otherwise.
+//!
+//! ## Usage
+//! `RatedUnqueue(RATE [, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `RATE`: packets per second; 0 for no limit.
+//! - `BURST_DURATION`: the bucket holds what comes in during this time.
+//! - `BURST_SIZE`: packets that the bucket holds.
+//!
+//! ## Handlers
+//! - `rate`: packets per second.
+//! - `active`: whether it pulls.
+//! - `calls`: what its task has done so far.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 100) -> Queue -> RatedUnqueue(1000) -> Discard
+//! ```
+//!
+//! ## See also
+//! BandwidthRatedUnqueue, Unqueue, Shaper, RatedSplitter
+
+use element::args::parse_bool;
+use element::class::HandlerInfo;
+use element::effects::Depends;
+use element::{Class, Cx, Effects, Element, manual};
+use packet::BATCH_CAPACITY;
+
+use super::limit::{Limit, PACKET_ARGS};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "RatedUnqueue",
+    processing: "l/h",
+    manual: manual!("rated_unqueue.rs"),
+    args: PACKET_ARGS,
+    handlers: HANDLERS,
+    samples: &["1000000", "5000, BURST_SIZE 3", "0"],
+    build: |args| {
+        let limit = Limit::read(args, false);
+        args.finish()?;
+        Ok(Box::new(RatedUnqueue::new(limit)))
+    },
+    ..Class::DEFAULT
+};
+
+/// Those of both classes.
+pub(super) const HANDLERS: &[HandlerInfo] =
+    &[HandlerInfo::both("rate"), HandlerInfo::both("active"), HandlerInfo::read("calls")];
+
+/// Pulls what a limit allows.
+pub(super) struct RatedUnqueue {
+    limit: Limit,
+    active: bool,
+    calls: u64,
+    empty_runs: u64,
+    pushes: u64,
+    failed_pulls: u64,
+    packets: u64,
+}
+
+impl RatedUnqueue {
+    pub(super) fn new(limit: Limit) -> RatedUnqueue {
+        RatedUnqueue { limit, active: true, calls: 0, empty_runs: 0, pushes: 0, failed_pulls: 0, packets: 0 }
+    }
+}
+
+impl Element for RatedUnqueue {
+    fn effects(&self) -> Effects {
+        Effects::pass().depending_on(Depends::Time).observing(&self.limit.reads())
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        cx.schedule();
+        Ok(())
+    }
+
+    fn run(&mut self, cx: &mut Cx<'_>) -> bool {
+        self.calls += 1;
+        if !self.active {
+            return false;
+        }
+        self.limit.fill(cx.now());
+        if !self.limit.allows() {
+            self.empty_runs += 1;
+            if let Some(at) = self.limit.next(cx.now()) {
+                cx.set_timer(0, at);
+            }
+            return false;
+        }
+        let mut left = cx.burst().min(BATCH_CAPACITY);
+        let mut worked = false;
+        while left > 0 && self.limit.allows() {
+            let batch = cx.pull(0, self.limit.allowed().min(left));
+            if batch.is_empty() {
+                cx.recycle(batch);
+                self.failed_pulls += 1;
+                if !cx.may_pull(0) {
+                    return worked;
+                }
+                break;
+            }
+            left -= batch.len().min(left);
+            worked = true;
+            self.packets += batch.len() as u64;
+            self.pushes += 1;
+            batch.iter().for_each(|packet| self.limit.charge(packet));
+            cx.emit(0, batch);
+        }
+        cx.schedule();
+        worked
+    }
+
+    fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
+        cx.schedule();
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        Ok(match name {
+            "rate" => self.limit.show(),
+            "active" => self.active.to_string(),
+            _ => format!(
+                "{} calls to run_task()\n{} empty runs\n{} pushes\n{} failed pulls\n{} packets\n",
+                self.calls, self.empty_runs, self.pushes, self.failed_pulls, self.packets
+            ),
+        })
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
+        match name {
+            "rate" => self.limit.write(cx, value)?,
+            _ => self.active = parse_bool(value).ok_or("syntax error")?,
+        }
+        cx.schedule();
+        Ok(())
+    }
+}

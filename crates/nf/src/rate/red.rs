@@ -1,0 +1,335 @@
+//! # RED
+//! Drops packets at random, the more the longer the queues get (random early detection).
+//!
+//! It watches a moving average of the lengths of the nearest queues: downstream where packets are pushed, upstream
+//! where they are pulled (Floyd and Jacobson, 1993). Chosen packets go to output 1, or are dropped.
+//!
+//! ## Usage
+//! `RED(MIN_THRESH, MAX_THRESH, MAX_P [, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `MIN_THRESH`: no packets are dropped while the average is not above it.
+//! - `MAX_THRESH`: where the probability reaches MAX_P.
+//! - `MAX_P`: probability of being dropped when the average reaches MAX_THRESH.
+//! - `QUEUES`: names of queues to watch instead of the nearest ones.
+//! - `STABILITY`: how slowly the average follows: a new length counts for one part in two to this power.
+//! - `GENTLE`: whether the probability goes from MAX_P to one while the average goes to twice MAX_THRESH; if not, all
+//!   packets above MAX_THRESH are dropped.
+//!
+//! ## Handlers
+//! - `min_thresh`, `max_thresh`, `max_p`: the arguments.
+//! - `drops`: packets dropped.
+//! - `queues`: the queues, one per line.
+//! - `avg_queue_size`: the average.
+//! - `stats`: length, average and drops, for people.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 100) -> RED(5, 50, 0.02) -> Queue(200) -> Unqueue -> Discard
+//! ```
+//!
+//! ## See also
+//! Queue, CoDel
+
+use std::any::Any;
+
+use element::args::{Arg, Raw, parse_real};
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Case, Depends, Filter, Target};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Timestamp, manual};
+use packet::BATCH_CAPACITY;
+
+use super::fixed;
+use super::queues::Watched;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "RED",
+    ports: "1/1-2",
+    processing: "a/ah",
+    manual: manual!("red.rs"),
+    args: &[
+        ArgInfo::required("MIN_THRESH", "unsigned"),
+        ArgInfo::required("MAX_THRESH", "unsigned"),
+        ArgInfo::required("MAX_P", "probability"),
+        ArgInfo::positional("QUEUES", "elements", ""),
+        ArgInfo::keyword("STABILITY", "unsigned", "4"),
+        ArgInfo::keyword("GENTLE", "bool", "true"),
+    ],
+    handlers: &[
+        HandlerInfo::both("min_thresh"),
+        HandlerInfo::both("max_thresh"),
+        HandlerInfo::both("max_p"),
+        HandlerInfo::read("drops"),
+        HandlerInfo::read("queues"),
+        HandlerInfo::read("avg_queue_size"),
+        HandlerInfo::read("stats"),
+    ],
+    samples: &["5, 50, 0.5", "5, 20, 1, STABILITY 0 -> 1/2", "0, 5, 0.02, GENTLE false"],
+    build: |args| {
+        let bounds = Bounds {
+            least: args.required("MIN_THRESH"),
+            most: args.required("MAX_THRESH"),
+            p: fixed::quantize(args.required::<f64>("MAX_P").min(2.0), P_BITS) as u32,
+        };
+        let names = args.get::<Raw>("QUEUES").map(|Raw(text)| text).unwrap_or_default();
+        let stability = args.or("STABILITY", 4u32);
+        let gentle = args.or("GENTLE", true);
+        args.finish()?;
+        if let Err(reason) = bounds.check() {
+            args.error(reason);
+        }
+        if stability > 16 {
+            args.error("STABILITY parameter must be between 0 and 16");
+        }
+        let queues = Watched::read(args, &names);
+        args.finish()?;
+        let average = Average { stability, scaled: 0, empty_since: None };
+        Ok(Box::new(Red { bounds, gentle, queues, average, count: -1, random: 0, drops: 0 }))
+    },
+    ..Class::DEFAULT
+};
+
+/// Averages have so many binary digits behind the point.
+const SCALE: u32 = 10;
+/// Probabilities too.
+const P_BITS: u32 = 16;
+
+#[derive(Clone, Copy)]
+struct Bounds {
+    least: u32,
+    most: u32,
+    /// Of 2^16.
+    p: u32,
+}
+
+impl Bounds {
+    fn check(&self) -> Result<(), String> {
+        let largest = u32::MAX >> SCALE;
+        if self.least > largest {
+            Err(format!("MIN_THRESH too large (max {largest})"))
+        } else if self.most > largest {
+            Err(format!("MAX_THRESH too large (max {largest})"))
+        } else if self.least > self.most {
+            Err("MIN_THRESH greater than MAX_THRESH".into())
+        } else if self.p > 1 << P_BITS {
+            Err("MAX_P parameter must be between 0 and 1".into())
+        } else {
+            Ok(())
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Average {
+    stability: u32,
+    scaled: i64,
+    /// The last look at empty queues, in epochs; how long they were empty counts.
+    empty_since: Option<i64>,
+}
+
+impl Average {
+    /// While queues are empty, the average sinks once per so much time.
+    const EPOCH: i64 = 20_000_000;
+
+    fn update(&mut self, length: usize, now: Timestamp) {
+        let value = (length as i64) << SCALE;
+        let epoch = now.0.div_euclid(Self::EPOCH);
+        let times = match (self.stability, length) {
+            (0, _) => {
+                self.scaled = value;
+                return;
+            }
+            (_, 0) => {
+                let since = self.empty_since.replace(epoch);
+                since.map_or(1, |since| (epoch - since).clamp(0, 1024))
+            }
+            _ => {
+                self.empty_since = None;
+                1
+            }
+        };
+        let half = 1 << (self.stability - 1);
+        for _ in 0..times {
+            self.scaled += (value + half - self.scaled) >> self.stability;
+        }
+    }
+}
+
+struct Red {
+    bounds: Bounds,
+    gentle: bool,
+    queues: Watched,
+    average: Average,
+    /// Packets since the last drop while drops are possible, from -1.
+    count: i64,
+    /// Of 2^16; drawn anew after each drop, so that gaps between drops are even.
+    random: i64,
+    drops: u64,
+}
+
+impl Red {
+    /// The probability of a drop, of 2^16; `None` if everything has to go.
+    fn probability(&self) -> Option<i64> {
+        let (average, p) = (self.average.scaled, i64::from(self.bounds.p));
+        let [least, most] = [self.bounds.least, self.bounds.most].map(|bound| i64::from(bound) << SCALE);
+        let end = if self.gentle { most * 2 } else { most };
+        if average <= least {
+            Some(0)
+        } else if average > end {
+            None
+        } else if average <= most {
+            Some(p * (average - least) / (most - least).max(1))
+        } else {
+            Some(p + ((1 << P_BITS) - p) * (average - most) / most.max(1))
+        }
+    }
+
+    fn chooses(&mut self, now: Timestamp, random: &mut fastrand::Rng) -> bool {
+        self.average.update(self.queues.length(), now);
+        let Some(p) = self.probability() else {
+            self.count = -1;
+            return true;
+        };
+        if self.average.scaled <= i64::from(self.bounds.least) << SCALE {
+            self.count = -1;
+            return false;
+        }
+        self.count += 1;
+        let drop = self.count > 0 && p > 0 && self.count > self.random / p;
+        if drop {
+            self.count = 0;
+        }
+        if self.count == 0 {
+            self.random = random.i64(0..1 << P_BITS);
+        }
+        drop
+    }
+}
+
+impl Element for Red {
+    fn effects(&self) -> Effects {
+        let long = Filter::Opaque { about: "length of queues", reads: Vec::new() };
+        let cases = vec![Case::new(long, Target::Output(1)), Case::new(Filter::Any, Target::Output(0))];
+        let effects = Effects::cases(cases).depending_on(Depends::Random).depending_on(Depends::Time);
+        effects.depending_on(Depends::Counter).depending_on(Depends::Handler)
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        self.queues.find(cx, cx.output_is_push(0))
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, max: usize) -> Batch {
+        // Whoever pulls gets packets while there are any, however many are dropped.
+        let mut all = cx.batch();
+        while all.len() < max.min(BATCH_CAPACITY) {
+            let mut batch = cx.pull(0, max.min(BATCH_CAPACITY) - all.len());
+            let empty = batch.is_empty();
+            self.process(cx, &mut batch);
+            all.append(&mut batch);
+            cx.recycle(batch);
+            if empty {
+                break;
+            }
+        }
+        all
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        let now = cx.now();
+        let mut random = cx.random().fork();
+        let mut drops = 0;
+        batch.sift(
+            |_| if self.chooses(now, &mut random) { Err(DropReason::EarlyDrop) } else { Ok(()) },
+            |packet, reason| {
+                drops += 1;
+                cx.emit_one(1, packet, reason);
+            },
+        );
+        self.drops += drops;
+    }
+
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        let average = fixed::show(self.average.scaled.max(0) as u64, SCALE);
+        Ok(match name {
+            "min_thresh" => self.bounds.least.to_string(),
+            "max_thresh" => self.bounds.most.to_string(),
+            "max_p" => fixed::show(u64::from(self.bounds.p), P_BITS),
+            "drops" => self.drops.to_string(),
+            "queues" => self.queues.list(cx),
+            "avg_queue_size" => average,
+            _ => {
+                format!("{} current queue\n{average} avg queue\n{} drops\n", self.queues.length(), self.drops)
+            }
+        })
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
+        let mut bounds = self.bounds;
+        let number = |name| u32::parse(value, &cx.place()).map_err(|reason| format!("{name}: {reason}"));
+        match name {
+            "min_thresh" => bounds.least = number("MIN_THRESH")?,
+            "max_thresh" => bounds.most = number("MAX_THRESH")?,
+            _ => {
+                let p = parse_real(value).ok_or("MAX_P: invalid number")?;
+                bounds.p = fixed::quantize(p.min(2.0), P_BITS) as u32;
+            }
+        }
+        bounds.check()?;
+        self.bounds = bounds;
+        Ok(())
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        Some(Box::new(self.average))
+    }
+
+    fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        let state: Average = *state.downcast().map_err(|_| "not the state of a RED")?;
+        self.average = Average { stability: self.average.stability, ..state };
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn red(least: u32, most: u32, p: f64, gentle: bool) -> Red {
+        Red {
+            bounds: Bounds { least, most, p: fixed::quantize(p, P_BITS) as u32 },
+            gentle,
+            queues: Watched::default(),
+            average: Average { stability: 4, scaled: 0, empty_since: None },
+            count: -1,
+            random: 0,
+            drops: 0,
+        }
+    }
+
+    #[test]
+    fn the_probability_rises_as_the_paper_says() {
+        let at = |red: &mut Red, length: i64| {
+            red.average.scaled = length << SCALE;
+            red.probability().map(|p| p as f64 / 65536.0)
+        };
+        let mut gentle = red(10, 20, 0.5, true);
+        for (length, p) in [(0, 0.0), (10, 0.0), (15, 0.25), (20, 0.5), (30, 0.75), (40, 1.0)] {
+            assert_eq!(at(&mut gentle, length), Some(p), "{length}");
+        }
+        assert_eq!(at(&mut gentle, 41), None);
+        assert_eq!(at(&mut red(10, 20, 0.5, false), 21), None);
+    }
+
+    #[test]
+    fn averages_follow_and_sink_while_queues_are_empty() {
+        let mut average = Average { stability: 4, scaled: 0, empty_since: None };
+        (0..200).for_each(|_| average.update(40, Timestamp(1)));
+        // Rounding keeps it from getting there by less than a hundredth.
+        assert!(((40 << SCALE) - average.scaled).abs() < 10);
+        average.update(0, Timestamp::from_secs(1));
+        assert!(average.scaled >> SCALE >= 37);
+        average.update(0, Timestamp::from_secs(60));
+        assert!((0..10).contains(&average.scaled));
+    }
+}

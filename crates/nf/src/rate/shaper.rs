@@ -1,0 +1,201 @@
+//! # Shaper
+//! Lets so many packets per second be pulled, evenly spaced.
+//!
+//! Packet number n of a second may go at n divided by the rate. What was not pulled in its time may be pulled until the
+//! second is over. Output 1, if there is one, gives packets whenever output 0 would give none.
+//!
+//! With one output, whoever pulls sleeps until the next packet may go. Click's keeps it trying.
+//!
+//! ## Usage
+//! `Shaper(RATE)`
+//!
+//! ## Arguments
+//! - `RATE`: packets per second.
+//!
+//! ## Handlers
+//! - `rate`: packets per second.
+//! - `reset`: starts counting afresh.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 100) -> Queue -> Shaper(1000) -> Discard
+//! ```
+//!
+//! ## See also
+//! BandwidthShaper, RatedSplitter, RatedUnqueue
+
+use element::class::{ArgInfo, HandlerInfo, Notes};
+use element::effects::{Depends, Field};
+use element::{Args, Batch, Class, Cx, Effects, Element, Signal, Timestamp, manual};
+
+use super::fixed::show_bandwidth;
+use super::limit::parse_rate;
+use crate::schedule::{collect, pull_one};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "Shaper",
+    ports: "1/1-2",
+    processing: "l/l",
+    manual: manual!("shaper.rs"),
+    args: &[ArgInfo::required("RATE", "unsigned")],
+    handlers: HANDLERS,
+    notes: Notes { signals_packets: true, ..Notes::NONE },
+    samples: &["100000", "1000 -> 1/2"],
+    build: |args| {
+        let rate = u64::from(args.required::<u32>("RATE"));
+        args.finish()?;
+        Ok(Box::new(Shaper::new(rate, false, args)))
+    },
+    ..Class::DEFAULT
+};
+
+/// Those of both classes.
+pub(super) const HANDLERS: &[HandlerInfo] = &[HandlerInfo::both("rate"), HandlerInfo::write("reset")];
+
+const SECOND: i128 = 1_000_000_000;
+
+/// Even spacing within each second.
+struct Gaps {
+    rate: u64,
+    /// The second that is counted in, and what has gone in it; what went too early counts for the next one.
+    second: Option<i64>,
+    gone: i128,
+}
+
+impl Gaps {
+    fn new(rate: u64) -> Gaps {
+        Gaps { rate, second: None, gone: 0 }
+    }
+
+    /// Whether something may go now.
+    fn allow(&mut self, now: Timestamp) -> bool {
+        let (second, nanos) = now.parts();
+        let due = i128::from(nanos) * i128::from(self.rate);
+        match self.second {
+            None => {
+                // Something may go soon after the start, if not at once.
+                self.gone = due / SECOND + i128::from(due % SECOND > SECOND / 2);
+                self.second = Some(second);
+            }
+            Some(before) if second > before => {
+                self.second = Some(second);
+                if self.gone > 0 {
+                    self.gone -= i128::from(self.rate);
+                }
+            }
+            Some(_) => {}
+        }
+        self.rate > 0 && due / SECOND >= self.gone
+    }
+
+    /// When something may go next, if it may not now.
+    fn next(&self) -> Option<Timestamp> {
+        let rate = i128::from(self.rate);
+        let wait = (self.gone.max(0) * SECOND + rate - 1).checked_div(rate)?;
+        let wait = Timestamp(i64::try_from(wait).unwrap_or(i64::MAX));
+        Some(Timestamp::from_secs(self.second?) + wait)
+    }
+}
+
+/// Both shapers.
+pub(super) struct Shaper {
+    gaps: Gaps,
+    /// Bytes count, and all outputs give the same.
+    bandwidth: bool,
+    outputs: usize,
+}
+
+impl Shaper {
+    pub(super) fn new(rate: u64, bandwidth: bool, args: &Args<'_>) -> Shaper {
+        Shaper { gaps: Gaps::new(rate), bandwidth, outputs: args.outputs() }
+    }
+
+    fn next_packet(&mut self, cx: &mut Cx<'_>) -> Option<element::Packet> {
+        if !self.gaps.allow(cx.now()) {
+            // A signal is for all outputs: with two of them somebody may always want a packet.
+            if self.outputs == 1 {
+                cx.set_signal(Signal::Packets, false);
+            }
+            if let Some(at) = self.gaps.next() {
+                cx.set_timer(0, at);
+            }
+            return None;
+        }
+        let packet = pull_one(cx, 0);
+        match &packet {
+            Some(packet) => self.gaps.gone += if self.bandwidth { packet.len() as i128 } else { 1 },
+            None => cx.set_signal(Signal::Packets, cx.may_pull(0)),
+        }
+        packet
+    }
+}
+
+impl Element for Shaper {
+    fn effects(&self) -> Effects {
+        if self.outputs > 1 {
+            use element::effects::{Case, Filter, Target};
+            let about = if self.bandwidth { vec![Field::Length] } else { Vec::new() };
+            let when = Filter::Opaque { about: "whoever pulls", reads: about };
+            let cases = vec![Case::new(when, Target::Output(1)), Case::new(Filter::Any, Target::Output(0))];
+            return Effects::cases(cases).depending_on(Depends::Time);
+        }
+        Effects::pass().depending_on(Depends::Time).observing(&[Field::Length])
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>, port: usize, max: usize) -> Batch {
+        if port == 0 || self.bandwidth {
+            return collect(cx, max, |cx| self.next_packet(cx));
+        }
+        let batch = match self.gaps.allow(cx.now()) {
+            true => cx.batch(),
+            false => cx.pull(0, max),
+        };
+        if batch.is_empty() {
+            cx.set_signal(Signal::Packets, cx.may_pull(0));
+        }
+        batch
+    }
+
+    fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
+        cx.set_signal(Signal::Packets, true);
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
+        let rate = self.gaps.rate;
+        Ok(if self.bandwidth { show_bandwidth(rate) } else { rate.to_string() })
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
+        let rate = match name {
+            "rate" => parse_rate(cx, value, self.bandwidth)?,
+            _ => self.gaps.rate,
+        };
+        self.gaps = Gaps::new(rate);
+        cx.set_signal(Signal::Packets, true);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_are_evenly_spaced_and_no_second_has_more_than_the_rate() {
+        let mut gaps = Gaps::new(4);
+        let at = |millis: i64| Timestamp(7_000_000_000 + millis * 1_000_000);
+        let mut went = Vec::new();
+        for millis in (0..2000).step_by(10) {
+            if gaps.allow(at(millis)) {
+                gaps.gone += 1;
+                went.push(millis);
+            } else {
+                let next = gaps.next().unwrap();
+                assert!(next > at(millis) && next <= at(millis + 250));
+            }
+        }
+        assert_eq!(went, [0, 250, 500, 750, 1000, 1250, 1500, 1750]);
+        assert!(!Gaps::new(0).allow(at(0)) && Gaps::new(0).next().is_none());
+    }
+}

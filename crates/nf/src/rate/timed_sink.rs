@@ -1,0 +1,85 @@
+//! # TimedSink
+//! Pulls one packet per interval and drops it.
+//!
+//! ## Usage
+//! `TimedSink([INTERVAL])`
+//!
+//! ## Arguments
+//! - `INTERVAL`: time between two pulls; the first one comes after one interval.
+//!
+//! ## Handlers
+//! - `interval`: the interval.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 10) -> Queue -> TimedSink(10ms); DriverManager(wait 1s, stop)
+//! ```
+//!
+//! ## See also
+//! Shaper, Discard
+
+use element::args::parse_seconds;
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::Depends;
+use element::{Class, Cx, DropReason, Effects, Element, Timestamp, manual};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "TimedSink",
+    ports: "1/0",
+    processing: "l",
+    manual: manual!("timed_sink.rs"),
+    args: &[ArgInfo::positional("INTERVAL", "seconds", "0.5")],
+    handlers: &[HandlerInfo::both("interval")],
+    samples: &[],
+    build: |args| {
+        let interval = args.or("INTERVAL", Timestamp(500_000_000));
+        args.finish()?;
+        if interval <= Timestamp::ZERO {
+            args.error("bad interval");
+        }
+        args.finish()?;
+        Ok(Box::new(TimedSink { interval, next: Timestamp::ZERO }))
+    },
+    ..Class::DEFAULT
+};
+
+struct TimedSink {
+    interval: Timestamp,
+    /// Intervals count from it, so that late timers do not add up.
+    next: Timestamp,
+}
+
+impl TimedSink {
+    fn wait(&mut self, cx: &mut Cx<'_>, from: Timestamp) {
+        self.next = from + self.interval;
+        cx.set_timer(0, self.next);
+    }
+}
+
+impl Element for TimedSink {
+    fn effects(&self) -> Effects {
+        Effects::drop(DropReason::Discard).depending_on(Depends::Time)
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        self.wait(cx, cx.now());
+        Ok(())
+    }
+
+    fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
+        let batch = cx.pull(0, 1);
+        cx.drop_all(batch, DropReason::Discard);
+        self.wait(cx, self.next);
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
+        Ok(self.interval.as_interval())
+    }
+
+    fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, value: &str) -> Result<(), String> {
+        let interval = parse_seconds(value).filter(|&t| t > Timestamp::ZERO);
+        self.interval = interval.ok_or("bad interval")?;
+        Ok(())
+    }
+}

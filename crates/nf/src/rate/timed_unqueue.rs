@@ -1,0 +1,95 @@
+//! # TimedUnqueue
+//! Pulls some packets per interval and pushes them on.
+//!
+//! ## Usage
+//! `TimedUnqueue(INTERVAL [, BURST])`
+//!
+//! ## Arguments
+//! - `INTERVAL`: time between two turns.
+//! - `BURST`: most packets per turn.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 10) -> Queue -> TimedUnqueue(10ms, 2) -> Discard
+//! ```
+//!
+//! ## See also
+//! RatedUnqueue, Unqueue, Burster
+
+use element::class::ArgInfo;
+use element::effects::Depends;
+use element::{Args, Class, Cx, Effects, Element, Invalid, Timestamp, manual};
+use packet::BATCH_CAPACITY;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "TimedUnqueue",
+    processing: "l/h",
+    manual: manual!("timed_unqueue.rs"),
+    args: &[ArgInfo::required("INTERVAL", "seconds"), ArgInfo::positional("BURST", "int", "1")],
+    samples: &["1ms", "1ms, 300"],
+    build: |args| build(args, 1),
+    ..Class::DEFAULT
+};
+
+/// Makes one that pulls `burst` packets unless it is told otherwise.
+pub(super) fn build(args: &mut Args<'_>, burst: i32) -> Result<Box<dyn Element>, Invalid> {
+    let interval = args.required("INTERVAL");
+    let burst = args.or("BURST", burst);
+    args.finish()?;
+    if burst <= 0 {
+        args.error("bad BURST");
+    }
+    args.finish()?;
+    Ok(Box::new(TimedUnqueue { interval, burst: burst as usize, waiting: false, last: None }))
+}
+
+struct TimedUnqueue {
+    interval: Timestamp,
+    burst: usize,
+    /// Whether the interval is not yet over.
+    waiting: bool,
+    /// When the last interval ended, if no turn since has found nothing to do.
+    last: Option<Timestamp>,
+}
+
+impl Element for TimedUnqueue {
+    fn effects(&self) -> Effects {
+        Effects::pass().depending_on(Depends::Time)
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        cx.schedule();
+        Ok(())
+    }
+
+    fn run(&mut self, cx: &mut Cx<'_>) -> bool {
+        // A queue has got a packet in the meantime; its turn comes.
+        if self.waiting {
+            return false;
+        }
+        let mut left = self.burst;
+        while left > 0 {
+            let batch = cx.pull(0, left.min(BATCH_CAPACITY));
+            if batch.is_empty() {
+                cx.recycle(batch);
+                break;
+            }
+            left -= batch.len().min(left);
+            cx.emit(0, batch);
+        }
+        if left == self.burst && !cx.may_pull(0) {
+            self.last = None;
+            return false;
+        }
+        let next = self.last.unwrap_or(cx.now()) + self.interval;
+        (self.last, self.waiting) = (Some(next), true);
+        cx.set_timer(0, next);
+        true
+    }
+
+    fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
+        self.waiting = false;
+        cx.schedule();
+    }
+}

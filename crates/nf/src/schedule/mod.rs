@@ -1,0 +1,41 @@
+//! Who is next: elements that pull from several inputs.
+
+pub mod drr_sched;
+pub mod prio_sched;
+pub mod pull_switch;
+pub mod round_robin_multi_sched;
+pub mod round_robin_sched;
+pub mod simple_pull_switch;
+pub mod static_pull_switch;
+pub mod stride;
+pub mod stride_sched;
+pub mod time_sorted_sched;
+
+use element::{Batch, Cx, DropReason, Packet};
+use packet::BATCH_CAPACITY;
+
+/// One packet from an input.
+pub(crate) fn pull_one(cx: &mut Cx<'_>, input: usize) -> Option<Packet> {
+    let mut batch = cx.pull(input, 1);
+    let packet = batch.pop();
+    cx.recycle(batch);
+    packet
+}
+
+/// Fills a batch with at most `max` packets from `next`, until it has none.
+pub(crate) fn collect(
+    cx: &mut Cx<'_>,
+    max: usize,
+    mut next: impl FnMut(&mut Cx<'_>) -> Option<Packet>,
+) -> Batch {
+    let mut batch = cx.batch();
+    while batch.len() < max.min(BATCH_CAPACITY)
+        && let Some(packet) = next(cx)
+    {
+        // There is room, as the condition says.
+        if let Err(packet) = batch.push(packet) {
+            cx.drop(packet, DropReason::NoBuffer);
+        }
+    }
+    batch
+}

@@ -1,0 +1,104 @@
+//! # PullSwitch
+//! Pulls from one input, which a handler chooses.
+//!
+//! Whoever pulls from it sleeps while the chosen input has nothing.
+//!
+//! ## Usage
+//! `PullSwitch([INPUT])`
+//!
+//! ## Arguments
+//! - `INPUT`: the input; a negative one, or one that does not exist, for none.
+//!
+//! ## Handlers
+//! - `switch`: the input.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 10) -> Queue -> s :: PullSwitch -> Discard; InfiniteSource(LIMIT 5) -> Queue -> [1] s;
+//! DriverManager(pause, write s.switch 1, pause)
+//! ```
+//!
+//! ## See also
+//! SimplePullSwitch, StaticPullSwitch, PrioSched, RoundRobinSched, StrideSched, Switch
+
+use element::args::Arg;
+use element::class::{ArgInfo, HandlerInfo, Notes};
+use element::effects::Depends;
+use element::{Batch, Class, Cx, Effects, Element, Signal, manual};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "PullSwitch",
+    ports: "-/1",
+    processing: "l/l",
+    manual: manual!("pull_switch.rs"),
+    args: &[ArgInfo::positional("INPUT", "int", "0")],
+    handlers: &[HandlerInfo::both("switch")],
+    notes: Notes { signals_packets: true, ..Notes::NONE },
+    samples: &[" -> 2/1", "1 -> 2/1", "-1 -> 1/1"],
+    build: |args| {
+        let chosen = args.or("INPUT", 0i32);
+        args.finish()?;
+        Ok(Box::new(PullSwitch::new(chosen, args.inputs(), true)))
+    },
+    ..Class::DEFAULT
+};
+
+/// The three switches of this kind.
+pub(super) struct PullSwitch {
+    chosen: Option<usize>,
+    inputs: usize,
+    /// Whether it tells pullers about the chosen input only.
+    signals: bool,
+}
+
+impl PullSwitch {
+    pub(super) fn new(chosen: i32, inputs: usize, signals: bool) -> PullSwitch {
+        let mut switch = PullSwitch { chosen: None, inputs, signals };
+        switch.choose(chosen);
+        switch
+    }
+
+    fn choose(&mut self, input: i32) {
+        self.chosen = usize::try_from(input).ok().filter(|&n| n < self.inputs);
+    }
+
+    fn tell(&self, cx: &mut Cx<'_>) {
+        if self.signals {
+            cx.set_signal(Signal::Packets, self.chosen.is_some_and(|input| cx.may_pull(input)));
+        }
+    }
+}
+
+impl Element for PullSwitch {
+    fn effects(&self) -> Effects {
+        Effects::pass().depending_on(Depends::Handler)
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        self.tell(cx);
+        Ok(())
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, max: usize) -> Batch {
+        let batch = match self.chosen {
+            Some(input) => cx.pull(input, max),
+            None => cx.batch(),
+        };
+        if batch.is_empty() {
+            self.tell(cx);
+        }
+        batch
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
+        Ok(self.chosen.map_or("-1".into(), |input| input.to_string()))
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, _name: &str, value: &str) -> Result<(), String> {
+        let input = i32::parse(value, &cx.place()).map_err(|_| "syntax error")?;
+        self.choose(input);
+        self.tell(cx);
+        Ok(())
+    }
+}

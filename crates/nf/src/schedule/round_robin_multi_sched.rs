@@ -1,0 +1,40 @@
+//! # RoundRobinMultiSched
+//! Pulls from its inputs in turn, several packets from each.
+//!
+//! An input that has nothing loses the rest of its turn.
+//!
+//! ## Usage
+//! `RoundRobinMultiSched([N, MAX])`
+//!
+//! ## Arguments
+//! - `N`: packets per turn.
+//! - `MAX`: pulls from the first so many inputs only.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 10) -> Queue -> rr :: RoundRobinMultiSched(4) -> Discard;
+//! InfiniteSource(LIMIT 5) -> Queue -> [1] rr
+//! ```
+//!
+//! ## See also
+//! RoundRobinSched
+
+use element::class::ArgInfo;
+use element::{Class, manual};
+
+use super::round_robin_sched;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "RoundRobinMultiSched",
+    ports: "-/1",
+    processing: "l/l",
+    manual: manual!("round_robin_multi_sched.rs"),
+    args: &[ArgInfo::positional("N", "unsigned", "1"), ArgInfo::positional("MAX", "unsigned", "")],
+    samples: &["3 -> 2/1"],
+    build: |args| {
+        let turn = args.or("N", 1u32);
+        round_robin_sched::build(args, turn)
+    },
+    ..Class::DEFAULT
+};

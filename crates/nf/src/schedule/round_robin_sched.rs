@@ -1,0 +1,80 @@
+//! # RoundRobinSched
+//! Pulls from its inputs in turn, past those that have nothing.
+//!
+//! The next packet is looked for from the input behind the one that gave the last packet. Inputs that say that they
+//! are empty are not asked.
+//!
+//! ## Usage
+//! `RoundRobinSched([MAX])`
+//!
+//! ## Arguments
+//! - `MAX`: pulls from the first so many inputs only.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 10) -> Queue -> rr :: RoundRobinSched -> Discard; InfiniteSource(LIMIT 5) -> Queue -> [1] rr
+//! ```
+//!
+//! ## See also
+//! RoundRobinMultiSched, PrioSched, StrideSched, DRRSched, RoundRobinSwitch
+
+use element::class::ArgInfo;
+use element::{Args, Batch, Class, Cx, Effects, Element, Invalid, Packet, manual};
+
+use super::{collect, pull_one};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "RoundRobinSched",
+    aliases: &["SimpleRoundRobinSched"],
+    ports: "-/1",
+    processing: "l/l",
+    manual: manual!("round_robin_sched.rs"),
+    args: &[ArgInfo::positional("MAX", "unsigned", "")],
+    samples: &[" -> 1/1", " -> 3/1", "2 -> 3/1"],
+    build: |args| build(args, 1),
+    ..Class::DEFAULT
+};
+
+/// Makes one that takes `turn` packets from an input before it goes on to the next.
+pub(super) fn build(args: &mut Args<'_>, turn: u32) -> Result<Box<dyn Element>, Invalid> {
+    let inputs = args.or("MAX", args.inputs()).min(args.inputs());
+    args.finish()?;
+    Ok(Box::new(RoundRobinSched { inputs, turn, next: 0, taken: 0 }))
+}
+
+struct RoundRobinSched {
+    inputs: usize,
+    turn: u32,
+    /// Where to look first.
+    next: usize,
+    /// Packets of this turn so far.
+    taken: u32,
+}
+
+impl RoundRobinSched {
+    fn next_packet(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
+        for _ in 0..self.inputs {
+            let input = self.next;
+            let packet = if cx.may_pull(input) { pull_one(cx, input) } else { None };
+            self.taken += u32::from(packet.is_some());
+            if packet.is_none() || self.taken >= self.turn {
+                (self.next, self.taken) = ((input + 1) % self.inputs, 0);
+            }
+            if packet.is_some() {
+                return packet;
+            }
+        }
+        None
+    }
+}
+
+impl Element for RoundRobinSched {
+    fn effects(&self) -> Effects {
+        Effects::pass()
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, max: usize) -> Batch {
+        collect(cx, max, |cx| self.next_packet(cx))
+    }
+}

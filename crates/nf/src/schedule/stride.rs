@@ -1,0 +1,189 @@
+//! Stride scheduling (Waldspurger and Weihl, 1995): clients take turns in proportion to their tickets.
+
+use element::Args;
+
+/// The pass of a client with one ticket moves on by this much.
+const STRIDE: u32 = 1 << 16;
+/// More tickets than this make no sense of the stride.
+const MOST_TICKETS: u32 = 1 << 15;
+
+struct Client {
+    pass: u32,
+    stride: u32,
+    tickets: u32,
+}
+
+/// Clients, and in which order they are next.
+pub(crate) struct Stride {
+    clients: Vec<Client>,
+    /// Clients that have tickets, the next one first.
+    order: Vec<usize>,
+}
+
+impl Stride {
+    /// Reads the arguments: one number of tickets per port. `kind` is "input" or "output".
+    pub(crate) fn read(args: &mut Args<'_>, ports: usize, kind: &str) -> Stride {
+        let given = args.rest();
+        if given.len() != ports {
+            args.error(format!("need {ports} arguments, one per {kind} port"));
+        }
+        let mut tickets = Vec::with_capacity(given.len());
+        for (i, text) in given.iter().enumerate() {
+            let number = element::args::parse_integer(text).ok().and_then(|n| i32::try_from(n).ok());
+            match number {
+                None => args.error(format!("argument {i} should be number of tickets (integer)")),
+                Some(n) if n < 0 => args.error(format!("argument {i} (number of tickets) must be >= 0")),
+                Some(n) if n as u32 > MOST_TICKETS => {
+                    args.warn(format!("input {i}, tickets reduced to {MOST_TICKETS}"));
+                    tickets.push(MOST_TICKETS);
+                }
+                Some(n) => tickets.push(n as u32),
+            }
+        }
+        Stride::new(&tickets)
+    }
+
+    fn new(tickets: &[u32]) -> Stride {
+        let stride = |&tickets: &u32| STRIDE.checked_div(tickets).unwrap_or(0);
+        let client = |t| Client { pass: stride(t), stride: stride(t), tickets: *t };
+        let mut all = Stride {
+            clients: tickets.iter().map(client).collect(),
+            order: Vec::with_capacity(tickets.len()),
+        };
+        // Who is inserted last comes first among equals, so the first ports go last.
+        for i in (0..tickets.len()).rev().filter(|&i| tickets[i] > 0) {
+            all.insert(i);
+        }
+        all
+    }
+
+    /// Puts a client in its place, in front of those with the same pass.
+    fn insert(&mut self, client: usize) {
+        let pass = self.clients[client].pass;
+        // Passes wrap around.
+        let later = |other: &usize| self.clients[*other].pass.wrapping_sub(pass) as i32 >= 0;
+        let place = self.order.iter().position(later).unwrap_or(self.order.len());
+        self.order.insert(place, client);
+    }
+
+    /// Asks clients in order until one has something. Each that was asked moves on by its stride.
+    pub(crate) fn next<T>(&mut self, mut ask: impl FnMut(usize) -> Option<T>) -> Option<T> {
+        let mut asked = 0;
+        let mut found = None;
+        while found.is_none() && asked < self.order.len() {
+            let client = self.order[asked];
+            found = ask(client);
+            let client = &mut self.clients[client];
+            client.pass = client.pass.wrapping_add(client.stride);
+            asked += 1;
+        }
+        // Those asked go back one after another. The first ones are taken out and put behind the rest, so that
+        // no memory is needed: while k of them are left, they are the last k.
+        self.order.rotate_left(asked);
+        let rest = self.order.len() - asked;
+        for k in 0..asked {
+            let client = self.order.remove(rest + k);
+            let pass = self.clients[client].pass;
+            let later = |other: &usize| self.clients[*other].pass.wrapping_sub(pass) as i32 >= 0;
+            let place = self.order[..rest + k].iter().position(later).unwrap_or(rest + k);
+            self.order.insert(place, client);
+        }
+        found
+    }
+
+    /// The names of the handlers of all ports.
+    pub(crate) fn handlers(&self) -> Vec<(String, element::Access)> {
+        let names = (0..self.clients.len()).map(|i| format!("tickets{i}"));
+        names.map(|name| (name, element::Access::READ_WRITE)).collect()
+    }
+
+    fn client_of(&self, handler: &str) -> Option<usize> {
+        let number: usize = handler.strip_prefix("tickets")?.parse().ok()?;
+        (number < self.clients.len()).then_some(number)
+    }
+
+    /// Answers `ticketsN`.
+    pub(crate) fn read_handler(&self, name: &str) -> String {
+        self.client_of(name).map_or("-1".into(), |client| self.clients[client].tickets.to_string())
+    }
+
+    /// Sets `ticketsN`.
+    pub(crate) fn write_handler(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let number = element::args::parse_integer(value).ok().and_then(|n| i32::try_from(n).ok());
+        let number = number.ok_or("tickets value must be integer")?;
+        let tickets = u32::try_from(number).map_err(|_| "number of tickets must be >= 0")?.min(MOST_TICKETS);
+        let Some(client) = self.client_of(name) else { return Err("port out of range".into()) };
+        let before = self.clients[client].tickets;
+        let stride = STRIDE.checked_div(tickets).unwrap_or(0);
+        (self.clients[client].tickets, self.clients[client].stride) = (tickets, stride);
+        if tickets == 0 {
+            self.order.retain(|&other| other != client);
+        } else if before == 0 {
+            let first = self.order.first().map(|&first| self.clients[first].pass);
+            self.clients[client].pass = first.map_or(0, |pass| pass.wrapping_add(stride));
+            self.insert(client);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn turns(stride: &mut Stride, n: usize) -> Vec<usize> {
+        (0..n).filter_map(|_| stride.next(Some)).collect()
+    }
+
+    #[test]
+    fn turns_are_in_proportion_to_tickets_and_ties_go_to_the_first_port() {
+        let mut stride = Stride::new(&[1, 1, 2]);
+        assert_eq!(turns(&mut stride, 4), [2, 2, 0, 1]);
+        let mut counts = [0; 3];
+        turns(&mut stride, 4000).into_iter().for_each(|client| counts[client] += 1);
+        assert_eq!(counts, [1000, 1000, 2000]);
+    }
+
+    #[test]
+    fn who_has_nothing_is_passed_over_in_this_round_only() {
+        let mut stride = Stride::new(&[4, 1]);
+        let mut asked = Vec::new();
+        let found = stride.next(|client| {
+            asked.push(client);
+            (client == 1).then_some(())
+        });
+        assert_eq!((found, asked), (Some(()), vec![0, 1]));
+        assert_eq!(stride.next::<()>(|_| None), None);
+    }
+
+    #[test]
+    fn tickets_can_be_changed() {
+        let mut stride = Stride::new(&[1, 0]);
+        assert_eq!(turns(&mut stride, 3), [0, 0, 0]);
+        assert_eq!(stride.write_handler("tickets1", "1"), Ok(()));
+        assert_eq!(stride.write_handler("tickets0", "0"), Ok(()));
+        assert_eq!(turns(&mut stride, 2), [1, 1]);
+        assert_eq!(stride.read_handler("tickets0"), "0");
+        assert!(
+            stride.write_handler("tickets1", "-1").is_err() && stride.write_handler("tickets9", "1").is_err()
+        );
+    }
+
+    proptest! {
+        /// Against the definition: whoever has the lowest pass is next.
+        #[test]
+        fn nobody_runs_ahead(tickets in prop::collection::vec(1u32..50, 1..6)) {
+            let mut stride = Stride::new(&tickets);
+            let mut taken = vec![0u64; tickets.len()];
+            for client in turns(&mut stride, 500) {
+                taken[client] += 1;
+            }
+            let total: u64 = tickets.iter().map(|&t| u64::from(t)).sum();
+            for (n, t) in taken.iter().zip(&tickets) {
+                let fair = 500.0 * f64::from(*t) / total as f64;
+                prop_assert!((*n as f64 - fair).abs() < 2.0 + tickets.len() as f64, "{taken:?} of {tickets:?}");
+            }
+        }
+    }
+}

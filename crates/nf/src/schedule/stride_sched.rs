@@ -1,0 +1,86 @@
+//! # StrideSched
+//! Pulls from its inputs in proportion to their tickets.
+//!
+//! Inputs that have nothing are passed over, but their turn counts. Each input has a handler `tickets0`, `tickets1`
+//! and so on, which reads or sets its tickets.
+//!
+//! ## Usage
+//! `StrideSched(TICKETS, ...)`
+//!
+//! ## Arguments
+//! - `TICKETS`: one number for each input, at most 32768; 0 for an input that is never asked.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 10) -> Queue -> s :: StrideSched(3, 1) -> Discard; InfiniteSource(LIMIT 5) -> Queue -> [1] s
+//! ```
+//!
+//! ## See also
+//! StrideSwitch, PrioSched, RoundRobinSched, DRRSched
+
+use element::class::ArgInfo;
+use element::effects::{Case, Depends, Filter, Target};
+use element::{Access, Batch, Class, Cx, DropReason, Effects, Element, manual};
+
+use super::stride::Stride;
+use super::{collect, pull_one};
+use crate::switch::Outputs;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "StrideSched",
+    ports: "1-/1",
+    processing: "l/l",
+    manual: manual!("stride_sched.rs"),
+    args: &[ArgInfo::rest("TICKETS", "unsigned")],
+    samples: &["1", "3, 1, 2 -> 3/1"],
+    build: |args| {
+        let stride = Stride::read(args, args.inputs(), "input");
+        args.finish()?;
+        Ok(Box::new(Striding { stride, outputs: None }))
+    },
+    ..Class::DEFAULT
+};
+
+/// The scheduler, and the switch that does the same to outputs.
+pub(crate) struct Striding {
+    pub(crate) stride: Stride,
+    /// Those of the switch.
+    pub(crate) outputs: Option<Outputs>,
+}
+
+impl Element for Striding {
+    fn effects(&self) -> Effects {
+        if self.outputs.is_none() {
+            return Effects::pass();
+        }
+        let some = Effects::cases(vec![Case::new(Filter::Any, Target::SomeOutput)]);
+        some.depending_on(Depends::Counter).depending_on(Depends::Handler)
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
+        let Some(outputs) = &mut self.outputs else { return Some(batch) };
+        let stride = &mut self.stride;
+        outputs.distribute(cx, batch, DropReason::NoOutput, |_, _| stride.next(Some));
+        None
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, max: usize) -> Batch {
+        let stride = &mut self.stride;
+        collect(cx, max, |cx| {
+            stride.next(|input| if cx.may_pull(input) { pull_one(cx, input) } else { None })
+        })
+    }
+
+    fn own_handlers(&self) -> Vec<(String, Access)> {
+        self.stride.handlers()
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        Ok(self.stride.read_handler(name))
+    }
+
+    fn write(&mut self, _cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
+        self.stride.write_handler(name, value)
+    }
+}

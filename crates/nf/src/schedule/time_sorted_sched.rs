@@ -1,0 +1,185 @@
+//! # TimeSortedSched
+//! Merges its inputs by time stamp.
+//!
+//! Each pull gives the packet with the earliest time stamp among the next ones of all inputs, which are expected to
+//! be in order each.
+//!
+//! ## Usage
+//! `TimeSortedSched([KEYWORDS])`
+//!
+//! ## Arguments
+//! - `STOP`: whether to stop the driver when there are no packets and the inputs say that none will come.
+//! - `BUFFER`: packets of each input that wait in the element; more than one lets it put right small disorder.
+//!
+//! ## Handlers
+//! - `well_ordered`: whether all packets so far have left in the order of their time stamps.
+//!
+//! ## Example
+//! ```click
+//! t :: TimeSortedSched(STOP true) -> Discard; InfiniteSource(LIMIT 5) -> Queue -> t;
+//! InfiniteSource(LIMIT 5) -> Queue -> [1] t
+//! ```
+//!
+//! ## See also
+//! RoundRobinSched
+
+use element::class::{ArgInfo, HandlerInfo, Notes};
+use element::effects::{Case, Field, Filter, Hold, Order, Target};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Packet, Signal, Timestamp, manual};
+
+use super::{collect, pull_one};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "TimeSortedSched",
+    ports: "-/1",
+    processing: "l/l",
+    manual: manual!("time_sorted_sched.rs"),
+    args: &[ArgInfo::keyword("STOP", "bool", "false"), ArgInfo::keyword("BUFFER", "int", "1")],
+    handlers: &[HandlerInfo::read("well_ordered")],
+    notes: Notes { signals_packets: true, ..Notes::NONE },
+    samples: &[" -> 1/1", "BUFFER 4, STOP true -> 3/1"],
+    build: |args| {
+        let stop = args.or("STOP", false);
+        let buffer = args.or("BUFFER", 1i32);
+        if buffer <= 0 {
+            args.error("BUFFER must be at least 1");
+        }
+        args.finish()?;
+        let (inputs, buffer) = (args.inputs(), buffer as usize);
+        Ok(Box::new(TimeSortedSched {
+            // Room for the usual case; large buffers grow when they are used.
+            heap: Vec::with_capacity(inputs.saturating_mul(buffer).min(4096)),
+            space: vec![buffer; inputs],
+            open: (0..inputs).collect(),
+            buffer,
+            last: Timestamp::ZERO,
+            stop,
+            well_ordered: true,
+        }))
+    },
+    ..Class::DEFAULT
+};
+
+struct TimeSortedSched {
+    /// A binary heap, earliest packet first, each with its input.
+    heap: Vec<(Packet, usize)>,
+    /// Packets that may still be taken in, by input.
+    space: Vec<usize>,
+    /// Inputs that have space.
+    open: Vec<usize>,
+    buffer: usize,
+    last: Timestamp,
+    stop: bool,
+    well_ordered: bool,
+}
+
+impl TimeSortedSched {
+    fn is_earlier(&self, a: usize, b: usize) -> bool {
+        self.heap[a].0.time() < self.heap[b].0.time()
+    }
+
+    fn insert(&mut self, packet: Packet, input: usize) {
+        self.heap.push((packet, input));
+        let mut at = self.heap.len() - 1;
+        while at > 0 && self.is_earlier(at, (at - 1) / 2) {
+            self.heap.swap(at, (at - 1) / 2);
+            at = (at - 1) / 2;
+        }
+    }
+
+    fn remove_first(&mut self) -> Option<(Packet, usize)> {
+        if self.heap.is_empty() {
+            return None;
+        }
+        let first = self.heap.swap_remove(0);
+        let mut at = 0;
+        loop {
+            let mut earliest = at;
+            for child in [2 * at + 1, 2 * at + 2] {
+                if child < self.heap.len() && self.is_earlier(child, earliest) {
+                    earliest = child;
+                }
+            }
+            if earliest == at {
+                return Some(first);
+            }
+            self.heap.swap(at, earliest);
+            at = earliest;
+        }
+    }
+
+    /// Takes in what there is space for; whether any input says that it has packets.
+    fn fill(&mut self, cx: &mut Cx<'_>) -> bool {
+        let mut active = false;
+        for place in (0..self.open.len()).rev() {
+            let input = self.open[place];
+            if !cx.may_pull(input) {
+                continue;
+            }
+            active = true;
+            while let Some(packet) = pull_one(cx, input) {
+                self.insert(packet, input);
+                self.space[input] -= 1;
+                if self.space[input] == 0 {
+                    self.open.swap_remove(place);
+                    break;
+                }
+            }
+        }
+        active
+    }
+
+    fn next_packet(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
+        let active = self.fill(cx);
+        cx.set_signal(Signal::Packets, active || !self.heap.is_empty());
+        let Some((packet, input)) = self.remove_first() else {
+            if self.stop && !active {
+                cx.stop();
+            }
+            return None;
+        };
+        if packet.time().is_set() {
+            self.well_ordered &= !self.last.is_set() || packet.time() >= self.last;
+            self.last = packet.time();
+        }
+        self.space[input] += 1;
+        if self.space[input] == 1 {
+            self.open.push(input);
+        }
+        Some(packet)
+    }
+}
+
+impl Element for TimeSortedSched {
+    fn effects(&self) -> Effects {
+        let by_time = Filter::Opaque { about: "merged by time", reads: vec![Field::TimeStamp] };
+        let order = if self.buffer > 1 { Order::MayReorder } else { Order::Keeps };
+        Effects {
+            hold: Hold::Fifo { may_drop: false },
+            order,
+            ..Effects::cases(vec![
+                Case::new(by_time, Target::Hold(0)),
+                Case::new(Filter::Any, Target::Hold(0)),
+            ])
+        }
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, max: usize) -> Batch {
+        collect(cx, max, |cx| self.next_packet(cx))
+    }
+
+    fn drain(&mut self, cx: &mut Cx<'_>) {
+        while let Some((packet, _)) = self.heap.pop() {
+            cx.drop(packet, DropReason::Stop);
+        }
+    }
+
+    fn held(&self) -> usize {
+        self.heap.len()
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
+        Ok(self.well_ordered.to_string())
+    }
+}

@@ -1,0 +1,45 @@
+//! # CPUQueue
+//! Stores packets, first in, first out, in a queue for each processor.
+//!
+//! Each worker has its own copy of the graph, and with it its own queue. Packets that find it full are dropped.
+//! It tells nobody whether it is empty or full.
+//!
+//! ## Usage
+//! `CPUQueue([CAPACITY])`
+//!
+//! ## Arguments
+//! - `CAPACITY`: most packets.
+//!
+//! ## Handlers
+//! - `capacity`: most packets.
+//! - `drops`: packets that found it full.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 100, STOP true) -> CPUQueue -> Unqueue -> Discard
+//! ```
+//!
+//! ## See also
+//! Queue, CPUSwitch
+
+use element::class::{ArgInfo, HandlerInfo};
+use element::{Class, manual};
+
+use super::fifo::{self, Policy, SaysEmpty};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "CPUQueue",
+    ports: "1/1-",
+    processing: "h/l",
+    manual: manual!("cpu_queue.rs"),
+    args: &[ArgInfo::positional("CAPACITY", "unsigned", "128")],
+    handlers: &[HandlerInfo::read("capacity"), HandlerInfo::read("drops")],
+    samples: &["", "3 -> 1/2"],
+    build: |args| {
+        let policy =
+            Policy { says_empty: SaysEmpty::Never, says_full: false, spills: false, ..fifo::DEFAULT };
+        fifo::build(args, policy, 128)
+    },
+    ..Class::DEFAULT
+};

@@ -1,0 +1,307 @@
+//! What all queues share: packets in order, a capacity, counts, and what they tell their neighbours.
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use element::args::Arg;
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Case, Filter, Hold, Order, Target};
+use element::{Args, Batch, Cx, DropReason, Effects, Element, Invalid, Packet, Signal};
+use packet::BATCH_CAPACITY;
+
+/// The arguments of all queues.
+pub(super) const ARGS: &[ArgInfo] = &[
+    ArgInfo::positional("CAPACITY", "unsigned", "1000"),
+    ArgInfo::keyword("BLOCKING", "bool", "false"),
+    ArgInfo::keyword("NOUSELESS", "bool", "false"),
+];
+
+/// The handlers of all queues.
+pub(super) const HANDLERS: &[HandlerInfo] = &[
+    HandlerInfo::read("length"),
+    HandlerInfo::read("highwater_length"),
+    HandlerInfo::both("capacity"),
+    HandlerInfo::read("drops"),
+    HandlerInfo::write("reset_counts"),
+    HandlerInfo::write("reset"),
+];
+
+/// How many packets an element stores and may store, for others that decide from it: queues publish it as a service.
+#[derive(Debug)]
+pub struct Occupancy {
+    length: AtomicUsize,
+    capacity: AtomicUsize,
+}
+
+/// Empty, and without a bound.
+impl Default for Occupancy {
+    fn default() -> Self {
+        Occupancy { length: AtomicUsize::new(0), capacity: AtomicUsize::new(usize::MAX) }
+    }
+}
+
+impl Occupancy {
+    /// Packets in store.
+    pub fn get(&self) -> usize {
+        self.length.load(Ordering::Relaxed)
+    }
+
+    /// Packets that there is room for.
+    pub fn room(&self) -> usize {
+        self.capacity.load(Ordering::Relaxed).saturating_sub(self.get())
+    }
+
+    /// Says how many packets are in store.
+    pub fn set(&self, length: usize) {
+        self.length.store(length, Ordering::Relaxed);
+    }
+
+    /// Says how many packets may be in store.
+    pub fn set_capacity(&self, capacity: usize) {
+        self.capacity.store(capacity, Ordering::Relaxed);
+    }
+}
+
+/// When a queue says that it is empty.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum SaysEmpty {
+    Never,
+    /// After some pulls in vain: saying so at once would send pullers to sleep and wake them again for every
+    /// short gap.
+    Lazily,
+    AtOnce,
+}
+
+/// What a full queue gives up.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum WhenFull {
+    DropsNewest,
+    DropsOldest,
+}
+
+/// How one class of queue differs from others. Whether it says that it is full is in its class's notes, which
+/// must agree with `says_full`.
+#[derive(Clone, Copy)]
+pub(super) struct Policy {
+    pub(super) says_empty: SaysEmpty,
+    pub(super) says_full: bool,
+    pub(super) when_full: WhenFull,
+    /// Whether packets that do not fit may leave by output 1, with a message the first time.
+    pub(super) spills: bool,
+}
+
+/// That of `Queue`.
+pub(super) const DEFAULT: Policy =
+    Policy { says_empty: SaysEmpty::Lazily, says_full: true, when_full: WhenFull::DropsNewest, spills: true };
+
+/// Pulls in vain after which a lazy queue says that it is empty.
+const PATIENCE: u32 = 10;
+
+/// A queue. Packets that arrive on input 1 go to its front.
+pub(super) struct Fifo {
+    policy: Policy,
+    packets: VecDeque<Packet>,
+    capacity: usize,
+    highwater: usize,
+    drops: u64,
+    /// Pulls in vain since the last packet.
+    fruitless: u32,
+    occupancy: Arc<Occupancy>,
+    has_front: bool,
+}
+
+/// Reads the arguments and makes a queue.
+pub(super) fn build(args: &mut Args<'_>, policy: Policy, capacity: u32) -> Result<Box<dyn Element>, Invalid> {
+    let capacity = args.or("CAPACITY", capacity) as usize;
+    // FastClick's: a push that finds the queue full cannot wait for room here, because the same worker pulls.
+    if policy.spills {
+        args.or("BLOCKING", false);
+        args.or("NOUSELESS", false);
+    }
+    args.finish()?;
+    let occupancy = Arc::new(Occupancy::default());
+    occupancy.set_capacity(capacity);
+    args.setup.publish(args.id(), Arc::clone(&occupancy));
+    Ok(Box::new(Fifo {
+        policy,
+        // All of it for the usual sizes; longer queues grow as they fill.
+        packets: VecDeque::with_capacity(capacity.min(4096)),
+        capacity,
+        highwater: 0,
+        drops: 0,
+        fruitless: 0,
+        occupancy,
+        has_front: args.inputs() > 1,
+    }))
+}
+
+impl Fifo {
+    #[cold]
+    fn overflow(&mut self, cx: &mut Cx<'_>, packet: Packet) {
+        if self.drops == 0 && self.capacity > 0 && self.policy.spills {
+            let declaration = cx.declaration();
+            cx.message(format_args!("{declaration}: overflow\n"));
+        }
+        self.drops += 1;
+        match self.policy.spills {
+            true => cx.emit_one(1, packet, DropReason::QueueFull),
+            false => cx.drop(packet, DropReason::QueueFull),
+        }
+    }
+
+    fn insert(&mut self, cx: &mut Cx<'_>, port: usize, packet: Packet) {
+        let front = port == 1;
+        if self.packets.len() >= self.capacity {
+            let victim = match (front, self.policy.when_full) {
+                (true, _) => self.packets.pop_back(),
+                (false, WhenFull::DropsOldest) => self.packets.pop_front(),
+                (false, WhenFull::DropsNewest) => None,
+            };
+            match victim {
+                Some(victim) => self.overflow(cx, victim),
+                None => return self.overflow(cx, packet),
+            }
+        }
+        match front {
+            true => self.packets.push_front(packet),
+            false => self.packets.push_back(packet),
+        }
+    }
+
+    /// Shortens the queue to a length, at the end at which it would drop.
+    fn shorten(&mut self, cx: &mut Cx<'_>, length: usize, reason: DropReason) {
+        while self.packets.len() > length {
+            let packet = match self.policy.when_full {
+                WhenFull::DropsNewest => self.packets.pop_back(),
+                WhenFull::DropsOldest => self.packets.pop_front(),
+            };
+            let Some(packet) = packet else { break };
+            cx.drop(packet, reason);
+        }
+        self.tell_length();
+    }
+
+    fn tell_length(&self) {
+        self.occupancy.set(self.packets.len());
+    }
+
+    fn tell_room(&self, cx: &mut Cx<'_>) {
+        if self.policy.says_full {
+            cx.set_signal(Signal::Room, self.packets.len() < self.capacity);
+        }
+    }
+}
+
+impl Element for Fifo {
+    fn effects(&self) -> Effects {
+        let full = Filter::Opaque { about: "queue full", reads: Vec::new() };
+        let overflow =
+            if self.policy.spills { Target::Output(1) } else { Target::Drop(DropReason::QueueFull) };
+        Effects {
+            hold: Hold::Fifo { may_drop: true },
+            order: if self.has_front { Order::MayReorder } else { Order::Keeps },
+            ..Effects::cases(vec![Case::new(full, overflow), Case::new(Filter::Any, Target::Hold(0))])
+        }
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, port: usize, mut batch: Batch) -> Option<Batch> {
+        for packet in batch.drain() {
+            self.insert(cx, port, packet);
+        }
+        cx.recycle(batch);
+        self.highwater = self.highwater.max(self.packets.len());
+        self.tell_length();
+        if !self.packets.is_empty() && self.policy.says_empty != SaysEmpty::Never {
+            cx.set_signal(Signal::Packets, true);
+        }
+        if self.packets.len() >= self.capacity {
+            self.tell_room(cx);
+        }
+        None
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, max: usize) -> Batch {
+        let mut batch = cx.batch();
+        let n = max.min(self.packets.len()).min(BATCH_CAPACITY);
+        for packet in self.packets.drain(..n) {
+            if let Err(packet) = batch.push(packet) {
+                cx.drop(packet, DropReason::QueueFull);
+            }
+        }
+        if n > 0 {
+            self.fruitless = 0;
+            self.tell_length();
+            self.tell_room(cx);
+        } else {
+            self.fruitless = self.fruitless.saturating_add(1);
+        }
+        let says_empty = match self.policy.says_empty {
+            SaysEmpty::Never => false,
+            SaysEmpty::Lazily => self.fruitless >= PATIENCE,
+            SaysEmpty::AtOnce => self.packets.is_empty(),
+        };
+        if says_empty {
+            cx.set_signal(Signal::Packets, false);
+        }
+        batch
+    }
+
+    fn drain(&mut self, cx: &mut Cx<'_>) {
+        self.shorten(cx, 0, DropReason::Stop);
+    }
+
+    fn held(&self) -> usize {
+        self.packets.len()
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        Ok(match name {
+            "length" => self.packets.len().to_string(),
+            "highwater_length" => self.highwater.to_string(),
+            "capacity" => self.capacity.to_string(),
+            _ => self.drops.to_string(),
+        })
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
+        match name {
+            "capacity" => {
+                let capacity = u32::parse(value, &cx.place()).map_err(|e| format!("CAPACITY: {e}"))?;
+                self.capacity = capacity as usize;
+                self.occupancy.set_capacity(self.capacity);
+                self.shorten(cx, self.capacity, DropReason::Reset);
+                self.tell_room(cx);
+            }
+            "reset" => {
+                while let Some(packet) = self.packets.pop_front() {
+                    cx.emit_one(1, packet, DropReason::Reset);
+                }
+                self.tell_length();
+                self.tell_room(cx);
+            }
+            _ => (self.drops, self.highwater) = (0, self.packets.len()),
+        }
+        Ok(())
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        let packets = std::mem::take(&mut self.packets);
+        self.tell_length();
+        Some(Box::new(packets))
+    }
+
+    fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        let mut packets: VecDeque<Packet> = *state.downcast().map_err(|_| "not the state of a queue")?;
+        packets.append(&mut self.packets);
+        self.packets = packets;
+        self.shorten(cx, self.capacity, DropReason::QueueFull);
+        self.highwater = self.highwater.max(self.packets.len());
+        if self.policy.says_empty != SaysEmpty::Never {
+            cx.set_signal(Signal::Packets, true);
+        }
+        self.tell_room(cx);
+        Ok(())
+    }
+}

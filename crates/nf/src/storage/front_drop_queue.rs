@@ -1,0 +1,52 @@
+//! # FrontDropQueue
+//! Stores packets, first in, first out, and drops the oldest ones when it is full.
+//!
+//! The packet that makes room goes to output 1, or is dropped.
+//!
+//! ## Usage
+//! `FrontDropQueue([CAPACITY])`
+//!
+//! ## Arguments
+//! - `CAPACITY`: most packets.
+//! - `BLOCKING`, `NOUSELESS`: accepted for FastClick's sake, without effect.
+//!
+//! ## Handlers
+//! - `length`: packets in the queue.
+//! - `highwater_length`: most packets that were ever in it.
+//! - `capacity`: most packets. Writing a smaller number drops the oldest packets that do not fit.
+//! - `drops`: packets that found no room, or had to make room.
+//! - `reset_counts`: sets drops to zero and the high water mark to the length.
+//! - `reset`: empties the queue; the packets go to output 1, if there is one.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 100) -> FrontDropQueue(50) -> Unqueue -> Discard
+//! ```
+//!
+//! ## See also
+//! Queue, MixedQueue
+
+use element::class::Notes;
+use element::{Class, manual};
+
+use super::fifo::{self, Policy, WhenFull};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "FrontDropQueue",
+    ports: "1/1-2",
+    processing: "h/lh",
+    manual: manual!("front_drop_queue.rs"),
+    args: fifo::ARGS,
+    handlers: fifo::HANDLERS,
+    notes: Notes { signals_packets: true, ..Notes::NONE },
+    samples: &["", "3 -> 1/2", "0"],
+    build: |args| {
+        fifo::build(
+            args,
+            Policy { says_full: false, when_full: WhenFull::DropsOldest, ..fifo::DEFAULT },
+            1000,
+        )
+    },
+    ..Class::DEFAULT
+};

@@ -1,0 +1,46 @@
+//! # QuickNoteQueue
+//! A Queue that tells pullers at once when it is empty.
+//!
+//! Queue waits for some pulls in vain before it sends pullers to sleep; this one does so with its last packet.
+//!
+//! ## Usage
+//! `QuickNoteQueue([CAPACITY])`
+//!
+//! ## Arguments
+//! - `CAPACITY`: most packets.
+//! - `BLOCKING`, `NOUSELESS`: accepted for FastClick's sake, without effect.
+//!
+//! ## Handlers
+//! - `length`: packets in the queue.
+//! - `highwater_length`: most packets that were ever in it.
+//! - `capacity`: most packets. Writing a smaller number drops the youngest packets that do not fit.
+//! - `drops`: packets that found no room, or had to make room.
+//! - `reset_counts`: sets drops to zero and the high water mark to the length.
+//! - `reset`: empties the queue; the packets go to output 1, if there is one.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 100) -> QuickNoteQueue(50) -> Unqueue -> Discard
+//! ```
+//!
+//! ## See also
+//! Queue
+
+use element::class::Notes;
+use element::{Class, manual};
+
+use super::fifo::{self, Policy, SaysEmpty};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "QuickNoteQueue",
+    ports: "1/1-2",
+    processing: "h/lh",
+    manual: manual!("quick_note_queue.rs"),
+    args: fifo::ARGS,
+    handlers: fifo::HANDLERS,
+    notes: Notes { signals_packets: true, signals_room: true, ..Notes::NONE },
+    samples: &["", "3 -> 1/2", "0"],
+    build: |args| fifo::build(args, Policy { says_empty: SaysEmpty::AtOnce, ..fifo::DEFAULT }, 1000),
+    ..Class::DEFAULT
+};

@@ -1,0 +1,46 @@
+//! # SimpleQueue
+//! Stores packets, first in, first out, and tells nobody whether it is empty or full.
+//!
+//! Pullers keep trying while it is empty; in all else it is a Queue.
+//!
+//! ## Usage
+//! `SimpleQueue([CAPACITY])`
+//!
+//! ## Arguments
+//! - `CAPACITY`: most packets.
+//! - `BLOCKING`, `NOUSELESS`: accepted for FastClick's sake, without effect.
+//!
+//! ## Handlers
+//! - `length`: packets in the queue.
+//! - `highwater_length`: most packets that were ever in it.
+//! - `capacity`: most packets. Writing a smaller number drops the youngest packets that do not fit.
+//! - `drops`: packets that found no room, or had to make room.
+//! - `reset_counts`: sets drops to zero and the high water mark to the length.
+//! - `reset`: empties the queue; the packets go to output 1, if there is one.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 100, STOP true) -> SimpleQueue(200) -> Unqueue -> Discard
+//! ```
+//!
+//! ## See also
+//! Queue, NotifierQueue
+
+use element::{Class, manual};
+
+use super::fifo::{self, Policy, SaysEmpty};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "SimpleQueue",
+    ports: "1/1-2",
+    processing: "h/lh",
+    manual: manual!("simple_queue.rs"),
+    args: fifo::ARGS,
+    handlers: fifo::HANDLERS,
+    samples: &["", "3 -> 1/2", "0"],
+    build: |args| {
+        fifo::build(args, Policy { says_empty: SaysEmpty::Never, says_full: false, ..fifo::DEFAULT }, 1000)
+    },
+    ..Class::DEFAULT
+};

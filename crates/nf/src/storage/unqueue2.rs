@@ -1,0 +1,108 @@
+//! # Unqueue2
+//! Pulls packets and pushes them on, as long as the queues downstream have room for them.
+//!
+//! It never pulls more than there is room for in the fullest of the nearest queues.
+//!
+//! ## Usage
+//! `Unqueue2([BURST, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `BURST`: most packets per turn; 0 for as many as there are.
+//! - `QUEUES`: names of queues to look at instead of the nearest ones.
+//! - `QUIET`: whether to keep quiet about Unqueue being the better choice.
+//!
+//! ## Handlers
+//! - `packets`: packets so far, for people.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 100) -> Queue -> Unqueue2(8, QUIET true) -> Queue(10) -> Unqueue -> Discard
+//! ```
+//!
+//! ## See also
+//! Unqueue, RatedUnqueue, BandwidthRatedUnqueue
+
+use element::args::Raw;
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::Depends;
+use element::{Class, Cx, Effects, Element, manual};
+use packet::BATCH_CAPACITY;
+
+use crate::rate::queues::Watched;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "Unqueue2",
+    processing: "l/h",
+    manual: manual!("unqueue2.rs"),
+    args: &[
+        ArgInfo::positional("BURST", "int", "1"),
+        ArgInfo::keyword("QUEUES", "elements", ""),
+        ArgInfo::keyword("QUIET", "bool", "false"),
+    ],
+    handlers: &[HandlerInfo::read("packets")],
+    samples: &["", "0, QUIET true", "7"],
+    build: |args| {
+        let burst = args.or("BURST", 1i32);
+        let names = args.get::<Raw>("QUEUES").map(|Raw(text)| text).unwrap_or_default();
+        let quiet = args.or("QUIET", false);
+        let queues = Watched::read(args, &names);
+        args.finish()?;
+        if !quiet {
+            args.warn("Unqueue2 is deprecated, you should probably use Unqueue");
+        }
+        let burst = usize::try_from(burst).ok().filter(|&n| n > 0).unwrap_or(usize::MAX);
+        Ok(Box::new(Unqueue2 { burst, queues, count: 0 }))
+    },
+    ..Class::DEFAULT
+};
+
+struct Unqueue2 {
+    burst: usize,
+    queues: Watched,
+    count: u64,
+}
+
+impl Element for Unqueue2 {
+    fn effects(&self) -> Effects {
+        Effects::pass().depending_on(Depends::Counter)
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        // Without queues there is always room.
+        self.queues.find_any(cx, true)?;
+        cx.schedule();
+        Ok(())
+    }
+
+    fn run(&mut self, cx: &mut Cx<'_>) -> bool {
+        let mut left = self.burst.min(self.queues.room());
+        if left == 0 {
+            // Queues that do not tell when there is room again have to be asked.
+            if cx.may_push(0) {
+                cx.schedule();
+            }
+            return false;
+        }
+        let before = self.count;
+        while left > 0 {
+            let batch = cx.pull(0, left.min(BATCH_CAPACITY));
+            let n = batch.len();
+            left -= n.min(left);
+            self.count += n as u64;
+            cx.emit(0, batch);
+            if n == 0 {
+                break;
+            }
+        }
+        let worked = self.count > before;
+        if worked || cx.may_pull(0) {
+            cx.schedule();
+        }
+        worked
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
+        Ok(format!("{} packets\n", self.count))
+    }
+}

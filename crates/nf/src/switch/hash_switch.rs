@@ -1,0 +1,123 @@
+//! # HashSwitch
+//! Chooses the output by a sum over some bytes of the packet.
+//!
+//! The bytes are added up; with 2, 4 or 8 outputs the lower bits of the sum, folded once, name the output, otherwise
+//! the remainder does. Packets that end before the last of the bytes go to output 0.
+//!
+//! ## Usage
+//! `HashSwitch(OFFSET, LENGTH)`
+//!
+//! ## Arguments
+//! - `OFFSET`: the first byte.
+//! - `LENGTH`: how many.
+//! - `MAX`: accepted for FastClick's sake, without effect.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 10) -> s :: HashSwitch(16, 4); s[0] -> Discard; s[1] -> Discard
+//! ```
+//!
+//! ## See also
+//! Switch, RoundRobinSwitch, StrideSwitch, RandomSwitch
+
+use element::class::ArgInfo;
+use element::effects::{Case, Field, Filter, Target};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
+
+use super::Outputs;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "HashSwitch",
+    ports: "1/1-",
+    processing: "h/h",
+    manual: manual!("hash_switch.rs"),
+    args: &[
+        ArgInfo::required("OFFSET", "unsigned"),
+        ArgInfo::required("LENGTH", "unsigned"),
+        ArgInfo::keyword("MAX", "int", ""),
+    ],
+    samples: &["26, 8 -> 1/4", "0, 3000 -> 1/3", "0, 1"],
+    build: |args| {
+        let (offset, length): (u32, u32) = (args.required("OFFSET"), args.required("LENGTH"));
+        args.or("MAX", 0i32);
+        args.finish()?;
+        if length == 0 {
+            args.error("length must be > 0");
+        }
+        args.finish()?;
+        let outputs = Outputs::new(args.outputs());
+        Ok(Box::new(HashSwitch { offset: offset as usize, length: length as usize, outputs }))
+    },
+    ..Class::DEFAULT
+};
+
+struct HashSwitch {
+    offset: usize,
+    length: usize,
+    outputs: Outputs,
+}
+
+/// Adds up bytes wherever they lie in the packet; `None` if it ends before.
+fn sum(packet: &Packet, offset: usize, length: usize) -> Option<usize> {
+    let end = offset.checked_add(length).filter(|&end| end <= packet.len())?;
+    let add = |bytes: &[u8]| bytes.iter().map(|&b| usize::from(b)).sum::<usize>();
+    if let Some(bytes) = packet.data().get(offset..end) {
+        return Some(add(bytes));
+    }
+    let (mut at, mut total) = (0, 0);
+    for chunk in packet.chunks() {
+        let range = offset.clamp(at, at + chunk.len()) - at..end.clamp(at, at + chunk.len()) - at;
+        total += add(&chunk[range]);
+        at += chunk.len();
+    }
+    Some(total)
+}
+
+/// The output for a sum.
+fn fold(sum: usize, outputs: usize) -> usize {
+    match outputs {
+        2 | 4 | 8 => (sum ^ (sum >> 4)) & (outputs - 1),
+        _ => sum % outputs,
+    }
+}
+
+impl Element for HashSwitch {
+    fn effects(&self) -> Effects {
+        let bytes = match (i32::try_from(self.offset), u16::try_from(self.length)) {
+            (Ok(offset), Ok(length)) => Field::Bytes { base: Base::Data, offset, length },
+            _ => Field::Payload,
+        };
+        let hash = Filter::Opaque { about: "hash of bytes", reads: vec![bytes, Field::Length] };
+        Effects::cases(vec![Case::new(hash, Target::SomeOutput), Case::new(Filter::Any, Target::Output(0))])
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
+        let (offset, length, n) = (self.offset, self.length, self.outputs.len());
+        self.outputs.distribute(cx, batch, DropReason::NoOutput, |_, packet| {
+            Some(sum(packet, offset, length).map_or(0, |sum| fold(sum, n)))
+        });
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use packet::Pool;
+
+    #[test]
+    fn sums_reach_over_slots_and_fold() {
+        let mut pool = Pool::new(64 << 20).unwrap();
+        let bytes: Vec<u8> = (0..5000u32).map(|i| (i * 7) as u8).collect();
+        let packet = pool.packet(&bytes).unwrap();
+        for (offset, length) in [(0, 1), (0, 5000), (2000, 2500), (4999, 1), (2100, 100)] {
+            let expected = bytes[offset..offset + length].iter().map(|&b| b as usize).sum();
+            assert_eq!(sum(&packet, offset, length), Some(expected), "{offset} {length}");
+        }
+        assert_eq!(sum(&packet, 4999, 2), None);
+        assert_eq!(sum(&packet, usize::MAX, 2), None);
+        pool.free(packet);
+        assert_eq!([fold(0x35, 4), fold(0x35, 3), fold(7, 1)], [2, 2, 0]);
+    }
+}

@@ -1,0 +1,65 @@
+//! # Hub
+//! Sends a copy of each packet to every output but the one of its input's number.
+//!
+//! ## Usage
+//! `Hub`
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> h :: Hub -> Discard; InfiniteSource(LIMIT 1) -> [1] h [1] -> Discard
+//! ```
+//!
+//! ## See also
+//! Tee
+
+use element::effects::{Case, Emit, Filter, Target};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
+
+use crate::basic::tee::emit_copies;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "Hub",
+    ports: "-/=",
+    processing: "h/h",
+    flow: "#/[^#]",
+    manual: manual!("hub.rs"),
+    samples: &[" -> 1/1", " -> 2/2", " -> 3/3"],
+    build: |args| {
+        args.finish()?;
+        Ok(Box::new(Hub { ports: args.outputs() }))
+    },
+    ..Class::DEFAULT
+};
+
+struct Hub {
+    ports: usize,
+}
+
+impl Element for Hub {
+    fn effects(&self) -> Effects {
+        match self.ports {
+            0 | 1 => Effects::drop(DropReason::NoOutput),
+            2 => {
+                Effects::cases((0..2).map(|i| Case::new(Filter::Any, Target::Output(1 - i)).on(i)).collect())
+            }
+            _ => Effects {
+                emits: vec![Emit { name: "copy", reads: Vec::new(), output: None }],
+                ..Effects::cases(vec![Case::new(Filter::Any, Target::SomeOutput)])
+            },
+        }
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: Batch) -> Option<Batch> {
+        // The last output gets the packets themselves.
+        let Some(last) = (0..self.ports).rev().find(|&output| output != port) else {
+            cx.drop_all(batch, DropReason::NoOutput);
+            return None;
+        };
+        for output in (0..last).filter(|&output| output != port) {
+            emit_copies(cx, output, &batch);
+        }
+        cx.emit(last, batch);
+        None
+    }
+}

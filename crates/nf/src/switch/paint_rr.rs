@@ -1,0 +1,74 @@
+//! # PaintRR
+//! Chooses the output by the remainder of the paint annotation.
+//!
+//! ## Usage
+//! `PaintRR([ANNO])`
+//!
+//! ## Arguments
+//! - `ANNO`: the annotation to read, by name or offset.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> Paint(7) -> s :: PaintRR; s[0] -> Discard; s[1] -> Discard
+//! ```
+//!
+//! ## See also
+//! PaintSwitch, Paint
+
+use classify::IntervalSet;
+use element::args::AnnotationOffset;
+use element::class::ArgInfo;
+use element::effects::{Case, Field, Filter, Target};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
+use packet::Annotations;
+
+use super::Outputs;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "PaintRR",
+    ports: "1/-",
+    processing: "h/h",
+    manual: manual!("paint_rr.rs"),
+    args: &[ArgInfo::positional("ANNO", "annotation", "PAINT")],
+    samples: &[" -> 1/1", " -> 1/3", "20 -> 1/2", " -> 1/0"],
+    build: |args| {
+        let AnnotationOffset(place) = args.or("ANNO", AnnotationOffset::<1>(Annotations::PAINT));
+        args.finish()?;
+        Ok(Box::new(PaintRr { place, outputs: Outputs::new(args.outputs()) }))
+    },
+    ..Class::DEFAULT
+};
+
+struct PaintRr {
+    place: usize,
+    outputs: Outputs,
+}
+
+impl Element for PaintRr {
+    fn effects(&self) -> Effects {
+        let n = self.outputs.len();
+        if n == 0 {
+            return Effects::drop(DropReason::NoOutput);
+        }
+        let field = Field::Annotation { offset: self.place as u8, length: 1 };
+        let colours = |output: usize| {
+            let each =
+                (output..256).step_by(n).map(|colour| IntervalSet::one(colour as u128, colour as u128));
+            each.fold(IntervalSet::default(), |all, one| all.union(&one))
+        };
+        let case = |output| {
+            let when = Filter::In { field: field.clone(), mask: 0xff, set: colours(output) };
+            Case::new(when, Target::Output(output))
+        };
+        Effects::cases((0..n.min(256)).map(case).collect())
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
+        let (place, n) = (self.place, self.outputs.len());
+        self.outputs.distribute(cx, batch, DropReason::NoOutput, |_, packet| {
+            usize::from(packet.annotations().u8(place)).checked_rem(n)
+        });
+        None
+    }
+}

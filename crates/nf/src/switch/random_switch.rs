@@ -1,0 +1,48 @@
+//! # RandomSwitch
+//! Sends each packet to an output chosen at random.
+//!
+//! ## Usage
+//! `RandomSwitch`
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 10) -> s :: RandomSwitch; s[0] -> Discard; s[1] -> Discard
+//! ```
+//!
+//! ## See also
+//! Switch, StrideSwitch, RoundRobinSwitch, HashSwitch
+
+use element::effects::{Case, Depends, Filter, Target};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
+
+use super::Outputs;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "RandomSwitch",
+    ports: "1/1-",
+    processing: "h/h",
+    manual: manual!("random_switch.rs"),
+    samples: &["", " -> 1/3"],
+    build: |args| {
+        args.finish()?;
+        Ok(Box::new(RandomSwitch { outputs: Outputs::new(args.outputs()) }))
+    },
+    ..Class::DEFAULT
+};
+
+struct RandomSwitch {
+    outputs: Outputs,
+}
+
+impl Element for RandomSwitch {
+    fn effects(&self) -> Effects {
+        Effects::cases(vec![Case::new(Filter::Any, Target::SomeOutput)]).depending_on(Depends::Random)
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
+        let n = self.outputs.len();
+        self.outputs.distribute(cx, batch, DropReason::NoOutput, |cx, _| Some(cx.random().usize(0..n)));
+        None
+    }
+}

@@ -1,0 +1,42 @@
+//! # StrideSwitch
+//! Sends packets to its outputs in proportion to their tickets.
+//!
+//! Each output has a handler `tickets0`, `tickets1` and so on, which reads or sets its tickets. If no output has
+//! tickets, packets are dropped.
+//!
+//! ## Usage
+//! `StrideSwitch(TICKETS, ...)`
+//!
+//! ## Arguments
+//! - `TICKETS`: one number for each output, at most 32768; 0 for an output that gets nothing.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 10) -> s :: StrideSwitch(3, 1); s[0] -> Discard; s[1] -> Discard
+//! ```
+//!
+//! ## See also
+//! StrideSched, RoundRobinSwitch, Switch, HashSwitch, RandomSwitch
+
+use element::class::ArgInfo;
+use element::{Class, manual};
+
+use super::Outputs;
+use crate::schedule::stride::Stride;
+use crate::schedule::stride_sched::Striding;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "StrideSwitch",
+    ports: "1/1-",
+    processing: "h/h",
+    manual: manual!("stride_switch.rs"),
+    args: &[ArgInfo::rest("TICKETS", "unsigned")],
+    samples: &["1", "3, 1, 2 -> 1/3", "0"],
+    build: |args| {
+        let stride = Stride::read(args, args.outputs(), "output");
+        args.finish()?;
+        Ok(Box::new(Striding { stride, outputs: Some(Outputs::new(args.outputs())) }))
+    },
+    ..Class::DEFAULT
+};

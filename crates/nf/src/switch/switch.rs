@@ -1,0 +1,85 @@
+//! # Switch
+//! Sends all packets to one output, which a handler chooses.
+//!
+//! ## Usage
+//! `Switch([OUTPUT])`
+//!
+//! ## Arguments
+//! - `OUTPUT`: the output; negative to drop all packets.
+//!
+//! ## Handlers
+//! - `switch`: the output. Writing a number that no output has means -1.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 10) -> s :: Switch(1); s[0] -> Discard; s[1] -> Discard
+//! ```
+//!
+//! ## See also
+//! StaticSwitch, PullSwitch, RoundRobinSwitch, StrideSwitch, HashSwitch, RandomSwitch
+
+use element::args::Arg;
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Case, Depends, Filter, Target};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "Switch",
+    ports: "1/-",
+    processing: "h/h",
+    manual: manual!("switch.rs"),
+    args: &[ArgInfo::positional("OUTPUT", "int", "0")],
+    handlers: &[HandlerInfo::both("switch")],
+    samples: &[" -> 1/1", "1 -> 1/3", "-1 -> 1/2"],
+    build: |args| {
+        let chosen = args.or("OUTPUT", 0i32);
+        if chosen >= args.outputs() as i32 {
+            args.error(format!("output must be < {}", args.outputs()));
+        }
+        args.finish()?;
+        Ok(Box::new(Switch { chosen, outputs: args.outputs(), fixed: false }))
+    },
+    ..Class::DEFAULT
+};
+
+/// Both switches of this kind.
+pub(super) struct Switch {
+    /// Negative for none.
+    pub(super) chosen: i32,
+    pub(super) outputs: usize,
+    /// Whether no handler can turn it.
+    pub(super) fixed: bool,
+}
+
+impl Element for Switch {
+    fn effects(&self) -> Effects {
+        if !self.fixed {
+            let chosen = Case::new(Filter::Any, Target::SomeOutput);
+            return Effects::cases(vec![chosen]).depending_on(Depends::Handler);
+        }
+        match usize::try_from(self.chosen) {
+            Ok(output) => Effects::cases(vec![Case::new(Filter::Any, Target::Output(output))]),
+            Err(_) => Effects::drop(DropReason::NoOutput),
+        }
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
+        match usize::try_from(self.chosen) {
+            Ok(0) => return Some(batch),
+            Ok(output) => cx.emit(output, batch),
+            Err(_) => cx.drop_all(batch, DropReason::NoOutput),
+        }
+        None
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
+        Ok(self.chosen.to_string())
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, _name: &str, value: &str) -> Result<(), String> {
+        let chosen = i32::parse(value, &cx.place()).map_err(|_| "Switch output must be integer")?;
+        self.chosen = if chosen >= self.outputs as i32 { -1 } else { chosen };
+        Ok(())
+    }
+}

@@ -1,0 +1,49 @@
+//! # BlockThread
+//! Keeps its thread busy for a while, for tests.
+//!
+//! ## Usage
+//! `BlockThread`
+//!
+//! ## Handlers
+//! - `block`: blocks for so many seconds.
+//!
+//! ## Example
+//! ```click
+//! b :: BlockThread; DriverManager(write b.block 0.001)
+//! ```
+//!
+//! ## See also
+//! RandomSeed
+
+use std::time::Duration;
+
+use element::args::parse_seconds;
+use element::class::HandlerInfo;
+use element::{Class, Cx, Effects, Element, manual};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "BlockThread",
+    ports: "0/0",
+    manual: manual!("block_thread.rs"),
+    handlers: &[HandlerInfo::write("block")],
+    build: |args| {
+        args.finish()?;
+        Ok(Box::new(BlockThread))
+    },
+    ..Class::DEFAULT
+};
+
+struct BlockThread;
+
+impl Element for BlockThread {
+    fn effects(&self) -> Effects {
+        Effects::none()
+    }
+
+    fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, value: &str) -> Result<(), String> {
+        let time = parse_seconds(value).ok_or("bad TIME")?;
+        std::thread::sleep(Duration::from_nanos(u64::try_from(time.0).map_err(|_| "bad TIME")?));
+        Ok(())
+    }
+}

@@ -1,0 +1,30 @@
+//! # ExactCPUSwitch
+//! Spreads the threads that packets come from evenly over the outputs.
+//!
+//! A single worker uses output 0.
+//!
+//! ## Usage
+//! `ExactCPUSwitch`
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 3) -> s :: ExactCPUSwitch -> Discard; s[1] -> Discard
+//! ```
+//!
+//! ## See also
+//! CPUSwitch
+
+use element::{Class, manual};
+
+use super::cpu_switch;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "ExactCPUSwitch",
+    ports: "1/1-",
+    processing: "h/h",
+    manual: manual!("exact_cpu_switch.rs"),
+    samples: &["", " -> 1/3"],
+    build: |args| cpu_switch::build(args),
+    ..Class::DEFAULT
+};

@@ -1,0 +1,12 @@
+//! Threads, tasks and signals: elements that matter where several workers run, and aids for tests.
+
+pub mod block_thread;
+pub mod cpu_switch;
+pub mod exact_cpu_switch;
+pub mod notifier_debug;
+pub mod path_spinlock;
+pub mod pipeliner;
+pub mod random_seed;
+pub mod schedule_info;
+pub mod spinlock_acquire;
+pub mod spinlock_info;

@@ -1,0 +1,84 @@
+//! # NotifierDebug
+//! Passes packets on, and shows the signal that its neighbours hear.
+//!
+//! ## Usage
+//! `NotifierDebug`
+//!
+//! ## Handlers
+//! - `signal`: where packets are pulled, whether those upstream have packets; where they are pushed, whether there is room
+//!   downstream. `busy*` if somebody gives no signal, `idle` if nobody ever will, otherwise one part per 32 elements
+//!   that give the signal, with a mask of those that count, those that are on, and a star if any is.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 3) -> Queue -> n :: NotifierDebug -> Unqueue -> Discard; DriverManager(pause, print n.signal)
+//! ```
+//!
+//! ## See also
+//! Queue
+
+use element::class::HandlerInfo;
+use element::{Class, Cx, Effects, Element, Signal, manual};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "NotifierDebug",
+    manual: manual!("notifier_debug.rs"),
+    handlers: &[HandlerInfo::read("signal")],
+    build: |args| {
+        args.finish()?;
+        Ok(Box::new(NotifierDebug))
+    },
+    ..Class::DEFAULT
+};
+
+struct NotifierDebug;
+
+/// The signals of elements by number, 32 to a part.
+fn show(name: &str, givers: &[(usize, bool)]) -> String {
+    let mut parts: Vec<(usize, u32, u32)> = Vec::new();
+    for &(number, on) in givers {
+        let (word, bit) = (number / 32, 1 << (number % 32));
+        match parts.iter_mut().find(|(w, ..)| *w == word) {
+            Some((_, mask, value)) => {
+                *mask |= bit;
+                *value |= if on { bit } else { 0 };
+            }
+            None => parts.push((word, bit, if on { bit } else { 0 })),
+        }
+    }
+    let show = |(word, mask, value): &(usize, u32, u32)| {
+        format!("{name}.{word}/{mask:x}:{value:x}{}", if *value != 0 { "*" } else { "" })
+    };
+    parts.iter().map(show).collect::<Vec<_>>().join("+")
+}
+
+impl Element for NotifierDebug {
+    fn effects(&self) -> Effects {
+        Effects::pass()
+    }
+
+    fn read(&mut self, cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
+        let (signal, name) = match cx.input_is_push(0) {
+            true => (Signal::Room, "full"),
+            false => (Signal::Packets, "empty"),
+        };
+        Ok(match cx.givers(signal, 0) {
+            None => "busy*".into(),
+            Some(givers) if givers.is_empty() => "idle".into(),
+            Some(givers) => show(name, &givers),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::show;
+
+    #[test]
+    fn signals_are_shown_in_words_of_32() {
+        assert_eq!(show("empty", &[(0, true)]), "empty.0/1:1*");
+        assert_eq!(show("empty", &[(1, false)]), "empty.0/2:0");
+        assert_eq!(show("full", &[(0, true), (2, false), (33, true)]), "full.0/5:1*+full.1/2:2*");
+    }
+}

@@ -1,0 +1,64 @@
+//! # PathSpinlock
+//! Lets one thread at a time through the path behind it.
+//!
+//! Each worker has its own copy of the graph, so that there is never more than one and packets pass.
+//!
+//! ## Usage
+//! `PathSpinlock([LOCK])`
+//!
+//! ## Arguments
+//! - `LOCK`: the name of a lock that a SpinlockInfo declares.
+//!
+//! ## Example
+//! ```click
+//! SpinlockInfo(lock); InfiniteSource(LIMIT 3) -> PathSpinlock(lock) -> Discard
+//! ```
+//!
+//! ## See also
+//! SpinlockInfo, SpinlockAcquire
+
+use element::class::ArgInfo;
+use element::effects::{Case, Filter, Target};
+use element::{Batch, Class, Cx, Effects, Element, manual};
+
+use super::spinlock_info;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "PathSpinlock",
+    ports: "1-/=",
+    flow: "#/#",
+    manual: manual!("path_spinlock.rs"),
+    args: &[ArgInfo::positional("LOCK", "string", "")],
+    samples: &["", " -> 2/2"],
+    build: |args| {
+        let lock: Option<String> = args.get("LOCK");
+        args.finish()?;
+        if let Some(lock) = lock {
+            spinlock_info::check(args, &lock);
+        }
+        args.finish()?;
+        Ok(Box::new(PathSpinlock { ports: args.inputs() }))
+    },
+    ..Class::DEFAULT
+};
+
+struct PathSpinlock {
+    ports: usize,
+}
+
+impl Element for PathSpinlock {
+    fn effects(&self) -> Effects {
+        let pass = |port| Case::new(Filter::Any, Target::Output(port)).on(port);
+        Effects::cases((0..self.ports).map(pass).collect())
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: Batch) -> Option<Batch> {
+        cx.emit(port, batch);
+        None
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>, port: usize, max: usize) -> Batch {
+        cx.pull(port, max)
+    }
+}

@@ -1,0 +1,166 @@
+//! # Pipeliner
+//! Hands packets to the thread that the element belongs to.
+//!
+//! Packets that are pushed by that thread itself go straight on, which with a single worker are all of them. Told not
+//! to let them, it queues them, and its task pushes them on.
+//!
+//! ## Usage
+//! `Pipeliner([CAPACITY, BURST, BLOCKING, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `CAPACITY`: most packets that wait, at least 4.
+//! - `BURST`: packets per turn; 0 for as many as there are.
+//! - `BLOCKING`: accepted for FastClick's sake; a full queue drops.
+//! - `ACTIVE`: whether its task runs.
+//! - `ALWAYS_UP`, `NOUSELESS`, `VERBOSE`: accepted for FastClick's sake, without effect.
+//! - `DIRECT_TRAVERSAL`: whether packets of its own thread go straight on.
+//!
+//! ## Handlers
+//! - `dropped`: packets that found it full.
+//! - `count`: packets that waited.
+//! - `active`: whether its task runs.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 3) -> Pipeliner -> Discard
+//! ```
+//!
+//! ## See also
+//! StaticThreadSched, Queue
+
+use std::collections::VecDeque;
+
+use element::args::parse_bool;
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Case, Filter, Hold, Target};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
+use packet::BATCH_CAPACITY;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "Pipeliner",
+    ports: "1-/1",
+    processing: "h/h",
+    manual: manual!("pipeliner.rs"),
+    args: &[
+        ArgInfo::positional("CAPACITY", "int", "1024"),
+        ArgInfo::positional("BURST", "int", "32"),
+        ArgInfo::positional("BLOCKING", "bool", "false"),
+        ArgInfo::keyword("ACTIVE", "bool", "true"),
+        ArgInfo::keyword("ALWAYS_UP", "bool", "false"),
+        ArgInfo::keyword("DIRECT_TRAVERSAL", "bool", "true"),
+        ArgInfo::keyword("NOUSELESS", "bool", "false"),
+        ArgInfo::keyword("VERBOSE", "bool", "true"),
+    ],
+    handlers: &[HandlerInfo::read("dropped"), HandlerInfo::read("count"), HandlerInfo::both("active")],
+    samples: &["", "DIRECT_TRAVERSAL false", "8, 2, DIRECT_TRAVERSAL false -> 2/1"],
+    build: |args| {
+        let capacity = args.or("CAPACITY", 1024i32);
+        let burst = args.or("BURST", 32i32);
+        for name in ["BLOCKING", "ALWAYS_UP", "NOUSELESS", "VERBOSE"] {
+            args.or(name, false);
+        }
+        let active = args.or("ACTIVE", true);
+        let direct = args.or("DIRECT_TRAVERSAL", true);
+        let capacity = if capacity <= 0 { 1024 } else { capacity as usize };
+        if capacity < 4 {
+            args.error("Pipeliner ring size must be at least 4");
+        }
+        args.finish()?;
+        let burst = usize::try_from(burst).ok().filter(|&n| n > 0).unwrap_or(usize::MAX);
+        let ring = VecDeque::with_capacity(capacity.min(4096));
+        Ok(Box::new(Pipeliner { capacity, burst, active, direct, ring, dropped: 0, count: 0 }))
+    },
+    ..Class::DEFAULT
+};
+
+struct Pipeliner {
+    capacity: usize,
+    burst: usize,
+    active: bool,
+    direct: bool,
+    ring: VecDeque<Packet>,
+    dropped: u64,
+    count: u64,
+}
+
+impl Element for Pipeliner {
+    fn effects(&self) -> Effects {
+        if self.direct {
+            return Effects::pass();
+        }
+        let full = Filter::Opaque { about: "queue full", reads: Vec::new() };
+        let cases = vec![
+            Case::new(full, Target::Drop(DropReason::QueueFull)),
+            Case::new(Filter::Any, Target::Hold(0)),
+        ];
+        Effects { hold: Hold::Fifo { may_drop: true }, ..Effects::cases(cases) }
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {
+        if self.direct {
+            return Some(batch);
+        }
+        for packet in batch.drain() {
+            if self.ring.len() < self.capacity {
+                self.ring.push_back(packet);
+                self.count += 1;
+            } else {
+                self.dropped += 1;
+                cx.drop(packet, DropReason::QueueFull);
+            }
+        }
+        cx.recycle(batch);
+        if self.active {
+            cx.schedule();
+        }
+        None
+    }
+
+    fn run(&mut self, cx: &mut Cx<'_>) -> bool {
+        let mut left = self.burst.min(self.ring.len());
+        let worked = left > 0;
+        while left > 0 {
+            let mut batch = cx.batch();
+            for packet in self.ring.drain(..left.min(BATCH_CAPACITY)) {
+                // A fresh batch has room for so many.
+                if let Err(packet) = batch.push(packet) {
+                    cx.drop(packet, DropReason::NoBuffer);
+                }
+            }
+            left -= left.min(BATCH_CAPACITY);
+            cx.emit(0, batch);
+        }
+        if self.active && !self.ring.is_empty() {
+            cx.schedule();
+        }
+        worked
+    }
+
+    fn drain(&mut self, cx: &mut Cx<'_>) {
+        for packet in self.ring.drain(..) {
+            cx.drop(packet, DropReason::Stop);
+        }
+    }
+
+    fn held(&self) -> usize {
+        self.ring.len()
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        Ok(match name {
+            "dropped" => self.dropped.to_string(),
+            "count" => self.count.to_string(),
+            _ => self.active.to_string(),
+        })
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, _name: &str, value: &str) -> Result<(), String> {
+        self.active = parse_bool(value).ok_or("invalid argument")?;
+        match self.active {
+            true => cx.schedule(),
+            false => cx.unschedule(),
+        }
+        Ok(())
+    }
+}

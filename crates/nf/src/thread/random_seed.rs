@@ -1,0 +1,75 @@
+//! # RandomSeed
+//! Sets the seed of random numbers.
+//!
+//! ## Usage
+//! `RandomSeed([SEED])`
+//!
+//! ## Arguments
+//! - `SEED`: the seed; without it, one that nobody can know.
+//!
+//! ## Handlers
+//! - `seed`: the seed as it was given. Writing nothing means a random one.
+//!
+//! ## Example
+//! ```click
+//! RandomSeed(7); InfiniteSource(LIMIT 9) -> RandomSample(0.5) -> Discard
+//! ```
+//!
+//! ## See also
+//! RandomSample, RandomSwitch
+
+use element::args::Arg;
+use element::class::{ArgInfo, HandlerInfo, Phase};
+use element::{Class, Cx, Effects, Element, manual};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "RandomSeed",
+    ports: "0/0",
+    manual: manual!("random_seed.rs"),
+    args: &[ArgInfo::positional("SEED", "unsigned", "")],
+    handlers: &[HandlerInfo::both("seed")],
+    phase: Phase::Information,
+    samples: &["3"],
+    build: |args| {
+        let seed = args.get("SEED");
+        args.finish()?;
+        Ok(Box::new(RandomSeed { seed }))
+    },
+    ..Class::DEFAULT
+};
+
+struct RandomSeed {
+    seed: Option<u32>,
+}
+
+impl RandomSeed {
+    fn apply(&self, cx: &mut Cx<'_>) {
+        let seed = self.seed.map_or_else(|| fastrand::u64(..), u64::from);
+        cx.random().seed(seed);
+    }
+}
+
+impl Element for RandomSeed {
+    fn effects(&self) -> Effects {
+        Effects::none()
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        self.apply(cx);
+        Ok(())
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
+        Ok(self.seed.map_or(String::new(), |seed| seed.to_string()))
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, _name: &str, value: &str) -> Result<(), String> {
+        self.seed = match value.trim() {
+            "" => None,
+            text => Some(u32::parse(text, &cx.place()).map_err(|reason| format!("SEED: {reason}"))?),
+        };
+        self.apply(cx);
+        Ok(())
+    }
+}

@@ -1,0 +1,358 @@
+//! Queues, schedulers, switches and shapers in whole configurations.
+
+use element::Timestamp;
+use tidegate_testkit::elements::{Input, Seen, collect, offer};
+use tidegate_testkit::{Outcome, Run, worker};
+
+/// Packets whose only byte is their number.
+fn numbered(bytes: &[u8]) -> Vec<Input> {
+    bytes.iter().map(|&b| stamped(b, Timestamp::from_secs(i64::from(b)))).collect()
+}
+
+fn stamped(byte: u8, time: Timestamp) -> Input {
+    Input { bytes: vec![byte], time, annotations: [0; 48], headers: [None; 3] }
+}
+
+/// Runs a text in which `A`, `B` and `C` stand for sources of the inputs, and `OUT0`, `OUT1` for sinks.
+fn run(run: Run, text: &str, inputs: Vec<Vec<Input>>, handlers: &[&str]) -> (Outcome, Vec<Seen>) {
+    let number = offer(inputs);
+    let mut text = text.to_string();
+    for (i, letter) in ["A;", "B;", "C;"].iter().enumerate() {
+        text = text.replace(&format!("${letter}"), &format!("TestSource({number}, {i})"));
+    }
+    for sink in 0..3 {
+        text = text.replace(&format!("$PULL{sink}"), &format!("TestPullSink({number}, {sink})"));
+        text = text.replace(&format!("$OUT{sink}"), &format!("TestSink({number}, {sink})"));
+    }
+    let outcome = run.text(&text, handlers).unwrap_or_else(|e| panic!("{e}"));
+    assert!(outcome.report.balances(), "{:?}", outcome.report);
+    (outcome, collect(number))
+}
+
+fn one_by_one() -> Run {
+    Run { burst: None, ..Run::default() }
+}
+
+/// The packets of a sink.
+fn bytes(seen: &[Seen], sink: usize) -> Vec<u8> {
+    seen.iter().filter(|s| s.sink == sink).map(|s| s.bytes[0]).collect()
+}
+
+/// What leaves a scheduler whose queues have been filled before anybody pulls.
+fn scheduled(scheduler: &str) -> Vec<u8> {
+    let text = format!(
+        "s :: {scheduler}; $A; -> q :: Queue -> s; $B; -> Queue -> [1] s; $C; -> Queue -> [2] s;
+         s -> u :: Unqueue(ACTIVE false) -> $OUT0;
+         Script(wait 1s, write u.active true, wait 1s, stop)"
+    );
+    let inputs = vec![numbered(&[10, 11, 12]), numbered(&[20]), numbered(&[30, 31, 32, 33])];
+    bytes(&run(one_by_one(), &text, inputs, &[]).1, 0)
+}
+
+#[test]
+fn schedulers_choose_in_their_order() {
+    assert_eq!(scheduled("RoundRobinSched"), [10, 20, 30, 11, 31, 12, 32, 33]);
+    assert_eq!(scheduled("RoundRobinMultiSched(2)"), [10, 11, 20, 30, 31, 12, 32, 33]);
+    assert_eq!(scheduled("PrioSched"), [10, 11, 12, 20, 30, 31, 32, 33]);
+    // Passes 1/2, 1, 1: the first input has two turns for each of the others.
+    assert_eq!(scheduled("StrideSched(2, 1, 1)"), [10, 11, 20, 30, 12, 31, 32, 33]);
+    // Each packet is one byte long, so that a quantum of two is two packets per turn. The first round's credit
+    // goes to the second input.
+    assert_eq!(scheduled("DRRSched(2)"), [20, 30, 31, 10, 11, 32, 33, 12]);
+    assert_eq!(scheduled("TimeSortedSched"), [10, 11, 12, 20, 30, 31, 32, 33]);
+    assert_eq!(scheduled("StaticPullSwitch(2)"), [30, 31, 32, 33]);
+}
+
+#[test]
+fn batches_are_scheduled_as_single_packets_are() {
+    for scheduler in ["RoundRobinSched", "PrioSched", "StrideSched(3, 1, 2)", "TimeSortedSched(BUFFER 2)"] {
+        let text = format!(
+            "s :: {scheduler}; $A; -> Queue -> s; $B; -> Queue -> [1] s; $C; -> Queue -> [2] s;
+             s -> u :: Unqueue(ACTIVE false) -> $OUT0; Script(wait 1s, write u.active true, wait 1s, stop)"
+        );
+        let inputs = || vec![numbered(&[1, 4, 9]), numbered(&[2]), numbered(&[3, 5, 6, 7, 8])];
+        let single = run(one_by_one(), &text, inputs(), &[]).1;
+        let batch = run(Run::default(), &text, inputs(), &[]).1;
+        assert_eq!(bytes(&single, 0), bytes(&batch, 0), "{scheduler}");
+    }
+}
+
+#[test]
+fn the_order_of_time_stamps_is_watched() {
+    let text = "t :: TimeSortedSched(STOP true, BUFFER $n) -> Unqueue -> $OUT0;
+                $A; -> Queue -> Unqueue(ACTIVE false) -> Discard; $B; -> a :: Queue -> t; $C; -> Queue -> [1] t;";
+    let inputs = || vec![Vec::new(), numbered(&[1, 5, 4, 8]), numbered(&[2, 3, 9])];
+    for (buffer, order, well) in [("1", [1, 2, 3, 5, 4, 8, 9], "false"), ("2", [1, 2, 3, 4, 5, 8, 9], "true")]
+    {
+        let text = text.replace("$n", buffer);
+        let (outcome, seen) = run(one_by_one(), &text, inputs(), &["t.well_ordered"]);
+        assert_eq!((bytes(&seen, 0).as_slice(), &outcome.values[0]), (&order[..], &Ok(well.to_string())));
+    }
+}
+
+#[test]
+fn queues_drop_and_order_as_they_say() {
+    let held = |queue: &str| {
+        let text = format!(
+            "$A; -> q :: {queue}; $B; -> Discard; q -> u :: Unqueue(ACTIVE false) -> $OUT0; q[1] -> $OUT1;
+             Script(wait 1s, write u.active true, wait 1s, stop)"
+        );
+        let inputs = vec![numbered(&[1, 2, 3, 4, 5])];
+        let (outcome, seen) =
+            run(one_by_one(), &text, inputs, &["q.drops", "q.highwater_length", "q.length"]);
+        assert_eq!(outcome.values, ["2", "3", "0"].map(|v| Ok(v.to_string())), "{queue}");
+        let class = queue.split('(').next().unwrap();
+        assert_eq!(outcome.messages, format!("q :: {class}: overflow\n"));
+        (bytes(&seen, 0), bytes(&seen, 1))
+    };
+    for class in ["Queue", "SimpleQueue", "NotifierQueue", "QuickNoteQueue", "ThreadSafeQueue"] {
+        assert_eq!(held(&format!("{class}(3)")), (vec![1, 2, 3], vec![4, 5]), "{class}");
+    }
+    assert_eq!(held("FrontDropQueue(3)"), (vec![3, 4, 5], vec![1, 2]));
+}
+
+#[test]
+fn packets_of_input_1_of_a_mixed_queue_jump_it() {
+    // A and C on input 0, B on input 1, as the manual's picture has it.
+    let text = "c :: StaticSwitch(0) -> q :: MixedQueue(3); $A; -> s :: Switch(0); s[0] -> c; s[1] -> [1] q;
+                q -> u :: Unqueue(ACTIVE false) -> $OUT0; q[1] -> $OUT1;
+                Script(wait 1s, write u.active true, wait 1s, stop)";
+    let text = text.replace("s :: Switch(0)", "s :: RoundRobinSwitch");
+    // 1 is first in line, 2 jumps, 3 is behind, 4 jumps and drives 3 out, 5 finds it full.
+    let (_, seen) = run(one_by_one(), &text, vec![numbered(&[1, 2, 3, 4, 5])], &[]);
+    assert_eq!((bytes(&seen, 0), bytes(&seen, 1)), (vec![4, 2, 1], vec![3, 5]));
+}
+
+#[test]
+fn pullers_sleep_through_schedulers_and_are_woken() {
+    for between in [
+        "RoundRobinSched",
+        "PrioSched",
+        "StrideSched(1, 1)",
+        "DRRSched(100)",
+        "TimeSortedSched",
+        "PullSwitch(1)",
+    ] {
+        let text = format!(
+            "s :: {between}; Idle -> Queue -> s; src :: TimedSource(1s, LIMIT 2) -> q :: Queue -> [1] s;
+             s -> Null -> u :: Unqueue -> d :: Discard"
+        );
+        let mut worker = worker(&text, one_by_one()).unwrap_or_else(|e| panic!("{e}"));
+        let [unqueue, discard] = ["u", "d"].map(|name| worker.plan().graph.find(name));
+        // Nothing comes for a second of simulated time, in which nobody may keep the driver busy.
+        let mut steps = 0;
+        while worker.step(1) {
+            steps += 1;
+            assert!(steps < 100, "{between}: does not sleep");
+        }
+        assert_eq!(worker.read(unqueue, "scheduled", "").unwrap(), "false", "{between}");
+        worker.run();
+        assert_eq!(worker.read(discard, "count", "").unwrap(), "2", "{between}");
+        worker.finish().unwrap();
+    }
+}
+
+#[test]
+fn a_pull_switch_can_be_turned_while_its_puller_sleeps() {
+    let text = "s :: PullSwitch(0); Idle -> Queue -> s; $A; -> Queue -> [1] s; s -> Unqueue -> $OUT0;
+                Script(wait 1s, write s.switch 1, wait 1s, print s.switch, write s.switch 7, print s.switch, stop)";
+    let (outcome, seen) = run(one_by_one(), text, vec![numbered(&[1, 2])], &[]);
+    assert_eq!((bytes(&seen, 0), outcome.output + &outcome.messages), (vec![1, 2], "1\n-1\n".to_string()));
+}
+
+#[test]
+fn switches_choose_and_hubs_copy() {
+    let out = |text: &str, n| {
+        let text = format!("$A; -> s :: {text}; s[0] -> $OUT0; s[1] -> $OUT1");
+        let (outcome, seen) = run(one_by_one(), &text, vec![numbered(&(0..n).collect::<Vec<u8>>())], &[]);
+        let dropped: u64 = outcome.report.elements.iter().flat_map(|e| &e.drops).map(|(_, n)| n).sum();
+        (bytes(&seen, 0), bytes(&seen, 1), dropped)
+    };
+    assert_eq!(out("Switch(1)", 3), (vec![], vec![0, 1, 2], 0));
+    assert_eq!(out("Switch(-1)", 3), (vec![], vec![], 3));
+    assert_eq!(out("StaticSwitch(0)", 2), (vec![0, 1], vec![], 0));
+    assert_eq!(out("StaticSwitch(2)", 2), (vec![], vec![], 2));
+    assert_eq!(out("RoundRobinSwitch", 5), (vec![0, 2, 4], vec![1, 3], 0));
+    assert_eq!(out("StrideSwitch(1, 2)", 6), (vec![2, 5], vec![0, 1, 3, 4], 0));
+    assert_eq!(out("HashSwitch(0, 1)", 4), (vec![0, 2], vec![1, 3], 0));
+    let hub = "$A; -> h :: Hub -> $OUT0; $B; -> [1] h [1] -> $OUT1; Idle -> [2] h [2] -> $OUT2";
+    let (_, seen) = run(one_by_one(), hub, vec![numbered(&[1]), numbered(&[2])], &[]);
+    assert_eq!([0, 1, 2].map(|sink| bytes(&seen, sink)), [vec![2], vec![1], vec![1, 2]]);
+}
+
+/// When packets that are all there at time zero leave, in microseconds, under a clock of captures' time.
+fn departures(element: &str, push: bool, packets: Vec<Input>) -> Vec<i64> {
+    let behind = if push { "" } else { "-> Unqueue" };
+    let text = format!("$A; -> Queue -> {element} {behind} -> SetTimestamp -> $OUT0");
+    let run_as = Run { burst: None, ..Run::trace() };
+    run(run_as, &text, vec![packets], &[]).1.iter().map(|seen| seen.time.0 / 1_000).collect()
+}
+
+fn long(n: usize, length: usize) -> Vec<Input> {
+    let packet = Input { bytes: vec![0; length], ..stamped(0, Timestamp::ZERO) };
+    vec![packet; n]
+}
+
+#[test]
+fn rates_are_exact() {
+    // 20 ms of 10 packets per second is one token, which is there at first.
+    assert_eq!(departures("RatedUnqueue(10)", true, long(4, 1)), [0, 100_000, 200_000, 300_000]);
+    assert_eq!(departures("RatedUnqueue(3, BURST_SIZE 2)", true, long(4, 1)), [0, 0, 333_333, 666_666]);
+    assert_eq!(
+        departures("RatedUnqueue(100, BURST_DURATION 30ms)", true, long(5, 1)),
+        [0, 0, 0, 10_000, 20_000]
+    );
+    assert_eq!(departures("RatedUnqueue(0)", true, long(3, 1)), [0, 0, 0]);
+    // 1000 bytes per second and a burst of 100: a packet goes while the burst is not used up.
+    let bandwidth = "BandwidthRatedUnqueue(1000Bps, BURST_BYTES 100)";
+    assert_eq!(departures(bandwidth, true, long(4, 60)), [0, 0, 20_000, 80_000]);
+    let link = "BandwidthRatedUnqueue(1000Bps, BURST_BYTES 0, LINK_RATE true)";
+    assert_eq!(departures(link, true, long(3, 76)), [0, 100_000, 200_000]);
+    assert_eq!(departures("Shaper(4)", false, long(5, 1)), [0, 250_000, 500_000, 750_000, 1_000_000]);
+    assert_eq!(departures("BandwidthShaper(1000Bps)", false, long(3, 250)), [0, 250_000, 500_000]);
+    // As many per millisecond as are allowed; when it first looks, one packet is there.
+    assert_eq!(departures("TimedUnqueue(1ms, 2)", true, long(5, 1)), [0, 1_000, 1_000, 2_000, 2_000]);
+    assert_eq!(departures("Burster(1ms)", true, long(10, 1))[8..], [1_000, 2_000]);
+}
+
+#[test]
+fn links_delay_by_latency_length_and_what_is_ahead() {
+    // 100 bytes take 100 ms at 1000 bytes per second; the latency comes on top once.
+    assert_eq!(departures("LinkUnqueue(10ms, 1000Bps)", true, long(3, 100)), [110_000, 210_000, 310_000]);
+    assert_eq!(departures("LinkUnqueue(10ms, 0)", true, long(2, 100)), [10_000, 10_000]);
+    let stamped = [1_000, 2_500].map(|millis| stamped(7, Timestamp(millis * 1_000_000)));
+    assert_eq!(departures("DelayUnqueue(250ms)", true, stamped.to_vec()), [1_250_000, 2_750_000]);
+    assert_eq!(departures("DelayShaper(250ms)", false, stamped.to_vec()), [1_250_000, 2_750_000]);
+    // Those without a time stamp are delayed from when they are pulled.
+    assert_eq!(departures("DelayUnqueue(250ms)", true, long(1, 1)), [250_000]);
+}
+
+#[test]
+fn splitters_and_meters_look_at_the_rate() {
+    let text = "src :: TimedSource(10ms, LIMIT 100) -> s :: RatedSplitter(20, BURST_SIZE 1);
+                s[0] -> a :: Counter -> Discard; s[1] -> b :: Counter -> Discard;
+                TimedSource(10ms, LIMIT 1000) -> m :: Meter(10, 50); m[0] -> m0 :: Counter -> Discard;
+                m[1] -> m1 :: Counter -> Discard; m[2] -> m2 :: Counter -> Discard";
+    let (outcome, _) =
+        run(Run::trace(), text, vec![], &["a.count", "b.count", "m.rate", "m.meters", "s.rate"]);
+    // One of five packets goes: one each 50 ms.
+    assert_eq!(outcome.values[..2], [Ok("20".into()), Ok("80".into())]);
+    let rate: f64 = outcome.values[2].as_ref().unwrap().parse().unwrap();
+    // The average of one packet each 10 ms goes up and down around 100 per second.
+    assert!((60.0..170.0).contains(&rate), "{rate}");
+    assert_eq!(outcome.values[4], Ok("20".into()));
+}
+
+#[test]
+fn red_finds_its_queues_on_both_sides() {
+    for text in [
+        "InfiniteSource(LIMIT 400) -> Null -> r :: RED(5, 50, 0.5) -> q1 :: Queue -> Unqueue(ACTIVE false) -> Discard",
+        "InfiniteSource(LIMIT 400) -> q1 :: Queue -> Null -> r :: RED(5, 50, 0.5) -> Unqueue(1) -> Discard",
+        "InfiniteSource(LIMIT 400) -> r :: RED(5, 50, 0.5, QUEUES q1) -> Discard;
+         InfiniteSource(LIMIT 60) -> q1 :: Queue -> Unqueue(ACTIVE false) -> Discard",
+    ] {
+        let (outcome, _) = run(Run::default(), text, vec![], &["r.queues", "r.drops"]);
+        assert_eq!(outcome.values[0], Ok("q1\n".into()));
+        let drops: u64 = outcome.values[1].as_ref().unwrap().parse().unwrap();
+        assert!((20..400).contains(&drops), "{drops}: {text}");
+    }
+    let error = worker("Idle -> RED(5, 50, 0.5) -> Discard", Run::default()).err().unwrap();
+    assert!(error.contains("no nearby Queues"), "{error}");
+}
+
+#[test]
+fn codel_drops_when_waits_stay_long() {
+    // 100 packets per second come and 50 go: the wait grows until packets are dropped.
+    let text = "TimedSource(10ms, LIMIT 1000) -> SetTimestamp(FIRST true) -> q :: Queue -> c :: CoDel($how)
+                -> Shaper(50) -> Unqueue -> Discard";
+    let drops = |how: &str| {
+        let text = text.replace("$how", how);
+        let (outcome, _) = run(Run::trace(), &text, vec![], &["c.drops", "c.target"]);
+        assert_eq!(outcome.values[1], Ok(how.split(',').next().unwrap_or_default().into()));
+        outcome.values[0].clone().unwrap().parse::<u64>().unwrap()
+    };
+    assert_eq!(drops("100s"), 0);
+    assert!((50..700).contains(&drops("5ms, 100ms")), "{}", drops("5ms, 100ms"));
+}
+
+#[test]
+fn samples_sinks_and_handlers() {
+    let text = "InfiniteSource(LIMIT 10000) -> s :: RandomSample(DROP 0.25) -> c :: Counter -> Discard;
+                InfiniteSource(LIMIT 10) -> q :: Queue -> t :: TimedSink(100ms);
+                Script(wait 0.55s, print q.length, write s.drop_prob 0.1, print s.sampling_prob,
+                       write t.interval 2s, print t.interval, stop)";
+    let (outcome, _) = run(Run::trace(), text, vec![], &["s.drops", "c.count", "s.drop_prob"]);
+    assert_eq!(outcome.output + &outcome.messages, "5\n0.9\n2.000000s\n");
+    let drops: u64 = outcome.values[0].as_ref().unwrap().parse().unwrap();
+    // Five standard deviations around a quarter.
+    assert!((2283..2717).contains(&drops), "{drops}");
+    assert_eq!(outcome.values[2], Ok("0.1".into()));
+}
+
+#[test]
+fn mistakes_are_told_in_clicks_words() {
+    let error = |text: &str| worker(text, Run::default()).err().unwrap_or_default();
+    for (element, expected) in [
+        ("Switch(3)", "output must be < 1"),
+        ("StrideSwitch(1, 2)", "need 1 arguments, one per output port"),
+        ("RandomSample", "sampling probability must be between 0 and 1"),
+        ("RandomSample(SAMPLE 0.1, DROP 0.2)", "give at most one of SAMPLE and DROP"),
+        (
+            "RatedSplitter(1, BURST_SIZE 1, BURST_DURATION 1s)",
+            "cannot specify both BURST_DURATION and BURST_SIZE",
+        ),
+        ("RandomBitErrors(0.1, twist)", "bad action 'twist' (must be 'set', 'clear', or 'flip')"),
+        ("HashSwitch(1, 0)", "length must be > 0"),
+        ("Tee(2)", "1 outputs implies 1 arms"),
+    ] {
+        let text = error(&format!("Idle -> {element} -> Discard"));
+        assert!(text.contains(expected), "{element}: {text}");
+    }
+    let text = error("Idle -> TimeSortedSched(BUFFER 0) -> Discard");
+    assert!(text.contains("BUFFER must be at least 1"), "{text}");
+    let text = error("Idle -> LinkUnqueue(1s, 99Bps) -> Discard");
+    assert!(text.contains("bandwidth too small, minimum 100Bps, or 0 to disable bandwidth"), "{text}");
+}
+
+#[test]
+fn unqueue2_leaves_upstream_what_there_is_no_room_for() {
+    let text = "InfiniteSource(LIMIT 20) -> a :: Queue -> u :: Unqueue2(0, QUIET true) -> Null -> b :: Queue(6)
+                -> v :: Unqueue(ACTIVE false) -> d :: Discard;
+                Script(wait 1s, print b.length, print a.length, write v.active true, wait 1s, print d.count, stop)";
+    let (outcome, _) = run(Run::default(), text, vec![], &["b.drops", "u.packets"]);
+    assert_eq!(outcome.output + &outcome.messages, "6\n14\n20\n");
+    assert_eq!(outcome.values, [Ok("0".into()), Ok("20 packets\n".into())]);
+}
+
+#[test]
+fn copies_of_pulled_packets_go_out_before_the_packets() {
+    let text = "$A; -> Queue -> t :: PullTee -> Unqueue -> $OUT0; t[1] -> $OUT1; t[2] -> $OUT2";
+    let (_, seen) = run(one_by_one(), text, vec![numbered(&[1, 2])], &[]);
+    let order: Vec<(usize, u8)> = seen.iter().map(|s| (s.sink, s.bytes[0])).collect();
+    assert_eq!(order, [(1, 1), (2, 1), (0, 1), (1, 2), (2, 2), (0, 2)]);
+}
+
+#[test]
+fn queues_say_that_they_are_empty_at_once_or_after_a_while() {
+    // The signal as seen after the only packet has been pulled once.
+    let signal = |class: &str| {
+        let text = format!(
+            "$A; -> q :: {class} -> n :: NotifierDebug -> u :: Unqueue(ACTIVE false, LIMIT 1) -> Discard;
+             Script(wait 1s, write u.active true, wait 1s, stop)"
+        );
+        run(one_by_one(), &text, vec![numbered(&[1])], &["n.signal"]).0.values[0].clone().unwrap()
+    };
+    assert_eq!(signal("Queue"), "empty.0/1:1*");
+    assert_eq!(signal("QuickNoteQueue"), "empty.0/1:0");
+    assert_eq!(signal("SimpleQueue"), "busy*");
+}
+
+#[test]
+fn what_a_shaper_holds_back_can_be_had_from_its_second_output() {
+    let text = "$A; -> Queue -> s :: Shaper(4); s[0] -> Unqueue -> $OUT0; s[1] -> u :: Unqueue(ACTIVE false) -> $OUT1;
+                Script(wait 0.3s, write u.active true, wait 1s, stop)";
+    let run_as = Run { burst: None, ..Run::trace() };
+    let (_, seen) = run(run_as, text, vec![numbered(&[1, 2, 3, 4, 5])], &[]);
+    // One at 0, one at 0.25; all others as soon as somebody asks for them.
+    assert_eq!((bytes(&seen, 0), bytes(&seen, 1)), (vec![1, 2], vec![3, 4, 5]));
+}
