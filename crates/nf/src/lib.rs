@@ -5,7 +5,9 @@ pub mod basic;
 pub mod ethernet;
 pub mod information;
 pub mod ip;
+mod patterns;
 pub mod script;
+mod sorting;
 pub mod source;
 pub mod storage;
 
@@ -32,6 +34,8 @@ pub static CLASSES: &[&Class] = &[
     &information::static_thread_sched::CLASS,
     &ip::check_ip_header::CLASS,
     &ip::dec_ip_ttl::CLASS,
+    &ip::filter::ip_classifier::CLASS,
+    &ip::filter::ip_filter::CLASS,
     &ip::mark_ip_header::CLASS,
     &storage::queue::CLASS,
     &storage::unqueue::CLASS,

@@ -82,16 +82,17 @@ fn lay_out(steps: &mut Vec<Step>, condition: &Tree<Word>, yes: Next, no: Next) -
 /// Plain tests that must all hold, by their place: the protocol first, because most depends on it.
 fn in_order(condition: Tree<Word>) -> Tree<Word> {
     let order = |parts: Vec<Tree<Word>>| parts.into_iter().map(in_order).collect::<Vec<_>>();
+    let asks_protocol = |part: &Tree<Word>| matches!(part, Tree::Leaf(word) if word.offset == PROTOCOL);
+    let key = |part: &Tree<Word>| match part {
+        Tree::Leaf(word) => (word.offset != PROTOCOL, word.offset, word.mask, word.value),
+        Tree::Any(parts) if parts.iter().all(asks_protocol) => (false, PROTOCOL, 0, 0),
+        _ => (true, u32::MAX, 0, 0),
+    };
     match condition {
         Tree::All(parts) => {
-            let (mut plain, others): (Vec<_>, Vec<_>) =
-                order(parts).into_iter().partition(|part| matches!(part, Tree::Leaf(_)));
-            plain.sort_by_key(|part| match part {
-                Tree::Leaf(word) => (word.offset != PROTOCOL, word.offset, word.mask, word.value),
-                _ => (true, u32::MAX, 0, 0),
-            });
-            plain.extend(others);
-            Tree::All(plain)
+            let mut parts = order(parts);
+            parts.sort_by_key(key);
+            Tree::All(parts)
         }
         Tree::Any(parts) => Tree::Any(order(parts)),
         Tree::Not(inner) => Tree::Not(Box::new(in_order(*inner))),
