@@ -34,6 +34,7 @@ mod error;
 mod input;
 mod pcapng;
 mod reader;
+pub mod summary;
 mod writer;
 mod zstd;
 

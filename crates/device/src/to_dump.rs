@@ -45,7 +45,7 @@ use element::{Batch, Call, Class, Cx, DropReason, Effects, Element, Packet, manu
 use packet::Annotations;
 use wire::LinkType;
 
-use crate::encapsulation;
+use crate::{encapsulation, reason};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -190,12 +190,6 @@ impl ToDump {
         cx.message(format_args!("{text}\n"));
         self.fault = Some(text);
     }
-}
-
-/// The system's words, without the number that Rust adds.
-fn reason(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or_default().to_string()
 }
 
 impl Element for ToDump {
