@@ -231,10 +231,7 @@ impl<'p> Facts<'p> {
         let total = number(self.ip, 2, 2).unwrap_or(0);
         let header = match self.protocol() {
             Some(6) if self.first => {
-                match self.transport.get(12).map(|offset| 4 * usize::from(offset >> 4)) {
-                    Some(length @ 20..) => length,
-                    _ => 20,
-                }
+                self.transport.get(12).map_or(20, |byte| 4 * usize::from(byte >> 4).max(5))
             }
             Some(17 | 136) if self.first => 8,
             _ => 0,
