@@ -56,7 +56,7 @@ use element::{Base, Batch, Class, Cx, Effects, Element, Packet, Signal, Timestam
 use packet::{Annotations, BATCH_CAPACITY};
 use wire::LinkType;
 
-use crate::reason;
+use crate::{probability, reason};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -102,12 +102,7 @@ pub static CLASS: Class = Class {
     build: |args| {
         let filename = args.get::<String>("FILENAME");
         let data = args.get::<Bytes>("DATA").map(|Bytes(data)| data);
-        let sample = args.or("SAMPLE", 1.0);
-        if sample > 1.0 {
-            args.warn("SAMPLE probability reduced to 1");
-        } else if sample <= 0.0 {
-            args.warn("SAMPLE probability is 0; emitting no packets");
-        }
+        let sample = probability(args);
         let mut parser = Parser::new(args.or("PROTO", 6u8), args.or("CHECKSUM", false));
         let mut issues = Vec::new();
         for name in ["DEFAULT_CONTENTS", "DEFAULT_FIELDS", "CONTENTS", "FIELDS"] {

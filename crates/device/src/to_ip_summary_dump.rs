@@ -51,6 +51,7 @@ use packet::Annotations;
 
 use crate::from_ip_summary_dump::FIRST;
 use crate::reason;
+use crate::sink::Sink;
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -242,6 +243,13 @@ impl ToIpSummaryDump {
         file.write_all(self.text.as_bytes())
     }
 
+    fn flush(&mut self) -> Result<(), String> {
+        let result = self.file.as_mut().map_or(Ok(()), Write::flush);
+        result.map_err(|error| format!("ToIPSummaryDump({}): {}", self.filename, reason(&error)))
+    }
+}
+
+impl Sink for ToIpSummaryDump {
     fn write_batch(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         let mut failed = cx.batch();
         batch.sift(
@@ -259,11 +267,6 @@ impl ToIpSummaryDump {
             |packet, ()| drop(failed.push(packet)),
         );
         cx.drop_all(failed, DropReason::WriteError);
-    }
-
-    fn flush(&mut self) -> Result<(), String> {
-        let result = self.file.as_mut().map_or(Ok(()), Write::flush);
-        result.map_err(|error| format!("ToIPSummaryDump({}): {}", self.filename, reason(&error)))
     }
 }
 
@@ -302,13 +305,8 @@ impl Element for ToIpSummaryDump {
         Ok(())
     }
 
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {
-        self.write_batch(cx, &mut batch);
-        if self.passes_on {
-            return Some(batch);
-        }
-        cx.sent(batch);
-        None
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
+        self.take(cx, batch, self.passes_on)
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
@@ -316,10 +314,8 @@ impl Element for ToIpSummaryDump {
     }
 
     fn run(&mut self, cx: &mut Cx<'_>) -> bool {
-        let mut batch = cx.pull(0, cx.burst());
-        let worked = !batch.is_empty();
-        self.write_batch(cx, &mut batch);
-        cx.sent(batch);
+        let burst = cx.burst();
+        let worked = self.fetch(cx, burst);
         if self.fault.is_none() && (worked || cx.may_pull(0)) {
             cx.schedule();
         }

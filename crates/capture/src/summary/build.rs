@@ -290,23 +290,15 @@ impl Record {
             Field::IpOptions => {
                 let Some(at) = self.make_ip() else { return };
                 self.has_ip_options = true;
-                if !bytes.is_empty() {
-                    let length = (20 + bytes.len().min(40)).div_ceil(4) * 4;
-                    self.bytes.resize(self.bytes.len().max(at + length), 0);
-                    self.bytes[at + 20..at + length].fill(0);
-                    self.put(at + 20, &bytes[..bytes.len().min(40)]);
-                    self.bytes[at] = 0x40 | (length / 4) as u8;
+                if let Some(length) = self.put_options(at, bytes) {
+                    self.bytes[at] = 0x40 | length / 4;
                 }
             }
             Field::TcpOptions | Field::TcpOtherOptions | Field::TcpSack => {
                 let Some(at) = self.make_transport(&[6]) else { return };
                 self.has_tcp_options = true;
-                if !bytes.is_empty() {
-                    let length = (20 + bytes.len().min(40)).div_ceil(4) * 4;
-                    self.bytes.resize(self.bytes.len().max(at + length), 0);
-                    self.bytes[at + 20..at + length].fill(0);
-                    self.put(at + 20, &bytes[..bytes.len().min(40)]);
-                    self.bytes[at + 12] = (length as u8) << 2 | self.bytes[at + 12] & 15;
+                if let Some(length) = self.put_options(at, bytes) {
+                    self.bytes[at + 12] = length << 2 | self.bytes[at + 12] & 15;
                 }
             }
             Field::Payload if !bytes.is_empty() => {
@@ -318,6 +310,19 @@ impl Record {
             }
             _ => {}
         }
+    }
+
+    /// Puts options behind the twenty bytes of a header; the header's length with them, if there are any.
+    fn put_options(&mut self, at: usize, options: &[u8]) -> Option<u8> {
+        let options = &options[..options.len().min(40)];
+        if options.is_empty() {
+            return None;
+        }
+        let length = (20 + options.len()).div_ceil(4) * 4;
+        self.bytes.resize(self.bytes.len().max(at + length), 0);
+        self.bytes[at + 20..at + length].fill(0);
+        self.put(at + 20, options);
+        Some(length as u8)
     }
 
     /// Where the payload starts.
