@@ -291,7 +291,7 @@ impl Record {
                 let Some(at) = self.make_ip() else { return };
                 self.has_ip_options = true;
                 if let Some(length) = self.put_options(at, bytes) {
-                    self.bytes[at] = 0x40 | length / 4;
+                    self.bytes[at] = 0x40 | (length / 4);
                 }
             }
             Field::TcpOptions | Field::TcpOtherOptions | Field::TcpSack => {
