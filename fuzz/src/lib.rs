@@ -6,7 +6,8 @@
 //! | file | targets |
 //! | --- | --- |
 //! | `captures.rs` | [`capture()`], [`capture_round_trip`] |
-//! | `text.rs` | [`language`], [`arguments`], [`argument_types`], [`patterns`], [`configuration`] |
+//! | `text.rs` | [`language`], [`arguments`], [`argument_types`], [`patterns`], [`filters`],
+//! | | [`configuration`] |
 //! | `frames.rs` | [`headers`], [`layers`] |
 //! | `chain.rs` | [`packets`] |
 //! | `seeds.rs` | [`seeds`]: inputs to start from |
@@ -23,7 +24,7 @@ mod text;
 pub use captures::{capture, capture_round_trip};
 pub use chain::packets;
 pub use frames::{headers, layers};
-pub use text::{argument_types, arguments, configuration, language, patterns};
+pub use text::{argument_types, arguments, configuration, filters, language, patterns};
 
 /// A function that takes any bytes.
 pub type Target = fn(&[u8]);
@@ -36,6 +37,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("arguments", arguments),
     ("argument_types", argument_types),
     ("patterns", patterns),
+    ("filters", filters),
     ("configuration", configuration),
     ("headers", headers),
     ("layers", layers),

@@ -18,6 +18,7 @@ pub fn of(target: &str) -> Vec<Vec<u8>> {
         "arguments" => bytes(ARGUMENTS.iter().copied()).into_iter().chain(configs()).collect(),
         "argument_types" => bytes(VALUES.iter().copied()),
         "patterns" => patterns(),
+        "filters" => filters(),
         "headers" => frames().iter().flat_map(|frame| [0, 14, 34].map(|at| from(frame, at))).collect(),
         "layers" => frames().into_iter().flat_map(|frame| [from(&frame, 14), frame]).collect(),
         "packets" => packets(),
@@ -183,6 +184,21 @@ fn patterns() -> Vec<Vec<u8>> {
     ];
     let frames = [&[0; 24][..], &[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0, 0x45, 0], &[1, 2, 3, 4, 5]];
     lists.iter().flat_map(|list| frames.map(|frame| [list.as_bytes(), &[0], frame].concat())).collect()
+}
+
+fn filters() -> Vec<Vec<u8>> {
+    let lists = [
+        "src net 10.0.0.0/8 && tcp port 80 or 443, udp and not dst port < 1024, ip frag, -",
+        "ip vers 4 and ip hl > 5, ip tos & 3 == 1, ip dscp 46, ip ect, ce, ip id != 7, ip ttl <= 64, ip len 40",
+        "tcp opt syn, syn ack, tcp win 512, icmp type echo, tcp[13] & 2 != 0, transp[0:2] 53, ip[12:4] 0x0a000001",
+        "src and dst host 10.0.0.1 ? tcp : udp ? true : false, (host != 10.0.0.2) or (net 10.0.0.0 mask 255.0.0.0)",
+        "ip6 src host 2001:db8::1, ip6 tcp port 80, ip6 net fe80::/10, ip6[7] 64, ether host 2:0:0:0:0:1",
+        "src or dst ether host & ff:ff:0:0:0:0 2:0:0:0:0:2, ip proto != tcpudp, !(unfrag), port & 1 > 0, !!www",
+        "tcp or, port, ip[3:2] 5, (, not, a ? b, host > 1.2.3.4, port & 0 1, ip ttl 256, src dst 5, 1 ? 2",
+    ];
+    let frames = frames().into_iter().filter(|frame| (34..80).contains(&frame.len())).step_by(4);
+    let frames: Vec<Vec<u8>> = frames.map(|frame| [vec![0, 14], frame].concat()).collect();
+    lists.iter().flat_map(|list| frames.iter().map(|frame| [list.as_bytes(), frame].concat())).collect()
 }
 
 /// Frames alone, and all small ones together.

@@ -4,6 +4,7 @@ use std::fmt::{Debug, Display};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
 
+use classify::filter::{self, Headers, Listing, Matcher};
 use classify::pattern::Program;
 use element::args::{
     self, AnnotationOffset, Arg, Bandwidth, Bytes, ElementRef, Ipv4Prefix, Place, Raw, parse_integer,
@@ -12,6 +13,7 @@ use element::{Registry, Setup, Timestamp};
 use engine::{Plan, Problem};
 use lang::args::{join, quote, split, split_spaces, unquote, unquote_bytes};
 use lang::{Diagnostic, Graph, Severity, Sources};
+use nf::ip::filter::PlaceNames;
 use wire::MacAddr;
 
 /// Parses any text as a configuration. A text without faults flattens to one that means the same.
@@ -75,8 +77,10 @@ pub fn argument_types(data: &[u8]) {
     let text = &*String::from_utf8_lossy(data);
     let mut setup = Setup::new(None);
     let host = setup.names.entry("", "host");
-    host.ip = Some((Ipv4Addr::LOCALHOST, Some(8)));
-    host.ip6 = Some((Ipv6Addr::LOCALHOST, Some(64)));
+    host.ip = Some(Ipv4Addr::LOCALHOST);
+    host.ip6 = Some(Ipv6Addr::LOCALHOST);
+    host.net = "127.0.0.1/8".parse().ok();
+    host.net6 = "::1/64".parse().ok();
     host.mac = Some(MacAddr([2, 0, 0, 0, 0, 1]));
     setup.by_name.insert("element".into(), 0);
     let place = &Place::new(&setup, 0);
@@ -156,6 +160,40 @@ pub fn patterns(data: &[u8]) {
     }
     if let Some(seen) = frame.get(..program.safe_length()) {
         assert_eq!(look(seen), found, "bytes beyond the safe length count: {program}");
+    }
+}
+
+/// Reads filter expressions, separated by commas, and asks them about the bytes behind the first zero byte: the
+/// first of these says how many more belong to the link layer, and the rest is an IP packet. Expressions, their
+/// conditions and the compiled list have to agree, for the packet cut to every length.
+pub fn filters(data: &[u8]) {
+    let end = data.iter().position(|&byte| byte == 0).unwrap_or(data.len());
+    let text = String::from_utf8_lossy(&data[..end]);
+    let setup = Setup::default();
+    let names = PlaceNames(Place::new(&setup, 0));
+    let mut expressions = Vec::new();
+    for arg in split(&text) {
+        let (expression, issues) = filter::parse(&arg.text, &names);
+        for issue in &issues {
+            assert!(arg.text.get(issue.span.clone()).is_some() && !issue.text.is_empty());
+        }
+        if issues.iter().all(|issue| issue.is_warning) {
+            expressions.push(expression);
+        }
+    }
+    let conditions: Vec<_> = expressions.iter().map(filter::condition).collect();
+    let matcher = Matcher::new(&conditions);
+    let listing = Listing::new(conditions.iter().enumerate().map(|(i, condition)| (condition, Some(i))));
+    assert!(!listing.to_string().is_empty());
+    let Some((&link, packet)) = data.get(end + 1..).and_then(<[u8]>::split_first) else { return };
+    let (mac, packet) = packet.split_at(packet.len().min(link.into()));
+    for length in 0..=packet.len().min(128) {
+        let network = &packet[..length];
+        let behind = 4 * usize::from(network.first().map_or(0, |first| first & 15));
+        let headers = Headers { mac, network, transport: network.get(behind..).unwrap_or_default() };
+        let expected = expressions.iter().position(|e| e.holds(&|question| question.holds(&headers)));
+        let tested = conditions.iter().position(|c| c.holds(&|test| test.holds(&headers)));
+        assert_eq!((tested, matcher.first(&headers)), (expected, expected), "{listing}");
     }
 }
 

@@ -6,6 +6,7 @@
 //! | `classic.rs`, `pcapng.rs` | the two formats: where the next record is and what it says |
 //! | `input.rs`, `zstd.rs`, `buffer.rs` | decompression, chosen by magic number; the buffer that records are slices of |
 //! | `writer.rs` | [`Writer`] |
+//! | `summary/` | [`summary`]: IP summary dumps |
 //! | `error.rs` | [`Error`]: file, packet, byte, what is wrong and what to do |
 //!
 //! Memory is constant however large the file is, and no record costs an allocation.
@@ -34,6 +35,7 @@ mod error;
 mod input;
 mod pcapng;
 mod reader;
+pub mod summary;
 mod writer;
 mod zstd;
 

@@ -1,8 +1,11 @@
 //! Which packets: sets of field values, and the languages that describe them.
 //!
 //! - [`IntervalSet`]: a set of numbers as disjoint intervals, the currency of declared effects
+//! - [`filter`]: Click's expressions over IP packets (`src net 10/8 and tcp port www`), and matchers for many of them
 //! - [`pattern`]: Click's byte patterns (`12/0800 33/02%12`), compiled into a decision tree
 
+mod decision;
+pub mod filter;
 mod interval;
 pub mod pattern;
 

@@ -9,34 +9,7 @@
 
 use std::fmt;
 
-/// Where a decision leads: the number of a test further on, or a result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Next(u32);
-
-impl Next {
-    /// No pattern matched.
-    const FAIL: Next = Next(u32::MAX);
-    /// Results count from here; there are fewer tests.
-    const RESULTS: u32 = 1 << 31;
-
-    fn step(number: usize) -> Next {
-        Next(number as u32)
-    }
-
-    /// The pattern that matched.
-    fn pattern(number: usize) -> Next {
-        Next(Next::RESULTS + number as u32)
-    }
-
-    fn as_step(self) -> Option<usize> {
-        (self.0 < Next::RESULTS).then_some(self.0 as usize)
-    }
-
-    #[inline]
-    fn result(self) -> Option<usize> {
-        self.0.checked_sub(Next::RESULTS).filter(|_| self != Next::FAIL).map(|n| n as usize)
-    }
-}
+use crate::decision::{Graph, Next, Step, Test};
 
 /// Which pattern a packet matches; equal decisions are equal patterns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,36 +19,14 @@ impl Decision {
     /// The pattern, if one matches.
     #[inline]
     pub fn pattern(self) -> Option<usize> {
-        self.0.result()
+        self.0.as_result()
     }
-}
-
-/// One test of one word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Test {
-    /// First byte, a multiple of four.
-    offset: u32,
-    mask: u32,
-    value: u32,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Step {
-    test: Test,
-    /// The test's mask and value as they stand in memory.
-    mask: u32,
-    value: u32,
-    /// Bytes that a packet must have for the test.
-    needs: u32,
-    yes: Next,
-    no: Next,
 }
 
 /// Compiled patterns.
 #[derive(Clone, Debug)]
 pub struct Program {
-    steps: Vec<Step>,
-    start: Next,
+    graph: Graph,
     patterns: usize,
 }
 
@@ -84,9 +35,6 @@ struct Clause {
     negated: bool,
     tests: Vec<Test>,
 }
-
-/// Facts kept while skipping implied tests; more would make the compilation of long lists quadratic.
-const MOST_FACTS: usize = 64;
 
 impl Program {
     /// Compiles one pattern per output.
@@ -105,10 +53,10 @@ impl Program {
         if !errors.is_empty() {
             return Err(errors);
         }
-        let mut program = Program { steps: Vec::new(), start: Next::FAIL, patterns: parsed.len() };
-        program.start = program.chain(&parsed);
-        program.skip_implied();
-        program.prune();
+        let mut program = Program { graph: Graph::default(), patterns: parsed.len() };
+        program.graph.start = program.chain(&parsed);
+        program.graph.skip_implied();
+        program.graph.prune();
         Ok(program)
     }
 
@@ -124,7 +72,7 @@ impl Program {
             // Patterns without tests match at once.
             match patterns.get(pattern) {
                 None => Next::FAIL,
-                Some(p) if p.iter().all(|c| c.tests.is_empty()) => Next::pattern(pattern),
+                Some(p) if p.iter().all(|c| c.tests.is_empty()) => Next::result(pattern),
                 Some(_) => Next::step(starts[pattern]),
             }
         };
@@ -133,116 +81,22 @@ impl Program {
             let mut left: usize = clauses.iter().map(|c| c.tests.len()).sum();
             for clause in clauses {
                 left -= clause.tests.len();
-                let after = self.steps.len() + clause.tests.len();
-                let holds = if left == 0 { Next::pattern(number) } else { Next::step(after) };
+                let after = self.graph.steps.len() + clause.tests.len();
+                let holds = if left == 0 { Next::result(number) } else { Next::step(after) };
                 for (i, &test) in clause.tests.iter().enumerate() {
                     let last = i + 1 == clause.tests.len();
-                    let more = Next::step(self.steps.len() + 1);
+                    let more = Next::step(self.graph.steps.len() + 1);
                     let (yes, no) = match (clause.negated, last) {
                         (false, true) => (holds, fails),
                         (false, false) => (more, fails),
                         (true, true) => (fails, holds),
                         (true, false) => (more, holds),
                     };
-                    let (mask, value) = (test.mask.to_be(), test.value.to_be());
-                    self.steps.push(Step { test, mask, value, needs: test.needs(), yes, no });
+                    self.graph.steps.push(Step::new(test, yes, no));
                 }
             }
         }
         entry(0)
-    }
-
-    /// Leads each branch past tests whose outcome it already settles. Branches only lead forward, so one pass
-    /// in order sees the facts that hold on every way to a test before the test itself.
-    fn skip_implied(&mut self) {
-        type Facts = Vec<(Test, bool)>;
-        let mut known: Vec<Option<Facts>> = vec![None; self.steps.len()];
-        if let Some(first) = self.start.as_step() {
-            known[first] = Some(Vec::new());
-        }
-        for i in 0..self.steps.len() {
-            let Some(facts) = known[i].take() else { continue };
-            let test = self.steps[i].test;
-            for outcome in [true, false] {
-                let mut facts = facts.clone();
-                facts.push((test, outcome));
-                if facts.len() > MOST_FACTS {
-                    facts.remove(0);
-                }
-                let mut next = if outcome { self.steps[i].yes } else { self.steps[i].no };
-                while let Some(n) = next.as_step() {
-                    let ahead = self.steps[n];
-                    match facts.iter().find_map(|&(fact, held)| ahead.test.implied_by(fact, held)) {
-                        Some(true) => next = ahead.yes,
-                        Some(false) => next = ahead.no,
-                        None => break,
-                    }
-                }
-                if let Some(n) = next.as_step() {
-                    match &mut known[n] {
-                        Some(there) => there.retain(|fact| facts.contains(fact)),
-                        empty => *empty = Some(facts),
-                    }
-                }
-                if outcome {
-                    self.steps[i].yes = next;
-                } else {
-                    self.steps[i].no = next;
-                }
-            }
-        }
-    }
-
-    /// Removes tests that no packet reaches, and those that lead to the same place either way.
-    fn prune(&mut self) {
-        for i in (0..self.steps.len()).rev() {
-            // Later steps are final, so following them once is enough.
-            let settle = |steps: &[Step], next: Next| match next.as_step() {
-                Some(n) if steps[n].yes == steps[n].no => steps[n].yes,
-                _ => next,
-            };
-            self.steps[i].yes = settle(&self.steps, self.steps[i].yes);
-            self.steps[i].no = settle(&self.steps, self.steps[i].no);
-        }
-        if let Some(n) = self.start.as_step()
-            && self.steps[n].yes == self.steps[n].no
-        {
-            self.start = self.steps[n].yes;
-        }
-        let mut reached = vec![false; self.steps.len()];
-        if let Some(n) = self.start.as_step() {
-            reached[n] = true;
-        }
-        for i in 0..self.steps.len() {
-            if reached[i] {
-                for next in [self.steps[i].yes, self.steps[i].no] {
-                    if let Some(n) = next.as_step() {
-                        reached[n] = true;
-                    }
-                }
-            }
-        }
-        let mut number = Vec::with_capacity(reached.len());
-        let mut count = 0;
-        for &r in &reached {
-            number.push(count);
-            count += usize::from(r);
-        }
-        let renumber = |next: &mut Next| {
-            if let Some(n) = next.as_step() {
-                *next = Next::step(number[n]);
-            }
-        };
-        let mut index = 0;
-        self.steps.retain(|_| {
-            index += 1;
-            reached[index - 1]
-        });
-        for step in &mut self.steps {
-            renumber(&mut step.yes);
-            renumber(&mut step.no);
-        }
-        renumber(&mut self.start);
     }
 
     /// The first pattern that matches.
@@ -255,12 +109,12 @@ impl Program {
     #[inline]
     pub fn decide(&self, data: &[u8]) -> Decision {
         // One test, as for one Ethernet type, needs no loop.
-        if let [only] = &self.steps[..] {
+        if let [only] = &self.graph.steps[..] {
             return Decision(if only.holds(data) { only.yes } else { only.no });
         }
-        let mut next = self.start;
+        let mut next = self.graph.start;
         // What is no step number is a result; comparing with the number of steps is needed anyway.
-        while let Some(step) = self.steps.get(next.0 as usize) {
+        while let Some(step) = self.graph.steps.get(next.0 as usize) {
             next = if step.holds(data) { step.yes } else { step.no };
         }
         Decision(next)
@@ -268,17 +122,12 @@ impl Program {
 
     /// Patterns that no packet can match, because others before them take everything.
     pub fn unmatched(&self) -> Vec<usize> {
-        let mut used = vec![false; self.patterns];
-        let all = self.steps.iter().flat_map(|s| [s.yes, s.no]).chain([self.start]);
-        for pattern in all.filter(|next| next.as_step().is_none()).filter_map(Next::result) {
-            used[pattern] = true;
-        }
-        (0..self.patterns).filter(|&p| !used[p]).collect()
+        self.graph.unused(self.patterns)
     }
 
     /// The words that any test looks at: first byte and length, each once, in order.
     pub fn bytes(&self) -> impl Iterator<Item = (usize, usize)> {
-        let mut words: Vec<_> = self.steps.iter().map(|s| s.test.offset as usize).collect();
+        let mut words: Vec<_> = self.graph.steps.iter().map(|s| s.test.offset as usize).collect();
         words.sort_unstable();
         words.dedup();
         words.into_iter().map(|offset| (offset, 4))
@@ -286,54 +135,7 @@ impl Program {
 
     /// Bytes that the longest test looks at.
     pub fn safe_length(&self) -> usize {
-        self.steps.iter().map(|s| s.needs as usize).max().unwrap_or(0)
-    }
-}
-
-impl Step {
-    #[inline]
-    fn holds(&self, data: &[u8]) -> bool {
-        let offset = self.test.offset as usize;
-        if let Some(word) = data.get(offset..offset + 4) {
-            // The length of the slice is known, so this is one load.
-            let word = u32::from_ne_bytes([word[0], word[1], word[2], word[3]]);
-            return word & self.mask == self.value;
-        }
-        self.holds_at_end(data)
-    }
-
-    /// The last word of a packet may be incomplete.
-    #[cold]
-    fn holds_at_end(&self, data: &[u8]) -> bool {
-        if data.len() < self.needs as usize {
-            return false;
-        }
-        let mut word = [0; 4];
-        let rest = data.get(self.test.offset as usize..).unwrap_or_default();
-        word.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
-        u32::from_be_bytes(word) & self.test.mask == self.test.value
-    }
-}
-
-impl Test {
-    fn needs(self) -> u32 {
-        self.offset + 4 - self.mask.trailing_zeros().min(31) / 8
-    }
-
-    /// The outcome of this test where `fact` is known to have held, or not.
-    fn implied_by(self, fact: Test, held: bool) -> Option<bool> {
-        if self.offset != fact.offset {
-            return None;
-        }
-        let common = self.mask & fact.mask;
-        let agree = (self.value ^ fact.value) & common == 0;
-        match held {
-            true if !agree => Some(false),
-            true if common == self.mask => Some(true),
-            // Where a weaker test failed, a stronger one fails too.
-            false if agree && common == fact.mask => Some(false),
-            _ => None,
-        }
+        self.graph.safe_length()
     }
 }
 
@@ -412,7 +214,7 @@ fn words(offset: u32, value: &str, mask: Option<&str>) -> Vec<Test> {
         let place = offset + i as u32;
         let (word, shift) = (place & !3, 24 - 8 * (place & 3));
         if tests.last().is_none_or(|t| t.offset != word) {
-            tests.push(Test { offset: word, mask: 0, value: 0 });
+            tests.push(Test { offset: word, mask: 0, value: 0, short: false });
         }
         if let Some(test) = tests.last_mut() {
             test.mask |= u32::from(bits) << shift;
@@ -447,7 +249,7 @@ fn simplify(clauses: Vec<Clause>) -> Vec<Clause> {
     // A negated clause without a test can never hold; one impossible pair of tests says so.
     simple.extend(negated.into_iter().map(|mut clause| {
         if clause.tests.is_empty() {
-            let never = Test { offset: 0, mask: 0xff00_0000, value: 0 };
+            let never = Test { offset: 0, mask: 0xff00_0000, value: 0, short: false };
             clause = Clause { negated: false, tests: vec![never, Test { value: 0x0100_0000, ..never }] };
         }
         clause
@@ -458,23 +260,7 @@ fn simplify(clauses: Vec<Clause>) -> Vec<Clause> {
 /// Click's listing of the decision graph.
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let show = |next: Next| match (next.as_step(), next) {
-            (Some(n), _) => format!("step {n}"),
-            (None, Next::FAIL) => "[X]".to_string(),
-            (None, Next(n)) => format!("[{}]", n - Next::RESULTS),
-        };
-        match (self.start.as_step(), self.start.result()) {
-            (None, Some(pattern)) => writeln!(f, "all->[{pattern}]")?,
-            (None, None) => writeln!(f, "all->[2147483647]")?,
-            (Some(_), _) => {
-                for (i, step) in self.steps.iter().enumerate() {
-                    let Test { offset, mask, value } = step.test;
-                    let (yes, no) = (show(step.yes), show(step.no));
-                    writeln!(f, "{i:2} {offset:3}/{value:08x}%{mask:08x}  yes->{yes}  no->{no}")?;
-                }
-            }
-        }
-        writeln!(f, "safe length {}\nalignment offset 0", self.safe_length())
+        self.graph.fmt(f)
     }
 }
 

@@ -62,7 +62,7 @@ use packet::{Annotations, BATCH_CAPACITY};
 use wire::layers::Network;
 use wire::{Layers, LinkType};
 
-use crate::encapsulation;
+use crate::{encapsulation, probability};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -120,12 +120,7 @@ pub static CLASS: Class = Class {
         if stop && end_call.is_some() {
             args.error("END_CALL and STOP are mutually exclusive");
         }
-        let sample = args.or("SAMPLE", 1.0);
-        if sample > 1.0 {
-            args.warn("SAMPLE probability reduced to 1");
-        } else if sample <= 0.0 {
-            args.warn("SAMPLE probability is 0; emitting no packets");
-        }
+        let sample = probability(args);
         let from_dump = FromDump {
             filename,
             timing: args.or("TIMING", false),

@@ -3,9 +3,35 @@
 pub mod control_socket;
 pub mod encapsulation;
 pub mod from_dump;
+pub mod from_ip_summary_dump;
+mod sink;
 pub mod to_dump;
+pub mod to_ip_summary_dump;
 
 use element::Class;
 
 /// Every class of this crate.
-pub static CLASSES: &[&Class] = &[&control_socket::CLASS, &from_dump::CLASS, &to_dump::CLASS];
+pub static CLASSES: &[&Class] = &[
+    &control_socket::CLASS,
+    &from_dump::CLASS,
+    &from_ip_summary_dump::CLASS,
+    &to_dump::CLASS,
+    &to_ip_summary_dump::CLASS,
+];
+
+/// The probability with which packets are taken.
+fn probability(args: &mut element::Args<'_>) -> f64 {
+    let sample = args.or("SAMPLE", 1.0);
+    if sample > 1.0 {
+        args.warn("SAMPLE probability reduced to 1");
+    } else if sample <= 0.0 {
+        args.warn("SAMPLE probability is 0; emitting no packets");
+    }
+    sample
+}
+
+/// The system's words, without the number that Rust adds.
+fn reason(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_string()
+}

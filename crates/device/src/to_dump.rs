@@ -44,7 +44,8 @@ use element::{Batch, Call, Class, Cx, DropReason, Effects, Element, Packet, manu
 use packet::Annotations;
 use wire::LinkType;
 
-use crate::encapsulation;
+use crate::sink::Sink;
+use crate::{encapsulation, reason};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -155,7 +156,15 @@ impl ToDump {
         }
     }
 
-    /// Writes what it can of a batch; packets are dropped after an error.
+    #[cold]
+    fn fail(&mut self, cx: &mut Cx<'_>, error: &io::Error) {
+        let text = format!("ToDump({}): {}", self.filename, reason(error));
+        cx.message(format_args!("{text}\n"));
+        self.fault = Some(text);
+    }
+}
+
+impl Sink for ToDump {
     fn write_batch(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         let mut failed = cx.batch();
         batch.sift(
@@ -182,19 +191,6 @@ impl ToDump {
             self.fail(cx, &error);
         }
     }
-
-    #[cold]
-    fn fail(&mut self, cx: &mut Cx<'_>, error: &io::Error) {
-        let text = format!("ToDump({}): {}", self.filename, reason(error));
-        cx.message(format_args!("{text}\n"));
-        self.fault = Some(text);
-    }
-}
-
-/// The system's words, without the number that Rust adds.
-fn reason(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or_default().to_string()
 }
 
 impl Element for ToDump {
@@ -226,13 +222,8 @@ impl Element for ToDump {
         Ok(())
     }
 
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {
-        self.write_batch(cx, &mut batch);
-        if self.passes_on {
-            return Some(batch);
-        }
-        cx.sent(batch);
-        None
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
+        self.take(cx, batch, self.passes_on)
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
@@ -240,10 +231,7 @@ impl Element for ToDump {
     }
 
     fn run(&mut self, cx: &mut Cx<'_>) -> bool {
-        let mut batch = cx.pull(0, self.burst);
-        let worked = !batch.is_empty();
-        self.write_batch(cx, &mut batch);
-        cx.sent(batch);
+        let worked = self.fetch(cx, self.burst);
         if self.fault.is_none() && (worked || cx.may_pull(0)) {
             cx.schedule();
         }

@@ -6,9 +6,11 @@ pub mod ethernet;
 pub mod information;
 pub mod ip;
 pub mod latency;
+mod patterns;
 pub mod rate;
 pub mod schedule;
 pub mod script;
+mod sorting;
 pub mod source;
 pub mod storage;
 pub mod switch;
@@ -44,6 +46,8 @@ pub static CLASSES: &[&Class] = &[
     &information::static_thread_sched::CLASS,
     &ip::check_ip_header::CLASS,
     &ip::dec_ip_ttl::CLASS,
+    &ip::filter::ip_classifier::CLASS,
+    &ip::filter::ip_filter::CLASS,
     &ip::mark_ip_header::CLASS,
     &latency::check_number_packet::CLASS,
     &latency::number_packet::CLASS,

@@ -26,6 +26,8 @@ reasons! {
     Discard = "discard",
     /// No rule or pattern of a classifier matched.
     NoMatch = "no match",
+    /// A rule of a filter says so.
+    Denied = "denied",
     /// The element chose an output that does not exist.
     NoOutput = "no output",
     /// A queue was full.

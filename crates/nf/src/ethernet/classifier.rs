@@ -5,6 +5,8 @@
 //! with offset in decimal, value and mask in hexadecimal and `?` for a half byte that does not matter; `-`
 //! matches everything. Packets that match nothing are dropped.
 //!
+//! Each pattern can also be read and written while packets flow, by the handlers `pattern0`, `pattern1` and so on.
+//!
 //! ## Usage
 //! `Classifier(PATTERN, ...)`
 //!
@@ -21,12 +23,15 @@
 //! ```
 //!
 //! ## See also
-//! CheckIPHeader
+//! IPClassifier, IPFilter, CheckIPHeader
 
-use classify::pattern::Program;
-use element::class::{ArgInfo, HandlerInfo};
+use classify::pattern::{Decision, Program};
+use element::class::{Access, ArgInfo, HandlerInfo};
 use element::effects::{Case, Field, Filter, Target};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, manual};
+
+use crate::patterns;
+use crate::sorting::{Fate, Sorter};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -55,15 +60,21 @@ pub static CLASS: Class = Class {
             args.warn(format!("output {output} matches no packets"));
         }
         let outputs = args.outputs();
-        Ok(Box::new(Classifier { program, sorted: (0..outputs).map(|_| None).collect() }))
+        Ok(Box::new(Classifier { patterns, program, sorter: Sorter::new(outputs) }))
     },
     ..Class::DEFAULT
 };
 
 struct Classifier {
+    /// As configured.
+    patterns: Vec<String>,
     program: Program,
-    /// One batch per output while a batch is being sorted.
-    sorted: Vec<Option<Batch>>,
+    sorter: Sorter,
+}
+
+/// What becomes of the packets of a decision.
+fn fate(decision: Decision) -> Fate {
+    decision.pattern().map_or(Fate::Drop(DropReason::NoMatch), Fate::Output)
 }
 
 impl Element for Classifier {
@@ -74,7 +85,7 @@ impl Element for Classifier {
             length: length as u16,
         });
         let reads: Vec<Field> = reads.chain([Field::Length]).collect();
-        let mut cases: Vec<Case> = (0..self.sorted.len())
+        let mut cases: Vec<Case> = (0..self.patterns.len())
             .map(|n| {
                 Case::new(Filter::Opaque { about: "byte pattern", reads: reads.clone() }, Target::Output(n))
             })
@@ -83,39 +94,33 @@ impl Element for Classifier {
         Effects::cases(cases)
     }
 
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
         // Most batches go to one output as a whole: they pass on without moving a packet.
         let Some(first) = batch.first() else { return Some(batch) };
         let decision = self.program.decide(first.data());
         if batch[1..].iter().all(|packet| self.program.decide(packet.data()) == decision) {
-            match decision.pattern() {
-                Some(0) => return Some(batch),
-                Some(output) => cx.emit(output, batch),
-                None => cx.drop_all(batch, DropReason::NoMatch),
-            }
-            return None;
+            return Sorter::send_whole(cx, batch, fate(decision));
         }
-        for packet in batch.drain() {
-            match self.program.matches(packet.data()) {
-                None => cx.drop(packet, DropReason::NoMatch),
-                Some(output) => {
-                    let sorted = self.sorted[output].get_or_insert_with(|| cx.batch());
-                    if let Err(packet) = sorted.push(packet) {
-                        cx.emit_one(output, packet, DropReason::NoOutput);
-                    }
-                }
-            }
-        }
-        cx.recycle(batch);
-        for (output, sorted) in self.sorted.iter_mut().enumerate() {
-            if let Some(sorted) = sorted.take() {
-                cx.emit(output, sorted);
-            }
-        }
+        let program = &self.program;
+        self.sorter.send_each(cx, batch, |packet| fate(program.decide(packet.data())));
         None
     }
 
-    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
-        Ok(self.program.to_string())
+    fn own_handlers(&self) -> Vec<(String, Access)> {
+        patterns::handlers(self.patterns.len())
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        match patterns::number(name) {
+            Some(number) => self.patterns.get(number).cloned().ok_or_else(|| format!("no pattern {number}")),
+            None => Ok(self.program.to_string()),
+        }
+    }
+
+    fn write(&mut self, _cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
+        let patterns = patterns::replaced(&self.patterns, name, value)?;
+        self.program = Program::compile(&patterns).map_err(|errors| errors.join("\n"))?;
+        self.patterns = patterns;
+        Ok(())
     }
 }

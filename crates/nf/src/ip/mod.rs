@@ -2,4 +2,5 @@
 
 pub mod check_ip_header;
 pub mod dec_ip_ttl;
+pub mod filter;
 pub mod mark_ip_header;

@@ -1,0 +1,434 @@
+//! Packets out of the values of fields.
+
+use wire::checksum::{self, PseudoHeader};
+
+use super::{Beside, Field, Flow};
+
+/// A packet made from a summary: headers with what the summary says, zeros elsewhere. It may be shorter than its
+/// IP header says; the difference is the extra length.
+#[derive(Clone, Debug, Default)]
+pub struct Record {
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// Where the Ethernet header starts, if there is one.
+    pub mac: Option<usize>,
+    /// Where the IP header starts, if there is one.
+    pub network: Option<usize>,
+    /// What travels with it.
+    pub beside: Beside,
+    /// The length that the packet is meant to have; zero if nothing says it.
+    meant: usize,
+    /// Whether the Ethernet type is another one than IPv4.
+    not_ip: bool,
+    protocol: u8,
+    flow: Option<Flow>,
+    has_ip_options: bool,
+    has_tcp_options: bool,
+    icmp_type: Option<u8>,
+    has_icmp_code: bool,
+}
+
+/// A value to be set.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Input<'v> {
+    Number(u64),
+    Bytes(&'v [u8]),
+}
+
+impl Record {
+    /// Nothing yet; the memory stays.
+    pub(super) fn start(&mut self, protocol: u8, flow: Option<Flow>) {
+        let mut bytes = std::mem::take(&mut self.bytes);
+        bytes.clear();
+        *self = Record { bytes, protocol, flow, ..Record::default() };
+    }
+
+    /// Where the transport header starts, if there is an IP header.
+    pub fn transport(&self) -> Option<usize> {
+        let at = self.network?;
+        Some(at + 4 * usize::from(self.bytes.get(at)? & 15))
+    }
+
+    fn put(&mut self, at: usize, bytes: &[u8]) {
+        let end = at + bytes.len();
+        if self.bytes.len() < end {
+            self.bytes.resize(end, 0);
+        }
+        self.bytes[at..end].copy_from_slice(bytes);
+    }
+
+    fn put16(&mut self, at: usize, value: u64) {
+        self.put(at, &(value as u16).to_be_bytes());
+    }
+
+    fn put32(&mut self, at: usize, value: u64) {
+        self.put(at, &(value as u32).to_be_bytes());
+    }
+
+    fn get16(&self, at: usize) -> usize {
+        self.bytes.get(at..at + 2).map_or(0, |b| usize::from(b[0]) << 8 | usize::from(b[1]))
+    }
+
+    /// Inserts zeros, which as options are ends of the list.
+    fn insert(&mut self, at: usize, count: usize) {
+        let at = at.min(self.bytes.len());
+        self.bytes.splice(at..at, std::iter::repeat_n(0, count));
+    }
+
+    /// Makes sure that there is an IP header. Where it starts, if there can be one.
+    fn make_ip(&mut self) -> Option<usize> {
+        if self.not_ip {
+            return None;
+        }
+        let at = *self.network.get_or_insert(self.bytes.len());
+        if self.bytes.len() < at + 20 {
+            self.bytes.resize(at + 20, 0);
+            (self.bytes[at], self.bytes[at + 8], self.bytes[at + 9]) = (0x45, 100, self.protocol);
+            if let Some(flow) = self.flow {
+                self.put32(at + 12, flow.source.into());
+                self.put32(at + 16, flow.destination.into());
+            }
+        }
+        Some(at)
+    }
+
+    fn is_first(&self, ip: usize) -> bool {
+        self.get16(ip + 6) & 0x1fff == 0
+    }
+
+    /// Makes sure that there is a transport header, as far as the length allows. Where it starts, if the protocol
+    /// is one of these (or any).
+    fn make_transport(&mut self, protocols: &[u8]) -> Option<usize> {
+        let ip = self.make_ip()?;
+        let at = self.transport()?;
+        let protocol = self.bytes[ip + 9];
+        if !(protocols.is_empty() || protocol == 0 || protocols.contains(&protocol)) {
+            return None;
+        }
+        let mut length = match protocol {
+            6 => 20,
+            17 | 136 | 1 => 8,
+            33 => 12,
+            _ => 0,
+        };
+        if !self.is_first(ip) {
+            length = 0;
+        }
+        if self.meant > 0 && self.meant < at + length {
+            length = self.meant.saturating_sub(at);
+        }
+        if self.bytes.len() < at + length {
+            // Ports are set even where only a part of them has room.
+            self.bytes.resize(at + length.max(4), 0);
+            if protocol == 6 && length >= 13 {
+                self.bytes[at + 12] = 0x50;
+            }
+            if let Some(flow) = self.flow.filter(|_| protocol != 1) {
+                self.put16(at, flow.ports[0].into());
+                self.put16(at + 2, flow.ports[1].into());
+            }
+            self.bytes.truncate(at + length);
+        }
+        Some(at)
+    }
+
+    /// Sets a field.
+    pub(super) fn set(&mut self, field: Field, input: Input<'_>) {
+        match input {
+            Input::Number(number) => self.set_number(field, number),
+            Input::Bytes(bytes) => self.set_bytes(field, bytes),
+        }
+    }
+
+    fn set_number(&mut self, field: Field, number: u64) {
+        let beside = &mut self.beside;
+        let billion = 1_000_000_000;
+        match field {
+            Field::Timestamp | Field::NanoTimestamp => beside.time = number as i64,
+            Field::FirstTimestamp | Field::FirstNanoTimestamp => beside.first_time = number as i64,
+            Field::Seconds => {
+                beside.time = number.min(u32::MAX.into()) as i64 * billion + beside.time.rem_euclid(billion);
+            }
+            Field::Microseconds => {
+                beside.time += number.min(999_999) as i64 * 1_000 - beside.time.rem_euclid(billion);
+            }
+            Field::AllMicroseconds => beside.time = (number as i64).saturating_mul(1_000),
+            Field::Count => beside.extra_packets = number.saturating_sub(1).min(u32::MAX.into()) as u32,
+            Field::Link | Field::Paint | Field::Direction => beside.paint = number as u8,
+            Field::Aggregate => beside.aggregate = number as u32,
+            Field::WireLength => self.meant = number.min(1 << 24) as usize,
+            Field::EtherType => {
+                let at = self.make_ether();
+                self.put16(at + 12, number);
+                self.not_ip = number != 0x0800;
+            }
+            _ => self.set_header(field, number),
+        }
+    }
+
+    fn make_ether(&mut self) -> usize {
+        if let Some(at) = self.mac {
+            return at;
+        }
+        // The link layer comes before everything else.
+        self.bytes.resize(14, 0);
+        self.put16(12, 0x0800);
+        (self.mac, self.network) = (Some(0), Some(14));
+        0
+    }
+
+    fn set_header(&mut self, field: Field, number: u64) {
+        let transport = match field {
+            Field::SourcePort | Field::DestinationPort => &[6, 17, 33, 136][..],
+            Field::TcpSequence
+            | Field::TcpAcknowledgment
+            | Field::TcpOffset
+            | Field::TcpFlags
+            | Field::TcpWindow
+            | Field::TcpUrgent => &[6],
+            Field::UdpLength => &[17, 136],
+            Field::IcmpType
+            | Field::IcmpTypeName
+            | Field::IcmpCode
+            | Field::IcmpCodeName
+            | Field::IcmpFlowId
+            | Field::IcmpSequence
+            | Field::IcmpNextMtu => &[1],
+            Field::PayloadLength => {
+                let at = self.payload();
+                return self.account(at, number.min(1 << 24) as usize);
+            }
+            Field::IpCaptureLength => return,
+            _ => return self.set_ip(field, number),
+        };
+        let Some(at) = self.make_transport(transport) else { return };
+        match field {
+            Field::SourcePort => self.put16(at, number),
+            Field::DestinationPort => self.put16(at + 2, number),
+            Field::TcpSequence => self.put32(at + 4, number),
+            Field::TcpAcknowledgment => self.put32(at + 8, number),
+            Field::TcpFlags => {
+                let offset = self.bytes.get(at + 12).map_or(0x50, |b| b & 0xf0);
+                self.put(at + 12, &[offset | (number >> 8) as u8 & 15, number as u8]);
+            }
+            Field::TcpOffset => {
+                let length = (number as usize).div_ceil(4).min(15) * 4;
+                let before = self.bytes.get(at + 12).map_or(0, |b| 4 * usize::from(b >> 4));
+                if length > before {
+                    self.insert(at + before, length - before);
+                }
+                let low = self.bytes.get(at + 12).map_or(0, |b| b & 15);
+                self.put(at + 12, &[(length as u8) << 2 | low]);
+            }
+            Field::TcpWindow => self.put16(at + 14, number),
+            Field::TcpUrgent => self.put16(at + 18, number),
+            Field::UdpLength => self.put16(at + 4, number),
+            Field::IcmpType | Field::IcmpTypeName => {
+                self.put(at, &[number as u8]);
+                self.icmp_type = Some(number as u8);
+                let length = if matches!(number, 13 | 14) { 20 } else { 8 };
+                self.bytes.resize(self.bytes.len().max(at + length), 0);
+            }
+            Field::IcmpCode | Field::IcmpCodeName => {
+                self.put(at + 1, &[number as u8]);
+                self.has_icmp_code = true;
+            }
+            Field::IcmpFlowId | Field::IcmpSequence => {
+                let sequenced = |kind| matches!(kind, 0 | 8 | 13 | 14 | 15 | 16);
+                if self.icmp_type.is_none_or(sequenced) {
+                    self.put16(at + if field == Field::IcmpFlowId { 4 } else { 6 }, number);
+                }
+            }
+            _ => {
+                let code = self.has_icmp_code.then(|| self.bytes[at + 1]);
+                if self.icmp_type.is_none_or(|kind| kind == 3) && code.is_none_or(|code| code == 4) {
+                    self.put16(at + 6, number);
+                }
+            }
+        }
+    }
+
+    /// The type of the ICMP message, if the summary said it.
+    pub(super) fn icmp_type(&self) -> Option<u8> {
+        self.icmp_type
+    }
+
+    fn set_ip(&mut self, field: Field, number: u64) {
+        let Some(at) = self.make_ip() else { return };
+        let tos = self.bytes[at + 1];
+        match field {
+            Field::IpSource => self.put32(at + 12, number),
+            Field::IpDestination => self.put32(at + 16, number),
+            Field::IpTos => self.bytes[at + 1] = number as u8,
+            Field::IpDscp => self.bytes[at + 1] = tos & 3 | (number << 2) as u8,
+            Field::IpEcn => self.bytes[at + 1] = tos & 0xfc | number as u8 & 3,
+            Field::IpTtl => self.bytes[at + 8] = number as u8,
+            Field::IpId => self.put16(at + 4, number),
+            Field::IpChecksum => self.put16(at + 10, number),
+            Field::IpProtocol => self.bytes[at + 9] = number as u8,
+            Field::IpFragment | Field::IpFragmentOffset => self.put16(at + 6, number),
+            Field::IpLength => self.meant = at + number.min(1 << 24) as usize,
+            Field::IpHeaderLength => {
+                self.has_ip_options = true;
+                let length = (number as usize).div_ceil(4).clamp(5, 15) * 4;
+                let before = 4 * usize::from(self.bytes[at] & 15);
+                if length > before {
+                    self.insert(at + before, length - before);
+                }
+                self.bytes[at] = 0x40 | (length / 4) as u8;
+            }
+            _ => {}
+        }
+    }
+
+    fn set_bytes(&mut self, field: Field, bytes: &[u8]) {
+        match field {
+            Field::EtherSource | Field::EtherDestination => {
+                let at = self.make_ether();
+                self.put(at + if field == Field::EtherSource { 6 } else { 0 }, bytes);
+            }
+            Field::IpOptions => {
+                let Some(at) = self.make_ip() else { return };
+                self.has_ip_options = true;
+                if let Some(length) = self.put_options(at, bytes) {
+                    self.bytes[at] = 0x40 | (length / 4);
+                }
+            }
+            Field::TcpOptions | Field::TcpOtherOptions | Field::TcpSack => {
+                let Some(at) = self.make_transport(&[6]) else { return };
+                self.has_tcp_options = true;
+                if let Some(length) = self.put_options(at, bytes) {
+                    self.bytes[at + 12] = length << 2 | self.bytes[at + 12] & 15;
+                }
+            }
+            Field::Payload if !bytes.is_empty() => {
+                let before = self.payload();
+                self.account(before, bytes.len());
+                // Headers may have grown.
+                let at = self.payload();
+                self.put(at, bytes);
+            }
+            _ => {}
+        }
+    }
+
+    /// Puts options behind the twenty bytes of a header; the header's length with them, if there are any.
+    fn put_options(&mut self, at: usize, options: &[u8]) -> Option<u8> {
+        let options = &options[..options.len().min(40)];
+        if options.is_empty() {
+            return None;
+        }
+        let length = (20 + options.len()).div_ceil(4) * 4;
+        self.bytes.resize(self.bytes.len().max(at + length), 0);
+        self.bytes[at + 20..at + length].fill(0);
+        self.put(at + 20, options);
+        Some(length as u8)
+    }
+
+    /// Where the payload starts.
+    fn payload(&mut self) -> usize {
+        let Some(ip) = self.make_ip() else { return 0 };
+        self.make_transport(&[]);
+        let at = self.transport().unwrap_or(self.bytes.len());
+        at + match self.bytes[ip + 9] {
+            6 if self.is_first(ip) => match self.bytes.get(at + 12).map_or(0, |b| 4 * usize::from(b >> 4)) {
+                length @ 20.. => length,
+                _ => 20,
+            },
+            17 | 136 if self.is_first(ip) => 8,
+            _ => 0,
+        }
+    }
+
+    /// Makes the packet as long as its payload wants it. Where another length was given too, options fill the
+    /// headers, if nothing was said of these.
+    fn account(&mut self, at: usize, payload: usize) {
+        let Some(ip) = self.network.filter(|_| !self.not_ip && self.meant > 0) else {
+            self.meant = at + payload;
+            return;
+        };
+        let mut missing = self.meant.saturating_sub(at + payload);
+        let Some(transport) = self.transport() else { return };
+        let plain_tcp = self.bytes.get(transport + 12).is_some_and(|b| b >> 4 == 5);
+        if self.is_first(ip) && self.bytes[ip + 9] == 6 && !self.has_tcp_options && plain_tcp {
+            let more = (missing & !3).min(40);
+            self.insert(transport + 20, more);
+            self.bytes[transport + 12] += (more as u8 / 4) << 4;
+            missing -= more;
+        }
+        if !self.has_ip_options && self.bytes[ip] & 15 == 5 {
+            let more = (missing & !3).min(40);
+            self.insert(ip + 20, more);
+            self.bytes[ip] += more as u8 / 4;
+        }
+    }
+
+    /// Fills in what follows from the rest: lengths, and if asked for checksums, for which the packet gets all of
+    /// its bytes.
+    pub(super) fn finish(&mut self, checksums: bool) {
+        if self.flow.is_some() {
+            self.make_ip();
+        }
+        if let Some(ip) = self.network.filter(|&at| !self.not_ip && self.bytes.len() >= at + 20) {
+            self.make_transport(&[]);
+            let length = match self.meant.checked_sub(ip) {
+                Some(length @ 1..) => length,
+                _ => self.bytes.len() - ip,
+            };
+            let length = length.min(0xffff);
+            self.put16(ip + 2, length as u64);
+            self.settle_udp(ip, length);
+            if checksums {
+                self.bytes.resize(self.bytes.len().max(ip + length), 0);
+                self.fill_checksums(ip);
+            }
+        }
+        let short = self.meant.saturating_sub(self.bytes.len());
+        self.beside.extra_length = short as u32;
+    }
+
+    fn settle_udp(&mut self, ip: usize, length: usize) {
+        let Some(at) = self.transport().filter(|_| self.bytes[ip + 9] == 17 && self.is_first(ip)) else {
+            return;
+        };
+        if self.bytes.len() >= at + 6 && self.get16(at + 4) == 0 {
+            self.put16(at + 4, (ip + length).saturating_sub(at) as u64);
+        }
+    }
+
+    /// Sets the IP length, for one of several packets that a record stands for.
+    pub fn set_length(&mut self, length: u32) {
+        let Some(ip) = self.network.filter(|&at| !self.not_ip && self.bytes.len() >= at + 20) else { return };
+        let length = (length as usize).saturating_sub(ip).min(0xffff);
+        self.put16(ip + 2, length as u64);
+        if let Some(at) =
+            self.transport().filter(|&at| self.bytes[ip + 9] == 17 && self.bytes.len() >= at + 6)
+        {
+            self.put16(at + 4, (ip + length).saturating_sub(at) as u64);
+        }
+    }
+
+    fn fill_checksums(&mut self, ip: usize) {
+        let Some(at) = self.transport().filter(|&at| at <= self.bytes.len()) else { return };
+        let (protocol, fragment) = (self.bytes[ip + 9], self.get16(ip + 6) & 0x3fff != 0);
+        let address = |at: usize, bytes: &[u8]| {
+            bytes.get(at..at + 4).map_or(0, |b| b.iter().fold(0, |n, &b| n << 8 | u32::from(b)))
+        };
+        let pseudo = PseudoHeader::V4 {
+            source: address(ip + 12, &self.bytes).into(),
+            destination: address(ip + 16, &self.bytes).into(),
+        };
+        // What is too short for a checksum has none.
+        let _ = checksum::fill_ipv4(&mut self.bytes[ip..at]);
+        if fragment {
+            return;
+        }
+        let segment = &mut self.bytes[at..];
+        let _ = match protocol {
+            6 => checksum::fill_tcp(&pseudo, segment),
+            17 => checksum::fill_udp(&pseudo, segment),
+            1 => checksum::fill_icmp(segment),
+            _ => Ok(()),
+        };
+    }
+}

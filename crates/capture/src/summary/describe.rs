@@ -1,0 +1,455 @@
+//! From a packet to a line of text or a binary record.
+
+use std::fmt::{self, Write};
+use std::net::Ipv4Addr;
+
+use super::options::{Chosen, describe_ip, describe_tcp};
+use super::{Beside, Field};
+
+/// A packet to be described.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'p> {
+    /// Its bytes, as far as they are in one piece.
+    pub data: &'p [u8],
+    /// Where the headers start, from the first byte.
+    pub mac: Option<isize>,
+    /// IP.
+    pub network: Option<isize>,
+    /// Behind IP.
+    pub transport: Option<isize>,
+    /// What travels with it.
+    pub beside: Beside,
+    /// Number of the thread that describes it.
+    pub thread: u32,
+}
+
+/// What is bad about a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bad(&'static str, Option<u32>);
+
+impl fmt::Display for Bad {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)?;
+        self.1.map_or(Ok(()), |number| write!(f, "{number}"))
+    }
+}
+
+/// What is known of a packet before any field is asked for.
+#[derive(Clone, Copy, Debug)]
+struct Facts<'p> {
+    view: View<'p>,
+    /// The IP header and what is behind it, without link padding; empty if there is none that is sound.
+    ip: &'p [u8],
+    /// Behind the IP header; empty where that is all, and in later fragments.
+    transport: &'p [u8],
+    first: bool,
+    /// Where the transport header would be, from the first byte.
+    behind: usize,
+    tailpad: usize,
+    extra: u32,
+    /// The first thing that is wrong.
+    bad: Option<Bad>,
+}
+
+/// What a field holds.
+enum Value<'p> {
+    Number(u64),
+    Address(u32),
+    Letter(char),
+    Ether(&'p [u8]),
+    Options(&'p [u8]),
+    Payload(&'p [u8]),
+    Time(i64),
+}
+
+fn number(bytes: &[u8], at: usize, length: usize) -> Option<u32> {
+    bytes.get(at..at + length).map(|bytes| bytes.iter().fold(0, |n, &b| n << 8 | u32::from(b)))
+}
+
+impl<'p> View<'p> {
+    /// Writes a line without its end; what is bad about the packet, if `careful` also that it was cut.
+    pub fn describe(self, fields: &[Field], careful: bool, out: &mut String) -> Option<Bad> {
+        let mut facts = self.facts(careful);
+        for (i, &field) in fields.iter().enumerate() {
+            if i > 0 {
+                out.push(' ');
+            }
+            match facts.value(field) {
+                Some(value) => facts.write(field, value, out),
+                None => out.push('-'),
+            }
+        }
+        facts.bad
+    }
+
+    /// Writes a binary record with its length; fields that the packet does not have are zeros.
+    pub fn describe_binary(self, fields: &[Field], careful: bool, out: &mut Vec<u8>) -> Option<Bad> {
+        let mut facts = self.facts(careful);
+        let start = out.len();
+        out.extend([0; 4]);
+        for &field in fields {
+            let value = facts.value(field);
+            let Ok(width) = field.width() else { continue };
+            match (width, value) {
+                (None, Some(Value::Options(options))) => {
+                    out.push(options.len() as u8);
+                    out.extend(options);
+                }
+                (None, _) => out.push(0),
+                (Some(6), Some(Value::Ether(address))) => out.extend(address),
+                (Some(_), Some(Value::Time(time))) => {
+                    let (seconds, nanoseconds) =
+                        (time.div_euclid(1_000_000_000), time.rem_euclid(1_000_000_000));
+                    let fine = matches!(field, Field::NanoTimestamp | Field::FirstNanoTimestamp);
+                    let parts = if fine { nanoseconds } else { nanoseconds / 1_000 };
+                    out.extend((seconds as u32).to_be_bytes());
+                    out.extend((parts as u32).to_be_bytes());
+                }
+                (Some(width), value) => {
+                    let number = match value {
+                        Some(Value::Number(number)) => number,
+                        Some(Value::Address(address)) => address.into(),
+                        Some(Value::Letter(letter)) => letter.into(),
+                        _ => 0,
+                    };
+                    let bytes = u128::from(number).to_be_bytes();
+                    out.extend(&bytes[16 - width.min(16)..]);
+                }
+            }
+        }
+        let length = (out.len() - start) as u32;
+        out[start..start + 4].copy_from_slice(&length.to_be_bytes());
+        facts.bad
+    }
+
+    fn facts(self, careful: bool) -> Facts<'p> {
+        let length = self.data.len();
+        let mut facts = Facts {
+            view: self,
+            ip: &[],
+            transport: &[],
+            first: true,
+            behind: 0,
+            tailpad: 0,
+            extra: self.beside.extra_length,
+            bad: None,
+        };
+        let network = self.network.and_then(|at| usize::try_from(at).ok()).filter(|&at| at <= length);
+        let Some(at) = network else { return facts };
+        let ip = &self.data[at..];
+        let total = number(ip, 2, 2).unwrap_or(0);
+        let header = 4 * u32::from(ip.first().map_or(0, |b| b & 15));
+        let version = ip.first().map_or(0, |b| u32::from(b >> 4));
+        let bad = match () {
+            () if ip.len() < 4 => Some(("truncated IP header", None)),
+            () if version != 4 => Some(("IP version ", Some(version))),
+            () if header < 20 => Some(("IP header length ", Some(header / 4))),
+            () if total < header => Some(("IP length ", Some(total))),
+            () => None,
+        };
+        if let Some((text, number)) = bad {
+            facts.bad = Some(Bad(text, number));
+            return facts;
+        }
+        let there = ip.len() as u32;
+        if there > total {
+            facts.tailpad = (there - total) as usize;
+            facts.extra = facts.extra.saturating_add(there - total);
+        } else if careful && there.saturating_add(facts.extra) < total {
+            facts.bad = Some(Bad("truncated IP missing ", Some(total - there - facts.extra)));
+        }
+        facts.ip = &ip[..ip.len() - facts.tailpad];
+        // Lengths come from the header, unless it cannot say them.
+        let full = (facts.ip.len() as u32).saturating_add(facts.extra);
+        facts.extra = if facts.extra > 0 && total == 0xffff { full.saturating_sub(0xffff) } else { 0 };
+        facts.first = number(ip, 6, 2).is_none_or(|f| f & 0x1fff == 0);
+        facts.behind = at + header as usize;
+        facts.transport = facts.ip.get(header as usize..).unwrap_or_default();
+        if facts.protocol() == Some(6) && facts.first && facts.transport.len() > 12 {
+            let offset = u32::from(facts.transport[12] >> 4);
+            if offset < 5 && facts.bad.is_none() {
+                facts.bad = Some(Bad("TCP header length ", Some(offset)));
+            }
+        }
+        facts
+    }
+}
+
+impl<'p> Facts<'p> {
+    fn protocol(&self) -> Option<u8> {
+        self.ip.get(9).copied()
+    }
+
+    fn missing(&mut self, text: &'static str) {
+        self.bad.get_or_insert(Bad(text, None));
+    }
+
+    /// A field of the IP header.
+    fn ip(&mut self, at: usize, length: usize) -> Option<u32> {
+        let found = number(self.ip, at, length);
+        if found.is_none() {
+            self.missing(if self.ip.is_empty() { "no IP header" } else { "truncated IP header capture" });
+        }
+        found
+    }
+
+    /// A field of the header of one of these protocols.
+    fn transport(&mut self, protocols: &[u8], at: usize, length: usize) -> Option<u32> {
+        if self.ip.is_empty() {
+            self.missing("no IP header");
+            return None;
+        }
+        // Another protocol is nothing bad.
+        if self.protocol().is_some_and(|protocol| !protocols.contains(&protocol)) {
+            return None;
+        }
+        let bad_offset = protocols == [6] && self.transport.len() > 12 && self.transport[12] >> 4 < 5;
+        let found = number(self.transport, at, length).filter(|_| self.first && !bad_offset);
+        if found.is_none() {
+            let missing = (at + length).saturating_sub(self.transport.len()) as u32;
+            let captured = self.view.beside.extra_length >= missing;
+            let texts = match protocols {
+                [6] => ["fragmented TCP header", "truncated TCP header capture", "truncated TCP header"],
+                [17] => ["fragmented UDP header", "truncated UDP header capture", "truncated UDP header"],
+                [1] => ["fragmented ICMP header", "truncated ICMP header capture", "truncated ICMP header"],
+                _ => [
+                    "fragmented TCP/UDP header",
+                    "truncated TCP/UDP header capture",
+                    "truncated TCP/UDP header",
+                ],
+            };
+            self.missing(texts[if !self.first { 0 } else { 2 - usize::from(captured) }]);
+        }
+        found
+    }
+
+    /// Where the payload starts, and how long it is by the headers.
+    fn payload(&self) -> (usize, u32) {
+        if self.ip.is_empty() {
+            return (0, (self.view.data.len() - self.tailpad) as u32);
+        }
+        let total = number(self.ip, 2, 2).unwrap_or(0);
+        let header = match self.protocol() {
+            Some(6) if self.first => {
+                self.transport.get(12).map_or(20, |byte| 4 * usize::from(byte >> 4).max(5))
+            }
+            Some(17 | 136) if self.first => 8,
+            _ => 0,
+        };
+        let ip_header = 4 * usize::from(self.ip[0] & 15);
+        (self.behind + header, total.saturating_sub((ip_header + header) as u32))
+    }
+
+    fn ether(&mut self, at: usize, length: usize) -> Option<&'p [u8]> {
+        let start = self.view.mac.or(self.view.network.is_none_or(|at| at >= 0).then_some(0));
+        let network = self.view.network.unwrap_or(self.view.data.len() as isize);
+        let found = start.filter(|start| start + 14 == network).and_then(|start| usize::try_from(start).ok());
+        let found = found.and_then(|start| self.view.data.get(start + at..start + at + length));
+        if found.is_none() {
+            self.missing("Ethernet header");
+        }
+        found
+    }
+
+    /// Options behind a fixed header of 20 bytes.
+    fn options(header: &'p [u8], length: usize) -> Option<&'p [u8]> {
+        if length <= 20 { Some(&[]) } else { header.get(20..length) }
+    }
+
+    fn value(&mut self, field: Field) -> Option<Value<'p>> {
+        let beside = self.view.beside;
+        let count = |n: u32| Some(Value::Number(n.into()));
+        let icmp_flow = |facts: &mut Self, at| {
+            let kind = facts.transport(&[1], 0, 1)?;
+            [0, 8, 13, 14, 15, 16].contains(&kind).then_some(())?;
+            facts.transport(&[1], at, 2)
+        };
+        let numbers = match field {
+            Field::Timestamp | Field::NanoTimestamp => return Some(Value::Time(beside.time)),
+            Field::FirstTimestamp | Field::FirstNanoTimestamp => return Some(Value::Time(beside.first_time)),
+            Field::Seconds => Some(beside.time.div_euclid(1_000_000_000) as u32),
+            Field::Microseconds => Some((beside.time.rem_euclid(1_000_000_000) / 1_000) as u32),
+            Field::AllMicroseconds => return Some(Value::Number(beside.time.max(0) as u64 / 1_000)),
+            Field::Count => Some(beside.extra_packets.saturating_add(1)),
+            Field::Link | Field::Paint | Field::Direction => Some(beside.paint.into()),
+            Field::Aggregate => Some(beside.aggregate),
+            Field::WireLength => Some(self.view.data.len() as u32),
+            Field::Thread => Some(self.view.thread),
+            Field::EtherDestination => return self.ether(0, 6).map(Value::Ether),
+            Field::EtherSource => return self.ether(6, 6).map(Value::Ether),
+            Field::EtherType => self.ether(12, 2).map(|bytes| number(bytes, 0, 2).unwrap_or(0)),
+            Field::IpSource => return self.ip(12, 4).map(Value::Address),
+            Field::IpDestination => return self.ip(16, 4).map(Value::Address),
+            Field::IpTos => self.ip(1, 1),
+            Field::IpDscp => self.ip(1, 1).map(|tos| tos >> 2),
+            Field::IpEcn => self.ip(1, 1).map(|tos| tos & 3),
+            Field::IpTtl => self.ip(8, 1),
+            Field::IpId => self.ip(4, 2),
+            Field::IpChecksum => self.ip(10, 2),
+            Field::IpProtocol => self.ip(9, 1),
+            Field::IpHeaderLength => self.ip(0, 1).map(|first| 4 * (first & 15)),
+            Field::IpFragmentOffset => self.ip(6, 2),
+            Field::IpFragment => {
+                return self.ip(6, 2).map(|word| {
+                    Value::Letter(match (word & 0x1fff, word & 0x2000, word & 0x4000) {
+                        (0, 0, 0) => '.',
+                        (0, 0, _) => '!',
+                        (0, _, _) => 'F',
+                        _ => 'f',
+                    })
+                });
+            }
+            Field::IpOptions => {
+                let length = self.ip(0, 1).map(|first| 4 * (first & 15) as usize)?;
+                let options = Self::options(self.ip, length);
+                if options.is_none() {
+                    self.missing("truncated IP header capture");
+                }
+                return options.map(Value::Options);
+            }
+            Field::IpLength => {
+                let length = (self.view.data.len() - self.tailpad) as u32;
+                Some(number(self.ip, 2, 2).unwrap_or(length).saturating_add(self.extra))
+            }
+            Field::IpCaptureLength if self.ip.is_empty() => Some(self.view.data.len() as u32),
+            Field::IpCaptureLength => Some(self.ip.len() as u32),
+            Field::SourcePort => self.transport(&[6, 17, 33, 136], 0, 2),
+            Field::DestinationPort => self.transport(&[6, 17, 33, 136], 2, 2),
+            Field::TcpSequence => self.transport(&[6], 4, 4),
+            Field::TcpAcknowledgment => self.transport(&[6], 8, 4),
+            Field::TcpOffset => self.transport(&[6], 12, 1).map(|byte| 4 * (byte >> 4)),
+            Field::TcpFlags => self.transport(&[6], 12, 2).map(|word| word & 0xfff),
+            Field::TcpWindow => self.transport(&[6], 14, 2),
+            Field::TcpUrgent => self.transport(&[6], 18, 2),
+            Field::TcpOptions | Field::TcpOtherOptions | Field::TcpSack => {
+                let length = self.transport(&[6], 12, 1).map(|byte| 4 * (byte >> 4) as usize)?;
+                let options = Self::options(self.transport, length);
+                if options.is_none() {
+                    self.transport(&[6], length - 1, 1);
+                }
+                return options.map(Value::Options);
+            }
+            Field::UdpLength => self.transport(&[17], 4, 2),
+            Field::IcmpType | Field::IcmpTypeName => self.transport(&[1], 0, 1),
+            Field::IcmpCode | Field::IcmpCodeName => self.transport(&[1], 1, 1),
+            Field::IcmpFlowId => icmp_flow(self, 4),
+            Field::IcmpSequence => icmp_flow(self, 6),
+            Field::IcmpNextMtu => match self.transport(&[1], 0, 2)? {
+                // Unreachable, because a fragment was needed.
+                0x0304 => self.transport(&[1], 6, 2),
+                _ => None,
+            },
+            Field::PayloadLength => Some(self.payload().1.saturating_add(self.extra)),
+            Field::Payload => {
+                let (at, length) = self.payload();
+                let end = (at + length as usize).min(self.view.data.len() - self.tailpad);
+                let payload = if length == 0 { Some(&[][..]) } else { self.view.data.get(at..end) };
+                return payload.map(Value::Payload);
+            }
+        };
+        numbers.and_then(count)
+    }
+
+    fn write(&self, field: Field, value: Value<'_>, out: &mut String) {
+        // Writing to a string cannot fail.
+        let _ = match (field, value) {
+            (_, Value::Address(address)) => write!(out, "{}", Ipv4Addr::from_bits(address)),
+            (_, Value::Letter(letter)) => write!(out, "{letter}"),
+            (_, Value::Time(time)) => write_time(out, time),
+            (_, Value::Ether(address)) => address.iter().enumerate().try_for_each(|(i, byte)| {
+                let separator = if i > 0 { "-" } else { "" };
+                write!(out, "{separator}{byte:02X}")
+            }),
+            (Field::IpOptions, Value::Options(options)) => {
+                describe_ip(out, options);
+                Ok(())
+            }
+            (_, Value::Options(options)) => {
+                let chosen = match field {
+                    Field::TcpSack => Chosen::Sack,
+                    Field::TcpOtherOptions => Chosen::Others,
+                    _ => Chosen::All,
+                };
+                describe_tcp(out, options, chosen);
+                Ok(())
+            }
+            (_, Value::Payload(payload)) => {
+                quote(out, payload);
+                Ok(())
+            }
+            (Field::EtherType, Value::Number(number)) => write!(out, "{number:04X}"),
+            (Field::IpProtocol, Value::Number(number)) => match number {
+                1 => write!(out, "I"),
+                6 => write!(out, "T"),
+                17 => write!(out, "U"),
+                _ => write!(out, "{number}"),
+            },
+            (Field::IpEcn, Value::Number(number)) => {
+                write!(out, "{}", ["no", "ect1", "ect2", "ce"][number as usize & 3])
+            }
+            (Field::IpFragmentOffset, Value::Number(word)) => {
+                let more = if word & 0x2000 != 0 { "+" } else { "" };
+                let whole = if word & 0x4000 != 0 { "!" } else { "" };
+                write!(out, "{}{more}{whole}", (word & 0x1fff) * 8)
+            }
+            (Field::TcpFlags, Value::Number(0)) => write!(out, "."),
+            (Field::TcpFlags, Value::Number(24)) => write!(out, "PA"),
+            (Field::TcpFlags, Value::Number(flags)) => {
+                out.extend(
+                    "FSRPAUECN".chars().enumerate().filter(|(i, _)| flags >> i & 1 == 1).map(|(_, c)| c),
+                );
+                Ok(())
+            }
+            (Field::Direction, Value::Number(0)) => write!(out, ">"),
+            (Field::Direction, Value::Number(1)) => write!(out, "<"),
+            (Field::IcmpTypeName, Value::Number(kind)) => match super::field_names::icmp_type(kind) {
+                Some(name) => write!(out, "{name}"),
+                None => write!(out, "{kind}"),
+            },
+            (Field::IcmpCodeName, Value::Number(code)) => {
+                let kind = self.transport.first().copied().unwrap_or(0);
+                match super::field_names::icmp_code(kind, code) {
+                    Some(name) => write!(out, "{name}"),
+                    None => write!(out, "{code}"),
+                }
+            }
+            (_, Value::Number(number)) => write!(out, "{number}"),
+        };
+    }
+}
+
+/// Seconds with six digits behind the point, or nine where six would not be exact.
+fn write_time(out: &mut String, time: i64) -> fmt::Result {
+    let (seconds, nanoseconds) = (time.div_euclid(1_000_000_000), time.rem_euclid(1_000_000_000));
+    match nanoseconds % 1_000 {
+        0 => write!(out, "{seconds}.{:06}", nanoseconds / 1_000),
+        _ => write!(out, "{seconds}.{nanoseconds:09}"),
+    }
+}
+
+/// Bytes as a quoted string; what is not printable becomes `\<hex>`.
+fn quote(out: &mut String, bytes: &[u8]) {
+    out.push('"');
+    let mut rest = bytes;
+    while let Some(&first) = rest.first() {
+        let printable = |b: &u8| (b' '..=b'~').contains(b);
+        let run = rest.iter().take_while(|b| printable(b) == printable(&first)).count();
+        let (now, later) = rest.split_at(run);
+        if printable(&first) {
+            for &byte in now {
+                if b"\\\"$".contains(&byte) {
+                    out.push('\\');
+                }
+                out.push(byte.into());
+            }
+        } else {
+            out.push_str("\\<");
+            for byte in now {
+                let _ = write!(out, "{byte:02X}");
+            }
+            out.push('>');
+        }
+        rest = later;
+    }
+    out.push('"');
+}

@@ -1,0 +1,64 @@
+//! IP summary dumps: packets as lines of text, or binary records, of chosen fields.
+//!
+//! A file starts with lines that begin with `!`: `!IPSummaryDump 1.3`, `!data FIELD...` and others; `#` starts a
+//! comment. Then there is a line for each packet with the fields' values, `-` for what it does not have. After
+//! `!binary` there are records of a four-byte length (with the highest bit set for a line of text) and the
+//! fields' values, big-endian.
+//!
+//! | file | holds |
+//! | --- | --- |
+//! | `field.rs` | [`Field`]: names, synonyms, widths |
+//! | `describe.rs` | [`View`]: from a packet to a line or record |
+//! | `parse.rs` | [`Parser`]: from lines and records to packets |
+//! | `build.rs` | packets out of values |
+//! | `field_names.rs` | names of ICMP types and codes |
+//! | `options.rs` | IP and TCP options as text |
+
+mod build;
+mod describe;
+mod field;
+mod field_names;
+mod options;
+mod parse;
+
+use std::io::{self, BufRead, BufReader, Read};
+
+use crate::error::ErrorKind;
+
+pub use build::Record;
+pub use describe::{Bad, View};
+pub use field::{Field, fields};
+pub use parse::{Flow, Parsed, Parser};
+
+/// What travels beside a packet's bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Beside {
+    /// Time stamp, in nanoseconds since 1970.
+    pub time: i64,
+    /// Time stamp of the first packet that this one stands for; zero if there is none.
+    pub first_time: i64,
+    /// Packets that this one stands for, minus one.
+    pub extra_packets: u32,
+    /// Bytes that were on the wire but are not in the packet.
+    pub extra_length: u32,
+    /// Paint, or number of the link.
+    pub paint: u8,
+    /// Number of the aggregate.
+    pub aggregate: u32,
+}
+
+/// The format's version.
+pub const VERSION: (u32, u32) = (1, 3);
+
+/// The lines of a dump, which may be compressed with gzip or zstd. An empty file has none.
+///
+/// # Errors
+/// If it cannot be read.
+pub fn open(raw: Box<dyn Read + Send>) -> io::Result<Box<dyn BufRead + Send>> {
+    match crate::input::decompressed(raw) {
+        Ok((input, _)) => Ok(Box::new(BufReader::new(input))),
+        Err(ErrorKind::Empty) => Ok(Box::new(io::empty())),
+        Err(ErrorKind::Read(error)) => Err(error),
+        Err(other) => Err(io::Error::other(other.to_string())),
+    }
+}

@@ -1,0 +1,623 @@
+//! From lines and records to packets.
+
+use std::net::Ipv4Addr;
+use std::ops::Range;
+
+use super::build::Input;
+use super::options::{Chosen, parse_ip, parse_tcp};
+use super::{Field, Record, VERSION, field_names, fields};
+
+/// What packets have unless their line says otherwise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flow {
+    /// IPv4 source.
+    pub source: u32,
+    /// IPv4 destination.
+    pub destination: u32,
+    /// Source and destination port.
+    pub ports: [u16; 2],
+}
+
+/// What became of a line or record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parsed {
+    /// It says something about others, or nothing.
+    Nothing,
+    /// From here on there are binary records.
+    Binary,
+    /// A packet.
+    Packet,
+}
+
+/// Reads summaries, one line or record after the other.
+#[derive(Clone, Debug)]
+pub struct Parser {
+    /// `None` stands for what is not known: its values are skipped.
+    fields: Vec<Option<Field>>,
+    /// Positions of fields, in the order in which they are set.
+    order: Vec<usize>,
+    /// Where each value of the line stands.
+    values: Vec<Range<usize>>,
+    protocol: u8,
+    flow: Option<Flow>,
+    aggregate: Option<u32>,
+    minor: u32,
+    checksums: bool,
+    complained: bool,
+    scratch: Vec<u8>,
+}
+
+impl Parser {
+    /// For dumps whose packets are of `protocol` where nothing says otherwise; with `checksums`, packets get their
+    /// whole length and right checksums.
+    pub fn new(protocol: u8, checksums: bool) -> Parser {
+        Parser {
+            fields: Vec::new(),
+            order: Vec::new(),
+            values: Vec::new(),
+            protocol,
+            flow: None,
+            aggregate: None,
+            minor: VERSION.1,
+            checksums,
+            complained: false,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Whether fields are known.
+    pub fn has_fields(&self) -> bool {
+        !self.fields.is_empty()
+    }
+
+    /// Takes a list of fields, as after `!data`; what is wrong with it.
+    pub fn set_fields(&mut self, text: &str, issues: &mut Vec<String>) {
+        self.fields.clear();
+        for field in fields(text) {
+            self.fields.push(match field {
+                Ok(field) if field.can_be_read() => Some(field),
+                Ok(field) => {
+                    issues.push(format!("content type '{}' ignored on input", field.name()));
+                    None
+                }
+                Err(name) => {
+                    issues.push(format!("unknown content type '{name}'"));
+                    None
+                }
+            });
+        }
+        if self.fields.is_empty() {
+            issues.push("no contents specified".into());
+        }
+        let fields = &self.fields;
+        self.order = (0..fields.len()).filter(|&i| fields[i].is_some()).collect();
+        self.order.sort_by_key(|&i| fields[i].map(Field::order));
+    }
+
+    /// Takes a flow, as after `!flowid`: addresses, ports and maybe a protocol.
+    pub fn set_flow(&mut self, text: &str, issues: &mut Vec<String>) {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let address = |word: &str| match word {
+            "-" => Some(0),
+            word => word.parse::<Ipv4Addr>().ok().map(Ipv4Addr::to_bits),
+        };
+        let port = |word: &str| if word == "-" { Some(0) } else { word.parse().ok() };
+        self.flow = match words[..] {
+            [source, sport, destination, dport, ..] => (|| {
+                let ports = [port(sport)?, port(dport)?];
+                Some(Flow { source: address(source)?, destination: address(destination)?, ports })
+            })(),
+            _ => None,
+        };
+        if self.flow.is_none() {
+            issues.push("bad !flowid specification".into());
+        } else if let Some(protocol) = words.get(4) {
+            self.set_protocol(protocol, "!flowid", issues);
+        }
+    }
+
+    fn set_protocol(&mut self, text: &str, what: &str, issues: &mut Vec<String>) {
+        let mut words = text.split_whitespace();
+        let (Some(word), None) = (words.next(), words.next()) else {
+            return issues.push(format!("bad {what}"));
+        };
+        let named = match word {
+            "tcp" => Some(6),
+            "udp" => Some(17),
+            "icmp" => Some(1),
+            "igmp" => Some(2),
+            "ipip" => Some(4),
+            "dccp" => Some(33),
+            word => protocol(word),
+        };
+        match named {
+            Some(protocol) => self.protocol = protocol as u8,
+            None => issues.push(format!("bad protocol in {what}")),
+        }
+    }
+
+    /// Reads a line; a packet goes to `record`.
+    pub fn line(&mut self, line: &str, record: &mut Record, issues: &mut Vec<String>) -> Parsed {
+        let line = line.trim_end_matches(['\n', '\r', '\0']);
+        match line.as_bytes() {
+            [] | [b'#', ..] => return Parsed::Nothing,
+            [b'!', ..] => return self.directive(line, issues),
+            _ => {}
+        }
+        self.split(line);
+        record.start(self.protocol, self.flow);
+        record.beside.aggregate = self.aggregate.unwrap_or(0);
+        let mut good = 0;
+        for i in 0..self.order.len() {
+            let place = self.order[i];
+            let (Some(field), Some(value)) = (self.fields[place], self.values.get(place)) else { continue };
+            let text = &line[value.clone()];
+            if text != "-" {
+                good += usize::from(self.set(field, text, record));
+            }
+        }
+        self.done(good > 0, line.trim().is_empty(), record, issues)
+    }
+
+    /// Reads a binary record, without its length.
+    pub fn binary(&mut self, bytes: &[u8], record: &mut Record, issues: &mut Vec<String>) -> Parsed {
+        self.values.clear();
+        let mut at = 0;
+        for field in &self.fields {
+            let left = bytes.len().saturating_sub(at);
+            let length = match field.map(Field::width) {
+                None => 0,
+                Some(Ok(Some(width))) => width,
+                Some(Ok(None)) => bytes.get(at).map_or(left + 1, |&length| 1 + usize::from(length)),
+                Some(Err(())) => left + 1,
+            };
+            // Of what is cut, nothing is taken, and nothing behind it.
+            let end = if length <= left { at + length } else { bytes.len() };
+            self.values.push(if length <= left { at..end } else { end..end });
+            at = end;
+        }
+        record.start(self.protocol, self.flow);
+        record.beside.aggregate = self.aggregate.unwrap_or(0);
+        let mut good = 0;
+        for &place in &self.order {
+            let Some(field) = self.fields[place] else { continue };
+            let value = &bytes[self.values[place].clone()];
+            if value.is_empty() {
+                continue;
+            }
+            record.set(field, binary_value(field, value));
+            good += 1;
+        }
+        self.done(good > 0, false, record, issues)
+    }
+
+    fn done(&mut self, good: bool, blank: bool, record: &mut Record, issues: &mut Vec<String>) -> Parsed {
+        if !good {
+            if !blank && !std::mem::replace(&mut self.complained, true) {
+                let known = self.has_fields();
+                issues.push(if known { "packet parse error" } else { "no '!data' provided" }.into());
+            }
+            return Parsed::Nothing;
+        }
+        record.finish(self.checksums);
+        Parsed::Packet
+    }
+
+    fn directive(&mut self, line: &str, issues: &mut Vec<String>) -> Parsed {
+        let (name, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        match name {
+            "!data" | "!contents" => self.set_fields(rest, issues),
+            "!flowid" => self.set_flow(rest, issues),
+            "!proto" => self.set_protocol(rest, "!proto", issues),
+            "!aggregate" => match rest.trim().parse() {
+                Ok(number) => self.aggregate = Some(number),
+                Err(_) => {
+                    self.aggregate = None;
+                    issues.push("bad !aggregate specification".into());
+                }
+            },
+            "!binary" => {
+                if !rest.trim().is_empty() {
+                    issues.push("bad !binary specification".into());
+                }
+                return Parsed::Binary;
+            }
+            "!IPSummaryDump" => {
+                let version = rest.trim().split_once('.');
+                let version =
+                    version.and_then(|(a, b)| Some((a.parse::<u32>().ok()?, b.parse::<u32>().ok()?)));
+                match version {
+                    Some((major, minor)) if major == VERSION.0 && minor <= VERSION.1 => self.minor = minor,
+                    Some((major, minor)) => {
+                        issues.push(format!("unexpected IPSummaryDump version {major}.{minor}"));
+                    }
+                    None => {}
+                }
+            }
+            _ => {}
+        }
+        Parsed::Nothing
+    }
+
+    /// Finds the values of a line: words, and strings in quotes.
+    fn split(&mut self, line: &str) {
+        self.values.clear();
+        let bytes = line.as_bytes();
+        let mut at = 0;
+        while self.values.len() < self.fields.len() {
+            at += bytes[at..].iter().take_while(|b| b.is_ascii_whitespace()).count();
+            if at == bytes.len() {
+                break;
+            }
+            let start = at;
+            let mut quoted = false;
+            while at < bytes.len() && (quoted || !bytes[at].is_ascii_whitespace()) {
+                match bytes[at] {
+                    b'\\' if quoted => at += 1,
+                    b'"' => quoted = !quoted,
+                    _ => {}
+                }
+                at += 1;
+            }
+            at = at.min(bytes.len());
+            while !line.is_char_boundary(at) {
+                at += 1;
+            }
+            self.values.push(start..at);
+        }
+    }
+
+    /// Sets a field from its text; false if that means nothing.
+    fn set(&mut self, field: Field, text: &str, record: &mut Record) -> bool {
+        self.scratch.clear();
+        let bytes = &mut self.scratch;
+        let good = match field {
+            Field::IpOptions => text == "." || parse_ip(bytes, text),
+            Field::TcpOptions => text == "." || parse_tcp(bytes, text, Chosen::All),
+            Field::TcpOtherOptions => text == "." || parse_tcp(bytes, text, Chosen::Others),
+            Field::TcpSack => text == "." || parse_tcp(bytes, text, Chosen::Sack),
+            Field::Payload => {
+                unquote(bytes, text);
+                true
+            }
+            Field::EtherSource | Field::EtherDestination => {
+                let parts = text.split(['-', ':']).map(|part| u8::from_str_radix(part, 16).ok());
+                bytes.extend(parts.flatten());
+                bytes.len() == 6
+            }
+            _ => {
+                let number = self.number(field, text, record);
+                if let Some(number) = number {
+                    record.set(field, Input::Number(number));
+                }
+                return number.is_some();
+            }
+        };
+        if good {
+            record.set(field, Input::Bytes(&self.scratch));
+        }
+        good
+    }
+
+    fn number(&self, field: Field, text: &str, record: &Record) -> Option<u64> {
+        let limit = |most: u64| integer(text).filter(|&number| number <= most);
+        match field {
+            Field::Timestamp | Field::NanoTimestamp | Field::FirstTimestamp | Field::FirstNanoTimestamp => {
+                time(text)
+            }
+            Field::IpSource | Field::IpDestination => {
+                text.parse::<Ipv4Addr>().ok().map(|a| a.to_bits().into())
+            }
+            Field::IpFragment | Field::IpFragmentOffset => self.fragment(text),
+            Field::IpProtocol => protocol(text),
+            Field::IpEcn => match text {
+                "no" => Some(0),
+                "ect1" | "ECT(1)" => Some(1),
+                "ect2" | "ECT(0)" => Some(2),
+                "ce" | "CE" => Some(3),
+                _ => limit(3),
+            },
+            Field::TcpFlags => match text {
+                "." => Some(0),
+                _ if text.starts_with(|c: char| c.is_ascii_digit()) => limit(0xfff),
+                _ => text.chars().try_fold(0, |flags, c| {
+                    let place = match c {
+                        'W' => 7,
+                        'X' => 6,
+                        'Y' => 7,
+                        c => "FSRPAUECN".find(c)?,
+                    };
+                    Some(flags | 1 << place)
+                }),
+            },
+            Field::IcmpType | Field::IcmpTypeName => field_names::icmp_type_number(text),
+            Field::IcmpCode | Field::IcmpCodeName => match record.icmp_type() {
+                Some(kind) => field_names::icmp_code_number(kind, text),
+                None => limit(255),
+            },
+            Field::Link | Field::Paint | Field::Direction => match text {
+                ">" | "L" => Some(0),
+                "<" | "R" | "X" => Some(1),
+                _ => integer(text),
+            },
+            Field::EtherType => u16::from_str_radix(text, 16).ok().map(u64::from),
+            _ => match field.width() {
+                Ok(Some(1)) => limit(0xff),
+                Ok(Some(2)) => limit(0xffff),
+                Ok(Some(4)) => limit(0xffff_ffff),
+                _ => integer(text),
+            },
+        }
+    }
+
+    /// The fragment word: `F`, `f`, `.`, `!`, or an offset in bytes with `+` for more fragments and `!` for none
+    /// allowed.
+    fn fragment(&self, text: &str) -> Option<u64> {
+        match text {
+            "." => return Some(0),
+            "!" => return Some(0x4000),
+            "F" => return Some(0x2000),
+            // Some offset, since it is not the first one.
+            "f" => return Some(100),
+            _ => {}
+        }
+        let digits = text.trim_end_matches(['+', '!']);
+        let offset = integer(digits).filter(|&offset| offset < 1 << 16)?;
+        // The first version counted in units of eight bytes.
+        let offset = if self.minor > 0 { offset / 8 } else { offset };
+        let flag = |sign, bit| if text[digits.len()..].contains(sign) { bit } else { 0 };
+        Some(offset & 0x1fff | flag('+', 0x2000) | flag('!', 0x4000))
+    }
+}
+
+fn binary_value(field: Field, value: &[u8]) -> Input<'_> {
+    match field {
+        Field::EtherSource | Field::EtherDestination => return Input::Bytes(value),
+        _ if field.width() == Ok(None) => return Input::Bytes(&value[1..]),
+        _ => {}
+    }
+    let number = value.iter().take(8).fold(0, |number, &byte| number << 8 | u64::from(byte));
+    let (seconds, parts) = (number >> 32, number & 0xffff_ffff);
+    Input::Number(match field {
+        Field::Timestamp | Field::FirstTimestamp => seconds * 1_000_000_000 + parts * 1_000,
+        Field::NanoTimestamp | Field::FirstNanoTimestamp => seconds * 1_000_000_000 + parts,
+        // The letters of fragments mean what they mean in text.
+        Field::IpFragment => match number as u8 {
+            b'F' => 0x2000,
+            b'f' => 100,
+            b'!' => 0x4000,
+            _ => 0,
+        },
+        _ => number,
+    })
+}
+
+/// A number, decimal or with `0x`.
+fn integer(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+/// `T`, `U`, `I` or a number.
+fn protocol(text: &str) -> Option<u64> {
+    match text {
+        "T" => Some(6),
+        "U" => Some(17),
+        "I" => Some(1),
+        text => text.parse::<u8>().ok().map(u64::from),
+    }
+}
+
+/// Seconds with a fraction, as nanoseconds.
+fn time(text: &str) -> Option<u64> {
+    let (seconds, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let digits = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
+    if !digits(seconds) || !digits(fraction) || text.len() > 64 {
+        return None;
+    }
+    let seconds: u64 = seconds.parse().ok().filter(|&s| s < 1 << 33)?;
+    let nanoseconds: String = fraction.chars().chain("000000000".chars()).take(9).collect();
+    Some(seconds * 1_000_000_000 + nanoseconds.parse::<u64>().ok()?)
+}
+
+/// A string in quotes, with `\<hex>` and backslashes before single characters; or a word as it stands.
+fn unquote(out: &mut Vec<u8>, text: &str) {
+    let Some(inside) = text.strip_prefix('"').map(|t| t.strip_suffix('"').unwrap_or(t)) else {
+        return out.extend(text.as_bytes());
+    };
+    let mut rest = inside.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        rest = after;
+        if first != b'\\' {
+            out.push(first);
+            continue;
+        }
+        let Some((&escaped, after)) = rest.split_first() else { break };
+        rest = after;
+        match escaped {
+            b'<' => {
+                let end = rest.iter().position(|&b| b == b'>').unwrap_or(rest.len());
+                let digits: Vec<u8> =
+                    rest[..end].iter().filter_map(|&b| (b as char).to_digit(16)).map(|d| d as u8).collect();
+                out.extend(digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]));
+                rest = rest.get(end + 1..).unwrap_or_default();
+            }
+            b'n' => out.push(b'\n'),
+            b't' => out.push(b'\t'),
+            b'r' => out.push(b'\r'),
+            other => out.push(other),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::summary::View;
+
+    /// The packets of a dump.
+    fn read(text: &str, checksums: bool) -> (Vec<Record>, Vec<String>) {
+        let mut parser = Parser::new(6, checksums);
+        let (mut record, mut records, mut issues) = (Record::default(), Vec::new(), Vec::new());
+        for line in text.lines() {
+            if parser.line(line, &mut record, &mut issues) == Parsed::Packet {
+                records.push(record.clone());
+            }
+        }
+        (records, issues)
+    }
+
+    fn view(record: &Record) -> View<'_> {
+        View {
+            data: &record.bytes,
+            mac: record.mac.map(|at| at as isize),
+            network: record.network.map(|at| at as isize),
+            transport: record.transport().map(|at| at as isize),
+            beside: record.beside,
+            thread: 0,
+        }
+    }
+
+    #[test]
+    fn packets_have_what_the_dump_says() {
+        let (records, issues) =
+            read("!data src sport dst dport proto len\n1.0.0.1 80 2.0.0.2 53 U 100", false);
+        assert_eq!(issues, [""; 0]);
+        let expected =
+            [0x45, 0, 0, 100, 0, 0, 0, 0, 100, 17, 0, 0, 1, 0, 0, 1, 2, 0, 0, 2, 0, 80, 0, 53, 0, 80, 0, 0];
+        assert_eq!(records[0].bytes, expected);
+        assert_eq!(records[0].beside.extra_length, 72);
+        let flow = "!flowid 1.0.0.1 10 2.0.0.2 20 T\n!data tcp_flags tcp_seq payload\nSA 258 \"a\\<00ff>\"";
+        let (records, _) = read(flow, true);
+        let tcp = &records[0].bytes[20..];
+        assert_eq!(tcp[..16], [0, 10, 0, 20, 0, 0, 1, 2, 0, 0, 0, 0, 0x50, 0x12, 0, 0]);
+        assert_eq!(tcp[20..], [b'a', 0, 0xff]);
+        assert!(wire::checksum::ipv4_valid(&records[0].bytes[..20]));
+    }
+
+    #[test]
+    fn lines_read_back() {
+        let fields = "timestamp ip_src ip_dst ip_frag ip_fragoff ip_len ip_proto ip_hl ip_id ip_tos ip_dscp ip_ecn \
+            ip_ttl ip_opt sport dport tcp_seq tcp_ack tcp_off tcp_flags tcp_opt tcp_window tcp_urp udp_len \
+            icmp_type icmp_code icmp_flowid icmp_seq icmp_nextmtu payload payload_len count direction aggregate \
+            first_timestamp";
+        let listed: Vec<Field> = super::fields(fields).into_iter().map(Result::unwrap).collect();
+        for line in [
+            "1.500000 1.0.0.1 2.0.0.2 . 0 45 T 20 7 1 0 ect1 9 . 80 90 5 6 20 PA . 7 8 - - - - - - \"hello\" 5 1 > 3 0.000000",
+            "2.000000001 1.0.0.1 2.0.0.2 ! 0! 49 T 20 7 185 46 ect1 9 . 80 90 5 6 28 SEN mss1400;sackok 7 8 - - - - - - \"\\<01>\" 1 2 < 3 1.000000",
+            "3.000000 1.0.0.1 2.0.0.2 F 0+ 31 U 20 7 0 0 no 9 . 80 90 - - - - - - - 11 - - - - - \"a\\\"b\" 3 1 5 0 0.000000",
+            "3.000000 1.0.0.1 2.0.0.2 f 800 22 99 20 7 0 0 no 9 . - - - - - - - - - - - - - - - \"ab\" 2 1 > 0 0.000000",
+            "3.000000 1.0.0.1 2.0.0.2 . 0 32 I 24 7 3 0 ce 9 148=0:0 - - - - - - - - - - 8 0 77 78 - \"\\<0800000000>M\\<00>N\" 8 1 > 0 0.000000",
+        ] {
+            let (records, issues) = read(&format!("!data {fields}\n{line}"), false);
+            assert_eq!((records.len(), &issues[..]), (1, &[][..]), "{line}");
+            let mut again = String::new();
+            assert_eq!(view(&records[0]).describe(&listed, true, &mut again), None);
+            assert_eq!(again, line);
+            // The same by binary records, where text says no more than these.
+            let binary: Vec<Field> = listed.iter().copied().filter(|f| f.width().is_ok()).collect();
+            let mut bytes = Vec::new();
+            view(&records[0]).describe_binary(&binary, true, &mut bytes);
+            assert_eq!(bytes[..4], (bytes.len() as u32).to_be_bytes());
+        }
+    }
+
+    #[test]
+    fn binary_records_read_back() {
+        let names = "ntimestamp ip_src sport ip_proto ip_len eth_src tcp_opt ip_frag count";
+        let listed: Vec<Field> = super::fields(names).into_iter().map(Result::unwrap).collect();
+        let line = "7.000000009 1.2.3.4 99 T 60 02-00-00-00-00-01 mss9;wscale2 F 3";
+        let (records, _) = read(&format!("!data {names}\n{line}"), false);
+        let mut bytes = Vec::new();
+        view(&records[0]).describe_binary(&listed, true, &mut bytes);
+        let mut parser = Parser::new(17, false);
+        let (mut record, mut issues) = (Record::default(), Vec::new());
+        parser.set_fields(names, &mut issues);
+        assert_eq!(parser.binary(&bytes[4..], &mut record, &mut issues), Parsed::Packet);
+        assert_eq!((record.bytes, record.beside), (records[0].bytes.clone(), records[0].beside));
+    }
+
+    #[test]
+    fn what_is_bad_is_said() {
+        let ip = |change: fn(&mut Vec<u8>)| {
+            let mut bytes = vec![0x45, 0, 0, 40, 0, 0, 0, 0, 64, 6, 0, 0, 1, 0, 0, 1, 2, 0, 0, 2];
+            bytes.extend([0, 1, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4, 0x50, 2, 0, 5, 0, 0, 0, 0]);
+            change(&mut bytes);
+            let view = View {
+                data: &bytes,
+                mac: None,
+                network: Some(0),
+                transport: None,
+                beside: Default::default(),
+                thread: 0,
+            };
+            let mut line = String::new();
+            let bad = view.describe(&[Field::IpSource, Field::TcpFlags, Field::UdpLength], true, &mut line);
+            (bad.map_or(String::new(), |bad| bad.to_string()), line)
+        };
+        let says = |bad: &str, line: &str| (bad.to_string(), line.to_string());
+        assert_eq!(ip(|_| ()), says("", "1.0.0.1 S -"));
+        assert_eq!(ip(|b| b[0] = 0x65), says("IP version 6", "- - -"));
+        assert_eq!(ip(|b| b[0] = 0x44), says("IP header length 4", "- - -"));
+        assert_eq!(ip(|b| b[3] = 10), says("IP length 10", "- - -"));
+        assert_eq!(ip(|b| b[3] = 60), says("truncated IP missing 20", "1.0.0.1 S -"));
+        assert_eq!(ip(|b| b[32] = 0x40), says("TCP header length 4", "1.0.0.1 - -"));
+        assert_eq!(ip(|b| b[7] = 1), says("fragmented TCP header", "1.0.0.1 - -"));
+        assert_eq!(ip(|b| b.truncate(2)), says("truncated IP header", "- - -"));
+        assert_eq!(ip(|b| b.truncate(14)), says("truncated IP missing 26", "- - -"));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_said() {
+        let (_, issues) =
+            read("!data foo ip_src\n!flowid 1.1.1.1\n!proto x y\n!aggregate z\n- zzz\n- yyy", false);
+        let expected = [
+            "unknown content type 'foo'",
+            "bad !flowid specification",
+            "bad !proto",
+            "bad !aggregate specification",
+            "packet parse error",
+        ];
+        assert_eq!(issues, expected);
+        assert_eq!(read("1.2.3.4", false).1, ["no '!data' provided"]);
+    }
+
+    proptest! {
+        #[test]
+        fn no_dump_panics(lines in prop::collection::vec("[!-~ ]{0,60}", 0..6), names in prop::collection::vec(
+            0usize..50, 1..12), values in prop::collection::vec(prop_oneof![
+                "[0-9]{1,6}", Just("1.2.3.4".to_string()), Just("f".to_string()), Just("T".to_string()),
+                Just("SA".to_string()), Just("rr{1.2.3.4^".to_string()), Just("\"a b".to_string()),
+                Just("mss5;sack1-2".to_string()), "[ -~]{0,12}"
+            ], 0..14), bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+            let mut text = lines.join("\n");
+            let all: Vec<Field> = [
+                "timestamp", "ts_usec", "count", "wire_len", "eth_src", "eth_type", "ip_frag", "ip_fragoff", "ip_hl",
+                "ip_src", "ip_tos", "ip_ecn", "ip_proto", "ip_opt", "ip_len", "sport", "tcp_seq", "tcp_off",
+                "tcp_flags", "tcp_urp", "tcp_opt", "tcp_sack", "udp_len", "icmp_type", "icmp_code_name", "icmp_seq",
+                "icmp_nextmtu", "payload", "payload_len", "ip_capture_len",
+            ].iter().map(|name| Field::named(name).unwrap()).collect();
+            let chosen: Vec<Field> = names.iter().map(|&i| all[i % all.len()]).collect();
+            let list: Vec<&str> = chosen.iter().map(|field| field.name()).collect();
+            text += &format!("\n!data {}\n{}", list.join(" "), values.join(" "));
+            for checksums in [false, true] {
+                for record in read(&text, checksums).0 {
+                    let mut out = String::new();
+                    view(&record).describe(&all, true, &mut out);
+                    prop_assert!(!out.contains('\n'));
+                }
+            }
+            let mut parser = Parser::new(1, true);
+            let (mut record, mut issues) = (Record::default(), Vec::new());
+            parser.set_fields(&list.join(" "), &mut issues);
+            parser.binary(&bytes, &mut record, &mut issues);
+            let view = View { data: &bytes, network: Some(3), transport: Some(23), ..view(&record) };
+            let mut out = Vec::new();
+            view.describe_binary(&all, true, &mut out);
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! Decision graphs over aligned 32-bit words, as Click's classifiers have them.
+//!
+//! Tests whose outcome follows from tests before them are skipped; branches only lead forward.
+
+use std::fmt;
+
+/// Where a decision leads: the number of a test further on, or a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Next(pub(crate) u32);
+
+impl Next {
+    /// Nothing matches.
+    pub(crate) const FAIL: Next = Next(u32::MAX);
+    /// Results count from here; there are fewer tests.
+    const RESULTS: u32 = 1 << 31;
+
+    pub(crate) fn step(number: usize) -> Next {
+        Next(number as u32)
+    }
+
+    /// What the decision comes to.
+    pub(crate) fn result(number: usize) -> Next {
+        Next(Next::RESULTS + number as u32)
+    }
+
+    pub(crate) fn as_step(self) -> Option<usize> {
+        (self.0 < Next::RESULTS).then_some(self.0 as usize)
+    }
+
+    #[inline]
+    pub(crate) fn as_result(self) -> Option<usize> {
+        self.0.checked_sub(Next::RESULTS).filter(|_| self != Next::FAIL).map(|n| n as usize)
+    }
+}
+
+/// One test of one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Test {
+    /// First byte, a multiple of four.
+    pub(crate) offset: u32,
+    pub(crate) mask: u32,
+    pub(crate) value: u32,
+    /// Whether a packet that lacks the bytes passes.
+    pub(crate) short: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Step {
+    pub(crate) test: Test,
+    /// The test's mask and value as they stand in memory.
+    pub(crate) mask: u32,
+    pub(crate) value: u32,
+    /// Bytes that a packet must have for the test.
+    pub(crate) needs: u32,
+    pub(crate) yes: Next,
+    pub(crate) no: Next,
+}
+
+/// Tests that lead to each other and at last to results.
+#[derive(Clone, Debug)]
+pub(crate) struct Graph {
+    pub(crate) steps: Vec<Step>,
+    pub(crate) start: Next,
+}
+
+impl Default for Graph {
+    fn default() -> Graph {
+        Graph { steps: Vec::new(), start: Next::FAIL }
+    }
+}
+
+/// Facts kept while skipping implied tests; more would make the compilation of long lists quadratic.
+const MOST_FACTS: usize = 64;
+
+impl Graph {
+    /// Leads each branch past tests whose outcome it already settles. Branches only lead forward, so one pass
+    /// in order sees the facts that hold on every way to a test before the test itself.
+    pub(crate) fn skip_implied(&mut self) {
+        type Facts = Vec<(Test, bool)>;
+        let mut known: Vec<Option<Facts>> = vec![None; self.steps.len()];
+        if let Some(first) = self.start.as_step() {
+            known[first] = Some(Vec::new());
+        }
+        for i in 0..self.steps.len() {
+            let Some(facts) = known[i].take() else { continue };
+            let test = self.steps[i].test;
+            for outcome in [true, false] {
+                let mut facts = facts.clone();
+                facts.push((test, outcome));
+                if facts.len() > MOST_FACTS {
+                    facts.remove(0);
+                }
+                let mut next = if outcome { self.steps[i].yes } else { self.steps[i].no };
+                while let Some(n) = next.as_step() {
+                    let ahead = self.steps[n];
+                    match facts.iter().find_map(|&(fact, held)| ahead.test.implied_by(fact, held)) {
+                        Some(true) => next = ahead.yes,
+                        Some(false) => next = ahead.no,
+                        None => break,
+                    }
+                }
+                if let Some(n) = next.as_step() {
+                    match &mut known[n] {
+                        Some(there) => there.retain(|fact| facts.contains(fact)),
+                        empty => *empty = Some(facts),
+                    }
+                }
+                if outcome {
+                    self.steps[i].yes = next;
+                } else {
+                    self.steps[i].no = next;
+                }
+            }
+        }
+    }
+
+    /// Removes tests that no packet reaches, and those that lead to the same place either way.
+    pub(crate) fn prune(&mut self) {
+        for i in (0..self.steps.len()).rev() {
+            // Later steps are final, so following them once is enough.
+            let settle = |steps: &[Step], next: Next| match next.as_step() {
+                Some(n) if steps[n].yes == steps[n].no => steps[n].yes,
+                _ => next,
+            };
+            self.steps[i].yes = settle(&self.steps, self.steps[i].yes);
+            self.steps[i].no = settle(&self.steps, self.steps[i].no);
+        }
+        if let Some(n) = self.start.as_step()
+            && self.steps[n].yes == self.steps[n].no
+        {
+            self.start = self.steps[n].yes;
+        }
+        let mut reached = vec![false; self.steps.len()];
+        if let Some(n) = self.start.as_step() {
+            reached[n] = true;
+        }
+        for i in 0..self.steps.len() {
+            if reached[i] {
+                for next in [self.steps[i].yes, self.steps[i].no] {
+                    if let Some(n) = next.as_step() {
+                        reached[n] = true;
+                    }
+                }
+            }
+        }
+        let mut number = Vec::with_capacity(reached.len());
+        let mut count = 0;
+        for &r in &reached {
+            number.push(count);
+            count += usize::from(r);
+        }
+        let renumber = |next: &mut Next| {
+            if let Some(n) = next.as_step() {
+                *next = Next::step(number[n]);
+            }
+        };
+        let mut index = 0;
+        self.steps.retain(|_| {
+            index += 1;
+            reached[index - 1]
+        });
+        for step in &mut self.steps {
+            renumber(&mut step.yes);
+            renumber(&mut step.no);
+        }
+        renumber(&mut self.start);
+    }
+
+    /// Results up to `count` that nothing leads to.
+    pub(crate) fn unused(&self, count: usize) -> Vec<usize> {
+        let mut used = vec![false; count];
+        let all = self.steps.iter().flat_map(|s| [s.yes, s.no]).chain([self.start]);
+        for result in all.filter(|next| next.as_step().is_none()).filter_map(Next::as_result) {
+            if let Some(used) = used.get_mut(result) {
+                *used = true;
+            }
+        }
+        (0..count).filter(|&result| !used[result]).collect()
+    }
+
+    /// Bytes that the longest test looks at.
+    pub(crate) fn safe_length(&self) -> usize {
+        self.steps.iter().map(|s| s.needs as usize).max().unwrap_or(0)
+    }
+}
+
+impl Step {
+    pub(crate) fn new(test: Test, yes: Next, no: Next) -> Step {
+        Step { test, mask: test.mask.to_be(), value: test.value.to_be(), needs: test.needs(), yes, no }
+    }
+
+    #[inline]
+    pub(crate) fn holds(&self, data: &[u8]) -> bool {
+        let offset = self.test.offset as usize;
+        if let Some(word) = data.get(offset..offset + 4) {
+            // The length of the slice is known, so this is one load.
+            let word = u32::from_ne_bytes([word[0], word[1], word[2], word[3]]);
+            return word & self.mask == self.value;
+        }
+        self.holds_at_end(data)
+    }
+
+    /// The last word of a packet may be incomplete.
+    #[cold]
+    fn holds_at_end(&self, data: &[u8]) -> bool {
+        if data.len() < self.needs as usize {
+            return false;
+        }
+        let mut word = [0; 4];
+        let rest = data.get(self.test.offset as usize..).unwrap_or_default();
+        word.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
+        u32::from_be_bytes(word) & self.test.mask == self.test.value
+    }
+}
+
+impl Test {
+    fn needs(self) -> u32 {
+        self.offset + 4 - self.mask.trailing_zeros().min(31) / 8
+    }
+
+    /// The outcome of this test where `fact` is known to have held, or not.
+    pub(crate) fn implied_by(self, fact: Test, held: bool) -> Option<bool> {
+        // Where missing bytes pass, only the same test is sure to come out the same.
+        if self.short || fact.short {
+            return (self == fact).then_some(held);
+        }
+        if self.offset != fact.offset {
+            return None;
+        }
+        let common = self.mask & fact.mask;
+        let agree = (self.value ^ fact.value) & common == 0;
+        match held {
+            true if !agree => Some(false),
+            true if common == self.mask => Some(true),
+            // Where a weaker test failed, a stronger one fails too.
+            false if agree && common == fact.mask => Some(false),
+            _ => None,
+        }
+    }
+}
+
+/// Click's listing of the decision graph.
+impl fmt::Display for Graph {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let show = |next: Next| match (next.as_step(), next) {
+            (Some(n), _) => format!("step {n}"),
+            (None, Next::FAIL) => "[X]".to_string(),
+            (None, Next(n)) => format!("[{}]", n - Next::RESULTS),
+        };
+        match (self.start.as_step(), self.start.as_result()) {
+            (None, Some(result)) => writeln!(f, "all->[{result}]")?,
+            (None, None) => writeln!(f, "all->[2147483647]")?,
+            (Some(_), _) => {
+                for (i, step) in self.steps.iter().enumerate() {
+                    let Test { offset, mask, value, short } = step.test;
+                    let (yes, no) = (show(step.yes), show(step.no));
+                    let short = if short { "  short->yes" } else { "" };
+                    writeln!(f, "{i:2} {offset:3}/{value:08x}%{mask:08x}  yes->{yes}  no->{no}{short}")?;
+                }
+            }
+        }
+        writeln!(f, "safe length {}\nalignment offset 0", self.safe_length())
+    }
+}

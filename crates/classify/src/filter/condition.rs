@@ -1,0 +1,231 @@
+//! From questions to tests of header bytes: what is compiled, declared and listed.
+
+use super::{Ends, Headers, Primitive, Protocol, Relation, Sign, Tree, Version};
+
+/// A header that a test looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Header {
+    /// The link layer's.
+    Mac,
+    /// IP.
+    Network,
+    /// Behind IP.
+    Transport,
+}
+
+/// A test of some bytes of a header, as a big-endian number under a mask. It fails where the packet has not all
+/// of the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Test {
+    /// Which header.
+    pub header: Header,
+    /// First byte.
+    pub offset: u16,
+    /// Bytes, one to four.
+    pub length: u8,
+    /// Bits that count.
+    pub mask: u32,
+    /// Smallest number of the range.
+    pub low: u32,
+    /// Largest number of the range.
+    pub high: u32,
+    /// Whether numbers outside of the range pass, instead of those inside.
+    pub outside: bool,
+}
+
+impl Test {
+    /// Whether the packet passes.
+    #[inline]
+    pub fn holds(&self, headers: &Headers<'_>) -> bool {
+        let header = headers.of(self.header);
+        let (at, length) = (usize::from(self.offset), usize::from(self.length));
+        let Some(bytes) = header.get(at..at + length) else { return false };
+        let number = bytes.iter().fold(0, |number, &byte| number << 8 | u32::from(byte)) & self.mask;
+        (self.low <= number && number <= self.high) != self.outside
+    }
+
+    fn equal(header: Header, offset: u16, length: u8, mask: u32, value: u32) -> Test {
+        let value = value & mask;
+        Test { header, offset, length, mask, low: value, high: value, outside: false }
+    }
+
+    /// The opposite, which also fails where bytes are missing.
+    fn opposite(self) -> Test {
+        Test { outside: !self.outside, ..self }
+    }
+}
+
+/// A rule's condition over header bytes.
+pub type Condition = Tree<Test>;
+
+impl Primitive {
+    /// The same as tests of header bytes.
+    pub fn condition(&self) -> Condition {
+        match *self {
+            Primitive::Host { version, ends, address, mask, opposite } => {
+                let (first, words) = if version == Version::V4 { (12, 1) } else { (8, 4) };
+                let at = |first: u16| {
+                    (0..words).map(move |i| {
+                        let shift = 32 * (words - 1 - i);
+                        let (mask, value) = ((mask >> shift) as u32, (address >> shift) as u32);
+                        Test::equal(Header::Network, first + 4 * i, 4, mask, value)
+                    })
+                };
+                let [source, destination] = [at(first), at(first + 4 * words)].map(Iterator::collect);
+                Tree::All(vec![of_version(version), at_ends(ends, opposite, source, destination)])
+            }
+            Primitive::Ether { ends, address, mask, opposite } => {
+                let part = |offset: u16, bytes: std::ops::Range<usize>| {
+                    let number = |b: &[u8; 6]| b[bytes.clone()].iter().fold(0, |n, &b| n << 8 | u32::from(b));
+                    let length = bytes.len() as u8;
+                    Test::equal(Header::Mac, offset, length, number(&mask), number(&address))
+                };
+                // Cut where Click's words end, which start two bytes before the header.
+                let source = vec![part(6, 0..4), part(10, 4..6)];
+                at_ends(ends, opposite, source, vec![part(0, 0..2), part(2, 2..6)])
+            }
+            Primitive::ProtocolNumber { version, relation } => {
+                Tree::All(vec![of_version(version), compare(protocol_field(version), 0xff, 0, relation)])
+            }
+            Primitive::ProtocolSet { version, protocol, opposite } => {
+                let member = match (protocol, opposite) {
+                    (Protocol::TcpOrUdp, true) => {
+                        Tree::All([6, 17].map(|n| Tree::Leaf(protocol_is(version, n).opposite())).to_vec())
+                    }
+                    (Protocol::Any, true) => Tree::Constant(false),
+                    _ => of_protocol(protocol, version),
+                };
+                Tree::All(vec![of_version(version), member])
+            }
+            Primitive::Fragment { fragment } => {
+                let whole = Test::equal(Header::Network, 6, 2, 0x3fff, 0);
+                Tree::Leaf(if fragment { whole.opposite() } else { whole })
+            }
+            Primitive::Port { version, protocol, ends, relation } => {
+                let ports = match relation {
+                    Relation::Always(value) => Tree::Constant(value),
+                    Relation::Compare { mask, sign, value } => {
+                        let plain = match sign {
+                            Sign::NotEqual => Sign::Equal,
+                            Sign::Less => Sign::GreaterOrEqual,
+                            Sign::LessOrEqual => Sign::Greater,
+                            sign => sign,
+                        };
+                        let port = |offset| {
+                            let field = Test::equal(Header::Transport, offset, 2, 0, 0);
+                            vec![range(field, 0xffff, 0, mask, plain, value)]
+                        };
+                        at_ends(ends, sign.is_opposite(), port(0), port(2))
+                    }
+                };
+                starting_with(protocol, version, ports)
+            }
+            Primitive::TcpFlags { version, flags } => {
+                let test = Test::equal(Header::Transport, 13, 1, flags.into(), flags.into());
+                starting_with(Protocol::TCP, version, unless_empty(test))
+            }
+            Primitive::Field { version, place, relation } => {
+                let (first, end) = (place.bit, place.bit + u32::from(place.bits));
+                let header = if place.protocol.is_some() { Header::Transport } else { Header::Network };
+                let length = end.div_ceil(8) - first / 8;
+                let field = Test::equal(header, (first / 8) as u16, length as u8, 0, 0);
+                let test = compare(field, place.largest(), end.div_ceil(8) * 8 - end, relation);
+                match place.protocol {
+                    Some(protocol) => starting_with(protocol, version, test),
+                    None => Tree::All(vec![of_version(version), test]),
+                }
+            }
+        }
+    }
+}
+
+/// A test that looks at nothing does not need the bytes either.
+fn unless_empty(test: Test) -> Condition {
+    if test.mask == 0 { Tree::Constant(!test.outside) } else { Tree::Leaf(test) }
+}
+
+/// Addresses or ports of the chosen ends. An opposite negates the whole question; `tests` of one end must all
+/// hold.
+fn at_ends(ends: Ends, opposite: bool, source: Vec<Test>, destination: Vec<Test>) -> Condition {
+    let one = |tests: Vec<Test>| {
+        let telling: Vec<Test> = tests.iter().filter(|t| t.mask != 0).copied().collect();
+        let last = tests[tests.len() - 1];
+        match (telling.is_empty(), opposite) {
+            (true, opposite) => Tree::Constant(!opposite),
+            (false, false) if last.mask != 0 => Tree::all(telling.into_iter().map(Tree::Leaf).collect()),
+            // An address of several words compares only if all of it is there.
+            (false, opposite) => {
+                let there = Tree::Leaf(Test { mask: 0, low: 0, high: 0, ..last });
+                let unequal = || telling.iter().map(|t| Tree::Leaf(t.opposite())).collect();
+                match (opposite, tests.len()) {
+                    (true, 1) => Tree::any(unequal()),
+                    (true, _) => Tree::All(vec![there, Tree::any(unequal())]),
+                    (false, _) => Tree::All(telling.iter().map(|&t| Tree::Leaf(t)).chain([there]).collect()),
+                }
+            }
+        }
+    };
+    match (ends, opposite) {
+        (Ends::Source, _) => one(source),
+        (Ends::Destination, _) => one(destination),
+        (Ends::Either, false) | (Ends::Both, true) => Tree::Any(vec![one(source), one(destination)]),
+        (Ends::Both, false) | (Ends::Either, true) => Tree::All(vec![one(source), one(destination)]),
+    }
+}
+
+fn of_version(version: Version) -> Condition {
+    match version {
+        Version::V4 => Tree::Constant(true),
+        Version::V6 => Tree::Leaf(Test::equal(Header::Network, 0, 1, 0xf0, 0x60)),
+    }
+}
+
+fn protocol_field(version: Version) -> Test {
+    Test::equal(Header::Network, if version == Version::V4 { 9 } else { 6 }, 1, 0xff, 0)
+}
+
+fn protocol_is(version: Version, number: u32) -> Test {
+    Test { low: number, high: number, ..protocol_field(version) }
+}
+
+fn of_protocol(protocol: Protocol, version: Version) -> Condition {
+    match protocol {
+        Protocol::Number(number) => Tree::Leaf(protocol_is(version, number.into())),
+        Protocol::TcpOrUdp => Tree::Any([6, 17].map(|n| Tree::Leaf(protocol_is(version, n))).to_vec()),
+        Protocol::Any => Tree::Constant(true),
+    }
+}
+
+/// What is asked of a transport header holds only where there is one: behind the protocol field, and in the
+/// first fragment.
+fn starting_with(protocol: Protocol, version: Version, inner: Condition) -> Condition {
+    let first = match version {
+        Version::V4 => Tree::Leaf(Test::equal(Header::Network, 6, 2, 0x1fff, 0)),
+        Version::V6 => Tree::Constant(true),
+    };
+    Tree::All(vec![of_version(version), of_protocol(protocol, version), first, inner])
+}
+
+/// A field whose lowest bit stands `shift` bits above that of its last byte.
+fn compare(field: Test, largest: u32, shift: u32, relation: Relation) -> Condition {
+    match relation {
+        Relation::Always(value) => Tree::Constant(value),
+        Relation::Compare { mask, sign, value } => {
+            unless_empty(range(field, largest, shift, mask, sign, value))
+        }
+    }
+}
+
+fn range(field: Test, largest: u32, shift: u32, mask: u32, sign: Sign, value: u32) -> Test {
+    let mask = mask & largest;
+    let (low, high, outside) = match sign {
+        Sign::Equal => (value & mask, value & mask, false),
+        Sign::NotEqual => (value & mask, value & mask, true),
+        // Relations that no number or every number fulfils were sorted out before.
+        Sign::Greater => (value.saturating_add(1), mask, false),
+        Sign::GreaterOrEqual => (value, mask, false),
+        Sign::Less => (value, mask, true),
+        Sign::LessOrEqual => (value.saturating_add(1), mask, true),
+    };
+    Test { mask: mask << shift, low: low << shift, high: high << shift, outside, ..field }
+}

@@ -1,0 +1,199 @@
+//! Conditions as a decision graph over 32-bit words, which is how Click shows what it has compiled.
+//!
+//! Words of the link-layer header count from 0 (which is two bytes before it), of the IP header from 256, and of the
+//! transport header from 512.
+
+use std::fmt;
+
+use super::{Condition, Header, Test, Tree};
+use crate::decision::{Graph, Next, Step, Test as Word};
+
+/// A listing of conditions, each with what it comes to.
+#[derive(Clone, Debug)]
+pub struct Listing {
+    graph: Graph,
+}
+
+impl Listing {
+    /// The first condition that holds decides; `None` is a packet dropped.
+    pub fn new<'c>(rules: impl DoubleEndedIterator<Item = (&'c Condition, Option<usize>)>) -> Listing {
+        let mut steps = Vec::new();
+        let mut start = Next::FAIL;
+        for (condition, output) in rules.rev() {
+            let words = condition.replace(&words).simplified();
+            let words = in_order(words);
+            start = lay_out(&mut steps, &words, output.map_or(Next::FAIL, Next::result), start);
+        }
+        // Every step leads to one that was laid out before it; listings lead forward.
+        let count = steps.len();
+        steps.reverse();
+        let turn = |next: Next| next.as_step().map_or(next, |n| Next::step(count - 1 - n));
+        for step in &mut steps {
+            (step.yes, step.no) = (turn(step.yes), turn(step.no));
+        }
+        let mut graph = Graph { steps, start: turn(start) };
+        graph.skip_implied();
+        graph.prune();
+        Listing { graph }
+    }
+
+    /// Outputs below `count` that no packet can reach.
+    pub fn unused(&self, count: usize) -> Vec<usize> {
+        self.graph.unused(count)
+    }
+
+    /// Bytes, counted as in the listing, that every test can be answered with.
+    pub fn safe_length(&self) -> usize {
+        self.graph.safe_length()
+    }
+
+    /// Whether the answer is the same for every packet.
+    pub fn is_constant(&self) -> bool {
+        self.graph.start.as_step().is_none()
+    }
+}
+
+impl fmt::Display for Listing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.graph.fmt(f)
+    }
+}
+
+fn lay_out(steps: &mut Vec<Step>, condition: &Tree<Word>, yes: Next, no: Next) -> Next {
+    match condition {
+        Tree::Constant(true) => yes,
+        Tree::Constant(false) => no,
+        Tree::Leaf(word) => {
+            steps.push(Step::new(*word, yes, no));
+            Next::step(steps.len() - 1)
+        }
+        Tree::Not(inner) => lay_out(steps, inner, no, yes),
+        Tree::All(parts) => parts.iter().rev().fold(yes, |next, part| lay_out(steps, part, next, no)),
+        Tree::Any(parts) => parts.iter().rev().fold(no, |next, part| lay_out(steps, part, yes, next)),
+        Tree::Choose(parts) => {
+            let [condition, then, otherwise] = &**parts;
+            let otherwise = lay_out(steps, otherwise, yes, no);
+            let then = lay_out(steps, then, yes, no);
+            lay_out(steps, condition, then, otherwise)
+        }
+    }
+}
+
+/// Plain tests that must all hold, by their place: the protocol first, because most depends on it.
+fn in_order(condition: Tree<Word>) -> Tree<Word> {
+    let order = |parts: Vec<Tree<Word>>| parts.into_iter().map(in_order).collect::<Vec<_>>();
+    let asks_protocol = |part: &Tree<Word>| matches!(part, Tree::Leaf(word) if word.offset == PROTOCOL);
+    let key = |part: &Tree<Word>| match part {
+        Tree::Leaf(word) => (word.offset != PROTOCOL, word.offset, word.mask, word.value),
+        Tree::Any(parts) if parts.iter().all(asks_protocol) => (false, PROTOCOL, 0, 0),
+        _ => (true, u32::MAX, 0, 0),
+    };
+    match condition {
+        Tree::All(parts) => {
+            let mut parts = order(parts);
+            parts.sort_by_key(key);
+            Tree::All(parts)
+        }
+        Tree::Any(parts) => Tree::Any(order(parts)),
+        Tree::Not(inner) => Tree::Not(Box::new(in_order(*inner))),
+        Tree::Choose(parts) => Tree::Choose(Box::new(parts.map(in_order))),
+        other => other,
+    }
+}
+
+/// Where the word with the protocol stands.
+const PROTOCOL: u32 = 256 + 8;
+
+/// A test as tests of words for equality.
+fn words(test: &Test) -> Tree<Word> {
+    let place = u32::from(test.offset)
+        + match test.header {
+            Header::Mac => 2,
+            Header::Network => 256,
+            Header::Transport => 512,
+        };
+    let shift = 8 * (4 - place % 4).saturating_sub(test.length.into());
+    let (mask, high) = (test.mask << shift, test.high << shift);
+    let word = |mask: u32, value: u32, short: bool| {
+        Tree::Leaf(Word { offset: place & !3, mask, value: value & mask, short })
+    };
+    if mask == 0 {
+        return Tree::Constant(!test.outside);
+    }
+    if test.low == test.high {
+        let equal = word(mask, high, test.outside);
+        return if test.outside { equal.negated() } else { equal };
+    }
+    // All that is left are ranges up to the largest number: above the one before `low`.
+    let above = (test.low << shift).saturating_sub(1);
+    greater(mask, largest_within(mask, above), test.outside, &word)
+}
+
+/// The largest number of bits under the mask that is at most `limit`.
+fn largest_within(mask: u32, limit: u32) -> u32 {
+    match limit & !mask {
+        0 => limit,
+        foreign => {
+            let top = 31 - foreign.leading_zeros();
+            let below = (1u32 << top) - 1;
+            (limit & mask & !below) | (mask & below)
+        }
+    }
+}
+
+/// Where the number under the mask is greater than `limit`, or (if `opposite`) is not: a run of leading bits at a
+/// time, which are all zero in `limit`, or all one in the number after it.
+fn greater(
+    mask: u32,
+    limit: u32,
+    opposite: bool,
+    word: &impl Fn(u32, u32, bool) -> Tree<Word>,
+) -> Tree<Word> {
+    let (mut mask, mut limit) = (mask, limit & mask);
+    let mut runs = Vec::new();
+    while limit < mask {
+        let ones = limit > mask >> 1;
+        let differs = if ones { !(limit + 1) & mask } else { limit };
+        let run = match differs {
+            0 => mask,
+            bits => mask & !(u32::MAX >> bits.leading_zeros()),
+        };
+        runs.push((ones, run));
+        mask &= !run;
+        limit &= mask;
+    }
+    let mut rest: Option<Tree<Word>> = None;
+    for (ones, run) in runs.into_iter().rev() {
+        let test = if ones { word(run, run, opposite) } else { word(run, 0, !opposite).negated() };
+        rest = Some(match (rest, ones) {
+            (None, _) => test,
+            (Some(rest), true) => Tree::All(vec![test, rest]),
+            (Some(rest), false) => Tree::Any(vec![test, rest]),
+        });
+    }
+    let greater = rest.unwrap_or(Tree::Constant(false));
+    if opposite { greater.negated() } else { greater }
+}
+
+#[cfg(test)]
+impl Listing {
+    /// What the listing says of a packet that has every word.
+    pub(super) fn walk(&self, headers: &super::Headers<'_>) -> Option<usize> {
+        let mut next = self.graph.start;
+        while let Some(step) = next.as_step().map(|n| &self.graph.steps[n]) {
+            let Word { offset, mask, value, short } = step.test;
+            let (header, start) = match offset {
+                512.. => (headers.transport, i64::from(offset) - 512),
+                256.. => (headers.network, i64::from(offset) - 256),
+                _ => (headers.mac, i64::from(offset) - 2),
+            };
+            let byte = |i: i64| usize::try_from(start + i).ok().and_then(|at| header.get(at)).copied();
+            let word = (0..4).fold(0, |word, i| word << 8 | u32::from(byte(i).unwrap_or(0)));
+            let needed = 4 - mask.trailing_zeros() as i64 / 8;
+            let there = byte(needed - 1).is_some();
+            let yes = if there { word & mask == value } else { short };
+            next = if yes { step.yes } else { step.no };
+        }
+        next.as_result()
+    }
+}

@@ -1,0 +1,487 @@
+//! The grammar of expressions, and what words mean in their place.
+//!
+//! ```text
+//! expression  = alternatives [ "?" expression ":" expression ]
+//! alternatives = sequence { ("or" | "||") sequence }
+//! sequence    = factor { ["and" | "&&"] factor }
+//! factor      = { "not" | "!" } ( "(" expression ")" | question )
+//! question    = "true" | "false" | { qualifier } [ "[" place "]" ] [ "&" mask ] [ sign ] value
+//! ```
+
+use std::ops::Range;
+
+use super::draft::{Data, Draft, Kind, Level, Mask, Previous};
+use super::names::Meanings;
+use super::words::{Word, split};
+use super::{Ends, Names, Place, Primitive, Protocol, Sign, Tree};
+
+/// Something to say about a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Issue {
+    /// Which bytes of the text it is about.
+    pub span: Range<usize>,
+    /// What to say, in Click's words.
+    pub text: String,
+    /// Whether the text is good all the same.
+    pub is_warning: bool,
+}
+
+/// Expressions in parentheses and behind `?` may be nested this deep.
+pub const DEEPEST: usize = 64;
+
+/// What an expression asks.
+pub type Expression = Tree<Primitive>;
+
+/// Reads an expression. With errors among the issues the expression is of no use.
+pub fn parse(text: &str, names: &(impl Names + ?Sized)) -> (Expression, Vec<Issue>) {
+    let words = split(text);
+    let everything = match words[..] {
+        [] => true,
+        [only] => ["-", "any", "all"].contains(&only.text),
+        _ => false,
+    };
+    if everything {
+        return (Tree::Constant(true), Vec::new());
+    }
+    let end = text.len();
+    let mut parser =
+        Parser { words: &words, end, at: 0, names, issues: Vec::new(), previous: Previous::default() };
+    let expression = parser.expression(0);
+    if let Some(word) = parser.words.get(parser.at) {
+        parser.error(word.span(), format!("garbage after expression at '{}'", word.text));
+    }
+    (expression, parser.issues)
+}
+
+pub(super) struct Parser<'t, N: Names + ?Sized> {
+    words: &'t [Word<'t>],
+    /// Where the text ends.
+    end: usize,
+    at: usize,
+    names: &'t N,
+    issues: Vec<Issue>,
+    previous: Previous,
+}
+
+impl<N: Names + ?Sized> Parser<'_, N> {
+    fn error(&mut self, span: Range<usize>, text: impl Into<String>) {
+        self.issues.push(Issue { span, text: text.into(), is_warning: false });
+    }
+
+    /// The text from word `first` up to here.
+    fn span_from(&self, first: usize) -> Range<usize> {
+        let start = self.words.get(first).map_or(self.end, |word| word.start);
+        let last = self.at.max(first + 1) - 1;
+        start..self.words.get(last).map_or(self.end, |word| word.span().end)
+    }
+
+    /// The word here; empty behind the last one.
+    fn word(&self) -> &str {
+        self.words.get(self.at).map_or("", |word| word.text)
+    }
+
+    /// Goes on if the word here is one of these.
+    fn take(&mut self, texts: &[&str]) -> bool {
+        let taken = self.at < self.words.len() && texts.contains(&self.word());
+        self.at += usize::from(taken);
+        taken
+    }
+
+    fn expression(&mut self, depth: usize) -> Expression {
+        let mut chosen = Vec::new();
+        let mut last = self.alternatives(depth);
+        while self.word() == "?" {
+            let question = self.at;
+            self.at += 1;
+            if depth >= DEEPEST {
+                self.too_deep();
+                return last;
+            }
+            let then = self.expression(depth + 1);
+            if self.at == question + 1 || !self.take(&[":"]) {
+                self.error(self.span_from(question), "missing ':' in ternary expression");
+                return last;
+            }
+            chosen.push((last, then));
+            last = self.alternatives(depth);
+        }
+        // A long chain of choices is as deep as any nesting.
+        if depth + chosen.len() > DEEPEST {
+            self.too_deep();
+            return last;
+        }
+        let choose = |last, (condition, then)| Tree::Choose(Box::new([condition, then, last]));
+        chosen.into_iter().rev().fold(last, choose)
+    }
+
+    fn too_deep(&mut self) {
+        self.error(self.span_from(self.at), format!("expression nested more than {DEEPEST} deep"));
+        self.at = self.words.len();
+    }
+
+    fn alternatives(&mut self, depth: usize) -> Expression {
+        let mut parts = vec![self.sequence(depth)];
+        while self.take(&["or", "||"]) {
+            parts.push(self.sequence(depth));
+        }
+        Tree::any(parts)
+    }
+
+    fn sequence(&mut self, depth: usize) -> Expression {
+        let mut parts = Vec::new();
+        let mut wanted = true;
+        loop {
+            let before = self.at;
+            let part = self.factor(depth);
+            if self.at == before {
+                if wanted {
+                    self.error(self.span_from(before), "missing expression");
+                }
+                return Tree::all(parts);
+            }
+            parts.push(part);
+            wanted = self.take(&["and", "&&"]);
+        }
+    }
+
+    fn factor(&mut self, depth: usize) -> Expression {
+        let mut negated = false;
+        let mut sign = None;
+        while ["not", "!"].contains(&self.word()) {
+            sign = Some(self.at);
+            negated = !negated;
+            self.at += 1;
+        }
+        let before = self.at;
+        let inner = if self.word() == "(" {
+            if depth >= DEEPEST {
+                self.too_deep();
+                return Tree::Constant(false);
+            }
+            self.at += 1;
+            let inner = self.expression(depth + 1);
+            if self.at == before + 1 {
+                self.error(self.span_from(before), "missing expression after '('");
+            }
+            if !self.take(&[")"]) && self.at > before + 1 {
+                self.error(self.span_from(before), "missing ')'");
+            }
+            inner
+        } else {
+            self.question()
+        };
+        if let Some(sign) = sign
+            && self.at == before
+        {
+            let text = format!("missing expression after '{}'", self.words[sign].text);
+            self.error(self.words[sign].span(), text);
+        }
+        if negated { inner.negated() } else { inner }
+    }
+
+    fn question(&mut self) -> Expression {
+        match self.word() {
+            "" | ")" | "||" | "or" | "?" | ":" => return Tree::Constant(false),
+            "true" | "false" => {
+                self.at += 1;
+                return Tree::Constant(self.words[self.at - 1].text == "true");
+            }
+            _ => {}
+        }
+        let first = self.at;
+        let mut draft = Draft::default();
+        let negated = self.qualifiers(&mut draft);
+        if self.at > first {
+            self.previous = Previous::default();
+        }
+        if self.more() && self.word() == "[" && self.at > first && draft.kind.is_none() {
+            self.brackets(&mut draft);
+        }
+        self.mask(&mut draft);
+        self.sign(&mut draft);
+        let good = self.value(&mut draft);
+        if self.at == first {
+            let text = format!("empty term near '{}'", self.words[first].text);
+            self.error(self.words[first].span(), text);
+            return Tree::Constant(false);
+        }
+        let mut notes = Vec::new();
+        let done = if good { draft.finish(&self.previous, &mut notes) } else { None };
+        let span = self.span_from(first);
+        for (text, is_warning) in notes {
+            self.issues.push(Issue { span: span.clone(), text, is_warning });
+        }
+        match done {
+            None => Tree::Constant(false),
+            Some((primitive, previous)) => {
+                self.previous = previous;
+                let question = Tree::Leaf(primitive);
+                if negated { question.negated() } else { question }
+            }
+        }
+    }
+
+    /// Whether there is a word behind the one here. What leads up to a value does not stand at the end.
+    fn more(&self) -> bool {
+        self.at + 1 < self.words.len()
+    }
+
+    /// Directions, protocols and kinds, in any order; whether an odd number of `not` was among them.
+    fn qualifiers(&mut self, draft: &mut Draft) -> bool {
+        let mut negated = false;
+        while self.at < self.words.len() {
+            let here = self.words[self.at];
+            let next = |n: usize| self.words.get(self.at + n).map_or("", |word| word.text);
+            let mut used = 1;
+            let mut complaint = None;
+            if let Some(kind) = Kind::named(here.text) {
+                complaint = draft.set_kind(kind);
+            } else if let Some(protocol) = self.only_protocol(here.text) {
+                complaint = draft.set_protocol(protocol);
+            } else if !Meanings::of(here.text, self.names).is_empty() {
+                break;
+            } else {
+                match here.text {
+                    "src" => {
+                        let ends = match (next(1), ["dst", "dest"].contains(&next(2))) {
+                            ("and" | "&&", true) => Ends::Both,
+                            ("or" | "||", true) => Ends::Either,
+                            _ => Ends::Source,
+                        };
+                        used = if ends == Ends::Source { 1 } else { 3 };
+                        complaint = draft.set_ends(ends);
+                    }
+                    "dst" | "dest" => complaint = draft.set_ends(Ends::Destination),
+                    "ip" | "ip6" | "ether" if draft.level.is_some() => break,
+                    "ip" => draft.level = Some(Level::Ip),
+                    "ip6" => draft.level = Some(Level::Ip6),
+                    "ether" => draft.level = Some(Level::Ether),
+                    "not" | "!" => negated = !negated,
+                    _ => break,
+                }
+            }
+            if let Some(text) = complaint {
+                self.error(here.span(), text);
+            }
+            self.at += used;
+        }
+        negated
+    }
+
+    /// The protocol, if the word means a protocol and nothing else.
+    fn only_protocol(&self, word: &str) -> Option<Protocol> {
+        let meanings = Meanings::of(word, self.names);
+        let others = Meanings { protocol: None, ..meanings };
+        meanings.protocol.filter(|_| others.is_empty())
+    }
+
+    /// `[POS]`, `[POS:LEN]` or `[FIRST,LAST]`.
+    fn brackets(&mut self, draft: &mut Draft) {
+        let open = self.at;
+        let Some(length) = self.words[open..].iter().position(|word| word.text == "]") else {
+            self.at += 1;
+            return self.error(self.words[open].span(), "missing ']'");
+        };
+        let inside: String = self.words[open + 1..open + length].iter().map(|word| word.text).collect();
+        self.at = open + length + 1;
+        let number = |text: &str| self.names.integer(text);
+        let place = match (inside.split_once(':'), inside.split_once(',')) {
+            (Some((first, count)), _) => number(first).zip(number(count)),
+            (_, Some((first, last))) => {
+                number(first).zip(number(last)).map(|(first, last)| (first, last.saturating_sub(first) + 1))
+            }
+            _ => number(&inside).map(|first| (first, 1)),
+        };
+        let span = self.span_from(open);
+        let Some((first, count)) = place else {
+            return self.error(span, "syntax error after '[', expected '[POS]' or '[POS:LEN]'");
+        };
+        if !(1..=4).contains(&count) {
+            return self.error(span, "LEN in '[POS:LEN]' out of range, should be between 1 and 4");
+        }
+        // As far as Click's fields reach.
+        if !(0..1 << 13).contains(&first) {
+            return self.error(span, format!("POS in '[POS:LEN]' out of range, bound {}", (1 << 13) - 1));
+        }
+        if first / 4 != (first + count - 1) / 4 {
+            return self.error(span, format!("field [{first}:{count}] does not fit in a single word"));
+        }
+        draft.bracketed = true;
+        let place = Place { protocol: draft.protocol, bit: first as u32 * 8, bits: count as u8 * 8 };
+        if let Some(text) = draft.set_kind(Kind::Field(place)) {
+            self.error(span, text);
+        }
+    }
+
+    fn mask(&mut self, draft: &mut Draft) {
+        if self.word() != "&" || !self.more() {
+            return;
+        }
+        let word = self.words[self.at + 1];
+        let number = self.names.integer(word.text).and_then(|n| u32::try_from(n).ok());
+        let level = draft.level;
+        let mask = match number {
+            Some(number) => Some(Mask::Number(number)),
+            None if level != Some(Level::Ether)
+                && let Some(mask) = self.names.ipv4(word.text) =>
+            {
+                Some(Mask::Ip(mask))
+            }
+            None if level == Some(Level::Ip6)
+                && let Some(mask) = self.names.ipv6(word.text) =>
+            {
+                Some(Mask::Ip6(mask))
+            }
+            None if level != Some(Level::Ip) => self.names.ether(word.text).map(Mask::Ether),
+            None => None,
+        };
+        if let Some(mask) = mask {
+            self.at += 2;
+            if matches!(mask, Mask::Number(0) | Mask::Ip(0)) {
+                self.error(word.span(), "zero mask ignored");
+            } else {
+                draft.mask = Some(mask);
+            }
+        }
+    }
+
+    fn sign(&mut self, draft: &mut Draft) {
+        if !self.more() {
+            return;
+        }
+        let sign = match self.word() {
+            "=" | "==" => Sign::Equal,
+            "!=" => Sign::NotEqual,
+            "<" => Sign::Less,
+            "<=" => Sign::LessOrEqual,
+            ">" => Sign::Greater,
+            ">=" => Sign::GreaterOrEqual,
+            _ => return,
+        };
+        draft.sign = sign;
+        self.at += 1;
+    }
+
+    /// The value, if there is one; false if it was bad and was complained of.
+    fn value(&mut self, draft: &mut Draft) -> bool {
+        let Some(&word) = self.words.get(self.at) else { return true };
+        match self.named(word, draft) {
+            Ok(Some(data)) => draft.data = data,
+            Ok(None) => match self.literal(word.text, draft) {
+                Some((data, words)) => {
+                    draft.data = data;
+                    self.at += words;
+                    return true;
+                }
+                None => {
+                    if draft.sign != Sign::Equal {
+                        self.error(word.span(), format!("dangling operator near '{}'", word.text));
+                    }
+                    return true;
+                }
+            },
+            Err(text) => {
+                self.error(word.span(), text);
+                self.at += 1;
+                return false;
+            }
+        }
+        self.at += 1;
+        true
+    }
+
+    /// What the word names, as far as it fits to what was said before; an error if that is nothing or too much.
+    fn named(&self, word: Word<'_>, draft: &Draft) -> Result<Option<Data>, String> {
+        let kind = draft.kind;
+        if kind.is_none() && Kind::is_word(word.text) {
+            return Ok(None);
+        }
+        let all = Meanings::of(word.text, self.names);
+        if all.is_empty() {
+            return Ok(None);
+        }
+        let fits = |kinds: &[Kind], protocols: &[Protocol]| {
+            kind.is_none_or(|kind| kinds.contains(&kind))
+                && draft.protocol.is_none_or(|p| protocols.is_empty() || protocols.contains(&p))
+        };
+        let icmp = [Kind::Field(Place::ICMP_TYPE)];
+        let keep = |yes: bool, data: Option<Data>| data.filter(|_| yes);
+        let tcp = [Protocol::TCP, Protocol::TcpOrUdp];
+        let ports = [
+            keep(fits(&[Kind::Port], &tcp), all.tcp_port.map(Data::Port)),
+            keep(fits(&[Kind::Port], &[Protocol::UDP, Protocol::TcpOrUdp]), all.udp_port.map(Data::Port)),
+        ];
+        let meant: Vec<Data> = [
+            keep(fits(&[Kind::Protocol], &[]), all.protocol.map(Data::Protocol)),
+            ports[0],
+            // The same number for both is one meaning.
+            ports[1].filter(|_| ports[0] != ports[1]),
+            keep(fits(&[Kind::TcpOption], &tcp), all.tcp_flag.map(|flag| Data::Number(flag.into()))),
+            keep(fits(&icmp, &[Protocol::ICMP]), all.icmp_type.map(Data::IcmpType)),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        if let [one] = meant[..] {
+            // A flag's name says that it is one.
+            let is_flag = matches!(one, Data::Number(_));
+            return Ok(Some(if is_flag { Data::TcpFlag(all.tcp_flag.unwrap_or(0)) } else { one }));
+        }
+        let mut tries = Vec::new();
+        let mut offer = |known: bool, what: &str| {
+            if known {
+                tries.push(format!("'{what} {}'", word.text));
+            }
+        };
+        offer(all.protocol.is_some(), "proto");
+        if all.tcp_port == all.udp_port {
+            offer(all.tcp_port.is_some(), "port");
+        } else {
+            offer(all.tcp_port.is_some(), "tcp port");
+            offer(all.udp_port.is_some(), "udp port");
+        }
+        offer(all.tcp_flag.is_some(), "tcp opt");
+        offer(all.icmp_type.is_some(), "icmp type");
+        let said = [kind.map(|kind| kind.to_string()), draft.protocol.map(|protocol| protocol.to_string())];
+        let said: Vec<String> = said.into_iter().flatten().chain([word.text.to_string()]).collect();
+        let fault = if meant.is_empty() { "meaningless" } else { "ambiguous" };
+        Err(format!("'{}' is {fault}; try {}", said.join(" "), tries.join(", ")))
+    }
+
+    /// A number or an address, and how many words it takes.
+    fn literal(&self, word: &str, draft: &Draft) -> Option<(Data, usize)> {
+        let names = self.names;
+        if let Some(number) = names.integer(word) {
+            return Some((Data::Number(number), 1));
+        }
+        let (level, net) = (draft.level, draft.kind == Some(Kind::Net));
+        let ip = matches!(level, None | Some(Level::Ip));
+        let ip6 = matches!(level, None | Some(Level::Ip6));
+        if ip && let Some(address) = names.ipv4(word) {
+            let mask = || {
+                let mask = self.words.get(self.at + 2)?;
+                names.ipv4(mask.text).filter(|_| self.words[self.at + 1].text == "mask")
+            };
+            if let Some(mask) = mask() {
+                return Some((Data::Net(address, mask), 3));
+            }
+            let prefix = names.ipv4_prefix(word).filter(|_| net);
+            return Some((prefix.map_or(Data::Host(address), |(address, mask)| Data::Net(address, mask)), 1));
+        }
+        if ip && let Some((address, mask)) = names.ipv4_prefix(word) {
+            return Some((Data::Net(address, mask), 1));
+        }
+        if ip6 && let Some(address) = names.ipv6(word) {
+            let prefix = names.ipv6_prefix(word).filter(|_| net);
+            return Some((
+                prefix.map_or(Data::Host6(address), |(address, mask)| Data::Net6(address, mask)),
+                1,
+            ));
+        }
+        if ip6 && let Some((address, mask)) = names.ipv6_prefix(word) {
+            return Some((Data::Net6(address, mask), 1));
+        }
+        let ether = matches!(level, None | Some(Level::Ether));
+        names.ether(word).filter(|_| ether).map(|address| (Data::Ether(address), 1))
+    }
+}

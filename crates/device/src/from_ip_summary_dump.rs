@@ -1,0 +1,498 @@
+//! # FromIPSummaryDump
+//! Makes packets from the lines of an IP summary dump, as ToIPSummaryDump writes them.
+//!
+//! A packet has an IPv4 header, and a TCP, UDP or ICMP header if its protocol is one of these; what the dump does
+//! not say is zero, but for the time to live (100) and lengths. Packets are usually shorter than their headers
+//! say: the extra length annotation has the difference. The network and transport header, destination address,
+//! time stamp, paint, aggregate, extra packets and first time stamp annotations are set. Files may be compressed
+//! with gzip or zstd.
+//!
+//! ## Usage
+//! `FromIPSummaryDump(FILENAME [, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `FILENAME`: the file; `-` for standard input.
+//! - `DATA`: the dump itself, instead of a file.
+//! - `STOP`: whether to stop the driver at the end.
+//! - `ACTIVE`: whether packets are made.
+//! - `ZERO`: accepted; what the dump does not say is always zero.
+//! - `TIMING`: whether packets leave in the rhythm of their time stamps.
+//! - `CHECKSUM`: whether packets have their whole length, and right checksums.
+//! - `PROTO`: the protocol of packets whose line says none.
+//! - `MULTIPACKET`: whether to make as many packets of a line as its `count` says.
+//! - `SAMPLE`: the probability with which a packet is made.
+//! - `FIELDS`, `CONTENTS`, `DEFAULT_FIELDS`, `DEFAULT_CONTENTS`: the fields, until a line `!data` says them.
+//! - `FLOWID`, `DEFAULT_FLOWID`: source address and port, destination address and port, and maybe protocol of
+//!   packets whose line says none, until a line `!flowid` does.
+//! - `ALLOW_NONEXISTENT`: whether a missing file is as good as an empty one.
+//! - `BURST`: packets per turn.
+//! - `MIGRATE`: accepted for FastClick's sake, without effect.
+//!
+//! ## Handlers
+//! - `active`: whether packets are made.
+//! - `sampling_prob`: the value of SAMPLE.
+//! - `encap`: `IP`.
+//! - `filename`: the file.
+//! - `filesize`: its size in bytes, or `-`.
+//! - `filepos`: bytes read so far, after decompression.
+//! - `stop`: no more packets, and the driver is stopped.
+//!
+//! ## Example
+//! ```click
+//! FromIPSummaryDump(DATA "10.0.0.1 10.0.0.2 T 80", FIELDS ip_src ip_dst ip_proto sport, STOP true) -> Discard
+//! ```
+//!
+//! ## See also
+//! ToIPSummaryDump, FromDump
+
+use std::fs::File;
+use std::io::{self, BufRead, Read};
+
+use capture::summary::{self, Parsed, Parser, Record};
+use element::args::{Bytes, Raw, parse_bool};
+use element::class::{ArgInfo, HandlerInfo, Notes};
+use element::effects::{Action, Case, DST_IP, EXTRA_LENGTH, Field, Filter, PAINT, Target, Value};
+use element::{Base, Batch, Class, Cx, Effects, Element, Packet, Signal, Timestamp, manual};
+use packet::{Annotations, BATCH_CAPACITY};
+use wire::LinkType;
+
+use crate::{probability, reason};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "FromIPSummaryDump",
+    ports: "0/1",
+    manual: manual!("from_ip_summary_dump.rs"),
+    args: &[
+        ArgInfo::positional("FILENAME", "file", ""),
+        ArgInfo::keyword("DATA", "string", ""),
+        ArgInfo::keyword("STOP", "bool", "false"),
+        ArgInfo::keyword("ACTIVE", "bool", "true"),
+        ArgInfo::keyword("ZERO", "bool", "true"),
+        ArgInfo::keyword("TIMING", "bool", "false"),
+        ArgInfo::keyword("CHECKSUM", "bool", "false"),
+        ArgInfo::keyword("PROTO", "byte", "6"),
+        ArgInfo::keyword("MULTIPACKET", "bool", "false"),
+        ArgInfo::keyword("SAMPLE", "probability", "1"),
+        ArgInfo::keyword("FIELDS", "field names", ""),
+        ArgInfo::keyword("CONTENTS", "field names", ""),
+        ArgInfo::keyword("DEFAULT_FIELDS", "field names", ""),
+        ArgInfo::keyword("DEFAULT_CONTENTS", "field names", ""),
+        ArgInfo::keyword("FLOWID", "flow", ""),
+        ArgInfo::keyword("DEFAULT_FLOWID", "flow", ""),
+        ArgInfo::keyword("ALLOW_NONEXISTENT", "bool", "false"),
+        ArgInfo::keyword("BURST", "unsigned", ""),
+        ArgInfo::keyword("MIGRATE", "bool", "false"),
+    ],
+    handlers: &[
+        HandlerInfo::both("active"),
+        HandlerInfo::read("sampling_prob"),
+        HandlerInfo::read("encap"),
+        HandlerInfo::read("filename"),
+        HandlerInfo::read("filesize"),
+        HandlerInfo::read("filepos"),
+        HandlerInfo::write("stop"),
+    ],
+    notes: Notes { signals_packets: true, ..Notes::NONE },
+    samples: &[
+        "DATA \"1.0.0.1 T 5\\n2.0.0.2 U 1\\n\", FIELDS ip_src ip_proto count",
+        "DATA \"!data ts src dst sport payload\\n1 1.1.1.1 2.2.2.2 9 abc\\n2 - - - d\", CHECKSUM true, STOP true",
+        "DATA \"1.0.0.1 300 3\", FIELDS ip_src ip_len count, MULTIPACKET true, FLOWID 1.1.1.1 2 3.3.3.3 4 U",
+    ],
+    build: |args| {
+        let filename = args.get::<String>("FILENAME");
+        let data = args.get::<Bytes>("DATA").map(|Bytes(data)| data);
+        let sample = probability(args);
+        let mut parser = Parser::new(args.or("PROTO", 6u8), args.or("CHECKSUM", false));
+        let mut issues = Vec::new();
+        for name in ["DEFAULT_CONTENTS", "DEFAULT_FIELDS", "CONTENTS", "FIELDS"] {
+            if let Some(Raw(fields)) = args.get(name) {
+                parser.set_fields(&fields, &mut issues);
+            }
+        }
+        for name in ["DEFAULT_FLOWID", "FLOWID"] {
+            if let Some(Raw(flow)) = args.get(name) {
+                parser.set_flow(&flow, &mut issues);
+            }
+        }
+        issues.into_iter().for_each(|issue| args.warn(issue));
+        match (&filename, &data) {
+            (Some(_), Some(_)) => args.error("FILENAME and DATA conflict"),
+            (None, None) => args.error("FILENAME: required argument missing"),
+            _ => {}
+        }
+        let element = FromIpSummaryDump {
+            filename: filename.unwrap_or_else(|| "<data>".into()),
+            data,
+            stop: args.or("STOP", false),
+            active: args.or("ACTIVE", true),
+            timing: args.or("TIMING", false),
+            multipacket: args.or("MULTIPACKET", false),
+            sample,
+            allow_nonexistent: args.or("ALLOW_NONEXISTENT", false),
+            burst: args.get::<usize>("BURST").map(|n| n.clamp(1, BATCH_CAPACITY)),
+            parser,
+            dump: None,
+            binary: false,
+            place: 0,
+            position: 0,
+            line: Vec::new(),
+            issues: Vec::new(),
+            record: Record::default(),
+            copies: Copies::default(),
+            pace: None,
+            ended: false,
+        };
+        args.or("ZERO", true);
+        args.or("MIGRATE", false);
+        args.finish()?;
+        Ok(Box::new(element))
+    },
+    ..Class::DEFAULT
+};
+
+/// Lines that say nothing of a packet, read per turn at most.
+const MOST_SKIPPED: usize = 1024;
+
+struct FromIpSummaryDump {
+    filename: String,
+    data: Option<Vec<u8>>,
+    stop: bool,
+    active: bool,
+    timing: bool,
+    multipacket: bool,
+    sample: f64,
+    allow_nonexistent: bool,
+    burst: Option<usize>,
+    parser: Parser,
+    dump: Option<Box<dyn BufRead + Send>>,
+    /// From here on there are binary records.
+    binary: bool,
+    /// Number of the line or record.
+    place: u64,
+    position: u64,
+    line: Vec<u8>,
+    issues: Vec<String>,
+    record: Record,
+    copies: Copies,
+    /// What has to be added to time stamps to get the time of sending, under TIMING.
+    pace: Option<Timestamp>,
+    ended: bool,
+}
+
+/// The packets that are still to be made of a record.
+#[derive(Default)]
+struct Copies {
+    left: u32,
+    /// Length of all but the last, and what is left for the last.
+    length: u32,
+    last: u32,
+    step: i64,
+    end: i64,
+}
+
+/// What reading the next record led to.
+enum Next {
+    Ready,
+    /// There were too many other lines for one turn.
+    Later,
+    End,
+}
+
+impl FromIpSummaryDump {
+    fn open(&mut self) -> Result<(), String> {
+        let raw: Box<dyn Read + Send> = match (self.data.take(), self.filename.as_str()) {
+            (Some(data), _) => Box::new(io::Cursor::new(data)),
+            (None, "-") => Box::new(io::stdin()),
+            (None, path) => match File::open(path) {
+                Ok(file) => Box::new(file),
+                Err(error) if self.allow_nonexistent && error.kind() == io::ErrorKind::NotFound => {
+                    Box::new(io::empty())
+                }
+                Err(error) => return Err(format!("{path}: {}", reason(&error))),
+            },
+        };
+        let dump = summary::open(raw).map_err(|error| format!("{}: {}", self.filename, reason(&error)))?;
+        self.dump = Some(dump);
+        Ok(())
+    }
+
+    /// Reads a line or record into `line`; false at the end.
+    fn read_piece(&mut self) -> io::Result<bool> {
+        let Some(dump) = &mut self.dump else { return Ok(false) };
+        self.line.clear();
+        self.place += 1;
+        if !self.binary {
+            let read = dump.read_until(b'\n', &mut self.line)?;
+            self.position += read as u64;
+            return Ok(read > 0);
+        }
+        let mut length = [0; 4];
+        match dump.read_exact(&mut length) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(false),
+            Err(error) => return Err(error),
+        }
+        let word = u32::from_be_bytes(length);
+        let Some(rest) = (word & 0x7fff_ffff).checked_sub(4) else {
+            return Err(io::Error::other("binary record too short"));
+        };
+        let is_text = word >> 31 == 1;
+        let read = dump.take(rest.into()).read_to_end(&mut self.line)?;
+        self.position += read as u64 + 4;
+        self.line.push(u8::from(is_text));
+        Ok(read == rest as usize && (rest > 0 || is_text))
+    }
+
+    /// Makes sure that a record is there of which packets are to be made.
+    fn read_record(&mut self, cx: &mut Cx<'_>) -> Next {
+        if self.copies.left > 0 {
+            return Next::Ready;
+        }
+        for _ in 0..MOST_SKIPPED {
+            let parsed = match self.read_piece() {
+                Ok(false) => return Next::End,
+                Err(error) => {
+                    self.complain(cx, reason(&error));
+                    return Next::End;
+                }
+                // The last byte of a record says whether it is text.
+                Ok(true) if self.binary && self.line.pop() == Some(0) => {
+                    self.parser.binary(&self.line, &mut self.record, &mut self.issues)
+                }
+                Ok(true) => {
+                    let line = String::from_utf8_lossy(&self.line);
+                    if self.place == 1 && !self.parser.has_fields() && !looks_like_a_dump(&line) {
+                        self.issues.push("missing banner line; is this an IP summary dump?".into());
+                    }
+                    self.parser.line(&line, &mut self.record, &mut self.issues)
+                }
+            };
+            while let Some(issue) = self.issues.pop() {
+                self.complain(cx, issue);
+            }
+            match parsed {
+                Parsed::Nothing => {}
+                Parsed::Binary => (self.binary, self.place) = (true, 0),
+                Parsed::Packet => {
+                    self.copies = Copies::of(&mut self.record, self.multipacket);
+                    return Next::Ready;
+                }
+            }
+        }
+        Next::Later
+    }
+
+    #[cold]
+    fn complain(&mut self, cx: &mut Cx<'_>, issue: String) {
+        let unit = if self.binary { "record " } else { "" };
+        cx.message(format_args!("{}:{unit}{}: {issue}\n", self.filename, self.place));
+    }
+
+    /// Makes the next packet of the record.
+    fn make(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
+        self.copies.next(&mut self.record);
+        if self.sample < 1.0 && cx.random().f64() >= self.sample {
+            return None;
+        }
+        let record = &self.record;
+        let mut packet = cx.packet(&record.bytes)?;
+        let beside = record.beside;
+        packet.set_time(Timestamp(beside.time));
+        let link = if record.mac.is_some() { LinkType::Ethernet } else { LinkType::RawIp };
+        packet.set_link(link.number());
+        packet.set_offset(Base::Mac, record.mac.map(|at| at as isize));
+        packet.set_offset(Base::Network, record.network.map(|at| at as isize));
+        packet.set_offset(Base::Transport, record.transport().map(|at| at as isize));
+        let destination = record.network.and_then(|at| record.bytes.get(at + 16..)?.first_chunk());
+        let annotations = packet.annotations_mut();
+        annotations.set_array4(Annotations::DST_IP, destination.copied().unwrap_or_default());
+        annotations.set_u8(Annotations::PAINT, beside.paint);
+        annotations.set_u32(Annotations::AGGREGATE, beside.aggregate);
+        annotations.set_u32(Annotations::EXTRA_PACKETS, beside.extra_packets);
+        annotations.set_u32(Annotations::EXTRA_LENGTH, beside.extra_length);
+        annotations.bytes_mut()[FIRST].copy_from_slice(&beside.first_time.to_ne_bytes());
+        Some(packet)
+    }
+
+    fn is_due(&mut self, cx: &mut Cx<'_>) -> bool {
+        let (now, time) = (cx.now(), Timestamp(self.record.beside.time));
+        let due = time + *self.pace.get_or_insert(now - time);
+        if due > now {
+            cx.set_timer(0, due);
+        }
+        due <= now
+    }
+
+    /// Packets that are due, at most `most`, and whether there may be more now.
+    fn take(&mut self, cx: &mut Cx<'_>, most: usize) -> (Batch, bool) {
+        let mut batch = cx.batch();
+        while batch.len() < most && self.active && !self.ended {
+            match self.read_record(cx) {
+                Next::Ready if !cx.has_room() => break,
+                Next::Ready => {}
+                Next::Later => break,
+                Next::End => {
+                    // The last packets go on before anybody hears of the end.
+                    if batch.is_empty() {
+                        self.end(cx);
+                    }
+                    break;
+                }
+            }
+            if self.timing && !self.is_due(cx) {
+                cx.set_signal(Signal::Packets, false);
+                return (batch, false);
+            }
+            if let Some(packet) = self.make(cx) {
+                // As large as a batch may be at most.
+                let _ = batch.push(packet).map_err(|packet| cx.drop(packet, element::DropReason::NoBuffer));
+            }
+        }
+        (batch, self.active && !self.ended)
+    }
+
+    fn end(&mut self, cx: &mut Cx<'_>) {
+        self.ended = true;
+        self.dump = None;
+        cx.set_signal(Signal::Packets, false);
+        if self.stop {
+            cx.stop();
+        }
+    }
+
+    fn start(&mut self, cx: &mut Cx<'_>) {
+        if !self.active || self.ended {
+            return;
+        }
+        if cx.output_is_push(0) {
+            cx.schedule();
+        } else {
+            cx.set_signal(Signal::Packets, true);
+        }
+    }
+}
+
+impl Copies {
+    /// One packet for a record, or as many as it stands for.
+    fn of(record: &mut Record, multipacket: bool) -> Copies {
+        let beside = &mut record.beside;
+        if !multipacket || beside.extra_packets == 0 {
+            return Copies { left: 1, ..Copies::default() };
+        }
+        let count = beside.extra_packets.saturating_add(1);
+        let own = record.bytes.len() as u32;
+        let total = own.saturating_add(beside.extra_length);
+        let length = (total / count).max(own);
+        let last = u64::from(total).saturating_sub(u64::from(length) * u64::from(count - 1)).max(own.into());
+        let end = beside.time;
+        let mut step = 0;
+        if beside.first_time != 0 {
+            step = (beside.time - beside.first_time) / i64::from(count - 1);
+            beside.time = beside.first_time - step;
+        }
+        beside.extra_packets = 0;
+        Copies { left: count, length, last: last as u32, step, end }
+    }
+
+    /// Prepares the record for its next packet.
+    fn next(&mut self, record: &mut Record) {
+        self.left -= 1;
+        if self.length == 0 {
+            return;
+        }
+        let length = if self.left == 0 { self.last } else { self.length };
+        record.set_length(length);
+        record.beside.extra_length = length - record.bytes.len() as u32;
+        record.beside.time = if self.left == 0 { self.end } else { record.beside.time + self.step };
+    }
+}
+
+/// Where the first time stamp annotation stands.
+pub(crate) const FIRST: std::ops::Range<usize> =
+    Annotations::FIRST_TIMESTAMP..Annotations::FIRST_TIMESTAMP + 8;
+
+fn looks_like_a_dump(line: &str) -> bool {
+    let starts = ["!IPSummaryDump", "!creator", "!data", "!contents", "!proto", "!flowid"];
+    starts.iter().any(|start| line.starts_with(start))
+}
+
+impl Element for FromIpSummaryDump {
+    fn effects(&self) -> Effects {
+        // No packet comes in, but what is set in those that it makes is for others to know.
+        let pure = |name| Value::Pure { name, reads: Vec::new() };
+        let anno = |offset, length| Field::Annotation { offset: offset as u8, length };
+        let case = [
+            (EXTRA_LENGTH, "length on the wire"),
+            (DST_IP, "destination"),
+            (PAINT, "link"),
+            (anno(Annotations::AGGREGATE, 4), "aggregate"),
+            (anno(Annotations::EXTRA_PACKETS, 4), "packets"),
+            (anno(Annotations::FIRST_TIMESTAMP, 8), "first time stamp"),
+            (Field::HeaderOffset(Base::Network), "where IP starts"),
+            (Field::HeaderOffset(Base::Transport), "behind IP"),
+        ]
+        .into_iter()
+        .fold(Case::new(Filter::One(Vec::new()), Target::Output(0)), |case, (field, name)| {
+            case.with(Action::Set(field, pure(name)))
+        });
+        Effects { cases: vec![case], ..Effects::source("summarised packet") }
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        self.open()?;
+        self.start(cx);
+        Ok(())
+    }
+
+    fn run(&mut self, cx: &mut Cx<'_>) -> bool {
+        let most = self.burst.unwrap_or(cx.burst());
+        let (batch, more) = self.take(cx, most);
+        let worked = !batch.is_empty() || more;
+        cx.emit(0, batch);
+        if more {
+            cx.schedule();
+        }
+        worked
+    }
+
+    fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
+        self.start(cx);
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, max: usize) -> Batch {
+        self.take(cx, max).0
+    }
+
+    fn close(&mut self, _cx: &mut Cx<'_>) -> Result<(), String> {
+        self.dump = None;
+        Ok(())
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        Ok(match name {
+            "active" => self.active.to_string(),
+            "sampling_prob" => self.sample.clamp(0.0, 1.0).to_string(),
+            "encap" => "IP".into(),
+            "filepos" => self.position.to_string(),
+            "filesize" => std::fs::metadata(&self.filename).map_or("-".into(), |m| m.len().to_string()),
+            _ if self.filename == "-" => "<stdin>".into(),
+            _ => self.filename.clone(),
+        })
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
+        if name == "stop" {
+            self.active = false;
+            cx.stop();
+            return Ok(());
+        }
+        self.active = parse_bool(value).ok_or("type mismatch")?;
+        if self.active {
+            self.start(cx);
+        } else {
+            cx.set_signal(Signal::Packets, false);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,27 @@
+//! What elements share that write packets to a file, at the end of a path or in the middle of it.
+
+use element::{Batch, Cx};
+
+/// An element that writes packets.
+pub(crate) trait Sink {
+    /// Writes what it can of a batch, and drops the rest.
+    fn write_batch(&mut self, cx: &mut Cx<'_>, batch: &mut Batch);
+
+    /// Writes packets that were pushed; they go on, or end here.
+    fn take(&mut self, cx: &mut Cx<'_>, mut batch: Batch, passes_on: bool) -> Option<Batch> {
+        self.write_batch(cx, &mut batch);
+        if passes_on {
+            return Some(batch);
+        }
+        cx.sent(batch);
+        None
+    }
+
+    /// Pulls packets and writes them. True if there were any.
+    fn fetch(&mut self, cx: &mut Cx<'_>, most: usize) -> bool {
+        let batch = cx.pull(0, most);
+        let worked = !batch.is_empty();
+        self.take(cx, batch, false);
+        worked
+    }
+}

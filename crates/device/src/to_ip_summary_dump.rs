@@ -1,0 +1,334 @@
+//! # ToIPSummaryDump
+//! Writes a line of chosen fields for each packet.
+//!
+//! Fields are `timestamp`, `ts_sec`, `ts_usec`, `ts_usec1`, `first_timestamp`, `count`, `link`, `paint`,
+//! `direction`, `aggregate`, `wire_len`, `thread`; `eth_src`, `eth_dst`, `eth_type`; `ip_src`, `ip_dst`, `ip_frag`,
+//! `ip_fragoff`, `ip_len`, `ip_proto`, `ip_hl`, `ip_id`, `ip_tos`, `ip_dscp`, `ip_ecn`, `ip_ttl`, `ip_sum`, `ip_opt`,
+//! `ip_capture_len`; `sport`, `dport`; `tcp_seq`, `tcp_ack`, `tcp_off`, `tcp_flags`, `tcp_opt`, `tcp_ntopt`,
+//! `tcp_sack`, `tcp_window`, `tcp_urp`; `udp_len`; `icmp_type`, `icmp_code`, `icmp_type_name`, `icmp_code_name`,
+//! `icmp_flowid`, `icmp_seq`, `icmp_nextmtu`; `payload`, `payload_len`. Instead of underscores there may be spaces,
+//! with quotes around the name, and `ip_` can be left out. A packet that does not have a field gets `-`.
+//!
+//! With an output, packets go on after they were described; with a pull input and no output, it pulls by itself.
+//!
+//! ## Usage
+//! `ToIPSummaryDump(FILENAME [, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `FILENAME`: the file; `-` for standard output.
+//! - `FIELDS`, `CONTENTS`, `DATA`: names of fields, separated by spaces.
+//! - `HEADER`: whether lines with `!` at the start say what the file is.
+//! - `VERBOSE`: whether these also say the host and the time.
+//! - `BANNER`: a text for a line `!creator`.
+//! - `BINARY`: whether to write binary records.
+//! - `MULTIPACKET`: whether a packet that stands for several is described that many times, unless `count` is one of
+//!   the fields.
+//! - `BAD_PACKETS`: whether a line `!bad` goes before packets with bad headers.
+//! - `CAREFUL_TRUNC`: whether packets shorter than their IP header says are bad, too.
+//! - `EXTRA_LENGTH`: whether the extra length annotation counts.
+//!
+//! ## Handlers
+//! - `flush`: writes what is still in memory.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 3, STOP true) -> CheckIPHeader(14)
+//!     -> ToIPSummaryDump(out.dump, FIELDS timestamp ip_src sport ip_dst dport ip_proto)
+//! ```
+//!
+//! ## See also
+//! FromIPSummaryDump, ToDump
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+
+use capture::summary::{self, Beside, Field as Summary, View};
+use element::args::Raw;
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Case, EXTRA_LENGTH, Field, Filter, PAINT, Target};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
+use packet::Annotations;
+
+use crate::from_ip_summary_dump::FIRST;
+use crate::reason;
+use crate::sink::Sink;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "ToIPSummaryDump",
+    ports: "1/0-1",
+    manual: manual!("to_ip_summary_dump.rs"),
+    args: &[
+        ArgInfo::required("FILENAME", "file"),
+        ArgInfo::keyword("FIELDS", "field names", "timestamp ip_src"),
+        ArgInfo::keyword("CONTENTS", "field names", ""),
+        ArgInfo::keyword("DATA", "field names", ""),
+        ArgInfo::keyword("HEADER", "bool", "true"),
+        ArgInfo::keyword("VERBOSE", "bool", "false"),
+        ArgInfo::keyword("BANNER", "string", ""),
+        ArgInfo::keyword("BINARY", "bool", "false"),
+        ArgInfo::keyword("MULTIPACKET", "bool", "false"),
+        ArgInfo::keyword("BAD_PACKETS", "bool", "false"),
+        ArgInfo::keyword("CAREFUL_TRUNC", "bool", "true"),
+        ArgInfo::keyword("EXTRA_LENGTH", "bool", "true"),
+    ],
+    handlers: &[HandlerInfo::write("flush")],
+    samples: &[
+        "$OUTPUT",
+        "$OUTPUT, FIELDS ip_len payload tcp_opt \"icmp type\", BAD_PACKETS true -> 1/1",
+        "$OUTPUT, FIELDS timestamp sport eth_src ip_opt, BINARY true, BAD_PACKETS true, VERBOSE true",
+    ],
+    build: |args| {
+        let filename: String = args.required("FILENAME");
+        let mut text = "timestamp ip_src".to_string();
+        for name in ["FIELDS", "CONTENTS", "DATA"] {
+            if let Some(Raw(fields)) = args.get(name) {
+                text = fields;
+            }
+        }
+        let binary = args.or("BINARY", false);
+        let mut fields = Vec::new();
+        for field in summary::fields(&text) {
+            match field {
+                Ok(field) if binary && field.width().is_err() => {
+                    args.error(format!("cannot use field {} with BINARY", field.name()));
+                }
+                Ok(field) => fields.push(field),
+                Err(name) => args.error(format!("unknown content type '{name}'")),
+            }
+        }
+        if summary::fields(&text).is_empty() {
+            args.error("no contents specified");
+        }
+        let multipacket = args.or("MULTIPACKET", false) && !fields.contains(&Summary::Count);
+        let element = ToIpSummaryDump {
+            filename,
+            header: args.or("HEADER", true),
+            verbose: args.or("VERBOSE", false),
+            banner: args.or("BANNER", String::new()),
+            fields,
+            binary,
+            multipacket,
+            bad_packets: args.or("BAD_PACKETS", false),
+            careful: args.or("CAREFUL_TRUNC", true),
+            extra_length: args.or("EXTRA_LENGTH", true),
+            passes_on: args.outputs() > 0,
+            file: None,
+            text: String::new(),
+            record: Vec::new(),
+            fault: None,
+        };
+        args.finish()?;
+        Ok(Box::new(element))
+    },
+    ..Class::DEFAULT
+};
+
+struct ToIpSummaryDump {
+    filename: String,
+    header: bool,
+    verbose: bool,
+    banner: String,
+    fields: Vec<Summary>,
+    binary: bool,
+    multipacket: bool,
+    bad_packets: bool,
+    careful: bool,
+    extra_length: bool,
+    passes_on: bool,
+    file: Option<BufWriter<Box<dyn Write + Send>>>,
+    /// The line or record of one packet; kept for its memory.
+    text: String,
+    record: Vec<u8>,
+    fault: Option<String>,
+}
+
+impl ToIpSummaryDump {
+    /// What comes before the first packet.
+    fn head(&self, cx: &Cx<'_>) -> String {
+        let (major, minor) = summary::VERSION;
+        let mut head = format!("!IPSummaryDump {major}.{minor}\n");
+        if !self.banner.is_empty() {
+            head += &format!("!creator \"{}\"\n", self.banner.replace('\\', "\\\\").replace('"', "\\\""));
+        }
+        if self.verbose {
+            if let Ok(host) = std::fs::read_to_string("/proc/sys/kernel/hostname") {
+                head += &format!("!host {}\n", host.trim());
+            }
+            head += &format!("!runtime {}\n", cx.now());
+        }
+        let names: Vec<&str> = self.fields.iter().map(|field| self.shown(*field)).collect();
+        head += &format!("!data {}\n", names.join(" "));
+        if self.binary {
+            head += "!binary\n";
+        }
+        head
+    }
+
+    /// In text, time stamps have as many digits as they need.
+    fn shown(&self, field: Summary) -> &'static str {
+        if field == Summary::NanoTimestamp && !self.binary { "timestamp" } else { field.name() }
+    }
+
+    fn beside(&self, packet: &Packet) -> Beside {
+        let annotations = packet.annotations();
+        let first = annotations.bytes()[FIRST].try_into().map_or(0, i64::from_ne_bytes);
+        Beside {
+            time: packet.time().0,
+            first_time: first,
+            extra_packets: annotations.u32(Annotations::EXTRA_PACKETS),
+            extra_length: if self.extra_length { annotations.u32(Annotations::EXTRA_LENGTH) } else { 0 },
+            paint: annotations.u8(Annotations::PAINT),
+            aggregate: annotations.u32(Annotations::AGGREGATE),
+        }
+    }
+
+    fn write_packet(&mut self, packet: &Packet) -> io::Result<()> {
+        let beside = self.beside(packet);
+        if !self.multipacket || beside.extra_packets == 0 {
+            return self.write_one(packet, beside);
+        }
+        let count = beside.extra_packets.saturating_add(1);
+        let own = packet.len() as u64;
+        let mut total = (own + u64::from(beside.extra_length)).max(own * u64::from(count));
+        let mut time = beside.time;
+        let mut step = 0;
+        if beside.first_time != 0 {
+            step = (beside.time - beside.first_time) / i64::from(count - 1);
+            time = beside.first_time;
+        }
+        for left in (1..=count).rev() {
+            let length = total / u64::from(left);
+            total -= length;
+            let extra_length = (length - own).min(u32::MAX.into()) as u32;
+            self.write_one(packet, Beside { time, extra_packets: 0, extra_length, ..beside })?;
+            time = if left == 2 { beside.time } else { time + step };
+        }
+        Ok(())
+    }
+
+    fn write_one(&mut self, packet: &Packet, beside: Beside) -> io::Result<()> {
+        let view = View {
+            data: packet.data(),
+            mac: packet.offset(Base::Mac),
+            network: packet.offset(Base::Network),
+            transport: packet.offset(Base::Transport),
+            beside,
+            thread: 0,
+        };
+        let Some(file) = &mut self.file else { return Ok(()) };
+        self.text.clear();
+        self.record.clear();
+        let bad = match self.binary {
+            true => view.describe_binary(&self.fields, self.careful, &mut self.record),
+            false => view.describe(&self.fields, self.careful, &mut self.text),
+        };
+        if let Some(bad) = bad.filter(|_| self.bad_packets) {
+            if self.binary {
+                // There is no line yet, so that its memory is free.
+                self.text.push_str("!bad ");
+                // Writing to a string cannot fail.
+                let _ = std::fmt::Write::write_fmt(&mut self.text, format_args!("{bad}\n"));
+                let length = (self.text.len() as u32 + 4) | 1 << 31;
+                file.write_all(&length.to_be_bytes())?;
+                file.write_all(self.text.as_bytes())?;
+            } else {
+                writeln!(file, "!bad {bad}")?;
+            }
+        }
+        if self.binary {
+            return file.write_all(&self.record);
+        }
+        self.text.push('\n');
+        file.write_all(self.text.as_bytes())
+    }
+
+    fn flush(&mut self) -> Result<(), String> {
+        let result = self.file.as_mut().map_or(Ok(()), Write::flush);
+        result.map_err(|error| format!("ToIPSummaryDump({}): {}", self.filename, reason(&error)))
+    }
+}
+
+impl Sink for ToIpSummaryDump {
+    fn write_batch(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        let mut failed = cx.batch();
+        batch.sift(
+            |packet| match self.fault.is_none().then(|| self.write_packet(packet)) {
+                Some(Ok(())) => Ok(()),
+                Some(Err(error)) => {
+                    let text = format!("ToIPSummaryDump({}): {}", self.filename, reason(&error));
+                    cx.message(format_args!("{text}\n"));
+                    self.fault = Some(text);
+                    Err(())
+                }
+                None => Err(()),
+            },
+            // As large as the batch that they come from.
+            |packet, ()| drop(failed.push(packet)),
+        );
+        cx.drop_all(failed, DropReason::WriteError);
+    }
+}
+
+impl Element for ToIpSummaryDump {
+    fn effects(&self) -> Effects {
+        let to = if self.passes_on { Target::Output(0) } else { Target::Send };
+        let anno = |offset, length| Field::Annotation { offset: offset as u8, length };
+        let seen = [
+            Field::Length,
+            Field::Payload,
+            Field::TimeStamp,
+            EXTRA_LENGTH,
+            PAINT,
+            anno(Annotations::AGGREGATE, 4),
+            anno(Annotations::EXTRA_PACKETS, 4),
+            anno(Annotations::FIRST_TIMESTAMP, 8),
+        ];
+        Effects::cases(vec![Case::new(Filter::Any, to)]).observing(&seen)
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        let file: Box<dyn Write + Send> = match self.filename.as_str() {
+            "-" => Box::new(io::stdout()),
+            path => Box::new(File::create(path).map_err(|error| format!("{path}: {}", reason(&error)))?),
+        };
+        let mut file = BufWriter::new(file);
+        if self.header {
+            let head = self.head(cx);
+            file.write_all(head.as_bytes())
+                .map_err(|error| format!("{}: {}", self.filename, reason(&error)))?;
+        }
+        self.file = Some(file);
+        if !cx.input_is_push(0) && !self.passes_on {
+            cx.schedule();
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
+        self.take(cx, batch, self.passes_on)
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        self.write_batch(cx, batch);
+    }
+
+    fn run(&mut self, cx: &mut Cx<'_>) -> bool {
+        let burst = cx.burst();
+        let worked = self.fetch(cx, burst);
+        if self.fault.is_none() && (worked || cx.may_pull(0)) {
+            cx.schedule();
+        }
+        worked
+    }
+
+    fn close(&mut self, _cx: &mut Cx<'_>) -> Result<(), String> {
+        let flushed = self.flush();
+        self.file = None;
+        self.fault.take().map_or(flushed, Err)
+    }
+
+    fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, _value: &str) -> Result<(), String> {
+        self.flush()
+    }
+}

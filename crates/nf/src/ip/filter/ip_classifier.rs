@@ -1,0 +1,153 @@
+//! # IPClassifier
+//! Sends each IP packet to the output of the first pattern that it matches.
+//!
+//! There is one pattern per output; packets that match none are dropped. Patterns are expressions like those of
+//! tcpdump, about the headers that the packet's header annotations point to (CheckIPHeader and MarkIPHeader set
+//! them). They are made of questions:
+//!
+//! - `ip proto PROTO`: the protocol, by name or number.
+//! - `[SRCORDST] host ADDRESS`: an address; SRCORDST is `src`, `dst`, `src and dst` or `src or dst`, which is also
+//!   what is meant without it.
+//! - `[SRCORDST] net PREFIX`: `10.0.0.0/8` or `10.0.0.0 mask 255.0.0.0`.
+//! - `[SRCORDST] [tcp | udp] port PORT`: a port, by name or number, of TCP or UDP or either.
+//! - `ip vers N`, `ip hl N`, `ip tos N`, `ip dscp N`, `ip id N`, `ip len N`, `ip ttl N`: fields of the header.
+//! - `ip ect`, `ip ce`: the packet is ECN capable; it has experienced congestion.
+//! - `ip frag`, `ip unfrag`: it is a fragment; it is whole.
+//! - `tcp opt FLAG`: the flag (`syn`, `fin`, `ack`, `rst`, `psh`, `urg`, or bits by number) is set.
+//! - `tcp win N`, `icmp type TYPE`: fields of transport headers.
+//! - `ip[POS:LEN] N`, `tcp[POS:LEN] N`, `transp[POS:LEN] N`: one to four bytes within an aligned word; `[POS]` is
+//!   one byte.
+//! - `[SRCORDST] ether host ADDRESS`: an Ethernet address, of the MAC header annotation.
+//! - `true`, `false`; a pattern `-`, `any` or `all` matches everything.
+//!
+//! Values can follow `==`, `!=` and, where they are numbers, `<`, `>`, `<=`, `>=`, and before that `& MASK`.
+//! Questions combine with `and`, `or`, `not` (`&&`, `||`, `!`; two side by side mean `and`), parentheses, and
+//! `CONDITION ? A : B` with spaces around the colon. Most words can be left out (`tcp`, `www`, `syn`,
+//! `10.0.0.0/24`, `unfrag`), and so can what was said in the question before (`src port 80 or 81`).
+//!
+//! A question is false if the packet lacks the bytes, also with `!=`; one about ports, flags, `icmp type` or a
+//! transport header is false for other protocols and for all fragments but the first. `not` turns that over:
+//! `not port 80` matches ICMP, `port != 80` does not. Without a direction, `port != 80`, `port < 80` and
+//! `port <= 80` ask it of both ports, being the opposites of `==`, `>=` and `>`.
+//!
+//! For IPv6, `ip6` stands before `host`, `net`, `proto`, `port`, a transport protocol, `vers` or `[POS:LEN]`:
+//! `ip6 src host 2001:db8::1`, `ip6 tcp port 80`, `ip6[7] 64`. Addresses can go without it. These questions also
+//! ask for version 6, and look for the transport protocol in the first next header field; all others do not look
+//! at the version.
+//!
+//! Each pattern can also be read and written while packets flow, by the handlers `pattern0`, `pattern1` and so on.
+//!
+//! ## Usage
+//! `IPClassifier(PATTERN, ...)`
+//!
+//! ## Arguments
+//! - `PATTERN`: one for each output.
+//!
+//! ## Handlers
+//! - `program`: the patterns as a decision tree over 32-bit words, counted from 256 in the IP header and from 512
+//!   in the transport header.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> CheckIPHeader(14)
+//!     -> c :: IPClassifier(dst tcp port www or https, udp and not dst port < 1024, -);
+//! c[0] -> Discard; c[1] -> Discard; c[2] -> Discard
+//! ```
+//!
+//! ## See also
+//! IPFilter, Classifier, CheckIPHeader, MarkIPHeader, AddressInfo
+
+use element::args::Place;
+use element::class::{Access, ArgInfo, HandlerInfo};
+use element::{Batch, Class, Cx, Effects, Element, Invalid, manual};
+use lang::args::unquote;
+
+use super::{PlaceNames, Rule, Rules, condition};
+use crate::patterns;
+use crate::sorting::Fate;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "IPClassifier",
+    ports: "1/-",
+    processing: "h/h",
+    manual: manual!("ip_classifier.rs"),
+    args: &[ArgInfo::rest("PATTERN", "pattern")],
+    handlers: &[HandlerInfo::read("program")],
+    samples: &[
+        "- -> 1/1",
+        "udp port 53 or src tcp port > 1023, ip ttl < 2 and not ip frag, icmp type echo -> 1/3",
+        "src net 10.0.0.0/8 and (syn || udp) and ip[2:2] & 0xff > 20, tcp ? ack : ip hl != 5, all -> 1/3",
+        "ether host 2:0:0:0:0:1 and not host 10.0.0.1, ip6 udp port 53, dst host != 10.0.1.2 -> 1/3",
+    ],
+    build: |args| {
+        let patterns = args.rest();
+        args.finish()?;
+        let outputs = args.outputs();
+        if patterns.len() != outputs {
+            args.error(format!("need {outputs} arguments, one per output port"));
+            return Err(Invalid);
+        }
+        let (rules, issues) = compile(&patterns, args.place());
+        for (text, is_warning) in issues {
+            if is_warning { args.warn(text) } else { args.error(text) }
+        }
+        args.finish()?;
+        for output in rules.listing().unused(outputs) {
+            args.warn(format!("output {output} matches no packets"));
+        }
+        Ok(Box::new(IpClassifier { patterns, rules }))
+    },
+    ..Class::DEFAULT
+};
+
+/// Compiles one pattern per output; complaints name the pattern.
+fn compile(patterns: &[String], place: Place<'_>) -> (Rules, Vec<(String, bool)>) {
+    let names = PlaceNames(place);
+    let mut complaints = Vec::new();
+    let mut rules = Vec::with_capacity(patterns.len());
+    for (number, pattern) in patterns.iter().enumerate() {
+        let (condition, issues) = condition(&unquote(pattern), &names);
+        complaints.extend(issues.into_iter().map(|(text, w)| (format!("pattern {number}: {text}"), w)));
+        rules.push(Rule { condition, fate: Fate::Output(number) });
+    }
+    (Rules::new(rules, patterns.len()), complaints)
+}
+
+struct IpClassifier {
+    /// As configured.
+    patterns: Vec<String>,
+    rules: Rules,
+}
+
+impl Element for IpClassifier {
+    fn effects(&self) -> Effects {
+        self.rules.effects()
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
+        self.rules.push(cx, batch, |_| {})
+    }
+
+    fn own_handlers(&self) -> Vec<(String, Access)> {
+        patterns::handlers(self.patterns.len())
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        match patterns::number(name) {
+            Some(number) => self.patterns.get(number).cloned().ok_or_else(|| format!("no pattern {number}")),
+            None => Ok(self.rules.listing().to_string()),
+        }
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
+        let patterns = patterns::replaced(&self.patterns, name, value)?;
+        let (rules, issues) = compile(&patterns, cx.place());
+        let errors: Vec<String> = issues.into_iter().filter(|issue| !issue.1).map(|issue| issue.0).collect();
+        if !errors.is_empty() {
+            return Err(errors.join("\n"));
+        }
+        (self.patterns, self.rules) = (patterns, rules);
+        Ok(())
+    }
+}

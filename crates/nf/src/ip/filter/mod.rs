@@ -1,0 +1,136 @@
+//! What IPFilter and IPClassifier share: rules in Click's filter language, with what becomes of packets.
+
+pub mod ip_classifier;
+pub mod ip_filter;
+mod names;
+
+use classify::IntervalSet;
+use classify::filter::{self, Condition, Header, Headers, Listing, Matcher, Test, Tree};
+use element::effects::{Case, Field, Filter, Target};
+use element::{Base, Batch, Cx, DropReason, Effects, Packet};
+
+pub use names::PlaceNames;
+
+use crate::sorting::{Fate, Sorter};
+
+/// A rule: which packets, and what becomes of them.
+#[derive(Clone)]
+struct Rule {
+    condition: Condition,
+    fate: Fate,
+}
+
+/// Rules, the first that holds counts, compiled.
+struct Rules {
+    rules: Vec<Rule>,
+    matcher: Matcher,
+    sorter: Sorter,
+    /// What becomes of each packet of a batch.
+    fates: Vec<Fate>,
+}
+
+impl Rules {
+    fn new(rules: Vec<Rule>, outputs: usize) -> Rules {
+        let conditions: Vec<Condition> = rules.iter().map(|rule| rule.condition.clone()).collect();
+        let fates = Vec::with_capacity(packet::BATCH_CAPACITY);
+        Rules { matcher: Matcher::new(&conditions), rules, sorter: Sorter::new(outputs), fates }
+    }
+
+    /// What becomes of a packet.
+    #[inline]
+    fn fate(&self, headers: &Headers<'_>) -> Fate {
+        match self.matcher.first(headers) {
+            Some(rule) => self.rules[rule].fate,
+            None => Fate::Drop(DropReason::NoMatch),
+        }
+    }
+
+    /// Sends packets where the rules say, and lets `watch` look at each of them first.
+    fn push(&mut self, cx: &mut Cx<'_>, batch: Batch, mut watch: impl FnMut(&Headers<'_>)) -> Option<Batch> {
+        self.fates.clear();
+        for packet in &batch[..] {
+            let headers = headers(packet);
+            watch(&headers);
+            let fate = self.fate(&headers);
+            self.fates.push(fate);
+        }
+        let Some(&first) = self.fates.first() else { return Some(batch) };
+        if self.fates.iter().all(|&fate| fate == first) {
+            return Sorter::send_whole(cx, batch, first);
+        }
+        let mut fates = self.fates.iter();
+        let next = |_: &Packet| fates.next().copied().unwrap_or(Fate::Drop(DropReason::NoMatch));
+        self.sorter.send_each(cx, batch, next);
+        None
+    }
+
+    fn listing(&self) -> Listing {
+        let output = |fate| match fate {
+            Fate::Output(output) => Some(output),
+            Fate::Drop(_) => None,
+        };
+        Listing::new(self.rules.iter().map(|rule| (&rule.condition, output(rule.fate))))
+    }
+
+    /// One case for each rule.
+    fn effects(&self) -> Effects {
+        let mut cases: Vec<Case> = Vec::with_capacity(self.rules.len() + 1);
+        for rule in &self.rules {
+            let to = match rule.fate {
+                Fate::Output(output) => Target::Output(output),
+                Fate::Drop(reason) => Target::Drop(reason),
+            };
+            cases.push(Case::new(filter_of(&rule.condition), to));
+        }
+        cases.push(Case::new(Filter::Any, Target::Drop(DropReason::NoMatch)));
+        Effects::cases(cases)
+    }
+}
+
+/// The headers that the annotations point to, as far as the first slot has them.
+#[inline]
+fn headers(packet: &Packet) -> Headers<'_> {
+    let of = |base| packet.header(base).unwrap_or_default();
+    Headers { mac: of(Base::Mac), network: of(Base::Network), transport: of(Base::Transport) }
+}
+
+/// A condition as a declaration.
+fn filter_of(condition: &Condition) -> Filter {
+    let all = |parts: &[Condition]| parts.iter().map(filter_of).collect();
+    let not = |inner| Filter::Not(Box::new(inner));
+    match condition {
+        Tree::Constant(true) => Filter::Any,
+        Tree::Constant(false) => not(Filter::Any),
+        Tree::Leaf(test) => test_of(test),
+        Tree::Not(inner) => not(filter_of(inner)),
+        Tree::All(parts) => Filter::All(all(parts)),
+        Tree::Any(parts) => Filter::One(all(parts)),
+        Tree::Choose(parts) => {
+            let [condition, then, otherwise] = parts.each_ref().map(filter_of);
+            Filter::One(vec![
+                Filter::All(vec![condition.clone(), then]),
+                Filter::All(vec![not(condition), otherwise]),
+            ])
+        }
+    }
+}
+
+fn test_of(test: &Test) -> Filter {
+    let base = match test.header {
+        Header::Mac => Base::Mac,
+        Header::Network => Base::Network,
+        Header::Transport => Base::Transport,
+    };
+    let inside = IntervalSet::one(test.low.into(), test.high.into());
+    let bits = 8 * u32::from(test.length);
+    let set = if test.outside { inside.complement(bits) } else { inside };
+    let field = Field::Bytes { base, offset: test.offset.into(), length: test.length.into() };
+    Filter::In { field, mask: test.mask.into(), set }
+}
+
+/// Reads a pattern; complaints, and then whether each is only a warning.
+fn condition(pattern: &str, names: &PlaceNames<'_>) -> (Condition, Vec<(String, bool)>) {
+    let (expression, issues) = filter::parse(pattern, names);
+    let issues = issues.into_iter().map(|issue| (issue.text, issue.is_warning)).collect();
+    (filter::condition(&expression), issues)
+}

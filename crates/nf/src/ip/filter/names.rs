@@ -1,0 +1,55 @@
+//! Numbers, addresses and names in filters, read as in all arguments.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use classify::filter::Names;
+use element::args::{Arg, Ipv4Prefix, Place, parse_integer};
+use wire::MacAddr;
+
+/// The names that the configuration has where the filter stands.
+pub struct PlaceNames<'p>(pub Place<'p>);
+
+impl PlaceNames<'_> {
+    fn prefix(&self, word: &str) -> Option<Ipv4Prefix> {
+        Ipv4Prefix::parse(word, &self.0).ok()
+    }
+}
+
+impl Names for PlaceNames<'_> {
+    fn integer(&self, word: &str) -> Option<i128> {
+        parse_integer(word).ok()
+    }
+
+    fn ipv4(&self, word: &str) -> Option<u32> {
+        if let Ok(address) = word.parse::<Ipv4Addr>() {
+            return Some(address.to_bits());
+        }
+        // A name that was given a prefix is an address as well only if it says which one.
+        let names_address = |p: &Ipv4Prefix| {
+            let host = !p.mask.to_bits();
+            host == 0 || p.address.to_bits() & host != 0
+        };
+        let is_name = !word.contains('/');
+        self.prefix(word).filter(|prefix| is_name && names_address(prefix)).map(|p| p.address.to_bits())
+    }
+
+    fn ipv4_prefix(&self, word: &str) -> Option<(u32, u32)> {
+        // An address alone is no prefix.
+        let prefix = self.prefix(word).filter(|p| word.contains('/') || p.mask != Ipv4Addr::BROADCAST);
+        prefix.map(|p| (p.address.to_bits(), p.mask.to_bits()))
+    }
+
+    fn ipv6(&self, word: &str) -> Option<u128> {
+        Ipv6Addr::parse(word, &self.0).ok().map(u128::from)
+    }
+
+    fn ipv6_prefix(&self, word: &str) -> Option<(u128, u128)> {
+        let (address, length) = word.split_once('/')?;
+        let free = 128u32.checked_sub(length.parse().ok()?)?;
+        Some((self.ipv6(address)?, u128::MAX.checked_shl(free).unwrap_or(0)))
+    }
+
+    fn ether(&self, word: &str) -> Option<[u8; 6]> {
+        MacAddr::parse(word, &self.0).ok().map(|address| address.0)
+    }
+}

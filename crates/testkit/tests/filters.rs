@@ -1,0 +1,280 @@
+//! IPFilter and IPClassifier in running configurations: what they declare is what they do, what they say of bad
+//! arguments, rules from files, and large rule sets.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use element::effects::{Effects, Field, Filter, Target};
+use element::{Base, Timestamp};
+use tidegate_testkit::elements::{Input, Seen, collect, offer};
+use tidegate_testkit::{Run, corpus};
+
+/// Whether a declared filter takes a packet: a straightforward reading of the declaration.
+fn takes(filter: &Filter, input: &Input) -> bool {
+    match filter {
+        Filter::Any => true,
+        Filter::Not(inner) => !takes(inner, input),
+        Filter::All(parts) => parts.iter().all(|part| takes(part, input)),
+        Filter::One(parts) => parts.iter().any(|part| takes(part, input)),
+        Filter::In { field: Field::Bytes { base, offset, length }, mask, set } => {
+            let header = match base {
+                Base::Data => Some(0),
+                Base::Mac => input.headers[0],
+                Base::Network => input.headers[1],
+                Base::Transport => input.headers[2],
+            };
+            let Some(header) = header else { return false };
+            let at = (header + *offset as isize) as usize;
+            let bytes = input.bytes.get(at..at + usize::from(*length));
+            let number = |b: &[u8]| b.iter().fold(0u128, |n, &b| n << 8 | u128::from(b));
+            bytes.is_some_and(|bytes| set.contains(number(bytes) & mask))
+        }
+        other => panic!("not a filter over bytes: {other:?}"),
+    }
+}
+
+fn declared(effects: &Effects, input: &Input) -> Option<usize> {
+    let case = effects.cases.iter().find(|case| takes(&case.when, input)).expect("the cases are total");
+    match case.to {
+        Target::Output(output) => Some(output),
+        Target::Drop(_) => None,
+        other => panic!("{other:?}"),
+    }
+}
+
+const RULES: &[&str] = &[
+    "allow udp, 1 tcp dst port 80, 2 ip frag, deny -",
+    "2 src or dst port > 1000 and not ip ttl < 64, 1 host 10.0.0.1 ? tcp : udp, 0 ip hl != 5, 1 ip[0] & 0xf0 == 0x40",
+    "1 not port 53, 2 ether host 2:0:0:0:0:2, 0 all",
+    "0 tcp opt ack and src net 10.0.0.0/16, 1 icmp type echo or ip6 port 53, 2 transp[2:2] & 0xf >= 5",
+    "drop ip len > 1000, 1 ip proto != 17 && src host != 10.0.0.1, 2 src and dst net != 10.0.0.0/24",
+];
+
+#[test]
+fn what_is_declared_is_what_happens() {
+    let mut reached = [0; 4];
+    for rules in RULES {
+        let inputs: Vec<Input> = (0..8).flat_map(corpus::inputs).collect();
+        let number = offer(vec![inputs.clone()]);
+        let mut text = format!("TestSource({number}, 0) -> f :: IPFilter({rules});");
+        (0..3).for_each(|sink| text += &format!("f[{sink}] -> TestSink({number}, {sink});"));
+        let worker = tidegate_testkit::worker(&text, Run::default()).unwrap();
+        let id = worker.plan().graph.find("f").unwrap();
+        let effects = worker.effects()[id].clone();
+        drop(worker);
+        Run::default().text(&text, &[]).unwrap();
+        let seen: Vec<Seen> = collect(number);
+        for (i, input) in inputs.iter().enumerate() {
+            let found = seen.iter().find(|seen| seen.id == i as u32 + 1).map(|seen| seen.sink);
+            assert_eq!(declared(&effects, input), found, "{rules}: {:02x?}", &input.bytes);
+            reached[found.unwrap_or(3)] += 1;
+        }
+    }
+    assert!(reached.iter().all(|&n| n > 20), "{reached:?}");
+}
+
+/// What is wrong with an element.
+fn complaint(element: &str, outputs: usize) -> String {
+    let mut text = format!("Idle -> e :: {element};");
+    (0..outputs).for_each(|output| text += &format!("e[{output}] -> Discard;"));
+    Run::default().text(&text, &[]).err().unwrap_or_default()
+}
+
+#[test]
+fn bad_arguments_are_named() {
+    for (element, outputs, expected) in [
+        ("IPClassifier(tcp, udp)", 1, "need 1 arguments, one per output port"),
+        ("IPClassifier(tcp, port)", 2, "pattern 1: 'port': value missing"),
+        ("IPFilter(allow tcp)", 0, "pattern 0: 'allow' is meaningless, element has zero outputs"),
+        ("IPFilter(1 tcp)", 1, "pattern 0: slot '1' out of range"),
+        ("IPFilter(-1 tcp)", 1, "pattern 0: slot '-1' out of range"),
+        ("IPFilter(permit tcp)", 1, "pattern 0: unknown slot ID 'permit'"),
+        ("IPFilter(allow tcp, , deny all)", 1, "empty pattern 1"),
+        ("IPFilter(file)", 1, "pattern 0: file must have a single argument, the filename"),
+        ("IPFilter(file /does/not/exist)", 1, "pattern 0: Could not open file /does/not/exist"),
+        ("IPFilter(allow tcp, CACHING maybe)", 1, "CACHING: parse error"),
+        ("IPFilter(allow foo)", 1, "pattern 0: empty term near 'foo'"),
+    ] {
+        let found = complaint(element, outputs);
+        assert!(found.contains(expected), "{element}: {found}");
+    }
+    assert_eq!(complaint("IPFilter(allow)", 1), "");
+    assert_eq!(complaint("IPFilter(drop all)", 0), "");
+    assert_eq!(complaint("IPClassifier(\"tcp or udp\", \"-\")", 2), "");
+}
+
+/// An IPv4 packet with header annotations.
+fn input(source: [u8; 4], destination: [u8; 4], protocol: u8, ports: [u16; 2]) -> Input {
+    let mut payload = ports.map(u16::to_be_bytes).concat();
+    payload.resize(20, 0);
+    let mut bytes = corpus::ipv4(64, protocol, &[], &payload);
+    bytes[12..16].copy_from_slice(&source);
+    bytes[16..20].copy_from_slice(&destination);
+    Input { bytes, time: Timestamp(1), annotations: [0; 48], headers: [None, Some(0), Some(20)] }
+}
+
+/// Where packets come out.
+fn sinks(configuration: &str, inputs: Vec<Input>, handlers: &[&str]) -> (Vec<usize>, Vec<String>) {
+    let number = offer(vec![inputs]);
+    let mut text = configuration.replace("SOURCE", &format!("TestSource({number}, 0)"));
+    (0..4)
+        .for_each(|sink| text = text.replace(&format!("SINK{sink}"), &format!("TestSink({number}, {sink})")));
+    let run = Run { burst: None, ..Run::default() };
+    let outcome = run.text(&text, handlers).unwrap_or_else(|error| panic!("{error}"));
+    let seen = collect(number).iter().map(|seen| seen.sink).collect();
+    (seen, outcome.values.into_iter().map(Result::unwrap).collect())
+}
+
+#[test]
+fn names_files_and_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("rules");
+    std::fs::write(&file, "deny src BAD\n\n  allow dst net INSIDE && tcp  \r\n1 dst gw\n").unwrap();
+    let text = format!(
+        "AddressInfo(BAD 10.0.0.66, INSIDE 10.1.0.0/16, gw 10.2.0.1/24 2:2:2:2:2:2);
+         SOURCE -> f :: IPFilter(file {}, 1 udp src port dns, CACHING true); f[0] -> SINK0; f[1] -> SINK1;",
+        file.display()
+    );
+    let inputs = vec![
+        input([10, 0, 0, 66], [10, 1, 0, 1], 6, [1, 2]),
+        input([10, 0, 0, 1], [10, 1, 9, 1], 6, [1, 2]),
+        input([10, 0, 0, 1], [10, 1, 9, 1], 6, [1, 2]),
+        input([10, 0, 0, 1], [10, 2, 0, 1], 17, [1, 2]),
+        input([10, 0, 0, 1], [10, 2, 0, 2], 17, [1, 2]),
+        input([10, 0, 0, 1], [10, 2, 0, 2], 17, [53, 2]),
+    ];
+    let handlers =
+        ["f.cache_hits_count", "f.cache_misses_count", "f.cache_total_count", "f.cache_misses_ratio"];
+    let (seen, values) = sinks(&text, inputs, &handlers);
+    assert_eq!(seen, [0, 0, 1, 1]);
+    assert_eq!(values[..3], ["1", "5", "6"]);
+    assert!(values[3].starts_with("83.333"));
+    let (_, values) = sinks("SOURCE -> f :: IPFilter(allow all) -> SINK0", Vec::new(), &handlers);
+    assert_eq!(values, ["-1"; 4]);
+}
+
+#[test]
+fn patterns_can_be_written() {
+    let text = "SOURCE -> c :: IPClassifier(tcp, udp); c[0] -> SINK0; c[1] -> SINK1;
+        b :: Classifier(0/45, -); Idle -> b; b[0] -> Discard; b[1] -> Discard;
+        Script(write c.pattern0 icmp, write b.pattern0 12/0806);";
+    let udp = || input([1, 1, 1, 1], [2, 2, 2, 2], 17, [1, 2]);
+    let icmp = || input([1, 1, 1, 1], [2, 2, 2, 2], 1, [1, 2]);
+    let tcp = || input([1, 1, 1, 1], [2, 2, 2, 2], 6, [1, 2]);
+    let handlers = ["c.pattern0", "c.pattern1", "b.pattern0", "b.program"];
+    let (seen, values) = sinks(text, vec![udp(), icmp(), tcp()], &handlers);
+    assert_eq!((seen, &values[..3]), (vec![1, 0], &["icmp", "udp", "12/0806"].map(String::from)[..]));
+    assert!(values[3].starts_with(" 0  12/08060000%ffff0000  yes->[0]  no->[1]\n"), "{}", values[3]);
+}
+
+/// The folder of found rule sets, if it is there.
+fn rules() -> Option<PathBuf> {
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
+    let folder = std::env::var_os("TIDEGATE_DATA").map_or(beside, PathBuf::from).join("rules");
+    let there = folder.is_dir();
+    if !there {
+        println!("skipped: no rules at {}", folder.display());
+    }
+    there.then_some(folder)
+}
+
+#[test]
+fn large_rule_sets() {
+    let Some(folder) = rules() else { return };
+    let file = folder.join("reframer/fw-rules");
+    let text = format!("SOURCE -> f :: IPFilter(file {}); f[0] -> SINK0; f[1] -> SINK1;", file.display());
+    let packet = |destination| input([1, 2, 3, 4], destination, 6, [1, 2]);
+    let lines = std::fs::read_to_string(&file).unwrap();
+    let words = lines.lines().filter_map(|line| line.strip_prefix("allow dst net "));
+    let listed: Vec<[u8; 4]> = words
+        .filter_map(|prefix| prefix.trim().strip_suffix("/32"))
+        .map(|address| address.parse::<std::net::Ipv4Addr>().unwrap().octets())
+        .collect();
+    assert!(listed.len() > 11_000);
+    let start = Instant::now();
+    let some = listed.iter().step_by(97).copied();
+    let inputs: Vec<Input> = some.clone().map(packet).chain([packet([240, 0, 0, 1])]).collect();
+    let expected: Vec<usize> = some.map(|_| 0).chain([1]).collect();
+    assert_eq!(sinks(&text, inputs, &[]).0, expected);
+    println!("{} rules of reframer: {:?}", listed.len(), start.elapsed());
+
+    // The rules of SNF's firewall, with each of which a packet is made that must match it or one before it.
+    let configuration = std::fs::read_to_string(folder.join("snf/real-acl/real_acl_8550.nf1.click")).unwrap();
+    let lines = configuration.lines().map(|line| line.trim().trim_end_matches(','));
+    let rules: Vec<&str> =
+        lines.filter(|line| line.starts_with("allow  ") || line.starts_with("drop  ")).collect();
+    assert!(rules.len() > 8_000);
+    let facts: Vec<Fact> = rules.iter().map(|rule| Fact::read(rule)).collect();
+    let inputs: Vec<Input> = facts.iter().step_by(13).map(Fact::packet).collect();
+    // Some rules ask for ports of protocols that have none.
+    let first = |input: &Input| facts.iter().find(|fact| fact.covers(input));
+    let allowed = inputs.iter().map(|input| first(input).is_some_and(|fact| fact.allows));
+    let expected = allowed.filter(|&allows| allows).count();
+    assert!(expected > 400);
+    let start = Instant::now();
+    let text = format!("SOURCE -> IPFilter({}) -> SINK0;", rules.join(",\n"));
+    assert_eq!(sinks(&text, inputs, &[]).0.len(), expected);
+    println!("{} rules of SNF: {:?}", rules.len(), start.elapsed());
+}
+
+/// A rule of SNF's firewall, read without the product's help.
+#[derive(Default)]
+struct Fact {
+    allows: bool,
+    nets: [(u32, u32); 2],
+    protocol: Option<u8>,
+    ports: [Option<(u16, u16)>; 2],
+}
+
+impl Fact {
+    fn read(rule: &str) -> Fact {
+        let mut fact = Fact { allows: rule.starts_with("allow"), ..Fact::default() };
+        let clauses = rule.split_once("  ").map_or("", |(_, rest)| rest);
+        for clause in clauses.split("&&") {
+            let words: Vec<&str> = clause.split_whitespace().collect();
+            let end = usize::from(words[0] == "dst");
+            match words[..] {
+                ["src" | "dst", "net", prefix] => {
+                    let (address, length) = prefix.split_once('/').unwrap();
+                    let free = 32 - length.parse::<u32>().unwrap();
+                    let mask = u32::MAX.checked_shl(free).unwrap_or(0);
+                    fact.nets[end] = (address.parse::<std::net::Ipv4Addr>().unwrap().to_bits() & mask, mask);
+                }
+                ["ip", "proto", number] => fact.protocol = Some(number.parse().unwrap()),
+                ["src" | "dst", "port", ref relation @ ..] => {
+                    let number = |port: &str| port.parse::<u16>().unwrap();
+                    let (low, high) = match relation {
+                        [">", port] => (number(port) + 1, u16::MAX),
+                        ["<", port] => (0, number(port) - 1),
+                        [port] => (number(port), number(port)),
+                        _ => panic!("{rule}"),
+                    };
+                    let (least, most) = fact.ports[end].unwrap_or((0, u16::MAX));
+                    fact.ports[end] = Some((low.max(least), high.min(most)));
+                }
+                _ => panic!("{rule}"),
+            }
+        }
+        fact
+    }
+
+    fn packet(&self) -> Input {
+        let port = |end: usize| self.ports[end].map_or(9, |(low, _)| low);
+        let protocol = self.protocol.unwrap_or(6);
+        let [source, destination] = self.nets.map(|(address, _)| address.to_be_bytes());
+        input(source, destination, protocol, [port(0), port(1)])
+    }
+
+    fn covers(&self, input: &Input) -> bool {
+        let number =
+            |at: usize, n: usize| input.bytes[at..at + n].iter().fold(0, |v, &b| v << 8 | u32::from(b));
+        let protocol = number(9, 1) as u8;
+        (0..2).all(|end| {
+            let (address, mask) = self.nets[end];
+            let port = number(20 + 2 * end, 2) as u16;
+            number(12 + 4 * end, 4) & mask == address
+                && self.ports[end]
+                    .is_none_or(|(low, high)| [6, 17].contains(&protocol) && (low..=high).contains(&port))
+        }) && self.protocol.is_none_or(|p| p == protocol)
+    }
+}

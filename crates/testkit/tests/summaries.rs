@@ -1,0 +1,137 @@
+//! FromIPSummaryDump and ToIPSummaryDump in running configurations.
+
+use tidegate_testkit::Run;
+
+/// What a configuration with `OUT` writes there, and its messages.
+fn run(text: &str, burst: Option<usize>) -> (Vec<u8>, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("out");
+    let text = text.replace("OUT", &file.display().to_string());
+    let outcome = Run { burst, ..Run::default() }.text(&text, &[]).unwrap_or_else(|error| panic!("{error}"));
+    assert!(outcome.report.balances());
+    (std::fs::read(&file).unwrap(), outcome.messages)
+}
+
+fn text(configuration: &str) -> String {
+    let (once, messages) = run(configuration, None);
+    assert_eq!(messages, "");
+    assert_eq!(run(configuration, Some(32)).0, once, "another burst, another file");
+    String::from_utf8(once).unwrap()
+}
+
+#[test]
+fn what_is_read_is_written() {
+    let written = text(
+        "FromIPSummaryDump(DATA \"!data timestamp src sport dst dport proto tcp_flags payload
+# a comment
+1.5 1.0.0.1 80 2.0.0.2 90 T SA hello
+!flowid 3.0.0.3 7 4.0.0.4 8 U
+2.000000001 - - - - - - -
+
+!proto 1
+3 5.0.0.5 - - - I - -
+\", STOP true) -> i :: IPClassifier(tcp, udp, -);
+i[0] -> t :: ToIPSummaryDump(OUT, FIELDS timestamp ip_src \"ip dst\" sport dport proto tcp_flags payload ip_len,
+    BANNER \"me \\\"x\\\"\");
+i[1] -> t; i[2] -> t;",
+    );
+    let expected = "!IPSummaryDump 1.3\n!creator \"me \\\"x\\\"\"\n\
+        !data timestamp ip_src ip_dst sport dport ip_proto tcp_flags payload ip_len\n\
+        1.500000 1.0.0.1 2.0.0.2 80 90 T SA \"hello\" 45\n\
+        2.000000001 3.0.0.3 4.0.0.4 7 8 U - \"\" 28\n\
+        3.000000 5.0.0.5 4.0.0.4 - - I - \"\\<0000000000000000>\" 28\n";
+    assert_eq!(written, expected);
+}
+
+#[test]
+fn several_packets_of_one_line() {
+    let source =
+        "FromIPSummaryDump(DATA \"10 8 1.0.0.1 300 3 U\", FIELDS ts first_ts src len count proto, STOP true";
+    let fields = "FIELDS timestamp ip_len udp_len count, HEADER false";
+    let one = text(&format!("{source}) -> ToIPSummaryDump(OUT, {fields})"));
+    assert_eq!(one, "10.000000 300 280 3\n");
+    let three = text(&format!("{source}, MULTIPACKET true) -> ToIPSummaryDump(OUT, {fields})"));
+    assert_eq!(three, "8.000000 100 80 1\n9.000000 100 80 1\n10.000000 100 80 1\n");
+    let split = "FIELDS timestamp ip_capture_len, MULTIPACKET true, HEADER false";
+    let split = text(&format!("{source}) -> ToIPSummaryDump(OUT, {split})"));
+    assert_eq!(split, "8.000000 28\n9.000000 28\n10.000000 28\n");
+}
+
+#[test]
+fn checksums_make_packets_whole() {
+    let written = text(
+        "FromIPSummaryDump(DATA \"1.0.0.1 2.0.0.2 60 T\\n1.0.0.1 2.0.0.2 50 U\", FIELDS src dst len proto,
+            CHECKSUM true, STOP true)
+        -> CheckIPHeader -> ToIPSummaryDump(OUT, FIELDS ip_capture_len payload_len ip_sum, HEADER false)",
+    );
+    // 0x4500 + 60 + 0x6406 + 0x0100 + 1 + 0x0200 + 2, and the same for the other packet.
+    assert_eq!(written, format!("60 20 {}\n50 22 {}\n", 0xffff - 0xac45u32, 0xffff - 0xac46u32));
+}
+
+#[test]
+fn bad_packets_and_binary_records() {
+    let source =
+        "InfiniteSource(DATA \\<45000028 00000000 40060000 01000001 02000002 0001>, LIMIT 1, STOP true)
+        -> MarkIPHeader -> ";
+    let bad =
+        text(&format!("{source} ToIPSummaryDump(OUT, FIELDS sport dport, BAD_PACKETS true, HEADER false)"));
+    assert_eq!(bad, "!bad truncated IP missing 18\n1 -\n");
+    let careless = format!(
+        "{source} ToIPSummaryDump(OUT, FIELDS sport dport, BAD_PACKETS true, CAREFUL_TRUNC false, HEADER false)"
+    );
+    assert_eq!(text(&careless), "!bad truncated TCP/UDP header\n1 -\n");
+    let (binary, _) = run(&format!("{source} ToIPSummaryDump(OUT, FIELDS ip_src sport, BINARY true)"), None);
+    let mut expected = b"!IPSummaryDump 1.3\n!data ip_src sport\n!binary\n".to_vec();
+    expected.extend([0, 0, 0, 10, 1, 0, 0, 1, 0, 1]);
+    assert_eq!(binary, expected);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("in");
+    expected.extend([0x80, 0, 0, 11, b'!', b'b', b'a', b'd', b' ', b'x', b'\n']);
+    expected.extend([0, 0, 0, 10, 9, 0, 0, 9, 0, 2]);
+    std::fs::write(&file, &expected).unwrap();
+    let again = format!(
+        "FromIPSummaryDump({}, STOP true) -> ToIPSummaryDump(OUT, FIELDS sport src, HEADER false)",
+        file.display()
+    );
+    assert_eq!(text(&again), "1 1.0.0.1\n2 9.0.0.9\n");
+}
+
+#[test]
+fn complaints_say_where() {
+    let source = "FromIPSummaryDump(DATA \"1.2.3.4\\n!data foo\\n5\", STOP true) -> ToIPSummaryDump(OUT)";
+    let messages = run(source, None).1;
+    for text in [
+        "<data>:1: missing banner line; is this an IP summary dump?",
+        "<data>:1: no '!data' provided",
+        "<data>:2: unknown content type 'foo'",
+    ] {
+        assert!(messages.contains(text), "{messages}");
+    }
+    for (text, expected) in [
+        ("FromIPSummaryDump -> Discard", "FILENAME: required argument missing"),
+        ("FromIPSummaryDump(x, DATA y) -> Discard", "FILENAME and DATA conflict"),
+        ("FromIPSummaryDump(/does/not/exist) -> Discard", "/does/not/exist: No such file or directory"),
+        ("Idle -> ToIPSummaryDump(-, FIELDS foo)", "unknown content type 'foo'"),
+        ("Idle -> ToIPSummaryDump(-, FIELDS payload, BINARY true)", "cannot use field payload with BINARY"),
+    ] {
+        let error = Run::default().text(text, &[]).err().unwrap_or_default();
+        assert!(error.contains(expected), "{text}: {error}");
+    }
+    let nothing = "FromIPSummaryDump(/does/not/exist, ALLOW_NONEXISTENT true, STOP true) -> Discard";
+    assert!(Run::default().text(nothing, &[]).is_ok());
+}
+
+#[test]
+fn pulling_and_timing() {
+    let data = "DATA \"1 1\\n3 2\\n3.5 3\", FIELDS timestamp sport, FLOWID 1.1.1.1 0 2.2.2.2 9";
+    let pulled = text(&format!(
+        "FromIPSummaryDump({data}) -> ToIPSummaryDump(OUT, FIELDS sport, HEADER false); \
+         Script(TYPE ACTIVE, wait 9, stop)"
+    ));
+    assert_eq!(pulled, "1\n2\n3\n");
+    let timed = text(&format!(
+        "FromIPSummaryDump({data}, TIMING true) -> ToIPSummaryDump(OUT, FIELDS sport, HEADER false);
+         Script(TYPE ACTIVE, wait 1, stop)"
+    ));
+    assert_eq!(timed, "1\n", "the second packet is due two seconds after the first");
+}
