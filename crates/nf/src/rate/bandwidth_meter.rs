@@ -25,10 +25,10 @@
 use element::args::{Arg, Bandwidth};
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Case, Depends, Field, Filter, Target};
-use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Timestamp, manual};
+use element::{Args, Batch, Class, Cx, Effects, Element, Invalid, Timestamp, manual};
 
 use super::fixed;
-use crate::switch::Outputs;
+use crate::sorting::{Fate, Sorter};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -114,7 +114,7 @@ pub(super) fn build(args: &mut Args<'_>, bandwidth: bool) -> Result<Box<dyn Elem
     }
     args.finish()?;
     let meters = rates.iter().map(|rate| (rate << SCALE) / FREQUENCY).collect();
-    Ok(Box::new(Meter { bandwidth, meters, average: Average::default(), outputs: Outputs::new(outputs) }))
+    Ok(Box::new(Meter { bandwidth, meters, average: Average::default(), sorter: Sorter::new(outputs) }))
 }
 
 struct Meter {
@@ -122,7 +122,7 @@ struct Meter {
     /// Limits per epoch, scaled.
     meters: Vec<u64>,
     average: Average,
-    outputs: Outputs,
+    sorter: Sorter,
 }
 
 impl Element for Meter {
@@ -135,11 +135,10 @@ impl Element for Meter {
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
         let (average, meters, bandwidth) = (&mut self.average, &self.meters, self.bandwidth);
-        self.outputs.distribute(cx, batch, DropReason::NoOutput, |cx, packet| {
+        self.sorter.send(cx, batch, |cx, packet| {
             average.update(cx.now(), if bandwidth { packet.len() as i64 } else { 1 });
-            Some(meters.iter().take_while(|&&meter| average.scaled as u64 >= meter).count())
-        });
-        None
+            Fate::Output(meters.iter().take_while(|&&meter| average.scaled as u64 >= meter).count())
+        })
     }
 
     fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
