@@ -46,25 +46,38 @@ impl Sorter {
         &mut self,
         cx: &mut Cx<'_>,
         batch: Batch,
-        mut fate: impl FnMut(&mut Cx<'_>, &Packet) -> Fate,
+        fate: impl FnMut(&mut Cx<'_>, &Packet) -> Fate,
     ) -> Option<Batch> {
-        let Some(first) = batch.first() else { return Some(batch) };
-        let first = fate(cx, first);
+        self.send_by(cx, batch, fate, |fate| fate)
+    }
+
+    /// The same where packets are compared by something that is found more quickly than what becomes of them.
+    #[inline]
+    pub(crate) fn send_by<K: Copy + PartialEq>(
+        &mut self,
+        cx: &mut Cx<'_>,
+        batch: Batch,
+        mut key: impl FnMut(&mut Cx<'_>, &Packet) -> K,
+        fate: impl Fn(K) -> Fate,
+    ) -> Option<Batch> {
+        let Some((first, rest)) = batch.split_first() else { return Some(batch) };
+        let first = key(cx, first);
+        // Most batches go one way as a whole: nothing has to be noted down, and no packet to be moved.
+        let mut rest = rest.iter();
+        let other = rest.find_map(|packet| Some(key(cx, packet)).filter(|&other| other != first));
+        let Some(other) = other else {
+            match fate(first) {
+                Fate::Output(0) => return Some(batch),
+                Fate::Output(output) => cx.emit(output, batch),
+                Fate::Drop(reason) => cx.drop_all(batch, reason),
+            }
+            return None;
+        };
         self.fates.clear();
-        self.fates.push(first);
-        let mut same = true;
-        for packet in &batch[1..] {
-            let fate = fate(cx, packet);
-            same &= fate == first;
-            self.fates.push(fate);
-        }
-        // Most batches go one way as a whole: no packet has to be moved.
-        match first {
-            _ if !same => self.send_each(cx, batch),
-            Fate::Output(0) => return Some(batch),
-            Fate::Output(output) => cx.emit(output, batch),
-            Fate::Drop(reason) => cx.drop_all(batch, reason),
-        }
+        self.fates.resize(batch.len() - rest.len() - 1, fate(first));
+        self.fates.push(fate(other));
+        self.fates.extend(rest.map(|packet| fate(key(cx, packet))));
+        self.send_each(cx, batch);
         None
     }
 

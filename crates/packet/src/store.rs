@@ -157,14 +157,17 @@ impl Store {
                 // SAFETY: `own` points to `HEADERS` bytes of the slot that is being lent.
                 unsafe { own.write(image.front) };
             }),
-            (true, 1..=HEADERS) => {
+            (_, 0..=HEADERS) => {
                 let pieces = self.pieces_behind();
-                self.lend_slots_with(start, end, batch, |number, image, own, _| {
+                self.lend_slots_with(start, end, batch, |number, image, own, loan| {
                     // SAFETY: as above.
                     unsafe { own.write(image.front) };
                     for (i, piece) in self.behind[number * pieces..][..pieces].iter().enumerate() {
                         // SAFETY: as above; there are fewer pieces than `HEADERS` has.
                         unsafe { own.add(1 + i).write(*piece) };
+                    }
+                    if let Some(annotations) = self.annotations.get(number) {
+                        loan.annotations_mut().clone_from(annotations);
                     }
                 })
             }
@@ -222,19 +225,11 @@ impl Store {
         if self.restore.bytes <= HEADERS { self.restore.bytes.div_ceil(PIECE).saturating_sub(1) } else { 0 }
     }
 
-    /// Puts back what elements may have changed: bytes and annotations.
+    /// Puts back everything: bytes and annotations.
     #[cold]
     fn put_back(&self, number: usize, packet: &mut Packet) {
-        let own = packet.own_bytes_mut();
-        match self.kept(number) {
-            Some(bytes) => own.copy_from_slice(bytes),
-            None if self.restore.bytes == 0 => {}
-            None => {
-                let pieces = self.pieces_behind();
-                let behind = self.behind.get(number * pieces..(number + 1) * pieces).unwrap_or_default();
-                let bytes = self.images[number].front.iter().chain(behind.as_flattened());
-                own.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
-            }
+        if let Some(bytes) = self.kept(number) {
+            packet.own_bytes_mut().copy_from_slice(bytes);
         }
         if let Some(annotations) = self.annotations.get(number) {
             packet.annotations_mut().clone_from(annotations);

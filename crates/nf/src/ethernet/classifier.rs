@@ -96,7 +96,7 @@ impl Element for Classifier {
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
         let program = &self.program;
-        self.sorter.send(cx, batch, |_, packet| fate(program.decide(packet.data())))
+        self.sorter.send_by(cx, batch, |_, packet| program.decide(packet.data()), fate)
     }
 
     fn own_handlers(&self) -> Vec<(String, Access)> {
