@@ -34,3 +34,16 @@ fn a_window_can_be_extended_without_losing_the_packet_that_ended_it() {
     assert_eq!(count(&format!("FromDump({path}, START_AFTER 2, INTERVAL 3)")), "3");
     assert_eq!(count(&format!("FromDump({path}, END_AFTER 3, END_CALL f.extend_interval 2)")), "10");
 }
+
+#[test]
+fn time_goes_on_behind_a_capture_while_packets_are_on_their_way() {
+    let (_folder, path) = capture("ten.pcap");
+    assert_eq!(count(&format!("FromDump({path}) -> Queue -> RatedUnqueue(0.1)")), "10");
+    // What nobody takes stays, however often timers run elsewhere.
+    let text = format!(
+        "FromDump({path}) -> q :: Queue -> Unqueue(ACTIVE false) -> c :: Counter -> Discard;
+         Script(label again, wait 1, goto again)"
+    );
+    let out = Run::trace().text(&text, &["q.length", "c.count"]).unwrap();
+    assert_eq!(out.values, [Ok("10".into()), Ok("0".into())]);
+}

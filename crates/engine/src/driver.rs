@@ -26,6 +26,17 @@ const MOST_CONSULTATIONS: usize = 1000;
 /// The run count after an interrupt: no driver script can raise it above zero.
 const INTERRUPTED: i64 = i64::MIN / 2;
 
+/// Timers after the captures' end that move no packet, before what is held is taken to stay where it is.
+const MOST_STILL: usize = 100_000;
+
+/// For how many timers no packet has moved.
+#[derive(Default)]
+struct Stillness {
+    timers: usize,
+    held: usize,
+    gone: u64,
+}
+
 /// Why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
@@ -163,6 +174,7 @@ impl Worker {
         let mut timers_in_a_row = 0;
         // Whether the last capture that was asked gave nothing, because packet memory is full.
         let mut stalled = false;
+        let mut still = Stillness::default();
         loop {
             if let Some(end) = self.stop_check() {
                 return end;
@@ -183,7 +195,8 @@ impl Worker {
             // A driver script that was asked and wants to wait gets its time; so do timers until then.
             let goes_on = !has_captures
                 || self.sources().next().is_some()
-                || self.manager.is_some_and(|id| self.inner.timers.is_waiting(id));
+                || self.manager.is_some_and(|id| self.inner.timers.is_waiting(id))
+                || self.is_moving(&mut still);
             match (pushes, self.inner.timers.next()) {
                 // A timer that sets itself for now, over and over, must not keep captures from going on.
                 (Some((at, _)), Some(timer))
@@ -220,6 +233,15 @@ impl Worker {
                 }
             }
         }
+    }
+
+    /// After the captures' end: whether packets are held that timers still move.
+    fn is_moving(&self, still: &mut Stillness) -> bool {
+        let held = self.inner.elements.iter().flatten().map(|element| element.held()).sum();
+        let gone: u64 = self.core.counters.iter().map(|counters| counters.emitted).sum();
+        still.timers = if (still.held, still.gone) == (held, gone) { still.timers + 1 } else { 0 };
+        (still.held, still.gone) = (held, gone);
+        held > 0 && still.timers < MOST_STILL
     }
 
     fn run_next_timer(&mut self, at: Timestamp) {

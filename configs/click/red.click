@@ -1,0 +1,15 @@
+// Early drops: 500 packets a second arrive at a queue that gives 400. RED drops some of them before the queue is
+// full, so that the senders would slow down in time.
+//
+//   cargo run --release -- run configs/click/red.click --clock trace
+
+RatedSource(LENGTH 1000, RATE 500, LIMIT 5000)
+    -> offered :: Counter
+    -> red :: RED(5, 50, 0.02)
+    -> queue :: Queue(200)
+    -> RatedUnqueue(400)
+    -> served :: Counter
+    -> Discard;
+
+Script(TYPE PASSIVE,
+    return "offered $(offered.count), dropped early $(red.drops), dropped late $(queue.drops)");

@@ -1,0 +1,19 @@
+// A script turns a switch: for a second packets go one way, then the other, ten times.
+//
+//   cargo run --release -- run configs/click/switch.click --clock trace -h left.count -h right.count
+
+source :: RatedSource(LENGTH 60, RATE 100)
+    -> way :: Switch(0)
+    -> left :: Counter
+    -> Discard;
+way[1] -> right :: Counter -> Discard;
+
+Script(
+    set turn 0,
+    label again,
+    wait 1s,
+    write way.switch $(mod $(add $(way.switch) 1) 2),
+    set turn $(add $turn 1),
+    goto again $(lt $turn 10),
+    print "left $(left.count), right $(right.count)",
+    stop)
