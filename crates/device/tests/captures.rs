@@ -38,7 +38,7 @@ fn a_window_can_be_extended_without_losing_the_packet_that_ended_it() {
 #[test]
 fn time_goes_on_behind_a_capture_while_packets_are_on_their_way() {
     let (_folder, path) = capture("ten.pcap");
-    assert_eq!(count(&format!("FromDump({path}) -> Queue -> RatedUnqueue(0.1)")), "10");
+    assert_eq!(count(&format!("FromDump({path}) -> Queue -> DelayUnqueue(30)")), "10");
     // What nobody takes stays, however often timers run elsewhere.
     let text = format!(
         "FromDump({path}) -> q :: Queue -> Unqueue(ACTIVE false) -> c :: Counter -> Discard;
