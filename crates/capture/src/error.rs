@@ -42,7 +42,8 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.name)?;
-        if matches!(self.kind, ErrorKind::Open(_) | ErrorKind::Empty) {
+        // These are about the whole file, and are told as Click tells them.
+        if matches!(self.kind, ErrorKind::Open(_) | ErrorKind::Empty | ErrorKind::UnknownFormat { .. }) {
             return write!(f, "{}", self.kind);
         }
         match self.packet {
@@ -130,7 +131,11 @@ pub enum ErrorKind {
 impl fmt::Display for ErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ErrorKind::Open(error) => write!(f, "cannot be opened: {error}; check path and permissions"),
+            ErrorKind::Open(error) => {
+                // The system's words, as everybody knows them, without the number that Rust adds.
+                let text = error.to_string();
+                f.write_str(text.split(" (os error").next().unwrap_or_default())
+            },
             ErrorKind::Read(error) => write!(f, "cannot be read: {error}; check disk, pipe or mount"),
             ErrorKind::Decompress { format, error } => {
                 write!(
@@ -138,11 +143,11 @@ impl fmt::Display for ErrorKind {
                     "the {format} data are damaged or end early: {error}; copy the file again from its source"
                 )
             }
-            ErrorKind::Empty => f.write_str("the file is empty; record the capture again"),
+            ErrorKind::Empty => f.write_str("empty file"),
             ErrorKind::UnknownFormat { magic: [a, b, c, d] } => write!(
                 f,
-                "no pcap or pcapng file (starts with {a:02x} {b:02x} {c:02x} {d:02x}); convert it first, \
-                 e.g. with editcap -F pcap"
+                "not a tcpdump file (bad magic number {a:02x} {b:02x} {c:02x} {d:02x}), nor a pcapng file; convert \
+                 it first, e.g. with editcap -F pcap"
             ),
             ErrorKind::Version { major, minor } => write!(
                 f,

@@ -310,7 +310,8 @@ impl<'s> Resolver<'s, '_> {
             return id;
         }
         self.check_identifier(span);
-        if self.is_primitive(name) == Some(false) {
+        // Once for each name, as Click does: where it is written first.
+        if self.is_primitive(name) == Some(false) && !self.interned.contains_key(name) {
             let mut error = Diagnostic::error(span, format!("unknown element class '{name}'"));
             error.hint = self.suggest(scope, name, false);
             self.error(error);

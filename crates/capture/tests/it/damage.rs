@@ -73,8 +73,8 @@ fn every_prefix_of_a_compressed_file_ends_with_an_error() {
 #[test]
 fn headers_that_are_no_headers() {
     let text = |file: &[u8]| fault_of(file).to_string();
-    assert_eq!(text(b""), "test: the file is empty; record the capture again");
-    assert!(text(b"\xd0\xcf\x11\xe0 and more").contains("starts with d0 cf 11 e0"));
+    assert_eq!(text(b""), "test: empty file");
+    assert!(text(b"\xd0\xcf\x11\xe0 and more").contains("bad magic number d0 cf 11 e0"));
     assert!(text(b"\xd0\xcf").contains("24 bytes are needed and 2 are there"));
     assert!(text(&classic()[..23]).contains("file header, byte 0: the file ends here, 24 bytes"));
     let mut file = classic();
@@ -85,7 +85,7 @@ fn headers_that_are_no_headers() {
 #[test]
 fn a_missing_file_is_named() {
     let error = Reader::open("no/such/file.pcap").unwrap_err();
-    assert!(error.to_string().starts_with("no/such/file.pcap: cannot be opened: "), "{error}");
+    assert!(error.to_string().starts_with("no/such/file.pcap: No such file or directory"), "{error}");
     assert!(std::error::Error::source(&error).is_some());
 }
 
