@@ -135,7 +135,7 @@ impl fmt::Display for ErrorKind {
                 // The system's words, as everybody knows them, without the number that Rust adds.
                 let text = error.to_string();
                 f.write_str(text.split(" (os error").next().unwrap_or_default())
-            },
+            }
             ErrorKind::Read(error) => write!(f, "cannot be read: {error}; check disk, pipe or mount"),
             ErrorKind::Decompress { format, error } => {
                 write!(

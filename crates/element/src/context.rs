@@ -248,6 +248,11 @@ pub trait Host {
     fn set_timer(&mut self, element: ElementId, token: u32, at: Option<Timestamp>);
     /// Waits for a file on behalf of the element, or stops waiting.
     fn watch(&mut self, element: ElementId, token: u32, file: Option<(OwnedFd, Interest)>);
+    /// Lets the element hear of a signal of the operating system, or not any more.
+    ///
+    /// # Errors
+    /// For a signal that cannot be waited for.
+    fn on_os_signal(&mut self, element: ElementId, number: i32, on: bool) -> io::Result<()>;
     /// Changes a signal that the element gives.
     fn set_signal(&mut self, element: ElementId, signal: Signal, on: bool);
     /// Whether any element that the signal can come from, over the port, gives it; true if one of them gives
@@ -526,6 +531,15 @@ impl<'a> Cx<'a> {
         let file = file.try_clone_to_owned()?;
         self.host.watch(self.id, token, Some((file, interest)));
         Ok(())
+    }
+
+    /// Lets [`Element::os_signal`](crate::Element::os_signal) run when the process gets a signal, instead of what
+    /// the signal does otherwise; or not any more.
+    ///
+    /// # Errors
+    /// For a signal that cannot be waited for.
+    pub fn on_os_signal(&mut self, number: i32, on: bool) -> io::Result<()> {
+        self.host.on_os_signal(self.id, number, on)
     }
 
     /// Waits no longer for a file.

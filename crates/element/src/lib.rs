@@ -87,6 +87,9 @@ pub trait Element: Send {
     /// It runs again for as long as that is so.
     fn ready(&mut self, _cx: &mut Cx<'_>, _token: u32) {}
 
+    /// Runs when the process has got a signal that the element waits for ([`Cx::on_os_signal`]).
+    fn os_signal(&mut self, _cx: &mut Cx<'_>, _number: i32) {}
+
     /// For sources that follow a capture's time stamps: when their next packet is due. Under the trace clock
     /// the engine lets the source with the earliest time run, after all timers due by then.
     fn next_time(&self) -> Option<Timestamp> {

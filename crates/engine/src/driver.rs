@@ -330,6 +330,9 @@ impl Worker {
         if self.rounds.is_multiple_of(ROUNDS_PER_LOOK) && !self.inner.watches.is_empty() {
             self.serve_files(Duration::ZERO);
         }
+        if !self.inner.os_signals.is_empty() {
+            self.deliver_os_signals();
+        }
         if self.options.interrupt.load(Ordering::Relaxed) {
             self.inner.runcount = INTERRUPTED;
             self.consult();
@@ -394,6 +397,23 @@ impl Worker {
             std::thread::sleep(longest);
         } else {
             self.serve_files(longest);
+        }
+    }
+
+    /// Tells elements of the signals that they wait for. One that an element has heard of does not end the run.
+    fn deliver_os_signals(&mut self) {
+        let mut interrupt = false;
+        if self.inner.os_signals.takes_interrupts() && self.options.interrupt.load(Ordering::Relaxed) {
+            // The signal raises two flags, one after the other, perhaps on another thread.
+            std::thread::sleep(Duration::from_millis(1));
+            interrupt = true;
+        }
+        for (id, number) in self.inner.os_signals.take() {
+            if interrupt {
+                self.options.interrupt.store(false, Ordering::Relaxed);
+            }
+            self.inner.call(&mut self.core, id, |element, cx| element.os_signal(cx, number));
+            self.settle();
         }
     }
 

@@ -13,6 +13,7 @@ use element::ports::Processing;
 use element::{Batch, Call, Core, Cx, Element, ElementId, Host, Interest, Setup, Signal, Stream, Timestamp};
 
 use crate::clock;
+use crate::os_signals::OsSignals;
 use crate::plan::Plan;
 use crate::signals::Signals;
 use crate::timers::Timers;
@@ -72,6 +73,7 @@ pub(crate) struct Inner {
     pub(crate) timers: Timers,
     pub(crate) signals: Signals,
     pub(crate) watches: Watches,
+    pub(crate) os_signals: OsSignals,
     /// The driver runs while this is positive.
     pub(crate) runcount: i64,
     pub(crate) sink: Box<dyn Sink>,
@@ -193,6 +195,10 @@ impl Host for Inner {
 
     fn watch(&mut self, element: ElementId, token: u32, file: Option<(OwnedFd, Interest)>) {
         self.watches.set(element, token, file);
+    }
+
+    fn on_os_signal(&mut self, element: ElementId, number: i32, on: bool) -> io::Result<()> {
+        self.os_signals.set(element, number, on)
     }
 
     fn set_signal(&mut self, element: ElementId, signal: Signal, on: bool) {

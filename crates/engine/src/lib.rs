@@ -15,6 +15,7 @@ mod driver;
 mod facts;
 mod handlers;
 mod host;
+mod os_signals;
 mod plan;
 mod problem;
 mod report;

@@ -10,6 +10,7 @@ use packet::{Pool, PoolError};
 use crate::clock::{ClockKind, RealClock};
 use crate::configure::Configured;
 use crate::host::{Inner, Sink, Target};
+use crate::os_signals::OsSignals;
 use crate::plan::Plan;
 use crate::signals::Signals;
 use crate::timers::Timers;
@@ -112,6 +113,7 @@ impl Worker {
             targets,
             signals: Signals::new(&plan),
             watches: Watches::default(),
+            os_signals: OsSignals::default(),
             scheduled: vec![false; plan.len()],
             elements: configured.elements.into_iter().map(Some).collect(),
             setup: configured.setup,

@@ -15,7 +15,8 @@
 //!   called. PACKET or PUSH: for each packet (default with ports): `$input` is the number of its input, and the
 //!   value that the script returns is the number of its output. PROXY: when any handler of any name is called;
 //!   `$0` is the name. DRIVER: when the driver is about to stop (see DriverManager). SIGNAL and names or numbers
-//!   of signals (`SIGNAL INT USR1`): accepted, but signals are not delivered yet, so that it runs like PASSIVE.
+//!   of signals (`SIGNAL INT USR1`): when the process gets one of them, which then does nothing else. A script
+//!   that ends with `end` waits for the signal again, others only once.
 //!
 //! ## Instructions
 //! Those that are shown with `[q]` have a second form that removes a layer of quotes from the text after
@@ -248,6 +249,11 @@ impl Element for Script {
             (Kind::Driver, true) => cx.stop(),
             // Up to the first instruction, which blocks.
             (Kind::Active | Kind::Driver, false) => self.step_alone(cx, 0),
+            (Kind::Signal(numbers), _) => {
+                for &number in numbers {
+                    cx.on_os_signal(number, true).map_err(|_| "bad signal number")?;
+                }
+            }
             _ => {}
         }
         Ok(())
@@ -255,6 +261,18 @@ impl Element for Script {
 
     fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
         self.step_alone(cx, 1);
+    }
+
+    fn os_signal(&mut self, cx: &mut Cx<'_>, number: i32) {
+        let outcome = self.start_at(cx, 0);
+        self.report_end(cx, &outcome);
+        match outcome {
+            // It waits for the signal again.
+            Outcome::End => {}
+            Outcome::Stop => cx.stop(),
+            // What waited for the signal once can stop waiting.
+            _ => drop(cx.on_os_signal(number, false)),
+        }
     }
 
     fn stop_requested(&mut self, cx: &mut Cx<'_>) -> bool {

@@ -40,9 +40,6 @@ impl Kind {
         } else if kind != Kind::Packet && ports {
             args.error("ports allowed only on PACKET scripts");
         }
-        if let Kind::Signal(_) = kind {
-            args.warn("signals are not delivered to scripts yet; call the handler 'run' instead");
-        }
         kind
     }
 

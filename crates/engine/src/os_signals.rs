@@ -1,0 +1,70 @@
+//! Signals of the operating system that elements wait for.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use element::ElementId;
+use signal_hook::SigId;
+
+/// Who waits for which signal. The handler only raises a flag, and the driver looks at the flags.
+#[derive(Default)]
+pub(crate) struct OsSignals {
+    entries: Vec<Entry>,
+}
+
+struct Entry {
+    element: ElementId,
+    number: i32,
+    raised: Arc<AtomicBool>,
+    handler: SigId,
+}
+
+impl OsSignals {
+    /// Begins to wait for a signal, or stops.
+    ///
+    /// # Errors
+    /// For a signal that cannot be waited for.
+    pub(crate) fn set(&mut self, element: ElementId, number: i32, on: bool) -> io::Result<()> {
+        let wanted = |entry: &Entry| (entry.element, entry.number) == (element, number);
+        if !on {
+            self.entries.extract_if(.., |entry| wanted(entry)).for_each(Entry::end);
+        } else if !self.entries.iter().any(wanted) {
+            if signal_hook::consts::FORBIDDEN.contains(&number) {
+                return Err(io::ErrorKind::InvalidInput.into());
+            }
+            let raised = Arc::new(AtomicBool::new(false));
+            let handler = signal_hook::flag::register(number, Arc::clone(&raised))?;
+            self.entries.push(Entry { element, number, raised, handler });
+        }
+        Ok(())
+    }
+
+    /// Who has to hear of signals that have come, and of which.
+    pub(crate) fn take(&mut self) -> Vec<(ElementId, i32)> {
+        let raised = self.entries.iter().filter(|entry| entry.raised.swap(false, Ordering::Relaxed));
+        raised.map(|entry| (entry.element, entry.number)).collect()
+    }
+
+    /// Whether an element waits for one of the signals that end a run.
+    pub(crate) fn takes_interrupts(&self) -> bool {
+        use signal_hook::consts::{SIGINT, SIGTERM};
+        self.entries.iter().any(|entry| [SIGINT, SIGTERM].contains(&entry.number))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+}
+
+impl Entry {
+    fn end(self) {
+        signal_hook::low_level::unregister(self.handler);
+    }
+}
+
+impl Drop for OsSignals {
+    fn drop(&mut self) {
+        self.entries.drain(..).for_each(Entry::end);
+    }
+}
