@@ -93,7 +93,7 @@ pub static CLASS: Class = Class {
         HandlerInfo::read("filepos"),
         HandlerInfo::write("stop"),
     ],
-    notes: Notes { signals_packets: true, ..Notes::NONE },
+    notes: Notes { signals_packets: true, follows_captures: true, ..Notes::NONE },
     samples: &[
         "DATA \"1.0.0.1 T 5\\n2.0.0.2 U 1\\n\", FIELDS ip_src ip_proto count",
         "DATA \"!data ts src dst sport payload\\n1 1.1.1.1 2.2.2.2 9 abc\\n2 - - - d\", CHECKSUM true, STOP true",
@@ -315,9 +315,14 @@ impl FromIpSummaryDump {
         Some(packet)
     }
 
+    /// When the next packet is due; a timer says so if it is not yet.
     fn is_due(&mut self, cx: &mut Cx<'_>) -> bool {
-        let (now, time) = (cx.now(), Timestamp(self.record.beside.time));
-        let due = time + *self.pace.get_or_insert(now - time);
+        let (now, time) = (cx.now(), self.copies.time(&self.record));
+        let due = match (cx.follows_captures(), self.timing) {
+            (true, _) => time,
+            (false, true) => time + *self.pace.get_or_insert(now - time),
+            (false, false) => return true,
+        };
         if due > now {
             cx.set_timer(0, due);
         }
@@ -327,6 +332,7 @@ impl FromIpSummaryDump {
     /// Packets that are due, at most `most`, and whether there may be more now.
     fn take(&mut self, cx: &mut Cx<'_>, most: usize) -> (Batch, bool) {
         let mut batch = cx.batch();
+        let mut stamp = None;
         while batch.len() < most && self.active && !self.ended {
             match self.read_record(cx) {
                 Next::Ready if !cx.has_room() => break,
@@ -340,9 +346,14 @@ impl FromIpSummaryDump {
                     break;
                 }
             }
-            if self.timing && !self.is_due(cx) {
+            if !self.is_due(cx) {
                 cx.set_signal(Signal::Packets, false);
                 return (batch, false);
+            }
+            // Under the trace clock a batch has one time stamp.
+            let time = self.copies.time(&self.record);
+            if cx.follows_captures() && *stamp.get_or_insert(time) != time {
+                break;
             }
             if let Some(packet) = self.make(cx) {
                 // As large as a batch may be at most.
@@ -395,6 +406,15 @@ impl Copies {
         Copies { left: count, length, last: last as u32, step, end }
     }
 
+    /// The time stamp of the next packet.
+    fn time(&self, record: &Record) -> Timestamp {
+        match (self.length, self.left) {
+            (0, _) => Timestamp(record.beside.time),
+            (_, 1) => Timestamp(self.end),
+            _ => Timestamp(record.beside.time + self.step),
+        }
+    }
+
     /// Prepares the record for its next packet.
     fn next(&mut self, record: &mut Record) {
         self.left -= 1;
@@ -441,8 +461,18 @@ impl Element for FromIpSummaryDump {
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         self.open()?;
+        if cx.follows_captures() && self.active {
+            // The first packet says when time starts.
+            let _ = self.read_record(cx);
+        }
         self.start(cx);
         Ok(())
+    }
+
+    fn next_time(&self) -> Option<Timestamp> {
+        // Without a record in hand there is still something to do at once: read one, or find the end.
+        let time = if self.copies.left > 0 { self.copies.time(&self.record) } else { Timestamp(i64::MIN) };
+        (self.active && !self.ended && self.dump.is_some()).then_some(time)
     }
 
     fn run(&mut self, cx: &mut Cx<'_>) -> bool {
@@ -450,8 +480,12 @@ impl Element for FromIpSummaryDump {
         let (batch, more) = self.take(cx, most);
         let worked = !batch.is_empty() || more;
         cx.emit(0, batch);
-        if more {
+        if more || (cx.follows_captures() && self.active && !self.ended) {
             cx.schedule();
+        }
+        if cx.follows_captures() && self.active && !self.ended {
+            // Tells the engine when the next packet is due; the end is dealt with in a turn of its own.
+            let _ = self.read_record(cx);
         }
         worked
     }

@@ -135,3 +135,18 @@ fn pulling_and_timing() {
     ));
     assert_eq!(timed, "1\n", "the second packet is due two seconds after the first");
 }
+
+#[test]
+fn the_time_stamps_of_a_summary_drive_the_trace_clock() {
+    let text = "f :: FromIPSummaryDump(DATA \"!data ts src count\\n1 1.1.1.1 1\\n3.5 1.1.1.2 1\\n3.5 1.1.1.3 1\\n9 1.1.1.4 1\\n\")
+        -> SetTimestamp -> p :: Print(p, 0, TIMESTAMP true) -> Discard;
+        Script(TYPE ACTIVE, label again, wait 2, print $(now), goto again)";
+    let out = Run::trace().text(text, &[]).unwrap();
+    let stamps: Vec<&str> = out.messages.lines().map(|line| line.split(':').nth(1).unwrap().trim()).collect();
+    assert_eq!(stamps.len(), 4, "{}", out.messages);
+    assert!(
+        stamps[0].starts_with("1.0") && stamps[1].starts_with("3.5") && stamps[3].starts_with("9.0"),
+        "{stamps:?}"
+    );
+    assert_eq!(out.output, "3.000000\n5.000000\n7.000000\n9.000000\n");
+}
