@@ -34,6 +34,7 @@ mod options;
 pub mod arp;
 pub mod build;
 pub mod checksum;
+pub mod crc32;
 pub mod ether_type;
 pub mod ethernet;
 pub mod five_tuple;

@@ -53,6 +53,35 @@ impl Meanings {
     }
 }
 
+/// The number of a protocol that has exactly one.
+pub fn ip_protocol(word: &str) -> Option<u8> {
+    match word {
+        // Not words of the filter language.
+        "gre" => Some(47),
+        "sctp" => Some(132),
+        _ => find(PROTOCOLS, word).and_then(|protocol| match protocol {
+            Protocol::Number(number) => Some(number),
+            Protocol::TcpOrUdp | Protocol::Any => None,
+        }),
+    }
+}
+
+/// The number of a well-known TCP or UDP port.
+pub fn well_known_port(word: &str) -> Option<u16> {
+    find(PORTS, word)
+}
+
+/// The number of an ICMP type.
+pub fn icmp_type(word: &str) -> Option<u8> {
+    find(ICMP_TYPES, word)
+}
+
+/// The number of an ICMP code of a type.
+pub fn icmp_code(kind: u8, word: &str) -> Option<u8> {
+    let (_, codes) = ICMP_CODES.iter().find(|(of, _)| *of == kind)?;
+    codes.iter().position(|name| *name == word).map(|code| code as u8)
+}
+
 fn find<T: Copy>(table: &[(&str, T)], word: &str) -> Option<T> {
     table.iter().find(|(name, _)| *name == word).map(|&(_, value)| value)
 }
@@ -87,6 +116,34 @@ const ICMP_TYPES: &[(&str, u8)] = &[
     ("inforeq-reply", 16),
     ("maskreq", 17),
     ("maskreq-reply", 18),
+];
+
+/// By type; RFC 792, 1122 and 1812. A code is the place of its name.
+const ICMP_CODES: &[(u8, &[&str])] = &[
+    (
+        3,
+        &[
+            "net",
+            "host",
+            "protocol",
+            "port",
+            "needfrag",
+            "srcroutefail",
+            "netunknown",
+            "hostunknown",
+            "isolated",
+            "netprohibited",
+            "hostprohibited",
+            "tosnet",
+            "toshost",
+            "filterprohibited",
+            "hostprecedence",
+            "precedencecutoff",
+        ],
+    ),
+    (5, &["net", "host", "tosnet", "toshost"]),
+    (11, &["transit", "reassembly"]),
+    (12, &["erroratptr", "missingopt", "length"]),
 ];
 
 /// Click's list, and `http` as services files have it.
