@@ -99,6 +99,7 @@ pub static CLASSES: &[&Class] = &[
     &ip::filter::ip_filter::CLASS,
     &ip::fix_ip_src::CLASS,
     &ip::ip6_mirror::CLASS,
+    &ip::ip_fragmenter::CLASS,
     &ip::ip_mirror::CLASS,
     &ip::ipgw_options::CLASS,
     &ip::mark_ip6_header::CLASS,

@@ -17,7 +17,7 @@ const TABLE: [u32; 256] = {
         let mut bit = 0;
         while bit < 8 {
             let carry = register >> 31;
-            register = register << 1 ^ carry * POLYNOMIAL;
+            register = (register << 1) ^ (carry * POLYNOMIAL);
             bit += 1;
         }
         table[byte] = register;
@@ -30,7 +30,7 @@ const TABLE: [u32; 256] = {
 pub fn update(register: u32, bytes: &[u8]) -> u32 {
     bytes.iter().fold(register, |register, &byte| {
         let top = (register >> 24) as u8 ^ byte;
-        register << 8 ^ TABLE[usize::from(top)]
+        (register << 8) ^ TABLE[usize::from(top)]
     })
 }
 
@@ -52,7 +52,7 @@ mod tests {
             for byte in &bytes {
                 for bit in (0..8).rev() {
                     let carry = (register >> 31) as u8 ^ (byte >> bit & 1);
-                    register = register << 1 ^ if carry == 1 { POLYNOMIAL } else { 0 };
+                    register = (register << 1) ^ if carry == 1 { POLYNOMIAL } else { 0 };
                 }
             }
             let (first, second) = bytes.split_at(cut.index(bytes.len() + 1));

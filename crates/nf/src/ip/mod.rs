@@ -11,6 +11,7 @@ pub mod dec_ip_ttl;
 pub mod filter;
 pub mod fix_ip_src;
 pub mod ip6_mirror;
+pub mod ip_fragmenter;
 pub mod ip_mirror;
 pub mod ipgw_options;
 pub mod mark_ip6_header;
