@@ -101,6 +101,7 @@ pub static CLASSES: &[&Class] = &[
     &ip::ip6_mirror::CLASS,
     &ip::ip_fragmenter::CLASS,
     &ip::ip_mirror::CLASS,
+    &ip::ip_reassembler::CLASS,
     &ip::ipgw_options::CLASS,
     &ip::mark_ip6_header::CLASS,
     &ip::mark_ip_ce::CLASS,

@@ -24,7 +24,7 @@
 //! ```
 //!
 //! ## See also
-//! CheckLength, ICMPError
+//! IPReassembler, CheckLength, ICMPError
 
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Action, Depends, Emit, Field, Header, Target, wire_field};

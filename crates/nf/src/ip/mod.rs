@@ -13,6 +13,7 @@ pub mod fix_ip_src;
 pub mod ip6_mirror;
 pub mod ip_fragmenter;
 pub mod ip_mirror;
+pub mod ip_reassembler;
 pub mod ipgw_options;
 pub mod mark_ip6_header;
 pub mod mark_ip_ce;
