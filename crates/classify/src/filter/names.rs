@@ -43,7 +43,7 @@ impl Meanings {
             tcp_port: port(Protocol::TCP),
             udp_port: port(Protocol::UDP),
             tcp_flag: find(TCP_FLAGS, word),
-            icmp_type: find(ICMP_TYPES, word),
+            icmp_type: wire::icmp_names::kind(word),
         }
     }
 
@@ -71,17 +71,6 @@ pub fn well_known_port(word: &str) -> Option<u16> {
     find(PORTS, word)
 }
 
-/// The number of an ICMP type.
-pub fn icmp_type(word: &str) -> Option<u8> {
-    find(ICMP_TYPES, word)
-}
-
-/// The number of an ICMP code of a type.
-pub fn icmp_code(kind: u8, word: &str) -> Option<u8> {
-    let (_, codes) = ICMP_CODES.iter().find(|(of, _)| *of == kind)?;
-    codes.iter().position(|name| *name == word).map(|code| code as u8)
-}
-
 fn find<T: Copy>(table: &[(&str, T)], word: &str) -> Option<T> {
     table.iter().find(|(name, _)| *name == word).map(|&(_, value)| value)
 }
@@ -98,53 +87,6 @@ const PROTOCOLS: &[(&str, Protocol)] = &[
 ];
 
 const TCP_FLAGS: &[(&str, u8)] = &[("fin", 1), ("syn", 2), ("rst", 4), ("psh", 8), ("ack", 16), ("urg", 32)];
-
-/// RFC 792, 950 and 1256.
-const ICMP_TYPES: &[(&str, u8)] = &[
-    ("echo-reply", 0),
-    ("unreachable", 3),
-    ("sourcequench", 4),
-    ("redirect", 5),
-    ("echo", 8),
-    ("routeradvert", 9),
-    ("routersolicit", 10),
-    ("timeexceeded", 11),
-    ("parameterproblem", 12),
-    ("timestamp", 13),
-    ("timestamp-reply", 14),
-    ("inforeq", 15),
-    ("inforeq-reply", 16),
-    ("maskreq", 17),
-    ("maskreq-reply", 18),
-];
-
-/// By type; RFC 792, 1122 and 1812. A code is the place of its name.
-const ICMP_CODES: &[(u8, &[&str])] = &[
-    (
-        3,
-        &[
-            "net",
-            "host",
-            "protocol",
-            "port",
-            "needfrag",
-            "srcroutefail",
-            "netunknown",
-            "hostunknown",
-            "isolated",
-            "netprohibited",
-            "hostprohibited",
-            "tosnet",
-            "toshost",
-            "filterprohibited",
-            "hostprecedence",
-            "precedencecutoff",
-        ],
-    ),
-    (5, &["net", "host", "tosnet", "toshost"]),
-    (11, &["transit", "reassembly"]),
-    (12, &["erroratptr", "missingopt", "length"]),
-];
 
 /// Click's list, and `http` as services files have it.
 const PORTS: &[(&str, u16)] = &[

@@ -28,14 +28,13 @@
 
 use std::net::Ipv4Addr;
 
-use classify::filter::{icmp_code, icmp_type};
 use element::args::{Arg, Place};
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::Field;
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
 use wire::checksum::Sum;
 use wire::icmp::kind;
-use wire::{IntoBytes, U16, icmp, ip_protocol, ipv4};
+use wire::{IntoBytes, U16, icmp, icmp_names, ip_protocol, ipv4};
 
 use super::{Destination, Outer, next_id};
 use crate::editing::{Fate, each, missing, sum_from, value};
@@ -85,12 +84,12 @@ pub(super) const HANDLERS: &[HandlerInfo] = &[HandlerInfo::both("src"), HandlerI
 
 /// A type by number or name.
 pub(crate) fn parse_kind(word: &str, place: &Place<'_>) -> Option<u8> {
-    icmp_type(word).or_else(|| u8::parse(word, place).ok())
+    icmp_names::kind(word).or_else(|| u8::parse(word, place).ok())
 }
 
 /// A code of a type by number or name.
 pub(crate) fn parse_code(kind: u8, word: &str, place: &Place<'_>) -> Option<u8> {
-    icmp_code(kind, word).or_else(|| u8::parse(word, place).ok())
+    icmp_names::code(kind, word).or_else(|| u8::parse(word, place).ok())
 }
 
 /// An element that builds ICMP messages of one kind.
