@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn replies_are_what_a_builder_makes() {
-        let mut pool = packet::Pool::new(1 << 20).unwrap();
+        let mut pool = packet::Pool::new(64 << 20).unwrap();
         let address = |last| std::net::IpAddr::from([10, 0, 0, last]);
         for payload in [&b""[..], b"x", b"ping data", &[0xff; 50]] {
             let request = Builder::icmp(address(1), address(2), 8, 3, [7, 9]).id(5).ttl(9).fragment(0x4000);

@@ -407,7 +407,7 @@ mod tests {
         #[test]
         fn parts_are_what_has_come(parts in prop::collection::vec((0usize..60, 1usize..20), 0..12)) {
             let mut collected = Collected::default();
-            let mut model = vec![None; 80];
+            let mut model = [None; 80];
             for (number, &(from, length)) in parts.iter().enumerate() {
                 collected.add(from, &vec![number as u8; length]);
                 model[from..from + length].fill(Some(number as u8));
