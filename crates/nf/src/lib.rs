@@ -2,7 +2,12 @@
 
 pub mod annotation;
 pub mod basic;
+mod checking;
+pub mod contents;
+mod editing;
+pub mod encap;
 pub mod ethernet;
+pub mod icmp;
 pub mod information;
 pub mod ip;
 pub mod latency;
@@ -13,6 +18,7 @@ pub mod script;
 mod sorting;
 pub mod source;
 pub mod storage;
+mod stripping;
 pub mod switch;
 pub mod thread;
 
@@ -21,13 +27,22 @@ use element::Class;
 /// Every class of this crate.
 pub static CLASSES: &[&Class] = &[
     &annotation::adjust_timestamp::CLASS,
+    &annotation::check_paint::CLASS,
+    &annotation::drop_broadcasts::CLASS,
+    &annotation::get_ip_address::CLASS,
     &annotation::paint::CLASS,
     &annotation::paint_switch::CLASS,
+    &annotation::set_anno_byte::CLASS,
+    &annotation::set_ip_address::CLASS,
+    &annotation::set_packet_type::CLASS,
+    &annotation::set_rand_ip_address::CLASS,
     &annotation::set_timestamp::CLASS,
     &annotation::set_timestamp_delta::CLASS,
     &annotation::time_filter::CLASS,
     &annotation::time_range::CLASS,
+    &basic::align::CLASS,
     &basic::average_counter::CLASS,
+    &basic::check_length::CLASS,
     &basic::counter::CLASS,
     &basic::discard::CLASS,
     &basic::idle::CLASS,
@@ -36,19 +51,73 @@ pub static CLASSES: &[&Class] = &[
     &basic::pull_null::CLASS,
     &basic::pull_tee::CLASS,
     &basic::push_null::CLASS,
+    &basic::search::CLASS,
     &basic::strip::CLASS,
     &basic::tee::CLASS,
     &basic::unstrip::CLASS,
+    &basic::unstrip_anno::CLASS,
+    &contents::clipboard::CLASS,
+    &contents::move_data::CLASS,
+    &contents::pad::CLASS,
+    &contents::resize::CLASS,
+    &contents::store_data::CLASS,
+    &contents::truncate::CLASS,
+    &encap::icmp_ip_encap::CLASS,
+    &encap::icmp_ping_encap::CLASS,
+    &encap::ip_encap::CLASS,
+    &encap::udp_ip_encap::CLASS,
+    &ethernet::check_arp_header::CLASS,
+    &ethernet::check_crc32::CLASS,
     &ethernet::classifier::CLASS,
+    &ethernet::ensure_ether::CLASS,
     &ethernet::ether_encap::CLASS,
+    &ethernet::ether_mirror::CLASS,
     &ethernet::ether_rewrite::CLASS,
+    &ethernet::host_ether_filter::CLASS,
+    &ethernet::mark_mac_header::CLASS,
+    &ethernet::set_crc32::CLASS,
+    &ethernet::store_ether_address::CLASS,
+    &ethernet::vlan::ether_vlan_encap::CLASS,
+    &ethernet::vlan::set_vlan_anno::CLASS,
+    &ethernet::vlan::strip_ether_vlan_header::CLASS,
+    &ethernet::vlan::vlan_decap::CLASS,
+    &ethernet::vlan::vlan_encap::CLASS,
+    &icmp::icmp_error::CLASS,
+    &icmp::icmp_ping_responder::CLASS,
+    &icmp::icmp_ping_source::CLASS,
     &information::address_info::CLASS,
     &information::static_thread_sched::CLASS,
+    &ip::check_icmp_header::CLASS,
+    &ip::check_ip6_header::CLASS,
+    &ip::check_ip_header2::CLASS,
     &ip::check_ip_header::CLASS,
+    &ip::check_tcp_header::CLASS,
+    &ip::check_udp_header::CLASS,
+    &ip::dec_ip6_hlim::CLASS,
     &ip::dec_ip_ttl::CLASS,
     &ip::filter::ip_classifier::CLASS,
     &ip::filter::ip_filter::CLASS,
+    &ip::fix_ip_src::CLASS,
+    &ip::ip6_mirror::CLASS,
+    &ip::ip_fragmenter::CLASS,
+    &ip::ip_mirror::CLASS,
+    &ip::ip_reassembler::CLASS,
+    &ip::ipgw_options::CLASS,
+    &ip::mark_ip6_header::CLASS,
+    &ip::mark_ip_ce::CLASS,
     &ip::mark_ip_header::CLASS,
+    &ip::set_ip_checksum::CLASS,
+    &ip::set_ip_dscp::CLASS,
+    &ip::set_ip_ecn::CLASS,
+    &ip::set_tcp_checksum::CLASS,
+    &ip::set_udp_checksum::CLASS,
+    &ip::store_ip_address::CLASS,
+    &ip::strip_ip_header::CLASS,
+    &ip::strip_tcp_header::CLASS,
+    &ip::strip_to_network_header::CLASS,
+    &ip::strip_transport_header::CLASS,
+    &ip::unstrip_ip_header::CLASS,
+    &ip::unstrip_transport_header::CLASS,
     &latency::check_number_packet::CLASS,
     &latency::number_packet::CLASS,
     &latency::record_timestamp::CLASS,

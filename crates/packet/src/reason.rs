@@ -48,8 +48,16 @@ reasons! {
     BadIpChecksum = "bad IP checksum",
     /// The IP source address is on the list of bad ones.
     BadSource = "bad source address",
+    /// A network header that is not IPv4's is not valid (ARP).
+    BadNetworkHeader = "bad network header",
     /// A transport header is not valid.
     BadTransportHeader = "bad transport header",
+    /// A reply was sent in its place, or it was what somebody waited for.
+    Answered = "answered",
+    /// A frame's checksum is wrong.
+    BadCrc = "bad CRC",
+    /// The headers or options of a packet do not allow what the element is to do.
+    Unsuitable = "unsuitable packet",
     /// A transport checksum is wrong.
     BadTransportChecksum = "bad transport checksum",
     /// A header annotation that the element needs is not set.

@@ -50,6 +50,8 @@ pub enum PacketKind {
     OtherHost,
     /// Sent by this host.
     Outgoing,
+    /// Sent by this host to itself.
+    Loopback,
 }
 
 /// What describes a packet of one slot, in half a cache line: an image of it makes the packet anew.

@@ -9,6 +9,40 @@ pub const REQUEST: u16 = 1;
 /// [`Header::operation`] of a reply.
 pub const REPLY: u16 = 2;
 
+/// The hardware type of Ethernet.
+pub const ETHERNET: u16 = 1;
+
+/// The 8 bytes that all ARP packets start with, whatever their addresses are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct Lengths {
+    /// Hardware type; 1 is Ethernet.
+    pub hardware_type: U16,
+    /// Protocol type, an EtherType.
+    pub protocol_type: U16,
+    /// Bytes of a hardware address.
+    pub hardware_length: u8,
+    /// Bytes of a protocol address.
+    pub protocol_length: u8,
+    /// [`REQUEST`], [`REPLY`] or another operation.
+    pub operation: U16,
+}
+
+impl Lengths {
+    /// Bytes of this part.
+    pub const LEN: usize = size_of::<Lengths>();
+
+    /// The start of the ARP header at the start of `bytes`, if it is there.
+    pub fn of(bytes: &[u8]) -> Option<&Lengths> {
+        Lengths::ref_from_prefix(bytes).ok().map(|(lengths, _)| lengths)
+    }
+
+    /// Bytes of the whole header: two addresses of each kind follow.
+    pub fn total(&self) -> usize {
+        Lengths::LEN + 2 * usize::from(self.hardware_length) + 2 * usize::from(self.protocol_length)
+    }
+}
+
 /// The 28 bytes of a request or reply with Ethernet and IPv4 addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]

@@ -24,6 +24,10 @@ pub mod kind {
     pub const TIME_STAMP: u8 = 13;
     /// Time stamp reply.
     pub const TIME_STAMP_REPLY: u8 = 14;
+    /// Information request (obsolete).
+    pub const INFORMATION: u8 = 15;
+    /// Information reply (obsolete).
+    pub const INFORMATION_REPLY: u8 = 16;
 }
 
 /// The 8 bytes that all messages have; errors quote the offending packet behind them.

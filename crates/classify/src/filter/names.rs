@@ -43,7 +43,7 @@ impl Meanings {
             tcp_port: port(Protocol::TCP),
             udp_port: port(Protocol::UDP),
             tcp_flag: find(TCP_FLAGS, word),
-            icmp_type: find(ICMP_TYPES, word),
+            icmp_type: wire::icmp_names::kind(word),
         }
     }
 
@@ -51,6 +51,24 @@ impl Meanings {
         let Meanings { protocol, tcp_port, udp_port, tcp_flag, icmp_type } = self;
         protocol.is_none() && tcp_port.or(*udp_port).is_none() && tcp_flag.or(*icmp_type).is_none()
     }
+}
+
+/// The number of a protocol that has exactly one.
+pub fn ip_protocol(word: &str) -> Option<u8> {
+    match word {
+        // Not words of the filter language.
+        "gre" => Some(47),
+        "sctp" => Some(132),
+        _ => find(PROTOCOLS, word).and_then(|protocol| match protocol {
+            Protocol::Number(number) => Some(number),
+            Protocol::TcpOrUdp | Protocol::Any => None,
+        }),
+    }
+}
+
+/// The number of a well-known TCP or UDP port.
+pub fn well_known_port(word: &str) -> Option<u16> {
+    find(PORTS, word)
 }
 
 fn find<T: Copy>(table: &[(&str, T)], word: &str) -> Option<T> {
@@ -69,25 +87,6 @@ const PROTOCOLS: &[(&str, Protocol)] = &[
 ];
 
 const TCP_FLAGS: &[(&str, u8)] = &[("fin", 1), ("syn", 2), ("rst", 4), ("psh", 8), ("ack", 16), ("urg", 32)];
-
-/// RFC 792, 950 and 1256.
-const ICMP_TYPES: &[(&str, u8)] = &[
-    ("echo-reply", 0),
-    ("unreachable", 3),
-    ("sourcequench", 4),
-    ("redirect", 5),
-    ("echo", 8),
-    ("routeradvert", 9),
-    ("routersolicit", 10),
-    ("timeexceeded", 11),
-    ("parameterproblem", 12),
-    ("timestamp", 13),
-    ("timestamp-reply", 14),
-    ("inforeq", 15),
-    ("inforeq-reply", 16),
-    ("maskreq", 17),
-    ("maskreq-reply", 18),
-];
 
 /// Click's list, and `http` as services files have it.
 const PORTS: &[(&str, u16)] = &[

@@ -1,8 +1,15 @@
 //! Annotations and time stamps.
 
 pub mod adjust_timestamp;
+pub mod check_paint;
+pub mod drop_broadcasts;
+pub mod get_ip_address;
 pub mod paint;
 pub mod paint_switch;
+pub mod set_anno_byte;
+pub mod set_ip_address;
+pub mod set_packet_type;
+pub mod set_rand_ip_address;
 pub mod set_timestamp;
 pub mod set_timestamp_delta;
 pub mod time_filter;

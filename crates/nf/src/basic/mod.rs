@@ -1,6 +1,8 @@
 //! Passing, dropping, copying, counting and printing packets.
 
+pub mod align;
 pub mod average_counter;
+pub mod check_length;
 pub mod counter;
 pub mod discard;
 pub mod idle;
@@ -9,6 +11,8 @@ pub mod print;
 pub mod pull_null;
 pub mod pull_tee;
 pub mod push_null;
+pub mod search;
 pub mod strip;
 pub mod tee;
 pub mod unstrip;
+pub mod unstrip_anno;

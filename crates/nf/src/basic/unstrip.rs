@@ -19,8 +19,11 @@
 
 use element::class::ArgInfo;
 use element::effects::{Action, Case, Filter, Target};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
+use element::{Batch, Class, Cx, Effects, Element, manual};
 use packet::HEADROOM;
+
+use crate::editing::each;
+use crate::stripping::give_back;
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -51,19 +54,6 @@ impl Element for Unstrip {
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         let length = self.length;
-        batch.sift(
-            |packet| {
-                // What lies before the packet's own bytes is left over from others.
-                let stripped = packet.stripped();
-                if !packet.unstrip(length) {
-                    return Err(DropReason::NoHeadroom);
-                }
-                if let Some(fresh) = length.checked_sub(stripped).filter(|&n| n > 0) {
-                    packet.data_mut()[..fresh].fill(0);
-                }
-                Ok(())
-            },
-            |packet, reason| cx.drop(packet, reason),
-        );
+        each(cx, batch, |packet| give_back(packet, length));
     }
 }

@@ -17,12 +17,11 @@
 //! - `GOODDST`: further destinations that are good whatever the source.
 //! - `CHECKSUM`: whether to check the checksum.
 //! - `VERBOSE`: whether to report every bad packet, not only the first.
-//! - `DETAILS`: whether to count by reason (the counts are there anyway).
+//! - `DETAILS`: whether there is a handler `drop_details`: bad packets by reason.
 //!
 //! ## Handlers
 //! - `count`: good packets.
 //! - `drops`: bad packets.
-//! - `drop_details`: bad packets by reason.
 //!
 //! ## Example
 //! ```click
@@ -30,21 +29,25 @@
 //! ```
 //!
 //! ## See also
-//! MarkIPHeader, DecIPTTL
+//! CheckIPHeader2, CheckIP6Header, MarkIPHeader, DecIPTTL
 
 use std::net::Ipv4Addr;
 
 use element::args::{Arg, Ipv4Prefix, Place, Raw};
-use element::class::{ArgInfo, HandlerInfo};
-use element::effects::{Action, Case, DST_IP, Field, Filter, Target, Value};
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
+use element::class::ArgInfo;
+use element::effects::{Action, DST_IP, Field, Filter, Value};
+use element::{Args, Base, Class, Cx, DropReason, Effects, Element, Invalid, Packet, manual};
 use packet::Annotations;
 use wire::{FromBytes, checksum, ipv4};
 
+use crate::checking::{Checker, HANDLERS, HeaderCheck, Reasons, Speaker};
+use crate::editing::{bytes, header_at, or_aside, pure};
+
 /// The class.
-pub static CLASS: Class = Class {
+pub static CLASS: Class = DESCRIPTION;
+
+pub(super) const DESCRIPTION: Class = Class {
     name: "CheckIPHeader",
-    aliases: &["CheckIPHeader2"],
     ports: "1/1-2",
     processing: "a/ah",
     manual: manual!("check_ip_header.rs"),
@@ -57,39 +60,43 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("VERBOSE", "bool", "false"),
         ArgInfo::keyword("DETAILS", "bool", "false"),
     ],
-    handlers: &[HandlerInfo::read("count"), HandlerInfo::read("drops"), HandlerInfo::read("drop_details")],
+    handlers: HANDLERS,
     samples: &[
         "14",
         "14, CHECKSUM false -> 1/2",
-        "OFFSET 14, INTERFACES 10.0.0.1/8 1.2.3.4/24, VERBOSE true",
+        "OFFSET 14, INTERFACES 10.0.0.1/8 1.2.3.4/24, VERBOSE true, DETAILS true",
     ],
-    build: |args| {
-        let offset = args.or("OFFSET", 0u32) as usize;
-        if offset > packet::MAX_PACKET {
-            args.error(format!("OFFSET: out of range, bound {}", packet::MAX_PACKET));
-        }
-        let Prefixes(interfaces) = args.or("INTERFACES", Prefixes::default());
-        let Addresses(mut bad_sources) = args.or("BADSRC", Addresses::default());
-        let Addresses(mut good_destinations) = args.or("GOODDST", Addresses::default());
-        for Ipv4Prefix { address, mask } in &interfaces {
-            bad_sources.push(address.to_bits() | !mask.to_bits());
-            good_destinations.push(address.to_bits());
-        }
-        if !interfaces.is_empty() {
-            bad_sources.extend([0, u32::MAX]);
-        }
-        bad_sources.sort_unstable();
-        good_destinations.sort_unstable();
-        let checksum = args.or("CHECKSUM", true);
-        let checks =
-            Checks { offset, bad_sources, good_destinations, checksum, sets_destination: true, usual: false };
-        let report = Tally { verbose: args.or("VERBOSE", false), good: 0, bad: [0; REASONS.len()] };
-        args.or("DETAILS", false);
-        args.finish()?;
-        Ok(Box::new(CheckIpHeader { checks, report }))
-    },
+    build: |args| build(args, &CLASS, true),
     ..Class::DEFAULT
 };
+
+/// For both classes, which differ in whether the checksum is checked unless told.
+pub(super) fn build(
+    args: &mut Args<'_>,
+    class: &'static Class,
+    checksum: bool,
+) -> Result<Box<dyn Element>, Invalid> {
+    let offset = args.or("OFFSET", 0u32) as usize;
+    if offset > packet::MAX_PACKET {
+        args.error(format!("OFFSET: out of range, bound {}", packet::MAX_PACKET));
+    }
+    let Prefixes(interfaces) = args.or("INTERFACES", Prefixes::default());
+    let Addresses(mut bad_sources) = args.or("BADSRC", Addresses::default());
+    let Addresses(mut good_destinations) = args.or("GOODDST", Addresses::default());
+    for Ipv4Prefix { address, mask } in &interfaces {
+        bad_sources.push(address.to_bits() | !mask.to_bits());
+        good_destinations.push(address.to_bits());
+    }
+    if !interfaces.is_empty() {
+        bad_sources.extend([0, u32::MAX]);
+    }
+    bad_sources.sort_unstable();
+    good_destinations.sort_unstable();
+    let checksum = args.or("CHECKSUM", checksum);
+    let checks =
+        Checks { offset, bad_sources, good_destinations, checksum, sets_destination: true, usual: false };
+    Checker::boxed(args, class, checks)
+}
 
 /// A list of prefixes separated by spaces.
 #[derive(Default)]
@@ -107,28 +114,13 @@ impl Arg for Prefixes {
 
 /// A list of addresses separated by spaces.
 #[derive(Default)]
-struct Addresses(Vec<u32>);
+pub(crate) struct Addresses(pub(crate) Vec<u32>);
 
 impl Arg for Addresses {
     fn parse(text: &str, place: &Place<'_>) -> Result<Addresses, String> {
         let words = text.split_whitespace().map(|word| Ipv4Addr::parse(word, place).map(Ipv4Addr::to_bits));
         words.collect::<Result<_, _>>().map(Addresses)
     }
-}
-
-/// What can be wrong, in the order in which it is checked.
-const REASONS: [(&str, DropReason); 6] = [
-    ("tiny packet", DropReason::TooShort),
-    ("bad IP version", DropReason::BadIpHeader),
-    ("bad IP header length", DropReason::BadIpHeader),
-    ("bad IP length", DropReason::BadIpHeader),
-    ("bad IP checksum", DropReason::BadIpChecksum),
-    ("bad source address", DropReason::BadSource),
-];
-
-struct CheckIpHeader {
-    checks: Checks,
-    report: Tally,
 }
 
 /// What is checked.
@@ -145,33 +137,8 @@ struct Checks {
     usual: bool,
 }
 
-/// What came of it.
-struct Tally {
-    verbose: bool,
-    good: u64,
-    bad: [u64; REASONS.len()],
-}
-
 impl Checks {
-    /// Checks one packet and prepares it; the number of what is wrong with it otherwise.
-    #[inline]
-    fn check(&self, packet: &mut Packet) -> Result<(), usize> {
-        // Nearly all packets have no options, no padding, and nothing wrong with them.
-        let offset = self.offset;
-        let header = packet.data().get(offset..offset + ipv4::Header::LEN);
-        if let Some(Ok(ip)) = header.map(ipv4::Header::ref_from_bytes)
-            && ip.version_ihl == 0x45
-            && offset + usize::from(ip.total_length.get()) == packet.len()
-            && self.usual
-            && checksum::ipv4_plain_valid(ip)
-        {
-            packet.set_headers(offset, offset + ipv4::Header::LEN);
-            return Ok(());
-        }
-        self.check_all(packet)
-    }
-
-    /// The same for whatever comes.
+    /// For packets that are not as nearly all are.
     #[inline(never)]
     fn check_all(&self, packet: &mut Packet) -> Result<(), usize> {
         let data = packet.data().get(self.offset..).unwrap_or_default();
@@ -219,58 +186,49 @@ impl Checks {
     }
 }
 
-impl Tally {
-    #[cold]
-    fn reject(&mut self, cx: &mut Cx<'_>, packet: Packet, reason: usize) {
-        let (text, drop) = REASONS[reason];
-        if self.verbose || self.bad.iter().all(|&n| n == 0) {
-            let name = cx.name().to_string();
-            cx.message(format_args!("{name}: IP header check failed: {text}\n"));
-        }
-        self.bad[reason] += 1;
-        cx.emit_one(1, packet, drop);
-    }
-}
+impl HeaderCheck for Checks {
+    const REASONS: Reasons = &[
+        ("tiny packet", DropReason::TooShort),
+        ("bad IP version", DropReason::BadIpHeader),
+        ("bad IP header length", DropReason::BadIpHeader),
+        ("bad IP length", DropReason::BadIpHeader),
+        ("bad IP checksum", DropReason::BadIpChecksum),
+        ("bad source address", DropReason::BadSource),
+    ];
+    const MESSAGE: &'static str = "IP header check failed";
+    const SPEAKER: Speaker = Speaker::Name;
 
-impl Element for CheckIpHeader {
     fn effects(&self) -> Effects {
-        let header = Field::Bytes { base: Base::Data, offset: self.checks.offset as i32, length: 60 };
-        let sound = Filter::Opaque { about: "sound IPv4 header", reads: vec![Field::Length, header.clone()] };
-        let at = |base: i32, length| Field::Bytes {
-            base: Base::Data,
-            offset: self.checks.offset as i32 + base,
-            length,
-        };
-        let start = Value::Constant((self.checks.offset as u32).to_be_bytes().to_vec());
-        let good = Case::new(sound, Target::Output(0))
-            .with(Action::Set(Field::HeaderOffset(Base::Network), start))
-            .with(Action::Set(
-                Field::HeaderOffset(Base::Transport),
-                Value::Pure { name: "behind the IP header", reads: vec![at(0, 1)] },
-            ))
-            .with(Action::Resize(vec![at(2, 2)]))
-            .with(Action::Set(DST_IP, Value::Copy(at(16, 4))));
-        Effects::cases(vec![good, Case::new(Filter::Any, Target::Output(1))])
+        let at = |place, length| bytes(Base::Data, self.offset + place, length);
+        let sound = Filter::Opaque { about: "sound IPv4 header", reads: vec![Field::Length, at(0, 60)] };
+        let good = vec![
+            header_at(Base::Network, self.offset),
+            pure(Field::HeaderOffset(Base::Transport), "behind the IP header", &[at(0, 1)]),
+            Action::Resize(vec![at(2, 2)]),
+            Action::Set(DST_IP, Value::Copy(at(16, 4))),
+        ];
+        or_aside(sound, good)
     }
 
-    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        let checks = &mut self.checks;
-        checks.sets_destination = cx.facts().annotation_read(Annotations::DST_IP, 4);
-        checks.usual = checks.checksum && !checks.sets_destination && checks.bad_sources.is_empty();
-        Ok(())
+    fn prepare(&mut self, cx: &mut Cx<'_>) {
+        self.sets_destination = cx.facts().annotation_read(Annotations::DST_IP, 4);
+        self.usual = self.checksum && !self.sets_destination && self.bad_sources.is_empty();
     }
 
-    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
-        let Self { checks, report } = self;
-        batch.sift(|packet| checks.check(packet), |packet, reason| report.reject(cx, packet, reason));
-        report.good += batch.len() as u64;
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(match name {
-            "count" => self.report.good.to_string(),
-            "drops" => self.report.bad.iter().sum::<u64>().to_string(),
-            _ => REASONS.iter().zip(self.report.bad).map(|((text, _), n)| format!("{n}\t{text}\n")).collect(),
-        })
+    #[inline]
+    fn check(&self, packet: &mut Packet) -> Result<(), usize> {
+        // Nearly all packets have no options, no padding, and nothing wrong with them.
+        let offset = self.offset;
+        let header = packet.data().get(offset..offset + ipv4::Header::LEN);
+        if let Some(Ok(ip)) = header.map(ipv4::Header::ref_from_bytes)
+            && ip.version_ihl == 0x45
+            && offset + usize::from(ip.total_length.get()) == packet.len()
+            && self.usual
+            && checksum::ipv4_plain_valid(ip)
+        {
+            packet.set_headers(offset, offset + ipv4::Header::LEN);
+            return Ok(());
+        }
+        self.check_all(packet)
     }
 }

@@ -46,6 +46,20 @@ impl PseudoHeader {
     }
 }
 
+impl PseudoHeader {
+    /// That of an IPv4 packet with options: a source route's last address is the final destination.
+    pub fn routed(header: &ipv4::Header, options: &[u8]) -> PseudoHeader {
+        use ipv4::option::{LOOSE_SOURCE_ROUTE, STRICT_SOURCE_ROUTE};
+        let route = ipv4::options(options)
+            .flatten()
+            .find(|option| matches!(option.kind, LOOSE_SOURCE_ROUTE | STRICT_SOURCE_ROUTE));
+        // Behind a pointer of one byte there are addresses.
+        let last = route.and_then(|route| route.data.get(1..)?.as_chunks::<4>().0.last());
+        let destination = last.map_or(header.destination_addr(), |&address| address.into());
+        PseudoHeader::V4 { source: header.source_addr(), destination }
+    }
+}
+
 impl From<&ipv4::Header> for PseudoHeader {
     #[inline]
     fn from(header: &ipv4::Header) -> Self {
@@ -318,6 +332,22 @@ mod tests {
         fill_udp(&pseudo, &mut bytes).unwrap();
         assert_eq!(&bytes[6..8], [0xff, 0xff]);
         assert!(udp_valid(&pseudo, &bytes));
+    }
+
+    #[test]
+    fn a_source_route_says_where_a_packet_ends() {
+        let mut bytes = [0u8; 20];
+        bytes[12..20].copy_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2]);
+        let (header, _) = <ipv4::Header as crate::FromBytes>::ref_from_prefix(&bytes).unwrap();
+        let end = |options: &[u8]| match PseudoHeader::routed(header, options) {
+            PseudoHeader::V4 { destination, .. } => destination.octets(),
+            PseudoHeader::V6 { .. } => [0; 4],
+        };
+        assert_eq!(end(&[]), [10, 0, 0, 2]);
+        assert_eq!(end(&[1, 131, 11, 4, 1, 1, 1, 1, 2, 2, 2, 2]), [2, 2, 2, 2]);
+        assert_eq!(end(&[137, 7, 8, 3, 3, 3, 3, 0]), [3, 3, 3, 3]);
+        assert_eq!(end(&[137, 3, 4, 0]), [10, 0, 0, 2], "a route without addresses");
+        assert_eq!(end(&[7, 7, 4, 3, 3, 3, 3, 0]), [10, 0, 0, 2], "a recorded route is none");
     }
 
     #[test]

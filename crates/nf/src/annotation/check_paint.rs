@@ -1,0 +1,74 @@
+//! # CheckPaint
+//! Lets packets of one colour pass; others go to output 1, or are dropped.
+//!
+//! ## Usage
+//! `CheckPaint(COLOR [, ANNO])`
+//!
+//! ## Arguments
+//! - `COLOR`: 0 to 255.
+//! - `ANNO`: the annotation to look at, by name or offset.
+//!
+//! ## Handlers
+//! - `color`: the colour.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> Paint(3) -> CheckPaint(3) -> Discard
+//! ```
+//!
+//! ## See also
+//! Paint, PaintSwitch
+
+use element::args::AnnotationOffset;
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Depends, Filter};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
+use packet::Annotations;
+
+use crate::editing::{annotation, each_or_aside, or_aside, value};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "CheckPaint",
+    ports: "1/1-2",
+    processing: "a/ah",
+    manual: manual!("check_paint.rs"),
+    args: &[ArgInfo::required("COLOR", "0-255"), ArgInfo::positional("ANNO", "annotation", "PAINT")],
+    handlers: &[HandlerInfo::both("color")],
+    samples: &["2", "2, 20 -> 1/2"],
+    build: |args| {
+        let colour = args.required("COLOR");
+        let AnnotationOffset(place) = args.or("ANNO", AnnotationOffset::<1>(Annotations::PAINT));
+        args.finish()?;
+        Ok(Box::new(CheckPaint { colour, place }))
+    },
+    ..Class::DEFAULT
+};
+
+struct CheckPaint {
+    colour: u8,
+    place: usize,
+}
+
+impl Element for CheckPaint {
+    fn effects(&self) -> Effects {
+        let same = Filter::equals(annotation(self.place, 1), self.colour.into());
+        or_aside(same, Vec::new()).depending_on(Depends::Handler)
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        let (colour, place) = (self.colour, self.place);
+        each_or_aside(cx, batch, |packet| {
+            if packet.annotations().u8(place) == colour { Ok(()) } else { Err(DropReason::NoMatch) }
+        });
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
+        Ok(self.colour.to_string())
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, _name: &str, text: &str) -> Result<(), String> {
+        self.colour = value(cx, text, "expected uint8_t")?;
+        Ok(())
+    }
+}

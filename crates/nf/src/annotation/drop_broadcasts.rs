@@ -1,0 +1,74 @@
+//! # DropBroadcasts
+//! Sends packets that came as link-level broadcast or multicast to output 1, or drops them.
+//!
+//! It looks at the packet type annotation, which devices and HostEtherFilter set. The first such packet is reported.
+//!
+//! ## Usage
+//! `DropBroadcasts`
+//!
+//! ## Handlers
+//! - `drops`: such packets.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> SetPacketType(BROADCAST) -> DropBroadcasts -> Discard
+//! ```
+//!
+//! ## See also
+//! HostEtherFilter, SetPacketType
+
+use classify::IntervalSet;
+use element::class::HandlerInfo;
+use element::effects::{Case, Field, Filter, Target};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
+use packet::PacketKind;
+
+use crate::editing::otherwise;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "DropBroadcasts",
+    ports: "1/1-2",
+    processing: "a/ah",
+    manual: manual!("drop_broadcasts.rs"),
+    handlers: &[HandlerInfo::read("drops")],
+    samples: &["", " -> 1/2"],
+    build: |args| {
+        args.finish()?;
+        Ok(Box::new(DropBroadcasts { drops: 0 }))
+    },
+    ..Class::DEFAULT
+};
+
+struct DropBroadcasts {
+    drops: u64,
+}
+
+impl Element for DropBroadcasts {
+    fn effects(&self) -> Effects {
+        let set = IntervalSet::one(PacketKind::Broadcast as u128, PacketKind::Multicast as u128);
+        let group = Filter::In { field: Field::Kind, mask: u128::MAX, set };
+        Effects::cases(vec![Case::new(group, Target::Output(1)), otherwise(Vec::new())])
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        let drops = &mut self.drops;
+        batch.sift(
+            |packet| match packet.kind() {
+                PacketKind::Broadcast | PacketKind::Multicast => Err(DropReason::Denied),
+                _ => Ok(()),
+            },
+            |packet, reason| {
+                *drops += 1;
+                if *drops == 1 {
+                    cx.message(format_args!("DropBroadcasts: dropped a packet\n"));
+                }
+                cx.emit_one(1, packet, reason);
+            },
+        );
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
+        Ok(self.drops.to_string())
+    }
+}

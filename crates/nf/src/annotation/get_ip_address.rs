@@ -1,0 +1,105 @@
+//! # GetIPAddress
+//! Copies an address from the packet into the destination address annotation.
+//!
+//! Packets that are too short to have it, or have no network header annotation where it is needed, are dropped.
+//!
+//! ## Usage
+//! `GetIPAddress(OFFSET [, ANNO])`, `GetIPAddress(IP src)`, `GetIPAddress(IP dst)`
+//!
+//! ## Arguments
+//! - `OFFSET`: where the address stands, from the start of the packet.
+//! - `ANNO`: the annotation to set, by name or offset.
+//! - `IP`: `src` or `dst`: the address of the IPv4 header that the network header annotation points at.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> GetIPAddress(16) -> Discard
+//! ```
+//!
+//! ## See also
+//! SetIPAddress, StoreIPAddress
+
+use element::args::AnnotationOffset;
+use element::class::ArgInfo;
+use element::effects::{Action, Field, Header, Target, Value, wire_field};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, manual};
+use packet::Annotations;
+
+use crate::editing::{annotation, bytes, each, ipv4, needs, otherwise, when};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "GetIPAddress",
+    manual: manual!("get_ip_address.rs"),
+    args: &[
+        ArgInfo::positional("OFFSET", "integer", ""),
+        ArgInfo::positional("ANNO", "annotation", "DST_IP"),
+        ArgInfo::keyword("IP", "src or dst", ""),
+    ],
+    samples: &["16", "30, 20", "IP src", "IP dst"],
+    build: |args| {
+        let word: Option<String> = args.get("IP");
+        let offset: Option<u32> = args.get("OFFSET");
+        let AnnotationOffset(to) = args.or("ANNO", AnnotationOffset::<4>(Annotations::DST_IP));
+        args.finish()?;
+        let from = match (offset, word.as_deref()) {
+            (Some(offset), None) => Ok(From::Data(offset as usize)),
+            (None, Some("src")) => Ok(From::Source),
+            (None, Some("dst")) => Ok(From::Destination),
+            (None, Some(_)) => Err("bad IP"),
+            _ => Err("set one of OFFSET, IP"),
+        };
+        if let Err(reason) = &from {
+            args.error(*reason);
+        }
+        args.finish()?;
+        Ok(Box::new(GetIpAddress { from: from.unwrap_or(From::Source), to }))
+    },
+    ..Class::DEFAULT
+};
+
+#[derive(Clone, Copy)]
+enum From {
+    Data(usize),
+    Source,
+    Destination,
+}
+
+struct GetIpAddress {
+    from: From,
+    to: usize,
+}
+
+impl Element for GetIpAddress {
+    fn effects(&self) -> Effects {
+        let (lacks, field) = match self.from {
+            From::Data(offset) => {
+                let to = Target::Drop(DropReason::TooShort);
+                (when("too short", &[Field::Length], to), bytes(Base::Data, offset, 4))
+            }
+            From::Source => (needs(Header::Ipv4), wire_field::IP_SRC),
+            From::Destination => (needs(Header::Ipv4), wire_field::IP_DST),
+        };
+        let copy = Action::Set(annotation(self.to, 4), Value::Copy(field));
+        Effects::cases(vec![lacks, otherwise(vec![copy])])
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        let (from, to) = (self.from, self.to);
+        each(cx, batch, |packet| {
+            let address = match from {
+                From::Data(offset) => {
+                    let mut address = [0; 4];
+                    if packet.read_at(offset, &mut address) < address.len() {
+                        return Err(DropReason::TooShort);
+                    }
+                    address
+                }
+                From::Source => ipv4(packet)?.source.to_bytes(),
+                From::Destination => ipv4(packet)?.destination.to_bytes(),
+            };
+            packet.annotations_mut().set_array4(to, address);
+            Ok(())
+        });
+    }
+}

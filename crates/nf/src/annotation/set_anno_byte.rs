@@ -1,0 +1,77 @@
+//! # SetAnnoByte
+//! Sets one byte of the annotation area; Paint does the same.
+//!
+//! ## Usage
+//! `SetAnnoByte(ANNO, VALUE)`
+//!
+//! ## Arguments
+//! - `ANNO`: the annotation, by name or offset.
+//! - `VALUE`: 0 to 255.
+//!
+//! ## Handlers
+//! - `anno`: the annotation's offset.
+//! - `value`: the value.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> SetAnnoByte(PAINT, 3) -> Discard
+//! ```
+//!
+//! ## See also
+//! Paint
+
+use element::args::{AnnotationOffset, Raw};
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::Depends;
+use element::{Batch, Class, Cx, Effects, Element, manual};
+
+use crate::editing::{annotation, constant, otherwise, value};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "SetAnnoByte",
+    manual: manual!("set_anno_byte.rs"),
+    args: &[ArgInfo::required("ANNO", "annotation"), ArgInfo::required("VALUE", "0-255")],
+    handlers: &[HandlerInfo::read("anno"), HandlerInfo::both("value")],
+    samples: &["PAINT, 3", "20, 255"],
+    build: |args| {
+        let AnnotationOffset::<1>(place) = args.required("ANNO");
+        let Raw(text) = args.required("VALUE");
+        args.finish()?;
+        let parsed = <u8 as element::args::Arg>::parse(&text, &args.place());
+        match &parsed {
+            Ok(byte) => args.warn(format!(
+                "SetAnnoByte({place}, {byte}) is obsolete, use Paint({byte}, {place}) instead"
+            )),
+            Err(reason) => args.error(format!("VALUE: {reason}")),
+        }
+        args.finish()?;
+        Ok(Box::new(SetAnnoByte { place, byte: parsed.unwrap_or_default() }))
+    },
+    ..Class::DEFAULT
+};
+
+struct SetAnnoByte {
+    place: usize,
+    byte: u8,
+}
+
+impl Element for SetAnnoByte {
+    fn effects(&self) -> Effects {
+        let set = constant(annotation(self.place, 1), &[self.byte]);
+        Effects::cases(vec![otherwise(vec![set])]).depending_on(Depends::Handler)
+    }
+
+    fn process(&mut self, _cx: &mut Cx<'_>, batch: &mut Batch) {
+        batch.iter_mut().for_each(|packet| packet.annotations_mut().set_u8(self.place, self.byte));
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        Ok(if name == "anno" { self.place.to_string() } else { self.byte.to_string() })
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, _name: &str, text: &str) -> Result<(), String> {
+        self.byte = value(cx, text, "expected uint8_t")?;
+        Ok(())
+    }
+}

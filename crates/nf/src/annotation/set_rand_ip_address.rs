@@ -1,0 +1,84 @@
+//! # SetRandIPAddress
+//! Sets the destination address annotation to a random address out of a prefix.
+//!
+//! ## Usage
+//! `SetRandIPAddress(PREFIX [, LIMIT])`
+//!
+//! ## Arguments
+//! - `PREFIX`: the prefix; an address alone is always the same.
+//! - `LIMIT`: how many different addresses to draw beforehand and choose from; any number of them if not positive.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> SetRandIPAddress(10.0.0.0/8, 100) -> Discard
+//! ```
+//!
+//! ## See also
+//! SetIPAddress, StoreIPAddress
+
+use element::args::Ipv4Prefix;
+use element::class::ArgInfo;
+use element::effects::{Action, DST_IP, Depends, Value};
+use element::{Batch, Class, Cx, Effects, Element, manual};
+use packet::Annotations;
+
+use crate::editing::otherwise;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "SetRandIPAddress",
+    manual: manual!("set_rand_ip_address.rs"),
+    args: &[ArgInfo::required("PREFIX", "prefix"), ArgInfo::positional("LIMIT", "integer", "-1")],
+    samples: &["10.0.0.0/8", "10.0.0.0/8, 5", "1.2.3.4"],
+    build: |args| {
+        let prefix: Option<Ipv4Prefix> = args.get("PREFIX");
+        let limit = args.or("LIMIT", -1i32);
+        let Some(prefix) = prefix else { return crate::editing::missing(args, "PREFIX") };
+        if limit > MOST {
+            args.error(format!("LIMIT: out of range, bound {MOST}"));
+        }
+        args.finish()?;
+        Ok(Box::new(SetRandIpAddress { prefix, limit: limit.max(0) as usize, drawn: Vec::new() }))
+    },
+    ..Class::DEFAULT
+};
+
+/// Addresses drawn beforehand stay in memory.
+const MOST: i32 = 1 << 24;
+
+struct SetRandIpAddress {
+    prefix: Ipv4Prefix,
+    limit: usize,
+    drawn: Vec<[u8; 4]>,
+}
+
+/// A random address out of the prefix.
+fn draw(prefix: &Ipv4Prefix, random: &mut fastrand::Rng) -> [u8; 4] {
+    (prefix.network().to_bits() | random.u32(..) & !prefix.mask.to_bits()).to_be_bytes()
+}
+
+impl Element for SetRandIpAddress {
+    fn effects(&self) -> Effects {
+        let (first, last) = (self.prefix.network().to_bits(), self.prefix.broadcast().to_bits());
+        let set = classify::IntervalSet::one(first.into(), last.into());
+        let choice = Action::Set(DST_IP, Value::Choose { set, key: Vec::new() });
+        Effects::cases(vec![otherwise(vec![choice])]).depending_on(Depends::Random)
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        let random = cx.random();
+        self.drawn = (0..self.limit).map(|_| draw(&self.prefix, random)).collect();
+        Ok(())
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        let random = cx.random();
+        for packet in batch.iter_mut() {
+            let address = match self.drawn.len() {
+                0 => draw(&self.prefix, random),
+                n => self.drawn[random.usize(..n)],
+            };
+            packet.annotations_mut().set_array4(Annotations::DST_IP, address);
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! # Align
+//! Asks for packets to start at addresses with a given remainder; packets pass unchanged.
+//!
+//! No element here needs packets to be aligned, so there is nothing to move.
+//!
+//! ## Usage
+//! `Align(MODULUS, OFFSET)`
+//!
+//! ## Arguments
+//! - `MODULUS`: 2, 4 or 8.
+//! - `OFFSET`: the remainder, smaller than the modulus.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> Align(4, 2) -> Discard
+//! ```
+//!
+//! ## See also
+//! Null
+
+use element::class::ArgInfo;
+use element::{Class, Effects, Element, manual};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "Align",
+    manual: manual!("align.rs"),
+    args: &[ArgInfo::required("MODULUS", "2, 4 or 8"), ArgInfo::required("OFFSET", "unsigned")],
+    samples: &["4, 2"],
+    build: |args| {
+        let (modulus, offset): (u32, u32) = (args.required("MODULUS"), args.required("OFFSET"));
+        args.finish()?;
+        if !matches!(modulus, 2 | 4 | 8) {
+            args.error("MODULUS must be 2, 4, or 8");
+        } else if offset >= modulus {
+            args.error("OFFSET must be smaller than MODULUS");
+        }
+        args.finish()?;
+        Ok(Box::new(Align))
+    },
+    ..Class::DEFAULT
+};
+
+struct Align;
+
+impl Element for Align {
+    fn effects(&self) -> Effects {
+        Effects::pass()
+    }
+}

@@ -1,0 +1,80 @@
+//! # CheckLength
+//! Sends packets longer than a limit to output 1, or drops them.
+//!
+//! ## Usage
+//! `CheckLength(LENGTH [, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `LENGTH`: the longest packets that pass, in bytes.
+//! - `EXTRA_LENGTH`: whether the extra length annotation counts too.
+//!
+//! ## Handlers
+//! - `length`: the limit.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> CheckLength(1500) -> Discard
+//! ```
+//!
+//! ## See also
+//! Truncate, Pad
+
+use classify::IntervalSet;
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Depends, EXTRA_LENGTH, Field, Filter};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
+use packet::Annotations;
+
+use crate::editing::{each_or_aside, or_aside, value};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "CheckLength",
+    ports: "1/1-2",
+    processing: "a/ah",
+    manual: manual!("check_length.rs"),
+    args: &[ArgInfo::required("LENGTH", "unsigned"), ArgInfo::keyword("EXTRA_LENGTH", "bool", "false")],
+    handlers: &[HandlerInfo::both("length")],
+    samples: &["60", "60, EXTRA_LENGTH true -> 1/2"],
+    build: |args| {
+        let element = CheckLength { longest: args.required("LENGTH"), extra: args.or("EXTRA_LENGTH", false) };
+        args.finish()?;
+        Ok(Box::new(element))
+    },
+    ..Class::DEFAULT
+};
+
+struct CheckLength {
+    longest: u32,
+    extra: bool,
+}
+
+impl Element for CheckLength {
+    fn effects(&self) -> Effects {
+        let fits = match self.extra {
+            false => {
+                let set = IntervalSet::one(0, self.longest.into());
+                Filter::In { field: Field::Length, mask: u128::MAX, set }
+            }
+            true => Filter::Opaque { about: "length on the wire", reads: vec![Field::Length, EXTRA_LENGTH] },
+        };
+        or_aside(fits, Vec::new()).depending_on(Depends::Handler)
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        let (longest, extra) = (self.longest as usize, self.extra);
+        each_or_aside(cx, batch, |packet| {
+            let more = if extra { packet.annotations().u32(Annotations::EXTRA_LENGTH) as usize } else { 0 };
+            if packet.len() + more > longest { Err(DropReason::TooLong) } else { Ok(()) }
+        });
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
+        Ok(self.longest.to_string())
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, _name: &str, text: &str) -> Result<(), String> {
+        self.longest = value(cx, text, "expected integer")?;
+        Ok(())
+    }
+}

@@ -1,0 +1,55 @@
+//! # UnstripAnno
+//! Gives back as many bytes at the front of each packet as an annotation says.
+//!
+//! Search keeps there how many it removed. Packets without the room are dropped.
+//!
+//! ## Usage
+//! `UnstripAnno([ANNO])`
+//!
+//! ## Arguments
+//! - `ANNO`: the annotation, two bytes, by offset.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(DATA "GET / HTTP", LIMIT 1) -> s :: Search("HTTP") -> UnstripAnno -> Discard; s[1] -> Discard
+//! ```
+//!
+//! ## See also
+//! Search, Unstrip
+
+use element::args::AnnotationOffset;
+use element::class::ArgInfo;
+use element::{Base, Batch, Class, Cx, Effects, Element, manual};
+
+use super::search::{LENGTH_ANNOTATION, annotated_length};
+use crate::editing::{annotation, each};
+use crate::stripping::{effects, move_start};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "UnstripAnno",
+    manual: manual!("unstrip_anno.rs"),
+    args: &[ArgInfo::positional("ANNO", "annotation", "16")],
+    samples: &["", "20"],
+    build: |args| {
+        let AnnotationOffset(place) = args.or("ANNO", AnnotationOffset::<2>(LENGTH_ANNOTATION));
+        args.finish()?;
+        Ok(Box::new(UnstripAnno { place }))
+    },
+    ..Class::DEFAULT
+};
+
+struct UnstripAnno {
+    place: usize,
+}
+
+impl Element for UnstripAnno {
+    fn effects(&self) -> Effects {
+        effects(Base::Data, &[annotation(self.place, 2)])
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        let place = self.place;
+        each(cx, batch, |packet| move_start(packet, -(annotated_length(packet, place) as isize)));
+    }
+}

@@ -1,0 +1,118 @@
+//! What elements that check headers share: the order of what can be wrong, messages, counts, output 1.
+
+use element::class::{Access, HandlerInfo};
+use element::{Args, Batch, Cx, DropReason, Effects, Element, Packet};
+
+/// What can be wrong, in the order in which it is checked.
+pub(crate) type Reasons = &'static [(&'static str, DropReason)];
+
+/// What is particular about one kind of header.
+pub(crate) trait HeaderCheck: Send + 'static {
+    /// What can be wrong.
+    const REASONS: Reasons;
+    /// How messages start, before the reason.
+    const MESSAGE: &'static str;
+    /// Whose name stands before that.
+    const SPEAKER: Speaker;
+
+    /// See [`Element::effects`].
+    fn effects(&self) -> Effects;
+
+    /// Called once before the first packet.
+    fn prepare(&mut self, _cx: &mut Cx<'_>) {}
+
+    /// Checks one packet and prepares it; the number of what is wrong with it otherwise.
+    fn check(&self, packet: &mut Packet) -> Result<(), usize>;
+}
+
+/// How a message names its element.
+pub(crate) enum Speaker {
+    /// `name: `
+    Name,
+    /// `name :: Class: `
+    Declaration,
+    /// Not at all.
+    Nobody,
+}
+
+/// Handlers of every element of this kind. `drop_details` comes with DETAILS.
+pub(crate) const HANDLERS: &[HandlerInfo] = &[HandlerInfo::read("count"), HandlerInfo::read("drops")];
+
+/// An element that checks headers.
+pub(crate) struct Checker<C> {
+    pub(crate) check: C,
+    tally: Tally,
+}
+
+/// What came of it.
+struct Tally {
+    verbose: bool,
+    details: bool,
+    good: u64,
+    /// By reason.
+    bad: Vec<u64>,
+}
+
+impl<C: HeaderCheck> Checker<C> {
+    /// With the arguments VERBOSE and DETAILS where the class has them.
+    pub(crate) fn boxed(
+        args: &mut Args<'_>,
+        class: &'static element::Class,
+        check: C,
+    ) -> Result<Box<dyn Element>, element::Invalid> {
+        let mut flag = |name| class.arg(name).is_some() && args.or(name, false);
+        let (verbose, details) = (flag("VERBOSE"), flag("DETAILS"));
+        args.finish()?;
+        let tally = Tally { verbose, details, good: 0, bad: vec![0; C::REASONS.len()] };
+        Ok(Box::new(Checker { check, tally }))
+    }
+}
+
+impl Tally {
+    #[cold]
+    fn reject<C: HeaderCheck>(&mut self, cx: &mut Cx<'_>, packet: Packet, reason: usize) {
+        let (text, drop) = C::REASONS[reason];
+        if self.verbose || self.bad.iter().all(|&n| n == 0) {
+            let speaker = match C::SPEAKER {
+                Speaker::Name => format!("{}: ", cx.name()),
+                Speaker::Declaration => format!("{}: ", cx.declaration()),
+                Speaker::Nobody => String::new(),
+            };
+            let reason = if text.is_empty() { String::new() } else { format!(": {text}") };
+            cx.message(format_args!("{speaker}{}{reason}\n", C::MESSAGE));
+        }
+        self.bad[reason] += 1;
+        cx.emit_one(1, packet, drop);
+    }
+}
+
+impl<C: HeaderCheck> Element for Checker<C> {
+    fn effects(&self) -> Effects {
+        self.check.effects()
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        self.check.prepare(cx);
+        Ok(())
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        let Self { check, tally } = self;
+        batch.sift(|packet| check.check(packet), |packet, reason| tally.reject::<C>(cx, packet, reason));
+        tally.good += batch.len() as u64;
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        let Tally { good, bad, .. } = &self.tally;
+        Ok(match name {
+            "count" => good.to_string(),
+            "drops" => bad.iter().sum::<u64>().to_string(),
+            _ => C::REASONS.iter().zip(bad).map(|((text, _), n)| format!("{n}\t{text}\n")).collect(),
+        })
+    }
+
+    fn own_handlers(&self) -> Vec<(String, Access)> {
+        let details = self.tally.details.then(|| ("drop_details".to_string(), Access::READ));
+        details.into_iter().collect()
+    }
+}

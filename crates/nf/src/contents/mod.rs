@@ -1,0 +1,8 @@
+//! Length and contents of packets, whatever their headers.
+
+pub mod clipboard;
+pub mod move_data;
+pub mod pad;
+pub mod resize;
+pub mod store_data;
+pub mod truncate;

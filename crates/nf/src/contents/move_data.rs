@@ -1,0 +1,98 @@
+//! # MoveData
+//! Copies bytes of each packet to another place in it.
+//!
+//! Packets that do not reach beyond the bytes to copy pass unchanged. Packets longer than a slot are changed within
+//! the first slot.
+//!
+//! ## Usage
+//! `MoveData(DST_OFFSET, SRC_OFFSET, LENGTH [, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `DST_OFFSET`: where the bytes go.
+//! - `SRC_OFFSET`: where they stand.
+//! - `LENGTH`: how many.
+//! - `GROW`: whether a packet becomes longer if they do not fit; if not, it passes unchanged.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> MoveData(0, 6, 6) -> Discard
+//! ```
+//!
+//! ## See also
+//! StoreData, Clipboard
+
+use element::class::ArgInfo;
+use element::effects::{Action, Field};
+use element::{Base, Batch, Class, Cx, Effects, Element, Packet, manual};
+use packet::MAX_PACKET;
+
+use crate::editing::{append_zeros, bytes, otherwise, pure, replace_each};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "MoveData",
+    manual: manual!("move_data.rs"),
+    args: &[
+        ArgInfo::required("DST_OFFSET", "unsigned"),
+        ArgInfo::required("SRC_OFFSET", "unsigned"),
+        ArgInfo::required("LENGTH", "unsigned"),
+        ArgInfo::keyword("GROW", "bool", "true"),
+    ],
+    samples: &["0, 6, 6", "50, 0, 20", "50, 0, 20, GROW false"],
+    build: |args| {
+        let mut number = |name| {
+            let number: u32 = args.required(name);
+            if number as usize > MAX_PACKET {
+                args.error(format!("{name}: out of range, bound {MAX_PACKET}"));
+            }
+            number as usize
+        };
+        let (to, from, length) = (number("DST_OFFSET"), number("SRC_OFFSET"), number("LENGTH"));
+        let grow = args.or("GROW", true);
+        args.finish()?;
+        Ok(Box::new(MoveData { to, from, length, grow }))
+    },
+    ..Class::DEFAULT
+};
+
+struct MoveData {
+    to: usize,
+    from: usize,
+    length: usize,
+    grow: bool,
+}
+
+impl MoveData {
+    fn copy(&self, cx: &mut Cx<'_>, mut packet: Packet) -> Option<Packet> {
+        if packet.len() <= self.from + self.length {
+            return Some(packet);
+        }
+        let missing = (self.to + self.length).saturating_sub(packet.len());
+        if missing > 0 {
+            if !self.grow {
+                return Some(packet);
+            }
+            packet = append_zeros(cx, packet, missing)?;
+        }
+        let data = packet.data_mut();
+        let source = self.from..self.from + self.length;
+        if data.len() >= source.end && data.len() >= self.to + self.length {
+            data.copy_within(source, self.to);
+        }
+        Some(packet)
+    }
+}
+
+impl Element for MoveData {
+    fn effects(&self) -> Effects {
+        let length = u16::try_from(self.length).unwrap_or(u16::MAX);
+        let (to, from) = (bytes(Base::Data, self.to, length), bytes(Base::Data, self.from, length));
+        let mut actions = vec![pure(to, "copy of bytes", &[from, Field::Length])];
+        actions.extend(self.grow.then(|| Action::Resize(vec![Field::Length])));
+        Effects::cases(vec![otherwise(actions)])
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        replace_each(cx, batch, |cx, packet| self.copy(cx, packet));
+    }
+}

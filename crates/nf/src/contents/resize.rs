@@ -1,0 +1,93 @@
+//! # Resize
+//! Adds bytes to both ends of packets, or removes them.
+//!
+//! New bytes at the front are those that were stripped there, or zeros; new bytes at the end are zeros. A packet with
+//! fewer bytes than are to be removed becomes empty. Header annotations keep pointing at their headers.
+//!
+//! ## Usage
+//! `Resize([HEAD, TAIL])`
+//!
+//! ## Arguments
+//! - `HEAD`: bytes to add at the front; negative to remove.
+//! - `TAIL`: bytes to add at the end; negative to remove.
+//!
+//! ## Handlers
+//! - `head`, `tail`: the numbers.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> Resize(-14, 4) -> Discard
+//! ```
+//!
+//! ## See also
+//! Strip, Unstrip, Pad, Truncate
+
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Action, Depends, Field};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
+use packet::MAX_PACKET;
+
+use crate::editing::{append_zeros, otherwise, pure, replace_each, value};
+use crate::stripping::move_start;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "Resize",
+    manual: manual!("resize.rs"),
+    args: &[ArgInfo::positional("HEAD", "integer", "0"), ArgInfo::positional("TAIL", "integer", "0")],
+    handlers: &[HandlerInfo::both("head"), HandlerInfo::both("tail")],
+    samples: &["", "-14, 4", "14, -4", "-5000, -5000"],
+    build: |args| {
+        let element = Resize { head: args.or("HEAD", 0i32), tail: args.or("TAIL", 0i32) };
+        args.finish()?;
+        Ok(Box::new(element))
+    },
+    ..Class::DEFAULT
+};
+
+struct Resize {
+    head: i32,
+    tail: i32,
+}
+
+impl Resize {
+    fn resize(&self, cx: &mut Cx<'_>, mut packet: Packet) -> Option<Packet> {
+        let most = packet.len() as isize;
+        let back = isize::try_from(-i64::from(self.head)).unwrap_or(0).min(most);
+        if let Err(reason) = move_start(&mut packet, back) {
+            cx.drop(packet, reason);
+            return None;
+        }
+        let added = usize::try_from(self.tail).unwrap_or(0);
+        if added == 0 {
+            packet.truncate(packet.len().saturating_sub(self.tail.unsigned_abs() as usize));
+        }
+        if packet.len().saturating_add(added) > MAX_PACKET {
+            cx.drop(packet, DropReason::TooLong);
+            return None;
+        }
+        append_zeros(cx, packet, added)
+    }
+}
+
+impl Element for Resize {
+    fn effects(&self) -> Effects {
+        let start = pure(Field::HeaderOffset(Base::Data), "moved start", &[Field::Length]);
+        let effects = Effects::cases(vec![otherwise(vec![start, Action::Resize(vec![Field::Length])])]);
+        effects.depending_on(Depends::Handler)
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        replace_each(cx, batch, |cx, packet| self.resize(cx, packet));
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        Ok(if name == "head" { self.head } else { self.tail }.to_string())
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, text: &str) -> Result<(), String> {
+        let number = value(cx, text, "expected integer")?;
+        *(if name == "head" { &mut self.head } else { &mut self.tail }) = number;
+        Ok(())
+    }
+}

@@ -1,0 +1,101 @@
+//! # StoreData
+//! Overwrites bytes of each packet.
+//!
+//! What does not fit is left out; packets that end before the first byte pass unchanged. Packets longer than a slot are
+//! changed within the first slot.
+//!
+//! ## Usage
+//! `StoreData(OFFSET, DATA [, MASK, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `OFFSET`: where the first byte goes.
+//! - `DATA`: the bytes; `\<hex>` stands for any byte.
+//! - `MASK`: bits that are overwritten; behind its end, all of them.
+//! - `GROW`: whether a packet becomes longer if the bytes do not fit.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> StoreData(12, \<0800>) -> Discard
+//! ```
+//!
+//! ## See also
+//! MoveData, Clipboard, StoreIPAddress
+
+use element::args::Bytes;
+use element::class::ArgInfo;
+use element::effects::{Action, Field};
+use element::{Base, Batch, Class, Cx, Effects, Element, Packet, manual};
+use packet::MAX_PACKET;
+
+use crate::editing::{append_zeros, bytes, otherwise, pure, replace_each};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "StoreData",
+    manual: manual!("store_data.rs"),
+    args: &[
+        ArgInfo::required("OFFSET", "unsigned"),
+        ArgInfo::required("DATA", "bytes"),
+        ArgInfo::positional("MASK", "bytes", ""),
+        ArgInfo::keyword("GROW", "bool", "false"),
+    ],
+    samples: &["12, \\<0800>", "40, abcdef, \\<0ff0>", "30, abcdefghij, GROW true"],
+    build: |args| {
+        let offset: u32 = args.required("OFFSET");
+        let Bytes(data) = args.required("DATA");
+        let Bytes(mut mask) = args.or("MASK", Bytes::default());
+        let grow = args.or("GROW", false);
+        if mask.len() > data.len() {
+            args.error("MASK must be no longer than DATA");
+        }
+        if data.len() > MAX_PACKET {
+            args.error(format!("DATA: longer than {MAX_PACKET} bytes"));
+        }
+        args.finish()?;
+        mask.resize(data.len(), 0xff);
+        Ok(Box::new(StoreData { offset: offset as usize, data, mask, grow }))
+    },
+    ..Class::DEFAULT
+};
+
+struct StoreData {
+    offset: usize,
+    data: Vec<u8>,
+    /// As long as the data.
+    mask: Vec<u8>,
+    grow: bool,
+}
+
+impl StoreData {
+    fn store(&self, packet: &mut Packet) {
+        let room = packet.data_mut().get_mut(self.offset..).unwrap_or_default();
+        for ((to, byte), mask) in room.iter_mut().zip(&self.data).zip(&self.mask) {
+            *to = *to & !mask | byte & mask;
+        }
+    }
+}
+
+impl Element for StoreData {
+    fn effects(&self) -> Effects {
+        let place = bytes(Base::Data, self.offset, u16::try_from(self.data.len()).unwrap_or(u16::MAX));
+        let mut actions = vec![pure(place.clone(), "store under mask", &[place, Field::Length])];
+        actions.extend(self.grow.then(|| Action::Resize(vec![Field::Length])));
+        Effects::cases(vec![otherwise(actions)])
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        if !self.grow {
+            batch.iter_mut().for_each(|packet| self.store(packet));
+            return;
+        }
+        replace_each(cx, batch, |cx, mut packet| {
+            let end = self.offset + self.data.len();
+            if packet.len() > self.offset && packet.len() < end {
+                let missing = end - packet.len();
+                packet = append_zeros(cx, packet, missing)?;
+            }
+            self.store(&mut packet);
+            Some(packet)
+        });
+    }
+}

@@ -1,0 +1,81 @@
+//! # Truncate
+//! Cuts packets that are longer than a limit.
+//!
+//! ## Usage
+//! `Truncate(LENGTH [, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `LENGTH`: how many bytes stay.
+//! - `EXTRA_LENGTH`: whether the number of bytes cut off is added to the extra length annotation.
+//!
+//! ## Handlers
+//! - `nbytes`: how many bytes stay.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> Truncate(40) -> Discard
+//! ```
+//!
+//! ## See also
+//! Pad, CheckLength, Resize
+
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Action, Depends, EXTRA_LENGTH, Field};
+use element::{Batch, Class, Cx, Effects, Element, manual};
+use packet::Annotations;
+
+use crate::editing::{otherwise, pure, value};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "Truncate",
+    manual: manual!("truncate.rs"),
+    args: &[ArgInfo::required("LENGTH", "unsigned"), ArgInfo::keyword("EXTRA_LENGTH", "bool", "true")],
+    handlers: &[HandlerInfo::both("nbytes")],
+    samples: &["40", "0, EXTRA_LENGTH false"],
+    build: |args| {
+        let element = Truncate { length: args.required("LENGTH"), extra: args.or("EXTRA_LENGTH", true) };
+        args.finish()?;
+        Ok(Box::new(element))
+    },
+    ..Class::DEFAULT
+};
+
+struct Truncate {
+    length: u32,
+    extra: bool,
+}
+
+impl Element for Truncate {
+    fn effects(&self) -> Effects {
+        let mut actions = vec![Action::Resize(vec![Field::Length])];
+        if self.extra {
+            actions.push(pure(EXTRA_LENGTH, "plus bytes cut off", &[EXTRA_LENGTH, Field::Length]));
+        }
+        Effects::cases(vec![otherwise(actions)]).depending_on(Depends::Handler)
+    }
+
+    fn process(&mut self, _cx: &mut Cx<'_>, batch: &mut Batch) {
+        let length = self.length as usize;
+        for packet in batch.iter_mut() {
+            let cut = packet.len().saturating_sub(length);
+            if cut > 0 {
+                packet.truncate(length);
+                if self.extra {
+                    let annotations = packet.annotations_mut();
+                    let extra = annotations.u32(Annotations::EXTRA_LENGTH).wrapping_add(cut as u32);
+                    annotations.set_u32(Annotations::EXTRA_LENGTH, extra);
+                }
+            }
+        }
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
+        Ok(self.length.to_string())
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, _name: &str, text: &str) -> Result<(), String> {
+        self.length = value(cx, text, "expected integer")?;
+        Ok(())
+    }
+}

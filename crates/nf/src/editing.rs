@@ -1,0 +1,145 @@
+//! What elements that look at or change one packet at a time share: where rejected packets go, the headers that
+//! they need, and the words of their declarations and handlers.
+
+use element::args::Arg;
+use element::effects::{Action, Case, Effects, Field, Filter, Header, Target, Value};
+use element::{Args, Base, Batch, Cx, DropReason, Element, Invalid, Packet};
+use wire::checksum::Sum;
+use wire::{FromBytes, ipv4};
+
+/// What becomes of a packet: passed on, or why not.
+pub(crate) type Fate = Result<(), DropReason>;
+
+/// Changes each packet; rejected ones are dropped.
+#[inline]
+pub(crate) fn each(cx: &mut Cx<'_>, batch: &mut Batch, change: impl FnMut(&mut Packet) -> Fate) {
+    batch.sift(change, |packet, reason| cx.drop(packet, reason));
+}
+
+/// Changes each packet; rejected ones leave by output 1, or are dropped where there is none.
+#[inline]
+pub(crate) fn each_or_aside(cx: &mut Cx<'_>, batch: &mut Batch, change: impl FnMut(&mut Packet) -> Fate) {
+    batch.sift(change, |packet, reason| cx.emit_one(1, packet, reason));
+}
+
+/// Puts another packet in the place of each one, or none.
+pub(crate) fn replace_each(
+    cx: &mut Cx<'_>,
+    batch: &mut Batch,
+    mut replace: impl FnMut(&mut Cx<'_>, Packet) -> Option<Packet>,
+) {
+    let mut replaced = cx.batch();
+    for packet in batch.drain() {
+        if let Some(packet) = replace(cx, packet)
+            && let Err(packet) = replaced.push(packet)
+        {
+            cx.drop(packet, DropReason::NoBuffer);
+        }
+    }
+    std::mem::swap(batch, &mut replaced);
+    cx.recycle(replaced);
+}
+
+/// Adds `n` zero bytes behind a packet, in further slots where needed.
+pub(crate) fn append_zeros(cx: &mut Cx<'_>, mut packet: Packet, mut n: usize) -> Option<Packet> {
+    static ZEROS: [u8; 1024] = [0; 1024];
+    while n > 0 {
+        let step = n.min(ZEROS.len());
+        packet = cx.append(packet, &ZEROS[..step])?;
+        n -= step;
+    }
+    Some(packet)
+}
+
+/// The fixed part of the IPv4 header at the network header annotation.
+#[inline]
+pub(crate) fn ipv4(packet: &mut Packet) -> Result<&mut ipv4::Header, DropReason> {
+    let bytes =
+        packet.header_chunk_mut::<{ ipv4::Header::LEN }>(Base::Network).ok_or(DropReason::NoHeader)?;
+    ipv4::Header::mut_from_bytes(bytes).map_err(|_| DropReason::NoHeader)
+}
+
+/// The IPv4 header at the network header annotation and its options, as far as they lie in the packet.
+pub(crate) fn ipv4_with_options(packet: &Packet) -> Option<(&ipv4::Header, &[u8])> {
+    let (ip, rest) = ipv4::Header::ref_from_prefix(packet.header(Base::Network)?).ok()?;
+    let options = ip.header_len().saturating_sub(ipv4::Header::LEN);
+    Some((ip, &rest[..options.min(rest.len())]))
+}
+
+/// Bytes from a header to the end of the packet, further slots included.
+pub(crate) fn length_from(packet: &Packet, base: Base) -> Option<usize> {
+    usize::try_from(packet.len() as isize - packet.offset(base)?).ok()
+}
+
+/// Adds `length` bytes from a header on to a sum, over slot borders. `None` where the packet ends before.
+pub(crate) fn sum_from(packet: &Packet, base: Base, mut length: usize, mut sum: Sum) -> Option<Sum> {
+    let rest = packet.chunks().skip(1);
+    for chunk in std::iter::once(packet.header(base)?).chain(rest) {
+        let step = chunk.len().min(length);
+        sum = sum.bytes(&chunk[..step]);
+        length -= step;
+        if length == 0 {
+            return Some(sum);
+        }
+    }
+    None
+}
+
+/// A handler's value; an error in Click's words.
+pub(crate) fn value<T: Arg>(cx: &Cx<'_>, text: &str, otherwise: &str) -> Result<T, String> {
+    T::parse(text, &cx.place()).map_err(|_| otherwise.to_string())
+}
+
+/// Annotation bytes as a field.
+pub(crate) fn annotation(offset: usize, length: u8) -> Field {
+    Field::Annotation { offset: offset as u8, length }
+}
+
+/// Bytes behind a base as a field.
+pub(crate) fn bytes(base: Base, offset: usize, length: u16) -> Field {
+    Field::Bytes { base, offset: i32::try_from(offset).unwrap_or(i32::MAX), length }
+}
+
+/// Sets a field to bytes known beforehand.
+pub(crate) fn constant(field: Field, value: &[u8]) -> Action {
+    Action::Set(field, Value::Constant(value.to_vec()))
+}
+
+/// Sets a field to what depends on others only.
+pub(crate) fn pure(field: Field, name: &'static str, reads: &[Field]) -> Action {
+    Action::Set(field, Value::Pure { name, reads: reads.to_vec() })
+}
+
+/// Sets a header annotation to a fixed distance from the start of the packet.
+pub(crate) fn header_at(base: Base, offset: usize) -> Action {
+    constant(Field::HeaderOffset(base), &(offset as u32).to_be_bytes())
+}
+
+/// Packets without the header are dropped.
+pub(crate) fn needs(header: Header) -> Case {
+    Case::new(Filter::Not(Box::new(Filter::Present(header))), Target::Drop(DropReason::NoHeader))
+}
+
+/// Packets of which the element says, from what it reads, that they are so.
+pub(crate) fn when(about: &'static str, reads: &[Field], to: Target) -> Case {
+    Case::new(Filter::Opaque { about, reads: reads.to_vec() }, to)
+}
+
+/// All other packets go to output 0 with these changes.
+pub(crate) fn otherwise(actions: Vec<Action>) -> Case {
+    Case { actions, ..Case::new(Filter::Any, Target::Output(0)) }
+}
+
+/// Packets for which the filter does not hold go to output 1, others pass with these changes.
+pub(crate) fn or_aside(good: Filter, actions: Vec<Action>) -> Effects {
+    let pass = Case { actions, ..Case::new(good, Target::Output(0)) };
+    Effects::cases(vec![pass, Case::new(Filter::Any, Target::Output(1))])
+}
+
+/// Reports that a mandatory argument is missing, if nothing is wrong with it already.
+pub(crate) fn missing(args: &mut Args<'_>, name: &str) -> Result<Box<dyn Element>, Invalid> {
+    if args.finish().is_ok() {
+        args.error(format!("{name}: required argument missing"));
+    }
+    Err(Invalid)
+}

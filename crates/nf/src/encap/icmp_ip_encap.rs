@@ -1,0 +1,181 @@
+//! # ICMPIPEncap
+//! Puts IPv4 and ICMP headers in front of each packet.
+//!
+//! Identifications count up from 1, the time to live is 255. Messages that have an identifier and a sequence number
+//! (echo, time stamp, information) get the identification as the latter. The header annotations are set to the new
+//! headers, the destination address annotation to the destination.
+//!
+//! ## Usage
+//! `ICMPIPEncap(SRC, DST, TYPE [, CODE, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `SRC`: source address.
+//! - `DST`: destination address.
+//! - `TYPE`: type of message, by number or name (`echo`, `unreachable` ...).
+//! - `CODE`: code, by number or name.
+//! - `IDENTIFIER`: identifier of messages that have one.
+//!
+//! ## Handlers
+//! - `src`, `dst`: the addresses.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> ICMPIPEncap(10.0.0.1, 10.0.0.2, echo, IDENTIFIER 7) -> Discard
+//! ```
+//!
+//! ## See also
+//! ICMPPingEncap, IPEncap, ICMPError
+
+use std::net::Ipv4Addr;
+
+use element::args::{Arg, Place};
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::Field;
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
+use wire::checksum::Sum;
+use wire::icmp::kind;
+use wire::{IntoBytes, U16, icmp, icmp_names, ip_protocol, ipv4};
+
+use super::{Destination, Outer, next_id};
+use crate::editing::{Fate, each, missing, sum_from, value};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "ICMPIPEncap",
+    manual: manual!("icmp_ip_encap.rs"),
+    args: &[
+        ArgInfo::required("SRC", "address"),
+        ArgInfo::required("DST", "address"),
+        ArgInfo::required("TYPE", "0-255 or a name"),
+        ArgInfo::positional("CODE", "0-255 or a name", "0"),
+        ArgInfo::keyword("IDENTIFIER", "0-0xffff", "0"),
+    ],
+    handlers: HANDLERS,
+    samples: &[
+        "10.0.0.1, 10.0.0.2, echo, IDENTIFIER 7",
+        "1.2.3.4, 5.6.7.8, unreachable, port",
+        "1.2.3.4, 5.6.7.8, 13",
+    ],
+    build: |args| {
+        let (source, destination): (Option<Ipv4Addr>, Option<Ipv4Addr>) = (args.get("SRC"), args.get("DST"));
+        let kind: String = args.required("TYPE");
+        let code = args.or("CODE", "0".to_string());
+        let identifier = args.or("IDENTIFIER", 0u16);
+        let Some(source) = source else { return missing(args, "SRC") };
+        let Some(destination) = destination else { return missing(args, "DST") };
+        args.finish()?;
+        let number = parse_kind(&kind, &args.place());
+        if number.is_none() {
+            args.error("invalid TYPE");
+        }
+        let kind = number.unwrap_or(0);
+        let code = parse_code(kind, &code, &args.place());
+        if code.is_none() {
+            args.error("invalid CODE");
+        }
+        args.finish()?;
+        Ok(Box::new(IcmpIpEncap::new(source, destination, kind, code.unwrap_or(0), identifier)))
+    },
+    ..Class::DEFAULT
+};
+
+/// Those of both elements that build ICMP messages.
+pub(super) const HANDLERS: &[HandlerInfo] = &[HandlerInfo::both("src"), HandlerInfo::both("dst")];
+
+/// A type by number or name.
+pub(crate) fn parse_kind(word: &str, place: &Place<'_>) -> Option<u8> {
+    icmp_names::kind(word).or_else(|| u8::parse(word, place).ok())
+}
+
+/// A code of a type by number or name.
+pub(crate) fn parse_code(kind: u8, word: &str, place: &Place<'_>) -> Option<u8> {
+    icmp_names::code(kind, word).or_else(|| u8::parse(word, place).ok())
+}
+
+/// An element that builds ICMP messages of one kind.
+pub(super) struct IcmpIpEncap {
+    outer: Outer,
+    kind: u8,
+    code: u8,
+    identifier: u16,
+    id: u16,
+}
+
+/// Three times that time stamp messages have behind the header.
+const TIMES: usize = 12;
+const OUTER: usize = ipv4::Header::LEN;
+const INNER: usize = icmp::Header::LEN;
+
+impl IcmpIpEncap {
+    pub(super) fn new(
+        source: Ipv4Addr,
+        destination: Ipv4Addr,
+        kind: u8,
+        code: u8,
+        identifier: u16,
+    ) -> IcmpIpEncap {
+        let outer = Outer::new(source, Destination::Fixed(destination), ip_protocol::ICMP, 255);
+        IcmpIpEncap { outer, kind, code, identifier, id: 1 }
+    }
+
+    /// Whether there are times behind the header.
+    fn has_times(&self) -> bool {
+        matches!(self.kind, kind::TIME_STAMP | kind::TIME_STAMP_REPLY)
+    }
+
+    /// Headers of `N` bytes; what is behind the fixed ICMP header is zero.
+    fn encapsulate<const N: usize>(&self, packet: &mut Packet, id: u16) -> Fate {
+        let ip = self.outer.header(packet, id, N - OUTER)?;
+        let queries = [
+            kind::ECHO,
+            kind::ECHO_REPLY,
+            kind::TIME_STAMP,
+            kind::TIME_STAMP_REPLY,
+            kind::INFORMATION,
+            kind::INFORMATION_REPLY,
+        ];
+        let [identifier, sequence] =
+            if queries.contains(&self.kind) { [self.identifier, id] } else { [0; 2] }.map(U16::new);
+        let mut icmp =
+            icmp::Header { kind: self.kind, code: self.code, checksum: U16::new(0), identifier, sequence };
+        let sum = Sum::new().bytes(icmp.as_bytes());
+        let sum = sum_from(packet, Base::Data, packet.len(), sum).ok_or(DropReason::TooShort)?;
+        icmp.checksum.set(sum.checksum());
+        let mut headers = [0; N];
+        headers[..OUTER].copy_from_slice(&ip);
+        headers[OUTER..OUTER + INNER].copy_from_slice(icmp.as_bytes());
+        self.outer.prepend(packet, &headers)
+    }
+}
+
+impl Element for IcmpIpEncap {
+    fn effects(&self) -> Effects {
+        let inner = if self.has_times() { INNER + TIMES } else { INNER };
+        self.outer.effects(inner, &[Field::Payload])
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        let (mut id, has_times) = (self.id, self.has_times());
+        each(cx, batch, |packet| {
+            let this = next_id(&mut id);
+            match has_times {
+                true => self.encapsulate::<{ OUTER + INNER + TIMES }>(packet, this),
+                false => self.encapsulate::<{ OUTER + INNER }>(packet, this),
+            }
+        });
+        self.id = id;
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        Ok(self.outer.read(name))
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, text: &str) -> Result<(), String> {
+        let address = value(cx, text, "syntax error")?;
+        match name {
+            "src" => self.outer.source = address,
+            _ => self.outer.destination = Destination::Fixed(address),
+        }
+        Ok(())
+    }
+}

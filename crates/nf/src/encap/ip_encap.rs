@@ -1,0 +1,154 @@
+//! # IPEncap
+//! Puts an IPv4 header in front of each packet.
+//!
+//! Identifications count up from 0. The network header annotation is set to the new header, the destination address
+//! annotation to the destination.
+//!
+//! ## Usage
+//! `IPEncap(PROTO, SRC, DST [, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `PROTO`: what follows, by number or name (`ipip`, `udp` ...).
+//! - `SRC`: source address.
+//! - `DST`: destination address, or `DST_ANNO` for that in each packet's destination address annotation.
+//! - `TOS`: type of service.
+//! - `TTL`: time to live.
+//! - `DSCP`: differentiated services code point, instead of `TOS`.
+//! - `ECT`: whether the transport knows ECN (value 1), or `2` for value 2.
+//! - `CE`: whether congestion was met.
+//! - `DF`: whether the packet must not be fragmented.
+//!
+//! ## Handlers
+//! - `src`: source address.
+//! - `dst`: destination address, or `DST_ANNO`.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> IPEncap(ipip, 18.26.4.24, 140.247.60.147) -> Discard
+//! ```
+//!
+//! ## See also
+//! UDPIPEncap, ICMPIPEncap, StripIPHeader
+
+use std::net::Ipv4Addr;
+
+use element::args::{Raw, parse_bool};
+use element::class::{ArgInfo, HandlerInfo};
+use element::{Args, Batch, Class, Cx, Effects, Element, manual};
+use wire::ipv4;
+
+use super::{Destination, Outer, ProtocolNumber};
+use crate::editing::{each, missing, value};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "IPEncap",
+    manual: manual!("ip_encap.rs"),
+    args: &[
+        ArgInfo::required("PROTO", "protocol"),
+        ArgInfo::required("SRC", "address"),
+        ArgInfo::required("DST", "address or DST_ANNO"),
+        ArgInfo::keyword("TOS", "0-255", "0"),
+        ArgInfo::keyword("TTL", "0-255", "250"),
+        ArgInfo::keyword("DSCP", "0-63", "0"),
+        ArgInfo::keyword("ECT", "bool or 2", "false"),
+        ArgInfo::keyword("CE", "bool", "false"),
+        ArgInfo::keyword("DF", "bool", "false"),
+    ],
+    handlers: &[HandlerInfo::both("src"), HandlerInfo::both("dst")],
+    samples: &["ipip, 18.26.4.24, 140.247.60.147", "17, 1.2.3.4, DST_ANNO, DSCP 46, ECT 2, DF true, TTL 9"],
+    build: |args| {
+        let ProtocolNumber(protocol) = args.required("PROTO");
+        let source: Option<Ipv4Addr> = args.get("SRC");
+        let Raw(destination) = args.required("DST");
+        let tos = service_type(args);
+        let ttl = args.or("TTL", 250u8);
+        let fragment = if args.or("DF", false) { ipv4::DONT_FRAGMENT } else { 0 };
+        let Some(source) = source else { return missing(args, "SRC") };
+        args.finish()?;
+        let protocol = u8::try_from(protocol);
+        if protocol.is_err() {
+            args.error("bad IP protocol");
+        }
+        let destination = Destination::parse(&destination, &args.place());
+        if destination.is_none() {
+            args.error(BAD_DESTINATION);
+        }
+        args.finish()?;
+        let destination = destination.unwrap_or(Destination::Annotation);
+        let outer = Outer { tos, fragment, ..Outer::new(source, destination, protocol.unwrap_or(0), ttl) };
+        Ok(Box::new(IpEncap { outer, id: 0 }))
+    },
+    ..Class::DEFAULT
+};
+
+const BAD_DESTINATION: &str = "DST argument should be IP address or 'DST_ANNO'";
+
+/// The type of service byte from the arguments that say something about it.
+fn service_type(args: &mut Args<'_>) -> u8 {
+    let tos: Option<i32> = args.get("TOS");
+    let dscp: Option<i32> = args.get("DSCP");
+    let ect: Option<String> = args.get("ECT");
+    let congested = args.or("CE", false);
+    let ect = match ect.as_deref() {
+        None => 0,
+        Some("2") => 2,
+        Some(word) => match parse_bool(word) {
+            Some(known) => u8::from(known),
+            None => {
+                args.error(format!("bad ECT value '{word}'"));
+                0
+            }
+        },
+    };
+    if tos.is_some() && dscp.is_some() {
+        args.error("cannot set both TOS and DSCP");
+    } else if tos.is_some() && (ect > 0 || congested) {
+        args.error("cannot set both TOS and ECN bits");
+    }
+    if ect > 0 && congested {
+        args.error("can set at most one ECN option");
+    }
+    let tos = u8::try_from(tos.unwrap_or(0)).unwrap_or_else(|_| {
+        args.error("TOS too large; max 255");
+        0
+    });
+    let dscp = u8::try_from(dscp.unwrap_or(0)).ok().filter(|&dscp| dscp < 64).unwrap_or_else(|| {
+        args.error("DSCP too large; max 63");
+        0
+    });
+    tos | dscp << 2 | if congested { 3 } else { ect }
+}
+
+struct IpEncap {
+    outer: Outer,
+    id: u16,
+}
+
+impl Element for IpEncap {
+    fn effects(&self) -> Effects {
+        self.outer.effects(0, &[])
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        let Self { outer, id } = self;
+        each(cx, batch, |packet| {
+            let header = outer.header(packet, *id, 0)?;
+            outer.prepend(packet, &header)?;
+            *id = id.wrapping_add(1);
+            Ok(())
+        });
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        Ok(self.outer.read(name))
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, text: &str) -> Result<(), String> {
+        match name {
+            "src" => self.outer.source = value(cx, text, "expected IP address")?,
+            _ => self.outer.destination = Destination::parse(text, &cx.place()).ok_or(BAD_DESTINATION)?,
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,172 @@
+//! Putting IPv4 headers in front of packets, and what the elements that do it share.
+
+pub mod icmp_ip_encap;
+pub mod icmp_ping_encap;
+pub mod ip_encap;
+pub mod udp_ip_encap;
+
+use std::net::Ipv4Addr;
+
+use classify::filter::{ip_protocol, well_known_port};
+use element::args::{Arg, Place};
+use element::effects::{Action, Case, DST_IP, Depends, Effects, Field};
+use element::{Base, DropReason, Packet};
+use packet::Annotations;
+use wire::{IntoBytes, U16, U32, checksum, ipv4};
+
+use crate::editing::{bytes, constant, header_at, otherwise, pure};
+
+/// Where packets go.
+#[derive(Clone, Copy)]
+pub(super) enum Destination {
+    /// To one address.
+    Fixed(Ipv4Addr),
+    /// To that in the destination address annotation.
+    Annotation,
+}
+
+impl Destination {
+    pub(super) fn parse(text: &str, place: &Place<'_>) -> Option<Destination> {
+        match text.trim() {
+            "DST_ANNO" => Some(Destination::Annotation),
+            text => Ipv4Addr::parse(text, place).ok().map(Destination::Fixed),
+        }
+    }
+}
+
+/// A protocol by number or name.
+#[derive(Clone, Copy, Default)]
+pub(super) struct ProtocolNumber(pub(super) i32);
+
+impl Arg for ProtocolNumber {
+    fn parse(text: &str, place: &Place<'_>) -> Result<ProtocolNumber, String> {
+        match ip_protocol(text.trim()) {
+            Some(number) => Ok(ProtocolNumber(number.into())),
+            None => i32::parse(text, place).map(ProtocolNumber).map_err(|_| "parse error".into()),
+        }
+    }
+}
+
+/// A port by number or name.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Port(pub(super) u16);
+
+impl Arg for Port {
+    fn parse(text: &str, place: &Place<'_>) -> Result<Port, String> {
+        match well_known_port(text.trim()) {
+            Some(port) => Ok(Port(port)),
+            None => u16::parse(text, place).map(Port).map_err(|_| "parse error".into()),
+        }
+    }
+}
+
+/// The IPv4 header of all packets that an element encapsulates.
+pub(super) struct Outer {
+    pub(super) source: Ipv4Addr,
+    pub(super) destination: Destination,
+    pub(super) protocol: u8,
+    pub(super) tos: u8,
+    pub(super) ttl: u8,
+    pub(super) fragment: u16,
+}
+
+impl Outer {
+    /// A header without type of service and flags.
+    pub(super) fn new(source: Ipv4Addr, destination: Destination, protocol: u8, ttl: u8) -> Outer {
+        Outer { source, destination, protocol, tos: 0, ttl, fragment: 0 }
+    }
+
+    /// Where a packet goes.
+    #[inline]
+    pub(super) fn destination_of(&self, packet: &Packet) -> Ipv4Addr {
+        match self.destination {
+            Destination::Fixed(address) => address,
+            Destination::Annotation => packet.annotations().array4(Annotations::DST_IP).into(),
+        }
+    }
+
+    /// The header of a packet around which there will be `inner` more bytes of headers.
+    #[inline]
+    pub(super) fn header(
+        &self,
+        packet: &Packet,
+        id: u16,
+        inner: usize,
+    ) -> Result<[u8; ipv4::Header::LEN], DropReason> {
+        let total = packet.len() + inner + ipv4::Header::LEN;
+        let total = u16::try_from(total).map_err(|_| DropReason::TooLong)?;
+        let header = ipv4::Header {
+            version_ihl: 0x45,
+            tos: self.tos,
+            total_length: U16::new(total),
+            id: U16::new(id),
+            fragment: U16::new(self.fragment),
+            ttl: self.ttl,
+            protocol: self.protocol,
+            checksum: U16::new(0),
+            source: U32::new(self.source.to_bits()),
+            destination: U32::new(self.destination_of(packet).to_bits()),
+        };
+        let mut bytes = [0; ipv4::Header::LEN];
+        bytes.copy_from_slice(header.as_bytes());
+        checksum::fill_ipv4(&mut bytes).map_err(|_| DropReason::TooShort)?;
+        Ok(bytes)
+    }
+
+    /// Puts all headers, of which the first is the IPv4 header, in front of a packet, and sets its annotations.
+    #[inline]
+    pub(super) fn prepend<const N: usize>(
+        &self,
+        packet: &mut Packet,
+        headers: &[u8; N],
+    ) -> Result<(), DropReason> {
+        if !packet.prepend(headers) {
+            return Err(DropReason::NoHeadroom);
+        }
+        packet.set_headers(0, ipv4::Header::LEN);
+        if let Destination::Fixed(address) = self.destination {
+            packet.annotations_mut().set_array4(Annotations::DST_IP, address.octets());
+        }
+        Ok(())
+    }
+
+    /// The declaration; `inner` bytes of headers follow that depend on these fields.
+    pub(super) fn effects(&self, inner: usize, reads: &[Field]) -> Effects {
+        let mut reads = reads.to_vec();
+        reads.push(Field::Length);
+        let length = ipv4::Header::LEN + inner;
+        let too_long = crate::editing::when(
+            "longer than an IPv4 packet",
+            &[Field::Length],
+            element::effects::Target::Drop(DropReason::TooLong),
+        );
+        let mut actions = vec![
+            Action::Strip(-(length as i32)),
+            header_at(Base::Network, 0),
+            header_at(Base::Transport, ipv4::Header::LEN),
+        ];
+        match self.destination {
+            Destination::Fixed(address) => actions.push(constant(DST_IP, &address.octets())),
+            Destination::Annotation => reads.push(DST_IP),
+        }
+        actions.push(pure(bytes(Base::Network, 0, length as u16), "new headers", &reads));
+        let encap: Case = otherwise(actions);
+        Effects::cases(vec![too_long, encap]).depending_on(Depends::Counter).depending_on(Depends::Handler)
+    }
+
+    /// Answers `src` and `dst`.
+    pub(super) fn read(&self, name: &str) -> String {
+        match (name, self.destination) {
+            ("src", _) => self.source.to_string(),
+            (_, Destination::Fixed(address)) => address.to_string(),
+            (_, Destination::Annotation) => "DST_ANNO".into(),
+        }
+    }
+}
+
+/// Numbers from 1 on, again and again without 0.
+pub(super) fn next_id(id: &mut u16) -> u16 {
+    let this = *id;
+    *id = if this == u16::MAX { 1 } else { this + 1 };
+    this
+}

@@ -1,0 +1,147 @@
+//! # UDPIPEncap
+//! Puts IPv4 and UDP headers in front of each packet.
+//!
+//! Identifications count up from 0, the time to live is 250. The header annotations are set to the new headers, the
+//! destination address annotation to the destination.
+//!
+//! ## Usage
+//! `UDPIPEncap(SRC, SPORT, DST, DPORT [, CHECKSUM])`
+//!
+//! ## Arguments
+//! - `SRC`: source address.
+//! - `SPORT`: source port, by number or name.
+//! - `DST`: destination address, or `DST_ANNO` for that in each packet's destination address annotation.
+//! - `DPORT`: destination port.
+//! - `CHECKSUM`: whether there is a UDP checksum.
+//!
+//! ## Handlers
+//! - `src`, `dst`: the addresses; 0.0.0.0 stands for `DST_ANNO`.
+//! - `sport`, `dport`: the ports.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> UDPIPEncap(10.0.0.1, 1234, 10.0.0.2, domain) -> Discard
+//! ```
+//!
+//! ## See also
+//! IPEncap, ICMPIPEncap, SetUDPChecksum
+
+use std::net::Ipv4Addr;
+
+use element::args::{Arg, Raw};
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::Field;
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
+use wire::checksum::PseudoHeader;
+use wire::{IntoBytes, U16, ip_protocol, ipv4, udp};
+
+use super::{Destination, Outer, Port};
+use crate::editing::{Fate, each, missing, sum_from, value};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "UDPIPEncap",
+    manual: manual!("udp_ip_encap.rs"),
+    args: &[
+        ArgInfo::required("SRC", "address"),
+        ArgInfo::required("SPORT", "port"),
+        ArgInfo::required("DST", "address or DST_ANNO"),
+        ArgInfo::required("DPORT", "port"),
+        ArgInfo::positional("CHECKSUM", "bool", "true"),
+    ],
+    handlers: &[
+        HandlerInfo::both("src"),
+        HandlerInfo::both("dst"),
+        HandlerInfo::both("sport"),
+        HandlerInfo::both("dport"),
+    ],
+    samples: &["10.0.0.1, 1234, 10.0.0.2, domain", "10.0.0.1, 1234, DST_ANNO, 80, false"],
+    build: |args| {
+        let source: Option<Ipv4Addr> = args.get("SRC");
+        let Port(source_port) = args.required("SPORT");
+        let Raw(destination) = args.required("DST");
+        let Port(destination_port) = args.required("DPORT");
+        let checksum = args.or("CHECKSUM", true);
+        let Some(source) = source else { return missing(args, "SRC") };
+        args.finish()?;
+        let destination = Destination::parse(&destination, &args.place());
+        if destination.is_none() {
+            args.error("bad DST");
+        }
+        args.finish()?;
+        let destination = destination.unwrap_or(Destination::Annotation);
+        let outer = Outer::new(source, destination, ip_protocol::UDP, 250);
+        Ok(Box::new(UdpIpEncap { outer, ports: [source_port, destination_port], checksum, id: 0 }))
+    },
+    ..Class::DEFAULT
+};
+
+struct UdpIpEncap {
+    outer: Outer,
+    /// Source and destination.
+    ports: [u16; 2],
+    checksum: bool,
+    id: u16,
+}
+
+const INNER: usize = udp::Header::LEN;
+const OUTER: usize = ipv4::Header::LEN;
+
+impl UdpIpEncap {
+    fn encapsulate(&self, packet: &mut Packet, id: u16) -> Fate {
+        let ip = self.outer.header(packet, id, INNER)?;
+        // Fits, because the IP length does.
+        let length = packet.len() + INNER;
+        let [source, destination] = self.ports.map(U16::new);
+        let mut udp =
+            udp::Header { source, destination, length: U16::new(length as u16), checksum: U16::new(0) };
+        if self.checksum {
+            let destination = self.outer.destination_of(packet);
+            let pseudo = PseudoHeader::V4 { source: self.outer.source, destination };
+            let sum = pseudo.sum(ip_protocol::UDP, length).bytes(udp.as_bytes());
+            let sum = sum_from(packet, Base::Data, packet.len(), sum).ok_or(DropReason::TooShort)?;
+            udp.checksum.set(sum.checksum());
+        }
+        let mut headers = [0; OUTER + INNER];
+        headers[..OUTER].copy_from_slice(&ip);
+        headers[OUTER..].copy_from_slice(udp.as_bytes());
+        self.outer.prepend(packet, &headers)
+    }
+}
+
+impl Element for UdpIpEncap {
+    fn effects(&self) -> Effects {
+        let reads = self.checksum.then_some(Field::Payload);
+        self.outer.effects(INNER, reads.as_slice())
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        let mut id = self.id;
+        each(cx, batch, |packet| {
+            self.encapsulate(packet, id)?;
+            id = id.wrapping_add(1);
+            Ok(())
+        });
+        self.id = id;
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        Ok(match (name, self.outer.destination) {
+            ("sport", _) => self.ports[0].to_string(),
+            ("dport", _) => self.ports[1].to_string(),
+            ("dst", Destination::Annotation) => Ipv4Addr::UNSPECIFIED.to_string(),
+            _ => self.outer.read(name),
+        })
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, text: &str) -> Result<(), String> {
+        let port = || Port::parse(text, &cx.place()).map(|Port(port)| port);
+        match name {
+            "sport" => self.ports[0] = port().map_err(|reason| format!("SPORT: {reason}"))?,
+            "dport" => self.ports[1] = port().map_err(|reason| format!("DPORT: {reason}"))?,
+            "src" => self.outer.source = value(cx, text, "SRC: parse error")?,
+            _ => self.outer.destination = Destination::parse(text, &cx.place()).ok_or("bad DST")?,
+        }
+        Ok(())
+    }
+}

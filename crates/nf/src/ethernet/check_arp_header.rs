@@ -1,0 +1,103 @@
+//! # CheckARPHeader
+//! Checks ARP headers: whether they are as long as their addresses need, and addresses as long as their types need.
+//!
+//! The network header annotation of good packets points at the ARP header, the transport header annotation behind
+//! it. Bad packets go to output 1, or are dropped. With DETAILS a handler `drop_details` counts them by reason.
+//!
+//! ## Usage
+//! `CheckARPHeader([OFFSET, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `OFFSET`: where the ARP header starts.
+//! - `VERBOSE`: whether to report every bad packet, not only the first.
+//! - `DETAILS`: whether there is a handler `drop_details`.
+//!
+//! ## Handlers
+//! - `count`: good packets.
+//! - `drops`: bad packets.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> CheckARPHeader(14) -> Discard
+//! ```
+//!
+//! ## See also
+//! CheckIPHeader, Classifier
+
+use element::class::ArgInfo;
+use element::effects::{Field, Filter};
+use element::{Base, Class, DropReason, Effects, Packet, manual};
+use wire::{arp, ether_type};
+
+use crate::checking::{Checker, HANDLERS, HeaderCheck, Reasons, Speaker};
+use crate::editing::{bytes, header_at, or_aside, pure};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "CheckARPHeader",
+    ports: "1/1-2",
+    processing: "a/ah",
+    manual: manual!("check_arp_header.rs"),
+    args: &[
+        ArgInfo::positional("OFFSET", "unsigned", "0"),
+        ArgInfo::keyword("VERBOSE", "bool", "false"),
+        ArgInfo::keyword("DETAILS", "bool", "false"),
+    ],
+    handlers: HANDLERS,
+    samples: &["14", "14, DETAILS true, VERBOSE true -> 1/2"],
+    build: |args| {
+        let offset = args.or("OFFSET", 0u32) as usize;
+        if offset > packet::MAX_PACKET {
+            args.error(format!("OFFSET: out of range, bound {}", packet::MAX_PACKET));
+        }
+        Checker::boxed(args, &CLASS, CheckArpHeader { offset })
+    },
+    ..Class::DEFAULT
+};
+
+struct CheckArpHeader {
+    offset: usize,
+}
+
+impl HeaderCheck for CheckArpHeader {
+    const REASONS: Reasons = &[
+        ("tiny packet", DropReason::TooShort),
+        ("too small for addresses", DropReason::TooShort),
+        ("bad hardware type/length", DropReason::BadNetworkHeader),
+        ("bad protocol type/length", DropReason::BadNetworkHeader),
+    ];
+    const MESSAGE: &'static str = "ARP header check failed";
+    const SPEAKER: Speaker = Speaker::Nobody;
+
+    fn effects(&self) -> Effects {
+        let header = bytes(Base::Data, self.offset, arp::Lengths::LEN as u16);
+        let sound = Filter::Opaque { about: "sound ARP header", reads: vec![Field::Length, header.clone()] };
+        let good = vec![
+            header_at(Base::Network, self.offset),
+            pure(Field::HeaderOffset(Base::Transport), "behind the ARP header", &[header]),
+        ];
+        or_aside(sound, good)
+    }
+
+    fn check(&self, packet: &mut Packet) -> Result<(), usize> {
+        let data = packet.data().get(self.offset..).unwrap_or_default();
+        let header = arp::Lengths::of(data).ok_or(0usize)?;
+        if data.len() < header.total() {
+            return Err(1);
+        }
+        if header.hardware_type.get() == arp::ETHERNET && header.hardware_length != 6 {
+            return Err(2);
+        }
+        let expected = match header.protocol_type.get() {
+            ether_type::IPV4 => 4,
+            ether_type::IPV6 => 16,
+            _ => header.protocol_length,
+        };
+        if header.protocol_length != expected {
+            return Err(3);
+        }
+        let behind = self.offset + header.total();
+        packet.set_headers(self.offset, behind);
+        Ok(())
+    }
+}

@@ -1,0 +1,61 @@
+//! # MarkMACHeader
+//! Sets the MAC header annotation, and the network header annotation behind it if the length is given.
+//!
+//! ## Usage
+//! `MarkMACHeader([OFFSET, LENGTH])`
+//!
+//! ## Arguments
+//! - `OFFSET`: where the MAC header starts.
+//! - `LENGTH`: its length; 0 leaves the network header annotation alone.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> MarkMACHeader(0, 14) -> Discard
+//! ```
+//!
+//! ## See also
+//! MarkIPHeader
+
+use element::class::ArgInfo;
+use element::{Base, Batch, Class, Cx, Effects, Element, manual};
+
+use crate::editing::{header_at, otherwise};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "MarkMACHeader",
+    manual: manual!("mark_mac_header.rs"),
+    args: &[ArgInfo::positional("OFFSET", "unsigned", "0"), ArgInfo::positional("LENGTH", "unsigned", "0")],
+    samples: &["", "2, 14"],
+    build: |args| {
+        let (offset, length) = (args.or("OFFSET", 0u32), args.or("LENGTH", 0u32));
+        args.finish()?;
+        Ok(Box::new(MarkMacHeader { offset: offset as usize, length: length as usize }))
+    },
+    ..Class::DEFAULT
+};
+
+struct MarkMacHeader {
+    offset: usize,
+    length: usize,
+}
+
+impl Element for MarkMacHeader {
+    fn effects(&self) -> Effects {
+        let mut actions = vec![header_at(Base::Mac, self.offset)];
+        if self.length > 0 {
+            actions.push(header_at(Base::Network, self.offset + self.length));
+        }
+        Effects::cases(vec![otherwise(actions)])
+    }
+
+    fn process(&mut self, _cx: &mut Cx<'_>, batch: &mut Batch) {
+        let offset = self.offset as isize;
+        for packet in batch.iter_mut() {
+            packet.set_offset(Base::Mac, Some(offset));
+            if self.length > 0 {
+                packet.set_offset(Base::Network, Some(offset + self.length as isize));
+            }
+        }
+    }
+}

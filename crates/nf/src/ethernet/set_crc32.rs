@@ -1,0 +1,49 @@
+//! # SetCRC32
+//! Appends a CRC-32 of the whole packet, four bytes, least significant first.
+//!
+//! It is the CRC that CheckCRC32 checks, not Ethernet's frame check sequence: most significant bit first, no final
+//! complement.
+//!
+//! ## Usage
+//! `SetCRC32`
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> SetCRC32 -> CheckCRC32 -> Discard
+//! ```
+//!
+//! ## See also
+//! CheckCRC32
+
+use element::effects::{Action, Field};
+use element::{Batch, Class, Cx, Effects, Element, manual};
+use wire::crc32;
+
+use crate::editing::{otherwise, pure, replace_each};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "SetCRC32",
+    manual: manual!("set_crc32.rs"),
+    build: |args| {
+        args.finish()?;
+        Ok(Box::new(SetCrc32))
+    },
+    ..Class::DEFAULT
+};
+
+struct SetCrc32;
+
+impl Element for SetCrc32 {
+    fn effects(&self) -> Effects {
+        let crc = pure(Field::Payload, "append CRC-32", &[Field::Payload, Field::Length]);
+        Effects::cases(vec![otherwise(vec![crc, Action::Resize(vec![Field::Length])])])
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        replace_each(cx, batch, |cx, packet| {
+            let crc = packet.chunks().fold(crc32::START, crc32::update);
+            cx.append(packet, &crc.to_le_bytes())
+        });
+    }
+}

@@ -1,0 +1,130 @@
+//! # StoreEtherAddress
+//! Writes an Ethernet address into the packet.
+//!
+//! Packets without room for it go to output 1, or are dropped.
+//!
+//! ## Usage
+//! `StoreEtherAddress(ADDR, OFFSET)`, `StoreEtherAddress(OFFSET o, ANNO a)`
+//!
+//! ## Arguments
+//! - `ADDR`: the address.
+//! - `OFFSET`: bytes from the start of the packet, or `src` (6) or `dst` (0) for an Ethernet header there.
+//! - `ANNO`: the annotation that holds the address, instead of `ADDR`.
+//!
+//! ## Handlers
+//! - `addr`: the address.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> StoreEtherAddress(1:2:3:4:5:6, src) -> Discard
+//! ```
+//!
+//! ## See also
+//! EtherRewrite, StoreIPAddress
+
+use element::args::{AnnotationOffset, Arg, Raw};
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Action, Depends, Field, Filter, Value};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
+use wire::MacAddr;
+
+use crate::editing::{annotation, bytes, each_or_aside, or_aside, value};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "StoreEtherAddress",
+    ports: "1/1-2",
+    processing: "a/ah",
+    manual: manual!("store_ether_address.rs"),
+    args: &[
+        ArgInfo::positional("ADDR", "Ethernet address", ""),
+        ArgInfo::required("OFFSET", "unsigned, src or dst"),
+        ArgInfo::keyword("ANNO", "annotation", ""),
+    ],
+    handlers: &[HandlerInfo::both("addr")],
+    samples: &["1:2:3:4:5:6, src", "1:2:3:4:5:6, 30 -> 1/2", "OFFSET dst, ANNO 20"],
+    build: |args| {
+        let address: Option<MacAddr> = args.get("ADDR");
+        let annotation: Option<AnnotationOffset<6>> = args.get("ANNO");
+        let Raw(offset) = args.required("OFFSET");
+        args.finish()?;
+        let offset = match offset.as_str() {
+            "src" => Ok(6),
+            "dst" => Ok(0),
+            number => u32::parse(number, &args.place()),
+        };
+        if offset.is_err() {
+            args.error("type mismatch: bad OFFSET");
+        }
+        let from = match (address, annotation) {
+            (Some(address), None) => From::Constant(address),
+            (None, Some(AnnotationOffset(place))) => From::Annotation(place),
+            _ => {
+                args.error("must specify exactly one of ADDR/ANNO");
+                From::Constant(MacAddr::default())
+            }
+        };
+        args.finish()?;
+        Ok(Box::new(StoreEtherAddress { from, offset: offset.unwrap_or_default() as usize }))
+    },
+    ..Class::DEFAULT
+};
+
+#[derive(Clone, Copy)]
+enum From {
+    Constant(MacAddr),
+    Annotation(usize),
+}
+
+impl From {
+    fn address(self, packet: &Packet) -> [u8; 6] {
+        match self {
+            From::Constant(address) => address.0,
+            From::Annotation(place) => {
+                let bytes = packet.annotations().bytes().get(place..place + 6);
+                bytes.and_then(|bytes| bytes.try_into().ok()).unwrap_or_default()
+            }
+        }
+    }
+}
+
+struct StoreEtherAddress {
+    from: From,
+    offset: usize,
+}
+
+impl Element for StoreEtherAddress {
+    fn effects(&self) -> Effects {
+        let value = match self.from {
+            From::Constant(address) => Value::Constant(address.0.to_vec()),
+            From::Annotation(place) => Value::Copy(annotation(place, 6)),
+        };
+        let room = Filter::Opaque { about: "room for the address", reads: vec![Field::Length] };
+        let store = Action::Set(bytes(Base::Data, self.offset, 6), value);
+        or_aside(room, vec![store]).depending_on(Depends::Handler)
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        let (from, offset) = (self.from, self.offset);
+        each_or_aside(cx, batch, |packet| {
+            let address = from.address(packet);
+            let room = packet.data_mut().get_mut(offset..).and_then(|data| data.first_chunk_mut());
+            *room.ok_or(DropReason::TooShort)? = address;
+            Ok(())
+        });
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
+        let From::Constant(address) = self.from else { return Ok(format!("{:#}", MacAddr::default())) };
+        Ok(format!("{address:#}"))
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, _name: &str, text: &str) -> Result<(), String> {
+        let address = value(cx, text, "expected Ethernet address")?;
+        // With an annotation the address is not used.
+        if let From::Constant(own) = &mut self.from {
+            *own = address;
+        }
+        Ok(())
+    }
+}

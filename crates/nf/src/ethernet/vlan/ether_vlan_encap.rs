@@ -1,0 +1,167 @@
+//! # EtherVLANEncap
+//! Puts an Ethernet header with a VLAN tag in front of each packet.
+//!
+//! Packets of the native VLAN get a header without a tag: unless told otherwise, those of VLAN 0. The MAC and
+//! network header annotations are set to the new header and to what follows it.
+//!
+//! ## Usage
+//! `EtherVLANEncap(ETHERTYPE, SRC, DST [, VLAN_TCI, VLAN_PCP, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `ETHERTYPE`: the type of what follows, such as 0x0800.
+//! - `SRC`: source address.
+//! - `DST`: destination address.
+//! - `VLAN_TCI`: the tag's control information, or `ANNO` for that in the VLAN annotation of each packet.
+//! - `VLAN_PCP`: priority, 0 to 7.
+//! - `VLAN_ID`: the VLAN, if there is no `VLAN_TCI`.
+//! - `NATIVE_VLAN`: the VLAN whose packets get no tag, or -1 for none.
+//!
+//! ## Handlers
+//! - `src`, `dst`: the addresses.
+//! - `ethertype`: the type, in decimal.
+//! - `vlan_tci`: the control information, or `ANNO`.
+//! - `vlan_id`, `vlan_pcp`, `native_vlan`: the arguments as they were written.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> EtherVLANEncap(0x0800, 1:1:1:1:1:1, 2:2:2:2:2:2, VLAN_ID 7) -> Discard
+//! ```
+//!
+//! ## See also
+//! EtherEncap, VLANEncap, StripEtherVLANHeader, SetVLANAnno
+
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Action, Depends, Field};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, manual};
+use wire::{IntoBytes, LinkType, ether_type, ethernet, vlan};
+
+use super::{TCI, TagChoice};
+use crate::editing::{bytes, constant, each, header_at, otherwise, pure, value};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "EtherVLANEncap",
+    aliases: &["EtherVlanEncap"],
+    manual: manual!("ether_vlan_encap.rs"),
+    args: &[
+        ArgInfo::required("ETHERTYPE", "0-0xffff"),
+        ArgInfo::required("SRC", "Ethernet address"),
+        ArgInfo::required("DST", "Ethernet address"),
+        ArgInfo::positional("VLAN_TCI", "0-0xffff or ANNO", ""),
+        ArgInfo::positional("VLAN_PCP", "0-7", "0"),
+        ArgInfo::keyword("VLAN_ID", "0-0xfff", "0"),
+        ArgInfo::keyword("NATIVE_VLAN", "-1-0xfff", "0"),
+    ],
+    handlers: &[
+        HandlerInfo::both("src"),
+        HandlerInfo::both("dst"),
+        HandlerInfo::both("ethertype"),
+        HandlerInfo::both("vlan_tci"),
+        HandlerInfo::both("vlan_id"),
+        HandlerInfo::both("vlan_pcp"),
+        HandlerInfo::both("native_vlan"),
+    ],
+    samples: &[
+        "0x0800, 1:1:1:1:1:1, 2:2:2:2:2:2",
+        "0x0800, 1:1:1:1:1:1, 2:2:2:2:2:2, VLAN_ID 7, VLAN_PCP 3",
+        "0x0800, 1:1:1:1:1:1, 2:2:2:2:2:2, ANNO, NATIVE_VLAN 514",
+    ],
+    build: |args| {
+        let ether_type: u16 = args.required("ETHERTYPE");
+        let (source, destination) = (args.required("SRC"), args.required("DST"));
+        let tag = TagChoice::read(args, &CLASS)?;
+        let header = ethernet::Header { destination, source, ether_type: ether_type.into() };
+        Ok(Box::new(EtherVlanEncap { header, tag }))
+    },
+    ..Class::DEFAULT
+};
+
+struct EtherVlanEncap {
+    /// Its type is that of what follows the tag.
+    header: ethernet::Header,
+    tag: TagChoice,
+}
+
+const PLAIN: usize = ethernet::Header::LEN;
+const TAGGED: usize = PLAIN + vlan::Tag::LEN;
+
+impl EtherVlanEncap {
+    /// The header with a tag that is filled in per packet.
+    fn template(&self) -> [u8; TAGGED] {
+        let mut header = [0; TAGGED];
+        let tagged = ethernet::Header { ether_type: ether_type::VLAN.into(), ..self.header };
+        let tag = vlan::Tag { control: self.tag.constant().into(), ether_type: self.header.ether_type };
+        header[..PLAIN].copy_from_slice(tagged.as_bytes());
+        header[PLAIN..].copy_from_slice(tag.as_bytes());
+        header
+    }
+}
+
+impl Element for EtherVlanEncap {
+    fn effects(&self) -> Effects {
+        if self.tag.is_annotated() {
+            // How long the header is depends on the annotation.
+            let actions = vec![
+                pure(Field::HeaderOffset(Base::Data), "in front of the header", &[TCI]),
+                pure(Field::Length, "with the header", &[TCI, Field::Length]),
+                header_at(Base::Mac, 0),
+                pure(Field::HeaderOffset(Base::Network), "behind the header", &[TCI]),
+                pure(bytes(Base::Mac, 0, TAGGED as u16), "Ethernet header with a tag", &[TCI]),
+            ];
+            return Effects::cases(vec![otherwise(actions)]).depending_on(Depends::Handler);
+        }
+        let template = self.template();
+        let untagged = self.tag.tag_of_constant().is_none();
+        let length = if untagged { PLAIN } else { TAGGED };
+        let header = if untagged { self.header.as_bytes() } else { &template[..] };
+        Effects::cases(vec![otherwise(vec![
+            Action::Strip(-(length as i32)),
+            header_at(Base::Mac, 0),
+            header_at(Base::Network, length),
+            constant(bytes(Base::Mac, 0, length as u16), header),
+        ])])
+        .depending_on(Depends::Handler)
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        let mut plain = [0; PLAIN];
+        plain.copy_from_slice(self.header.as_bytes());
+        let mut tagged = self.template();
+        let tag = &self.tag;
+        each(cx, batch, |packet| {
+            let (done, length) = match tag.tag(packet) {
+                None => (packet.prepend(&plain), PLAIN),
+                Some(tci) => {
+                    tagged[PLAIN..PLAIN + 2].copy_from_slice(&tci.to_be_bytes());
+                    (packet.prepend(&tagged), TAGGED)
+                }
+            };
+            if !done {
+                return Err(DropReason::NoHeadroom);
+            }
+            packet.set_offset(Base::Mac, Some(0));
+            packet.set_offset(Base::Network, Some(length as isize));
+            packet.set_link(LinkType::Ethernet.number());
+            Ok(())
+        });
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        Ok(match name {
+            "ethertype" => self.header.ether_type.get().to_string(),
+            "src" => format!("{:#}", self.header.source),
+            "dst" => format!("{:#}", self.header.destination),
+            _ => self.tag.handler(name),
+        })
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, text: &str) -> Result<(), String> {
+        match name {
+            "ethertype" => self.header.ether_type = value::<u16>(cx, text, "expected uint16_t")?.into(),
+            "src" => self.header.source = value(cx, text, "expected Ethernet address")?,
+            "dst" => self.header.destination = value(cx, text, "expected Ethernet address")?,
+            _ => self.tag.set(cx, name, text)?,
+        }
+        Ok(())
+    }
+}

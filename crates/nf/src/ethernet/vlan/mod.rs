@@ -1,0 +1,130 @@
+//! VLAN tags, and what the elements that handle them share: the arguments that say which tag, and their handlers.
+
+pub mod ether_vlan_encap;
+pub mod set_vlan_anno;
+pub mod strip_ether_vlan_header;
+pub mod vlan_decap;
+pub mod vlan_encap;
+
+use element::args::{Arg, Place, Raw};
+use element::effects::Field;
+use element::{Args, Cx, Invalid, Packet};
+use packet::Annotations;
+
+/// The annotation that holds a tag's control information, in network order.
+pub(super) const TCI: Field = Field::Annotation { offset: Annotations::VLAN_TCI as u8, length: 2 };
+
+/// The tag's control information in the annotation.
+#[inline]
+pub(super) fn tci_annotation(packet: &Packet) -> u16 {
+    let annotations = packet.annotations();
+    u16::from_be_bytes([annotations.u8(Annotations::VLAN_TCI), annotations.u8(Annotations::VLAN_TCI + 1)])
+}
+
+/// Sets the tag's control information in the annotation.
+#[inline]
+pub(super) fn set_tci_annotation(packet: &mut Packet, tci: u16) {
+    let [high, low] = tci.to_be_bytes();
+    let annotations = packet.annotations_mut();
+    annotations.set_u8(Annotations::VLAN_TCI, high);
+    annotations.set_u8(Annotations::VLAN_TCI + 1, low);
+}
+
+/// The arguments that say which tag, in the order in which they are read. Handlers have their names in small
+/// letters.
+const NAMES: [&str; 4] = ["VLAN_TCI", "VLAN_PCP", "VLAN_ID", "NATIVE_VLAN"];
+
+/// Those of them that were given, as they were written; and what they mean together.
+pub(super) struct TagChoice {
+    texts: [Option<String>; 4],
+    /// `None` for the annotation.
+    tci: Option<u16>,
+    /// The VLAN whose frames have no tag.
+    native: Option<u16>,
+}
+
+/// A number within bounds; an error in Click's words.
+fn bounded(name: &str, text: Option<&String>, place: &Place<'_>, range: (i32, i32)) -> Result<i32, String> {
+    let Some(text) = text else { return Ok(0) };
+    let number = i32::parse(text, place).map_err(|reason| format!("{name}: {reason}"))?;
+    let bound = if number < range.0 { range.0 } else { range.1 };
+    let inside = (range.0..=range.1).contains(&number);
+    if inside { Ok(number) } else { Err(format!("{name}: out of range, bound {bound}")) }
+}
+
+impl TagChoice {
+    /// Reads the arguments that the class has. Other positional ones have been read before.
+    pub(super) fn read(args: &mut Args<'_>, class: &element::Class) -> Result<TagChoice, Invalid> {
+        let texts = NAMES.map(|name| {
+            let text = class.arg(name).and_then(|_| args.get::<Raw>(name));
+            text.map(|Raw(text)| text)
+        });
+        args.finish()?;
+        let choice = TagChoice::new(texts, &args.place());
+        choice.map_err(|reason| {
+            args.error(reason);
+            Invalid
+        })
+    }
+
+    fn new(texts: [Option<String>; 4], place: &Place<'_>) -> Result<TagChoice, String> {
+        let [tci, pcp, id, native] = &texts;
+        let annotated = tci.as_deref() == Some("ANNO");
+        let pcp = bounded("VLAN_PCP", pcp.as_ref(), place, (0, 7))?;
+        let id = bounded("VLAN_ID", id.as_ref(), place, (0, 0xfff))?;
+        let native = bounded("NATIVE_VLAN", native.as_ref(), place, (-1, 0xfff))?;
+        let base = match tci {
+            Some(_) if annotated => 0,
+            Some(_) => bounded("VLAN_TCI", tci.as_ref(), place, (0, 0xffff))?,
+            None => id,
+        };
+        let tci = (!annotated).then_some((base | pcp << 13) as u16);
+        Ok(TagChoice { texts, tci, native: u16::try_from(native).ok() })
+    }
+
+    /// Whether the tag comes from the annotation.
+    pub(super) fn is_annotated(&self) -> bool {
+        self.tci.is_none()
+    }
+
+    /// The tag of a packet; none if its VLAN is the native one.
+    #[inline]
+    pub(super) fn tag(&self, packet: &Packet) -> Option<u16> {
+        let tci = self.tci.unwrap_or_else(|| tci_annotation(packet));
+        (self.native != Some(tci & 0xfff)).then_some(tci)
+    }
+
+    /// The tag of all packets; none if their VLAN is the native one, or theirs to choose.
+    pub(super) fn tag_of_constant(&self) -> Option<u16> {
+        self.tci.filter(|tci| self.native != Some(tci & 0xfff))
+    }
+
+    /// The constant control information, zero for the annotation.
+    pub(super) fn constant(&self) -> u16 {
+        self.tci.unwrap_or(0)
+    }
+
+    /// The place of a handler's argument.
+    fn position(handler: &str) -> Option<usize> {
+        NAMES.iter().position(|name| name.eq_ignore_ascii_case(handler))
+    }
+
+    /// Answers a handler: `vlan_tci` with what it means, the others with what was written.
+    pub(super) fn handler(&self, name: &str) -> String {
+        match Self::position(name) {
+            Some(0) => self.tci.map_or("ANNO".into(), |tci| tci.to_string()),
+            Some(other) => self.texts[other].clone().unwrap_or_default(),
+            None => String::new(),
+        }
+    }
+
+    /// Executes a write handler: as if the configuration had the argument so.
+    pub(super) fn set(&mut self, cx: &Cx<'_>, name: &str, value: &str) -> Result<(), String> {
+        let mut texts = self.texts.clone();
+        if let Some(place) = Self::position(name) {
+            texts[place] = Some(value.trim().to_string());
+        }
+        *self = TagChoice::new(texts, &cx.place())?;
+        Ok(())
+    }
+}

@@ -1,0 +1,79 @@
+//! # SetVLANAnno
+//! Sets the VLAN annotation.
+//!
+//! ## Usage
+//! `SetVLANAnno([VLAN_TCI, VLAN_PCP, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `VLAN_TCI`: the tag's control information.
+//! - `VLAN_PCP`: priority, 0 to 7.
+//! - `VLAN_ID`: the VLAN, if there is no `VLAN_TCI`.
+//!
+//! ## Handlers
+//! - `vlan_tci`: the control information, in decimal.
+//! - `vlan_id`, `vlan_pcp`: the arguments as they were written.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> SetVLANAnno(VLAN_ID 7) -> VLANEncap(ANNO) -> Discard
+//! ```
+//!
+//! ## See also
+//! VLANEncap, EtherVLANEncap
+
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::Depends;
+use element::{Batch, Class, Cx, Effects, Element, manual};
+
+use super::{TCI, TagChoice, set_tci_annotation};
+use crate::editing::{constant, otherwise};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "SetVLANAnno",
+    aliases: &["SetVlanAnno"],
+    manual: manual!("set_vlan_anno.rs"),
+    args: &[
+        ArgInfo::positional("VLAN_TCI", "0-0xffff", ""),
+        ArgInfo::positional("VLAN_PCP", "0-7", "0"),
+        ArgInfo::keyword("VLAN_ID", "0-0xfff", "0"),
+    ],
+    handlers: &[HandlerInfo::both("vlan_tci"), HandlerInfo::both("vlan_id"), HandlerInfo::both("vlan_pcp")],
+    samples: &["", "7, 3"],
+    build: |args| {
+        let tag = TagChoice::read(args, &CLASS)?;
+        if tag.is_annotated() {
+            args.error("VLAN_TCI: invalid number");
+        }
+        args.finish()?;
+        Ok(Box::new(SetVlanAnno { tag }))
+    },
+    ..Class::DEFAULT
+};
+
+struct SetVlanAnno {
+    tag: TagChoice,
+}
+
+impl Element for SetVlanAnno {
+    fn effects(&self) -> Effects {
+        let set = constant(TCI, &self.tag.constant().to_be_bytes());
+        Effects::cases(vec![otherwise(vec![set])]).depending_on(Depends::Handler)
+    }
+
+    fn process(&mut self, _cx: &mut Cx<'_>, batch: &mut Batch) {
+        let tci = self.tag.constant();
+        batch.iter_mut().for_each(|packet| set_tci_annotation(packet, tci));
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        Ok(self.tag.handler(name))
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, text: &str) -> Result<(), String> {
+        if text.trim() == "ANNO" {
+            return Err("VLAN_TCI: invalid number".into());
+        }
+        self.tag.set(cx, name, text)
+    }
+}

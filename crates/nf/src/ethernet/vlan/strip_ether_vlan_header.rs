@@ -1,0 +1,93 @@
+//! # StripEtherVLANHeader
+//! Removes an Ethernet header with or without a VLAN tag, and keeps the tag in the VLAN annotation.
+//!
+//! Frames without a tag belong to the native VLAN; without one, they go to output 1, or are dropped. So do packets
+//! too short for the header.
+//!
+//! ## Usage
+//! `StripEtherVLANHeader([NATIVE_VLAN])`
+//!
+//! ## Arguments
+//! - `NATIVE_VLAN`: what the annotation becomes for frames without a tag; negative for none.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> StripEtherVLANHeader -> Discard
+//! ```
+//!
+//! ## See also
+//! EtherVLANEncap, VLANDecap, Strip
+
+use element::class::ArgInfo;
+use element::effects::{Action, Case, Field, Filter, Target, Value};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
+use wire::{FromBytes, ether_type, ethernet, vlan};
+
+use super::{TCI, set_tci_annotation};
+use crate::editing::{Fate, bytes, constant, each_or_aside, otherwise, when};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "StripEtherVLANHeader",
+    aliases: &["StripEtherVlanHeader"],
+    ports: "1/1-2",
+    processing: "a/ah",
+    manual: manual!("strip_ether_vlan_header.rs"),
+    args: &[ArgInfo::positional("NATIVE_VLAN", "integer", "0")],
+    samples: &["", "7", "-1 -> 1/2"],
+    build: |args| {
+        let native = args.or("NATIVE_VLAN", 0i32);
+        args.finish()?;
+        if native > 0xfff {
+            args.error("bad NATIVE_VLAN");
+        }
+        args.finish()?;
+        Ok(Box::new(StripEtherVlanHeader { native: u16::try_from(native).ok() }))
+    },
+    ..Class::DEFAULT
+};
+
+struct StripEtherVlanHeader {
+    native: Option<u16>,
+}
+
+const PLAIN: usize = ethernet::Header::LEN;
+const TAGGED: usize = PLAIN + vlan::Tag::LEN;
+
+fn strip(packet: &mut Packet, native: Option<u16>) -> Fate {
+    let header = ethernet::Header::ref_from_prefix(packet.data());
+    let (header, rest) = header.map_err(|_| DropReason::TooShort)?;
+    let (tci, length) = match (header.ether_type.get(), native) {
+        (ether_type::VLAN, _) => {
+            let (tag, _) = vlan::Tag::ref_from_prefix(rest).map_err(|_| DropReason::TooShort)?;
+            (tag.control.get(), TAGGED)
+        }
+        (_, Some(native)) => (native, PLAIN),
+        (_, None) => return Err(DropReason::NoMatch),
+    };
+    set_tci_annotation(packet, tci);
+    if packet.strip(length) { Ok(()) } else { Err(DropReason::TooShort) }
+}
+
+impl Element for StripEtherVlanHeader {
+    fn effects(&self) -> Effects {
+        let ether_type = bytes(Base::Data, 12, 2);
+        let short = when("too short", &[Field::Length, ether_type.clone()], Target::Output(1));
+        let is_tagged = Filter::equals(ether_type, ether_type::VLAN.into());
+        let tagged = Case::new(is_tagged, Target::Output(0))
+            .with(Action::Set(TCI, Value::Copy(bytes(Base::Data, PLAIN, 2))))
+            .with(Action::Strip(TAGGED as i32));
+        let plain = match self.native {
+            Some(native) => {
+                otherwise(vec![constant(TCI, &native.to_be_bytes()), Action::Strip(PLAIN as i32)])
+            }
+            None => Case::new(Filter::Any, Target::Output(1)),
+        };
+        Effects::cases(vec![short, tagged, plain])
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        let native = self.native;
+        each_or_aside(cx, batch, |packet| strip(packet, native));
+    }
+}

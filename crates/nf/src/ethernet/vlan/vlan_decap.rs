@@ -1,0 +1,99 @@
+//! # VLANDecap
+//! Removes the VLAN tag of Ethernet frames, and keeps it in the VLAN annotation.
+//!
+//! Frames without a tag pass. The MAC and network header annotations are set to those of a frame without a tag.
+//!
+//! ## Usage
+//! `VLANDecap([ANNO, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `ANNO`: whether the annotation is set: to the control information, or zero without a tag.
+//! - `ETHERTYPE`: the type that announces the tag.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> VLANDecap -> Discard
+//! ```
+//!
+//! ## See also
+//! VLANEncap, StripEtherVLANHeader, SetVLANAnno
+
+use element::class::ArgInfo;
+use element::effects::{Action, Case, Field, Filter, Target, Value};
+use element::{Base, Batch, Class, Cx, Effects, Element, Packet, manual};
+use wire::{ether_type, ethernet, vlan};
+
+use super::vlan_encap::{ADDRESSES, mark_plain};
+use super::{TCI, set_tci_annotation};
+use crate::editing::{bytes, constant, header_at, otherwise};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "VLANDecap",
+    aliases: &["VlanDecap"],
+    manual: manual!("vlan_decap.rs"),
+    args: &[ArgInfo::positional("ANNO", "bool", "true"), ArgInfo::keyword("ETHERTYPE", "0-0xffff", "0x8100")],
+    samples: &["", "false", "ETHERTYPE 0x0800"],
+    build: |args| {
+        let annotate = args.or("ANNO", true);
+        let ether_type = args.or("ETHERTYPE", ether_type::VLAN);
+        args.finish()?;
+        Ok(Box::new(VlanDecap { annotate, ether_type }))
+    },
+    ..Class::DEFAULT
+};
+
+struct VlanDecap {
+    annotate: bool,
+    ether_type: u16,
+}
+
+/// Bytes up to the end of the tag.
+const FRONT: usize = ADDRESSES + vlan::Tag::LEN;
+
+/// Takes the tag out and gives its control information.
+fn take_tag(packet: &mut Packet, ether_type: u16) -> Option<u16> {
+    let front: &mut [u8; FRONT] = packet.header_chunk_mut(Base::Data)?;
+    let [.., t0, t1, c0, c1] = *front;
+    if [t0, t1] != ether_type.to_be_bytes() {
+        return None;
+    }
+    front.copy_within(..ADDRESSES, vlan::Tag::LEN);
+    // The packet has these bytes.
+    packet.strip(vlan::Tag::LEN).then_some(u16::from_be_bytes([c0, c1]))
+}
+
+impl Element for VlanDecap {
+    fn effects(&self) -> Effects {
+        let announces = bytes(Base::Data, ADDRESSES, 2);
+        let control = bytes(Base::Data, ADDRESSES + 2, 2);
+        let reads = vec![Field::Length, control.clone()];
+        let tagged = Filter::All(vec![
+            Filter::equals(announces, self.ether_type.into()),
+            Filter::Opaque { about: "whole tag", reads },
+        ]);
+        let addresses = Value::Copy(bytes(Base::Data, 0, ADDRESSES as u16));
+        let mut tagged = Case::new(tagged, Target::Output(0))
+            .with(Action::Set(bytes(Base::Data, vlan::Tag::LEN, ADDRESSES as u16), addresses))
+            .with(Action::Strip(vlan::Tag::LEN as i32));
+        let mut plain = otherwise(Vec::new());
+        if self.annotate {
+            tagged = tagged.with(Action::Set(TCI, Value::Copy(control)));
+            plain = plain.with(constant(TCI, &[0, 0]));
+        }
+        let marked = |case: Case| {
+            case.with(header_at(Base::Mac, 0)).with(header_at(Base::Network, ethernet::Header::LEN))
+        };
+        Effects::cases(vec![marked(tagged), marked(plain)])
+    }
+
+    fn process(&mut self, _cx: &mut Cx<'_>, batch: &mut Batch) {
+        for packet in batch.iter_mut() {
+            let tci = take_tag(packet, self.ether_type).unwrap_or(0);
+            mark_plain(packet);
+            if self.annotate {
+                set_tci_annotation(packet, tci);
+            }
+        }
+    }
+}

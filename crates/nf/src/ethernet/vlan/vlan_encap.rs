@@ -1,0 +1,147 @@
+//! # VLANEncap
+//! Inserts a VLAN tag into Ethernet frames.
+//!
+//! Frames of the native VLAN get none: unless told otherwise, those of VLAN 0. The MAC header annotation is set to the
+//! start of the frame. Packets too short for an Ethernet header's addresses are dropped.
+//!
+//! ## Usage
+//! `VLANEncap([VLAN_TCI, VLAN_PCP, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `VLAN_TCI`: the tag's control information, or `ANNO` for that in the VLAN annotation of each packet.
+//! - `VLAN_PCP`: priority, 0 to 7.
+//! - `VLAN_ID`: the VLAN, if there is no `VLAN_TCI`.
+//! - `NATIVE_VLAN`: the VLAN whose frames get no tag, or -1 for none.
+//! - `ETHERTYPE`: the type that announces the tag.
+//!
+//! ## Handlers
+//! - `vlan_tci`: the control information, or `ANNO`.
+//! - `vlan_id`, `vlan_pcp`, `native_vlan`: the arguments as they were written.
+//! - `ethertype`: the type, in decimal.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> VLANEncap(VLAN_ID 7) -> Discard
+//! ```
+//!
+//! ## See also
+//! VLANDecap, EtherVLANEncap, SetVLANAnno
+
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Action, Case, Depends, Field, Filter, Target};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
+use wire::{ether_type, ethernet, vlan};
+
+use super::{TCI, TagChoice};
+use crate::editing::{Fate, bytes, each, header_at, otherwise, pure, value, when};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "VLANEncap",
+    aliases: &["VlanEncap"],
+    manual: manual!("vlan_encap.rs"),
+    args: &[
+        ArgInfo::positional("VLAN_TCI", "0-0xffff or ANNO", ""),
+        ArgInfo::positional("VLAN_PCP", "0-7", "0"),
+        ArgInfo::keyword("VLAN_ID", "0-0xfff", "0"),
+        ArgInfo::keyword("NATIVE_VLAN", "-1-0xfff", "0"),
+        ArgInfo::keyword("ETHERTYPE", "0-0xffff", "0x8100"),
+    ],
+    handlers: &[
+        HandlerInfo::both("vlan_tci"),
+        HandlerInfo::both("vlan_id"),
+        HandlerInfo::both("vlan_pcp"),
+        HandlerInfo::both("native_vlan"),
+        HandlerInfo::both("ethertype"),
+    ],
+    samples: &["", "7, 3", "ANNO, NATIVE_VLAN 514, ETHERTYPE 0x88a8"],
+    build: |args| {
+        let ether_type = args.or("ETHERTYPE", ether_type::VLAN);
+        let tag = TagChoice::read(args, &CLASS)?;
+        Ok(Box::new(VlanEncap { tag, ether_type }))
+    },
+    ..Class::DEFAULT
+};
+
+struct VlanEncap {
+    tag: TagChoice,
+    ether_type: u16,
+}
+
+/// Bytes of the addresses, behind which the tag goes.
+pub(super) const ADDRESSES: usize = 12;
+
+/// Inserts the tag behind the addresses, which move forward.
+fn insert(packet: &mut Packet, tag: [u8; vlan::Tag::LEN]) -> Fate {
+    let addresses: &mut [u8; ADDRESSES] = packet.header_chunk_mut(Base::Data).ok_or(DropReason::TooShort)?;
+    let mut front = [0; ADDRESSES + vlan::Tag::LEN];
+    front[..ADDRESSES].copy_from_slice(addresses);
+    front[ADDRESSES..].copy_from_slice(&tag);
+    if !packet.unstrip(vlan::Tag::LEN) {
+        return Err(DropReason::NoHeadroom);
+    }
+    *packet.header_chunk_mut(Base::Data).ok_or(DropReason::TooShort)? = front;
+    packet.set_offset(Base::Mac, Some(0));
+    packet.set_offset(Base::Network, Some((ethernet::Header::LEN + vlan::Tag::LEN) as isize));
+    Ok(())
+}
+
+/// Sets the annotations of a frame without a tag.
+pub(super) fn mark_plain(packet: &mut Packet) {
+    packet.set_offset(Base::Mac, Some(0));
+    packet.set_offset(Base::Network, Some(ethernet::Header::LEN as isize));
+}
+
+impl Element for VlanEncap {
+    fn effects(&self) -> Effects {
+        let reads = [Field::Length, TCI];
+        let untagged = if self.tag.is_annotated() {
+            when("of the native VLAN", &[TCI], Target::Output(0))
+        } else if self.tag.tag_of_constant().is_none() {
+            Case::new(Filter::Any, Target::Output(0))
+        } else {
+            Case::new(Filter::Not(Box::new(Filter::Any)), Target::Output(0))
+        };
+        let untagged =
+            untagged.with(header_at(Base::Mac, 0)).with(header_at(Base::Network, ethernet::Header::LEN));
+        let short = when("too short", &[Field::Length], Target::Drop(DropReason::TooShort));
+        let addresses = bytes(Base::Data, 0, ADDRESSES as u16);
+        let [length, tci] = reads;
+        let front = pure(bytes(Base::Data, 0, 16), "addresses and tag", &[addresses, length, tci]);
+        let tagged = otherwise(vec![
+            Action::Strip(-(vlan::Tag::LEN as i32)),
+            front,
+            header_at(Base::Mac, 0),
+            header_at(Base::Network, ethernet::Header::LEN + vlan::Tag::LEN),
+        ]);
+        Effects::cases(vec![untagged, short, tagged]).depending_on(Depends::Handler)
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        let Self { tag, ether_type } = self;
+        each(cx, batch, |packet| match tag.tag(packet) {
+            None => {
+                mark_plain(packet);
+                Ok(())
+            }
+            Some(tci) => {
+                let mut bytes = [0; vlan::Tag::LEN];
+                bytes[..2].copy_from_slice(&ether_type.to_be_bytes());
+                bytes[2..].copy_from_slice(&tci.to_be_bytes());
+                insert(packet, bytes)
+            }
+        });
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        Ok(if name == "ethertype" { self.ether_type.to_string() } else { self.tag.handler(name) })
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, text: &str) -> Result<(), String> {
+        match name {
+            "ethertype" => self.ether_type = value(cx, text, "expected uint16_t")?,
+            _ => self.tag.set(cx, name, text)?,
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,306 @@
+//! # ICMPError
+//! Answers each IPv4 packet with an ICMP error message that quotes it (RFC 792, 1122 and 1812).
+//!
+//! No errors are sent about ICMP errors, fragments other than the first, packets that came or went to more than one
+//! host, or packets whose source is no host; those are dropped. The way of a source-routed packet is taken back. The
+//! message's annotations: the destination address, the time, and the wish for a new source (see FixIPSrc).
+//!
+//! ## Usage
+//! `ICMPError(SRC, TYPE [, CODE, BADADDRS, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `SRC`: source address of the messages.
+//! - `TYPE`: type of message, by number or name (`timeexceeded`, `unreachable`, `parameterproblem`, `redirect`,
+//!   `sourcequench`).
+//! - `CODE`: code, by number or name.
+//! - `BADADDRS`: broadcast addresses, separated by spaces: no errors about packets to or from them.
+//! - `MTU`: longest message; quotes are cut.
+//! - `PMTU`: the next hop's MTU in messages of type `unreachable` and code `needfrag`.
+//! - `SET_FIX_ANNO`: whether to set the annotation that asks FixIPSrc for a new source.
+//!
+//! ## Handlers
+//! - `src`: source address.
+//! - `mtu`, `pmtu`: the arguments.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> CheckIPHeader(14) -> ttl :: DecIPTTL -> Discard;
+//! ttl[1] -> ICMPError(10.0.0.1, timeexceeded) -> Discard
+//! ```
+//!
+//! ## See also
+//! FixIPSrc, ICMPPingResponder, DecIPTTL, IPGWOptions
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Case, DST_IP, Depends, Emit, Field, Filter, Target};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
+use packet::{Annotations, MAX_PACKET, PacketKind};
+use wire::icmp::kind;
+use wire::ipv4::option;
+use wire::{FromBytes, IntoBytes, U16, U32, checksum, icmp, ip_protocol, ipv4};
+
+use crate::editing::{annotation, missing, replace_each, value, when};
+use crate::encap::icmp_ip_encap::{parse_code, parse_kind};
+use crate::ip::Addresses;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "ICMPError",
+    manual: manual!("icmp_error.rs"),
+    args: &[
+        ArgInfo::required("SRC", "address"),
+        ArgInfo::required("TYPE", "0-255 or a name"),
+        ArgInfo::positional("CODE", "0-255 or a name", "0"),
+        ArgInfo::positional("BADADDRS", "addresses", ""),
+        ArgInfo::keyword("MTU", "unsigned", "576"),
+        ArgInfo::keyword("PMTU", "0-0xffff", "0"),
+        ArgInfo::keyword("SET_FIX_ANNO", "bool", "true"),
+    ],
+    handlers: &[HandlerInfo::both("src"), HandlerInfo::both("mtu"), HandlerInfo::both("pmtu")],
+    samples: &[
+        "10.0.0.1, timeexceeded",
+        "10.0.0.1, unreachable, needfrag, 10.255.255.255, MTU 1500, PMTU 1400, SET_FIX_ANNO false",
+        "10.0.0.1, parameterproblem",
+        "10.0.0.1, redirect, host",
+    ],
+    build: |args| {
+        let source: Option<Ipv4Addr> = args.get("SRC");
+        let kind: String = args.required("TYPE");
+        let code = args.or("CODE", "0".to_string());
+        let Addresses(bad) = args.or("BADADDRS", Addresses::default());
+        let mtu = args.or("MTU", 576u32);
+        let next_mtu = args.or("PMTU", 0u16);
+        let sets_wish = args.or("SET_FIX_ANNO", true);
+        let Some(source) = source else { return missing(args, "SRC") };
+        args.finish()?;
+        let number = parse_kind(&kind, &args.place());
+        match number {
+            None => args.error("ICMP type must be between 0 and 255"),
+            Some(number) if !is_error(number) => {
+                args.error(format!("ICMP type {number} is not an error type"));
+            }
+            Some(_) => {}
+        }
+        let kind = number.unwrap_or(kind::UNREACHABLE);
+        let code = parse_code(kind, &code, &args.place());
+        if code.is_none() {
+            args.error("argument 2 takes ICMP code (integer between 0 and 255)");
+        }
+        args.finish()?;
+        // All elements of this class in a graph count together; nobody's number is the key.
+        let ids = args.setup.service::<Ids>(element::ElementId::MAX).unwrap_or_default();
+        args.setup.publish(element::ElementId::MAX, Arc::clone(&ids));
+        let code = code.unwrap_or(0);
+        let bytes = Vec::with_capacity(mtu.min(MAX_PACKET as u32) as usize);
+        Ok(Box::new(IcmpError { source, kind, code, bad, mtu, next_mtu, sets_wish, ids, bytes }))
+    },
+    ..Class::DEFAULT
+};
+
+/// Identifications of error messages.
+#[derive(Default)]
+struct Ids(AtomicU16);
+
+impl Ids {
+    /// From 1 on.
+    fn next(&self) -> u16 {
+        self.0.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
+    }
+}
+
+struct IcmpError {
+    source: Ipv4Addr,
+    kind: u8,
+    code: u8,
+    /// Broadcast addresses.
+    bad: Vec<u32>,
+    mtu: u32,
+    next_mtu: u16,
+    sets_wish: bool,
+    ids: Arc<Ids>,
+    /// The message being written.
+    bytes: Vec<u8>,
+}
+
+fn is_error(kind: u8) -> bool {
+    let header = icmp::Header { kind, code: 0, checksum: 0.into(), identifier: 0.into(), sequence: 0.into() };
+    header.is_error()
+}
+
+/// A source route in the options: where in the header its option stands, and the option's bytes.
+fn source_route(header: &[u8]) -> Option<(usize, &[u8])> {
+    let mut at = ipv4::Header::LEN;
+    loop {
+        match header.get(at..)? {
+            [option::END, ..] => return None,
+            [option::NOP, ..] => at += 1,
+            [kind, length, ..] => {
+                let bytes = header.get(at..at + usize::from(*length)).filter(|bytes| bytes.len() >= 2)?;
+                if matches!(*kind, option::LOOSE_SOURCE_ROUTE | option::STRICT_SOURCE_ROUTE) {
+                    return Some((at, bytes));
+                }
+                at += bytes.len();
+            }
+            _ => return None,
+        }
+    }
+}
+
+impl IcmpError {
+    /// Whether an address stands for one host.
+    fn is_unicast(&self, address: u32) -> bool {
+        let class_d = address >> 28 == 0xe;
+        address != u32::MAX && !class_d && !self.bad.contains(&address)
+    }
+
+    /// Whether an address can be that of a packet's sender.
+    fn is_sender(&self, address: u32) -> bool {
+        let network = address >> 24;
+        self.is_unicast(address) && !matches!(network, 0 | 127) && network & 0xf0 != 0xf0
+    }
+
+    /// Writes the message about a packet into the buffer; `None` if there is to be none.
+    fn message_about(&mut self, packet: &Packet) -> Option<Ipv4Addr> {
+        let quoted = packet.header(Base::Network)?;
+        let (ip, _) = ipv4::Header::ref_from_prefix(quoted).ok()?;
+        let header = quoted.get(..ip.header_len().max(ipv4::Header::LEN))?;
+        if ip.protocol == ip_protocol::ICMP && is_error(*quoted.get(header.len()).unwrap_or(&kind::REDIRECT))
+        {
+            return None;
+        }
+        let shared = matches!(packet.kind(), PacketKind::Broadcast | PacketKind::Multicast);
+        let one_to_one = self.is_unicast(ip.destination.get()) && self.is_sender(ip.source.get());
+        if shared || !one_to_one || ip.fragment_offset() > 0 {
+            return None;
+        }
+        let route = source_route(header);
+        if route.is_some() && self.kind == kind::REDIRECT {
+            return None;
+        }
+        let problem = packet.annotations().u8(Annotations::ICMP_PARAM);
+        let (to, gateway) = (ip.source_addr(), packet.annotations().array4(Annotations::DST_IP));
+        self.bytes.clear();
+        self.bytes.resize(ipv4::Header::LEN, 0);
+        self.write_route_back(route, problem);
+        let header_length = self.bytes.len();
+        self.write_icmp(problem, gateway);
+        let mut room = (self.mtu as usize).saturating_sub(self.bytes.len());
+        for chunk in std::iter::once(quoted).chain(packet.chunks().skip(1)) {
+            let step = chunk.len().min(room);
+            self.bytes.extend_from_slice(&chunk[..step]);
+            room -= step;
+        }
+        let total = u16::try_from(self.bytes.len()).ok()?;
+        let ip = ipv4::Header {
+            version_ihl: 0x40 | (header_length / 4) as u8,
+            tos: 0,
+            total_length: U16::new(total),
+            id: U16::new(self.ids.next()),
+            fragment: U16::new(0),
+            ttl: 200,
+            protocol: ip_protocol::ICMP,
+            checksum: U16::new(0),
+            source: U32::new(self.source.to_bits()),
+            destination: U32::new(to.to_bits()),
+        };
+        self.bytes[..ipv4::Header::LEN].copy_from_slice(ip.as_bytes());
+        let (header, message) = self.bytes.split_at_mut(header_length);
+        checksum::fill_ipv4(header).ok()?;
+        checksum::fill_icmp(message).ok()?;
+        Some(to)
+    }
+
+    /// Adds the option that takes the message back along a source route, unless the route itself is what is wrong.
+    fn write_route_back(&mut self, route: Option<(usize, &[u8])>, problem: u8) {
+        let Some((at, option)) = route else { return };
+        let pointer = usize::from(option.get(2).copied().unwrap_or(0));
+        let sound = pointer >= 4 && pointer.is_multiple_of(4) && pointer <= option.len() + 1;
+        let is_problem = self.kind == kind::PARAMETER_PROBLEM
+            && self.code == 0
+            && (at..at + option.len()).contains(&usize::from(problem));
+        if !sound || is_problem {
+            return;
+        }
+        // Addresses before the pointer have been visited.
+        let visited = option.get(3..pointer - 1).unwrap_or_default();
+        self.bytes.extend_from_slice(&[option[0], (pointer - 1) as u8, 4]);
+        visited.as_chunks::<4>().0.iter().rev().for_each(|address| self.bytes.extend_from_slice(address));
+        self.bytes.push(option::END);
+        self.bytes.resize(self.bytes.len().next_multiple_of(4), option::END);
+    }
+
+    /// Adds the ICMP header.
+    fn write_icmp(&mut self, problem: u8, gateway: [u8; 4]) {
+        let needs_fragments = self.kind == kind::UNREACHABLE && self.code == 4;
+        let [a, b, c, d] = match self.kind {
+            kind::PARAMETER_PROBLEM if self.code == 0 => [problem, 0, 0, 0],
+            kind::REDIRECT => gateway,
+            _ if needs_fragments => u32::from(self.next_mtu).to_be_bytes(),
+            _ => [0; 4],
+        };
+        let header = icmp::Header {
+            kind: self.kind,
+            code: self.code,
+            checksum: U16::new(0),
+            identifier: U16::from_bytes([a, b]),
+            sequence: U16::from_bytes([c, d]),
+        };
+        self.bytes.extend_from_slice(header.as_bytes());
+    }
+
+    /// The message about a packet, which ends here in any case.
+    fn answer(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Option<Packet> {
+        let Some(destination) = self.message_about(&packet) else {
+            cx.drop(packet, DropReason::Unsuitable);
+            return None;
+        };
+        cx.drop(packet, DropReason::Answered);
+        let now = cx.now();
+        let mut message = cx.packet(&self.bytes)?;
+        let header_length = self.bytes.first().map_or(0, |first| usize::from(first & 15) * 4);
+        message.set_headers(0, header_length);
+        message.set_time(now);
+        let annotations = message.annotations_mut();
+        annotations.set_array4(Annotations::DST_IP, destination.octets());
+        annotations.set_u8(Annotations::FIX_IP_SRC, self.sets_wish.into());
+        Some(message)
+    }
+}
+
+impl Element for IcmpError {
+    fn effects(&self) -> Effects {
+        let header = vec![Field::HeaderOffset(Base::Network), Field::Payload, Field::Length, Field::Kind];
+        let none = when("no error may be sent about it", &header, Target::Drop(DropReason::Unsuitable));
+        let mut reads = header;
+        reads.extend([annotation(Annotations::ICMP_PARAM, 1), DST_IP]);
+        let message = Emit { name: "ICMP error", reads, output: Some(0) };
+        let answered = Case::new(Filter::Any, Target::Drop(DropReason::Answered));
+        let effects = Effects { emits: vec![message], ..Effects::cases(vec![none, answered]) };
+        effects.depending_on(Depends::Counter).depending_on(Depends::Time).depending_on(Depends::Handler)
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        replace_each(cx, batch, |cx, packet| self.answer(cx, packet));
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        Ok(match name {
+            "src" => self.source.to_string(),
+            "mtu" => self.mtu.to_string(),
+            _ => self.next_mtu.to_string(),
+        })
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, text: &str) -> Result<(), String> {
+        match name {
+            "src" => self.source = value(cx, text, "expected IP address")?,
+            "mtu" => self.mtu = value(cx, text, "expected integer")?,
+            _ => self.next_mtu = value(cx, text, "expected integer")?,
+        }
+        Ok(())
+    }
+}

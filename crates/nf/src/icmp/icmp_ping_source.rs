@@ -1,0 +1,421 @@
+//! # ICMPPingSource
+//! Sends ICMP echo requests at intervals, and measures how long replies take.
+//!
+//! The first request leaves an interval after the start. Identifications and sequence numbers count up from 1, the
+//! time to live is 200. Replies come in by the input, if there is one; everything that comes in ends there. With an
+//! input there are further handlers: `summary`, `rtt_min`, `rtt_avg` and `rtt_max`, in seconds. With a pull output
+//! there is a request whenever somebody asks for one.
+//!
+//! ## Usage
+//! `ICMPPingSource(SRC, DST [, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `SRC`: source address.
+//! - `DST`: destination address.
+//! - `INTERVAL`: time between requests.
+//! - `IDENTIFIER`: identifier of the requests.
+//! - `DATA`: what the requests carry.
+//! - `LIMIT`: number of requests; negative for no limit.
+//! - `ACTIVE`: whether requests are sent.
+//! - `VERBOSE`: whether each reply is reported, and a summary in the end.
+//! - `STOP`: whether the driver stops, one interval after the last request.
+//!
+//! ## Handlers
+//! - `active`: whether requests are sent; the first leaves at once when this becomes true.
+//! - `src`, `dst`: the addresses.
+//! - `count`: requests so far.
+//! - `limit`: number of requests.
+//! - `interval`: time between requests.
+//! - `reset_counts`: forgets requests and replies.
+//!
+//! ## Example
+//! ```click
+//! p :: ICMPPingSource(10.0.0.1, 10.0.0.2, LIMIT 3, INTERVAL 0.01, STOP true) -> ICMPPingResponder -> p
+//! ```
+//!
+//! ## See also
+//! ICMPPingResponder, ICMPPingEncap
+
+use std::net::Ipv4Addr;
+
+use element::args::{Bytes, parse_bool, parse_seconds};
+use element::class::{Access, ArgInfo, HandlerInfo};
+use element::effects::{Case, Depends, Emit, Field, Filter, Target};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, Timestamp, manual};
+use packet::Annotations;
+use wire::icmp::kind;
+use wire::{FromBytes, IntoBytes, U16, U32, checksum, icmp, ip_protocol, ipv4};
+
+use crate::editing::{ipv4_with_options, missing, value};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "ICMPPingSource",
+    aliases: &["ICMPSendPings"],
+    ports: "0-1/1",
+    processing: "h/a",
+    manual: manual!("icmp_ping_source.rs"),
+    args: &[
+        ArgInfo::required("SRC", "address"),
+        ArgInfo::required("DST", "address"),
+        ArgInfo::keyword("INTERVAL", "time", "1"),
+        ArgInfo::keyword("IDENTIFIER", "0-0xffff", "0"),
+        ArgInfo::keyword("DATA", "bytes", ""),
+        ArgInfo::keyword("LIMIT", "integer", "-1"),
+        ArgInfo::keyword("ACTIVE", "bool", "true"),
+        ArgInfo::keyword("VERBOSE", "bool", "true"),
+        ArgInfo::keyword("STOP", "bool", "false"),
+    ],
+    handlers: &[
+        HandlerInfo::both("active"),
+        HandlerInfo::both("src"),
+        HandlerInfo::both("dst"),
+        HandlerInfo::read("count"),
+        HandlerInfo::write("limit"),
+        HandlerInfo::write("interval"),
+        HandlerInfo::write("reset_counts"),
+    ],
+    samples: &["10.0.0.1, 10.0.0.2, LIMIT 3, INTERVAL 0.001, STOP true, VERBOSE false -> 1/1"],
+    build: |args| {
+        let (source, destination): (Option<Ipv4Addr>, Option<Ipv4Addr>) = (args.get("SRC"), args.get("DST"));
+        let interval = args.or("INTERVAL", Timestamp::from_secs(1));
+        let identifier = args.or("IDENTIFIER", 0u16);
+        let Bytes(data) = args.or("DATA", Bytes::default());
+        let limit = args.or("LIMIT", -1i32);
+        let active = args.or("ACTIVE", true);
+        let verbose = args.or("VERBOSE", true);
+        let stop = args.or("STOP", false);
+        let Some(source) = source else { return missing(args, "SRC") };
+        let Some(destination) = destination else { return missing(args, "DST") };
+        if data.len() > LONGEST {
+            args.error(format!("DATA: longer than {LONGEST} bytes"));
+        }
+        let interval = whole_milliseconds(interval);
+        if interval == Timestamp::ZERO {
+            args.warn("INTERVAL so small that it is zero");
+        }
+        if !args.pushes() && interval != Timestamp::from_secs(1) {
+            args.warn("element is pull, INTERVAL parameter will be ignored");
+        }
+        args.finish()?;
+        let receiver = (args.inputs() > 0).then(Receiver::new);
+        let mut bytes = vec![0; HEADERS];
+        bytes.extend_from_slice(&data);
+        Ok(Box::new(IcmpPingSource {
+            source,
+            destination,
+            interval,
+            identifier,
+            bytes,
+            limit,
+            active,
+            verbose,
+            stop,
+            count: 0,
+            waits: false,
+            receiver,
+        }))
+    },
+    ..Class::DEFAULT
+};
+
+const HEADERS: usize = ipv4::Header::LEN + icmp::Header::LEN;
+/// What fits into an IPv4 packet.
+const LONGEST: usize = u16::MAX as usize - HEADERS;
+
+/// Intervals count in milliseconds.
+fn whole_milliseconds(time: Timestamp) -> Timestamp {
+    Timestamp(time.0.max(0) / 1_000_000 * 1_000_000)
+}
+
+struct IcmpPingSource {
+    source: Ipv4Addr,
+    destination: Ipv4Addr,
+    interval: Timestamp,
+    identifier: u16,
+    /// Room for the headers, and the data.
+    bytes: Vec<u8>,
+    limit: i32,
+    active: bool,
+    verbose: bool,
+    stop: bool,
+    count: u32,
+    /// Whether the timer is set.
+    waits: bool,
+    receiver: Option<Receiver>,
+}
+
+/// What is known of replies. Times in microseconds.
+struct Receiver {
+    /// When each sequence number was sent, and whether a reply has come.
+    sent: Vec<(Timestamp, bool)>,
+    received: u64,
+    duplicates: u64,
+    least: u64,
+    most: u64,
+    sum: u64,
+    sum_of_squares: u128,
+}
+
+impl Receiver {
+    fn new() -> Receiver {
+        Receiver {
+            sent: vec![(Timestamp::ZERO, false); 1 << 16],
+            received: 0,
+            duplicates: 0,
+            least: 0,
+            most: 0,
+            sum: 0,
+            sum_of_squares: 0,
+        }
+    }
+
+    /// Counts a reply that came at `time`; how long it took, if it answers anything.
+    fn note(&mut self, sequence: u16, time: Timestamp) -> Option<u64> {
+        let (sent, answered) = &mut self.sent[usize::from(sequence)];
+        if !sent.is_set() {
+            return None;
+        }
+        self.duplicates += u64::from(std::mem::replace(answered, true));
+        let mut took = 0;
+        if time.is_set() {
+            took = ((time - *sent).0.max(0) / 1_000) as u64;
+            let first = self.received == 0;
+            self.least = if first { took } else { self.least.min(took) };
+            self.most = self.most.max(took);
+            self.sum += took;
+            self.sum_of_squares += u128::from(took) * u128::from(took);
+        }
+        self.received += 1;
+        Some(took)
+    }
+
+    fn average(&self) -> u64 {
+        self.sum / self.received.max(1)
+    }
+
+    fn summary(&self, count: u32) -> String {
+        let mut text = format!("{count} packets transmitted, {} received", self.received - self.duplicates);
+        if self.duplicates > 0 {
+            text += &format!(", +{} duplicates", self.duplicates);
+        }
+        if count > 0 {
+            let answered = i64::try_from(self.received - self.duplicates).unwrap_or(i64::MAX);
+            let lost = (i64::from(count) - answered).max(0);
+            text += &format!(", {}% packet loss\n", lost * 100 / i64::from(count));
+        }
+        if self.received > 0 {
+            let average = self.average();
+            let square = self.sum_of_squares / u128::from(self.received);
+            let deviation = square.saturating_sub(u128::from(average) * u128::from(average)).isqrt() as u64;
+            let [least, average, most, deviation] =
+                [self.least, average, self.most, deviation].map(milliseconds);
+            text += &format!("rtt min/avg/max/mdev = {least}/{average}/{most}/{deviation}\n");
+        }
+        text
+    }
+}
+
+/// Microseconds as milliseconds.
+fn milliseconds(time: u64) -> String {
+    format!("{}.{:03}", time / 1_000, time % 1_000)
+}
+
+/// Microseconds as seconds.
+fn seconds(time: u64) -> String {
+    format!("{}.{:06}", time / 1_000_000, time % 1_000_000)
+}
+
+impl IcmpPingSource {
+    fn may_send(&self) -> bool {
+        self.active && (self.limit < 0 || i64::from(self.count) < i64::from(self.limit))
+    }
+
+    /// The next request.
+    fn request(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
+        let id = (self.count % 0xffff) as u16 + 1;
+        let total = self.bytes.len() as u16;
+        let ip = ipv4::Header {
+            version_ihl: 0x45,
+            tos: 0,
+            total_length: U16::new(total),
+            id: U16::new(id),
+            fragment: U16::new(0),
+            ttl: 200,
+            protocol: ip_protocol::ICMP,
+            checksum: U16::new(0),
+            source: U32::new(self.source.to_bits()),
+            destination: U32::new(self.destination.to_bits()),
+        };
+        let icmp = icmp::Header {
+            kind: kind::ECHO,
+            code: 0,
+            checksum: U16::new(0),
+            // Click keeps the identifier as the machine has it, which nearly always means so.
+            identifier: U16::from_bytes(self.identifier.to_le_bytes()),
+            sequence: U16::new(id),
+        };
+        let (header, message) = self.bytes.split_at_mut(ipv4::Header::LEN);
+        header.copy_from_slice(ip.as_bytes());
+        message[..icmp::Header::LEN].copy_from_slice(icmp.as_bytes());
+        checksum::fill_ipv4(header).ok()?;
+        checksum::fill_icmp(message).ok()?;
+        let now = cx.now();
+        let mut packet = cx.packet(&self.bytes)?;
+        packet.set_headers(0, ipv4::Header::LEN);
+        packet.annotations_mut().set_array4(Annotations::DST_IP, self.destination.octets());
+        packet.set_time(now);
+        if let Some(receiver) = &mut self.receiver {
+            receiver.sent[usize::from(id)] = (now, false);
+        }
+        self.count += 1;
+        Some(packet)
+    }
+
+    /// Sets the timer if there is anything to wait for.
+    fn wait(&mut self, cx: &mut Cx<'_>, time: Timestamp) {
+        if !self.waits && cx.output_is_push(0) {
+            self.waits = true;
+            let now = cx.now();
+            cx.set_timer(0, now + time);
+        }
+    }
+
+    /// Looks at a reply.
+    fn receive(&mut self, cx: &mut Cx<'_>, packet: &Packet) {
+        let Some((ip, _)) = ipv4_with_options(packet) else { return };
+        let Some(Ok((icmp, _))) = packet.header(Base::Transport).map(icmp::Header::ref_from_prefix) else {
+            return;
+        };
+        let expected = icmp.kind == kind::ECHO_REPLY
+            && ip.protocol == ip_protocol::ICMP
+            && icmp.identifier.to_bytes() == self.identifier.to_le_bytes();
+        if !expected {
+            return;
+        }
+        let sequence = icmp.sequence.get();
+        let Some(took) = self.receiver.as_mut().and_then(|r| r.note(sequence, packet.time())) else { return };
+        if self.verbose {
+            let length = i64::from(ip.total_length.get()) - ip.header_len() as i64 - icmp::Header::LEN as i64;
+            let (from, ttl, took) = (ip.source_addr(), ip.ttl, milliseconds(took));
+            let declaration = cx.declaration();
+            cx.message(format_args!(
+                "{declaration}: {length} bytes from {from}: icmp_seq={sequence} ttl={ttl} time={took} ms\n"
+            ));
+        }
+    }
+}
+
+impl Element for IcmpPingSource {
+    fn effects(&self) -> Effects {
+        let mut effects = Effects::cases(vec![Case::new(Filter::Any, Target::Drop(DropReason::Answered))]);
+        effects.emits = vec![Emit { name: "ICMP echo request", reads: Vec::new(), output: Some(0) }];
+        effects
+            .observing(&[Field::Payload, Field::TimeStamp])
+            .depending_on(Depends::Time)
+            .depending_on(Depends::Counter)
+            .depending_on(Depends::Handler)
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        if self.may_send() {
+            self.wait(cx, self.interval);
+        }
+        Ok(())
+    }
+
+    fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
+        self.waits = false;
+        if self.may_send() {
+            if let Some(packet) = self.request(cx) {
+                cx.emit_one(0, packet, DropReason::NoOutput);
+            }
+            if self.may_send() || self.stop {
+                self.wait(cx, self.interval);
+            }
+        } else if self.stop && self.active {
+            cx.stop();
+        }
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
+        for packet in batch.iter() {
+            self.receive(cx, packet);
+        }
+        cx.drop_all(batch, DropReason::Answered);
+        None
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, max: usize) -> Batch {
+        let mut batch = cx.batch();
+        while batch.len() < max && !batch.is_full() && self.may_send() {
+            let Some(packet) = self.request(cx) else { break };
+            if let Err(packet) = batch.push(packet) {
+                cx.drop(packet, DropReason::NoBuffer);
+            }
+        }
+        batch
+    }
+
+    fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        if let Some(receiver) = self.receiver.as_ref().filter(|_| self.verbose) {
+            let declaration = cx.declaration();
+            for line in receiver.summary(self.count).lines() {
+                cx.message(format_args!("{declaration}: {line}\n"));
+            }
+        }
+        Ok(())
+    }
+
+    fn own_handlers(&self) -> Vec<(String, Access)> {
+        let names = ["summary", "rtt_min", "rtt_avg", "rtt_max"].map(|name| (name.to_string(), Access::READ));
+        if self.receiver.is_some() { names.to_vec() } else { Vec::new() }
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        Ok(match (name, &self.receiver) {
+            ("active", _) => self.active.to_string(),
+            ("src", _) => self.source.to_string(),
+            ("dst", _) => self.destination.to_string(),
+            ("summary", Some(receiver)) => receiver.summary(self.count),
+            ("rtt_min", Some(receiver)) => seconds(receiver.least),
+            ("rtt_avg", Some(receiver)) => seconds(receiver.average()),
+            ("rtt_max", Some(receiver)) => seconds(receiver.most),
+            _ => self.count.to_string(),
+        })
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, text: &str) -> Result<(), String> {
+        match name {
+            "active" => {
+                self.active = parse_bool(text).ok_or("'active' should be bool")?;
+                if self.active {
+                    self.wait(cx, Timestamp::ZERO);
+                } else {
+                    self.waits = false;
+                    cx.clear_timer(0);
+                }
+            }
+            "src" => self.source = value(cx, text, "'src' should be IP address")?,
+            "dst" => self.destination = value(cx, text, "'dst' should be IP address")?,
+            "limit" => {
+                self.limit = value(cx, text, "'limit' should be integer")?;
+                if self.may_send() {
+                    self.wait(cx, self.interval);
+                }
+            }
+            "interval" => {
+                let time = parse_seconds(text).ok_or("'interval' should be an interval")?;
+                self.interval = whole_milliseconds(time);
+            }
+            _ => {
+                self.count = 0;
+                self.receiver = self.receiver.take().map(|_| Receiver::new());
+                if self.may_send() {
+                    self.wait(cx, self.interval);
+                }
+            }
+        }
+        Ok(())
+    }
+}

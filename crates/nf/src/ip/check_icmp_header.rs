@@ -1,0 +1,95 @@
+//! # CheckICMPHeader
+//! Checks ICMP headers: length, after the message's type, and checksum.
+//!
+//! The message goes up to the end of the packet, so CheckIPHeader, which cuts link padding off and sets the header
+//! annotations, comes before. Bad packets go to output 1, or are dropped. With DETAILS a handler `drop_details`
+//! counts them by reason.
+//!
+//! ## Usage
+//! `CheckICMPHeader([KEYWORDS])`
+//!
+//! ## Arguments
+//! - `CHECKSUM`: whether to check the checksum.
+//! - `VERBOSE`: whether to report every bad packet, not only the first.
+//! - `DETAILS`: whether there is a handler `drop_details`.
+//!
+//! ## Handlers
+//! - `count`: good packets.
+//! - `drops`: bad packets.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> CheckIPHeader(14) -> CheckICMPHeader -> Discard
+//! ```
+//!
+//! ## See also
+//! CheckIPHeader, CheckTCPHeader, CheckUDPHeader
+
+use element::effects::{Filter, Header};
+use element::{Base, Class, DropReason, Effects, Packet, manual};
+use wire::checksum::Sum;
+use wire::{FromBytes, icmp, ip_protocol, ipv4};
+
+use super::check_tcp_header::{self, ipv4_of};
+use crate::checking::{Checker, HANDLERS, HeaderCheck, Reasons, Speaker};
+use crate::editing::{length_from, or_aside, sum_from};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "CheckICMPHeader",
+    ports: "1/1-2",
+    processing: "a/ah",
+    manual: manual!("check_icmp_header.rs"),
+    args: check_tcp_header::ARGS,
+    handlers: HANDLERS,
+    samples: &["", "CHECKSUM false, DETAILS true, VERBOSE true -> 1/2"],
+    build: |args| {
+        let checksum = args.or("CHECKSUM", true);
+        Checker::boxed(args, &CLASS, CheckIcmpHeader { checksum })
+    },
+    ..Class::DEFAULT
+};
+
+struct CheckIcmpHeader {
+    checksum: bool,
+}
+
+/// Whether a message of this type can have this length (RFC 792): errors quote an IP header and 8 bytes, time stamp
+/// messages have three numbers, information messages nothing.
+fn length_fits(header: &icmp::Header, length: usize) -> bool {
+    use icmp::kind::{INFORMATION, INFORMATION_REPLY, TIME_STAMP, TIME_STAMP_REPLY};
+    match header.kind {
+        _ if header.is_error() => length >= icmp::Header::LEN + ipv4::Header::LEN + 8,
+        TIME_STAMP | TIME_STAMP_REPLY => length == icmp::Header::LEN + 12,
+        INFORMATION | INFORMATION_REPLY => length == icmp::Header::LEN,
+        _ => true,
+    }
+}
+
+impl HeaderCheck for CheckIcmpHeader {
+    const REASONS: Reasons = &[
+        ("not ICMP", DropReason::BadTransportHeader),
+        ("bad packet length", DropReason::BadTransportHeader),
+        ("bad ICMP checksum", DropReason::BadTransportChecksum),
+    ];
+    const MESSAGE: &'static str = "ICMP header check failed";
+    const SPEAKER: Speaker = Speaker::Declaration;
+
+    fn effects(&self) -> Effects {
+        or_aside(Filter::All(vec![Filter::Valid(Header::Ipv4), Filter::Valid(Header::Icmp)]), Vec::new())
+    }
+
+    fn check(&self, packet: &mut Packet) -> Result<(), usize> {
+        ipv4_of(packet, ip_protocol::ICMP).ok_or(0usize)?;
+        let length = length_from(packet, Base::Transport).ok_or(1usize)?;
+        let header = packet.header(Base::Transport).ok_or(1usize)?;
+        let Ok((icmp, _)) = icmp::Header::ref_from_prefix(header) else { return Err(1) };
+        if !length_fits(icmp, length) {
+            return Err(1);
+        }
+        if self.checksum && !sum_from(packet, Base::Transport, length, Sum::new()).ok_or(1usize)?.is_valid() {
+            return Err(2);
+        }
+        Ok(())
+    }
+}

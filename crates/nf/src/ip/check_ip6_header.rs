@@ -1,0 +1,119 @@
+//! # CheckIP6Header
+//! Checks IPv6 headers, and sets the header annotations of good packets.
+//!
+//! A packet is good if it has at least 40 bytes, version 6, a payload length that lies within the packet, and no bad
+//! source address; `ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff` is always one. The network and transport header
+//! annotations are set, and bytes behind the payload are cut off. Bad packets go to output 1, or are dropped.
+//!
+//! ## Usage
+//! `CheckIP6Header([BADADDRS, OFFSET, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `BADADDRS`: bad source addresses, separated by spaces.
+//! - `OFFSET`: where the IPv6 header starts.
+//! - `PROCESS_EH`: whether the transport header is looked for behind extension headers.
+//!
+//! ## Handlers
+//! - `count`: good packets.
+//! - `drops`: bad packets.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> CheckIP6Header(OFFSET 14) -> Discard
+//! ```
+//!
+//! ## See also
+//! CheckIPHeader, MarkIP6Header, DecIP6HLIM
+
+use std::net::Ipv6Addr;
+
+use element::args::{Arg, Place};
+use element::class::ArgInfo;
+use element::effects::{Action, Field, Filter};
+use element::{Base, Class, DropReason, Effects, Packet, manual};
+use wire::{FromBytes, ipv6};
+
+use crate::checking::{Checker, HANDLERS, HeaderCheck, Reasons, Speaker};
+use crate::editing::{bytes, header_at, or_aside, pure};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "CheckIP6Header",
+    ports: "1/1-2",
+    processing: "a/ah",
+    manual: manual!("check_ip6_header.rs"),
+    args: &[
+        ArgInfo::positional("BADADDRS", "addresses", ""),
+        ArgInfo::positional("OFFSET", "unsigned", "0"),
+        ArgInfo::keyword("PROCESS_EH", "bool", "false"),
+    ],
+    handlers: HANDLERS,
+    samples: &["OFFSET 14", "2020::2020 ::1, 14, PROCESS_EH true -> 1/2"],
+    build: |args| {
+        let Addresses(mut bad_sources) = args.or("BADADDRS", Addresses::default());
+        bad_sources.push(u128::MAX);
+        let offset = args.or("OFFSET", 0u32) as usize;
+        if offset > packet::MAX_PACKET {
+            args.error(format!("OFFSET: out of range, bound {}", packet::MAX_PACKET));
+        }
+        let extensions = args.or("PROCESS_EH", false);
+        Checker::boxed(args, &CLASS, CheckIp6Header { offset, bad_sources, extensions })
+    },
+    ..Class::DEFAULT
+};
+
+/// A list of addresses separated by spaces.
+#[derive(Default)]
+struct Addresses(Vec<u128>);
+
+impl Arg for Addresses {
+    fn parse(text: &str, place: &Place<'_>) -> Result<Addresses, String> {
+        let words = lang::args::unquote(text);
+        let words = words.split_whitespace().map(|word| Ipv6Addr::parse(word, place).map(Ipv6Addr::to_bits));
+        words.collect::<Result<_, _>>().map(Addresses).map_err(|_| "expects IP6ADDRESS -a ".into())
+    }
+}
+
+struct CheckIp6Header {
+    offset: usize,
+    bad_sources: Vec<u128>,
+    extensions: bool,
+}
+
+impl HeaderCheck for CheckIp6Header {
+    const REASONS: Reasons = &[("", DropReason::BadIpHeader)];
+    const MESSAGE: &'static str = "IP6 header check failed";
+    const SPEAKER: Speaker = Speaker::Nobody;
+
+    fn effects(&self) -> Effects {
+        let header = bytes(Base::Data, self.offset, ipv6::Header::LEN as u16);
+        // Extension headers may reach anywhere.
+        let extent = if self.extensions { Field::Payload } else { header.clone() };
+        let sound = Filter::Opaque { about: "sound IPv6 header", reads: vec![Field::Length, header.clone()] };
+        let good = vec![
+            header_at(Base::Network, self.offset),
+            pure(Field::HeaderOffset(Base::Transport), "behind the IPv6 headers", &[extent]),
+            Action::Resize(vec![header]),
+        ];
+        or_aside(sound, good)
+    }
+
+    fn check(&self, packet: &mut Packet) -> Result<(), usize> {
+        let data = packet.data().get(self.offset..).unwrap_or_default();
+        let Ok((ip, rest)) = ipv6::Header::ref_from_prefix(data) else { return Err(0) };
+        let end = self.offset + ipv6::Header::LEN + usize::from(ip.payload_length.get());
+        let bad_source = self.bad_sources.contains(&u128::from_be_bytes(ip.source));
+        if ip.version() != 6 || end > packet.len() || bad_source {
+            return Err(0);
+        }
+        let mut behind = ipv6::Header::LEN;
+        if self.extensions {
+            let rest = &rest[..rest.len().min(usize::from(ip.payload_length.get()))];
+            let lengths = ipv6::extensions(ip.next_header, rest).flatten().map(|header| header.bytes.len());
+            behind += lengths.sum::<usize>();
+        }
+        packet.set_headers(self.offset, self.offset + behind);
+        packet.truncate(end);
+        Ok(())
+    }
+}

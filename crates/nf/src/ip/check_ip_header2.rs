@@ -1,0 +1,49 @@
+//! # CheckIPHeader2
+//! Checks IPv4 headers as CheckIPHeader does, but not their checksums.
+//!
+//! ## Usage
+//! `CheckIPHeader2([OFFSET, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `OFFSET`: where the IP header starts.
+//! - `INTERFACES`: addresses of the router with their prefixes.
+//! - `BADSRC`: further bad source addresses.
+//! - `GOODDST`: further destinations that are good whatever the source.
+//! - `CHECKSUM`: whether to check the checksum after all.
+//! - `VERBOSE`: whether to report every bad packet, not only the first.
+//! - `DETAILS`: whether there is a handler `drop_details`: bad packets by reason.
+//!
+//! ## Handlers
+//! - `count`: good packets.
+//! - `drops`: bad packets.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> CheckIPHeader2(14) -> Discard
+//! ```
+//!
+//! ## See also
+//! CheckIPHeader
+
+use element::class::ArgInfo;
+use element::{Class, manual};
+
+use super::check_ip_header::{DESCRIPTION, build};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "CheckIPHeader2",
+    manual: manual!("check_ip_header2.rs"),
+    args: &[
+        DESCRIPTION.args[0],
+        DESCRIPTION.args[1],
+        DESCRIPTION.args[2],
+        DESCRIPTION.args[3],
+        ArgInfo::keyword("CHECKSUM", "bool", "false"),
+        DESCRIPTION.args[5],
+        DESCRIPTION.args[6],
+    ],
+    samples: &["14", "14, CHECKSUM true -> 1/2"],
+    build: |args| build(args, &CLASS, false),
+    ..DESCRIPTION
+};

@@ -1,0 +1,108 @@
+//! # CheckTCPHeader
+//! Checks TCP headers: length and checksum.
+//!
+//! The network and transport header annotations must be set: CheckIPHeader comes before. Bad packets go to output
+//! 1, or are dropped. With DETAILS a handler `drop_details` counts them by reason.
+//!
+//! ## Usage
+//! `CheckTCPHeader([KEYWORDS])`
+//!
+//! ## Arguments
+//! - `CHECKSUM`: whether to check the checksum.
+//! - `VERBOSE`: whether to report every bad packet, not only the first.
+//! - `DETAILS`: whether there is a handler `drop_details`.
+//!
+//! ## Handlers
+//! - `count`: good packets.
+//! - `drops`: bad packets.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> CheckIPHeader(14) -> CheckTCPHeader -> Discard
+//! ```
+//!
+//! ## See also
+//! CheckIPHeader, CheckUDPHeader, CheckICMPHeader, SetTCPChecksum
+
+use element::class::ArgInfo;
+use element::effects::{Filter, Header};
+use element::{Base, Class, DropReason, Effects, Packet, manual};
+use wire::checksum::PseudoHeader;
+use wire::{FromBytes, ip_protocol, ipv4, tcp};
+
+use crate::checking::{Checker, HANDLERS, HeaderCheck, Reasons, Speaker};
+use crate::editing::{ipv4_with_options, or_aside, sum_from};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "CheckTCPHeader",
+    ports: "1/1-2",
+    processing: "a/ah",
+    manual: manual!("check_tcp_header.rs"),
+    args: ARGS,
+    handlers: HANDLERS,
+    samples: &["", "CHECKSUM false, DETAILS true, VERBOSE true -> 1/2"],
+    build: |args| {
+        let checksum = args.or("CHECKSUM", true);
+        Checker::boxed(args, &CLASS, CheckTcpHeader { checksum })
+    },
+    ..Class::DEFAULT
+};
+
+/// Those of all elements that check transport headers.
+pub(super) const ARGS: &[ArgInfo] = &[
+    ArgInfo::keyword("CHECKSUM", "bool", "true"),
+    ArgInfo::keyword("VERBOSE", "bool", "false"),
+    ArgInfo::keyword("DETAILS", "bool", "false"),
+];
+
+struct CheckTcpHeader {
+    checksum: bool,
+}
+
+/// The IP header of a packet of this protocol whose header annotations are both set, and its options. Whether it is
+/// a fragment does not matter.
+pub(super) fn ipv4_of(packet: &Packet, protocol: u8) -> Option<(&ipv4::Header, &[u8])> {
+    let (ip, options) = ipv4_with_options(packet)?;
+    let marked = packet.offset(Base::Transport).is_some();
+    (marked && ip.protocol == protocol).then_some((ip, options))
+}
+
+/// Bytes of the packet from its network header on, or none where it is not marked.
+pub(super) fn from_network(packet: &Packet) -> usize {
+    crate::editing::length_from(packet, Base::Network).unwrap_or(0)
+}
+
+impl HeaderCheck for CheckTcpHeader {
+    const REASONS: Reasons = &[
+        ("not TCP", DropReason::BadTransportHeader),
+        ("bad packet length", DropReason::BadTransportHeader),
+        ("bad TCP checksum", DropReason::BadTransportChecksum),
+    ];
+    const MESSAGE: &'static str = "TCP header check failed";
+    const SPEAKER: Speaker = Speaker::Declaration;
+
+    fn effects(&self) -> Effects {
+        or_aside(Filter::All(vec![Filter::Valid(Header::Ipv4), Filter::Valid(Header::Tcp)]), Vec::new())
+    }
+
+    fn check(&self, packet: &mut Packet) -> Result<(), usize> {
+        let (ip, options) = ipv4_of(packet, ip_protocol::TCP).ok_or(0usize)?;
+        let total = usize::from(ip.total_length.get());
+        let length = total.checked_sub(ip.header_len()).ok_or(1usize)?;
+        let header = packet.header(Base::Transport).ok_or(1usize)?;
+        let Ok((tcp, _)) = tcp::Header::ref_from_prefix(header) else { return Err(1) };
+        let header_length = tcp.header_len();
+        if header_length < tcp::Header::LEN || length < header_length || from_network(packet) < total {
+            return Err(1);
+        }
+        if self.checksum {
+            let pseudo = PseudoHeader::routed(ip, options).sum(ip_protocol::TCP, length);
+            let sum = sum_from(packet, Base::Transport, length, pseudo).ok_or(1usize)?;
+            if !sum.is_valid() {
+                return Err(2);
+            }
+        }
+        Ok(())
+    }
+}

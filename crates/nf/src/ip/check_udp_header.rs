@@ -1,0 +1,87 @@
+//! # CheckUDPHeader
+//! Checks UDP headers: length and checksum.
+//!
+//! A checksum of zero means that there is none. The network and transport header annotations must be set:
+//! CheckIPHeader comes before. Bad packets go to output 1, or are dropped. With DETAILS a handler `drop_details`
+//! counts them by reason.
+//!
+//! ## Usage
+//! `CheckUDPHeader([KEYWORDS])`
+//!
+//! ## Arguments
+//! - `CHECKSUM`: whether to check the checksum.
+//! - `VERBOSE`: whether to report every bad packet, not only the first.
+//! - `DETAILS`: whether there is a handler `drop_details`.
+//!
+//! ## Handlers
+//! - `count`: good packets.
+//! - `drops`: bad packets.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> CheckIPHeader(14) -> CheckUDPHeader -> Discard
+//! ```
+//!
+//! ## See also
+//! CheckIPHeader, CheckTCPHeader, CheckICMPHeader, SetUDPChecksum
+
+use element::effects::{Filter, Header};
+use element::{Base, Class, DropReason, Effects, Packet, manual};
+use wire::checksum::PseudoHeader;
+use wire::{FromBytes, ip_protocol, udp};
+
+use super::check_tcp_header::{self, from_network, ipv4_of};
+use crate::checking::{Checker, HANDLERS, HeaderCheck, Reasons, Speaker};
+use crate::editing::{or_aside, sum_from};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "CheckUDPHeader",
+    ports: "1/1-2",
+    processing: "a/ah",
+    manual: manual!("check_udp_header.rs"),
+    args: check_tcp_header::ARGS,
+    handlers: HANDLERS,
+    samples: &["", "CHECKSUM false, DETAILS true, VERBOSE true -> 1/2"],
+    build: |args| {
+        let checksum = args.or("CHECKSUM", true);
+        Checker::boxed(args, &CLASS, CheckUdpHeader { checksum })
+    },
+    ..Class::DEFAULT
+};
+
+struct CheckUdpHeader {
+    checksum: bool,
+}
+
+impl HeaderCheck for CheckUdpHeader {
+    const REASONS: Reasons = &[
+        ("not UDP", DropReason::BadTransportHeader),
+        ("bad packet length", DropReason::BadTransportHeader),
+        ("bad UDP checksum", DropReason::BadTransportChecksum),
+    ];
+    const MESSAGE: &'static str = "UDP header check failed";
+    const SPEAKER: Speaker = Speaker::Nobody;
+
+    fn effects(&self) -> Effects {
+        or_aside(Filter::All(vec![Filter::Valid(Header::Ipv4), Filter::Valid(Header::Udp)]), Vec::new())
+    }
+
+    fn check(&self, packet: &mut Packet) -> Result<(), usize> {
+        let (ip, options) = ipv4_of(packet, ip_protocol::UDP).ok_or(0usize)?;
+        let header = packet.header(Base::Transport).ok_or(1usize)?;
+        let Ok((udp, _)) = udp::Header::ref_from_prefix(header) else { return Err(1) };
+        let length = usize::from(udp.length.get());
+        if length < udp::Header::LEN || from_network(packet) < length + ip.header_len() {
+            return Err(1);
+        }
+        if self.checksum && udp.checksum.get() != 0 {
+            let pseudo = PseudoHeader::routed(ip, options).sum(ip_protocol::UDP, length);
+            let sum = sum_from(packet, Base::Transport, length, pseudo).ok_or(1usize)?;
+            if !sum.is_valid() {
+                return Err(2);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,81 @@
+//! # DecIP6HLIM
+//! Decrements the IPv6 hop limit.
+//!
+//! Packets whose hop limit is 0 or 1 go to output 1 unchanged, or are dropped. The network header annotation must be
+//! set; packets without it are dropped.
+//!
+//! ## Usage
+//! `DecIP6HLIM`
+//!
+//! ## Handlers
+//! - `drops`: packets that expired.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> CheckIP6Header(OFFSET 14) -> DecIP6HLIM -> Discard
+//! ```
+//!
+//! ## See also
+//! DecIPTTL, CheckIP6Header
+
+use classify::IntervalSet;
+use element::class::HandlerInfo;
+use element::effects::{Action, Case, Filter, Header, Target, Value};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, manual};
+
+use super::ip6_mirror::ipv6;
+use crate::editing::{bytes, needs, otherwise};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "DecIP6HLIM",
+    ports: "1/1-2",
+    processing: "a/ah",
+    manual: manual!("dec_ip6_hlim.rs"),
+    handlers: &[HandlerInfo::read("drops")],
+    samples: &["", " -> 1/2"],
+    build: |args| {
+        args.finish()?;
+        Ok(Box::new(DecIp6Hlim { expired: 0 }))
+    },
+    ..Class::DEFAULT
+};
+
+struct DecIp6Hlim {
+    expired: u64,
+}
+
+impl Element for DecIp6Hlim {
+    fn effects(&self) -> Effects {
+        let limit = bytes(Base::Network, 7, 1);
+        let expired = Filter::In { field: limit.clone(), mask: 0xff, set: IntervalSet::one(0, 1) };
+        let decrement = Action::Set(limit.clone(), Value::Plus(limit, -1));
+        let expires = Case::new(expired, Target::Output(1));
+        Effects::cases(vec![needs(Header::Ipv6), expires, otherwise(vec![decrement])])
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        let expired = &mut self.expired;
+        batch.sift(
+            |packet| {
+                let ip = ipv6(packet)?;
+                if ip.hop_limit <= 1 {
+                    return Err(DropReason::TtlExpired);
+                }
+                ip.hop_limit -= 1;
+                Ok(())
+            },
+            |packet, reason| match reason {
+                DropReason::TtlExpired => {
+                    *expired += 1;
+                    cx.emit_one(1, packet, reason);
+                }
+                _ => cx.drop(packet, reason),
+            },
+        );
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
+        Ok(self.expired.to_string())
+    }
+}

@@ -1,0 +1,81 @@
+//! # FixIPSrc
+//! Sets the IPv4 source address of packets that ask for it with the "fix IP source" annotation.
+//!
+//! ICMPError sets that annotation. It is cleared, and the header checksum computed afresh; other packets pass
+//! unchanged.
+//!
+//! ## Usage
+//! `FixIPSrc(IPADDR)`
+//!
+//! ## Arguments
+//! - `IPADDR`: the address.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> CheckIPHeader(14) -> FixIPSrc(10.0.0.1) -> Discard
+//! ```
+//!
+//! ## See also
+//! ICMPError, StoreIPAddress
+
+use std::net::Ipv4Addr;
+
+use element::class::ArgInfo;
+use element::effects::{Case, Checksum, Field, Filter, Header, Target, wire_field};
+use element::{Base, Batch, Class, Cx, Effects, Element, Packet, manual};
+use packet::Annotations;
+use wire::{FromBytes, checksum, ipv4};
+
+use crate::editing::{annotation, constant, otherwise};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "FixIPSrc",
+    manual: manual!("fix_ip_src.rs"),
+    args: &[ArgInfo::required("IPADDR", "address")],
+    samples: &["10.0.0.1"],
+    build: |args| {
+        let address: Option<Ipv4Addr> = args.get("IPADDR");
+        let Some(address) = address else { return crate::editing::missing(args, "IPADDR") };
+        args.finish()?;
+        Ok(Box::new(FixIpSrc { address }))
+    },
+    ..Class::DEFAULT
+};
+
+struct FixIpSrc {
+    address: Ipv4Addr,
+}
+
+const WISH: Field = Field::Annotation { offset: Annotations::FIX_IP_SRC as u8, length: 1 };
+
+fn fix(packet: &mut Packet, address: Ipv4Addr) -> Option<()> {
+    let header = packet.header_mut(Base::Network)?;
+    let (ip, _) = ipv4::Header::mut_from_prefix(header).ok()?;
+    let length = ip.header_len().max(ipv4::Header::LEN);
+    ip.source.set(address.to_bits());
+    let length = length.min(header.len());
+    checksum::fill_ipv4(&mut header[..length]).ok()
+}
+
+impl Element for FixIpSrc {
+    fn effects(&self) -> Effects {
+        let clear = constant(annotation(Annotations::FIX_IP_SRC, 1), &[0]);
+        let wished = Filter::Not(Box::new(Filter::equals(WISH, 0)));
+        let whole = Filter::Opaque { about: "IPv4 header", reads: vec![Header::Ipv4.extent()] };
+        let fixed = Case {
+            checksum: Checksum::Recomputed(vec![Header::Ipv4]),
+            ..Case::new(Filter::All(vec![Filter::Present(Header::Ipv4), wished, whole]), Target::Output(0))
+        };
+        let source = constant(wire_field::IP_SRC, &self.address.octets());
+        Effects::cases(vec![fixed.with(clear).with(source), otherwise(Vec::new())])
+    }
+
+    fn process(&mut self, _cx: &mut Cx<'_>, batch: &mut Batch) {
+        for packet in batch.iter_mut() {
+            if packet.annotations().u8(Annotations::FIX_IP_SRC) != 0 && fix(packet, self.address).is_some() {
+                packet.annotations_mut().set_u8(Annotations::FIX_IP_SRC, 0);
+            }
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! # IPFragmenter
+//! Splits IPv4 packets that are longer than a limit into fragments (RFC 791).
+//!
+//! The first fragment keeps what stands before the IP header; the others start with their IP header, which has those
+//! options that are to be copied. Packets that must not be fragmented, or cannot be, go to output 1, or are dropped.
+//! The network header annotation must be set.
+//!
+//! ## Usage
+//! `IPFragmenter(MTU [, HONOR_DF, VERBOSE, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `MTU`: longest packet that leaves, from the IP header on.
+//! - `HONOR_DF`: whether "don't fragment" is obeyed; if not, the fragments get a random identification.
+//! - `VERBOSE`: whether to report every packet that is not fragmented, not only the first five.
+//! - `HEADROOM`: accepted; there is always room in front of packets.
+//!
+//! ## Handlers
+//! - `drops`: packets that were not fragmented although they are too long.
+//! - `fragments`: fragments made.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> CheckIPHeader(14) -> IPFragmenter(576) -> Discard
+//! ```
+//!
+//! ## See also
+//! IPReassembler, CheckLength, ICMPError
+
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Action, Depends, Emit, Field, Header, Target, wire_field};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
+use wire::ipv4::{DONT_FRAGMENT, FRAGMENT_OFFSET, MORE_FRAGMENTS, option};
+use wire::{IntoBytes, checksum, ipv4};
+
+use crate::editing::{annotation, ipv4, ipv4_with_options, length_from, otherwise, pure, when};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "IPFragmenter",
+    ports: "1/1-2",
+    processing: "h",
+    manual: manual!("ip_fragmenter.rs"),
+    args: &[
+        ArgInfo::required("MTU", "unsigned"),
+        ArgInfo::positional("HONOR_DF", "bool", "true"),
+        ArgInfo::positional("VERBOSE", "bool", "false"),
+        ArgInfo::keyword("HEADROOM", "unsigned", ""),
+    ],
+    handlers: &[HandlerInfo::read("drops"), HandlerInfo::read("fragments")],
+    samples: &["576", "100, false -> 1/2", "60 -> 1/2"],
+    build: |args| {
+        let mtu: u32 = args.required("MTU");
+        let honors = args.or("HONOR_DF", true);
+        let verbose = args.or("VERBOSE", false);
+        args.or("HEADROOM", 0u32);
+        args.finish()?;
+        if mtu < 8 {
+            args.error("MTU must be at least 8");
+        }
+        args.finish()?;
+        let [payload, fragment] = [(); 2].map(|()| Vec::with_capacity(u16::MAX.into()));
+        Ok(Box::new(IpFragmenter { mtu, honors, verbose, drops: 0, fragments: 0, payload, fragment }))
+    },
+    ..Class::DEFAULT
+};
+
+struct IpFragmenter {
+    mtu: u32,
+    honors: bool,
+    verbose: bool,
+    drops: u64,
+    fragments: u64,
+    /// The payload of the packet being split.
+    payload: Vec<u8>,
+    /// The fragment being written.
+    fragment: Vec<u8>,
+}
+
+/// How a packet is to be split.
+struct Plan {
+    header_length: usize,
+    /// Payload bytes of the first fragment.
+    first: usize,
+    /// Payload bytes of all.
+    payload: usize,
+}
+
+/// What is to be done with a packet.
+enum Choice {
+    Pass,
+    Refuse,
+    Split(Plan),
+}
+
+/// Adds those options that every fragment has, padded.
+fn copy_options(options: &[u8], to: &mut Vec<u8>) {
+    for option in ipv4::options(options).flatten().filter(|option| option.kind & 0x80 != 0) {
+        to.extend_from_slice(&[option.kind, option.data.len() as u8 + 2]);
+        to.extend_from_slice(option.data);
+    }
+    to.resize(to.len().next_multiple_of(4), option::END);
+}
+
+impl IpFragmenter {
+    fn choose(&self, packet: &Packet) -> Result<Choice, DropReason> {
+        let (ip, options) = ipv4_with_options(packet).ok_or(DropReason::NoHeader)?;
+        let available = length_from(packet, Base::Network).ok_or(DropReason::NoHeader)?;
+        let mtu = self.mtu as usize;
+        let header_length = ip.header_len();
+        let total = usize::from(ip.total_length.get()).min(available);
+        // Bytes behind the IP packet are padding.
+        if available <= mtu || total <= mtu {
+            return Ok(Choice::Pass);
+        }
+        let first = mtu.saturating_sub(header_length) & !7;
+        let whole_header = header_length == ipv4::Header::LEN + options.len();
+        if first < 8 || !whole_header || self.honors && ip.dont_fragment() {
+            return Ok(Choice::Refuse);
+        }
+        Ok(Choice::Split(Plan { header_length, first, payload: total - header_length }))
+    }
+
+    /// Sends a packet that cannot be fragmented aside.
+    fn refuse(&mut self, cx: &mut Cx<'_>, packet: Packet) {
+        self.drops += 1;
+        if (self.verbose || self.drops <= 5)
+            && let Some((ip, _)) = ipv4_with_options(&packet)
+        {
+            let (mtu, from, to) = (self.mtu, ip.source_addr(), ip.destination_addr());
+            cx.message(format_args!("IPFragmenter({mtu}) DF {from} {to} len={}\n", packet.len()));
+        }
+        cx.emit_one(1, packet, DropReason::TooLong);
+    }
+
+    /// Sends all fragments of a packet.
+    fn split(&mut self, cx: &mut Cx<'_>, mut packet: Packet, plan: &Plan) {
+        let Plan { header_length, first, payload } = *plan;
+        // A stripped IP header makes the distance negative.
+        let start = packet.offset(Base::Network).map(|network| network + header_length as isize);
+        let Some(Ok(start)) = start.map(usize::try_from) else {
+            return cx.drop(packet, DropReason::NoHeader);
+        };
+        self.payload.resize(payload, 0);
+        packet.read_at(start, &mut self.payload);
+        self.fragment.clear();
+        self.fragment.resize(ipv4::Header::LEN, 0);
+        copy_options(ipv4_with_options(&packet).map_or(&[], |(_, options)| options), &mut self.fragment);
+        let later_header = self.fragment.len();
+
+        let new_id = cx.random().u16(..);
+        let Ok(ip) = ipv4(&mut packet) else { return cx.drop(packet, DropReason::NoHeader) };
+        if ip.dont_fragment() {
+            ip.id.set(new_id);
+            ip.fragment.set(ip.fragment.get() & !DONT_FRAGMENT);
+        }
+        let whole = *ip;
+        ip.total_length.set((header_length + first) as u16);
+        ip.fragment.set(whole.fragment.get() | MORE_FRAGMENTS);
+        if let Some(header) =
+            packet.header_mut(Base::Network).and_then(|bytes| bytes.get_mut(..header_length))
+        {
+            // The header has at least 20 bytes.
+            let _ = checksum::fill_ipv4(header);
+        }
+        packet.truncate(start + first);
+        let (time, kind, annotations) = (packet.time(), packet.kind(), *packet.annotations().bytes());
+        self.fragments += 1;
+        cx.emit_one(0, packet, DropReason::NoOutput);
+
+        let room = ((self.mtu as usize).saturating_sub(later_header) & !7).max(8);
+        let mut offset = first;
+        for part in self.payload[first..].chunks(room) {
+            self.fragment.truncate(later_header);
+            self.fragment.extend_from_slice(part);
+            let mut ip = whole;
+            ip.version_ihl = 0x40 | (later_header / 4) as u8;
+            ip.total_length.set(self.fragment.len() as u16);
+            let old = whole.fragment.get();
+            let place = (old & FRAGMENT_OFFSET).wrapping_add((offset / 8) as u16) & FRAGMENT_OFFSET;
+            offset += part.len();
+            let more = if offset < payload { MORE_FRAGMENTS } else { 0 };
+            ip.fragment.set(old & !FRAGMENT_OFFSET | more | place);
+            self.fragment[..ipv4::Header::LEN].copy_from_slice(ip.as_bytes());
+            let _ = checksum::fill_ipv4(&mut self.fragment[..later_header]);
+            let Some(mut fragment) = cx.packet(&self.fragment) else { continue };
+            fragment.set_headers(0, later_header);
+            fragment.set_time(time);
+            fragment.set_kind(kind);
+            *fragment.annotations_mut().bytes_mut() = annotations;
+            self.fragments += 1;
+            cx.emit_one(0, fragment, DropReason::NoOutput);
+        }
+    }
+}
+
+impl Element for IpFragmenter {
+    fn effects(&self) -> Effects {
+        let reads = [Field::Length, Header::Ipv4.extent(), Field::HeaderOffset(Base::Network)];
+        let passes = when("short enough", &reads, Target::Output(0));
+        let refused = when("must not be fragmented", &reads, Target::Output(1));
+        let lost = when("network header not in the packet", &reads, Target::Drop(DropReason::NoHeader));
+        let first = otherwise(vec![
+            pure(wire_field::IP_LENGTH, "first fragment's length", &reads),
+            pure(wire_field::IP_FRAGMENT, "more fragments", &reads),
+            // Only where "don't fragment" is not obeyed.
+            pure(wire_field::IP_ID, "random identification", &reads),
+            pure(wire_field::IP_CHECKSUM, "IPv4 checksum", &reads),
+            Action::Resize(reads.to_vec()),
+        ]);
+        let later = Emit {
+            name: "later fragment",
+            reads: vec![Field::Payload, Field::TimeStamp, Field::Kind, annotation(0, 48)],
+            output: Some(0),
+        };
+        let effects = Effects { emits: vec![later], ..Effects::cases(vec![lost, passes, refused, first]) };
+        if self.honors { effects } else { effects.depending_on(Depends::Random) }
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {
+        if batch.iter().all(|packet| matches!(self.choose(packet), Ok(Choice::Pass))) {
+            return Some(batch);
+        }
+        for packet in batch.drain() {
+            match self.choose(&packet) {
+                Ok(Choice::Pass) => cx.emit_one(0, packet, DropReason::NoOutput),
+                Ok(Choice::Refuse) => self.refuse(cx, packet),
+                Ok(Choice::Split(plan)) => self.split(cx, packet, &plan),
+                Err(reason) => cx.drop(packet, reason),
+            }
+        }
+        cx.recycle(batch);
+        None
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        Ok(if name == "drops" { self.drops } else { self.fragments }.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn later_fragments_have_the_options_that_are_to_be_copied() {
+        let copied = |options: &[u8]| {
+            let mut bytes = Vec::new();
+            copy_options(options, &mut bytes);
+            bytes
+        };
+        assert_eq!(copied(&[]), []);
+        assert_eq!(copied(&[1, 7, 7, 4, 1, 2, 3, 4]), [], "routes are recorded in the first one");
+        assert_eq!(copied(&[148, 4, 0, 0, 7, 3, 4, 0]), [148, 4, 0, 0]);
+        assert_eq!(copied(&[1, 131, 7, 4, 9, 9, 9, 9]), [131, 7, 4, 9, 9, 9, 9, 0]);
+        assert_eq!(copied(&[131, 1, 148, 4]), [], "nothing behind a bad length");
+    }
+}

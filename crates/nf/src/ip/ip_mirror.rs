@@ -1,0 +1,112 @@
+//! # IPMirror
+//! Swaps source and destination of IPv4 packets: addresses, and the ports of TCP and UDP.
+//!
+//! The sequence and acknowledgment numbers of TCP are swapped too. Checksums stay right. Fragments other than the
+//! first have no ports. The network header annotation must be set; packets without it are dropped.
+//!
+//! ## Usage
+//! `IPMirror([DST_ANNO])`
+//!
+//! ## Arguments
+//! - `DST_ANNO`: whether the destination address annotation becomes the new destination.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> CheckIPHeader(14) -> IPMirror -> Discard
+//! ```
+//!
+//! ## See also
+//! IP6Mirror, EtherMirror, ICMPPingResponder
+
+use element::class::ArgInfo;
+use element::effects::{Action, Case, DST_IP, Field, Filter, Header, Target, Value, wire_field};
+use element::{Base, Batch, Class, Cx, Effects, Element, Packet, manual};
+use packet::Annotations;
+use wire::{FromBytes, ip_protocol, tcp};
+
+use crate::editing::{Fate, bytes, each, ipv4, needs, otherwise};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "IPMirror",
+    manual: manual!("ip_mirror.rs"),
+    args: &[ArgInfo::positional("DST_ANNO", "bool", "true")],
+    samples: &["", "false"],
+    build: |args| {
+        let sets_destination = args.or("DST_ANNO", true);
+        args.finish()?;
+        Ok(Box::new(IpMirror { sets_destination }))
+    },
+    ..Class::DEFAULT
+};
+
+struct IpMirror {
+    sets_destination: bool,
+}
+
+/// Swaps the ports of a TCP or UDP header, and the numbers of TCP, where they are in the packet.
+pub(super) fn swap_ports(packet: &mut Packet) {
+    if let Some(ports) = packet.header_chunk_mut::<8>(Base::Transport) {
+        ports[..4].rotate_left(2);
+    }
+}
+
+fn mirror(packet: &mut Packet, sets_destination: bool) -> Fate {
+    let ip = ipv4(packet)?;
+    std::mem::swap(&mut ip.source, &mut ip.destination);
+    let (protocol, first) = (ip.protocol, ip.fragment_offset() == 0);
+    let destination = ip.destination.to_bytes();
+    if sets_destination {
+        packet.annotations_mut().set_array4(Annotations::DST_IP, destination);
+    }
+    if first && matches!(protocol, ip_protocol::TCP | ip_protocol::UDP) {
+        swap_ports(packet);
+        let header = packet.header_chunk_mut::<{ tcp::Header::LEN }>(Base::Transport);
+        if protocol == ip_protocol::TCP
+            && let Some(Ok(tcp)) = header.map(|bytes| tcp::Header::mut_from_bytes(bytes))
+        {
+            std::mem::swap(&mut tcp.sequence, &mut tcp.acknowledgment);
+        }
+    }
+    Ok(())
+}
+
+/// Two fields take each other's value.
+pub(crate) fn swapped(one: Field, other: Field) -> [Action; 2] {
+    [Action::Set(one.clone(), Value::Copy(other.clone())), Action::Set(other, Value::Copy(one))]
+}
+
+impl Element for IpMirror {
+    fn effects(&self) -> Effects {
+        let addresses = || {
+            let mut actions = swapped(wire_field::IP_SRC, wire_field::IP_DST).to_vec();
+            let annotation = Action::Set(DST_IP, Value::Copy(wire_field::IP_SRC));
+            actions.extend(self.sets_destination.then_some(annotation));
+            actions
+        };
+        let first = Filter::In {
+            field: wire_field::IP_FRAGMENT,
+            mask: wire::ipv4::FRAGMENT_OFFSET.into(),
+            set: classify::IntervalSet::one(0, 0),
+        };
+        let case = |protocol: u8, header, more: [Action; 2]| {
+            let is = Filter::equals(wire_field::IP_PROTOCOL, protocol.into());
+            let all = vec![is, first.clone(), Filter::Present(header)];
+            let mut case = Case::new(Filter::All(all), Target::Output(0));
+            case.actions = addresses();
+            case.actions.extend(swapped(wire_field::SRC_PORT, wire_field::DST_PORT));
+            case.actions.extend(more);
+            case
+        };
+        let numbers = swapped(bytes(Base::Transport, 4, 4), bytes(Base::Transport, 8, 4));
+        let mut udp = case(ip_protocol::UDP, Header::Udp, numbers.clone());
+        udp.actions.truncate(udp.actions.len() - numbers.len());
+        let tcp = case(ip_protocol::TCP, Header::Tcp, numbers);
+        Effects::cases(vec![needs(Header::Ipv4), tcp, udp, otherwise(addresses())])
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        let sets_destination = self.sets_destination;
+        each(cx, batch, |packet| mirror(packet, sets_destination));
+    }
+}

@@ -1,0 +1,294 @@
+//! # IPGWOptions
+//! Does what a gateway has to do about IPv4 options: records its route and the time (RFC 791).
+//!
+//! Packets with options that cannot be right go to output 1, or are dropped; their parameter problem annotation says
+//! which byte of the header is wrong, for ICMPError. The header checksum is computed afresh where there was a record
+//! route or time stamp option. The network header annotation must be set.
+//!
+//! ## Usage
+//! `IPGWOptions(MYADDR [, OTHERADDRS])`
+//!
+//! ## Arguments
+//! - `MYADDR`: the address that is recorded.
+//! - `OTHERADDRS`: further addresses of this gateway, separated by spaces.
+//!
+//! ## Handlers
+//! - `drops`: packets with bad options.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> CheckIPHeader(14) -> IPGWOptions(10.0.0.1) -> Discard
+//! ```
+//!
+//! ## See also
+//! CheckIPHeader, ICMPError
+
+use std::net::Ipv4Addr;
+
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Case, Checksum, Depends, Field, Filter, Header, Target, wire_field};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, Timestamp, manual};
+use packet::Annotations;
+use wire::ipv4::option;
+use wire::{FromBytes, checksum, ipv4};
+
+use super::check_ip_header::Addresses;
+use crate::editing::{annotation, needs, pure, when};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "IPGWOptions",
+    ports: "1/1-2",
+    processing: "a/ah",
+    manual: manual!("ipgw_options.rs"),
+    args: &[ArgInfo::required("MYADDR", "address"), ArgInfo::positional("OTHERADDRS", "addresses", "")],
+    handlers: &[HandlerInfo::read("drops")],
+    samples: &["10.0.0.1", "10.0.0.1, 10.0.1.1 10.0.2.1 -> 1/2"],
+    build: |args| {
+        let address: Option<Ipv4Addr> = args.get("MYADDR");
+        let Addresses(mut own) = args.or("OTHERADDRS", Addresses::default());
+        let Some(address) = address else { return crate::editing::missing(args, "MYADDR") };
+        args.finish()?;
+        own.push(address.to_bits());
+        Ok(Box::new(IpgwOptions { gateway: Gateway { address: address.octets(), own }, drops: 0 }))
+    },
+    ..Class::DEFAULT
+};
+
+struct IpgwOptions {
+    gateway: Gateway,
+    drops: u64,
+}
+
+struct Gateway {
+    address: [u8; 4],
+    /// The same, and the others.
+    own: Vec<u32>,
+}
+
+/// The byte of the header that is wrong.
+struct Problem(u8);
+
+impl Gateway {
+    /// Handles the options of a header, at `header[20..]`; true if there was one to write to.
+    fn handle(&self, header: &mut [u8], now: Timestamp) -> Result<bool, Problem> {
+        let mut writes = false;
+        let mut at = ipv4::Header::LEN;
+        while let Some(&kind) = header.get(at) {
+            // A header has at most 60 bytes.
+            let problem = |place: usize| Problem(place as u8);
+            match kind {
+                option::END => break,
+                option::NOP => at += 1,
+                _ => {
+                    let length = usize::from(*header.get(at + 1).ok_or(problem(at + 1))?);
+                    let option = header.get_mut(at..at + length).filter(|option| option.len() >= 2);
+                    let option = option.ok_or(problem(at + 1))?;
+                    let done = match kind {
+                        option::RECORD_ROUTE => self.record_route(option),
+                        option::TIME_STAMP => self.record_time(option, now),
+                        _ => {
+                            at += length;
+                            continue;
+                        }
+                    };
+                    done.map_err(|place| problem(at + place))?;
+                    writes = true;
+                    at += length;
+                }
+            }
+        }
+        Ok(writes)
+    }
+
+    /// Notes the address in the next free place; where the option is wrong, otherwise.
+    fn record_route(&self, option: &mut [u8]) -> Result<(), usize> {
+        const POINTER: usize = 2;
+        let free =
+            option.get(POINTER).and_then(|&pointer| usize::from(pointer).checked_sub(1)).ok_or(2usize)?;
+        let end = option.len();
+        match option.get_mut(free..).and_then(|rest| rest.first_chunk_mut()) {
+            Some(place) if free > POINTER => {
+                *place = self.address;
+                option[POINTER] += 4;
+                Ok(())
+            }
+            // The list is full.
+            _ if free == end => Ok(()),
+            _ => Err(POINTER),
+        }
+    }
+
+    /// Notes the time, and the address if the option asks for it; where the option is wrong, otherwise.
+    fn record_time(&self, option: &mut [u8], now: Timestamp) -> Result<(), usize> {
+        const POINTER: usize = 2;
+        const FLAGS: usize = 3;
+        let free = option.get(POINTER).and_then(|&pointer| usize::from(pointer).checked_sub(1));
+        let free = free.filter(|&free| free >= 4).ok_or(POINTER)?;
+        let flags = option.get(FLAGS).copied().ok_or(FLAGS)?;
+        let time = milliseconds_of_day(now).to_be_bytes();
+        let rest = option.get_mut(free..).unwrap_or_default();
+        let used = match flags & 15 {
+            0 => rest.first_chunk_mut().map(|place| {
+                *place = time;
+                4
+            }),
+            1 => rest.first_chunk_mut().map(|place: &mut [u8; 8]| {
+                place[..4].copy_from_slice(&self.address);
+                place[4..].copy_from_slice(&time);
+                8
+            }),
+            3 => {
+                let place: &mut [u8; 8] = rest.first_chunk_mut().ok_or(FLAGS)?;
+                let [a, b, c, d, ..] = *place;
+                if !self.own.contains(&u32::from_be_bytes([a, b, c, d])) {
+                    return Ok(());
+                }
+                place[4..].copy_from_slice(&time);
+                Some(8)
+            }
+            _ => return Err(FLAGS),
+        };
+        match used {
+            Some(n) => option[POINTER] += n,
+            // The upper half counts the gateways that found no room.
+            None if flags >> 4 == 15 => return Err(FLAGS),
+            None => option[FLAGS] += 0x10,
+        }
+        Ok(())
+    }
+
+    /// Handles a packet's options; why not, otherwise.
+    fn process(&self, packet: &mut Packet, now: Timestamp) -> Result<(), DropReason> {
+        let header = packet.header_mut(Base::Network).ok_or(DropReason::NoHeader)?;
+        let Ok((ip, _)) = ipv4::Header::ref_from_prefix(header) else { return Err(DropReason::NoHeader) };
+        let length = ip.header_len();
+        if length <= ipv4::Header::LEN {
+            return Ok(());
+        }
+        let length = length.min(header.len());
+        match self.handle(&mut header[..length], now) {
+            Ok(writes) => {
+                if writes {
+                    // The header has at least 20 bytes.
+                    let _ = checksum::fill_ipv4(&mut header[..length]);
+                }
+                Ok(())
+            }
+            Err(Problem(place)) => {
+                packet.annotations_mut().set_u8(Annotations::ICMP_PARAM, place);
+                Err(DropReason::Unsuitable)
+            }
+        }
+    }
+}
+
+/// Milliseconds since midnight, universal time.
+fn milliseconds_of_day(now: Timestamp) -> u32 {
+    (now.0.div_euclid(1_000_000).rem_euclid(86_400_000)) as u32
+}
+
+impl Element for IpgwOptions {
+    fn effects(&self) -> Effects {
+        let header = wire_field::IP_HEADER;
+        let plain =
+            Filter::In { field: wire_field::IP_VERSION_IHL, mask: 15, set: classify::IntervalSet::one(0, 5) };
+        let options = Field::Bytes { base: Base::Network, offset: 20, length: 40 };
+        let recorded = pure(options, "record route and time", &[header.clone(), Field::Length]);
+        let problem = pure(
+            annotation(Annotations::ICMP_PARAM, 1),
+            "wrong byte of options",
+            &[header.clone(), Field::Length],
+        );
+        // What stands before the wrong option has been recorded already.
+        let bad = when("bad options", &[header, Field::Length], Target::Output(1));
+        let handled = Case {
+            checksum: Checksum::Recomputed(vec![Header::Ipv4]),
+            ..crate::editing::otherwise(vec![recorded.clone()])
+        };
+        let cases = vec![
+            needs(Header::Ipv4),
+            Case::new(plain, Target::Output(0)),
+            bad.with(recorded).with(problem),
+            handled,
+        ];
+        Effects::cases(cases).depending_on(Depends::Time)
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        let Self { gateway, drops } = self;
+        let now = cx.now();
+        batch.sift(
+            |packet| gateway.process(packet, now),
+            |packet, reason| {
+                *drops += u64::from(reason == DropReason::Unsuitable);
+                match reason {
+                    DropReason::Unsuitable => cx.emit_one(1, packet, reason),
+                    _ => cx.drop(packet, reason),
+                }
+            },
+        );
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
+        Ok(self.drops.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn gateway() -> Gateway {
+        Gateway { address: [10, 0, 0, 1], own: vec![0x0a00_0001, 0x0a00_0002] }
+    }
+
+    /// What becomes of these options.
+    fn handled(options: &[u8]) -> Result<(bool, Vec<u8>), u8> {
+        let mut header = vec![0; 20];
+        header.extend_from_slice(options);
+        let now = Timestamp(86_400_000_000_000 * 20_000 + 5_000_000);
+        match gateway().handle(&mut header, now) {
+            Ok(writes) => Ok((writes, header[20..].to_vec())),
+            Err(Problem(place)) => Err(place),
+        }
+    }
+
+    #[test]
+    fn routes_are_recorded() {
+        assert_eq!(handled(&[1, 0, 7, 0]), Ok((false, vec![1, 0, 7, 0])));
+        assert_eq!(handled(&[7, 7, 4, 0, 0, 0, 0, 0]), Ok((true, vec![7, 7, 8, 10, 0, 0, 1, 0])));
+        let full = [7, 7, 8, 9, 9, 9, 9, 0];
+        assert_eq!(handled(&full), Ok((true, full.to_vec())));
+        assert_eq!(handled(&[7, 7, 6, 9, 9, 9, 9, 0]), Err(22), "no room, but not full");
+        assert_eq!(handled(&[7, 7, 3, 9, 9, 9, 9, 0]), Err(22));
+        assert_eq!(handled(&[1, 7, 1, 0]), Err(22), "a length of one");
+        assert_eq!(handled(&[7, 9, 4, 0]), Err(21), "longer than the header");
+    }
+
+    #[test]
+    fn times_are_recorded() {
+        assert_eq!(handled(&[68, 8, 5, 0, 0, 0, 0, 0]), Ok((true, vec![68, 8, 9, 0, 0, 0, 0, 5])));
+        let own = [68, 12, 5, 3, 10, 0, 0, 2, 0, 0, 0, 0];
+        assert_eq!(handled(&own), Ok((true, vec![68, 12, 13, 3, 10, 0, 0, 2, 0, 0, 0, 5])));
+        let other = [68, 12, 5, 3, 10, 0, 0, 3, 0, 0, 0, 0];
+        assert_eq!(handled(&other), Ok((true, other.to_vec())));
+        let with_address = handled(&[68, 12, 5, 1, 0, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(with_address, Ok((true, vec![68, 12, 13, 1, 10, 0, 0, 1, 0, 0, 0, 5])));
+        assert_eq!(handled(&[68, 4, 5, 0x10]), Ok((true, vec![68, 4, 5, 0x20])), "overflow is counted");
+        assert_eq!(handled(&[68, 4, 5, 0xf0]), Err(23));
+        assert_eq!(handled(&[68, 4, 5, 3]), Err(23));
+        assert_eq!(handled(&[68, 8, 4, 0, 0, 0, 0, 0]), Err(22));
+    }
+
+    proptest! {
+        #[test]
+        fn any_options_are_answered(options in prop::collection::vec(prop_oneof![0u8..12, Just(68), any::<u8>()], 0..40)) {
+            if let Err(place) = handled(&options) {
+                prop_assert!((20..=20 + options.len()).contains(&usize::from(place)));
+            }
+        }
+    }
+}

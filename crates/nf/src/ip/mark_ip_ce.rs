@@ -1,0 +1,87 @@
+//! # MarkIPCE
+//! Marks IPv4 packets as having met congestion: sets the ECN bits to 3, and updates the checksum.
+//!
+//! Packets whose sender does not know ECN (bits 0) are dropped. The network header annotation must be set; packets
+//! without it are dropped.
+//!
+//! ## Usage
+//! `MarkIPCE([FORCE])`
+//!
+//! ## Arguments
+//! - `FORCE`: whether packets that do not know ECN are marked too.
+//!
+//! ## Handlers
+//! - `drops`: packets that did not know ECN.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> CheckIPHeader(14) -> MarkIPCE(true) -> Discard
+//! ```
+//!
+//! ## See also
+//! SetIPECN, RED
+
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Case, Filter, Header, Target, wire_field};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
+
+use super::service_type;
+use crate::editing::ipv4;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "MarkIPCE",
+    manual: manual!("mark_ip_ce.rs"),
+    args: &[ArgInfo::positional("FORCE", "bool", "false")],
+    handlers: &[HandlerInfo::read("drops")],
+    samples: &["", "true"],
+    build: |args| {
+        let force = args.or("FORCE", false);
+        args.finish()?;
+        Ok(Box::new(MarkIpCe { force, drops: 0 }))
+    },
+    ..Class::DEFAULT
+};
+
+struct MarkIpCe {
+    force: bool,
+    drops: u64,
+}
+
+impl Element for MarkIpCe {
+    fn effects(&self) -> Effects {
+        let mut effects = service_type::effects("mark congestion");
+        if !self.force {
+            let set = classify::IntervalSet::one(0, 0);
+            let unaware = Filter::All(vec![
+                Filter::Present(Header::Ipv4),
+                Filter::In { field: wire_field::IP_TOS, mask: 3, set },
+            ]);
+            effects.cases.insert(0, Case::new(unaware, Target::Drop(DropReason::Unsuitable)));
+        }
+        effects
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        let Self { force, drops } = self;
+        batch.sift(
+            |packet| {
+                let ip = ipv4(packet)?;
+                match ip.ecn() {
+                    0 if !*force => return Err(DropReason::Unsuitable),
+                    3 => {}
+                    _ => service_type::set(ip, ip.tos | 3),
+                }
+                Ok(())
+            },
+            |packet, reason| {
+                *drops += u64::from(reason == DropReason::Unsuitable);
+                cx.drop(packet, reason);
+            },
+        );
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
+        Ok(self.drops.to_string())
+    }
+}

@@ -1,0 +1,30 @@
+//! What elements that rewrite the type of service byte share.
+
+use element::effects::{Header, wire_field};
+use element::{Effects, Packet};
+use wire::checksum::Delta;
+use wire::ipv4;
+
+use crate::editing::{Fate, ipv4, needs, otherwise, pure};
+
+/// Changes the type of service byte and updates the header checksum.
+#[inline]
+pub(super) fn change(packet: &mut Packet, new: impl FnOnce(u8) -> u8) -> Fate {
+    let ip = ipv4(packet)?;
+    set(ip, new(ip.tos));
+    Ok(())
+}
+
+/// Sets the type of service byte and updates the header checksum.
+#[inline]
+pub(super) fn set(ip: &mut ipv4::Header, tos: u8) {
+    // The version stands in the same word, and does not change.
+    ip.checksum.set(Delta::u16(ip.tos.into(), tos.into()).apply(ip.checksum.get()));
+    ip.tos = tos;
+}
+
+/// The declaration of an element that changes some bits of the byte, under a name for the function.
+pub(super) fn effects(name: &'static str) -> Effects {
+    let set = pure(wire_field::IP_TOS, name, &[wire_field::IP_TOS]);
+    Effects::cases(vec![needs(Header::Ipv4), otherwise(vec![set]).updating(&[Header::Ipv4])])
+}

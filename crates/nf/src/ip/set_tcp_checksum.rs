@@ -1,0 +1,100 @@
+//! # SetTCPChecksum
+//! Computes the checksum of the TCP segment afresh.
+//!
+//! The network and transport header annotations must be set. Packets that are shorter than their IP header says are
+//! dropped, each with a message. The protocol is not looked at.
+//!
+//! ## Usage
+//! `SetTCPChecksum([FIXOFF])`
+//!
+//! ## Arguments
+//! - `FIXOFF`: whether a data offset that is too small or too large is made right.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> MarkIPHeader(14) -> SetTCPChecksum -> Discard
+//! ```
+//!
+//! ## See also
+//! CheckTCPHeader, SetIPChecksum, SetUDPChecksum
+
+use element::class::ArgInfo;
+use element::effects::{Field, Target};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
+use wire::checksum::PseudoHeader;
+use wire::{FromBytes, ip_protocol, tcp};
+
+use crate::editing::{bytes, ipv4_with_options, length_from, otherwise, pure, sum_from, when};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "SetTCPChecksum",
+    manual: manual!("set_tcp_checksum.rs"),
+    args: &[ArgInfo::positional("FIXOFF", "bool", "false")],
+    samples: &["", "true"],
+    build: |args| {
+        let fix_offset = args.or("FIXOFF", false);
+        args.finish()?;
+        Ok(Box::new(SetTcpChecksum { fix_offset }))
+    },
+    ..Class::DEFAULT
+};
+
+struct SetTcpChecksum {
+    fix_offset: bool,
+}
+
+/// The TCP header of a packet whose IP header says how long the segment is; both are then known to be there.
+fn header_mut(packet: &mut Packet) -> Option<&mut tcp::Header> {
+    let bytes = packet.header_chunk_mut::<{ tcp::Header::LEN }>(Base::Transport)?;
+    tcp::Header::mut_from_bytes(bytes).ok()
+}
+
+/// Sets the checksum; `None` where lengths are bad.
+fn set(packet: &mut Packet, fix_offset: bool) -> Option<()> {
+    let (ip, _) = ipv4_with_options(packet)?;
+    let length = usize::from(ip.total_length.get()).checked_sub(ip.header_len())?;
+    let fragment = ip.is_fragment();
+    if length < tcp::Header::LEN || length > length_from(packet, Base::Transport)? {
+        return None;
+    }
+    let header = header_mut(packet)?;
+    if fix_offset {
+        let words = match header.header_len() {
+            n if n < tcp::Header::LEN => tcp::Header::LEN / 4,
+            // A shorter segment than the header has at most 14 words.
+            n if n > length && !fragment => length / 4,
+            n => n / 4,
+        };
+        header.data_offset = (words as u8) << 4 | header.data_offset & 0x0f;
+    }
+    header.checksum.set(0);
+    let (ip, options) = ipv4_with_options(packet)?;
+    let pseudo = PseudoHeader::routed(ip, options).sum(ip_protocol::TCP, length);
+    let checksum = sum_from(packet, Base::Transport, length, pseudo)?.checksum();
+    header_mut(packet)?.checksum.set(checksum);
+    Some(())
+}
+
+impl Element for SetTcpChecksum {
+    fn effects(&self) -> Effects {
+        let reads = [Field::Payload, Field::Length];
+        let bad = when("bad lengths", &reads, Target::Drop(DropReason::BadTransportHeader));
+        let mut actions = vec![pure(bytes(Base::Transport, 16, 2), "TCP checksum", &reads)];
+        if self.fix_offset {
+            actions.insert(0, pure(bytes(Base::Transport, 12, 1), "TCP data offset in range", &reads));
+        }
+        Effects::cases(vec![bad, otherwise(actions)])
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        let fix_offset = self.fix_offset;
+        batch.sift(
+            |packet| set(packet, fix_offset).ok_or(()),
+            |packet, ()| {
+                cx.message(format_args!("SetTCPChecksum: bad lengths\n"));
+                cx.drop(packet, DropReason::BadTransportHeader);
+            },
+        );
+    }
+}

@@ -1,0 +1,84 @@
+//! # SetUDPChecksum
+//! Computes the checksum of the UDP datagram afresh.
+//!
+//! The network and transport header annotations must be set. Fragments and packets shorter than their UDP length go
+//! to output 1; where there is none they are dropped, and the first one is reported.
+//!
+//! ## Usage
+//! `SetUDPChecksum`
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> MarkIPHeader(14) -> SetUDPChecksum -> Discard
+//! ```
+//!
+//! ## See also
+//! CheckUDPHeader, SetIPChecksum, SetTCPChecksum
+
+use element::effects::{Field, Filter};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
+use wire::checksum::PseudoHeader;
+use wire::{FromBytes, ip_protocol, udp};
+
+use crate::editing::{bytes, ipv4_with_options, length_from, or_aside, pure, sum_from};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "SetUDPChecksum",
+    ports: "1/1-2",
+    processing: "a/ah",
+    manual: manual!("set_udp_checksum.rs"),
+    samples: &["", " -> 1/2"],
+    build: |args| {
+        args.finish()?;
+        Ok(Box::new(SetUdpChecksum { warned: false }))
+    },
+    ..Class::DEFAULT
+};
+
+struct SetUdpChecksum {
+    warned: bool,
+}
+
+fn header_mut(packet: &mut Packet) -> Option<&mut udp::Header> {
+    udp::Header::mut_from_bytes(packet.header_chunk_mut::<{ udp::Header::LEN }>(Base::Transport)?).ok()
+}
+
+/// Sets the checksum; `None` for fragments and short packets. A sum of zero stays zero, as in Click.
+fn set(packet: &mut Packet) -> Option<()> {
+    let (ip, _) = ipv4_with_options(packet)?;
+    let (fragment, available) = (ip.is_fragment(), length_from(packet, Base::Transport)?);
+    let header = header_mut(packet)?;
+    let length = usize::from(header.length.get());
+    if fragment || length > available || length < udp::Header::LEN {
+        return None;
+    }
+    header.checksum.set(0);
+    let (ip, options) = ipv4_with_options(packet)?;
+    let pseudo = PseudoHeader::routed(ip, options).sum(ip_protocol::UDP, length);
+    let checksum = sum_from(packet, Base::Transport, length, pseudo)?.checksum();
+    header_mut(packet)?.checksum.set(checksum);
+    Some(())
+}
+
+impl Element for SetUdpChecksum {
+    fn effects(&self) -> Effects {
+        let reads = vec![Field::Payload, Field::Length];
+        let checksum = pure(bytes(Base::Transport, 6, 2), "UDP checksum", &reads);
+        or_aside(Filter::Opaque { about: "whole UDP datagram", reads }, vec![checksum])
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        let warned = &mut self.warned;
+        batch.sift(
+            |packet| set(packet).ok_or(DropReason::BadTransportHeader),
+            |packet, reason| {
+                if cx.outputs() == 1 && !std::mem::replace(warned, true) {
+                    let declaration = cx.declaration();
+                    cx.message(format_args!("{declaration}: fragment or short packet\n"));
+                }
+                cx.emit_one(1, packet, reason);
+            },
+        );
+    }
+}

@@ -1,0 +1,157 @@
+//! # StoreIPAddress
+//! Writes an address, or the destination address annotation, into the packet.
+//!
+//! Into the source or destination field it goes with the IP, TCP and UDP checksums updated; at an offset nothing else
+//! is changed. An annotation of zero is not stored at an offset. Packets without room for the address go to output 1,
+//! or are dropped.
+//!
+//! ## Usage
+//! `StoreIPAddress(OFFSET)`, `StoreIPAddress(ADDR, OFFSET)`
+//!
+//! ## Arguments
+//! - `ADDR`: the address; the annotation if it is not given.
+//! - `OFFSET`: bytes from the start of the packet, or `src` or `dst` for the field of the IPv4 header.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> CheckIPHeader(14) -> StoreIPAddress(10.0.0.1, src) -> Discard
+//! ```
+//!
+//! ## See also
+//! GetIPAddress, SetIPAddress, StoreEtherAddress
+
+use std::net::Ipv4Addr;
+
+use element::args::{Arg, Raw};
+use element::class::ArgInfo;
+use element::effects::{Action, DST_IP, Field, Filter, Header, Value, wire_field};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
+use packet::Annotations;
+use wire::checksum::Delta;
+use wire::{FromBytes, ip_protocol, tcp, udp};
+
+use crate::editing::{Fate, bytes, each_or_aside, ipv4, or_aside};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "StoreIPAddress",
+    ports: "1/1-2",
+    processing: "a/ah",
+    manual: manual!("store_ip_address.rs"),
+    args: &[
+        ArgInfo::positional("ADDR", "address", ""),
+        ArgInfo::positional("OFFSET", "unsigned, src or dst", ""),
+    ],
+    samples: &["16", "1.2.3.4, 30 -> 1/2", "10.9.8.7, src", "dst -> 1/2"],
+    build: |args| {
+        // A single argument is the place.
+        let (first, second): (Option<Raw>, Option<Raw>) = (args.get("ADDR"), args.get("OFFSET"));
+        let (address, offset) = match (first, second) {
+            (first, Some(Raw(offset))) => (first, offset),
+            (Some(Raw(offset)), None) => (None, offset),
+            (None, None) => return crate::editing::missing(args, "OFFSET"),
+        };
+        args.finish()?;
+        let address = address.map(|Raw(text)| Ipv4Addr::parse(&text, &args.place()));
+        let place = match offset.to_ascii_lowercase().as_str() {
+            "src" => Ok(Place::Source),
+            "dst" => Ok(Place::Destination),
+            number => u32::parse(number, &args.place()).map(|n| Place::Data(n as usize)),
+        };
+        if let Some(Err(reason)) = &address {
+            args.error(format!("ADDR: {reason}"));
+        }
+        if place.is_err() {
+            args.error("type mismatch: OFFSET requires integer");
+        }
+        args.finish()?;
+        let address = address.and_then(Result::ok).map(|address| address.octets());
+        Ok(Box::new(StoreIpAddress { address, place: place.unwrap_or(Place::Source) }))
+    },
+    ..Class::DEFAULT
+};
+
+#[derive(Clone, Copy)]
+enum Place {
+    Data(usize),
+    Source,
+    Destination,
+}
+
+struct StoreIpAddress {
+    /// The annotation where there is none.
+    address: Option<[u8; 4]>,
+    place: Place,
+}
+
+/// Writes the address into the header and updates all checksums that cover it.
+fn store(packet: &mut Packet, new: [u8; 4], source: bool) -> Fate {
+    let ip = ipv4(packet)?;
+    let field = if source { &mut ip.source } else { &mut ip.destination };
+    let delta = Delta::u32(field.get(), u32::from_be_bytes(new));
+    *field = new.into();
+    ip.checksum.set(delta.apply(ip.checksum.get()));
+    let (protocol, first) = (ip.protocol, ip.fragment_offset() == 0);
+    match protocol {
+        ip_protocol::TCP if first => {
+            let bytes = packet.header_chunk_mut::<{ tcp::Header::LEN }>(Base::Transport);
+            if let Some(Ok(tcp)) = bytes.map(|bytes| tcp::Header::mut_from_bytes(bytes)) {
+                tcp.checksum.set(delta.apply(tcp.checksum.get()));
+            }
+        }
+        ip_protocol::UDP if first => {
+            let bytes = packet.header_chunk_mut::<{ udp::Header::LEN }>(Base::Transport);
+            if let Some(Ok(udp)) = bytes.map(|bytes| udp::Header::mut_from_bytes(bytes)) {
+                udp.checksum.set(delta.apply_udp(udp.checksum.get()));
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+impl Element for StoreIpAddress {
+    fn effects(&self) -> Effects {
+        let value = match self.address {
+            Some(address) => Value::Constant(address.to_vec()),
+            None => Value::Copy(DST_IP),
+        };
+        let field = match self.place {
+            Place::Source => wire_field::IP_SRC,
+            Place::Destination => wire_field::IP_DST,
+            Place::Data(offset) => {
+                let mut reads = vec![Field::Length];
+                reads.extend(self.address.is_none().then_some(DST_IP));
+                let room = Filter::Opaque { about: "room for an address that is not zero", reads };
+                return or_aside(room, vec![Action::Set(bytes(Base::Data, offset, 4), value)]);
+            }
+        };
+        // Which transport checksum is updated depends on the protocol and the fragment's offset.
+        let which = vec![wire_field::IP_PROTOCOL, wire_field::IP_FRAGMENT, field.clone()];
+        let room = Filter::All(vec![
+            Filter::Present(Header::Ipv4),
+            Filter::Opaque { about: "IPv4 packet of any protocol", reads: which },
+        ]);
+        let mut effects = or_aside(room, vec![Action::Set(field, value)]);
+        let updated = [Header::Ipv4, Header::Tcp, Header::Udp];
+        effects.cases[0] = effects.cases[0].clone().updating(&updated);
+        effects
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        let (given, place) = (self.address, self.place);
+        each_or_aside(cx, batch, |packet| {
+            let address = given.unwrap_or_else(|| packet.annotations().array4(Annotations::DST_IP));
+            match place {
+                Place::Source => store(packet, address, true),
+                Place::Destination => store(packet, address, false),
+                Place::Data(_) if given.is_none() && address == [0; 4] => Err(DropReason::Unsuitable),
+                Place::Data(offset) => {
+                    let room = packet.data_mut().get_mut(offset..).and_then(|data| data.first_chunk_mut());
+                    *room.ok_or(DropReason::TooShort)? = address;
+                    Ok(())
+                }
+            }
+        });
+    }
+}

@@ -1,0 +1,44 @@
+//! # UnstripTransportHeader
+//! Moves the start of the packet back to its transport header.
+//!
+//! The transport header annotation must be set; packets without it are dropped.
+//!
+//! ## Usage
+//! `UnstripTransportHeader`
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> CheckIPHeader(14) -> StripTransportHeader -> UnstripTransportHeader -> Discard
+//! ```
+//!
+//! ## See also
+//! StripTransportHeader, UnstripIPHeader
+
+use element::{Base, Batch, Class, Cx, Effects, Element, manual};
+
+use crate::editing::each;
+use crate::stripping::{effects, to_header};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "UnstripTransportHeader",
+    aliases: &["UnstripTCPHeader", "UnstripUDPHeader"],
+    manual: manual!("unstrip_transport_header.rs"),
+    build: |args| {
+        args.finish()?;
+        Ok(Box::new(UnstripTransportHeader))
+    },
+    ..Class::DEFAULT
+};
+
+struct UnstripTransportHeader;
+
+impl Element for UnstripTransportHeader {
+    fn effects(&self) -> Effects {
+        effects(Base::Transport, &[])
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        each(cx, batch, |packet| to_header(packet, Base::Transport, 0));
+    }
+}

@@ -1,0 +1,115 @@
+//! Elements that check, edit and build headers: messages, counts, errors and handlers in Click's words.
+
+use tidegate_testkit::Run;
+
+/// An IPv4 header with a TCP segment of 20 bytes behind it; the header is right, the segment's checksum is not.
+const TCP: &str =
+    "\\<45000028 00010000 400666cd 0a000001 0a000002 00500050 00000000 00000000 50020000 00000000>";
+
+fn values(config: &str, handlers: &[&str]) -> (String, Vec<Result<String, String>>) {
+    let outcome = Run::default().text(config, handlers).unwrap_or_else(|e| panic!("{e}"));
+    assert!(outcome.report.balances());
+    (outcome.messages, outcome.values)
+}
+
+fn ok(text: &str) -> Result<String, String> {
+    Ok(text.to_string())
+}
+
+#[test]
+fn bad_packets_are_counted_by_reason_where_details_are_wanted() {
+    let config = |arguments: &str| {
+        format!(
+            "InfiniteSource(DATA {TCP}, LIMIT 3, STOP true) -> MarkIPHeader -> c :: CheckTCPHeader({arguments}) -> Discard"
+        )
+    };
+    let (messages, read) = values(&config(""), &["c.count", "c.drops", "c.drop_details"]);
+    assert_eq!(messages, "c :: CheckTCPHeader: TCP header check failed: bad TCP checksum\n");
+    assert_eq!(read[..2], [ok("0"), ok("3")]);
+    assert!(read[2].is_err());
+    let (messages, read) = values(&config("VERBOSE true, DETAILS true"), &["c.drop_details"]);
+    assert_eq!(messages.lines().count(), 3);
+    assert_eq!(read, [ok("0\tnot TCP\n0\tbad packet length\n3\tbad TCP checksum\n")]);
+    let (messages, read) = values(&config("CHECKSUM false"), &["c.count"]);
+    assert_eq!((messages.as_str(), read), ("", vec![ok("3")]));
+    let wrong_protocol = config("").replace("CheckTCPHeader", "CheckUDPHeader");
+    assert_eq!(values(&wrong_protocol, &[]).0, "UDP header check failed: not UDP\n");
+}
+
+#[test]
+fn arguments_that_do_not_fit_are_refused_in_clicks_words() {
+    for (element, error) in [
+        ("SetIPDSCP(64)", "diffserv code point out of range"),
+        ("SetIPECN(maybe)", "bad ECN argument"),
+        ("GetIPAddress(16, IP src)", "set one of OFFSET, IP"),
+        ("GetIPAddress(IP both)", "bad IP"),
+        ("SetPacketType(nobody)", "unrecognized packet type 'nobody'"),
+        ("StoreIPAddress(1.2.3.4, here)", "type mismatch: OFFSET requires integer"),
+        ("StoreEtherAddress(OFFSET src)", "must specify exactly one of ADDR/ANNO"),
+        ("CheckIP6Header(nonsense)", "expects IP6ADDRESS -a "),
+        ("StripEtherVLANHeader(4096)", "bad NATIVE_VLAN"),
+        ("IPEncap(300, 1.1.1.1, 2.2.2.2)", "bad IP protocol"),
+        ("IPEncap(4, 1.1.1.1, x)", "DST argument should be IP address or 'DST_ANNO'"),
+        ("IPEncap(4, 1.1.1.1, 2.2.2.2, TOS 1, DSCP 1)", "cannot set both TOS and DSCP"),
+        ("IPEncap(4, 1.1.1.1, 2.2.2.2, ECT true, CE true)", "can set at most one ECN option"),
+        ("UDPIPEncap(1.1.1.1, 1, x, 2)", "bad DST"),
+        ("ICMPIPEncap(1.1.1.1, 2.2.2.2, nothing)", "invalid TYPE"),
+        ("ICMPIPEncap(1.1.1.1, 2.2.2.2, echo, net)", "invalid CODE"),
+        ("ICMPError(1.1.1.1, echo)", "ICMP type 8 is not an error type"),
+        ("IPFragmenter(7)", "MTU must be at least 8"),
+        ("StoreData(0, a, bc)", "MASK must be no longer than DATA"),
+        ("Search(\"\")", "Cannot search for an empty string!"),
+        ("Align(3, 1)", "MODULUS must be 2, 4, or 8"),
+        ("Align(4, 4)", "OFFSET must be smaller than MODULUS"),
+        ("SetIPAddress", "IPADDR: required argument missing"),
+    ] {
+        let text = format!("InfiniteSource(LIMIT 0) -> {element} -> Discard");
+        let reason = Run::default().text(&text, &[]).err().unwrap_or_else(|| panic!("{element} is accepted"));
+        assert!(reason.contains(error), "{element}: {reason}");
+    }
+}
+
+#[test]
+fn handlers_show_what_was_configured() {
+    let (_, read) = values(
+        "InfiniteSource(LIMIT 1, STOP true) -> CheckIPHeader(14, CHECKSUM false) -> d :: SetIPDSCP(0x2e) -> e :: SetIPECN(ECT(1))
+        -> StripIPHeader -> i :: IPEncap(udp, 1.2.3.4, DST_ANNO)
+        -> v :: EtherVLANEncap(0x0800, 1:1:1:1:1:1, 2:2:2:2:2:2, VLAN_ID 7, VLAN_PCP 1) -> a :: SetVLANAnno(9)
+        -> s :: StoreEtherAddress(1:2:3:4:5:6, dst) -> h :: HostEtherFilter(1:2:3:4:5:6) -> Discard",
+        &[
+            "d.dscp", "e.ecn", "i.src", "i.dst", "v.src", "v.ethertype", "v.vlan_tci", "v.vlan_id", "v.native_vlan",
+            "a.vlan_tci", "s.addr", "h.ether",
+        ],
+    );
+    let expected = [
+        "0x2e",
+        "ECT(1)",
+        "1.2.3.4",
+        "DST_ANNO",
+        "01-01-01-01-01-01",
+        "2048",
+        "8199",
+        "7",
+        "",
+        "9",
+        "01-02-03-04-05-06",
+        "01-02-03-04-05-06",
+    ];
+    assert_eq!(read, expected.map(ok));
+}
+
+#[test]
+fn pings_are_answered_and_timed() {
+    let (messages, read) = values(
+        "p :: ICMPPingSource(10.0.0.1, 10.0.0.2, INTERVAL 0.001, LIMIT 2, DATA abcd, STOP true)
+        -> ICMPPingResponder -> p",
+        &["p.count", "p.rtt_min"],
+    );
+    assert_eq!(read[0], ok("2"));
+    assert!(read[1].is_ok());
+    let starts: Vec<_> = messages.lines().map(|line| line.split(" time=").next().unwrap_or("")).collect();
+    assert_eq!(starts[0], "p :: ICMPPingSource: 4 bytes from 10.0.0.2: icmp_seq=1 ttl=255");
+    assert_eq!(starts[1], "p :: ICMPPingSource: 4 bytes from 10.0.0.2: icmp_seq=2 ttl=255");
+    assert_eq!(starts[2], "p :: ICMPPingSource: 2 packets transmitted, 2 received, 0% packet loss");
+    assert!(starts[3].starts_with("p :: ICMPPingSource: rtt min/avg/max/mdev = 0.000/"), "{messages}");
+}
