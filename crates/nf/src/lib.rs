@@ -7,6 +7,7 @@ pub mod information;
 pub mod ip;
 pub mod latency;
 mod patterns;
+pub mod printers;
 pub mod rate;
 pub mod schedule;
 pub mod script;
@@ -53,6 +54,9 @@ pub static CLASSES: &[&Class] = &[
     &latency::number_packet::CLASS,
     &latency::record_timestamp::CLASS,
     &latency::timestamp_diff::CLASS,
+    &printers::arp_print::CLASS,
+    &printers::ip6_print::CLASS,
+    &printers::ip_print::CLASS,
     &rate::bandwidth_meter::CLASS,
     &rate::bandwidth_rated_splitter::CLASS,
     &rate::bandwidth_rated_unqueue::CLASS,

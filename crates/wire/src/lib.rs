@@ -38,6 +38,7 @@ pub mod ether_type;
 pub mod ethernet;
 pub mod five_tuple;
 pub mod icmp;
+pub mod icmp_names;
 pub mod icmpv6;
 pub mod ip_protocol;
 pub mod ipv4;

@@ -402,13 +402,13 @@ impl<'p> Facts<'p> {
             }
             (Field::Direction, Value::Number(0)) => write!(out, ">"),
             (Field::Direction, Value::Number(1)) => write!(out, "<"),
-            (Field::IcmpTypeName, Value::Number(kind)) => match super::field_names::icmp_type(kind) {
+            (Field::IcmpTypeName, Value::Number(kind)) => match wire::icmp_names::icmp_type(kind) {
                 Some(name) => write!(out, "{name}"),
                 None => write!(out, "{kind}"),
             },
             (Field::IcmpCodeName, Value::Number(code)) => {
                 let kind = self.transport.first().copied().unwrap_or(0);
-                match super::field_names::icmp_code(kind, code) {
+                match wire::icmp_names::icmp_code(kind, code) {
                     Some(name) => write!(out, "{name}"),
                     None => write!(out, "{code}"),
                 }

@@ -11,13 +11,11 @@
 //! | `describe.rs` | [`View`]: from a packet to a line or record |
 //! | `parse.rs` | [`Parser`]: from lines and records to packets |
 //! | `build.rs` | packets out of values |
-//! | `field_names.rs` | names of ICMP types and codes |
 //! | `options.rs` | IP and TCP options as text |
 
 mod build;
 mod describe;
 mod field;
-mod field_names;
 mod options;
 mod parse;
 

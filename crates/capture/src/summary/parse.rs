@@ -5,7 +5,9 @@ use std::ops::Range;
 
 use super::build::Input;
 use super::options::{Chosen, parse_ip, parse_tcp};
-use super::{Field, Record, VERSION, field_names, fields};
+use wire::icmp_names;
+
+use super::{Field, Record, VERSION, fields};
 
 /// What packets have unless their line says otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -330,9 +332,9 @@ impl Parser {
                     Some(flags | 1 << place)
                 }),
             },
-            Field::IcmpType | Field::IcmpTypeName => field_names::icmp_type_number(text),
+            Field::IcmpType | Field::IcmpTypeName => icmp_names::icmp_type_number(text),
             Field::IcmpCode | Field::IcmpCodeName => match record.icmp_type() {
-                Some(kind) => field_names::icmp_code_number(kind, text),
+                Some(kind) => icmp_names::icmp_code_number(kind, text),
                 None => limit(255),
             },
             Field::Link | Field::Paint | Field::Direction => match text {

@@ -48,12 +48,12 @@ const CODES: &[(u8, &[&str])] = &[
 ];
 
 /// The name of a type.
-pub(super) fn icmp_type(kind: u64) -> Option<&'static str> {
+pub fn icmp_type(kind: u64) -> Option<&'static str> {
     TYPES.iter().find(|(number, _)| *number == kind).map(|(_, name)| *name)
 }
 
 /// The type of a name or number.
-pub(super) fn icmp_type_number(name: &str) -> Option<u64> {
+pub fn icmp_type_number(name: &str) -> Option<u64> {
     let named = TYPES.iter().find(|(_, known)| *known == name).map(|(number, _)| *number);
     named.or_else(|| name.parse::<u8>().ok().map(u64::from))
 }
@@ -63,12 +63,12 @@ fn codes(kind: u8) -> &'static [&'static str] {
 }
 
 /// The name of a code of a type.
-pub(super) fn icmp_code(kind: u8, code: u64) -> Option<&'static str> {
+pub fn icmp_code(kind: u8, code: u64) -> Option<&'static str> {
     codes(kind).get(usize::try_from(code).ok()?).copied()
 }
 
 /// The code of a type, by name or number.
-pub(super) fn icmp_code_number(kind: u8, name: &str) -> Option<u64> {
+pub fn icmp_code_number(kind: u8, name: &str) -> Option<u64> {
     let named = codes(kind).iter().position(|known| *known == name).map(|code| code as u64);
     named.or_else(|| name.parse::<u8>().ok().map(u64::from))
 }
