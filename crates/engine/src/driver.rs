@@ -144,7 +144,7 @@ impl Worker {
                 match (self.inner.timers.next(), self.options.clock) {
                     (Some(at), ClockKind::Real) => self.sleep_until(at),
                     (Some(at), _) => self.core.now = self.core.now.max(at),
-                    (None, _) if self.options.ends_when_idle && self.inner.watches.is_empty() => {
+                    (None, clock) if self.options.ends_when_idle && !self.is_awaited(clock) => {
                         if self.end_idle() {
                             return End::Idle;
                         }
@@ -349,6 +349,11 @@ impl Worker {
             }
         }
         true
+    }
+
+    /// Whether something may still come from outside. Simulated time does not wait for it.
+    fn is_awaited(&self, clock: ClockKind) -> bool {
+        clock == ClockKind::Real && !self.inner.watches.is_empty()
     }
 
     fn sleep_until(&mut self, at: Timestamp) {
