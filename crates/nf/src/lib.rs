@@ -16,6 +16,7 @@ pub mod source;
 pub mod storage;
 pub mod switch;
 pub mod thread;
+mod trigger;
 
 use element::Class;
 
@@ -44,6 +45,11 @@ pub static CLASSES: &[&Class] = &[
     &ethernet::ether_encap::CLASS,
     &ethernet::ether_rewrite::CLASS,
     &information::address_info::CLASS,
+    &information::alignment_info::CLASS,
+    &information::error::CLASS,
+    &information::message::CLASS,
+    &information::port_info::CLASS,
+    &information::quit_watcher::CLASS,
     &information::static_thread_sched::CLASS,
     &ip::check_ip_header::CLASS,
     &ip::dec_ip_ttl::CLASS,
