@@ -1,5 +1,6 @@
 //! Elements, by topic: one file each, which is its manual, configuration, code and handlers.
 
+pub mod aggregate;
 pub mod annotation;
 pub mod basic;
 pub mod ethernet;
@@ -22,6 +23,15 @@ use element::Class;
 
 /// Every class of this crate.
 pub static CLASSES: &[&Class] = &[
+    &aggregate::aggregate_counter::CLASS,
+    &aggregate::aggregate_filter::CLASS,
+    &aggregate::aggregate_first::CLASS,
+    &aggregate::aggregate_ip::CLASS,
+    &aggregate::aggregate_ip_flows::CLASS,
+    &aggregate::aggregate_last::CLASS,
+    &aggregate::aggregate_length::CLASS,
+    &aggregate::aggregate_packet_counter::CLASS,
+    &aggregate::aggregate_paint::CLASS,
     &annotation::adjust_timestamp::CLASS,
     &annotation::paint::CLASS,
     &annotation::paint_switch::CLASS,
