@@ -7,6 +7,7 @@ pub mod ethernet;
 pub mod information;
 pub mod ip;
 pub mod latency;
+pub mod meter;
 mod patterns;
 pub mod printers;
 pub mod rate;
@@ -61,6 +62,7 @@ pub static CLASSES: &[&Class] = &[
     &information::port_info::CLASS,
     &information::quit_watcher::CLASS,
     &information::static_thread_sched::CLASS,
+    &ip::anonymize_ip_addr::CLASS,
     &ip::check_ip_header::CLASS,
     &ip::dec_ip_ttl::CLASS,
     &ip::filter::ip_classifier::CLASS,
@@ -70,6 +72,13 @@ pub static CLASSES: &[&Class] = &[
     &latency::number_packet::CLASS,
     &latency::record_timestamp::CLASS,
     &latency::timestamp_diff::CLASS,
+    &meter::average_batch_counter::CLASS,
+    &meter::batch_stats::CLASS,
+    &meter::burst_stats::CLASS,
+    &meter::cycle_count_accum::CLASS,
+    &meter::handler_aggregate::CLASS,
+    &meter::set_cycle_count::CLASS,
+    &meter::timestamp_accum::CLASS,
     &printers::arp_print::CLASS,
     &printers::ip6_print::CLASS,
     &printers::ip_print::CLASS,
