@@ -48,7 +48,7 @@ fn data(stream: &mut BufReader<UnixStream>) -> String {
 #[test]
 fn a_client_reads_writes_and_stops_a_running_driver() {
     let folder = tempfile::tempdir().unwrap();
-    let (mut child, mut stream) =
+    let (child, mut stream) =
         start(folder.path(), "s :: InfiniteSource(ACTIVE false, LIMIT 7) -> c :: Counter -> Discard");
     assert_eq!(ask(&mut stream, "READ c.count\r\n"), "200 Read handler 'c.count' OK");
     assert_eq!(data(&mut stream), "0");

@@ -263,6 +263,15 @@ impl Seen {
     }
 }
 
+/// A packet of a flow.
+struct Arrival<'a> {
+    seen: &'a Seen,
+    key: FiveTupleKey,
+    /// Whether it goes against the order of the key.
+    reverse: bool,
+    time: Timestamp,
+}
+
 impl AggregateIpFlows {
     fn timeout(&self, flow: &Flow) -> i64 {
         match (flow.is_tcp, flow.over) {
@@ -273,52 +282,41 @@ impl AggregateIpFlows {
     }
 
     /// The place of a flow; it is made if it is new.
-    fn place(
-        &mut self,
-        cx: &mut Cx<'_>,
-        seen: &Seen,
-        key: &FiveTupleKey,
-        reverse: bool,
-        time: Timestamp,
-    ) -> Option<usize> {
+    fn place(&mut self, cx: &mut Cx<'_>, arrival: &Arrival<'_>) -> Option<usize> {
+        let Arrival { seen, key, time, .. } = arrival;
         let hash = self.hasher.hash(key);
-        let Some(id) = self.table.lookup(key, hash) else { return self.open(cx, seen, key, reverse, time) };
+        let Some(id) = self.table.lookup(key, hash) else { return self.open(cx, arrival) };
         let place = id.index() as usize;
         let flow = self.flows.get(place)?.as_ref()?;
         let age = time.parts().0 - flow.last.parts().0;
         let is_opened = seen.flags.is_some_and(|flags| flags & tcp::flags::SYN != 0);
         if age > self.timeout(flow) || (flow.over == OVER && is_opened) {
             self.end(place);
-            let fresh = self.fresh(cx, id, seen, reverse, time);
+            let fresh = self.fresh(cx, id, arrival);
             self.flows[place] = Some(fresh);
         }
         Some(place)
     }
 
-    fn open(
-        &mut self,
-        cx: &mut Cx<'_>,
-        seen: &Seen,
-        key: &FiveTupleKey,
-        reverse: bool,
-        time: Timestamp,
-    ) -> Option<usize> {
+    fn open(&mut self, cx: &mut Cx<'_>, arrival: &Arrival<'_>) -> Option<usize> {
+        let Arrival { key, time, .. } = arrival;
         let hash = self.hasher.hash(key);
-        let mut inserted = self.table.insert(key, hash, time);
+        let mut inserted = self.table.insert(key, hash, *time);
         if inserted.is_err() && self.grow() {
-            inserted = self.table.insert(key, hash, time);
+            inserted = self.table.insert(key, hash, *time);
         }
         let id = inserted.ok()?.id();
         let place = id.index() as usize;
         if self.flows.len() <= place {
             self.flows.resize_with(place + 1, || None);
         }
-        let fresh = self.fresh(cx, id, seen, reverse, time);
+        let fresh = self.fresh(cx, id, arrival);
         self.flows[place] = Some(fresh);
         Some(place)
     }
 
-    fn fresh(&mut self, cx: &mut Cx<'_>, id: FlowId, seen: &Seen, reverse: bool, time: Timestamp) -> Flow {
+    fn fresh(&mut self, cx: &mut Cx<'_>, id: FlowId, arrival: &Arrival<'_>) -> Flow {
+        let &Arrival { seen, reverse, time, .. } = arrival;
         let aggregate = self.next;
         self.next = self.next.wrapping_add(1);
         let is_tcp = seen.protocol == ip_protocol::TCP;
@@ -394,7 +392,8 @@ impl AggregateIpFlows {
         let mut flow = None;
         if seen.is_first {
             let (key, reverse) = seen.key(self.symmetric);
-            let Some(place) = self.place(cx, &seen, &key, reverse, packet.time()) else {
+            let arrival = Arrival { seen: &seen, key, reverse, time: packet.time() };
+            let Some(place) = self.place(cx, &arrival) else {
                 return Fate::Leave(DropReason::NoBuffer);
             };
             let first_way = self.flows[place].as_ref().is_some_and(|flow| flow.reverse == reverse);

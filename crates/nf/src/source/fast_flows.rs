@@ -3,8 +3,10 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use element::args::{Arg, parse_bool};
-use element::class::{ArgInfo, HandlerInfo};
-use element::{Args, Base, Batch, Cx, DropReason, Effects, Element, Invalid, Packet, Signal, Timestamp};
+use element::class::{ArgInfo, HandlerInfo, Notes};
+use element::{
+    Args, Base, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, Signal, Timestamp,
+};
 use packet::Annotations;
 use wire::build::Builder;
 use wire::checksum::Delta;
@@ -21,10 +23,30 @@ pub(super) const SRCETH: ArgInfo = ArgInfo::required("SRCETH", "Ethernet address
 pub(super) const SRCIP: ArgInfo = ArgInfo::required("SRCIP", "IP address");
 pub(super) const DSTETH: ArgInfo = ArgInfo::required("DSTETH", "Ethernet address");
 pub(super) const DSTIP: ArgInfo = ArgInfo::required("DSTIP", "IP address");
-pub(super) const FLOWS: ArgInfo = ArgInfo::required("FLOWS", "unsigned");
-pub(super) const FLOWSIZE: ArgInfo = ArgInfo::required("FLOWSIZE", "unsigned");
+const FLOWS: ArgInfo = ArgInfo::required("FLOWS", "unsigned");
+const FLOWSIZE: ArgInfo = ArgInfo::required("FLOWSIZE", "unsigned");
 
-pub(super) const HANDLERS: &[HandlerInfo] = &[
+/// The arguments of sources with many flows, and more.
+pub(super) const fn flow_args<const N: usize>(more: &[ArgInfo]) -> [ArgInfo; N] {
+    let first = [RATE, LIMIT, LENGTH, SRCETH, SRCIP, DSTETH, DSTIP, FLOWS, FLOWSIZE];
+    let mut all = [RATE; N];
+    let mut place = 0;
+    while place < N {
+        all[place] = if place < first.len() { first[place] } else { more[place - first.len()] };
+        place += 1;
+    }
+    all
+}
+
+/// What the classes have in common.
+pub(super) const COMMON: Class = Class {
+    ports: "0/1",
+    handlers: HANDLERS,
+    notes: Notes { signals_packets: true, ..Notes::NONE },
+    ..Class::DEFAULT
+};
+
+const HANDLERS: &[HandlerInfo] = &[
     HandlerInfo::read("count"),
     HandlerInfo::both("rate"),
     HandlerInfo::write("reset"),
@@ -222,13 +244,12 @@ impl FastFlows {
         let place = self.choose(random);
         let sent = self.flows[place].sent;
         match self.kind {
-            Kind::UdpInterval => {
-                if self.size > 0 && sent == self.size {
-                    let (sport, dport) = self.flows[place].ports;
-                    self.flows[place].ports = (sport.wrapping_add(1), dport.wrapping_add(1));
-                    self.renew(place, random);
-                }
+            Kind::UdpInterval if self.size > 0 && sent == self.size => {
+                let (sport, dport) = self.flows[place].ports;
+                self.flows[place].ports = (sport.wrapping_add(1), dport.wrapping_add(1));
+                self.renew(place, random);
             }
+            Kind::UdpInterval => {}
             _ if sent > 0 && sent >= self.size => self.renew(place, random),
             _ => {}
         }
@@ -362,14 +383,14 @@ impl Element for FastFlows {
         }
         let burst = cx.burst();
         let batch = self.make(cx, burst);
-        let worked = !batch.is_empty();
-        cx.emit(0, batch);
-        if worked {
-            cx.schedule();
-        } else {
+        if batch.is_empty() {
+            cx.recycle(batch);
             self.wait(cx);
+            return false;
         }
-        worked
+        cx.emit(0, batch);
+        cx.schedule();
+        true
     }
 
     fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
@@ -377,13 +398,12 @@ impl Element for FastFlows {
     }
 
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, max: usize) -> Batch {
-        if !self.active || self.over {
-            cx.set_signal(Signal::Packets, false);
-            return cx.batch();
-        }
-        let batch = self.make(cx, max);
+        let ready = self.active && !self.over;
+        let batch = if ready { self.make(cx, max) } else { cx.batch() };
         if batch.is_empty() {
             cx.set_signal(Signal::Packets, false);
+        }
+        if ready && batch.is_empty() {
             self.wait(cx);
         }
         batch

@@ -35,36 +35,22 @@
 //! ## See also
 //! InfiniteSource, RatedSource
 
-use element::class::{ArgInfo, Notes};
+use element::class::ArgInfo;
 use element::{Class, manual};
 
-use super::fast_flows::{
-    DSTETH, DSTIP, FLOWS, FLOWSIZE, FastFlows, HANDLERS, Kind, LENGTH, LIMIT, RATE, SRCETH, SRCIP,
-};
+use super::fast_flows::{COMMON, FastFlows, Kind, flow_args};
 
 /// The class.
 pub static CLASS: Class = Class {
     name: "FastTCPFlows",
-    ports: "0/1",
     manual: manual!("fast_tcp_flows.rs"),
     args: ARGS,
-    handlers: HANDLERS,
-    notes: Notes { signals_packets: true, ..Notes::NONE },
     samples: &["0, 100, 60, 0:1:2:3:4:5, 10.0.0.1, 6:7:8:9:a:b, 10.0.0.2, 10, 5"],
     build: |args| FastFlows::build(args, Kind::Tcp),
-    ..Class::DEFAULT
+    ..COMMON
 };
 
-const ARGS: &[ArgInfo] = &[
-    RATE,
-    LIMIT,
-    LENGTH,
-    SRCETH,
-    SRCIP,
-    DSTETH,
-    DSTIP,
-    FLOWS,
-    FLOWSIZE,
+const ARGS: &[ArgInfo] = &flow_args::<11>(&[
     ArgInfo::positional("ACTIVE", "bool", "true"),
     ArgInfo::keyword("STOP", "bool", "false"),
-];
+]);

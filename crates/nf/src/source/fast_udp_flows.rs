@@ -38,40 +38,26 @@
 //! ## See also
 //! InfiniteSource, RatedSource
 
-use element::class::{ArgInfo, Notes};
+use element::class::ArgInfo;
 use element::{Class, manual};
 
-use super::fast_flows::{
-    DSTETH, DSTIP, FLOWS, FLOWSIZE, FastFlows, HANDLERS, Kind, LENGTH, LIMIT, RATE, SRCETH, SRCIP,
-};
+use super::fast_flows::{COMMON, FastFlows, Kind, flow_args};
 
 /// The class.
 pub static CLASS: Class = Class {
     name: "FastUDPFlows",
-    ports: "0/1",
     manual: manual!("fast_udp_flows.rs"),
     args: ARGS,
-    handlers: HANDLERS,
-    notes: Notes { signals_packets: true, ..Notes::NONE },
     samples: &["0, 100, 60, 0:1:2:3:4:5, 10.0.0.1, 6:7:8:9:a:b, 10.0.0.2, 10, 5"],
     build: |args| FastFlows::build(args, Kind::Udp),
-    ..Class::DEFAULT
+    ..COMMON
 };
 
-const ARGS: &[ArgInfo] = &[
-    RATE,
-    LIMIT,
-    LENGTH,
-    SRCETH,
-    SRCIP,
-    DSTETH,
-    DSTIP,
-    FLOWS,
-    FLOWSIZE,
+const ARGS: &[ArgInfo] = &flow_args::<15>(&[
     ArgInfo::positional("CHECKSUM", "bool", "true"),
     ArgInfo::positional("ACTIVE", "bool", "true"),
     ArgInfo::keyword("FLOWBURST", "unsigned", "1"),
     ArgInfo::keyword("SEQUENTIAL", "bool", "false"),
     ArgInfo::keyword("DUPLICATE", "bool", "false"),
     ArgInfo::keyword("STOP", "bool", "false"),
-];
+]);

@@ -35,22 +35,19 @@
 //! ## See also
 //! InfiniteSource, RatedSource
 
-use element::class::{ArgInfo, Notes};
+use element::class::ArgInfo;
 use element::{Class, manual};
 
-use super::fast_flows::{DSTETH, DSTIP, FastFlows, HANDLERS, Kind, LENGTH, LIMIT, RATE, SRCETH, SRCIP};
+use super::fast_flows::{COMMON, DSTETH, DSTIP, FastFlows, Kind, LENGTH, LIMIT, RATE, SRCETH, SRCIP};
 
 /// The class.
 pub static CLASS: Class = Class {
     name: "FastUDPSource",
-    ports: "0/1",
     manual: manual!("fast_udp_source.rs"),
     args: ARGS,
-    handlers: HANDLERS,
-    notes: Notes { signals_packets: true, ..Notes::NONE },
     samples: &["0, 100, 60, 0:1:2:3:4:5, 10.0.0.1, 1234, 6:7:8:9:a:b, 10.0.0.2, 1234"],
     build: |args| FastFlows::build(args, Kind::UdpInterval),
-    ..Class::DEFAULT
+    ..COMMON
 };
 
 const ARGS: &[ArgInfo] = &[
