@@ -25,7 +25,7 @@ use element::effects::{Case, Filter, Target};
 use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, manual};
 
 use super::{AGGREGATE, aggregate_of};
-use crate::switch::Outputs;
+use crate::sorting::{Fate, Sorter};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -42,7 +42,7 @@ pub static CLASS: Class = Class {
         }
         warn_of_repeats(args, &patterns);
         args.finish()?;
-        Ok(Box::new(AggregateFilter { patterns, outputs: Outputs::new(args.outputs()) }))
+        Ok(Box::new(AggregateFilter { patterns, sorter: Sorter::new(args.outputs()) }))
     },
     ..Class::DEFAULT
 };
@@ -121,7 +121,7 @@ fn warn_of_repeats(args: &mut Args<'_>, patterns: &[Pattern]) {
 
 struct AggregateFilter {
     patterns: Vec<Pattern>,
-    outputs: Outputs,
+    sorter: Sorter,
 }
 
 impl Element for AggregateFilter {
@@ -139,11 +139,11 @@ impl Element for AggregateFilter {
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
         let patterns = &self.patterns;
-        self.outputs.distribute(cx, batch, DropReason::Denied, |_, packet| {
+        self.sorter.send(cx, batch, |_, packet| {
             let aggregate = aggregate_of(packet);
             let has = |p: &&Pattern| p.ranges.iter().any(|&(from, to)| (from..=to).contains(&aggregate));
-            patterns.iter().find(has)?.output
-        });
-        None
+            let output = patterns.iter().find(has).and_then(|pattern| pattern.output);
+            output.map_or(Fate::Drop(DropReason::Denied), Fate::Output)
+        })
     }
 }

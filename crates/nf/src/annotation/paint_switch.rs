@@ -21,8 +21,10 @@ use classify::IntervalSet;
 use element::args::AnnotationOffset;
 use element::class::ArgInfo;
 use element::effects::{Case, Emit, Field, Filter, Target};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
 use packet::Annotations;
+
+use crate::sorting::{Fate, Sorter};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -35,7 +37,7 @@ pub static CLASS: Class = Class {
     build: |args| {
         let AnnotationOffset(place) = args.or("ANNO", AnnotationOffset::<1>(Annotations::PAINT));
         args.finish()?;
-        Ok(Box::new(PaintSwitch { place, outputs: args.outputs() }))
+        Ok(Box::new(PaintSwitch { place, sorter: Sorter::new(args.outputs()) }))
     },
     ..Class::DEFAULT
 };
@@ -45,7 +47,28 @@ const ALL: usize = 255;
 
 struct PaintSwitch {
     place: usize,
-    outputs: usize,
+    sorter: Sorter,
+}
+
+impl PaintSwitch {
+    /// Packet by packet, because copies must not overtake what came before them.
+    #[cold]
+    fn push_each(&mut self, cx: &mut Cx<'_>, mut batch: Batch) {
+        let last = self.sorter.outputs() - 1;
+        for packet in batch.drain() {
+            let mut colour = usize::from(packet.annotations().u8(self.place));
+            if colour == ALL {
+                for output in 0..last {
+                    if let Some(copy) = cx.copy(&packet) {
+                        cx.emit_one(output, copy, DropReason::NoOutput);
+                    }
+                }
+                colour = last;
+            }
+            cx.emit_one(colour, packet, DropReason::NoOutput);
+        }
+        cx.recycle(batch);
+    }
 }
 
 impl Element for PaintSwitch {
@@ -53,29 +76,20 @@ impl Element for PaintSwitch {
         let field = Field::Annotation { offset: self.place as u8, length: 1 };
         let is = |colour: usize| Filter::equals(field.clone(), colour as u128);
         let mut cases = vec![Case::new(is(ALL), Target::AllOutputs)];
-        cases.extend((0..self.outputs.min(ALL)).map(|n| Case::new(is(n), Target::Output(n))));
+        cases.extend((0..self.sorter.outputs().min(ALL)).map(|n| Case::new(is(n), Target::Output(n))));
         let rest = Filter::In { field: field.clone(), mask: 0xff, set: IntervalSet::full(8) };
         cases.push(Case::new(rest, Target::Drop(DropReason::NoOutput)));
         let copies = Emit { name: "copy", reads: vec![field], output: None };
         Effects { emits: vec![copies], ..Effects::cases(cases) }
     }
 
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {
-        for packet in batch.drain() {
-            let colour = usize::from(packet.annotations().u8(self.place));
-            if colour == ALL {
-                let last = self.outputs - 1;
-                for output in 0..last {
-                    if let Some(copy) = cx.copy(&packet) {
-                        cx.emit_one(output, copy, DropReason::NoOutput);
-                    }
-                }
-                cx.emit_one(last, packet, DropReason::NoOutput);
-            } else {
-                cx.emit_one(colour, packet, DropReason::NoOutput);
-            }
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
+        let place = self.place;
+        let colour = |packet: &Packet| usize::from(packet.annotations().u8(place));
+        if batch.iter().any(|packet| colour(packet) == ALL) {
+            self.push_each(cx, batch);
+            return None;
         }
-        cx.recycle(batch);
-        None
+        self.sorter.send(cx, batch, |_, packet| Fate::Output(colour(packet)))
     }
 }

@@ -95,15 +95,8 @@ impl Element for Classifier {
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
-        // Most batches go to one output as a whole: they pass on without moving a packet.
-        let Some(first) = batch.first() else { return Some(batch) };
-        let decision = self.program.decide(first.data());
-        if batch[1..].iter().all(|packet| self.program.decide(packet.data()) == decision) {
-            return Sorter::send_whole(cx, batch, fate(decision));
-        }
         let program = &self.program;
-        self.sorter.send_each(cx, batch, |packet| fate(program.decide(packet.data())));
-        None
+        self.sorter.send(cx, batch, |_, packet| fate(program.decide(packet.data())))
     }
 
     fn own_handlers(&self) -> Vec<(String, Access)> {

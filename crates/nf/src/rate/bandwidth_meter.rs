@@ -25,11 +25,11 @@
 use element::args::{Arg, Bandwidth};
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Case, Depends, Field, Filter, Target};
-use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, manual};
+use element::{Args, Batch, Class, Cx, Effects, Element, Invalid, manual};
 
 use super::ewma::{FREQUENCY, Rate};
 use super::fixed;
-use crate::switch::Outputs;
+use crate::sorting::{Fate, Sorter};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -80,7 +80,7 @@ pub(super) fn build(args: &mut Args<'_>, bandwidth: bool) -> Result<Box<dyn Elem
     }
     args.finish()?;
     let meters = rates.iter().map(|rate| (rate << SCALE) / FREQUENCY).collect();
-    Ok(Box::new(Meter { bandwidth, meters, average: Rate::default(), outputs: Outputs::new(outputs) }))
+    Ok(Box::new(Meter { bandwidth, meters, average: Rate::default(), sorter: Sorter::new(outputs) }))
 }
 
 struct Meter {
@@ -88,7 +88,7 @@ struct Meter {
     /// Limits per epoch, scaled.
     meters: Vec<u64>,
     average: Rate<SCALE>,
-    outputs: Outputs,
+    sorter: Sorter,
 }
 
 impl Element for Meter {
@@ -101,11 +101,10 @@ impl Element for Meter {
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
         let (average, meters, bandwidth) = (&mut self.average, &self.meters, self.bandwidth);
-        self.outputs.distribute(cx, batch, DropReason::NoOutput, |cx, packet| {
+        self.sorter.send(cx, batch, |cx, packet| {
             average.add(if bandwidth { packet.len() as u64 } else { 1 }, cx.now());
-            Some(meters.iter().take_while(|&&meter| average.average() >= meter).count())
-        });
-        None
+            Fate::Output(meters.iter().take_while(|&&meter| average.average() >= meter).count())
+        })
     }
 
     fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {

@@ -20,11 +20,11 @@
 
 use element::class::ArgInfo;
 use element::effects::{Case, Depends, Filter, Target};
-use element::{Access, Batch, Class, Cx, DropReason, Effects, Element, manual};
+use element::{Access, Batch, Class, Cx, Effects, Element, manual};
 
 use super::stride::Stride;
 use super::{collect, pull_one};
-use crate::switch::Outputs;
+use crate::sorting::Sorter;
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -37,7 +37,7 @@ pub static CLASS: Class = Class {
     build: |args| {
         let stride = Stride::read(args, args.inputs(), "input");
         args.finish()?;
-        Ok(Box::new(Striding { stride, outputs: None }))
+        Ok(Box::new(Striding { stride, sorter: None }))
     },
     ..Class::DEFAULT
 };
@@ -46,12 +46,12 @@ pub static CLASS: Class = Class {
 pub(crate) struct Striding {
     pub(crate) stride: Stride,
     /// Those of the switch.
-    pub(crate) outputs: Option<Outputs>,
+    pub(crate) sorter: Option<Sorter>,
 }
 
 impl Element for Striding {
     fn effects(&self) -> Effects {
-        if self.outputs.is_none() {
+        if self.sorter.is_none() {
             return Effects::pass();
         }
         let some = Effects::cases(vec![Case::new(Filter::Any, Target::SomeOutput)]);
@@ -59,10 +59,9 @@ impl Element for Striding {
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
-        let Some(outputs) = &mut self.outputs else { return Some(batch) };
+        let Some(sorter) = &mut self.sorter else { return Some(batch) };
         let stride = &mut self.stride;
-        outputs.distribute(cx, batch, DropReason::NoOutput, |_, _| stride.next(Some));
-        None
+        sorter.send(cx, batch, |_, _| stride.next(Some).into())
     }
 
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, max: usize) -> Batch {

@@ -22,9 +22,9 @@
 
 use element::class::ArgInfo;
 use element::effects::{Case, Field, Filter, Target};
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
+use element::{Base, Batch, Class, Cx, Effects, Element, Packet, manual};
 
-use super::Outputs;
+use crate::sorting::{Fate, Sorter};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -46,8 +46,8 @@ pub static CLASS: Class = Class {
             args.error("length must be > 0");
         }
         args.finish()?;
-        let outputs = Outputs::new(args.outputs());
-        Ok(Box::new(HashSwitch { offset: offset as usize, length: length as usize, outputs }))
+        let sorter = Sorter::new(args.outputs());
+        Ok(Box::new(HashSwitch { offset: offset as usize, length: length as usize, sorter }))
     },
     ..Class::DEFAULT
 };
@@ -55,7 +55,7 @@ pub static CLASS: Class = Class {
 struct HashSwitch {
     offset: usize,
     length: usize,
-    outputs: Outputs,
+    sorter: Sorter,
 }
 
 /// Adds up bytes wherever they lie in the packet; `None` if it ends before.
@@ -93,11 +93,10 @@ impl Element for HashSwitch {
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
-        let (offset, length, n) = (self.offset, self.length, self.outputs.len());
-        self.outputs.distribute(cx, batch, DropReason::NoOutput, |_, packet| {
-            Some(sum(packet, offset, length).map_or(0, |sum| fold(sum, n)))
-        });
-        None
+        let (offset, length, n) = (self.offset, self.length, self.sorter.outputs());
+        self.sorter.send(cx, batch, |_, packet| {
+            Fate::Output(sum(packet, offset, length).map_or(0, |sum| fold(sum, n)))
+        })
     }
 }
 

@@ -22,7 +22,7 @@ use element::effects::{Case, Field, Filter, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
 use packet::Annotations;
 
-use super::Outputs;
+use crate::sorting::Sorter;
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -35,19 +35,19 @@ pub static CLASS: Class = Class {
     build: |args| {
         let AnnotationOffset(place) = args.or("ANNO", AnnotationOffset::<1>(Annotations::PAINT));
         args.finish()?;
-        Ok(Box::new(PaintRr { place, outputs: Outputs::new(args.outputs()) }))
+        Ok(Box::new(PaintRr { place, sorter: Sorter::new(args.outputs()) }))
     },
     ..Class::DEFAULT
 };
 
 struct PaintRr {
     place: usize,
-    outputs: Outputs,
+    sorter: Sorter,
 }
 
 impl Element for PaintRr {
     fn effects(&self) -> Effects {
-        let n = self.outputs.len();
+        let n = self.sorter.outputs();
         if n == 0 {
             return Effects::drop(DropReason::NoOutput);
         }
@@ -65,10 +65,8 @@ impl Element for PaintRr {
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
-        let (place, n) = (self.place, self.outputs.len());
-        self.outputs.distribute(cx, batch, DropReason::NoOutput, |_, packet| {
-            usize::from(packet.annotations().u8(place)).checked_rem(n)
-        });
-        None
+        let (place, n) = (self.place, self.sorter.outputs());
+        self.sorter
+            .send(cx, batch, |_, packet| usize::from(packet.annotations().u8(place)).checked_rem(n).into())
     }
 }

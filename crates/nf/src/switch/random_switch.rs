@@ -13,9 +13,9 @@
 //! Switch, StrideSwitch, RoundRobinSwitch, HashSwitch
 
 use element::effects::{Case, Depends, Filter, Target};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
+use element::{Batch, Class, Cx, Effects, Element, manual};
 
-use super::Outputs;
+use crate::sorting::{Fate, Sorter};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -26,13 +26,13 @@ pub static CLASS: Class = Class {
     samples: &["", " -> 1/3"],
     build: |args| {
         args.finish()?;
-        Ok(Box::new(RandomSwitch { outputs: Outputs::new(args.outputs()) }))
+        Ok(Box::new(RandomSwitch { sorter: Sorter::new(args.outputs()) }))
     },
     ..Class::DEFAULT
 };
 
 struct RandomSwitch {
-    outputs: Outputs,
+    sorter: Sorter,
 }
 
 impl Element for RandomSwitch {
@@ -41,8 +41,7 @@ impl Element for RandomSwitch {
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
-        let n = self.outputs.len();
-        self.outputs.distribute(cx, batch, DropReason::NoOutput, |cx, _| Some(cx.random().usize(0..n)));
-        None
+        let n = self.sorter.outputs();
+        self.sorter.send(cx, batch, |cx, _| Fate::Output(cx.random().usize(0..n)))
     }
 }

@@ -13,9 +13,9 @@
 //! StrideSwitch, Switch, HashSwitch, RandomSwitch, RoundRobinSched
 
 use element::effects::{Case, Depends, Filter, Target};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
+use element::{Batch, Class, Cx, Effects, Element, manual};
 
-use super::Outputs;
+use crate::sorting::{Fate, Sorter};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -26,31 +26,30 @@ pub static CLASS: Class = Class {
     samples: &["", " -> 1/3"],
     build: |args| {
         args.finish()?;
-        Ok(Box::new(RoundRobinSwitch { outputs: Outputs::new(args.outputs()), next: 0 }))
+        Ok(Box::new(RoundRobinSwitch { sorter: Sorter::new(args.outputs()), next: 0 }))
     },
     ..Class::DEFAULT
 };
 
 struct RoundRobinSwitch {
-    outputs: Outputs,
+    sorter: Sorter,
     next: usize,
 }
 
 impl Element for RoundRobinSwitch {
     fn effects(&self) -> Effects {
-        if self.outputs.len() == 1 {
+        if self.sorter.outputs() == 1 {
             return Effects::pass();
         }
         Effects::cases(vec![Case::new(Filter::Any, Target::SomeOutput)]).depending_on(Depends::Counter)
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
-        let (next, n) = (&mut self.next, self.outputs.len());
-        self.outputs.distribute(cx, batch, DropReason::NoOutput, |_, _| {
+        let (next, n) = (&mut self.next, self.sorter.outputs());
+        self.sorter.send(cx, batch, |_, _| {
             let output = *next;
             *next = if output + 1 == n { 0 } else { output + 1 };
-            Some(output)
-        });
-        None
+            Fate::Output(output)
+        })
     }
 }

@@ -21,9 +21,9 @@
 use element::class::ArgInfo;
 use element::{Class, manual};
 
-use super::Outputs;
 use crate::schedule::stride::Stride;
 use crate::schedule::stride_sched::Striding;
+use crate::sorting::Sorter;
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -36,7 +36,7 @@ pub static CLASS: Class = Class {
     build: |args| {
         let stride = Stride::read(args, args.outputs(), "output");
         args.finish()?;
-        Ok(Box::new(Striding { stride, outputs: Some(Outputs::new(args.outputs())) }))
+        Ok(Box::new(Striding { stride, sorter: Some(Sorter::new(args.outputs())) }))
     },
     ..Class::DEFAULT
 };

@@ -25,43 +25,31 @@ struct Rules {
     rules: Vec<Rule>,
     matcher: Matcher,
     sorter: Sorter,
-    /// What becomes of each packet of a batch.
-    fates: Vec<Fate>,
+}
+
+/// What becomes of a packet.
+#[inline]
+fn fate(rules: &[Rule], matcher: &Matcher, headers: &Headers<'_>) -> Fate {
+    match matcher.first(headers) {
+        Some(rule) => rules[rule].fate,
+        None => Fate::Drop(DropReason::NoMatch),
+    }
 }
 
 impl Rules {
     fn new(rules: Vec<Rule>, outputs: usize) -> Rules {
         let conditions: Vec<Condition> = rules.iter().map(|rule| rule.condition.clone()).collect();
-        let fates = Vec::with_capacity(packet::BATCH_CAPACITY);
-        Rules { matcher: Matcher::new(&conditions), rules, sorter: Sorter::new(outputs), fates }
-    }
-
-    /// What becomes of a packet.
-    #[inline]
-    fn fate(&self, headers: &Headers<'_>) -> Fate {
-        match self.matcher.first(headers) {
-            Some(rule) => self.rules[rule].fate,
-            None => Fate::Drop(DropReason::NoMatch),
-        }
+        Rules { matcher: Matcher::new(&conditions), rules, sorter: Sorter::new(outputs) }
     }
 
     /// Sends packets where the rules say, and lets `watch` look at each of them first.
     fn push(&mut self, cx: &mut Cx<'_>, batch: Batch, mut watch: impl FnMut(&Headers<'_>)) -> Option<Batch> {
-        self.fates.clear();
-        for packet in &batch[..] {
+        let Rules { rules, matcher, sorter } = self;
+        sorter.send(cx, batch, |_, packet| {
             let headers = headers(packet);
             watch(&headers);
-            let fate = self.fate(&headers);
-            self.fates.push(fate);
-        }
-        let Some(&first) = self.fates.first() else { return Some(batch) };
-        if self.fates.iter().all(|&fate| fate == first) {
-            return Sorter::send_whole(cx, batch, first);
-        }
-        let mut fates = self.fates.iter();
-        let next = |_: &Packet| fates.next().copied().unwrap_or(Fate::Drop(DropReason::NoMatch));
-        self.sorter.send_each(cx, batch, next);
-        None
+            fate(rules, matcher, &headers)
+        })
     }
 
     fn listing(&self) -> Listing {
