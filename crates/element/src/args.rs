@@ -237,6 +237,11 @@ impl<'a> Place<'a> {
         self.setup.elements.len()
     }
 
+    /// The port of an IP protocol that has been given this name.
+    pub fn port(&self, name: &str, protocol: u8) -> Option<u16> {
+        self.setup.names.port(self.scope(), name, protocol)
+    }
+
     /// The element that `name` means here.
     pub fn element(&self, name: &str) -> Option<ElementId> {
         self.setup.find(self.scope(), name)

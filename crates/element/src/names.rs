@@ -1,4 +1,4 @@
-//! Names that configurations give to addresses (AddressInfo), visible in the compound that declares them and
+//! Names that configurations give to addresses and ports (AddressInfo, PortInfo), visible in the compound that declares them and
 //! in everything inside it.
 
 use std::collections::BTreeMap;
@@ -27,6 +27,16 @@ pub struct Addresses {
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     addresses: BTreeMap<String, Addresses>,
+    /// By name and IP protocol.
+    ports: BTreeMap<(String, u8), u16>,
+}
+
+/// The compound `scope` (empty, or ending in a slash) and those around it, from the inside out.
+fn scopes(scope: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(Some(scope), |scope| {
+        let inner = scope.strip_suffix('/')?;
+        Some(inner.rfind('/').map_or("", |slash| &inner[..=slash]))
+    })
 }
 
 impl Names {
@@ -37,17 +47,17 @@ impl Names {
 
     /// What `name` stands for in the compound `scope`: the innermost declaration that has what `pick` wants.
     pub fn find<T>(&self, scope: &str, name: &str, pick: impl Fn(&Addresses) -> Option<T>) -> Option<T> {
-        let mut scope = scope;
-        loop {
-            if let Some(found) = self.addresses.get(&format!("{scope}{name}")).and_then(&pick) {
-                return Some(found);
-            }
-            if scope.is_empty() {
-                return None;
-            }
-            let inner = scope.trim_end_matches('/');
-            scope = inner.rfind('/').map_or("", |slash| &inner[..=slash]);
-        }
+        scopes(scope).find_map(|scope| self.addresses.get(&format!("{scope}{name}")).and_then(&pick))
+    }
+
+    /// Gives a port of an IP protocol a name in the compound `scope`.
+    pub fn set_port(&mut self, scope: &str, name: &str, protocol: u8, port: u16) {
+        self.ports.insert((format!("{scope}{name}"), protocol), port);
+    }
+
+    /// The port that `name` stands for in the compound `scope`.
+    pub fn port(&self, scope: &str, name: &str, protocol: u8) -> Option<u16> {
+        scopes(scope).find_map(|scope| self.ports.get(&(format!("{scope}{name}"), protocol)).copied())
     }
 
     /// The IPv4 address of `name`, `name:ip` or `name:ip4`; the broadcast address of its prefix (`name:bcast`); its

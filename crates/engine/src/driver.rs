@@ -7,6 +7,8 @@ use element::{Class, ElementId, Timestamp};
 use lang::Diagnostic;
 
 use crate::clock::ClockKind;
+use crate::host::Inner;
+use crate::os_signals::OsSignals;
 use crate::problem::Problem;
 use crate::worker::Worker;
 
@@ -27,11 +29,12 @@ const MOST_CONSULTATIONS: usize = 1000;
 const INTERRUPTED: i64 = i64::MIN / 2;
 
 /// Timers after the captures' end that move no packet, before what is held is taken to stay where it is.
-const MOST_STILL: usize = 100_000;
+const MOST_STILL: usize = 1_000;
 
 /// For how many timers no packet has moved.
 #[derive(Default)]
 struct Stillness {
+    began: bool,
     timers: usize,
     held: usize,
     gone: u64,
@@ -197,6 +200,8 @@ impl Worker {
                 || self.sources().next().is_some()
                 || self.manager.is_some_and(|id| self.inner.timers.is_waiting(id))
                 || self.is_moving(&mut still);
+            // What makes packets by itself stops with the captures, and only what holds some goes on.
+            let tail = has_captures && goes_on && still.began;
             match (pushes, self.inner.timers.next()) {
                 // A timer that sets itself for now, over and over, must not keep captures from going on.
                 (Some((at, _)), Some(timer))
@@ -218,6 +223,7 @@ impl Worker {
                     stalled = !self.fire(source) && self.next_time(source) == Some(Timestamp(i64::MIN));
                     timers_in_a_row = 0;
                 }
+                (None, Some(timer)) if tail => self.run_next_timer_of(timer, |inner, id| !inner.plan.inputs[id].is_empty()),
                 (None, Some(timer)) if goes_on => self.run_next_timer(timer),
                 // Only their turn is over: they still have work.
                 (None, _) if busy => {}
@@ -239,15 +245,23 @@ impl Worker {
     fn is_moving(&self, still: &mut Stillness) -> bool {
         let held = self.inner.elements.iter().flatten().map(|element| element.held()).sum();
         let gone: u64 = self.core.counters.iter().map(|counters| counters.emitted).sum();
+        still.began = true;
         still.timers = if (still.held, still.gone) == (held, gone) { still.timers + 1 } else { 0 };
         (still.held, still.gone) = (held, gone);
         held > 0 && still.timers < MOST_STILL
     }
 
     fn run_next_timer(&mut self, at: Timestamp) {
-        // Each timer runs at its own time.
-        self.core.now = self.core.now.max(at);
-        if let Some((_, (id, token))) = self.inner.timers.take(at) {
+        self.run_next_timer_of(at, |_, _| true);
+    }
+
+    /// The same, but timers of elements that do not count are cleared instead.
+    fn run_next_timer_of(&mut self, at: Timestamp, counts: impl Fn(&Inner, ElementId) -> bool) {
+        if let Some((_, (id, token))) = self.inner.timers.take(at)
+            && counts(&self.inner, id)
+        {
+            // Each timer runs at its own time.
+            self.core.now = self.core.now.max(at);
             self.inner.call(&mut self.core, id, |element, cx| element.timer(cx, token));
             self.settle();
         }
@@ -333,7 +347,8 @@ impl Worker {
         if !self.inner.os_signals.is_empty() {
             self.deliver_os_signals();
         }
-        if self.options.interrupt.load(Ordering::Relaxed) {
+        // A signal that an element waits for has raised its flag too, and comes first.
+        if self.options.interrupt.load(Ordering::Relaxed) && !self.inner.os_signals.has_come() {
             self.inner.runcount = INTERRUPTED;
             self.consult();
             return Some(End::Interrupted);
@@ -402,14 +417,10 @@ impl Worker {
 
     /// Tells elements of the signals that they wait for. One that an element has heard of does not end the run.
     fn deliver_os_signals(&mut self) {
-        let mut interrupt = false;
-        if self.inner.os_signals.takes_interrupts() && self.options.interrupt.load(Ordering::Relaxed) {
-            // The signal raises two flags, one after the other, perhaps on another thread.
-            std::thread::sleep(Duration::from_millis(1));
-            interrupt = true;
-        }
         for (id, number) in self.inner.os_signals.take() {
-            if interrupt {
+            if OsSignals::INTERRUPTS.contains(&number) {
+                // The signal raises two flags, one after the other, perhaps on another thread.
+                std::thread::sleep(Duration::from_millis(1));
                 self.options.interrupt.store(false, Ordering::Relaxed);
             }
             self.inner.call(&mut self.core, id, |element, cx| element.os_signal(cx, number));

@@ -46,10 +46,18 @@ impl OsSignals {
         raised.map(|entry| (entry.element, entry.number)).collect()
     }
 
-    /// Whether an element waits for one of the signals that end a run.
-    pub(crate) fn takes_interrupts(&self) -> bool {
-        use signal_hook::consts::{SIGINT, SIGTERM};
-        self.entries.iter().any(|entry| [SIGINT, SIGTERM].contains(&entry.number))
+    /// Signals that end a run unless an element waits for them.
+    pub(crate) const INTERRUPTS: [i32; 2] = [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM];
+
+    /// Whether one of these has come that an element waits for, looked at a moment after another flag of the same
+    /// signal: the two are raised one after the other, perhaps on another thread.
+    pub(crate) fn has_come(&self) -> bool {
+        let mut entries = self.entries.iter().filter(|entry| Self::INTERRUPTS.contains(&entry.number)).peekable();
+        if entries.peek().is_none() {
+            return false;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        entries.any(|entry| entry.raised.load(Ordering::Relaxed))
     }
 
     pub(crate) fn is_empty(&self) -> bool {

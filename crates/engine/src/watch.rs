@@ -44,7 +44,12 @@ impl Watches {
         // An interrupted call has found nothing; the driver comes again.
         match poll(&mut files, PollTimeout::try_from(longest).unwrap_or(PollTimeout::ZERO)) {
             Ok(n) if n > 0 => {}
-            _ => return Vec::new(),
+            Ok(_) | Err(nix::errno::Errno::EINTR) => return Vec::new(),
+            Err(_) => {
+                // Out of memory for a moment, perhaps: that must not become a busy loop.
+                std::thread::sleep(Duration::from_millis(1));
+                return Vec::new();
+            }
         }
         // Errors and hang-ups are for the element to find, when it reads or writes.
         let ready = |file: &PollFd<'_>| file.revents().is_none_or(|events| !events.is_empty());

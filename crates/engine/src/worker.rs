@@ -210,6 +210,8 @@ impl Worker {
     #[inline]
     fn deliver(&mut self, element: u32, output: u32, batch: Batch, endless: bool) -> u64 {
         let Some(mut at) = self.inner.target(element, output) else {
+            // It was counted as emitted, and now ends as dropped.
+            self.core.counters[element as usize].emitted -= batch.len() as u64;
             self.core.drop_batch(element as usize, batch, DropReason::NoOutput);
             return 0;
         };

@@ -1,5 +1,6 @@
 //! Elements, by topic: one file each, which is its manual, configuration, code and handlers.
 
+pub mod aggregate;
 pub mod annotation;
 pub mod basic;
 mod checking;
@@ -11,7 +12,9 @@ pub mod icmp;
 pub mod information;
 pub mod ip;
 pub mod latency;
+pub mod meter;
 mod patterns;
+pub mod printers;
 pub mod rate;
 pub mod schedule;
 pub mod script;
@@ -21,11 +24,21 @@ pub mod storage;
 mod stripping;
 pub mod switch;
 pub mod thread;
+mod trigger;
 
 use element::Class;
 
 /// Every class of this crate.
 pub static CLASSES: &[&Class] = &[
+    &aggregate::aggregate_counter::CLASS,
+    &aggregate::aggregate_filter::CLASS,
+    &aggregate::aggregate_first::CLASS,
+    &aggregate::aggregate_ip::CLASS,
+    &aggregate::aggregate_ip_flows::CLASS,
+    &aggregate::aggregate_last::CLASS,
+    &aggregate::aggregate_length::CLASS,
+    &aggregate::aggregate_packet_counter::CLASS,
+    &aggregate::aggregate_paint::CLASS,
     &annotation::adjust_timestamp::CLASS,
     &annotation::check_paint::CLASS,
     &annotation::drop_broadcasts::CLASS,
@@ -86,10 +99,16 @@ pub static CLASSES: &[&Class] = &[
     &icmp::icmp_ping_responder::CLASS,
     &icmp::icmp_ping_source::CLASS,
     &information::address_info::CLASS,
+    &information::alignment_info::CLASS,
+    &information::error::CLASS,
+    &information::message::CLASS,
+    &information::port_info::CLASS,
+    &information::quit_watcher::CLASS,
     &information::static_thread_sched::CLASS,
     &ip::check_icmp_header::CLASS,
     &ip::check_ip6_header::CLASS,
     &ip::check_ip_header2::CLASS,
+    &ip::anonymize_ip_addr::CLASS,
     &ip::check_ip_header::CLASS,
     &ip::check_tcp_header::CLASS,
     &ip::check_udp_header::CLASS,
@@ -122,6 +141,16 @@ pub static CLASSES: &[&Class] = &[
     &latency::number_packet::CLASS,
     &latency::record_timestamp::CLASS,
     &latency::timestamp_diff::CLASS,
+    &meter::average_batch_counter::CLASS,
+    &meter::batch_stats::CLASS,
+    &meter::burst_stats::CLASS,
+    &meter::cycle_count_accum::CLASS,
+    &meter::handler_aggregate::CLASS,
+    &meter::set_cycle_count::CLASS,
+    &meter::timestamp_accum::CLASS,
+    &printers::arp_print::CLASS,
+    &printers::ip6_print::CLASS,
+    &printers::ip_print::CLASS,
     &rate::bandwidth_meter::CLASS,
     &rate::bandwidth_rated_splitter::CLASS,
     &rate::bandwidth_rated_unqueue::CLASS,
@@ -151,7 +180,11 @@ pub static CLASSES: &[&Class] = &[
     &schedule::time_sorted_sched::CLASS,
     &script::CLASS,
     &script::driver_manager::CLASS,
+    &source::fast_tcp_flows::CLASS,
+    &source::fast_udp_flows::CLASS,
+    &source::fast_udp_source::CLASS,
     &source::infinite_source::CLASS,
+    &source::random_source::CLASS,
     &source::rated_source::CLASS,
     &source::replay_unqueue::CLASS,
     &source::timed_source::CLASS,

@@ -122,13 +122,13 @@ impl Pool {
             Some(index) => index,
             None => self.refill()?,
         };
-        let meta = self.home.meta(index);
-        // SAFETY: an index from the free list has no other owner, and its metadata was initialised by `grow`.
-        let meta = unsafe { &mut *meta };
+        // SAFETY: an index from the free list has no other owner, and its metadata was initialised by `grow`. The
+        // handle keeps the pool's own pointer: a store lends the slot through it while it keeps the handle.
+        let mut packet = Packet(unsafe { NonNull::new_unchecked(self.home.meta(index)) });
+        let meta = packet.meta_mut();
         meta.values = Values::fresh(index);
         meta.length = 0;
         meta.next = NO_SLOT;
-        let mut packet = Packet(NonNull::from(meta));
         if self.annotations || cfg!(debug_assertions) {
             *packet.annotations_mut() = Annotations::CLEAR;
         }
@@ -291,7 +291,7 @@ impl Pool {
     /// Whether the slots of a packet are this pool's.
     #[inline]
     pub(crate) fn owns(&self, packet: &Packet) -> bool {
-        std::ptr::eq(packet.meta().home, &raw const **self.home)
+        std::ptr::eq(packet.home(), &raw const **self.home)
     }
 
     /// Takes back the slots of a packet.

@@ -165,8 +165,9 @@ impl Packet {
     }
 
     pub(crate) fn home(&self) -> &Home {
-        // SAFETY: `Home` outlives its packets (see `Pool::drop`).
-        unsafe { &*self.meta().home }
+        // SAFETY: `Home` outlives its packets (see `Pool::drop`). Only the one field is read, because a store asks
+        // this of packets that are out, whose other metadata somebody else may be writing.
+        unsafe { &*(&raw const (*self.0.as_ptr()).home).read() }
     }
 
     /// Bytes of the whole packet.

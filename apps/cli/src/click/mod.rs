@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use element::Timestamp;
+use element::args::{parse_bool, parse_integer};
 use engine::{ClockKind, Options, Problem, StandardStreams, Worker};
 use lang::{Severity, Sources};
 
@@ -281,17 +282,17 @@ fn add_control_sockets(loaded: &mut Loaded, asked: &Asked) {
 
 /// An integer is the status, true is 0 and false is 1, anything else is an error.
 fn exit_status(worker: &mut Worker, handler: &str) -> u8 {
-    let (handler, param) = handler.trim().split_once(char::is_whitespace).unwrap_or((handler, ""));
+    let handler = handler.trim();
+    let (handler, param) = handler.split_once(char::is_whitespace).unwrap_or((handler, ""));
     let (value, errors) = match handlers::read_one(worker, handler, param.trim()) {
         Ok(value) => (value, None),
         Err(error) => (String::new(), Some(error)),
     };
     errors.iter().for_each(|error| crate::tell(format_args!("{error}")));
-    match (value.trim().parse::<i64>(), value.trim()) {
+    match (parse_integer(&value), parse_bool(&value)) {
         _ if errors.is_some() => 255,
         (Ok(number), _) => number.rem_euclid(256) as u8,
-        (Err(_), "true") => 0,
-        (Err(_), "false") => 1,
+        (Err(_), Some(good)) => u8::from(!good),
         _ => {
             crate::tell(format_args!("exit handler value should be integer"));
             255

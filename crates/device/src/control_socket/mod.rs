@@ -102,6 +102,7 @@ pub static CLASS: Class = Class {
             port: None,
             connections: Vec::new(),
             next_token: LISTENER + 1,
+            heard: 0,
         };
         args.finish()?;
         Ok(Box::new(socket))
@@ -115,12 +116,10 @@ const MORE_PORTS: u16 = 11;
 const LONGEST_PATH: usize = 107;
 /// The token of the listening socket; connections have those above.
 const LISTENER: u32 = 0;
-/// Connections at a time; more have to wait.
+/// Connections at a time; for another one, the one that has been silent longest is closed.
 const MOST_CONNECTIONS: usize = 64;
 /// Bytes read from a connection per turn, so that a busy client does not keep packets waiting.
 const MOST_READ: usize = 64 << 10;
-/// Bytes that may wait to be sent to a client that does not take them.
-const MOST_OUTPUT: usize = 64 << 20;
 
 enum Address {
     Tcp { port: u16, more: u16, localhost: bool },
@@ -138,6 +137,8 @@ struct ControlSocket {
     port: Option<u16>,
     connections: Vec<Connection>,
     next_token: u32,
+    /// Turns of all connections.
+    heard: u64,
 }
 
 enum Listener {
@@ -205,6 +206,8 @@ struct Connection {
     session: Session,
     /// What the engine has been told to wait for.
     interest: Interest,
+    /// Which of all turns was its last one.
+    heard: u64,
 }
 
 impl Connection {
@@ -240,7 +243,7 @@ impl Connection {
             }
         };
         self.session.output.drain(..sent);
-        open && self.session.output.len() <= MOST_OUTPUT
+        open
     }
 }
 
@@ -344,9 +347,15 @@ impl ControlSocket {
     }
 
     fn accept(&mut self, cx: &mut Cx<'_>) {
-        // As long as there are too many, new ones wait in the kernel.
-        while self.connections.len() < MOST_CONNECTIONS {
+        loop {
             let Some(Ok((stream, from))) = self.listener.as_ref().map(Listener::accept) else { return };
+            // Whoever has been silent longest makes room.
+            if self.connections.len() >= MOST_CONNECTIONS {
+                let oldest = self.connections.iter().enumerate().min_by_key(|(_, c)| c.heard);
+                if let Some((index, _)) = oldest {
+                    self.end(cx, index);
+                }
+            }
             let token = self.next_token;
             self.next_token = self.next_token.wrapping_add(1).max(LISTENER + 1);
             if cx.watch(token, stream.file(), Interest::Both).is_err() {
@@ -357,19 +366,36 @@ impl ControlSocket {
                 cx.message(format_args!("{name}: opened connection {file}{from}\n"));
             }
             let session = Session::new(self.read_only);
-            self.connections.push(Connection { token, stream, session, interest: Interest::Both });
+            self.heard += 1;
+            let heard = self.heard;
+            self.connections.push(Connection { token, stream, session, interest: Interest::Both, heard });
         }
-        cx.unwatch(LISTENER);
+    }
+
+    fn end(&mut self, cx: &mut Cx<'_>, index: usize) {
+        let connection = self.connections.swap_remove(index);
+        cx.unwatch(connection.token);
+        if self.verbose {
+            let (name, file) = (cx.declaration(), connection.stream.file().as_raw_fd());
+            cx.message(format_args!("{name}: closed connection {file}\n"));
+        }
     }
 
     fn serve(&mut self, cx: &mut Cx<'_>, index: usize) {
+        self.heard += 1;
         let connection = &mut self.connections[index];
-        let mut open = connection.receive();
-        connection.session.execute(&mut Reach { socket: &self.address, port: self.port, cx });
+        connection.heard = self.heard;
+        // A client that does not take its replies is not read from either.
+        let mut open = !connection.session.output.is_empty() || connection.receive();
         open &= connection.send();
+        // Commands that are already here are executed as long as their replies can be sent.
+        let mut more = true;
+        while open && more && connection.session.output.is_empty() {
+            more = connection.session.execute(&mut Reach { socket: &self.address, port: self.port, cx });
+            open &= connection.send();
+        }
         let waits = !connection.session.output.is_empty();
         if open && (waits || !connection.session.quits) {
-            // A client that does not take its replies is not read from either.
             let interest = if waits { Interest::Write } else { Interest::Read };
             if interest == connection.interest
                 || cx.watch(connection.token, connection.stream.file(), interest).is_ok()
@@ -378,14 +404,7 @@ impl ControlSocket {
                 return;
             }
         }
-        let connection = self.connections.swap_remove(index);
-        cx.unwatch(connection.token);
-        if self.verbose {
-            let (name, file) = (cx.declaration(), connection.stream.file().as_raw_fd());
-            cx.message(format_args!("{name}: closed connection {file}\n"));
-        }
-        // There is room for another one.
-        let _ = self.listen(cx);
+        self.end(cx, index);
     }
 }
 

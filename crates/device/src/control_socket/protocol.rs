@@ -8,7 +8,9 @@ pub(super) const GREETING: &[u8] = b"Click::ControlSocket/1.3\r\n";
 /// The longest line and the most data of a command. A client that sends more is told so and loses its
 /// connection, because what follows could not be understood.
 const MOST_LINE: usize = 1 << 20;
-const MOST_DATA: usize = 64 << 20;
+const MOST_DATA: usize = 16 << 20;
+/// With this much to be sent, no further command is executed.
+const MUCH_OUTPUT: usize = 1 << 20;
 
 /// The handlers that clients reach.
 pub(super) trait Handlers {
@@ -40,6 +42,12 @@ enum Rest {
 #[derive(Default)]
 pub(super) struct Session {
     input: Vec<u8>,
+    /// How much of the input has been used up.
+    start: usize,
+    /// How far behind that the end of a line has been looked for.
+    searched: usize,
+    /// The last line ended with a CR, whose LF may still come.
+    after_return: bool,
     /// What has to be sent.
     pub(super) output: Vec<u8>,
     /// A command whose data have not all come.
@@ -66,9 +74,9 @@ impl Session {
         }
     }
 
-    /// Executes all commands that are complete.
-    pub(super) fn execute(&mut self, handlers: &mut dyn Handlers) {
-        while !self.quits {
+    /// Executes commands that are complete, until there is much to send. True if there may be more of them.
+    pub(super) fn execute(&mut self, handlers: &mut dyn Handlers) -> bool {
+        while !self.quits && self.output.len() < MUCH_OUTPUT {
             let done = match self.waiting.take() {
                 Some((verb, handler, Rest::Bytes(n))) => self.take_bytes(handlers, verb, handler, n),
                 Some((verb, handler, Rest::Lines(end))) => self.take_lines(handlers, verb, handler, end),
@@ -81,58 +89,100 @@ impl Session {
                 },
             };
             if !done {
+                self.quits |= self.ended;
                 break;
             }
         }
-        self.quits |= self.ended;
+        // What has been used up goes at once, not line by line.
+        self.input.drain(..std::mem::take(&mut self.start));
+        !self.quits && self.output.len() >= MUCH_OUTPUT
+    }
+
+    /// What has come and has not been used up.
+    fn rest(&self) -> &[u8] {
+        &self.input[self.start..]
+    }
+
+    /// Uses up `n` bytes; what is behind them has not been searched.
+    fn advance(&mut self, n: usize) {
+        self.start += n;
+        self.searched = 0;
     }
 
     /// The next line without its end: CR, LF or both. At the end of the input the rest is a line too.
     fn take_line(&mut self) -> Option<String> {
-        let Some(end) = self.input.iter().position(|&b| b == b'\r' || b == b'\n') else {
-            if self.input.len() > MOST_LINE {
-                self.give_up("Line too long");
+        // The LF of a line that ended with its CR.
+        if std::mem::take(&mut self.after_return) {
+            match self.rest().first() {
+                Some(b'\n') => self.advance(1),
+                Some(_) => {}
+                None => self.after_return = true,
             }
-            let rest = self.ended && !self.input.is_empty();
-            return rest.then(|| text(&std::mem::take(&mut self.input)));
-        };
-        // Whether a CR is followed by an LF is known only with the next byte.
-        let both = self.input[end] == b'\r' && self.input.get(end + 1) == Some(&b'\n');
-        if self.input[end] == b'\r' && end + 1 == self.input.len() && !self.ended {
-            return None;
         }
-        let line = text(&self.input[..end]);
-        self.input.drain(..end + 1 + usize::from(both));
+        let searched = self.searched;
+        let Some(end) = self.rest()[searched..].iter().position(|&b| b == b'\r' || b == b'\n') else {
+            self.searched = self.rest().len();
+            if self.searched > MOST_LINE {
+                self.give_up("Line too long");
+                return None;
+            }
+            if !self.ended || self.rest().is_empty() {
+                return None;
+            }
+            let line = text(self.rest());
+            self.advance(self.rest().len());
+            return Some(line);
+        };
+        let end = searched + end;
+        self.after_return = self.rest()[end] == b'\r';
+        let line = text(&self.rest()[..end]);
+        self.advance(end + 1);
         Some(line)
     }
 
     fn take_bytes(&mut self, handlers: &mut dyn Handlers, verb: Verb, handler: String, n: usize) -> bool {
-        if self.input.len() < n {
+        // An LF behind the CR of the command is not part of the data.
+        if self.after_return && self.rest().first() == Some(&b'\n') {
+            self.advance(1);
+        }
+        let known = !self.after_return || !self.rest().is_empty() || n == 0;
+        if self.rest().len() < n || !known {
             if self.ended {
                 self.reply(500, "Not enough data");
             } else {
+                // Once there is something, it is known whether an LF came first.
+                self.after_return &= self.rest().is_empty() && self.searched == 0;
                 self.waiting = Some((verb, handler, Rest::Bytes(n)));
             }
             return false;
         }
-        let data: Vec<u8> = self.input.drain(..n).collect();
-        self.call(handlers, verb, &handler, text(&data));
+        self.after_return &= n == 0;
+        let data = text(&self.rest()[..n]);
+        self.advance(n);
+        self.call(handlers, verb, &handler, data);
         true
     }
 
     fn take_lines(&mut self, handlers: &mut dyn Handlers, verb: Verb, handler: String, end: String) -> bool {
-        let mut at = 0;
-        while let Some(n) = self.input[at..].iter().position(|&b| b == b'\n') {
-            let line = text(&self.input[at..at + n]);
-            if line.trim_end() == end {
-                let data = text(&self.input[..at]);
-                self.input.drain(..at + n + 1);
+        if std::mem::take(&mut self.after_return) {
+            match self.rest().first() {
+                Some(b'\n') => self.advance(1),
+                Some(_) => {}
+                None => self.after_return = true,
+            }
+        }
+        // Lines up to `searched` are known not to be the last one.
+        while let Some(n) = self.rest()[self.searched..].iter().position(|&b| b == b'\n') {
+            let at = self.searched;
+            if self.rest()[at..at + n].trim_ascii_end() == end.as_bytes() {
+                let data = text(&self.rest()[..at]);
+                self.advance(at + n + 1);
                 self.call(handlers, verb, &handler, data);
                 return true;
             }
-            at += n + 1;
+            self.searched = at + n + 1;
         }
-        if self.input.len() > MOST_DATA {
+        if self.rest().len() > MOST_DATA {
             self.give_up("Data too big");
         } else if self.ended {
             self.reply(500, "Not enough data");
@@ -272,17 +322,14 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Control characters as `^X`, so that a reply stays one line.
+/// Bytes that are no ASCII characters as `^X` or in octal, as Click shows them, so that a reply stays one line.
 fn printable(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
-    for c in line.chars() {
-        match c {
-            '\x7f' => out.push_str("^?"),
-            c if (c as u32) < 32 => {
-                out.push('^');
-                out.push(char::from(c as u8 + 64));
-            }
-            c => out.push(c),
+    for byte in line.bytes() {
+        match byte {
+            0..32 => out.extend(['^', char::from(byte + 64)]),
+            32..127 => out.push(char::from(byte)),
+            _ => out.push_str(&format!("\\{byte:03o}")),
         }
     }
     out
@@ -337,10 +384,10 @@ mod tests {
         let (mut session, mut fake) = (Session::new(false), Fake::default());
         for piece in input.chunks(pieces.max(1)) {
             session.take_in(piece);
-            session.execute(&mut fake);
+            while session.execute(&mut fake) {}
         }
         session.take_in(&[]);
-        session.execute(&mut fake);
+        while session.execute(&mut fake) {}
         assert!(session.quits);
         let output = session.output.strip_prefix(GREETING).unwrap();
         (String::from_utf8(output.to_vec()).unwrap(), fake.0)
@@ -377,6 +424,11 @@ mod tests {
             ("\r\n \r\nfoo\x01 bar\n", "501 Command 'FOO^A' unimplemented\r\n"),
             ("LLRPC e#1\n", "501 Cannot call LLRPC 'e#1' remotely\r\n"),
             ("QUIT\nREAD e.r\n", "200 Goodbye!\r\n"),
+            ("HELPLESS\x7f\n", "501 Command 'HELPLESS\\177' unimplemented\r\n"),
+            ("READ e.r\rREAD e.r\r\n\nREADDATA e.r 1\r\nxREADDATA e.r 1\ry", concat!(
+                "200 Read handler 'e.r' OK\r\nDATA 2\r\n<>200 Read handler 'e.r' OK\r\nDATA 2\r\n<>",
+                "200 Read handler 'e.r' OK\r\nDATA 3\r\n<x>200 Read handler 'e.r' OK\r\nDATA 3\r\n<y>",
+            )),
             ("quit now\n", "500 Bad command syntax\r\n200 Goodbye!\r\n"),
         ];
         for (input, output) in cases {

@@ -7,8 +7,9 @@
 //! ## Arguments
 //! - `IGNORE`: packets in the first so many seconds are not counted.
 //! - `LINK_FCS`: whether link rates count the 4 bytes of the frame check sequence.
-//! - `MAX`, `THRESHOLD`: accepted for FastClick's sake; packets later than MAX seconds after the first are not
-//!   counted (0: no limit), and THRESHOLD has no effect.
+//! - `MAX`: packets later than so many seconds after the first are not counted; 0 for no limit.
+//! - `THRESHOLD`: counting starts afresh when, after a second, the rate exceeds so many packets per second; a message
+//!   says so.
 //!
 //! ## Handlers
 //! - `count`: packets.
@@ -19,7 +20,7 @@
 //! - `byte_rate`, `bit_rate`, `link_rate`: the same for bytes and bits.
 //! - `time`: seconds from the first packet to the last, without those ignored.
 //! - `first`, `last`: time of the first and the last packet.
-//! - `reset`: starts afresh.
+//! - `reset`, `reset_now`: starts afresh.
 //!
 //! ## Example
 //! ```click
@@ -34,6 +35,8 @@ use std::any::Any;
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Access, Field, State};
 use element::{Batch, Class, Cx, Effects, Element, Timestamp, manual};
+
+use crate::script::number::Number;
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -59,16 +62,17 @@ pub static CLASS: Class = Class {
         HandlerInfo::read("first"),
         HandlerInfo::read("last"),
         HandlerInfo::write("reset"),
+        HandlerInfo::write("reset_now"),
     ],
-    samples: &["", "1"],
+    samples: &["", "1", "THRESHOLD 10"],
     build: |args| {
         let counter = AverageCounter {
             ignore: args.or("IGNORE", Timestamp::ZERO),
             link_fcs: args.or("LINK_FCS", true),
             max: args.or("MAX", Timestamp::ZERO),
+            threshold: args.or("THRESHOLD", 0),
             counts: Counts::default(),
         };
-        args.or("THRESHOLD", 0u32);
         args.finish()?;
         Ok(Box::new(counter))
     },
@@ -79,6 +83,8 @@ struct AverageCounter {
     ignore: Timestamp,
     max: Timestamp,
     link_fcs: bool,
+    /// Packets per second above which it starts afresh; 0 for never, and after it has.
+    threshold: u32,
     counts: Counts,
 }
 
@@ -102,15 +108,32 @@ impl AverageCounter {
         (self.counts.bytes + self.counts.packets * overhead) * 8
     }
 
-    fn span(&self) -> Timestamp {
-        let whole = self.counts.last - self.counts.first.unwrap_or(self.counts.last);
-        whole - self.ignore
+    /// Milliseconds from the first packet to the last without those ignored; at least one, so that a single packet has
+    /// a rate.
+    fn span(&self) -> i64 {
+        let ms = |time: Timestamp| time.0.div_euclid(1_000_000);
+        let first = self.counts.first.unwrap_or(self.counts.last);
+        (ms(self.counts.last) - ms(first) - ms(self.ignore)).max(1)
     }
 
     fn per_second(&self, n: u64) -> f64 {
-        // At least a millisecond, so that a single packet has a rate.
-        n as f64 / self.span().as_secs_f64().max(0.001)
+        n as f64 * 1000.0 / self.span() as f64
     }
+
+    /// Starts afresh if the rate is above the threshold.
+    fn watch(&mut self, cx: &mut Cx<'_>, age: Timestamp) {
+        let rate = self.per_second(self.counts.packets);
+        if self.threshold > 0 && age > Timestamp::from_secs(1) && rate > f64::from(self.threshold) {
+            let name = cx.declaration();
+            cx.message(format_args!("{name} : starting compute (rate {} pps)\n", show(rate)));
+            self.threshold = 0;
+            self.counts = Counts::default();
+        }
+    }
+}
+
+fn show(number: f64) -> String {
+    Number::Real(number).to_string()
 }
 
 impl Element for AverageCounter {
@@ -130,6 +153,9 @@ impl Element for AverageCounter {
             self.counts.bytes += batch.iter().map(|p| p.len() as u64).sum::<u64>();
         }
         self.counts.last = now;
+        if self.threshold > 0 {
+            self.watch(cx, age);
+        }
     }
 
     fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
@@ -139,13 +165,13 @@ impl Element for AverageCounter {
             "byte_count" => bytes.to_string(),
             "bit_count" => (bytes * 8).to_string(),
             "link_count" => self.link_bits().to_string(),
-            "rate" => self.per_second(packets).to_string(),
-            "byte_rate" => self.per_second(bytes).to_string(),
-            "bit_rate" => self.per_second(bytes * 8).to_string(),
-            "link_rate" => self.per_second(self.link_bits()).to_string(),
+            "rate" => show(self.per_second(packets)),
+            "byte_rate" => show(self.per_second(bytes)),
+            "bit_rate" => show(self.per_second(bytes * 8)),
+            "link_rate" => show(self.per_second(self.link_bits())),
             "first" => first.unwrap_or_default().to_string(),
             "last" => last.to_string(),
-            _ => self.span().as_secs_f64().max(0.0).to_string(),
+            _ => show(self.span() as f64 / 1000.0),
         })
     }
 

@@ -14,10 +14,10 @@
 //! ## Handlers
 //! - `count`: packets so far.
 //! - `byte_count`: bytes so far.
-//! - `rate`: packets per second, smoothed over about a second.
+//! - `rate`: packets per second, smoothed over some 16 milliseconds.
 //! - `byte_rate`, `bit_rate`: bytes and bits per second, smoothed likewise.
-//! - `reset`, `reset_counts`: sets the counts to zero, and lets triggers fire again.
-//! - `count_call`, `byte_count_call`: sets a new trigger, as in the argument.
+//! - `reset`, `reset_counts`: sets the counts to zero, and lets triggers fire again. Rates go on.
+//! - `count_call`, `byte_count_call`: sets a new trigger, as in the argument; `count_call` reads as its N.
 //!
 //! ## Example
 //! ```click
@@ -30,10 +30,13 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use element::args::{Place, Raw, parse_integer};
+use element::args::{BadInteger, Raw, parse_integer};
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Access, Field, State};
 use element::{Batch, Call, Class, Cx, DropReason, Effects, Element, Timestamp, manual};
+
+use crate::rate::ewma::Rate;
+use crate::trigger::Trigger;
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -55,7 +58,7 @@ pub static CLASS: Class = Class {
         HandlerInfo::read("bit_rate"),
         HandlerInfo::write("reset"),
         HandlerInfo::write("reset_counts"),
-        HandlerInfo::write("count_call"),
+        HandlerInfo::both("count_call"),
         HandlerInfo::write("byte_count_call"),
     ],
     samples: &["", "COUNT_CALL 5 stop"],
@@ -66,14 +69,21 @@ pub static CLASS: Class = Class {
         args.or("ATOMIC", 0u32);
         let names = ["COUNT_CALL", "BYTE_COUNT_CALL"];
         for (name, text) in names.iter().zip(&texts) {
-            if let Some(Raw(text)) = text
-                && !text.split_whitespace().next().is_some_and(|n| parse_integer(n).is_ok_and(|n| n >= 0))
-            {
-                args.error(format!("{name} type mismatch"));
+            let Some(Raw(text)) = text else { continue };
+            match text.split_whitespace().next().map(parse_integer) {
+                Some(Ok(n)) if u64::try_from(n).is_ok() => {}
+                Some(Ok(0..) | Err(BadInteger::OutOfRange)) => {
+                    args.error(format!("{name} overflow, max {}", u64::MAX));
+                }
+                _ => args.error(format!("{name} type mismatch")),
             }
+        }
+        if no_rate && texts.iter().any(Option::is_some) {
+            args.warn("NO_RATE cannot be set when handlers are used. It will be ignored");
         }
         args.finish()?;
         let texts = texts.map(|text| text.map(|Raw(text)| text));
+        let no_rate = no_rate && texts.iter().all(Option::is_none);
         Ok(Box::new(Counter { texts, no_rate, ..Counter::default() }))
     },
     ..Class::DEFAULT
@@ -83,72 +93,13 @@ pub static CLASS: Class = Class {
 struct Counter {
     packets: u64,
     bytes: u64,
-    packet_rate: Rate,
-    byte_rate: Rate,
+    packet_rate: Rate<10>,
+    byte_rate: Rate<4>,
     no_rate: bool,
     on_packets: Option<Trigger>,
     on_bytes: Option<Trigger>,
     /// The triggers as configured, until all elements are known.
     texts: [Option<String>; 2],
-}
-
-/// A handler call that waits for a count.
-struct Trigger {
-    at: u64,
-    call: Arc<Call>,
-    armed: bool,
-}
-
-impl Trigger {
-    fn parse(text: &str, what: &str, place: &Place<'_>, own: usize) -> Result<Trigger, String> {
-        let (count, call) = text.trim().split_once(char::is_whitespace).unwrap_or((text.trim(), "stop"));
-        let at = parse_integer(count).ok().and_then(|n| u64::try_from(n).ok());
-        let at = at.ok_or_else(|| format!("'{what}' first word should be unsigned (count)"))?;
-        let own = |name: &str| CLASS.handlers.iter().any(|h| h.name == name).then_some(own);
-        Ok(Trigger { at, call: Arc::new(Call::parse(call, place, own)?), armed: true })
-    }
-
-    /// The call, if the count has just come to `now` by `step`.
-    fn check(trigger: &mut Option<Trigger>, now: u64, step: u64) -> Option<Arc<Call>> {
-        let trigger = trigger.as_mut()?;
-        if !trigger.armed || now < trigger.at || trigger.at <= now - step {
-            return None;
-        }
-        trigger.armed = false;
-        Some(Arc::clone(&trigger.call))
-    }
-}
-
-/// An exponentially weighted moving average of a rate.
-#[derive(Clone, Copy, Default)]
-struct Rate {
-    per_second: f64,
-    pending: u64,
-    since: Timestamp,
-}
-
-impl Rate {
-    /// Samples are taken at least this far apart.
-    const SAMPLE: i64 = 1_000_000_000 / 16;
-
-    fn add(&mut self, n: u64, now: Timestamp) {
-        if !self.since.is_set() {
-            self.since = now;
-        }
-        self.pending += n;
-        let span = (now - self.since).0;
-        if span >= Self::SAMPLE {
-            let seconds = span as f64 / 1e9;
-            let weight = 1.0 - (-seconds).exp();
-            self.per_second += weight * (self.pending as f64 / seconds - self.per_second);
-            (self.pending, self.since) = (0, now);
-        }
-    }
-
-    fn read(&mut self, now: Timestamp) -> f64 {
-        self.add(0, now);
-        self.per_second
-    }
 }
 
 impl Counter {
@@ -227,16 +178,31 @@ impl Element for Counter {
         Ok(match name {
             "count" => self.packets.to_string(),
             "byte_count" => self.bytes.to_string(),
-            "rate" => self.packet_rate.read(now).to_string(),
-            "byte_rate" => self.byte_rate.read(now).to_string(),
-            _ => (self.byte_rate.read(now) * 8.0).to_string(),
+            "rate" => self.packet_rate.show(now, 0),
+            "byte_rate" => self.byte_rate.show(now, 0),
+            "bit_rate" => self.byte_rate.show(now, 3),
+            _ => self.on_packets.as_ref().map_or(String::new(), |trigger| trigger.at.to_string()),
         })
     }
 
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
         match name {
-            "count_call" => self.on_packets = Some(Trigger::parse(value, name, &cx.place(), cx.id())?),
-            "byte_count_call" => self.on_bytes = Some(Trigger::parse(value, name, &cx.place(), cx.id())?),
+            "count_call" => {
+                self.on_packets = Some(Trigger::parse(
+                    value,
+                    &format!("'{name}' first word should be unsigned (count)"),
+                    cx,
+                    &CLASS,
+                )?)
+            }
+            "byte_count_call" => {
+                self.on_bytes = Some(Trigger::parse(
+                    value,
+                    &format!("'{name}' first word should be unsigned (count)"),
+                    cx,
+                    &CLASS,
+                )?)
+            }
             _ => {
                 (self.packets, self.bytes) = (0, 0);
                 [&mut self.on_packets, &mut self.on_bytes].into_iter().flatten().for_each(|t| t.armed = true);

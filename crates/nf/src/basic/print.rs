@@ -29,11 +29,12 @@
 
 use std::fmt::Write;
 
-use element::args::{Raw, parse_bool};
+use element::args::Raw;
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::Field;
-use element::{Batch, Class, Cx, Effects, Element, Packet, manual};
-use packet::MAX_PACKET;
+use element::{Class, Packet, manual};
+
+use crate::printers::{Contents, Describe, Layout, Printer, Printing, at_most, bytes_from, dump, hex};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -54,40 +55,30 @@ pub static CLASS: Class = Class {
     samples: &["", "x, -1, CONTENTS ASCII, TIMESTAMP true, PRINTANNO true", "ACTIVE false"],
     build: |args| {
         let label = args.or("LABEL", String::new());
-        let old = args.get::<i64>("LENGTH").or(args.get("NBYTES")).unwrap_or(24);
-        let most = args.or("MAXLENGTH", old);
-        let word = args.or("CONTENTS", Raw("HEX".into())).0.to_uppercase();
-        let contents = match (word.as_str(), parse_bool(&word.to_lowercase())) {
-            ("HEX", _) | (_, Some(true)) => Contents::Hex,
-            ("NONE", _) | (_, Some(false)) => Contents::None,
-            ("ASCII", _) => Contents::Ascii,
-            _ => {
-                args.error(format!("bad contents value '{word}'; should be 'NONE', 'HEX', or 'ASCII'"));
-                Contents::None
+        let mut old = 24;
+        for name in ["LENGTH", "NBYTES"] {
+            if let Some(given) = args.get(name) {
+                args.warn(format!("{name}: argument deprecated"));
+                old = given;
             }
-        };
+        }
+        let most = args.or("MAXLENGTH", old);
+        let Raw(word) = args.or("CONTENTS", Raw("HEX".into()));
+        let contents = Contents::from_word(args, &word);
         let print = Print {
             label,
-            most: usize::try_from(most).unwrap_or(MAX_PACKET),
+            most: at_most(most),
             contents,
             timestamp: args.or("TIMESTAMP", false),
             annotations: args.or("PRINTANNO", false),
             headroom: args.or("HEADROOM", false),
-            active: args.or("ACTIVE", true),
-            line: String::new(),
         };
+        let active = args.or("ACTIVE", true);
         args.finish()?;
-        Ok(Box::new(print))
+        Ok(Box::new(Printing::new(print, active, Printer::new(None))))
     },
     ..Class::DEFAULT
 };
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Contents {
-    None,
-    Hex,
-    Ascii,
-}
 
 struct Print {
     label: String,
@@ -96,15 +87,21 @@ struct Print {
     timestamp: bool,
     annotations: bool,
     headroom: bool,
-    active: bool,
-    /// Used again for each packet.
-    line: String,
 }
 
-impl Print {
-    fn format(&mut self, packet: &Packet) {
-        let line = &mut self.line;
-        line.clear();
+impl Describe for Print {
+    fn seen(&self) -> Vec<Field> {
+        let mut seen = vec![Field::Length, Field::Payload];
+        if self.annotations {
+            seen.push(Field::Annotation { offset: 0, length: 48 });
+        }
+        if self.timestamp {
+            seen.push(Field::TimeStamp);
+        }
+        seen
+    }
+
+    fn describe(&mut self, packet: &Packet, line: &mut String) -> Option<()> {
         line.push_str(&self.label);
         if self.timestamp {
             let separator = if line.is_empty() { "" } else { ": " };
@@ -121,65 +118,16 @@ impl Print {
             line.push_str(" | ");
             packet.annotations().bytes().iter().for_each(|b| hex(line, *b));
         }
-        let mut left = self.most.min(packet.len());
-        if self.contents == Contents::None || left == 0 {
-            return;
+        let most = self.most.min(packet.len());
+        if self.contents == Contents::None || most == 0 {
+            return Some(());
         }
         line.push_str(" | ");
-        let mut place = 0;
-        for chunk in packet.chunks() {
-            for &byte in &chunk[..chunk.len().min(left)] {
-                if self.contents == Contents::Hex {
-                    if place > 0 && place % 4 == 0 {
-                        line.push(' ');
-                    }
-                    hex(line, byte);
-                } else {
-                    if place % 8 == 0 {
-                        line.push(' ');
-                    }
-                    line.push(if (32..=126).contains(&byte) { byte as char } else { '.' });
-                }
-                place += 1;
-            }
-            left -= chunk.len().min(left);
-        }
-    }
-}
-
-fn hex(line: &mut String, byte: u8) {
-    for half in [byte >> 4, byte & 15] {
-        line.push(char::from(b"0123456789abcdef"[usize::from(half)]));
-    }
-}
-
-impl Element for Print {
-    fn effects(&self) -> Effects {
-        let mut seen = vec![Field::Length, Field::Payload];
-        if self.annotations {
-            seen.push(Field::Annotation { offset: 0, length: 48 });
-        }
-        if self.timestamp {
-            seen.push(Field::TimeStamp);
-        }
-        Effects::pass().observing(&seen)
-    }
-
-    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
-        if self.active {
-            for packet in batch.iter() {
-                self.format(packet);
-                cx.message(format_args!("{}\n", self.line));
-            }
-        }
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
-        Ok(self.active.to_string())
-    }
-
-    fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, value: &str) -> Result<(), String> {
-        self.active = parse_bool(value).ok_or("expected boolean")?;
-        Ok(())
+        let layout = match self.contents {
+            Contents::Ascii => Layout { group: 8, line: None, leads: true },
+            _ => Layout { group: 4, line: None, leads: false },
+        };
+        dump(line, bytes_from(packet, 0, most), self.contents, layout);
+        Some(())
     }
 }

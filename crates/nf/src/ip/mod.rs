@@ -1,5 +1,6 @@
 //! IPv4 headers.
 
+pub mod anonymize_ip_addr;
 pub mod check_icmp_header;
 pub mod check_ip6_header;
 pub mod check_ip_header;

@@ -25,8 +25,9 @@
 use element::args::{Arg, Bandwidth};
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Case, Depends, Field, Filter, Target};
-use element::{Args, Batch, Class, Cx, Effects, Element, Invalid, Timestamp, manual};
+use element::{Args, Batch, Class, Cx, Effects, Element, Invalid, manual};
 
+use super::ewma::{FREQUENCY, Rate};
 use super::fixed;
 use crate::sorting::{Fate, Sorter};
 
@@ -50,41 +51,6 @@ pub(super) const HANDLERS: &[HandlerInfo] = &[HandlerInfo::read("rate"), Handler
 
 /// Averages have so many binary digits behind the point.
 const SCALE: u32 = 10;
-/// A new value counts for 1/16.
-const STABILITY: u32 = 4;
-/// Averages are over so many epochs per second.
-const FREQUENCY: u64 = 1000;
-const EPOCH: i64 = 1_000_000_000 / FREQUENCY as i64;
-/// Empty epochs after which nothing is left of any average.
-const MOST_EMPTY: i64 = 1024;
-
-/// A moving average of what comes in per epoch.
-#[derive(Default)]
-struct Average {
-    scaled: i64,
-    epoch: i64,
-    /// What has come in since the epoch began.
-    total: i64,
-}
-
-impl Average {
-    fn step(&mut self, value: i64) {
-        self.scaled += ((value << SCALE) + (1 << (STABILITY - 1)) - self.scaled) >> STABILITY;
-    }
-
-    fn update(&mut self, now: Timestamp, value: i64) {
-        let epoch = now.0.div_euclid(EPOCH);
-        if epoch > self.epoch {
-            let total = std::mem::take(&mut self.total);
-            self.step(total);
-            for _ in 0..(epoch - self.epoch - 1).min(MOST_EMPTY) {
-                self.step(0);
-            }
-            self.epoch = epoch;
-        }
-        self.total = self.total.saturating_add(value);
-    }
-}
 
 /// Makes a meter of bytes or packets.
 pub(super) fn build(args: &mut Args<'_>, bandwidth: bool) -> Result<Box<dyn Element>, Invalid> {
@@ -114,14 +80,14 @@ pub(super) fn build(args: &mut Args<'_>, bandwidth: bool) -> Result<Box<dyn Elem
     }
     args.finish()?;
     let meters = rates.iter().map(|rate| (rate << SCALE) / FREQUENCY).collect();
-    Ok(Box::new(Meter { bandwidth, meters, average: Average::default(), sorter: Sorter::new(outputs) }))
+    Ok(Box::new(Meter { bandwidth, meters, average: Rate::default(), sorter: Sorter::new(outputs) }))
 }
 
 struct Meter {
     bandwidth: bool,
     /// Limits per epoch, scaled.
     meters: Vec<u64>,
-    average: Average,
+    average: Rate<SCALE>,
     sorter: Sorter,
 }
 
@@ -136,8 +102,8 @@ impl Element for Meter {
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
         let (average, meters, bandwidth) = (&mut self.average, &self.meters, self.bandwidth);
         self.sorter.send(cx, batch, |cx, packet| {
-            average.update(cx.now(), if bandwidth { packet.len() as i64 } else { 1 });
-            Fate::Output(meters.iter().take_while(|&&meter| average.scaled as u64 >= meter).count())
+            average.add(if bandwidth { packet.len() as u64 } else { 1 }, cx.now());
+            Fate::Output(meters.iter().take_while(|&&meter| average.average() >= meter).count())
         })
     }
 
@@ -145,25 +111,6 @@ impl Element for Meter {
         if name == "meters" {
             return Ok(self.meters.iter().map(|meter| fixed::show(meter * FREQUENCY, SCALE)).collect());
         }
-        self.average.update(cx.now(), 0);
-        Ok(fixed::show(self.average.scaled as u64 * FREQUENCY, SCALE))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_steady_rate_is_found_and_forgotten() {
-        let mut average = Average::default();
-        for milli in 1..500 {
-            average.update(Timestamp(milli * EPOCH), 100);
-        }
-        let rate = (average.scaled as u64 * FREQUENCY) >> SCALE;
-        assert!((99_000..=101_000).contains(&rate), "{rate}");
-        average.update(Timestamp(2000 * EPOCH), 0);
-        // What rounding leaves is less than a hundredth.
-        assert!((0..16).contains(&average.scaled));
+        Ok(self.average.show(cx.now(), 0))
     }
 }

@@ -9,6 +9,7 @@ pub mod burster;
 pub mod codel;
 pub mod delay_shaper;
 pub mod delay_unqueue;
+pub(crate) mod ewma;
 pub mod fixed;
 pub mod limit;
 pub mod link_unqueue;

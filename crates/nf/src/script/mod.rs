@@ -113,7 +113,7 @@ pub mod driver_manager;
 mod calls;
 mod expand;
 mod functions;
-mod number;
+pub(crate) mod number;
 mod program;
 mod run;
 mod sprintf;

@@ -7,7 +7,7 @@ use element::args::{parse_integer, parse_real};
 
 /// A number of a script.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Number {
+pub(crate) enum Number {
     /// An integer.
     Int(i64),
     /// Everything else; also integers that do not fit.

@@ -33,7 +33,7 @@
 
 use element::args::{Arg, Bytes, parse_bool};
 use element::class::{ArgInfo, HandlerInfo, Notes};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, Signal, manual};
+use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Signal, manual};
 use packet::BATCH_CAPACITY;
 
 use super::{AtEnd, Data, limit_of, show_limit};
@@ -67,36 +67,53 @@ pub static CLASS: Class = Class {
     notes: Notes { signals_packets: true, ..Notes::NONE },
     samples: &["LIMIT 50", "LIMIT 40, LENGTH 5000, BURST 7"],
     build: |args| {
-        let default = args.setup.burst.unwrap_or(1) as i64;
         let data = Data::read(args);
-        let limit = limit_of(args.or("LIMIT", -1));
-        let burst = args.or("BURST", default);
-        if burst < 1 {
-            args.error("burst size must be >= 1");
-        } else if burst > MOST_BURST {
-            args.error(format!("BURST: out of range, bound {MOST_BURST}"));
-        }
         args.or("HEADROOM", 0u32);
-        let source = InfiniteSource {
-            data,
-            limit,
-            burst: burst as usize,
-            active: args.or("ACTIVE", true),
-            timestamp: args.or("TIMESTAMP", true),
-            end: AtEnd::read(args, true),
-            count: 0,
-        };
-        args.finish()?;
-        Ok(Box::new(source))
+        build(args, data, false)
     },
     ..Class::DEFAULT
 };
+
+/// Makes a source of random packets.
+pub(super) fn build_random(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
+    let length: i64 = args.required("LENGTH");
+    if !(0..65_536).contains(&length) {
+        args.error(format!("bad length {length}"));
+        return Err(Invalid);
+    }
+    build(args, Data::new(Vec::new(), usize::try_from(length).ok()), true)
+}
+
+fn build(args: &mut Args<'_>, data: Data, random: bool) -> Result<Box<dyn Element>, Invalid> {
+    let default = args.setup.burst.unwrap_or(1) as i64;
+    let limit = limit_of(args.or("LIMIT", -1));
+    let burst = args.or("BURST", default);
+    if burst < 1 {
+        args.error("burst size must be >= 1");
+    } else if burst > MOST_BURST {
+        args.error(format!("BURST: out of range, bound {MOST_BURST}"));
+    }
+    let source = InfiniteSource {
+        data,
+        random,
+        limit,
+        burst: burst as usize,
+        active: args.or("ACTIVE", true),
+        timestamp: args.or("TIMESTAMP", true),
+        end: AtEnd::read(args, true),
+        count: 0,
+    };
+    args.finish()?;
+    Ok(Box::new(source))
+}
 
 /// The longest burst: all of it waits in memory before anybody else has a turn.
 const MOST_BURST: i64 = 65_536;
 
 struct InfiniteSource {
     data: Data,
+    /// Whether each packet's bytes are chosen at random.
+    random: bool,
     limit: u64,
     burst: usize,
     active: bool,
@@ -112,6 +129,9 @@ impl InfiniteSource {
             .min(usize::try_from(self.limit.saturating_sub(self.count)).unwrap_or(usize::MAX));
         let mut batch = cx.batch();
         for _ in 0..n {
+            if self.random {
+                cx.random().fill(&mut self.data.bytes);
+            }
             // An empty pool ends the batch; what was not made is made later.
             let Some(mut packet) = cx.packet(&self.data.bytes) else { break };
             if self.timestamp {

@@ -1,6 +1,11 @@
 //! Sources of packets that are made, or replayed from memory.
 
+mod fast_flows;
+pub mod fast_tcp_flows;
+pub mod fast_udp_flows;
+pub mod fast_udp_source;
 pub mod infinite_source;
+pub mod random_source;
 pub mod rated_source;
 pub mod replay_unqueue;
 pub mod timed_source;

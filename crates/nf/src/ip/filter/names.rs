@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use classify::filter::Names;
+use classify::filter::{Names, Protocol};
 use element::args::{Arg, Ipv4Prefix, Place, parse_integer};
 use wire::MacAddr;
 
@@ -51,5 +51,12 @@ impl Names for PlaceNames<'_> {
 
     fn ether(&self, word: &str) -> Option<[u8; 6]> {
         MacAddr::parse(word, &self.0).ok().map(|address| address.0)
+    }
+
+    fn port(&self, word: &str, protocol: Protocol) -> Option<u16> {
+        match protocol {
+            Protocol::Number(number) => self.0.port(word, number),
+            _ => None,
+        }
     }
 }

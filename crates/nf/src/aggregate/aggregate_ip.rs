@@ -1,0 +1,167 @@
+//! # AggregateIP
+//! Sets the aggregate annotation to a field of the IPv4, TCP, UDP or ICMP header.
+//!
+//! FIELD is a header (`ip`, `tcp`, `udp`, `icmp`, `transp` for any transport header, `payload` ...), a name of one of
+//! its fields or none, a range in it (`[BYTE]`, `[BYTE:COUNT]`, `[FIRST-LAST]`, in braces for bits), and a prefix
+//! length or a mask: `ip src/8`, `ip[12:2]`, `tcp flags`, `udp dport & 0xff00`.
+//!
+//! Packets that do not have the field - too short, a later fragment, another protocol - go to output 1, or are
+//! dropped.
+//!
+//! ## Usage
+//! `AggregateIP(FIELD [, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `FIELD`: the field.
+//! - `INCREMENTAL`: whether to move the aggregate that the packet has by the width of the field and add it.
+//! - `UNSHIFT_IP_ADDR`: whether parts of addresses keep their place in the address.
+//!
+//! ## Handlers
+//! - `field`: the field.
+//! - `header`: the name of the protocol; empty for IP.
+//! - `bit_offset`, `bit_length`: where the field is in the header, and how long.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 10) -> MarkIPHeader -> AggregateIP(ip src/16) -> AggregateCounter -> Discard
+//! ```
+//!
+//! ## See also
+//! AggregateLength, AggregateCounter
+
+use element::args::Raw;
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Case, Field, Filter, Target, wire_field};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, manual};
+use lang::args::unquote;
+use wire::{FromBytes, ip_protocol, ipv4};
+
+use super::ip_field::{IpField, Part};
+use super::{Source, annotate, combined};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "AggregateIP",
+    ports: "1/1-2",
+    processing: "a/ah",
+    manual: manual!("aggregate_ip.rs"),
+    args: &[
+        ArgInfo::required("FIELD", "field"),
+        ArgInfo::keyword("INCREMENTAL", "bool", "false"),
+        ArgInfo::keyword("UNSHIFT_IP_ADDR", "bool", "false"),
+    ],
+    handlers: &[
+        HandlerInfo::read("header"),
+        HandlerInfo::read("bit_offset"),
+        HandlerInfo::read("bit_length"),
+        HandlerInfo::read("field"),
+    ],
+    samples: &[
+        "ip src/16",
+        "udp dport, INCREMENTAL true -> 1/2",
+        "ip dst/8, UNSHIFT_IP_ADDR true",
+        "payload[0]",
+    ],
+    build: |args| {
+        let Raw(text) = args.required("FIELD");
+        let incremental = args.or("INCREMENTAL", false);
+        let unshift = args.or("UNSHIFT_IP_ADDR", false);
+        args.finish()?;
+        let text = unquote(&text);
+        let field = match IpField::parse(&text) {
+            Ok((_, rest)) if !rest.is_empty() => Err("garbage after field specification"),
+            Ok((field, _)) if field.length > 32 => Err("field length too large, max 32"),
+            Ok((field, _)) if field.offset / 32 != (field.offset + field.length - 1) / 32 => {
+                Err("field specification does not fit within a single word")
+            }
+            Ok((field, _)) if incremental && field.length == 32 => {
+                Err("'INCREMENTAL' is incompatible with field length 32")
+            }
+            Ok((field, _)) => Ok(field),
+            Err(reason) => Err(reason),
+        };
+        let field = match field {
+            Ok(field) => field,
+            Err(reason) => {
+                args.error(reason);
+                return Err(Invalid);
+            }
+        };
+        let is_address = field.part == Part::Ip && (96..160).contains(&field.offset);
+        Ok(Box::new(AggregateIp { field, incremental, unshift: unshift && is_address }))
+    },
+    ..Class::DEFAULT
+};
+
+struct AggregateIp {
+    field: IpField,
+    incremental: bool,
+    unshift: bool,
+}
+
+impl AggregateIp {
+    /// The number that a packet gets.
+    fn number(&self, packet: &Packet) -> Result<u32, DropReason> {
+        let network = packet.header(Base::Network).ok_or(DropReason::NoHeader)?;
+        let (ip, _) = ipv4::Header::ref_from_prefix(network).map_err(|_| DropReason::NoHeader)?;
+        let right = match self.field.part {
+            Part::Ip | Part::Transport => true,
+            Part::Protocol(number) => ip.protocol == number,
+            Part::TcpUdp | Part::Payload => matches!(ip.protocol, ip_protocol::TCP | ip_protocol::UDP),
+        };
+        if self.field.part != Part::Ip && (!right || ip.fragment_offset() != 0) {
+            return Err(DropReason::NoMatch);
+        }
+        let base = if self.field.part == Part::Ip { Base::Network } else { Base::Transport };
+        let mut header = packet.header(base).ok_or(DropReason::NoHeader)?;
+        if self.field.part == Part::Payload {
+            let length = match ip.protocol {
+                ip_protocol::UDP => 8,
+                _ => header.get(12).map_or(usize::MAX, |offset| usize::from(offset >> 4) * 4),
+            };
+            header = header.get(length..).unwrap_or_default();
+        }
+        let start = (self.field.offset / 32 * 4) as usize;
+        let word = header.get(start..).and_then(|bytes| bytes.first_chunk::<4>());
+        let word = u32::from_be_bytes(*word.ok_or(DropReason::TooShort)?);
+        let behind = 32 - (self.field.offset % 32 + self.field.length);
+        let mask = u32::MAX >> (32 - self.field.length);
+        let value = if self.unshift { word & (mask << behind) } else { word >> behind & mask };
+        Ok(combined(packet, self.field.length, value, self.incremental))
+    }
+}
+
+impl Element for AggregateIp {
+    fn effects(&self) -> Effects {
+        let word = (self.field.offset / 32 * 4) as i32;
+        let mut reads = vec![Field::Length, Field::HeaderOffset(Base::Network)];
+        match self.field.part {
+            Part::Ip => reads.push(Field::Bytes { base: Base::Network, offset: word, length: 4 }),
+            part => {
+                let at = Field::Bytes { base: Base::Transport, offset: word, length: 4 };
+                reads.extend([
+                    wire_field::IP_PROTOCOL,
+                    wire_field::IP_FRAGMENT,
+                    Field::HeaderOffset(Base::Transport),
+                ]);
+                reads.push(if part == Part::Payload { Field::Payload } else { at });
+            }
+        }
+        let lacks = Filter::Opaque { about: "lacks the field", reads: reads.clone() };
+        let has = Source { name: "header field", reads }.case(Filter::Any, self.incremental);
+        Effects::cases(vec![Case::new(lacks, Target::Output(1)), has])
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        annotate(cx, batch, |packet| self.number(packet));
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        Ok(match name {
+            "header" => self.field.header().to_string(),
+            "bit_offset" => self.field.offset.to_string(),
+            "bit_length" => self.field.length.to_string(),
+            _ => self.field.to_string(),
+        })
+    }
+}

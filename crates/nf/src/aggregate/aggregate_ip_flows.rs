@@ -1,0 +1,613 @@
+//! # AggregateIPFlows
+//! Numbers the TCP and UDP flows that packets belong to, in the aggregate annotation.
+//!
+//! Flows are numbered from 1 in the order of their first packets; both directions have the same number. The paint
+//! annotation becomes 0 for packets in the direction of the first packet and 1 for the others. A flow ends when nothing
+//! is seen of it for a time, or when a connection that was closed is opened anew; a new number is then given. Time is
+//! that of packets' time stamps; a packet without one gets the current time.
+//!
+//! Packets that belong to no flow go to output 1, or are dropped: without IPv4 header, of other protocols, with two
+//! addresses of zero, too short for ports. The header annotations must be set.
+//!
+//! Fragments, and all packets between the same two hosts behind them, wait until FRAGMENT_TIMEOUT has passed, and then
+//! get the number of their first fragment; they are dropped if that was not seen. Only first fragments have a flow with
+//! FRAGMENTS false.
+//!
+//! ## Usage
+//! `AggregateIPFlows([KEYWORDS])`
+//!
+//! ## Arguments
+//! - `TCP_TIMEOUT`: seconds after which an idle TCP flow ends.
+//! - `TCP_DONE_TIMEOUT`: the same for one that was closed in both directions, or reset.
+//! - `UDP_TIMEOUT`: the same for UDP.
+//! - `FRAGMENT_TIMEOUT`: seconds for which fragments wait.
+//! - `REAP`: seconds between two searches for flows that have ended.
+//! - `ICMP`: whether ICMP errors belong to the flow of the packet that they quote; their paint is 2 or 3.
+//! - `FRAGMENTS`: whether to number fragments behind the first; true in push context, false in pull context, where it
+//!   cannot be true.
+//! - `SYMETRIC`: if false, the two directions are different flows.
+//! - `TRACEINFO`: an XML file about flows that have ended; `-` is standard output.
+//! - `SOURCE`: an element whose handlers `filename` and `packet_filepos` say where packets come from, for TRACEINFO.
+//!
+//! ## Handlers
+//! - `clear`: ends all flows.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 10) -> MarkIPHeader -> AggregateIPFlows -> AggregateCounter -> Discard
+//! ```
+//!
+//! ## See also
+//! AggregateIP, AggregateCounter, AggregateFirst, AggregateLast
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use classify::IntervalSet;
+use element::args::ElementRef;
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{
+    Access, Action, Case, Depends, Field, Filter, Hold, Order, PAINT, State, Target, Value, wire_field,
+};
+use element::{
+    Base, Batch, Call, Class, Cx, DropReason, Effects, Element, ElementId, Packet, Timestamp, manual,
+};
+use flow::{FiveTupleKey, FlowId, FlowTable, KeyHasher};
+use packet::Annotations;
+use wire::{FiveTuple, FromBytes, icmp, ip_protocol, ipv4, tcp};
+
+use super::AGGREGATE;
+use super::fragments::{Fragments, Pair, Waiting};
+use super::notifier::Notifier;
+use super::trace_info::{Record, TraceInfo};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "AggregateIPFlows",
+    ports: "1/1-2",
+    processing: "a/ah",
+    manual: manual!("aggregate_ip_flows.rs"),
+    args: &[
+        ArgInfo::keyword("TCP_TIMEOUT", "seconds", "86400"),
+        ArgInfo::keyword("TCP_DONE_TIMEOUT", "seconds", "30"),
+        ArgInfo::keyword("UDP_TIMEOUT", "seconds", "60"),
+        ArgInfo::keyword("FRAGMENT_TIMEOUT", "seconds", "30"),
+        ArgInfo::keyword("REAP", "seconds", "1200"),
+        ArgInfo::keyword("ICMP", "bool", "false"),
+        ArgInfo::keyword("FRAGMENTS", "bool", ""),
+        ArgInfo::keyword("SYMETRIC", "bool", "true"),
+        ArgInfo::keyword("TRACEINFO", "file", ""),
+        ArgInfo::keyword("SOURCE", "element", ""),
+    ],
+    handlers: &[HandlerInfo::write("clear")],
+    samples: &[
+        "",
+        "ICMP true, FRAGMENTS false, UDP_TIMEOUT 3, REAP 10 -> 1/2",
+        "SYMETRIC false, TRACEINFO $OUTPUT",
+    ],
+    build: |args| {
+        let mut seconds = |name, default| args.or(name, Timestamp::from_secs(default)).parts().0;
+        let limits = Limits {
+            tcp: seconds("TCP_TIMEOUT", 86_400),
+            done: seconds("TCP_DONE_TIMEOUT", 30),
+            udp: seconds("UDP_TIMEOUT", 60),
+            fragment: seconds("FRAGMENT_TIMEOUT", 30),
+        };
+        let reap = seconds("REAP", 1_200);
+        let given = args.get("FRAGMENTS");
+        let flows = FlowTable::new(FIRST_CAPACITY);
+        let notifier = Arc::<Notifier>::default();
+        let path = args.get("TRACEINFO");
+        let source = args.get("SOURCE").map(|ElementRef(element)| element);
+        let (icmp, symmetric) = (args.or("ICMP", false), args.or("SYMETRIC", true));
+        if !args.pushes() && given == Some(true) {
+            args.error("'FRAGMENTS true' is incompatible with pull; run this element in a push context");
+        }
+        args.finish()?;
+        let fragments = given.unwrap_or(args.pushes());
+        let table = flows.map_err(|error| args.error(error.to_string())).map_err(|()| element::Invalid)?;
+        args.setup.publish(args.id(), Arc::clone(&notifier));
+        Ok(Box::new(AggregateIpFlows {
+            limits,
+            reap,
+            icmp,
+            fragments,
+            symmetric,
+            path,
+            source,
+            notifier,
+            info: None,
+            table,
+            hasher: KeyHasher::new(0),
+            flows: Vec::new(),
+            waiting: Fragments::default(),
+            next: 1,
+            second: 0,
+            reap_at: None,
+            warned: false,
+        }))
+    },
+    ..Class::DEFAULT
+};
+
+/// Flows that there is room for at first.
+const FIRST_CAPACITY: usize = 1 << 16;
+
+/// In whole seconds.
+struct Limits {
+    tcp: i64,
+    done: i64,
+    udp: i64,
+    fragment: i64,
+}
+
+/// Closed in both directions, or reset.
+const OVER: u8 = 3;
+
+struct Flow {
+    id: FlowId,
+    aggregate: u32,
+    is_tcp: bool,
+    /// Whether its first packet went against the order of its key.
+    reverse: bool,
+    /// A bit for each direction that was closed.
+    over: u8,
+    first: Timestamp,
+    last: Timestamp,
+    packets: [u64; 2],
+    position: Option<u64>,
+}
+
+struct AggregateIpFlows {
+    limits: Limits,
+    reap: i64,
+    icmp: bool,
+    fragments: bool,
+    symmetric: bool,
+    path: Option<String>,
+    source: Option<ElementId>,
+    notifier: Arc<Notifier>,
+    info: Option<TraceInfo>,
+    table: FlowTable<FiveTupleKey>,
+    hasher: KeyHasher,
+    /// By index of their ids; `None` for those that have ended.
+    flows: Vec<Option<Flow>>,
+    waiting: Fragments,
+    next: u32,
+    /// Time, as packets have it.
+    second: i64,
+    /// When to search next; not yet set before the first packet.
+    reap_at: Option<i64>,
+    warned: bool,
+}
+
+/// What is to be done with a packet.
+enum Fate {
+    Emit,
+    /// To wait with others between two hosts.
+    Wait(Pair, u16, bool, Option<(FiveTupleKey, u8)>),
+    /// No flow.
+    Leave(DropReason),
+}
+
+/// What the header that counts says: the packet's own, or the one that an ICMP error quotes.
+struct Seen {
+    source: u32,
+    target: u32,
+    protocol: u8,
+    id: u16,
+    is_first: bool,
+    is_fragment: bool,
+    ports: Option<(u16, u16)>,
+    is_quoted: bool,
+    /// TCP flags of a packet itself.
+    flags: Option<u8>,
+}
+
+impl Seen {
+    fn of(ip: &ipv4::Header, transport: &[u8], is_quoted: bool) -> Seen {
+        let whole = transport.first_chunk::<8>();
+        let is_first = ip.fragment_offset() == 0;
+        let is_tcp = ip.protocol == ip_protocol::TCP;
+        Seen {
+            source: ip.source_addr().to_bits(),
+            target: ip.destination_addr().to_bits(),
+            protocol: ip.protocol,
+            id: ip.id.get(),
+            is_first,
+            is_fragment: ip.is_fragment(),
+            ports: whole.map(|p| (u16::from_be_bytes([p[0], p[1]]), u16::from_be_bytes([p[2], p[3]]))),
+            is_quoted,
+            flags: transport.get(13).copied().filter(|_| is_first && is_tcp && !is_quoted),
+        }
+    }
+
+    /// Looks at a packet; why it has no flow.
+    fn look(packet: &Packet, icmp: bool) -> Result<Seen, DropReason> {
+        let network = packet.header(Base::Network).ok_or(DropReason::NoHeader)?;
+        let (ip, _) = ipv4::Header::ref_from_prefix(network).map_err(|_| DropReason::NoHeader)?;
+        let transport = packet.header(Base::Transport).unwrap_or_default();
+        let seen = if ip.protocol == ip_protocol::ICMP && icmp && ip.fragment_offset() == 0 {
+            let (message, quoted) =
+                icmp::Header::ref_from_prefix(transport).map_err(|_| DropReason::TooShort)?;
+            let inner = ipv4::Header::ref_from_prefix(quoted).ok().filter(|_| message.is_error());
+            let (inner, _) = inner.ok_or(DropReason::NoMatch)?;
+            let length = inner.header_len();
+            let behind = quoted.get(length..).filter(|_| length >= ipv4::Header::LEN);
+            Seen::of(inner, behind.ok_or(DropReason::NoMatch)?, true)
+        } else {
+            Seen::of(ip, transport, false)
+        };
+        let right = matches!(seen.protocol, ip_protocol::TCP | ip_protocol::UDP);
+        if !right || (seen.source == 0 && seen.target == 0) {
+            return Err(DropReason::NoMatch);
+        }
+        if seen.is_first && seen.ports.is_none() {
+            return Err(DropReason::TooShort);
+        }
+        Ok(seen)
+    }
+
+    fn pair(&self) -> Pair {
+        (self.protocol, self.source.min(self.target), self.source.max(self.target))
+    }
+
+    /// The key of the flow, and whether the packet goes against its order.
+    fn key(&self, symmetric: bool) -> (FiveTupleKey, bool) {
+        let (sport, dport) = self.ports.unwrap_or_default();
+        let ends = [(self.source, sport), (self.target, dport)];
+        let reverse = symmetric && ends[0] > ends[1];
+        let [a, b] = ends.map(|(address, port)| (Ipv4Addr::from_bits(address), port));
+        let tuple = FiveTuple::v4(a, b, self.protocol);
+        (FiveTupleKey::new(&if reverse { tuple.reversed() } else { tuple }, 0), reverse)
+    }
+}
+
+/// A packet of a flow.
+struct Arrival<'a> {
+    seen: &'a Seen,
+    key: FiveTupleKey,
+    /// Whether it goes against the order of the key.
+    reverse: bool,
+    time: Timestamp,
+}
+
+impl AggregateIpFlows {
+    fn timeout(&self, flow: &Flow) -> i64 {
+        match (flow.is_tcp, flow.over) {
+            (false, _) => self.limits.udp,
+            (true, OVER) => self.limits.done,
+            (true, _) => self.limits.tcp,
+        }
+    }
+
+    /// The place of a flow; it is made if it is new.
+    fn place(&mut self, cx: &mut Cx<'_>, arrival: &Arrival<'_>) -> Option<usize> {
+        let Arrival { seen, key, time, .. } = arrival;
+        let hash = self.hasher.hash(key);
+        let Some(id) = self.table.lookup(key, hash) else { return self.open(cx, arrival) };
+        let place = id.index() as usize;
+        let flow = self.flows.get(place)?.as_ref()?;
+        let age = time.parts().0 - flow.last.parts().0;
+        let is_opened = seen.flags.is_some_and(|flags| flags & tcp::flags::SYN != 0);
+        if age > self.timeout(flow) || (flow.over == OVER && is_opened) {
+            self.end(place);
+            let fresh = self.fresh(cx, id, arrival);
+            self.flows[place] = Some(fresh);
+        }
+        Some(place)
+    }
+
+    fn open(&mut self, cx: &mut Cx<'_>, arrival: &Arrival<'_>) -> Option<usize> {
+        let Arrival { key, time, .. } = arrival;
+        let hash = self.hasher.hash(key);
+        let mut inserted = self.table.insert(key, hash, *time);
+        if inserted.is_err() && self.grow() {
+            inserted = self.table.insert(key, hash, *time);
+        }
+        let id = inserted.ok()?.id();
+        let place = id.index() as usize;
+        if self.flows.len() <= place {
+            self.flows.resize_with(place + 1, || None);
+        }
+        let fresh = self.fresh(cx, id, arrival);
+        self.flows[place] = Some(fresh);
+        Some(place)
+    }
+
+    fn fresh(&mut self, cx: &mut Cx<'_>, id: FlowId, arrival: &Arrival<'_>) -> Flow {
+        let &Arrival { seen, reverse, time, .. } = arrival;
+        let aggregate = self.next;
+        self.next = self.next.wrapping_add(1);
+        let is_tcp = seen.protocol == ip_protocol::TCP;
+        let position = if self.info.is_some() { self.position(cx) } else { None };
+        Flow { id, aggregate, is_tcp, reverse, over: 0, first: time, last: time, packets: [0; 2], position }
+    }
+
+    /// Where the packet at hand stands in its capture.
+    fn position(&self, cx: &mut Cx<'_>) -> Option<u64> {
+        let call =
+            Call { element: Some(self.source?), handler: "packet_filepos".into(), value: String::new() };
+        cx.read_handler(&call).ok()?.trim().parse().ok().filter(|&position| position > 0)
+    }
+
+    /// Makes room for twice as many flows.
+    #[cold]
+    fn grow(&mut self) -> bool {
+        let Ok(mut table) = FlowTable::new(self.table.stats().capacity.saturating_mul(2)) else {
+            return false;
+        };
+        let mut flows: Vec<Option<Flow>> = Vec::new();
+        for mut flow in self.flows.drain(..).flatten() {
+            let Some(key) = self.table.key(flow.id) else { continue };
+            if let Ok(inserted) = table.insert(key, self.hasher.hash(key), flow.last) {
+                flow.id = inserted.id();
+                let place = flow.id.index() as usize;
+                if flows.len() <= place {
+                    flows.resize_with(place + 1, || None);
+                }
+                flows[place] = Some(flow);
+            }
+        }
+        (self.table, self.flows) = (table, flows);
+        true
+    }
+
+    /// Says that a flow has ended; its place in the table stays.
+    fn end(&mut self, place: usize) -> Option<FlowId> {
+        let flow = self.flows.get_mut(place)?.take()?;
+        self.notifier.ended(flow.aggregate);
+        self.report(&flow);
+        Some(flow.id)
+    }
+
+    fn report(&mut self, flow: &Flow) {
+        let (Some(info), Some(key)) = (&mut self.info, self.table.key(flow.id)) else { return };
+        let tuple = key.tuple();
+        let from = SocketAddr::new(tuple.source(), tuple.source_port());
+        let to = SocketAddr::new(tuple.destination(), tuple.destination_port());
+        info.write(&Record {
+            aggregate: flow.aggregate,
+            ends: if flow.reverse { (to, from) } else { (from, to) },
+            begin: flow.first,
+            end: flow.last,
+            position: flow.position,
+            packets: flow.packets,
+        });
+    }
+
+    /// Decides what becomes of a packet, and gives it its number.
+    fn handle(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Fate {
+        if !packet.time().is_set() {
+            if !std::mem::replace(&mut self.warned, true) {
+                let name = cx.declaration();
+                cx.message(format_args!("{name}: warning: packet received without timestamp\n"));
+            }
+            packet.set_time(cx.now());
+        }
+        let seen = match Seen::look(packet, self.icmp) {
+            Ok(seen) => seen,
+            Err(reason) => return Fate::Leave(reason),
+        };
+        let mut flow = None;
+        if seen.is_first {
+            let (key, reverse) = seen.key(self.symmetric);
+            let arrival = Arrival { seen: &seen, key, reverse, time: packet.time() };
+            let Some(place) = self.place(cx, &arrival) else {
+                return Fate::Leave(DropReason::NoBuffer);
+            };
+            let first_way = self.flows[place].as_ref().is_some_and(|flow| flow.reverse == reverse);
+            flow = Some((place, key, u8::from(seen.is_quoted) * 2 + u8::from(!first_way)));
+        }
+        let waits = (self.fragments && seen.is_fragment) || self.waiting.has(seen.pair());
+        match flow {
+            _ if waits => {
+                let known = flow.map(|(_, key, paint)| (key, paint));
+                Fate::Wait(seen.pair(), seen.id, seen.is_fragment, known)
+            }
+            Some((place, _, paint)) => {
+                self.second = packet.time().parts().0;
+                self.mark(packet, place, paint, seen.flags);
+                Fate::Emit
+            }
+            None => Fate::Leave(DropReason::NoMatch),
+        }
+    }
+
+    /// Notes that a packet of a flow is sent on.
+    fn mark(&mut self, packet: &mut Packet, place: usize, paint: u8, flags: Option<u8>) {
+        let Some(flow) = self.flows.get_mut(place).and_then(Option::as_mut) else { return };
+        flow.last = packet.time();
+        if let Some(count) = flow.packets.get_mut(usize::from(paint)) {
+            *count += 1;
+        }
+        if let Some(flags) = flags {
+            match flags {
+                _ if flags & tcp::flags::RST != 0 => flow.over = OVER,
+                _ if flags & tcp::flags::FIN != 0 => flow.over |= 1 << paint,
+                _ if flags & tcp::flags::SYN != 0 => flow.over = 0,
+                _ => {}
+            }
+        }
+        let annotations = packet.annotations_mut();
+        annotations.set_u32(Annotations::AGGREGATE, flow.aggregate);
+        annotations.set_u8(Annotations::PAINT, paint);
+    }
+
+    /// Sends on what has waited long enough between two hosts.
+    fn release(&mut self, cx: &mut Cx<'_>, pair: Pair, second: i64) {
+        while let Some(Waiting { mut packet, flow, .. }) = self.waiting.pop_due(pair, second) {
+            let known =
+                flow.and_then(|(key, paint)| Some((self.table.lookup(&key, self.hasher.hash(&key))?, paint)));
+            let Some((id, paint)) = known else {
+                cx.drop(packet, DropReason::NoMatch);
+                continue;
+            };
+            let flags = Seen::look(&packet, self.icmp).ok().and_then(|seen| seen.flags);
+            self.mark(&mut packet, id.index() as usize, paint, flags);
+            cx.emit_one(0, packet, DropReason::NoOutput);
+        }
+    }
+
+    /// Ends flows that were idle too long, if it is time for that.
+    fn reap(&mut self, cx: &mut Cx<'_>) {
+        match self.reap_at {
+            Some(at) if self.second < at => return,
+            Some(_) => self.reap_at_time(cx, self.second),
+            None => {}
+        }
+        self.reap_at = Some(self.second.saturating_add(self.reap));
+    }
+
+    fn reap_at_time(&mut self, cx: &mut Cx<'_>, second: i64) {
+        for pair in self.waiting.pairs() {
+            self.release(cx, pair, second.saturating_sub(self.limits.fragment));
+        }
+        for place in 0..self.flows.len() {
+            let Some(flow) = &self.flows[place] else { continue };
+            let is_old = flow.last.parts().0 < second.saturating_sub(self.timeout(flow));
+            if !is_old || self.has_waiting(flow.id) {
+                continue;
+            }
+            if let Some(id) = self.end(place) {
+                self.table.remove(id);
+            }
+        }
+    }
+
+    /// Whether packets between the hosts of a flow wait.
+    fn has_waiting(&self, id: FlowId) -> bool {
+        let Some(key) = self.table.key(id).filter(|_| self.waiting.len() > 0) else { return false };
+        let tuple = key.tuple();
+        let bits = |address| match address {
+            std::net::IpAddr::V4(address) => Ipv4Addr::to_bits(address),
+            std::net::IpAddr::V6(_) => 0,
+        };
+        let (a, b) = (bits(tuple.source()), bits(tuple.destination()));
+        self.waiting.has((tuple.protocol(), a.min(b), a.max(b)))
+    }
+}
+
+impl Element for AggregateIpFlows {
+    fn effects(&self) -> Effects {
+        let flags = Field::Bytes { base: Base::Transport, offset: 13, length: 1 };
+        let key = vec![
+            wire_field::IP_PROTOCOL,
+            wire_field::IP_SRC,
+            wire_field::IP_DST,
+            wire_field::SRC_PORT,
+            wire_field::DST_PORT,
+        ];
+        let mut reads = key.clone();
+        let headers = [Base::Network, Base::Transport].map(Field::HeaderOffset);
+        reads.extend(headers.into_iter().chain([
+            wire_field::IP_FRAGMENT,
+            flags,
+            Field::TimeStamp,
+            Field::Length,
+        ]));
+        if self.icmp {
+            reads.push(Field::Payload);
+        }
+        let set = IntervalSet::one(1, u32::MAX.into());
+        let number = Value::Choose { set, key: key.clone() };
+        let lacks = Filter::Opaque { about: "belongs to no flow", reads: reads.clone() };
+        let paint = Value::Pure { name: "direction", reads };
+        let stamp = Action::Set(Field::TimeStamp, Value::Now);
+        let to = |output| if self.fragments { Target::Hold(output) } else { Target::Output(output) };
+        let cases = vec![
+            Case::new(lacks, Target::Output(1)).with(stamp.clone()),
+            Case::new(Filter::Any, to(0))
+                .with(Action::Set(AGGREGATE, number))
+                .with(Action::Set(PAINT, paint))
+                .with(stamp),
+        ];
+        let state =
+            State { table: "flows", key, both_directions: self.symmetric, access: Access::EveryPacket };
+        let mut effects =
+            Effects { state: vec![state], ..Effects::cases(cases) }.depending_on(Depends::Counter);
+        if self.fragments {
+            effects.hold = Hold::PerFlow;
+            effects.order = Order::MayReorder;
+            effects.opaque = Some("only fragments, and what follows them, wait");
+        }
+        effects
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        if let Some(path) = &self.path {
+            let call =
+                |element| Call { element: Some(element), handler: "filename".into(), value: String::new() };
+            let name = self.source.and_then(|element| cx.read_handler(&call(element)).ok());
+            let name = name.as_deref().map(str::trim).filter(|name| !name.is_empty());
+            self.info = Some(TraceInfo::create(path, name)?);
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {
+        for mut packet in batch.drain() {
+            let fate = self.handle(cx, &mut packet);
+            match fate {
+                Fate::Emit | Fate::Leave(_) => {}
+                Fate::Wait(pair, id, is_fragment, flow) => {
+                    self.second = packet.time().parts().0;
+                    self.waiting.push(pair, Waiting { packet, id, is_fragment, flow });
+                    self.release(cx, pair, self.second - self.limits.fragment);
+                    self.reap(cx);
+                    continue;
+                }
+            }
+            self.reap(cx);
+            match fate {
+                Fate::Leave(reason) => cx.emit_one(1, packet, reason),
+                _ => cx.emit_one(0, packet, DropReason::NoOutput),
+            }
+        }
+        cx.recycle(batch);
+        None
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        // Pulled packets never wait.
+        let mut left = cx.batch();
+        batch.sift(
+            |packet| {
+                let fate = self.handle(cx, packet);
+                self.reap(cx);
+                match fate {
+                    Fate::Leave(reason) => Err(reason),
+                    _ => Ok(()),
+                }
+            },
+            // As large as the batch that they come from.
+            |packet, _| drop(left.push(packet)),
+        );
+        match cx.outputs() {
+            2.. => cx.emit(1, left),
+            _ => cx.drop_all(left, DropReason::NoMatch),
+        }
+    }
+
+    fn drain(&mut self, cx: &mut Cx<'_>) {
+        for packet in self.waiting.drain() {
+            cx.drop(packet, DropReason::Stop);
+        }
+    }
+
+    fn close(&mut self, _cx: &mut Cx<'_>) -> Result<(), String> {
+        let mut left: Vec<Flow> = self.flows.drain(..).flatten().collect();
+        left.sort_unstable_by_key(|flow| flow.aggregate);
+        left.iter().for_each(|flow| self.report(flow));
+        self.info.take().map_or(Ok(()), TraceInfo::close)
+    }
+
+    fn held(&self) -> usize {
+        self.waiting.len()
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, _name: &str, _value: &str) -> Result<(), String> {
+        self.reap_at_time(cx, i64::MAX);
+        Ok(())
+    }
+}

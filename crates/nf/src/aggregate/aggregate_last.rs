@@ -1,0 +1,182 @@
+//! # AggregateLast
+//! Keeps the last packet of each aggregate until the aggregate ends.
+//!
+//! A packet that is followed by one with the same aggregate annotation goes to output 1, or is dropped. What it stood
+//! for is added to the annotations of the one that replaces it: extra packets, extra length and first time stamp.
+//! When an aggregate ends, or at the handler `clear`, packets go to output 0.
+//!
+//! ## Usage
+//! `AggregateLast([KEYWORDS])`
+//!
+//! ## Arguments
+//! - `NOTIFIER`: an element that says when aggregates end, such as AggregateIPFlows.
+//! - `STOP_AFTER_CLEAR`: whether to stop the driver when a `clear` is done.
+//!
+//! ## Handlers
+//! - `clear`: sends all packets to output 0, in the order of their aggregates.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 10, END_CALL last.clear) -> AggregateLength -> last :: AggregateLast -> Discard
+//! ```
+//!
+//! ## See also
+//! AggregateFirst, AggregateIPFlows
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{
+    Access, Action, Case, EXTRA_LENGTH, Field, Filter, Hold, Order, State, Target, Value,
+};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, ElementId, Packet, manual};
+use packet::Annotations;
+
+use super::notifier::{self, Ended};
+use super::{AGGREGATE, aggregate_of};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "AggregateLast",
+    ports: "1/1-2",
+    processing: "h",
+    manual: manual!("aggregate_last.rs"),
+    args: &[
+        ArgInfo::keyword("NOTIFIER", "element", ""),
+        ArgInfo::keyword("STOP_AFTER_CLEAR", "bool", "false"),
+    ],
+    handlers: &[HandlerInfo::write("clear")],
+    samples: &["", " -> 1/2"],
+    build: |args| {
+        let last = AggregateLast {
+            notifier: notifier::read(args),
+            stop: args.or("STOP_AFTER_CLEAR", false),
+            ended: None,
+            packets: HashMap::new(),
+            going: Vec::new(),
+        };
+        args.finish()?;
+        Ok(Box::new(last))
+    },
+    ..Class::DEFAULT
+};
+
+struct AggregateLast {
+    notifier: Option<ElementId>,
+    stop: bool,
+    ended: Option<Arc<Ended>>,
+    packets: HashMap<u32, Packet>,
+    /// Aggregates that the task has still to send, last first.
+    going: Vec<u32>,
+}
+
+/// Lets a packet stand for another one, too.
+fn take_over(packet: &mut Packet, old: Option<&Packet>) {
+    let first = old.map_or_else(
+        || packet.time().0.to_ne_bytes(),
+        |old| {
+            let bytes = &old.annotations().bytes()[Annotations::FIRST_TIMESTAMP..];
+            bytes.first_chunk::<8>().copied().unwrap_or_default()
+        },
+    );
+    let annotations = packet.annotations_mut();
+    annotations.bytes_mut()[Annotations::FIRST_TIMESTAMP..][..8].copy_from_slice(&first);
+    if let Some(old) = old {
+        let before = old.annotations();
+        let packets = before.u32(Annotations::EXTRA_PACKETS).wrapping_add(1);
+        let length = before.u32(Annotations::EXTRA_LENGTH).wrapping_add(old.len() as u32);
+        for (place, more) in [(Annotations::EXTRA_PACKETS, packets), (Annotations::EXTRA_LENGTH, length)] {
+            annotations.set_u32(place, annotations.u32(place).wrapping_add(more));
+        }
+    }
+}
+
+impl AggregateLast {
+    /// Sends the packets of aggregates that have ended.
+    fn look(&mut self, cx: &mut Cx<'_>) {
+        let (ended, packets) = (&self.ended, &mut self.packets);
+        if let Some(ended) = ended {
+            ended.take(|aggregate| {
+                if let Some(packet) = packets.remove(&aggregate) {
+                    cx.emit_one(0, packet, DropReason::NoOutput);
+                }
+            });
+        }
+    }
+}
+
+impl Element for AggregateLast {
+    fn effects(&self) -> Effects {
+        let anno = |offset: usize, length| Field::Annotation { offset: offset as u8, length };
+        let packets = anno(Annotations::EXTRA_PACKETS, 4);
+        let first = anno(Annotations::FIRST_TIMESTAMP, 8);
+        let reads = vec![packets.clone(), EXTRA_LENGTH, first.clone(), Field::Length, Field::TimeStamp];
+        let set =
+            |field| Action::Set(field, Value::Pure { name: "sum over an aggregate", reads: reads.clone() });
+        let case = Case::new(Filter::Any, Target::Hold(0))
+            .with(set(packets))
+            .with(set(EXTRA_LENGTH))
+            .with(set(first));
+        let key = vec![AGGREGATE];
+        let state = State { table: "last packets", key, both_directions: false, access: Access::EveryPacket };
+        Effects {
+            hold: Hold::PerFlow,
+            state: vec![state],
+            order: Order::MayReorder,
+            opaque: Some("a packet leaves by output 1 when the next one of its aggregate comes"),
+            ..Effects::cases(vec![case])
+        }
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        self.ended = notifier::listen(cx, self.notifier)?;
+        Ok(())
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {
+        self.look(cx);
+        for mut packet in batch.drain() {
+            let aggregate = aggregate_of(&packet);
+            take_over(&mut packet, self.packets.get(&aggregate));
+            if let Some(old) = self.packets.insert(aggregate, packet) {
+                cx.emit_one(1, old, DropReason::Coalesced);
+            }
+        }
+        cx.recycle(batch);
+        None
+    }
+
+    fn run(&mut self, cx: &mut Cx<'_>) -> bool {
+        for _ in 0..cx.burst() {
+            let Some(aggregate) = self.going.pop() else { break };
+            if let Some(packet) = self.packets.remove(&aggregate) {
+                cx.emit_one(0, packet, DropReason::NoOutput);
+            }
+        }
+        if !self.going.is_empty() {
+            cx.schedule();
+        } else if self.stop {
+            cx.stop();
+        }
+        true
+    }
+
+    fn drain(&mut self, cx: &mut Cx<'_>) {
+        for (_, packet) in self.packets.drain() {
+            cx.drop(packet, DropReason::Stop);
+        }
+    }
+
+    fn held(&self) -> usize {
+        self.packets.len()
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, _name: &str, _value: &str) -> Result<(), String> {
+        self.look(cx);
+        self.going = self.packets.keys().copied().collect();
+        self.going.sort_unstable_by(|a, b| b.cmp(a));
+        cx.schedule();
+        Ok(())
+    }
+}

@@ -1,0 +1,62 @@
+//! # AggregatePaint
+//! Sets the aggregate annotation to the paint annotation, or its lower bits.
+//!
+//! ## Usage
+//! `AggregatePaint([BITS, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `BITS`: how many of the lower bits, 1 to 8.
+//! - `INCREMENTAL`: whether to move the aggregate that the packet has by so many bits and add the paint.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 10) -> Paint(3) -> AggregatePaint(2) -> AggregateCounter -> Discard
+//! ```
+//!
+//! ## See also
+//! Paint, AggregateIP, AggregateCounter
+
+use element::class::ArgInfo;
+use element::effects::{Filter, PAINT};
+use element::{Batch, Class, Cx, Effects, Element, manual};
+use packet::Annotations;
+
+use super::{Source, annotate, combined};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "AggregatePaint",
+    manual: manual!("aggregate_paint.rs"),
+    args: &[ArgInfo::positional("BITS", "1-8", "8"), ArgInfo::keyword("INCREMENTAL", "bool", "false")],
+    samples: &["", "1, INCREMENTAL true"],
+    build: |args| {
+        let bits = args.or("BITS", 8u32);
+        let incremental = args.or("INCREMENTAL", false);
+        if !(1..=8).contains(&bits) {
+            args.error("bad number of bits");
+        }
+        args.finish()?;
+        Ok(Box::new(AggregatePaint { bits, incremental }))
+    },
+    ..Class::DEFAULT
+};
+
+struct AggregatePaint {
+    bits: u32,
+    incremental: bool,
+}
+
+impl Element for AggregatePaint {
+    fn effects(&self) -> Effects {
+        let source = Source { name: "paint", reads: vec![PAINT] };
+        Effects::cases(vec![source.case(Filter::Any, self.incremental)])
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        let (bits, incremental) = (self.bits, self.incremental);
+        annotate(cx, batch, |packet| {
+            let paint = packet.annotations().u8(Annotations::PAINT);
+            Ok(combined(packet, bits, u32::from(paint) & ((1 << bits) - 1), incremental))
+        });
+    }
+}

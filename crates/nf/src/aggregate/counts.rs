@@ -1,0 +1,124 @@
+//! Counts per aggregate, and the files that they are written to.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::net::Ipv4Addr;
+
+use crate::script::number::Number;
+
+/// How counts are written to a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Format {
+    /// Lines `AGGREGATE COUNT`.
+    Text,
+    /// Pairs of 32-bit numbers in the machine's order.
+    Binary,
+    /// As `Text`, with aggregates as IP addresses.
+    Ip,
+    /// Lines `AGGREGATE SHARE`.
+    Share,
+}
+
+/// A count for each aggregate that has one.
+#[derive(Clone, Default)]
+pub(super) struct Counts {
+    counts: HashMap<u32, u32>,
+}
+
+impl Counts {
+    /// How many aggregates there are.
+    pub(super) fn len(&self) -> usize {
+        self.counts.len()
+    }
+
+    pub(super) fn contains(&self, aggregate: u32) -> bool {
+        self.counts.contains_key(&aggregate)
+    }
+
+    pub(super) fn add(&mut self, aggregate: u32, amount: u32) {
+        if amount > 0 {
+            let count = self.counts.entry(aggregate).or_insert(0);
+            // Zero would mean that there is no such aggregate.
+            *count = count.wrapping_add(amount).max(1);
+        }
+    }
+
+    /// The sum of all counts.
+    pub(super) fn total(&self) -> u64 {
+        self.counts.values().map(|&count| u64::from(count)).sum()
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.counts.clear();
+    }
+
+    /// The counts become the aggregates, and how often each occurred their counts.
+    pub(super) fn reaggregated(&self) -> Counts {
+        let mut all = Counts::default();
+        self.counts.values().for_each(|&count| all.add(count, 1));
+        all
+    }
+
+    /// A file of the counts, in the order of aggregates.
+    pub(super) fn file(&self, banner: &str, format: Format) -> Vec<u8> {
+        let mut sorted: Vec<(u32, u32)> =
+            self.counts.iter().map(|(&aggregate, &count)| (aggregate, count)).collect();
+        sorted.sort_unstable();
+        let mut text = format!("!IPAggregate 1.0\n{banner}");
+        if !banner.is_empty() && !banner.ends_with('\n') {
+            text.push('\n');
+        }
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "!num_nonzero {}", sorted.len());
+        let total: f64 = sorted.iter().map(|&(_, count)| f64::from(count)).sum();
+        match format {
+            Format::Binary if cfg!(target_endian = "big") => text.push_str("!packed_be\n"),
+            Format::Binary => text.push_str("!packed_le\n"),
+            Format::Ip => text.push_str("!ip\n"),
+            Format::Text | Format::Share => {}
+        }
+        if format == Format::Binary {
+            let words = sorted.iter().flat_map(|&(aggregate, count)| [aggregate, count]);
+            return text.bytes().chain(words.flat_map(u32::to_ne_bytes)).collect();
+        }
+        for (aggregate, count) in sorted {
+            let _ = match format {
+                Format::Ip => writeln!(text, "{} {count}", Ipv4Addr::from_bits(aggregate)),
+                Format::Share => writeln!(text, "{aggregate} {}", Number::Real(f64::from(count) / total)),
+                _ => writeln!(text, "{aggregate} {count}"),
+            };
+        }
+        text.into_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files() {
+        let mut counts = Counts::default();
+        for aggregate in [0x0a00_0001, 7, 7, 0x0a00_0001, 7, 9, 9, 9] {
+            counts.add(aggregate, 1);
+        }
+        counts.add(3, 0);
+        let text = |counts: &Counts, format| String::from_utf8(counts.file("", format)).unwrap();
+        assert_eq!(text(&counts, Format::Text), "!IPAggregate 1.0\n!num_nonzero 3\n7 3\n9 3\n167772161 2\n");
+        assert_eq!(
+            text(&counts, Format::Ip),
+            "!IPAggregate 1.0\n!num_nonzero 3\n!ip\n0.0.0.7 3\n0.0.0.9 3\n10.0.0.1 2\n"
+        );
+        assert_eq!(
+            text(&counts.reaggregated(), Format::Text),
+            "!IPAggregate 1.0\n!num_nonzero 2\n2 1\n3 2\n"
+        );
+        assert!(text(&counts, Format::Share).ends_with("\n7 0.375\n9 0.375\n167772161 0.25\n"));
+        let binary = counts.file("!banner", Format::Binary);
+        let head = b"!IPAggregate 1.0\n!banner\n!num_nonzero 3\n!packed_le\n";
+        assert_eq!(
+            binary.split_at(head.len()),
+            (&head[..], &[7, 0, 0, 0, 3, 0, 0, 0, 9, 0, 0, 0, 3, 0, 0, 0, 1, 0, 0, 10, 2, 0, 0, 0][..])
+        );
+    }
+}

@@ -1,0 +1,77 @@
+//! Fragments that wait until it is known which flow they belong to.
+
+use std::collections::{HashMap, VecDeque};
+
+use element::Packet;
+use flow::FiveTupleKey;
+
+/// Two hosts and a protocol: packets between them wait together, so that they keep their order.
+pub(super) type Pair = (u8, u32, u32);
+
+/// A packet that waits.
+pub(super) struct Waiting {
+    pub(super) packet: Packet,
+    /// Identification of the IP datagram.
+    pub(super) id: u16,
+    pub(super) is_fragment: bool,
+    /// Its flow and paint, once they are known.
+    pub(super) flow: Option<(FiveTupleKey, u8)>,
+}
+
+/// All packets that wait.
+#[derive(Default)]
+pub(super) struct Fragments {
+    pairs: HashMap<Pair, VecDeque<Waiting>>,
+    /// Empty lists, kept for their memory.
+    spare: Vec<VecDeque<Waiting>>,
+    packets: usize,
+}
+
+impl Fragments {
+    /// Packets that wait.
+    pub(super) fn len(&self) -> usize {
+        self.packets
+    }
+
+    /// Whether packets between two hosts wait.
+    pub(super) fn has(&self, pair: Pair) -> bool {
+        self.packets > 0 && self.pairs.contains_key(&pair)
+    }
+
+    pub(super) fn push(&mut self, pair: Pair, waiting: Waiting) {
+        self.packets += 1;
+        let spare = &mut self.spare;
+        self.pairs.entry(pair).or_insert_with(|| spare.pop().unwrap_or_default()).push_back(waiting);
+    }
+
+    /// Takes the first packet of a list if it is no fragment or was there before `second`. What it and others of its
+    /// datagram know of their flow is shared.
+    pub(super) fn pop_due(&mut self, pair: Pair, second: i64) -> Option<Waiting> {
+        let list = self.pairs.get_mut(&pair)?;
+        let is_due = |first: &mut Waiting| !first.is_fragment || first.packet.time().parts().0 < second;
+        let mut first = list.pop_front_if(is_due)?;
+        let mut siblings = list.iter_mut().filter(|other| other.id == first.id);
+        match first.flow {
+            Some(_) => siblings.for_each(|other| other.flow = first.flow),
+            None => first.flow = siblings.find_map(|other| other.flow),
+        }
+        self.packets -= 1;
+        if list.is_empty() {
+            self.spare.extend(self.pairs.remove(&pair));
+        }
+        Some(first)
+    }
+
+    /// Who has packets waiting, in an order that does not depend on chance.
+    pub(super) fn pairs(&self) -> Vec<Pair> {
+        let mut pairs: Vec<Pair> = self.pairs.keys().copied().collect();
+        pairs.sort_unstable();
+        pairs
+    }
+
+    /// Takes everything.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = Packet> + '_ {
+        self.packets = 0;
+        self.pairs.drain().flat_map(|(_, list)| list).map(|waiting| waiting.packet)
+    }
+}

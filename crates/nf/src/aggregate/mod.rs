@@ -1,0 +1,66 @@
+//! The aggregate annotation: setting it, and sorting, counting and remembering packets by it.
+
+pub mod aggregate_counter;
+pub mod aggregate_filter;
+pub mod aggregate_first;
+pub mod aggregate_ip;
+pub mod aggregate_ip_flows;
+pub mod aggregate_last;
+pub mod aggregate_length;
+pub mod aggregate_packet_counter;
+pub mod aggregate_paint;
+mod counts;
+mod fragments;
+mod ip_field;
+mod notifier;
+mod trace_info;
+
+use element::effects::{Action, Case, Field, Filter, Target, Value};
+use element::{Batch, Cx, DropReason, Packet};
+use packet::Annotations;
+
+/// The annotation.
+const AGGREGATE: Field = Field::Annotation { offset: Annotations::AGGREGATE as u8, length: 4 };
+
+/// Where a packet's aggregate number comes from.
+struct Source {
+    /// What sets it apart from other functions of the same fields.
+    name: &'static str,
+    /// What it reads.
+    reads: Vec<Field>,
+}
+
+impl Source {
+    /// A case for packets that get a number, and go to output 0.
+    fn case(self, when: Filter, incremental: bool) -> Case {
+        let Source { name, mut reads } = self;
+        if incremental {
+            reads.push(AGGREGATE);
+        }
+        Case::new(when, Target::Output(0)).with(Action::Set(AGGREGATE, Value::Pure { name, reads }))
+    }
+}
+
+/// A number behind the one that a packet has, if numbers are to be put together from several fields.
+fn combined(packet: &Packet, bits: u32, value: u32, incremental: bool) -> u32 {
+    match incremental {
+        true => aggregate_of(packet).checked_shl(bits).unwrap_or(0).wrapping_add(value),
+        false => value,
+    }
+}
+
+fn aggregate_of(packet: &Packet) -> u32 {
+    packet.annotations().u32(Annotations::AGGREGATE)
+}
+
+/// Gives each packet a number; those that have none go to output 1 or are dropped.
+fn annotate(cx: &mut Cx<'_>, batch: &mut Batch, mut number: impl FnMut(&Packet) -> Result<u32, DropReason>) {
+    batch.sift(
+        |packet| {
+            let number = number(packet)?;
+            packet.annotations_mut().set_u32(Annotations::AGGREGATE, number);
+            Ok(())
+        },
+        |packet, reason| cx.emit_one(1, packet, reason),
+    );
+}

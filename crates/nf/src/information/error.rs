@@ -1,0 +1,53 @@
+//! # Error
+//! Keeps the configuration that it stands in from running.
+//!
+//! It has any number of ports and takes any arguments, so that it can stand for an element that does not exist.
+//!
+//! ## Usage
+//! `Error(...)`
+//!
+//! ## Arguments
+//! - `ANYTHING`: ignored.
+//!
+//! ## Example
+//! ```click
+//! // As long as nobody uses the compound, all is well.
+//! elementclass Unsupported { input -> Error(not written yet) -> output };
+//! InfiniteSource(LIMIT 1) -> Discard
+//! ```
+//!
+//! ## See also
+//! Message
+
+use element::class::ArgInfo;
+use element::effects::{Case, Filter, Target};
+use element::{Class, Cx, DropReason, Effects, Element, manual};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "Error",
+    ports: "-/-",
+    flow: "x/y",
+    manual: manual!("error.rs"),
+    args: &[ArgInfo::rest("ANYTHING", "text")],
+    // It never gets as far as running.
+    samples: &[],
+    build: |args| {
+        args.rest();
+        args.finish()?;
+        Ok(Box::new(Failure))
+    },
+    ..Class::DEFAULT
+};
+
+struct Failure;
+
+impl Element for Failure {
+    fn effects(&self) -> Effects {
+        Effects::cases(vec![Case::new(Filter::Any, Target::Drop(DropReason::Inactive))])
+    }
+
+    fn initialize(&mut self, _cx: &mut Cx<'_>) -> Result<(), String> {
+        Err("the configuration has an Error element".into())
+    }
+}

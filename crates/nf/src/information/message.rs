@@ -1,0 +1,62 @@
+//! # Message
+//! Prints a message when the configuration is read.
+//!
+//! ## Usage
+//! `Message(MESSAGE [, TYPE])`
+//!
+//! ## Arguments
+//! - `MESSAGE`: the text.
+//! - `TYPE`: `MESSAGE`, `WARNING`, or `ERROR`, which keeps the configuration from running.
+//!
+//! ## Example
+//! ```click
+//! Message("this configuration does nothing", WARNING)
+//! ```
+//!
+//! ## See also
+//! Error
+
+use element::args::Raw;
+use element::class::{ArgInfo, Phase};
+use element::{Class, Cx, Effects, Element, manual};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "Message",
+    ports: "0/0",
+    manual: manual!("message.rs"),
+    args: &[ArgInfo::required("MESSAGE", "string"), ArgInfo::positional("TYPE", "word", "MESSAGE")],
+    phase: Phase::Information,
+    samples: &["hello", "careful, WARNING"],
+    build: |args| {
+        let text: String = args.required("MESSAGE");
+        let Raw(kind) = args.or("TYPE", Raw("MESSAGE".into()));
+        args.finish()?;
+        let mut said = None;
+        match kind.to_ascii_uppercase().as_str() {
+            "MESSAGE" => said = Some(text),
+            "WARNING" => args.warn(text),
+            "ERROR" => args.error(text),
+            _ => args.error("unrecognized message type"),
+        }
+        args.finish()?;
+        Ok(Box::new(Message(said)))
+    },
+    ..Class::DEFAULT
+};
+
+/// What is still to be said when the graph starts.
+struct Message(Option<String>);
+
+impl Element for Message {
+    fn effects(&self) -> Effects {
+        Effects::none()
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        if let Some(text) = self.0.take() {
+            cx.message(format_args!("{text}\n"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,77 @@
+//! # PortInfo
+//! Gives names to TCP and UDP ports.
+//!
+//! Names can be used in filters, in the compound element where they are declared and inside it; they go before the
+//! names that are known everywhere. What stands behind `#` is a comment.
+//!
+//! ## Usage
+//! `PortInfo(NAME PORT[/PROTOCOL] [NAME ...], ...)`
+//!
+//! ## Arguments
+//! - `NAME`: a name, its port, `/tcp` or `/udp` if it is for one of them only, and further names for the same.
+//!
+//! ## Example
+//! ```click
+//! PortInfo(metrics 9100/tcp node-exporter);
+//! InfiniteSource(LIMIT 1) -> c :: IPClassifier(dst tcp port metrics, -) -> Discard; c[1] -> Discard
+//! ```
+//!
+//! ## See also
+//! AddressInfo, IPClassifier
+
+use element::args::parse_integer;
+use element::class::{ArgInfo, Phase};
+use element::setup::scope_of;
+use element::{Class, Effects, Element, manual};
+use wire::ip_protocol;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "PortInfo",
+    ports: "0/0",
+    manual: manual!("port_info.rs"),
+    args: &[ArgInfo::rest("NAME", "name port ...")],
+    phase: Phase::Information,
+    samples: &["", "a 1234/udp b, c 99"],
+    build: |args| {
+        let scope = scope_of(&args.name()).to_string();
+        for text in args.rest() {
+            let text = text.split('#').next().unwrap_or_default();
+            let words: Vec<&str> = text.split_whitespace().collect();
+            let [name, port, more @ ..] = &words[..] else {
+                if !words.is_empty() {
+                    args.error("expected 'NAME PORT/PROTO'");
+                }
+                continue;
+            };
+            let (port, protocol) = port.split_once('/').unwrap_or((port, ""));
+            let Some(port) = parse_integer(port).ok().and_then(|port| u16::try_from(port).ok()) else {
+                args.error("expected 'NAME PORT/PROTO'");
+                continue;
+            };
+            let protocols: &[u8] = match protocol.to_ascii_lowercase().as_str() {
+                "" => &[ip_protocol::TCP, ip_protocol::UDP],
+                "tcp" | "6" => &[ip_protocol::TCP],
+                "udp" | "17" => &[ip_protocol::UDP],
+                // Filters know ports of these two only.
+                _ => &[],
+            };
+            for (name, &protocol) in
+                more.iter().chain([name]).flat_map(|n| protocols.iter().map(move |p| (n, p)))
+            {
+                args.setup.names.set_port(&scope, name, protocol, port);
+            }
+        }
+        args.finish()?;
+        Ok(Box::new(PortInfo))
+    },
+    ..Class::DEFAULT
+};
+
+struct PortInfo;
+
+impl Element for PortInfo {
+    fn effects(&self) -> Effects {
+        Effects::none()
+    }
+}

@@ -1,0 +1,81 @@
+//! # QuitWatcher
+//! Stops the driver as soon as one of the elements that it watches has nothing more to do.
+//!
+//! It looks every 10 milliseconds whether their tasks are scheduled.
+//!
+//! ## Usage
+//! `QuitWatcher(ELEMENT, ...)`
+//!
+//! ## Arguments
+//! - `ELEMENT`: an element with a handler `scheduled`.
+//!
+//! ## Example
+//! ```click
+//! s :: InfiniteSource(LIMIT 100) -> Discard; QuitWatcher(s)
+//! ```
+//!
+//! ## See also
+//! DriverManager
+
+use element::args::{Arg, ElementRef};
+use element::class::ArgInfo;
+use element::{Call, Class, Cx, Effects, Element, Timestamp, manual};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "QuitWatcher",
+    ports: "0/0",
+    manual: manual!("quit_watcher.rs"),
+    args: &[ArgInfo::rest("ELEMENT", "element")],
+    build: |args| {
+        let mut watched = Vec::new();
+        for name in args.rest() {
+            match ElementRef::parse(&name, &args.place()) {
+                Ok(ElementRef(element)) => watched.push(Call {
+                    element: Some(element),
+                    handler: "scheduled".into(),
+                    value: String::new(),
+                }),
+                Err(reason) => args.error(format!("'{name}' {reason}")),
+            }
+        }
+        args.finish()?;
+        Ok(Box::new(QuitWatcher { watched }))
+    },
+    ..Class::DEFAULT
+};
+
+struct QuitWatcher {
+    /// Reads whether a task is scheduled.
+    watched: Vec<Call>,
+}
+
+/// Between two looks.
+const INTERVAL: Timestamp = Timestamp(10_000_000);
+
+impl Element for QuitWatcher {
+    fn effects(&self) -> Effects {
+        Effects::none()
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        if let Some(call) = self.watched.iter().find(|call| !cx.has_handler(call, false)) {
+            let name = call.element.map(|id| cx.name_of(id)).unwrap_or_default();
+            return Err(format!("no '{name}.scheduled' read handler"));
+        }
+        if !self.watched.is_empty() {
+            cx.set_timer(0, cx.now() + INTERVAL);
+        }
+        Ok(())
+    }
+
+    fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
+        let idle =
+            |scheduled: Result<String, String>| scheduled.is_ok_and(|s| s.is_empty() || s.starts_with('f'));
+        if self.watched.iter().any(|call| idle(cx.read_handler(call))) {
+            cx.stop();
+        } else {
+            cx.set_timer(0, cx.now() + INTERVAL);
+        }
+    }
+}

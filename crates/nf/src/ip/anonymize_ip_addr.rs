@@ -1,0 +1,224 @@
+//! # AnonymizeIPAddr
+//! Replaces IP addresses by others, so that equal prefixes stay equal.
+//!
+//! Two addresses that have their first n bits in common, and not one more, have replacements of which the same is true.
+//! 0.0.0.0 and 255.255.255.255 stay. The IP header checksum is updated; in ICMP errors the addresses of the packet that
+//! they quote are replaced, too, and the ICMP checksum is updated. Checksums of TCP and UDP are left as they are. Packets
+//! without IPv4 header go to output 1, or are dropped.
+//!
+//! ## Usage
+//! `AnonymizeIPAddr([KEYWORDS])`
+//!
+//! ## Arguments
+//! - `CLASS`: so many bits at the front that say which class an address is of stay; 99 for all.
+//! - `PRESERVE_8`: first bytes of addresses that stay, separated by spaces.
+//! - `SEED`: accepted; replacements follow the seed of all random numbers.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 10) -> CheckIPHeader(14) -> AnonymizeIPAddr(CLASS 4) -> Discard
+//! ```
+//!
+//! ## See also
+//! AggregateIP
+
+use element::args::{Raw, parse_integer};
+use element::class::ArgInfo;
+use element::effects::{Action, Case, Depends, Field, Filter, Header, Target, Value, wire_field};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
+use wire::checksum::Delta;
+use wire::{FromBytes, icmp, ip_protocol, ipv4};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "AnonymizeIPAddr",
+    ports: "1/1-2",
+    processing: "a/ah",
+    manual: manual!("anonymize_ip_addr.rs"),
+    args: &[
+        ArgInfo::keyword("CLASS", "0-32", "0"),
+        ArgInfo::keyword("PRESERVE_8", "bytes", ""),
+        ArgInfo::keyword("SEED", "bool", "true"),
+    ],
+    samples: &["", "CLASS 4, PRESERVE_8 10 -> 1/2"],
+    build: |args| {
+        let class = match args.or("CLASS", 0u32) {
+            99 => 32,
+            class => class,
+        };
+        if class > 32 {
+            args.error("CLASS must be between 0 and 32");
+        }
+        let Raw(list) = args.or("PRESERVE_8", Raw(String::new()));
+        args.or("SEED", true);
+        let mut kept = Vec::new();
+        for word in list.split_whitespace() {
+            match parse_integer(word).ok().and_then(|byte| u8::try_from(byte).ok()) {
+                Some(byte) => kept.push(byte),
+                None => args.error("PRESERVE_8 expects integer between 0 and 255"),
+            }
+        }
+        args.finish()?;
+        Ok(Box::new(AnonymizeIpAddr { map: Map { class, kept, key: 0 } }))
+    },
+    ..Class::DEFAULT
+};
+
+/// A permutation of addresses.
+struct Map {
+    class: u32,
+    /// First bytes that stay.
+    kept: Vec<u8>,
+    key: u64,
+}
+
+impl Map {
+    /// Whether the bit behind a prefix of so many bits is changed. It depends on nothing but the prefix, which is what
+    /// keeps prefixes (Xu et al., "Prefix-Preserving IP Address Anonymization", 2002).
+    fn flips(&self, prefix: u32, length: u32) -> bool {
+        let starts = |byte: u8| u32::from(byte) >> (8 - length) == prefix;
+        if length < 8 && self.kept.iter().any(|&byte| starts(byte)) {
+            return false;
+        }
+        // The bits that say which class an address is of end with the first zero.
+        if length < self.class && prefix == (1u32.checked_shl(length).unwrap_or(0)).wrapping_sub(1) {
+            return false;
+        }
+        // SplitMix64 (Steele, Lea, Flood, 2014).
+        let mut mixed = self.key ^ (u64::from(prefix) << 8 | u64::from(length));
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^= mixed >> 31;
+        (mixed.wrapping_mul(self.key | 1) >> 63) == 1
+    }
+
+    fn step(&self, address: u32) -> u32 {
+        let flip = |length: u32| {
+            let prefix = address.checked_shr(32 - length).unwrap_or(0);
+            u32::from(self.flips(prefix, length)) << (31 - length)
+        };
+        (0..32).map(flip).fold(address, |mapped, flip| mapped ^ flip)
+    }
+
+    fn address(&self, address: u32) -> u32 {
+        let stays = |address| address == 0 || address == u32::MAX;
+        if stays(address) {
+            return address;
+        }
+        let mut mapped = self.step(address);
+        // Nothing else may become one of those that stay; going on from there keeps this a permutation.
+        while stays(mapped) {
+            mapped = self.step(mapped);
+        }
+        mapped
+    }
+}
+
+struct AnonymizeIpAddr {
+    map: Map,
+}
+
+impl AnonymizeIpAddr {
+    fn replace(map: &Map, packet: &mut Packet) -> Result<(), DropReason> {
+        let bytes = packet.header_mut(Base::Network).ok_or(DropReason::NoHeader)?;
+        let (ip, _) = ipv4::Header::mut_from_prefix(bytes).map_err(|_| DropReason::NoHeader)?;
+        for field in [&mut ip.source, &mut ip.destination] {
+            let (old, new) = (field.get(), map.address(field.get()));
+            field.set(new);
+            ip.checksum.set(Delta::u32(old, new).apply(ip.checksum.get()));
+        }
+        if ip.protocol == ip_protocol::ICMP && ip.fragment_offset() == 0 {
+            let transport = packet.header_mut(Base::Transport).unwrap_or_default();
+            let Ok((message, quoted)) = icmp::Header::mut_from_prefix(transport) else { return Ok(()) };
+            let length = quoted.len();
+            let Ok((inner, _)) = ipv4::Header::mut_from_prefix(quoted) else { return Ok(()) };
+            if message.is_error()
+                && inner.header_len() >= ipv4::Header::LEN
+                && length >= inner.header_len() + 8
+            {
+                for field in [&mut inner.source, &mut inner.destination] {
+                    let (old, new) = (field.get(), map.address(field.get()));
+                    field.set(new);
+                    message.checksum.set(Delta::u32(old, new).apply(message.checksum.get()));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Element for AnonymizeIpAddr {
+    fn effects(&self) -> Effects {
+        let transport = |offset, length| Field::Bytes { base: Base::Transport, offset, length };
+        let (sum, quoted) = (transport(2, 2), transport(20, 8));
+        let set = |field: Field, name| Action::Set(field.clone(), Value::Pure { name, reads: vec![field] });
+        let message = vec![
+            wire_field::IP_PROTOCOL,
+            wire_field::IP_FRAGMENT,
+            Field::HeaderOffset(Base::Transport),
+            Field::Length,
+            transport(0, 1),
+            transport(8, 1),
+            sum.clone(),
+            quoted.clone(),
+        ];
+        let in_message = |field| {
+            Action::Set(
+                field,
+                Value::Pure { name: "anonymous address in an ICMP error", reads: message.clone() },
+            )
+        };
+        let missing = Filter::Not(Box::new(Filter::Present(Header::Ipv4)));
+        let replaced = Case::new(Filter::Any, Target::Output(0))
+            .with(set(wire_field::IP_SRC, "anonymous address"))
+            .with(set(wire_field::IP_DST, "anonymous address"))
+            .with(in_message(sum))
+            .with(in_message(quoted))
+            .updating(&[Header::Ipv4]);
+        Effects::cases(vec![Case::new(missing, Target::Output(1)), replaced]).depending_on(Depends::Random)
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        self.map.key = cx.random().u64(..);
+        Ok(())
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        let map = &self.map;
+        batch.sift(
+            |packet| AnonymizeIpAddr::replace(map, packet),
+            |packet, reason| cx.emit_one(1, packet, reason),
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn common_prefixes_stay_as_long(key: u64, a: u32, b: u32, bits in 0u32..32) {
+            let map = Map { class: 0, kept: vec![], key };
+            let b = a ^ (b | 1 << 31) >> bits;
+            prop_assert_eq!((map.step(a) ^ map.step(b)).leading_zeros(), (a ^ b).leading_zeros());
+        }
+
+        #[test]
+        fn what_is_to_stay_stays(key: u64, rest in 1u32..1 << 24, other: u32) {
+            let map = Map { class: 4, kept: vec![10, 192], key };
+            prop_assert_eq!(map.address(10 << 24 | rest) >> 24, 10);
+            prop_assert_eq!(map.address(192 << 24 | rest) >> 24, 192);
+            prop_assert_eq!(map.step(other).leading_ones().min(4), other.leading_ones().min(4));
+            prop_assert_eq!((map.address(0), map.address(u32::MAX)), (0, u32::MAX));
+        }
+    }
+
+    #[test]
+    fn addresses_change() {
+        let map = Map { class: 0, kept: vec![], key: 0x1234_5678_9abc_def1 };
+        let same = (1..1000u32).map(|i| i * 4_000_037).filter(|&a| map.address(a) == a).count();
+        assert!(same < 5, "{same}");
+    }
+}

@@ -1,0 +1,114 @@
+//! # AverageBatchCounter
+//! Counts packets and batches per interval of time.
+//!
+//! ## Usage
+//! `AverageBatchCounter([INTERVAL])`
+//!
+//! ## Arguments
+//! - `INTERVAL`: milliseconds.
+//!
+//! ## Handlers
+//! - `average`: packets per batch, a whole number, in the last interval that has ended; empty if there was no batch.
+//! - `average_total`: the same over all intervals that have ended.
+//! - `count_packets`, `count_batches`: packets and batches in the last interval.
+//! - `count_packets_total`, `count_batches_total`: packets and batches in all intervals that have ended.
+//!
+//! ## Example
+//! ```click
+//! RatedSource(RATE 1000, LIMIT 100) -> AverageBatchCounter(10) -> Discard
+//! ```
+//!
+//! ## See also
+//! BatchStats, AverageCounter
+
+use element::class::{ArgInfo, HandlerInfo};
+use element::{Batch, Class, Cx, Effects, Element, Timestamp, manual};
+
+use super::metering;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "AverageBatchCounter",
+    manual: manual!("average_batch_counter.rs"),
+    args: &[ArgInfo::positional("INTERVAL", "milliseconds", "1000")],
+    handlers: &[
+        HandlerInfo::read("average"),
+        HandlerInfo::read("average_total"),
+        HandlerInfo::read("count_packets"),
+        HandlerInfo::read("count_packets_total"),
+        HandlerInfo::read("count_batches"),
+        HandlerInfo::read("count_batches_total"),
+    ],
+    build: |args| {
+        let interval = Timestamp(i64::from(args.or("INTERVAL", 1000u32).max(1)) * 1_000_000);
+        args.finish()?;
+        Ok(Box::new(AverageBatchCounter { interval, ..AverageBatchCounter::default() }))
+    },
+    ..Class::DEFAULT
+};
+
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    packets: u64,
+    batches: u64,
+}
+
+impl Counts {
+    fn average(self) -> String {
+        self.packets.checked_div(self.batches).map_or(String::new(), |average| average.to_string())
+    }
+}
+
+#[derive(Default)]
+struct AverageBatchCounter {
+    interval: Timestamp,
+    began: Option<Timestamp>,
+    current: Counts,
+    last: Counts,
+    total: Counts,
+}
+
+impl AverageBatchCounter {
+    /// Ends intervals. This needs no timer, so that nothing keeps a run from ending.
+    fn advance(&mut self, now: Timestamp) {
+        let began = *self.began.get_or_insert(now);
+        let passed = (now - began).0 / self.interval.0;
+        if passed < 1 {
+            return;
+        }
+        self.began = Some(Timestamp(began.0 + passed * self.interval.0));
+        self.total.packets += self.current.packets;
+        self.total.batches += self.current.batches;
+        self.last = if passed == 1 { self.current } else { Counts::default() };
+        self.current = Counts::default();
+    }
+}
+
+impl Element for AverageBatchCounter {
+    fn effects(&self) -> Effects {
+        metering(&[])
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        self.began = Some(cx.now()).filter(|now| now.is_set());
+        Ok(())
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        self.advance(cx.now());
+        self.current.packets += batch.len() as u64;
+        self.current.batches += u64::from(!batch.is_empty());
+    }
+
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        self.advance(cx.now());
+        Ok(match name {
+            "average" => self.last.average(),
+            "average_total" => self.total.average(),
+            "count_packets" => self.last.packets.to_string(),
+            "count_batches" => self.last.batches.to_string(),
+            "count_packets_total" => self.total.packets.to_string(),
+            _ => self.total.batches.to_string(),
+        })
+    }
+}

@@ -1,0 +1,61 @@
+//! # BatchStats
+//! Counts how often batches of each size pass.
+//!
+//! ## Usage
+//! `BatchStats`
+//!
+//! ## Handlers
+//! - `median`: the most frequent size; the name is FastClick's.
+//! - `average`: the mean size, as a whole number.
+//! - `dump`: lines `SIZE: COUNT`.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 100, BURST 10) -> BatchStats -> Discard
+//! ```
+//!
+//! ## See also
+//! AverageBatchCounter, BurstStats
+
+use element::class::HandlerInfo;
+use element::{Batch, Class, Cx, Effects, Element, manual};
+use packet::BATCH_CAPACITY;
+
+use super::histogram::Histogram;
+use super::metering;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "BatchStats",
+    manual: manual!("batch_stats.rs"),
+    handlers: &[HandlerInfo::read("median"), HandlerInfo::read("average"), HandlerInfo::read("dump")],
+    build: |args| {
+        args.finish()?;
+        Ok(Box::new(BatchStats { sizes: Histogram::new(BATCH_CAPACITY) }))
+    },
+    ..Class::DEFAULT
+};
+
+struct BatchStats {
+    sizes: Histogram,
+}
+
+impl Element for BatchStats {
+    fn effects(&self) -> Effects {
+        metering(&[])
+    }
+
+    fn process(&mut self, _cx: &mut Cx<'_>, batch: &mut Batch) {
+        if !batch.is_empty() {
+            self.sizes.add(batch.len());
+        }
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        Ok(match name {
+            "median" => self.sizes.mode().0.to_string(),
+            "average" => self.sizes.sum().checked_div(self.sizes.total()).unwrap_or(0).to_string(),
+            _ => self.sizes.dump(),
+        })
+    }
+}

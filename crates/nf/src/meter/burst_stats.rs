@@ -1,0 +1,97 @@
+//! # BurstStats
+//! Counts how many packets with the same aggregate annotation follow each other.
+//!
+//! ## Usage
+//! `BurstStats`
+//!
+//! ## Handlers
+//! - `most_seen`: the most frequent length of a burst.
+//! - `most_seen_freq`: how often it was seen.
+//! - `max`: the longest; -1 if there was none.
+//! - `count`: bursts that have ended.
+//! - `nval`: different lengths.
+//! - `median`, `average`, `avg`: median and mean of lengths.
+//! - `dump`: lines `LENGTH: COUNT`.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 100) -> AggregateLength -> BurstStats -> Discard
+//! ```
+//!
+//! ## See also
+//! BatchStats, AggregateIPFlows
+
+use element::class::HandlerInfo;
+use element::effects::Field;
+use element::{Batch, Class, Cx, Effects, Element, manual};
+use packet::Annotations;
+
+use super::histogram::Histogram;
+use super::metering;
+use crate::script::number::Number;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "BurstStats",
+    manual: manual!("burst_stats.rs"),
+    handlers: &[
+        HandlerInfo::read("most_seen"),
+        HandlerInfo::read("most_seen_freq"),
+        HandlerInfo::read("max"),
+        HandlerInfo::read("count"),
+        HandlerInfo::read("nval"),
+        HandlerInfo::read("median"),
+        HandlerInfo::read("average"),
+        HandlerInfo::read("avg"),
+        HandlerInfo::read("dump"),
+    ],
+    build: |args| {
+        args.finish()?;
+        Ok(Box::new(BurstStats { lengths: Histogram::new(1023), aggregate: 0, length: 0 }))
+    },
+    ..Class::DEFAULT
+};
+
+struct BurstStats {
+    lengths: Histogram,
+    /// That of the packet before.
+    aggregate: u32,
+    /// Of the burst at hand.
+    length: usize,
+}
+
+impl Element for BurstStats {
+    fn effects(&self) -> Effects {
+        metering(&[Field::Annotation { offset: Annotations::AGGREGATE as u8, length: 4 }])
+    }
+
+    fn process(&mut self, _cx: &mut Cx<'_>, batch: &mut Batch) {
+        for packet in batch.iter() {
+            let aggregate = packet.annotations().u32(Annotations::AGGREGATE);
+            if aggregate != self.aggregate {
+                // As in FastClick, a burst of none comes before the first packet.
+                self.lengths.add(self.length);
+                (self.aggregate, self.length) = (aggregate, 0);
+            }
+            self.length += 1;
+        }
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        let lengths = &self.lengths;
+        let (mode, often) = lengths.mode();
+        Ok(match name {
+            "most_seen" => mode.to_string(),
+            "most_seen_freq" => often.to_string(),
+            "max" => lengths.max().map_or("-1".into(), |max| max.to_string()),
+            "count" => lengths.total().to_string(),
+            "nval" => lengths.different().to_string(),
+            "median" => lengths.median().to_string(),
+            "average" | "avg" => match lengths.total() {
+                0 => "0".into(),
+                total => Number::Real(lengths.sum() as f64 / total as f64).to_string(),
+            },
+            _ => lengths.dump(),
+        })
+    }
+}

@@ -1,0 +1,86 @@
+//! # HandlerAggregate
+//! Reads or writes a handler of several elements at once.
+//!
+//! ## Usage
+//! `HandlerAggregate(ELEMENT, ...)`
+//!
+//! ## Arguments
+//! - `ELEMENTS`: elements, each by its name or as `ELEMENT name`.
+//!
+//! ## Handlers
+//! - `add`: the sum of the handler named by the parameter.
+//! - `avg`: its mean.
+//! - `write`: is written with a handler and a value, which go to all elements.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 10) -> a :: Counter -> b :: Counter -> Discard;
+//! h :: HandlerAggregate(a, b); Script(TYPE DRIVER, pause, print $(h.add count))
+//! ```
+//!
+//! ## See also
+//! Script, Counter
+
+use element::args::{Arg, ElementRef, parse_real};
+use element::class::{ArgInfo, HandlerInfo};
+use element::{Call, Class, Cx, Effects, Element, ElementId, manual};
+
+use crate::script::number::Number;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "HandlerAggregate",
+    ports: "0/0",
+    manual: manual!("handler_aggregate.rs"),
+    args: &[ArgInfo::rest("ELEMENTS", "element")],
+    handlers: &[HandlerInfo::read_param("add"), HandlerInfo::read_param("avg"), HandlerInfo::write("write")],
+    build: |args| {
+        let mut elements = Vec::new();
+        for text in args.rest() {
+            let name = text.strip_prefix("ELEMENT ").unwrap_or(&text).trim();
+            match ElementRef::parse(name, &args.place()) {
+                Ok(ElementRef(element)) => elements.push(element),
+                Err(reason) => args.error(format!("ELEMENT: '{name}' {reason}")),
+            }
+        }
+        args.finish()?;
+        Ok(Box::new(HandlerAggregate { elements }))
+    },
+    ..Class::DEFAULT
+};
+
+struct HandlerAggregate {
+    elements: Vec<ElementId>,
+}
+
+impl HandlerAggregate {
+    fn calls(&self, text: &str) -> impl Iterator<Item = Call> {
+        let (handler, value) = text.trim().split_once(char::is_whitespace).unwrap_or((text.trim(), ""));
+        let call = |&element: &ElementId| Call {
+            element: Some(element),
+            handler: handler.to_string(),
+            value: value.trim().to_string(),
+        };
+        self.elements.iter().map(call).collect::<Vec<_>>().into_iter()
+    }
+}
+
+impl Element for HandlerAggregate {
+    fn effects(&self) -> Effects {
+        Effects::none()
+    }
+
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Result<String, String> {
+        let mut sum = 0.0;
+        for call in self.calls(param) {
+            // As in C, what is no number counts as zero.
+            sum += parse_real(&cx.read_handler(&call)?).unwrap_or(0.0);
+        }
+        let value = if name == "avg" { sum / self.elements.len() as f64 } else { sum };
+        Ok(Number::Real(value).to_string())
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, _name: &str, value: &str) -> Result<(), String> {
+        self.calls(value).try_for_each(|call| cx.write_handler(&call))
+    }
+}

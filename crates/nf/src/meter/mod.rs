@@ -1,0 +1,28 @@
+//! Meters: cycles and time on the way, sizes of batches and bursts, handlers of several elements at once.
+
+pub mod average_batch_counter;
+pub mod batch_stats;
+pub mod burst_stats;
+pub mod cycle_count_accum;
+pub mod handler_aggregate;
+mod histogram;
+pub mod set_cycle_count;
+pub mod timestamp_accum;
+
+use element::effects::{Access, Field, State};
+use element::{Effects, Packet};
+
+/// The annotation for cycles.
+const PERFCTR: usize = 40;
+const PERFCTR_FIELD: Field = Field::Annotation { offset: PERFCTR as u8, length: 8 };
+
+fn cycles_of(packet: &Packet) -> u64 {
+    let bytes = &packet.annotations().bytes()[PERFCTR..];
+    bytes.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes))
+}
+
+/// The declaration of meters: packets pass, and are counted.
+fn metering(seen: &[Field]) -> Effects {
+    let state = State { table: "meter", key: Vec::new(), both_directions: false, access: Access::Soft };
+    Effects { state: vec![state], ..Effects::pass() }.observing(seen)
+}

@@ -1,0 +1,99 @@
+//! # IP6Print
+//! Prints each IPv6 packet: addresses, payload length, next header and hop limit.
+//!
+//! Packets without network header annotation pass and are not printed.
+//!
+//! ## Usage
+//! `IP6Print([LABEL, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `LABEL`: printed first.
+//! - `CONTENTS`: whether to print the bytes of the packet in hexadecimal.
+//! - `NBYTES`: at most so many bytes.
+//! - `ACTIVE`: whether to print at all.
+//!
+//! ## Handlers
+//! - `active`: whether it prints.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> MarkIPHeader -> IP6Print(v6) -> Discard
+//! ```
+//!
+//! ## See also
+//! IPPrint, Print
+
+use std::fmt::Write;
+
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::Field;
+use element::{Base, Class, Packet, manual};
+use wire::{FromBytes, ipv6};
+
+use super::{Describe, Printer, Printing, bytes_from, hex};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "IP6Print",
+    manual: manual!("ip6_print.rs"),
+    args: &[
+        ArgInfo::positional("LABEL", "string", ""),
+        ArgInfo::keyword("CONTENTS", "bool", "false"),
+        ArgInfo::keyword("NBYTES", "unsigned", "1500"),
+        ArgInfo::keyword("ACTIVE", "bool", "true"),
+    ],
+    handlers: &[HandlerInfo::both("active")],
+    samples: &["", "x, CONTENTS true"],
+    build: |args| {
+        let print = Ip6Print {
+            label: args.or("LABEL", String::new()),
+            contents: args.or("CONTENTS", false),
+            most: args.or("NBYTES", 1500u32) as usize,
+        };
+        let active = args.or("ACTIVE", true);
+        args.finish()?;
+        Ok(Box::new(Printing::new(print, active, Printer::new(None))))
+    },
+    ..Class::DEFAULT
+};
+
+struct Ip6Print {
+    label: String,
+    contents: bool,
+    most: usize,
+}
+
+impl Describe for Ip6Print {
+    fn seen(&self) -> Vec<Field> {
+        vec![Field::Length, Field::Payload]
+    }
+
+    fn describe(&mut self, packet: &Packet, text: &mut String) -> Option<()> {
+        let bytes = packet.header(Base::Network).unwrap_or_default();
+        let Ok((header, _)) = ipv6::Header::ref_from_prefix(bytes) else { return None };
+        if !self.label.is_empty() {
+            text.push_str(&self.label);
+            text.push_str(": ");
+        }
+        let (from, to) = (header.source_addr(), header.destination_addr());
+        let (length, next, limit) = (header.payload_length.get(), header.next_header, header.hop_limit);
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{from} -> {to} plen {length}, next {next}, hlim {limit}");
+        if self.contents {
+            text.push_str("  ");
+            for (place, byte) in bytes_from(packet, 0, self.most).enumerate() {
+                hex(text, byte);
+                match place {
+                    _ if place % 24 == 23 => text.push_str("\n  "),
+                    _ if place % 4 == 3 => text.push(' '),
+                    _ => {}
+                }
+            }
+        }
+        // The line end of the last line comes with the message.
+        if text.ends_with('\n') {
+            text.pop();
+        }
+        Some(())
+    }
+}

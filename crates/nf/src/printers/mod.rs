@@ -1,0 +1,223 @@
+//! What elements share that describe packets for people: dumps of bytes, and where the text goes.
+
+pub mod arp_print;
+pub mod ip6_print;
+pub mod ip_print;
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+
+use element::args::parse_bool;
+use element::effects::Field;
+use element::{Args, Batch, Cx, Effects, Element, Packet};
+use packet::MAX_PACKET;
+
+/// How bytes are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Contents {
+    /// Not at all.
+    None,
+    /// As hexadecimal digits.
+    Hex,
+    /// As characters, with dots for what cannot be printed.
+    Ascii,
+}
+
+impl Contents {
+    /// From `NONE`, `HEX`, `ASCII` or a truth value, in any case.
+    pub(crate) fn parse(word: &str) -> Option<Contents> {
+        let upper = word.to_ascii_uppercase();
+        match (upper.as_str(), parse_bool(&word.to_ascii_lowercase())) {
+            ("HEX", _) | (_, Some(true)) => Some(Contents::Hex),
+            ("NONE", _) | (_, Some(false)) => Some(Contents::None),
+            ("ASCII", _) => Some(Contents::Ascii),
+            _ => None,
+        }
+    }
+
+    /// The value of a CONTENTS argument; reports what is neither.
+    pub(crate) fn from_word(args: &mut Args<'_>, word: &str) -> Contents {
+        Contents::parse(word).unwrap_or_else(|| {
+            let word = word.to_ascii_uppercase();
+            args.error(format!("bad contents value '{word}'; should be 'NONE', 'HEX', or 'ASCII'"));
+            Contents::None
+        })
+    }
+}
+
+/// A number of bytes as users limit dumps: negative for all.
+pub(crate) fn at_most(given: i64) -> usize {
+    usize::try_from(given).unwrap_or(MAX_PACKET)
+}
+
+/// Where a dump has spaces and line ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Layout {
+    /// Bytes between spaces.
+    pub(crate) group: usize,
+    /// Bytes per line; each line begins with a line end and two spaces. Without it, all is one line.
+    pub(crate) line: Option<usize>,
+    /// Whether there is a space before the first group, too.
+    pub(crate) leads: bool,
+}
+
+/// Bytes of a packet from `start` on, at most `most`.
+pub(crate) fn bytes_from(packet: &Packet, start: usize, most: usize) -> impl Iterator<Item = u8> + '_ {
+    packet.chunks().flatten().copied().skip(start).take(most)
+}
+
+/// Appends a dump of bytes to a text.
+pub(crate) fn dump(text: &mut String, bytes: impl Iterator<Item = u8>, contents: Contents, layout: Layout) {
+    for (place, byte) in bytes.enumerate() {
+        if layout.line.is_some_and(|line| place % line == 0) {
+            text.push_str("\n  ");
+        } else if place % layout.group == 0 && (place > 0 || layout.leads) {
+            text.push(' ');
+        }
+        match contents {
+            Contents::None => {}
+            Contents::Hex => hex(text, byte),
+            Contents::Ascii => text.push(if (32..=126).contains(&byte) { byte as char } else { '.' }),
+        }
+    }
+}
+
+/// Appends two hexadecimal digits.
+pub(crate) fn hex(text: &mut String, byte: u8) {
+    for half in [byte >> 4, byte & 15] {
+        text.push(char::from(b"0123456789abcdef"[usize::from(half)]));
+    }
+}
+
+/// Where lines about packets go: to a file, or to standard error with other messages.
+pub(crate) struct Printer {
+    path: Option<String>,
+    file: Option<BufWriter<File>>,
+    fault: Option<String>,
+}
+
+impl Printer {
+    pub(crate) fn new(path: Option<String>) -> Printer {
+        Printer { path, file: None, fault: None }
+    }
+
+    /// Creates the file, if there is to be one.
+    pub(crate) fn open(&mut self) -> Result<(), String> {
+        if let Some(path) = &self.path {
+            let file = File::create(path).map_err(|error| format!("{path}: {}", reason(&error)))?;
+            self.file = Some(BufWriter::new(file));
+        }
+        Ok(())
+    }
+
+    /// Writes a text and a line end.
+    pub(crate) fn line(&mut self, cx: &mut Cx<'_>, text: &str) {
+        let Some(file) = &mut self.file else { return cx.message(format_args!("{text}\n")) };
+        if let Err(error) = writeln!(file, "{text}") {
+            self.fault.get_or_insert_with(|| reason(&error));
+        }
+    }
+
+    /// Writes out what is still in memory.
+    pub(crate) fn close(&mut self) -> Result<(), String> {
+        let flushed = self.file.take().map_or(Ok(()), |mut file| file.flush());
+        let fault = self.fault.take().or(flushed.err().map(|error| reason(&error)));
+        match (fault, &self.path) {
+            (Some(fault), Some(path)) => Err(format!("{path}: {fault}")),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What makes a line of a packet.
+pub(crate) trait Describe: Send {
+    /// What it looks at.
+    fn seen(&self) -> Vec<Field>;
+
+    /// Describes a packet in an empty text; `None` if there is nothing to print.
+    fn describe(&mut self, packet: &Packet, text: &mut String) -> Option<()>;
+}
+
+/// An element that prints a line for each packet and lets it pass.
+pub(crate) struct Printing<D> {
+    what: D,
+    active: bool,
+    printer: Printer,
+    /// Used again for each packet.
+    text: String,
+}
+
+impl<D: Describe> Printing<D> {
+    pub(crate) fn new(what: D, active: bool, printer: Printer) -> Printing<D> {
+        Printing { what, active, printer, text: String::new() }
+    }
+}
+
+impl<D: Describe> Element for Printing<D> {
+    fn effects(&self) -> Effects {
+        Effects::pass().observing(&self.what.seen())
+    }
+
+    fn initialize(&mut self, _cx: &mut Cx<'_>) -> Result<(), String> {
+        self.printer.open()
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        if !self.active {
+            return;
+        }
+        for packet in batch.iter() {
+            self.text.clear();
+            if self.what.describe(packet, &mut self.text).is_some() {
+                self.printer.line(cx, &self.text);
+            }
+        }
+    }
+
+    fn close(&mut self, _cx: &mut Cx<'_>) -> Result<(), String> {
+        self.printer.close()
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
+        Ok(self.active.to_string())
+    }
+
+    fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, value: &str) -> Result<(), String> {
+        self.active = parse_bool(value).ok_or("expected boolean")?;
+        Ok(())
+    }
+}
+
+/// What the system says about an error, without its number.
+pub(crate) fn reason(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dumped(bytes: &[u8], contents: Contents, group: usize, line: Option<usize>, leads: bool) -> String {
+        let mut text = String::new();
+        dump(&mut text, bytes.iter().copied(), contents, Layout { group, line, leads });
+        text
+    }
+
+    #[test]
+    fn spaces_and_lines() {
+        let bytes: Vec<u8> = (0..26).collect();
+        let lines = "\n  00010203 04050607 08090a0b 0c0d0e0f 10111213 14151617\n  1819";
+        assert_eq!(dumped(&bytes, Contents::Hex, 4, Some(24), false), lines);
+        assert_eq!(dumped(&bytes[..5], Contents::Hex, 4, None, false), "00010203 04");
+        assert_eq!(dumped(b"abcdefghi\x7f", Contents::Ascii, 8, None, true), " abcdefgh i.");
+        assert_eq!(dumped(b"", Contents::Hex, 4, Some(24), true), "");
+    }
+
+    #[test]
+    fn words_for_contents() {
+        let words = ["hex", "TRUE", "no", "None", "ascii", "octal"].map(Contents::parse);
+        let [hex, none, ascii] = [Contents::Hex, Contents::None, Contents::Ascii].map(Some);
+        assert_eq!(words, [hex, hex, none, none, ascii, None]);
+    }
+}

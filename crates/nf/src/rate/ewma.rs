@@ -1,0 +1,83 @@
+//! Rates as counters and meters know them: exponentially weighted moving averages in fixed-point numbers.
+
+use element::Timestamp;
+
+use super::fixed;
+
+/// The weight of a new epoch is one part in two to the power of so much.
+const STABILITY: u32 = 4;
+/// Nanoseconds of an epoch.
+const EPOCH: i64 = 1_000_000;
+/// Epochs per second.
+pub(crate) const FREQUENCY: u64 = 1_000;
+
+/// An average of events per epoch, with `SCALE` binary digits behind the point. These are few, as in Click, because
+/// they are seen in what handlers say.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Rate<const SCALE: u32> {
+    average: i64,
+    /// Events in the epoch that has not ended.
+    pending: u64,
+    epoch: i64,
+}
+
+impl<const SCALE: u32> Rate<SCALE> {
+    /// Counts events.
+    #[inline]
+    pub(crate) fn add(&mut self, events: u64, now: Timestamp) {
+        let epoch = now.0.div_euclid(EPOCH);
+        if epoch > self.epoch {
+            self.advance(epoch);
+        }
+        self.pending += events;
+    }
+
+    /// Ends the epochs before this one.
+    fn advance(&mut self, epoch: i64) {
+        let before = std::mem::replace(&mut self.epoch, epoch);
+        let events = std::mem::take(&mut self.pending);
+        self.update(events);
+        for _ in 1..epoch - before {
+            let last = self.average;
+            self.update(0);
+            if self.average == last {
+                // It has come down as far as it ever will.
+                break;
+            }
+        }
+    }
+
+    fn update(&mut self, events: u64) {
+        let events = i64::try_from(events).unwrap_or(i64::MAX).min(i64::MAX >> (SCALE + 1));
+        self.average += ((events << SCALE) - self.average + (1 << (STABILITY - 1))) >> STABILITY;
+    }
+
+    /// Events per epoch, with `SCALE` binary digits behind the point.
+    pub(crate) fn average(&self) -> u64 {
+        self.average.max(0).cast_unsigned()
+    }
+
+    /// Events per second, times two to the power of `shift`, in as few decimal digits as tell it from its neighbours.
+    pub(crate) fn show(&mut self, now: Timestamp, shift: u32) -> String {
+        self.add(0, now);
+        fixed::show(self.average().saturating_mul(FREQUENCY), SCALE - shift)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_steady_rate_is_found_and_forgotten() {
+        let mut rate = Rate::<10>::default();
+        for ms in 1..500 {
+            rate.add(100, Timestamp(ms * EPOCH));
+        }
+        let shown: f64 = rate.show(Timestamp(500 * EPOCH), 0).parse().unwrap();
+        assert!((99_000.0..=101_000.0).contains(&shown), "{shown}");
+        rate.add(0, Timestamp(2000 * EPOCH));
+        // What rounding leaves is less than a hundredth.
+        assert!((0..16).contains(&rate.average()));
+    }
+}

@@ -1,0 +1,462 @@
+//! What the fast sources share: headers of many flows, ready to be sent.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use element::args::{Arg, parse_bool};
+use element::class::{ArgInfo, HandlerInfo, Notes};
+use element::{
+    Args, Base, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, Signal, Timestamp,
+};
+use packet::Annotations;
+use wire::build::Builder;
+use wire::checksum::Delta;
+use wire::{MacAddr, tcp};
+
+use super::{limit_of, show_limit};
+use crate::rate::bucket::Bucket;
+
+// Arguments that several of the classes have.
+pub(super) const RATE: ArgInfo = ArgInfo::required("RATE", "unsigned");
+pub(super) const LIMIT: ArgInfo = ArgInfo::required("LIMIT", "int");
+pub(super) const LENGTH: ArgInfo = ArgInfo::required("LENGTH", "unsigned");
+pub(super) const SRCETH: ArgInfo = ArgInfo::required("SRCETH", "Ethernet address");
+pub(super) const SRCIP: ArgInfo = ArgInfo::required("SRCIP", "IP address");
+pub(super) const DSTETH: ArgInfo = ArgInfo::required("DSTETH", "Ethernet address");
+pub(super) const DSTIP: ArgInfo = ArgInfo::required("DSTIP", "IP address");
+const FLOWS: ArgInfo = ArgInfo::required("FLOWS", "unsigned");
+const FLOWSIZE: ArgInfo = ArgInfo::required("FLOWSIZE", "unsigned");
+
+/// The arguments of sources with many flows, and more.
+pub(super) const fn flow_args<const N: usize>(more: &[ArgInfo]) -> [ArgInfo; N] {
+    let first = [RATE, LIMIT, LENGTH, SRCETH, SRCIP, DSTETH, DSTIP, FLOWS, FLOWSIZE];
+    let mut all = [RATE; N];
+    let mut place = 0;
+    while place < N {
+        all[place] = if place < first.len() { first[place] } else { more[place - first.len()] };
+        place += 1;
+    }
+    all
+}
+
+/// What the classes have in common.
+pub(super) const COMMON: Class = Class {
+    ports: "0/1",
+    handlers: HANDLERS,
+    notes: Notes { signals_packets: true, ..Notes::NONE },
+    ..Class::DEFAULT
+};
+
+const HANDLERS: &[HandlerInfo] = &[
+    HandlerInfo::read("count"),
+    HandlerInfo::both("rate"),
+    HandlerInfo::write("reset"),
+    HandlerInfo::both("active"),
+    HandlerInfo::both("limit"),
+    HandlerInfo::both("length"),
+    HandlerInfo::write("srceth"),
+    HandlerInfo::write("dsteth"),
+    HandlerInfo::both("stop"),
+];
+
+/// What packets are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// UDP; flows get other ports when they are complete.
+    Udp,
+    /// UDP; there is one flow, and its ports grow.
+    UdpInterval,
+    /// TCP: flows begin with SYN and end with FIN.
+    Tcp,
+}
+
+/// The shortest packet.
+const LEAST: usize = 60;
+/// Ethernet, IP and TCP.
+const HEADERS: usize = 54;
+
+/// Who sends to whom.
+#[derive(Clone, Copy)]
+struct Ends {
+    ether: (MacAddr, MacAddr),
+    ip: (Ipv4Addr, Ipv4Addr),
+    checksum: bool,
+}
+
+struct Flow {
+    ports: (u16, u16),
+    /// The headers of its packets.
+    header: [u8; HEADERS],
+    /// Packets of the present connection.
+    sent: u32,
+}
+
+/// A source of packets that are copies but for their headers.
+pub(super) struct FastFlows {
+    kind: Kind,
+    ends: Ends,
+    flows: Vec<Flow>,
+    size: u32,
+    /// Packets of a flow in a row.
+    burst: u32,
+    sequential: bool,
+    /// The flow at hand, and how many of its packets are still to come before another one is chosen.
+    current: (usize, u32),
+    /// A packet with whatever headers it had last.
+    packet: Vec<u8>,
+    bucket: Option<Bucket>,
+    limit: u64,
+    active: bool,
+    stop: bool,
+    count: u64,
+    first: Option<Timestamp>,
+    last: Timestamp,
+    /// Flows whose last packet was sent after the limit was reached; `None` before.
+    closing: Option<usize>,
+    over: bool,
+}
+
+impl FastFlows {
+    /// Reads the arguments that a class of this kind has.
+    pub(super) fn build(args: &mut Args<'_>, kind: Kind) -> Result<Box<dyn Element>, Invalid> {
+        let rate: u32 = args.required("RATE");
+        let limit = limit_of(args.required("LIMIT"));
+        let mut length: u32 = args.required("LENGTH");
+        let (from, source): (MacAddr, Ipv4Addr) = (args.required("SRCETH"), required_ip(args, "SRCIP"));
+        let single = kind == Kind::UdpInterval;
+        let sport: u16 = if single { args.required("SPORT") } else { 0 };
+        let (to, target): (MacAddr, Ipv4Addr) = (args.required("DSTETH"), required_ip(args, "DSTIP"));
+        let (mut flows, mut size, mut dport) = (1, 0, 0);
+        if single {
+            dport = args.required("DPORT");
+        } else {
+            flows = args.required::<u32>("FLOWS");
+            size = args.required("FLOWSIZE");
+        }
+        let checksum = if kind == Kind::Tcp { true } else { args.or("CHECKSUM", true) };
+        if single {
+            size = args.or("INTERVAL", 0);
+        }
+        let active = args.or("ACTIVE", true);
+        let (mut burst, mut sequential) = (1, false);
+        if kind == Kind::Udp {
+            burst = args.or("FLOWBURST", 1u32).max(1);
+            sequential = args.or("SEQUENTIAL", false);
+            args.or("DUPLICATE", false);
+        }
+        let stop = args.or("STOP", false);
+        if (length as usize) < LEAST {
+            args.warn("packet length < 60, defaulting to 60");
+            length = LEAST as u32;
+        }
+        if length as usize > packet::MAX_PACKET {
+            args.error(format!("LENGTH: out of range, bound {}", packet::MAX_PACKET));
+        }
+        if kind == Kind::Tcp && size < 3 {
+            args.warn("flow size < 3, defaulting to 3");
+            size = 3;
+        }
+        if !(1..=MOST_FLOWS).contains(&flows) {
+            args.error(format!("FLOWS: out of range, bound {}", if flows == 0 { 1 } else { MOST_FLOWS }));
+        }
+        args.finish()?;
+        let flow = || Flow { ports: (sport, dport), header: [0; HEADERS], sent: 0 };
+        Ok(Box::new(FastFlows {
+            kind,
+            ends: Ends { ether: (from, to), ip: (source, target), checksum },
+            flows: (0..flows).map(|_| flow()).collect(),
+            size,
+            burst,
+            sequential,
+            current: (0, 0),
+            packet: vec![0; length as usize],
+            bucket: bucket(u64::from(rate)),
+            limit,
+            active,
+            stop,
+            count: 0,
+            first: None,
+            last: Timestamp::ZERO,
+            closing: None,
+            over: false,
+        }))
+    }
+
+    /// Begins a connection, with ports of its own.
+    fn renew(&mut self, place: usize, random: &mut fastrand::Rng) {
+        let flow = &mut self.flows[place];
+        flow.sent = 0;
+        if self.kind != Kind::UdpInterval {
+            flow.ports = (random.u16(..u16::MAX), random.u16(..u16::MAX));
+        }
+        let numbers = (random.u32(..), random.u32(..));
+        self.write_header(place, tcp::flags::SYN, numbers);
+    }
+
+    fn write_header(&mut self, place: usize, flags: u8, numbers: (u32, u32)) {
+        let Ends { ether, ip, checksum } = self.ends;
+        let (sport, dport) = self.flows[place].ports;
+        let [from, to] =
+            [(ip.0, sport), (ip.1, dport)].map(|(ip, port)| SocketAddr::new(IpAddr::V4(ip), port));
+        let (builder, length) = match self.kind {
+            Kind::Tcp => {
+                (Builder::tcp(from, to, flags).sequence(numbers.0, numbers.1).window(65_535), HEADERS)
+            }
+            _ => (Builder::udp(from, to), HEADERS - 12),
+        };
+        let payload = vec![0; self.packet.len() - length];
+        // It fails for packets that are too long, which the arguments have excluded.
+        let built = builder.ethernet(ether.0, ether.1).ttl(250).build(&payload).unwrap_or_default();
+        if let Some(header) = built.first_chunk::<HEADERS>() {
+            self.flows[place].header = *header;
+            if !checksum {
+                self.flows[place].header[40..42].fill(0);
+            }
+        }
+    }
+
+    /// Sets TCP's flags; the checksum follows (RFC 1624).
+    fn set_flags(&mut self, place: usize, flags: u8) {
+        let header = &mut self.flows[place].header;
+        let word = |header: &[u8; HEADERS], at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
+        let before = word(header, 46);
+        header[47] = flags;
+        let sum = Delta::u16(before, word(header, 46)).apply(word(header, 50));
+        header[50..52].copy_from_slice(&sum.to_be_bytes());
+    }
+
+    /// The flow of the next packet.
+    fn choose(&mut self, random: &mut fastrand::Rng) -> usize {
+        let (place, left) = &mut self.current;
+        if *left == 0 {
+            *left = self.burst;
+            *place = if self.sequential {
+                (*place + 1) % self.flows.len()
+            } else {
+                random.usize(..self.flows.len())
+            };
+        }
+        *left -= 1;
+        *place
+    }
+
+    /// Prepares the next packet's headers.
+    fn next(&mut self, random: &mut fastrand::Rng) -> usize {
+        let place = self.choose(random);
+        let sent = self.flows[place].sent;
+        match self.kind {
+            Kind::UdpInterval if self.size > 0 && sent == self.size => {
+                let (sport, dport) = self.flows[place].ports;
+                self.flows[place].ports = (sport.wrapping_add(1), dport.wrapping_add(1));
+                self.renew(place, random);
+            }
+            Kind::UdpInterval => {}
+            _ if sent > 0 && sent >= self.size => self.renew(place, random),
+            _ => {}
+        }
+        if self.kind == Kind::Tcp {
+            let flags = match self.flows[place].sent {
+                0 => tcp::flags::SYN,
+                sent if sent + 1 == self.size => tcp::flags::FIN,
+                _ => tcp::flags::PSH | tcp::flags::ACK,
+            };
+            self.set_flags(place, flags);
+        }
+        self.flows[place].sent += 1;
+        place
+    }
+
+    /// The flow whose last packet comes next, once the limit is reached.
+    fn next_to_close(&mut self) -> Option<usize> {
+        if self.kind != Kind::Tcp {
+            return None;
+        }
+        let start = self.closing.unwrap_or(0);
+        let place = (start..self.flows.len()).find(|&place| self.flows[place].sent != self.size);
+        self.closing = Some(place.map_or(self.flows.len(), |place| place + 1));
+        let place = place?;
+        self.set_flags(place, tcp::flags::FIN);
+        Some(place)
+    }
+
+    fn make_one(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
+        let place = if self.count < self.limit { self.next(cx.random()) } else { self.next_to_close()? };
+        let length = if self.kind == Kind::Tcp { HEADERS } else { HEADERS - 12 };
+        self.packet[..length].copy_from_slice(&self.flows[place].header[..length]);
+        let mut packet = cx.packet(&self.packet)?;
+        packet.set_headers(14, 34);
+        packet.set_offset(Base::Mac, Some(0));
+        packet.annotations_mut().set_array4(Annotations::DST_IP, self.ends.ip.1.octets());
+        self.count += 1;
+        self.last = cx.now();
+        self.first.get_or_insert(cx.now());
+        Some(packet)
+    }
+
+    fn make(&mut self, cx: &mut Cx<'_>, most: usize) -> Batch {
+        let tokens = self.bucket.as_mut().map_or(u64::MAX, |bucket| bucket.fill(cx.now()));
+        let mut batch = cx.batch();
+        while (batch.len() as u64) < tokens.min(most as u64) && !batch.is_full() && cx.has_room() {
+            let Some(packet) = self.make_one(cx) else {
+                self.over = true;
+                break;
+            };
+            if let Err(packet) = batch.push(packet) {
+                cx.drop(packet, DropReason::NoBuffer);
+            }
+        }
+        if let Some(bucket) = &mut self.bucket {
+            bucket.take(batch.len() as u64);
+        }
+        batch
+    }
+
+    fn start(&mut self, cx: &mut Cx<'_>) {
+        self.over &= self.count >= self.limit;
+        let ready = self.active && !self.over;
+        if !cx.output_is_push(0) {
+            cx.set_signal(Signal::Packets, ready);
+        } else if ready {
+            cx.schedule();
+        }
+    }
+
+    /// Nothing could be made: sleeps until the next token, or is done.
+    fn wait(&mut self, cx: &mut Cx<'_>) {
+        if self.over {
+            if self.stop {
+                cx.stop();
+            }
+            return;
+        }
+        match self.bucket.as_ref().and_then(|bucket| bucket.when(1, cx.now())) {
+            Some(at) => cx.set_timer(0, at),
+            None if cx.output_is_push(0) => cx.schedule(),
+            None => {}
+        }
+    }
+
+    fn reset(&mut self) {
+        (self.count, self.first, self.last) = (0, None, Timestamp::ZERO);
+        (self.closing, self.over, self.current) = (None, false, (0, 0));
+        self.flows.iter_mut().for_each(|flow| flow.sent = 0);
+    }
+
+    /// Writes the headers of all flows anew.
+    fn renew_all(&mut self, cx: &mut Cx<'_>) {
+        for place in 0..self.flows.len() {
+            self.renew(place, cx.random());
+        }
+    }
+}
+
+/// Flows that a source can have.
+const MOST_FLOWS: u32 = 1 << 24;
+
+fn required_ip(args: &mut Args<'_>, name: &'static str) -> Ipv4Addr {
+    // An address has no default that could be used by mistake.
+    let given = args.get(name);
+    if given.is_none() {
+        args.error(format!("{name}: required argument missing"));
+    }
+    given.unwrap_or(Ipv4Addr::UNSPECIFIED)
+}
+
+/// No bucket is no limit.
+fn bucket(rate: u64) -> Option<Bucket> {
+    (rate > 0).then(|| Bucket::new(rate, if rate < 200 { 2 } else { rate / 100 }, 1))
+}
+
+impl Element for FastFlows {
+    fn effects(&self) -> Effects {
+        Effects::source("packet")
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        self.renew_all(cx);
+        self.start(cx);
+        Ok(())
+    }
+
+    fn run(&mut self, cx: &mut Cx<'_>) -> bool {
+        if !self.active || self.over {
+            return false;
+        }
+        let burst = cx.burst();
+        let batch = self.make(cx, burst);
+        if batch.is_empty() {
+            cx.recycle(batch);
+            self.wait(cx);
+            return false;
+        }
+        cx.emit(0, batch);
+        cx.schedule();
+        true
+    }
+
+    fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
+        self.start(cx);
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, max: usize) -> Batch {
+        let ready = self.active && !self.over;
+        let batch = if ready { self.make(cx, max) } else { cx.batch() };
+        if batch.is_empty() {
+            cx.set_signal(Signal::Packets, false);
+        }
+        if ready && batch.is_empty() {
+            self.wait(cx);
+        }
+        batch
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        Ok(match name {
+            "count" => self.count.to_string(),
+            "rate" => {
+                let span = (self.last - self.first.unwrap_or(self.last)).0 / 1_000_000;
+                let finished = self.count >= self.limit && span > 0;
+                if finished { (self.count * 1_000 / span.cast_unsigned()).to_string() } else { "0".into() }
+            }
+            "active" => self.active.to_string(),
+            "limit" => show_limit(self.limit),
+            "length" => self.packet.len().to_string(),
+            _ => self.stop.to_string(),
+        })
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
+        let number = |error: &str| i64::parse(value, &cx.place()).map_err(|_| error.to_string());
+        let address = || MacAddr::parse(value, &cx.place()).map_err(|_| "Invalid argument");
+        match name {
+            "rate" => {
+                let error = "rate parameter must be integer >= 0";
+                self.bucket = bucket(u64::try_from(number(error)?).map_err(|_| error)?);
+            }
+            "limit" => self.limit = limit_of(number("limit parameter must be integer >= 0")?),
+            "length" => {
+                let length = number("length parameter must be integer")?;
+                let length = usize::try_from(length).unwrap_or(0).clamp(LEAST, packet::MAX_PACKET);
+                self.packet = vec![0; length];
+                self.renew_all(cx);
+            }
+            "srceth" => {
+                self.ends.ether.0 = address()?;
+                self.renew_all(cx);
+            }
+            "dsteth" => {
+                self.ends.ether.1 = address()?;
+                self.renew_all(cx);
+            }
+            "stop" => self.stop = parse_bool(value).ok_or("expected boolean")?,
+            "active" => {
+                self.active = parse_bool(value).ok_or("active parameter must be boolean")?;
+                if self.active {
+                    self.reset();
+                }
+            }
+            _ => self.reset(),
+        }
+        self.start(cx);
+        Ok(())
+    }
+}

@@ -1,0 +1,67 @@
+//! # FastUDPSource
+//! Sends UDP packets of one flow.
+//!
+//! Packets have an Ethernet, an IPv4 and a UDP header, and zeros behind them; the header annotations and the destination
+//! address annotation are set. It can be pushed from and pulled from.
+//!
+//! ## Usage
+//! `FastUDPSource(RATE, LIMIT, LENGTH, SRCETH, SRCIP, SPORT, DSTETH, DSTIP, DPORT [, CHECKSUM, INTERVAL, ACTIVE, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `RATE`: packets per second; 0 for as many as possible.
+//! - `LIMIT`: packets in all; -1 for no limit.
+//! - `LENGTH`: bytes of a packet from the Ethernet header on, at least 60.
+//! - `SRCETH`, `DSTETH`: Ethernet addresses.
+//! - `SRCIP`, `DSTIP`: IP addresses.
+//! - `SPORT`, `DPORT`: UDP ports.
+//! - `CHECKSUM`: whether packets have a UDP checksum.
+//! - `INTERVAL`: packets after which both ports grow by one; 0 for never.
+//! - `ACTIVE`: whether it sends.
+//! - `STOP`: whether to stop the driver after the last packet.
+//!
+//! ## Handlers
+//! - `count`: packets sent.
+//! - `rate`: packets per second from the first to the last, when all are sent; is written to set RATE.
+//! - `reset`: starts afresh.
+//! - `active`: whether it sends; starts afresh when true is written.
+//! - `limit`, `length`, `stop`: the arguments.
+//! - `srceth`, `dsteth`: sets these addresses.
+//!
+//! ## Example
+//! ```click
+//! FastUDPSource(0, 100, 60, 0:1:2:3:4:5, 10.0.0.1, 1234, 6:7:8:9:a:b, 10.0.0.2, 1234) -> Discard
+//! ```
+//!
+//! ## See also
+//! InfiniteSource, RatedSource
+
+use element::class::ArgInfo;
+use element::{Class, manual};
+
+use super::fast_flows::{COMMON, DSTETH, DSTIP, FastFlows, Kind, LENGTH, LIMIT, RATE, SRCETH, SRCIP};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "FastUDPSource",
+    manual: manual!("fast_udp_source.rs"),
+    args: ARGS,
+    samples: &["0, 100, 60, 0:1:2:3:4:5, 10.0.0.1, 1234, 6:7:8:9:a:b, 10.0.0.2, 1234"],
+    build: |args| FastFlows::build(args, Kind::UdpInterval),
+    ..COMMON
+};
+
+const ARGS: &[ArgInfo] = &[
+    RATE,
+    LIMIT,
+    LENGTH,
+    SRCETH,
+    SRCIP,
+    ArgInfo::required("SPORT", "port"),
+    DSTETH,
+    DSTIP,
+    ArgInfo::required("DPORT", "port"),
+    ArgInfo::positional("CHECKSUM", "bool", "true"),
+    ArgInfo::positional("INTERVAL", "unsigned", "0"),
+    ArgInfo::positional("ACTIVE", "bool", "true"),
+    ArgInfo::keyword("STOP", "bool", "false"),
+];

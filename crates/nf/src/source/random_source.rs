@@ -1,0 +1,60 @@
+//! # RandomSource
+//! Sends packets of random bytes.
+//!
+//! ## Usage
+//! `RandomSource(LENGTH [, LIMIT, BURST, ACTIVE, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `LENGTH`: bytes of a packet, less than 65536.
+//! - `LIMIT`: packets in all; -1 for no limit.
+//! - `BURST`: packets per turn.
+//! - `ACTIVE`: whether it sends.
+//! - `TIMESTAMP`: whether packets get the current time.
+//! - `STOP`: whether to stop the driver when the limit is reached.
+//! - `END_CALL`: write handler to call when the limit is reached.
+//!
+//! ## Handlers
+//! - `count`: packets sent.
+//! - `limit`, `burst`, `active`, `length`: the arguments.
+//! - `reset`: sets the count to zero.
+//!
+//! ## Example
+//! ```click
+//! RandomSource(64, LIMIT 10) -> Discard
+//! ```
+//!
+//! ## See also
+//! InfiniteSource
+
+use element::class::{ArgInfo, HandlerInfo, Notes};
+use element::{Class, manual};
+
+use super::infinite_source::build_random;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "RandomSource",
+    ports: "0/1",
+    manual: manual!("random_source.rs"),
+    args: &[
+        ArgInfo::required("LENGTH", "int"),
+        ArgInfo::positional("LIMIT", "int", "-1"),
+        ArgInfo::positional("BURST", "int", "1"),
+        ArgInfo::positional("ACTIVE", "bool", "true"),
+        ArgInfo::keyword("TIMESTAMP", "bool", "true"),
+        ArgInfo::keyword("STOP", "bool", "false"),
+        ArgInfo::keyword("END_CALL", "HANDLER [VALUE]", ""),
+    ],
+    handlers: &[
+        HandlerInfo::read("count"),
+        HandlerInfo::both("limit"),
+        HandlerInfo::both("burst"),
+        HandlerInfo::both("active"),
+        HandlerInfo::both("length"),
+        HandlerInfo::write("reset"),
+    ],
+    notes: Notes { signals_packets: true, ..Notes::NONE },
+    samples: &["64, LIMIT 50"],
+    build: build_random,
+    ..Class::DEFAULT
+};

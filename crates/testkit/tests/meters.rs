@@ -1,0 +1,115 @@
+//! Meters, counters and information elements in whole configurations.
+
+use tidegate_testkit::{Outcome, Run};
+
+fn run(text: &str, handlers: &[&str]) -> Outcome {
+    let outcome = Run { burst: None, ..Run::default() }.text(text, handlers).unwrap();
+    assert!(outcome.report.balances(), "{:?}", outcome.report);
+    outcome
+}
+
+fn values(text: &str, handlers: &[&str]) -> Vec<String> {
+    run(text, handlers).values.into_iter().map(|value| value.unwrap_or_else(|error| error)).collect()
+}
+
+fn error(text: &str) -> String {
+    Run::default().text(text, &[]).unwrap_err()
+}
+
+#[test]
+fn batches_and_bursts() {
+    let text = "InfiniteSource(LIMIT 30, BURST 10) -> s :: BatchStats -> Paint(3) -> AggregatePaint -> b :: BurstStats \
+                -> AggregateLength -> BurstStats -> Discard";
+    let handlers = ["s.median", "s.average", "s.dump", "b.count", "b.max", "b.most_seen", "b.dump"];
+    assert_eq!(values(text, &handlers), ["10", "10", "10: 3\n", "1", "0", "0", "0: 1\n"]);
+    let text = "RatedSource(RATE 100, LIMIT 150) -> c :: AverageBatchCounter(500) -> Discard";
+    let handlers = ["c.count_packets_total", "c.count_batches_total", "c.average_total"];
+    let [packets, batches, average] = values(text, &handlers).try_into().unwrap();
+    assert_eq!((packets.as_str(), batches.as_str(), average.as_str()), ("100", "100", "1"));
+}
+
+#[test]
+fn time_and_cycles() {
+    let text = "InfiniteSource(LIMIT 3) -> SetTimestamp(1000000000.0) -> t :: TimestampAccum -> c :: CycleCountAccum \
+                -> SetCycleCount -> d :: CycleCountAccum -> Discard";
+    let handlers = ["t.count", "c.count", "c.zero_count", "c.cycles_pp", "d.count", "d.zero_count"];
+    assert_eq!(values(text, &handlers), ["3", "0", "3", "0", "3", "0"]);
+    let average: f64 = values(text, &["t.average_time"])[0].parse().unwrap();
+    assert!((0.0..0.001).contains(&average), "{average}");
+    assert!(
+        run(text, &[])
+            .messages
+            .contains("c :: CycleCountAccum: packet with zero cycle counter annotation!\n")
+    );
+}
+
+#[test]
+fn handlers_of_several_elements() {
+    let text = "InfiniteSource(LIMIT 4) -> a :: Counter -> b :: Counter -> Discard; h :: HandlerAggregate(ELEMENT a, b); \
+                Script(TYPE DRIVER, pause, print $(h.add count), write a.reset, print $(h.avg count), \
+                write h.write reset, print $(h.add count))";
+    assert_eq!(run(text, &[]).output, "8\n2\n0\n");
+}
+
+#[test]
+fn triggers_and_means() {
+    let text =
+        "InfiniteSource(LIMIT 40) -> c :: Counter(COUNT_CALL 10 n.reset) -> n :: AverageCounter -> Discard";
+    let handlers = ["c.count", "c.count_call", "n.count", "n.time", "n.rate"];
+    assert_eq!(values(text, &handlers), ["40", "10", "31", "0.001", "31000"]);
+    assert!(error("Idle -> Counter(COUNT_CALL x stop) -> Discard").contains("COUNT_CALL type mismatch"));
+    let large = "Idle -> Counter(BYTE_COUNT_CALL 18446744073709551616 stop) -> Discard";
+    assert!(error(large).contains("BYTE_COUNT_CALL overflow, max 18446744073709551615"));
+    assert_eq!(
+        values("Idle -> c :: Counter -> Discard", &["c.rate", "c.bit_rate", "c.count_call"]),
+        ["0", "0", ""]
+    );
+}
+
+#[test]
+fn information() {
+    assert_eq!(run("Message(hello)", &[]).messages, "hello\n");
+    assert!(error("Message(no, ERROR)").contains("no"));
+    assert!(error("Message(no, SHOUT)").contains("unrecognized message type"));
+    assert!(error("Idle -> Error(1 2, X) -> Discard").contains("Error"));
+    assert!(error("PortInfo(a)").contains("expected 'NAME PORT/PROTO'"));
+    assert!(error("c :: Message(x); QuitWatcher(d)").contains("'d' does not name an element"));
+    let idle = run(
+        "i :: InfiniteSource(LIMIT 5) -> Discard; TimedSource(INTERVAL 1) -> Discard; QuitWatcher(i)",
+        &[],
+    );
+    assert_eq!(idle.end, engine::End::Stopped);
+}
+
+#[test]
+fn ports_have_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace");
+    let lines =
+        "!data ip_src sport ip_dst dport ip_proto\n1.0.0.1 5 2.0.0.2 9100 T\n1.0.0.1 5 2.0.0.2 9100 U\n";
+    std::fs::write(&path, lines).unwrap();
+    let text = format!(
+        "PortInfo(metrics 9100/tcp export # of a node, both 9100); \
+         FromIPSummaryDump({}, STOP true) -> t :: Tee(3); \
+         t[0] -> a :: IPClassifier(dst tcp port metrics) -> c :: Counter -> Discard; \
+         t[1] -> b :: IPClassifier(dst tcp port export) -> d :: Counter -> Discard; \
+         t[2] -> e :: IPClassifier(dst port both) -> f :: Counter -> Discard",
+        path.display()
+    );
+    assert_eq!(values(&text, &["c.count", "d.count", "f.count"]), ["1", "1", "2"]);
+}
+
+#[test]
+fn anonymous_addresses_have_right_checksums() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace");
+    std::fs::write(&path, "!data ip_src ip_dst ip_proto\n10.0.0.1 10.0.0.200 47\n10.0.0.1 0.0.0.0 47\n")
+        .unwrap();
+    let text = format!(
+        "FromIPSummaryDump({}, STOP true, CHECKSUM true) -> AnonymizeIPAddr -> CheckIPHeader(VERBOSE true) \
+         -> ToIPSummaryDump(-, HEADER false, FIELDS ip_src ip_dst) -> c :: Counter -> Discard",
+        path.display()
+    );
+    let outcome = run(&text, &["c.count"]);
+    assert_eq!((outcome.values, outcome.messages.as_str()), (vec![Ok("2".into())], ""));
+}
