@@ -47,3 +47,16 @@ fn time_goes_on_behind_a_capture_while_packets_are_on_their_way() {
     let out = Run::trace().text(&text, &["q.length", "c.count"]).unwrap();
     assert_eq!(out.values, [Ok("10".into()), Ok("0".into())]);
 }
+
+#[test]
+fn sources_stop_with_the_captures() {
+    let (_folder, path) = capture("ten.pcap");
+    for endless in [
+        "Queue -> Unqueue(ACTIVE false) -> Discard; TimedSource(1) -> c :: Counter -> Discard",
+        "Discard; TimedSource(0.1) -> Queue -> DelayUnqueue(1) -> c :: Counter -> Discard",
+    ] {
+        let out = Run::trace().text(&format!("FromDump({path}) -> {endless}"), &["c.count"]).unwrap();
+        let count: u64 = out.values[0].clone().unwrap().parse().unwrap();
+        assert!((5..200).contains(&count), "{count}");
+    }
+}

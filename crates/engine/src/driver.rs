@@ -34,7 +34,6 @@ const MOST_STILL: usize = 1_000;
 /// For how many timers no packet has moved.
 #[derive(Default)]
 struct Stillness {
-    began: bool,
     timers: usize,
     held: usize,
     gone: u64,
@@ -198,10 +197,8 @@ impl Worker {
             // A driver script that was asked and wants to wait gets its time; so do timers until then.
             let goes_on = !has_captures
                 || self.sources().next().is_some()
-                || self.manager.is_some_and(|id| self.inner.timers.is_waiting(id))
-                || self.is_moving(&mut still);
-            // What makes packets by itself stops with the captures, and only what holds some goes on.
-            let tail = has_captures && goes_on && still.began;
+                || self.manager.is_some_and(|id| self.inner.timers.is_waiting(id));
+            let tail = !goes_on && self.is_moving(&mut still);
             match (pushes, self.inner.timers.next()) {
                 // A timer that sets itself for now, over and over, must not keep captures from going on.
                 (Some((at, _)), Some(timer))
@@ -223,8 +220,11 @@ impl Worker {
                     stalled = !self.fire(source) && self.next_time(source) == Some(Timestamp(i64::MIN));
                     timers_in_a_row = 0;
                 }
-                (None, Some(timer)) if tail => self.run_next_timer_of(timer, |inner, id| !inner.plan.inputs[id].is_empty()),
                 (None, Some(timer)) if goes_on => self.run_next_timer(timer),
+                (None, Some(timer)) if tail => self.run_next_timer_of(timer, |inner, id| {
+                    // What makes packets by itself stops with the captures; what holds some goes on.
+                    !inner.plan.inputs[id].is_empty() || inner.plan.classes[id].notes.manages_driver
+                }),
                 // Only their turn is over: they still have work.
                 (None, _) if busy => {}
                 // The captures are over, or there is nothing else to wait for.
@@ -245,7 +245,6 @@ impl Worker {
     fn is_moving(&self, still: &mut Stillness) -> bool {
         let held = self.inner.elements.iter().flatten().map(|element| element.held()).sum();
         let gone: u64 = self.core.counters.iter().map(|counters| counters.emitted).sum();
-        still.began = true;
         still.timers = if (still.held, still.gone) == (held, gone) { still.timers + 1 } else { 0 };
         (still.held, still.gone) = (held, gone);
         held > 0 && still.timers < MOST_STILL

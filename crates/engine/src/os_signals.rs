@@ -52,7 +52,8 @@ impl OsSignals {
     /// Whether one of these has come that an element waits for, looked at a moment after another flag of the same
     /// signal: the two are raised one after the other, perhaps on another thread.
     pub(crate) fn has_come(&self) -> bool {
-        let mut entries = self.entries.iter().filter(|entry| Self::INTERRUPTS.contains(&entry.number)).peekable();
+        let mut entries =
+            self.entries.iter().filter(|entry| Self::INTERRUPTS.contains(&entry.number)).peekable();
         if entries.peek().is_none() {
             return false;
         }

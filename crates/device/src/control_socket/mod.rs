@@ -117,7 +117,7 @@ const LONGEST_PATH: usize = 107;
 /// The token of the listening socket; connections have those above.
 const LISTENER: u32 = 0;
 /// Connections at a time; for another one, the one that has been silent longest is closed.
-const MOST_CONNECTIONS: usize = 64;
+const MOST_CONNECTIONS: usize = 256;
 /// Bytes read from a connection per turn, so that a busy client does not keep packets waiting.
 const MOST_READ: usize = 64 << 10;
 

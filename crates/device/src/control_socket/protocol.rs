@@ -425,10 +425,13 @@ mod tests {
             ("LLRPC e#1\n", "501 Cannot call LLRPC 'e#1' remotely\r\n"),
             ("QUIT\nREAD e.r\n", "200 Goodbye!\r\n"),
             ("HELPLESS\x7f\n", "501 Command 'HELPLESS\\177' unimplemented\r\n"),
-            ("READ e.r\rREAD e.r\r\n\nREADDATA e.r 1\r\nxREADDATA e.r 1\ry", concat!(
-                "200 Read handler 'e.r' OK\r\nDATA 2\r\n<>200 Read handler 'e.r' OK\r\nDATA 2\r\n<>",
-                "200 Read handler 'e.r' OK\r\nDATA 3\r\n<x>200 Read handler 'e.r' OK\r\nDATA 3\r\n<y>",
-            )),
+            (
+                "READ e.r\rREAD e.r\r\n\nREADDATA e.r 1\r\nxREADDATA e.r 1\ry",
+                concat!(
+                    "200 Read handler 'e.r' OK\r\nDATA 2\r\n<>200 Read handler 'e.r' OK\r\nDATA 2\r\n<>",
+                    "200 Read handler 'e.r' OK\r\nDATA 3\r\n<x>200 Read handler 'e.r' OK\r\nDATA 3\r\n<y>",
+                ),
+            ),
             ("quit now\n", "500 Bad command syntax\r\n200 Goodbye!\r\n"),
         ];
         for (input, output) in cases {

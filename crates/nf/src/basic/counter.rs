@@ -118,7 +118,7 @@ impl Counter {
         }
         [
             Trigger::check(&mut self.on_packets, self.packets, packets),
-            Trigger::check(&mut self.on_bytes, self.bytes, bytes),
+            Trigger::check_above(&mut self.on_bytes, self.bytes),
         ]
     }
 }
