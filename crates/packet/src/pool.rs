@@ -114,7 +114,7 @@ impl Pool {
         self.home.slot_area()
     }
 
-    /// A fresh packet without bytes, [`HEADROOM`] bytes from the start of its slot. `None` when the pool is
+    /// A fresh packet without bytes, [`HEADROOM`](crate::HEADROOM) bytes from the start of its slot. `None` when the pool is
     /// empty.
     #[inline]
     pub fn allocate(&mut self) -> Option<Packet> {
