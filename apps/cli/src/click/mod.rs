@@ -17,9 +17,8 @@ use crate::{FAILURE, handlers, print, run};
 use options::Item;
 
 const HELP: &str = "\
-'Click' runs a Click router configuration at user level. It installs the
-configuration, says what is wrong with it on standard error, and runs until it
-stops itself or is interrupted.
+Runs a configuration as Click's own driver does: mistakes go to standard error,
+and the run goes on until a script, an element or an interrupt ends it.
 
 Usage: click [OPTION]... [ROUTERFILE] [NAME=VALUE]...
 
@@ -31,7 +30,7 @@ Options:
   -a, --affinity[=N]            Accepted.
   -p, --port PORT               Listen for control connections on a TCP port.
   -u, --unix-socket FILE        Listen for control connections on a Unix socket.
-  -R, --allow-reconfigure       Provide a 'hotconfig' handler (answers 'not yet').
+  -R, --allow-reconfigure       Accepted; a running configuration stays as it is.
   -h, --handler ELEMENT.H       Print a read handler's value after the run.
   -x, --exit-handler ELEMENT.H  Take the exit status from a handler's value.
   -o, --output FILE             Write the flat configuration to FILE.
@@ -60,7 +59,6 @@ struct Asked {
     tick: i64,
     ports: Vec<String>,
     sockets: Vec<String>,
-    reconfigure: bool,
 }
 
 /// What ends the program before it runs anything.
@@ -140,7 +138,6 @@ fn option(asked: &mut Asked, name: &str, negated: bool, value: Option<String>) -
         "port" => asked.ports.push(value),
         "unix-socket" => asked.sockets.push(value),
         "socket" => return Err(Early::Failure("--socket: not supported, use --unix-socket".into())),
-        "allow-reconfigure" => asked.reconfigure = !negated,
         "simtime" => {
             let start = if given { element::args::parse_seconds(&value) } else { None };
             asked.simulated = Some(start.unwrap_or(Timestamp::from_secs(SIMULATION_START)));
@@ -153,7 +150,7 @@ fn option(asked: &mut Asked, name: &str, negated: bool, value: Option<String>) -
             return Err(Early::Text(concat!("click (Tidegate) ", env!("CARGO_PKG_VERSION"), "\n")));
         }
         "help" => return Err(Early::Text(HELP)),
-        // Threads, affinity, path of libraries.
+        // Threads, affinity, path of libraries, reconfiguration.
         _ => {}
     }
     Ok(())
