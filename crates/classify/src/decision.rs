@@ -214,7 +214,8 @@ impl Step {
 }
 
 impl Test {
-    fn needs(self) -> u32 {
+    /// How many bytes a packet has to have.
+    pub(crate) fn needs(self) -> u32 {
         self.offset + 4 - self.mask.trailing_zeros().min(31) / 8
     }
 

@@ -27,13 +27,28 @@ impl Decision {
 #[derive(Clone, Debug)]
 pub struct Program {
     graph: Graph,
-    patterns: usize,
+    patterns: Vec<Vec<Clause>>,
 }
 
 /// One clause, as words: the packet matches if all tests hold, or (negated) if not all hold.
+#[derive(Clone, Debug)]
 struct Clause {
     negated: bool,
     tests: Vec<Test>,
+}
+
+/// A test of bytes of the packet, as a big-endian number under a mask. It fails where the packet has not all of
+/// them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BytesTest {
+    /// First byte.
+    pub offset: u32,
+    /// How many, up to four.
+    pub length: u16,
+    /// Bits that count.
+    pub mask: u32,
+    /// What they are.
+    pub value: u32,
 }
 
 impl Program {
@@ -53,8 +68,9 @@ impl Program {
         if !errors.is_empty() {
             return Err(errors);
         }
-        let mut program = Program { graph: Graph::default(), patterns: parsed.len() };
+        let mut program = Program { graph: Graph::default(), patterns: Vec::new() };
         program.graph.start = program.chain(&parsed);
+        program.patterns = parsed;
         program.graph.skip_implied();
         program.graph.prune();
         Ok(program)
@@ -122,15 +138,19 @@ impl Program {
 
     /// Patterns that no packet can match, because others before them take everything.
     pub fn unmatched(&self) -> Vec<usize> {
-        self.graph.unused(self.patterns)
+        self.graph.unused(self.patterns.len())
     }
 
-    /// The words that any test looks at: first byte and length, each once, in order.
-    pub fn bytes(&self) -> impl Iterator<Item = (usize, usize)> {
-        let mut words: Vec<_> = self.graph.steps.iter().map(|s| s.test.offset as usize).collect();
-        words.sort_unstable();
-        words.dedup();
-        words.into_iter().map(|offset| (offset, 4))
+    /// The clauses of a pattern, all of which must hold: tests of which all hold, or (true) not all hold.
+    pub fn clauses(&self, pattern: usize) -> impl Iterator<Item = (bool, Vec<BytesTest>)> {
+        let bytes = |test: &Test| {
+            // Bytes of the word behind the last one that counts need not be there.
+            let length = test.needs() - test.offset;
+            let (mask, value) = (test.mask >> (32 - 8 * length), test.value >> (32 - 8 * length));
+            BytesTest { offset: test.offset, length: length as u16, mask, value }
+        };
+        let clauses = self.patterns.get(pattern).map(Vec::as_slice).unwrap_or_default();
+        clauses.iter().map(move |clause| (clause.negated, clause.tests.iter().map(bytes).collect()))
     }
 
     /// Bytes that the longest test looks at.

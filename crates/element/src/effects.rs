@@ -111,6 +111,59 @@ pub enum Header {
     Icmpv6,
 }
 
+/// A whole number: a constant, plus multiples of fields. How an element says where a header ends or how long a
+/// packet has to be.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Number {
+    /// What is there without any field.
+    pub constant: i64,
+    /// Factor, field (big-endian, at most 16 bytes), and the bits of it that count: contiguous ones, the lowest of
+    /// which has the value one. A header annotation counts from the packet's start, and may be negative.
+    pub terms: Vec<(i64, Field, u128)>,
+}
+
+impl Number {
+    /// A constant.
+    pub const fn constant(constant: i64) -> Number {
+        Number { constant, terms: Vec::new() }
+    }
+
+    /// A field.
+    pub fn of(field: Field) -> Number {
+        Number::constant(0).plus(1, field, u128::MAX)
+    }
+
+    /// The same, plus a multiple of some bits of a field.
+    #[must_use]
+    pub fn plus(mut self, factor: i64, field: Field, mask: u128) -> Number {
+        self.terms.push((factor, field, mask));
+        self
+    }
+
+    /// The same, plus a number of four bytes that is kept in annotations in the machine's byte order.
+    #[must_use]
+    pub fn plus_annotation(mut self, offset: u8) -> Number {
+        for place in 0..4 {
+            let power = if cfg!(target_endian = "little") { place } else { 3 - place };
+            let byte = Field::Annotation { offset: offset + place, length: 1 };
+            self.terms.push((1 << (8 * power), byte, u128::MAX));
+        }
+        self
+    }
+
+    /// The same, plus a constant.
+    #[must_use]
+    pub fn plus_constant(mut self, more: i64) -> Number {
+        self.constant += more;
+        self
+    }
+
+    /// The fields.
+    pub fn reads(&self) -> impl Iterator<Item = &Field> {
+        self.terms.iter().map(|(_, field, _)| field)
+    }
+}
+
 /// Which packets a case is for.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Filter {
@@ -126,10 +179,20 @@ pub enum Filter {
         /// Accepted values.
         set: IntervalSet,
     },
-    /// The header annotation is set and the header lies inside the packet.
+    /// The header annotation is set, and the fixed part of the header lies inside the packet.
     Present(Header),
-    /// The header is sound: lengths, version, checksum, whatever the element checks.
-    Valid(Header),
+    /// The header's checksum is right, as far as its own lengths say that it reaches. Those are for other filters
+    /// to check: where they make no sense, the outcome is not said.
+    RightChecksum {
+        /// The header.
+        header: Header,
+        /// Where it starts: so many bytes behind a base.
+        base: Base,
+        /// How many.
+        offset: i32,
+    },
+    /// The first number is at most as large as the second. False where the packet is too short to have a field.
+    AtMost(Number, Number),
     /// The element's state has an entry for the key, or has not.
     State {
         /// The name of the table.
@@ -161,6 +224,15 @@ pub enum Value {
     Copy(Field),
     /// What a field holds, plus a number.
     Plus(Field, i64),
+    /// A number, as many bytes as the field has.
+    Number(Number),
+    /// These bits of the field where the mask has ones; others stay. Both have the field's length.
+    Bits {
+        /// Which bits.
+        mask: Vec<u8>,
+        /// Their values.
+        value: Vec<u8>,
+    },
     /// A function of what it reads.
     Pure {
         /// Its name; equal names mean equal functions.
@@ -179,13 +251,17 @@ pub enum Value {
     Now,
 }
 
-/// One change to a packet.
+/// One change to a packet. What actions read is as it was before the first one of their case; where they write is
+/// where those before them have put the packet's start and its headers.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Writes a field.
+    /// Writes a field. An empty constant unsets a header annotation.
     Set(Field, Value),
-    /// Removes (positive) or gives back (negative) so many bytes at the front; their values stand.
+    /// Removes (positive) or gives back (negative) so many bytes at the front; their values stand. A packet with
+    /// fewer bytes becomes empty. Bytes that were never part of the packet are zero.
     Strip(i32),
+    /// The same, for a number of bytes that is different from packet to packet.
+    Start(Number),
     /// Cuts the packet or makes it longer at the end; the length is a function of what it reads.
     Resize(Vec<Field>),
 }
@@ -335,7 +411,7 @@ pub enum Access {
 }
 
 /// Packets that the element makes from others: ICMP errors, ARP, fragments, copies.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Emit {
     /// What they are.
     pub name: &'static str,
@@ -343,6 +419,22 @@ pub struct Emit {
     pub reads: Vec<Field>,
     /// Where they leave; `None` for every output.
     pub output: Option<usize>,
+    /// The header that they start with, if they are not copies.
+    pub starts: Option<Header>,
+    /// For which packets there are some.
+    pub when: Filter,
+}
+
+impl Emit {
+    /// Copies of packets as they are.
+    pub fn copies(output: Option<usize>) -> Emit {
+        Emit { name: "copy", reads: Vec::new(), output, starts: None, when: Filter::Any }
+    }
+
+    /// Whether they are copies.
+    pub fn is_copy(&self) -> bool {
+        self.name == "copy"
+    }
 }
 
 /// The whole declaration.
@@ -380,7 +472,10 @@ impl Effects {
 
     /// A source: no packets come in.
     pub fn source(name: &'static str) -> Effects {
-        Effects { emits: vec![Emit { name, reads: Vec::new(), output: None }], ..Effects::default() }
+        Effects {
+            emits: vec![Emit { name, reads: Vec::new(), output: None, starts: None, when: Filter::Any }],
+            ..Effects::default()
+        }
     }
 
     /// Every packet is dropped.
@@ -412,20 +507,40 @@ impl Effects {
         let mut reads = Vec::new();
         for case in &self.cases {
             case.when.collect_reads(&mut reads);
-            // An updated checksum depends on what it was.
-            if let Checksum::Updated(headers) = &case.checksum {
-                reads.extend(headers.iter().filter_map(|header| header.checksum()));
+            // An updated checksum depends on what it was and on what is overwritten, a computed one on all that it
+            // covers.
+            match &case.checksum {
+                Checksum::Untouched => {}
+                Checksum::Updated(headers) => {
+                    reads.extend(headers.iter().filter_map(|header| header.checksum()));
+                    let written = case.actions.iter().filter_map(|action| match action {
+                        Action::Set(field @ Field::Bytes { .. }, _) => Some(field.clone()),
+                        _ => None,
+                    });
+                    reads.extend(written);
+                }
+                Checksum::Recomputed(headers) => {
+                    reads.extend(headers.iter().map(|header| header.extent()));
+                    reads.push(Field::Length);
+                }
             }
             for action in &case.actions {
                 match action {
                     Action::Set(_, Value::Copy(field) | Value::Plus(field, _)) => reads.push(field.clone()),
                     Action::Set(_, Value::Pure { reads: more, .. } | Value::Choose { key: more, .. })
                     | Action::Resize(more) => reads.extend_from_slice(more),
-                    Action::Set(..) | Action::Strip(_) => {}
+                    Action::Set(_, Value::Number(number)) | Action::Start(number) => {
+                        reads.extend(number.reads().cloned());
+                    }
+                    Action::Set(field, Value::Bits { .. }) => reads.push(field.clone()),
+                    Action::Set(_, Value::Constant(_) | Value::Now) | Action::Strip(_) => {}
                 }
             }
         }
-        reads.extend(self.emits.iter().flat_map(|e| e.reads.iter().cloned()));
+        for emit in &self.emits {
+            reads.extend_from_slice(&emit.reads);
+            emit.when.collect_reads(&mut reads);
+        }
         reads.extend(self.state.iter().flat_map(|s| s.key.iter().cloned()));
         reads.sort();
         reads.dedup();
@@ -439,7 +554,9 @@ impl Effects {
             for action in &case.actions {
                 match action {
                     Action::Set(field, _) => writes.push(field.clone()),
-                    Action::Strip(_) => writes.extend([Field::HeaderOffset(Base::Data), Field::Length]),
+                    Action::Strip(_) | Action::Start(_) => {
+                        writes.extend([Field::HeaderOffset(Base::Data), Field::Length]);
+                    }
                     Action::Resize(_) => writes.push(Field::Length),
                 }
             }
@@ -454,21 +571,44 @@ impl Effects {
 }
 
 impl Filter {
+    /// This filter, and others.
+    #[must_use]
+    pub fn and(self, more: impl IntoIterator<Item = Filter>) -> Filter {
+        Filter::All(std::iter::once(self).chain(more).collect())
+    }
+
+    /// The opposite.
+    #[must_use]
+    #[allow(clippy::should_implement_trait, reason = "reads better than an operator in declarations")]
+    pub fn not(self) -> Filter {
+        Filter::Not(Box::new(self))
+    }
+
+    /// The packet reaches at least to `offset + length` bytes behind the base, which is set.
+    pub fn reaches(base: Base, offset: i32, length: u16) -> Filter {
+        let set = IntervalSet::one(0, 0);
+        Filter::In { field: Field::Bytes { base, offset, length }, mask: 0, set }
+    }
+
     /// The field equals a number.
     pub fn equals(field: Field, value: u128) -> Filter {
         Filter::In { field, mask: u128::MAX, set: IntervalSet::one(value, value) }
     }
 
-    fn collect_reads(&self, reads: &mut Vec<Field>) {
+    /// Adds the fields that it looks at.
+    pub fn collect_reads(&self, reads: &mut Vec<Field>) {
         match self {
             Filter::Any | Filter::State { .. } => {}
             Filter::In { field, .. } => reads.push(field.clone()),
-            Filter::Present(header) | Filter::Valid(header) => {
-                reads.extend([Field::Length, Field::HeaderOffset(header.base())]);
-                if let Filter::Valid(_) = self {
-                    reads.push(header.extent());
-                }
+            Filter::Present(header) => reads.extend([Field::Length, Field::HeaderOffset(header.base())]),
+            Filter::RightChecksum { header: Header::Ipv4, base, offset } => {
+                reads.push(Field::Bytes { base: *base, offset: *offset, length: 60 });
             }
+            // Other checksums cover everything behind the header, and often addresses before it.
+            Filter::RightChecksum { base, .. } => {
+                reads.extend([Field::Payload, Field::Length, Field::HeaderOffset(*base)]);
+            }
+            Filter::AtMost(a, b) => reads.extend(a.reads().chain(b.reads()).cloned()),
             Filter::Not(inner) => inner.collect_reads(reads),
             Filter::All(inner) | Filter::One(inner) => inner.iter().for_each(|f| f.collect_reads(reads)),
             Filter::Opaque { reads: more, .. } => reads.extend_from_slice(more),
@@ -483,6 +623,18 @@ impl Header {
             Header::Ethernet | Header::Vlan => Base::Mac,
             Header::Arp | Header::Ipv4 | Header::Ipv6 => Base::Network,
             Header::Tcp | Header::Udp | Header::Icmp | Header::Icmpv6 => Base::Transport,
+        }
+    }
+
+    /// Bytes of its fixed part.
+    pub fn least_length(self) -> u16 {
+        match self {
+            Header::Ethernet => 14,
+            Header::Vlan => 18,
+            Header::Arp => 28,
+            Header::Ipv4 | Header::Tcp => 20,
+            Header::Ipv6 => 40,
+            Header::Udp | Header::Icmp | Header::Icmpv6 => 8,
         }
     }
 

@@ -37,6 +37,10 @@ fn written_bytes(effects: &[Effects]) -> usize {
         for action in effect.cases.iter().flat_map(|c| &c.actions) {
             match action {
                 Action::Strip(n) => stripped += i64::from(*n).max(0),
+                // Somewhere behind.
+                Action::Start(_) | Action::Set(Field::HeaderOffset(Base::Data), _) => {
+                    stripped = i64::from(u32::MAX)
+                }
                 Action::Set(Field::HeaderOffset(Base::Network), Value::Constant(bytes)) => {
                     let offset = bytes.iter().fold(0i64, |n, &b| n << 8 | i64::from(b));
                     network = network.max(offset);

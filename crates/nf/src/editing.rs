@@ -1,8 +1,9 @@
 //! What elements that look at or change one packet at a time share: where rejected packets go, the headers that
 //! they need, and the words of their declarations and handlers.
 
+use classify::IntervalSet;
 use element::args::Arg;
-use element::effects::{Action, Case, Effects, Field, Filter, Header, Target, Value};
+use element::effects::{Action, Case, Effects, Field, Filter, Header, Number, Target, Value, wire_field};
 use element::{Args, Base, Batch, Cx, DropReason, Element, Invalid, Packet};
 use wire::checksum::Sum;
 use wire::{FromBytes, ipv4};
@@ -98,6 +99,44 @@ pub(crate) fn annotation(offset: usize, length: u8) -> Field {
 /// Bytes behind a base as a field.
 pub(crate) fn bytes(base: Base, offset: usize, length: u16) -> Field {
     Field::Bytes { base, offset: i32::try_from(offset).unwrap_or(i32::MAX), length }
+}
+
+/// The length of an IPv4 header that starts `offset` bytes behind a base.
+pub(crate) fn ipv4_header_length(base: Base, offset: usize) -> Number {
+    Number::constant(0).plus(4, bytes(base, offset, 1), 0x0f)
+}
+
+/// The total length that an IPv4 header there tells.
+pub(crate) fn ipv4_total(base: Base, offset: usize) -> Number {
+    Number::of(bytes(base, offset + 2, 2))
+}
+
+/// Bytes from a header to the packet's end.
+pub(crate) fn rest_from(base: Base) -> Number {
+    Number::of(Field::Length).plus(-1, Field::HeaderOffset(base), u128::MAX)
+}
+
+/// The bits of a field lie between two numbers, both included.
+pub(crate) fn within(field: Field, mask: u128, low: u128, high: u128) -> Filter {
+    Filter::In { field, mask, set: IntervalSet::one(low, high) }
+}
+
+/// The marked IPv4 header is there, is of this protocol, and the transport header is marked.
+pub(crate) fn ipv4_of_protocol(protocol: u8) -> Filter {
+    let protocol = Filter::equals(wire_field::IP_PROTOCOL, protocol.into());
+    Filter::Present(Header::Ipv4).and([protocol, is_marked(Base::Transport)])
+}
+
+/// A header is marked.
+pub(crate) fn is_marked(base: Base) -> Filter {
+    // Zero where it is; a question about it fails where it is not.
+    let marked = Number::constant(0).plus(0, Field::HeaderOffset(base), u128::MAX);
+    Filter::AtMost(marked, Number::constant(0))
+}
+
+/// Sets a header annotation to a number of bytes behind the start of the packet.
+pub(crate) fn header_behind(base: Base, number: Number) -> Action {
+    Action::Set(Field::HeaderOffset(base), Value::Number(number))
 }
 
 /// Sets a field to bytes known beforehand.

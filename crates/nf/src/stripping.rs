@@ -1,9 +1,9 @@
 //! What elements that move the start of a packet to one of its headers share.
 
-use element::effects::{Case, Field, Filter, Target};
+use element::effects::{Action, Case, Field, Filter, Number, Target};
 use element::{Base, DropReason, Effects, Packet};
 
-use crate::editing::{Fate, otherwise, pure};
+use crate::editing::{Fate, is_marked, otherwise, pure};
 
 /// Moves the start of the packet to `behind` bytes behind a header, wherever that is; stripped bytes come back.
 #[inline]
@@ -37,12 +37,28 @@ pub(crate) fn move_start(packet: &mut Packet, distance: isize) -> Fate {
     }
 }
 
-/// The declaration: the start moves to the header, as far behind it as these fields say.
-pub(crate) fn effects(base: Base, reads: &[Field]) -> Effects {
+/// The declaration: the start moves to so many bytes behind the header, if it is marked and the packet reaches there.
+pub(crate) fn effects(base: Base, behind: &Number) -> Effects {
+    Effects::cases(cases(base, behind).to_vec())
+}
+
+/// The same as cases, for elements with others before them.
+pub(crate) fn cases(base: Base, behind: &Number) -> [Case; 3] {
+    let to = behind.clone().plus(1, Field::HeaderOffset(base), u128::MAX);
+    let short = Filter::AtMost(to.clone(), Number::of(Field::Length)).not();
+    [
+        Case::new(is_marked(base).not(), Target::Drop(DropReason::NoHeader)),
+        Case::new(short, Target::Drop(DropReason::TooShort)),
+        otherwise(vec![Action::Start(to)]),
+    ]
+}
+
+/// The declaration of what depends on these fields in a way that it does not tell.
+pub(crate) fn vague_effects(base: Base, reads: &[Field]) -> Effects {
     let mut reads = reads.to_vec();
     reads.extend([Field::HeaderOffset(base), Field::Length]);
     let there = Filter::Opaque { about: "header inside the packet", reads: reads.clone() };
-    let lacks = Case::new(Filter::Not(Box::new(there)), Target::Drop(DropReason::NoHeader));
+    let lacks = Case::new(there.not(), Target::Drop(DropReason::NoHeader));
     let start = pure(Field::HeaderOffset(Base::Data), "to the header", &reads);
     let length = pure(Field::Length, "from the header", &reads);
     Effects::cases(vec![lacks, otherwise(vec![start, length])])

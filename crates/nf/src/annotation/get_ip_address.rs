@@ -21,11 +21,12 @@
 
 use element::args::AnnotationOffset;
 use element::class::ArgInfo;
-use element::effects::{Action, Field, Header, Target, Value, wire_field};
+use element::effects::{Action, Case, Filter, Header, Target, Value, wire_field};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, manual};
 use packet::Annotations;
 
-use crate::editing::{annotation, bytes, each, ipv4, needs, otherwise, when};
+use crate::editing::{annotation, bytes, each, ipv4, needs, otherwise};
+use classify::IntervalSet;
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -74,8 +75,9 @@ impl Element for GetIpAddress {
     fn effects(&self) -> Effects {
         let (lacks, field) = match self.from {
             From::Data(offset) => {
-                let to = Target::Drop(DropReason::TooShort);
-                (when("too short", &[Field::Length], to), bytes(Base::Data, offset, 4))
+                let field = bytes(Base::Data, offset, 4);
+                let there = Filter::In { field: field.clone(), mask: 0, set: IntervalSet::one(0, 0) };
+                (Case::new(there.not(), Target::Drop(DropReason::TooShort)), field)
             }
             From::Source => (needs(Header::Ipv4), wire_field::IP_SRC),
             From::Destination => (needs(Header::Ipv4), wire_field::IP_DST),

@@ -79,7 +79,7 @@ impl Element for PaintSwitch {
         cases.extend((0..self.sorter.outputs().min(ALL)).map(|n| Case::new(is(n), Target::Output(n))));
         let rest = Filter::In { field: field.clone(), mask: 0xff, set: IntervalSet::full(8) };
         cases.push(Case::new(rest, Target::Drop(DropReason::NoOutput)));
-        let copies = Emit { name: "copy", reads: vec![field], output: None };
+        let copies = Emit { reads: vec![field], ..Emit::copies(None) };
         Effects { emits: vec![copies], ..Effects::cases(cases) }
     }
 

@@ -21,7 +21,7 @@
 
 use classify::IntervalSet;
 use element::class::{ArgInfo, HandlerInfo};
-use element::effects::{Depends, EXTRA_LENGTH, Field, Filter};
+use element::effects::{Depends, Field, Filter, Number};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
 use packet::Annotations;
 
@@ -56,7 +56,10 @@ impl Element for CheckLength {
                 let set = IntervalSet::one(0, self.longest.into());
                 Filter::In { field: Field::Length, mask: u128::MAX, set }
             }
-            true => Filter::Opaque { about: "length on the wire", reads: vec![Field::Length, EXTRA_LENGTH] },
+            true => Filter::AtMost(
+                Number::of(Field::Length).plus_annotation(Annotations::EXTRA_LENGTH as u8),
+                Number::constant(self.longest.into()),
+            ),
         };
         or_aside(fits, Vec::new()).depending_on(Depends::Handler)
     }

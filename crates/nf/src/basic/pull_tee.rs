@@ -42,7 +42,7 @@ struct PullTee {
 
 impl Element for PullTee {
     fn effects(&self) -> Effects {
-        let copy = |output| Emit { name: "copy", reads: Vec::new(), output: Some(output) };
+        let copy = |output| Emit::copies(Some(output));
         Effects {
             emits: (1..self.outputs).map(copy).collect(),
             ..Effects::cases(vec![Case::new(Filter::Any, Target::Output(0))])

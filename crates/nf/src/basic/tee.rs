@@ -68,7 +68,7 @@ impl Element for Tee {
         match self.outputs {
             0 | 1 => Effects::pass(),
             _ => Effects {
-                emits: vec![Emit { name: "copy", reads: Vec::new(), output: None }],
+                emits: vec![Emit::copies(None)],
                 ..Effects::cases(vec![Case::new(Filter::Any, Target::AllOutputs)])
             },
         }

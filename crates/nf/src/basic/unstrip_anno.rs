@@ -23,7 +23,7 @@ use element::{Base, Batch, Class, Cx, Effects, Element, manual};
 
 use super::search::{LENGTH_ANNOTATION, annotated_length};
 use crate::editing::{annotation, each};
-use crate::stripping::{effects, move_start};
+use crate::stripping::{move_start, vague_effects};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -45,7 +45,7 @@ struct UnstripAnno {
 
 impl Element for UnstripAnno {
     fn effects(&self) -> Effects {
-        effects(Base::Data, &[annotation(self.place, 2)])
+        vague_effects(Base::Data, &[annotation(self.place, 2)])
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

@@ -23,11 +23,11 @@
 
 use element::args::Bytes;
 use element::class::ArgInfo;
-use element::effects::{Action, Field};
+use element::effects::{Action, Field, Value};
 use element::{Base, Batch, Class, Cx, Effects, Element, Packet, manual};
 use packet::MAX_PACKET;
 
-use crate::editing::{append_zeros, bytes, otherwise, pure, replace_each};
+use crate::editing::{append_zeros, bytes, otherwise, replace_each};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -78,7 +78,9 @@ impl StoreData {
 impl Element for StoreData {
     fn effects(&self) -> Effects {
         let place = bytes(Base::Data, self.offset, u16::try_from(self.data.len()).unwrap_or(u16::MAX));
-        let mut actions = vec![pure(place.clone(), "store under mask", &[place, Field::Length])];
+        // What lies behind the end of the packet is not seen by anybody.
+        let store = Value::Bits { mask: self.mask.clone(), value: self.data.clone() };
+        let mut actions = vec![Action::Set(place, store)];
         actions.extend(self.grow.then(|| Action::Resize(vec![Field::Length])));
         Effects::cases(vec![otherwise(actions)])
     }

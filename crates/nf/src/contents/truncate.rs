@@ -20,7 +20,7 @@
 //! Pad, CheckLength, Resize
 
 use element::class::{ArgInfo, HandlerInfo};
-use element::effects::{Action, Depends, EXTRA_LENGTH, Field};
+use element::effects::{Action, Case, Depends, EXTRA_LENGTH, Field, Filter, Number, Target, Value};
 use element::{Batch, Class, Cx, Effects, Element, manual};
 use packet::Annotations;
 
@@ -48,11 +48,13 @@ struct Truncate {
 
 impl Element for Truncate {
     fn effects(&self) -> Effects {
-        let mut actions = vec![Action::Resize(vec![Field::Length])];
+        let longest = Number::constant(self.length.into());
+        let fits = Filter::AtMost(Number::of(Field::Length), longest.clone());
+        let mut cut = otherwise(vec![Action::Set(Field::Length, Value::Number(longest))]);
         if self.extra {
-            actions.push(pure(EXTRA_LENGTH, "plus bytes cut off", &[EXTRA_LENGTH, Field::Length]));
+            cut = cut.with(pure(EXTRA_LENGTH, "plus bytes cut off", &[EXTRA_LENGTH, Field::Length]));
         }
-        Effects::cases(vec![otherwise(actions)]).depending_on(Depends::Handler)
+        Effects::cases(vec![Case::new(fits, Target::Output(0)), cut]).depending_on(Depends::Handler)
     }
 
     fn process(&mut self, _cx: &mut Cx<'_>, batch: &mut Batch) {

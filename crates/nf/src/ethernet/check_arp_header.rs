@@ -25,12 +25,12 @@
 //! CheckIPHeader, Classifier
 
 use element::class::ArgInfo;
-use element::effects::{Field, Filter};
+use element::effects::{Field, Filter, Number};
 use element::{Base, Class, DropReason, Effects, Packet, manual};
 use wire::{arp, ether_type};
 
 use crate::checking::{Checker, HANDLERS, HeaderCheck, Reasons, Speaker};
-use crate::editing::{bytes, header_at, or_aside, pure};
+use crate::editing::{bytes, header_at, header_behind, or_aside};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -70,11 +70,22 @@ impl HeaderCheck for CheckArpHeader {
     const SPEAKER: Speaker = Speaker::Nobody;
 
     fn effects(&self) -> Effects {
-        let header = bytes(Base::Data, self.offset, arp::Lengths::LEN as u16);
-        let sound = Filter::Opaque { about: "sound ARP header", reads: vec![Field::Length, header.clone()] };
+        let at = |place, length| bytes(Base::Data, self.offset + place, length);
+        let offset = self.offset as i64;
+        let total = Number::constant(arp::Lengths::LEN as i64).plus(2, at(4, 1), u128::MAX);
+        let total = total.plus(2, at(5, 1), u128::MAX);
+        let requires = |kind, number: u16, length, value| {
+            Filter::One(vec![Filter::equals(kind, number.into()).not(), Filter::equals(length, value)])
+        };
+        let sound = Filter::reaches(Base::Data, self.offset as i32, arp::Lengths::LEN as u16).and([
+            Filter::AtMost(total.clone(), Number::of(Field::Length).plus_constant(-offset)),
+            requires(at(0, 2), arp::ETHERNET, at(4, 1), 6),
+            requires(at(2, 2), ether_type::IPV4, at(5, 1), 4),
+            requires(at(2, 2), ether_type::IPV6, at(5, 1), 16),
+        ]);
         let good = vec![
             header_at(Base::Network, self.offset),
-            pure(Field::HeaderOffset(Base::Transport), "behind the ARP header", &[header]),
+            header_behind(Base::Transport, total.plus_constant(offset)),
         ];
         or_aside(sound, good)
     }

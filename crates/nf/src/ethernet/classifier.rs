@@ -25,11 +25,13 @@
 //! ## See also
 //! IPClassifier, IPFilter, CheckIPHeader
 
-use classify::pattern::{Decision, Program};
+use classify::IntervalSet;
+use classify::pattern::{BytesTest, Decision, Program};
 use element::class::{Access, ArgInfo, HandlerInfo};
-use element::effects::{Case, Field, Filter, Target};
+use element::effects::{Case, Filter, Target};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, manual};
 
+use crate::editing::bytes;
 use crate::patterns;
 use crate::sorting::{Fate, Sorter};
 
@@ -77,19 +79,22 @@ fn fate(decision: Decision) -> Fate {
     decision.pattern().map_or(Fate::Drop(DropReason::NoMatch), Fate::Output)
 }
 
+fn filter_of(test: BytesTest) -> Filter {
+    let BytesTest { offset, length, mask, value } = test;
+    let set = IntervalSet::one(value.into(), value.into());
+    Filter::In { field: bytes(Base::Data, offset as usize, length), mask: mask.into(), set }
+}
+
 impl Element for Classifier {
     fn effects(&self) -> Effects {
-        let reads = self.program.bytes().map(|(offset, length)| Field::Bytes {
-            base: Base::Data,
-            offset: offset as i32,
-            length: length as u16,
-        });
-        let reads: Vec<Field> = reads.chain([Field::Length]).collect();
-        let mut cases: Vec<Case> = (0..self.patterns.len())
-            .map(|n| {
-                Case::new(Filter::Opaque { about: "byte pattern", reads: reads.clone() }, Target::Output(n))
-            })
-            .collect();
+        let pattern = |n| {
+            let clauses = self.program.clauses(n).map(|(negated, tests)| {
+                let all = Filter::All(tests.into_iter().map(filter_of).collect());
+                if negated { all.not() } else { all }
+            });
+            Case::new(Filter::All(clauses.collect()), Target::Output(n))
+        };
+        let mut cases: Vec<Case> = (0..self.patterns.len()).map(pattern).collect();
         cases.push(Case::new(Filter::Any, Target::Drop(DropReason::NoMatch)));
         Effects::cases(cases)
     }

@@ -14,10 +14,10 @@
 //! ## See also
 //! EtherRewrite, IPMirror
 
-use element::effects::{Action, Field, Target, Value};
+use element::effects::{Action, Case, Filter, Target, Value};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, manual};
 
-use crate::editing::{bytes, each, otherwise, when};
+use crate::editing::{bytes, each, otherwise};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -35,7 +35,7 @@ struct EtherMirror;
 impl Element for EtherMirror {
     fn effects(&self) -> Effects {
         let (destination, source) = (bytes(Base::Data, 0, 6), bytes(Base::Data, 6, 6));
-        let short = when("too short", &[Field::Length], Target::Drop(DropReason::TooShort));
+        let short = Case::new(Filter::reaches(Base::Data, 0, 12).not(), Target::Drop(DropReason::TooShort));
         // Both values are those from before.
         let swap = vec![
             Action::Set(destination.clone(), Value::Copy(source.clone())),

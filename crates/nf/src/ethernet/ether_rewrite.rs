@@ -22,9 +22,10 @@
 //! ## See also
 //! EtherEncap
 
+use crate::editing::{bytes, is_marked};
 use element::args::Arg;
 use element::class::{ArgInfo, HandlerInfo};
-use element::effects::{Action, Case, Field, Filter, Target, Value, wire_field};
+use element::effects::{Action, Case, Filter, Target, Value};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, manual};
 use wire::MacAddr;
 
@@ -74,19 +75,14 @@ impl EtherRewrite {
 impl Element for EtherRewrite {
     fn effects(&self) -> Effects {
         let set = |field, address: MacAddr| Action::Set(field, Value::Constant(address.0.to_vec()));
-        let at_data = |offset| Field::Bytes { base: Base::Data, offset, length: 6 };
-        let mac = Field::HeaderOffset(Base::Mac);
-        let short =
-            Filter::Opaque { about: "shorter than two addresses", reads: vec![Field::Length, mac.clone()] };
-        let unmarked = Filter::Opaque { about: "MAC header not marked", reads: vec![mac] };
+        let rewrite = |base, when| {
+            let case = Case::new(when, Target::Output(0));
+            case.with(set(bytes(base, 0, 6), self.get("dst"))).with(set(bytes(base, 6, 6), self.get("src")))
+        };
         Effects::cases(vec![
-            Case::new(short, Target::Drop(DropReason::TooShort)),
-            Case::new(unmarked, Target::Output(0))
-                .with(set(at_data(0), self.get("dst")))
-                .with(set(at_data(6), self.get("src"))),
-            Case::new(Filter::Any, Target::Output(0))
-                .with(set(wire_field::ETHER_DST, self.get("dst")))
-                .with(set(wire_field::ETHER_SRC, self.get("src"))),
+            rewrite(Base::Mac, Filter::reaches(Base::Mac, 0, 12)),
+            rewrite(Base::Data, is_marked(Base::Mac).not().and([Filter::reaches(Base::Data, 0, 12)])),
+            Case::new(Filter::Any, Target::Drop(DropReason::TooShort)),
         ])
     }
 

@@ -24,7 +24,7 @@
 
 use element::args::{AnnotationOffset, Arg, Raw};
 use element::class::{ArgInfo, HandlerInfo};
-use element::effects::{Action, Depends, Field, Filter, Value};
+use element::effects::{Action, Depends, Filter, Value};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
 use wire::MacAddr;
 
@@ -99,7 +99,7 @@ impl Element for StoreEtherAddress {
             From::Constant(address) => Value::Constant(address.0.to_vec()),
             From::Annotation(place) => Value::Copy(annotation(place, 6)),
         };
-        let room = Filter::Opaque { about: "room for the address", reads: vec![Field::Length] };
+        let room = Filter::reaches(Base::Data, i32::try_from(self.offset).unwrap_or(i32::MAX), 6);
         let store = Action::Set(bytes(Base::Data, self.offset, 6), value);
         or_aside(room, vec![store]).depending_on(Depends::Handler)
     }

@@ -36,7 +36,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use element::class::{ArgInfo, HandlerInfo};
-use element::effects::{Case, DST_IP, Depends, Emit, Field, Filter, Target};
+use element::effects::{Case, DST_IP, Depends, Emit, Field, Filter, Header, Target};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
 use packet::{Annotations, MAX_PACKET, PacketKind};
 use wire::icmp::kind;
@@ -277,7 +277,13 @@ impl Element for IcmpError {
         let none = when("no error may be sent about it", &header, Target::Drop(DropReason::Unsuitable));
         let mut reads = header;
         reads.extend([annotation(Annotations::ICMP_PARAM, 1), DST_IP]);
-        let message = Emit { name: "ICMP error", reads, output: Some(0) };
+        let message = Emit {
+            name: "ICMP error",
+            reads,
+            output: Some(0),
+            starts: Some(Header::Ipv4),
+            when: none.when.clone().not(),
+        };
         let answered = Case::new(Filter::Any, Target::Drop(DropReason::Answered));
         let effects = Effects { emits: vec![message], ..Effects::cases(vec![none, answered]) };
         effects.depending_on(Depends::Counter).depending_on(Depends::Time).depending_on(Depends::Handler)

@@ -40,7 +40,7 @@ use std::net::Ipv4Addr;
 
 use element::args::{Bytes, parse_bool, parse_seconds};
 use element::class::{Access, ArgInfo, HandlerInfo};
-use element::effects::{Case, Depends, Emit, Field, Filter, Target};
+use element::effects::{Case, Depends, Emit, Field, Filter, Header, Target};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, Timestamp, manual};
 use packet::Annotations;
 use wire::icmp::kind;
@@ -309,7 +309,13 @@ impl IcmpPingSource {
 impl Element for IcmpPingSource {
     fn effects(&self) -> Effects {
         let mut effects = Effects::cases(vec![Case::new(Filter::Any, Target::Drop(DropReason::Answered))]);
-        effects.emits = vec![Emit { name: "ICMP echo request", reads: Vec::new(), output: Some(0) }];
+        effects.emits = vec![Emit {
+            name: "ICMP echo request",
+            reads: Vec::new(),
+            output: Some(0),
+            starts: Some(Header::Ipv4),
+            when: Filter::Any,
+        }];
         effects
             .observing(&[Field::Payload, Field::TimeStamp])
             .depending_on(Depends::Time)

@@ -25,14 +25,15 @@
 //! ## See also
 //! CheckIPHeader, CheckTCPHeader, CheckUDPHeader
 
-use element::effects::{Filter, Header};
+use classify::IntervalSet;
+use element::effects::{Filter, Header, Number};
 use element::{Base, Class, DropReason, Effects, Packet, manual};
 use wire::checksum::Sum;
 use wire::{FromBytes, icmp, ip_protocol, ipv4};
 
 use super::check_tcp_header::{self, ipv4_of};
 use crate::checking::{Checker, HANDLERS, HeaderCheck, Reasons, Speaker};
-use crate::editing::{length_from, or_aside, sum_from};
+use crate::editing::{bytes, ipv4_of_protocol, length_from, or_aside, rest_from, sum_from};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -76,7 +77,22 @@ impl HeaderCheck for CheckIcmpHeader {
     const SPEAKER: Speaker = Speaker::Declaration;
 
     fn effects(&self) -> Effects {
-        or_aside(Filter::All(vec![Filter::Valid(Header::Ipv4), Filter::Valid(Header::Icmp)]), Vec::new())
+        let length = || rest_from(Base::Transport);
+        let at_least = |n| Filter::AtMost(Number::constant(n), length());
+        let exactly = |n| at_least(n).and([Filter::AtMost(length(), Number::constant(n))]);
+        let mut sound = vec![ipv4_of_protocol(ip_protocol::ICMP), Filter::Present(Header::Icmp)];
+        for (kinds, fits) in
+            [(&[3, 4, 5, 11, 12][..], at_least(36)), (&[13, 14], exactly(20)), (&[15, 16], exactly(8))]
+        {
+            let each = kinds.iter().map(|&kind| IntervalSet::one(kind, kind));
+            let set = each.fold(IntervalSet::empty(), |all, one| all.union(&one));
+            let of_kind = Filter::In { field: bytes(Base::Transport, 0, 1), mask: u128::MAX, set };
+            sound.push(Filter::One(vec![of_kind.not(), fits]));
+        }
+        if self.checksum {
+            sound.push(Filter::RightChecksum { header: Header::Icmp, base: Base::Transport, offset: 0 });
+        }
+        or_aside(Filter::All(sound), Vec::new())
     }
 
     fn check(&self, packet: &mut Packet) -> Result<(), usize> {

@@ -29,12 +29,13 @@ use std::net::Ipv6Addr;
 
 use element::args::{Arg, Place};
 use element::class::ArgInfo;
-use element::effects::{Action, Field, Filter};
+use element::effects::{Action, Field, Filter, Number, Value};
 use element::{Base, Class, DropReason, Effects, Packet, manual};
 use wire::{FromBytes, ipv6};
 
 use crate::checking::{Checker, HANDLERS, HeaderCheck, Reasons, Speaker};
-use crate::editing::{bytes, header_at, or_aside, pure};
+use crate::editing::{bytes, header_at, or_aside, pure, within};
+use classify::IntervalSet;
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -86,15 +87,24 @@ impl HeaderCheck for CheckIp6Header {
     const SPEAKER: Speaker = Speaker::Nobody;
 
     fn effects(&self) -> Effects {
-        let header = bytes(Base::Data, self.offset, ipv6::Header::LEN as u16);
+        let at = |place, length| bytes(Base::Data, self.offset + place, length);
+        let offset = self.offset as i64;
+        let end = Number::of(at(4, 2)).plus_constant(offset + ipv6::Header::LEN as i64);
+        let each = self.bad_sources.iter().map(|&address| IntervalSet::one(address, address));
+        let bad = each.fold(IntervalSet::empty(), |all, one| all.union(&one));
+        let sound = Filter::reaches(Base::Data, self.offset as i32, ipv6::Header::LEN as u16).and([
+            within(at(0, 1), 0xf0, 0x60, 0x60),
+            Filter::AtMost(end.clone(), Number::of(Field::Length)),
+            Filter::In { field: at(8, 16), mask: u128::MAX, set: bad }.not(),
+        ]);
         // Extension headers may reach anywhere.
-        let extent = if self.extensions { Field::Payload } else { header.clone() };
-        let sound = Filter::Opaque { about: "sound IPv6 header", reads: vec![Field::Length, header.clone()] };
-        let good = vec![
-            header_at(Base::Network, self.offset),
-            pure(Field::HeaderOffset(Base::Transport), "behind the IPv6 headers", &[extent]),
-            Action::Resize(vec![header]),
-        ];
+        let transport = Field::HeaderOffset(Base::Transport);
+        let transport = match self.extensions {
+            true => pure(transport, "behind the IPv6 headers", &[Field::Payload]),
+            false => header_at(Base::Transport, self.offset + ipv6::Header::LEN),
+        };
+        let end = Action::Set(Field::Length, Value::Number(end));
+        let good = vec![header_at(Base::Network, self.offset), transport, end];
         or_aside(sound, good)
     }
 

@@ -33,15 +33,16 @@
 
 use std::net::Ipv4Addr;
 
+use classify::IntervalSet;
 use element::args::{Arg, Ipv4Prefix, Place, Raw};
 use element::class::ArgInfo;
-use element::effects::{Action, DST_IP, Field, Filter, Value};
+use element::effects::{Action, DST_IP, Field, Filter, Header, Number, Value};
 use element::{Args, Base, Class, Cx, DropReason, Effects, Element, Invalid, Packet, manual};
 use packet::Annotations;
 use wire::{FromBytes, checksum, ipv4};
 
 use crate::checking::{Checker, HANDLERS, HeaderCheck, Reasons, Speaker};
-use crate::editing::{bytes, header_at, or_aside, pure};
+use crate::editing::{bytes, header_at, header_behind, ipv4_header_length, ipv4_total, or_aside, within};
 
 /// The class.
 pub static CLASS: Class = DESCRIPTION;
@@ -200,14 +201,36 @@ impl HeaderCheck for Checks {
 
     fn effects(&self) -> Effects {
         let at = |place, length| bytes(Base::Data, self.offset + place, length);
-        let sound = Filter::Opaque { about: "sound IPv4 header", reads: vec![Field::Length, at(0, 60)] };
+        let offset = self.offset as i64;
+        let total = ipv4_total(Base::Data, self.offset);
+        let header_length = ipv4_header_length(Base::Data, self.offset);
+        let mut sound = vec![
+            Filter::reaches(Base::Data, self.offset as i32, ipv4::Header::LEN as u16),
+            within(at(0, 1), 0xf0, 0x40, 0x40),
+            within(at(0, 1), 0x0f, 5, 15),
+            Filter::AtMost(total.clone(), Number::of(Field::Length).plus_constant(-offset)),
+            Filter::AtMost(header_length.clone(), total.clone()),
+        ];
+        if self.checksum {
+            let (header, base, offset) = (Header::Ipv4, Base::Data, self.offset as i32);
+            sound.push(Filter::RightChecksum { header, base, offset });
+        }
+        if !self.bad_sources.is_empty() {
+            let one_of = |field, addresses: &[u32]| {
+                let each = addresses.iter().map(|&address| IntervalSet::one(address.into(), address.into()));
+                let set = each.fold(IntervalSet::empty(), |all, one| all.union(&one));
+                Filter::In { field, mask: u128::MAX, set }
+            };
+            let good = one_of(at(16, 4), &self.good_destinations);
+            sound.push(Filter::One(vec![one_of(at(12, 4), &self.bad_sources).not(), good]));
+        }
         let good = vec![
             header_at(Base::Network, self.offset),
-            pure(Field::HeaderOffset(Base::Transport), "behind the IP header", &[at(0, 1)]),
-            Action::Resize(vec![at(2, 2)]),
+            header_behind(Base::Transport, header_length.plus_constant(offset)),
+            Action::Set(Field::Length, Value::Number(total.plus_constant(offset))),
             Action::Set(DST_IP, Value::Copy(at(16, 4))),
         ];
-        or_aside(sound, good)
+        or_aside(Filter::All(sound), good)
     }
 
     fn prepare(&mut self, cx: &mut Cx<'_>) {

@@ -25,13 +25,15 @@
 //! CheckIPHeader, CheckUDPHeader, CheckICMPHeader, SetTCPChecksum
 
 use element::class::ArgInfo;
-use element::effects::{Filter, Header};
+use element::effects::{Filter, Header, Number, wire_field};
 use element::{Base, Class, DropReason, Effects, Packet, manual};
 use wire::checksum::PseudoHeader;
 use wire::{FromBytes, ip_protocol, ipv4, tcp};
 
 use crate::checking::{Checker, HANDLERS, HeaderCheck, Reasons, Speaker};
-use crate::editing::{ipv4_with_options, or_aside, sum_from};
+use crate::editing::{
+    bytes, ipv4_of_protocol, ipv4_total, ipv4_with_options, or_aside, rest_from, sum_from, within,
+};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -83,7 +85,21 @@ impl HeaderCheck for CheckTcpHeader {
     const SPEAKER: Speaker = Speaker::Declaration;
 
     fn effects(&self) -> Effects {
-        or_aside(Filter::All(vec![Filter::Valid(Header::Ipv4), Filter::Valid(Header::Tcp)]), Vec::new())
+        let at = |offset, length| bytes(Base::Transport, offset, length);
+        let header_length = Number::constant(0).plus(4, at(12, 1), 0xf0);
+        let total = || ipv4_total(Base::Network, 0);
+        let length = total().plus(-4, wire_field::IP_VERSION_IHL, 0x0f);
+        let mut sound = vec![
+            ipv4_of_protocol(ip_protocol::TCP),
+            Filter::Present(Header::Tcp),
+            within(at(12, 1), 0xf0, 0x50, 0xf0),
+            Filter::AtMost(header_length, length),
+            Filter::AtMost(total(), rest_from(Base::Network)),
+        ];
+        if self.checksum {
+            sound.push(Filter::RightChecksum { header: Header::Tcp, base: Base::Transport, offset: 0 });
+        }
+        or_aside(Filter::All(sound), Vec::new())
     }
 
     fn check(&self, packet: &mut Packet) -> Result<(), usize> {

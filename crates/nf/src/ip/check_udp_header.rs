@@ -32,7 +32,7 @@ use wire::{FromBytes, ip_protocol, udp};
 
 use super::check_tcp_header::{self, from_network, ipv4_of};
 use crate::checking::{Checker, HANDLERS, HeaderCheck, Reasons, Speaker};
-use crate::editing::{or_aside, sum_from};
+use crate::editing::{bytes, ipv4_header_length, ipv4_of_protocol, or_aside, rest_from, sum_from, within};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -64,7 +64,19 @@ impl HeaderCheck for CheckUdpHeader {
     const SPEAKER: Speaker = Speaker::Nobody;
 
     fn effects(&self) -> Effects {
-        or_aside(Filter::All(vec![Filter::Valid(Header::Ipv4), Filter::Valid(Header::Udp)]), Vec::new())
+        let at = |offset, length| bytes(Base::Transport, offset, length);
+        let end = ipv4_header_length(Base::Network, 0).plus(1, at(4, 2), u128::MAX);
+        let mut sound = vec![
+            ipv4_of_protocol(ip_protocol::UDP),
+            Filter::Present(Header::Udp),
+            within(at(4, 2), u128::MAX, udp::Header::LEN as u128, 0xffff),
+            Filter::AtMost(end, rest_from(Base::Network)),
+        ];
+        if self.checksum {
+            let right = Filter::RightChecksum { header: Header::Udp, base: Base::Transport, offset: 0 };
+            sound.push(Filter::One(vec![Filter::equals(at(6, 2), 0), right]));
+        }
+        or_aside(Filter::All(sound), Vec::new())
     }
 
     fn check(&self, packet: &mut Packet) -> Result<(), usize> {

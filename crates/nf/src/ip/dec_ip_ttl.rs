@@ -88,6 +88,10 @@ impl Element for DecIpTtl {
                 .updating(&[Header::Ipv4]),
         );
         // It can be switched on at any time, so what it does then is declared in any case.
+        if !self.active {
+            let off = Filter::Opaque { about: "switched off", reads: Vec::new() };
+            cases.insert(0, Case::new(off, Target::Output(0)));
+        }
         Effects::cases(cases).depending_on(Depends::Handler)
     }
 

@@ -62,10 +62,9 @@ impl Element for FixIpSrc {
     fn effects(&self) -> Effects {
         let clear = constant(annotation(Annotations::FIX_IP_SRC, 1), &[0]);
         let wished = Filter::Not(Box::new(Filter::equals(WISH, 0)));
-        let whole = Filter::Opaque { about: "IPv4 header", reads: vec![Header::Ipv4.extent()] };
         let fixed = Case {
             checksum: Checksum::Recomputed(vec![Header::Ipv4]),
-            ..Case::new(Filter::All(vec![Filter::Present(Header::Ipv4), wished, whole]), Target::Output(0))
+            ..Case::new(Filter::Present(Header::Ipv4).and([wished]), Target::Output(0))
         };
         let source = constant(wire_field::IP_SRC, &self.address.octets());
         Effects::cases(vec![fixed.with(clear).with(source), otherwise(Vec::new())])

@@ -27,12 +27,17 @@
 //! IPReassembler, CheckLength, ICMPError
 
 use element::class::{ArgInfo, HandlerInfo};
-use element::effects::{Action, Depends, Emit, Field, Header, Target, wire_field};
+use element::effects::{
+    Action, Case, Checksum, Depends, Emit, Field, Filter, Header, Number, Target, wire_field,
+};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
 use wire::ipv4::{DONT_FRAGMENT, FRAGMENT_OFFSET, MORE_FRAGMENTS, option};
 use wire::{IntoBytes, checksum, ipv4};
 
-use crate::editing::{annotation, ipv4, ipv4_with_options, length_from, otherwise, pure, when};
+use crate::editing::{
+    annotation, ipv4, ipv4_header_length, ipv4_total, ipv4_with_options, length_from, otherwise, pure,
+    rest_from, within,
+};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -195,24 +200,42 @@ impl IpFragmenter {
 
 impl Element for IpFragmenter {
     fn effects(&self) -> Effects {
+        let rest = || rest_from(Base::Network);
+        let header_length = || ipv4_header_length(Base::Network, 0);
+        let mtu = || Number::constant(self.mtu.into());
+        let lost = |when| Case::new(when, Target::Drop(DropReason::NoHeader));
+        let short = [rest(), ipv4_total(Base::Network, 0)].map(|length| Filter::AtMost(length, mtu()));
+        let passes = Case::new(Filter::One(short.to_vec()), Target::Output(0));
+        let whole = within(wire_field::IP_VERSION_IHL, 0x0f, 5, 15);
+        let whole = whole.and([Filter::AtMost(header_length(), rest())]);
+        let mut refusals = vec![Filter::AtMost(mtu().plus_constant(-7), header_length()), whole.not()];
+        if self.honors {
+            refusals.push(within(wire_field::IP_FRAGMENT, 0x4000, 0x4000, 0x4000));
+        }
+        let refused = Case::new(Filter::One(refusals), Target::Output(1));
+        let payload = header_length().plus(1, Field::HeaderOffset(Base::Network), u128::MAX);
+        let stripped = Filter::AtMost(Number::constant(0), payload).not();
         let reads = [Field::Length, Header::Ipv4.extent(), Field::HeaderOffset(Base::Network)];
-        let passes = when("short enough", &reads, Target::Output(0));
-        let refused = when("must not be fragmented", &reads, Target::Output(1));
-        let lost = when("network header not in the packet", &reads, Target::Drop(DropReason::NoHeader));
-        let first = otherwise(vec![
+        let mut first = otherwise(vec![
             pure(wire_field::IP_LENGTH, "first fragment's length", &reads),
             pure(wire_field::IP_FRAGMENT, "more fragments", &reads),
-            // Only where "don't fragment" is not obeyed.
-            pure(wire_field::IP_ID, "random identification", &reads),
-            pure(wire_field::IP_CHECKSUM, "IPv4 checksum", &reads),
             Action::Resize(reads.to_vec()),
         ]);
+        if !self.honors {
+            first = first.with(pure(wire_field::IP_ID, "random identification", &reads));
+        }
+        first.checksum = Checksum::Recomputed(vec![Header::Ipv4]);
+        let missing = lost(Filter::Present(Header::Ipv4).not());
+        let mut cases = vec![missing, passes, refused, lost(stripped)];
         let later = Emit {
             name: "later fragment",
             reads: vec![Field::Payload, Field::TimeStamp, Field::Kind, annotation(0, 48)],
             output: Some(0),
+            starts: Some(Header::Ipv4),
+            when: Filter::One(cases.iter().map(|case| case.when.clone()).collect()).not(),
         };
-        let effects = Effects { emits: vec![later], ..Effects::cases(vec![lost, passes, refused, first]) };
+        cases.push(first);
+        let effects = Effects { emits: vec![later], ..Effects::cases(cases) };
         if self.honors { effects } else { effects.depending_on(Depends::Random) }
     }
 

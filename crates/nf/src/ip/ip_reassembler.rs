@@ -355,7 +355,13 @@ impl Element for IpReassembler {
         let mut effects = Effects::cases(vec![Case::new(whole, Target::Output(0)), fragments]);
         effects.hold = Hold::Delay;
         effects.order = Order::MayReorder;
-        effects.emits = vec![Emit { name: "reassembled packet", reads, output: None }];
+        effects.emits = vec![Emit {
+            name: "reassembled packet",
+            reads,
+            output: None,
+            starts: Some(Header::Ipv4),
+            when: Filter::Any,
+        }];
         effects.state =
             vec![State { table: "fragments", key, both_directions: false, access: Access::EveryPacket }];
         effects.opaque = Some("joins packets");

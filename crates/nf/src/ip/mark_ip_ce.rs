@@ -50,7 +50,7 @@ struct MarkIpCe {
 
 impl Element for MarkIpCe {
     fn effects(&self) -> Effects {
-        let mut effects = service_type::effects("mark congestion");
+        let mut effects = service_type::effects(3, 3);
         if !self.force {
             let set = classify::IntervalSet::one(0, 0);
             let unaware = Filter::All(vec![

@@ -16,8 +16,10 @@
 //! CheckIPHeader
 
 use element::class::ArgInfo;
-use element::effects::{Action, Case, Field, Filter, Target, Value};
+use element::effects::{Case, Field, Filter, Target};
 use element::{Base, Batch, Class, Cx, Effects, Element, manual};
+
+use crate::editing::{constant, header_at, header_behind, ipv4_header_length};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -42,13 +44,14 @@ struct MarkIpHeader {
 
 impl Element for MarkIpHeader {
     fn effects(&self) -> Effects {
-        let first = Field::Bytes { base: Base::Data, offset: self.offset as i32, length: 1 };
-        let start = Value::Constant((self.offset as u32).to_be_bytes().to_vec());
-        let behind = Value::Pure { name: "behind the IP header", reads: vec![first, Field::Length] };
-        let mark = Case::new(Filter::Any, Target::Output(0))
-            .with(Action::Set(Field::HeaderOffset(Base::Network), start))
-            .with(Action::Set(Field::HeaderOffset(Base::Transport), behind));
-        Effects::cases(vec![mark])
+        let behind = ipv4_header_length(Base::Data, self.offset).plus_constant(self.offset as i64);
+        let mark = |when, transport| {
+            let case = Case::new(when, Target::Output(0)).with(header_at(Base::Network, self.offset));
+            case.with(transport)
+        };
+        let there = Filter::reaches(Base::Data, self.offset as i32, 1);
+        let unmarked = constant(Field::HeaderOffset(Base::Transport), &[]);
+        Effects::cases(vec![mark(there, header_behind(Base::Transport, behind)), mark(Filter::Any, unmarked)])
     }
 
     fn process(&mut self, _cx: &mut Cx<'_>, batch: &mut Batch) {

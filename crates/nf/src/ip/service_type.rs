@@ -1,11 +1,11 @@
 //! What elements that rewrite the type of service byte share.
 
-use element::effects::{Header, wire_field};
+use element::effects::{Action, Header, Value, wire_field};
 use element::{Effects, Packet};
 use wire::checksum::Delta;
 use wire::ipv4;
 
-use crate::editing::{Fate, ipv4, needs, otherwise, pure};
+use crate::editing::{Fate, ipv4, needs, otherwise};
 
 /// Changes the type of service byte and updates the header checksum.
 #[inline]
@@ -23,8 +23,8 @@ pub(super) fn set(ip: &mut ipv4::Header, tos: u8) {
     ip.tos = tos;
 }
 
-/// The declaration of an element that changes some bits of the byte, under a name for the function.
-pub(super) fn effects(name: &'static str) -> Effects {
-    let set = pure(wire_field::IP_TOS, name, &[wire_field::IP_TOS]);
+/// The declaration of an element that sets these bits of the byte.
+pub(super) fn effects(mask: u8, value: u8) -> Effects {
+    let set = Action::Set(wire_field::IP_TOS, Value::Bits { mask: vec![mask], value: vec![value] });
     Effects::cases(vec![needs(Header::Ipv4), otherwise(vec![set]).updating(&[Header::Ipv4])])
 }

@@ -19,11 +19,11 @@
 //! CheckIPHeader, SetTCPChecksum, SetUDPChecksum
 
 use element::class::HandlerInfo;
-use element::effects::{Case, Checksum, Field, Filter, Header, Target};
+use element::effects::{Case, Checksum, Field, Filter, Header, Number, Target};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
 use wire::{FromBytes, checksum, ipv4};
 
-use crate::editing::{bytes, otherwise, pure, when};
+use crate::editing::{bytes, ipv4_header_length, is_marked, pure, rest_from, within};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -50,20 +50,20 @@ fn set(packet: &mut Packet) -> Option<()> {
 
 impl Element for SetIpChecksum {
     fn effects(&self) -> Effects {
-        let offset = Field::HeaderOffset(Base::Network);
-        let at_data = bytes(Base::Data, 0, 60);
-        let sound = Filter::All(vec![
-            Filter::Present(Header::Ipv4),
-            Filter::Opaque { about: "whole IPv4 header", reads: vec![Header::Ipv4.extent()] },
-        ]);
+        let whole = |base, rest| {
+            let header_length = ipv4_header_length(base, 0);
+            Filter::reaches(base, 0, ipv4::Header::LEN as u16)
+                .and([within(bytes(base, 0, 1), 0x0f, 5, 15), Filter::AtMost(header_length, rest)])
+        };
         let marked = Case {
             checksum: Checksum::Recomputed(vec![Header::Ipv4]),
-            ..Case::new(sound, Target::Output(0))
+            ..Case::new(whole(Base::Network, rest_from(Base::Network)), Target::Output(0))
         };
-        let reads = [offset, Field::Length, at_data.clone(), Header::Ipv4.extent()];
-        let bad = when("no whole IPv4 header", &reads, Target::Drop(DropReason::BadIpHeader));
-        let unmarked = otherwise(vec![pure(bytes(Base::Data, 10, 2), "IPv4 checksum", &[at_data])]);
-        Effects::cases(vec![marked, bad, unmarked])
+        let at_data = bytes(Base::Data, 0, 60);
+        let plain = is_marked(Base::Network).not().and([whole(Base::Data, Number::of(Field::Length))]);
+        let unmarked = Case::new(plain, Target::Output(0));
+        let unmarked = unmarked.with(pure(bytes(Base::Data, 10, 2), "IPv4 checksum", &[at_data]));
+        Effects::cases(vec![marked, unmarked, Case::new(Filter::Any, Target::Drop(DropReason::BadIpHeader))])
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

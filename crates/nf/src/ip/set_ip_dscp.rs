@@ -64,7 +64,7 @@ fn parse(text: &str, place: &Place<'_>) -> Result<u8, String> {
 
 impl Element for SetIpDscp {
     fn effects(&self) -> Effects {
-        service_type::effects("set DSCP").depending_on(Depends::Handler)
+        service_type::effects(0xfc, self.bits).depending_on(Depends::Handler)
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

@@ -67,7 +67,7 @@ fn parse(text: &str) -> Option<u8> {
 
 impl Element for SetIpEcn {
     fn effects(&self) -> Effects {
-        service_type::effects("set ECN").depending_on(Depends::Handler)
+        service_type::effects(3, self.ecn).depending_on(Depends::Handler)
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

@@ -19,12 +19,14 @@
 //! CheckTCPHeader, SetIPChecksum, SetUDPChecksum
 
 use element::class::ArgInfo;
-use element::effects::{Field, Target};
+use element::effects::{Case, Checksum, Filter, Header, Target, wire_field};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
 use wire::checksum::PseudoHeader;
 use wire::{FromBytes, ip_protocol, tcp};
 
-use crate::editing::{bytes, ipv4_with_options, length_from, otherwise, pure, sum_from, when};
+use crate::editing::{
+    bytes, ipv4_header_length, ipv4_total, ipv4_with_options, length_from, pure, rest_from, sum_from,
+};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -78,13 +80,21 @@ fn set(packet: &mut Packet, fix_offset: bool) -> Option<()> {
 
 impl Element for SetTcpChecksum {
     fn effects(&self) -> Effects {
-        let reads = [Field::Payload, Field::Length];
-        let bad = when("bad lengths", &reads, Target::Drop(DropReason::BadTransportHeader));
-        let mut actions = vec![pure(bytes(Base::Transport, 16, 2), "TCP checksum", &reads)];
+        let total = ipv4_total(Base::Network, 0);
+        let length = total.clone().plus(-4, wire_field::IP_VERSION_IHL, 0x0f);
+        let least = ipv4_header_length(Base::Network, 0).plus_constant(tcp::Header::LEN as i64);
+        let sound = Filter::Present(Header::Ipv4).and([
+            Filter::Present(Header::Tcp),
+            Filter::AtMost(least, total),
+            Filter::AtMost(length, rest_from(Base::Transport)),
+        ]);
+        let mut good =
+            Case { checksum: Checksum::Recomputed(vec![Header::Tcp]), ..Case::new(sound, Target::Output(0)) };
         if self.fix_offset {
-            actions.insert(0, pure(bytes(Base::Transport, 12, 1), "TCP data offset in range", &reads));
+            let reads = [bytes(Base::Transport, 12, 1), wire_field::IP_HEADER];
+            good = good.with(pure(bytes(Base::Transport, 12, 1), "TCP data offset in range", &reads));
         }
-        Effects::cases(vec![bad, otherwise(actions)])
+        Effects::cases(vec![good, Case::new(Filter::Any, Target::Drop(DropReason::BadTransportHeader))])
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

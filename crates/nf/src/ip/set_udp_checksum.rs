@@ -15,12 +15,12 @@
 //! ## See also
 //! CheckUDPHeader, SetIPChecksum, SetTCPChecksum
 
-use element::effects::{Field, Filter};
+use element::effects::{Checksum, Filter, Header, Number, wire_field};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
 use wire::checksum::PseudoHeader;
 use wire::{FromBytes, ip_protocol, udp};
 
-use crate::editing::{bytes, ipv4_with_options, length_from, or_aside, pure, sum_from};
+use crate::editing::{bytes, ipv4_with_options, length_from, or_aside, rest_from, sum_from, within};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -63,9 +63,16 @@ fn set(packet: &mut Packet) -> Option<()> {
 
 impl Element for SetUdpChecksum {
     fn effects(&self) -> Effects {
-        let reads = vec![Field::Payload, Field::Length];
-        let checksum = pure(bytes(Base::Transport, 6, 2), "UDP checksum", &reads);
-        or_aside(Filter::Opaque { about: "whole UDP datagram", reads }, vec![checksum])
+        let length = bytes(Base::Transport, 4, 2);
+        let sound = Filter::Present(Header::Ipv4).and([
+            Filter::Present(Header::Udp),
+            within(wire_field::IP_FRAGMENT, 0x3fff, 0, 0),
+            within(length.clone(), u128::MAX, udp::Header::LEN as u128, 0xffff),
+            Filter::AtMost(Number::of(length), rest_from(Base::Transport)),
+        ]);
+        let mut effects = or_aside(sound, Vec::new());
+        effects.cases[0].checksum = Checksum::Recomputed(vec![Header::Udp]);
+        effects
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

@@ -24,13 +24,14 @@ use std::net::Ipv4Addr;
 
 use element::args::{Arg, Raw};
 use element::class::ArgInfo;
-use element::effects::{Action, DST_IP, Field, Filter, Header, Value, wire_field};
+use element::effects::{Action, Case, DST_IP, Filter, Header, Target, Value, wire_field};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
 use packet::Annotations;
 use wire::checksum::Delta;
 use wire::{FromBytes, ip_protocol, tcp, udp};
 
-use crate::editing::{Fate, bytes, each_or_aside, ipv4, or_aside};
+use crate::editing::{Fate, bytes, each_or_aside, ipv4, or_aside, within};
+use classify::IntervalSet;
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -120,22 +121,28 @@ impl Element for StoreIpAddress {
             Place::Source => wire_field::IP_SRC,
             Place::Destination => wire_field::IP_DST,
             Place::Data(offset) => {
-                let mut reads = vec![Field::Length];
-                reads.extend(self.address.is_none().then_some(DST_IP));
-                let room = Filter::Opaque { about: "room for an address that is not zero", reads };
-                return or_aside(room, vec![Action::Set(bytes(Base::Data, offset, 4), value)]);
+                let place = bytes(Base::Data, offset, 4);
+                let there = Filter::In { field: place.clone(), mask: 0, set: IntervalSet::one(0, 0) };
+                let given = self.address.is_none().then(|| Filter::equals(DST_IP, 0).not());
+                return or_aside(there.and(given), vec![Action::Set(place, value)]);
             }
         };
         // Which transport checksum is updated depends on the protocol and the fragment's offset.
-        let which = vec![wire_field::IP_PROTOCOL, wire_field::IP_FRAGMENT, field.clone()];
-        let room = Filter::All(vec![
-            Filter::Present(Header::Ipv4),
-            Filter::Opaque { about: "IPv4 packet of any protocol", reads: which },
-        ]);
-        let mut effects = or_aside(room, vec![Action::Set(field, value)]);
-        let updated = [Header::Ipv4, Header::Tcp, Header::Udp];
-        effects.cases[0] = effects.cases[0].clone().updating(&updated);
-        effects
+        let first = || within(wire_field::IP_FRAGMENT, 0x1fff, 0, 0);
+        let of = |header: Header, protocol: u8| {
+            let protocol = Filter::equals(wire_field::IP_PROTOCOL, protocol.into());
+            Filter::Present(Header::Ipv4).and([protocol, first(), Filter::Present(header)])
+        };
+        let store = |when, updated: &[Header]| {
+            let case = Case::new(when, Target::Output(0));
+            case.with(Action::Set(field.clone(), value.clone())).updating(updated)
+        };
+        Effects::cases(vec![
+            store(of(Header::Tcp, ip_protocol::TCP), &[Header::Ipv4, Header::Tcp]),
+            store(of(Header::Udp, ip_protocol::UDP), &[Header::Ipv4, Header::Udp]),
+            store(Filter::Present(Header::Ipv4), &[Header::Ipv4]),
+            Case::new(Filter::Any, Target::Output(1)),
+        ])
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

@@ -18,6 +18,7 @@ use element::{Base, Batch, Class, Cx, Effects, Element, manual};
 
 use crate::editing::each;
 use crate::stripping::{effects, to_header};
+use element::effects::Number;
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -34,7 +35,7 @@ struct StripIpHeader;
 
 impl Element for StripIpHeader {
     fn effects(&self) -> Effects {
-        effects(Base::Transport, &[])
+        effects(Base::Transport, &Number::constant(0))
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

@@ -15,12 +15,12 @@
 //! ## See also
 //! StripTransportHeader, UnstripTransportHeader, StripIPHeader
 
-use element::effects::Field;
+use element::effects::{Case, Filter, Number, Target};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
 use wire::{FromBytes, tcp};
 
-use crate::editing::{Fate, bytes, each};
-use crate::stripping::{effects, to_header};
+use crate::editing::{Fate, bytes, each, is_marked};
+use crate::stripping::{cases, to_header};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -45,8 +45,16 @@ fn strip(packet: &mut Packet) -> Fate {
 
 impl Element for StripTcpHeader {
     fn effects(&self) -> Effects {
-        let transport = Field::HeaderOffset(Base::Transport);
-        effects(Base::Data, &[transport, bytes(Base::Transport, 12, 1), bytes(Base::Data, 12, 1)])
+        let length = |base| Number::constant(0).plus(4, bytes(base, 12, 1), 0xf0);
+        let short = |base| Case::new(Filter::reaches(base, 0, 20).not(), Target::Drop(DropReason::TooShort));
+        let in_case = |condition: &Filter, case: Case| {
+            let when = condition.clone().and([case.when]);
+            Case { when, ..case }
+        };
+        let marked = is_marked(Base::Transport);
+        let [transport, data] = [Base::Transport, Base::Data]
+            .map(|base| std::iter::once(short(base)).chain(cases(base, &length(base))));
+        Effects::cases(transport.map(|case| in_case(&marked, case)).chain(data).collect())
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

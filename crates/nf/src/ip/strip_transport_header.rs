@@ -20,7 +20,7 @@ use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manu
 use wire::{FromBytes, ip_protocol, tcp, udp};
 
 use crate::editing::{Fate, bytes, each, ipv4};
-use crate::stripping::{effects, to_header};
+use crate::stripping::{to_header, vague_effects};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -50,7 +50,7 @@ fn strip(packet: &mut Packet) -> Fate {
 
 impl Element for StripTransportHeader {
     fn effects(&self) -> Effects {
-        effects(Base::Transport, &[wire_field::IP_PROTOCOL, bytes(Base::Transport, 12, 1)])
+        vague_effects(Base::Transport, &[wire_field::IP_PROTOCOL, bytes(Base::Transport, 12, 1)])
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

@@ -17,7 +17,8 @@
 use element::{Base, Batch, Class, Cx, Effects, Element, manual};
 
 use crate::editing::each;
-use crate::stripping::{effects, to_header};
+use crate::stripping::{cases, to_header};
+use element::effects::{Case, Field, Filter, Number, Target};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -34,7 +35,9 @@ struct UnstripIpHeader;
 
 impl Element for UnstripIpHeader {
     fn effects(&self) -> Effects {
-        effects(Base::Network, &[])
+        let there = Filter::AtMost(Number::constant(0), Number::of(Field::HeaderOffset(Base::Network)));
+        let there = Case::new(there, Target::Output(0));
+        Effects::cases(std::iter::once(there).chain(cases(Base::Network, &Number::constant(0))).collect())
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

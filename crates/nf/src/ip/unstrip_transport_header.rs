@@ -18,6 +18,7 @@ use element::{Base, Batch, Class, Cx, Effects, Element, manual};
 
 use crate::editing::each;
 use crate::stripping::{effects, to_header};
+use element::effects::Number;
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -35,7 +36,7 @@ struct UnstripTransportHeader;
 
 impl Element for UnstripTransportHeader {
     fn effects(&self) -> Effects {
-        effects(Base::Transport, &[])
+        effects(Base::Transport, &Number::constant(0))
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

@@ -20,10 +20,11 @@
 
 use element::class::ArgInfo;
 use element::effects::{Case, Depends, Filter, Target};
-use element::{Access, Batch, Class, Cx, Effects, Element, manual};
+use element::{Access, Batch, Class, Cx, DropReason, Effects, Element, manual};
 
 use super::stride::Stride;
 use super::{collect, pull_one};
+use crate::editing::when;
 use crate::sorting::Sorter;
 
 /// The class.
@@ -54,7 +55,8 @@ impl Element for Striding {
         if self.sorter.is_none() {
             return Effects::pass();
         }
-        let some = Effects::cases(vec![Case::new(Filter::Any, Target::SomeOutput)]);
+        let none = when("no output has tickets", &[], Target::Drop(DropReason::NoOutput));
+        let some = Effects::cases(vec![none, Case::new(Filter::Any, Target::SomeOutput)]);
         some.depending_on(Depends::Counter).depending_on(Depends::Handler)
     }
 

@@ -44,7 +44,7 @@ impl Element for Hub {
                 Effects::cases((0..2).map(|i| Case::new(Filter::Any, Target::Output(1 - i)).on(i)).collect())
             }
             _ => Effects {
-                emits: vec![Emit { name: "copy", reads: Vec::new(), output: None }],
+                emits: vec![Emit::copies(None)],
                 ..Effects::cases(vec![Case::new(Filter::Any, Target::SomeOutput)])
             },
         }

@@ -6,8 +6,9 @@ pub mod strip_ether_vlan_header;
 pub mod vlan_decap;
 pub mod vlan_encap;
 
+use crate::editing::within;
 use element::args::{Arg, Place, Raw};
-use element::effects::Field;
+use element::effects::{Field, Filter};
 use element::{Args, Cx, Invalid, Packet};
 use packet::Annotations;
 
@@ -85,6 +86,14 @@ impl TagChoice {
     /// Whether the tag comes from the annotation.
     pub(super) fn is_annotated(&self) -> bool {
         self.tci.is_none()
+    }
+
+    /// The declaration of packets whose annotation has the native VLAN.
+    pub(super) fn is_native(&self) -> Filter {
+        match self.native {
+            Some(native) => within(TCI, 0xfff, native.into(), native.into()),
+            None => Filter::Any.not(),
+        }
     }
 
     /// The tag of a packet; none if its VLAN is the native one.

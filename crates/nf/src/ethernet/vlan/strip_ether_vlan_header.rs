@@ -19,12 +19,12 @@
 //! EtherVLANEncap, VLANDecap, Strip
 
 use element::class::ArgInfo;
-use element::effects::{Action, Case, Field, Filter, Target, Value};
+use element::effects::{Action, Case, Filter, Target, Value};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
 use wire::{FromBytes, ether_type, ethernet, vlan};
 
 use super::{TCI, set_tci_annotation};
-use crate::editing::{Fate, bytes, constant, each_or_aside, otherwise, when};
+use crate::editing::{Fate, bytes, constant, each_or_aside, otherwise};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -72,9 +72,13 @@ fn strip(packet: &mut Packet, native: Option<u16>) -> Fate {
 impl Element for StripEtherVlanHeader {
     fn effects(&self) -> Effects {
         let ether_type = bytes(Base::Data, 12, 2);
-        let short = when("too short", &[Field::Length, ether_type.clone()], Target::Output(1));
-        let is_tagged = Filter::equals(ether_type, ether_type::VLAN.into());
-        let tagged = Case::new(is_tagged, Target::Output(0))
+        let short = |length| {
+            let whole = Filter::reaches(Base::Data, 0, length as u16);
+            Case::new(whole.not(), Target::Output(1))
+        };
+        let is_tagged = || Filter::equals(ether_type.clone(), ether_type::VLAN.into());
+        let cut_off = Case { when: is_tagged().and([short(TAGGED).when]), ..short(TAGGED) };
+        let tagged = Case::new(is_tagged(), Target::Output(0))
             .with(Action::Set(TCI, Value::Copy(bytes(Base::Data, PLAIN, 2))))
             .with(Action::Strip(TAGGED as i32));
         let plain = match self.native {
@@ -83,7 +87,7 @@ impl Element for StripEtherVlanHeader {
             }
             None => Case::new(Filter::Any, Target::Output(1)),
         };
-        Effects::cases(vec![short, tagged, plain])
+        Effects::cases(vec![short(PLAIN), cut_off, tagged, plain])
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

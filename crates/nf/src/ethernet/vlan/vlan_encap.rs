@@ -28,12 +28,12 @@
 //! VLANDecap, EtherVLANEncap, SetVLANAnno
 
 use element::class::{ArgInfo, HandlerInfo};
-use element::effects::{Action, Case, Depends, Field, Filter, Target};
+use element::effects::{Action, Case, Depends, Filter, Target, Value};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
 use wire::{ether_type, ethernet, vlan};
 
 use super::{TCI, TagChoice};
-use crate::editing::{Fate, bytes, each, header_at, otherwise, pure, value, when};
+use crate::editing::{Fate, bytes, constant, each, header_at, otherwise, value};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -94,9 +94,8 @@ pub(super) fn mark_plain(packet: &mut Packet) {
 
 impl Element for VlanEncap {
     fn effects(&self) -> Effects {
-        let reads = [Field::Length, TCI];
         let untagged = if self.tag.is_annotated() {
-            when("of the native VLAN", &[TCI], Target::Output(0))
+            Case::new(self.tag.is_native(), Target::Output(0))
         } else if self.tag.tag_of_constant().is_none() {
             Case::new(Filter::Any, Target::Output(0))
         } else {
@@ -104,13 +103,18 @@ impl Element for VlanEncap {
         };
         let untagged =
             untagged.with(header_at(Base::Mac, 0)).with(header_at(Base::Network, ethernet::Header::LEN));
-        let short = when("too short", &[Field::Length], Target::Drop(DropReason::TooShort));
+        let short = Filter::reaches(Base::Data, 0, ADDRESSES as u16).not();
+        let short = Case::new(short, Target::Drop(DropReason::TooShort));
         let addresses = bytes(Base::Data, 0, ADDRESSES as u16);
-        let [length, tci] = reads;
-        let front = pure(bytes(Base::Data, 0, 16), "addresses and tag", &[addresses, length, tci]);
+        let control = match self.tag.is_annotated() {
+            true => Value::Copy(TCI),
+            false => Value::Constant(self.tag.constant().to_be_bytes().to_vec()),
+        };
         let tagged = otherwise(vec![
             Action::Strip(-(vlan::Tag::LEN as i32)),
-            front,
+            Action::Set(addresses.clone(), Value::Copy(addresses)),
+            constant(bytes(Base::Data, ADDRESSES, 2), &self.ether_type.to_be_bytes()),
+            Action::Set(bytes(Base::Data, ADDRESSES + 2, 2), control),
             header_at(Base::Mac, 0),
             header_at(Base::Network, ethernet::Header::LEN + vlan::Tag::LEN),
         ]);

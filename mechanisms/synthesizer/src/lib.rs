@@ -1,0 +1,7 @@
+//! What chains of elements do to packets, found out from their declarations.
+//!
+//! - [`model`]: a chain as cases over header fields, and all packets at once through it
+//! - [`verify`]: whether two chains do the same
+
+pub mod model;
+pub mod verify;

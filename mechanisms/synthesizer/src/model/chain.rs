@@ -1,0 +1,261 @@
+//! The graph of a configuration with what its elements declare.
+
+use std::collections::BTreeMap;
+
+use element::Class;
+use element::effects::Effects;
+use lang::Graph;
+
+use super::step::is_exit;
+
+/// An element and one of its ports.
+pub type Port = (usize, usize);
+
+/// A configuration, ready to be reasoned about.
+pub struct Chain {
+    /// Its elements.
+    pub nodes: Vec<Node>,
+    /// Element numbers in an order in which packets come to them, as far as there is one.
+    order: Vec<usize>,
+}
+
+/// An element of a chain.
+pub struct Node {
+    /// Its name.
+    pub name: String,
+    /// Its class.
+    pub class: String,
+    /// Its declaration; of elements of unknown classes nothing is known.
+    pub effects: Effects,
+    /// Class and arguments, in one form.
+    pub key: String,
+    /// Per output: the inputs that it is connected to.
+    pub forward: Vec<Vec<Port>>,
+    /// How many inputs are connected.
+    pub inputs: usize,
+    /// Whether packets that leave it may come back.
+    pub is_on_circle: bool,
+}
+
+/// Class and arguments in one form: spaces, comments and the order of definitions do not matter.
+pub fn key(class: &str, config: &str) -> String {
+    let args = lang::args::split(config);
+    let words = args.iter().map(|arg| arg.text.split_whitespace().collect::<Vec<_>>().join(" "));
+    format!("{class}({})", words.collect::<Vec<_>>().join(", "))
+}
+
+impl Chain {
+    /// From a flat graph. `effects` has an element's declaration, and the class that it was found under, or nothing
+    /// where there is no such class.
+    pub fn new(graph: &Graph, effects: &[Option<(&Class, &Effects)>]) -> Chain {
+        let counts = graph.port_counts();
+        let mut nodes: Vec<Node> = graph
+            .elements
+            .iter()
+            .zip(effects)
+            .zip(&counts)
+            .map(|((element, effects), &(inputs, outputs))| {
+                // One class under several names is one class.
+                let class = effects.map_or(element.class.as_str(), |(class, _)| class.name);
+                let unknown = || Effects { opaque: Some("its class is not known"), ..Effects::default() };
+                Node {
+                    name: element.name.clone(),
+                    class: class.to_string(),
+                    effects: effects.map_or_else(unknown, |(_, effects)| effects.clone()),
+                    key: key(class, &element.config),
+                    forward: vec![Vec::new(); outputs],
+                    inputs,
+                    is_on_circle: false,
+                }
+            })
+            .collect();
+        for connection in &graph.connections {
+            nodes[connection.from.0].forward[connection.from.1].push(connection.to);
+        }
+        let mut chain = Chain { nodes, order: Vec::new() };
+        chain.sort();
+        chain
+    }
+
+    /// Finds the order and the circles: strongly connected components after Tarjan, without recursion.
+    fn sort(&mut self) {
+        let n = self.nodes.len();
+        let next: Vec<Vec<usize>> = self
+            .nodes
+            .iter()
+            .map(|node| node.forward.iter().flatten().map(|&(to, _)| to).collect())
+            .collect();
+        let (mut index, mut low) = (vec![usize::MAX; n], vec![0; n]);
+        let (mut stack, mut on_stack) = (Vec::new(), vec![false; n]);
+        let mut counter = 0;
+        let mut finished = Vec::with_capacity(n);
+        for root in 0..n {
+            if index[root] != usize::MAX {
+                continue;
+            }
+            let mut work = vec![(root, 0)];
+            while let Some(&mut (node, ref mut edge)) = work.last_mut() {
+                if *edge == 0 && index[node] == usize::MAX {
+                    (index[node], low[node]) = (counter, counter);
+                    counter += 1;
+                    stack.push(node);
+                    on_stack[node] = true;
+                }
+                if let Some(&to) = next[node].get(*edge) {
+                    *edge += 1;
+                    if index[to] == usize::MAX {
+                        work.push((to, 0));
+                    } else if on_stack[to] {
+                        low[node] = low[node].min(index[to]);
+                    }
+                    continue;
+                }
+                work.pop();
+                if let Some(&(parent, _)) = work.last() {
+                    low[parent] = low[parent].min(low[node]);
+                }
+                if low[node] == index[node] {
+                    let mut component = Vec::new();
+                    while let Some(member) = stack.pop() {
+                        on_stack[member] = false;
+                        component.push(member);
+                        if member == node {
+                            break;
+                        }
+                    }
+                    let circles = component.len() > 1 || next[node].contains(&node);
+                    for &member in &component {
+                        self.nodes[member].is_on_circle = circles;
+                    }
+                    component.reverse();
+                    finished.extend(component.into_iter().rev());
+                }
+            }
+        }
+        // Components end behind those that they lead to.
+        finished.reverse();
+        self.order = vec![0; n];
+        for (place, node) in finished.into_iter().enumerate() {
+            self.order[node] = place;
+        }
+    }
+
+    /// The place of an element in the order in which packets pass.
+    pub fn rank(&self, node: usize) -> usize {
+        self.order[node]
+    }
+
+    /// Elements that packets come from: nothing leads to them, and they lead to others.
+    pub fn entries(&self) -> Vec<usize> {
+        let leads = |node: &Node| node.forward.iter().any(|to| !to.is_empty());
+        (0..self.nodes.len()).filter(|&n| self.nodes[n].inputs == 0 && leads(&self.nodes[n])).collect()
+    }
+
+    /// Elements by which packets leave the chain, and those of unknown classes that lead nowhere.
+    pub fn is_exit(&self, node: usize) -> bool {
+        let node = &self.nodes[node];
+        is_exit(&node.effects) || node.inputs > 0 && node.forward.is_empty() && node.effects.cases.is_empty()
+    }
+
+    /// Elements that no packet can come to.
+    pub fn unreachable(&self) -> Vec<usize> {
+        let mut reached = vec![false; self.nodes.len()];
+        let mut work = self.entries();
+        while let Some(node) = work.pop() {
+            if !std::mem::replace(&mut reached[node], true) {
+                work.extend(self.nodes[node].forward.iter().flatten().map(|&(to, _)| to));
+            }
+        }
+        (0..self.nodes.len()).filter(|&n| !reached[n] && self.nodes[n].inputs > 0).collect()
+    }
+
+    /// Pairs elements of two chains: by name, else by class and arguments. Gives pairs, then those left over.
+    pub fn pair(
+        &self,
+        mine: &[usize],
+        other: &Chain,
+        theirs: &[usize],
+    ) -> (Vec<(usize, usize)>, Vec<usize>, Vec<usize>) {
+        let mut theirs: Vec<usize> = theirs.to_vec();
+        let mut pairs = Vec::new();
+        let mut left = Vec::new();
+        let by_name: BTreeMap<&str, usize> =
+            theirs.iter().map(|&n| (other.nodes[n].name.as_str(), n)).collect();
+        // Names that nobody gave say nothing.
+        let is_given = |name: &str| !name.contains('@');
+        for &node in mine {
+            match by_name.get(self.nodes[node].name.as_str()) {
+                Some(&with) if is_given(&self.nodes[node].name) => {
+                    pairs.push((node, with));
+                    theirs.retain(|&n| n != with);
+                }
+                _ => left.push(node),
+            }
+        }
+        left.retain(|&node| {
+            let same = theirs.iter().position(|&n| other.nodes[n].key == self.nodes[node].key);
+            if let Some(place) = same {
+                pairs.push((node, theirs.remove(place)));
+            }
+            same.is_none()
+        });
+        (pairs, left, theirs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chain(text: &str) -> Chain {
+        let mut sources = lang::Sources::new();
+        let source = sources.add("test", text);
+        let (graph, problems) = lang::parse(&mut sources, source, &lang::Options::default());
+        assert!(problems.is_empty(), "{problems:?}");
+        let none = vec![None; graph.elements.len()];
+        Chain::new(&graph, &none)
+    }
+
+    fn numbers(chain: &Chain, names: &[&str]) -> Vec<usize> {
+        let place = |name: &&str| chain.nodes.iter().position(|node| node.name == *name);
+        names.iter().filter_map(place).collect()
+    }
+
+    #[test]
+    fn packets_pass_in_order() {
+        let chain = chain("s :: A; a :: B; b :: C; t :: D; s -> a; s [1] -> b; b -> a; a -> t;");
+        let ranks: Vec<usize> =
+            numbers(&chain, &["s", "b", "a", "t"]).into_iter().map(|n| chain.rank(n)).collect();
+        assert!(ranks.is_sorted(), "{ranks:?}");
+        assert_eq!(chain.entries(), numbers(&chain, &["s"]));
+        assert!(chain.nodes.iter().all(|node| !node.is_on_circle));
+    }
+
+    #[test]
+    fn circles_and_islands_are_found() {
+        let chain = chain("s :: A -> a :: B -> b :: C -> t :: D; b [1] -> [1] a; x :: X -> y :: Y -> x;");
+        let circle: Vec<&str> =
+            chain.nodes.iter().filter(|n| n.is_on_circle).map(|n| n.name.as_str()).collect();
+        assert_eq!(circle, ["a", "b", "x", "y"]);
+        assert_eq!(chain.unreachable(), numbers(&chain, &["x", "y"]));
+    }
+
+    #[test]
+    fn arguments_have_one_form() {
+        assert_eq!(key("A", " 1,  b   c /* no */, D 2"), key("A", "1,b c,D 2"));
+        assert_ne!(key("A", "1, 2"), key("A", "2, 1"));
+    }
+
+    #[test]
+    fn ends_correspond_by_name_and_then_by_arguments() {
+        let a = chain("in :: A(1) -> Q -> D; B(2) -> Q; C(3) -> Q;");
+        let b = chain("C(3) -> Q -> D; in :: A(9) -> Q; E -> Q;");
+        let (pairs, mine, theirs) = a.pair(&a.entries(), &b, &b.entries());
+        let names = |pairs: &[(usize, usize)]| -> Vec<(String, String)> {
+            pairs.iter().map(|&(x, y)| (a.nodes[x].key.clone(), b.nodes[y].key.clone())).collect()
+        };
+        let expected = [("A(1)", "A(9)"), ("C(3)", "C(3)")].map(|(x, y)| (x.to_string(), y.to_string()));
+        assert_eq!(names(&pairs), expected);
+        assert_eq!((mine.len(), theirs.len()), (1, 1));
+    }
+}

@@ -1,0 +1,334 @@
+//! Yes-or-no questions about packets as decision diagrams: equal questions are equal diagrams.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+
+use oxidd::bcdd::{BCDDFunction, BCDDManagerRef};
+use oxidd::util::{AllocResult, OptBool};
+use oxidd::{BooleanFunction, Function, Manager, ManagerRef};
+
+/// A question with a yes or no for each packet.
+pub type Bit = BCDDFunction;
+
+/// Eight of them, the most significant one first.
+pub type Byte = [Bit; 8];
+
+/// Inner nodes that there is room for. The library counts with 32 bits; a node takes some 20 bytes, so that this is
+/// the limit of memory too.
+const NODES: usize = 100 << 20;
+
+/// Entries of the cache of results.
+const CACHE: usize = 1 << 20;
+
+/// What a variable of the diagrams stands for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Symbol {
+    /// A bit (7 is the most significant) of a byte of the packet as it came in, counted from its first one.
+    Input(i32, u8),
+    /// A bit of the length of the packet as it came in.
+    Length(u8),
+    /// A bit of what comes along with the packet ([`Side`](super::packet::Side)) as it came in.
+    Side(u8, u8),
+    /// A bit of the value of a function of which nothing is known but what it depends on.
+    Term(u32, u32),
+}
+
+/// A function that is applied, and to what.
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
+pub struct Term {
+    /// Which function.
+    pub name: String,
+    /// Parts of its arguments that are known numbers: places, lengths.
+    pub numbers: Vec<i64>,
+    /// Parts of its arguments that depend on the packet.
+    pub bits: Vec<Bit>,
+}
+
+/// The diagrams of one comparison, and what their variables mean.
+pub struct Diagrams {
+    manager: BCDDManagerRef,
+    yes: Bit,
+    no: Bit,
+    symbols: RefCell<Symbols>,
+    exhausted: Cell<bool>,
+    operations: Cell<u64>,
+    /// So many nodes are many.
+    collect_at: Cell<usize>,
+}
+
+#[derive(Default)]
+struct Symbols {
+    variables: Vec<Symbol>,
+    bits: HashMap<Symbol, Bit>,
+    terms: HashMap<Term, u32>,
+    list: Vec<Term>,
+}
+
+/// One way to make a question true: which variables are so or so. Others do not matter.
+pub type Example = HashMap<Symbol, bool>;
+
+impl Default for Diagrams {
+    fn default() -> Self {
+        Diagrams::new(NODES)
+    }
+}
+
+impl Diagrams {
+    /// With room for so many nodes.
+    pub fn new(nodes: usize) -> Diagrams {
+        let manager = oxidd::bcdd::new_manager(nodes, CACHE.min(nodes), 1);
+        let (yes, no) =
+            manager.with_manager_shared(|manager| (BCDDFunction::t(manager), BCDDFunction::f(manager)));
+        Diagrams {
+            manager,
+            yes,
+            no,
+            symbols: RefCell::default(),
+            exhausted: Cell::new(false),
+            operations: Cell::new(0),
+            collect_at: Cell::new(1 << 20),
+        }
+    }
+
+    /// Whether there was no room for a diagram: nothing that was found out since then counts.
+    pub fn exhausted(&self) -> bool {
+        self.exhausted.get()
+    }
+
+    /// How many nodes there are.
+    pub fn nodes(&self) -> usize {
+        self.manager.with_manager_shared(|manager| manager.approx_num_inner_nodes())
+    }
+
+    /// How many nodes a diagram has.
+    pub fn size(&self, bit: &Bit) -> usize {
+        bit.node_count()
+    }
+
+    /// Always so.
+    pub fn yes(&self) -> Bit {
+        self.yes.clone()
+    }
+
+    /// Never.
+    pub fn no(&self) -> Bit {
+        self.no.clone()
+    }
+
+    /// Always or never.
+    pub fn constant(&self, value: bool) -> Bit {
+        if value { self.yes() } else { self.no() }
+    }
+
+    /// Whether the answer is the same for every packet, and which.
+    pub fn known(&self, bit: &Bit) -> Option<bool> {
+        if *bit == self.yes {
+            Some(true)
+        } else if *bit == self.no {
+            Some(false)
+        } else {
+            None
+        }
+    }
+
+    /// Whether no packet at all makes it true.
+    pub fn is_never(&self, bit: &Bit) -> bool {
+        *bit == self.no
+    }
+
+    /// The result of an operation. Diagrams that nobody has any more are cleared away when they are many, and when
+    /// there is no room.
+    fn checked(&self, operation: impl Fn() -> AllocResult<Bit>) -> Bit {
+        let count = self.operations.get() + 1;
+        self.operations.set(count);
+        if count.is_multiple_of(1 << 14) && self.nodes() > self.collect_at.get() {
+            self.collect();
+        }
+        operation().unwrap_or_else(|_| {
+            self.collect();
+            operation().unwrap_or_else(|_| {
+                self.exhausted.set(true);
+                self.no()
+            })
+        })
+    }
+
+    fn collect(&self) {
+        self.manager.with_manager_shared(|manager| manager.gc());
+        self.collect_at.set((2 * self.nodes()).max(1 << 20));
+    }
+
+    /// The opposite.
+    pub fn not(&self, a: &Bit) -> Bit {
+        self.checked(|| a.not())
+    }
+
+    /// Both.
+    pub fn and(&self, a: &Bit, b: &Bit) -> Bit {
+        self.checked(|| a.and(b))
+    }
+
+    /// The first, but not the second.
+    pub fn and_not(&self, a: &Bit, b: &Bit) -> Bit {
+        self.and(a, &self.not(b))
+    }
+
+    /// Either or both.
+    pub fn or(&self, a: &Bit, b: &Bit) -> Bit {
+        self.checked(|| a.or(b))
+    }
+
+    /// Only one of them.
+    pub fn xor(&self, a: &Bit, b: &Bit) -> Bit {
+        self.checked(|| a.xor(b))
+    }
+
+    /// `then` where `condition` holds, else `otherwise`.
+    pub fn choose(&self, condition: &Bit, then: &Bit, otherwise: &Bit) -> Bit {
+        if then == otherwise {
+            return then.clone();
+        }
+        self.checked(|| condition.ite(then, otherwise))
+    }
+
+    /// Whether there are packets with both.
+    pub fn overlap(&self, a: &Bit, b: &Bit) -> bool {
+        !self.is_never(&self.and(a, b))
+    }
+
+    /// All of them.
+    pub fn all<'b>(&self, bits: impl IntoIterator<Item = &'b Bit>) -> Bit {
+        bits.into_iter().fold(self.yes(), |all, bit| self.and(&all, bit))
+    }
+
+    /// Where two rows of bits are the same. They have one length.
+    pub fn equal<'b>(
+        &self,
+        a: impl IntoIterator<Item = &'b Bit>,
+        b: impl IntoIterator<Item = &'b Bit>,
+    ) -> Bit {
+        let different = a.into_iter().zip(b).filter(|(a, b)| a != b);
+        different.fold(self.yes(), |equal, (a, b)| self.and_not(&equal, &self.xor(a, b)))
+    }
+
+    /// The variable of a symbol.
+    pub fn symbol(&self, symbol: Symbol) -> Bit {
+        let mut symbols = self.symbols.borrow_mut();
+        if let Some(bit) = symbols.bits.get(&symbol) {
+            return bit.clone();
+        }
+        let number = self.manager.with_manager_exclusive(|manager| manager.add_vars(1).start);
+        let bit =
+            self.checked(|| self.manager.with_manager_shared(|manager| BCDDFunction::var(manager, number)));
+        symbols.variables.push(symbol.clone());
+        symbols.bits.insert(symbol, bit.clone());
+        bit
+    }
+
+    /// A byte of the packet as it came in.
+    pub fn input(&self, place: i32) -> Byte {
+        std::array::from_fn(|bit| self.symbol(Symbol::Input(place, 7 - bit as u8)))
+    }
+
+    /// The number of a function's value: equal terms have equal numbers.
+    pub fn term(&self, term: Term) -> u32 {
+        let mut symbols = self.symbols.borrow_mut();
+        let next = symbols.list.len() as u32;
+        if let Some(&number) = symbols.terms.get(&term) {
+            return number;
+        }
+        symbols.list.push(term.clone());
+        symbols.terms.insert(term, next);
+        next
+    }
+
+    /// The bits of a function's value, most significant first.
+    pub fn value(&self, term: Term, width: usize) -> Vec<Bit> {
+        let number = self.term(term);
+        (0..width).map(|bit| self.symbol(Symbol::Term(number, bit as u32))).collect()
+    }
+
+    /// The term of a number.
+    pub fn term_of(&self, number: u32) -> Term {
+        self.symbols.borrow().list.get(number as usize).cloned().unwrap_or_default()
+    }
+
+    /// One way to make it true, if there is any.
+    pub fn example(&self, bit: &Bit) -> Option<Example> {
+        let choices = bit.pick_cube(|_, _, _| false)?;
+        let symbols = self.symbols.borrow();
+        let decided = |value| match value {
+            OptBool::None => None,
+            OptBool::False => Some(false),
+            OptBool::True => Some(true),
+        };
+        let chosen = choices.into_iter().zip(&symbols.variables);
+        Some(chosen.filter_map(|(value, symbol)| Some((symbol.clone(), decided(value)?))).collect())
+    }
+
+    /// Which share of all values of the variables makes it true, from 0 to 1.
+    pub fn share(&self, bit: &Bit) -> f64 {
+        // Each level halves what goes either way; shared parts are worked out once.
+        fn walk(bit: &Bit, no: &Bit, yes: &Bit, known: &mut HashMap<Bit, f64>) -> f64 {
+            if bit == no {
+                return 0.0;
+            }
+            if bit == yes {
+                return 1.0;
+            }
+            if let Some(&share) = known.get(bit) {
+                return share;
+            }
+            let Some((with, without)) = bit.cofactors() else { return 0.0 };
+            let share = (walk(&with, no, yes, known) + walk(&without, no, yes, known)) / 2.0;
+            known.insert(bit.clone(), share);
+            share
+        }
+        walk(bit, &self.no, &self.yes, &mut HashMap::new())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_questions_are_equal_diagrams() {
+        let d = Diagrams::new(1 << 16);
+        let [a, b] = [0, 1].map(|place| d.symbol(Symbol::Input(place, 0)));
+        assert!(d.not(&d.and(&a, &b)) == d.or(&d.not(&a), &d.not(&b)));
+        assert!(d.choose(&a, &b, &b) == b);
+        assert_eq!(d.known(&d.or(&a, &d.not(&a))), Some(true));
+        assert!(d.symbol(Symbol::Input(0, 0)) == a);
+        assert!((d.share(&d.and(&a, &b)) - 0.25).abs() < 1e-9);
+    }
+
+    #[test]
+    fn equal_functions_of_equal_values_are_equal() {
+        let d = Diagrams::new(1 << 16);
+        let term = |bits: &[Bit]| Term { name: "f".into(), numbers: Vec::new(), bits: bits.to_vec() };
+        let [a, b] = [0, 1].map(|place| d.symbol(Symbol::Input(place, 0)));
+        assert!(d.value(term(std::slice::from_ref(&a)), 3) == d.value(term(std::slice::from_ref(&a)), 3));
+        assert!(d.value(term(&[a]), 3) != d.value(term(&[b]), 3));
+    }
+
+    #[test]
+    fn an_example_makes_it_true() {
+        let d = Diagrams::new(1 << 16);
+        let [a, b] = [3, 9].map(|place| d.symbol(Symbol::Input(place, 7)));
+        let example = d.example(&d.and_not(&a, &b)).unwrap();
+        assert_eq!(example.get(&Symbol::Input(3, 7)), Some(&true));
+        assert_eq!(example.get(&Symbol::Input(9, 7)), Some(&false));
+        assert!(d.example(&d.no()).is_none());
+    }
+
+    #[test]
+    fn running_out_of_room_is_noticed() {
+        let d = Diagrams::new(64);
+        let bits: Vec<Bit> = (0..40).map(|place| d.symbol(Symbol::Input(place, 0))).collect();
+        bits.iter().fold(d.no(), |sum, bit| d.xor(&sum, bit));
+        let pairs = (0..20).map(|i| d.and(&bits[i], &bits[i + 20]));
+        pairs.fold(d.no(), |any, pair| d.or(&any, &pair));
+        assert!(d.exhausted());
+    }
+}

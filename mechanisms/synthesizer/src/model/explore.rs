@@ -1,0 +1,212 @@
+//! All packets at once through a chain.
+
+use std::collections::BTreeMap;
+
+use element::DropReason;
+use element::effects::Header;
+
+use super::chain::{Chain, Port};
+use super::diagrams::{Bit, Diagrams, Term};
+use super::packet::Packet;
+use super::step::{To, Unit};
+
+/// Rounds after which packets on a circle count as going round for ever.
+const MOST_ROUNDS: usize = 64;
+
+/// Packets of one layout at some place, and for which packets that came in they are there.
+#[derive(Clone)]
+pub struct Arrival {
+    /// Which packets that came in.
+    pub condition: Bit,
+    /// What they have become.
+    pub packet: Packet,
+}
+
+/// Where packets ended.
+pub struct Dropped {
+    /// The element.
+    pub node: usize,
+    /// Its reason.
+    pub reason: DropReason,
+    /// Which packets that came in.
+    pub condition: Bit,
+}
+
+/// Packets that an element made from those that came in.
+pub struct Made {
+    /// The element.
+    pub node: usize,
+    /// The output by which they leave.
+    pub output: usize,
+    /// What they are.
+    pub name: &'static str,
+    /// The header that they start with.
+    pub starts: Option<Header>,
+    /// For which packets that came in, and what they are made from.
+    pub arrival: Arrival,
+}
+
+/// What becomes of all packets that come in at one place.
+#[derive(Default)]
+pub struct Ends {
+    /// By element: packets that leave the chain there.
+    pub out: BTreeMap<usize, Vec<Arrival>>,
+    /// Packets that end.
+    pub dropped: Vec<Dropped>,
+    /// Packets that elements make. They are not followed; whoever asks follows them from where they start.
+    pub made: Vec<Made>,
+    /// By element: what arrives there, as a number, where its state depends on that.
+    pub streams: BTreeMap<usize, u32>,
+    /// An element that packets pass for ever, as far as can be seen.
+    pub endless: Option<usize>,
+    /// Queues that were taken as never full.
+    pub queues: Vec<usize>,
+    /// For which packets that came in each element sees one, by element and input.
+    pub seen: BTreeMap<Port, Bit>,
+}
+
+/// Lets packets start at some inputs and follows them to their ends. `salt` is different for chains that are compared;
+/// `step` is called before each element.
+pub fn explore(
+    d: &Diagrams,
+    chain: &Chain,
+    starts: &[Port],
+    packet: &Packet,
+    salt: i64,
+    step: &mut dyn FnMut(&str),
+) -> Ends {
+    let mut ends = Ends::default();
+    let mut waiting: BTreeMap<(usize, usize), BTreeMap<usize, Vec<Arrival>>> = BTreeMap::new();
+    let arrive = |waiting: &mut BTreeMap<_, BTreeMap<usize, Vec<Arrival>>>, (node, input): Port, arrival| {
+        let at: &mut BTreeMap<usize, Vec<Arrival>> = waiting.entry((chain.rank(node), node)).or_default();
+        join(d, at.entry(input).or_default(), arrival);
+    };
+    for &start in starts {
+        arrive(&mut waiting, start, Arrival { condition: d.yes(), packet: packet.clone() });
+    }
+    let mut rounds: BTreeMap<usize, usize> = BTreeMap::new();
+    let mut alike = std::collections::HashMap::new();
+    while let Some(((_, node), inputs)) = waiting.pop_first() {
+        let element = &chain.nodes[node];
+        step(&element.name);
+        let round = rounds.entry(node).or_default();
+        *round += 1;
+        if *round > MOST_ROUNDS {
+            ends.endless = Some(node);
+            continue;
+        }
+        for (&input, arrivals) in &inputs {
+            let any = arrivals.iter().fold(d.no(), |any, arrival| d.or(&any, &arrival.condition));
+            let seen = ends.seen.entry((node, input)).or_insert_with(|| d.no());
+            *seen = d.or(seen, &any);
+        }
+        if chain.is_exit(node) {
+            let out = ends.out.entry(node).or_default();
+            inputs.into_values().flatten().for_each(|arrival| join(d, out, arrival));
+            continue;
+        }
+        let stream = stream(d, chain, node, &inputs, salt * 1000 + *round as i64, &mut alike);
+        if let Some(stream) = stream {
+            ends.streams.insert(node, stream);
+        }
+        let (effects, key) = (&element.effects, element.key.as_str());
+        let unit = Unit { effects, key, outputs: element.forward.len(), stream: stream.unwrap_or(0) };
+        for (input, arrivals) in inputs {
+            for Arrival { condition, packet } in arrivals {
+                let outcome = unit.step(d, input, &condition, &packet);
+                if outcome.ignores_full_queues && !ends.queues.contains(&node) {
+                    ends.queues.push(node);
+                }
+                for leaving in outcome.leaving {
+                    let arrival = Arrival { condition: leaving.condition, packet: leaving.packet };
+                    match leaving.to {
+                        To::Output(output) => {
+                            for &to in &element.forward[output] {
+                                arrive(&mut waiting, to, arrival.clone());
+                            }
+                        }
+                        To::Out => join(d, ends.out.entry(node).or_default(), arrival),
+                        To::Drop(reason) => {
+                            let same =
+                                |dropped: &&mut Dropped| dropped.node == node && dropped.reason == reason;
+                            match ends.dropped.iter_mut().find(same) {
+                                Some(dropped) => {
+                                    dropped.condition = d.or(&dropped.condition, &arrival.condition)
+                                }
+                                None => {
+                                    ends.dropped.push(Dropped { node, reason, condition: arrival.condition })
+                                }
+                            }
+                        }
+                    }
+                }
+                for derived in outcome.derived {
+                    let outputs = match derived.output {
+                        Some(output) => output..output + 1,
+                        None => 0..element.forward.len(),
+                    };
+                    for output in outputs {
+                        let (condition, packet) = (derived.condition.clone(), derived.packet.clone());
+                        let arrival = Arrival { condition, packet };
+                        let (name, starts) = (derived.name, derived.starts);
+                        ends.made.push(Made { node, output, name, starts, arrival });
+                    }
+                }
+            }
+        }
+    }
+    ends
+}
+
+/// Adds packets to others at the same place; those that are laid out alike become one.
+fn join(d: &Diagrams, arrivals: &mut Vec<Arrival>, new: Arrival) {
+    for arrival in arrivals.iter_mut() {
+        // Two packets for one that came in stay two.
+        if d.overlap(&arrival.condition, &new.condition) {
+            continue;
+        }
+        if let Some(packet) = Packet::merge(d, &arrival.condition, &arrival.packet, &new.packet) {
+            *arrival = Arrival { condition: d.or(&arrival.condition, &new.condition), packet };
+            return;
+        }
+    }
+    arrivals.push(new);
+}
+
+/// What arrives at an element whose outcome depends on that, as a number.
+fn stream(
+    d: &Diagrams,
+    chain: &Chain,
+    node: usize,
+    inputs: &BTreeMap<usize, Vec<Arrival>>,
+    salt: i64,
+    alike: &mut std::collections::HashMap<Term, i64>,
+) -> Option<u32> {
+    let element = &chain.nodes[node];
+    let effects = &element.effects;
+    let remembers = effects.opaque.is_some() || !effects.depends.is_empty() || !effects.state.is_empty();
+    let lost = inputs.values().flatten().any(|arrival| arrival.packet.lost.is_some());
+    if !remembers && !lost {
+        return None;
+    }
+    let mut term = Term { name: format!("stream to {}", element.key), ..Term::default() };
+    if element.is_on_circle {
+        // Not everything that will arrive is known yet, so it is like no other.
+        term.numbers.extend([salt, node as i64]);
+    }
+    for (&input, arrivals) in inputs {
+        for arrival in arrivals {
+            let digest = arrival.packet.digest(d);
+            term.numbers.push(input as i64);
+            term.numbers.extend(digest.numbers);
+            term.bits.push(arrival.condition.clone());
+            // Only packets that arrive count.
+            term.bits.extend(digest.bits.iter().map(|bit| d.and(bit, &arrival.condition)));
+        }
+    }
+    // Of several elements with equal streams the first one corresponds to the first one elsewhere.
+    let number = alike.entry(term.clone()).or_insert(0);
+    *number += 1;
+    term.numbers.push(*number);
+    Some(d.term(term))
+}

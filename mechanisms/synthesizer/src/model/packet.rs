@@ -1,0 +1,436 @@
+//! A packet whose bytes are questions: what stands where, as far as it follows from the packet that came in.
+//!
+//! Places are counted from the first byte of the packet as it came in, so that stripped bytes keep their place and
+//! headers put in front have negative ones. Where the packet starts and where its headers are is always a number;
+//! where that depends on the packet (the length of an IP header), the cases are told apart before.
+
+use std::collections::BTreeMap;
+
+use element::Base;
+use element::effects::{Action, Effects, Field, Header, Number, Value};
+use packet::{HEADROOM, SLOT_STRIDE};
+
+use super::diagrams::{Bit, Byte, Diagrams, Symbol, Term};
+use super::sums::{Sum, SumKey};
+use super::word::Word;
+
+/// What comes along with a packet, as numbered bytes: Click's 48 annotation bytes, then these.
+pub type Side = u8;
+
+/// First of eight bytes of the time stamp.
+pub const TIME: Side = 48;
+/// The packet type.
+pub const KIND: Side = 56;
+/// The number of the input or device.
+pub const INPUT: Side = 57;
+
+/// Bits of a length.
+pub const LENGTH_BITS: u8 = 18;
+
+/// The packet at some place of a chain.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Packet {
+    /// Where it starts.
+    pub start: i32,
+    /// Where its link, network and transport header start.
+    pub headers: [Option<i32>; 3],
+    /// Where it ends.
+    pub end: Word,
+    /// The first byte that has ever been part of it.
+    own: i32,
+    /// Bytes that were written.
+    bytes: BTreeMap<i32, Byte>,
+    /// What was written of what comes along.
+    side: BTreeMap<Side, Byte>,
+    /// Checksums that somebody keeps right, or has computed.
+    pub(crate) sums: BTreeMap<SumKey, Sum>,
+    /// The function that all other bytes come from, if somebody has written at unknown places.
+    version: Option<u32>,
+    /// The function that gives this packet, if nothing else is known of it.
+    pub lost: Option<u32>,
+}
+
+/// Makes the variables of what rules usually ask about, in an order that keeps diagrams small: first what decides
+/// where headers are (the length of an IP header behind Ethernet, one or two VLAN tags, or nothing), then addresses,
+/// protocol and ports of IPv4 in Ethernet; and what is compared with each other (the packet's length with those that
+/// headers tell) stands side by side.
+fn order_variables(d: &Diagrams) {
+    for place in [12, 13, 14, 18, 22, 0].into_iter().chain(30..34).chain(26..30).chain([23]).chain(34..38) {
+        d.input(place);
+    }
+    for bit in (0..LENGTH_BITS).rev() {
+        d.symbol(Symbol::Length(bit));
+        for number in [2, 16, 20, 38] {
+            match bit {
+                8..16 => d.symbol(Symbol::Input(number, bit - 8)),
+                0..8 => d.symbol(Symbol::Input(number + 1, bit)),
+                _ => continue,
+            };
+        }
+    }
+}
+
+/// The value of a field, and where there is one.
+pub struct FieldValue {
+    /// Most significant bit first.
+    pub bits: Vec<Bit>,
+    /// Whether the packet has the field.
+    pub there: Bit,
+}
+
+impl Packet {
+    /// A packet as a source gives it: any bytes, any length, no annotations. `headers` are where its headers start.
+    pub fn incoming(d: &Diagrams, headers: [Option<i32>; 3]) -> Packet {
+        order_variables(d);
+        let length: Vec<Bit> = (0..LENGTH_BITS).rev().map(|bit| d.symbol(Symbol::Length(bit))).collect();
+        Packet {
+            start: 0,
+            headers,
+            end: Word::from_bits(d, &length),
+            own: 0,
+            bytes: BTreeMap::new(),
+            side: BTreeMap::new(),
+            sums: BTreeMap::new(),
+            version: None,
+            lost: None,
+        }
+    }
+
+    /// A packet of which all is known.
+    pub fn known(d: &Diagrams, bytes: &[u8], headers: [Option<i32>; 3], side: &[u8]) -> Packet {
+        let bits = |byte: u8| std::array::from_fn(|i| d.constant(byte >> (7 - i) & 1 == 1));
+        Packet {
+            end: Word::constant(d, bytes.len() as i64),
+            bytes: bytes.iter().enumerate().map(|(place, &byte)| (place as i32, bits(byte))).collect(),
+            side: side.iter().enumerate().map(|(place, &byte)| (place as Side, bits(byte))).collect(),
+            ..Packet::incoming(d, headers)
+        }
+    }
+
+    /// A packet of which nothing is known but the function that it comes from.
+    pub fn lost(d: &Diagrams, term: u32) -> Packet {
+        Packet { lost: Some(term), ..Packet::incoming(d, [None; 3]) }
+    }
+
+    /// Where a header starts.
+    pub fn place(&self, base: Base) -> Option<i32> {
+        match base {
+            Base::Data => Some(self.start),
+            Base::Mac => self.headers[0],
+            Base::Network => self.headers[1],
+            Base::Transport => self.headers[2],
+        }
+    }
+
+    /// Marks a header. Outside of the packet's first slot it counts as not marked.
+    pub fn mark(&mut self, base: Base, place: Option<i32>) {
+        let in_slot = -(HEADROOM as i32)..=(SLOT_STRIDE - HEADROOM) as i32;
+        let place = place.filter(|place| in_slot.contains(place));
+        match base {
+            Base::Data => {}
+            Base::Mac => self.headers[0] = place,
+            Base::Network => self.headers[1] = place,
+            Base::Transport => self.headers[2] = place,
+        }
+    }
+
+    /// Its length.
+    pub fn length(&self, d: &Diagrams) -> Word {
+        self.end.minus(d, &Word::constant(d, self.start.into()))
+    }
+
+    /// Where the packet reaches at least to a place.
+    pub fn reaches(&self, d: &Diagrams, place: i32) -> Bit {
+        Word::constant(d, place.into()).at_most(d, &self.end)
+    }
+
+    /// A byte that nobody has written.
+    pub(super) fn unwritten(&self, d: &Diagrams, place: i32) -> Byte {
+        match self.version {
+            None => d.input(place),
+            Some(version) => {
+                let term =
+                    Term { name: "byte".into(), numbers: vec![version.into(), place.into()], bits: vec![] };
+                to_byte(&d.value(term, 8), d)
+            }
+        }
+    }
+
+    /// A byte.
+    pub fn byte(&self, d: &Diagrams, place: i32) -> Byte {
+        if let Some((key, sum)) = self.sums.iter().find(|(key, _)| key.field().contains(&place)) {
+            let bits = sum.bits(d, *key);
+            let half = (place - key.field().start) as usize * 8;
+            return to_byte(&bits[half..half + 8], d);
+        }
+        match self.bytes.get(&place) {
+            Some(byte) => byte.clone(),
+            None if place < self.own => std::array::from_fn(|_| d.no()),
+            None => self.unwritten(d, place),
+        }
+    }
+
+    /// Bytes one behind the other, most significant bit first.
+    pub fn bits(&self, d: &Diagrams, place: i32, length: usize) -> Vec<Bit> {
+        (0..length as i32).flat_map(|i| self.byte(d, place + i)).collect()
+    }
+
+    /// Writes a byte.
+    pub fn set_byte(&mut self, d: &Diagrams, place: i32, byte: Byte) {
+        // A checksum that is written like any other byte is nobody's any more.
+        let keys: Vec<SumKey> =
+            self.sums.keys().filter(|key| key.field().contains(&place)).copied().collect();
+        for key in keys {
+            self.release(d, key);
+        }
+        self.bytes.insert(place, byte);
+    }
+
+    /// Makes a kept checksum two bytes like others.
+    pub(super) fn release(&mut self, d: &Diagrams, key: SumKey) {
+        if let Some(sum) = self.sums.remove(&key) {
+            let bits = sum.bits(d, key);
+            for (place, byte) in key.field().zip(bits.chunks(8)) {
+                self.bytes.insert(place, to_byte(byte, d));
+            }
+        }
+    }
+
+    /// Forgets what was written into a checksum's place, because it is kept from now on.
+    pub(super) fn keep(&mut self, key: SumKey, sum: Sum) {
+        for place in key.field() {
+            self.bytes.remove(&place);
+        }
+        self.sums.insert(key, sum);
+    }
+
+    /// Whether somebody has written there.
+    pub(super) fn is_written(&self, place: i32) -> bool {
+        self.bytes.contains_key(&place)
+    }
+
+    /// Places that were written, lowest first.
+    pub fn written(&self) -> impl DoubleEndedIterator<Item = i32> {
+        self.bytes.keys().copied()
+    }
+
+    /// Whether bytes that nobody wrote are those of the packet that came in.
+    pub fn is_original(&self) -> bool {
+        self.version.is_none() && self.lost.is_none()
+    }
+
+    /// A byte of what comes along.
+    pub fn side(&self, d: &Diagrams, side: Side) -> Byte {
+        match self.side.get(&side) {
+            Some(byte) => byte.clone(),
+            None if side < TIME => std::array::from_fn(|_| d.no()),
+            None => std::array::from_fn(|bit| d.symbol(Symbol::Side(side, 7 - bit as u8))),
+        }
+    }
+
+    fn sides(&self, d: &Diagrams, first: Side, length: usize) -> Vec<Bit> {
+        (0..length).flat_map(|i| self.side(d, first.saturating_add(i as Side))).collect()
+    }
+
+    /// The value of a field.
+    pub fn field(&self, d: &Diagrams, field: &Field) -> FieldValue {
+        let along = |bits| FieldValue { bits, there: d.yes() };
+        match *field {
+            Field::Bytes { base, offset, length } => match self.place(base) {
+                None => FieldValue { bits: vec![d.no(); length as usize * 8], there: d.no() },
+                Some(place) => {
+                    let place = place.saturating_add(offset);
+                    let there = self.reaches(d, place.saturating_add(length.into()));
+                    if d.is_never(&there) {
+                        return FieldValue { bits: vec![d.no(); length as usize * 8], there };
+                    }
+                    FieldValue { bits: self.bits(d, place, length.into()), there }
+                }
+            },
+            Field::Annotation { offset, length } => along(self.sides(d, offset, length.into())),
+            Field::HeaderOffset(base) => {
+                let place = self.place(base);
+                let number = Word::constant(d, (place.unwrap_or(0) - self.start).into());
+                FieldValue { bits: number.to_bits(d, 24), there: d.constant(place.is_some()) }
+            }
+            Field::Length => along(self.length(d).to_bits(d, 24)),
+            Field::Payload => along(self.digest(d).bits),
+            Field::TimeStamp => along(self.sides(d, TIME, 8)),
+            Field::Kind => along(self.sides(d, KIND, 1)),
+            Field::InputPort => along(self.sides(d, INPUT, 1)),
+        }
+    }
+
+    /// A number made of fields, and where there is one.
+    pub fn number(&self, d: &Diagrams, number: &Number) -> (Word, Bit) {
+        let mut sum = Word::constant(d, number.constant);
+        let mut there = d.yes();
+        for (factor, field, mask) in &number.terms {
+            let word = match field {
+                Field::Length => self.length(d),
+                Field::HeaderOffset(base) => {
+                    let place = self.place(*base);
+                    there = d.and(&there, &d.constant(place.is_some()));
+                    Word::constant(d, (place.unwrap_or(0) - self.start).into())
+                }
+                field => {
+                    let value = self.field(d, field);
+                    there = d.and(&there, &value.there);
+                    let width = value.bits.len();
+                    let counts = |&(i, _): &(usize, &Bit)| mask >> (width - 1 - i).min(127) & 1 == 1;
+                    let bits: Vec<Bit> =
+                        value.bits.iter().enumerate().filter(counts).map(|(_, bit)| bit.clone()).collect();
+                    Word::from_bits(d, &bits)
+                }
+            };
+            sum = sum.plus(d, &word.times(d, *factor));
+        }
+        (sum, there)
+    }
+
+    /// Writes a field of bytes or of what comes along; says which places of the packet were written.
+    pub fn set_field(&mut self, d: &Diagrams, field: &Field, bits: &[Bit]) -> std::ops::Range<i32> {
+        let (first, length) = match *field {
+            Field::Bytes { base, offset, length } => {
+                let Some(place) = self.place(base) else { return 0..0 };
+                let places = place + offset..place + offset + i32::from(length);
+                for (place, byte) in places.clone().zip(bits.chunks(8)) {
+                    self.set_byte(d, place, to_byte(byte, d));
+                }
+                return places;
+            }
+            Field::Annotation { offset, length } => (offset, length),
+            Field::TimeStamp => (TIME, 8),
+            Field::Kind => (KIND, 1),
+            Field::InputPort => (INPUT, 1),
+            Field::HeaderOffset(_) | Field::Length | Field::Payload => return 0..0,
+        };
+        for (side, byte) in (first..first.saturating_add(length)).zip(bits.chunks(8)) {
+            self.side.insert(side, to_byte(byte, d));
+        }
+        0..0
+    }
+
+    /// Moves the start by so many bytes. A packet with fewer becomes empty; what was never part of it is zero.
+    pub fn strip(&mut self, d: &Diagrams, n: i32) {
+        let start = self.start.saturating_add(n);
+        if n > 0 {
+            let empty = Word::constant(d, start.into());
+            self.end = Word::choose(d, &self.reaches(d, start), &self.end, &empty);
+        }
+        for place in start..self.own {
+            let zero = std::array::from_fn(|_| d.no());
+            self.set_byte(d, place, zero);
+        }
+        self.start = start;
+        self.own = self.own.min(start);
+    }
+
+    /// From now on bytes come from a function, wherever they stand.
+    pub fn rewrite(&mut self, term: u32) {
+        self.bytes.clear();
+        self.sums.clear();
+        self.version = Some(term);
+    }
+
+    /// All there is to know of it.
+    pub fn digest(&self, d: &Diagrams) -> Term {
+        let mark = |place: Option<i32>| place.map_or(i64::MIN, i64::from);
+        let term = |term: Option<u32>| term.map_or(-1, i64::from);
+        let mut numbers = vec![self.start.into(), self.own.into(), term(self.version), term(self.lost)];
+        numbers.extend(self.headers.map(mark));
+        let mut bits = self.end.bits().to_vec();
+        for &place in self.bytes.keys() {
+            numbers.push(place.into());
+            bits.extend(self.byte(d, place));
+        }
+        for key in self.sums.keys() {
+            numbers.push(key.field().start.into());
+            bits.extend(key.field().flat_map(|place| self.byte(d, place)));
+        }
+        for (&side, byte) in &self.side {
+            numbers.push(i64::from(side) - 1000);
+            bits.extend(byte.iter().cloned());
+        }
+        Term { name: String::new(), numbers, bits }
+    }
+
+    /// One packet for both conditions, which exclude each other; `None` if they are laid out differently.
+    pub fn merge(d: &Diagrams, condition: &Bit, a: &Packet, b: &Packet) -> Option<Packet> {
+        if a == b {
+            return Some(a.clone());
+        }
+        let laid_out = |p: &Packet| (p.start, p.headers, p.own, p.version, p.lost);
+        if laid_out(a) != laid_out(b) {
+            return None;
+        }
+        let (mut a, mut b) = (a.clone(), b.clone());
+        let mut merged = Packet { end: Word::choose(d, condition, &a.end, &b.end), ..a.clone() };
+        let keys: Vec<SumKey> = a.sums.keys().chain(b.sums.keys()).copied().collect();
+        merged.sums.clear();
+        for key in keys {
+            match Sum::merge(d, condition, key, &a, &b) {
+                Some(sum) => {
+                    merged.sums.insert(key, sum);
+                }
+                None => {
+                    a.release(d, key);
+                    b.release(d, key);
+                }
+            }
+        }
+        let choose =
+            |a: Byte, b: Byte| -> Byte { std::array::from_fn(|i| d.choose(condition, &a[i], &b[i])) };
+        merged.bytes.clear();
+        for place in a.written().chain(b.written()) {
+            if !merged.bytes.contains_key(&place) && !merged.sums.keys().any(|k| k.field().contains(&place)) {
+                merged.bytes.insert(place, choose(a.byte(d, place), b.byte(d, place)));
+            }
+        }
+        let sides: Vec<Side> = a.side.keys().chain(b.side.keys()).copied().collect();
+        for side in sides {
+            merged.side.insert(side, choose(a.side(d, side), b.side(d, side)));
+        }
+        Some(merged)
+    }
+
+    /// Where a checksum of a marked header is.
+    pub(super) fn sum_key(&self, header: Header, base: Base, offset: i32) -> Option<SumKey> {
+        let at = self.place(base)? + offset;
+        Some(SumKey::new(header, at, self.headers[1].unwrap_or(at)))
+    }
+}
+
+/// A packet as a source gives it: marked, and with what comes along, as its declaration says.
+pub fn incoming(d: &Diagrams, source: &Effects) -> Packet {
+    let mut packet = Packet::incoming(d, [Some(0), None, None]);
+    for action in source.cases.iter().flat_map(|case| &case.actions) {
+        match action {
+            Action::Set(Field::HeaderOffset(base), Value::Constant(bytes)) => {
+                let offset = bytes.iter().fold(0, |n, &byte| n << 8 | i32::from(byte));
+                packet.mark(*base, (!bytes.is_empty()).then_some(offset));
+            }
+            Action::Set(field @ Field::Annotation { offset, length }, value) => {
+                let bits: Vec<Bit> = match value {
+                    Value::Constant(bytes) => bytes
+                        .iter()
+                        .flat_map(|byte| (0..8).rev().map(move |i| byte >> i & 1 == 1))
+                        .map(|bit| d.constant(bit))
+                        .collect(),
+                    _ => (*offset..offset.saturating_add(*length))
+                        .flat_map(|side| (0..8).rev().map(move |bit| Symbol::Side(side, bit)))
+                        .map(|symbol| d.symbol(symbol))
+                        .collect(),
+                };
+                packet.set_field(d, field, &bits);
+            }
+            _ => {}
+        }
+    }
+    packet
+}
+
+/// Eight bits as a byte.
+pub(super) fn to_byte(bits: &[Bit], d: &Diagrams) -> Byte {
+    std::array::from_fn(|i| bits.get(i).cloned().unwrap_or_else(|| d.no()))
+}

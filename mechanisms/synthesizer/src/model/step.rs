@@ -1,0 +1,529 @@
+//! What one element makes of a packet, after its declaration.
+
+use element::DropReason;
+use element::effects::{Access, Action, Case, Checksum, Effects, Field, Filter, Header, Hold, Target, Value};
+
+use super::diagrams::{Bit, Diagrams, Term};
+use super::packet::{LENGTH_BITS, Packet};
+use super::sums::Sum;
+use super::word::{Word, bits_in};
+
+/// Different values of a header's place that are told apart; an IP header has eleven lengths.
+const MOST_PLACES: usize = 64;
+
+/// An element of a chain: what its declaration says, and what makes it the same as another one.
+pub struct Unit<'u> {
+    /// The declaration.
+    pub effects: &'u Effects,
+    /// Class and arguments: elements that are equal in both do the same.
+    pub key: &'u str,
+    /// How many outputs it has.
+    pub outputs: usize,
+    /// Everything that arrives there, as a number: what depends on packets seen before is the same in two chains
+    /// if this is.
+    pub stream: u32,
+}
+
+/// Where a packet goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum To {
+    /// On, by an output.
+    Output(usize),
+    /// Out of the chain, by this element.
+    Out,
+    /// It ends.
+    Drop(DropReason),
+}
+
+/// Packets of one kind that leave an element.
+pub struct Leaving {
+    /// Where to.
+    pub to: To,
+    /// For which packets that came in.
+    pub condition: Bit,
+    /// The packet now.
+    pub packet: Packet,
+}
+
+/// A packet that an element makes from another one.
+pub struct Derived {
+    /// What it is.
+    pub name: &'static str,
+    /// Where it leaves; `None` for every output.
+    pub output: Option<usize>,
+    /// The header that it starts with.
+    pub starts: Option<Header>,
+    /// For which packets that came in.
+    pub condition: Bit,
+    /// The function that gives it.
+    pub packet: Packet,
+}
+
+/// What an element makes of a packet.
+#[derive(Default)]
+pub struct Outcome {
+    /// The packet itself.
+    pub leaving: Vec<Leaving>,
+    /// Others.
+    pub derived: Vec<Derived>,
+    /// Whether a queue was taken as never full.
+    pub ignores_full_queues: bool,
+}
+
+impl Unit<'_> {
+    /// What it makes of a packet that comes to an input.
+    pub fn step(&self, d: &Diagrams, input: usize, condition: &Bit, packet: &Packet) -> Outcome {
+        let mut outcome = Outcome::default();
+        let is_plain = matches!(&self.effects.cases[..], [only]
+            if only.when == Filter::Any && only.actions.is_empty() && only.input.is_none());
+        if self.effects.opaque.is_some() || packet.lost.is_some() && !is_plain {
+            self.lose(d, input, condition, packet, &mut outcome);
+            return outcome;
+        }
+        let mut left = condition.clone();
+        // Cases that do the same are taken together: rule sets have few different ones.
+        let mut taken: Vec<(usize, Bit)> = Vec::new();
+        for (number, case) in self.effects.cases.iter().enumerate() {
+            if case.input.is_some_and(|i| i != input) || d.is_never(&left) {
+                continue;
+            }
+            if self.is_overflow(case) {
+                outcome.ignores_full_queues = true;
+                continue;
+            }
+            let when = self.holds(d, &case.when, packet);
+            let here = d.and(&left, &when);
+            if d.is_never(&here) {
+                continue;
+            }
+            left = d.and_not(&left, &when);
+            let same = |&&mut (other, _): &&mut (usize, Bit)| {
+                let other = &self.effects.cases[other];
+                case.to == other.to
+                    && case.actions.is_empty()
+                    && other.actions.is_empty()
+                    && case.checksum == other.checksum
+                    && case.to != Target::SomeOutput
+            };
+            match taken.iter_mut().find(same) {
+                Some((_, together)) => *together = d.or(together, &here),
+                None => taken.push((number, here)),
+            }
+        }
+        for (number, condition) in taken {
+            self.carry_out(d, number, &condition, packet, &mut outcome);
+        }
+        self.emit(d, condition, packet, &mut outcome);
+        outcome
+    }
+
+    /// Whether the case is that of a queue without room.
+    fn is_overflow(&self, case: &Case) -> bool {
+        let says_nothing = matches!(&case.when, Filter::Opaque { reads, .. } if reads.is_empty());
+        says_nothing && matches!(self.effects.hold, Hold::Fifo { may_drop: true })
+    }
+
+    /// Whether the outcome depends on more than the packet.
+    fn is_stateful(&self) -> bool {
+        !self.effects.depends.is_empty() || self.effects.state.iter().any(|s| s.access != Access::Soft)
+    }
+
+    /// A value that only the element knows, as a function of what it reads.
+    fn unknown(&self, d: &Diagrams, what: &str, packet: &Packet, reads: &[Field]) -> Term {
+        let mut term = Term { name: format!("{} {what}", self.key), ..arguments(d, packet, reads) };
+        if self.is_stateful() {
+            term.numbers.push(self.stream.into());
+        }
+        term
+    }
+
+    /// Where a filter lets the packet in.
+    fn holds(&self, d: &Diagrams, filter: &Filter, packet: &Packet) -> Bit {
+        match filter {
+            Filter::Any => d.yes(),
+            Filter::In { field, mask, set } => {
+                let value = packet.field(d, field);
+                let width = value.bits.len();
+                let masked: Vec<Bit> = value
+                    .bits
+                    .into_iter()
+                    .enumerate()
+                    .map(|(i, bit)| if mask >> (width - 1 - i).min(127) & 1 == 1 { bit } else { d.no() })
+                    .collect();
+                d.and(&value.there, &bits_in(d, &masked, set))
+            }
+            Filter::Present(header) => match packet.place(header.base()) {
+                Some(place) => packet.reaches(d, place + i32::from(header.least_length())),
+                None => d.no(),
+            },
+            Filter::RightChecksum { header, base, offset } => {
+                packet.sum_key(*header, *base, *offset).map_or(d.no(), |key| Sum::right(d, packet, key))
+            }
+            Filter::AtMost(a, b) => {
+                let ((a, a_there), (b, b_there)) = (packet.number(d, a), packet.number(d, b));
+                d.all([&a.at_most(d, &b), &a_there, &b_there])
+            }
+            Filter::State { table, hit } => {
+                let keys = self.effects.state.iter().filter(|s| s.table == *table);
+                let reads: Vec<Field> = keys.flat_map(|s| s.key.iter().cloned()).collect();
+                let found = d.value(self.unknown(d, table, packet, &reads), 1).remove(0);
+                if *hit { found } else { d.not(&found) }
+            }
+            Filter::Not(inner) => d.not(&self.holds(d, inner, packet)),
+            Filter::All(parts) => {
+                let mut all = d.yes();
+                for part in parts {
+                    if d.is_never(&all) {
+                        break;
+                    }
+                    all = d.and(&all, &self.holds(d, part, packet));
+                }
+                all
+            }
+            Filter::One(parts) => {
+                parts.iter().fold(d.no(), |one, part| d.or(&one, &self.holds(d, part, packet)))
+            }
+            Filter::Opaque { about, reads } => d.value(self.unknown(d, about, packet, reads), 1).remove(0),
+        }
+    }
+
+    /// Does what a case says, for packets of the condition.
+    fn carry_out(
+        &self,
+        d: &Diagrams,
+        number: usize,
+        condition: &Bit,
+        before: &Packet,
+        outcome: &mut Outcome,
+    ) {
+        let case = &self.effects.cases[number];
+        let mut changed = Vec::new();
+        self.act(
+            d,
+            before,
+            condition,
+            before.clone(),
+            &case.actions,
+            &mut Vec::new(),
+            &mut |condition, mut packet, places| {
+                self.sum_up(d, &case.checksum, before, &mut packet, places);
+                changed.push((condition, packet));
+            },
+        );
+        for (condition, packet) in changed {
+            let mut leave = |to, condition: Bit, packet| {
+                // Where the graph has no such output, packets for it end.
+                let to = match to {
+                    To::Output(output) if output >= self.outputs => To::Drop(DropReason::NoOutput),
+                    to => to,
+                };
+                if !d.is_never(&condition) {
+                    outcome.leaving.push(Leaving { to, condition, packet });
+                }
+            };
+            match case.to {
+                Target::Output(output) | Target::Hold(output) => leave(To::Output(output), condition, packet),
+                Target::AllOutputs => {
+                    (0..self.outputs)
+                        .for_each(|output| leave(To::Output(output), condition.clone(), packet.clone()));
+                }
+                Target::SomeOutput => {
+                    let mut reads = Vec::new();
+                    case.when.collect_reads(&mut reads);
+                    let term = self.unknown(d, &format!("output {number}"), before, &reads);
+                    for (output, chosen) in alternatives(d, term, self.outputs) {
+                        leave(To::Output(output), d.and(&condition, &chosen), packet.clone());
+                    }
+                }
+                Target::Drop(reason) => leave(To::Drop(reason), condition, packet),
+                Target::Send => leave(To::Out, condition, packet),
+            }
+        }
+    }
+
+    /// Carries out actions one by one. Where the place of a header depends on the packet, each place goes on alone.
+    #[allow(clippy::too_many_arguments, reason = "a recursion with its state")]
+    fn act(
+        &self,
+        d: &Diagrams,
+        before: &Packet,
+        condition: &Bit,
+        mut packet: Packet,
+        actions: &[Action],
+        written: &mut Vec<i32>,
+        done: &mut dyn FnMut(Bit, Packet, &[i32]),
+    ) {
+        let Some((action, rest)) = actions.split_first() else {
+            done(condition.clone(), packet, written);
+            return;
+        };
+        let places =
+            |number: &Word, done: &mut dyn FnMut(Bit, Packet, &[i32]), change: &dyn Fn(&mut Packet, i32)| {
+                match number.values(d, condition, MOST_PLACES) {
+                    Some(values) => {
+                        for (value, condition) in values {
+                            let mut packet = packet.clone();
+                            change(&mut packet, i32::try_from(value).unwrap_or(i32::MAX));
+                            self.act(d, before, &condition, packet, rest, &mut written.clone(), done);
+                        }
+                    }
+                    None => {
+                        let term = Term { name: format!("{} anywhere", self.key), ..before.digest(d) };
+                        done(condition.clone(), Packet::lost(d, d.term(term)), &[]);
+                    }
+                }
+            };
+        match action {
+            Action::Strip(n) => packet.strip(d, *n),
+            Action::Start(number) => {
+                let (number, _) = before.number(d, number);
+                return places(&number, done, &|packet, n| packet.strip(d, n));
+            }
+            Action::Resize(reads) => {
+                let length = d.value(self.unknown(d, "length", before, reads), LENGTH_BITS.into());
+                packet.end = Word::from_bits(d, &length).plus(d, &Word::constant(d, packet.start.into()));
+            }
+            Action::Set(Field::HeaderOffset(base), value) => match value {
+                Value::Constant(bytes) if bytes.is_empty() => packet.mark(*base, None),
+                Value::Constant(bytes) => {
+                    let offset = bytes.iter().fold(0i32, |n, &byte| n << 8 | i32::from(byte));
+                    packet.mark(*base, Some(packet.start + offset));
+                }
+                Value::Number(number) => {
+                    let (number, _) = before.number(d, number);
+                    return places(&number, done, &|packet, n| packet.mark(*base, Some(packet.start + n)));
+                }
+                Value::Copy(Field::HeaderOffset(other)) => {
+                    // Counted from the start that it had.
+                    let offset = before.place(*other).map(|place| place - before.start);
+                    packet.mark(*base, offset.map(|offset| packet.start + offset));
+                }
+                _ => {
+                    let term = self.unknown(d, "a header somewhere", before, &[Field::Payload]);
+                    packet = Packet::lost(d, d.term(term));
+                }
+            },
+            Action::Set(Field::Length, value) => {
+                let length = match value {
+                    Value::Number(number) => before.number(d, number).0,
+                    Value::Constant(bytes) => {
+                        let length = bytes.iter().fold(0i64, |n, &byte| n << 8 | i64::from(byte));
+                        Word::constant(d, length)
+                    }
+                    Value::Plus(Field::Length, more) => before.length(d).plus(d, &Word::constant(d, *more)),
+                    value => Word::from_bits(d, &self.value(d, value, before, 24)),
+                };
+                packet.end = length.plus(d, &Word::constant(d, packet.start.into()));
+            }
+            Action::Set(Field::Payload, value) => {
+                let mut term = Term { name: self.key.to_string(), ..before.digest(d) };
+                if let Value::Pure { name, .. } = value {
+                    term.name = (*name).to_string();
+                }
+                if self.is_stateful() {
+                    term.numbers.push(self.stream.into());
+                }
+                packet.rewrite(d.term(term));
+            }
+            Action::Set(field, value) => {
+                let width = match field {
+                    Field::Bytes { length, .. } => usize::from(*length) * 8,
+                    Field::Annotation { length, .. } => usize::from(*length) * 8,
+                    Field::TimeStamp => 64,
+                    _ => 8,
+                };
+                let bits = match value {
+                    Value::Bits { mask, value } => {
+                        let old = match *field {
+                            // Bytes behind the end are written and read like others; nobody sees them.
+                            Field::Bytes { base, offset, length } => match before.place(base) {
+                                Some(place) => before.bits(d, place + offset, length.into()),
+                                None => vec![d.no(); width],
+                            },
+                            _ => before.field(d, field).bits,
+                        };
+                        let bit = |bytes: &[u8], i: usize| {
+                            bytes.get(i / 8).is_some_and(|b| b >> (7 - i % 8) & 1 == 1)
+                        };
+                        let mixed = old.into_iter().enumerate();
+                        mixed
+                            .map(|(i, old)| if bit(mask, i) { d.constant(bit(value, i)) } else { old })
+                            .collect()
+                    }
+                    value => self.value(d, value, before, width),
+                };
+                written.extend(packet.set_field(d, field, &bits));
+            }
+        }
+        self.act(d, before, condition, packet, rest, written, done);
+    }
+
+    /// Bits of a value, most significant first.
+    fn value(&self, d: &Diagrams, value: &Value, before: &Packet, width: usize) -> Vec<Bit> {
+        match value {
+            Value::Constant(bytes) => {
+                let bits = bytes.iter().flat_map(|byte| (0..8).rev().map(move |i| byte >> i & 1 == 1));
+                let mut bits: Vec<Bit> = bits.map(|bit| d.constant(bit)).collect();
+                bits.resize(width, d.no());
+                bits
+            }
+            Value::Copy(field) => {
+                let mut bits = before.field(d, field).bits;
+                bits.resize(width, d.no());
+                bits
+            }
+            Value::Plus(field, more) => {
+                let bits = before.field(d, field).bits;
+                let mut carry = d.no();
+                let mut sum: Vec<Bit> = Vec::with_capacity(bits.len());
+                for (place, bit) in bits.iter().rev().enumerate() {
+                    let addend = d.constant(more >> place.min(63) & 1 == 1);
+                    let half = d.xor(bit, &addend);
+                    sum.push(d.xor(&half, &carry));
+                    carry = d.choose(&half, &carry, bit);
+                }
+                sum.reverse();
+                sum
+            }
+            Value::Number(number) => before.number(d, number).0.to_bits(d, width),
+            Value::Bits { value, .. } => self.value(d, &Value::Constant(value.clone()), before, width),
+            // Equal names mean equal functions, whoever applies them.
+            Value::Pure { name, reads } => {
+                let mut term = Term { name: (*name).to_string(), ..arguments(d, before, reads) };
+                if self.is_stateful() {
+                    term.numbers.push(self.stream.into());
+                }
+                d.value(term, width)
+            }
+            Value::Choose { key, .. } => d.value(self.unknown(d, "choice", before, key), width),
+            Value::Now => d.value(Term { name: "now".into(), ..Term::default() }, width),
+        }
+    }
+
+    /// What happens to checksums.
+    fn sum_up(
+        &self,
+        d: &Diagrams,
+        checksum: &Checksum,
+        before: &Packet,
+        packet: &mut Packet,
+        places: &[i32],
+    ) {
+        match checksum {
+            Checksum::Untouched => {}
+            Checksum::Updated(headers) => {
+                for header in headers {
+                    if let Some(key) = packet.sum_key(*header, header.base(), 0) {
+                        let sum = Sum::updated(d, before, packet, key, places);
+                        packet.keep(key, sum);
+                    }
+                }
+            }
+            Checksum::Recomputed(headers) => {
+                for header in headers {
+                    if let Some(key) = packet.sum_key(*header, header.base(), 0) {
+                        let sum = Sum::computed(d, packet, key);
+                        packet.keep(key, sum);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Packets that the element makes from others.
+    fn emit(&self, d: &Diagrams, condition: &Bit, packet: &Packet, outcome: &mut Outcome) {
+        let copies = self.effects.cases.iter().any(|case| case.to == Target::AllOutputs);
+        for (number, emit) in self.effects.emits.iter().enumerate() {
+            // Copies to all outputs have left already.
+            if copies && emit.output.is_none() {
+                continue;
+            }
+            if emit.is_copy()
+                && let Some(output) = emit.output
+            {
+                if output < self.outputs {
+                    let (condition, packet) = (condition.clone(), packet.clone());
+                    outcome.leaving.push(Leaving { to: To::Output(output), condition, packet });
+                }
+                continue;
+            }
+            let mut term = self.unknown(d, &format!("{} {number}", emit.name), packet, &emit.reads);
+            let happens = self.holds(d, &emit.when, packet);
+            term.name.push_str(" itself");
+            let packet = Packet::lost(d, d.term(term));
+            let condition = d.and(condition, &happens);
+            if d.is_never(&condition) {
+                continue;
+            }
+            let starts = emit.starts;
+            outcome.derived.push(Derived { name: emit.name, output: emit.output, starts, condition, packet });
+        }
+    }
+
+    /// For elements of which it is not known what they do, and packets that came out of one.
+    fn lose(&self, d: &Diagrams, input: usize, condition: &Bit, packet: &Packet, outcome: &mut Outcome) {
+        let mut term = Term { name: format!("{} whatever", self.key), ..packet.digest(d) };
+        term.numbers.extend([input as i64, self.stream.into()]);
+        let is_sink = self.effects.cases.iter().any(|case| case.to == Target::Send) && packet.lost.is_some();
+        if is_sink {
+            let (condition, packet) = (condition.clone(), packet.clone());
+            outcome.leaving.push(Leaving { to: To::Out, condition, packet });
+            return;
+        }
+        let mut choice = term.clone();
+        choice.name.push_str(" goes");
+        let lost = Packet::lost(d, d.term(term));
+        for (output, chosen) in alternatives(d, choice, self.outputs + 1) {
+            let to =
+                if output < self.outputs { To::Output(output) } else { To::Drop(DropReason::Unsuitable) };
+            let condition = d.and(condition, &chosen);
+            outcome.leaving.push(Leaving { to, condition, packet: lost.clone() });
+        }
+    }
+}
+
+/// What a function of these fields sees of a packet.
+fn arguments(d: &Diagrams, packet: &Packet, reads: &[Field]) -> Term {
+    let mut term = Term::default();
+    for field in reads {
+        if *field == Field::Payload {
+            let digest = packet.digest(d);
+            term.numbers.extend(digest.numbers);
+            term.bits.extend(digest.bits);
+            continue;
+        }
+        let value = packet.field(d, field);
+        term.numbers.push(value.bits.len() as i64);
+        // Of bytes that are not there nobody sees anything.
+        term.bits.extend(value.bits.iter().map(|bit| d.and(bit, &value.there)));
+        term.bits.push(value.there);
+    }
+    term
+}
+
+/// Where a function's value chooses each of so many alternatives.
+fn alternatives(d: &Diagrams, term: Term, n: usize) -> Vec<(usize, Bit)> {
+    let width = n.next_power_of_two().trailing_zeros() as usize;
+    let bits = d.value(term, width);
+    let mut rest = d.yes();
+    let mut chosen = Vec::with_capacity(n);
+    for number in 0..n {
+        let here = if number + 1 == n {
+            rest.clone()
+        } else {
+            let digits = bits.iter().enumerate();
+            digits.fold(rest.clone(), |here, (place, bit)| match number >> (width - 1 - place) & 1 {
+                1 => d.and(&here, bit),
+                _ => d.and_not(&here, bit),
+            })
+        };
+        rest = d.and_not(&rest, &here);
+        chosen.push((number, here));
+    }
+    chosen
+}
+
+/// Whether a target is a place of its own for packets.
+pub(super) fn is_exit(effects: &Effects) -> bool {
+    effects.cases.iter().any(|case| case.to == Target::Send)
+}

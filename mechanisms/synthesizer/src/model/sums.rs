@@ -1,0 +1,246 @@
+//! Checksums, as what they account for rather than as sums.
+//!
+//! A decision diagram of a sum over a header would be larger than any memory. What matters is how the checksum came
+//! about: it is the one that came in, or was computed over what the header held at some time, and since then it
+//! has been updated for some words or not. Two checksums with the same origin that account for the same words are
+//! equal (the two representations of zero are taken for one, RFC 1624), and a checksum is right if it was right at
+//! its origin and accounts for what the header holds now.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use element::effects::Header;
+
+use super::diagrams::{Bit, Diagrams, Term};
+use super::packet::Packet;
+
+/// Which checksum: of which header, where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SumKey {
+    kind: u8,
+    /// Where its header starts.
+    at: i32,
+    /// Where the IP header with the addresses starts, for those that cover them.
+    network: i32,
+}
+
+/// Where a checksum comes from.
+#[derive(Clone, PartialEq, Eq)]
+enum Origin {
+    /// It came in with the packet.
+    Input,
+    /// It was computed.
+    Computed,
+    /// These bits were written into its place.
+    Written(Vec<Bit>),
+}
+
+/// A checksum.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Sum {
+    origin: Origin,
+    /// By place: what it accounts for, where that is not what stood there when the packet came in (for written
+    /// ones: not what stood there first, which comes behind it).
+    accounted: BTreeMap<i32, Vec<Bit>>,
+}
+
+const IPV4: u8 = 0;
+const TCP: u8 = 1;
+const UDP: u8 = 2;
+const ICMP: u8 = 3;
+
+impl SumKey {
+    /// The checksum of a header that starts `at` a place behind an IP header that starts at `network`.
+    pub fn new(header: Header, at: i32, network: i32) -> SumKey {
+        let (kind, network) = match header {
+            Header::Tcp => (TCP, network),
+            Header::Udp => (UDP, network),
+            Header::Icmpv6 => (ICMP, network),
+            Header::Icmp => (ICMP, at),
+            _ => (IPV4, at),
+        };
+        SumKey { kind, at, network }
+    }
+
+    /// Its two bytes.
+    pub fn field(self) -> Range<i32> {
+        let offset = match self.kind {
+            IPV4 => 10,
+            TCP => 16,
+            UDP => 6,
+            _ => 2,
+        };
+        self.at + offset..self.at + offset + 2
+    }
+
+    /// The word of the header, or of the addresses that it covers too, that a byte is part of.
+    fn word_of(self, place: i32) -> Option<i32> {
+        let in_header = place >= self.at && (self.kind != IPV4 || place < self.at + 60);
+        let in_addresses = self.kind != IPV4 && (self.network + 12..self.network + 20).contains(&place);
+        let word = if in_header { place - (place - self.at) % 2 } else { place - (place - self.network) % 2 };
+        ((in_header || in_addresses) && !self.field().contains(&place)).then_some(word)
+    }
+
+    fn numbers(self) -> Vec<i64> {
+        vec![self.kind.into(), self.at.into(), self.network.into()]
+    }
+}
+
+fn word(d: &Diagrams, packet: &Packet, place: i32) -> Vec<Bit> {
+    packet.bits(d, place, 2)
+}
+
+fn first(d: &Diagrams, packet: &Packet, place: i32) -> Vec<Bit> {
+    (place..place + 2).flat_map(|place| packet.unwritten(d, place)).collect()
+}
+
+impl Sum {
+    /// The one that stands in a packet before anybody keeps it.
+    fn found(d: &Diagrams, packet: &Packet, key: SumKey) -> Sum {
+        if let Some(sum) = packet.sums.get(&key) {
+            return sum.clone();
+        }
+        let written = key.field().any(|place| packet.is_written(place));
+        let origin =
+            if written { Origin::Written(packet.bits(d, key.field().start, 2)) } else { Origin::Input };
+        Sum { origin, accounted: BTreeMap::new() }
+    }
+
+    /// One computed over a header as it is.
+    pub fn computed(d: &Diagrams, packet: &Packet, key: SumKey) -> Sum {
+        let mut accounted = BTreeMap::new();
+        for place in packet.written().filter_map(|place| key.word_of(place)) {
+            let now = word(d, packet, place);
+            if now != first(d, packet, place) {
+                accounted.insert(place, now);
+            }
+        }
+        Sum { origin: Origin::Computed, accounted }
+    }
+
+    /// The one of `before`, updated for what was written at these places since.
+    pub fn updated(d: &Diagrams, before: &Packet, now: &Packet, key: SumKey, places: &[i32]) -> Sum {
+        let mut sum = Sum::found(d, before, key);
+        for place in places.iter().filter_map(|&place| key.word_of(place)) {
+            let value = word(d, now, place);
+            if let Origin::Written(_) = sum.origin {
+                let old = match sum.accounted.get(&place) {
+                    Some(accounted) => accounted[16..].to_vec(),
+                    None => word(d, before, place),
+                };
+                let unchanged = old == value;
+                sum.accounted.insert(place, [value, old].concat());
+                if unchanged {
+                    sum.accounted.remove(&place);
+                }
+            } else if value == first(d, now, place) {
+                sum.accounted.remove(&place);
+            } else {
+                sum.accounted.insert(place, value);
+            }
+        }
+        sum
+    }
+
+    /// Its value, as a function of where it comes from and what it accounts for.
+    pub fn bits(&self, d: &Diagrams, key: SumKey) -> Vec<Bit> {
+        let found = match &self.origin {
+            Origin::Input => key.field().flat_map(|place| d.input(place)).collect(),
+            Origin::Written(bits) => bits.clone(),
+            Origin::Computed => Vec::new(),
+        };
+        if self.accounted.is_empty() && !found.is_empty() {
+            return found;
+        }
+        let mut numbers = key.numbers();
+        numbers.push((self.origin == Origin::Computed).into());
+        numbers.extend(self.accounted.keys().map(|&place| i64::from(place)));
+        let bits = found.into_iter().chain(self.accounted.values().flatten().cloned()).collect();
+        d.value(Term { name: "checksum".into(), numbers, bits }, 16)
+    }
+
+    /// Where the checksum of a packet is right.
+    pub fn right(d: &Diagrams, packet: &Packet, key: SumKey) -> Bit {
+        let sum = Sum::found(d, packet, key);
+        let place = Term { name: "right checksum".into(), numbers: key.numbers(), bits: Vec::new() };
+        let at_origin = match (&sum.origin, packet.is_original()) {
+            (Origin::Computed, _) => d.yes(),
+            (Origin::Input, true) => d.value(place.clone(), 1)[0].clone(),
+            _ => d.no(),
+        };
+        // Words that hold something else than the checksum accounts for.
+        let words = packet.written().filter_map(|place| key.word_of(place));
+        let places: std::collections::BTreeSet<i32> = words.chain(sum.accounted.keys().copied()).collect();
+        let mut same = d.yes();
+        let mut pending = 0;
+        for place in places {
+            let accounted = match sum.accounted.get(&place) {
+                Some(accounted) => accounted[..16].to_vec(),
+                None if matches!(sum.origin, Origin::Written(_)) => word(d, packet, place),
+                None => first(d, packet, place),
+            };
+            let now = word(d, packet, place);
+            if now != accounted {
+                pending += 1;
+                same = d.and(&same, &d.equal(&now, &accounted));
+            }
+        }
+        let right = d.and(&at_origin, &same);
+        // With one wrong word the sum is wrong; with more, or from an origin that is not known, it may be right.
+        if d.known(&at_origin) == Some(true) && pending <= 1 || d.known(&right) == Some(true) {
+            return right;
+        }
+        let wrong_at_origin_only = sum.origin == Origin::Input && packet.is_original() && pending == 0;
+        if wrong_at_origin_only {
+            return right;
+        }
+        let mut by_chance = packet.digest(d);
+        by_chance.name = "right checksum by chance".into();
+        by_chance.numbers.extend(place.numbers);
+        d.or(&right, &d.value(by_chance, 1)[0])
+    }
+
+    /// Where two checksums of the same header are different, for packets whose headers are equal otherwise.
+    pub fn different(d: &Diagrams, key: SumKey, a: &Packet, b: &Packet) -> Bit {
+        let (left, right) = (Sum::found(d, a, key), Sum::found(d, b, key));
+        let bits = || d.not(&d.equal(&left.bits(d, key), &right.bits(d, key)));
+        let written = |sum: &Sum| matches!(sum.origin, Origin::Written(_));
+        if written(&left) || written(&right) || !a.is_original() || !b.is_original() {
+            return bits();
+        }
+        let places = left.accounted.keys().chain(right.accounted.keys());
+        let mut different = d.no();
+        for &place in places {
+            let of = |sum: &Sum, packet| {
+                sum.accounted.get(&place).cloned().unwrap_or_else(|| first(d, packet, place))
+            };
+            different = d.or(&different, &d.not(&d.equal(&of(&left, a), &of(&right, b))));
+        }
+        if left.origin != right.origin {
+            // The one that came in and a computed one are equal where the first was right.
+            let place = Term { name: "right checksum".into(), numbers: key.numbers(), bits: Vec::new() };
+            different = d.or(&different, &d.not(&d.value(place, 1)[0]));
+        }
+        different
+    }
+
+    /// One for both conditions; `None` if they come from different origins.
+    pub(super) fn merge(d: &Diagrams, condition: &Bit, key: SumKey, a: &Packet, b: &Packet) -> Option<Sum> {
+        let (left, right) = (Sum::found(d, a, key), Sum::found(d, b, key));
+        if left == right {
+            return Some(left);
+        }
+        if left.origin != right.origin || matches!(left.origin, Origin::Written(_)) {
+            return None;
+        }
+        let mut accounted = BTreeMap::new();
+        for &place in left.accounted.keys().chain(right.accounted.keys()) {
+            let of = |sum: &Sum, packet| {
+                sum.accounted.get(&place).cloned().unwrap_or_else(|| first(d, packet, place))
+            };
+            let (x, y) = (of(&left, a), of(&right, b));
+            accounted.insert(place, x.iter().zip(&y).map(|(x, y)| d.choose(condition, x, y)).collect());
+        }
+        Some(Sum { origin: left.origin, accounted })
+    }
+}

@@ -1,0 +1,210 @@
+//! Whole numbers whose bits depend on the packet.
+
+use super::diagrams::{Bit, Diagrams};
+
+/// Bits of a word: enough for fields of four bytes, with a sign and room for multiples. Bits that are the same for all
+/// packets cost nothing.
+const WIDTH: usize = 40;
+
+/// A number with a sign, in two's complement, least significant bit first.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Word(Vec<Bit>);
+
+impl Word {
+    /// The same number for every packet.
+    pub fn constant(d: &Diagrams, value: i64) -> Word {
+        Word((0..WIDTH).map(|bit| d.constant(value >> bit & 1 == 1)).collect())
+    }
+
+    /// From bits without a sign, most significant first; those that do not fit are left out.
+    pub fn from_bits(d: &Diagrams, bits: &[Bit]) -> Word {
+        let mut word: Vec<Bit> = bits.iter().rev().take(WIDTH - 1).cloned().collect();
+        word.resize(WIDTH, d.no());
+        Word(word)
+    }
+
+    /// The lowest bits, most significant first.
+    pub fn to_bits(&self, d: &Diagrams, n: usize) -> Vec<Bit> {
+        let sign = self.0.last().cloned().unwrap_or_else(|| d.no());
+        (0..n).rev().map(|bit| self.0.get(bit).unwrap_or(&sign).clone()).collect()
+    }
+
+    /// Its bits.
+    pub fn bits(&self) -> &[Bit] {
+        &self.0
+    }
+
+    /// The number, if it is the same for every packet.
+    pub fn known(&self, d: &Diagrams) -> Option<i64> {
+        let mut value = 0;
+        for (place, bit) in self.0.iter().enumerate() {
+            value |= i64::from(d.known(bit)?) << place;
+        }
+        Some(value << (64 - WIDTH) >> (64 - WIDTH))
+    }
+
+    /// The sum.
+    #[must_use]
+    pub fn plus(&self, d: &Diagrams, other: &Word) -> Word {
+        let mut carry = d.no();
+        let mut sum = Vec::with_capacity(WIDTH);
+        for (a, b) in self.0.iter().zip(&other.0) {
+            let half = d.xor(a, b);
+            sum.push(d.xor(&half, &carry));
+            carry = d.choose(&half, &carry, a);
+        }
+        Word(sum)
+    }
+
+    /// With the other sign.
+    #[must_use]
+    pub fn negated(&self, d: &Diagrams) -> Word {
+        let opposite = Word(self.0.iter().map(|bit| d.not(bit)).collect());
+        opposite.plus(d, &Word::constant(d, 1))
+    }
+
+    /// The difference.
+    #[must_use]
+    pub fn minus(&self, d: &Diagrams, other: &Word) -> Word {
+        self.plus(d, &other.negated(d))
+    }
+
+    /// A multiple.
+    #[must_use]
+    pub fn times(&self, d: &Diagrams, factor: i64) -> Word {
+        let mut product = Word::constant(d, 0);
+        for bit in (0..WIDTH).filter(|bit| factor.unsigned_abs() >> bit & 1 == 1) {
+            let mut shifted = vec![d.no(); bit];
+            shifted.extend_from_slice(&self.0[..WIDTH - bit]);
+            product = product.plus(d, &Word(shifted));
+        }
+        if factor < 0 { product.negated(d) } else { product }
+    }
+
+    /// Where it is at most as large as the other one.
+    pub fn at_most(&self, d: &Diagrams, other: &Word) -> Bit {
+        // From the lowest bit up: a higher one decides, equal ones leave it to those below.
+        let mut at_most = d.yes();
+        for (place, (a, b)) in self.0.iter().zip(&other.0).enumerate() {
+            // The highest bit is the sign: there one is less than zero.
+            let less = if place + 1 == WIDTH { d.and_not(a, b) } else { d.and_not(b, a) };
+            at_most = d.choose(&d.xor(a, b), &less, &at_most);
+        }
+        at_most
+    }
+
+    /// `self` where the condition holds, else the other one.
+    #[must_use]
+    pub fn choose(d: &Diagrams, condition: &Bit, then: &Word, otherwise: &Word) -> Word {
+        Word(then.0.iter().zip(&otherwise.0).map(|(a, b)| d.choose(condition, a, b)).collect())
+    }
+
+    /// Every value that it takes for packets of the condition, with the packets for which it does; `None` if there
+    /// are more than `most`.
+    pub fn values(&self, d: &Diagrams, condition: &Bit, most: usize) -> Option<Vec<(i64, Bit)>> {
+        let mut parts = vec![(0i64, condition.clone())];
+        for (place, bit) in self.0.iter().enumerate() {
+            let mut finer = Vec::with_capacity(parts.len());
+            for (value, part) in parts {
+                for (is_set, half) in [(false, d.and_not(&part, bit)), (true, d.and(&part, bit))] {
+                    if !d.is_never(&half) {
+                        finer.push((value | i64::from(is_set) << place, half));
+                    }
+                }
+            }
+            if finer.len() > most {
+                return None;
+            }
+            parts = finer;
+        }
+        Some(parts.into_iter().map(|(value, part)| (value << (64 - WIDTH) >> (64 - WIDTH), part)).collect())
+    }
+}
+
+/// Where bits without a sign, most significant first, are at most a number.
+fn bits_at_most(d: &Diagrams, bits: &[Bit], bound: u128) -> Bit {
+    let mut at_most = d.yes();
+    for (place, bit) in bits.iter().rev().enumerate() {
+        let bound = place < 128 && bound >> place & 1 == 1;
+        at_most = if bound { d.or(&d.not(bit), &at_most) } else { d.and_not(&at_most, bit) };
+    }
+    at_most
+}
+
+/// Where bits without a sign, most significant first, lie in a set of numbers.
+pub fn bits_in(d: &Diagrams, bits: &[Bit], set: &classify::IntervalSet) -> Bit {
+    let largest = if bits.len() >= 128 { u128::MAX } else { (1 << bits.len()) - 1 };
+    let mut inside = d.no();
+    for &(low, high) in set.intervals().iter().filter(|(low, _)| *low <= largest) {
+        let below_high = if high >= largest { d.yes() } else { bits_at_most(d, bits, high) };
+        let interval = match low.checked_sub(1) {
+            None => below_high,
+            Some(before) => d.and_not(&below_high, &bits_at_most(d, bits, before)),
+        };
+        inside = d.or(&inside, &interval);
+    }
+    inside
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::diagrams::Symbol;
+    use classify::IntervalSet;
+    use proptest::prelude::*;
+
+    /// A word whose lowest byte is free, and what it is when that byte has a value.
+    fn free(d: &Diagrams, place: i32) -> (Word, impl Fn(u8) -> Bit) {
+        let bits = d.input(place).to_vec();
+        let word = Word::from_bits(d, &bits);
+        let when = move |value: u8| {
+            let bits = bits.iter().enumerate();
+            bits.fold(d.yes(), |all, (i, bit)| match value >> (7 - i) & 1 {
+                1 => d.and(&all, bit),
+                _ => d.and_not(&all, bit),
+            })
+        };
+        (word, when)
+    }
+
+    proptest! {
+        #[test]
+        fn arithmetic_is_that_of_numbers(a: u8, b: u8, c in -3000i64..3000, factor in -9i64..9) {
+            let d = Diagrams::new(1 << 20);
+            let ((x, x_is), (y, y_is)) = (free(&d, 0), free(&d, 1));
+            let case = d.and(&x_is(a), &y_is(b));
+            let sum = x.times(&d, factor).plus(&d, &y).minus(&d, &Word::constant(&d, c));
+            let expected = i64::from(a) * factor + i64::from(b) - c;
+            prop_assert_eq!(sum.values(&d, &case, 1).unwrap()[0].0, expected);
+            let at_most = d.and(&case, &x.times(&d, factor).at_most(&d, &Word::constant(&d, c)));
+            prop_assert_eq!(!d.is_never(&at_most), i64::from(a) * factor <= c);
+        }
+
+        #[test]
+        fn sets_are_what_they_say(value: u8, bounds in prop::collection::vec(0u128..300, 1..6)) {
+            let d = Diagrams::new(1 << 20);
+            let (word, is) = free(&d, 0);
+            let pieces = bounds.chunks(2).map(|pair| IntervalSet::one(pair[0], pair[pair.len() - 1]));
+            let set = pieces.fold(IntervalSet::empty(), |all, piece| all.union(&piece));
+            let inside = bits_in(&d, &word.to_bits(&d, 8), &set);
+            prop_assert_eq!(d.overlap(&inside, &is(value)), set.contains(value.into()));
+        }
+    }
+
+    #[test]
+    fn constants_are_known() {
+        let d = Diagrams::new(1 << 16);
+        for value in [0, 1, -1, 1000, -70_000] {
+            assert_eq!(Word::constant(&d, value).known(&d), Some(value));
+        }
+        let (word, _) = free(&d, 0);
+        assert_eq!(word.known(&d), None);
+        assert_eq!(word.values(&d, &d.yes(), 300).map(|v| v.len()), Some(256));
+        assert!(word.values(&d, &d.yes(), 200).is_none());
+        assert_eq!(
+            d.known(&Word::from_bits(&d, &[d.yes(), d.no()]).at_most(&d, &Word::constant(&d, 2))),
+            Some(true)
+        );
+        assert!(d.symbol(Symbol::Input(0, 7)) == d.input(0)[0]);
+    }
+}

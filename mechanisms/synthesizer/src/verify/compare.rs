@@ -1,0 +1,132 @@
+//! Where what two chains make of the same packets differs.
+
+use std::collections::BTreeSet;
+
+use element::effects::Field;
+
+use crate::model::diagrams::{Bit, Diagrams, Symbol};
+use crate::model::explore::Arrival;
+use crate::model::packet::Packet;
+use crate::model::sums::Sum;
+use crate::model::word::Word;
+
+/// Packets for which two chains differ, as far as can be seen, and in what.
+pub struct Candidate {
+    /// Which packets that came in.
+    pub condition: Bit,
+    /// In what: `"length"`, `"byte 22"`.
+    pub what: String,
+}
+
+/// Whether any packet is there twice.
+fn has_copies(d: &Diagrams, arrivals: &[Arrival]) -> bool {
+    arrivals
+        .iter()
+        .enumerate()
+        .any(|(i, a)| arrivals[..i].iter().any(|b| d.overlap(&a.condition, &b.condition)))
+}
+
+fn any(d: &Diagrams, arrivals: &[Arrival]) -> Bit {
+    arrivals.iter().fold(d.no(), |any, arrival| d.or(&any, &arrival.condition))
+}
+
+/// Where what comes to the same place in two chains differs. `observed` is what that place looks at beside bytes.
+pub fn arrivals(d: &Diagrams, a: &[Arrival], b: &[Arrival], observed: &[Field]) -> Vec<Candidate> {
+    let mut candidates = Vec::new();
+    let mut add = |condition: Bit, what: String| {
+        if !d.is_never(&condition) {
+            candidates.push(Candidate { condition, what });
+        }
+    };
+    let (from_a, from_b) = (any(d, a), any(d, b));
+    add(d.and_not(&from_a, &from_b), "comes only from the first".into());
+    add(d.and_not(&from_b, &from_a), "comes only from the second".into());
+    if has_copies(d, a) || has_copies(d, b) {
+        // Copies that have a counterpart go away with it; order among them is not compared.
+        let mut left: Vec<&Arrival> = b.iter().collect();
+        let mut rest: Vec<&Arrival> = Vec::new();
+        for arrival in a {
+            let same = left.iter().position(|other| {
+                other.condition == arrival.condition
+                    && packets(d, &arrival.condition, &arrival.packet, &other.packet, observed).is_empty()
+            });
+            match same {
+                Some(place) => {
+                    left.remove(place);
+                }
+                None => rest.push(arrival),
+            }
+        }
+        let uneven = rest.into_iter().chain(left).fold(d.no(), |any, arrival| d.or(&any, &arrival.condition));
+        add(uneven, "copies".into());
+        return candidates;
+    }
+    for left in a {
+        for right in b {
+            let both = d.and(&left.condition, &right.condition);
+            if !d.is_never(&both) {
+                candidates.extend(packets(d, &both, &left.packet, &right.packet, observed));
+            }
+        }
+    }
+    candidates
+}
+
+/// Where two packets differ, among those of a condition.
+fn packets(d: &Diagrams, condition: &Bit, a: &Packet, b: &Packet, observed: &[Field]) -> Vec<Candidate> {
+    let mut candidates = Vec::new();
+    let mut add = |difference: &Bit, what: &dyn Fn() -> String| {
+        let condition = d.and(condition, difference);
+        if !d.is_never(&condition) {
+            candidates.push(Candidate { condition, what: what() });
+        }
+    };
+    if a.lost.is_some() || b.lost.is_some() {
+        // Equal functions of equal values are equal; of others nothing is known.
+        if a.lost != b.lost {
+            let unequal = d.symbol(Symbol::Term(a.lost.or(b.lost).unwrap_or_default(), u32::MAX));
+            add(&unequal, &|| "whatever an opaque element makes of it".into());
+        }
+        return candidates;
+    }
+    let lengths = (a.length(d), b.length(d));
+    add(&d.not(&d.equal(lengths.0.bits(), lengths.1.bits())), &|| "length".into());
+    // Only bytes that both packets have are compared.
+    let within = |offset: i32| {
+        let place = Word::constant(d, i64::from(offset) + 1);
+        d.and(&place.at_most(d, &lengths.0), &place.at_most(d, &lengths.1))
+    };
+    let mut places: BTreeSet<i32> = a.written().map(|place| place - a.start).collect();
+    places.extend(b.written().map(|place| place - b.start));
+    let sums: BTreeSet<_> = a.sums.keys().chain(b.sums.keys()).copied().collect();
+    let aligned = a.start == b.start && a.is_original() == b.is_original();
+    if aligned {
+        for &key in &sums {
+            // Checksums have their own comparison, unless one of them is no longer one.
+            let offset = key.field().start - a.start;
+            add(&d.and(&within(offset + 1), &Sum::different(d, key, a, b)), &|| {
+                format!("checksum at byte {offset}")
+            });
+        }
+    }
+    // Bytes that neither has written differ everywhere if they differ at one place.
+    let behind = places.last().map_or(0, |last| (last + 1).max(0));
+    places.extend(if aligned { behind..=behind } else { 0..=behind });
+    for offset in places.into_iter().filter(|&offset| offset >= 0) {
+        let (left, right) = (a.start + offset, b.start + offset);
+        if aligned && sums.iter().any(|key| key.field().contains(&left)) {
+            continue;
+        }
+        let (x, y) = (a.byte(d, left), b.byte(d, right));
+        if x != y {
+            add(&d.and(&within(offset), &d.not(&d.equal(&x, &y))), &|| format!("byte {offset}"));
+        }
+    }
+    for field in observed {
+        if matches!(field, Field::Annotation { .. } | Field::TimeStamp | Field::Kind | Field::InputPort) {
+            let (x, y) = (a.field(d, field).bits, b.field(d, field).bits);
+            add(&d.not(&d.equal(&x, &y)), &|| format!("{field:?}"));
+        }
+    }
+    candidates
+}

@@ -1,0 +1,151 @@
+//! From a diagram to a packet that one can look at and run.
+
+use element::effects::Header;
+use wire::checksum;
+
+use crate::model::diagrams::{Bit, Diagrams, Example as Choices, Symbol, Term};
+use crate::model::packet::KIND;
+
+/// A packet as it comes into a chain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Example {
+    /// Its bytes, from the link header on.
+    pub bytes: Vec<u8>,
+    /// Its type: to this host (0), broadcast, multicast, to another host, outgoing.
+    pub kind: u8,
+    /// Functions whose values matter for what the example shows, if there are any: they are not known beforehand.
+    pub depends: Vec<String>,
+}
+
+/// What packets usually are. An example that can be like that is.
+fn usual(d: &Diagrams) -> Vec<Bit> {
+    let equals = |place: i32, value: u8| {
+        let bits = d.input(place);
+        bits.iter().enumerate().fold(d.yes(), |all, (i, bit)| match value >> (7 - i) & 1 {
+            1 => d.and(&all, bit),
+            _ => d.and_not(&all, bit),
+        })
+    };
+    let all = |bytes: &[(i32, u8)]| {
+        bytes.iter().fold(d.yes(), |all, &(place, value)| d.and(&all, &equals(place, value)))
+    };
+    let length = |value: u32| {
+        (0..18).fold(d.yes(), |all, bit| {
+            let symbol = d.symbol(Symbol::Length(bit));
+            if value >> bit & 1 == 1 { d.and(&all, &symbol) } else { d.and_not(&all, &symbol) }
+        })
+    };
+    vec![
+        length(60),
+        all(&[(12, 8), (13, 0)]),
+        all(&[(14, 0x45)]),
+        all(&[(16, 0), (17, 46)]),
+        all(&[(20, 0), (21, 0)]),
+        all(&[(22, 64)]),
+        equals(23, 17),
+        all(&[(26, 10), (27, 0), (28, 0), (29, 1)]),
+        all(&[(30, 10), (31, 0), (32, 0), (33, 2)]),
+        all(&[(34, 0x04), (35, 0xd2)]),
+        all(&[(36, 0), (37, 80)]),
+        (0..8).fold(d.yes(), |none, bit| d.and_not(&none, &d.symbol(Symbol::Side(KIND, bit)))),
+    ]
+}
+
+impl Example {
+    /// A packet of the condition, as usual a one as there is.
+    pub fn find(d: &Diagrams, condition: &Bit) -> Option<Example> {
+        let mut narrowed = condition.clone();
+        for wish in usual(d) {
+            let both = d.and(&narrowed, &wish);
+            if !d.is_never(&both) {
+                narrowed = both;
+            }
+        }
+        let choices = d.example(&narrowed)?;
+        Some(Example::from_choices(d, &choices))
+    }
+
+    fn from_choices(d: &Diagrams, choices: &Choices) -> Example {
+        let chosen = |symbol: Symbol| choices.get(&symbol).copied().unwrap_or(false);
+        let length = (0..18).fold(0, |length, bit| length | usize::from(chosen(Symbol::Length(bit))) << bit);
+        let mut bytes = vec![0; length];
+        for (place, byte) in bytes.iter_mut().enumerate() {
+            *byte =
+                (0..8).fold(0, |byte, bit| byte | u8::from(chosen(Symbol::Input(place as i32, bit))) << bit);
+        }
+        let kind = (0..8).fold(0, |kind, bit| kind | u8::from(chosen(Symbol::Side(KIND, bit))) << bit);
+        let mut depends = Vec::new();
+        for (symbol, &value) in choices {
+            let &Symbol::Term(number, _) = symbol else { continue };
+            let term = d.term_of(number);
+            if term.name == "right checksum" {
+                set_checksum(&mut bytes, &term, value, choices);
+            } else if !depends.contains(&term.name) {
+                depends.push(term.name);
+            }
+        }
+        // A header that nobody asked about is better a sound one.
+        if bytes.get(12..15) == Some(&[8, 0, 0x45]) && !decided(choices, 24..26) {
+            let asked = choices
+                .keys()
+                .any(|symbol| matches!(symbol, Symbol::Term(n, _) if d.term_of(*n).name == "right checksum"));
+            if let (false, Some(header)) = (asked, bytes.get_mut(14..34)) {
+                let _ = checksum::fill_ipv4(header);
+            }
+        }
+        depends.sort();
+        Example { bytes, kind, depends }
+    }
+}
+
+/// Whether the choices say what stands at these places.
+fn decided(choices: &Choices, mut places: std::ops::Range<i32>) -> bool {
+    places.any(|place| (0..8).any(|bit| choices.contains_key(&Symbol::Input(place, bit))))
+}
+
+/// Makes the checksum of a header right or wrong, unless its value was chosen.
+fn set_checksum(bytes: &mut [u8], term: &Term, right: bool, choices: &Choices) {
+    let [kind, at, network] = term.numbers[..] else { return };
+    let (at, network) = (at as usize, network as usize);
+    let Some((header, offset)) = [(Header::Ipv4, 10), (Header::Tcp, 16), (Header::Udp, 6), (Header::Icmp, 2)]
+        .get(kind as usize)
+        .copied()
+    else {
+        return;
+    };
+    let field = at + offset..at + offset + 2;
+    if bytes.len() < field.end || decided(choices, field.start as i32..field.end as i32) {
+        return;
+    }
+    bytes[field.clone()].fill(0);
+    let total = |bytes: &[u8]| match bytes.get(network + 2..network + 4) {
+        Some(&[high, low]) => usize::from(u16::from_be_bytes([high, low])),
+        _ => 0,
+    };
+    let sum = match header {
+        Header::Ipv4 => {
+            let length = usize::from(bytes[at] & 15) * 4;
+            let header = bytes.get(at..at + length).unwrap_or_default();
+            checksum::Sum::new().bytes(header)
+        }
+        header => {
+            let end = (network + total(bytes)).min(bytes.len()).max(at);
+            let mut sum = checksum::Sum::new().bytes(&bytes[at..end]);
+            if header != Header::Icmp {
+                let protocol = if header == Header::Tcp { 6u16 } else { 17 };
+                let length = match header {
+                    Header::Udp => u16::from_be_bytes([bytes[at + 4], bytes[at + 5]]),
+                    _ => (end - at) as u16,
+                };
+                sum = sum.bytes(bytes.get(network + 12..network + 20).unwrap_or_default());
+                sum = sum.bytes(&protocol.to_be_bytes()).bytes(&length.to_be_bytes());
+            }
+            sum
+        }
+    };
+    let mut value = sum.checksum();
+    if !right {
+        value ^= 0x0101;
+    }
+    bytes[field].copy_from_slice(&value.to_be_bytes());
+}

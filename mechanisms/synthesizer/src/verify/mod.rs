@@ -1,0 +1,387 @@
+//! Whether two chains do the same to every packet.
+//!
+//! Both chains are given the same packet, of which every bit is a question ([`crate::model`]); what comes out at
+//! ends that correspond is compared bit by bit. Equal diagrams are equal answers, so that nothing different is a
+//! proof. A difference is made into a packet, and that is run through both chains: only what can be seen there
+//! counts. What remains is undecided, and says why.
+//!
+//! Entries may give any packet, whatever their arguments say. Queues are never full. Time and the order of packets
+//! are not compared.
+
+pub mod compare;
+pub mod example;
+pub mod run;
+
+use std::collections::BTreeMap;
+
+use element::effects::{Effects, Field, Header};
+
+use crate::model::chain::{Chain, Port};
+use crate::model::diagrams::{Bit, Diagrams};
+use crate::model::explore::{Arrival, Ends, explore};
+use crate::model::packet::{Packet, incoming};
+use compare::Candidate;
+use example::Example;
+
+/// Examples that are tried before a difference that none of them shows counts as undecided.
+const TRIES: usize = 12;
+
+/// What to compare beside packets that come out.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Whether packets that are dropped must be dropped for the same reason.
+    pub reasons: bool,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub enum Verdict {
+    /// Both do the same to every packet.
+    Equivalent,
+    /// They do not.
+    Different(Difference),
+    /// It could not be found out.
+    Undecided {
+        /// The element that is in the way, if it is one.
+        element: Option<String>,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// A difference.
+#[derive(Debug)]
+pub enum Difference {
+    /// An entry of the first (0) or second (1) chain has none that corresponds to it in the other.
+    Entry(usize, String),
+    /// A packet tells them apart.
+    Packet {
+        /// The entry, in both chains.
+        entry: [usize; 2],
+        /// The packet.
+        example: Example,
+        /// In what they differ, as far as the model says.
+        what: String,
+    },
+}
+
+/// A verdict, and what it rests on.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// What was taken for granted: queues, arguments of entries.
+    pub assumptions: Vec<String>,
+    /// Nodes of diagrams at the end.
+    pub nodes: usize,
+}
+
+/// What verification tells its caller while it works, and asks of it.
+pub trait Companion {
+    /// It is at this element now.
+    fn progress(&mut self, _chain: usize, _element: &str) {}
+
+    /// Runs a packet that comes in at an entry (its number in both chains) through both chains. Whether they differ
+    /// in what comes out; `None` if they cannot be run.
+    fn differs(&mut self, entry: [usize; 2], example: &Example) -> Option<bool>;
+}
+
+/// Where packets start in both chains: what the comparison goes through one by one.
+struct Start {
+    /// The elements that they come from.
+    from: [usize; 2],
+    output: usize,
+    /// The packet as each chain gets it.
+    packets: [Packet; 2],
+    /// Whether they come in from outside, rather than being made by an element.
+    is_entry: bool,
+}
+
+/// Compares two chains.
+pub fn verify(d: &Diagrams, chains: [&Chain; 2], options: Options, companion: &mut dyn Companion) -> Outcome {
+    let mut verifier = Verifier { d, chains, options, companion, assumptions: Vec::new() };
+    let verdict = verifier.run();
+    let verdict = if d.exhausted() {
+        let reason = "there is no room for the decision diagrams: the rules are too irregular".to_string();
+        Verdict::Undecided { element: None, reason }
+    } else {
+        verdict
+    };
+    Outcome { verdict, assumptions: verifier.assumptions, nodes: d.nodes() }
+}
+
+struct Verifier<'v> {
+    d: &'v Diagrams,
+    chains: [&'v Chain; 2],
+    options: Options,
+    companion: &'v mut dyn Companion,
+    assumptions: Vec<String>,
+}
+
+impl Verifier<'_> {
+    fn run(&mut self) -> Verdict {
+        let [a, b] = self.chains;
+        let (pairs, only_a, only_b) = a.pair(&a.entries(), b, &b.entries());
+        for (chain, left) in [only_a, only_b].into_iter().enumerate() {
+            if let Some(&entry) = left.first() {
+                return Verdict::Different(Difference::Entry(
+                    chain,
+                    self.chains[chain].nodes[entry].name.clone(),
+                ));
+            }
+        }
+        let mut starts: Vec<Start> = Vec::new();
+        for (x, y) in pairs {
+            let (left, right) = (&a.nodes[x], &b.nodes[y]);
+            if left.key != right.key {
+                let (name, x, y) = (&left.name, &left.key, &right.key);
+                self.assume(format!("'{name}' gives the same packets in both, as {x} and as {y}"));
+            }
+            for output in 0..left.forward.len().max(right.forward.len()) {
+                let packets = [left, right].map(|node| incoming(self.d, &node.effects));
+                starts.push(Start { from: [x, y], output, packets, is_entry: true });
+            }
+        }
+        let mut streams: [BTreeMap<usize, Vec<(usize, u32)>>; 2] = Default::default();
+        let mut undecided = None;
+        let mut next = 0;
+        while let Some(start) = starts.get(next) {
+            let from: [Vec<Port>; 2] = std::array::from_fn(|chain| {
+                let node = &self.chains[chain].nodes[start.from[chain]];
+                node.forward.get(start.output).cloned().unwrap_or_default()
+            });
+            let ends: [Ends; 2] = std::array::from_fn(|chain| {
+                let companion = &mut *self.companion;
+                let mut step = |element: &str| companion.progress(chain, element);
+                let (packet, salt) = (&start.packets[chain], 1 + chain as i64);
+                explore(self.d, self.chains[chain], &from[chain], packet, salt, &mut step)
+            });
+            for (chain, ends) in ends.iter().enumerate() {
+                let names = &self.chains[chain].nodes;
+                for &queue in &ends.queues {
+                    self.assume(format!("the queue '{}' is never full", names[queue].name));
+                }
+                if let Some(node) = ends.endless {
+                    let reason = "packets may pass it for ever".to_string();
+                    undecided.get_or_insert((Some(names[node].name.clone()), reason));
+                }
+                for (&node, &stream) in &ends.streams {
+                    streams[chain].entry(node).or_default().push((next, stream));
+                }
+            }
+            if self.d.exhausted() {
+                break;
+            }
+            let (entry, is_entry) = (start.from, start.is_entry);
+            let candidates = self.candidates(&ends);
+            match self.try_out(entry, is_entry, candidates) {
+                Some(Verdict::Undecided { element, reason }) => {
+                    undecided.get_or_insert((element, reason));
+                }
+                Some(verdict) => return verdict,
+                None => {}
+            }
+            self.follow(&ends, &mut starts);
+            next += 1;
+        }
+        if let Some((element, reason)) = undecided {
+            return Verdict::Undecided { element, reason };
+        }
+        match self.shared_state(&streams) {
+            Some(element) => {
+                let reason = "what it does depends on packets from several entries, and not all of them come to it in \
+                              both chains"
+                    .to_string();
+                Verdict::Undecided { element: Some(element), reason }
+            }
+            None => Verdict::Equivalent,
+        }
+    }
+
+    fn assume(&mut self, text: String) {
+        if !self.assumptions.contains(&text) {
+            self.assumptions.push(text);
+        }
+    }
+
+    /// Where the ends differ.
+    fn candidates(&self, ends: &[Ends; 2]) -> Vec<Candidate> {
+        let [a, b] = self.chains;
+        let exits = |ends: &Ends| ends.out.keys().copied().collect::<Vec<_>>();
+        let (pairs, only_a, only_b) = a.pair(&exits(&ends[0]), b, &exits(&ends[1]));
+        let mut candidates = Vec::new();
+        let nothing = Vec::new();
+        let mut compare = |x: Option<usize>, y: Option<usize>| {
+            let left = x.and_then(|x| ends[0].out.get(&x)).unwrap_or(&nothing);
+            let right = y.and_then(|y| ends[1].out.get(&y)).unwrap_or(&nothing);
+            let node = x.map(|x| &a.nodes[x]).or(y.map(|y| &b.nodes[y]));
+            let observed = node.map(|node| observed(&node.effects)).unwrap_or_default();
+            let name = node.map(|node| node.name.as_str()).unwrap_or_default();
+            let found = compare::arrivals(self.d, left, right, &observed);
+            candidates.extend(
+                found.into_iter().map(|c| Candidate { what: format!("{} at '{name}'", c.what), ..c }),
+            );
+        };
+        pairs.into_iter().for_each(|(x, y)| compare(Some(x), Some(y)));
+        only_a.into_iter().for_each(|x| compare(Some(x), None));
+        only_b.into_iter().for_each(|y| compare(None, Some(y)));
+        self.compare_made(ends, &mut candidates);
+        if self.options.reasons {
+            self.compare_reasons(ends, &mut candidates);
+        }
+        candidates
+    }
+
+    /// Packets that elements make correspond as ends do.
+    fn compare_made(&self, ends: &[Ends; 2], candidates: &mut Vec<Candidate>) {
+        let groups = ends.each_ref().map(|ends| {
+            let mut groups: BTreeMap<(usize, usize, &str), Vec<Arrival>> = BTreeMap::new();
+            for made in &ends.made {
+                groups.entry((made.node, made.output, made.name)).or_default().push(made.arrival.clone());
+            }
+            groups
+        });
+        let [a, b] = self.chains;
+        let mut right: Vec<_> = groups[1].iter().collect();
+        let mut compare = |left: &[Arrival], right: &[Arrival], what: &str| {
+            let found = compare::arrivals(self.d, left, right, &[]);
+            candidates
+                .extend(found.into_iter().map(|c| Candidate { what: format!("{what}: {}", c.what), ..c }));
+        };
+        for (&(node, output, name), left) in &groups[0] {
+            let same = |same_name: bool| {
+                right.iter().position(|((other, to, what), _)| {
+                    let (x, y) = (&a.nodes[node], &b.nodes[*other]);
+                    output == *to && name == *what && x.key == y.key && (!same_name || x.name == y.name)
+                })
+            };
+            match same(true).or_else(|| same(false)) {
+                Some(place) => compare(left, right.remove(place).1, name),
+                None => compare(left, &[], name),
+            }
+        }
+        for ((_, _, name), arrivals) in right {
+            compare(&[], arrivals, name);
+        }
+    }
+
+    fn compare_reasons(&self, ends: &[Ends; 2], candidates: &mut Vec<Candidate>) {
+        let by_reason = ends.each_ref().map(|ends| {
+            let mut reasons: BTreeMap<String, Bit> = BTreeMap::new();
+            for dropped in &ends.dropped {
+                let all = reasons.entry(dropped.reason.to_string()).or_insert_with(|| self.d.no());
+                *all = self.d.or(all, &dropped.condition);
+            }
+            reasons
+        });
+        let names: std::collections::BTreeSet<&String> = by_reason.iter().flat_map(BTreeMap::keys).collect();
+        for name in names {
+            let [x, y] = by_reason.each_ref().map(|r| r.get(name).cloned().unwrap_or_else(|| self.d.no()));
+            let condition = self.d.xor(&x, &y);
+            if !self.d.is_never(&condition) {
+                candidates.push(Candidate { condition, what: format!("drops for the reason '{name}'") });
+            }
+        }
+    }
+
+    /// Makes packets of differences and has them run.
+    fn try_out(&mut self, entry: [usize; 2], is_entry: bool, candidates: Vec<Candidate>) -> Option<Verdict> {
+        if candidates.is_empty() {
+            return None;
+        }
+        let mut depends: Vec<String> = Vec::new();
+        let mut tries = 0;
+        let mut what = String::new();
+        // What needs no unknown function first.
+        let mut examples = Vec::new();
+        for candidate in &candidates {
+            if examples.len() >= TRIES {
+                break;
+            }
+            if let Some(example) = Example::find(self.d, &candidate.condition) {
+                examples.push((example, &candidate.what));
+            }
+        }
+        examples.sort_by_key(|(example, _)| example.depends.len());
+        for (example, in_what) in examples {
+            if what.is_empty() {
+                what.clone_from(in_what);
+            }
+            depends.extend(example.depends.iter().cloned());
+            if !is_entry || tries >= TRIES {
+                continue;
+            }
+            tries += 1;
+            let by_reason = self.options.reasons && in_what.starts_with("drops for");
+            if self.companion.differs(entry, &example) == Some(true)
+                || by_reason && example.depends.is_empty()
+            {
+                let what = in_what.clone();
+                return Some(Verdict::Different(Difference::Packet { entry, example, what }));
+            }
+        }
+        depends.sort();
+        depends.dedup();
+        let reason = match depends.first() {
+            Some(function) => format!("{what}: depends on what is only known while running ({function})"),
+            None => format!("{what}: the model shows a difference that no packet tried has confirmed"),
+        };
+        let element =
+            depends.first().map(|function| function.split('(').next().unwrap_or_default().to_string());
+        Some(Verdict::Undecided { element, reason })
+    }
+
+    /// Packets that elements have made go on from where they were made, whatever they are.
+    fn follow(&self, ends: &[Ends; 2], starts: &mut Vec<Start>) {
+        let [a, b] = self.chains;
+        for made in &ends[0].made {
+            let x = &a.nodes[made.node];
+            let with = ends[1].made.iter().filter(|other| {
+                let y = &b.nodes[other.node];
+                other.output == made.output && other.name == made.name && x.key == y.key
+            });
+            let with: Vec<usize> = with.map(|other| other.node).collect();
+            let same_name = with.iter().find(|&&node| b.nodes[node].name == x.name);
+            let Some(&other) = same_name.or(with.first()) else { continue };
+            let known = |start: &Start| {
+                start.from == [made.node, other] && start.output == made.output && !start.is_entry
+            };
+            if starts.iter().any(known) {
+                continue;
+            }
+            let headers = match made.starts {
+                Some(Header::Ethernet) | None => [Some(0), None, None],
+                Some(Header::Ipv4) => [None, Some(0), Some(20)],
+                Some(Header::Ipv6) => [None, Some(0), Some(40)],
+                Some(_) => [None; 3],
+            };
+            let packet = Packet::incoming(self.d, headers);
+            let packets = [packet.clone(), packet];
+            starts.push(Start { from: [made.node, other], output: made.output, packets, is_entry: false });
+        }
+    }
+
+    /// An element with state that packets from several places come to, if they are not the same in both chains.
+    fn shared_state(&self, streams: &[BTreeMap<usize, Vec<(usize, u32)>>; 2]) -> Option<String> {
+        let of = |chain: usize| {
+            let several = streams[chain].iter().filter(|(_, from)| from.len() > 1);
+            let mut all: Vec<(&str, &Vec<(usize, u32)>)> =
+                several.map(|(&node, from)| (self.chains[chain].nodes[node].key.as_str(), from)).collect();
+            all.sort();
+            all
+        };
+        let (mine, theirs) = (of(0), of(1));
+        let odd =
+            mine.iter().find(|entry| !theirs.contains(entry)).or(theirs.iter().find(|e| !mine.contains(e)));
+        odd.map(|(key, _)| (*key).to_string())
+    }
+}
+
+/// What a place where packets leave looks at, beside their bytes.
+fn observed(effects: &Effects) -> Vec<Field> {
+    let mut fields = effects.observes.clone();
+    fields.extend(effects.reads());
+    fields.sort();
+    fields.dedup();
+    fields
+}

@@ -1,0 +1,87 @@
+//! Chains from text, and packets run through them.
+
+use std::sync::Arc;
+
+use element::Registry;
+use engine::{ClockKind, Options, Plan, Worker};
+use lang::Graph;
+use tidegate_synthesizer::model::chain::Chain;
+use tidegate_synthesizer::model::diagrams::Diagrams;
+use tidegate_synthesizer::verify::example::Example;
+use tidegate_synthesizer::verify::run::{self, PACKETS};
+use tidegate_synthesizer::verify::{Companion, Outcome, verify};
+
+pub(crate) fn registry() -> Registry {
+    Registry::new().with(nf::CLASSES).with(device::CLASSES).with(run::CLASSES)
+}
+
+/// A configuration that was read.
+pub(crate) struct Read {
+    pub(crate) graph: Graph,
+    pub(crate) chain: Chain,
+}
+
+pub(crate) fn read(text: &str) -> Read {
+    let mut sources = lang::Sources::new();
+    let id = sources.add("test", text);
+    let (graph, problems) = lang::parse(&mut sources, id, &lang::Options::default());
+    assert!(problems.is_empty(), "{text}: {problems:?}");
+    let plan = Plan::new(graph.clone(), &registry()).map_err(|p| format!("{text}: {p:?}")).unwrap();
+    let configured = plan.configure(None).map_err(|p| format!("{text}: {p:?}")).unwrap();
+    let effects: Vec<_> = plan
+        .classes
+        .iter()
+        .zip(&configured.effects)
+        .map(|(class, effects)| Some((*class, effects)))
+        .collect();
+    let chain = Chain::new(&graph, &effects);
+    Read { graph, chain }
+}
+
+/// What comes out of each end, in order, by name of the end.
+pub(crate) fn outputs(read: &Read, entry: usize, example: &Example) -> Vec<(String, Vec<String>)> {
+    let (graph, exits) = run::prepare(&read.graph, &read.chain, entry, example);
+    let plan = Arc::new(Plan::new(graph, &registry()).unwrap());
+    let configured = plan.configure(Some(1)).unwrap();
+    let options = Options { clock: ClockKind::Trace, burst: 1, ..Options::default() };
+    let mut worker = Worker::new(plan, configured, Box::new(Quiet), options).unwrap();
+    worker.initialize().map_err(|problem| format!("{problem:?}")).unwrap();
+    worker.run();
+    let mut all = Vec::new();
+    for exit in exits {
+        let text = worker.read(Some(exit), PACKETS, "").unwrap();
+        all.push((read.chain.nodes[exit].name.clone(), text.lines().map(String::from).collect()));
+    }
+    let _ = worker.finish();
+    all
+}
+
+struct Quiet;
+
+impl engine::Sink for Quiet {
+    fn write(&mut self, _stream: element::Stream, _text: std::fmt::Arguments<'_>) {}
+    fn flush(&mut self) {}
+}
+
+/// Runs examples through both chains.
+pub(crate) struct Runner<'r> {
+    pub(crate) reads: [&'r Read; 2],
+}
+
+impl Companion for Runner<'_> {
+    fn differs(&mut self, entry: [usize; 2], example: &Example) -> Option<bool> {
+        let [a, b]: [Vec<_>; 2] = std::array::from_fn(|i| {
+            let mut all = outputs(self.reads[i], entry[i], example);
+            all.retain(|(_, packets)| !packets.is_empty());
+            all.sort();
+            all
+        });
+        Some(a != b)
+    }
+}
+
+pub(crate) fn compare(a: &Read, b: &Read) -> Outcome {
+    let d = Diagrams::new(1 << 22);
+    let mut runner = Runner { reads: [a, b] };
+    verify(&d, [&a.chain, &b.chain], Default::default(), &mut runner)
+}

@@ -1,0 +1,159 @@
+//! The declarations of all elements, read strictly: what they say of a packet is what the element does to it.
+
+use std::collections::BTreeMap;
+
+use element::effects::{Effects, Hold};
+use element::{Base, Class};
+use packet::HEADROOM;
+use testkit::elements::{Input, Seen};
+use testkit::samples::{Sample, all};
+use testkit::{Run, corpus};
+use tidegate_synthesizer::model::diagrams::{Bit, Byte, Diagrams};
+use tidegate_synthesizer::model::packet::Packet;
+use tidegate_synthesizer::model::step::{Leaving, To, Unit};
+
+/// Packets longer than this lie in several slots; what elements do behind the first one is not what the model is
+/// about.
+const ONE_SLOT: usize = 2000;
+
+fn value(d: &Diagrams, bits: &[Bit]) -> Option<u64> {
+    bits.iter().try_fold(0, |value, bit| Some(value << 1 | u64::from(d.known(bit)?)))
+}
+
+fn byte(d: &Diagrams, bits: &Byte) -> Option<u8> {
+    value(d, bits).map(|value| value as u8)
+}
+
+/// Where what came out differs from what follows from the declaration.
+fn difference(d: &Diagrams, packet: &Packet, seen: &Seen) -> Option<String> {
+    let start = seen.start as i32 - HEADROOM as i32;
+    if packet.start != start && !seen.bytes.is_empty() {
+        return Some(format!("starts at {start}, not {}", packet.start));
+    }
+    if let Some(length) = packet.length(d).known(d)
+        && length != seen.bytes.len() as i64
+    {
+        return Some(format!("{} bytes, not {length}", seen.bytes.len()));
+    }
+    for (offset, &real) in seen.bytes.iter().enumerate() {
+        let declared = byte(d, &packet.byte(d, start + offset as i32));
+        // Checksums are declared as right, not as numbers.
+        if declared.is_some_and(|declared| declared != real) {
+            return Some(format!("byte {offset} is {real:#x}, not {declared:x?}"));
+        }
+    }
+    for (base, real) in [Base::Mac, Base::Network, Base::Transport].into_iter().zip(seen.headers) {
+        let declared = packet.place(base).map(|place| (place - start) as isize);
+        if declared != real {
+            return Some(format!("{base:?} header at {real:?}, not {declared:?}"));
+        }
+    }
+    for (place, &real) in seen.annotations.iter().enumerate() {
+        let declared = byte(d, &packet.side(d, place as u8));
+        if declared.is_some_and(|declared| declared != real) {
+            return Some(format!("annotation {place} is {real}, not {declared:?}"));
+        }
+    }
+    None
+}
+
+struct Tally {
+    exact: usize,
+    unknown: usize,
+}
+
+/// Runs the element on packets, and holds what comes out against its declaration.
+fn check(sample: &Sample, effects: &Effects) -> Result<Tally, String> {
+    let mut tally = Tally { exact: 0, unknown: 0 };
+    if sample.shape.0 == 0 {
+        return Ok(tally);
+    }
+    let inputs: Vec<Vec<Input>> = (0..sample.shape.0)
+        .map(|input| {
+            let all = corpus::inputs(7 + input as u64);
+            all.into_iter().filter(|input| input.bytes.len() <= ONE_SLOT).collect()
+        })
+        .collect();
+    // What is sent again and again, or not asked for, says nothing about the declaration.
+    if effects.hold == Hold::Replay {
+        return Ok(tally);
+    }
+    let (outcome, seen) = sample.run(Run::default(), inputs.clone())?;
+    let given: usize = inputs.iter().map(Vec::len).sum();
+    let came: u64 = outcome.report.elements.iter().filter(|e| e.name == "e").map(|e| e.packets_in).sum();
+    let all_came = came == given as u64;
+    let mut by_packet: BTreeMap<u32, Vec<&Seen>> = BTreeMap::new();
+    for packet in &seen {
+        by_packet.entry(packet.id).or_default().push(packet);
+    }
+    let key = sample.to_string();
+    let unit = Unit { effects, key: &key, outputs: sample.shape.1, stream: 0 };
+    for (input, packets) in inputs.iter().enumerate() {
+        for (number, given) in packets.iter().enumerate() {
+            let id = 1 + 100_000 * input as u32 + number as u32;
+            let headers = given.headers.map(|place| place.map(|place| place as i32));
+            let d = Diagrams::new(1 << 16);
+            let mut side = given.annotations.to_vec();
+            side.extend(given.time.0.to_be_bytes());
+            side.push(0);
+            let packet = Packet::known(&d, &given.bytes, headers, &side);
+            let outcome = unit.step(&d, input, &d.yes(), &packet);
+            if d.exhausted() {
+                return Err("no room for its diagrams".into());
+            }
+            let certain = |leaving: &Leaving| d.known(&leaving.condition) == Some(true);
+            let is_exact = outcome.leaving.iter().all(certain)
+                && outcome.derived.is_empty()
+                && !outcome.ignores_full_queues
+                && outcome.leaving.iter().all(|leaving| leaving.packet.lost.is_none());
+            if !is_exact {
+                tally.unknown += 1;
+                continue;
+            }
+            tally.exact += 1;
+            let mut real = by_packet.remove(&id).unwrap_or_default();
+            for leaving in &outcome.leaving {
+                let To::Output(output) = leaving.to else { continue };
+                let place = real.iter().position(|seen| seen.sink == output);
+                let found = place.map(|place| real.remove(place));
+                let wrong = match found {
+                    None if !all_came => None,
+                    None => Some(format!("does not come out of output {output}")),
+                    Some(seen) => difference(&d, &leaving.packet, seen),
+                };
+                if let Some(wrong) = wrong {
+                    return Err(format!("packet {id} {:02x?} {headers:?}: {wrong}", given.bytes));
+                }
+            }
+            if let Some(seen) = real.first() {
+                return Err(format!("packet {id} {:02x?}: comes out of output {}", given.bytes, seen.sink));
+            }
+        }
+    }
+    Ok(tally)
+}
+
+fn classes() -> Vec<&'static Class> {
+    nf::CLASSES.iter().chain(device::CLASSES).copied().collect()
+}
+
+#[test]
+fn elements_do_what_they_declare() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = std::fs::File::create(folder.path().join("capture.pcap")).unwrap();
+    capture::Writer::new(file, capture::WriterOptions::default()).flush().unwrap();
+    let mut failures = Vec::new();
+    let mut vague = Vec::new();
+    for sample in all(&classes(), folder.path()) {
+        let result = sample.effects().and_then(|effects| check(&sample, &effects));
+        match result {
+            Err(reason) => failures.push(format!("{sample}: {reason}")),
+            Ok(Tally { unknown, exact }) if unknown > 0 => {
+                vague.push(format!("{sample}: {unknown} of {}", unknown + exact))
+            }
+            Ok(_) => {}
+        }
+    }
+    println!("declared vaguely:\n{}", vague.join("\n"));
+    assert!(failures.is_empty(), "{}:\n{}", failures.len(), failures.join("\n"));
+}

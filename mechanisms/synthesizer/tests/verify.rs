@@ -1,0 +1,96 @@
+//! Chains that do the same are proven to, and others are told apart by a packet.
+
+mod common;
+
+use common::{compare, read};
+use tidegate_synthesizer::verify::{Difference, Verdict};
+
+/// A small router behind a firewall.
+const BASE: &str = "
+in :: FromDump(x.pcap);
+out0 :: ToDump(a.pcap);
+out1 :: ToDump(b.pcap);
+c :: Classifier(12/0806, 12/0800, -);
+f :: IPFilter(deny src net 10.1.0.0/16, allow tcp dst port 80, allow udp src port > 1023, deny all);
+r :: IPClassifier(dst net 10.0.0.0/8, -);
+in -> c;
+c [0] -> Discard;
+c [1] -> Strip(14) -> CheckIPHeader -> f;
+c [2] -> Discard;
+f -> r;
+r [0] -> DecIPTTL -> EtherEncap(0x0800, 1:1:1:1:1:1, 2:2:2:2:2:2) -> out0;
+r [1] -> DecIPTTL -> EtherEncap(0x0800, 3:3:3:3:3:3, 4:4:4:4:4:4) -> out1;
+";
+
+fn verdict(a: &str, b: &str) -> Verdict {
+    let outcome = compare(&read(a), &read(b));
+    println!("{} nodes, {:?}", outcome.nodes, outcome.assumptions);
+    outcome.verdict
+}
+
+fn same(a: &str, b: &str) {
+    let verdict = verdict(a, b);
+    assert!(matches!(verdict, Verdict::Equivalent), "{verdict:?}");
+}
+
+fn different(a: &str, b: &str) -> String {
+    match verdict(a, b) {
+        Verdict::Different(Difference::Packet { what, .. }) => what,
+        verdict => panic!("{verdict:?}"),
+    }
+}
+
+#[test]
+fn a_chain_is_itself() {
+    same(BASE, BASE);
+}
+
+#[test]
+fn single_changes_are_found() {
+    for (from, to) in [
+        ("10.1.0.0/16", "10.1.0.0/17"),
+        ("dst port 80", "dst port 81"),
+        ("> 1023", "> 1024"),
+        ("r [0] -> DecIPTTL", "r [0] -> Null"),
+        ("1:1:1:1:1:1", "1:1:1:1:1:9"),
+        ("EtherEncap(0x0800, 1", "EtherEncap(0x86dd, 1"),
+        ("12/0800,", "12/0801,"),
+        ("CheckIPHeader ->", "MarkIPHeader ->"),
+        (
+            "deny src net 10.1.0.0/16, allow tcp dst port 80",
+            "allow tcp dst port 80, deny src net 10.1.0.0/16",
+        ),
+        ("allow tcp dst port 80, ", ""),
+        ("Strip(14)", "Strip(18)"),
+        ("f -> r", "f -> SetIPAddress(1.2.3.4) -> StoreIPAddress(dst) -> r"),
+    ] {
+        assert!(BASE.contains(from), "{from}");
+        let changed = BASE.replacen(from, to, 1);
+        println!("{from} -> {to}: {}", different(BASE, &changed));
+    }
+    let swapped = BASE.replace("r [0]", "r [x]").replace("r [1]", "r [0]").replace("r [x]", "r [1]");
+    different(BASE, &swapped);
+}
+
+#[test]
+fn changes_without_effect_are_none() {
+    for (from, to) in [
+        (
+            "allow tcp dst port 80, allow udp src port > 1023",
+            "allow udp src port > 1023, allow tcp dst port 80",
+        ),
+        ("deny all", "deny src 10.1.2.3, deny all"),
+        ("Strip(14) -> CheckIPHeader", "CheckIPHeader(14) -> Counter -> StripToNetworkHeader"),
+        ("f -> r", "f -> CheckIPHeader -> Paint(3) -> r"),
+        ("r [0] -> DecIPTTL -> EtherEncap", "r [0] -> Queue -> Unqueue -> DecIPTTL -> EtherEncap"),
+        ("CheckIPHeader -> f", "CheckIPHeader2(0, CHECKSUM true) -> f"),
+        ("c [2] -> Discard", "c [2] -> Null -> Counter -> Discard"),
+        ("DecIPTTL", "DecIPTTL -> SetIPChecksum"),
+    ] {
+        assert!(BASE.contains(from), "{from}");
+        println!("{from} -> {to}");
+        same(BASE, &BASE.replacen(from, to, 1));
+    }
+    let early = BASE.replace("f -> r;", "f -> DecIPTTL -> r;").replace("] -> DecIPTTL", "]");
+    same(BASE, &early);
+}
