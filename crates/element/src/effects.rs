@@ -409,6 +409,17 @@ impl Effects {
 
     /// Fields that the fate or the bytes of packets depend on.
     pub fn reads(&self) -> Vec<Field> {
+        self.reads_where(|_, _| true)
+    }
+
+    /// The same without fields that are read only to change themselves: a sum that nobody else looks at need not be
+    /// kept.
+    pub fn reads_for_others(&self) -> Vec<Field> {
+        self.reads_where(|changed, read| changed != read)
+    }
+
+    /// The same, where a field that another one is set from is asked about first.
+    fn reads_where(&self, counts: impl Fn(&Field, &Field) -> bool) -> Vec<Field> {
         let mut reads = Vec::new();
         for case in &self.cases {
             case.when.collect_reads(&mut reads);
@@ -418,10 +429,11 @@ impl Effects {
             }
             for action in &case.actions {
                 match action {
-                    Action::Set(_, Value::Copy(field) | Value::Plus(field, _)) => reads.push(field.clone()),
-                    Action::Set(_, Value::Pure { reads: more, .. } | Value::Choose { key: more, .. })
-                    | Action::Resize(more) => reads.extend_from_slice(more),
-                    Action::Set(..) | Action::Strip(_) => {}
+                    Action::Set(to, value) => {
+                        reads.extend(value.reads().iter().filter(|from| counts(to, from)).cloned());
+                    }
+                    Action::Resize(more) => reads.extend_from_slice(more),
+                    Action::Strip(_) => {}
                 }
             }
         }
@@ -450,6 +462,17 @@ impl Effects {
         writes.sort();
         writes.dedup();
         writes
+    }
+}
+
+impl Value {
+    /// Fields that it is made from.
+    fn reads(&self) -> &[Field] {
+        match self {
+            Value::Constant(_) | Value::Now => &[],
+            Value::Copy(field) | Value::Plus(field, _) => std::slice::from_ref(field),
+            Value::Pure { reads, .. } | Value::Choose { key: reads, .. } => reads,
+        }
     }
 }
 

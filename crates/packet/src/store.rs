@@ -18,6 +18,15 @@ pub struct Restore {
     pub bytes: usize,
     /// Elements hold packets, so that one may be wanted again while its slot is still out.
     pub copies: bool,
+    /// Elements write annotations that somebody reads.
+    pub annotations: bool,
+    /// Elements put headers in front of packets, so that the line before the data is worth asking for.
+    pub in_front: bool,
+}
+
+impl Restore {
+    /// Nothing at all.
+    pub const NOTHING: Restore = Restore { bytes: 0, copies: false, annotations: false, in_front: false };
 }
 
 /// Bytes are put back in pieces of this size: two wide moves.
@@ -151,7 +160,7 @@ impl Store {
     #[inline]
     fn lend_slots(&self, start: usize, end: usize, batch: &mut Batch) -> usize {
         // What has to be put back is the same for all packets, so the loop is made for each case.
-        match (self.annotations.is_empty(), self.restore.bytes) {
+        match (self.is_plain(), self.restore.bytes) {
             (true, 0) => self.lend_slots_with(start, end, batch, |_, _, _, _| {}),
             (true, 1..=PIECE) => self.lend_slots_with(start, end, batch, |_, image, own, _| {
                 // SAFETY: `own` points to `HEADERS` bytes of the slot that is being lent.
@@ -160,18 +169,51 @@ impl Store {
             (_, 0..=HEADERS) => {
                 let pieces = self.pieces_behind();
                 self.lend_slots_with(start, end, batch, |number, image, own, loan| {
-                    // SAFETY: as above.
-                    unsafe { own.write(image.front) };
+                    self.prefetch_beside(number, loan);
+                    if self.restore.bytes > 0 {
+                        // SAFETY: as above.
+                        unsafe { own.write(image.front) };
+                    }
                     for (i, piece) in self.behind[number * pieces..][..pieces].iter().enumerate() {
                         // SAFETY: as above; there are fewer pieces than `HEADERS` has.
                         unsafe { own.add(1 + i).write(*piece) };
                     }
-                    if let Some(annotations) = self.annotations.get(number) {
-                        loan.annotations_mut().clone_from(annotations);
-                    }
+                    self.put_annotations_back(number, loan);
                 })
             }
-            _ => self.lend_slots_with(start, end, batch, |number, _, _, loan| self.put_back(number, loan)),
+            _ => self.lend_slots_with(start, end, batch, |number, _, _, loan| {
+                self.prefetch_beside(number, loan);
+                self.put_back(number, loan);
+            }),
+        }
+    }
+
+    /// Whether lent packets need nothing beside their metadata and the line where their data start.
+    #[inline]
+    fn is_plain(&self) -> bool {
+        self.annotations.is_empty() && !self.restore.in_front
+    }
+
+    /// Asks for what elements touch beside the line where the data start, some packets ahead.
+    #[inline]
+    fn prefetch_beside(&self, number: usize, loan: &Packet) {
+        let home = loan.home();
+        let ahead = &self.images[(number + AHEAD).min(self.images.len() - 1)].values;
+        if self.restore.in_front {
+            prefetch_line(home.slot(ahead.index).as_ptr().wrapping_add(ahead.start as usize).wrapping_sub(1));
+        }
+        if !self.annotations.is_empty() {
+            prefetch_line(home.annotations(ahead.index).cast());
+        }
+    }
+
+    /// Puts annotations back where somebody may have changed them.
+    #[inline]
+    fn put_annotations_back(&self, number: usize, packet: &mut Packet) {
+        if self.restore.annotations
+            && let Some(annotations) = self.annotations.get(number)
+        {
+            packet.annotations_mut().clone_from(annotations);
         }
     }
 
@@ -231,9 +273,7 @@ impl Store {
         if let Some(bytes) = self.kept(number) {
             packet.own_bytes_mut().copy_from_slice(bytes);
         }
-        if let Some(annotations) = self.annotations.get(number) {
-            packet.annotations_mut().clone_from(annotations);
-        }
+        self.put_annotations_back(number, packet);
     }
 
     /// All bytes of a packet, if they are kept.
@@ -319,6 +359,9 @@ mod tests {
     use super::*;
     use crate::slot::{Base, SLOT_STRIDE};
 
+    /// What every test starts from: somebody writes annotations.
+    const WRITTEN: Restore = Restore { annotations: true, ..Restore::NOTHING };
+
     fn pool() -> Pool {
         Pool::new(if cfg!(miri) { 64 * SLOT_STRIDE } else { 64 << 20 }).unwrap()
     }
@@ -331,7 +374,10 @@ mod tests {
 
     #[test]
     fn a_loan_is_put_back_as_it_was() {
-        for restore in [Restore { bytes: 64, copies: false }, Restore { bytes: usize::MAX, copies: false }] {
+        for restore in [
+            Restore { bytes: 64, copies: false, ..WRITTEN },
+            Restore { bytes: usize::MAX, copies: false, ..WRITTEN },
+        ] {
             let mut pool = pool();
             let mut store = Store::new(restore);
             let mut packet = pool.packet(&[1; 100]).unwrap();
@@ -357,7 +403,7 @@ mod tests {
     #[test]
     fn what_is_out_is_lent_as_a_copy_or_not_at_all() {
         let mut pool = pool();
-        let mut store = Store::new(Restore { bytes: 0, copies: true });
+        let mut store = Store::new(Restore { bytes: 0, copies: true, ..WRITTEN });
         let mut packet = pool.packet(&[1, 2, 3, 4]).unwrap();
         packet.set_offset(Base::Mac, Some(0));
         assert!(packet.strip(2));
@@ -369,7 +415,7 @@ mod tests {
         pool.free(first);
         pool.free(second);
 
-        let mut lean = Store::new(Restore { bytes: 64, copies: false });
+        let mut lean = Store::new(Restore { bytes: 64, copies: false, ..WRITTEN });
         let packet = pool.packet(&[5; 10]).unwrap();
         assert!(lean.insert(packet, &mut pool));
         let out = lend(&mut lean, 0, &mut pool).unwrap();
@@ -382,7 +428,7 @@ mod tests {
     #[test]
     fn large_packets_are_copied() {
         let mut pool = pool();
-        let mut store = Store::new(Restore { bytes: 0, copies: false });
+        let mut store = Store::new(Restore { bytes: 0, copies: false, ..WRITTEN });
         let packet = pool.packet(&[3; 9_000]).unwrap();
         assert!(store.insert(packet, &mut pool));
         let loan = lend(&mut store, 0, &mut pool).unwrap();
@@ -397,7 +443,7 @@ mod tests {
     #[test]
     fn long_packets_with_little_headroom_are_copied_whole() {
         let mut pool = pool();
-        let mut store = Store::new(Restore { bytes: 0, copies: true });
+        let mut store = Store::new(Restore { bytes: 0, copies: true, ..WRITTEN });
         let mut packet = pool.packet(&[7; crate::slot::SLOT_CAPACITY]).unwrap();
         assert!(packet.unstrip(14));
         packet.data_mut().fill(8);
@@ -414,7 +460,7 @@ mod tests {
     fn stripped_bytes_are_put_back_too() {
         for copies in [false, true] {
             let mut pool = pool();
-            let mut store = Store::new(Restore { bytes: 64, copies });
+            let mut store = Store::new(Restore { bytes: 64, copies, ..WRITTEN });
             let mut packet = pool.packet(&[1; 30]).unwrap();
             assert!(packet.strip(14));
             assert!(store.insert(packet, &mut pool));
@@ -438,8 +484,8 @@ mod tests {
     fn a_loan_is_not_stored_twice() {
         let mut pool = pool();
         let (mut a, mut b) = (
-            Store::new(Restore { bytes: 0, copies: false }),
-            Store::new(Restore { bytes: 0, copies: false }),
+            Store::new(Restore { bytes: 0, copies: false, ..WRITTEN }),
+            Store::new(Restore { bytes: 0, copies: false, ..WRITTEN }),
         );
         let packet = pool.packet(&[1; 10]).unwrap();
         assert!(a.insert(packet, &mut pool));
@@ -452,7 +498,7 @@ mod tests {
     #[test]
     fn slots_that_are_out_at_the_end_come_home() {
         let mut pool = pool();
-        let mut store = Store::new(Restore { bytes: 0, copies: false });
+        let mut store = Store::new(Restore { bytes: 0, copies: false, ..WRITTEN });
         let packet = pool.packet(&[1; 10]).unwrap();
         assert!(store.insert(packet, &mut pool));
         let loan = lend(&mut store, 0, &mut pool).unwrap();
