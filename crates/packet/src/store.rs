@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::annotations::Annotations;
 use crate::batch::Batch;
+use crate::memory::Slots;
 use crate::pool::Pool;
 use crate::slot::{HEADROOM, Packet, SLOT_STRIDE, Values, owner, prefetch_line};
 use crate::time::Timestamp;
@@ -159,51 +160,53 @@ impl Store {
     /// Lends slots up to the first one that is not at home; how many.
     #[inline]
     fn lend_slots(&self, start: usize, end: usize, batch: &mut Batch) -> usize {
-        // What has to be put back is the same for all packets, so the loop is made for each case.
-        match (self.is_plain(), self.restore.bytes) {
-            (true, 0) => self.lend_slots_with(start, end, batch, |_, _, _, _| {}),
-            (true, 1..=PIECE) => self.lend_slots_with(start, end, batch, |_, image, own, _| {
-                // SAFETY: `own` points to `HEADERS` bytes of the slot that is being lent.
-                unsafe { own.write(image.front) };
-            }),
-            (_, 0..=HEADERS) => {
+        let front = |image: &Image, own: *mut [u8; PIECE]| {
+            // SAFETY: `own` points to `HEADERS` bytes of the slot that is being lent.
+            unsafe { own.write(image.front) };
+        };
+        let (in_front, beside) = (self.restore.in_front, !self.annotations.is_empty());
+        // What has to be put back and asked for is the same for all packets, so the loop is made for each case.
+        match (in_front, beside, self.restore.bytes) {
+            (false, false, 0) => self.lend_slots_with(
+                (start, end, batch),
+                |slots, ahead| prefetch(slots, ahead, false, false),
+                |_, _, _, _| {},
+            ),
+            (false, false, 1..=PIECE) => self.lend_slots_with(
+                (start, end, batch),
+                |slots, ahead| prefetch(slots, ahead, false, false),
+                |_, image, own, _| front(image, own),
+            ),
+            (false, true, 0) if !self.restore.annotations => self.lend_slots_with(
+                (start, end, batch),
+                |slots, ahead| prefetch(slots, ahead, false, true),
+                |_, _, _, _| {},
+            ),
+            (true, false, 0..=PIECE) => self.lend_slots_with(
+                (start, end, batch),
+                |slots, ahead| prefetch(slots, ahead, true, false),
+                |_, image, own, _| front(image, own),
+            ),
+            (_, _, 0..=HEADERS) => {
                 let pieces = self.pieces_behind();
-                self.lend_slots_with(start, end, batch, |number, image, own, loan| {
-                    self.prefetch_beside(number, loan);
-                    if self.restore.bytes > 0 {
-                        // SAFETY: as above.
-                        unsafe { own.write(image.front) };
-                    }
-                    for (i, piece) in self.behind[number * pieces..][..pieces].iter().enumerate() {
-                        // SAFETY: as above; there are fewer pieces than `HEADERS` has.
-                        unsafe { own.add(1 + i).write(*piece) };
-                    }
-                    self.put_annotations_back(number, loan);
-                })
+                self.lend_slots_with(
+                    (start, end, batch),
+                    |slots, ahead| prefetch(slots, ahead, in_front, beside),
+                    |number, image, own, loan| {
+                        front(image, own);
+                        for (i, piece) in self.behind[number * pieces..][..pieces].iter().enumerate() {
+                            // SAFETY: as above; there are fewer pieces than `HEADERS` has.
+                            unsafe { own.add(1 + i).write(*piece) };
+                        }
+                        self.put_annotations_back(number, loan);
+                    },
+                )
             }
-            _ => self.lend_slots_with(start, end, batch, |number, _, _, loan| {
-                self.prefetch_beside(number, loan);
-                self.put_back(number, loan);
-            }),
-        }
-    }
-
-    /// Whether lent packets need nothing beside their metadata and the line where their data start.
-    #[inline]
-    fn is_plain(&self) -> bool {
-        self.annotations.is_empty() && !self.restore.in_front
-    }
-
-    /// Asks for what elements touch beside the line where the data start, some packets ahead.
-    #[inline]
-    fn prefetch_beside(&self, number: usize, loan: &Packet) {
-        let home = loan.home();
-        let ahead = &self.images[(number + AHEAD).min(self.images.len() - 1)].values;
-        if self.restore.in_front {
-            prefetch_line(home.slot(ahead.index).as_ptr().wrapping_add(ahead.start as usize).wrapping_sub(1));
-        }
-        if !self.annotations.is_empty() {
-            prefetch_line(home.annotations(ahead.index).cast());
+            _ => self.lend_slots_with(
+                (start, end, batch),
+                |slots, ahead| prefetch(slots, ahead, in_front, beside),
+                |number, _, _, loan| self.put_back(number, loan),
+            ),
         }
     }
 
@@ -217,13 +220,14 @@ impl Store {
         }
     }
 
-    /// As above; `put_back` gets the packet's number and image, the first of its own bytes, and the loan.
+    /// Lends slots from `start` up to `end` or the first one that is not at home. `prefetch` asks for what is needed
+    /// of a packet some places ahead; `put_back` gets the packet's number and image, the first of its own bytes, and
+    /// the loan.
     #[inline]
     fn lend_slots_with(
         &self,
-        start: usize,
-        end: usize,
-        batch: &mut Batch,
+        (start, end, batch): (usize, usize, &mut Batch),
+        prefetch: impl Fn(Slots, &Values),
         put_back: impl Fn(usize, &Image, *mut [u8; PIECE], &mut Packet),
     ) -> usize {
         let Some(first) = self.packets.first() else { return 0 };
@@ -232,8 +236,7 @@ impl Store {
         let last = self.images.len() - 1;
         for (place, image) in batch.room().iter_mut().zip(&self.images[start..end]) {
             let number = start + lent;
-            let ahead = &self.images[(number + AHEAD).min(last)].values;
-            prefetch_line(slots.slot(ahead.index).as_ptr().wrapping_add(ahead.start as usize));
+            prefetch(slots, &self.images[(number + AHEAD).min(last)].values);
             let index = image.values.index;
             let meta = slots.meta(index);
             // Acquire: what the last user did with the slot happened before.
@@ -331,6 +334,19 @@ impl Drop for Store {
                 packet.give_back();
             }
         }
+    }
+}
+
+/// Asks for the line where the data of a packet start, for the one before it, and for its annotations.
+#[inline]
+fn prefetch(slots: Slots, packet: &Values, in_front: bool, annotations: bool) {
+    let start = slots.slot(packet.index).as_ptr().wrapping_add(packet.start as usize);
+    prefetch_line(start);
+    if in_front {
+        prefetch_line(start.wrapping_sub(1));
+    }
+    if annotations {
+        prefetch_line(slots.annotations(packet.index).cast());
     }
 }
 
