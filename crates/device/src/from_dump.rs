@@ -53,7 +53,7 @@ use std::sync::Arc;
 
 use capture::Reader;
 use element::args::{Raw, parse_bool, parse_seconds};
-use element::class::{ArgInfo, HandlerInfo, Notes};
+use element::class::{ArgInfo, HandlerInfo, Notes, Task};
 use element::effects::{Action, Case, DST_IP, EXTRA_LENGTH, Field, Filter, Target, Value};
 use element::{
     Base, Batch, Call, Class, Cx, DropReason, Effects, Element, Packet, Signal, Timestamp, manual,
@@ -102,7 +102,7 @@ pub static CLASS: Class = Class {
         HandlerInfo::write("reset_counts"),
         HandlerInfo::write("reset_timing"),
     ],
-    notes: Notes { signals_packets: true, follows_captures: true, ..Notes::NONE },
+    notes: Notes { signals_packets: true, follows_captures: true, task: Task::WherePushing, ..Notes::NONE },
     samples: &["$CAPTURE", "$CAPTURE, FORCE_IP true, STOP true -> 0/2", "$CAPTURE, SAMPLE 0.5"],
     build: |args| {
         let filename: String = args.required("FILENAME");

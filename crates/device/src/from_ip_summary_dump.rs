@@ -50,7 +50,7 @@ use std::io::{self, BufRead, Read};
 
 use capture::summary::{self, Parsed, Parser, Record};
 use element::args::{Bytes, Raw, parse_bool};
-use element::class::{ArgInfo, HandlerInfo, Notes};
+use element::class::{ArgInfo, HandlerInfo, Notes, Task};
 use element::effects::{Action, Case, DST_IP, EXTRA_LENGTH, Field, Filter, PAINT, Target, Value};
 use element::{Base, Batch, Class, Cx, Effects, Element, Packet, Signal, Timestamp, manual};
 use packet::{Annotations, BATCH_CAPACITY};
@@ -93,7 +93,7 @@ pub static CLASS: Class = Class {
         HandlerInfo::read("filepos"),
         HandlerInfo::write("stop"),
     ],
-    notes: Notes { signals_packets: true, follows_captures: true, ..Notes::NONE },
+    notes: Notes { signals_packets: true, follows_captures: true, task: Task::WherePushing, ..Notes::NONE },
     samples: &[
         "DATA \"1.0.0.1 T 5\\n2.0.0.2 U 1\\n\", FIELDS ip_src ip_proto count",
         "DATA \"!data ts src dst sport payload\\n1 1.1.1.1 2.2.2.2 9 abc\\n2 - - - d\", CHECKSUM true, STOP true",

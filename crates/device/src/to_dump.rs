@@ -38,7 +38,7 @@ use std::io::{self, Write};
 
 use capture::{Writer, WriterOptions};
 use element::args::Raw;
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::{ArgInfo, HandlerInfo, Notes, Task};
 use element::effects::{Case, EXTRA_LENGTH, Field, Filter, Target};
 use element::{Batch, Call, Class, Cx, DropReason, Effects, Element, Packet, manual};
 use packet::Annotations;
@@ -53,6 +53,7 @@ pub static CLASS: Class = Class {
     aliases: &["ToTcpdump"],
     ports: "1/0-1",
     manual: manual!("to_dump.rs"),
+    notes: Notes { task: Task::WherePulling, ..Notes::NONE },
     args: &[
         ArgInfo::required("FILENAME", "file"),
         ArgInfo::positional("SNAPLEN", "unsigned", "2000"),

@@ -44,7 +44,7 @@ use std::io::{self, BufWriter, Write};
 
 use capture::summary::{self, Beside, Field as Summary, View};
 use element::args::Raw;
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::{ArgInfo, HandlerInfo, Notes, Task};
 use element::effects::{Case, EXTRA_LENGTH, Field, Filter, PAINT, Target};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
 use packet::Annotations;
@@ -58,6 +58,7 @@ pub static CLASS: Class = Class {
     name: "ToIPSummaryDump",
     ports: "1/0-1",
     manual: manual!("to_ip_summary_dump.rs"),
+    notes: Notes { task: Task::WherePulling, ..Notes::NONE },
     args: &[
         ArgInfo::required("FILENAME", "file"),
         ArgInfo::keyword("FIELDS", "field names", "timestamp ip_src"),
