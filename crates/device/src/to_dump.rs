@@ -166,6 +166,10 @@ impl ToDump {
 }
 
 impl Sink for ToDump {
+    fn has_failed(&self) -> bool {
+        self.fault.is_some()
+    }
+
     fn write_batch(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         let mut failed = cx.batch();
         batch.sift(
@@ -217,9 +221,7 @@ impl Element for ToDump {
             "-" => Box::new(io::stdout()),
             path => capture::create(path).map_err(|error| format!("{path}: {}", reason(&error)))?,
         });
-        if !cx.input_is_push(0) && !self.passes_on {
-            cx.schedule();
-        }
+        self.start(cx, self.passes_on);
         Ok(())
     }
 
@@ -232,11 +234,7 @@ impl Element for ToDump {
     }
 
     fn run(&mut self, cx: &mut Cx<'_>) -> bool {
-        let worked = self.fetch(cx, self.burst);
-        if self.fault.is_none() && (worked || cx.may_pull(0)) {
-            cx.schedule();
-        }
-        worked
+        self.turn(cx, self.burst)
     }
 
     fn close(&mut self, _cx: &mut Cx<'_>) -> Result<(), String> {

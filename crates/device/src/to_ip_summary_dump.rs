@@ -251,6 +251,10 @@ impl ToIpSummaryDump {
 }
 
 impl Sink for ToIpSummaryDump {
+    fn has_failed(&self) -> bool {
+        self.fault.is_some()
+    }
+
     fn write_batch(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         let mut failed = cx.batch();
         batch.sift(
@@ -300,9 +304,7 @@ impl Element for ToIpSummaryDump {
                 .map_err(|error| format!("{}: {}", self.filename, reason(&error)))?;
         }
         self.file = Some(file);
-        if !cx.input_is_push(0) && !self.passes_on {
-            cx.schedule();
-        }
+        self.start(cx, self.passes_on);
         Ok(())
     }
 
@@ -316,11 +318,7 @@ impl Element for ToIpSummaryDump {
 
     fn run(&mut self, cx: &mut Cx<'_>) -> bool {
         let burst = cx.burst();
-        let worked = self.fetch(cx, burst);
-        if self.fault.is_none() && (worked || cx.may_pull(0)) {
-            cx.schedule();
-        }
-        worked
+        self.turn(cx, burst)
     }
 
     fn close(&mut self, _cx: &mut Cx<'_>) -> Result<(), String> {
