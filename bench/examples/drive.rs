@@ -1,5 +1,5 @@
 //! Drives packets through a benchmark's chain without measuring time; `bench/instructions` counts what the
-//! processor executes meanwhile. Usage: `drive NAME PACKETS`.
+//! processor executes meanwhile. Usage: `drive NAME PACKETS`, where NAME may also be a chain: `Null -> Discard`.
 
 fn main() -> Result<(), String> {
     let mut args = std::env::args().skip(1);

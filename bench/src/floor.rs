@@ -17,6 +17,9 @@ const BATCH: usize = 32;
 const AHEAD: usize = 16;
 const LINE: usize = 64;
 const HEADROOM: usize = 256;
+/// Lines of the longest packet that is copied.
+const LINES: usize = 16;
+const COPIED_AHEAD: usize = 2;
 
 /// Where packets and their metadata lie.
 #[derive(Clone, Copy)]
@@ -166,10 +169,39 @@ impl Floor {
 
     /// Nanoseconds per packet over about `packets` packets.
     pub(crate) fn measure(&mut self, packets: usize) -> f64 {
+        self.measure_with(packets, |_| ())
+    }
+
+    /// The same with a copy of each packet, to places that stay in the cache, as slots do that are used again.
+    fn measure_copies(&mut self, packets: usize, to: &mut [[Line; LINES]; BATCH]) -> f64 {
+        self.measure_with(packets, |floor| floor.copy_batch(to))
+    }
+
+    /// Copies the packets of the last batch; while one is copied, all lines of another are on their way.
+    fn copy_batch(&mut self, to: &mut [[Line; LINES]; BATCH]) {
+        let packets = self.lengths.len();
+        let first = self.next + packets - BATCH;
+        let layout = self.layout;
+        let slots = self.slots.all();
+        for (i, to) in to.iter_mut().enumerate() {
+            let of = |i: usize| layout.line((first + i) % packets);
+            let lines = self.lengths[(first + i) % packets] as usize / LINE;
+            if i + COPIED_AHEAD < BATCH {
+                for line in 0..lines {
+                    packet::prefetch_line(slots[of(i + COPIED_AHEAD) + line].0.as_ptr());
+                }
+            }
+            to[..lines].copy_from_slice(&slots[of(i)..][..lines]);
+        }
+        black_box(to);
+    }
+
+    fn measure_with(&mut self, packets: usize, mut more: impl FnMut(&mut Floor)) -> f64 {
         let batches = packets.div_ceil(BATCH);
         let start = Instant::now();
         for _ in 0..batches {
             black_box(self.batch());
+            more(self);
         }
         start.elapsed().as_nanos() as f64 / (batches * BATCH) as f64
     }
@@ -177,6 +209,22 @@ impl Floor {
 
 pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     [64, 1024].into_iter().map(|frame| rows(settings, frame, POOLS)).collect()
+}
+
+/// What `tee` cannot fall below: the floor, and a copy of each packet.
+pub(crate) fn run_copies(settings: &Settings) -> Result<Vec<Row>, String> {
+    [64, 1024].into_iter().map(|frame| copies(settings, frame)).collect()
+}
+
+fn copies(settings: &Settings, frame: usize) -> Result<Row, String> {
+    let mut floor = Floor::new(settings.packets, frame).map_err(|e| e.to_string())?;
+    let mut places = Box::new([[Line([0; LINE]); LINES]; BATCH]);
+    let mut pairs = Vec::new();
+    for _ in 0..settings.repeats {
+        let cost = floor.measure_copies(settings.per_run, &mut places);
+        pairs.push(Pair { cost, floor: floor.measure(settings.per_run) });
+    }
+    Ok(Row::new("floor-copy", &[("frame", Param::Number(frame as u64))], &pairs))
 }
 
 pub(crate) fn run_layouts(settings: &Settings) -> Result<Vec<Row>, String> {

@@ -46,6 +46,7 @@ static FRAMES: Class = Class {
         ArgInfo::required("PACKETS", "unsigned"),
         ArgInfo::required("FLOWS", "unsigned"),
         ArgInfo::required("FRAME", "unsigned"),
+        ArgInfo::positional("START", "unsigned", "0"),
     ],
     notes: Notes { signals_packets: true, ..Notes::NONE },
     build: |args| {
@@ -53,6 +54,11 @@ static FRAMES: Class = Class {
             left: args.required("PACKETS"),
             flows: args.required("FLOWS"),
             frame: args.required("FRAME"),
+            start: match args.or("START", 0) {
+                0 => Start::Frame,
+                1 => Start::Tcp,
+                _ => Start::Ip6,
+            },
         };
         args.finish()?;
         Ok(Box::new(frames))
@@ -64,6 +70,7 @@ struct Frames {
     left: usize,
     flows: usize,
     frame: usize,
+    start: Start,
 }
 
 impl Element for Frames {
@@ -75,7 +82,14 @@ impl Element for Frames {
         let mut batch = cx.batch();
         while self.left > 0 && batch.len() < max {
             self.left -= 1;
-            if let Some(packet) = cx.packet(&source::frame(self.left, self.flows, self.frame))
+            let bytes = match self.start {
+                Start::Tcp => source::tcp_frame(self.left, self.flows, self.frame),
+                Start::Ip6 => source::ip6_frame(self.left, self.flows, self.frame),
+                Start::Frame | Start::Ethernet | Start::Ip => {
+                    source::frame(self.left, self.flows, self.frame)
+                }
+            };
+            if let Some(packet) = cx.packet(&bytes)
                 && let Err(packet) = batch.push(packet)
             {
                 cx.drop(packet, DropReason::NoBuffer);
@@ -97,6 +111,10 @@ pub(crate) enum Start {
     Ethernet,
     /// The IP header, which is marked.
     Ip,
+    /// The Ethernet header; the IP header is marked, and TCP follows.
+    Tcp,
+    /// The Ethernet header of IPv6, which is marked.
+    Ip6,
 }
 
 /// Text that nobody reads.
@@ -110,13 +128,15 @@ impl engine::Sink for Silence {
 
 /// A configuration behind a replay that never ends, ready to be driven.
 pub(crate) fn worker(packets: usize, frame: usize, start: Start, chain: &str) -> Result<Worker, String> {
-    let marks = match start {
-        Start::Frame => "",
-        Start::Ethernet => "-> MarkIPHeader(14)",
-        Start::Ip => "-> Strip(14) -> MarkIPHeader",
+    let (kind, marks) = match start {
+        Start::Frame => (0, ""),
+        Start::Ethernet => (0, "-> MarkIPHeader(14)"),
+        Start::Ip => (0, "-> Strip(14) -> MarkIPHeader"),
+        Start::Tcp => (1, "-> MarkIPHeader(14)"),
+        Start::Ip6 => (2, "-> MarkIP6Header(14)"),
     };
     let text = format!(
-        "BenchmarkFrames({packets}, {packets}, {frame}) {marks}
+        "BenchmarkFrames({packets}, {packets}, {frame}, {kind}) {marks}
             -> replay :: ReplayUnqueue(STOP -1, BURST 32) -> {chain}"
     );
     let mut sources = lang::Sources::new();
@@ -151,7 +171,7 @@ pub(crate) fn drive(worker: &mut Worker, packets: usize) -> Result<f64, String> 
     Ok(start.elapsed().as_nanos() as f64 / (sent(worker) - before) as f64)
 }
 
-/// Drives `packets` packets through a benchmark's chain (or the floor) without measuring time, for counting
+/// Drives `packets` packets through a benchmark's chain, another chain, or the floor, without measuring time, for counting
 /// instructions.
 ///
 /// # Errors
@@ -167,6 +187,8 @@ pub fn drive_only(name: &str, packets: usize) -> Result<(), String> {
         "edit" => EDIT,
         "tee" => TEE,
         "queue" => QUEUE,
+        // Any chain, for a look at one element.
+        chain if chain.contains("->") => chain,
         other => return Err(format!("no benchmark '{other}' to count instructions of")),
     };
     let mut worker = worker(settings.packets, 64, Start::Frame, chain)?;

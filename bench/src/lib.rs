@@ -102,6 +102,7 @@ pub const ALL: &[Benchmark] = &[
         about: "packets from memory, headers read, slots given back",
         run: floor::run,
     },
+    Benchmark { name: "floor-copy", about: "the floor with a copy of each packet", run: floor::run_copies },
     Benchmark { name: "floor-layout", about: "the floor with other slot layouts", run: floor::run_layouts },
     Benchmark { name: "forward", about: "Classifier, CheckIPHeader, Counter, Discard", run: graph::forward },
     Benchmark { name: "edit", about: "forward + DecIPTTL, SetTimestamp, EtherRewrite", run: graph::edit },

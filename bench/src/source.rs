@@ -1,15 +1,46 @@
-//! Packets to measure with: UDP over IPv4 in Ethernet, with right checksums, over many flows.
+//! Packets to measure with: UDP over IPv4 in Ethernet, with right checksums, over many flows. For elements that want
+//! something else, TCP and IPv6.
 
-use wire::{IntoBytes, checksum, ethernet, ipv4, udp};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use wire::build::Builder;
+use wire::{IntoBytes, MacAddr, checksum, ethernet, ipv4, udp};
 
 /// Bytes of Ethernet, IPv4 and UDP headers.
 const HEADERS: usize = ethernet::Header::LEN + ipv4::Header::LEN + 8;
 
+/// The flow of packet `number`.
+fn flow(number: usize, flows: usize) -> u32 {
+    let flow = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
+    (flow % flows.max(1) as u64) as u32
+}
+
+/// The same flow's packet as TCP.
+pub(crate) fn tcp_frame(number: usize, flows: usize, length: usize) -> Vec<u8> {
+    let flow = flow(number, flows);
+    let of = |net: u32, port| SocketAddr::new(IpAddr::V4(Ipv4Addr::from_bits(net | flow & 0xff_ffff)), port);
+    let acknowledges = 0x10;
+    let packet = Builder::tcp(of(0x0a00_0000, 1024), of(0x0b00_0000, 80), acknowledges);
+    finish(packet, length.saturating_sub(HEADERS + 12))
+}
+
+/// The same flow's packet as UDP over IPv6.
+pub(crate) fn ip6_frame(number: usize, flows: usize, length: usize) -> Vec<u8> {
+    let flow = u128::from(flow(number, flows));
+    let of = |net: u128, port| SocketAddr::new(IpAddr::V6(Ipv6Addr::from_bits(net << 96 | flow)), port);
+    let packet = Builder::udp(of(0x2001_0db8, 1024), of(0x2001_0db9, 53));
+    finish(packet, length.saturating_sub(HEADERS + 20))
+}
+
+fn finish(packet: Builder, payload: usize) -> Vec<u8> {
+    let [source, destination] = [1, 2].map(|last| MacAddr([2, 0, 0, 0, 0, last]));
+    packet.ethernet(source, destination).build(&vec![0; payload]).expect("a short packet can be built")
+}
+
 /// The frame of packet `number`, `length` bytes long, of one of `flows` flows. Neighbouring packets belong to
 /// different flows, in an order without a pattern that a prefetcher could see.
 pub(crate) fn frame(number: usize, flows: usize, length: usize) -> Vec<u8> {
-    let flow = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
-    let flow = (flow % flows.max(1) as u64) as u32;
+    let flow = flow(number, flows);
     let length = length.max(HEADERS);
     let mut frame = vec![0; length];
     let header = ethernet::Header {

@@ -53,7 +53,7 @@ use std::sync::Arc;
 
 use capture::Reader;
 use element::args::{Raw, parse_bool, parse_seconds};
-use element::class::{ArgInfo, HandlerInfo, Notes};
+use element::class::{ArgInfo, HandlerInfo, Notes, Task};
 use element::effects::{Action, Case, DST_IP, EXTRA_LENGTH, Field, Filter, Target, Value};
 use element::{
     Base, Batch, Call, Class, Cx, DropReason, Effects, Element, Packet, Signal, Timestamp, manual,
@@ -62,6 +62,7 @@ use packet::{Annotations, BATCH_CAPACITY};
 use wire::layers::Network;
 use wire::{Layers, LinkType};
 
+use crate::pace::{Pace, begin};
 use crate::{encapsulation, probability};
 
 /// The class.
@@ -102,7 +103,7 @@ pub static CLASS: Class = Class {
         HandlerInfo::write("reset_counts"),
         HandlerInfo::write("reset_timing"),
     ],
-    notes: Notes { signals_packets: true, follows_captures: true, ..Notes::NONE },
+    notes: Notes { signals_packets: true, follows_captures: true, task: Task::WherePushing, ..Notes::NONE },
     samples: &["$CAPTURE", "$CAPTURE, FORCE_IP true, STOP true -> 0/2", "$CAPTURE, SAMPLE 0.5"],
     build: |args| {
         let filename: String = args.required("FILENAME");
@@ -123,7 +124,7 @@ pub static CLASS: Class = Class {
         let sample = probability(args);
         let from_dump = FromDump {
             filename,
-            timing: args.or("TIMING", false),
+            pace: Pace::new(args.or("TIMING", false)),
             stop,
             active: args.or("ACTIVE", true),
             sample,
@@ -135,7 +136,6 @@ pub static CLASS: Class = Class {
             reader: None,
             link: LinkType::Ethernet,
             next: None,
-            pace: None,
             waiting: false,
             ended: false,
             fault: None,
@@ -158,7 +158,7 @@ const MOST_SKIPPED: usize = 1024;
 
 struct FromDump {
     filename: String,
-    timing: bool,
+    pace: Pace,
     stop: bool,
     active: bool,
     sample: f64,
@@ -171,8 +171,6 @@ struct FromDump {
     link: LinkType,
     /// Read already, and not yet due.
     next: Option<Packet>,
-    /// What has to be added to time stamps to get the time of sending, under TIMING.
-    pace: Option<Timestamp>,
     /// A timer will say when the next packet is due.
     waiting: bool,
     /// The end of the file, or of the window, has been reached and acted on.
@@ -289,17 +287,9 @@ impl FromDump {
     /// Whether the next packet is due; if not, a timer is set for when it will be.
     fn is_due(&mut self, cx: &mut Cx<'_>) -> bool {
         let Some(packet) = &self.next else { return false };
-        let now = cx.now();
-        let due = match (cx.follows_captures(), self.timing) {
-            (true, _) => packet.time(),
-            (false, true) => packet.time() + *self.pace.get_or_insert(now - packet.time()),
-            (false, false) => return true,
-        };
-        if due > now {
-            self.waiting = true;
-            cx.set_timer(0, due);
-        }
-        due <= now
+        let due = self.pace.is_due(cx, packet.time());
+        self.waiting |= !due;
+        due
     }
 
     /// Acts on the end, once.
@@ -383,11 +373,7 @@ impl FromDump {
         if !self.active || self.ended {
             return;
         }
-        if cx.output_is_push(0) {
-            cx.schedule();
-        } else {
-            cx.set_signal(Signal::Packets, true);
-        }
+        begin(cx);
     }
 }
 
@@ -506,7 +492,7 @@ impl Element for FromDump {
                 (self.active, self.ended) = (true, false);
                 self.start(cx);
             }
-            "reset_timing" => self.pace = None,
+            "reset_timing" => self.pace.restart(),
             _ => self.count = 0,
         }
         Ok(())

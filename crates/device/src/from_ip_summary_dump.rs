@@ -50,12 +50,13 @@ use std::io::{self, BufRead, Read};
 
 use capture::summary::{self, Parsed, Parser, Record};
 use element::args::{Bytes, Raw, parse_bool};
-use element::class::{ArgInfo, HandlerInfo, Notes};
+use element::class::{ArgInfo, HandlerInfo, Notes, Task};
 use element::effects::{Action, Case, DST_IP, EXTRA_LENGTH, Field, Filter, PAINT, Target, Value};
 use element::{Base, Batch, Class, Cx, Effects, Element, Packet, Signal, Timestamp, manual};
 use packet::{Annotations, BATCH_CAPACITY};
 use wire::LinkType;
 
+use crate::pace::{Pace, begin};
 use crate::{probability, reason};
 
 /// The class.
@@ -93,7 +94,7 @@ pub static CLASS: Class = Class {
         HandlerInfo::read("filepos"),
         HandlerInfo::write("stop"),
     ],
-    notes: Notes { signals_packets: true, follows_captures: true, ..Notes::NONE },
+    notes: Notes { signals_packets: true, follows_captures: true, task: Task::WherePushing, ..Notes::NONE },
     samples: &[
         "DATA \"1.0.0.1 T 5\\n2.0.0.2 U 1\\n\", FIELDS ip_src ip_proto count",
         "DATA \"!data ts src dst sport payload\\n1 1.1.1.1 2.2.2.2 9 abc\\n2 - - - d\", CHECKSUM true, STOP true",
@@ -126,7 +127,7 @@ pub static CLASS: Class = Class {
             data,
             stop: args.or("STOP", false),
             active: args.or("ACTIVE", true),
-            timing: args.or("TIMING", false),
+            pace: Pace::new(args.or("TIMING", false)),
             multipacket: args.or("MULTIPACKET", false),
             sample,
             allow_nonexistent: args.or("ALLOW_NONEXISTENT", false),
@@ -140,7 +141,6 @@ pub static CLASS: Class = Class {
             issues: Vec::new(),
             record: Record::default(),
             copies: Copies::default(),
-            pace: None,
             ended: false,
         };
         args.or("ZERO", true);
@@ -159,7 +159,7 @@ struct FromIpSummaryDump {
     data: Option<Vec<u8>>,
     stop: bool,
     active: bool,
-    timing: bool,
+    pace: Pace,
     multipacket: bool,
     sample: f64,
     allow_nonexistent: bool,
@@ -175,8 +175,6 @@ struct FromIpSummaryDump {
     issues: Vec<String>,
     record: Record,
     copies: Copies,
-    /// What has to be added to time stamps to get the time of sending, under TIMING.
-    pace: Option<Timestamp>,
     ended: bool,
 }
 
@@ -315,20 +313,6 @@ impl FromIpSummaryDump {
         Some(packet)
     }
 
-    /// When the next packet is due; a timer says so if it is not yet.
-    fn is_due(&mut self, cx: &mut Cx<'_>) -> bool {
-        let (now, time) = (cx.now(), self.copies.time(&self.record));
-        let due = match (cx.follows_captures(), self.timing) {
-            (true, _) => time,
-            (false, true) => time + *self.pace.get_or_insert(now - time),
-            (false, false) => return true,
-        };
-        if due > now {
-            cx.set_timer(0, due);
-        }
-        due <= now
-    }
-
     /// Packets that are due, at most `most`, and whether there may be more now.
     fn take(&mut self, cx: &mut Cx<'_>, most: usize) -> (Batch, bool) {
         let mut batch = cx.batch();
@@ -346,12 +330,12 @@ impl FromIpSummaryDump {
                     break;
                 }
             }
-            if !self.is_due(cx) {
+            let time = self.copies.time(&self.record);
+            if !self.pace.is_due(cx, time) {
                 cx.set_signal(Signal::Packets, false);
                 return (batch, false);
             }
             // Under the trace clock a batch has one time stamp.
-            let time = self.copies.time(&self.record);
             if cx.follows_captures() && *stamp.get_or_insert(time) != time {
                 break;
             }
@@ -376,11 +360,7 @@ impl FromIpSummaryDump {
         if !self.active || self.ended {
             return;
         }
-        if cx.output_is_push(0) {
-            cx.schedule();
-        } else {
-            cx.set_signal(Signal::Packets, true);
-        }
+        begin(cx);
     }
 }
 

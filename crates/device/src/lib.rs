@@ -4,6 +4,7 @@ pub mod control_socket;
 pub mod encapsulation;
 pub mod from_dump;
 pub mod from_ip_summary_dump;
+mod pace;
 mod sink;
 pub mod to_dump;
 pub mod to_ip_summary_dump;

@@ -17,6 +17,25 @@ pub(crate) trait Sink {
         None
     }
 
+    /// Starts the task of an element that pulls packets to end them here.
+    fn start(&self, cx: &mut Cx<'_>, passes_on: bool) {
+        if !cx.input_is_push(0) && !passes_on {
+            cx.schedule();
+        }
+    }
+
+    /// A turn of that task, which goes on until writing fails or there is nothing to pull.
+    fn turn(&mut self, cx: &mut Cx<'_>, most: usize) -> bool {
+        let worked = self.fetch(cx, most);
+        if !self.has_failed() && (worked || cx.may_pull(0)) {
+            cx.schedule();
+        }
+        worked
+    }
+
+    /// Whether writing has failed, so that nothing more can be written.
+    fn has_failed(&self) -> bool;
+
     /// Pulls packets and writes them. True if there were any.
     fn fetch(&mut self, cx: &mut Cx<'_>, most: usize) -> bool {
         let batch = cx.pull(0, most);

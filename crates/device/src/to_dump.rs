@@ -38,7 +38,7 @@ use std::io::{self, Write};
 
 use capture::{Writer, WriterOptions};
 use element::args::Raw;
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::{ArgInfo, HandlerInfo, Notes, Task};
 use element::effects::{Case, EXTRA_LENGTH, Field, Filter, Target};
 use element::{Batch, Call, Class, Cx, DropReason, Effects, Element, Packet, manual};
 use packet::Annotations;
@@ -53,6 +53,7 @@ pub static CLASS: Class = Class {
     aliases: &["ToTcpdump"],
     ports: "1/0-1",
     manual: manual!("to_dump.rs"),
+    notes: Notes { task: Task::WherePulling, ..Notes::NONE },
     args: &[
         ArgInfo::required("FILENAME", "file"),
         ArgInfo::positional("SNAPLEN", "unsigned", "2000"),
@@ -165,6 +166,10 @@ impl ToDump {
 }
 
 impl Sink for ToDump {
+    fn has_failed(&self) -> bool {
+        self.fault.is_some()
+    }
+
     fn write_batch(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         let mut failed = cx.batch();
         batch.sift(
@@ -216,9 +221,7 @@ impl Element for ToDump {
             "-" => Box::new(io::stdout()),
             path => capture::create(path).map_err(|error| format!("{path}: {}", reason(&error)))?,
         });
-        if !cx.input_is_push(0) && !self.passes_on {
-            cx.schedule();
-        }
+        self.start(cx, self.passes_on);
         Ok(())
     }
 
@@ -231,11 +234,7 @@ impl Element for ToDump {
     }
 
     fn run(&mut self, cx: &mut Cx<'_>) -> bool {
-        let worked = self.fetch(cx, self.burst);
-        if self.fault.is_none() && (worked || cx.may_pull(0)) {
-            cx.schedule();
-        }
-        worked
+        self.turn(cx, self.burst)
     }
 
     fn close(&mut self, _cx: &mut Cx<'_>) -> Result<(), String> {

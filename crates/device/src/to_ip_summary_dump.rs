@@ -44,7 +44,7 @@ use std::io::{self, BufWriter, Write};
 
 use capture::summary::{self, Beside, Field as Summary, View};
 use element::args::Raw;
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::{ArgInfo, HandlerInfo, Notes, Task};
 use element::effects::{Case, EXTRA_LENGTH, Field, Filter, PAINT, Target};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
 use packet::Annotations;
@@ -58,6 +58,7 @@ pub static CLASS: Class = Class {
     name: "ToIPSummaryDump",
     ports: "1/0-1",
     manual: manual!("to_ip_summary_dump.rs"),
+    notes: Notes { task: Task::WherePulling, ..Notes::NONE },
     args: &[
         ArgInfo::required("FILENAME", "file"),
         ArgInfo::keyword("FIELDS", "field names", "timestamp ip_src"),
@@ -250,6 +251,10 @@ impl ToIpSummaryDump {
 }
 
 impl Sink for ToIpSummaryDump {
+    fn has_failed(&self) -> bool {
+        self.fault.is_some()
+    }
+
     fn write_batch(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         let mut failed = cx.batch();
         batch.sift(
@@ -299,9 +304,7 @@ impl Element for ToIpSummaryDump {
                 .map_err(|error| format!("{}: {}", self.filename, reason(&error)))?;
         }
         self.file = Some(file);
-        if !cx.input_is_push(0) && !self.passes_on {
-            cx.schedule();
-        }
+        self.start(cx, self.passes_on);
         Ok(())
     }
 
@@ -315,11 +318,7 @@ impl Element for ToIpSummaryDump {
 
     fn run(&mut self, cx: &mut Cx<'_>) -> bool {
         let burst = cx.burst();
-        let worked = self.fetch(cx, burst);
-        if self.fault.is_none() && (worked || cx.may_pull(0)) {
-            cx.schedule();
-        }
-        worked
+        self.turn(cx, burst)
     }
 
     fn close(&mut self, _cx: &mut Cx<'_>) -> Result<(), String> {

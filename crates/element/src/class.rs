@@ -75,12 +75,36 @@ pub struct Notes {
     pub manages_driver: bool,
     /// Makes time pass under the trace clock (see [`Element::next_time`]).
     pub follows_captures: bool,
+    /// Whether it has a task ([`Element::run`]).
+    pub task: Task,
+}
+
+/// When elements of a class have a task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Task {
+    /// Never.
+    #[default]
+    Never,
+    /// Always.
+    Always,
+    /// Where output 0 is a push output: a source that is not pulled from.
+    WherePushing,
+    /// Where input 0 is a pull input: a sink that is not pushed to.
+    WherePulling,
 }
 
 impl Notes {
     /// None of them.
-    pub const NONE: Notes =
-        Notes { signals_packets: false, signals_room: false, manages_driver: false, follows_captures: false };
+    pub const NONE: Notes = Notes {
+        signals_packets: false,
+        signals_room: false,
+        manages_driver: false,
+        follows_captures: false,
+        task: Task::Never,
+    };
+
+    /// Only a task.
+    pub const TASK: Notes = Notes { task: Task::Always, ..Notes::NONE };
 }
 
 /// When elements of a class are configured: classes that give information to others come first.

@@ -504,6 +504,17 @@ impl Effects {
 
     /// Fields that the fate or the bytes of packets depend on.
     pub fn reads(&self) -> Vec<Field> {
+        self.reads_where(|_, _| true)
+    }
+
+    /// The same without fields that are read only to change themselves: a sum that nobody else looks at need not be
+    /// kept.
+    pub fn reads_for_others(&self) -> Vec<Field> {
+        self.reads_where(|changed, read| changed != read)
+    }
+
+    /// The same, where a field that another one is set from is asked about first.
+    fn reads_where(&self, counts: impl Fn(&Field, &Field) -> bool) -> Vec<Field> {
         let mut reads = Vec::new();
         for case in &self.cases {
             case.when.collect_reads(&mut reads);
@@ -526,14 +537,12 @@ impl Effects {
             }
             for action in &case.actions {
                 match action {
-                    Action::Set(_, Value::Copy(field) | Value::Plus(field, _)) => reads.push(field.clone()),
-                    Action::Set(_, Value::Pure { reads: more, .. } | Value::Choose { key: more, .. })
-                    | Action::Resize(more) => reads.extend_from_slice(more),
-                    Action::Set(_, Value::Number(number)) | Action::Start(number) => {
-                        reads.extend(number.reads().cloned());
+                    Action::Set(to, value) => {
+                        reads.extend(value.reads(to).into_iter().filter(|from| counts(to, from)));
                     }
-                    Action::Set(field, Value::Bits { .. }) => reads.push(field.clone()),
-                    Action::Set(_, Value::Constant(_) | Value::Now) | Action::Strip(_) => {}
+                    Action::Start(number) => reads.extend(number.reads().cloned()),
+                    Action::Resize(more) => reads.extend_from_slice(more),
+                    Action::Strip(_) => {}
                 }
             }
         }
@@ -567,6 +576,19 @@ impl Effects {
         writes.sort();
         writes.dedup();
         writes
+    }
+}
+
+impl Value {
+    /// Fields that it is made from when it is given to a field.
+    fn reads(&self, to: &Field) -> Vec<Field> {
+        match self {
+            Value::Constant(_) | Value::Now => Vec::new(),
+            Value::Copy(field) | Value::Plus(field, _) => vec![field.clone()],
+            Value::Number(number) => number.reads().cloned().collect(),
+            Value::Bits { .. } => vec![to.clone()],
+            Value::Pure { reads, .. } | Value::Choose { key: reads, .. } => reads.clone(),
+        }
     }
 }
 

@@ -8,6 +8,9 @@ use crate::ElementId;
 use crate::class::Class;
 use crate::names::Names;
 
+/// Tickets that stand for running as often as others.
+pub const TICKETS_OF_ONE: u32 = 1024;
+
 /// The state of a graph under construction. The engine makes one per worker and lends it to each element in
 /// turn, through [`crate::Args`].
 #[derive(Default)]
@@ -22,6 +25,9 @@ pub struct Setup {
     pub by_name: HashMap<String, ElementId>,
     /// Packets that a source makes per call when its BURST is not given; `None` for Click's own defaults.
     pub burst: Option<usize>,
+    /// How often tasks run in relation to others: the compound in which that was said, the element or compound
+    /// inside it, and its tickets.
+    pub schedule: Vec<(String, String, u32)>,
     services: HashMap<(TypeId, ElementId), Arc<dyn Any + Send + Sync>>,
 }
 
@@ -47,6 +53,30 @@ impl Setup {
         }
     }
 
+    /// The tickets of an element's task. What was said of the element itself in the outermost compound counts;
+    /// what was said of compounds that it stands in further out multiplies it.
+    pub fn tickets(&self, element: &str) -> u32 {
+        let mut tickets = u64::from(TICKETS_OF_ONE);
+        let mut scope = scope_of(element);
+        loop {
+            let here = self.schedule.iter().filter(|(compound, ..)| compound == scope);
+            let of_element = here.filter_map(|(_, name, tickets)| {
+                let rest = element.strip_prefix(scope)?.strip_prefix(name.as_str())?;
+                (rest.is_empty() || rest.starts_with('/')).then_some((rest.len(), *tickets))
+            });
+            // The nearest name counts; of two that are the same, the last one.
+            match of_element.rev().min_by_key(|&(behind, _)| behind) {
+                Some((0, own)) => tickets = own.into(),
+                Some((_, factor)) => tickets = tickets * u64::from(factor) / u64::from(TICKETS_OF_ONE),
+                None => {}
+            }
+            if scope.is_empty() {
+                return u32::try_from(tickets).unwrap_or(u32::MAX);
+            }
+            scope = scope_of(scope.trim_end_matches('/'));
+        }
+    }
+
     /// Offers `service` to other elements under the number of the element that has it.
     pub fn publish<T: Any + Send + Sync>(&mut self, element: ElementId, service: Arc<T>) {
         self.services.insert((TypeId::of::<T>(), element), service);
@@ -66,4 +96,25 @@ impl Setup {
 /// The compound that an element stands in: its name up to and with the last slash.
 pub fn scope_of(name: &str) -> &str {
     name.rfind('/').map_or("", |slash| &name[..=slash])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outer_tickets_multiply_or_replace_inner_ones() {
+        let setup = |entries: &[(&str, &str, u32)]| Setup {
+            schedule: entries.iter().map(|&(at, name, n)| (at.into(), name.into(), n)).collect(),
+            ..Setup::default()
+        };
+        let inner = ("c/", "i", 512);
+        assert_eq!(setup(&[]).tickets("c/i"), 1024);
+        assert_eq!(setup(&[inner]).tickets("c/i"), 512);
+        assert_eq!(setup(&[inner, ("", "c", 4096)]).tickets("c/i"), 2048);
+        assert_eq!(setup(&[inner, ("", "c", 4096), ("", "c/i", 10_752)]).tickets("c/i"), 10_752);
+        assert_eq!(setup(&[inner, ("", "c", 4096)]).tickets("c/other"), 4096);
+        assert_eq!(setup(&[("", "c", 4096), ("", "c", 2048)]).tickets("c/other"), 2048);
+        assert_eq!(setup(&[inner, ("", "c", 4096)]).tickets("cd"), 1024);
+    }
 }

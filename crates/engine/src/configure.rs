@@ -65,7 +65,7 @@ impl Plan {
         }
         let elements: Vec<_> = built.into_iter().flatten().collect();
         let effects: Vec<_> = elements.iter().map(|element| element.effects()).collect();
-        let facts = facts::gather(&effects);
+        let facts = facts::gather(&effects, &self.forward);
         Ok(Configured { elements, effects, facts, setup, warnings })
     }
 

@@ -102,7 +102,7 @@ impl Worker {
         self.run_tasks(tasks);
         self.look_at_clock();
         self.run_timers(self.core.now);
-        self.inner.runcount > 0 && !self.inner.queue.is_empty()
+        self.inner.runcount > 0 && !self.inner.tasks.is_empty()
     }
 
     /// Drains and closes every element.
@@ -153,7 +153,7 @@ impl Worker {
             }
             self.look_at_clock();
             self.run_timers(self.core.now);
-            if self.inner.queue.is_empty() && self.inner.runcount > 0 {
+            if self.inner.tasks.is_empty() && self.inner.runcount > 0 {
                 match (self.inner.timers.next(), self.options.clock) {
                     (Some(at), ClockKind::Real) => self.sleep_until(at),
                     (Some(at), _) => self.core.now = self.core.now.max(at),
@@ -193,7 +193,8 @@ impl Worker {
                 continue;
             }
             // Then the next time at which something happens.
-            let pushes = self.sources().filter(|&(_, id)| self.inner.scheduled[id]).min_by_key(|&(at, _)| at);
+            let pushes =
+                self.sources().filter(|&(_, id)| self.inner.tasks.is_scheduled(id)).min_by_key(|&(at, _)| at);
             // A driver script that was asked and wants to wait gets its time; so do timers until then.
             let goes_on = !has_captures
                 || self.sources().next().is_some()
@@ -216,7 +217,7 @@ impl Worker {
                 }
                 (Some((at, source)), _) => {
                     self.core.now = self.core.now.max(at);
-                    self.take_from_queue(source);
+                    self.inner.tasks.unschedule(source);
                     stalled = !self.fire(source) && self.next_time(source) == Some(Timestamp(i64::MIN));
                     timers_in_a_row = 0;
                 }
@@ -278,24 +279,18 @@ impl Worker {
     /// Runs each scheduled task once that does not follow a capture; whether any of them had work.
     fn run_other_tasks(&mut self) -> bool {
         let mut worked = false;
-        for _ in 0..self.inner.queue.len() {
+        for _ in 0..self.inner.tasks.len() {
             if self.inner.runcount <= 0 {
                 break;
             }
-            let Some(id) = self.inner.queue.pop_front() else { break };
+            let Some(id) = self.inner.tasks.take_next() else { break };
             if self.inner.plan.classes[id].notes.follows_captures {
-                self.inner.queue.push_back(id);
+                self.inner.tasks.schedule(id);
             } else {
-                self.inner.scheduled[id] = false;
                 worked |= self.fire(id);
             }
         }
         worked
-    }
-
-    fn take_from_queue(&mut self, id: ElementId) {
-        self.inner.scheduled[id] = false;
-        self.inner.queue.retain(|&e| e != id);
     }
 
     fn run_tasks(&mut self, most: usize) {
@@ -304,8 +299,7 @@ impl Worker {
             if self.inner.runcount <= 0 {
                 return;
             }
-            let Some(id) = self.inner.queue.pop_front() else { return };
-            self.inner.scheduled[id] = false;
+            let Some(id) = self.inner.tasks.take_next() else { return };
             self.look_at_clock();
             self.fire(id);
         }
@@ -361,7 +355,7 @@ impl Worker {
         if self.consult() {
             return true;
         }
-        if self.inner.queue.is_empty() && self.inner.timers.next().is_none() {
+        if self.inner.tasks.is_empty() && self.inner.timers.next().is_none() {
             // A driver script that goes on although nothing can happen any more must not keep a core busy.
             self.nap();
         }

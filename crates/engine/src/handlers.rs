@@ -2,11 +2,13 @@
 
 use std::fmt::Write;
 
+use element::args::{Arg, Place};
 use element::class::{ANY_HANDLER, Access};
 use element::ports::{self, Processing};
-use element::{Core, ElementId};
+use element::{Core, ElementId, Stream};
 
 use crate::host::Inner;
+use crate::tasks::MOST_TICKETS;
 
 /// What every element answers, oldest first as Click registers them.
 const STANDARD: &[(&str, Access)] = &[
@@ -17,9 +19,11 @@ const STANDARD: &[(&str, Access)] = &[
     ("handlers", Access::CALM),
     ("counts", Access::READ),
     ("drops_by_reason", Access::READ),
-    ("scheduled", Access::READ),
-    ("home_thread", Access::READ),
 ];
+
+/// What elements with a task answer too.
+const OF_TASK: &[(&str, Access)] =
+    &[("scheduled", Access::READ), ("tickets", Access::READ_WRITE), ("home_thread", Access::READ)];
 
 /// What the graph itself answers.
 const GLOBAL: &[(&str, Access)] = &[
@@ -51,7 +55,13 @@ impl Inner {
         of_class
             .or_else(|| self.own_handler(id, name))
             .or_else(|| listed(STANDARD))
+            .or_else(|| listed(self.of_task(id)))
             .or_else(|| self.own_handler(id, ANY_HANDLER))
+    }
+
+    /// What an element answers about its task, if it has one.
+    fn of_task(&self, id: ElementId) -> &'static [(&'static str, Access)] {
+        if self.plan.has_task(id) { OF_TASK } else { &[] }
     }
 
     fn own_handler(&self, id: ElementId, name: &str) -> Option<Access> {
@@ -84,7 +94,7 @@ impl Inner {
         let Some(id) = element else { return Ok(self.read_global(name)) };
         let class = self.plan.classes[id];
         let own = class.handlers.iter().any(|h| h.name == name) || self.own_handler(id, name).is_some();
-        if !own && STANDARD.iter().any(|(standard, _)| *standard == name) {
+        if !own && STANDARD.iter().chain(self.of_task(id)).any(|(standard, _)| *standard == name) {
             return Ok(self.read_standard(core, id, name));
         }
         self.deeper(id, |inner| inner.call(core, id, |element, cx| element.read(cx, name, param)))
@@ -101,6 +111,7 @@ impl Inner {
             return Err(format!("no '{}' write handler", self.handler_name(element, name)));
         }
         match element {
+            Some(id) if name == "tickets" && self.plan.has_task(id) => self.write_tickets(id, value),
             Some(id) => {
                 self.deeper(id, |inner| inner.call(core, id, |element, cx| element.write(cx, name, value)))
             }
@@ -110,6 +121,17 @@ impl Inner {
                 Ok(())
             }
         }
+    }
+
+    fn write_tickets(&mut self, id: ElementId, value: &str) -> Result<(), String> {
+        let place = Place::new(&self.setup, id);
+        let wanted = i64::parse(value.trim(), &place).map_err(|_| "syntax error")?;
+        let tickets = wanted.clamp(1, MOST_TICKETS.into());
+        if tickets != wanted {
+            self.sink.write(Stream::Messages, format_args!("tickets pinned at {tickets}\n"));
+        }
+        self.tasks.set_tickets(id, tickets as u32);
+        Ok(())
     }
 
     /// Keeps handlers that call each other from exhausting the stack.
@@ -167,7 +189,8 @@ impl Inner {
                 let own = self.elements[id].as_ref().map(|e| e.own_handlers()).unwrap_or_default();
                 let of_class = self.plan.classes[id].handlers.iter().rev();
                 let all = own.into_iter().rev().chain(of_class.map(|h| (h.name.to_string(), h.access)));
-                list_handlers(all.chain(STANDARD.iter().rev().map(|&(n, a)| (n.to_string(), a))))
+                let standard = self.of_task(id).iter().rev().chain(STANDARD.iter().rev());
+                list_handlers(all.chain(standard.map(|&(n, a)| (n.to_string(), a))))
             }
             "counts" => format!(
                 "in {}\nout {}\ndropped {}\n",
@@ -178,7 +201,8 @@ impl Inner {
             "drops_by_reason" => {
                 counters.drops.iter().map(|(reason, n)| format!("{reason}\t{n}\n")).collect()
             }
-            "scheduled" => self.scheduled[id].to_string(),
+            "scheduled" => self.tasks.is_scheduled(id).to_string(),
+            "tickets" => self.tasks.tickets(id).to_string(),
             "home_thread" => self.setup.threads.get(&id).copied().unwrap_or(0).to_string(),
             _ => String::new(),
         }

@@ -1,7 +1,6 @@
 //! The engine's side of the contract: what elements ask for beyond pool and batches.
 
 use std::any::{Any, TypeId};
-use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
@@ -16,6 +15,7 @@ use crate::clock;
 use crate::os_signals::OsSignals;
 use crate::plan::Plan;
 use crate::signals::Signals;
+use crate::tasks::Tasks;
 use crate::timers::Timers;
 use crate::watch::Watches;
 
@@ -67,9 +67,7 @@ pub(crate) struct Inner {
     /// An element is taken out of its place while it is being called.
     pub(crate) elements: Vec<Option<Box<dyn Element>>>,
     pub(crate) setup: Setup,
-    /// Scheduled tasks, next one first.
-    pub(crate) queue: VecDeque<ElementId>,
-    pub(crate) scheduled: Vec<bool>,
+    pub(crate) tasks: Tasks,
     pub(crate) timers: Timers,
     pub(crate) signals: Signals,
     pub(crate) watches: Watches,
@@ -177,16 +175,12 @@ impl Host for Inner {
     }
 
     fn schedule(&mut self, element: ElementId, on: bool) {
-        if on && !self.scheduled[element] {
-            self.queue.push_back(element);
-        } else if !on && self.scheduled[element] {
-            self.queue.retain(|&e| e != element);
-        }
-        self.scheduled[element] = on;
+        debug_assert!(self.plan.has_task(element), "{} declares no task", self.plan.declaration(element));
+        if on { self.tasks.schedule(element) } else { self.tasks.unschedule(element) }
     }
 
     fn is_scheduled(&self, element: ElementId) -> bool {
-        self.scheduled[element]
+        self.tasks.is_scheduled(element)
     }
 
     fn set_timer(&mut self, element: ElementId, token: u32, at: Option<Timestamp>) {
@@ -203,10 +197,7 @@ impl Host for Inner {
 
     fn set_signal(&mut self, element: ElementId, signal: Signal, on: bool) {
         for &listener in self.signals.set(element, signal, on) {
-            if !self.scheduled[listener] {
-                self.scheduled[listener] = true;
-                self.queue.push_back(listener);
-            }
+            self.tasks.schedule(listener);
         }
     }
 

@@ -20,6 +20,7 @@ mod plan;
 mod problem;
 mod report;
 mod signals;
+mod tasks;
 mod timers;
 mod watch;
 mod worker;

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use element::class::Task;
 use element::ports::{self, Processing};
 use element::{Class, ElementId, Registry};
 use lang::{Diagnostic, Graph};
@@ -55,6 +56,16 @@ impl Plan {
     /// Whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.classes.is_empty()
+    }
+
+    /// Whether an element has a task.
+    pub fn has_task(&self, id: ElementId) -> bool {
+        match self.classes[id].notes.task {
+            Task::Never => false,
+            Task::Always => true,
+            Task::WherePushing => self.outputs[id].first() == Some(&Processing::Push),
+            Task::WherePulling => self.inputs[id].first() == Some(&Processing::Pull),
+        }
     }
 
     /// `name :: Class`, as messages show it.

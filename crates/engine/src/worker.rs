@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use element::context::Emitted;
-use element::{Batch, Core, Cx, DropReason, Effects, ElementId, Stream};
+use element::{Batch, Core, Cx, DropReason, Effects, ElementId, Setup, Stream};
 use packet::{Pool, PoolError};
 
 use crate::clock::{ClockKind, RealClock};
@@ -13,6 +13,7 @@ use crate::host::{Inner, Sink, Target};
 use crate::os_signals::OsSignals;
 use crate::plan::Plan;
 use crate::signals::Signals;
+use crate::tasks::{MOST_TICKETS, Tasks};
 use crate::timers::Timers;
 use crate::watch::Watches;
 
@@ -69,6 +70,15 @@ fn targets(plan: &Plan) -> (Vec<u32>, Vec<Target>) {
     (starts, targets)
 }
 
+/// The tasks of a graph, with the tickets that the configuration gives them.
+fn tasks(plan: &Plan, setup: &Setup) -> Tasks {
+    let mut tasks = Tasks::new(plan.len());
+    for id in (0..plan.len()).filter(|&id| plan.has_task(id)) {
+        tasks.set_tickets(id, setup.tickets(&plan.graph.elements[id].name).min(MOST_TICKETS));
+    }
+    tasks
+}
+
 /// Work items that one call of a task or timer may lead to before packets are taken to go in circles.
 const MOST_WORK: u64 = 4_000_000;
 
@@ -114,10 +124,9 @@ impl Worker {
             signals: Signals::new(&plan),
             watches: Watches::default(),
             os_signals: OsSignals::default(),
-            scheduled: vec![false; plan.len()],
+            tasks: tasks(&plan, &configured.setup),
             elements: configured.elements.into_iter().map(Some).collect(),
             setup: configured.setup,
-            queue: Default::default(),
             timers: Timers::default(),
             runcount: 1,
             sink,

@@ -44,6 +44,12 @@ pub(crate) fn replace_each(
 /// Adds `n` zero bytes behind a packet, in further slots where needed.
 pub(crate) fn append_zeros(cx: &mut Cx<'_>, mut packet: Packet, mut n: usize) -> Option<Packet> {
     static ZEROS: [u8; 1024] = [0; 1024];
+    // The usual case: they fit into the slot that the packet has.
+    let length = packet.data().len();
+    if !packet.is_large() && packet.extend(n) {
+        packet.data_mut()[length..].fill(0);
+        return Some(packet);
+    }
     while n > 0 {
         let step = n.min(ZEROS.len());
         packet = cx.append(packet, &ZEROS[..step])?;
@@ -74,8 +80,12 @@ pub(crate) fn length_from(packet: &Packet, base: Base) -> Option<usize> {
 
 /// Adds `length` bytes from a header on to a sum, over slot borders. `None` where the packet ends before.
 pub(crate) fn sum_from(packet: &Packet, base: Base, mut length: usize, mut sum: Sum) -> Option<Sum> {
+    let first = packet.header(base)?;
+    if let Some(bytes) = first.get(..length) {
+        return Some(sum.bytes(bytes));
+    }
     let rest = packet.chunks().skip(1);
-    for chunk in std::iter::once(packet.header(base)?).chain(rest) {
+    for chunk in std::iter::once(first).chain(rest) {
         let step = chunk.len().min(length);
         sum = sum.bytes(&chunk[..step]);
         length -= step;

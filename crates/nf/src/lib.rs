@@ -126,6 +126,7 @@ pub static CLASSES: &[&Class] = &[
     &ip::mark_ip_ce::CLASS,
     &ip::mark_ip_header::CLASS,
     &ip::set_ip_checksum::CLASS,
+    &ip::set_ip6_dscp::CLASS,
     &ip::set_ip_dscp::CLASS,
     &ip::set_ip_ecn::CLASS,
     &ip::set_tcp_checksum::CLASS,

@@ -132,7 +132,7 @@ static CAPTURE: Class = Class {
     ports: "0/1",
     processing: "h/h",
     args: &[ArgInfo::rest("TIME", "seconds")],
-    notes: Notes { follows_captures: true, ..Notes::NONE },
+    notes: Notes { follows_captures: true, ..Notes::TASK },
     build: |args| {
         let times = args.rest().iter().filter_map(|text| element::args::parse_seconds(text)).collect();
         args.finish()?;

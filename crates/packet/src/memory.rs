@@ -35,11 +35,12 @@ impl Region {
     }
 }
 
-/// Where metadata and slots are.
+/// Where metadata, slots and annotations are.
 #[derive(Clone, Copy)]
 pub(crate) struct Slots {
     metas: NonNull<Meta>,
     slots: NonNull<u8>,
+    annotations: NonNull<Annotations>,
     limit: u32,
 }
 
@@ -59,12 +60,19 @@ impl Slots {
         // SAFETY: as in `meta`.
         unsafe { self.slots.add(index as usize * SLOT_STRIDE) }
     }
+
+    /// The annotations of slot `index`.
+    #[inline]
+    pub(crate) fn annotations(self, index: u32) -> *mut Annotations {
+        debug_assert!(index < self.limit);
+        // SAFETY: as in `meta`.
+        unsafe { self.annotations.add(index as usize).as_ptr() }
+    }
 }
 
 /// What packets point home to. It stays at one address until the last packet is back.
 pub(crate) struct Home {
     slots: Slots,
-    annotations: NonNull<Annotations>,
     /// Head of the list (linked by `next_free`) of slots given back without the pool at hand.
     returned: AtomicU32,
     /// Packets whose handle was dropped instead of being sent, dropped with a reason or held.
@@ -89,8 +97,7 @@ impl Home {
         ];
         let [metas, slots, annotations] = regions.each_mut().map(Region::start);
         Ok(Box::new(Home {
-            slots: Slots { metas: metas.cast(), slots, limit },
-            annotations: annotations.cast(),
+            slots: Slots { metas: metas.cast(), slots, annotations: annotations.cast(), limit },
             returned: AtomicU32::new(NO_SLOT),
             leaked: AtomicU64::new(0),
             _regions: regions,
@@ -114,9 +121,7 @@ impl Home {
 
     /// The annotations of slot `index`.
     pub(crate) fn annotations(&self, index: u32) -> *mut Annotations {
-        debug_assert!(index < self.slots.limit);
-        // SAFETY: indices are below `limit`, for which the region was reserved.
-        unsafe { self.annotations.add(index as usize).as_ptr() }
+        self.slots.annotations(index)
     }
 
     /// Slots that the reserved address space can hold.

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::annotations::Annotations;
 use crate::batch::Batch;
+use crate::memory::Slots;
 use crate::pool::Pool;
 use crate::slot::{HEADROOM, Packet, SLOT_STRIDE, Values, owner, prefetch_line};
 use crate::time::Timestamp;
@@ -18,6 +19,15 @@ pub struct Restore {
     pub bytes: usize,
     /// Elements hold packets, so that one may be wanted again while its slot is still out.
     pub copies: bool,
+    /// Elements write annotations that somebody reads.
+    pub annotations: bool,
+    /// Elements put headers in front of packets, so that the line before the data is worth asking for.
+    pub in_front: bool,
+}
+
+impl Restore {
+    /// Nothing at all.
+    pub const NOTHING: Restore = Restore { bytes: 0, copies: false, annotations: false, in_front: false };
 }
 
 /// Bytes are put back in pieces of this size: two wide moves.
@@ -150,38 +160,74 @@ impl Store {
     /// Lends slots up to the first one that is not at home; how many.
     #[inline]
     fn lend_slots(&self, start: usize, end: usize, batch: &mut Batch) -> usize {
-        // What has to be put back is the same for all packets, so the loop is made for each case.
-        match (self.annotations.is_empty(), self.restore.bytes) {
-            (true, 0) => self.lend_slots_with(start, end, batch, |_, _, _, _| {}),
-            (true, 1..=PIECE) => self.lend_slots_with(start, end, batch, |_, image, own, _| {
-                // SAFETY: `own` points to `HEADERS` bytes of the slot that is being lent.
-                unsafe { own.write(image.front) };
-            }),
-            (_, 0..=HEADERS) => {
+        let front = |image: &Image, own: *mut [u8; PIECE]| {
+            // SAFETY: `own` points to `HEADERS` bytes of the slot that is being lent.
+            unsafe { own.write(image.front) };
+        };
+        let (in_front, beside) = (self.restore.in_front, !self.annotations.is_empty());
+        // What has to be put back and asked for is the same for all packets, so the loop is made for each case.
+        match (in_front, beside, self.restore.bytes) {
+            (false, false, 0) => self.lend_slots_with(
+                (start, end, batch),
+                |slots, ahead| prefetch(slots, ahead, false, false),
+                |_, _, _, _| {},
+            ),
+            (false, false, 1..=PIECE) => self.lend_slots_with(
+                (start, end, batch),
+                |slots, ahead| prefetch(slots, ahead, false, false),
+                |_, image, own, _| front(image, own),
+            ),
+            (false, true, 0) if !self.restore.annotations => self.lend_slots_with(
+                (start, end, batch),
+                |slots, ahead| prefetch(slots, ahead, false, true),
+                |_, _, _, _| {},
+            ),
+            (true, false, 0..=PIECE) => self.lend_slots_with(
+                (start, end, batch),
+                |slots, ahead| prefetch(slots, ahead, true, false),
+                |_, image, own, _| front(image, own),
+            ),
+            (_, _, 0..=HEADERS) => {
                 let pieces = self.pieces_behind();
-                self.lend_slots_with(start, end, batch, |number, image, own, loan| {
-                    // SAFETY: as above.
-                    unsafe { own.write(image.front) };
-                    for (i, piece) in self.behind[number * pieces..][..pieces].iter().enumerate() {
-                        // SAFETY: as above; there are fewer pieces than `HEADERS` has.
-                        unsafe { own.add(1 + i).write(*piece) };
-                    }
-                    if let Some(annotations) = self.annotations.get(number) {
-                        loan.annotations_mut().clone_from(annotations);
-                    }
-                })
+                self.lend_slots_with(
+                    (start, end, batch),
+                    |slots, ahead| prefetch(slots, ahead, in_front, beside),
+                    |number, image, own, loan| {
+                        front(image, own);
+                        for (i, piece) in self.behind[number * pieces..][..pieces].iter().enumerate() {
+                            // SAFETY: as above; there are fewer pieces than `HEADERS` has.
+                            unsafe { own.add(1 + i).write(*piece) };
+                        }
+                        self.put_annotations_back(number, loan);
+                    },
+                )
             }
-            _ => self.lend_slots_with(start, end, batch, |number, _, _, loan| self.put_back(number, loan)),
+            _ => self.lend_slots_with(
+                (start, end, batch),
+                |slots, ahead| prefetch(slots, ahead, in_front, beside),
+                |number, _, _, loan| self.put_back(number, loan),
+            ),
         }
     }
 
-    /// As above; `put_back` gets the packet's number and image, the first of its own bytes, and the loan.
+    /// Puts annotations back where somebody may have changed them.
+    #[inline]
+    fn put_annotations_back(&self, number: usize, packet: &mut Packet) {
+        if self.restore.annotations
+            && let Some(annotations) = self.annotations.get(number)
+        {
+            packet.annotations_mut().clone_from(annotations);
+        }
+    }
+
+    /// Lends slots from `start` up to `end` or the first one that is not at home. `prefetch` asks for what is needed
+    /// of a packet some places ahead; `put_back` gets the packet's number and image, the first of its own bytes, and
+    /// the loan.
     #[inline]
     fn lend_slots_with(
         &self,
-        start: usize,
-        end: usize,
-        batch: &mut Batch,
+        (start, end, batch): (usize, usize, &mut Batch),
+        prefetch: impl Fn(Slots, &Values),
         put_back: impl Fn(usize, &Image, *mut [u8; PIECE], &mut Packet),
     ) -> usize {
         let Some(first) = self.packets.first() else { return 0 };
@@ -190,8 +236,7 @@ impl Store {
         let last = self.images.len() - 1;
         for (place, image) in batch.room().iter_mut().zip(&self.images[start..end]) {
             let number = start + lent;
-            let ahead = &self.images[(number + AHEAD).min(last)].values;
-            prefetch_line(slots.slot(ahead.index).as_ptr().wrapping_add(ahead.start as usize));
+            prefetch(slots, &self.images[(number + AHEAD).min(last)].values);
             let index = image.values.index;
             let meta = slots.meta(index);
             // Acquire: what the last user did with the slot happened before.
@@ -231,9 +276,7 @@ impl Store {
         if let Some(bytes) = self.kept(number) {
             packet.own_bytes_mut().copy_from_slice(bytes);
         }
-        if let Some(annotations) = self.annotations.get(number) {
-            packet.annotations_mut().clone_from(annotations);
-        }
+        self.put_annotations_back(number, packet);
     }
 
     /// All bytes of a packet, if they are kept.
@@ -294,6 +337,19 @@ impl Drop for Store {
     }
 }
 
+/// Asks for the line where the data of a packet start, for the one before it, and for its annotations.
+#[inline]
+fn prefetch(slots: Slots, packet: &Values, in_front: bool, annotations: bool) {
+    let start = slots.slot(packet.index).as_ptr().wrapping_add(packet.start as usize);
+    prefetch_line(start);
+    if in_front {
+        prefetch_line(start.wrapping_sub(1));
+    }
+    if annotations {
+        prefetch_line(slots.annotations(packet.index).cast());
+    }
+}
+
 /// The owner mark of a stored packet, reached without borrowing the rest of the metadata, which may be a
 /// borrower's.
 #[inline]
@@ -319,6 +375,9 @@ mod tests {
     use super::*;
     use crate::slot::{Base, SLOT_STRIDE};
 
+    /// What every test starts from: somebody writes annotations.
+    const WRITTEN: Restore = Restore { annotations: true, ..Restore::NOTHING };
+
     fn pool() -> Pool {
         Pool::new(if cfg!(miri) { 64 * SLOT_STRIDE } else { 64 << 20 }).unwrap()
     }
@@ -331,7 +390,10 @@ mod tests {
 
     #[test]
     fn a_loan_is_put_back_as_it_was() {
-        for restore in [Restore { bytes: 64, copies: false }, Restore { bytes: usize::MAX, copies: false }] {
+        for restore in [
+            Restore { bytes: 64, copies: false, ..WRITTEN },
+            Restore { bytes: usize::MAX, copies: false, ..WRITTEN },
+        ] {
             let mut pool = pool();
             let mut store = Store::new(restore);
             let mut packet = pool.packet(&[1; 100]).unwrap();
@@ -357,7 +419,7 @@ mod tests {
     #[test]
     fn what_is_out_is_lent_as_a_copy_or_not_at_all() {
         let mut pool = pool();
-        let mut store = Store::new(Restore { bytes: 0, copies: true });
+        let mut store = Store::new(Restore { bytes: 0, copies: true, ..WRITTEN });
         let mut packet = pool.packet(&[1, 2, 3, 4]).unwrap();
         packet.set_offset(Base::Mac, Some(0));
         assert!(packet.strip(2));
@@ -369,7 +431,7 @@ mod tests {
         pool.free(first);
         pool.free(second);
 
-        let mut lean = Store::new(Restore { bytes: 64, copies: false });
+        let mut lean = Store::new(Restore { bytes: 64, copies: false, ..WRITTEN });
         let packet = pool.packet(&[5; 10]).unwrap();
         assert!(lean.insert(packet, &mut pool));
         let out = lend(&mut lean, 0, &mut pool).unwrap();
@@ -382,7 +444,7 @@ mod tests {
     #[test]
     fn large_packets_are_copied() {
         let mut pool = pool();
-        let mut store = Store::new(Restore { bytes: 0, copies: false });
+        let mut store = Store::new(Restore { bytes: 0, copies: false, ..WRITTEN });
         let packet = pool.packet(&[3; 9_000]).unwrap();
         assert!(store.insert(packet, &mut pool));
         let loan = lend(&mut store, 0, &mut pool).unwrap();
@@ -397,7 +459,7 @@ mod tests {
     #[test]
     fn long_packets_with_little_headroom_are_copied_whole() {
         let mut pool = pool();
-        let mut store = Store::new(Restore { bytes: 0, copies: true });
+        let mut store = Store::new(Restore { bytes: 0, copies: true, ..WRITTEN });
         let mut packet = pool.packet(&[7; crate::slot::SLOT_CAPACITY]).unwrap();
         assert!(packet.unstrip(14));
         packet.data_mut().fill(8);
@@ -414,7 +476,7 @@ mod tests {
     fn stripped_bytes_are_put_back_too() {
         for copies in [false, true] {
             let mut pool = pool();
-            let mut store = Store::new(Restore { bytes: 64, copies });
+            let mut store = Store::new(Restore { bytes: 64, copies, ..WRITTEN });
             let mut packet = pool.packet(&[1; 30]).unwrap();
             assert!(packet.strip(14));
             assert!(store.insert(packet, &mut pool));
@@ -438,8 +500,8 @@ mod tests {
     fn a_loan_is_not_stored_twice() {
         let mut pool = pool();
         let (mut a, mut b) = (
-            Store::new(Restore { bytes: 0, copies: false }),
-            Store::new(Restore { bytes: 0, copies: false }),
+            Store::new(Restore { bytes: 0, copies: false, ..WRITTEN }),
+            Store::new(Restore { bytes: 0, copies: false, ..WRITTEN }),
         );
         let packet = pool.packet(&[1; 10]).unwrap();
         assert!(a.insert(packet, &mut pool));
@@ -452,7 +514,7 @@ mod tests {
     #[test]
     fn slots_that_are_out_at_the_end_come_home() {
         let mut pool = pool();
-        let mut store = Store::new(Restore { bytes: 0, copies: false });
+        let mut store = Store::new(Restore { bytes: 0, copies: false, ..WRITTEN });
         let packet = pool.packet(&[1; 10]).unwrap();
         assert!(store.insert(packet, &mut pool));
         let loan = lend(&mut store, 0, &mut pool).unwrap();

@@ -85,6 +85,7 @@ pub static TEST_SOURCE: Class = Class {
     ports: "0/1",
     processing: "h",
     args: ARGS,
+    notes: Notes::TASK,
     build: build_source,
     ..Class::DEFAULT
 };
@@ -116,6 +117,7 @@ pub static TEST_PULL_SINK: Class = Class {
     ports: "1/0",
     processing: "l",
     args: ARGS,
+    notes: Notes::TASK,
     build: build_sink,
     ..Class::DEFAULT
 };

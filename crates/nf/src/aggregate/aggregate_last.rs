@@ -26,7 +26,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::{ArgInfo, HandlerInfo, Notes};
 use element::effects::{
     Access, Action, Case, EXTRA_LENGTH, Field, Filter, Hold, Order, State, Target, Value,
 };
@@ -42,6 +42,7 @@ pub static CLASS: Class = Class {
     ports: "1/1-2",
     processing: "h",
     manual: manual!("aggregate_last.rs"),
+    notes: Notes::TASK,
     args: &[
         ArgInfo::keyword("NOTIFIER", "element", ""),
         ArgInfo::keyword("STOP_AFTER_CLEAR", "bool", "false"),

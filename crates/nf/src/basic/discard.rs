@@ -24,7 +24,7 @@
 //! Idle
 
 use element::args::parse_bool;
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::{ArgInfo, HandlerInfo, Notes, Task};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
 use packet::BATCH_CAPACITY;
 
@@ -34,6 +34,7 @@ pub static CLASS: Class = Class {
     aliases: &["DiscardNoFree"],
     ports: "1/0",
     manual: manual!("discard.rs"),
+    notes: Notes { task: Task::WherePulling, ..Notes::NONE },
     args: &[ArgInfo::keyword("ACTIVE", "bool", "true"), ArgInfo::keyword("BURST", "unsigned", "1")],
     handlers: &[HandlerInfo::read("count"), HandlerInfo::write("reset_counts"), HandlerInfo::both("active")],
     build: |args| {

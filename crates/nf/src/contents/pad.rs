@@ -86,7 +86,9 @@ impl Pad {
 
     fn pad(&self, cx: &mut Cx<'_>, mut packet: Packet) -> Option<Packet> {
         let mut missing = self.missing(cx, &packet);
-        packet.annotations_mut().set_u32(Annotations::EXTRA_LENGTH, 0);
+        if cx.facts().annotation_read(Annotations::EXTRA_LENGTH, 4) {
+            packet.annotations_mut().set_u32(Annotations::EXTRA_LENGTH, 0);
+        }
         if packet.len() + missing > MAX_PACKET {
             cx.drop(packet, DropReason::TooLong);
             return None;

@@ -57,13 +57,14 @@ impl Element for Truncate {
         Effects::cases(vec![Case::new(fits, Target::Output(0)), cut]).depending_on(Depends::Handler)
     }
 
-    fn process(&mut self, _cx: &mut Cx<'_>, batch: &mut Batch) {
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         let length = self.length as usize;
+        let extra_is_read = self.extra && cx.facts().annotation_read(Annotations::EXTRA_LENGTH, 4);
         for packet in batch.iter_mut() {
             let cut = packet.len().saturating_sub(length);
             if cut > 0 {
                 packet.truncate(length);
-                if self.extra {
+                if extra_is_read {
                     let annotations = packet.annotations_mut();
                     let extra = annotations.u32(Annotations::EXTRA_LENGTH).wrapping_add(cut as u32);
                     annotations.set_u32(Annotations::EXTRA_LENGTH, extra);

@@ -34,9 +34,9 @@ use element::effects::Field;
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
 use wire::checksum::Sum;
 use wire::icmp::kind;
-use wire::{IntoBytes, U16, icmp, icmp_names, ip_protocol, ipv4};
+use wire::{IntoBytes, U16, icmp, icmp_names, ip_protocol};
 
-use super::{Destination, Outer, next_id};
+use super::{Destination, Outer, Template, next_id};
 use crate::editing::{Fate, each, missing, sum_from, value};
 
 /// The class.
@@ -103,7 +103,6 @@ pub(super) struct IcmpIpEncap {
 
 /// Three times that time stamp messages have behind the header.
 const TIMES: usize = 12;
-const OUTER: usize = ipv4::Header::LEN;
 const INNER: usize = icmp::Header::LEN;
 
 impl IcmpIpEncap {
@@ -123,9 +122,9 @@ impl IcmpIpEncap {
         matches!(self.kind, kind::TIME_STAMP | kind::TIME_STAMP_REPLY)
     }
 
-    /// Headers of `N` bytes; what is behind the fixed ICMP header is zero.
-    fn encapsulate<const N: usize>(&self, packet: &mut Packet, id: u16) -> Fate {
-        let ip = self.outer.header(packet, id, N - OUTER)?;
+    /// With an ICMP header of `N` bytes; what is behind its fixed part is zero.
+    fn encapsulate<const N: usize>(&self, packet: &mut Packet, template: &Template, id: u16) -> Fate {
+        Template::total(packet, N)?;
         let queries = [
             kind::ECHO,
             kind::ECHO_REPLY,
@@ -141,10 +140,9 @@ impl IcmpIpEncap {
         let sum = Sum::new().bytes(icmp.as_bytes());
         let sum = sum_from(packet, Base::Data, packet.len(), sum).ok_or(DropReason::TooShort)?;
         icmp.checksum.set(sum.checksum());
-        let mut headers = [0; N];
-        headers[..OUTER].copy_from_slice(&ip);
-        headers[OUTER..OUTER + INNER].copy_from_slice(icmp.as_bytes());
-        self.outer.prepend(packet, &headers)
+        let mut header = [0; N];
+        header[..INNER].copy_from_slice(icmp.as_bytes());
+        template.prepend(packet, id, &header)
     }
 }
 
@@ -156,11 +154,12 @@ impl Element for IcmpIpEncap {
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         let (mut id, has_times) = (self.id, self.has_times());
+        let template = self.outer.template(cx);
         each(cx, batch, |packet| {
             let this = next_id(&mut id);
             match has_times {
-                true => self.encapsulate::<{ OUTER + INNER + TIMES }>(packet, this),
-                false => self.encapsulate::<{ OUTER + INNER }>(packet, this),
+                true => self.encapsulate::<{ INNER + TIMES }>(packet, &template, this),
+                false => self.encapsulate::<INNER>(packet, &template, this),
             }
         });
         self.id = id;

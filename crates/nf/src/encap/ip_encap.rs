@@ -131,13 +131,14 @@ impl Element for IpEncap {
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
-        let Self { outer, id } = self;
+        let template = self.outer.template(cx);
+        let mut id = self.id;
         each(cx, batch, |packet| {
-            let header = outer.header(packet, *id, 0)?;
-            outer.prepend(packet, &header)?;
-            *id = id.wrapping_add(1);
+            template.prepend(packet, id, &[])?;
+            id = id.wrapping_add(1);
             Ok(())
         });
+        self.id = id;
     }
 
     fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {

@@ -10,11 +10,12 @@ use std::net::Ipv4Addr;
 use classify::filter::{ip_protocol, well_known_port};
 use element::args::{Arg, Place};
 use element::effects::{Action, Case, DST_IP, Depends, Effects, Field};
-use element::{Base, DropReason, Packet};
+use element::{Base, Cx, DropReason, Packet};
 use packet::Annotations;
-use wire::{IntoBytes, U16, U32, checksum, ipv4};
+use wire::checksum::Sum;
+use wire::{IntoBytes, U16, U32, ipv4};
 
-use crate::editing::{bytes, constant, header_at, otherwise, pure};
+use crate::editing::{Fate, bytes, constant, header_at, ipv4, otherwise, pure};
 
 /// Where packets go.
 #[derive(Clone, Copy)]
@@ -76,58 +77,31 @@ impl Outer {
         Outer { source, destination, protocol, tos: 0, ttl, fragment: 0 }
     }
 
-    /// Where a packet goes.
-    #[inline]
-    pub(super) fn destination_of(&self, packet: &Packet) -> Ipv4Addr {
-        match self.destination {
-            Destination::Fixed(address) => address,
-            Destination::Annotation => packet.annotations().array4(Annotations::DST_IP).into(),
-        }
-    }
-
-    /// The header of a packet around which there will be `inner` more bytes of headers.
-    #[inline]
-    pub(super) fn header(
-        &self,
-        packet: &Packet,
-        id: u16,
-        inner: usize,
-    ) -> Result<[u8; ipv4::Header::LEN], DropReason> {
-        let total = packet.len() + inner + ipv4::Header::LEN;
-        let total = u16::try_from(total).map_err(|_| DropReason::TooLong)?;
-        let header = ipv4::Header {
+    /// What is the same for all packets of a batch.
+    pub(super) fn template(&self, cx: &Cx<'_>) -> Template {
+        let mut header = ipv4::Header {
             version_ihl: 0x45,
             tos: self.tos,
-            total_length: U16::new(total),
-            id: U16::new(id),
+            total_length: U16::new(0),
+            id: U16::new(0),
             fragment: U16::new(self.fragment),
             ttl: self.ttl,
             protocol: self.protocol,
             checksum: U16::new(0),
             source: U32::new(self.source.to_bits()),
-            destination: U32::new(self.destination_of(packet).to_bits()),
+            destination: U32::new(0),
         };
+        if let Destination::Fixed(address) = self.destination {
+            header.destination.set(address.to_bits());
+        }
         let mut bytes = [0; ipv4::Header::LEN];
         bytes.copy_from_slice(header.as_bytes());
-        checksum::fill_ipv4(&mut bytes).map_err(|_| DropReason::TooShort)?;
-        Ok(bytes)
-    }
-
-    /// Puts all headers, of which the first is the IPv4 header, in front of a packet, and sets its annotations.
-    #[inline]
-    pub(super) fn prepend<const N: usize>(
-        &self,
-        packet: &mut Packet,
-        headers: &[u8; N],
-    ) -> Result<(), DropReason> {
-        if !packet.prepend(headers) {
-            return Err(DropReason::NoHeadroom);
+        Template {
+            header: bytes,
+            sum: Sum::new().bytes(&bytes),
+            destination: self.destination,
+            destination_is_read: cx.facts().annotation_read(Annotations::DST_IP, 4),
         }
-        packet.set_headers(0, ipv4::Header::LEN);
-        if let Destination::Fixed(address) = self.destination {
-            packet.annotations_mut().set_array4(Annotations::DST_IP, address.octets());
-        }
-        Ok(())
     }
 
     /// The declaration; `inner` bytes of headers follow that depend on these fields.
@@ -161,6 +135,62 @@ impl Outer {
             (_, Destination::Fixed(address)) => address.to_string(),
             (_, Destination::Annotation) => "DST_ANNO".into(),
         }
+    }
+}
+
+/// The IPv4 header of the packets of a batch, but for what differs from one to the next.
+pub(super) struct Template {
+    header: [u8; ipv4::Header::LEN],
+    /// Of what stands in the header so far.
+    sum: Sum,
+    destination: Destination,
+    /// Whether anybody reads the destination address annotation.
+    destination_is_read: bool,
+}
+
+impl Template {
+    /// Where a packet goes, if that stands in its annotation.
+    #[inline]
+    pub(super) fn annotated(&self, packet: &Packet) -> Option<[u8; 4]> {
+        match self.destination {
+            Destination::Fixed(_) => None,
+            Destination::Annotation => Some(packet.annotations().array4(Annotations::DST_IP)),
+        }
+    }
+
+    /// The length field of a packet around which there will be the IPv4 header and `inner` more bytes of headers.
+    #[inline]
+    pub(super) fn total(packet: &Packet, inner: usize) -> Result<u16, DropReason> {
+        u16::try_from(packet.len() + inner + ipv4::Header::LEN).map_err(|_| DropReason::TooLong)
+    }
+
+    /// Puts the IPv4 header and what follows it in front of a packet, and sets its annotations.
+    #[inline]
+    pub(super) fn prepend<const N: usize>(&self, packet: &mut Packet, id: u16, inner: &[u8; N]) -> Fate {
+        let total = Template::total(packet, N)?;
+        let annotated = self.annotated(packet);
+        if packet.headroom() < ipv4::Header::LEN + N {
+            return Err(DropReason::NoHeadroom);
+        }
+        if !packet.prepend(inner) || !packet.prepend(&self.header) {
+            return Err(DropReason::NoHeadroom);
+        }
+        packet.set_headers(0, ipv4::Header::LEN);
+        // Filled in where it stands: put together elsewhere, small pieces would have to be waited for.
+        let ip = ipv4(packet)?;
+        ip.total_length.set(total);
+        ip.id.set(id);
+        let mut sum = self.sum.word(total).word(id);
+        if let Some(address) = annotated {
+            sum = sum.bytes(&address);
+            ip.destination = address.into();
+        }
+        ip.checksum.set(sum.checksum());
+        if self.destination_is_read && annotated.is_none() {
+            let [.., a, b, c, d] = self.header;
+            packet.annotations_mut().set_array4(Annotations::DST_IP, [a, b, c, d]);
+        }
+        Ok(())
     }
 }
 

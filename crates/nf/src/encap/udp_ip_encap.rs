@@ -32,10 +32,10 @@ use element::args::{Arg, Raw};
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::Field;
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
-use wire::checksum::PseudoHeader;
+use wire::checksum::{PseudoHeader, Sum};
 use wire::{IntoBytes, U16, ip_protocol, ipv4, udp};
 
-use super::{Destination, Outer, Port};
+use super::{Destination, Outer, Port, Template};
 use crate::editing::{Fate, each, missing, sum_from, value};
 
 /// The class.
@@ -85,27 +85,35 @@ struct UdpIpEncap {
 }
 
 const INNER: usize = udp::Header::LEN;
-const OUTER: usize = ipv4::Header::LEN;
 
 impl UdpIpEncap {
-    fn encapsulate(&self, packet: &mut Packet, id: u16) -> Fate {
-        let ip = self.outer.header(packet, id, INNER)?;
-        // Fits, because the IP length does.
-        let length = packet.len() + INNER;
-        let [source, destination] = self.ports.map(U16::new);
-        let mut udp =
-            udp::Header { source, destination, length: U16::new(length as u16), checksum: U16::new(0) };
-        if self.checksum {
-            let destination = self.outer.destination_of(packet);
-            let pseudo = PseudoHeader::V4 { source: self.outer.source, destination };
-            let sum = pseudo.sum(ip_protocol::UDP, length).bytes(udp.as_bytes());
-            let sum = sum_from(packet, Base::Data, packet.len(), sum).ok_or(DropReason::TooShort)?;
-            udp.checksum.set(sum.checksum());
+    /// The sum of pseudo header and header without the lengths in both, and without a destination that every packet
+    /// brings along.
+    fn sum(&self) -> Sum {
+        let fixed = match self.outer.destination {
+            Destination::Fixed(address) => address,
+            Destination::Annotation => Ipv4Addr::UNSPECIFIED,
+        };
+        let pseudo = PseudoHeader::V4 { source: self.outer.source, destination: fixed };
+        let [source, destination] = self.ports;
+        pseudo.sum(ip_protocol::UDP, 0).word(source).word(destination)
+    }
+
+    fn encapsulate(&self, packet: &mut Packet, template: &Template, sum: Option<Sum>, id: u16) -> Fate {
+        let length = Template::total(packet, INNER)? - ipv4::Header::LEN as u16;
+        let mut checksum = 0;
+        if let Some(mut sum) = sum {
+            if let Some(address) = template.annotated(packet) {
+                sum = sum.bytes(&address);
+            }
+            let sum = sum.word(length).word(length);
+            checksum =
+                sum_from(packet, Base::Data, packet.len(), sum).ok_or(DropReason::TooShort)?.checksum();
         }
-        let mut headers = [0; OUTER + INNER];
-        headers[..OUTER].copy_from_slice(&ip);
-        headers[OUTER..].copy_from_slice(udp.as_bytes());
-        self.outer.prepend(packet, &headers)
+        let words = [self.ports[0], self.ports[1], length, checksum].map(U16::new);
+        let mut header = [0; INNER];
+        header.copy_from_slice(words.as_bytes());
+        template.prepend(packet, id, &header)
     }
 }
 
@@ -117,8 +125,10 @@ impl Element for UdpIpEncap {
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         let mut id = self.id;
+        let template = self.outer.template(cx);
+        let sum = self.checksum.then(|| self.sum());
         each(cx, batch, |packet| {
-            self.encapsulate(packet, id)?;
+            self.encapsulate(packet, &template, sum, id)?;
             id = id.wrapping_add(1);
             Ok(())
         });

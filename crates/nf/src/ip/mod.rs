@@ -20,6 +20,7 @@ pub mod mark_ip6_header;
 pub mod mark_ip_ce;
 pub mod mark_ip_header;
 mod service_type;
+pub mod set_ip6_dscp;
 pub mod set_ip_checksum;
 pub mod set_ip_dscp;
 pub mod set_ip_ecn;

@@ -43,6 +43,14 @@ struct SetIpChecksum {
 
 fn set(packet: &mut Packet) -> Option<()> {
     let base = if packet.offset(Base::Network).is_some() { Base::Network } else { Base::Data };
+    // Nearly all headers have no options.
+    if let Some(bytes) = packet.header_chunk_mut::<{ ipv4::Header::LEN }>(base)
+        && let Ok(ip) = ipv4::Header::mut_from_bytes(bytes)
+        && ip.version_ihl == 0x45
+    {
+        checksum::fill_ipv4_plain(ip);
+        return Some(());
+    }
     let header = packet.header_mut(base)?;
     let length = ipv4::Header::ref_from_prefix(header).ok()?.0.header_len();
     checksum::fill_ipv4(header.get_mut(..length)?).ok()

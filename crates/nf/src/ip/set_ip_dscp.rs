@@ -18,24 +18,65 @@
 //! ```
 //!
 //! ## See also
-//! SetIPECN, MarkIPCE
+//! SetIP6DSCP, SetIPECN, MarkIPCE
+
+use std::marker::PhantomData;
 
 use element::args::{Arg, Place, Raw};
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::Depends;
-use element::{Batch, Class, Cx, Effects, Element, manual};
+use element::{Args, Batch, Class, Cx, Effects, Element, Invalid, Packet, manual};
 
 use super::service_type;
-use crate::editing::each;
+use crate::editing::{Fate, each};
 
 /// The class.
 pub static CLASS: Class = Class {
     name: "SetIPDSCP",
     manual: manual!("set_ip_dscp.rs"),
+    build: |args| SetDscp::<V4>::build(args),
+    ..DESCRIPTION
+};
+
+/// What both classes have.
+pub(super) const DESCRIPTION: Class = Class {
     args: &[ArgInfo::required("DSCP", "0-63")],
     handlers: &[HandlerInfo::both("dscp")],
     samples: &["46"],
-    build: |args| {
+    ..Class::DEFAULT
+};
+
+/// A header that has a code point.
+pub(super) trait Version: Send + 'static {
+    /// See [`Element::effects`]; the code point stands in its place in the byte.
+    fn effects(bits: u8) -> Effects;
+
+    /// Changes the byte that the code point and ECN share.
+    fn change(packet: &mut Packet, new: impl FnOnce(u8) -> u8) -> Fate;
+}
+
+struct V4;
+
+impl Version for V4 {
+    fn effects(bits: u8) -> Effects {
+        service_type::effects(0xfc, bits)
+    }
+
+    #[inline]
+    fn change(packet: &mut Packet, new: impl FnOnce(u8) -> u8) -> Fate {
+        service_type::change(packet, new)
+    }
+}
+
+pub(super) struct SetDscp<V> {
+    /// The code point in its place in the byte.
+    bits: u8,
+    text: String,
+    version: PhantomData<V>,
+}
+
+impl<V: Version> SetDscp<V> {
+    pub(super) fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         let Raw(text) = args.required("DSCP");
         args.finish()?;
         let parsed = parse(&text, &args.place());
@@ -43,15 +84,8 @@ pub static CLASS: Class = Class {
             args.error(reason.clone());
         }
         args.finish()?;
-        Ok(Box::new(SetIpDscp { bits: parsed.unwrap_or_default(), text }))
-    },
-    ..Class::DEFAULT
-};
-
-struct SetIpDscp {
-    /// The code point in its place in the byte.
-    bits: u8,
-    text: String,
+        Ok(Box::new(SetDscp::<V> { bits: parsed.unwrap_or_default(), text, version: PhantomData }))
+    }
 }
 
 /// A code point, shifted to its place.
@@ -62,14 +96,14 @@ fn parse(text: &str, place: &Place<'_>) -> Result<u8, String> {
     }
 }
 
-impl Element for SetIpDscp {
+impl<V: Version> Element for SetDscp<V> {
     fn effects(&self) -> Effects {
-        service_type::effects(0xfc, self.bits).depending_on(Depends::Handler)
+        V::effects(self.bits).depending_on(Depends::Handler)
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         let bits = self.bits;
-        each(cx, batch, |packet| service_type::change(packet, |tos| bits | tos & 3));
+        each(cx, batch, |packet| V::change(packet, |byte| bits | byte & 3));
     }
 
     fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {

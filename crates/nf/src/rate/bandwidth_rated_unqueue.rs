@@ -27,7 +27,7 @@
 //! ## See also
 //! RatedUnqueue, Unqueue, BandwidthShaper, BandwidthRatedSplitter
 
-use element::class::ArgInfo;
+use element::class::{ArgInfo, Notes};
 use element::{Class, manual};
 
 use super::limit::Limit;
@@ -38,6 +38,7 @@ pub static CLASS: Class = Class {
     name: "BandwidthRatedUnqueue",
     processing: "l/h",
     manual: manual!("bandwidth_rated_unqueue.rs"),
+    notes: Notes::TASK,
     args: &[
         ArgInfo::required("RATE", "bandwidth"),
         ArgInfo::keyword("BURST_DURATION", "seconds", "20ms"),

@@ -16,7 +16,7 @@
 //! ## See also
 //! TimedUnqueue
 
-use element::class::ArgInfo;
+use element::class::{ArgInfo, Notes};
 use element::{Class, manual};
 
 use super::timed_unqueue::build;
@@ -26,6 +26,7 @@ pub static CLASS: Class = Class {
     name: "Burster",
     processing: "l/h",
     manual: manual!("burster.rs"),
+    notes: Notes::TASK,
     args: &[ArgInfo::required("INTERVAL", "seconds"), ArgInfo::positional("BURST", "int", "8")],
     samples: &["1ms"],
     build: |args| build(args, 8),

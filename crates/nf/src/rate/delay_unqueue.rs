@@ -22,7 +22,7 @@
 //! Queue, Unqueue, RatedUnqueue, BandwidthRatedUnqueue, LinkUnqueue, DelayShaper, SetTimestamp
 
 use element::args::parse_seconds;
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::{ArgInfo, HandlerInfo, Notes};
 use element::effects::{Action, Case, Depends, Field, Filter, Hold, Target, Value};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Packet, Signal, Timestamp, manual};
 
@@ -33,6 +33,7 @@ pub static CLASS: Class = Class {
     name: "DelayUnqueue",
     processing: "l/h",
     manual: manual!("delay_unqueue.rs"),
+    notes: Notes::TASK,
     args: &[ArgInfo::required("DELAY", "seconds")],
     handlers: &[HandlerInfo::both("delay")],
     samples: &["1ms"],

@@ -29,7 +29,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use element::args::{Arg, Bandwidth, parse_seconds};
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::{ArgInfo, HandlerInfo, Notes};
 use element::effects::{Action, Case, Depends, EXTRA_LENGTH, Field, Filter, Hold, Target, Value};
 use element::{Class, Cx, DropReason, Effects, Element, Packet, Timestamp, manual};
 use packet::Annotations;
@@ -42,6 +42,7 @@ pub static CLASS: Class = Class {
     name: "LinkUnqueue",
     processing: "l/h",
     manual: manual!("link_unqueue.rs"),
+    notes: Notes::TASK,
     args: &[ArgInfo::required("LATENCY", "seconds"), ArgInfo::required("BANDWIDTH", "bandwidth")],
     handlers: &[
         HandlerInfo::both("latency"),

@@ -26,7 +26,7 @@
 //! BandwidthRatedUnqueue, Unqueue, Shaper, RatedSplitter
 
 use element::args::parse_bool;
-use element::class::HandlerInfo;
+use element::class::{HandlerInfo, Notes};
 use element::effects::Depends;
 use element::{Class, Cx, Effects, Element, manual};
 use packet::BATCH_CAPACITY;
@@ -38,6 +38,7 @@ pub static CLASS: Class = Class {
     name: "RatedUnqueue",
     processing: "l/h",
     manual: manual!("rated_unqueue.rs"),
+    notes: Notes::TASK,
     args: PACKET_ARGS,
     handlers: HANDLERS,
     samples: &["1000000", "5000, BURST_SIZE 3", "0"],

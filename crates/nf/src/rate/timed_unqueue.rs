@@ -16,7 +16,7 @@
 //! ## See also
 //! RatedUnqueue, Unqueue, Burster
 
-use element::class::ArgInfo;
+use element::class::{ArgInfo, Notes};
 use element::effects::Depends;
 use element::{Args, Class, Cx, Effects, Element, Invalid, Timestamp, manual};
 use packet::BATCH_CAPACITY;
@@ -26,6 +26,7 @@ pub static CLASS: Class = Class {
     name: "TimedUnqueue",
     processing: "l/h",
     manual: manual!("timed_unqueue.rs"),
+    notes: Notes::TASK,
     args: &[ArgInfo::required("INTERVAL", "seconds"), ArgInfo::positional("BURST", "int", "1")],
     samples: &["1ms", "1ms, 300"],
     build: |args| build(args, 1),

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use element::args::{Arg, parse_bool};
-use element::class::{ArgInfo, HandlerInfo, Notes};
+use element::class::{ArgInfo, HandlerInfo, Notes, Task};
 use element::{
     Args, Base, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, Signal, Timestamp,
 };
@@ -42,7 +42,7 @@ pub(super) const fn flow_args<const N: usize>(more: &[ArgInfo]) -> [ArgInfo; N] 
 pub(super) const COMMON: Class = Class {
     ports: "0/1",
     handlers: HANDLERS,
-    notes: Notes { signals_packets: true, ..Notes::NONE },
+    notes: Notes { signals_packets: true, task: Task::WherePushing, ..Notes::NONE },
     ..Class::DEFAULT
 };
 

@@ -32,7 +32,7 @@
 //! RatedSource, TimedSource
 
 use element::args::{Arg, Bytes, parse_bool};
-use element::class::{ArgInfo, HandlerInfo, Notes};
+use element::class::{ArgInfo, HandlerInfo, Notes, Task};
 use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Signal, manual};
 use packet::BATCH_CAPACITY;
 
@@ -64,7 +64,7 @@ pub static CLASS: Class = Class {
         HandlerInfo::both("length"),
         HandlerInfo::write("reset"),
     ],
-    notes: Notes { signals_packets: true, ..Notes::NONE },
+    notes: Notes { signals_packets: true, task: Task::WherePushing, ..Notes::NONE },
     samples: &["LIMIT 50", "LIMIT 40, LENGTH 5000, BURST 7"],
     build: |args| {
         let data = Data::read(args);

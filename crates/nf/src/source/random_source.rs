@@ -26,7 +26,7 @@
 //! ## See also
 //! InfiniteSource
 
-use element::class::{ArgInfo, HandlerInfo, Notes};
+use element::class::{ArgInfo, HandlerInfo, Notes, Task};
 use element::{Class, manual};
 
 use super::infinite_source::build_random;
@@ -53,7 +53,7 @@ pub static CLASS: Class = Class {
         HandlerInfo::both("length"),
         HandlerInfo::write("reset"),
     ],
-    notes: Notes { signals_packets: true, ..Notes::NONE },
+    notes: Notes { signals_packets: true, task: Task::WherePushing, ..Notes::NONE },
     samples: &["64, LIMIT 50"],
     build: build_random,
     ..Class::DEFAULT

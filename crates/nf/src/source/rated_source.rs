@@ -33,7 +33,7 @@
 //! InfiniteSource, TimedSource
 
 use element::args::{Arg, Bandwidth, Bytes, parse_bool};
-use element::class::{ArgInfo, HandlerInfo, Notes};
+use element::class::{ArgInfo, HandlerInfo, Notes, Task};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Signal, manual};
 
 use crate::rate::bucket::Bucket;
@@ -66,7 +66,7 @@ pub static CLASS: Class = Class {
         HandlerInfo::both("length"),
         HandlerInfo::write("reset"),
     ],
-    notes: Notes { signals_packets: true, ..Notes::NONE },
+    notes: Notes { signals_packets: true, task: Task::WherePushing, ..Notes::NONE },
     samples: &["RATE 1000000, LIMIT 50"],
     build: |args| {
         let data = Data::read(args);

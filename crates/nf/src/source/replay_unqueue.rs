@@ -34,7 +34,7 @@
 //! InfiniteSource, Unqueue
 
 use element::args::{Arg, parse_bool};
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::{ArgInfo, HandlerInfo, Notes};
 use element::effects::{Case, Field, Filter, Hold, Order, Target};
 use element::{Class, Cx, DropReason, Effects, Element, Packet, Timestamp, manual};
 use packet::{BATCH_CAPACITY, Store};
@@ -49,6 +49,7 @@ pub static CLASS: Class = Class {
     processing: "l/h",
     flow: "#/#",
     manual: manual!("replay_unqueue.rs"),
+    notes: Notes::TASK,
     args: &[
         ArgInfo::keyword("STOP", "int", "-1"),
         ArgInfo::keyword("STOP_TIME", "seconds", "0"),

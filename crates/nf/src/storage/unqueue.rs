@@ -24,7 +24,7 @@
 //! Queue
 
 use element::args::{Arg, parse_bool};
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::{ArgInfo, HandlerInfo, Notes};
 use element::{Class, Cx, Effects, Element, manual};
 use packet::BATCH_CAPACITY;
 
@@ -33,6 +33,7 @@ pub static CLASS: Class = Class {
     name: "Unqueue",
     processing: "l/h",
     manual: manual!("unqueue.rs"),
+    notes: Notes::TASK,
     args: &[
         ArgInfo::positional("BURST", "int", "1"),
         ArgInfo::keyword("ACTIVE", "bool", "true"),

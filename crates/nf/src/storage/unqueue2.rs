@@ -23,7 +23,7 @@
 //! Unqueue, RatedUnqueue, BandwidthRatedUnqueue
 
 use element::args::Raw;
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::{ArgInfo, HandlerInfo, Notes};
 use element::effects::Depends;
 use element::{Class, Cx, Effects, Element, manual};
 use packet::BATCH_CAPACITY;
@@ -35,6 +35,7 @@ pub static CLASS: Class = Class {
     name: "Unqueue2",
     processing: "l/h",
     manual: manual!("unqueue2.rs"),
+    notes: Notes::TASK,
     args: &[
         ArgInfo::positional("BURST", "int", "1"),
         ArgInfo::keyword("QUEUES", "elements", ""),

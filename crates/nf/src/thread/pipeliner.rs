@@ -31,7 +31,7 @@
 use std::collections::VecDeque;
 
 use element::args::parse_bool;
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::{ArgInfo, HandlerInfo, Notes};
 use element::effects::{Case, Filter, Hold, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
 use packet::BATCH_CAPACITY;
@@ -42,6 +42,7 @@ pub static CLASS: Class = Class {
     ports: "1-/1",
     processing: "h/h",
     manual: manual!("pipeliner.rs"),
+    notes: Notes::TASK,
     args: &[
         ArgInfo::positional("CAPACITY", "int", "1024"),
         ArgInfo::positional("BURST", "int", "32"),

@@ -1,7 +1,9 @@
 //! # ScheduleInfo
-//! Says how often tasks of elements run in relation to others; accepted, without effect.
+//! Says how often tasks of elements run in relation to others.
 //!
-//! All scheduled tasks run in turn here, each once per round.
+//! A number given to a compound multiplies those of the elements in it, unless an outer ScheduleInfo speaks of these
+//! themselves. With 0 a task never runs; more than 32 counts as 32. An element's handler `tickets` shows the result,
+//! 1024 times as much.
 //!
 //! ## Usage
 //! `ScheduleInfo(ELEMENT PARAM, ...)`
@@ -19,6 +21,7 @@
 
 use element::args::parse_real;
 use element::class::{ArgInfo, Phase};
+use element::setup::{TICKETS_OF_ONE, scope_of};
 use element::{Class, Effects, Element, manual};
 
 /// The class.
@@ -29,15 +32,20 @@ pub static CLASS: Class = Class {
     args: &[ArgInfo::rest("ELEMENT", "element number")],
     phase: Phase::Information,
     build: |args| {
+        let scope = scope_of(&args.setup.elements[args.id()].0).to_string();
         for text in args.rest() {
             let words: Vec<&str> = text.split_whitespace().collect();
-            let right = match words[..] {
-                [] => true,
-                [_, number] => parse_real(number).is_some_and(|number| number >= 0.0),
-                _ => false,
+            let entry = match words[..] {
+                [] => continue,
+                [name, number] => parse_real(number).filter(|&n| n >= 0.0).map(|number| (name, number)),
+                _ => None,
             };
-            if !right {
-                args.error(format!("expected 'ELEMENTNAME PARAM', got '{text}'"));
+            match entry {
+                Some((name, number)) => {
+                    let tickets = (number * f64::from(TICKETS_OF_ONE)).round() as u32;
+                    args.setup.schedule.push((scope.clone(), name.to_string(), tickets));
+                }
+                None => args.error(format!("expected 'ELEMENTNAME PARAM', got '{text}'")),
             }
         }
         args.finish()?;

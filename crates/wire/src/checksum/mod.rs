@@ -9,8 +9,8 @@ mod protocols;
 
 pub use delta::Delta;
 pub use protocols::{
-    PseudoHeader, decrement_ttl, fill_icmp, fill_icmpv6, fill_ipv4, fill_tcp, fill_udp, icmp_valid,
-    icmpv6_valid, ipv4_plain_valid, ipv4_valid, tcp_valid, udp_valid,
+    PseudoHeader, decrement_ttl, fill_icmp, fill_icmpv6, fill_ipv4, fill_ipv4_plain, fill_tcp, fill_udp,
+    icmp_valid, icmpv6_valid, ipv4_plain_valid, ipv4_valid, tcp_valid, udp_valid,
 };
 
 /// A running one's complement sum.
@@ -45,10 +45,27 @@ impl Sum {
         // A chunk that starts in the middle of a word is summed as if it started a word, then swapped (RFC
         // 1071, 2 (B)).
         let words = if self.odd { u64::from(fold(sum_words(bytes)).swap_bytes()) } else { sum_words(bytes) };
-        // Folding keeps the sum small however many chunks there are.
-        self.words = u64::from(fold(self.words)) + words;
+        self = self.add(words);
         self.odd ^= !bytes.len().is_multiple_of(2);
         self
+    }
+
+    /// Adds words that are summed already. A carry out of the top counts as one: 2^64 leaves the remainder 1 modulo
+    /// 0xffff, as 2^16 does.
+    #[inline]
+    fn add(mut self, words: u64) -> Self {
+        let (sum, carry) = self.words.overflowing_add(words);
+        // After a carry there is room for it.
+        self.words = sum + u64::from(carry);
+        self
+    }
+
+    /// Adds a number of 16 bits; what was added before has an even number of bytes.
+    #[inline]
+    #[must_use]
+    pub fn word(self, word: u16) -> Self {
+        debug_assert!(!self.odd);
+        self.add(u16::from_ne_bytes(word.to_be_bytes()).into())
     }
 
     /// The sum of the 20 bytes of an IPv4 header without options.
@@ -57,10 +74,7 @@ impl Sum {
     fn of_20(bytes: &[u8; 20]) -> Self {
         let words: [u32; 5] = zerocopy::transmute!(*bytes);
         let pair = |i: usize| u64::from(words[i]) | u64::from(words[i + 1]) << 32;
-        // A carry out of the top counts as one: 2^64 leaves the remainder 1 modulo 0xffff, as 2^16 does.
-        let (sum, carry) = pair(0).overflowing_add(pair(2));
-        let (sum, again) = sum.overflowing_add(u64::from(words[4]) + u64::from(carry));
-        Sum { words: sum + u64::from(again), odd: false }
+        Sum { words: pair(0), odd: false }.add(pair(2)).add(words[4].into())
     }
 
     /// The one's complement sum, not complemented; 0xffff over data that hold a correct checksum.
@@ -86,7 +100,8 @@ impl Sum {
     }
 }
 
-/// Sums 32-bit words in the machine's byte order; a rest of 1-3 bytes is filled up with zeros.
+/// Sums 32-bit words in the machine's byte order, and what is left in smaller ones; a last byte stands in the first
+/// half of its word.
 ///
 /// Both halves of 8-byte words are added up separately, so no carry has to be looked at and the compiler
 /// vectorises the loop.
@@ -98,13 +113,11 @@ fn sum_words(bytes: &[u8]) -> u64 {
         let word = u64::from_ne_bytes(*word);
         sum += (word & 0xffff_ffff) + (word >> 32);
     }
-    let mut last = [0; 8];
-    // `rest` has at most 7 bytes.
-    for (to, from) in last.iter_mut().zip(rest) {
-        *to = *from;
-    }
-    let last = u64::from_ne_bytes(last);
-    sum + (last & 0xffff_ffff) + (last >> 32)
+    let (fours, rest) = rest.as_chunks::<4>();
+    let (twos, rest) = rest.as_chunks::<2>();
+    sum += fours.first().map_or(0, |word| u64::from(u32::from_ne_bytes(*word)));
+    sum += twos.first().map_or(0, |word| u64::from(u16::from_ne_bytes(*word)));
+    sum + rest.first().map_or(0, |&byte| u64::from(u16::from_ne_bytes([byte, 0])))
 }
 
 /// Adds the carries back in until 16 bits are left.
@@ -186,6 +199,12 @@ mod tests {
                 start = cut;
             }
             prop_assert_eq!(sum.bytes(&bytes[start..]).folded(), plain(&bytes));
+        }
+
+        #[test]
+        fn words_are_two_bytes(start in prop_oneof![any::<u64>(), Just(u64::MAX)], word in prop_oneof![any::<u16>(), Just(0xffff)]) {
+            let sum = Sum { words: start, odd: false };
+            prop_assert_eq!(sum.word(word).folded(), sum.bytes(&word.to_be_bytes()).folded());
         }
 
         #[test]

@@ -22,6 +22,11 @@ pub(super) fn tci_annotation(packet: &Packet) -> u16 {
     u16::from_be_bytes([annotations.u8(Annotations::VLAN_TCI), annotations.u8(Annotations::VLAN_TCI + 1)])
 }
 
+/// Whether anybody reads the annotation; if not, writing it can be spared.
+pub(super) fn tci_is_read(cx: &Cx<'_>) -> bool {
+    cx.facts().annotation_read(Annotations::VLAN_TCI, 2)
+}
+
 /// Sets the tag's control information in the annotation.
 #[inline]
 pub(super) fn set_tci_annotation(packet: &mut Packet, tci: u16) {

@@ -23,7 +23,7 @@ use element::effects::{Action, Case, Filter, Target, Value};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
 use wire::{FromBytes, ether_type, ethernet, vlan};
 
-use super::{TCI, set_tci_annotation};
+use super::{TCI, set_tci_annotation, tci_is_read};
 use crate::editing::{Fate, bytes, constant, each_or_aside, otherwise};
 
 /// The class.
@@ -54,7 +54,7 @@ struct StripEtherVlanHeader {
 const PLAIN: usize = ethernet::Header::LEN;
 const TAGGED: usize = PLAIN + vlan::Tag::LEN;
 
-fn strip(packet: &mut Packet, native: Option<u16>) -> Fate {
+fn strip(packet: &mut Packet, native: Option<u16>, annotate: bool) -> Fate {
     let header = ethernet::Header::ref_from_prefix(packet.data());
     let (header, rest) = header.map_err(|_| DropReason::TooShort)?;
     let (tci, length) = match (header.ether_type.get(), native) {
@@ -65,7 +65,9 @@ fn strip(packet: &mut Packet, native: Option<u16>) -> Fate {
         (_, Some(native)) => (native, PLAIN),
         (_, None) => return Err(DropReason::NoMatch),
     };
-    set_tci_annotation(packet, tci);
+    if annotate {
+        set_tci_annotation(packet, tci);
+    }
     if packet.strip(length) { Ok(()) } else { Err(DropReason::TooShort) }
 }
 
@@ -91,7 +93,7 @@ impl Element for StripEtherVlanHeader {
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
-        let native = self.native;
-        each_or_aside(cx, batch, |packet| strip(packet, native));
+        let (native, annotate) = (self.native, tci_is_read(cx));
+        each_or_aside(cx, batch, |packet| strip(packet, native, annotate));
     }
 }

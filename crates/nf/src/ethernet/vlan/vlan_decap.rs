@@ -24,7 +24,7 @@ use element::{Base, Batch, Class, Cx, Effects, Element, Packet, manual};
 use wire::{ether_type, ethernet, vlan};
 
 use super::vlan_encap::{ADDRESSES, mark_plain};
-use super::{TCI, set_tci_annotation};
+use super::{TCI, set_tci_annotation, tci_is_read};
 use crate::editing::{bytes, constant, header_at, otherwise};
 
 /// The class.
@@ -84,11 +84,12 @@ impl Element for VlanDecap {
         Effects::cases(vec![marked(tagged), marked(plain)])
     }
 
-    fn process(&mut self, _cx: &mut Cx<'_>, batch: &mut Batch) {
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        let annotate = self.annotate && tci_is_read(cx);
         for packet in batch.iter_mut() {
             let tci = take_tag(packet, self.ether_type).unwrap_or(0);
             mark_plain(packet);
-            if self.annotate {
+            if annotate {
                 set_tci_annotation(packet, tci);
             }
         }
