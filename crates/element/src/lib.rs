@@ -20,6 +20,7 @@ pub mod manual;
 pub mod names;
 pub mod ports;
 mod sample;
+mod services;
 pub mod setup;
 
 use std::any::Any;
