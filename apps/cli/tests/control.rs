@@ -68,6 +68,80 @@ fn a_client_reads_writes_and_stops_a_running_driver() {
     assert!(!folder.path().join("control").exists());
 }
 
+/// The messages of a driver that does not get to run.
+fn complaint(args: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_tidegate")).arg("click").args(args).output().unwrap();
+    assert!(!output.status.success());
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn the_drivers_own_sockets_stand_in_no_line() {
+    let taken = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let expected = "click: While initializing 'click_driver@@ControlSocket :: ControlSocket':\n\
+                    click:   bind: Address already in use\nRouter could not be initialized!\n";
+    assert_eq!(complaint(&["-p", &port, "-e", "Idle -> Discard"]), expected);
+    assert!(complaint(&["--socket", "77", "-e", ""]).contains("click:   SOCKET 77: Bad file descriptor\n"));
+}
+
+#[test]
+fn a_connection_may_be_there_before_the_driver() {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(["click", "--socket", "0", "-e", "Idle -> c :: Counter -> Discard"])
+        .stdin(Stdio::from(std::os::fd::OwnedFd::from(theirs)))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    ours.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let mut stream = BufReader::new(ours);
+    assert_eq!(line(&mut stream), "Click::ControlSocket/1.3");
+    assert_eq!(ask(&mut stream, "READ c.count\n"), "200 Read handler 'c.count' OK");
+    assert_eq!(data(&mut stream), "0");
+    assert_eq!(ask(&mut stream, "QUIT\n"), "200 Goodbye!");
+    assert_eq!(stream.read(&mut [0; 1]).unwrap(), 0, "the connection is closed");
+    // The driver itself goes on.
+    let mut child = child;
+    assert!(child.try_wait().unwrap().is_none());
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+/// More clients than the system gives files for: they wait, and the driver does not ask for them in a circle.
+#[test]
+fn without_files_clients_wait() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("control");
+    let command = format!(
+        "ulimit -n 24; exec {} click -u {} -e 'Idle -> c :: Counter -> Discard'",
+        env!("CARGO_BIN_EXE_tidegate"),
+        path.display()
+    );
+    let child = Command::new("sh").args(["-c", &command]).stderr(Stdio::piped()).spawn().unwrap();
+    let connect = || UnixStream::connect(&path).ok();
+    let first = (0..1000).find_map(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        connect()
+    });
+    let mut clients = vec![first.expect("the socket appears")];
+    clients.extend((0..40).map(|_| connect().unwrap()));
+    std::thread::sleep(Duration::from_millis(500));
+    clients.drain(1..);
+    // Whoever was not served before is served when the others have gone.
+    let last = connect().unwrap();
+    last.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let mut last = BufReader::new(last);
+    assert_eq!(line(&mut last), "Click::ControlSocket/1.3");
+    assert_eq!(ask(&mut last, "WRITE stop\n"), "200 Write handler 'stop' OK");
+    let output = child.wait_with_output().unwrap();
+    let messages = String::from_utf8(output.stderr).unwrap();
+    let failures = messages.matches("ControlSocket :: ControlSocket: accept: Too many open files\n").count();
+    // One a second.
+    assert!((1..=10).contains(&failures), "{messages}");
+}
+
 #[test]
 fn garbage_and_rude_clients_do_no_harm() {
     let folder = tempfile::tempdir().unwrap();

@@ -250,8 +250,7 @@ impl<'a> Place<'a> {
     /// The port that a name stands for: one that the configuration has given it to, a well-known one, or one that
     /// the machine knows.
     pub fn known_port(&self, name: &str, protocol: u8) -> Option<u16> {
-        let well_known = || classify::filter::well_known_port(name);
-        self.port(name, protocol).or_else(well_known).or_else(|| services::port(name, protocol))
+        self.port(name, protocol).or_else(|| services::port(name, protocol))
     }
 
     /// The element that `name` means here.

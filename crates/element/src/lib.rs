@@ -10,6 +10,7 @@
 //! - [`context`]: what an element can ask of the engine while it handles packets ([`Cx`])
 //! - [`ports`]: Click's port count and processing codes
 //! - [`names`]: addresses and ports that configurations give names to
+//! - [`services`]: names of ports that the machine knows
 //! - [`mod@manual`]: reading the doc block of an element's file
 
 pub mod args;
@@ -20,7 +21,7 @@ pub mod manual;
 pub mod names;
 pub mod ports;
 mod sample;
-mod services;
+pub mod services;
 pub mod setup;
 
 use std::any::Any;

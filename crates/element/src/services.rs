@@ -13,9 +13,15 @@ type Services = Vec<(String, u8, u16)>;
 static SERVICES: LazyLock<Services> =
     LazyLock::new(|| std::fs::read(FILE).map_or(Vec::new(), |text| parse(&String::from_utf8_lossy(&text))));
 
-/// The port that the machine's list gives for a name and an IP protocol.
-pub(crate) fn port(name: &str, protocol: u8) -> Option<u16> {
-    find(&SERVICES, name, protocol)
+/// The port that a name stands for wherever no configuration has given it to another one: a well-known one, or one
+/// that the machine's list has for the IP protocol.
+pub fn port(name: &str, protocol: u8) -> Option<u16> {
+    classify::filter::well_known_port(name).or_else(|| find(&SERVICES, name, protocol))
+}
+
+/// A TCP port by number or name.
+pub fn tcp_port(text: &str) -> Option<u16> {
+    text.parse().ok().or_else(|| port(text, ip_protocol::TCP))
 }
 
 fn find(services: &Services, name: &str, protocol: u8) -> Option<u16> {

@@ -15,9 +15,11 @@
 //! `ControlSocket(TYPE, ADDRESS [, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `TYPE`: `TCP` or `UNIX`.
-//! - `ADDRESS`: the port (0 for any, `N+` for N or one of the eleven behind it), or the path of the socket.
+//! - `TYPE`: `TCP` or `UNIX`; `SOCKET` for a connection that the program was started with.
+//! - `ADDRESS`: the port (0 for any, `N+` for N or one of the eleven behind it), the path of the socket, or the number
+//!   of the connection's file descriptor.
 //! - `READONLY`: whether writing is forbidden.
+//! - `PROXY`: an element that answers for all others: a handler `E.H` is its handler `E.H`.
 //! - `LOCALHOST`: whether a TCP socket listens on the loopback address only.
 //! - `VERBOSE`: whether connections are reported.
 //! - `RETRIES`: how often to try again, each second, when the address is in use. After the last time, the driver
@@ -39,15 +41,20 @@
 
 mod protocol;
 
+use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 
+use element::args::{Arg, TcpPort};
 use element::class::{ArgInfo, HandlerInfo};
 use element::{Call, Class, Cx, Effects, Element, ElementId, Interest, Timestamp, manual};
 
+use nix::errno::Errno;
 use protocol::{Handlers, Session};
+
+use crate::reason;
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -58,6 +65,7 @@ pub static CLASS: Class = Class {
         ArgInfo::required("TYPE", "word"),
         ArgInfo::required("ADDRESS", "port or file"),
         ArgInfo::keyword("READONLY", "bool", "false"),
+        ArgInfo::keyword("PROXY", "element", ""),
         ArgInfo::keyword("LOCALHOST", "bool", "false"),
         ArgInfo::keyword("VERBOSE", "bool", "false"),
         ArgInfo::keyword("RETRIES", "unsigned", "0"),
@@ -75,12 +83,19 @@ pub static CLASS: Class = Class {
                     Some(number) => (number, MORE_PORTS),
                     None => (address.as_str(), 0),
                 };
-                let port = number.parse().unwrap_or_else(|_| {
+                let port = TcpPort::parse(number, &args.place());
+                if port.is_err() {
                     args.error("PORT requires TCP port");
-                    0
-                });
-                Address::Tcp { port, more, localhost }
+                }
+                Address::Tcp { port: port.unwrap_or_default().0, more, localhost }
             }
+            "SOCKET" => match address.parse() {
+                Ok(file) => Address::Given(file),
+                Err(_) => {
+                    args.error("SOCKET requires a file descriptor");
+                    Address::Given(-1)
+                }
+            },
             "UNIX" => {
                 if address.len() > LONGEST_PATH {
                     args.error("filename too long");
@@ -92,8 +107,16 @@ pub static CLASS: Class = Class {
                 Address::Unix(String::new())
             }
         };
+        let proxy = args.get::<String>("PROXY").and_then(|name| {
+            let found = args.place().element(&name);
+            if found.is_none() {
+                args.error(format!("PROXY: no element named '{name}'"));
+            }
+            found
+        });
         let socket = ControlSocket {
             address,
+            proxy,
             read_only: args.or("READONLY", false),
             verbose: args.or("VERBOSE", false),
             retries: args.or("RETRIES", 0u32),
@@ -116,18 +139,29 @@ const MORE_PORTS: u16 = 11;
 const LONGEST_PATH: usize = 107;
 /// The token of the listening socket; connections have those above.
 const LISTENER: u32 = 0;
+/// Tokens of timers.
+const OPEN_AGAIN: u32 = 0;
+const LISTEN_AGAIN: u32 = 1;
 /// Connections at a time; for another one, the one that has been silent longest is closed.
 const MOST_CONNECTIONS: usize = 256;
 /// Bytes read from a connection per turn, so that a busy client does not keep packets waiting.
 const MOST_READ: usize = 64 << 10;
 
 enum Address {
-    Tcp { port: u16, more: u16, localhost: bool },
+    Tcp {
+        port: u16,
+        more: u16,
+        localhost: bool,
+    },
     Unix(String),
+    /// A connection that is already there.
+    Given(RawFd),
 }
 
 struct ControlSocket {
     address: Address,
+    /// Who answers for all others.
+    proxy: Option<ElementId>,
     read_only: bool,
     verbose: bool,
     retries: u32,
@@ -175,6 +209,7 @@ impl Listener {
 enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
+    Given(File),
 }
 
 impl Stream {
@@ -182,6 +217,7 @@ impl Stream {
         match self {
             Stream::Tcp(stream) => stream.as_fd(),
             Stream::Unix(stream) => stream.as_fd(),
+            Stream::Given(file) => file.as_fd(),
         }
     }
 
@@ -189,6 +225,7 @@ impl Stream {
         match self {
             Stream::Tcp(stream) => stream.read(to),
             Stream::Unix(stream) => stream.read(to),
+            Stream::Given(file) => file.read(to),
         }
     }
 
@@ -196,6 +233,7 @@ impl Stream {
         match self {
             Stream::Tcp(stream) => stream.write(bytes),
             Stream::Unix(stream) => stream.write(bytes),
+            Stream::Given(file) => file.write(bytes),
         }
     }
 }
@@ -247,10 +285,24 @@ impl Connection {
     }
 }
 
+/// The connection with this number. The number itself stays open, as whoever gave it may expect.
+#[allow(unsafe_code)]
+fn given(file: RawFd) -> io::Result<Stream> {
+    if file < 0 {
+        return Err(Errno::EBADF.into());
+    }
+    // SAFETY: nobody closes the file during the call, which does nothing but ask the system for a second descriptor,
+    // and that fails if there is no such file.
+    let file = unsafe { BorrowedFd::borrow_raw(file) }.try_clone_to_owned()?;
+    socket2::SockRef::from(&file).set_nonblocking(true)?;
+    Ok(Stream::Given(file.into()))
+}
+
 /// The handlers of the graph, through the element's context.
 struct Reach<'a, 'b> {
     socket: &'a Address,
     port: Option<u16>,
+    proxy: Option<ElementId>,
     cx: &'a mut Cx<'b>,
 }
 
@@ -259,6 +311,10 @@ impl Handlers for Reach<'_, '_> {
         let by_number =
             || name.parse::<usize>().ok()?.checked_sub(1).filter(|&id| id < self.cx.place().elements());
         self.cx.place().element(name).or_else(by_number)
+    }
+
+    fn proxy(&self) -> Option<ElementId> {
+        self.proxy
     }
 
     fn has(&self, call: &Call, write: bool) -> bool {
@@ -278,6 +334,11 @@ impl Handlers for Reach<'_, '_> {
     fn write(&mut self, call: &Call) -> Result<(), String> {
         self.cx.write_handler(call)
     }
+}
+
+/// Whether the next try may do better: a client has gone already, or a signal came.
+fn passes(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionAborted)
 }
 
 /// The element's own handlers; it cannot be called while it is serving a client.
@@ -314,6 +375,7 @@ impl ControlSocket {
                 listener.set_nonblocking(true)?;
                 Listener::Unix(listener)
             }
+            Address::Given(_) => return Ok(()),
         };
         self.listener = Some(listener);
         Ok(())
@@ -321,11 +383,15 @@ impl ControlSocket {
 
     /// Opens the socket, or sets a timer to try again.
     fn open(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        if let Address::Given(file) = self.address {
+            let stream = given(file).map_err(|error| format!("SOCKET {file}: {}", reason(&error)))?;
+            self.welcome(cx, stream, "");
+            return Ok(());
+        }
         match self.bind() {
             Ok(()) => self.listen(cx),
             Err(error) => {
-                let text = error.to_string();
-                let reason = text.split(" (os error").next().unwrap_or_default();
+                let reason = reason(&error);
                 if self.retries == 0 {
                     return Err(format!("bind: {reason}"));
                 }
@@ -335,7 +401,7 @@ impl ControlSocket {
                     cx.message(format_args!("{name}: warning: bind: {reason} ({left} {plural} left)\n"));
                 }
                 self.retries -= 1;
-                cx.set_timer(0, cx.now() + Timestamp::from_secs(1));
+                cx.set_timer(OPEN_AGAIN, cx.now() + Timestamp::from_secs(1));
                 Ok(())
             }
         }
@@ -347,34 +413,53 @@ impl ControlSocket {
     }
 
     fn accept(&mut self, cx: &mut Cx<'_>) {
-        loop {
-            let Some(Ok((stream, from))) = self.listener.as_ref().map(Listener::accept) else { return };
-            // Whoever has been silent longest makes room.
-            if self.connections.len() >= MOST_CONNECTIONS {
-                let oldest = self.connections.iter().enumerate().min_by_key(|(_, c)| c.heard);
-                if let Some((index, _)) = oldest {
-                    self.end(cx, index);
+        while let Some(listener) = &self.listener {
+            match listener.accept() {
+                Ok((stream, from)) => self.welcome(cx, stream, &from),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) if passes(&error) => {}
+                Err(error) => {
+                    let (name, why) = (cx.declaration(), reason(&error));
+                    cx.message(format_args!("{name}: accept: {why}\n"));
+                    // The client is still there, and would be so at once.
+                    cx.unwatch(LISTENER);
+                    cx.set_timer(LISTEN_AGAIN, cx.now() + Timestamp::from_secs(1));
+                    return;
                 }
             }
-            let token = self.next_token;
-            self.next_token = self.next_token.wrapping_add(1).max(LISTENER + 1);
-            if cx.watch(token, stream.file(), Interest::Both).is_err() {
-                continue;
-            }
-            if self.verbose {
-                let (name, file) = (cx.declaration(), stream.file().as_raw_fd());
-                cx.message(format_args!("{name}: opened connection {file}{from}\n"));
-            }
-            let session = Session::new(self.read_only);
-            self.heard += 1;
-            let heard = self.heard;
-            self.connections.push(Connection { token, stream, session, interest: Interest::Both, heard });
         }
+    }
+
+    fn welcome(&mut self, cx: &mut Cx<'_>, stream: Stream, from: &str) {
+        // Whoever has been silent longest makes room.
+        if self.connections.len() >= MOST_CONNECTIONS {
+            let oldest = self.connections.iter().enumerate().min_by_key(|(_, c)| c.heard);
+            if let Some((index, _)) = oldest {
+                self.end(cx, index);
+            }
+        }
+        let token = self.next_token;
+        self.next_token = self.next_token.wrapping_add(1).max(LISTENER + 1);
+        if cx.watch(token, stream.file(), Interest::Both).is_err() {
+            return;
+        }
+        if self.verbose {
+            let (name, file) = (cx.declaration(), stream.file().as_raw_fd());
+            cx.message(format_args!("{name}: opened connection {file}{from}\n"));
+        }
+        let session = Session::new(self.read_only);
+        self.heard += 1;
+        let heard = self.heard;
+        self.connections.push(Connection { token, stream, session, interest: Interest::Both, heard });
     }
 
     fn end(&mut self, cx: &mut Cx<'_>, index: usize) {
         let connection = self.connections.swap_remove(index);
         cx.unwatch(connection.token);
+        if let Stream::Given(file) = &connection.stream {
+            // Its number stays open, but the client has to see the end.
+            let _ = socket2::SockRef::from(file).shutdown(Shutdown::Both);
+        }
         if self.verbose {
             let (name, file) = (cx.declaration(), connection.stream.file().as_raw_fd());
             cx.message(format_args!("{name}: closed connection {file}\n"));
@@ -391,7 +476,12 @@ impl ControlSocket {
         // Commands that are already here are executed as long as their replies can be sent.
         let mut more = true;
         while open && more && connection.session.output.is_empty() {
-            more = connection.session.execute(&mut Reach { socket: &self.address, port: self.port, cx });
+            more = connection.session.execute(&mut Reach {
+                socket: &self.address,
+                port: self.port,
+                proxy: self.proxy,
+                cx,
+            });
             open &= connection.send();
         }
         let waits = !connection.session.output.is_empty();
@@ -417,8 +507,9 @@ impl Element for ControlSocket {
         self.open(cx)
     }
 
-    fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
-        if let Err(error) = self.open(cx) {
+    fn timer(&mut self, cx: &mut Cx<'_>, token: u32) {
+        let result = if token == LISTEN_AGAIN { self.listen(cx) } else { self.open(cx) };
+        if let Err(error) = result {
             let name = cx.declaration();
             cx.message(format_args!("{name}: {error}\n"));
             cx.stop();
