@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use element::class::{ANY_HANDLER, Access};
 use element::ports::{self, Processing};
-use element::{Core, ElementId};
+use element::{Class, Core, ElementId};
 
 use crate::host::Inner;
 
@@ -37,6 +37,15 @@ const GLOBAL: &[(&str, Access)] = &[
     ("timewarp", Access::READ),
 ];
 
+/// What every element of a class answers.
+fn standard(class: &Class) -> impl DoubleEndedIterator<Item = (&'static str, Access)> + use<> {
+    let reconfigures = class.reconfigures;
+    STANDARD.iter().map(move |&(name, access)| match name {
+        "config" => (name, Access { write: reconfigures, ..access }),
+        _ => (name, access),
+    })
+}
+
 /// Handler calls may lead to handler calls; beyond this depth somebody goes round in circles.
 const DEEPEST: u32 = 64;
 
@@ -50,7 +59,7 @@ impl Inner {
         let of_class = class.handlers.iter().find(|h| h.name == name).map(|h| h.access);
         of_class
             .or_else(|| self.own_handler(id, name))
-            .or_else(|| listed(STANDARD))
+            .or_else(|| standard(class).find(|(n, _)| *n == name).map(|(_, access)| access))
             .or_else(|| self.own_handler(id, ANY_HANDLER))
     }
 
@@ -101,6 +110,7 @@ impl Inner {
             return Err(format!("no '{}' write handler", self.handler_name(element, name)));
         }
         match element {
+            Some(id) if name == "config" => self.deeper(id, |inner| Some(inner.reconfigure(core, id, value))),
             Some(id) => {
                 self.deeper(id, |inner| inner.call(core, id, |element, cx| element.write(cx, name, value)))
             }
@@ -133,7 +143,7 @@ impl Inner {
             "version" => env!("CARGO_PKG_VERSION").to_string(),
             "driver" => "userlevel".to_string(),
             "config" if !self.text.is_empty() => self.text.clone(),
-            "config" | "flatconfig" => lang::flatten(graph),
+            "config" | "flatconfig" => self.flat(),
             "requirements" => {
                 graph.requirements.iter().map(|(kind, what)| format!("{kind}\n{what}\n")).collect()
             }
@@ -161,13 +171,14 @@ impl Inner {
         match name {
             "name" => element.name.clone(),
             "class" => element.class.clone(),
-            "config" => element.config.clone(),
+            "config" => self.config(id).to_string(),
             "ports" => self.list_ports(id),
             "handlers" => {
                 let own = self.elements[id].as_ref().map(|e| e.own_handlers()).unwrap_or_default();
                 let of_class = self.plan.classes[id].handlers.iter().rev();
                 let all = own.into_iter().rev().chain(of_class.map(|h| (h.name.to_string(), h.access)));
-                list_handlers(all.chain(STANDARD.iter().rev().map(|&(n, a)| (n.to_string(), a))))
+                let standard = standard(self.plan.classes[id]).rev();
+                list_handlers(all.chain(standard.map(|(name, access)| (name.to_string(), access))))
             }
             "counts" => format!(
                 "in {}\nout {}\ndropped {}\n",

@@ -1,7 +1,7 @@
 //! The engine's side of the contract: what elements ask for beyond pool and batches.
 
 use std::any::{Any, TypeId};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
@@ -10,7 +10,9 @@ use std::sync::Arc;
 use element::args::Place;
 use element::context::Nearby;
 use element::ports::Processing;
-use element::{Batch, Call, Core, Cx, Element, ElementId, Host, Interest, Setup, Signal, Stream, Timestamp};
+use element::{
+    Batch, Call, Core, Cx, Effects, Element, ElementId, Host, Interest, Setup, Signal, Stream, Timestamp,
+};
 
 use crate::clock;
 use crate::os_signals::OsSignals;
@@ -66,6 +68,10 @@ pub(crate) struct Inner {
     pub(crate) targets: Vec<Target>,
     /// An element is taken out of its place while it is being called.
     pub(crate) elements: Vec<Option<Box<dyn Element>>>,
+    /// What the elements declare.
+    pub(crate) effects: Vec<Effects>,
+    /// Arguments of elements that have got others since the start.
+    pub(crate) configs: BTreeMap<ElementId, String>,
     pub(crate) setup: Setup,
     /// Scheduled tasks, next one first.
     pub(crate) queue: VecDeque<ElementId>,

@@ -18,6 +18,7 @@ mod host;
 mod os_signals;
 mod plan;
 mod problem;
+mod reconfigure;
 mod report;
 mod signals;
 mod timers;

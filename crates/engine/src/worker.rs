@@ -82,7 +82,6 @@ pub struct Worker {
     pub(crate) manager: Option<ElementId>,
     /// What has been emitted and not yet been delivered, next one last.
     work: Vec<Emitted>,
-    effects: Vec<Effects>,
     /// Rounds of the driver so far.
     pub(crate) rounds: u64,
     /// Elements that follow captures, in the order of the graph.
@@ -116,6 +115,8 @@ impl Worker {
             os_signals: OsSignals::default(),
             scheduled: vec![false; plan.len()],
             elements: configured.elements.into_iter().map(Some).collect(),
+            effects: configured.effects,
+            configs: Default::default(),
             setup: configured.setup,
             queue: Default::default(),
             timers: Timers::default(),
@@ -125,7 +126,6 @@ impl Worker {
             text: std::mem::take(&mut options.text),
             plan,
         };
-        let effects = configured.effects;
         let clock = RealClock::new();
         let mut worker = Worker {
             core,
@@ -136,7 +136,6 @@ impl Worker {
             work: Vec::with_capacity(64),
             rounds: 0,
             captures,
-            effects,
         };
         worker.core.now = match worker.options.clock {
             ClockKind::Real => worker.clock.now(),
@@ -153,7 +152,7 @@ impl Worker {
 
     /// What the elements declare.
     pub fn effects(&self) -> &[Effects] {
-        &self.effects
+        &self.inner.effects
     }
 
     /// The hot state, for tests and benchmarks.

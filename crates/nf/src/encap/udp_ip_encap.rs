@@ -56,6 +56,7 @@ pub static CLASS: Class = Class {
         HandlerInfo::both("dport"),
     ],
     samples: &["10.0.0.1, 1234, 10.0.0.2, domain", "10.0.0.1, 1234, DST_ANNO, 80, false"],
+    reconfigures: true,
     build: |args| {
         let source: Option<Ipv4Addr> = args.get("SRC");
         let source_port = args.required::<UdpPort>("SPORT").0;

@@ -35,6 +35,7 @@ pub static CLASS: Class = Class {
     args: &[ArgInfo::required("DSCP", "0-63")],
     handlers: &[HandlerInfo::both("dscp")],
     samples: &["46"],
+    reconfigures: true,
     build: |args| {
         let Raw(text) = args.required("DSCP");
         args.finish()?;

@@ -35,6 +35,7 @@ use element::args::{Arg, Bytes, parse_bool};
 use element::class::{ArgInfo, HandlerInfo, Notes};
 use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Signal, manual};
 use packet::BATCH_CAPACITY;
+use std::any::Any;
 
 use super::{AtEnd, Data, limit_of, show_limit};
 
@@ -66,6 +67,7 @@ pub static CLASS: Class = Class {
     ],
     notes: Notes { signals_packets: true, ..Notes::NONE },
     samples: &["LIMIT 50", "LIMIT 40, LENGTH 5000, BURST 7"],
+    reconfigures: true,
     build: |args| {
         let data = Data::read(args);
         args.or("HEADROOM", 0u32);
@@ -238,6 +240,19 @@ impl Element for InfiniteSource {
             _ => self.count = 0,
         }
         self.start(cx);
+        Ok(())
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        Some(Box::new(self.count))
+    }
+
+    fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        self.count = *state.downcast().map_err(|_| "not a count")?;
+        if self.count >= self.limit {
+            // It has come to its end already.
+            cx.unschedule();
+        }
         Ok(())
     }
 }

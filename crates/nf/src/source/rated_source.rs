@@ -35,6 +35,7 @@
 use element::args::{Arg, Bandwidth, Bytes, parse_bool};
 use element::class::{ArgInfo, HandlerInfo, Notes};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Signal, manual};
+use std::any::Any;
 
 use crate::rate::bucket::Bucket;
 
@@ -68,6 +69,7 @@ pub static CLASS: Class = Class {
     ],
     notes: Notes { signals_packets: true, ..Notes::NONE },
     samples: &["RATE 1000000, LIMIT 50"],
+    reconfigures: true,
     build: |args| {
         let data = Data::read(args);
         let mut rate = u64::from(args.or("RATE", 10u32));
@@ -221,6 +223,19 @@ impl Element for RatedSource {
             _ => self.count = 0,
         }
         self.start(cx);
+        Ok(())
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        Some(Box::new(self.count))
+    }
+
+    fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        self.count = *state.downcast().map_err(|_| "not a count")?;
+        if self.count >= self.limit {
+            // It has come to its end already.
+            cx.unschedule();
+        }
         Ok(())
     }
 }
