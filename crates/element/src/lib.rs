@@ -17,6 +17,7 @@ pub mod args;
 pub mod class;
 pub mod context;
 pub mod effects;
+mod interfaces;
 pub mod manual;
 pub mod names;
 pub mod ports;
