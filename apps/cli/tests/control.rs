@@ -109,6 +109,59 @@ fn a_connection_may_be_there_before_the_driver() {
     child.wait().unwrap();
 }
 
+#[test]
+fn another_configuration_takes_the_place_of_a_running_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("control");
+    let child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(["click", "-R", "-u", &path.display().to_string(), "-h", "c.count"])
+        .args(["-e", "s :: InfiniteSource(LIMIT 7) -> c :: Counter -> Discard"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let stream = (0..1000).find_map(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        UnixStream::connect(&path).ok()
+    });
+    let stream = stream.expect("the socket appears");
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let mut stream = BufReader::new(stream);
+    assert_eq!(line(&mut stream), "Click::ControlSocket/1.3");
+    let counted = |stream: &mut BufReader<UnixStream>, n: &str| {
+        (0..1000).any(|_| {
+            ask(stream, "READ c.count\n");
+            let same = data(stream) == n;
+            std::thread::sleep(Duration::from_millis(if same { 0 } else { 5 }));
+            same
+        })
+    };
+    assert!(counted(&mut stream, "7"));
+    let swap = |stream: &mut BufReader<UnixStream>, text: &str| {
+        ask(stream, &format!("WRITEDATA hotconfig {}\n{text}", text.len()))
+    };
+    assert_eq!(swap(&mut stream, "Idle -> Strip(x) -> Discard"), "520-Write handler 'hotconfig' error:");
+    assert_eq!(line(&mut stream), "520-config:1: While configuring 'Strip@2 :: Strip':");
+    assert_eq!(line(&mut stream), "520 config:1:   LENGTH: invalid number");
+    assert_eq!(swap(&mut stream, "FromDump(/nonesuch) -> Discard"), "520-Write handler 'hotconfig' error:");
+    assert_eq!(line(&mut stream), "520-While initializing 'FromDump@1 :: FromDump':");
+    assert_eq!(line(&mut stream), "520   /nonesuch: No such file or directory");
+    assert!(counted(&mut stream, "7"), "the old one goes on");
+    // The counter goes on counting; the client stays connected.
+    let text = "s :: InfiniteSource(LIMIT 9) -> c :: Counter -> n :: Null -> Discard";
+    assert_eq!(swap(&mut stream, text), "200 Write handler 'hotconfig' OK");
+    assert!(counted(&mut stream, "9"), "two more of the same source, which has sent seven");
+    assert_eq!(ask(&mut stream, "READ list\n"), "200 Read handler 'list' OK");
+    assert_eq!(data(&mut stream), "5\ns\nc\nn\nDiscard@4\nclick_driver@@ControlSocket\n");
+    let mut second = BufReader::new(UnixStream::connect(&path).unwrap());
+    assert_eq!(line(&mut second), "Click::ControlSocket/1.3");
+    assert_eq!(ask(&mut second, "WRITE stop\n"), "200 Write handler 'stop' OK");
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "9\n");
+    assert!(!path.exists());
+}
+
 /// More clients than the system gives files for: they wait, and the driver does not ask for them in a circle.
 #[test]
 fn without_files_clients_wait() {

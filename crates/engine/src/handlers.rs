@@ -21,6 +21,9 @@ const STANDARD: &[(&str, Access)] = &[
     ("home_thread", Access::READ),
 ];
 
+/// The handler that replaces the whole graph, where that is allowed.
+const HOTCONFIG: &str = "hotconfig";
+
 /// What the graph itself answers.
 const GLOBAL: &[(&str, Access)] = &[
     ("version", Access::READ),
@@ -34,6 +37,7 @@ const GLOBAL: &[(&str, Access)] = &[
     ("nthreads", Access::READ),
     ("stop", Access::WRITE),
     ("packages", Access::READ),
+    (HOTCONFIG, Access::WRITE),
     ("timewarp", Access::READ),
 ];
 
@@ -52,15 +56,21 @@ const DEEPEST: u32 = 64;
 impl Inner {
     /// What can be done with a handler; `None` if there is none of that name.
     pub(crate) fn find_handler(&self, element: Option<ElementId>, name: &str) -> Option<Access> {
-        let listed =
-            |list: &[(&str, Access)]| list.iter().find(|(n, _)| *n == name).map(|(_, access)| *access);
-        let Some(id) = element else { return listed(GLOBAL) };
+        let Some(id) = element else {
+            return self.global().find(|(n, _)| *n == name).map(|(_, access)| access);
+        };
         let class = self.plan.classes[id];
         let of_class = class.handlers.iter().find(|h| h.name == name).map(|h| h.access);
         of_class
             .or_else(|| self.own_handler(id, name))
             .or_else(|| standard(class).find(|(n, _)| *n == name).map(|(_, access)| access))
             .or_else(|| self.own_handler(id, ANY_HANDLER))
+    }
+
+    /// What the graph answers.
+    fn global(&self) -> impl Iterator<Item = (&'static str, Access)> + use<> {
+        let swaps = self.rebuild.is_some();
+        GLOBAL.iter().copied().filter(move |(name, _)| *name != HOTCONFIG || swaps)
     }
 
     fn own_handler(&self, id: ElementId, name: &str) -> Option<Access> {
@@ -114,8 +124,9 @@ impl Inner {
             Some(id) => {
                 self.deeper(id, |inner| inner.call(core, id, |element, cx| element.write(cx, name, value)))
             }
+            None if name == HOTCONFIG => self.prepare(core, value),
             None => {
-                // The only one that can be written.
+                // The only other one that can be written.
                 self.runcount = self.runcount.saturating_sub(value.trim().parse().unwrap_or(1));
                 Ok(())
             }
@@ -147,7 +158,7 @@ impl Inner {
             "requirements" => {
                 graph.requirements.iter().map(|(kind, what)| format!("{kind}\n{what}\n")).collect()
             }
-            "handlers" => list_handlers(GLOBAL.iter().map(|&(name, access)| (name.to_string(), access))),
+            "handlers" => list_handlers(self.global().map(|(name, access)| (name.to_string(), access))),
             "list" => {
                 let names = graph.elements.iter().map(|e| format!("{}\n", e.name));
                 format!("{}\n{}", graph.elements.len(), names.collect::<String>())

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use element::Timestamp;
 use element::args::{parse_bool, parse_integer};
-use engine::{ClockKind, Options, Problem, StandardStreams, Worker};
+use engine::{ClockKind, Options, Problem, Rebuild, StandardStreams, Worker};
 use lang::{Severity, Sources};
 
 use crate::load::{Loaded, parse, read_text};
@@ -31,7 +31,7 @@ Options:
   -p, --port PORT               Listen for control connections on a TCP port.
   -u, --unix-socket FILE        Listen for control connections on a Unix socket.
       --socket FD               Take an open connection as a control connection.
-  -R, --allow-reconfigure       Accepted; a running configuration stays as it is.
+  -R, --allow-reconfigure       Let the handler hotconfig replace the configuration.
   -h, --handler ELEMENT.H       Print a read handler's value after the run.
   -x, --exit-handler ELEMENT.H  Take the exit status from a handler's value.
   -o, --output FILE             Write the flat configuration to FILE.
@@ -54,6 +54,7 @@ struct Asked {
     exit_handler: Option<String>,
     output: Option<String>,
     quit: bool,
+    reconfigures: bool,
     time: bool,
     quiet: bool,
     simulated: Option<Timestamp>,
@@ -169,7 +170,8 @@ fn option(asked: &mut Asked, name: &str, negated: bool, value: Option<String>) -
             return Err(Early::Text(concat!("click (Tidegate) ", env!("CARGO_PKG_VERSION"), "\n")));
         }
         "help" => return Err(Early::Text(HELP)),
-        // Threads, affinity, path of libraries, reconfiguration.
+        "allow-reconfigure" => asked.reconfigures = !negated,
+        // Threads, affinity, path of libraries.
         _ => {}
     }
     Ok(())
@@ -208,7 +210,7 @@ fn start(mut asked: Asked) -> ExitCode {
     };
     let mut loaded = parse(name, text, folder.as_deref(), &asked.defines, true);
     let parsed = !loaded.has_errors();
-    add_control_sockets(&mut loaded, &asked);
+    add_control_sockets(&mut loaded, &control_sockets(&asked));
     let built = loaded.build(None);
     crate::show(format_args!("{}", clicks_words(&loaded.problems, &loaded.sources)));
     let Some((plan, configured)) = built else {
@@ -228,6 +230,7 @@ fn start(mut asked: Asked) -> ExitCode {
         text: loaded.text(),
         ends_when_idle: false,
         interrupt: run::interrupt_flag(),
+        rebuild: asked.reconfigures.then(|| rebuild(&asked)),
         ..Options::default()
     };
     let mut worker =
@@ -285,16 +288,37 @@ fn start(mut asked: Asked) -> ExitCode {
     }
 }
 
-/// Those of `-p`, `-u` and `--socket`, as elements behind those of the configuration.
-fn add_control_sockets(loaded: &mut Loaded, asked: &Asked) {
+/// What the driver adds behind the elements of each configuration: arguments of control sockets.
+fn control_sockets(asked: &Asked) -> Vec<String> {
     let tcp = asked.ports.iter().map(|port| format!("TCP, {port}"));
     let unix = asked.sockets.iter().map(|path| format!("UNIX, {}", lang::args::quote(path)));
     let given = asked.files.iter().map(|file| format!("SOCKET, {file}"));
-    for config in tcp.chain(unix).chain(given) {
+    // Until the old graph has gone, the new one's sockets have to wait.
+    let retries = if asked.reconfigures { ", RETRIES 1, RETRY_WARNINGS false" } else { "" };
+    tcp.chain(unix).chain(given).map(|config| config + retries).collect()
+}
+
+fn add_control_sockets(loaded: &mut Loaded, sockets: &[String]) {
+    for config in sockets {
         let source = loaded.sources.add(DRIVER, "");
         let span = lang::Span { source, start: 0, end: 0 };
-        loaded.graph.add("click_driver@@ControlSocket", "ControlSocket", &config, span);
+        loaded.graph.add("click_driver@@ControlSocket", "ControlSocket", config, span);
     }
+}
+
+/// Makes the graphs that `hotconfig` asks for.
+fn rebuild(asked: &Asked) -> Rebuild {
+    let (defines, sockets) = (asked.defines.clone(), control_sockets(asked));
+    Box::new(move |text: &str| {
+        let mut loaded = parse("config".into(), text.into(), None, &defines, true);
+        add_control_sockets(&mut loaded, &sockets);
+        let built = loaded.build(None);
+        let words = clicks_words(&loaded.problems, &loaded.sources);
+        if built.is_some() {
+            crate::show(format_args!("{words}"));
+        }
+        built.ok_or_else(|| words.trim_end().to_string())
+    })
 }
 
 /// An integer is the status, true is 0 and false is 1, anything else is an error.

@@ -8,6 +8,9 @@
 //! (2xx is good) and ends with the first line that has a blank behind it; after reading, `DATA n` and n bytes
 //! follow.
 //!
+//! When another configuration takes the place of a running one, clients stay connected to the element of the same name
+//! and address in it; that one needs RETRIES of 1 or more, because the address is in use until then.
+//!
 //! Whoever can connect can do what the configuration allows: listen on the loopback address (`LOCALHOST`) or on a
 //! Unix socket unless others should.
 //!
@@ -41,6 +44,7 @@
 
 mod protocol;
 
+use std::any::Any;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
@@ -147,6 +151,7 @@ const MOST_CONNECTIONS: usize = 256;
 /// Bytes read from a connection per turn, so that a busy client does not keep packets waiting.
 const MOST_READ: usize = 64 << 10;
 
+#[derive(Clone, PartialEq, Eq)]
 enum Address {
     Tcp {
         port: u16,
@@ -156,6 +161,15 @@ enum Address {
     Unix(String),
     /// A connection that is already there.
     Given(RawFd),
+}
+
+/// What goes to the element that takes this one's place.
+struct Clients {
+    address: Address,
+    listener: Option<Listener>,
+    port: Option<u16>,
+    connections: Vec<Connection>,
+    next_token: u32,
 }
 
 struct ControlSocket {
@@ -537,6 +551,37 @@ impl Element for ControlSocket {
             let _ = std::fs::remove_file(path);
         }
         Ok(())
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        Some(Box::new(Clients {
+            address: self.address.clone(),
+            listener: self.listener.take(),
+            port: self.port,
+            connections: std::mem::take(&mut self.connections),
+            next_token: self.next_token,
+        }))
+    }
+
+    fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        let state: Clients = *state.downcast().map_err(|_| "not the state of a control socket")?;
+        if state.address != self.address {
+            return Err("another address: clients are not taken over".into());
+        }
+        // Its own are those that it opened while the old one still had the address.
+        for connection in self.connections.drain(..) {
+            cx.unwatch(connection.token);
+        }
+        cx.clear_timer(OPEN_AGAIN);
+        (self.listener, self.port) = (state.listener, state.port);
+        (self.connections, self.next_token) = (state.connections, state.next_token);
+        for connection in &mut self.connections {
+            connection.session.read_only = self.read_only;
+            cx.watch(connection.token, connection.stream.file(), Interest::Both)
+                .map_err(|error| error.to_string())?;
+            connection.interest = Interest::Both;
+        }
+        self.listen(cx)
     }
 
     fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
