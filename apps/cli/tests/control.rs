@@ -7,24 +7,33 @@ use std::time::Duration;
 
 /// A driver that runs until it is told to stop, and a connection to it.
 fn start(folder: &std::path::Path, config: &str) -> (Child, BufReader<UnixStream>) {
+    start_with(folder, &["-h", "c.count", "-e", config])
+}
+
+fn start_with(folder: &std::path::Path, args: &[&str]) -> (Child, BufReader<UnixStream>) {
     let path = folder.join("control");
     let child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
-        .args(["click", "-u", &path.display().to_string(), "-h", "c.count", "-e", config])
+        .args(["click", "-u", &path.display().to_string()])
+        .args(args)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // The socket appears as soon as the program has started; ten seconds are for slow machines.
+    (child, connect(&path))
+}
+
+/// The socket appears as soon as the program has started; ten seconds are for slow machines.
+fn connect(path: &std::path::Path) -> BufReader<UnixStream> {
     let stream = (0..1000).find_map(|_| {
         std::thread::sleep(Duration::from_millis(10));
-        UnixStream::connect(&path).ok()
+        UnixStream::connect(path).ok()
     });
     let stream = stream.expect("the socket appears");
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let mut stream = BufReader::new(stream);
     assert_eq!(line(&mut stream), "Click::ControlSocket/1.3");
-    (child, stream)
+    stream
 }
 
 fn line(stream: &mut BufReader<UnixStream>) -> String {
@@ -112,22 +121,9 @@ fn a_connection_may_be_there_before_the_driver() {
 #[test]
 fn another_configuration_takes_the_place_of_a_running_one() {
     let folder = tempfile::tempdir().unwrap();
+    let text = "s :: InfiniteSource(LIMIT 7) -> c :: Counter -> Discard";
+    let (child, mut stream) = start_with(folder.path(), &["-R", "-h", "c.count", "-e", text]);
     let path = folder.path().join("control");
-    let child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
-        .args(["click", "-R", "-u", &path.display().to_string(), "-h", "c.count"])
-        .args(["-e", "s :: InfiniteSource(LIMIT 7) -> c :: Counter -> Discard"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let stream = (0..1000).find_map(|_| {
-        std::thread::sleep(Duration::from_millis(10));
-        UnixStream::connect(&path).ok()
-    });
-    let stream = stream.expect("the socket appears");
-    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    let mut stream = BufReader::new(stream);
-    assert_eq!(line(&mut stream), "Click::ControlSocket/1.3");
     let counted = |stream: &mut BufReader<UnixStream>, n: &str| {
         (0..1000).any(|_| {
             ask(stream, "READ c.count\n");
@@ -153,8 +149,7 @@ fn another_configuration_takes_the_place_of_a_running_one() {
     assert!(counted(&mut stream, "9"), "two more of the same source, which has sent seven");
     assert_eq!(ask(&mut stream, "READ list\n"), "200 Read handler 'list' OK");
     assert_eq!(data(&mut stream), "5\ns\nc\nn\nDiscard@4\nclick_driver@@ControlSocket\n");
-    let mut second = BufReader::new(UnixStream::connect(&path).unwrap());
-    assert_eq!(line(&mut second), "Click::ControlSocket/1.3");
+    let mut second = connect(&path);
     assert_eq!(ask(&mut second, "WRITE stop\n"), "200 Write handler 'stop' OK");
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -173,20 +168,12 @@ fn without_files_clients_wait() {
         path.display()
     );
     let child = Command::new("sh").args(["-c", &command]).stderr(Stdio::piped()).spawn().unwrap();
-    let connect = || UnixStream::connect(&path).ok();
-    let first = (0..1000).find_map(|_| {
-        std::thread::sleep(Duration::from_millis(10));
-        connect()
-    });
-    let mut clients = vec![first.expect("the socket appears")];
-    clients.extend((0..40).map(|_| connect().unwrap()));
+    let _first = connect(&path);
+    let clients: Vec<_> = (0..40).map(|_| UnixStream::connect(&path).unwrap()).collect();
     std::thread::sleep(Duration::from_millis(500));
-    clients.drain(1..);
+    drop(clients);
     // Whoever was not served before is served when the others have gone.
-    let last = connect().unwrap();
-    last.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    let mut last = BufReader::new(last);
-    assert_eq!(line(&mut last), "Click::ControlSocket/1.3");
+    let mut last = connect(&path);
     assert_eq!(ask(&mut last, "WRITE stop\n"), "200 Write handler 'stop' OK");
     let output = child.wait_with_output().unwrap();
     let messages = String::from_utf8(output.stderr).unwrap();

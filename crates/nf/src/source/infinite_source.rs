@@ -37,7 +37,7 @@ use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Sig
 use packet::BATCH_CAPACITY;
 use std::any::Any;
 
-use super::{AtEnd, Data, limit_of, show_limit};
+use super::{AtEnd, Data, count_on, limit_of, show_limit};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -248,11 +248,7 @@ impl Element for InfiniteSource {
     }
 
     fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
-        self.count = *state.downcast().map_err(|_| "not a count")?;
-        if self.count >= self.limit {
-            // It has come to its end already.
-            cx.unschedule();
-        }
+        self.count = count_on(cx, state, self.limit)?;
         Ok(())
     }
 }

@@ -39,7 +39,7 @@ use std::any::Any;
 
 use crate::rate::bucket::Bucket;
 
-use super::{AtEnd, Data, limit_of, show_limit};
+use super::{AtEnd, Data, count_on, limit_of, show_limit};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -231,11 +231,7 @@ impl Element for RatedSource {
     }
 
     fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
-        self.count = *state.downcast().map_err(|_| "not a count")?;
-        if self.count >= self.limit {
-            // It has come to its end already.
-            cx.unschedule();
-        }
+        self.count = count_on(cx, state, self.limit)?;
         Ok(())
     }
 }
