@@ -1,5 +1,5 @@
 //! What elements share that send packets over sockets of the operating system: options, packets on their way out
-//! ([`outgoing`]) and packets that come in.
+//! and packets that come in.
 
 pub mod mcast_socket;
 mod outgoing;

@@ -20,3 +20,26 @@ impl<const PROTOCOL: u8> Arg for Port<PROTOCOL> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{TcpPort, UdpPort};
+    use crate::setup::Setup;
+
+    #[test]
+    fn names_go_by_protocol_and_numbers_fit() {
+        let mut setup = Setup::default();
+        setup.names.set_port("", "mine", wire::ip_protocol::TCP, 4321);
+        setup.names.set_port("", "ssh", wire::ip_protocol::TCP, 2222);
+        let place = Place::new(&setup, 0);
+        assert_eq!(TcpPort::parse(" 0x50 ", &place), Ok(Port(80)));
+        assert_eq!(TcpPort::parse("mine", &place), Ok(Port(4321)));
+        assert_eq!(UdpPort::parse("mine", &place), Err("parse error".into()));
+        assert_eq!(TcpPort::parse("ssh", &place), Ok(Port(2222)), "the configuration goes first");
+        assert_eq!(UdpPort::parse("domain", &place), Ok(Port(53)));
+        for number in ["65536", "-1"] {
+            assert_eq!(TcpPort::parse(number, &place), Err("overflow, range 0-65535".into()));
+        }
+    }
+}
