@@ -131,6 +131,7 @@ pub(crate) fn main(args: Args) -> ExitCode {
         seed: args.seed,
         ends_when_idle: true,
         interrupt: interrupt_flag(),
+        rebuild: None,
         progress: Arc::clone(&progress_count),
     };
     let mut worker = match Worker::new(plan, configured, Box::new(StandardStreams::default()), options) {

@@ -190,6 +190,13 @@ fn clicks_own_options() {
     );
     let output = click(&["-e", "Idle -> Discard", "-e", "Idle -> Discard"]);
     assert!(err(&output).starts_with("router configuration specified twice\n"));
+    // Nothing is read before the whole command line has been.
+    let output = click(&["-f", "nofile", "other"]);
+    assert!(err(&output).starts_with("router configuration specified twice\nUsage: click "));
+    assert!(out(&click(&["nofile", "--help"])).contains("Usage: click "));
+    assert!(err(&click(&["nofile", "--nosuch"])).starts_with("click: unrecognized option '--nosuch'\nUsage"));
+    assert_eq!(err(&click(&["-f", "nofile"])), "nofile: No such file or directory\n");
+    assert_eq!(err(&click(&["-f", ""])), "warning: <stdin>: configuration has no elements, exiting\n");
     let output = click(&[
         "--simtime",
         "-e",

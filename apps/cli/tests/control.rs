@@ -7,24 +7,33 @@ use std::time::Duration;
 
 /// A driver that runs until it is told to stop, and a connection to it.
 fn start(folder: &std::path::Path, config: &str) -> (Child, BufReader<UnixStream>) {
+    start_with(folder, &["-h", "c.count", "-e", config])
+}
+
+fn start_with(folder: &std::path::Path, args: &[&str]) -> (Child, BufReader<UnixStream>) {
     let path = folder.join("control");
     let child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
-        .args(["click", "-u", &path.display().to_string(), "-h", "c.count", "-e", config])
+        .args(["click", "-u", &path.display().to_string()])
+        .args(args)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // The socket appears as soon as the program has started; ten seconds are for slow machines.
+    (child, connect(&path))
+}
+
+/// The socket appears as soon as the program has started; ten seconds are for slow machines.
+fn connect(path: &std::path::Path) -> BufReader<UnixStream> {
     let stream = (0..1000).find_map(|_| {
         std::thread::sleep(Duration::from_millis(10));
-        UnixStream::connect(&path).ok()
+        UnixStream::connect(path).ok()
     });
     let stream = stream.expect("the socket appears");
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let mut stream = BufReader::new(stream);
     assert_eq!(line(&mut stream), "Click::ControlSocket/1.3");
-    (child, stream)
+    stream
 }
 
 fn line(stream: &mut BufReader<UnixStream>) -> String {
@@ -66,6 +75,111 @@ fn a_client_reads_writes_and_stops_a_running_driver() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(String::from_utf8_lossy(&output.stdout), "7\n");
     assert!(!folder.path().join("control").exists());
+}
+
+/// The messages of a driver that does not get to run.
+fn complaint(args: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_tidegate")).arg("click").args(args).output().unwrap();
+    assert!(!output.status.success());
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn the_drivers_own_sockets_stand_in_no_line() {
+    let taken = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let expected = "click: While initializing 'click_driver@@ControlSocket :: ControlSocket':\n\
+                    click:   bind: Address already in use\nRouter could not be initialized!\n";
+    assert_eq!(complaint(&["-p", &port, "-e", "Idle -> Discard"]), expected);
+    assert!(complaint(&["--socket", "77", "-e", ""]).contains("click:   SOCKET 77: Bad file descriptor\n"));
+}
+
+#[test]
+fn a_connection_may_be_there_before_the_driver() {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(["click", "--socket", "0", "-e", "Idle -> c :: Counter -> Discard"])
+        .stdin(Stdio::from(std::os::fd::OwnedFd::from(theirs)))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    ours.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let mut stream = BufReader::new(ours);
+    assert_eq!(line(&mut stream), "Click::ControlSocket/1.3");
+    assert_eq!(ask(&mut stream, "READ c.count\n"), "200 Read handler 'c.count' OK");
+    assert_eq!(data(&mut stream), "0");
+    assert_eq!(ask(&mut stream, "QUIT\n"), "200 Goodbye!");
+    assert_eq!(stream.read(&mut [0; 1]).unwrap(), 0, "the connection is closed");
+    // The driver itself goes on.
+    let mut child = child;
+    assert!(child.try_wait().unwrap().is_none());
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn another_configuration_takes_the_place_of_a_running_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "s :: InfiniteSource(LIMIT 7) -> c :: Counter -> Discard";
+    let (child, mut stream) = start_with(folder.path(), &["-R", "-h", "c.count", "-e", text]);
+    let path = folder.path().join("control");
+    let counted = |stream: &mut BufReader<UnixStream>, n: &str| {
+        (0..1000).any(|_| {
+            ask(stream, "READ c.count\n");
+            let same = data(stream) == n;
+            std::thread::sleep(Duration::from_millis(if same { 0 } else { 5 }));
+            same
+        })
+    };
+    assert!(counted(&mut stream, "7"));
+    let swap = |stream: &mut BufReader<UnixStream>, text: &str| {
+        ask(stream, &format!("WRITEDATA hotconfig {}\n{text}", text.len()))
+    };
+    assert_eq!(swap(&mut stream, "Idle -> Strip(x) -> Discard"), "520-Write handler 'hotconfig' error:");
+    assert_eq!(line(&mut stream), "520-config:1: While configuring 'Strip@2 :: Strip':");
+    assert_eq!(line(&mut stream), "520 config:1:   LENGTH: invalid number");
+    assert_eq!(swap(&mut stream, "FromDump(/nonesuch) -> Discard"), "520-Write handler 'hotconfig' error:");
+    assert_eq!(line(&mut stream), "520-While initializing 'FromDump@1 :: FromDump':");
+    assert_eq!(line(&mut stream), "520   /nonesuch: No such file or directory");
+    assert!(counted(&mut stream, "7"), "the old one goes on");
+    // The counter goes on counting; the client stays connected.
+    let text = "s :: InfiniteSource(LIMIT 9) -> c :: Counter -> n :: Null -> Discard";
+    assert_eq!(swap(&mut stream, text), "200 Write handler 'hotconfig' OK");
+    assert!(counted(&mut stream, "9"), "two more of the same source, which has sent seven");
+    assert_eq!(ask(&mut stream, "READ list\n"), "200 Read handler 'list' OK");
+    assert_eq!(data(&mut stream), "5\ns\nc\nn\nDiscard@4\nclick_driver@@ControlSocket\n");
+    let mut second = connect(&path);
+    assert_eq!(ask(&mut second, "WRITE stop\n"), "200 Write handler 'stop' OK");
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "9\n");
+    assert!(!path.exists());
+}
+
+/// More clients than the system gives files for: they wait, and the driver does not ask for them in a circle.
+#[test]
+fn without_files_clients_wait() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("control");
+    let command = format!(
+        "ulimit -n 24; exec {} click -u {} -e 'Idle -> c :: Counter -> Discard'",
+        env!("CARGO_BIN_EXE_tidegate"),
+        path.display()
+    );
+    let child = Command::new("sh").args(["-c", &command]).stderr(Stdio::piped()).spawn().unwrap();
+    let _first = connect(&path);
+    let clients: Vec<_> = (0..40).map(|_| UnixStream::connect(&path).unwrap()).collect();
+    std::thread::sleep(Duration::from_millis(500));
+    drop(clients);
+    // Whoever was not served before is served when the others have gone.
+    let mut last = connect(&path);
+    assert_eq!(ask(&mut last, "WRITE stop\n"), "200 Write handler 'stop' OK");
+    let output = child.wait_with_output().unwrap();
+    let messages = String::from_utf8(output.stderr).unwrap();
+    let failures = messages.matches("ControlSocket :: ControlSocket: accept: Too many open files\n").count();
+    // One a second.
+    assert!((1..=10).contains(&failures), "{messages}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Elements at the edge of the graph: captures now, interfaces later.
+//! Elements at the edge of the graph: captures and sockets now, interfaces later.
 
 pub mod control_socket;
 pub mod encapsulation;
@@ -6,6 +6,7 @@ pub mod from_dump;
 pub mod from_ip_summary_dump;
 mod pace;
 mod sink;
+pub mod sockets;
 pub mod to_dump;
 pub mod to_ip_summary_dump;
 
@@ -16,6 +17,8 @@ pub static CLASSES: &[&Class] = &[
     &control_socket::CLASS,
     &from_dump::CLASS,
     &from_ip_summary_dump::CLASS,
+    &sockets::mcast_socket::CLASS,
+    &sockets::socket::CLASS,
     &to_dump::CLASS,
     &to_ip_summary_dump::CLASS,
 ];

@@ -5,15 +5,18 @@
 //! that the user sees all of them at once, and nothing is built unless all arguments are right.
 
 mod address;
+mod port;
 
 use lang::args::{split_spaces, unquote};
 use lang::nearest;
 use packet::{Annotations, Timestamp};
 
 pub use address::{Ipv4Prefix, Ipv6Prefix};
+pub use port::{Port, TcpPort, UdpPort};
 
 use crate::ElementId;
 use crate::class::{ArgKind, Class};
+use crate::services;
 use crate::setup::{Setup, scope_of};
 
 /// The arguments were not valid; the texts are with the [`Args`] that were read.
@@ -123,16 +126,18 @@ impl<'a> Args<'a> {
     /// The argument `name`, which must be there. What is returned after an error is never used, because
     /// [`finish`](Self::finish) fails.
     pub fn required<T: Arg + Default>(&mut self, name: &'static str) -> T {
+        self.required_or(name, T::default())
+    }
+
+    /// The same for types without a default: `unused` is returned after an error.
+    pub fn required_or<T: Arg>(&mut self, name: &'static str, unused: T) -> T {
         let before = self.errors.len();
-        match self.get(name) {
-            Some(value) => value,
-            None => {
-                if self.errors.len() == before {
-                    self.errors.push(format!("{name}: required argument missing"));
-                }
-                T::default()
+        self.get(name).unwrap_or_else(|| {
+            if self.errors.len() == before {
+                self.errors.push(format!("{name}: required argument missing"));
             }
-        }
+            unused
+        })
     }
 
     /// All positional arguments that are left, as they stand. Keywords of the class must be read before.
@@ -240,6 +245,12 @@ impl<'a> Place<'a> {
     /// The port of an IP protocol that has been given this name.
     pub fn port(&self, name: &str, protocol: u8) -> Option<u16> {
         self.setup.names.port(self.scope(), name, protocol)
+    }
+
+    /// The port that a name stands for: one that the configuration has given it to, a well-known one, or one that
+    /// the machine knows.
+    pub fn known_port(&self, name: &str, protocol: u8) -> Option<u16> {
+        self.port(name, protocol).or_else(|| services::port(name, protocol))
     }
 
     /// The element that `name` means here.

@@ -26,6 +26,9 @@ pub struct Class {
     pub notes: Notes,
     /// When elements of this class are configured.
     pub phase: Phase,
+    /// Whether a running element can get other arguments, by its handler `config`: a new element then goes on with the
+    /// state of the old one ([`Element::take_state`]), and must not need more than that.
+    pub reconfigures: bool,
     /// The doc block of the element's file: the manual (see [`mod@crate::manual`]).
     pub manual: &'static str,
     /// Configurations that the generic tests run, each one valid with the smallest number of ports, or
@@ -47,6 +50,7 @@ impl Class {
         handlers: &[],
         notes: Notes::NONE,
         phase: Phase::Ordinary,
+        reconfigures: false,
         manual: "",
         samples: &[""],
         build: |_| Err(Invalid),

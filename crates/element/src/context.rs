@@ -120,17 +120,45 @@ pub struct Core {
     spare: Vec<Batch>,
 }
 
+/// What of a worker's hot state belongs to its graph.
+pub struct PerGraph {
+    /// See [`Core::emitted`].
+    pub emitted: Vec<Emitted>,
+    /// See [`Core::counters`].
+    pub counters: Vec<Counters>,
+    /// See [`Core::outputs`].
+    pub outputs: Vec<u32>,
+    /// See [`Core::facts`].
+    pub facts: Facts,
+}
+
+impl PerGraph {
+    /// The state of a graph whose elements have these numbers of outputs.
+    pub fn new(outputs: Vec<u32>, facts: Facts) -> PerGraph {
+        let counters = vec![Counters::default(); outputs.len()];
+        // Room for what one call emits, so that nothing grows while packets flow.
+        PerGraph { emitted: Vec::with_capacity(64), counters, outputs, facts }
+    }
+}
+
 impl Core {
+    /// Goes on with another graph; what belongs to the one so far is given back in its place.
+    pub fn exchange(&mut self, graph: &mut PerGraph) {
+        std::mem::swap(&mut self.emitted, &mut graph.emitted);
+        std::mem::swap(&mut self.counters, &mut graph.counters);
+        std::mem::swap(&mut self.outputs, &mut graph.outputs);
+        std::mem::swap(&mut self.facts, &mut graph.facts);
+    }
+
     /// The state of a worker whose graph has elements with these numbers of outputs.
     pub fn new(pool: Pool, outputs: Vec<u32>, facts: Facts, burst: usize, seed: u64) -> Core {
-        let counters = vec![Counters::default(); outputs.len()];
+        let PerGraph { emitted, counters, outputs, facts } = PerGraph::new(outputs, facts);
         let random = fastrand::Rng::with_seed(seed);
         Core {
             pool,
             now: Timestamp::ZERO,
             burst,
-            // Room for what one call emits, so that nothing grows while packets flow.
-            emitted: Vec::with_capacity(64),
+            emitted,
             counters,
             outputs,
             facts,

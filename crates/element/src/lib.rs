@@ -10,16 +10,19 @@
 //! - [`context`]: what an element can ask of the engine while it handles packets ([`Cx`])
 //! - [`ports`]: Click's port count and processing codes
 //! - [`names`]: addresses and ports that configurations give names to
+//! - [`services`]: names of ports that the machine knows
 //! - [`mod@manual`]: reading the doc block of an element's file
 
 pub mod args;
 pub mod class;
 pub mod context;
 pub mod effects;
+mod interfaces;
 pub mod manual;
 pub mod names;
 pub mod ports;
 mod sample;
+pub mod services;
 pub mod setup;
 
 use std::any::Any;

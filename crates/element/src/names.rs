@@ -7,6 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use wire::ethernet::MacAddr;
 
 use crate::args::{Ipv4Prefix, Ipv6Prefix};
+use crate::interfaces;
 
 /// What one name stands for; a name may have an address of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,16 +61,29 @@ impl Names {
         scopes(scope).find_map(|scope| self.ports.get(&(format!("{scope}{name}"), protocol)).copied())
     }
 
+    /// The same, or, if no compound declares the name, what the network interface of that name has.
+    fn find_or_interface<T>(
+        &self,
+        scope: &str,
+        name: &str,
+        pick: impl Fn(&Addresses) -> Option<T>,
+    ) -> Option<T> {
+        self.find(scope, name, &pick).or_else(|| interfaces::find(name).and_then(pick))
+    }
+
     /// The IPv4 address of `name`, `name:ip` or `name:ip4`; the broadcast address of its prefix (`name:bcast`); its
-    /// gateway (`name:gw`), which is the first address of the prefix unless declared under just that name.
+    /// gateway (`name:gw`), which is the first address of the prefix unless declared under just that name, or, of an
+    /// interface, known to the machine.
     pub fn ipv4(&self, scope: &str, text: &str) -> Option<Ipv4Addr> {
-        let net = |name| self.find(scope, name, |a| a.net);
+        let first = |net: Ipv4Prefix| Ipv4Addr::from_bits(net.network().to_bits() | 1);
         match suffix(text) {
-            (name, "") | (name, "ip" | "ip4") => self.find(scope, name, |a| a.ip),
-            (name, "bcast") => net(name).map(|net| net.broadcast()),
-            (name, "gw") => self.find(scope, text, |a| a.ip).or_else(|| {
-                net(name).map(|net| Ipv4Addr::from_bits(net.network().to_bits().wrapping_add(1)))
-            }),
+            (name, "" | "ip" | "ip4") => self.find_or_interface(scope, name, |a| a.ip),
+            (name, "bcast") => self.find_or_interface(scope, name, |a| a.net).map(|net| net.broadcast()),
+            (name, "gw") => self
+                .find(scope, text, |a| a.ip)
+                .or_else(|| self.find(scope, name, |a| a.net).map(first))
+                .or_else(|| interfaces::gateway(name))
+                .or_else(|| interfaces::find(name).and_then(|a| a.net).map(first)),
             _ => None,
         }
     }
@@ -77,7 +91,7 @@ impl Names {
     /// The IPv4 prefix of `name`, `name:net`, `name:ipnet` or `name:ip4net`.
     pub fn ipv4_prefix(&self, scope: &str, text: &str) -> Option<Ipv4Prefix> {
         match suffix(text) {
-            (name, "" | "net" | "ipnet" | "ip4net") => self.find(scope, name, |a| a.net),
+            (name, "" | "net" | "ipnet" | "ip4net") => self.find_or_interface(scope, name, |a| a.net),
             _ => None,
         }
     }
@@ -101,7 +115,7 @@ impl Names {
     /// The Ethernet address of `name`, `name:eth`, `name:ether` or `name:ethernet`.
     pub fn mac(&self, scope: &str, text: &str) -> Option<MacAddr> {
         match suffix(text) {
-            (name, "" | "eth" | "ether" | "ethernet") => self.find(scope, name, |a| a.mac),
+            (name, "" | "eth" | "ether" | "ethernet") => self.find_or_interface(scope, name, |a| a.mac),
             _ => None,
         }
     }

@@ -21,6 +21,9 @@ pub struct Configured {
     pub warnings: Vec<Problem>,
 }
 
+/// An element, or what is wrong with its arguments.
+pub(crate) type Built = Result<Box<dyn Element>, Vec<String>>;
+
 impl Plan {
     /// Builds every element. `burst` is what sources make per call where their configuration does not say.
     ///
@@ -37,21 +40,12 @@ impl Plan {
         let mut built: Vec<Option<Box<dyn Element>>> = (0..self.len()).map(|_| None).collect();
         let (mut problems, mut warnings) = (Vec::new(), Vec::new());
         for id in order {
-            let config = &self.graph.elements[id].config;
-            let given = lang::args::split(config).into_iter().map(|arg| arg.text).collect();
-            let shape = (self.inputs[id].len(), self.outputs[id].len());
-            let pushes = self.outputs[id].first().is_none_or(|&p| p == element::ports::Processing::Push);
-            let mut args = Args::new(&mut setup, self.classes[id], id, shape, pushes, given);
-            let result = (self.classes[id].build)(&mut args);
-            let (mut errors, notes) = args.into_reports();
+            let (result, notes) = self.build(id, &mut setup, &self.graph.elements[id].config);
             warnings
                 .extend(notes.into_iter().map(|text| self.while_configuring(id, text, Severity::Warning)));
             match result {
-                Ok(element) if errors.is_empty() => built[id] = Some(element),
-                _ => {
-                    if errors.is_empty() {
-                        errors.push("unspecified error".into());
-                    }
+                Ok(element) => built[id] = Some(element),
+                Err(errors) => {
                     let all =
                         errors.into_iter().map(|text| self.while_configuring(id, text, Severity::Error));
                     problems.extend(all);
@@ -67,6 +61,22 @@ impl Plan {
         let effects: Vec<_> = elements.iter().map(|element| element.effects()).collect();
         let facts = facts::gather(&effects, &self.forward);
         Ok(Configured { elements, effects, facts, setup, warnings })
+    }
+
+    /// Builds one element from its arguments; beside it, or its errors, its warnings.
+    pub(crate) fn build(&self, id: ElementId, setup: &mut Setup, config: &str) -> (Built, Vec<String>) {
+        let given = lang::args::split(config).into_iter().map(|arg| arg.text).collect();
+        let shape = (self.inputs[id].len(), self.outputs[id].len());
+        let pushes = self.outputs[id].first().is_none_or(|&p| p == element::ports::Processing::Push);
+        let mut args = Args::new(setup, self.classes[id], id, shape, pushes, given);
+        let result = (self.classes[id].build)(&mut args);
+        let (errors, warnings) = args.into_reports();
+        let result = match result {
+            Ok(element) if errors.is_empty() => Ok(element),
+            _ if errors.is_empty() => Err(vec!["unspecified error".into()]),
+            _ => Err(errors),
+        };
+        (result, warnings)
     }
 
     fn while_configuring(&self, id: ElementId, text: String, severity: Severity) -> Problem {

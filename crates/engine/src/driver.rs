@@ -153,7 +153,8 @@ impl Worker {
             }
             self.look_at_clock();
             self.run_timers(self.core.now);
-            if self.inner.tasks.is_empty() && self.inner.runcount > 0 {
+            let goes_on = self.inner.runcount > 0 && self.inner.next.is_none();
+            if self.inner.tasks.is_empty() && goes_on {
                 match (self.inner.timers.next(), self.options.clock) {
                     (Some(at), ClockKind::Real) => self.sleep_until(at),
                     (Some(at), _) => self.core.now = self.core.now.max(at),
@@ -189,7 +190,7 @@ impl Worker {
                     break;
                 }
             }
-            if self.inner.runcount <= 0 {
+            if self.inner.runcount <= 0 || self.inner.next.is_some() {
                 continue;
             }
             // Then the next time at which something happens.
@@ -330,6 +331,9 @@ impl Worker {
     /// Ends the run if it was stopped and no driver script objects.
     fn stop_check(&mut self) -> Option<End> {
         self.rounds = self.rounds.wrapping_add(1);
+        if self.inner.next.is_some() {
+            self.switch();
+        }
         if self.rounds.is_multiple_of(ROUNDS_PER_REPORT) {
             let made = self.core.counters.iter().map(|counters| counters.made).sum();
             self.options.progress.store(made, Ordering::Relaxed);

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use element::args::{Arg, Place};
 use element::class::{ANY_HANDLER, Access};
 use element::ports::{self, Processing};
-use element::{Core, ElementId, Stream};
+use element::{Class, Core, ElementId, Stream};
 
 use crate::host::Inner;
 use crate::tasks::MOST_TICKETS;
@@ -25,6 +25,9 @@ const STANDARD: &[(&str, Access)] = &[
 const OF_TASK: &[(&str, Access)] =
     &[("scheduled", Access::READ), ("tickets", Access::READ_WRITE), ("home_thread", Access::READ)];
 
+/// The handler that replaces the whole graph, where that is allowed.
+const HOTCONFIG: &str = "hotconfig";
+
 /// What the graph itself answers.
 const GLOBAL: &[(&str, Access)] = &[
     ("version", Access::READ),
@@ -38,8 +41,18 @@ const GLOBAL: &[(&str, Access)] = &[
     ("nthreads", Access::READ),
     ("stop", Access::WRITE),
     ("packages", Access::READ),
+    (HOTCONFIG, Access::WRITE),
     ("timewarp", Access::READ),
 ];
+
+/// What every element of a class answers.
+fn standard(class: &Class) -> impl DoubleEndedIterator<Item = (&'static str, Access)> + use<> {
+    let reconfigures = class.reconfigures;
+    STANDARD.iter().map(move |&(name, access)| match name {
+        "config" => (name, Access { write: reconfigures, ..access }),
+        _ => (name, access),
+    })
+}
 
 /// Handler calls may lead to handler calls; beyond this depth somebody goes round in circles.
 const DEEPEST: u32 = 64;
@@ -47,21 +60,27 @@ const DEEPEST: u32 = 64;
 impl Inner {
     /// What can be done with a handler; `None` if there is none of that name.
     pub(crate) fn find_handler(&self, element: Option<ElementId>, name: &str) -> Option<Access> {
-        let listed =
-            |list: &[(&str, Access)]| list.iter().find(|(n, _)| *n == name).map(|(_, access)| *access);
-        let Some(id) = element else { return listed(GLOBAL) };
+        let Some(id) = element else {
+            return self.global().find(|(n, _)| *n == name).map(|(_, access)| access);
+        };
         let class = self.plan.classes[id];
         let of_class = class.handlers.iter().find(|h| h.name == name).map(|h| h.access);
         of_class
             .or_else(|| self.own_handler(id, name))
-            .or_else(|| listed(STANDARD))
-            .or_else(|| listed(self.of_task(id)))
+            .or_else(|| standard(class).find(|(n, _)| *n == name).map(|(_, access)| access))
+            .or_else(|| self.of_task(id).iter().find(|(n, _)| *n == name).map(|&(_, access)| access))
             .or_else(|| self.own_handler(id, ANY_HANDLER))
     }
 
     /// What an element answers about its task, if it has one.
     fn of_task(&self, id: ElementId) -> &'static [(&'static str, Access)] {
         if self.plan.has_task(id) { OF_TASK } else { &[] }
+    }
+
+    /// What the graph answers.
+    fn global(&self) -> impl Iterator<Item = (&'static str, Access)> + use<> {
+        let swaps = self.rebuild.is_some();
+        GLOBAL.iter().copied().filter(move |(name, _)| *name != HOTCONFIG || swaps)
     }
 
     fn own_handler(&self, id: ElementId, name: &str) -> Option<Access> {
@@ -112,11 +131,13 @@ impl Inner {
         }
         match element {
             Some(id) if name == "tickets" && self.plan.has_task(id) => self.write_tickets(id, value),
+            Some(id) if name == "config" => self.deeper(id, |inner| Some(inner.reconfigure(core, id, value))),
             Some(id) => {
                 self.deeper(id, |inner| inner.call(core, id, |element, cx| element.write(cx, name, value)))
             }
+            None if name == HOTCONFIG => self.prepare(core, value),
             None => {
-                // The only one that can be written.
+                // The only other one that can be written.
                 self.runcount = self.runcount.saturating_sub(value.trim().parse().unwrap_or(1));
                 Ok(())
             }
@@ -155,11 +176,11 @@ impl Inner {
             "version" => env!("CARGO_PKG_VERSION").to_string(),
             "driver" => "userlevel".to_string(),
             "config" if !self.text.is_empty() => self.text.clone(),
-            "config" | "flatconfig" => lang::flatten(graph),
+            "config" | "flatconfig" => self.flat(),
             "requirements" => {
                 graph.requirements.iter().map(|(kind, what)| format!("{kind}\n{what}\n")).collect()
             }
-            "handlers" => list_handlers(GLOBAL.iter().map(|&(name, access)| (name.to_string(), access))),
+            "handlers" => list_handlers(self.global().map(|(name, access)| (name.to_string(), access))),
             "list" => {
                 let names = graph.elements.iter().map(|e| format!("{}\n", e.name));
                 format!("{}\n{}", graph.elements.len(), names.collect::<String>())
@@ -183,14 +204,15 @@ impl Inner {
         match name {
             "name" => element.name.clone(),
             "class" => element.class.clone(),
-            "config" => element.config.clone(),
+            "config" => self.config(id).to_string(),
             "ports" => self.list_ports(id),
             "handlers" => {
                 let own = self.elements[id].as_ref().map(|e| e.own_handlers()).unwrap_or_default();
                 let of_class = self.plan.classes[id].handlers.iter().rev();
                 let all = own.into_iter().rev().chain(of_class.map(|h| (h.name.to_string(), h.access)));
-                let standard = self.of_task(id).iter().rev().chain(STANDARD.iter().rev());
-                list_handlers(all.chain(standard.map(|&(n, a)| (n.to_string(), a))))
+                let of_task = self.of_task(id).iter().rev().copied();
+                let standard = of_task.chain(standard(self.plan.classes[id]).rev());
+                list_handlers(all.chain(standard.map(|(name, access)| (name.to_string(), access))))
             }
             "counts" => format!(
                 "in {}\nout {}\ndropped {}\n",

@@ -1,21 +1,26 @@
 //! The engine's side of the contract: what elements ask for beyond pool and batches.
 
 use std::any::{Any, TypeId};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use element::args::Place;
-use element::context::Nearby;
+use element::context::{Nearby, PerGraph};
 use element::ports::Processing;
-use element::{Batch, Call, Core, Cx, Element, ElementId, Host, Interest, Setup, Signal, Stream, Timestamp};
+use element::{
+    Batch, Call, Core, Cx, Effects, Element, ElementId, Host, Interest, Setup, Signal, Stream, Timestamp,
+};
 
 use crate::clock;
+use crate::configure::Configured;
+use crate::hotconfig::{Next, Rebuild};
 use crate::os_signals::OsSignals;
 use crate::plan::Plan;
 use crate::signals::Signals;
-use crate::tasks::Tasks;
+use crate::tasks::{MOST_TICKETS, Tasks};
 use crate::timers::Timers;
 use crate::watch::Watches;
 
@@ -66,6 +71,10 @@ pub(crate) struct Inner {
     pub(crate) targets: Vec<Target>,
     /// An element is taken out of its place while it is being called.
     pub(crate) elements: Vec<Option<Box<dyn Element>>>,
+    /// What the elements declare.
+    pub(crate) effects: Vec<Effects>,
+    /// Arguments of elements that have got others since the start.
+    pub(crate) configs: BTreeMap<ElementId, String>,
     pub(crate) setup: Setup,
     pub(crate) tasks: Tasks,
     pub(crate) timers: Timers,
@@ -79,6 +88,10 @@ pub(crate) struct Inner {
     pub(crate) text: String,
     /// Handler calls within handler calls.
     pub(crate) depth: u32,
+    /// Makes graphs for `hotconfig`.
+    pub(crate) rebuild: Option<Rebuild>,
+    /// The graph that takes this one's place before the next round.
+    pub(crate) next: Option<Box<Next>>,
 }
 
 /// Where a push output leads to.
@@ -93,7 +106,66 @@ impl Target {
     pub(crate) const NOWHERE: Target = Target { element: u32::MAX, input: 0 };
 }
 
+/// Connections of push outputs, flat. A push output has exactly one (`Plan::check_use`); others lead nowhere.
+fn targets(plan: &Plan) -> (Vec<u32>, Vec<Target>) {
+    let (mut starts, mut targets) = (Vec::new(), Vec::new());
+    for outputs in &plan.forward {
+        starts.push(targets.len() as u32);
+        let first = |ends: &Vec<(ElementId, usize)>| match ends.first() {
+            Some(&(to, at)) => Target { element: to as u32, input: at as u32 },
+            None => Target::NOWHERE,
+        };
+        targets.extend(outputs.iter().map(first));
+        // Output 0 may be asked for where there is none.
+        if outputs.is_empty() {
+            targets.push(Target::NOWHERE);
+        }
+    }
+    (starts, targets)
+}
+
+/// The tasks of a graph, with the tickets that the configuration gives them.
+fn tasks(plan: &Plan, setup: &Setup) -> Tasks {
+    let mut tasks = Tasks::new(plan.len());
+    for id in (0..plan.len()).filter(|&id| plan.has_task(id)) {
+        tasks.set_tickets(id, setup.tickets(&plan.graph.elements[id].name).min(MOST_TICKETS));
+    }
+    tasks
+}
+
 impl Inner {
+    /// A graph that has not been initialised.
+    pub(crate) fn new(
+        plan: Arc<Plan>,
+        configured: Configured,
+        sink: Box<dyn Sink>,
+        text: String,
+    ) -> (Inner, PerGraph) {
+        let outputs = plan.outputs.iter().map(|side| side.len() as u32).collect();
+        let (first_target, targets) = targets(&plan);
+        let inner = Inner {
+            first_target,
+            targets,
+            signals: Signals::new(&plan),
+            watches: Watches::default(),
+            os_signals: OsSignals::default(),
+            tasks: tasks(&plan, &configured.setup),
+            elements: configured.elements.into_iter().map(Some).collect(),
+            effects: configured.effects,
+            configs: BTreeMap::new(),
+            setup: configured.setup,
+            timers: Timers::default(),
+            runcount: 1,
+            sink,
+            depth: 0,
+            text,
+            rebuild: None,
+            next: None,
+            plan,
+        };
+        (inner, PerGraph::new(outputs, configured.facts))
+    }
+
     /// What an output is connected to.
     #[inline]
     pub(crate) fn target(&self, element: u32, output: u32) -> Option<Target> {

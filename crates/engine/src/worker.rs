@@ -4,18 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use element::context::Emitted;
-use element::{Batch, Core, Cx, DropReason, Effects, ElementId, Setup, Stream};
+use element::{Batch, Core, Cx, DropReason, Effects, ElementId, Stream};
 use packet::{Pool, PoolError};
 
 use crate::clock::{ClockKind, RealClock};
 use crate::configure::Configured;
-use crate::host::{Inner, Sink, Target};
-use crate::os_signals::OsSignals;
+use crate::host::{Inner, Sink};
+use crate::hotconfig::Rebuild;
 use crate::plan::Plan;
-use crate::signals::Signals;
-use crate::tasks::{MOST_TICKETS, Tasks};
-use crate::timers::Timers;
-use crate::watch::Watches;
 
 /// How a worker runs.
 pub struct Options {
@@ -33,6 +29,8 @@ pub struct Options {
     pub interrupt: Arc<AtomicBool>,
     /// The text of the configuration, for the handler `config`; if empty, the flat configuration stands in.
     pub text: String,
+    /// Makes a graph of a text, for the handler `hotconfig`; without it there is no such handler.
+    pub rebuild: Option<Rebuild>,
     /// Kept at the number of packets that have entered the graph, for whoever shows progress.
     pub progress: Arc<AtomicU64>,
 }
@@ -47,36 +45,15 @@ impl Default for Options {
             ends_when_idle: true,
             interrupt: Arc::default(),
             text: String::new(),
+            rebuild: None,
             progress: Arc::default(),
         }
     }
 }
 
-/// Connections of push outputs, flat. A push output has exactly one (`Plan::check_use`); others lead nowhere.
-fn targets(plan: &Plan) -> (Vec<u32>, Vec<Target>) {
-    let (mut starts, mut targets) = (Vec::new(), Vec::new());
-    for outputs in &plan.forward {
-        starts.push(targets.len() as u32);
-        let first = |ends: &Vec<(ElementId, usize)>| match ends.first() {
-            Some(&(to, at)) => Target { element: to as u32, input: at as u32 },
-            None => Target::NOWHERE,
-        };
-        targets.extend(outputs.iter().map(first));
-        // Output 0 may be asked for where there is none.
-        if outputs.is_empty() {
-            targets.push(Target::NOWHERE);
-        }
-    }
-    (starts, targets)
-}
-
-/// The tasks of a graph, with the tickets that the configuration gives them.
-fn tasks(plan: &Plan, setup: &Setup) -> Tasks {
-    let mut tasks = Tasks::new(plan.len());
-    for id in (0..plan.len()).filter(|&id| plan.has_task(id)) {
-        tasks.set_tickets(id, setup.tickets(&plan.graph.elements[id].name).min(MOST_TICKETS));
-    }
-    tasks
+/// Elements that follow captures, in the order of the graph.
+pub(crate) fn captures(plan: &Plan) -> Vec<ElementId> {
+    (0..plan.len()).filter(|&id| plan.classes[id].notes.follows_captures).collect()
 }
 
 /// Work items that one call of a task or timer may lead to before packets are taken to go in circles.
@@ -92,7 +69,6 @@ pub struct Worker {
     pub(crate) manager: Option<ElementId>,
     /// What has been emitted and not yet been delivered, next one last.
     work: Vec<Emitted>,
-    effects: Vec<Effects>,
     /// Rounds of the driver so far.
     pub(crate) rounds: u64,
     /// Elements that follow captures, in the order of the graph.
@@ -112,29 +88,12 @@ impl Worker {
     ) -> Result<Worker, PoolError> {
         let mut pool = Pool::new(options.memory)?;
         pool.use_annotations(configured.facts.annotations_used);
-        let outputs = plan.outputs.iter().map(|side| side.len() as u32).collect();
-        let mut core = Core::new(pool, outputs, configured.facts, options.burst, options.seed);
+        let captures = captures(&plan);
+        let text = std::mem::take(&mut options.text);
+        let (mut inner, graph) = Inner::new(plan, configured, sink, text);
+        inner.rebuild = options.rebuild.take();
+        let mut core = Core::new(pool, graph.outputs, graph.facts, options.burst, options.seed);
         core.follows_captures = options.clock == ClockKind::Trace;
-        let (first_target, targets) = targets(&plan);
-        let follows = |id: &ElementId| plan.classes[*id].notes.follows_captures;
-        let captures = (0..plan.len()).filter(follows).collect();
-        let inner = Inner {
-            first_target,
-            targets,
-            signals: Signals::new(&plan),
-            watches: Watches::default(),
-            os_signals: OsSignals::default(),
-            tasks: tasks(&plan, &configured.setup),
-            elements: configured.elements.into_iter().map(Some).collect(),
-            setup: configured.setup,
-            timers: Timers::default(),
-            runcount: 1,
-            sink,
-            depth: 0,
-            text: std::mem::take(&mut options.text),
-            plan,
-        };
-        let effects = configured.effects;
         let clock = RealClock::new();
         let mut worker = Worker {
             core,
@@ -145,7 +104,6 @@ impl Worker {
             work: Vec::with_capacity(64),
             rounds: 0,
             captures,
-            effects,
         };
         worker.core.now = match worker.options.clock {
             ClockKind::Real => worker.clock.now(),
@@ -162,7 +120,7 @@ impl Worker {
 
     /// What the elements declare.
     pub fn effects(&self) -> &[Effects] {
-        &self.effects
+        &self.inner.effects
     }
 
     /// The hot state, for tests and benchmarks.

@@ -78,6 +78,8 @@ reasons! {
     EarlyDrop = "early drop",
     /// A file or interface did not take the packet.
     WriteError = "write error",
+    /// There is nobody to send to.
+    NotConnected = "not connected",
     /// Held when the run was stopped.
     Stop = "stop",
     /// The router was misconfigured at run time (a loop without end).

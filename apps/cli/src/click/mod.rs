@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use element::Timestamp;
 use element::args::{parse_bool, parse_integer};
-use engine::{ClockKind, Options, Problem, StandardStreams, Worker};
+use engine::{ClockKind, Options, Problem, Rebuild, StandardStreams, Worker};
 use lang::{Severity, Sources};
 
 use crate::load::{Loaded, parse, read_text};
@@ -30,7 +30,8 @@ Options:
   -a, --affinity[=N]            Accepted.
   -p, --port PORT               Listen for control connections on a TCP port.
   -u, --unix-socket FILE        Listen for control connections on a Unix socket.
-  -R, --allow-reconfigure       Accepted; a running configuration stays as it is.
+      --socket FD               Take an open connection as a control connection.
+  -R, --allow-reconfigure       Let the handler hotconfig replace the configuration.
   -h, --handler ELEMENT.H       Print a read handler's value after the run.
   -x, --exit-handler ELEMENT.H  Take the exit status from a handler's value.
   -o, --output FILE             Write the flat configuration to FILE.
@@ -47,26 +48,52 @@ Options:
 /// What the command line asks for.
 #[derive(Default)]
 struct Asked {
-    text: Option<(String, String, Option<PathBuf>)>,
+    configuration: Option<Configuration>,
     defines: Vec<(String, String)>,
     handlers: Vec<String>,
     exit_handler: Option<String>,
     output: Option<String>,
     quit: bool,
+    reconfigures: bool,
     time: bool,
     quiet: bool,
     simulated: Option<Timestamp>,
     tick: i64,
     ports: Vec<String>,
     sockets: Vec<String>,
+    /// Connections that the program was started with.
+    files: Vec<String>,
+}
+
+/// Where the configuration stands. Nothing is read before the whole command line is known to be right.
+enum Configuration {
+    Text(String),
+    /// Standard input, if the name is empty or a dash.
+    File(String),
+}
+
+impl Configuration {
+    /// Its name, its text, and the folder that it stands in.
+    fn read(self) -> Result<(String, String, Option<PathBuf>), String> {
+        match self {
+            Configuration::Text(text) => Ok(("config".into(), text, None)),
+            Configuration::File(file) => {
+                let path = PathBuf::from(if file.is_empty() { "-" } else { &file });
+                let (name, text) = read_text(&path)?;
+                Ok((name, text, path.parent().map(PathBuf::from)))
+            }
+        }
+    }
 }
 
 /// What ends the program before it runs anything.
 enum Early {
     Usage(Vec<String>),
-    Failure(String),
     Text(&'static str),
 }
+
+/// Where elements stand that are in no configuration.
+const DRIVER: &str = "click";
 
 /// Click starts simulated time here.
 const SIMULATION_START: i64 = 1_000_000_000;
@@ -75,10 +102,6 @@ pub(crate) fn main(args: Vec<String>) -> ExitCode {
     match read_args(args) {
         Ok(asked) => start(asked),
         Err(Early::Text(text)) => print(text),
-        Err(Early::Failure(text)) => {
-            crate::tell(format_args!("{text}"));
-            ExitCode::from(FAILURE)
-        }
         Err(Early::Usage(lines)) => {
             lines.iter().for_each(|line| crate::tell(format_args!("{line}")));
             crate::tell(format_args!(
@@ -109,9 +132,6 @@ fn read_args(args: Vec<String>) -> Result<Asked, Early> {
     if let Some(lines) = wrong {
         return Err(Early::Usage(lines.into_iter().map(|line| format!("click: {line}")).collect()));
     }
-    if asked.text.is_none() {
-        open(&mut asked, "-".into())?;
-    }
     Ok(asked)
 }
 
@@ -120,8 +140,8 @@ fn option(asked: &mut Asked, name: &str, negated: bool, value: Option<String>) -
     let value = value.unwrap_or_default();
     let once = |before: &Option<String>, text| if before.is_some() { Err(usage(text)) } else { Ok(()) };
     match name {
-        "file" => open(asked, value)?,
-        "expression" => set_text(asked, "config".into(), value, None)?,
+        "file" => configure(asked, Configuration::File(value))?,
+        "expression" => configure(asked, Configuration::Text(value))?,
         "handler" => asked.handlers.push(value),
         "exit-handler" => {
             once(&asked.exit_handler, "--exit-handler specified twice")?;
@@ -137,7 +157,7 @@ fn option(asked: &mut Asked, name: &str, negated: bool, value: Option<String>) -
         "warnings" => asked.quiet = negated,
         "port" => asked.ports.push(value),
         "unix-socket" => asked.sockets.push(value),
-        "socket" => return Err(Early::Failure("--socket: not supported, use --unix-socket".into())),
+        "socket" => asked.files.push(value),
         "simtime" => {
             let start = if given { element::args::parse_seconds(&value) } else { None };
             asked.simulated = Some(start.unwrap_or(Timestamp::from_secs(SIMULATION_START)));
@@ -150,7 +170,8 @@ fn option(asked: &mut Asked, name: &str, negated: bool, value: Option<String>) -
             return Err(Early::Text(concat!("click (Tidegate) ", env!("CARGO_PKG_VERSION"), "\n")));
         }
         "help" => return Err(Early::Text(HELP)),
-        // Threads, affinity, path of libraries, reconfiguration.
+        "allow-reconfigure" => asked.reconfigures = !negated,
+        // Threads, affinity, path of libraries.
         _ => {}
     }
     Ok(())
@@ -168,28 +189,28 @@ fn positional(asked: &mut Asked, word: String) -> Result<(), Early> {
         }
         return Ok(());
     }
-    open(asked, word)
+    configure(asked, Configuration::File(word))
 }
 
-fn open(asked: &mut Asked, file: String) -> Result<(), Early> {
-    let path = PathBuf::from(&file);
-    let (name, text) = read_text(&path).map_err(Early::Failure)?;
-    set_text(asked, name, text, path.parent().map(PathBuf::from))
-}
-
-fn set_text(asked: &mut Asked, name: String, text: String, folder: Option<PathBuf>) -> Result<(), Early> {
-    if asked.text.is_some() {
-        return Err(usage("router configuration specified twice"));
+fn configure(asked: &mut Asked, configuration: Configuration) -> Result<(), Early> {
+    match asked.configuration.replace(configuration) {
+        Some(_) => Err(usage("router configuration specified twice")),
+        None => Ok(()),
     }
-    asked.text = Some((name, text, folder));
-    Ok(())
 }
 
 fn start(mut asked: Asked) -> ExitCode {
-    let Some((name, text, folder)) = asked.text.take() else { return ExitCode::from(FAILURE) };
+    let configuration = asked.configuration.take().unwrap_or(Configuration::File("-".into()));
+    let (name, text, folder) = match configuration.read() {
+        Ok(read) => read,
+        Err(error) => {
+            crate::tell(format_args!("{error}"));
+            return ExitCode::from(FAILURE);
+        }
+    };
     let mut loaded = parse(name, text, folder.as_deref(), &asked.defines, true);
     let parsed = !loaded.has_errors();
-    add_control_sockets(&mut loaded, &asked);
+    add_control_sockets(&mut loaded, &control_sockets(&asked));
     let built = loaded.build(None);
     crate::show(format_args!("{}", clicks_words(&loaded.problems, &loaded.sources)));
     let Some((plan, configured)) = built else {
@@ -209,6 +230,7 @@ fn start(mut asked: Asked) -> ExitCode {
         text: loaded.text(),
         ends_when_idle: false,
         interrupt: run::interrupt_flag(),
+        rebuild: asked.reconfigures.then(|| rebuild(&asked)),
         ..Options::default()
     };
     let mut worker =
@@ -266,15 +288,37 @@ fn start(mut asked: Asked) -> ExitCode {
     }
 }
 
-/// Those of `-p` and `-u`, as elements behind those of the configuration.
-fn add_control_sockets(loaded: &mut Loaded, asked: &Asked) {
+/// What the driver adds behind the elements of each configuration: arguments of control sockets.
+fn control_sockets(asked: &Asked) -> Vec<String> {
     let tcp = asked.ports.iter().map(|port| format!("TCP, {port}"));
     let unix = asked.sockets.iter().map(|path| format!("UNIX, {}", lang::args::quote(path)));
-    for config in tcp.chain(unix) {
-        let source = loaded.sources.add("click", "");
+    let given = asked.files.iter().map(|file| format!("SOCKET, {file}"));
+    // Until the old graph has gone, the new one's sockets have to wait.
+    let retries = if asked.reconfigures { ", RETRIES 1, RETRY_WARNINGS false" } else { "" };
+    tcp.chain(unix).chain(given).map(|config| config + retries).collect()
+}
+
+fn add_control_sockets(loaded: &mut Loaded, sockets: &[String]) {
+    for config in sockets {
+        let source = loaded.sources.add(DRIVER, "");
         let span = lang::Span { source, start: 0, end: 0 };
-        loaded.graph.add("click_driver@@ControlSocket", "ControlSocket", &config, span);
+        loaded.graph.add("click_driver@@ControlSocket", "ControlSocket", config, span);
     }
+}
+
+/// Makes the graphs that `hotconfig` asks for.
+fn rebuild(asked: &Asked) -> Rebuild {
+    let (defines, sockets) = (asked.defines.clone(), control_sockets(asked));
+    Box::new(move |text: &str| {
+        let mut loaded = parse("config".into(), text.into(), None, &defines, true);
+        add_control_sockets(&mut loaded, &sockets);
+        let built = loaded.build(None);
+        let words = clicks_words(&loaded.problems, &loaded.sources);
+        if built.is_some() {
+            crate::show(format_args!("{words}"));
+        }
+        built.ok_or_else(|| words.trim_end().to_string())
+    })
 }
 
 /// An integer is the status, true is 0 and false is 1, anything else is an error.
@@ -304,7 +348,11 @@ fn clicks_words(problems: &[Problem], sources: &Sources) -> String {
     for problem in problems {
         let diagnostic = &problem.diagnostic;
         let location = sources.locate(diagnostic.span);
-        let place = format!("{}:{}", location.file, location.line);
+        // What the driver itself has added stands in no line.
+        let place = match sources.text(diagnostic.span.source) {
+            "" if location.file == DRIVER => DRIVER.to_string(),
+            _ => format!("{}:{}", location.file, location.line),
+        };
         if problem.context.as_deref() != context {
             context = problem.context.as_deref();
             if let Some(context) = context {

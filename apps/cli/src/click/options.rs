@@ -212,7 +212,8 @@ fn check(takes: Takes, value: &str, shown: &str) -> Result<(), Vec<String>> {
         Takes::OptionalReal => (element::args::parse_seconds(value).is_some(), "a real number"),
         Takes::Port => {
             let number = value.strip_suffix('+').unwrap_or(value);
-            (number.parse::<u16>().is_ok_and(|n| n > 0), "a TCP port number")
+            let port = element::services::tcp_port(number);
+            (port.is_some_and(|n| n > 0), "a TCP port number")
         }
         Takes::Nothing | Takes::Text => (true, ""),
     };
@@ -265,6 +266,8 @@ mod tests {
         assert_eq!(shown("--qui=1"), "'--quit' can't take an argument");
         assert_eq!(shown("-j x"), "'-j' expects an integer, not 'x'");
         assert_eq!(shown("--simtick=-1"), "'--simtick' expects a nonnegative integer, not '-1'");
+        assert_eq!(shown("-p ssh -p 80+"), "port=ssh port=80+");
+        assert_eq!(shown("-p nonesuch"), "'-p' expects a TCP port number, not 'nonesuch'");
         assert_eq!(shown("-p 0"), "'-p' expects a TCP port number, not '0'");
         assert_eq!(shown("--t"), "option '--t' is ambiguous (Possibilities are '--threads' and '--time'.)");
         assert_eq!(

@@ -8,6 +8,9 @@
 //! (2xx is good) and ends with the first line that has a blank behind it; after reading, `DATA n` and n bytes
 //! follow.
 //!
+//! When another configuration takes the place of a running one, clients stay connected to the element of the same name
+//! and address in it; that one needs RETRIES of 1 or more, because the address is in use until then.
+//!
 //! Whoever can connect can do what the configuration allows: listen on the loopback address (`LOCALHOST`) or on a
 //! Unix socket unless others should.
 //!
@@ -15,9 +18,11 @@
 //! `ControlSocket(TYPE, ADDRESS [, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `TYPE`: `TCP` or `UNIX`.
-//! - `ADDRESS`: the port (0 for any, `N+` for N or one of the eleven behind it), or the path of the socket.
+//! - `TYPE`: `TCP` or `UNIX`; `SOCKET` for a connection that the program was started with.
+//! - `ADDRESS`: the port (0 for any, `N+` for N or one of the eleven behind it), the path of the socket, or the number
+//!   of the connection's file descriptor.
 //! - `READONLY`: whether writing is forbidden.
+//! - `PROXY`: an element that answers for all others: a handler `E.H` is its handler `E.H`.
 //! - `LOCALHOST`: whether a TCP socket listens on the loopback address only.
 //! - `VERBOSE`: whether connections are reported.
 //! - `RETRIES`: how often to try again, each second, when the address is in use. After the last time, the driver
@@ -39,15 +44,21 @@
 
 mod protocol;
 
+use std::any::Any;
+use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 
+use element::args::{Arg, TcpPort};
 use element::class::{ArgInfo, HandlerInfo};
 use element::{Call, Class, Cx, Effects, Element, ElementId, Interest, Timestamp, manual};
 
+use nix::errno::Errno;
 use protocol::{Handlers, Session};
+
+use crate::reason;
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -58,6 +69,7 @@ pub static CLASS: Class = Class {
         ArgInfo::required("TYPE", "word"),
         ArgInfo::required("ADDRESS", "port or file"),
         ArgInfo::keyword("READONLY", "bool", "false"),
+        ArgInfo::keyword("PROXY", "element", ""),
         ArgInfo::keyword("LOCALHOST", "bool", "false"),
         ArgInfo::keyword("VERBOSE", "bool", "false"),
         ArgInfo::keyword("RETRIES", "unsigned", "0"),
@@ -75,12 +87,19 @@ pub static CLASS: Class = Class {
                     Some(number) => (number, MORE_PORTS),
                     None => (address.as_str(), 0),
                 };
-                let port = number.parse().unwrap_or_else(|_| {
+                let port = TcpPort::parse(number, &args.place());
+                if port.is_err() {
                     args.error("PORT requires TCP port");
-                    0
-                });
-                Address::Tcp { port, more, localhost }
+                }
+                Address::Tcp { port: port.unwrap_or_default().0, more, localhost }
             }
+            "SOCKET" => match address.parse() {
+                Ok(file) => Address::Given(file),
+                Err(_) => {
+                    args.error("SOCKET requires a file descriptor");
+                    Address::Given(-1)
+                }
+            },
             "UNIX" => {
                 if address.len() > LONGEST_PATH {
                     args.error("filename too long");
@@ -92,8 +111,16 @@ pub static CLASS: Class = Class {
                 Address::Unix(String::new())
             }
         };
+        let proxy = args.get::<String>("PROXY").and_then(|name| {
+            let found = args.place().element(&name);
+            if found.is_none() {
+                args.error(format!("PROXY: no element named '{name}'"));
+            }
+            found
+        });
         let socket = ControlSocket {
             address,
+            proxy,
             read_only: args.or("READONLY", false),
             verbose: args.or("VERBOSE", false),
             retries: args.or("RETRIES", 0u32),
@@ -116,18 +143,39 @@ const MORE_PORTS: u16 = 11;
 const LONGEST_PATH: usize = 107;
 /// The token of the listening socket; connections have those above.
 const LISTENER: u32 = 0;
+/// Tokens of timers.
+const OPEN_AGAIN: u32 = 0;
+const LISTEN_AGAIN: u32 = 1;
 /// Connections at a time; for another one, the one that has been silent longest is closed.
 const MOST_CONNECTIONS: usize = 256;
 /// Bytes read from a connection per turn, so that a busy client does not keep packets waiting.
 const MOST_READ: usize = 64 << 10;
 
+#[derive(Clone, PartialEq, Eq)]
 enum Address {
-    Tcp { port: u16, more: u16, localhost: bool },
+    Tcp {
+        port: u16,
+        more: u16,
+        localhost: bool,
+    },
     Unix(String),
+    /// A connection that is already there.
+    Given(RawFd),
+}
+
+/// What goes to the element that takes this one's place.
+struct Clients {
+    address: Address,
+    listener: Option<Listener>,
+    port: Option<u16>,
+    connections: Vec<Connection>,
+    next_token: u32,
 }
 
 struct ControlSocket {
     address: Address,
+    /// Who answers for all others.
+    proxy: Option<ElementId>,
     read_only: bool,
     verbose: bool,
     retries: u32,
@@ -175,6 +223,7 @@ impl Listener {
 enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
+    Given(File),
 }
 
 impl Stream {
@@ -182,6 +231,7 @@ impl Stream {
         match self {
             Stream::Tcp(stream) => stream.as_fd(),
             Stream::Unix(stream) => stream.as_fd(),
+            Stream::Given(file) => file.as_fd(),
         }
     }
 
@@ -189,6 +239,7 @@ impl Stream {
         match self {
             Stream::Tcp(stream) => stream.read(to),
             Stream::Unix(stream) => stream.read(to),
+            Stream::Given(file) => file.read(to),
         }
     }
 
@@ -196,6 +247,7 @@ impl Stream {
         match self {
             Stream::Tcp(stream) => stream.write(bytes),
             Stream::Unix(stream) => stream.write(bytes),
+            Stream::Given(file) => file.write(bytes),
         }
     }
 }
@@ -247,10 +299,24 @@ impl Connection {
     }
 }
 
+/// The connection with this number. The number itself stays open, as whoever gave it may expect.
+#[allow(unsafe_code)]
+fn given(file: RawFd) -> io::Result<Stream> {
+    if file < 0 {
+        return Err(Errno::EBADF.into());
+    }
+    // SAFETY: nobody closes the file during the call, which does nothing but ask the system for a second descriptor,
+    // and that fails if there is no such file.
+    let file = unsafe { BorrowedFd::borrow_raw(file) }.try_clone_to_owned()?;
+    socket2::SockRef::from(&file).set_nonblocking(true)?;
+    Ok(Stream::Given(file.into()))
+}
+
 /// The handlers of the graph, through the element's context.
 struct Reach<'a, 'b> {
     socket: &'a Address,
     port: Option<u16>,
+    proxy: Option<ElementId>,
     cx: &'a mut Cx<'b>,
 }
 
@@ -259,6 +325,10 @@ impl Handlers for Reach<'_, '_> {
         let by_number =
             || name.parse::<usize>().ok()?.checked_sub(1).filter(|&id| id < self.cx.place().elements());
         self.cx.place().element(name).or_else(by_number)
+    }
+
+    fn proxy(&self) -> Option<ElementId> {
+        self.proxy
     }
 
     fn has(&self, call: &Call, write: bool) -> bool {
@@ -278,6 +348,11 @@ impl Handlers for Reach<'_, '_> {
     fn write(&mut self, call: &Call) -> Result<(), String> {
         self.cx.write_handler(call)
     }
+}
+
+/// Whether the next try may do better: a client has gone already, or a signal came.
+fn passes(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionAborted)
 }
 
 /// The element's own handlers; it cannot be called while it is serving a client.
@@ -314,6 +389,7 @@ impl ControlSocket {
                 listener.set_nonblocking(true)?;
                 Listener::Unix(listener)
             }
+            Address::Given(_) => return Ok(()),
         };
         self.listener = Some(listener);
         Ok(())
@@ -321,11 +397,15 @@ impl ControlSocket {
 
     /// Opens the socket, or sets a timer to try again.
     fn open(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        if let Address::Given(file) = self.address {
+            let stream = given(file).map_err(|error| format!("SOCKET {file}: {}", reason(&error)))?;
+            self.welcome(cx, stream, "");
+            return Ok(());
+        }
         match self.bind() {
             Ok(()) => self.listen(cx),
             Err(error) => {
-                let text = error.to_string();
-                let reason = text.split(" (os error").next().unwrap_or_default();
+                let reason = reason(&error);
                 if self.retries == 0 {
                     return Err(format!("bind: {reason}"));
                 }
@@ -335,7 +415,7 @@ impl ControlSocket {
                     cx.message(format_args!("{name}: warning: bind: {reason} ({left} {plural} left)\n"));
                 }
                 self.retries -= 1;
-                cx.set_timer(0, cx.now() + Timestamp::from_secs(1));
+                cx.set_timer(OPEN_AGAIN, cx.now() + Timestamp::from_secs(1));
                 Ok(())
             }
         }
@@ -347,34 +427,53 @@ impl ControlSocket {
     }
 
     fn accept(&mut self, cx: &mut Cx<'_>) {
-        loop {
-            let Some(Ok((stream, from))) = self.listener.as_ref().map(Listener::accept) else { return };
-            // Whoever has been silent longest makes room.
-            if self.connections.len() >= MOST_CONNECTIONS {
-                let oldest = self.connections.iter().enumerate().min_by_key(|(_, c)| c.heard);
-                if let Some((index, _)) = oldest {
-                    self.end(cx, index);
+        while let Some(listener) = &self.listener {
+            match listener.accept() {
+                Ok((stream, from)) => self.welcome(cx, stream, &from),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) if passes(&error) => {}
+                Err(error) => {
+                    let (name, why) = (cx.declaration(), reason(&error));
+                    cx.message(format_args!("{name}: accept: {why}\n"));
+                    // The client is still there, and would be so at once.
+                    cx.unwatch(LISTENER);
+                    cx.set_timer(LISTEN_AGAIN, cx.now() + Timestamp::from_secs(1));
+                    return;
                 }
             }
-            let token = self.next_token;
-            self.next_token = self.next_token.wrapping_add(1).max(LISTENER + 1);
-            if cx.watch(token, stream.file(), Interest::Both).is_err() {
-                continue;
-            }
-            if self.verbose {
-                let (name, file) = (cx.declaration(), stream.file().as_raw_fd());
-                cx.message(format_args!("{name}: opened connection {file}{from}\n"));
-            }
-            let session = Session::new(self.read_only);
-            self.heard += 1;
-            let heard = self.heard;
-            self.connections.push(Connection { token, stream, session, interest: Interest::Both, heard });
         }
+    }
+
+    fn welcome(&mut self, cx: &mut Cx<'_>, stream: Stream, from: &str) {
+        // Whoever has been silent longest makes room.
+        if self.connections.len() >= MOST_CONNECTIONS {
+            let oldest = self.connections.iter().enumerate().min_by_key(|(_, c)| c.heard);
+            if let Some((index, _)) = oldest {
+                self.end(cx, index);
+            }
+        }
+        let token = self.next_token;
+        self.next_token = self.next_token.wrapping_add(1).max(LISTENER + 1);
+        if cx.watch(token, stream.file(), Interest::Both).is_err() {
+            return;
+        }
+        if self.verbose {
+            let (name, file) = (cx.declaration(), stream.file().as_raw_fd());
+            cx.message(format_args!("{name}: opened connection {file}{from}\n"));
+        }
+        let session = Session::new(self.read_only);
+        self.heard += 1;
+        let heard = self.heard;
+        self.connections.push(Connection { token, stream, session, interest: Interest::Both, heard });
     }
 
     fn end(&mut self, cx: &mut Cx<'_>, index: usize) {
         let connection = self.connections.swap_remove(index);
         cx.unwatch(connection.token);
+        if let Stream::Given(file) = &connection.stream {
+            // Its number stays open, but the client has to see the end.
+            let _ = socket2::SockRef::from(file).shutdown(Shutdown::Both);
+        }
         if self.verbose {
             let (name, file) = (cx.declaration(), connection.stream.file().as_raw_fd());
             cx.message(format_args!("{name}: closed connection {file}\n"));
@@ -391,7 +490,12 @@ impl ControlSocket {
         // Commands that are already here are executed as long as their replies can be sent.
         let mut more = true;
         while open && more && connection.session.output.is_empty() {
-            more = connection.session.execute(&mut Reach { socket: &self.address, port: self.port, cx });
+            more = connection.session.execute(&mut Reach {
+                socket: &self.address,
+                port: self.port,
+                proxy: self.proxy,
+                cx,
+            });
             open &= connection.send();
         }
         let waits = !connection.session.output.is_empty();
@@ -417,8 +521,9 @@ impl Element for ControlSocket {
         self.open(cx)
     }
 
-    fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
-        if let Err(error) = self.open(cx) {
+    fn timer(&mut self, cx: &mut Cx<'_>, token: u32) {
+        let result = if token == LISTEN_AGAIN { self.listen(cx) } else { self.open(cx) };
+        if let Err(error) = result {
             let name = cx.declaration();
             cx.message(format_args!("{name}: {error}\n"));
             cx.stop();
@@ -446,6 +551,37 @@ impl Element for ControlSocket {
             let _ = std::fs::remove_file(path);
         }
         Ok(())
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        Some(Box::new(Clients {
+            address: self.address.clone(),
+            listener: self.listener.take(),
+            port: self.port,
+            connections: std::mem::take(&mut self.connections),
+            next_token: self.next_token,
+        }))
+    }
+
+    fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        let state: Clients = *state.downcast().map_err(|_| "not the state of a control socket")?;
+        if state.address != self.address {
+            return Err("another address: clients are not taken over".into());
+        }
+        // Its own are those that it opened while the old one still had the address.
+        for connection in self.connections.drain(..) {
+            cx.unwatch(connection.token);
+        }
+        cx.clear_timer(OPEN_AGAIN);
+        (self.listener, self.port) = (state.listener, state.port);
+        (self.connections, self.next_token) = (state.connections, state.next_token);
+        for connection in &mut self.connections {
+            connection.session.read_only = self.read_only;
+            cx.watch(connection.token, connection.stream.file(), Interest::Both)
+                .map_err(|error| error.to_string())?;
+            connection.interest = Interest::Both;
+        }
+        self.listen(cx)
     }
 
     fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {

@@ -1,5 +1,6 @@
 //! Click's control protocol, version 1.3: lines in, numbered replies and data out. Knows no sockets.
 
+use element::args::parse_integer;
 use element::{Call, ElementId};
 
 /// What the server says first.
@@ -16,6 +17,10 @@ const MUCH_OUTPUT: usize = 1 << 20;
 pub(super) trait Handlers {
     /// The element of a name, or of a number counted from 1.
     fn element(&self, name: &str) -> Option<ElementId>;
+    /// The element that answers for all others, if there is one.
+    fn proxy(&self) -> Option<ElementId> {
+        None
+    }
     /// Whether a handler can be read (or written).
     fn has(&self, call: &Call, write: bool) -> bool;
     /// Reads a handler.
@@ -29,6 +34,8 @@ pub(super) trait Handlers {
 enum Verb {
     Read,
     Write,
+    /// Data that go with a call to a function without a name. No element has any.
+    Llrpc,
 }
 
 /// What a command still waits for.
@@ -110,7 +117,7 @@ impl Session {
     }
 
     /// The next line without its end: CR, LF or both. At the end of the input the rest is a line too.
-    fn take_line(&mut self) -> Option<String> {
+    fn take_line(&mut self) -> Option<Vec<u8>> {
         // The LF of a line that ended with its CR.
         if std::mem::take(&mut self.after_return) {
             match self.rest().first() {
@@ -129,13 +136,13 @@ impl Session {
             if !self.ended || self.rest().is_empty() {
                 return None;
             }
-            let line = text(self.rest());
-            self.advance(self.rest().len());
+            let line = self.rest().to_vec();
+            self.advance(line.len());
             return Some(line);
         };
         let end = searched + end;
         self.after_return = self.rest()[end] == b'\r';
-        let line = text(&self.rest()[..end]);
+        let line = self.rest()[..end].to_vec();
         self.advance(end + 1);
         Some(line)
     }
@@ -157,9 +164,12 @@ impl Session {
             return false;
         }
         self.after_return &= n == 0;
-        let data = text(&self.rest()[..n]);
+        let data = self.rest()[..n].to_vec();
         self.advance(n);
-        self.call(handlers, verb, &handler, data);
+        match verb {
+            Verb::Llrpc => self.llrpc(handlers, &handler),
+            Verb::Read | Verb::Write => self.call(handlers, verb, &handler, &data),
+        }
         true
     }
 
@@ -172,15 +182,21 @@ impl Session {
             }
         }
         // Lines up to `searched` are known not to be the last one.
-        while let Some(n) = self.rest()[self.searched..].iter().position(|&b| b == b'\n') {
+        while let Some(n) = self.rest()[self.searched..].iter().position(|&b| b == b'\n' || b == b'\r') {
             let at = self.searched;
+            // Whether an LF belongs to this line is known when there is something behind it.
+            let length = match &self.rest()[at + n..] {
+                [b'\r', b'\n', ..] => n + 2,
+                [b'\r'] if !self.ended => break,
+                _ => n + 1,
+            };
             if self.rest()[at..at + n].trim_ascii_end() == end.as_bytes() {
-                let data = text(&self.rest()[..at]);
-                self.advance(at + n + 1);
-                self.call(handlers, verb, &handler, data);
+                let data = self.rest()[..at].to_vec();
+                self.advance(at + length);
+                self.call(handlers, verb, &handler, &data);
                 return true;
             }
-            self.searched = at + n + 1;
+            self.searched = at + length;
         }
         if self.rest().len() > MOST_DATA {
             self.give_up("Data too big");
@@ -197,7 +213,8 @@ impl Session {
         self.quits = true;
     }
 
-    fn command(&mut self, handlers: &mut dyn Handlers, line: &str) {
+    fn command(&mut self, handlers: &mut dyn Handlers, bytes: &[u8]) {
+        let line = &*String::from_utf8_lossy(bytes);
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         let Some(first) = words.first() else { return };
         let name = first.to_ascii_uppercase();
@@ -208,24 +225,21 @@ impl Session {
         };
         match (name.as_str(), words.as_slice()) {
             ("READ" | "GET" | "WRITE" | "SET", [_, handler, ..]) => {
-                let value = value_behind(line, handler).to_string();
+                // Bytes that are no text have been replaced, so what was sent is looked at.
+                let value =
+                    if line.len() == bytes.len() { value_behind(line, handler).as_bytes() } else { bytes };
                 self.call(handlers, verb, handler, value);
             }
-            ("READDATA" | "WRITEDATA" | "SETDATA", [_, handler, length]) => match length.parse() {
-                Ok(n) if n <= MOST_DATA => {
-                    self.waiting = Some((verb, (*handler).to_string(), Rest::Bytes(n)));
-                }
-                Ok(_) => self.give_up("Data too big"),
-                Err(_) => self.reply(500, &format!("Syntax error in '{}'", first.to_ascii_lowercase())),
-            },
-            ("READUNTIL" | "WRITEUNTIL", [_, handler, end @ ..]) if end.len() <= 1 => {
-                let end = end.first().copied().unwrap_or_default().to_string();
+            ("READDATA" | "WRITEDATA" | "SETDATA", [_, handler, length]) => {
+                self.wait_for(verb, first, handler, length);
+            }
+            ("READUNTIL" | "WRITEUNTIL", [_, handler, ..]) => {
+                let end = value_behind(line, handler).to_string();
                 self.waiting = Some((verb, (*handler).to_string(), Rest::Lines(end)));
             }
             ("CHECKREAD" | "CHECKWRITE", [_, handler]) => self.check(handlers, verb, handler),
-            ("LLRPC", [_, name] | [_, name, _]) => {
-                self.reply(501, &format!("Cannot call LLRPC '{name}' remotely"));
-            }
+            ("LLRPC", [_, name]) => self.llrpc(handlers, name),
+            ("LLRPC", [_, name, length]) => self.wait_for(Verb::Llrpc, first, name, length),
             ("QUIT" | "CLOSE", words) => {
                 if words.len() > 1 {
                     self.reply(500, "Bad command syntax");
@@ -245,9 +259,13 @@ impl Session {
 
     /// The handler of a name, if it can be used; a reply says why not, otherwise.
     fn find(&mut self, handlers: &dyn Handlers, verb: Verb, name: &str, value: String) -> Option<Call> {
-        let (element, handler) = match name.split_once('.') {
-            None | Some(("" | "0", _)) => (None, name.split_once('.').map_or(name, |(_, handler)| handler)),
-            Some((element, handler)) => {
+        let (element, handler) = match (handlers.proxy(), name.split_once('.')) {
+            // A proxy's handlers have the names of those that they stand for.
+            (Some(proxy), Some(("" | "0", handler))) => (Some(proxy), handler),
+            (Some(proxy), _) => (Some(proxy), name),
+            (None, None) => (None, name),
+            (None, Some(("" | "0", handler))) => (None, handler),
+            (None, Some((element, handler))) => {
                 let Some(id) = handlers.element(element) else {
                     self.reply(510, &format!("No element named '{element}'"));
                     return None;
@@ -255,10 +273,11 @@ impl Session {
                 (Some(id), handler)
             }
         };
+        let proxied = if handlers.proxy().is_some() { "proxied " } else { "" };
         let call = Call { element, handler: handler.to_string(), value };
         let (reads, writes) = (handlers.has(&call, false), handlers.has(&call, true));
         match verb {
-            _ if !reads && !writes => self.reply(511, &format!("No handler named '{name}'")),
+            _ if !reads && !writes => self.reply(511, &format!("No {proxied}handler named '{name}'")),
             Verb::Read if !reads => self.reply(530, &format!("Handler '{name}' write-only")),
             Verb::Write if !writes => self.reply(530, &format!("Handler '{name}' read-only")),
             Verb::Write if self.read_only => self.reply(530, &format!("Permission denied for '{name}'")),
@@ -267,9 +286,39 @@ impl Session {
         None
     }
 
-    fn call(&mut self, handlers: &mut dyn Handlers, verb: Verb, name: &str, value: String) {
-        let Some(call) = self.find(handlers, verb, name, value) else { return };
+    /// Waits for as many bytes as a command says.
+    fn wait_for(&mut self, verb: Verb, command: &str, name: &str, length: &str) {
+        match parse_integer(length).map(usize::try_from) {
+            Ok(Ok(n)) if n <= MOST_DATA => self.waiting = Some((verb, name.to_string(), Rest::Bytes(n))),
+            Ok(n) if n.is_ok() || !length.starts_with('-') => self.give_up("Data too big"),
+            _ => self.reply(500, &format!("Syntax error in '{}'", command.to_ascii_lowercase())),
+        }
+    }
+
+    /// Elements have no functions without names, so what is left is to say what is wrong with the call.
+    fn llrpc(&mut self, handlers: &dyn Handlers, name: &str) {
+        match name.split_once('#') {
+            Some((element, number)) if u32::from_str_radix(number, 16).is_ok() => {
+                if self.find(handlers, Verb::Read, &format!("{element}.name"), String::new()).is_some() {
+                    self.reply(501, &format!("Cannot call LLRPC '{name}' remotely"));
+                }
+            }
+            _ => self.reply(500, &format!("Syntax error in LLRPC name '{name}'")),
+        }
+    }
+
+    fn call(&mut self, handlers: &mut dyn Handlers, verb: Verb, name: &str, value: &[u8]) {
+        let text = std::str::from_utf8(value);
+        let Some(call) = self.find(handlers, verb, name, text.unwrap_or_default().to_string()) else {
+            return;
+        };
+        if text.is_err() {
+            // Better than to hand on something else than was sent.
+            let (code, what) = if verb == Verb::Read { (590, "Read") } else { (520, "Write") };
+            return self.reply(code, &format!("{what} handler '{name}' error:\nvalue is not UTF-8 text"));
+        }
         match verb {
+            Verb::Llrpc => {}
             Verb::Read => match handlers.read(&call) {
                 Ok(value) => {
                     self.reply(200, &format!("Read handler '{name}' OK"));
@@ -318,10 +367,6 @@ fn value_behind<'a>(line: &'a str, handler: &str) -> &'a str {
     behind_command.trim_start().strip_prefix(handler).unwrap_or_default().trim()
 }
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
 /// Bytes that are no ASCII characters as `^X` or in octal, as Click shows them, so that a reply stays one line.
 fn printable(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
@@ -363,7 +408,7 @@ mod tests {
         }
 
         fn has(&self, call: &Call, write: bool) -> bool {
-            let list: &[&str] = if write { &["w", "both"] } else { &["r", "both"] };
+            let list: &[&str] = if write { &["w", "both"] } else { &["r", "both", "name"] };
             call.element.is_some() && list.contains(&call.handler.as_str()) || call.handler == "list"
         }
 
@@ -423,6 +468,16 @@ mod tests {
             ("READ\n", "500 Wrong number of arguments\r\n"),
             ("\r\n \r\nfoo\x01 bar\n", "501 Command 'FOO^A' unimplemented\r\n"),
             ("LLRPC e#1\n", "501 Cannot call LLRPC 'e#1' remotely\r\n"),
+            (
+                "LLRPC e#1F 0x5\nQUIT\nLLRPC x#1",
+                "501 Cannot call LLRPC 'e#1F' remotely\r\n510 No element named 'x'\r\n",
+            ),
+            (
+                "LLRPC e 1\nxLLRPC e#1 x",
+                "500 Syntax error in LLRPC name 'e'\r\n500 Syntax error in 'llrpc'\r\n",
+            ),
+            ("READUNTIL e.r the  end \na\rthe  end\t\r\n", "200 Read handler 'e.r' OK\r\nDATA 4\r\n<a\r>"),
+            ("READDATA e.r -1\n", "500 Syntax error in 'readdata'\r\n"),
             ("QUIT\nREAD e.r\n", "200 Goodbye!\r\n"),
             ("HELPLESS\x7f\n", "501 Command 'HELPLESS\\177' unimplemented\r\n"),
             (
@@ -448,12 +503,52 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_text_is_refused() {
+        for input in [&b"WRITE e.w \xff\n"[..], b"WRITEDATA e.w 2\n\xc3\x28", b"WRITEUNTIL e.w\n\xff\n\n"] {
+            let refused = "520-Write handler 'e.w' error:\r\n520 value is not UTF-8 text\r\n";
+            assert_eq!(talk(input, 1), (refused.to_string(), Vec::new()));
+        }
+        assert_eq!(talk("WRITE e.w \u{e9}\n".as_bytes(), 1).1, ["\u{e9}"]);
+    }
+
+    #[test]
+    fn a_proxy_gets_the_whole_name() {
+        struct Proxy;
+        impl Handlers for Proxy {
+            fn element(&self, _: &str) -> Option<ElementId> {
+                None
+            }
+            fn proxy(&self) -> Option<ElementId> {
+                Some(7)
+            }
+            fn has(&self, call: &Call, write: bool) -> bool {
+                call.element == Some(7) && !write && call.handler != "x.none"
+            }
+            fn read(&mut self, call: &Call) -> Result<String, String> {
+                Ok(call.handler.clone())
+            }
+            fn write(&mut self, _: &Call) -> Result<(), String> {
+                Ok(())
+            }
+        }
+        let mut session = Session::new(false);
+        session.take_in(b"READ a.b\nREAD .list\nREAD x.none\n");
+        session.execute(&mut Proxy);
+        let output = String::from_utf8_lossy(&session.output[GREETING.len()..]).into_owned();
+        let expected = "200 Read handler 'a.b' OK\r\nDATA 3\r\na.b200 Read handler '.list' OK\r\nDATA 4\r\nlist\
+                        511 No proxied handler named 'x.none'\r\n";
+        assert_eq!(output, expected);
+    }
+
+    #[test]
     fn read_only_sessions_do_not_write() {
         let (mut session, mut fake) = (Session::new(true), Fake::default());
         session.take_in(b"WRITE e.w 1\nREAD e.r\n");
         session.execute(&mut fake);
         assert!(fake.0.is_empty());
-        assert!(text(&session.output).contains("530 Permission denied for 'e.w'\r\n200 Read"));
+        assert!(
+            String::from_utf8_lossy(&session.output).contains("530 Permission denied for 'e.w'\r\n200 Read")
+        );
     }
 
     #[test]
@@ -461,7 +556,7 @@ mod tests {
         let (mut session, mut fake) = (Session::new(false), Fake::default());
         session.take_in(&vec![b'x'; MOST_LINE + 1]);
         session.execute(&mut fake);
-        assert!(session.quits && text(&session.output).ends_with("521 Line too long\r\n"));
+        assert!(session.quits && String::from_utf8_lossy(&session.output).ends_with("521 Line too long\r\n"));
         let (reply, _) = talk(b"WRITEDATA e.w 99999999999\nQUIT\n", 10);
         assert_eq!(reply, "521 Data too big\r\n");
     }

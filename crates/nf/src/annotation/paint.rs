@@ -32,6 +32,7 @@ pub static CLASS: Class = Class {
     args: &[ArgInfo::required("COLOR", "0-255"), ArgInfo::positional("ANNO", "annotation", "PAINT")],
     handlers: &[HandlerInfo::both("color")],
     samples: &["7", "7, 20"],
+    reconfigures: true,
     build: |args| {
         let colour = args.required("COLOR");
         let AnnotationOffset(place) = args.or("ANNO", AnnotationOffset::<1>(Annotations::PAINT));

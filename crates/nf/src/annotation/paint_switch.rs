@@ -34,6 +34,7 @@ pub static CLASS: Class = Class {
     manual: manual!("paint_switch.rs"),
     args: &[ArgInfo::positional("ANNO", "annotation", "PAINT")],
     samples: &["", " -> 1/3", "20 -> 1/2"],
+    reconfigures: true,
     build: |args| {
         let AnnotationOffset(place) = args.or("ANNO", AnnotationOffset::<1>(Annotations::PAINT));
         args.finish()?;

@@ -34,6 +34,7 @@ pub static CLASS: Class = Class {
     args: &[ArgInfo::required("ANNO", "annotation"), ArgInfo::required("VALUE", "0-255")],
     handlers: &[HandlerInfo::read("anno"), HandlerInfo::both("value")],
     samples: &["PAINT, 3", "20, 255"],
+    reconfigures: true,
     build: |args| {
         let AnnotationOffset::<1>(place) = args.required("ANNO");
         let Raw(text) = args.required("VALUE");

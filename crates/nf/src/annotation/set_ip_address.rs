@@ -36,6 +36,7 @@ pub static CLASS: Class = Class {
     args: &[ArgInfo::required("IPADDR", "address"), ArgInfo::keyword("ANNO", "annotation", "DST_IP")],
     handlers: &[HandlerInfo::both("addr")],
     samples: &["10.0.0.1", "10.0.0.1, ANNO 20"],
+    reconfigures: true,
     build: |args| {
         let address: Option<Ipv4Addr> = args.get("IPADDR");
         let AnnotationOffset(place) = args.or("ANNO", AnnotationOffset::<4>(Annotations::DST_IP));

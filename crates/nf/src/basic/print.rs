@@ -53,6 +53,7 @@ pub static CLASS: Class = Class {
     ],
     handlers: &[HandlerInfo::both("active")],
     samples: &["", "x, -1, CONTENTS ASCII, TIMESTAMP true, PRINTANNO true", "ACTIVE false"],
+    reconfigures: true,
     build: |args| {
         let label = args.or("LABEL", String::new());
         let mut old = 24;

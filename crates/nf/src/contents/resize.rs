@@ -37,6 +37,7 @@ pub static CLASS: Class = Class {
     args: &[ArgInfo::positional("HEAD", "integer", "0"), ArgInfo::positional("TAIL", "integer", "0")],
     handlers: &[HandlerInfo::both("head"), HandlerInfo::both("tail")],
     samples: &["", "-14, 4", "14, -4", "-5000, -5000"],
+    reconfigures: true,
     build: |args| {
         let element = Resize { head: args.or("HEAD", 0i32), tail: args.or("TAIL", 0i32) };
         args.finish()?;

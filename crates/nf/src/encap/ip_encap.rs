@@ -57,6 +57,7 @@ pub static CLASS: Class = Class {
     ],
     handlers: &[HandlerInfo::both("src"), HandlerInfo::both("dst")],
     samples: &["ipip, 18.26.4.24, 140.247.60.147", "17, 1.2.3.4, DST_ANNO, DSCP 46, ECT 2, DF true, TTL 9"],
+    reconfigures: true,
     build: |args| {
         let ProtocolNumber(protocol) = args.required("PROTO");
         let source: Option<Ipv4Addr> = args.get("SRC");

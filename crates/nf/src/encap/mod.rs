@@ -7,7 +7,7 @@ pub mod udp_ip_encap;
 
 use std::net::Ipv4Addr;
 
-use classify::filter::{ip_protocol, well_known_port};
+use classify::filter::ip_protocol;
 use element::args::{Arg, Place};
 use element::effects::{Action, Case, DST_IP, Depends, Effects, Field};
 use element::{Base, Cx, DropReason, Packet};
@@ -44,19 +44,6 @@ impl Arg for ProtocolNumber {
         match ip_protocol(text.trim()) {
             Some(number) => Ok(ProtocolNumber(number.into())),
             None => i32::parse(text, place).map(ProtocolNumber).map_err(|_| "parse error".into()),
-        }
-    }
-}
-
-/// A port by number or name.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Port(pub(super) u16);
-
-impl Arg for Port {
-    fn parse(text: &str, place: &Place<'_>) -> Result<Port, String> {
-        match well_known_port(text.trim()) {
-            Some(port) => Ok(Port(port)),
-            None => u16::parse(text, place).map(Port).map_err(|_| "parse error".into()),
         }
     }
 }

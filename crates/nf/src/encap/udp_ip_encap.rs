@@ -28,14 +28,14 @@
 
 use std::net::Ipv4Addr;
 
-use element::args::{Arg, Raw};
+use element::args::{Arg, Raw, UdpPort};
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::Field;
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
 use wire::checksum::{PseudoHeader, Sum};
 use wire::{IntoBytes, U16, ip_protocol, ipv4, udp};
 
-use super::{Destination, Outer, Port, Template};
+use super::{Destination, Outer, Template};
 use crate::editing::{Fate, each, missing, sum_from, value};
 
 /// The class.
@@ -56,11 +56,12 @@ pub static CLASS: Class = Class {
         HandlerInfo::both("dport"),
     ],
     samples: &["10.0.0.1, 1234, 10.0.0.2, domain", "10.0.0.1, 1234, DST_ANNO, 80, false"],
+    reconfigures: true,
     build: |args| {
         let source: Option<Ipv4Addr> = args.get("SRC");
-        let Port(source_port) = args.required("SPORT");
+        let source_port = args.required::<UdpPort>("SPORT").0;
         let Raw(destination) = args.required("DST");
-        let Port(destination_port) = args.required("DPORT");
+        let destination_port = args.required::<UdpPort>("DPORT").0;
         let checksum = args.or("CHECKSUM", true);
         let Some(source) = source else { return missing(args, "SRC") };
         args.finish()?;
@@ -145,7 +146,7 @@ impl Element for UdpIpEncap {
     }
 
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, text: &str) -> Result<(), String> {
-        let port = || Port::parse(text, &cx.place()).map(|Port(port)| port);
+        let port = || UdpPort::parse(text, &cx.place()).map(|port| port.0);
         match name {
             "sport" => self.ports[0] = port().map_err(|reason| format!("SPORT: {reason}"))?,
             "dport" => self.ports[1] = port().map_err(|reason| format!("DPORT: {reason}"))?,

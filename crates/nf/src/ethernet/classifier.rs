@@ -44,6 +44,7 @@ pub static CLASS: Class = Class {
     args: &[ArgInfo::rest("PATTERN", "pattern")],
     handlers: &[HandlerInfo::read("program")],
     samples: &["12/0800", "12/0800, 12/0806 20/0001, - -> 1/3", "!0/01%01, 23/06 !20/??20 -> 1/2"],
+    reconfigures: true,
     build: |args| {
         let patterns = args.rest();
         args.finish()?;

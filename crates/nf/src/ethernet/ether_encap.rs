@@ -40,6 +40,7 @@ pub static CLASS: Class = Class {
     ],
     handlers: &[HandlerInfo::both("ethertype"), HandlerInfo::both("src"), HandlerInfo::both("dst")],
     samples: &["0x0800, 1:1:1:1:1:1, 2:2:2:2:2:2"],
+    reconfigures: true,
     build: |args| {
         let ether_type: u16 = args.required("ETHERTYPE");
         let (source, destination) = (args.required("SRC"), args.required("DST"));

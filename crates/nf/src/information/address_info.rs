@@ -7,6 +7,8 @@
 //! `name:net`, `name:ip6`, `name:ip6net`, `name:eth`, `name:bcast` (the broadcast address of its prefix) and
 //! `name:gw` (the first address of its prefix).
 //!
+//! Names that are not declared may be those of network interfaces: `eth0:eth`, `eth0:ip`, `eth0:gw`.
+//!
 //! ## Usage
 //! `AddressInfo(NAME ADDRESS ..., ...)`
 //!
@@ -22,13 +24,14 @@
 //! ## See also
 //! EtherEncap
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
-use element::args::{Ipv4Prefix, Ipv6Prefix};
+use element::args::{Arg, Ipv4Prefix, Ipv6Prefix, Place};
 use element::class::{ArgInfo, Phase};
 use element::names::Addresses;
 use element::setup::scope_of;
 use element::{Class, Effects, Element, manual};
+use wire::ethernet::MacAddr;
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -47,12 +50,13 @@ pub static CLASS: Class = Class {
             if addresses.is_empty() {
                 args.error("expected 'NAME [ADDRS]'");
             }
+            let mut seen = Addresses::default();
             for address in addresses {
-                let known = args.setup.names.find(&scope, address, |a| Some(*a));
-                let entry = args.setup.names.entry(&scope, name);
-                if !define(entry, address, known) {
+                let found = meaning(address, &args.place());
+                if found == Addresses::default() {
                     args.error(format!("'{address}' is not a recognizable address"));
                 }
+                define(args.setup.names.entry(&scope, name), &mut seen, found);
             }
         }
         args.finish()?;
@@ -61,36 +65,48 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Adds one address to a name, from its text or from a name that is already known, which only fills gaps.
-fn define(entry: &mut Addresses, text: &str, known: Option<Addresses>) -> bool {
+/// What a text is the address of: by itself, or as a name that is already known.
+fn meaning(text: &str, place: &Place<'_>) -> Addresses {
+    let mut found = Addresses { mac: MacAddr::parse(text, place).ok(), ..Addresses::default() };
     // An address with a mask is a prefix, and an address too if it says more than the prefix.
-    if let Ok(net) = text.parse::<Ipv4Prefix>() {
-        if net.address != net.network() || net.mask == Ipv4Addr::BROADCAST {
-            entry.ip = Some(net.address);
+    match (Ipv4Addr::parse(text, place), Ipv4Prefix::parse(text, place)) {
+        (Ok(ip), _) => found.ip = Some(ip),
+        (Err(_), Ok(net)) => {
+            let says_more = net.address != net.network() || net.mask == Ipv4Addr::BROADCAST;
+            (found.ip, found.net) = (says_more.then_some(net.address), Some(net));
         }
-        entry.net = Some(net);
-    } else if let Ok(net) = text.parse::<Ipv6Prefix>() {
-        let rest = net.address.to_bits().checked_shl(net.length.into()).unwrap_or(0);
-        if rest != 0 || net.length == 128 {
-            entry.ip6 = Some(net.address);
-        }
-        entry.net6 = Some(net);
-    } else if let Ok(ip) = text.parse() {
-        entry.ip = Some(ip);
-    } else if let Ok(ip) = text.parse() {
-        entry.ip6 = Some(ip);
-    } else if let Ok(mac) = text.parse() {
-        entry.mac = Some(mac);
-    } else if let Some(known) = known {
-        entry.ip = entry.ip.or(known.ip);
-        entry.net = entry.net.or(known.net);
-        entry.ip6 = entry.ip6.or(known.ip6);
-        entry.net6 = entry.net6.or(known.net6);
-        entry.mac = entry.mac.or(known.mac);
-    } else {
-        return false;
+        _ => {}
     }
-    true
+    match (Ipv6Addr::parse(text, place), Ipv6Prefix::parse(text, place)) {
+        (Ok(ip), _) => found.ip6 = Some(ip),
+        (Err(_), Ok(net)) => {
+            let rest = net.address.to_bits().checked_shl(net.length.into()).unwrap_or(0);
+            let says_more = rest != 0 || net.length == 128;
+            (found.ip6, found.net6) = (says_more.then_some(net.address), Some(net));
+        }
+        _ => {}
+    }
+    found
+}
+
+/// Gives a name what an address means. If that is one thing, it replaces an earlier address; of several things, only
+/// those count that no earlier address of the name was.
+fn define(entry: &mut Addresses, seen: &mut Addresses, found: Addresses) {
+    let Addresses { ip, net, ip6, net6, mac } = found;
+    let things = [ip.is_some(), net.is_some(), ip6.is_some(), net6.is_some(), mac.is_some()];
+    let one = things.iter().filter(|&&is| is).count() == 1;
+    /// One thing of several.
+    fn put<T: Copy>(entry: &mut Option<T>, seen: &mut Option<T>, found: Option<T>, one: bool) {
+        if found.is_some() && (one || seen.is_none()) {
+            *entry = found;
+        }
+        *seen = seen.or(found);
+    }
+    put(&mut entry.ip, &mut seen.ip, ip, one);
+    put(&mut entry.net, &mut seen.net, net, one);
+    put(&mut entry.ip6, &mut seen.ip6, ip6, one);
+    put(&mut entry.net6, &mut seen.net6, net6, one);
+    put(&mut entry.mac, &mut seen.mac, mac, one);
 }
 
 struct AddressInfo;
@@ -98,5 +114,62 @@ struct AddressInfo;
 impl Element for AddressInfo {
     fn effects(&self) -> Effects {
         Effects::none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use element::{Args, Setup};
+
+    /// The names that a list of arguments declares, and the errors.
+    fn declared(arguments: &[&str]) -> (Setup, Vec<String>) {
+        let mut setup = Setup::default();
+        let given = arguments.iter().map(|text| text.to_string()).collect();
+        let mut args = Args::new(&mut setup, &CLASS, 0, (0, 0), true, given);
+        let _ = (CLASS.build)(&mut args);
+        let errors = args.into_reports().0;
+        (setup, errors)
+    }
+
+    #[test]
+    fn names_may_stand_for_addresses_of_other_names() {
+        let (setup, errors) =
+            declared(&["a 10.0.0.1/24 1:2:3:4:5:6 fe80::1/64", "b a:ip", "c a:net", "d a", "e a:eth a:gw"]);
+        assert!(errors.is_empty(), "{errors:?}");
+        let names = &setup.names;
+        let a: Option<Ipv4Addr> = Some([10, 0, 0, 1].into());
+        assert_eq!((names.ipv4("", "b"), names.mac("", "b"), names.ipv4_prefix("", "b")), (a, None, None));
+        assert_eq!(names.ipv4("", "c"), a, "the prefix has host bits");
+        assert!(names.ipv4_prefix("", "c").is_some() && names.mac("", "c").is_none());
+        // What is an address is not taken as a prefix.
+        assert!(
+            names.ipv4("", "d") == a && names.mac("", "d").is_some() && names.ipv4_prefix("", "d").is_none()
+        );
+        assert!(names.ipv6("", "d").is_some());
+        assert!(names.ipv4("", "e") == a && names.mac("", "e").is_some());
+    }
+
+    #[test]
+    fn one_thing_replaces_and_several_fill_gaps() {
+        let (setup, errors) =
+            declared(&["a 10.0.0.1 10.0.0.2", "b 10.0.0.1/24 10.0.0.2/16", "c 10.0.0.1 a x:ip"]);
+        assert_eq!(errors, ["'x:ip' is not a recognizable address"]);
+        let last = |name| setup.names.ipv4("", name).map(|ip| ip.octets()[3]);
+        assert_eq!((last("a"), last("b"), last("c")), (Some(2), Some(1), Some(2)));
+        assert_eq!(setup.names.ipv4_prefix("", "b").map(|net| net.mask.octets()[2]), Some(255));
+    }
+
+    #[test]
+    fn interfaces_have_names() {
+        let (setup, _) = declared(&["mine lo:ip", "lo2 10.0.0.1"]);
+        // Where there is a loopback interface at all.
+        if let Some(ip) = setup.names.ipv4("", "lo") {
+            assert!(ip.is_loopback() && setup.names.ipv4("", "mine") == Some(ip));
+            assert!(setup.names.ipv4_prefix("", "lo:net").is_some_and(|net| net.contains(ip)));
+            assert_eq!(setup.names.mac("", "lo"), None);
+        }
+        let (setup, _) = declared(&["lo 10.0.0.1"]);
+        assert_eq!(setup.names.ipv4("", "lo"), Some([10, 0, 0, 1].into()), "declared names go first");
     }
 }

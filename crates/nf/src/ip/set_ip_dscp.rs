@@ -43,6 +43,7 @@ pub(super) const DESCRIPTION: Class = Class {
     args: &[ArgInfo::required("DSCP", "0-63")],
     handlers: &[HandlerInfo::both("dscp")],
     samples: &["46"],
+    reconfigures: true,
     ..Class::DEFAULT
 };
 

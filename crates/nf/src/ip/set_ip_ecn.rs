@@ -35,6 +35,7 @@ pub static CLASS: Class = Class {
     args: &[ArgInfo::required("ECN", "0-3 or a name")],
     handlers: &[HandlerInfo::both("ecn")],
     samples: &["ce", "1"],
+    reconfigures: true,
     build: |args| {
         let Raw(text) = args.required("ECN");
         args.finish()?;

@@ -41,6 +41,7 @@ pub static CLASS: Class = Class {
     ],
     handlers: &[HandlerInfo::both("rate")],
     samples: &["1kBps -> 1/2", "100000Bps, BURST_BYTES 10"],
+    reconfigures: true,
     build: |args| {
         let limit = Limit::read(args, true);
         args.finish()?;

@@ -48,6 +48,7 @@ pub static CLASS: Class = Class {
     ],
     handlers: HANDLERS,
     samples: &["1Gbps", "1MBps, BURST_BYTES 100, LINK_RATE true, EXTRA_LENGTH true"],
+    reconfigures: true,
     build: |args| {
         let limit = Limit::read(args, true);
         let extra = args.or("EXTRA_LENGTH", false);

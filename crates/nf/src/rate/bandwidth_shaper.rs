@@ -35,6 +35,7 @@ pub static CLASS: Class = Class {
     handlers: HANDLERS,
     notes: Notes { signals_packets: true, ..Notes::NONE },
     samples: &["100MBps"],
+    reconfigures: true,
     build: |args| {
         let Bandwidth(rate) = args.required("RATE");
         args.finish()?;

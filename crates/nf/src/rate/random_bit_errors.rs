@@ -46,6 +46,7 @@ pub static CLASS: Class = Class {
         HandlerInfo::both("active"),
     ],
     samples: &["0.01", "1, set", "0.5, clear, false"],
+    reconfigures: true,
     build: |args| {
         let p: f64 = args.required("P");
         let kind: String = args.or("KIND", "flip".to_string());

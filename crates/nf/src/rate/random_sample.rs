@@ -29,6 +29,7 @@ use element::args::{parse_bool, parse_real};
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Case, Depends, Filter, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
+use std::any::Any;
 
 use super::fixed;
 
@@ -51,6 +52,7 @@ pub static CLASS: Class = Class {
         HandlerInfo::read("drops"),
     ],
     samples: &["0.5", "DROP 0.25 -> 1/2", "0, ACTIVE false"],
+    reconfigures: true,
     build: |args| {
         let (p, sample, drop): (Option<f64>, Option<f64>, Option<f64>) =
             (args.get("P"), args.get("SAMPLE"), args.get("DROP"));
@@ -121,6 +123,15 @@ impl Element for RandomSample {
         let p = parse_real(value).filter(|p| (0.0..=1.0).contains(p));
         let p = fixed::quantize(p.ok_or("Must be given a number between 0.0 and 1.0")?, BITS);
         self.threshold = if name == "drop_prob" { ONE - p } else { p };
+        Ok(())
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        Some(Box::new(self.drops))
+    }
+
+    fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        self.drops = *state.downcast().map_err(|_| "not a count")?;
         Ok(())
     }
 }

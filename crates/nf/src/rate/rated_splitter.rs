@@ -37,6 +37,7 @@ pub static CLASS: Class = Class {
     args: PACKET_ARGS,
     handlers: &[HandlerInfo::both("rate")],
     samples: &["1000", "1000 -> 1/2", "0"],
+    reconfigures: true,
     build: |args| {
         let limit = Limit::read(args, false);
         args.finish()?;

@@ -42,6 +42,7 @@ pub static CLASS: Class = Class {
     args: PACKET_ARGS,
     handlers: HANDLERS,
     samples: &["1000000", "5000, BURST_SIZE 3", "0"],
+    reconfigures: true,
     build: |args| {
         let limit = Limit::read(args, false);
         args.finish()?;

@@ -66,6 +66,7 @@ pub static CLASS: Class = Class {
         HandlerInfo::read("stats"),
     ],
     samples: &["5, 50, 0.5", "5, 20, 1, STABILITY 0 -> 1/2", "0, 5, 0.02, GENTLE false"],
+    reconfigures: true,
     build: |args| {
         let bounds = Bounds {
             least: args.required("MIN_THRESH"),

@@ -42,6 +42,7 @@ pub static CLASS: Class = Class {
     handlers: HANDLERS,
     notes: Notes { signals_packets: true, ..Notes::NONE },
     samples: &["100000", "1000 -> 1/2"],
+    reconfigures: true,
     build: |args| {
         let rate = u64::from(args.required::<u32>("RATE"));
         args.finish()?;

@@ -36,6 +36,7 @@ pub static CLASS: Class = Class {
     handlers: &[HandlerInfo::both("switch")],
     notes: Notes { signals_packets: true, ..Notes::NONE },
     samples: &[" -> 2/1", "1 -> 2/1", "-1 -> 1/1"],
+    reconfigures: true,
     build: |args| {
         let chosen = args.or("INPUT", 0i32);
         args.finish()?;

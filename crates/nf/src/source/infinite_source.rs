@@ -35,8 +35,9 @@ use element::args::{Arg, Bytes, parse_bool};
 use element::class::{ArgInfo, HandlerInfo, Notes, Task};
 use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Signal, manual};
 use packet::BATCH_CAPACITY;
+use std::any::Any;
 
-use super::{AtEnd, Data, limit_of, show_limit};
+use super::{AtEnd, Data, count_on, limit_of, show_limit};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -66,6 +67,7 @@ pub static CLASS: Class = Class {
     ],
     notes: Notes { signals_packets: true, task: Task::WherePushing, ..Notes::NONE },
     samples: &["LIMIT 50", "LIMIT 40, LENGTH 5000, BURST 7"],
+    reconfigures: true,
     build: |args| {
         let data = Data::read(args);
         args.or("HEADROOM", 0u32);
@@ -238,6 +240,15 @@ impl Element for InfiniteSource {
             _ => self.count = 0,
         }
         self.start(cx);
+        Ok(())
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        Some(Box::new(self.count))
+    }
+
+    fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        self.count = count_on(cx, state, self.limit)?;
         Ok(())
     }
 }

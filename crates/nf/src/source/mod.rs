@@ -10,6 +10,7 @@ pub mod rated_source;
 pub mod replay_unqueue;
 pub mod timed_source;
 
+use std::any::Any;
 use std::sync::Arc;
 
 use element::args::{Bytes, Raw};
@@ -104,4 +105,13 @@ fn limit_of(given: i64) -> u64 {
 /// A limit as users read it.
 fn show_limit(limit: u64) -> String {
     i64::try_from(limit).unwrap_or(-1).to_string()
+}
+
+/// Goes on counting where another source has stopped. One that has come to its end is not asked again.
+fn count_on(cx: &mut Cx<'_>, state: Box<dyn Any + Send>, limit: u64) -> Result<u64, String> {
+    let count: u64 = *state.downcast().map_err(|_| "not the count of a source")?;
+    if count >= limit {
+        cx.unschedule();
+    }
+    Ok(count)
 }

@@ -35,10 +35,11 @@
 use element::args::{Arg, Bandwidth, Bytes, parse_bool};
 use element::class::{ArgInfo, HandlerInfo, Notes, Task};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Signal, manual};
+use std::any::Any;
 
 use crate::rate::bucket::Bucket;
 
-use super::{AtEnd, Data, limit_of, show_limit};
+use super::{AtEnd, Data, count_on, limit_of, show_limit};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -68,6 +69,7 @@ pub static CLASS: Class = Class {
     ],
     notes: Notes { signals_packets: true, task: Task::WherePushing, ..Notes::NONE },
     samples: &["RATE 1000000, LIMIT 50"],
+    reconfigures: true,
     build: |args| {
         let data = Data::read(args);
         let mut rate = u64::from(args.or("RATE", 10u32));
@@ -221,6 +223,15 @@ impl Element for RatedSource {
             _ => self.count = 0,
         }
         self.start(cx);
+        Ok(())
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        Some(Box::new(self.count))
+    }
+
+    fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        self.count = count_on(cx, state, self.limit)?;
         Ok(())
     }
 }

@@ -36,6 +36,7 @@ pub static CLASS: Class = Class {
     args: &[ArgInfo::positional("CAPACITY", "unsigned", "128")],
     handlers: &[HandlerInfo::read("capacity"), HandlerInfo::read("drops")],
     samples: &["", "3 -> 1/2"],
+    reconfigures: true,
     build: |args| {
         let policy =
             Policy { says_empty: SaysEmpty::Never, says_full: false, spills: false, ..fifo::DEFAULT };

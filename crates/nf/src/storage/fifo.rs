@@ -112,6 +112,13 @@ pub(super) struct Fifo {
     has_front: bool,
 }
 
+/// What a queue hands on to another one.
+struct State {
+    packets: VecDeque<Packet>,
+    drops: u64,
+    highwater: usize,
+}
+
 /// Reads the arguments and makes a queue.
 pub(super) fn build(args: &mut Args<'_>, policy: Policy, capacity: u32) -> Result<Box<dyn Element>, Invalid> {
     let capacity = args.or("CAPACITY", capacity) as usize;
@@ -121,7 +128,8 @@ pub(super) fn build(args: &mut Args<'_>, policy: Policy, capacity: u32) -> Resul
         args.or("NOUSELESS", false);
     }
     args.finish()?;
-    let occupancy = Arc::new(Occupancy::default());
+    // Elements that watch a queue which gets another capacity go on watching the same thing.
+    let occupancy: Arc<Occupancy> = args.setup.service(args.id()).unwrap_or_default();
     occupancy.set_capacity(capacity);
     args.setup.publish(args.id(), Arc::clone(&occupancy));
     Ok(Box::new(Fifo {
@@ -289,15 +297,17 @@ impl Element for Fifo {
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
         let packets = std::mem::take(&mut self.packets);
         self.tell_length();
-        Some(Box::new(packets))
+        Some(Box::new(State { packets, drops: self.drops, highwater: self.highwater }))
     }
 
     fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
-        let mut packets: VecDeque<Packet> = *state.downcast().map_err(|_| "not the state of a queue")?;
-        packets.append(&mut self.packets);
-        self.packets = packets;
+        let mut state: State = *state.downcast().map_err(|_| "not the state of a queue")?;
+        state.packets.append(&mut self.packets);
+        self.packets = state.packets;
+        (self.drops, self.highwater) = (state.drops, state.highwater);
         self.shorten(cx, self.capacity, DropReason::QueueFull);
         self.highwater = self.highwater.max(self.packets.len());
+        self.tell_length();
         if self.policy.says_empty != SaysEmpty::Never {
             cx.set_signal(Signal::Packets, true);
         }

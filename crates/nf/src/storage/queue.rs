@@ -43,6 +43,7 @@ pub static CLASS: Class = Class {
     handlers: fifo::HANDLERS,
     notes: Notes { signals_packets: true, signals_room: true, ..Notes::NONE },
     samples: &["", "3 -> 1/2", "0"],
+    reconfigures: true,
     build: |args| fifo::build(args, fifo::DEFAULT, 1000),
     ..Class::DEFAULT
 };

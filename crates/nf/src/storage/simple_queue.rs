@@ -39,6 +39,7 @@ pub static CLASS: Class = Class {
     args: fifo::ARGS,
     handlers: fifo::HANDLERS,
     samples: &["", "3 -> 1/2", "0"],
+    reconfigures: true,
     build: |args| {
         fifo::build(args, Policy { says_empty: SaysEmpty::Never, says_full: false, ..fifo::DEFAULT }, 1000)
     },

@@ -32,6 +32,7 @@ pub static CLASS: Class = Class {
     args: &[ArgInfo::positional("OUTPUT", "int", "0")],
     handlers: &[HandlerInfo::both("switch")],
     samples: &[" -> 1/1", "1 -> 1/3", "-1 -> 1/2"],
+    reconfigures: true,
     build: |args| {
         let chosen = args.or("OUTPUT", 0i32);
         if chosen >= args.outputs() as i32 {

@@ -1,7 +1,7 @@
 //! Running one packet through a chain: its entry gives that packet, its exits keep what comes, and nothing is
 //! opened.
 
-use element::class::{ArgInfo, HandlerInfo, Phase};
+use element::class::{ArgInfo, HandlerInfo, Notes, Phase, Task};
 use element::effects::{Case, Filter, Target};
 use element::{Args, Base, Batch, Class, Cx, Effects, Element, Invalid, Packet};
 use lang::Graph;
@@ -20,6 +20,7 @@ static SOURCE: Class = Class {
     name: "VerifySource",
     ports: "0/-",
     processing: "a",
+    notes: Notes { task: Task::WherePushing, ..Notes::NONE },
     args: &[ArgInfo::required("DATA", "hexadecimal digits"), ArgInfo::required("KIND", "unsigned")],
     build: |args| build_source(args, true),
     ..Class::DEFAULT
@@ -29,6 +30,7 @@ static SILENCE: Class = Class {
     name: "VerifySilence",
     ports: "0/-",
     processing: "a",
+    notes: Notes { task: Task::WherePushing, ..Notes::NONE },
     build: |args| build_source(args, false),
     ..Class::DEFAULT
 };
@@ -37,6 +39,7 @@ static SINK: Class = Class {
     name: "VerifySink",
     ports: "-/-",
     processing: "a/h",
+    notes: Notes { task: Task::WherePulling, ..Notes::NONE },
     handlers: &[HandlerInfo::read(PACKETS)],
     build: |args| {
         args.finish()?;

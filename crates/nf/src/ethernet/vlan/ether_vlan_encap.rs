@@ -66,6 +66,7 @@ pub static CLASS: Class = Class {
         "0x0800, 1:1:1:1:1:1, 2:2:2:2:2:2, VLAN_ID 7, VLAN_PCP 3",
         "0x0800, 1:1:1:1:1:1, 2:2:2:2:2:2, ANNO, NATIVE_VLAN 514",
     ],
+    reconfigures: true,
     build: |args| {
         let ether_type: u16 = args.required("ETHERTYPE");
         let (source, destination) = (args.required("SRC"), args.required("DST"));

@@ -80,6 +80,7 @@ pub static CLASS: Class = Class {
         "src net 10.0.0.0/8 and (syn || udp) and ip[2:2] & 0xff > 20, tcp ? ack : ip hl != 5, all -> 1/3",
         "ether host 2:0:0:0:0:1 and not host 10.0.0.1, ip6 udp port 53, dst host != 10.0.1.2 -> 1/3",
     ],
+    reconfigures: true,
     build: |args| {
         let patterns = args.rest();
         args.finish()?;

@@ -62,6 +62,7 @@ pub static CLASS: Class = Class {
         "allow udp, 1 tcp dst port 80 or 443, deny src 10.0.0.1, 0 - -> 1/2",
         "CACHING true, allow ip ttl > 1 && not ip frag, drop -, 1 all -> 1/2",
     ],
+    reconfigures: true,
     build: |args| {
         let caching = args.or("CACHING", false);
         let texts = args.rest();

@@ -55,7 +55,7 @@ impl Names for PlaceNames<'_> {
 
     fn port(&self, word: &str, protocol: Protocol) -> Option<u16> {
         match protocol {
-            Protocol::Number(number) => self.0.port(word, number),
+            Protocol::Number(number) => self.0.known_port(word, number),
             _ => None,
         }
     }

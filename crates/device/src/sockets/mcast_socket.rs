@@ -1,0 +1,264 @@
+//! # McastSocket
+//! Sends its input packets to a multicast group over UDP, and emits what others send to it.
+//!
+//! Packets do not go through the element. It hears what is sent to the group by whoever it is, its own packets
+//! included; with SOURCEIP it knows its own and passes over them. What is pushed while the socket takes nothing waits
+//! in the element, as in `Socket`.
+//!
+//! ## Usage
+//! `McastSocket(MCASTIP, MCASTPORT [, SOURCEIP, SOURCEPORT, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `MCASTIP`: the group.
+//! - `MCASTPORT`: its port.
+//! - `SOURCEIP`: the address to send from; its interface is the one to send over and to listen on. Otherwise the
+//!   system's routes decide.
+//! - `SOURCEPORT`: the port to send from.
+//! - `LOOP`: whether programs on this machine hear the packets too.
+//! - `SNAPLEN`: most bytes of a packet that comes in; what is longer is cut.
+//! - `TIMESTAMP`: whether packets that come in get the time as their time stamp.
+//! - `SNDBUF`: the size of the system's buffer for sending.
+//! - `RCVBUF`: the size of the system's buffer for receiving.
+//! - `HEADROOM`: accepted; packets always have 256 bytes in front.
+//!
+//! ## Example
+//! ```click
+//! link :: McastSocket(239.0.0.1, 1234, 127.0.0.1) -> Print -> Discard;
+//! InfiniteSource(LIMIT 3, STOP true) -> link
+//! ```
+//!
+//! ## See also
+//! Socket
+
+use std::io::{self, ErrorKind, IoSlice};
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use element::args::UdpPort;
+use element::class::{ArgInfo, Notes, Task};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Interest, Packet, manual};
+use socket2::{Domain, Protocol, SockAddr, Type};
+
+use super::outgoing::{Line, Outgoing};
+use super::{Common, LONGEST_DATAGRAM, MOST_RECEIVED, effects, failed};
+use crate::reason;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "McastSocket",
+    ports: "0-1/0-1",
+    processing: "a/h",
+    notes: Notes { task: Task::WherePulling, ..Notes::NONE },
+    flow: "x/y",
+    manual: manual!("mcast_socket.rs"),
+    args: &[
+        ArgInfo::required("MCASTIP", "IP address"),
+        ArgInfo::required("MCASTPORT", "port"),
+        ArgInfo::positional("SOURCEIP", "IP address", "0.0.0.0"),
+        ArgInfo::positional("SOURCEPORT", "port", "0"),
+        ArgInfo::keyword("LOOP", "bool", "true"),
+        ArgInfo::keyword("SNAPLEN", "unsigned", "2048"),
+        ArgInfo::keyword("TIMESTAMP", "bool", "true"),
+        ArgInfo::keyword("SNDBUF", "unsigned", ""),
+        ArgInfo::keyword("RCVBUF", "unsigned", ""),
+        ArgInfo::keyword("HEADROOM", "unsigned", "28"),
+    ],
+    samples: &["239.0.0.1, 45454, 127.0.0.1, LOOP false -> 1/1", "239.0.0.1, 45454, 127.0.0.1 -> 0/1"],
+    build: |args| {
+        let ip = args.required_or("MCASTIP", Ipv4Addr::UNSPECIFIED);
+        let port = args.required::<UdpPort>("MCASTPORT").0;
+        let source_ip = args.or("SOURCEIP", Ipv4Addr::UNSPECIFIED);
+        let source_port = args.or("SOURCEPORT", UdpPort::default()).0;
+        let socket = McastSocket {
+            group: SocketAddrV4::new(ip, port),
+            source: SocketAddrV4::new(source_ip, source_port),
+            loops: args.or("LOOP", true),
+            common: Common::read(args),
+            receives: args.outputs() > 0,
+            pulls: false,
+            sockets: None,
+            outgoing: Outgoing::new(),
+            waits_to_write: false,
+            told: None,
+            buffer: Vec::new(),
+        };
+        args.finish()?;
+        Ok(Box::new(socket))
+    },
+    ..Class::DEFAULT
+};
+
+/// Tokens of watched files.
+const RECEIVER: u32 = 0;
+const SENDER: u32 = 1;
+
+struct McastSocket {
+    group: SocketAddrV4,
+    /// Where packets are sent from, if that is known.
+    source: SocketAddrV4,
+    loops: bool,
+    common: Common,
+    /// Whether there is an output.
+    receives: bool,
+    /// Whether the input is a pull input.
+    pulls: bool,
+    sockets: Option<Sockets>,
+    outgoing: Outgoing,
+    waits_to_write: bool,
+    /// What was reported last.
+    told: Option<ErrorKind>,
+    buffer: Vec<u8>,
+}
+
+struct Sockets {
+    receiver: UdpSocket,
+    sender: socket2::Socket,
+    group: SockAddr,
+}
+
+impl Line for Sockets {
+    const STREAM: bool = false;
+
+    fn send(&self, _packet: &Packet, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.sender.send_to_vectored(pieces, &self.group)
+    }
+
+    fn file(&self) -> BorrowedFd<'_> {
+        self.sender.as_fd()
+    }
+}
+
+impl McastSocket {
+    fn open(&mut self) -> Result<Sockets, String> {
+        let new = || socket2::Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP));
+        let receiver = new().map_err(failed("socket"))?;
+        let sender = new().map_err(failed("socket"))?;
+        self.common.set_send_buffer(&sender)?;
+        self.common.set_receive_buffer(&receiver)?;
+        // Others on this machine may listen to the same group.
+        receiver.set_reuse_address(true).map_err(failed("setsockopt(SO_REUSEADDR)"))?;
+        receiver.bind(&self.group.into()).map_err(failed("bind"))?;
+        let source = *self.source.ip();
+        if !source.is_unspecified() {
+            sender.bind(&self.source.into()).map_err(failed("bind"))?;
+            let own = sender.local_addr().map_err(failed("getsockname"))?;
+            self.source = own.as_socket_ipv4().unwrap_or(self.source);
+            sender.set_multicast_if_v4(&source).map_err(failed("setsockopt(IP_MULTICAST_IF)"))?;
+        }
+        receiver
+            .join_multicast_v4(self.group.ip(), &source)
+            .map_err(failed("setsockopt(IP_ADD_MEMBERSHIP)"))?;
+        sender.set_multicast_loop_v4(self.loops).map_err(failed("setsockopt(IP_MULTICAST_LOOP)"))?;
+        receiver.set_nonblocking(true).map_err(failed("fcntl"))?;
+        sender.set_nonblocking(true).map_err(failed("fcntl"))?;
+        Ok(Sockets { receiver: receiver.into(), sender, group: self.group.into() })
+    }
+
+    fn receive(&mut self, cx: &mut Cx<'_>) {
+        for _ in 0..MOST_RECEIVED {
+            let Some(sockets) = &self.sockets else { return };
+            if !cx.has_room() {
+                return;
+            }
+            match sockets.receiver.recv_from(&mut self.buffer) {
+                Ok((_, from)) if from == self.source.into() => {}
+                Ok((n, _)) => self.common.emit(cx, &self.buffer[..n]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return self.tell(cx, &error),
+            }
+        }
+    }
+
+    /// Reports an error, but not the same one again and again.
+    fn tell(&mut self, cx: &mut Cx<'_>, error: &io::Error) {
+        if self.told.replace(error.kind()) != Some(error.kind()) {
+            let (name, why) = (cx.declaration(), reason(error));
+            cx.message(format_args!("{name}: {why}\n"));
+        }
+    }
+
+    /// Sends what waits; what was pushed may have to press.
+    fn send(&mut self, cx: &mut Cx<'_>, presses: bool) {
+        let Some(sockets) = &self.sockets else { return };
+        let mut fault = self.outgoing.work(cx, sockets, presses);
+        let waits = !self.outgoing.is_empty();
+        if waits && !self.waits_to_write {
+            fault = cx.watch(SENDER, sockets.file(), Interest::Write).err().or(fault);
+        } else if !waits && self.waits_to_write {
+            cx.unwatch(SENDER);
+        }
+        self.waits_to_write = waits;
+        if let Some(error) = fault {
+            self.tell(cx, &error);
+        }
+    }
+}
+
+impl Element for McastSocket {
+    fn effects(&self) -> Effects {
+        effects(&[])
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        let sockets = self.open()?;
+        if self.receives {
+            self.buffer = vec![0; LONGEST_DATAGRAM];
+            cx.watch(RECEIVER, sockets.receiver.as_fd(), Interest::Read).map_err(failed("poll"))?;
+        }
+        self.sockets = Some(sockets);
+        self.pulls = !cx.input_is_push(0);
+        if self.pulls {
+            cx.schedule();
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
+        self.outgoing.add(cx, batch);
+        self.send(cx, true);
+        None
+    }
+
+    fn run(&mut self, cx: &mut Cx<'_>) -> bool {
+        if !self.outgoing.is_empty() {
+            return false;
+        }
+        let batch = cx.pull(0, cx.burst());
+        let worked = !batch.is_empty();
+        self.outgoing.add(cx, batch);
+        self.send(cx, false);
+        if self.outgoing.is_empty() && (worked || cx.may_pull(0)) {
+            cx.schedule();
+        }
+        worked
+    }
+
+    fn ready(&mut self, cx: &mut Cx<'_>, token: u32) {
+        if token == RECEIVER {
+            return self.receive(cx);
+        }
+        self.send(cx, false);
+        if self.pulls && self.outgoing.is_empty() {
+            cx.schedule();
+        }
+    }
+
+    fn held(&self) -> usize {
+        self.outgoing.len()
+    }
+
+    fn drain(&mut self, cx: &mut Cx<'_>) {
+        if let Some(sockets) = &self.sockets {
+            self.outgoing.finish(cx, sockets);
+        }
+        self.outgoing.clear(cx, DropReason::Stop);
+    }
+
+    fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        cx.unwatch(RECEIVER);
+        cx.unwatch(SENDER);
+        self.sockets = None;
+        Ok(())
+    }
+}

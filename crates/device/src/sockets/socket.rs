@@ -1,0 +1,646 @@
+//! # Socket
+//! Sends its input packets over a TCP, UDP or Unix socket, and emits what comes from there.
+//!
+//! Packets do not go through the element. A stream (`TCP`, `UNIX`) is a server, which waits at its address for one
+//! connection at a time, or a client, which connects when the graph starts. On a stream packets become bytes, and
+//! whatever bytes arrive together become a packet. A datagram server (`UDP`, `UNIX_DGRAM`) sends to whoever sent it a
+//! datagram last; a client sends to the address that it was given.
+//!
+//! What is pushed while the socket takes nothing waits in the element; behind 4096 packets, whoever pushes waits too,
+//! for a second at most. A pull input is pulled from as the socket takes packets, and while there is a connection.
+//!
+//! ## Usage
+//! `Socket(TCP, ADDR, PORT [, LOCAL_ADDR, LOCAL_PORT, KEYWORDS])`, also with `UDP`;
+//! `Socket(UNIX, FILENAME [, LOCAL_FILENAME, KEYWORDS])`, also with `UNIX_DGRAM`
+//!
+//! ## Arguments
+//! - `TYPE`: `TCP`, `UDP`, `UNIX` or `UNIX_DGRAM`.
+//! - `ADDR`: the IP address of a server to connect to, or to be served. A UDP client with 0.0.0.0 sends each packet to
+//!   its destination address annotation.
+//! - `PORT`: the port; a server may leave the choice to the system with 0.
+//! - `LOCAL_ADDR`: the address from which a client connects or sends.
+//! - `LOCAL_PORT`: its port.
+//! - `WAIT_LEARN`: be a server, and take where to send from the first datagram.
+//! - `FILENAME`: the path of a Unix socket; a zero byte in front (`"\<00>name"`) makes it an abstract name.
+//! - `LOCAL_FILENAME`: the path of the client itself.
+//! - `CLIENT`: whether to be a client. That is the default without an output, and with local addresses.
+//! - `SNAPLEN`: most bytes of a packet that comes in; what is longer is cut, or, on a stream, several packets.
+//! - `TIMESTAMP`: whether packets that come in get the time as their time stamp.
+//! - `NODELAY`: whether TCP sends small packets at once.
+//! - `SNDBUF`: the size of the system's buffer for sending.
+//! - `RCVBUF`: the size of the system's buffer for receiving.
+//! - `VERBOSE`: whether connections and failures are reported.
+//! - `HEADROOM`: accepted; packets always have 256 bytes in front.
+//! - `PROPER`: accepted; it was for PlanetLab.
+//! - `ALLOW`: not supported yet.
+//! - `DENY`: not supported yet.
+//!
+//! ## Example
+//! ```click
+//! Socket(UDP, 127.0.0.1, 0) -> Print -> Discard;
+//! InfiniteSource(LIMIT 3, STOP true) -> Socket(UDP, 127.0.0.1, 9)
+//! ```
+//!
+//! ## See also
+//! McastSocket, ControlSocket
+
+use std::io::{self, ErrorKind, IoSlice, Read};
+use std::net::{Ipv4Addr, Shutdown, SocketAddrV4, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr as UnixAddress, UnixDatagram};
+use std::time::Duration;
+
+use element::args::Port;
+use element::class::{ArgInfo, Notes, Task};
+use element::effects::DST_IP;
+use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Interest, Packet, Timestamp, manual};
+use packet::Annotations;
+use socket2::{Domain, Protocol, SockAddr, Type};
+
+use super::outgoing::{Line, Outgoing};
+use super::{Common, LONGEST_DATAGRAM, MOST_RECEIVED, effects, failed};
+use crate::reason;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "Socket",
+    ports: "0-1/0-1",
+    processing: "a/h",
+    notes: Notes { task: Task::WherePulling, ..Notes::NONE },
+    flow: "x/y",
+    manual: manual!("socket.rs"),
+    args: &[
+        ArgInfo::required("TYPE", "word"),
+        ArgInfo::positional("ADDR", "IP address", ""),
+        ArgInfo::positional("PORT", "port", ""),
+        ArgInfo::positional("LOCAL_ADDR", "IP address", "0.0.0.0"),
+        ArgInfo::positional("LOCAL_PORT", "port", "0"),
+        ArgInfo::positional("WAIT_LEARN", "bool", "false"),
+        ArgInfo::positional("FILENAME", "file", ""),
+        ArgInfo::positional("LOCAL_FILENAME", "file", ""),
+        ArgInfo::keyword("CLIENT", "bool", ""),
+        ArgInfo::keyword("SNAPLEN", "unsigned", "2048"),
+        ArgInfo::keyword("TIMESTAMP", "bool", "true"),
+        ArgInfo::keyword("NODELAY", "bool", "true"),
+        ArgInfo::keyword("SNDBUF", "unsigned", ""),
+        ArgInfo::keyword("RCVBUF", "unsigned", ""),
+        ArgInfo::keyword("VERBOSE", "bool", "false"),
+        ArgInfo::keyword("HEADROOM", "unsigned", "28"),
+        ArgInfo::keyword("PROPER", "bool", "false"),
+        ArgInfo::keyword("ALLOW", "element", ""),
+        ArgInfo::keyword("DENY", "element", ""),
+    ],
+    samples: &[
+        "UDP, 0.0.0.0, 0 -> 0/1",
+        "UDP, 127.0.0.1, 9 -> 1/0",
+        "UDP, 0.0.0.0, 9, CLIENT true -> 1/1",
+        "TCP, 127.0.0.1, 0 -> 1/1",
+        "UNIX_DGRAM, \"\\<00>nobody\", CLIENT true -> 1/0",
+    ],
+    build: |args| {
+        let kind = args.required::<String>("TYPE").to_ascii_uppercase();
+        let common = Common::read(args);
+        let client: Option<bool> = args.get("CLIENT");
+        let (no_delay, verbose) = (args.or("NODELAY", true), args.or("VERBOSE", false));
+        args.or("PROPER", false);
+        for name in ["ALLOW", "DENY"] {
+            if args.get::<String>(name).is_some() {
+                args.error(format!("{name}: route tables are not supported yet"));
+            }
+        }
+        let stream = matches!(kind.as_str(), "TCP" | "UNIX");
+        let mut learns = false;
+        let (address, local) = match kind.as_str() {
+            "TCP" => internet::<{ wire::ip_protocol::TCP }>(args, &mut learns),
+            "UDP" => internet::<{ wire::ip_protocol::UDP }>(args, &mut learns),
+            "UNIX" | "UNIX_DGRAM" => unix(args),
+            _ => {
+                args.error(format!("unknown socket type `{kind}'"));
+                (Address::Unix(String::new()), None)
+            }
+        };
+        let default = args.outputs() == 0 || local.is_some();
+        let socket = Socket {
+            stream,
+            address,
+            local,
+            client: !learns && client.unwrap_or(default),
+            no_delay,
+            verbose,
+            common,
+            receives: args.outputs() > 0,
+            pulls: false,
+            listener: None,
+            connection: None,
+            outgoing: Outgoing::new(),
+            buffer: Vec::new(),
+            made: None,
+        };
+        args.finish()?;
+        Ok(Box::new(socket))
+    },
+    ..Class::DEFAULT
+};
+
+/// Tokens of watched files.
+const LISTENER: u32 = 0;
+const CONNECTION: u32 = 1;
+/// Connections that wait while another one is served, as in Click.
+const BACKLOG: i32 = 2;
+/// How long a server takes to answer at most, and how long to wait when no connection can be had.
+const CONNECT: Duration = Duration::from_secs(10);
+const PAUSE: i64 = 1;
+/// The longest path of a Unix socket, and the longest abstract name with its zero byte (unix(7)).
+const LONGEST_PATH: usize = 107;
+
+fn internet<const PROTOCOL: u8>(args: &mut Args<'_>, learns: &mut bool) -> (Address, Option<Address>) {
+    let ip = args.required_or("ADDR", Ipv4Addr::UNSPECIFIED);
+    let Port::<PROTOCOL>(port) = args.required("PORT");
+    let local_ip: Option<Ipv4Addr> = args.get("LOCAL_ADDR");
+    let local_port: Option<Port<PROTOCOL>> = args.get("LOCAL_PORT");
+    *learns = args.or("WAIT_LEARN", false);
+    let local = (local_ip.is_some() || local_port.is_some()).then(|| {
+        let port = local_port.unwrap_or_default().0;
+        Address::Internet(SocketAddrV4::new(local_ip.unwrap_or(Ipv4Addr::UNSPECIFIED), port))
+    });
+    (Address::Internet(SocketAddrV4::new(ip, port)), local)
+}
+
+fn unix(args: &mut Args<'_>) -> (Address, Option<Address>) {
+    let path: String = args.required("FILENAME");
+    let local: Option<String> = args.get("LOCAL_FILENAME");
+    for (which, path) in [("remote", Some(&path)), ("local", local.as_ref())] {
+        if let Some(path) = path
+            && path.len() > LONGEST_PATH + usize::from(path.starts_with('\0'))
+        {
+            args.error(format!("{which} filename '{path}' too long"));
+        }
+    }
+    (Address::Unix(path), local.map(Address::Unix))
+}
+
+/// Where a socket is, or whom it sends to.
+#[derive(Clone, PartialEq, Eq)]
+enum Address {
+    Internet(SocketAddrV4),
+    Unix(String),
+}
+
+impl Address {
+    fn raw(&self) -> io::Result<SockAddr> {
+        match self {
+            Address::Internet(address) => Ok((*address).into()),
+            Address::Unix(path) => SockAddr::unix(path),
+        }
+    }
+
+    /// As messages show it.
+    fn shown(&self) -> String {
+        match self {
+            Address::Internet(address) => address.to_string(),
+            Address::Unix(path) => path.clone(),
+        }
+    }
+}
+
+struct Socket {
+    stream: bool,
+    address: Address,
+    /// Where a client sends from, if it was told.
+    local: Option<Address>,
+    client: bool,
+    no_delay: bool,
+    verbose: bool,
+    common: Common,
+    /// Whether there is an output.
+    receives: bool,
+    /// Whether the input is a pull input.
+    pulls: bool,
+    /// A stream server's.
+    listener: Option<socket2::Socket>,
+    connection: Option<Connection>,
+    outgoing: Outgoing,
+    /// What is being received.
+    buffer: Vec<u8>,
+    /// The path of a Unix socket that was made here, and goes with the element.
+    made: Option<String>,
+}
+
+/// What packets are sent to and come from: a stream, or a socket for datagrams.
+struct Connection {
+    socket: socket2::Socket,
+    /// The same, as the standard library receives from it.
+    receiver: Receiver,
+    /// Where datagrams go.
+    remote: Option<SockAddr>,
+    /// Where they go if each packet says it itself: the port.
+    port: Option<u16>,
+    /// What the engine has been told to wait for.
+    interest: Option<Interest>,
+}
+
+enum Receiver {
+    Stream,
+    Udp(UdpSocket),
+    Unix(UnixDatagram),
+}
+
+impl Connection {
+    fn stream(socket: socket2::Socket) -> Connection {
+        Connection { socket, receiver: Receiver::Stream, remote: None, port: None, interest: None }
+    }
+
+    /// Receives bytes or a datagram. A server remembers who sent it.
+    fn receive(&mut self, to: &mut [u8], learns: bool) -> io::Result<usize> {
+        let (n, from) = match &self.receiver {
+            Receiver::Stream => return (&self.socket).read(to),
+            Receiver::Udp(socket) => {
+                let (n, from) = socket.recv_from(to)?;
+                (n, Some(SockAddr::from(from)))
+            }
+            Receiver::Unix(socket) => {
+                let (n, from) = socket.recv_from(to)?;
+                (n, unix_address(&from))
+            }
+        };
+        if learns && n > 0 {
+            self.remote = from;
+        }
+        Ok(n)
+    }
+}
+
+/// Whom to answer; a client without an address of its own gets no answers.
+fn unix_address(from: &UnixAddress) -> Option<SockAddr> {
+    match (from.as_pathname(), from.as_abstract_name()) {
+        (Some(path), _) => SockAddr::unix(path).ok(),
+        (None, Some(name)) => {
+            let name = [b"\0", name].concat();
+            SockAddr::unix(std::ffi::OsStr::from_bytes(&name)).ok()
+        }
+        (None, None) => None,
+    }
+}
+
+/// A stream on its way out.
+struct Bytes<'a>(&'a socket2::Socket);
+
+impl Line for Bytes<'_> {
+    const STREAM: bool = true;
+
+    fn send(&self, _packet: &Packet, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.0.send_vectored(pieces)
+    }
+
+    fn file(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Datagrams on their way out.
+struct Datagrams<'a>(&'a Connection);
+
+impl Line for Datagrams<'_> {
+    const STREAM: bool = false;
+
+    fn send(&self, packet: &Packet, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        let Connection { socket, remote, port, .. } = self.0;
+        if let Some(port) = port {
+            let ip = Ipv4Addr::from(packet.annotations().array4(Annotations::DST_IP));
+            return socket.send_to_vectored(pieces, &SocketAddrV4::new(ip, *port).into());
+        }
+        match remote {
+            Some(remote) => socket.send_to_vectored(pieces, remote),
+            None => Err(ErrorKind::NotConnected.into()),
+        }
+    }
+
+    fn file(&self) -> BorrowedFd<'_> {
+        self.0.socket.as_fd()
+    }
+}
+
+impl Socket {
+    fn tell(&self, cx: &mut Cx<'_>, text: std::fmt::Arguments<'_>) {
+        if self.verbose {
+            let name = cx.declaration();
+            cx.message(format_args!("{name}: {text}\n"));
+        }
+    }
+
+    fn tell_reason(&self, cx: &mut Cx<'_>, error: &io::Error) {
+        if self.verbose {
+            self.tell(cx, format_args!("{}", reason(error)));
+        }
+    }
+
+    /// A socket with its options, bound where it has to be.
+    fn open(&mut self) -> Result<socket2::Socket, String> {
+        let (domain, protocol) = match (&self.address, self.stream) {
+            (Address::Unix(_), _) => (Domain::UNIX, None),
+            (Address::Internet(_), true) => (Domain::IPV4, Some(Protocol::TCP)),
+            (Address::Internet(_), false) => (Domain::IPV4, Some(Protocol::UDP)),
+        };
+        let kind = if self.stream { Type::STREAM } else { Type::DGRAM };
+        let socket = socket2::Socket::new(domain, kind, protocol).map_err(failed("socket"))?;
+        let internet = domain == Domain::IPV4;
+        if internet && self.stream {
+            socket.set_tcp_nodelay(self.no_delay).map_err(failed("setsockopt(TCP_NODELAY)"))?;
+            // Connections of an earlier run that are being closed do not keep a server from starting.
+            if !self.client {
+                socket.set_reuse_address(true).map_err(failed("setsockopt(SO_REUSEADDR)"))?;
+            }
+        }
+        self.common.set_send_buffer(&socket)?;
+        self.common.set_receive_buffer(&socket)?;
+        let own = if self.client { self.local.as_ref() } else { Some(&self.address) };
+        if let Some(own) = own {
+            own.raw().and_then(|own| socket.bind(&own)).map_err(failed("bind"))?;
+            if let Address::Unix(path) = own
+                && !path.starts_with('\0')
+            {
+                self.made = Some(path.clone());
+            }
+        }
+        Ok(socket)
+    }
+
+    /// Begins: connects, listens, or is ready for datagrams.
+    fn start(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        let socket = self.open()?;
+        let file = socket.as_raw_fd();
+        if self.stream && !self.client {
+            socket.listen(BACKLOG).map_err(failed("listen"))?;
+            socket.set_nonblocking(true).map_err(failed("fcntl"))?;
+            let at = socket.local_addr().ok().and_then(|at| at.as_socket());
+            let at = at.map_or_else(|| self.address.shown(), |at| at.to_string());
+            self.tell(cx, format_args!("listening for connections on {at} ({file})"));
+            self.listener = Some(socket);
+            return self.listen(cx);
+        }
+        let remote = self.address.raw().map_err(failed("connect"))?;
+        let connection = if self.stream {
+            connect(&socket, &self.address, &remote).map_err(failed("connect"))?;
+            let to = self.address.shown();
+            self.tell(cx, format_args!("opened connection {file} to {to}"));
+            Connection::stream(socket)
+        } else {
+            let copy = socket.try_clone().map_err(failed("socket"))?;
+            let (receiver, port) = match &self.address {
+                Address::Internet(to) => {
+                    let by_packet = self.client && to.ip().is_unspecified();
+                    (Receiver::Udp(copy.into()), by_packet.then_some(to.port()))
+                }
+                Address::Unix(_) => (Receiver::Unix(OwnedFd::from(copy).into()), None),
+            };
+            let remote = self.client.then_some(remote);
+            Connection { receiver, remote, port, ..Connection::stream(socket) }
+        };
+        connection.socket.set_nonblocking(true).map_err(failed("fcntl"))?;
+        self.connection = Some(connection);
+        self.wait(cx).map_err(failed("poll"))
+    }
+
+    fn listen(&self, cx: &mut Cx<'_>) -> Result<(), String> {
+        match &self.listener {
+            Some(listener) => cx.watch(LISTENER, listener.as_fd(), Interest::Read).map_err(failed("poll")),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes the next client, if nobody is being served.
+    fn accept(&mut self, cx: &mut Cx<'_>) {
+        let Some(listener) = self.listener.as_ref().filter(|_| self.connection.is_none()) else { return };
+        let (socket, from) = match listener.accept() {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                use ErrorKind::{ConnectionAborted, Interrupted, WouldBlock};
+                if !matches!(error.kind(), WouldBlock | Interrupted | ConnectionAborted) {
+                    let (name, why) = (cx.declaration(), reason(&error));
+                    cx.message(format_args!("{name}: accept: {why}\n"));
+                    // The connection is still there: not to be asked again and again.
+                    cx.unwatch(LISTENER);
+                    cx.set_timer(LISTENER, cx.now() + Timestamp::from_secs(PAUSE));
+                }
+                return;
+            }
+        };
+        let from = match from.as_socket() {
+            Some(from) => from.to_string(),
+            None => from.as_pathname().map(|path| path.display().to_string()).unwrap_or_default(),
+        };
+        let file = socket.as_raw_fd();
+        self.tell(cx, format_args!("opened connection {file} from {from}"));
+        let internet = matches!(self.address, Address::Internet(_));
+        let ready = socket.set_nonblocking(true);
+        if ready.is_err() || (internet && socket.set_tcp_nodelay(self.no_delay).is_err()) {
+            return;
+        }
+        // One client at a time; the next one waits with the system.
+        cx.unwatch(LISTENER);
+        self.connection = Some(Connection::stream(socket));
+        if self.wait(cx).is_err() {
+            self.hang_up(cx);
+        } else if self.pulls {
+            cx.schedule();
+        }
+    }
+
+    /// Whether there is somebody to send to.
+    fn goes_somewhere(&self) -> bool {
+        let connection = self.connection.as_ref();
+        connection.is_some_and(|c| self.stream || c.remote.is_some() || c.port.is_some())
+    }
+
+    /// Tells the engine what to wait for.
+    fn wait(&mut self, cx: &mut Cx<'_>) -> io::Result<()> {
+        let Some(connection) = &mut self.connection else { return Ok(()) };
+        let interest = match (self.receives, self.outgoing.is_empty()) {
+            (true, true) => Some(Interest::Read),
+            (true, false) => Some(Interest::Both),
+            (false, true) => None,
+            (false, false) => Some(Interest::Write),
+        };
+        if interest != connection.interest {
+            match interest {
+                Some(interest) => cx.watch(CONNECTION, connection.socket.as_fd(), interest)?,
+                None => cx.unwatch(CONNECTION),
+            }
+            connection.interest = interest;
+        }
+        Ok(())
+    }
+
+    /// Closes a connection; a server waits for the next one.
+    fn hang_up(&mut self, cx: &mut Cx<'_>) {
+        let Some(connection) = self.connection.take() else { return };
+        cx.unwatch(CONNECTION);
+        let file = connection.socket.as_raw_fd();
+        self.tell(cx, format_args!("closed connection {file}"));
+        // What was pulled and has not begun to go may go to the next client.
+        if self.pulls && self.listener.is_some() {
+            self.outgoing.cut(cx);
+        } else {
+            self.outgoing.clear(cx, DropReason::WriteError);
+        }
+        if let Err(error) = self.listen(cx) {
+            let name = cx.declaration();
+            cx.message(format_args!("{name}: {error}\n"));
+        }
+    }
+
+    fn receive(&mut self, cx: &mut Cx<'_>) {
+        for _ in 0..MOST_RECEIVED {
+            let Some(connection) = &mut self.connection else { return };
+            if !cx.has_room() {
+                return;
+            }
+            match connection.receive(&mut self.buffer, !self.client) {
+                // The other side has closed; an empty datagram says nothing.
+                Ok(0) if self.stream => return self.hang_up(cx),
+                Ok(0) => {}
+                Ok(n) => {
+                    self.common.emit(cx, &self.buffer[..n]);
+                    // A stream that gave less has no more.
+                    if self.stream && n < self.buffer.len() {
+                        return;
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.tell_reason(cx, &error);
+                    // Datagrams of others may still come.
+                    return if self.stream {
+                        self.hang_up(cx)
+                    };
+                }
+            }
+        }
+    }
+
+    /// Sends what waits; what was pushed may have to press.
+    fn send(&mut self, cx: &mut Cx<'_>, presses: bool) {
+        let Some(connection) = &self.connection else { return };
+        let fault = if self.stream {
+            self.outgoing.work(cx, &Bytes(&connection.socket), presses)
+        } else {
+            self.outgoing.work(cx, &Datagrams(connection), presses)
+        };
+        if let Some(error) = fault {
+            self.tell_reason(cx, &error);
+            if self.stream {
+                return self.hang_up(cx);
+            }
+        }
+        if let Err(error) = self.wait(cx) {
+            self.tell_reason(cx, &error);
+            self.hang_up(cx);
+        }
+    }
+}
+
+/// Connects within a time, where the system can do that.
+fn connect(socket: &socket2::Socket, address: &Address, raw: &SockAddr) -> io::Result<()> {
+    match address {
+        Address::Internet(_) => socket.connect_timeout(raw, CONNECT),
+        Address::Unix(_) => socket.connect(raw),
+    }
+}
+
+impl Element for Socket {
+    fn effects(&self) -> Effects {
+        effects(&[DST_IP])
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        let room = if self.stream { self.common.snap_length } else { LONGEST_DATAGRAM };
+        self.buffer = vec![0; room];
+        self.pulls = !cx.input_is_push(0);
+        self.start(cx)?;
+        if self.pulls && self.connection.is_some() {
+            cx.schedule();
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
+        if !self.goes_somewhere() {
+            cx.drop_all(batch, DropReason::NotConnected);
+            return None;
+        }
+        self.outgoing.add(cx, batch);
+        self.send(cx, true);
+        None
+    }
+
+    fn run(&mut self, cx: &mut Cx<'_>) -> bool {
+        if !self.goes_somewhere() || !self.outgoing.is_empty() {
+            return false;
+        }
+        let batch = cx.pull(0, cx.burst());
+        let worked = !batch.is_empty();
+        self.outgoing.add(cx, batch);
+        self.send(cx, false);
+        if self.connection.is_some() && self.outgoing.is_empty() && (worked || cx.may_pull(0)) {
+            cx.schedule();
+        }
+        worked
+    }
+
+    fn ready(&mut self, cx: &mut Cx<'_>, token: u32) {
+        if token == LISTENER {
+            return self.accept(cx);
+        }
+        let could_pull = self.goes_somewhere() && self.outgoing.is_empty();
+        if self.receives {
+            self.receive(cx);
+        }
+        if !self.outgoing.is_empty() {
+            self.send(cx, false);
+        }
+        if self.pulls && !could_pull && self.goes_somewhere() && self.outgoing.is_empty() {
+            cx.schedule();
+        }
+    }
+
+    fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
+        if self.connection.is_none()
+            && let Err(error) = self.listen(cx)
+        {
+            let name = cx.declaration();
+            cx.message(format_args!("{name}: {error}\n"));
+        }
+    }
+
+    fn held(&self) -> usize {
+        self.outgoing.len()
+    }
+
+    fn drain(&mut self, cx: &mut Cx<'_>) {
+        if let Some(connection) = &self.connection {
+            if self.stream {
+                self.outgoing.finish(cx, &Bytes(&connection.socket));
+            } else {
+                self.outgoing.finish(cx, &Datagrams(connection));
+            }
+        }
+        self.outgoing.clear(cx, DropReason::Stop);
+    }
+
+    fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        cx.unwatch(LISTENER);
+        cx.unwatch(CONNECTION);
+        self.listener = None;
+        if let Some(connection) = self.connection.take() {
+            // The other side may have gone already.
+            let _ = connection.socket.shutdown(Shutdown::Both);
+        }
+        if let Some(path) = self.made.take() {
+            let _ = std::fs::remove_file(path);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,288 @@
+//! Sockets that talk to the standard library's: on loopback addresses, and on Unix sockets in a temporary folder.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use engine::ClockKind;
+use testkit::{Outcome, Run, worker};
+
+/// Longer than any of this takes on the slowest machine.
+const LONG: Duration = Duration::from_secs(30);
+
+/// Runs a configuration in real time beside a peer. When the peer is done, the run is stopped.
+fn beside<T: Send>(folder: &Path, config: &str, peer: impl FnOnce() -> T + Send) -> (Outcome, T) {
+    let stop = folder.join("stop");
+    let text = format!(
+        "{config};\nSocket(UNIX_DGRAM, {}) -> Counter(COUNT_CALL 1 stop) -> Discard;\nScript(wait 60s, stop);",
+        stop.display()
+    );
+    thread::scope(|scope| {
+        let peer = scope.spawn(move || {
+            let value = peer();
+            let sender = UnixDatagram::unbound().unwrap();
+            eventually(|| sender.send_to(b"stop", &stop).ok());
+            value
+        });
+        let run = Run { clock: ClockKind::Real, ..Run::default() };
+        let outcome = run.text(&text, &["c.count", "c.byte_count"]).unwrap();
+        assert!(outcome.report.balances(), "{:?}", outcome.report);
+        (outcome, peer.join().unwrap())
+    })
+}
+
+fn eventually<T>(mut what: impl FnMut() -> Option<T>) -> T {
+    let found = (0..3000).find_map(|_| {
+        let found = what();
+        if found.is_none() {
+            thread::sleep(Duration::from_millis(10));
+        }
+        found
+    });
+    found.expect("it comes about within 30 seconds")
+}
+
+fn free_tcp_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+fn free_udp_port() -> u16 {
+    UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+fn pattern(n: usize) -> Vec<u8> {
+    (0..n).map(|i| (i as u32).wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect()
+}
+
+/// Sends bytes and reads as many back.
+fn echo(mut stream: impl Read + Write + Send, mut writer: impl Write + Send, bytes: &[u8]) -> Vec<u8> {
+    thread::scope(|scope| {
+        scope.spawn(move || writer.write_all(bytes).unwrap());
+        let mut back = vec![0; bytes.len()];
+        stream.read_exact(&mut back).unwrap();
+        back
+    })
+}
+
+#[test]
+fn a_unix_server_serves_one_client_after_the_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("echo");
+    let config = format!("s :: Socket(UNIX, {}) -> c :: Counter -> Queue(10000) -> s", path.display());
+    let bytes = pattern(300_000);
+    let (outcome, ()) = beside(folder.path(), &config, || {
+        let first = eventually(|| UnixStream::connect(&path).ok());
+        first.set_read_timeout(Some(LONG)).unwrap();
+        // The second one is taken when the first has gone.
+        let second = UnixStream::connect(&path).unwrap();
+        second.set_read_timeout(Some(LONG)).unwrap();
+        for stream in [first, second] {
+            assert!(echo(&stream, &stream, &bytes) == bytes);
+        }
+    });
+    assert_eq!(outcome.values[1], Ok("600000".into()));
+    assert!(!path.exists());
+    assert!(!outcome.report.totals.drops.contains_key("write error"), "{:?}", outcome.report.totals);
+}
+
+#[test]
+fn a_tcp_server_cuts_the_stream_at_its_length() {
+    let folder = tempfile::tempdir().unwrap();
+    let port = free_tcp_port();
+    let config = format!(
+        "s :: Socket(TCP, 127.0.0.1, {port}, SNAPLEN 100, VERBOSE true) -> CheckLength(100) -> c :: Counter -> s"
+    );
+    let bytes = pattern(50_000);
+    let (outcome, back) = beside(folder.path(), &config, || {
+        let stream = eventually(|| TcpStream::connect(("127.0.0.1", port)).ok());
+        stream.set_read_timeout(Some(LONG)).unwrap();
+        echo(&stream, &stream, &bytes)
+    });
+    assert!(back == bytes);
+    assert_eq!(outcome.values[1], Ok("50000".into()));
+    let says = |what: &str| assert!(outcome.messages.contains(what), "{}", outcome.messages);
+    says(&format!("s :: Socket: listening for connections on 127.0.0.1:{port} ("));
+    says("s :: Socket: opened connection ");
+    says(" from 127.0.0.1:");
+}
+
+/// More than the system's buffers hold, and a reader that takes its time: packets go in parts.
+#[test]
+fn a_client_sends_everything_to_a_slow_reader() {
+    const PACKETS: usize = 20_000;
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    for path in ["", "Queue(100000) ->"] {
+        let listener = listener.try_clone().unwrap();
+        let reader = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.set_read_timeout(Some(LONG)).unwrap();
+            thread::sleep(Duration::from_millis(200));
+            let mut bytes = Vec::new();
+            stream.read_to_end(&mut bytes).unwrap();
+            bytes
+        });
+        let config = format!(
+            "InfiniteSource(LENGTH 1000, LIMIT {PACKETS}) -> NumberPacket(0, NET_ORDER true) -> {path}
+             Socket(TCP, 127.0.0.1, {port})"
+        );
+        let run = Run { clock: ClockKind::Real, ..Run::default() };
+        let outcome = run.text(&config, &[]).unwrap();
+        assert_eq!((outcome.report.totals.out, outcome.report.totals.dropped), (PACKETS as u64, 0));
+        let bytes = reader.join().unwrap();
+        assert_eq!(bytes.len(), PACKETS * 1000);
+        for (number, packet) in bytes.chunks(1000).enumerate() {
+            assert_eq!(packet[..8], (number as u64).to_be_bytes());
+        }
+    }
+}
+
+#[test]
+fn a_peer_that_goes_away_costs_packets_but_no_balance() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let reader = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.read_exact(&mut [0; 10]).unwrap();
+    });
+    let config = format!(
+        "InfiniteSource(LENGTH 1000, LIMIT 30000) -> s :: Socket(TCP, 127.0.0.1, {port}, VERBOSE true)"
+    );
+    let outcome = Run { clock: ClockKind::Real, ..Run::default() }.text(&config, &[]).unwrap();
+    reader.join().unwrap();
+    let totals = &outcome.report.totals;
+    assert!(outcome.report.balances() && totals.out + totals.dropped == 30_000, "{totals:?}");
+    assert!(
+        totals.drops.contains_key("write error") && totals.drops.contains_key("not connected"),
+        "{totals:?}"
+    );
+    assert!(outcome.messages.contains("s :: Socket: closed connection "), "{}", outcome.messages);
+}
+
+#[test]
+fn a_udp_server_answers_whoever_came_last() {
+    let folder = tempfile::tempdir().unwrap();
+    let (port, capture) = (free_udp_port(), folder.path().join("out.pcap"));
+    let config = format!(
+        "s :: Socket(UDP, 127.0.0.1, {port}, SNAPLEN 60) -> c :: Counter -> t :: Tee -> s;
+         t [1] -> ToDump({}, ENCAP IP);
+         InfiniteSource(LIMIT 5) -> s",
+        capture.display()
+    );
+    let (outcome, ()) = beside(folder.path(), &config, || {
+        let peers = [0; 2].map(|_| UdpSocket::bind("127.0.0.1:0").unwrap());
+        let mut buffer = [0; 200];
+        for (round, peer) in [0, 1, 0, 1].into_iter().enumerate() {
+            let peer = &peers[peer];
+            peer.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+            let sent = pattern(50 + 10 * round);
+            // An empty datagram says nothing; what comes before there is a server is lost.
+            let (n, from) = eventually(|| {
+                peer.send_to(&[], ("127.0.0.1", port)).unwrap();
+                peer.send_to(&sent, ("127.0.0.1", port)).unwrap();
+                peer.recv_from(&mut buffer).ok()
+            });
+            assert_eq!((from.port(), &buffer[..n]), (port, &sent[..sent.len().min(60)]));
+        }
+    });
+    assert_eq!(outcome.report.totals.drops.get("not connected"), Some(&5));
+    let mut reader = capture::Reader::open(&capture).unwrap();
+    let mut lengths = Vec::new();
+    while let Some(record) = reader.next().unwrap() {
+        lengths.push((record.data.len(), record.wire_len));
+    }
+    lengths.dedup();
+    assert_eq!(lengths, [(50, 50), (60, 60), (60, 70), (60, 80)]);
+}
+
+#[test]
+fn a_udp_client_sends_where_each_packet_wants_to_go() {
+    let receiver = UdpSocket::bind("127.0.0.2:0").unwrap();
+    receiver.set_read_timeout(Some(LONG)).unwrap();
+    let (port, own) = (receiver.local_addr().unwrap().port(), free_udp_port());
+    let config = format!(
+        "InfiniteSource(DATA hello, LIMIT 2) -> SetIPAddress(127.0.0.2)
+         -> Socket(UDP, 0.0.0.0, {port}, 127.0.0.1, {own})"
+    );
+    let outcome = Run::default().text(&config, &[]).unwrap();
+    assert_eq!(outcome.report.totals.out, 2);
+    let mut buffer = [0; 100];
+    for _ in 0..2 {
+        let (n, from) = receiver.recv_from(&mut buffer).unwrap();
+        assert_eq!((&buffer[..n], from.to_string()), (&b"hello"[..], format!("127.0.0.1:{own}")));
+    }
+}
+
+#[test]
+fn datagrams_go_to_and_fro_on_unix_sockets() {
+    let folder = tempfile::tempdir().unwrap();
+    let [server, client] = ["server", "client"].map(|name| folder.path().join(name).display().to_string());
+    let config = format!(
+        "server :: Socket(UNIX_DGRAM, {server}) -> Queue(2000) -> server;
+         InfiniteSource(LENGTH 100, LIMIT 1000) -> NumberPacket(0)
+         -> client :: Socket(UNIX_DGRAM, {server}, {client})
+         -> check :: CheckNumberPacket(0, COUNT 1000) -> c :: Counter(COUNT_CALL 1000 stop) -> Discard;
+         Script(wait 60s, stop)"
+    );
+    let run = Run { clock: ClockKind::Real, ..Run::default() };
+    let outcome = run.text(&config, &["c.count"]).unwrap();
+    assert_eq!(outcome.values[0], Ok("1000".into()), "{:?}", outcome.report);
+    assert!(!Path::new(&server).exists() && !Path::new(&client).exists());
+}
+
+#[test]
+fn mistakes_are_reported() {
+    let port = free_tcp_port();
+    let cases = [
+        (format!("Idle -> Socket(TCP, 127.0.0.1, {port})"), "connect: Connection refused"),
+        ("Socket(UNIX, /nowhere/at/all) -> Discard".into(), "bind: No such file or directory"),
+        ("Socket(UNIX, /tmp/none, CLIENT true) -> Discard".into(), "connect: No such file or directory"),
+        ("Socket(SCTP, 1.2.3.4, 5) -> Discard".into(), "unknown socket type `SCTP'"),
+        ("Socket(tcp, 1.2.3.4) -> Discard".into(), "PORT: required argument missing"),
+        ("Socket(tcp, 1.2.3.4, 65536) -> Discard".into(), "PORT: overflow, range 0-65535"),
+        ("Socket(udp, 1.2.3.4, nonesuch) -> Discard".into(), "PORT: parse error"),
+        ("Socket(udp, 1.2.3.4, ssh, ALLOW t) -> Discard".into(), "ALLOW: route tables are not supported yet"),
+        (format!("Socket(UNIX, /tmp/{}) -> Discard", "x".repeat(103)), "' too long"),
+        ("Socket(UNIX, a, b, c) -> Discard".into(), "too many arguments"),
+        ("McastSocket(127.0.0.1, 1) -> Discard".into(), "setsockopt(IP_ADD_MEMBERSHIP): Invalid argument"),
+        ("McastSocket(239.0.0.1, 1, 203.0.113.1) -> Discard".into(), "bind: Cannot assign requested address"),
+    ];
+    for (text, error) in cases {
+        let result = worker(&text, Run::default()).map(|_| ());
+        assert!(result.as_ref().is_err_and(|text| text.contains(error)), "{text}: {result:?}");
+    }
+}
+
+#[test]
+fn a_group_hears_others_but_not_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let port = free_udp_port();
+    let config = format!(
+        "a :: McastSocket(239.7.7.7, {port}, 127.0.0.1) -> c :: Counter -> Discard;
+         b :: McastSocket(239.7.7.7, {port}, 127.0.0.1) -> Print(b, TIMESTAMP false) -> Discard;
+         TimedSource(0.01, hello) -> a"
+    );
+    let (outcome, heard) = beside(folder.path(), &config, || {
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let group = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None).unwrap();
+        group.set_reuse_address(true).unwrap();
+        let address = std::net::SocketAddrV4::new([239, 7, 7, 7].into(), port);
+        group.bind(&address.into()).unwrap();
+        group.join_multicast_v4(address.ip(), &[127, 0, 0, 1].into()).unwrap();
+        let group = UdpSocket::from(group);
+        group.set_read_timeout(Some(LONG)).unwrap();
+        let mut buffer = [0; 100];
+        let n = group.recv(&mut buffer).unwrap();
+        socket2::SockRef::from(&sender).set_multicast_if_v4(&[127, 0, 0, 1].into()).unwrap();
+        sender.send_to(b"other", address).unwrap();
+        // It is on its way; the run goes on until the stop behind it.
+        thread::sleep(Duration::from_millis(100));
+        buffer[..n].to_vec()
+    });
+    assert_eq!(heard, b"hello");
+    assert_eq!(outcome.values[0], Ok("1".into()), "one packet of another, none of its own");
+    assert!(outcome.messages.contains("b:    5 | 68656c6c 6f"), "{}", outcome.messages);
+}

@@ -1,0 +1,66 @@
+//! Names of ports that the machine knows (services(5)).
+
+use std::sync::LazyLock;
+
+use wire::ip_protocol;
+
+/// Where they stand.
+const FILE: &str = "/etc/services";
+
+/// Names, IP protocols and ports, in the order of the file.
+type Services = Vec<(String, u8, u16)>;
+
+static SERVICES: LazyLock<Services> =
+    LazyLock::new(|| std::fs::read(FILE).map_or(Vec::new(), |text| parse(&String::from_utf8_lossy(&text))));
+
+/// The port that a name stands for wherever no configuration has given it to another one: a well-known one, or one
+/// that the machine's list has for the IP protocol.
+pub fn port(name: &str, protocol: u8) -> Option<u16> {
+    classify::filter::well_known_port(name).or_else(|| find(&SERVICES, name, protocol))
+}
+
+/// A TCP port by number or name.
+pub fn tcp_port(text: &str) -> Option<u16> {
+    text.parse().ok().or_else(|| port(text, ip_protocol::TCP))
+}
+
+fn find(services: &Services, name: &str, protocol: u8) -> Option<u16> {
+    services.iter().find(|(n, p, _)| n == name && *p == protocol).map(|&(_, _, port)| port)
+}
+
+/// Lines of `name port/protocol alias ...  # comment`; others are passed over.
+fn parse(text: &str) -> Services {
+    let mut services = Services::new();
+    for line in text.lines() {
+        let mut words = line.split('#').next().unwrap_or_default().split_whitespace();
+        let (Some(name), Some((port, protocol))) =
+            (words.next(), words.next().and_then(|w| w.split_once('/')))
+        else {
+            continue;
+        };
+        let protocol = match protocol {
+            "tcp" => ip_protocol::TCP,
+            "udp" => ip_protocol::UDP,
+            "dccp" => ip_protocol::DCCP,
+            _ => continue,
+        };
+        let Ok(port) = port.parse() else { continue };
+        services.extend(words.chain([name]).map(|name| (name.to_string(), protocol, port)));
+    }
+    services
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_aliases_go_with_their_protocol() {
+        let services =
+            parse("# list\nssh 22/tcp # login\n\nntp 123/udp time-of-day\nbad x/tcp\nodd\nfoo 1/sctp\n");
+        assert_eq!(find(&services, "ssh", ip_protocol::TCP), Some(22));
+        assert_eq!(find(&services, "ssh", ip_protocol::UDP), None);
+        assert_eq!(find(&services, "time-of-day", ip_protocol::UDP), Some(123));
+        assert_eq!(services.len(), 3);
+    }
+}

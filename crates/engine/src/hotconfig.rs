@@ -1,0 +1,152 @@
+//! Another configuration in the place of a running one (Click's hot-swapping).
+//!
+//! The new graph is built and initialised while the old one still runs, and whoever wrote the handler `hotconfig` hears
+//! what is wrong with it. Before the next round of the driver it takes the old one's place: elements of the same name
+//! and class hand on their state, what else the old ones hold is drained, and they are closed.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+use element::context::{Emitted, PerGraph};
+use element::{Core, ElementId, Stream};
+
+use crate::configure::Configured;
+use crate::host::{Inner, Sink};
+use crate::plan::Plan;
+use crate::worker::{Worker, captures};
+
+/// Makes a graph of a text, or says what is wrong with it.
+pub type Rebuild = Box<dyn FnMut(&str) -> Result<(Arc<Plan>, Configured), String> + Send>;
+
+/// A graph that waits for its turn.
+pub(crate) struct Next {
+    inner: Inner,
+    graph: PerGraph,
+}
+
+/// State of an old element for a new one, and how many packets go with it.
+struct Legacy {
+    heir: ElementId,
+    state: Box<dyn Any + Send>,
+    packets: u64,
+}
+
+/// For a graph that has no say yet.
+struct Nowhere;
+
+impl Sink for Nowhere {
+    fn write(&mut self, _stream: Stream, _text: fmt::Arguments<'_>) {}
+    fn flush(&mut self) {}
+}
+
+impl Inner {
+    /// Builds and initialises a graph that is to take this one's place.
+    ///
+    /// # Errors
+    /// What is wrong with it; this one stays.
+    pub(crate) fn prepare(&mut self, core: &mut Core, text: &str) -> Result<(), String> {
+        let Some(mut rebuild) = self.rebuild.take() else {
+            return Err("a configuration is being made already".into());
+        };
+        let built = rebuild(text);
+        self.rebuild = Some(rebuild);
+        let (plan, configured) = built?;
+        let sink = std::mem::replace(&mut self.sink, Box::new(Nowhere));
+        let (inner, graph) = Inner::new(plan, configured, sink, text.to_string());
+        let mut next = Box::new(Next { inner, graph });
+        core.exchange(&mut next.graph);
+        let result = next.inner.initialize(core);
+        if result.is_err() {
+            next.inner.abandon(core);
+        }
+        core.exchange(&mut next.graph);
+        std::mem::swap(&mut self.sink, &mut next.inner.sink);
+        result?;
+        // Whoever has waited until now waits in vain.
+        if let Some(mut never) = self.next.replace(next) {
+            core.exchange(&mut never.graph);
+            never.inner.abandon(core);
+            core.exchange(&mut never.graph);
+        }
+        Ok(())
+    }
+
+    fn initialize(&mut self, core: &mut Core) -> Result<(), String> {
+        let mut order: Vec<ElementId> = (0..self.plan.len()).collect();
+        order.sort_by_key(|&id| self.plan.classes[id].phase);
+        for id in order {
+            if let Some(Err(text)) = self.call(core, id, |element, cx| element.initialize(cx)) {
+                return Err(format!("While initializing '{}':\n  {text}", self.plan.declaration(id)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Closes a graph that never ran.
+    fn abandon(&mut self, core: &mut Core) {
+        for id in 0..self.plan.len() {
+            self.call(core, id, |element, cx| element.drain(cx));
+            let _ = self.call(core, id, |element, cx| element.close(cx));
+        }
+        for emitted in std::mem::take(&mut core.emitted) {
+            if let Emitted::Packets { element, batch, .. } = emitted {
+                let counters = &mut core.counters[element as usize];
+                counters.emitted -= batch.len() as u64;
+                core.drop_batch(element as usize, batch, element::DropReason::Stop);
+            }
+        }
+    }
+}
+
+impl Worker {
+    /// Lets the graph that waits take the place of this one.
+    #[cold]
+    pub(crate) fn switch(&mut self) {
+        let Some(mut next) = self.inner.next.take() else { return };
+        let legacies = self.bequeath(&next.inner.plan);
+        for error in self.finish().err().unwrap_or_default() {
+            self.inner.sink.write(Stream::Messages, format_args!("{error}\n"));
+        }
+        std::mem::swap(&mut self.inner, &mut next.inner);
+        self.core.exchange(&mut next.graph);
+        let (old, new) = (&mut next.inner, &mut self.inner);
+        std::mem::swap(&mut old.sink, &mut new.sink);
+        std::mem::swap(&mut old.rebuild, &mut new.rebuild);
+        // Packets that come along may have annotations, and new ones may need them.
+        let used = self.core.pool.uses_annotations() || self.core.facts.annotations_used;
+        self.core.pool.use_annotations(used);
+        self.captures = captures(&self.inner.plan);
+        self.manager = None;
+        for Legacy { heir, state, packets } in legacies {
+            self.core.counters[heir].made += packets;
+            let taken = self.inner.call(&mut self.core, heir, |element, cx| element.put_state(cx, state));
+            if let Some(Err(error)) = taken {
+                let name = self.inner.plan.declaration(heir);
+                let text = format_args!("While hot-swapping state into '{name}':\n  {error}\n");
+                self.inner.sink.write(Stream::Messages, text);
+            }
+        }
+        self.settle();
+    }
+
+    /// Takes the state of all elements that have an heir: one of the same name and class.
+    fn bequeath(&mut self, plan: &Plan) -> Vec<Legacy> {
+        let mut legacies = Vec::new();
+        for (heir, element) in plan.graph.elements.iter().enumerate() {
+            let Some(id) = self.inner.plan.graph.find(&element.name) else { continue };
+            if !std::ptr::eq(self.inner.plan.classes[id], plan.classes[heir]) {
+                continue;
+            }
+            let Some(old) = &mut self.inner.elements[id] else { continue };
+            let held = old.held();
+            if let Some(state) = old.take_state() {
+                let packets = (held - old.held()) as u64;
+                // For the old graph they have gone.
+                self.core.counters[id].sent += packets;
+                legacies.push(Legacy { heir, state, packets });
+            }
+        }
+        legacies
+    }
+}

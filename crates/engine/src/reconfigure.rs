@@ -1,0 +1,82 @@
+//! Giving an element other arguments while the graph runs.
+
+use std::sync::Arc;
+
+use element::effects::Hold;
+use element::{Core, Cx, Effects, ElementId, Stream};
+
+use crate::facts;
+use crate::host::Inner;
+
+impl Inner {
+    /// Makes a new element from other arguments, and puts it into the place of the old one, with its state. If
+    /// anything is wrong with them, the old one stays as it is.
+    ///
+    /// # Errors
+    /// What the user should know.
+    pub(crate) fn reconfigure(&mut self, core: &mut Core, id: ElementId, config: &str) -> Result<(), String> {
+        if self.elements[id].is_none() {
+            return Err(format!("'{}' is busy", self.plan.graph.elements[id].name));
+        }
+        let plan = Arc::clone(&self.plan);
+        let (built, warnings) = plan.build(id, &mut self.setup, config);
+        let mut new = built.map_err(|errors| errors.join("\n"))?;
+        self.check_declaration(core, id, new.effects())?;
+        for warning in warnings {
+            let name = plan.declaration(id);
+            self.sink.write(Stream::Messages, format_args!("{name}: warning: {warning}\n"));
+        }
+        let Some(mut old) = self.elements[id].take() else { return Ok(()) };
+        let mut cx = Cx::new(core, self, id);
+        if let Err(error) = new.initialize(&mut cx) {
+            self.elements[id] = Some(old);
+            return Err(error);
+        }
+        if let Some(state) = old.take_state() {
+            // Of the same class, so it fits; if it did not, the new element would start afresh.
+            let _ = new.put_state(&mut cx, state);
+        }
+        debug_assert_eq!(old.held(), 0, "{} keeps packets back", plan.declaration(id));
+        self.effects[id] = new.effects();
+        self.elements[id] = Some(new);
+        self.configs.insert(id, config.to_string());
+        Ok(())
+    }
+
+    /// Elements have been told at the start who reads which annotations and what is written, so a new declaration must
+    /// not say more.
+    fn check_declaration(&mut self, core: &Core, id: ElementId, new: Effects) -> Result<(), String> {
+        let old = std::mem::replace(&mut self.effects[id], new);
+        let facts = facts::gather(&self.effects, &self.plan.forward);
+        self.effects[id] = old;
+        let (now, was) = (&facts.annotations_read, &core.facts.annotations_read);
+        if now.iter().zip(was).any(|(&now, &was)| now && !was) {
+            return Err("this would read annotations that nobody has set so far".into());
+        }
+        let (now, was) = (facts.restore, core.facts.restore);
+        let replays = self.effects.iter().any(|effects| effects.hold == Hold::Replay);
+        let more = |now: bool, was: bool| now && !was;
+        let unkept = more(now.copies, was.copies) || more(now.annotations, was.annotations);
+        if replays && (now.bytes > was.bytes || unkept) {
+            return Err("this would write where packets that are replayed are not restored".into());
+        }
+        Ok(())
+    }
+
+    /// An element's arguments as they are now.
+    pub(crate) fn config(&self, id: ElementId) -> &str {
+        self.configs.get(&id).unwrap_or(&self.plan.graph.elements[id].config)
+    }
+
+    /// The graph with its elements' arguments as they are now.
+    pub(crate) fn flat(&self) -> String {
+        if self.configs.is_empty() {
+            return lang::flatten(&self.plan.graph);
+        }
+        let mut graph = self.plan.graph.clone();
+        for (&id, config) in &self.configs {
+            graph.elements[id].config.clone_from(config);
+        }
+        lang::flatten(&graph)
+    }
+}

@@ -1,0 +1,103 @@
+//! Another graph in the place of a running one, in simulated time.
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use element::{Registry, Stream, Timestamp};
+use engine::{ClockKind, Configured, End, Options, Plan, Sink, Worker};
+
+fn build(text: &str) -> Result<(Arc<Plan>, Configured), String> {
+    let mut sources = lang::Sources::new();
+    let id = sources.add("test", text);
+    let (graph, diagnostics) = lang::parse(&mut sources, id, &lang::Options::default());
+    if !diagnostics.is_empty() {
+        return Err(diagnostics.iter().map(|d| d.render(&sources)).collect());
+    }
+    let registry = Registry::new().with(nf::CLASSES).with(device::CLASSES);
+    let all =
+        |problems: Vec<engine::Problem>| problems.iter().map(|p| p.render(&sources)).collect::<String>();
+    let plan = Arc::new(Plan::new(graph, &registry).map_err(all)?);
+    let configured = plan.configure(None).map_err(all)?;
+    Ok((plan, configured))
+}
+
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<String>>);
+
+impl Sink for Lines {
+    fn write(&mut self, _: Stream, text: fmt::Arguments<'_>) {
+        *self.0.lock().unwrap() += &text.to_string();
+    }
+
+    fn flush(&mut self) {}
+}
+
+/// Runs `first` to its end; `SECOND` in it stands for the text of `second`.
+fn run(first: &str, second: &str, handlers: &[&str]) -> (Vec<String>, String) {
+    let (plan, configured) = build(&first.replace("SECOND", &lang::args::quote(second))).unwrap();
+    let start = Timestamp::from_secs(1_000_000_000);
+    let options = Options {
+        clock: ClockKind::Simulated { start, tick: Timestamp(1_000) },
+        burst: 1,
+        memory: 64 << 20,
+        // A script hands values on with their quotes.
+        rebuild: Some(Box::new(|text| build(&lang::args::unquote(text)))),
+        ..Options::default()
+    };
+    let lines = Lines::default();
+    let mut worker = Worker::new(plan, configured, Box::new(lines.clone()), options).unwrap();
+    worker.initialize().unwrap();
+    assert_eq!(worker.run(), End::Stopped);
+    let values = handlers.iter().map(|name| {
+        let (element, handler) = name.split_once('.').unwrap();
+        let id = worker.plan().graph.find(element).unwrap();
+        worker.read(Some(id), handler, "").unwrap()
+    });
+    let values = values.collect();
+    worker.finish().unwrap();
+    assert!(worker.report().balances(), "{:?}", worker.report());
+    let text = lines.0.lock().unwrap().clone();
+    (values, text)
+}
+
+#[test]
+fn state_and_packets_go_to_the_heirs() {
+    // The queue is full of packets that the second graph lets out, into a counter that has seen none yet.
+    let (values, text) = run(
+        "s :: InfiniteSource(LIMIT 40) -> c :: Counter -> q :: Queue(100) -> Idle;
+         Script(wait 1s, write hotconfig SECOND)",
+        "Idle -> c :: Counter -> q :: Queue(30) -> Unqueue -> d :: Counter -> Discard;
+         Script(wait 1s, print \"hello\", stop)",
+        &["c.count", "q.length", "q.highwater_length", "d.count"],
+    );
+    assert_eq!(values, ["40", "0", "40", "30"]);
+    assert_eq!(text, "hello\n");
+}
+
+#[test]
+fn what_has_no_heir_is_drained() {
+    let (values, _) = run(
+        "s :: InfiniteSource(LIMIT 40) -> q :: Queue(100) -> Idle; Script(wait 1s, write hotconfig SECOND)",
+        "Idle -> other :: Queue -> d :: Idle; q :: Counter; Idle -> q -> Discard; Script(wait 1s, stop)",
+        &["other.length", "q.count"],
+    );
+    assert_eq!(values, ["0", "0"]);
+}
+
+#[test]
+fn mistakes_leave_the_old_graph() {
+    for (second, error) in [
+        ("Idle -> Strip(x) -> Discard", "LENGTH: invalid number"),
+        ("Idle -> Nonesuch -> Discard", "unknown element class"),
+        ("InfiniteSource(LIMIT 9) -> Discard; FromDump(/nonesuch) -> Discard", "While initializing"),
+    ] {
+        let (values, text) = run(
+            "s :: InfiniteSource(LIMIT 40) -> c :: Counter -> Discard;
+             Script(wait 1s, write hotconfig SECOND, print \"on it goes\", stop)",
+            second,
+            &["c.count"],
+        );
+        assert_eq!(values, ["40"]);
+        assert!(text.contains(error), "{text}");
+    }
+}

@@ -1,0 +1,115 @@
+//! Elements that get other arguments while they run.
+
+use engine::Worker;
+use tidegate_testkit::{Run, worker};
+
+fn start(text: &str) -> Worker {
+    worker(text, Run { burst: None, ..Run::default() }).unwrap()
+}
+
+fn read(worker: &mut Worker, name: &str) -> String {
+    let (element, handler) = name.split_once('.').unwrap();
+    let id = worker.plan().graph.find(element);
+    worker.read(id, handler, "").unwrap()
+}
+
+fn write(worker: &mut Worker, name: &str, value: &str) -> Result<(), String> {
+    let (element, handler) = name.split_once('.').unwrap();
+    let id = worker.plan().graph.find(element);
+    worker.write(id, handler, value)
+}
+
+#[test]
+fn packets_go_by_the_new_arguments() {
+    let mut worker = start(
+        "s :: InfiniteSource(DATA \\<0800>, LIMIT 10, ACTIVE false) -> c :: Classifier(0/0800, -);
+         c -> a :: Counter -> Discard; c [1] -> b :: Counter -> Discard",
+    );
+    for (pattern, counts) in [("0/0800, -", ["10", "0"]), (" 0/0806,- ", ["10", "10"])] {
+        write(&mut worker, "c.config", pattern).unwrap();
+        assert_eq!(read(&mut worker, "c.config"), pattern);
+        write(&mut worker, "s.reset", "").unwrap();
+        write(&mut worker, "s.active", "true").unwrap();
+        while worker.step(100) {}
+        assert_eq!([read(&mut worker, "a.count"), read(&mut worker, "b.count")], counts);
+    }
+    let flat = worker.read(None, "flatconfig", "").unwrap();
+    assert!(flat.contains("c :: Classifier( 0/0806,- );"), "{flat}");
+    worker.finish().unwrap();
+    assert!(worker.report().balances());
+}
+
+#[test]
+fn mistakes_leave_everything_as_it_was() {
+    let mut worker = start("s :: InfiniteSource(LIMIT 3) -> c :: Classifier(-) -> k :: Strip(1) -> Discard");
+    for (config, error) in [("", "need 1 arguments, one per output port"), ("x", "pattern 0: bad clause")] {
+        let result = write(&mut worker, "c.config", config);
+        assert!(result.as_ref().is_err_and(|text| text.starts_with(&error[..9])), "{result:?}");
+        assert_eq!(read(&mut worker, "c.config"), "-");
+    }
+    // Strip's arguments are for good, as in Click.
+    assert_eq!(write(&mut worker, "k.config", "2"), Err("no 'k.config' write handler".into()));
+    let flags = |text: String| text.lines().find(|line| line.starts_with("config\t")).map(String::from);
+    assert_eq!(flags(read(&mut worker, "c.handlers")), Some("config\trw.".into()));
+    assert_eq!(flags(read(&mut worker, "k.handlers")), Some("config\tr.".into()));
+    while worker.step(100) {}
+    assert_eq!(read(&mut worker, "k.counts"), "in 3\nout 3\ndropped 0\n");
+}
+
+#[test]
+fn a_queue_keeps_its_packets_and_those_who_watch_it() {
+    let mut worker = start(
+        "s :: InfiniteSource(LIMIT 50) -> red :: RED(20, 21, 1, STABILITY 0) -> q :: Queue(100)
+         -> u :: Unqueue(ACTIVE false) -> d :: Counter -> Discard",
+    );
+    while worker.step(100) {}
+    let before = read(&mut worker, "q.length");
+    assert!(before.parse::<usize>().unwrap() > 10, "{before}");
+    write(&mut worker, "q.config", "10").unwrap();
+    assert_eq!((read(&mut worker, "q.length"), read(&mut worker, "q.capacity")), ("10".into(), "10".into()));
+    assert_eq!(read(&mut worker, "q.highwater_length"), before);
+    assert!(read(&mut worker, "red.stats").starts_with("10 current queue"));
+    write(&mut worker, "u.active", "true").unwrap();
+    while worker.step(100) {}
+    assert_eq!((read(&mut worker, "d.count"), read(&mut worker, "q.length")), ("10".into(), "0".into()));
+    // Whoever looks at the queue sees the new one: RED finds it empty, and lets packets through.
+    write(&mut worker, "u.active", "false").unwrap();
+    write(&mut worker, "s.config", "LIMIT 60").unwrap();
+    while worker.step(100) {}
+    assert_eq!(read(&mut worker, "s.count"), "60");
+    assert_eq!(read(&mut worker, "q.length"), "10");
+    worker.finish().unwrap();
+    assert!(worker.report().balances());
+}
+
+#[test]
+fn what_others_rely_on_cannot_change() {
+    // Nobody reads the paint, so nobody sets it.
+    let mut worker = start("InfiniteSource(LIMIT 3) -> Paint(7) -> p :: Print(x) -> Discard");
+    let error = write(&mut worker, "p.config", "x, PRINTANNO true");
+    assert_eq!(error, Err("this would read annotations that nobody has set so far".into()));
+    write(&mut worker, "p.config", "y, 2").unwrap();
+}
+
+/// Every class that says so can be given its own arguments again, and those of its other samples of the same shape.
+#[test]
+fn every_class_that_reconfigures_does() {
+    let mut tried = 0;
+    for class in nf::CLASSES.iter().filter(|class| class.reconfigures) {
+        let samples = element::Sample::all(class);
+        for sample in tidegate_testkit::samples::all(&[class], std::path::Path::new("/nonexistent")) {
+            let mut worker = start(&sample.text(0, 1, false));
+            let id = worker.plan().graph.find("e").unwrap();
+            assert!(worker.can_read(Some(id), "config").is_some());
+            for other in samples.iter().filter(|other| other.shape == sample.shape) {
+                match worker.write(Some(id), "config", &other.config) {
+                    Ok(()) => assert_eq!(worker.read(Some(id), "config", "").unwrap(), other.config),
+                    Err(error) => assert!(error.starts_with("this would"), "{sample}: {error}"),
+                }
+                tried += 1;
+            }
+            worker.finish().unwrap();
+        }
+    }
+    assert!(tried > 50, "{tried}");
+}
