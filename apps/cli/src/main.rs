@@ -6,8 +6,10 @@ mod click;
 mod elements;
 mod handlers;
 mod load;
+mod reasoning;
 mod run;
 mod table;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -33,6 +35,8 @@ enum Command {
     Flatten(check::TextArgs),
     /// Draw a configuration as a graph, for Graphviz
     Dot(check::TextArgs),
+    /// Prove that two configurations do the same to every packet, or show one that tells them apart
+    Verify(verify::Args),
     /// Measure cost per packet beside the floor that memory sets
     Bench(bench::Args),
     /// Understand the options of Click's own driver
@@ -59,6 +63,7 @@ fn main() -> ExitCode {
         Command::Elements(args) => elements::main(&args),
         Command::Flatten(args) => check::flatten(args),
         Command::Dot(args) => check::dot(args),
+        Command::Verify(args) => verify::main(&args),
         Command::Bench(args) => bench::main(&args),
         Command::Click { args } => click::main(args),
     }

@@ -27,7 +27,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 const MECHANISM: &[&str] = &["packet", "wire", "classify", "flow", "element"];
 
 /// What the tests of any crate may use besides.
-const TESTS: &[&str] = &["testkit", "engine", "device", "capture", "lang"];
+const TESTS: &[&str] = &["testkit", "engine", "nf", "device", "capture", "lang"];
 
 /// Crates that may allow the lint `unsafe_code`, which the workspace denies.
 const UNSAFE: &[&str] = &["packet", "flow", "device", "classify", "engine"];
@@ -101,6 +101,7 @@ fn wrong_arrows_are_found() {
         assert!(verdict(from, to, Kind::Build).is_some(), "{from} -> {to}");
     }
     assert!(verdict("mechanisms/reframer", "slicer", Kind::Test).is_some());
+    assert!(verdict("mechanisms/reframer", "nf", Kind::Build).is_some());
     assert!(verdict("crates/nf", "engine", Kind::Build).is_some());
     assert!(verdict("crates/nf", "engine", Kind::Test).is_none());
     assert!(verdict("apps/cli", "engine", Kind::Build).is_none());

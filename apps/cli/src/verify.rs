@@ -1,0 +1,221 @@
+//! `tidegate verify`: whether two configurations do the same.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::{ClockKind, Options, Plan, Worker};
+use indicatif::ProgressBar;
+use synthesizer::model::diagrams::Diagrams;
+use synthesizer::verify::example::Example;
+use synthesizer::verify::run::{PACKETS, bytes, prepare};
+use synthesizer::verify::{self, Companion, Difference, Verdict};
+
+use crate::load::Input;
+use crate::print;
+use crate::reasoning::{Reasoned, read, registry_for};
+
+/// Arguments of `verify`.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Exit status: 0 equivalent, 1 different, 2 an error, 3 undecided.
+
+Entries and exits correspond by name, else by class and arguments. Entries may give any packet; queues are never full;
+time and the order of packets are not compared. Nothing is opened: a packet that tells the configurations apart is run
+through both with their ends replaced.")]
+pub(crate) struct Args {
+    /// One configuration
+    #[arg(value_name = "A")]
+    a: PathBuf,
+    /// The other one
+    #[arg(value_name = "B")]
+    b: PathBuf,
+    /// Values for parameters of both configurations
+    #[arg(value_name = "NAME=VALUE")]
+    defines: Vec<String>,
+    /// Packets that are dropped must be dropped for the same reason
+    #[arg(long)]
+    reasons: bool,
+}
+
+/// An error in a configuration, or anything else that stops the comparison.
+const ERROR: u8 = 2;
+/// It could not be found out.
+const UNDECIDED: u8 = 3;
+
+pub(crate) fn main(args: &Args) -> ExitCode {
+    let mut both = Vec::new();
+    for file in [&args.a, &args.b] {
+        let input = Input { file: Some(file.clone()), expression: None, defines: args.defines.clone() };
+        match read(&input) {
+            Ok(reasoned) => both.push(reasoned),
+            Err(text) => {
+                if let Some(text) = text {
+                    crate::tell(format_args!("{text}"));
+                }
+                return ExitCode::from(ERROR);
+            }
+        }
+    }
+    let Ok([a, b]) = <[Reasoned; 2]>::try_from(both) else { return ExitCode::from(ERROR) };
+    let pair = [&a, &b];
+    let progress = ProgressBar::new_spinner();
+    progress.enable_steady_tick(Duration::from_millis(100));
+    let d = Diagrams::default();
+    let mut watcher = Watcher { pair, progress: &progress };
+    let options = verify::Options { reasons: args.reasons };
+    let outcome = verify::verify(&d, [&a.chain, &b.chain], options, &mut watcher);
+    progress.finish_and_clear();
+    let mut text = String::new();
+    let status = describe(&mut text, pair, &outcome.verdict);
+    for reasoned in pair {
+        for class in &reasoned.unknown {
+            let name = &reasoned.loaded.name;
+            let _ = writeln!(text, "note: {name}: there is no class {class} here; what it does is not known");
+        }
+    }
+    for assumption in &outcome.assumptions {
+        let _ = writeln!(text, "assumed: {assumption}");
+    }
+    let printed = print(&text);
+    if status == 0 { printed } else { ExitCode::from(status) }
+}
+
+struct Watcher<'w> {
+    pair: [&'w Reasoned; 2],
+    progress: &'w ProgressBar,
+}
+
+impl Companion for Watcher<'_> {
+    fn progress(&mut self, chain: usize, element: &str) {
+        self.progress.set_message(format!("{}: {element}", self.pair[chain].loaded.name));
+    }
+
+    fn differs(&mut self, entry: [usize; 2], example: &Example) -> Option<bool> {
+        self.progress.set_message("running an example".to_string());
+        let a = run(self.pair[0], entry[0], example)?;
+        let b = run(self.pair[1], entry[1], example)?;
+        Some(a.out != b.out)
+    }
+}
+
+/// What came of one packet.
+struct Ran {
+    /// By exit: the packets that came there, sorted. Exits without packets are not among them.
+    out: BTreeMap<String, Vec<Vec<u8>>>,
+    /// Where packets ended otherwise, and why.
+    dropped: Vec<String>,
+}
+
+struct Quiet;
+
+impl engine::Sink for Quiet {
+    fn write(&mut self, _stream: element::Stream, _text: std::fmt::Arguments<'_>) {}
+    fn flush(&mut self) {}
+}
+
+/// Runs a packet through one configuration; `None` where that is not possible.
+fn run(reasoned: &Reasoned, entry: usize, example: &Example) -> Option<Ran> {
+    let (graph, exits) = prepare(&reasoned.graph, &reasoned.chain, entry, example);
+    let (registry, unknown) = registry_for(&graph);
+    if !unknown.is_empty() {
+        return None;
+    }
+    let plan = Arc::new(Plan::new(graph, &registry).ok()?);
+    let configured = plan.configure(Some(1)).ok()?;
+    let options = Options { clock: ClockKind::Trace, burst: 1, ..Options::default() };
+    let mut worker = Worker::new(plan, configured, Box::new(Quiet), options).ok()?;
+    worker.initialize().ok()?;
+    worker.run();
+    let mut out = BTreeMap::new();
+    for exit in exits {
+        let text = worker.read(Some(exit), PACKETS, "").ok()?;
+        let mut packets: Vec<Vec<u8>> = text.lines().filter_map(bytes).collect();
+        packets.sort();
+        if !packets.is_empty() {
+            out.insert(name_of(reasoned, exit), packets);
+        }
+    }
+    let _ = worker.finish();
+    let drops = worker.report().elements.into_iter().flat_map(|element| {
+        let name = element.name.clone();
+        element.drops.into_keys().map(move |reason| format!("{name}: {reason}")).collect::<Vec<_>>()
+    });
+    Some(Ran { out, dropped: drops.collect() })
+}
+
+/// What an exit is called: its name if it has one, else class and arguments, as exits correspond.
+fn name_of(reasoned: &Reasoned, node: usize) -> String {
+    let node = &reasoned.chain.nodes[node];
+    if node.name.contains('@') { node.key.clone() } else { node.name.clone() }
+}
+
+/// The verdict in words. Gives the exit status.
+fn describe(text: &mut String, pair: [&Reasoned; 2], verdict: &Verdict) -> u8 {
+    let [a, b] = pair.map(|reasoned| reasoned.loaded.name.as_str());
+    let _ = match verdict {
+        Verdict::Equivalent => writeln!(text, "{a} and {b} are equivalent"),
+        Verdict::Different(Difference::Entry(chain, entry)) => {
+            let (with, without) = if *chain == 0 { (a, b) } else { (b, a) };
+            writeln!(text, "{a} and {b} are different: {without} has no entry like '{entry}' of {with}")
+        }
+        Verdict::Different(Difference::Packet { entry, example, what }) => {
+            let _ = writeln!(text, "{a} and {b} are different: {what}\n");
+            let length = example.bytes.len();
+            let _ = writeln!(text, "A packet of {length} bytes into '{}':", name_of(pair[0], entry[0]));
+            dump(text, &example.bytes, &[]);
+            for (reasoned, entry) in pair.into_iter().zip(entry) {
+                let _ = writeln!(text, "\n{}:", reasoned.loaded.name);
+                match run(reasoned, *entry, example) {
+                    Some(ran) => show(text, &ran, &example.bytes),
+                    None => text.push_str("  cannot be run here\n"),
+                }
+            }
+            Ok(())
+        }
+        Verdict::Undecided { element, reason } => {
+            let element = element.as_ref().map(|element| format!("{element}: ")).unwrap_or_default();
+            writeln!(text, "undecided: {element}{reason}")
+        }
+    };
+    match verdict {
+        Verdict::Equivalent => 0,
+        Verdict::Different(_) => 1,
+        Verdict::Undecided { .. } => UNDECIDED,
+    }
+}
+
+fn show(text: &mut String, ran: &Ran, before: &[u8]) {
+    for (exit, packets) in &ran.out {
+        for packet in packets {
+            let _ = writeln!(text, "  to '{exit}', {} bytes:", packet.len());
+            dump(text, packet, before);
+        }
+    }
+    for dropped in &ran.dropped {
+        let _ = writeln!(text, "  dropped by {dropped}");
+    }
+    if ran.out.is_empty() && ran.dropped.is_empty() {
+        text.push_str("  nothing comes out\n");
+    }
+}
+
+/// Bytes in lines of 16; those that are not as they were are marked.
+fn dump(text: &mut String, bytes: &[u8], before: &[u8]) {
+    /// Lines shown at most.
+    const LINES: usize = 8;
+    for (line, chunk) in bytes.chunks(16).enumerate().take(LINES) {
+        let _ = write!(text, "  {:4}:", line * 16);
+        for (place, byte) in chunk.iter().enumerate() {
+            let changed = !before.is_empty() && before.get(line * 16 + place) != Some(byte);
+            let _ = write!(text, "{}{byte:02x}", if changed { '*' } else { ' ' });
+        }
+        text.push('\n');
+    }
+    if bytes.len() > 16 * LINES {
+        let _ = writeln!(text, "  ({} more bytes)", bytes.len() - 16 * LINES);
+    }
+}
