@@ -91,10 +91,8 @@ fn chain(graph: &Graph) -> Result<Parts, Vec<engine::Problem>> {
         .collect();
     let (graph, _) = run::without(graph, &bystanders);
     let stays = |id: &usize| !bystanders[*id];
-    let effects: Vec<Option<(&Class, &Effects)>> = (0..plan.len())
-        .filter(stays)
-        .map(|id| Some((plan.classes[id], &configured.effects[id])))
-        .collect();
+    let effects: Vec<Option<(&Class, &Effects)>> =
+        (0..plan.len()).filter(stays).map(|id| Some((plan.classes[id], &configured.effects[id]))).collect();
     let chain = Chain::new(&graph, &effects);
     Ok((graph, chain, unknown, configured.warnings))
 }

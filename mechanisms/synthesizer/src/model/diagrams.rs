@@ -3,6 +3,9 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
+use super::places::start_of;
+use super::word::Word;
+
 use oxidd::bcdd::{BCDDFunction, BCDDManagerRef};
 use oxidd::util::{AllocResult, OptBool};
 use oxidd::{BooleanFunction, Function, Manager, ManagerRef};
@@ -54,6 +57,10 @@ pub struct Diagrams {
     operations: Cell<u64>,
     /// So many nodes are many.
     collect_at: Cell<usize>,
+    /// Where regions start in the frame.
+    regions: RefCell<Vec<Word>>,
+    exact: Cell<bool>,
+    overlap: Cell<bool>,
 }
 
 #[derive(Default)]
@@ -87,6 +94,9 @@ impl Diagrams {
             exhausted: Cell::new(false),
             operations: Cell::new(0),
             collect_at: Cell::new(1 << 20),
+            regions: RefCell::default(),
+            exact: Cell::new(false),
+            overlap: Cell::new(false),
         }
     }
 
@@ -251,6 +261,54 @@ impl Diagrams {
     /// The term of a number.
     pub fn term_of(&self, number: u32) -> Term {
         self.symbols.borrow().list.get(number as usize).cloned().unwrap_or_default()
+    }
+
+    /// The place at which a region starts that stands there in the frame.
+    pub fn region_at(&self, word: &Word) -> i32 {
+        let mut regions = self.regions.borrow_mut();
+        let number = regions.iter().position(|region| region == word).unwrap_or_else(|| {
+            regions.push(word.clone());
+            regions.len() - 1
+        });
+        start_of(number)
+    }
+
+    /// Where a region starts in the frame.
+    pub fn region(&self, number: usize) -> Option<Word> {
+        self.regions.borrow().get(number).cloned()
+    }
+
+    /// How many regions there are.
+    pub fn regions(&self) -> usize {
+        self.regions.borrow().len()
+    }
+
+    /// Whether headers have a place in the frame always, and cases are told apart for that.
+    pub fn is_exact(&self) -> bool {
+        self.exact.get()
+    }
+
+    /// From now on, places of headers are told apart.
+    pub fn be_exact(&self) {
+        self.exact.set(true);
+        self.overlap.set(false);
+    }
+
+    /// Notes that a byte may have been written under one name and read under another.
+    pub(super) fn note_overlap(&self) {
+        self.overlap.set(true);
+    }
+
+    /// Whether a byte may have been written under one name and read under another: what was found out does not
+    /// count.
+    pub fn overlap_found(&self) -> bool {
+        self.overlap.get()
+    }
+
+    /// The answer for one packet, of which every variable is given.
+    pub fn answer(&self, bit: &Bit, value: &dyn Fn(&Symbol) -> bool) -> bool {
+        let symbols = self.symbols.borrow();
+        bit.eval(symbols.variables.iter().enumerate().map(|(number, symbol)| (number as u32, value(symbol))))
     }
 
     /// One way to make it true, if there is any.

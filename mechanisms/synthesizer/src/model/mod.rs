@@ -13,6 +13,7 @@ pub mod chain;
 pub mod diagrams;
 pub mod explore;
 pub mod packet;
+pub mod places;
 pub mod step;
 pub mod sums;
 pub mod word;

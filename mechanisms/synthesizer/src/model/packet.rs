@@ -11,6 +11,7 @@ use element::effects::{Action, Effects, Field, Header, Number, Value};
 use packet::{HEADROOM, SLOT_STRIDE};
 
 use super::diagrams::{Bit, Byte, Diagrams, Symbol, Term};
+use super::places::{in_region, real, region_of};
 use super::sums::{Sum, SumKey};
 use super::word::Word;
 
@@ -23,6 +24,9 @@ pub const TIME: Side = 48;
 pub const KIND: Side = 56;
 /// The number of the input or device.
 pub const INPUT: Side = 57;
+
+/// The shortest IPv4 header.
+const IPV4_HEADER: i32 = 20;
 
 /// Bits of a length.
 pub const LENGTH_BITS: u8 = 18;
@@ -55,9 +59,15 @@ pub struct Packet {
 /// protocol and ports of IPv4 in Ethernet; and what is compared with each other (the packet's length with those that
 /// headers tell) stands side by side.
 fn order_variables(d: &Diagrams) {
-    for place in [12, 13, 14, 18, 22, 0].into_iter().chain(30..34).chain(26..30).chain([23]).chain(34..38) {
+    for place in [12, 13, 14, 18, 22, 0].into_iter().chain(30..34).chain(26..30).chain([23]) {
         d.input(place);
     }
+    for network in [14, 18, 0] {
+        let header_length = Word::from_bits(d, &d.input(network)[4..]).times(d, 4);
+        let transport = d.region_at(&header_length.plus(d, &Word::constant(d, network.into())));
+        (0..4).for_each(|offset| drop(d.input(transport + offset)));
+    }
+    (34..38).for_each(|place| drop(d.input(place)));
     for bit in (0..LENGTH_BITS).rev() {
         d.symbol(Symbol::Length(bit));
         for number in [2, 16, 20, 38] {
@@ -125,7 +135,7 @@ impl Packet {
     /// Marks a header. Outside of the packet's first slot it counts as not marked.
     pub fn mark(&mut self, base: Base, place: Option<i32>) {
         let in_slot = -(HEADROOM as i32)..=(SLOT_STRIDE - HEADROOM) as i32;
-        let place = place.filter(|place| in_slot.contains(place));
+        let place = place.filter(|place| in_region(*place) || in_slot.contains(place));
         match base {
             Base::Data => {}
             Base::Mac => self.headers[0] = place,
@@ -136,12 +146,12 @@ impl Packet {
 
     /// Its length.
     pub fn length(&self, d: &Diagrams) -> Word {
-        self.end.minus(d, &Word::constant(d, self.start.into()))
+        self.end.minus(d, &real(d, self.start))
     }
 
     /// Where the packet reaches at least to a place.
     pub fn reaches(&self, d: &Diagrams, place: i32) -> Bit {
-        Word::constant(d, place.into()).at_most(d, &self.end)
+        real(d, place).at_most(d, &self.end)
     }
 
     /// A byte that nobody has written.
@@ -158,6 +168,7 @@ impl Packet {
 
     /// A byte.
     pub fn byte(&self, d: &Diagrams, place: i32) -> Byte {
+        self.watch(d, place);
         if let Some((key, sum)) = self.sums.iter().find(|(key, _)| key.field().contains(&place)) {
             let bits = sum.bits(d, *key);
             let half = (place - key.field().start) as usize * 8;
@@ -165,7 +176,7 @@ impl Packet {
         }
         match self.bytes.get(&place) {
             Some(byte) => byte.clone(),
-            None if place < self.own => std::array::from_fn(|_| d.no()),
+            None if place < self.own && !in_region(self.own) => std::array::from_fn(|_| d.no()),
             None => self.unwritten(d, place),
         }
     }
@@ -177,6 +188,7 @@ impl Packet {
 
     /// Writes a byte.
     pub fn set_byte(&mut self, d: &Diagrams, place: i32, byte: Byte) {
+        self.watch(d, place);
         // A checksum that is written like any other byte is nobody's any more.
         let keys: Vec<SumKey> =
             self.sums.keys().filter(|key| key.field().contains(&place)).copied().collect();
@@ -249,9 +261,8 @@ impl Packet {
             },
             Field::Annotation { offset, length } => along(self.sides(d, offset, length.into())),
             Field::HeaderOffset(base) => {
-                let place = self.place(base);
-                let number = Word::constant(d, (place.unwrap_or(0) - self.start).into());
-                FieldValue { bits: number.to_bits(d, 24), there: d.constant(place.is_some()) }
+                let (number, there) = self.header_offset(d, base);
+                FieldValue { bits: number.to_bits(d, 24), there }
             }
             Field::Length => along(self.length(d).to_bits(d, 24)),
             Field::Payload => along(self.digest(d).bits),
@@ -259,6 +270,36 @@ impl Packet {
             Field::Kind => along(self.sides(d, KIND, 1)),
             Field::InputPort => along(self.sides(d, INPUT, 1)),
         }
+    }
+
+    /// How far behind the start a header is, and where it is marked.
+    fn header_offset(&self, d: &Diagrams, base: Base) -> (Word, Bit) {
+        match self.place(base) {
+            Some(place) => (real(d, place).minus(d, &real(d, self.start)), d.yes()),
+            None => (Word::constant(d, 0), d.no()),
+        }
+    }
+
+    /// Notes where a byte may have been written under another name: in a region and in the frame, or in two regions.
+    fn watch(&self, d: &Diagrams, place: i32) {
+        let mut written = self.bytes.keys().copied().chain(self.sums.keys().map(|key| key.field().start));
+        let overlaps = match region_of(place) {
+            None => written.any(in_region),
+            // In front of a region is the frame as it is; behind its start only what may be there counts.
+            Some((region, offset)) => written.any(|other| match region_of(other) {
+                Some((other, _)) => other != region,
+                None => offset < 0 || other >= self.frontier(),
+            }),
+        };
+        // Bytes in front of every header that has a region lie in no region.
+        if overlaps && (in_region(place) || place >= self.frontier()) {
+            d.note_overlap();
+        }
+    }
+
+    /// The first place of the frame that may be behind an IP header.
+    pub(super) fn frontier(&self) -> i32 {
+        self.headers[1].filter(|place| !in_region(*place)).map_or(0, |network| network + IPV4_HEADER)
     }
 
     /// A number made of fields, and where there is one.
@@ -269,9 +310,9 @@ impl Packet {
             let word = match field {
                 Field::Length => self.length(d),
                 Field::HeaderOffset(base) => {
-                    let place = self.place(*base);
-                    there = d.and(&there, &d.constant(place.is_some()));
-                    Word::constant(d, (place.unwrap_or(0) - self.start).into())
+                    let (number, is_set) = self.header_offset(d, *base);
+                    there = d.and(&there, &is_set);
+                    number
                 }
                 field => {
                     let value = self.field(d, field);
@@ -311,19 +352,31 @@ impl Packet {
         0..0
     }
 
+    /// Moves the start to a place. A packet that ends before becomes empty.
+    pub fn start_at(&mut self, d: &Diagrams, place: i32) {
+        if in_region(place) == in_region(self.start) {
+            return self.strip(d, place - self.start);
+        }
+        let start = real(d, place);
+        self.end = Word::choose(d, &self.reaches(d, place), &self.end, &start);
+        self.start = place;
+    }
+
     /// Moves the start by so many bytes. A packet with fewer becomes empty; what was never part of it is zero.
     pub fn strip(&mut self, d: &Diagrams, n: i32) {
         let start = self.start.saturating_add(n);
         if n > 0 {
-            let empty = Word::constant(d, start.into());
+            let empty = real(d, start);
             self.end = Word::choose(d, &self.reaches(d, start), &self.end, &empty);
         }
-        for place in start..self.own {
-            let zero = std::array::from_fn(|_| d.no());
-            self.set_byte(d, place, zero);
+        if !in_region(start) {
+            for place in start..self.own {
+                let zero = std::array::from_fn(|_| d.no());
+                self.set_byte(d, place, zero);
+            }
+            self.own = self.own.min(start);
         }
         self.start = start;
-        self.own = self.own.min(start);
     }
 
     /// From now on bytes come from a function, wherever they stand.

@@ -5,6 +5,7 @@ use element::effects::{Access, Action, Case, Checksum, Effects, Field, Filter, H
 
 use super::diagrams::{Bit, Diagrams, Term};
 use super::packet::{LENGTH_BITS, Packet};
+use super::places::{in_region, real};
 use super::sums::Sum;
 use super::word::{Word, bits_in};
 
@@ -257,19 +258,37 @@ impl Unit<'_> {
             done(condition.clone(), packet, written);
             return;
         };
+        // Goes on for each place that is a number of bytes behind the start.
         let places =
             |number: &Word, done: &mut dyn FnMut(Bit, Packet, &[i32]), change: &dyn Fn(&mut Packet, i32)| {
-                match number.values(d, condition, MOST_PLACES) {
+                let place = number.plus(d, &real(d, packet.start));
+                let mut go_on = |condition: Bit, place: i32| {
+                    let mut packet = packet.clone();
+                    change(&mut packet, place);
+                    self.act(d, before, &condition, packet, rest, &mut written.clone(), done);
+                };
+                let mut told_apart = condition.clone();
+                if !d.is_exact() && place.known(d).is_none() {
+                    // Behind an IP header is a region; what would be inside of one is told apart.
+                    let behind = Word::constant(d, before.frontier().into()).at_most(d, &place);
+                    let in_region = d.and(condition, &behind);
+                    told_apart = d.and_not(condition, &behind);
+                    if !d.is_never(&in_region) {
+                        go_on(in_region, d.region_at(&place));
+                    }
+                }
+                if d.is_never(&told_apart) {
+                    return;
+                }
+                match place.values(d, &told_apart, MOST_PLACES) {
                     Some(values) => {
-                        for (value, condition) in values {
-                            let mut packet = packet.clone();
-                            change(&mut packet, i32::try_from(value).unwrap_or(i32::MAX));
-                            self.act(d, before, &condition, packet, rest, &mut written.clone(), done);
+                        for (place, condition) in values {
+                            go_on(condition, i32::try_from(place).unwrap_or(i32::MAX / 2));
                         }
                     }
                     None => {
                         let term = Term { name: format!("{} anywhere", self.key), ..before.digest(d) };
-                        done(condition.clone(), Packet::lost(d, d.term(term)), &[]);
+                        done(told_apart, Packet::lost(d, d.term(term)), &[]);
                     }
                 }
             };
@@ -277,11 +296,11 @@ impl Unit<'_> {
             Action::Strip(n) => packet.strip(d, *n),
             Action::Start(number) => {
                 let (number, _) = before.number(d, number);
-                return places(&number, done, &|packet, n| packet.strip(d, n));
+                return places(&number, done, &|packet, place| packet.start_at(d, place));
             }
             Action::Resize(reads) => {
                 let length = d.value(self.unknown(d, "length", before, reads), LENGTH_BITS.into());
-                packet.end = Word::from_bits(d, &length).plus(d, &Word::constant(d, packet.start.into()));
+                packet.end = Word::from_bits(d, &length).plus(d, &real(d, packet.start));
             }
             Action::Set(Field::HeaderOffset(base), value) => match value {
                 Value::Constant(bytes) if bytes.is_empty() => packet.mark(*base, None),
@@ -291,12 +310,15 @@ impl Unit<'_> {
                 }
                 Value::Number(number) => {
                     let (number, _) = before.number(d, number);
-                    return places(&number, done, &|packet, n| packet.mark(*base, Some(packet.start + n)));
+                    return places(&number, done, &|packet, place| packet.mark(*base, Some(place)));
                 }
                 Value::Copy(Field::HeaderOffset(other)) => {
                     // Counted from the start that it had.
-                    let offset = before.place(*other).map(|place| place - before.start);
-                    packet.mark(*base, offset.map(|offset| packet.start + offset));
+                    let place = before.place(*other).map(|place| match in_region(place) {
+                        true => place,
+                        false => place - before.start + packet.start,
+                    });
+                    packet.mark(*base, place);
                 }
                 _ => {
                     let term = self.unknown(d, "a header somewhere", before, &[Field::Payload]);
@@ -313,7 +335,7 @@ impl Unit<'_> {
                     Value::Plus(Field::Length, more) => before.length(d).plus(d, &Word::constant(d, *more)),
                     value => Word::from_bits(d, &self.value(d, value, before, 24)),
                 };
-                packet.end = length.plus(d, &Word::constant(d, packet.start.into()));
+                packet.end = length.plus(d, &real(d, packet.start));
             }
             Action::Set(Field::Payload, value) => {
                 let mut term = Term { name: self.key.to_string(), ..before.digest(d) };

@@ -7,8 +7,8 @@ use element::effects::Field;
 use crate::model::diagrams::{Bit, Diagrams, Symbol};
 use crate::model::explore::Arrival;
 use crate::model::packet::Packet;
+use crate::model::places::{in_region, region_of};
 use crate::model::sums::Sum;
-use crate::model::word::Word;
 
 /// Packets for which two chains differ, as far as can be seen, and in what.
 pub struct Candidate {
@@ -72,6 +72,14 @@ pub fn arrivals(d: &Diagrams, a: &[Arrival], b: &[Arrival], observed: &[Field]) 
     candidates
 }
 
+/// A place for people.
+fn name(packet: &Packet, place: i32) -> String {
+    match region_of(place) {
+        None => format!("byte {}", place - packet.start),
+        Some((_, offset)) => format!("byte {offset} behind the IP header"),
+    }
+}
+
 /// Where two packets differ, among those of a condition.
 fn packets(d: &Diagrams, condition: &Bit, a: &Packet, b: &Packet, observed: &[Field]) -> Vec<Candidate> {
     let mut candidates = Vec::new();
@@ -91,35 +99,36 @@ fn packets(d: &Diagrams, condition: &Bit, a: &Packet, b: &Packet, observed: &[Fi
     }
     let lengths = (a.length(d), b.length(d));
     add(&d.not(&d.equal(lengths.0.bits(), lengths.1.bits())), &|| "length".into());
-    // Only bytes that both packets have are compared.
-    let within = |offset: i32| {
-        let place = Word::constant(d, i64::from(offset) + 1);
-        d.and(&place.at_most(d, &lengths.0), &place.at_most(d, &lengths.1))
-    };
-    let mut places: BTreeSet<i32> = a.written().map(|place| place - a.start).collect();
-    places.extend(b.written().map(|place| place - b.start));
     let sums: BTreeSet<_> = a.sums.keys().chain(b.sums.keys()).copied().collect();
     let aligned = a.start == b.start && a.is_original() == b.is_original();
+    // Only bytes that both packets have are compared.
+    let within =
+        |offset: i32| d.and(&a.reaches(d, a.start + offset + 1), &b.reaches(d, b.start + offset + 1));
     if aligned {
         for &key in &sums {
-            // Checksums have their own comparison, unless one of them is no longer one.
+            // Checksums have their own comparison.
             let offset = key.field().start - a.start;
             add(&d.and(&within(offset + 1), &Sum::different(d, key, a, b)), &|| {
-                format!("checksum at byte {offset}")
+                format!("checksum {}", name(a, key.field().start))
             });
         }
     }
-    // Bytes that neither has written differ everywhere if they differ at one place.
-    let behind = places.last().map_or(0, |last| (last + 1).max(0));
-    places.extend(if aligned { behind..=behind } else { 0..=behind });
-    for offset in places.into_iter().filter(|&offset| offset >= 0) {
+    let mut places: BTreeSet<i32> = a.written().map(|place| place - a.start).collect();
+    places.extend(b.written().map(|place| place - b.start));
+    if !aligned || !a.is_original() {
+        // Bytes that neither has written differ everywhere if they differ at one place.
+        let last = places.iter().copied().filter(|&offset| !in_region(a.start + offset)).max();
+        places.extend(0..=last.unwrap_or(0).max(0) + 1);
+    }
+    for offset in places {
         let (left, right) = (a.start + offset, b.start + offset);
-        if aligned && sums.iter().any(|key| key.field().contains(&left)) {
+        if offset < 0 && !in_region(a.start) || aligned && sums.iter().any(|key| key.field().contains(&left))
+        {
             continue;
         }
         let (x, y) = (a.byte(d, left), b.byte(d, right));
         if x != y {
-            add(&d.and(&within(offset), &d.not(&d.equal(&x, &y))), &|| format!("byte {offset}"));
+            add(&d.and(&within(offset), &d.not(&d.equal(&x, &y))), &|| name(a, left));
         }
     }
     for field in observed {

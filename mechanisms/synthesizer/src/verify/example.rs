@@ -5,6 +5,7 @@ use wire::checksum;
 
 use crate::model::diagrams::{Bit, Diagrams, Example as Choices, Symbol, Term};
 use crate::model::packet::KIND;
+use crate::model::places::{in_region, real, start_of};
 
 /// A packet as it comes into a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +36,8 @@ fn usual(d: &Diagrams) -> Vec<Bit> {
             if value >> bit & 1 == 1 { d.and(&all, &symbol) } else { d.and_not(&all, &symbol) }
         })
     };
+    // The header behind that of the IP packet in Ethernet is the first region.
+    let transport = start_of(0);
     vec![
         length(60),
         all(&[(12, 8), (13, 0)]),
@@ -45,8 +48,8 @@ fn usual(d: &Diagrams) -> Vec<Bit> {
         equals(23, 17),
         all(&[(26, 10), (27, 0), (28, 0), (29, 1)]),
         all(&[(30, 10), (31, 0), (32, 0), (33, 2)]),
-        all(&[(34, 0x04), (35, 0xd2)]),
-        all(&[(36, 0), (37, 80)]),
+        all(&[(transport, 0x04), (transport + 1, 0xd2), (34, 0x04), (35, 0xd2)]),
+        all(&[(transport + 2, 0), (transport + 3, 80), (36, 0), (37, 80)]),
         (0..8).fold(d.yes(), |none, bit| d.and_not(&none, &d.symbol(Symbol::Side(KIND, bit)))),
     ]
 }
@@ -74,12 +77,26 @@ impl Example {
                 (0..8).fold(0, |byte, bit| byte | u8::from(chosen(Symbol::Input(place as i32, bit))) << bit);
         }
         let kind = (0..8).fold(0, |kind, bit| kind | u8::from(chosen(Symbol::Side(KIND, bit))) << bit);
+        // Bytes of regions go where the bytes so far say that these are.
+        let mut regional: Vec<(i32, u8, bool)> = Vec::new();
+        for (symbol, &value) in choices {
+            if let &Symbol::Input(place, bit) = symbol
+                && in_region(place)
+            {
+                regional.push((place, bit, value));
+            }
+        }
+        for (place, bit, value) in regional {
+            if let Some(byte) = place_of(d, &bytes, choices, place).and_then(|place| bytes.get_mut(place)) {
+                *byte = *byte & !(1 << bit) | u8::from(value) << bit;
+            }
+        }
         let mut depends = Vec::new();
         for (symbol, &value) in choices {
             let &Symbol::Term(number, _) = symbol else { continue };
             let term = d.term_of(number);
             if term.name == "right checksum" {
-                set_checksum(&mut bytes, &term, value, choices);
+                set_checksum(d, &mut bytes, &term, value, choices);
             } else if !depends.contains(&term.name) {
                 depends.push(term.name);
             }
@@ -98,15 +115,30 @@ impl Example {
     }
 }
 
+/// Where a place is in the packet.
+fn place_of(d: &Diagrams, bytes: &[u8], choices: &Choices, place: i32) -> Option<usize> {
+    let value = |symbol: &Symbol| match *symbol {
+        Symbol::Input(place, bit) => match usize::try_from(place).ok().and_then(|place| bytes.get(place)) {
+            Some(byte) => byte >> bit & 1 == 1,
+            None => choices.get(symbol).copied().unwrap_or(false),
+        },
+        _ => choices.get(symbol).copied().unwrap_or(false),
+    };
+    let number =
+        real(d, place).bits().iter().rev().fold(0i64, |n, bit| n << 1 | i64::from(d.answer(bit, &value)));
+    usize::try_from(number).ok()
+}
+
 /// Whether the choices say what stands at these places.
 fn decided(choices: &Choices, mut places: std::ops::Range<i32>) -> bool {
     places.any(|place| (0..8).any(|bit| choices.contains_key(&Symbol::Input(place, bit))))
 }
 
 /// Makes the checksum of a header right or wrong, unless its value was chosen.
-fn set_checksum(bytes: &mut [u8], term: &Term, right: bool, choices: &Choices) {
+fn set_checksum(d: &Diagrams, bytes: &mut [u8], term: &Term, right: bool, choices: &Choices) {
     let [kind, at, network] = term.numbers[..] else { return };
-    let (at, network) = (at as usize, network as usize);
+    let place = |place: i64| place_of(d, bytes, choices, place as i32);
+    let (Some(at), Some(network)) = (place(at), place(network)) else { return };
     let Some((header, offset)) = [(Header::Ipv4, 10), (Header::Tcp, 16), (Header::Udp, 6), (Header::Icmp, 2)]
         .get(kind as usize)
         .copied()

@@ -100,7 +100,13 @@ struct Start {
 /// Compares two chains.
 pub fn verify(d: &Diagrams, chains: [&Chain; 2], options: Options, companion: &mut dyn Companion) -> Outcome {
     let mut verifier = Verifier { d, chains, options, companion, assumptions: Vec::new() };
-    let verdict = verifier.run();
+    let mut verdict = verifier.run();
+    let proven = matches!(verdict, Verdict::Equivalent) && !d.overlap_found();
+    if !proven && !matches!(verdict, Verdict::Different(_)) && d.regions() > 0 && !d.exhausted() {
+        // Headers in regions of their own were not exact enough.
+        d.be_exact();
+        verdict = verifier.run();
+    }
     let verdict = if d.exhausted() {
         let reason = "there is no room for the decision diagrams: the rules are too irregular".to_string();
         Verdict::Undecided { element: None, reason }
