@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use engine::{ClockKind, Options, Plan, Worker};
 use indicatif::ProgressBar;
-use synthesizer::model::diagrams::Diagrams;
 use synthesizer::verify::example::Example;
 use synthesizer::verify::run::{PACKETS, bytes, prepare};
 use synthesizer::verify::{self, Companion, Difference, Verdict};
@@ -64,10 +63,9 @@ pub(crate) fn main(args: &Args) -> ExitCode {
     let pair = [&a, &b];
     let progress = ProgressBar::new_spinner();
     progress.enable_steady_tick(Duration::from_millis(100));
-    let d = Diagrams::default();
     let mut watcher = Watcher { pair, progress: &progress };
     let options = verify::Options { reasons: args.reasons };
-    let outcome = verify::verify(&d, [&a.chain, &b.chain], options, &mut watcher);
+    let outcome = verify::verify([&a.chain, &b.chain], options, None, &mut watcher);
     progress.finish_and_clear();
     let mut text = String::new();
     let status = describe(&mut text, pair, &outcome.verdict);

@@ -288,10 +288,11 @@ impl Diagrams {
         self.exact.get()
     }
 
-    /// From now on, places of headers are told apart.
-    pub fn be_exact(&self) {
+    /// Places of headers are told apart.
+    #[must_use]
+    pub fn exact(self) -> Diagrams {
         self.exact.set(true);
-        self.overlap.set(false);
+        self
     }
 
     /// Notes that a byte may have been written under one name and read under another.

@@ -13,6 +13,9 @@ use super::step::{To, Unit};
 /// Rounds after which packets on a circle count as going round for ever.
 const MOST_ROUNDS: usize = 64;
 
+/// Different packets at one place beyond which those that are laid out alike are joined.
+const MOST_APART: usize = 24;
+
 /// Packets of one layout at some place, and for which packets that came in they are there.
 #[derive(Clone)]
 pub struct Arrival {
@@ -158,11 +161,13 @@ pub fn explore(
     ends
 }
 
-/// Adds packets to others at the same place; those that are laid out alike become one.
+/// Adds packets to others at the same place. Equal packets become one, and others too where they are laid out alike and
+/// there are many: bits that depend on which one it was make large diagrams of the conditions.
 fn join(d: &Diagrams, arrivals: &mut Vec<Arrival>, new: Arrival) {
+    let many = arrivals.len() >= MOST_APART;
     for arrival in arrivals.iter_mut() {
         // Two packets for one that came in stay two.
-        if d.overlap(&arrival.condition, &new.condition) {
+        if !many && arrival.packet != new.packet || d.overlap(&arrival.condition, &new.condition) {
             continue;
         }
         if let Some(packet) = Packet::merge(d, &arrival.condition, &arrival.packet, &new.packet) {
@@ -200,8 +205,7 @@ fn stream(
             term.numbers.push(input as i64);
             term.numbers.extend(digest.numbers);
             term.bits.push(arrival.condition.clone());
-            // Only packets that arrive count.
-            term.bits.extend(digest.bits.iter().map(|bit| d.and(bit, &arrival.condition)));
+            term.bits.extend(digest.bits);
         }
     }
     // Of several elements with equal streams the first one corresponds to the first one elsewhere.

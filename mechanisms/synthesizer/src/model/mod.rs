@@ -12,6 +12,7 @@
 pub mod chain;
 pub mod diagrams;
 pub mod explore;
+pub mod order;
 pub mod packet;
 pub mod places;
 pub mod step;

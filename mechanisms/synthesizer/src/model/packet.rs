@@ -54,32 +54,6 @@ pub struct Packet {
     pub lost: Option<u32>,
 }
 
-/// Makes the variables of what rules usually ask about, in an order that keeps diagrams small: first what decides
-/// where headers are (the length of an IP header behind Ethernet, one or two VLAN tags, or nothing), then addresses,
-/// protocol and ports of IPv4 in Ethernet; and what is compared with each other (the packet's length with those that
-/// headers tell) stands side by side.
-fn order_variables(d: &Diagrams) {
-    for place in [12, 13, 14, 18, 22, 0].into_iter().chain(30..34).chain(26..30).chain([23]) {
-        d.input(place);
-    }
-    for network in [14, 18, 0] {
-        let header_length = Word::from_bits(d, &d.input(network)[4..]).times(d, 4);
-        let transport = d.region_at(&header_length.plus(d, &Word::constant(d, network.into())));
-        (0..4).for_each(|offset| drop(d.input(transport + offset)));
-    }
-    (34..38).for_each(|place| drop(d.input(place)));
-    for bit in (0..LENGTH_BITS).rev() {
-        d.symbol(Symbol::Length(bit));
-        for number in [2, 16, 20, 38] {
-            match bit {
-                8..16 => d.symbol(Symbol::Input(number, bit - 8)),
-                0..8 => d.symbol(Symbol::Input(number + 1, bit)),
-                _ => continue,
-            };
-        }
-    }
-}
-
 /// The value of a field, and where there is one.
 pub struct FieldValue {
     /// Most significant bit first.
@@ -91,7 +65,6 @@ pub struct FieldValue {
 impl Packet {
     /// A packet as a source gives it: any bytes, any length, no annotations. `headers` are where its headers start.
     pub fn incoming(d: &Diagrams, headers: [Option<i32>; 3]) -> Packet {
-        order_variables(d);
         let length: Vec<Bit> = (0..LENGTH_BITS).rev().map(|bit| d.symbol(Symbol::Length(bit))).collect();
         Packet {
             start: 0,

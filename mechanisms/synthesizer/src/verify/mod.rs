@@ -19,6 +19,7 @@ use element::effects::{Effects, Field, Header};
 use crate::model::chain::{Chain, Port};
 use crate::model::diagrams::{Bit, Diagrams};
 use crate::model::explore::{Arrival, Ends, explore};
+use crate::model::order::order_variables;
 use crate::model::packet::{Packet, incoming};
 use compare::Candidate;
 use example::Example;
@@ -47,6 +48,12 @@ pub enum Verdict {
         /// Why.
         reason: String,
     },
+}
+
+impl Verdict {
+    fn is_proof(&self) -> bool {
+        matches!(self, Verdict::Equivalent)
+    }
 }
 
 /// A difference.
@@ -97,23 +104,43 @@ struct Start {
     is_entry: bool,
 }
 
-/// Compares two chains.
-pub fn verify(d: &Diagrams, chains: [&Chain; 2], options: Options, companion: &mut dyn Companion) -> Outcome {
+/// Compares two chains. Diagrams may have so many nodes; without a number, as many as there may be.
+pub fn verify(
+    chains: [&Chain; 2],
+    options: Options,
+    nodes: Option<usize>,
+    companion: &mut dyn Companion,
+) -> Outcome {
+    let diagrams = || nodes.map_or_else(Diagrams::default, Diagrams::new);
+    let d = diagrams();
+    let mut verdict = verdict(&d, chains, options, companion);
+    let mut nodes = d.nodes();
+    let proven = verdict.0.is_proof() && !d.overlap_found();
+    if !proven && !matches!(verdict.0, Verdict::Different(_)) && d.regions() > 0 && !d.exhausted() {
+        // Headers in regions of their own were not exact enough.
+        drop(d);
+        let d = diagrams().exact();
+        verdict = self::verdict(&d, chains, options, companion);
+        nodes = d.nodes();
+    }
+    let (verdict, assumptions) = verdict;
+    Outcome { verdict, assumptions, nodes }
+}
+
+fn verdict(
+    d: &Diagrams,
+    chains: [&Chain; 2],
+    options: Options,
+    companion: &mut dyn Companion,
+) -> (Verdict, Vec<String>) {
+    order_variables(d, &chains);
     let mut verifier = Verifier { d, chains, options, companion, assumptions: Vec::new() };
     let mut verdict = verifier.run();
-    let proven = matches!(verdict, Verdict::Equivalent) && !d.overlap_found();
-    if !proven && !matches!(verdict, Verdict::Different(_)) && d.regions() > 0 && !d.exhausted() {
-        // Headers in regions of their own were not exact enough.
-        d.be_exact();
-        verdict = verifier.run();
-    }
-    let verdict = if d.exhausted() {
+    if d.exhausted() {
         let reason = "there is no room for the decision diagrams: the rules are too irregular".to_string();
-        Verdict::Undecided { element: None, reason }
-    } else {
-        verdict
-    };
-    Outcome { verdict, assumptions: verifier.assumptions, nodes: d.nodes() }
+        verdict = Verdict::Undecided { element: None, reason };
+    }
+    (verdict, verifier.assumptions)
 }
 
 struct Verifier<'v> {

@@ -6,7 +6,6 @@ use element::Registry;
 use engine::{ClockKind, Options, Plan, Worker};
 use lang::Graph;
 use tidegate_synthesizer::model::chain::Chain;
-use tidegate_synthesizer::model::diagrams::Diagrams;
 use tidegate_synthesizer::verify::example::Example;
 use tidegate_synthesizer::verify::run::{self, PACKETS};
 use tidegate_synthesizer::verify::{Companion, Outcome, verify};
@@ -81,7 +80,6 @@ impl Companion for Runner<'_> {
 }
 
 pub(crate) fn compare(a: &Read, b: &Read) -> Outcome {
-    let d = Diagrams::new(1 << 22);
     let mut runner = Runner { reads: [a, b] };
-    verify(&d, [&a.chain, &b.chain], Default::default(), &mut runner)
+    verify([&a.chain, &b.chain], Default::default(), Some(1 << 22), &mut runner)
 }

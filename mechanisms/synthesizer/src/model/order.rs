@@ -1,0 +1,84 @@
+//! In which order the variables of diagrams stand.
+//!
+//! The order decides how large diagrams grow. What most rules ask about comes first: addresses, protocol, ports. What is
+//! compared with each other stands side by side: the length of the packet and those that headers tell. What decides
+//! where a header is stands where it does least harm: with the lengths if headers have regions of their own, because
+//! only questions for missing bytes depend on it; before everything else if cases are told apart.
+
+use std::collections::BTreeSet;
+
+use element::Base;
+use element::effects::{Action, Field, Value};
+
+use super::chain::Chain;
+use super::diagrams::{Diagrams, Symbol};
+use super::packet::LENGTH_BITS;
+use super::places::start_of;
+use super::word::Word;
+
+/// Where IP headers start, that of Ethernet if nothing says so.
+fn networks(chains: &[&Chain]) -> Vec<i32> {
+    let (mut marked, mut stripped) = (BTreeSet::new(), BTreeSet::new());
+    let effects = chains.iter().flat_map(|chain| &chain.nodes).flat_map(|node| &node.effects.cases);
+    for action in effects.flat_map(|case| &case.actions) {
+        match action {
+            Action::Strip(n) if *n > 0 => {
+                stripped.insert(*n);
+            }
+            Action::Set(Field::HeaderOffset(Base::Network), Value::Constant(bytes)) => {
+                marked.insert(bytes.iter().fold(0, |n, &byte| n << 8 | i32::from(byte)));
+            }
+            _ => {}
+        }
+    }
+    // A header at the start is one behind what was stripped.
+    if marked.remove(&0) {
+        marked.extend(if stripped.is_empty() { BTreeSet::from([0]) } else { stripped });
+    }
+    let mut networks: Vec<i32> = marked.into_iter().filter(|place| (0..64).contains(place)).take(4).collect();
+    if networks.is_empty() {
+        networks.push(14);
+    }
+    networks
+}
+
+/// Makes the usual variables, for chains that are to be looked at together.
+pub fn order_variables(d: &Diagrams, chains: &[&Chain]) {
+    let networks = networks(chains);
+    let first = |network: i32| [network - 2, network - 1].into_iter().filter(|&place| place >= 0);
+    for &network in &networks {
+        first(network).for_each(|place| drop(d.input(place)));
+        if d.is_exact() {
+            d.input(network);
+        }
+    }
+    for &network in &networks {
+        let [destination, source] = [16..20, 12..16];
+        for offset in destination.chain(source).chain([9, 6, 7]) {
+            d.input(network + offset);
+        }
+    }
+    for (region, &network) in networks.iter().enumerate() {
+        // Ports, in a region that is made below.
+        let transport = if d.is_exact() { network + 20 } else { start_of(region) };
+        (transport..transport + 4).for_each(|place| drop(d.input(place)));
+    }
+    for bit in (0..LENGTH_BITS).rev() {
+        if bit == 5 {
+            // An IP header has up to 60 bytes, so that its length counts from here on.
+            networks.iter().for_each(|&network| drop(d.input(network)));
+        }
+        d.symbol(Symbol::Length(bit));
+        for &network in &networks {
+            match bit {
+                8..16 => d.symbol(Symbol::Input(network + 2, bit - 8)),
+                0..8 => d.symbol(Symbol::Input(network + 3, bit)),
+                _ => continue,
+            };
+        }
+    }
+    for &network in networks.iter().filter(|_| !d.is_exact()) {
+        let header_length = Word::from_bits(d, &d.input(network)[4..]).times(d, 4);
+        d.region_at(&header_length.plus(d, &Word::constant(d, network.into())));
+    }
+}
