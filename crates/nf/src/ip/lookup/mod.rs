@@ -44,7 +44,7 @@ const CTRL: HandlerInfo = HandlerInfo::write("ctrl");
 const FLUSH: HandlerInfo = HandlerInfo::write("flush");
 
 const SAMPLES: &[&str] = &[
-    "0/0 0",
+    "0/0 0 -> 1/1",
     "10.0.0.0/8 1, 10.0.1.0/24 10.0.0.9 0, 10.0.1.2 10.0.0.8 1, 128/1 2 -> 1/3",
     "0/1 1.2.3.4 0, 0/2 1, 0.0.0.0 0, 192/255.192.0.0 5.6.7.8 1 -> 1/2",
     "",
@@ -153,7 +153,7 @@ impl RouteLookup {
         for (&address, number) in self.addresses.iter().zip(self.numbers.iter()).take(packets) {
             if number.is_none() && self.complaints < COMPLAINTS {
                 self.complaints += 1;
-                cx.message(format_args!("{}", complaint(Ipv4Addr::from_bits(address))));
+                cx.message(format_args!("{}\n", complaint(Ipv4Addr::from_bits(address))));
             }
         }
     }
