@@ -10,7 +10,8 @@
 //! Each entry says what the longest prefix of its addresses gives, and how long this prefix is: that is all that is
 //! needed to paint a new prefix over shorter ones, and to paint the next shorter one over it when it goes.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::hint::select_unpredictable;
 
 use packet::prefetch_line;
 
@@ -159,7 +160,7 @@ impl PrefixTable {
     /// The value of the longest prefix that an address lies in.
     #[inline]
     pub fn lookup(&self, address: u32) -> Option<u32> {
-        self.resolve(self.cell((address >> 16) as usize), address)
+        self.resolve(self.second(address), address)
     }
 
     /// The same for many addresses, whose waits for memory overlap. The slices belong together element by element;
@@ -167,28 +168,33 @@ impl PrefixTable {
     #[inline]
     pub fn lookup_batch(&self, addresses: &[u32], values: &mut [Option<u32>]) {
         for (addresses, values) in addresses.chunks(WINDOW).zip(values.chunks_mut(WINDOW)) {
-            let mut cells = [Cell::NOTHING; WINDOW];
-            for (&address, cell) in addresses.iter().zip(&mut cells) {
-                *cell = self.cell((address >> 16) as usize);
-                if let Some(page) = cell.as_page() {
-                    let at = ROOT + page * PAGE + (address >> 8 & 0xff) as usize;
-                    prefetch_line(self.cells.as_ptr().wrapping_add(at).cast());
-                }
+            let mut places = [0; WINDOW];
+            for (&address, place) in addresses.iter().zip(&mut places) {
+                *place = self.second(address);
+                prefetch_line(self.cells.as_ptr().wrapping_add(*place).cast());
             }
-            for ((&address, cell), value) in addresses.iter().zip(cells).zip(values) {
-                *value = self.resolve(cell, address);
+            for ((&address, place), value) in addresses.iter().zip(places).zip(values) {
+                *value = self.resolve(place, address);
             }
         }
     }
 
-    /// Goes on from the first step.
+    /// Where the second step looks: in a page, or once more where the first did. Whether there is a page cannot be
+    /// foreseen, so that a branch would often be taken wrongly.
     #[inline]
-    fn resolve(&self, mut cell: Cell, address: u32) -> Option<u32> {
+    fn second(&self, address: u32) -> usize {
+        let root = (address >> 16) as usize;
+        let Cell(cell) = self.cell(root);
+        let paged = ROOT + (cell & !Cell::IS_PAGE) as usize * PAGE + (address >> 8 & 0xff) as usize;
+        select_unpredictable(cell & Cell::IS_PAGE != 0, paged, root)
+    }
+
+    /// Goes on from there.
+    #[inline]
+    fn resolve(&self, place: usize, address: u32) -> Option<u32> {
+        let mut cell = self.cell(place);
         if let Some(page) = cell.as_page() {
-            cell = self.cell(ROOT + page * PAGE + (address >> 8 & 0xff) as usize);
-            if let Some(page) = cell.as_page() {
-                cell = self.cell(ROOT + page * PAGE + (address & 0xff) as usize);
-            }
+            cell = self.cell(ROOT + page * PAGE + (address & 0xff) as usize);
         }
         if cell == Cell::NOTHING { self.default } else { Some(cell.value()) }
     }
@@ -241,52 +247,39 @@ impl PrefixTable {
     /// The values of all addresses, as intervals that do not overlap, lowest first; neighbours differ. Addresses
     /// that lie in no prefix are left out.
     pub fn intervals(&self) -> Vec<(u32, u32, u32)> {
-        let mut prefixes: Vec<(Prefix, u32)> = self.prefixes.iter().map(|(p, e)| (*p, e.value)).collect();
-        // An enclosing prefix comes before what lies in it.
-        prefixes.sort_unstable();
-        let mut found: Vec<(u32, u32, u32)> = Vec::with_capacity(prefixes.len());
-        // From where on nothing has been said yet; 64 bits, because it ends behind the last address.
-        let mut next = 0u64;
-        let mut open: Vec<(Prefix, u32)> = Vec::new();
-        let mut say = |until: u64, value: u32, next: &mut u64| {
-            if *next >= until {
-                return;
-            }
-            let (first, last) = (*next as u32, (until - 1) as u32);
-            *next = until;
-            match found.last_mut() {
-                Some((_, end, same)) if *same == value && end.checked_add(1) == Some(first) => *end = last,
-                _ => found.push((first, last, value)),
-            }
-        };
-        for (prefix, value) in prefixes {
-            let start = u64::from(prefix.first());
-            while let Some((outer, its)) = open.pop_if(|(outer, _)| u64::from(outer.last()) < start) {
-                say(u64::from(outer.last()) + 1, its, &mut next);
-            }
-            match open.last() {
-                Some(&(_, outer)) => say(start, outer, &mut next),
-                None => next = start,
-            }
-            open.push((prefix, value));
-        }
-        while let Some((outer, its)) = open.pop() {
-            say(u64::from(outer.last()) + 1, its, &mut next);
-        }
+        let mut found = Vec::new();
+        self.sweep(0, ROOT, 16, 0, &mut found);
         found
+    }
+
+    /// Adds the intervals of some entries, each of which is for so many bits of addresses, from `first` on.
+    fn sweep(&self, start: usize, count: usize, bits: u32, first: u32, found: &mut Vec<(u32, u32, u32)>) {
+        let mut first = first;
+        for cell in self.cells.iter().skip(start).take(count) {
+            let last = first | ((1 << bits) - 1);
+            let value = if *cell == Cell::NOTHING { self.default } else { Some(cell.value()) };
+            match (cell.as_page(), value) {
+                (Some(page), _) => self.sweep(ROOT + page * PAGE, PAGE, bits - 8, first, found),
+                (None, None) => {}
+                (None, Some(value)) => match found.last_mut() {
+                    Some((_, end, same)) if *same == value && end.checked_add(1) == Some(first) => {
+                        *end = last
+                    }
+                    _ => found.push((first, last, value)),
+                },
+            }
+            first = last.wrapping_add(1);
+        }
     }
 
     /// The addresses that give each value, with the value; lowest value first.
     pub fn sets(&self) -> Vec<(u32, IntervalSet)> {
-        let mut intervals = self.intervals();
-        // Stable, so that the intervals of a value stay in order.
-        intervals.sort_by_key(|&(_, _, value)| value);
-        let same = intervals.chunk_by(|a, b| a.2 == b.2);
-        same.map(|same| {
-            let of = same.iter().map(|&(first, last, _)| (u128::from(first), u128::from(last)));
-            (same[0].2, of.collect())
-        })
-        .collect()
+        let mut by_value: BTreeMap<u32, Vec<(u32, u32)>> = BTreeMap::new();
+        for (first, last, value) in self.intervals() {
+            by_value.entry(value).or_default().push((first, last));
+        }
+        let wide = |(first, last)| (u128::from(first), u128::from(last));
+        by_value.into_iter().map(|(value, set)| (value, set.into_iter().map(wide).collect())).collect()
     }
 
     /// The pages that a prefix needs: of the second step and of the third. Makes them where they are to be made.

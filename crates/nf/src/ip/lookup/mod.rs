@@ -164,7 +164,8 @@ impl RouteLookup {
             Command::Remove => "expected 'ADDR/MASK [GATEWAY OUTPUT]'",
             _ => "expected 'ADDR/MASK [GATEWAY] OUTPUT'",
         })?;
-        if !has_output(self.sorter.outputs(), &route) && !(removes && route.hop.output == Hop::ANY_OUTPUT) {
+        let any = removes && route.hop.output == Hop::ANY_OUTPUT;
+        if !any && !has_output(self.sorter.outputs(), &route) {
             return Err("bad OUTPUT".into());
         }
         if removes {
