@@ -191,14 +191,14 @@ fn declared(cases: &[Case], address: u32) -> Option<(usize, u32)> {
         other => panic!("not a filter of the annotation: {other:?}"),
     };
     let case = cases.iter().find(|case| takes(&case.when)).expect("the cases are total");
-    let gateway = case.actions.iter().map(|action| match action {
+    let mut gateway = case.actions.iter().map(|action| match action {
         Action::Set(field, Value::Constant(bytes)) if *field == DST_IP => {
             u32::from_be_bytes(bytes[..].try_into().unwrap())
         }
         other => panic!("{other:?}"),
     });
     match case.to {
-        Target::Output(output) => Some((output, gateway.last().unwrap_or(address))),
+        Target::Output(output) => Some((output, gateway.next_back().unwrap_or(address))),
         _ => None,
     }
 }
