@@ -1,5 +1,6 @@
 //! Configurations driven by packets from memory.
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -25,6 +26,29 @@ pub(crate) fn tee(settings: &Settings) -> Result<Vec<Row>, String> {
 
 pub(crate) fn queue(settings: &Settings) -> Result<Vec<Row>, String> {
     both_frames("queue", settings, QUEUE)
+}
+
+/// A router with four interfaces, and routes for parts of the network that the packets go to.
+pub(crate) fn router(settings: &Settings) -> Result<Vec<Row>, String> {
+    [200, 100_000]
+        .into_iter()
+        .map(|routes| {
+            let routed = (0..routes).map(|number: u32| {
+                // Spread like the flows, 16 to 28 bits long; a few of them are the same.
+                let address = 0x0b00_0000 | number.wrapping_mul(0x9e37_79b1) >> 8;
+                let (length, output) = (16 + number % 13, number % 4);
+                format!("{}/{length} 10.0.{output}.1 {output}, ", Ipv4Addr::from_bits(address))
+            });
+            let chain = format!(
+                "Classifier(12/0800) -> CheckIPHeader(14) -> rt :: RadixIPLookup({}0/0 10.0.0.1 0);
+                rt[0], rt[1], rt[2], rt[3] => DecIPTTL, DecIPTTL, DecIPTTL, DecIPTTL
+                => Discard, Discard, Discard, Discard",
+                routed.collect::<String>()
+            );
+            let params = [("frame", Param::Number(64)), ("routes", Param::Number(routes.into()))];
+            measure("router", settings, 64, &chain, &params)
+        })
+        .collect()
 }
 
 const FORWARD: &str = "Classifier(12/0800) -> CheckIPHeader(14) -> Counter -> Discard";
@@ -201,6 +225,16 @@ pub fn drive_only(name: &str, packets: usize) -> Result<(), String> {
 /// # Errors
 /// What is wrong with the chain.
 pub fn measure_chain(name: &str, settings: &Settings, frame: usize, chain: &str) -> Result<Row, String> {
+    measure(name, settings, frame, chain, &[("frame", Param::Number(frame as u64))])
+}
+
+fn measure(
+    name: &str,
+    settings: &Settings,
+    frame: usize,
+    chain: &str,
+    params: &[(&'static str, Param)],
+) -> Result<Row, String> {
     let mut worker = worker(settings.packets, frame, Start::Frame, chain)?;
     let mut floor = Floor::new(settings.packets, frame).map_err(|e| e.to_string())?;
     // Loads the packets, touches all memory, and lets the clock calibrate itself.
@@ -212,5 +246,5 @@ pub fn measure_chain(name: &str, settings: &Settings, frame: usize, chain: &str)
         pairs.push(Pair { cost, floor: floor.measure(settings.per_run) });
     }
     worker.finish().map_err(|errors| errors.join("; "))?;
-    Ok(Row::new(name, &[("frame", Param::Number(frame as u64))], &pairs))
+    Ok(Row::new(name, params, &pairs))
 }

@@ -108,6 +108,7 @@ pub const ALL: &[Benchmark] = &[
     Benchmark { name: "edit", about: "forward + DecIPTTL, SetTimestamp, EtherRewrite", run: graph::edit },
     Benchmark { name: "tee", about: "a copy of each packet", run: graph::tee },
     Benchmark { name: "queue", about: "through a Queue and an Unqueue", run: graph::queue },
+    Benchmark { name: "router", about: "CheckIPHeader, route look-up, DecIPTTL", run: graph::router },
     Benchmark { name: "elements", about: "each element alone, with frames of 64 bytes", run: elements::run },
     Benchmark { name: "lang-10k", about: "parse and flatten 10,000 elements", run: language::run },
 ];

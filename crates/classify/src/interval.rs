@@ -43,17 +43,7 @@ impl IntervalSet {
     /// What is in either set.
     #[must_use]
     pub fn union(&self, other: &IntervalSet) -> IntervalSet {
-        let mut all: Vec<_> = self.intervals.iter().chain(&other.intervals).copied().collect();
-        all.sort_unstable();
-        let mut merged: Vec<(u128, u128)> = Vec::with_capacity(all.len());
-        for (low, high) in all {
-            match merged.last_mut() {
-                // Neighbours without a gap become one interval.
-                Some((_, end)) if low <= end.saturating_add(1) => *end = (*end).max(high),
-                _ => merged.push((low, high)),
-            }
-        }
-        IntervalSet { intervals: merged }
+        self.intervals.iter().chain(&other.intervals).copied().collect()
     }
 
     /// What is in both sets.
@@ -90,6 +80,24 @@ impl IntervalSet {
             gaps.push((start, top(bits)));
         }
         IntervalSet { intervals: gaps }
+    }
+}
+
+/// All numbers in any of the closed intervals, which may come in any order and overlap.
+impl FromIterator<(u128, u128)> for IntervalSet {
+    fn from_iter<I: IntoIterator<Item = (u128, u128)>>(intervals: I) -> IntervalSet {
+        let mut all: Vec<_> = intervals.into_iter().filter(|(low, high)| low <= high).collect();
+        all.sort_unstable();
+        // In place: a declaration may have a million of them.
+        all.dedup_by(|next, last| {
+            // Neighbours without a gap become one interval.
+            let together = next.0 <= last.1.saturating_add(1);
+            if together {
+                last.1 = last.1.max(next.1);
+            }
+            together
+        });
+        IntervalSet { intervals: all }
     }
 }
 

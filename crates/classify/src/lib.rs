@@ -2,11 +2,13 @@
 //!
 //! - [`IntervalSet`]: a set of numbers as disjoint intervals, the currency of declared effects
 //! - [`filter`]: Click's expressions over IP packets (`src net 10/8 and tcp port www`), and matchers for many of them
+//! - [`prefixes`]: longest-prefix match over IPv4 addresses
 //! - [`pattern`]: Click's byte patterns (`12/0800 33/02%12`), compiled into a decision tree
 
 mod decision;
 pub mod filter;
 mod interval;
 pub mod pattern;
+pub mod prefixes;
 
 pub use interval::IntervalSet;

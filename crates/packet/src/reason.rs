@@ -30,6 +30,8 @@ reasons! {
     Denied = "denied",
     /// The element chose an output that does not exist.
     NoOutput = "no output",
+    /// A routing table has no route for the address.
+    NoRoute = "no route",
     /// A queue was full.
     QueueFull = "queue full",
     /// A queue was emptied or shortened by a handler.

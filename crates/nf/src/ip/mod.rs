@@ -16,6 +16,7 @@ pub mod ip_fragmenter;
 pub mod ip_mirror;
 pub mod ip_reassembler;
 pub mod ipgw_options;
+pub mod lookup;
 pub mod mark_ip6_header;
 pub mod mark_ip_ce;
 pub mod mark_ip_header;

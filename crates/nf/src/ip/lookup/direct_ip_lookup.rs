@@ -1,0 +1,43 @@
+//! # DirectIPLookup
+//! Sends IP packets by the longest route that their destination annotation matches, and sets the gateway.
+//!
+//! Like LinearIPLookup, whose page says more, but packets without a route are dropped without a message, and the
+//! table can be emptied.
+//!
+//! ## Usage
+//! `DirectIPLookup(ROUTE, ...)`
+//!
+//! ## Arguments
+//! - `ROUTE`: `ADDR/MASK [GATEWAY] OUTPUT`.
+//!
+//! ## Handlers
+//! - `table`: all routes, one per line.
+//! - `lookup`: for an address: output and gateway of its route; -1 if there is none.
+//! - `add`, `set`: a route; `add` fails if there is one for the prefix.
+//! - `remove`: `ADDR/MASK`, or a whole route.
+//! - `ctrl`: lines of `add ROUTE`, `set ROUTE`, `remove ROUTE`; if one of them fails, nothing changes.
+//! - `flush`: removes all routes.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> GetIPAddress(16) -> rt :: DirectIPLookup(10/8 0, 0/0 10.0.0.1 1);
+//! rt[0] -> Discard; rt[1] -> Discard
+//! ```
+//!
+//! ## See also
+//! LinearIPLookup, RadixIPLookup, RangeIPLookup
+
+use element::{Class, manual};
+
+use super::{ADD, CTRL, FLUSH, Kind, LOOKUP, Listing, REMOVE, SET, TABLE, build};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "DirectIPLookup",
+    manual: manual!("direct_ip_lookup.rs"),
+    handlers: &[TABLE, LOOKUP, ADD, SET, REMOVE, CTRL, FLUSH],
+    build: |args| build(args, &KIND),
+    ..super::CLASS
+};
+
+pub(super) static KIND: Kind = Kind { listing: Listing::FirstFree, complaint: None, changes: true };

@@ -1,0 +1,70 @@
+//! # LookupIPRouteMP
+//! Sends IP packets by routes that stay as they are configured, and has no handlers.
+//!
+//! Like StaticIPLookup. Each worker has a table of its own.
+//!
+//! ## Usage
+//! `LookupIPRouteMP(ROUTE, ...)`
+//!
+//! ## Arguments
+//! - `ROUTE`: `ADDR/MASK [GATEWAY] OUTPUT`; of several for one prefix the first counts.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> GetIPAddress(16) -> rt :: LookupIPRouteMP(10/8 0, 0/0 10.0.0.1 1);
+//! rt[0] -> Discard; rt[1] -> Discard
+//! ```
+//!
+//! ## See also
+//! StaticIPLookup, LinearIPLookup
+
+use std::net::Ipv4Addr;
+
+use element::{Args, Class, Element, Invalid, manual};
+
+use super::{Kind, Listing, Refused, Route, RouteLookup, RouteTable, no_memory, words};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "LookupIPRouteMP",
+    manual: manual!("lookup_ip_route_mp.rs"),
+    handlers: &[],
+    build,
+    ..super::CLASS
+};
+
+static KIND: Kind = Kind { listing: Listing::FirstFree, complaint: Some(complaint), changes: false };
+
+/// In hexadecimal digits, as the machine reads the four bytes.
+fn complaint(address: Ipv4Addr) -> String {
+    format!("LookupIPRouteMP: no gw for {:x}", u32::from_ne_bytes(address.octets()))
+}
+
+/// Its checks of arguments, and what it says about them, are its own.
+fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
+    let mut table = RouteTable::new(KIND.listing);
+    let outputs = args.outputs();
+    let mut needed = 0;
+    for (number, text) in (1..).zip(args.rest()) {
+        let words = words(&text);
+        let route = Route::parse(&words, &args.place(), false).filter(|_| words.iter().all(|w| w != "-"));
+        let output = route.and_then(|route| usize::try_from(route.hop.output).ok());
+        let (Some(route), Some(output)) = (route, output) else {
+            args.error(format!("argument {number} should be 'DADDR/MASK [GATEWAY] OUTPUT'"));
+            continue;
+        };
+        needed = needed.max(output + 1);
+        if table.add(route, false) == Err(Refused::Full) {
+            args.error(no_memory(&route));
+        }
+    }
+    args.finish()?;
+    if needed == 0 {
+        args.warn("no routes");
+    }
+    if needed > outputs {
+        args.error(format!("need {needed} or more output ports"));
+    }
+    args.finish()?;
+    Ok(Box::new(RouteLookup::new(&KIND, table, outputs)))
+}

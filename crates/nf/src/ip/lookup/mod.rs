@@ -1,0 +1,282 @@
+//! Look-ups of routes by destination address: one element behind Click's many names for it.
+//!
+//! The names differ in which handlers they have, in the order in which they show their table, and in what they say
+//! when there is no route. Each class's file is its manual and its [`Kind`].
+
+pub mod direct_ip_lookup;
+pub mod linear_ip_lookup;
+pub mod lookup_ip_route_mp;
+pub mod radix_ip_lookup;
+pub mod range_ip_lookup;
+mod route;
+pub mod static_ip_lookup;
+mod table;
+
+use std::net::Ipv4Addr;
+
+use element::args::Arg;
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Case, DST_IP, Depends, Filter, Target};
+use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid};
+use packet::{Annotations, BATCH_CAPACITY};
+
+use crate::editing::constant;
+use crate::sorting::{Fate, Sorter};
+use route::{Hop, Route, words};
+use table::{Listing, Refused, RouteTable};
+
+/// What classes have in common; each one adds its name, manual and [`build`].
+const CLASS: Class = Class {
+    ports: "1/-",
+    processing: "h/h",
+    args: &[ArgInfo::rest("ROUTE", "route")],
+    handlers: &[TABLE, LOOKUP, ADD, SET, REMOVE, CTRL],
+    samples: SAMPLES,
+    ..Class::DEFAULT
+};
+
+const TABLE: HandlerInfo = HandlerInfo::read("table");
+const LOOKUP: HandlerInfo = HandlerInfo::read_param("lookup");
+const ADD: HandlerInfo = HandlerInfo::write("add");
+const SET: HandlerInfo = HandlerInfo::write("set");
+const REMOVE: HandlerInfo = HandlerInfo::write("remove");
+const CTRL: HandlerInfo = HandlerInfo::write("ctrl");
+const FLUSH: HandlerInfo = HandlerInfo::write("flush");
+
+const SAMPLES: &[&str] = &[
+    "0/0 0 -> 1/1",
+    "10.0.0.0/8 1, 10.0.1.0/24 10.0.0.9 0, 10.0.1.2 10.0.0.8 1, 128/1 2 -> 1/3",
+    "0/1 1.2.3.4 0, 0/2 1, 0.0.0.0 0, 192/255.192.0.0 5.6.7.8 1 -> 1/2",
+    "",
+];
+
+/// How one class differs from the others.
+struct Kind {
+    /// Where routes stand in the table.
+    listing: Listing,
+    /// What is said about an address without a route.
+    complaint: Option<fn(Ipv4Addr) -> String>,
+    /// Whether handlers can change the table.
+    changes: bool,
+}
+
+/// So many packets without a route are worth a message; more would say nothing new.
+const COMPLAINTS: u32 = 5;
+
+/// Reads routes as most classes do.
+fn build(args: &mut Args<'_>, kind: &'static Kind) -> Result<Box<dyn Element>, Invalid> {
+    let mut table = RouteTable::new(kind.listing);
+    let outputs = args.outputs();
+    let mut repeated = 0;
+    for (number, text) in (1..).zip(args.rest()) {
+        match Route::parse(&words(&text), &args.place(), false) {
+            None => args.error(format!("argument {number} should be 'ADDR/MASK [GATEWAY] OUTPUT'")),
+            Some(route) if !has_output(outputs, &route) => {
+                args.error(format!("argument {number} bad OUTPUT"))
+            }
+            Some(route) => match table.add(route, false) {
+                Ok(_) => {}
+                Err(Refused::Exists(_)) => repeated += 1,
+                Err(Refused::Full) => args.error(no_memory(&route)),
+            },
+        }
+    }
+    args.finish()?;
+    if repeated > 0 {
+        let s = if repeated > 1 { "s" } else { "" };
+        args.warn(format!("{repeated} route{s} ignored: an earlier one has the same prefix"));
+    }
+    Ok(Box::new(RouteLookup::new(kind, table, outputs)))
+}
+
+fn has_output(outputs: usize, route: &Route) -> bool {
+    usize::try_from(route.hop.output).is_ok_and(|output| output < outputs)
+}
+
+fn no_memory(route: &Route) -> String {
+    format!("no memory to store route '{route}'")
+}
+
+/// An element of any of the classes.
+struct RouteLookup {
+    kind: &'static Kind,
+    table: RouteTable,
+    complaints: u32,
+    sorter: Sorter,
+    /// For the packets of a batch: addresses, and the numbers of their hops.
+    addresses: Box<[u32; BATCH_CAPACITY]>,
+    numbers: Box<[Option<u32>; BATCH_CAPACITY]>,
+}
+
+/// What a handler asks for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Command {
+    Add,
+    Set,
+    Remove,
+}
+
+impl Command {
+    fn named(name: &str) -> Option<Command> {
+        Some(match name {
+            "add" => Command::Add,
+            "set" => Command::Set,
+            "remove" => Command::Remove,
+            _ => return None,
+        })
+    }
+}
+
+/// What a command has changed.
+enum Change {
+    Added(Route),
+    /// The route that there was before.
+    Replaced(Route),
+    Removed(Route),
+}
+
+impl RouteLookup {
+    fn new(kind: &'static Kind, table: RouteTable, outputs: usize) -> RouteLookup {
+        RouteLookup {
+            kind,
+            table,
+            complaints: 0,
+            sorter: Sorter::new(outputs),
+            addresses: Box::new([0; BATCH_CAPACITY]),
+            numbers: Box::new([None; BATCH_CAPACITY]),
+        }
+    }
+
+    #[cold]
+    fn complain(&mut self, cx: &mut Cx<'_>, packets: usize) {
+        let Some(complaint) = self.kind.complaint else { return };
+        for (&address, number) in self.addresses.iter().zip(self.numbers.iter()).take(packets) {
+            if number.is_none() && self.complaints < COMPLAINTS {
+                self.complaints += 1;
+                cx.message(format_args!("{}\n", complaint(Ipv4Addr::from_bits(address))));
+            }
+        }
+    }
+
+    fn execute(&mut self, cx: &Cx<'_>, command: Command, words: &[String]) -> Result<Change, String> {
+        let removes = command == Command::Remove;
+        let route = Route::parse(words, &cx.place(), removes).ok_or(match command {
+            Command::Remove => "expected 'ADDR/MASK [GATEWAY OUTPUT]'",
+            _ => "expected 'ADDR/MASK [GATEWAY] OUTPUT'",
+        })?;
+        let any = removes && route.hop.output == Hop::ANY_OUTPUT;
+        if !any && !has_output(self.sorter.outputs(), &route) {
+            return Err("bad OUTPUT".into());
+        }
+        if removes {
+            let removed = self.table.remove(route).map(Change::Removed);
+            return removed.ok_or_else(|| format!("route '{route}' not found"));
+        }
+        match self.table.add(route, command == Command::Set) {
+            Ok(before) => Ok(before.map_or(Change::Added(route), Change::Replaced)),
+            Err(Refused::Exists(there)) => Err(format!("conflict with existing route '{there}'")),
+            Err(Refused::Full) => Err(no_memory(&route)),
+        }
+    }
+
+    /// Commands, one per line: all of them or none.
+    fn control(&mut self, cx: &Cx<'_>, commands: &str) -> Result<(), String> {
+        let mut changes = Vec::new();
+        for line in commands.lines() {
+            let words = words(line);
+            let Some((first, rest)) = words.split_first() else { continue };
+            let change = match Command::named(first) {
+                Some(command) => self.execute(cx, command, rest),
+                None => Err(format!("bad command '{first}'")),
+            };
+            match change {
+                Ok(change) => changes.push(change),
+                Err(reason) => {
+                    self.undo(changes);
+                    return Err(reason);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn undo(&mut self, changes: Vec<Change>) {
+        for change in changes.into_iter().rev() {
+            match change {
+                Change::Added(route) => drop(self.table.remove(route)),
+                // There was room for it before.
+                Change::Replaced(route) | Change::Removed(route) => drop(self.table.add(route, true)),
+            }
+        }
+    }
+}
+
+impl Element for RouteLookup {
+    fn effects(&self) -> Effects {
+        let mut cases: Vec<Case> = Vec::new();
+        for (hop, set) in self.table.sets() {
+            let when = Filter::In { field: DST_IP, mask: u128::MAX, set };
+            let case = Case::new(when, Target::Output(usize::try_from(hop.output).unwrap_or(usize::MAX)));
+            cases.push(match hop.gateway.is_unspecified() {
+                true => case,
+                false => case.with(constant(DST_IP, &hop.gateway.octets())),
+            });
+        }
+        // The annotation is looked at in any case, so that nobody leaves it without a value.
+        let other = Filter::In { field: DST_IP, mask: 0, set: classify::IntervalSet::one(0, 0) };
+        cases.push(Case::new(other, Target::Drop(DropReason::NoRoute)));
+        let effects = Effects::cases(cases);
+        if self.kind.changes { effects.depending_on(Depends::Handler) } else { effects }
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {
+        let packets = batch.len();
+        for (packet, address) in batch.iter().zip(self.addresses.iter_mut()) {
+            *address = u32::from_be_bytes(packet.annotations().array4(Annotations::DST_IP));
+        }
+        self.table.lookup_batch(&self.addresses[..packets], &mut self.numbers[..packets]);
+        let mut lost = false;
+        for (packet, number) in batch.iter_mut().zip(self.numbers.iter()) {
+            match number.and_then(|number| self.table.hop(number)) {
+                Some(hop) if !hop.gateway.is_unspecified() => {
+                    packet.annotations_mut().set_array4(Annotations::DST_IP, hop.gateway.octets());
+                }
+                Some(_) => {}
+                None => lost = true,
+            }
+        }
+        if lost {
+            self.complain(cx, packets);
+        }
+        let table = &self.table;
+        let mut numbers = self.numbers.iter();
+        self.sorter.send(cx, batch, |_, _| {
+            let hop = numbers.next().and_then(|&number| table.hop(number?));
+            let output = hop.and_then(|hop| usize::try_from(hop.output).ok());
+            output.map_or(Fate::Drop(DropReason::NoRoute), Fate::Output)
+        })
+    }
+
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Result<String, String> {
+        if name == "table" {
+            return Ok(self.table.routes().map(|route| route.line()).collect());
+        }
+        let address = Ipv4Addr::parse(param, &cx.place()).map_err(|_| "expected IP address")?;
+        Ok(match self.table.lookup(address.to_bits()) {
+            None => "-1".into(),
+            Some(hop) if hop.gateway.is_unspecified() => hop.output.to_string(),
+            Some(hop) => format!("{} {}", hop.output, hop.gateway),
+        })
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
+        match Command::named(name) {
+            Some(command) => self.execute(cx, command, &words(value)).map(drop),
+            None if name == "ctrl" => self.control(cx, value),
+            None => {
+                self.table.clear();
+                Ok(())
+            }
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! # RadixIPLookup
+//! Sends IP packets by the longest route that their destination annotation matches, and sets the gateway.
+//!
+//! Like LinearIPLookup, whose page says more. In its table a new route takes the line that was left last, and one
+//! that is set in the place of another one takes a new line.
+//!
+//! ## Usage
+//! `RadixIPLookup(ROUTE, ...)`
+//!
+//! ## Arguments
+//! - `ROUTE`: `ADDR/MASK [GATEWAY] OUTPUT`.
+//!
+//! ## Handlers
+//! - `table`: all routes, one per line.
+//! - `lookup`: for an address: output and gateway of its route; -1 if there is none.
+//! - `add`, `set`: a route; `add` fails if there is one for the prefix.
+//! - `remove`: `ADDR/MASK`, or a whole route.
+//! - `ctrl`: lines of `add ROUTE`, `set ROUTE`, `remove ROUTE`; if one of them fails, nothing changes.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> GetIPAddress(16) -> rt :: RadixIPLookup(10/8 0, 0/0 10.0.0.1 1);
+//! rt[0] -> Discard; rt[1] -> Discard
+//! ```
+//!
+//! ## See also
+//! LinearIPLookup, DirectIPLookup, RangeIPLookup
+
+use element::{Class, manual};
+
+use super::{Kind, Listing, build};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "RadixIPLookup",
+    manual: manual!("radix_ip_lookup.rs"),
+    build: |args| build(args, &KIND),
+    ..super::CLASS
+};
+
+static KIND: Kind = Kind {
+    listing: Listing::LastFreed,
+    complaint: Some(|address| format!("IPRouteTable: no route for {address}")),
+    changes: true,
+};

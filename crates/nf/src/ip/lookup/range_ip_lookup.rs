@@ -1,0 +1,41 @@
+//! # RangeIPLookup
+//! Sends IP packets by the longest route that their destination annotation matches, and sets the gateway.
+//!
+//! Like LinearIPLookup, whose page says more, but packets without a route are dropped without a message, and the
+//! table can be emptied.
+//!
+//! ## Usage
+//! `RangeIPLookup(ROUTE, ...)`
+//!
+//! ## Arguments
+//! - `ROUTE`: `ADDR/MASK [GATEWAY] OUTPUT`.
+//!
+//! ## Handlers
+//! - `table`: all routes, one per line.
+//! - `lookup`: for an address: output and gateway of its route; -1 if there is none.
+//! - `add`, `set`: a route; `add` fails if there is one for the prefix.
+//! - `remove`: `ADDR/MASK`, or a whole route.
+//! - `ctrl`: lines of `add ROUTE`, `set ROUTE`, `remove ROUTE`; if one of them fails, nothing changes.
+//! - `flush`: removes all routes.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> GetIPAddress(16) -> rt :: RangeIPLookup(10/8 0, 0/0 10.0.0.1 1);
+//! rt[0] -> Discard; rt[1] -> Discard
+//! ```
+//!
+//! ## See also
+//! LinearIPLookup, RadixIPLookup, DirectIPLookup
+
+use element::{Class, manual};
+
+use super::{build, direct_ip_lookup};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "RangeIPLookup",
+    manual: manual!("range_ip_lookup.rs"),
+    handlers: direct_ip_lookup::CLASS.handlers,
+    build: |args| build(args, &direct_ip_lookup::KIND),
+    ..super::CLASS
+};

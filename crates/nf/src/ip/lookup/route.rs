@@ -1,0 +1,156 @@
+//! Routes as text: `ADDR/MASK [GATEWAY] OUTPUT`, in arguments, handlers and tables.
+
+use std::fmt;
+use std::net::Ipv4Addr;
+
+use classify::prefixes::Prefix;
+use element::args::{Arg, Ipv4Prefix, Place};
+use lang::args::split_spaces;
+
+/// Where packets for a prefix go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Route {
+    /// For which addresses.
+    pub(super) prefix: Prefix,
+    pub(super) hop: Hop,
+}
+
+/// What a packet gets on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Hop {
+    /// What becomes the packet's destination annotation; 0.0.0.0 for none.
+    pub(super) gateway: Ipv4Addr,
+    /// Where the packet leaves; -1, where a route is named in order to be removed, for any.
+    pub(super) output: i32,
+}
+
+impl Hop {
+    /// Any: what is asked for does not say.
+    pub(super) const ANY_OUTPUT: i32 = -1;
+}
+
+/// The words of a route, or of a command.
+pub(super) fn words(text: &str) -> Vec<String> {
+    split_spaces(text).into_iter().map(|word| word.text).collect()
+}
+
+/// A prefix; a mask has to be the mask of one.
+pub(super) fn prefix(word: &str, place: &Place<'_>) -> Option<Prefix> {
+    let given = Ipv4Prefix::parse(word, place).ok()?;
+    let mask = given.mask.to_bits();
+    let whole = mask.leading_ones() + mask.trailing_zeros() >= 32;
+    whole.then(|| Prefix::new(given.address.to_bits(), mask.count_ones() as u8))
+}
+
+impl Route {
+    /// Reads a route. With `or_any`, the output can be left out behind a gateway, and everything behind the prefix.
+    pub(super) fn parse(words: &[String], place: &Place<'_>, or_any: bool) -> Option<Route> {
+        let (first, mut rest) = words.split_first()?;
+        let prefix = prefix(first, place)?;
+        let mut gateway = Ipv4Addr::UNSPECIFIED;
+        if let Some((word, behind)) = rest.split_first() {
+            let address = Ipv4Addr::parse(word, place).ok();
+            if word == "-" || address.is_some() {
+                gateway = address.unwrap_or(gateway);
+                rest = behind;
+            }
+        }
+        let output = match rest {
+            [] if or_any => Hop::ANY_OUTPUT,
+            [word] => i32::parse(word, place).ok()?,
+            _ => return None,
+        };
+        Some(Route { prefix, hop: Hop { gateway, output } })
+    }
+
+    /// As a line of a table, in columns.
+    pub(super) fn line(&self) -> String {
+        let (prefix, gateway) = (self.prefix_text(), self.gateway_text());
+        // Tabs as wide as eight columns bring the gateway to the third column, the output to the second behind it.
+        let pad = |text: &str, width| if text.len() + 1 < width { "\t\t" } else { "\t" };
+        let (a, b) = (pad(&prefix, 17), pad(&gateway, 9));
+        format!("{prefix}{a}{gateway}{b}{}\n", self.hop.output)
+    }
+
+    fn prefix_text(&self) -> String {
+        format!("{}/{}", Ipv4Addr::from_bits(self.prefix.first()), self.prefix.length())
+    }
+
+    fn gateway_text(&self) -> String {
+        if self.hop.gateway.is_unspecified() { "-".into() } else { self.hop.gateway.to_string() }
+    }
+}
+
+/// As messages show it.
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", self.prefix_text(), self.gateway_text(), self.hop.output)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use element::Setup;
+    use proptest::prelude::*;
+
+    fn read(text: &str, or_any: bool) -> Option<String> {
+        let setup = Setup::default();
+        Route::parse(&words(text), &Place::new(&setup, 0), or_any).map(|route| route.to_string())
+    }
+
+    #[test]
+    fn every_way_of_writing_a_route() {
+        for (text, route) in [
+            ("18.26.4/24 1", "18.26.4.0/24 - 1"),
+            ("18.26.4.24/255.255.0.0 - 0x2", "18.26.0.0/16 - 2"),
+            ("0/0 18.26.4.1 1", "0.0.0.0/0 18.26.4.1 1"),
+            ("1.2.3.4 0.0.0.0 3", "1.2.3.4/32 - 3"),
+            ("1.2.3.4\t 5.6.7.8  -1", "1.2.3.4/32 5.6.7.8 -1"),
+        ] {
+            assert_eq!(read(text, false).as_deref(), Some(route), "{text}");
+            assert_eq!(read(text, true).as_deref(), Some(route), "{text}");
+        }
+        for text in ["10/8", "10/8 -", "10/8 1.2.3.4"] {
+            assert_eq!(read(text, false), None, "{text}");
+            assert!(read(text, true).is_some_and(|route| route.ends_with(" -1")), "{text}");
+        }
+        for text in [
+            "",
+            "10/8 x 1",
+            "10/8 1 2",
+            "10/8 - 1 2",
+            "10/33 1",
+            "10.0.0.0/255.0.255.0 1",
+            "10/8 99999999999",
+        ] {
+            assert_eq!((read(text, false), read(text, true)), (None, None), "{text}");
+        }
+    }
+
+    #[test]
+    fn lines_stand_in_columns() {
+        let setup = Setup::default();
+        let line = |text: &str| Route::parse(&words(text), &Place::new(&setup, 0), false).unwrap().line();
+        assert_eq!(line("10/8 0"), "10.0.0.0/8\t\t-\t\t0\n");
+        // 16 characters and a tab reach the third column; 15 and a tab do not.
+        assert_eq!(line("100.100.200.0/24 1.2.3.4 1"), "100.100.200.0/24\t1.2.3.4\t\t1\n");
+        assert_eq!(line("10.100.200.0/24 18.26.4.1 12"), "10.100.200.0/24\t\t18.26.4.1\t12\n");
+        assert_eq!(line("1/8 1.1.1.10 1"), "1.0.0.0/8\t\t1.1.1.10\t1\n");
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_shown_can_be_read(address: u32, length in 0u8..=32, gateway: u32, output in 0i32..) {
+            let hop = Hop { gateway: Ipv4Addr::from_bits(gateway), output };
+            let route = Route { prefix: Prefix::new(address, length), hop };
+            prop_assert_eq!(read(&route.to_string(), false), Some(route.to_string()));
+            prop_assert_eq!(read(&route.line(), false), Some(route.to_string()));
+        }
+
+        #[test]
+        fn no_text_panics(text in "[0-9./ x-]{0,30}") {
+            let _ = (read(&text, true), read(&text, false));
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! A table of routes: the longest prefix, in the order that the class shows.
+
+use std::collections::{BTreeSet, HashMap};
+
+use classify::IntervalSet;
+use classify::prefixes::{Entry, Prefix, PrefixTable};
+
+use super::route::{Hop, Route};
+
+/// Where a route stands in the table that users see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Listing {
+    /// In the first free line; a route that replaces another one takes its line.
+    FirstFree,
+    /// In the line that became free last; a route that replaces another one takes a line before that frees its own.
+    LastFreed,
+}
+
+/// Why a route was not added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// There is another one for the prefix.
+    Exists(Route),
+    /// There are too many different next hops.
+    Full,
+}
+
+/// Routes.
+pub(super) struct RouteTable {
+    /// Prefixes, with the number of a hop and of a line each.
+    prefixes: PrefixTable,
+    /// Hops; how many routes use each.
+    hops: Vec<(Hop, u32)>,
+    numbers: HashMap<Hop, u32>,
+    unused: Vec<u32>,
+    lines: Vec<Option<Prefix>>,
+    listing: Listing,
+    /// Lines without a route; the next one to be used comes first.
+    free: BTreeSet<(u64, u32)>,
+    freed: u64,
+}
+
+impl RouteTable {
+    pub(super) fn new(listing: Listing) -> RouteTable {
+        RouteTable {
+            prefixes: PrefixTable::new(),
+            hops: Vec::new(),
+            numbers: HashMap::new(),
+            unused: Vec::new(),
+            lines: Vec::new(),
+            listing,
+            free: BTreeSet::new(),
+            freed: 0,
+        }
+    }
+
+    /// For the hot path: numbers of hops for addresses.
+    #[inline]
+    pub(super) fn lookup_batch(&self, addresses: &[u32], numbers: &mut [Option<u32>]) {
+        self.prefixes.lookup_batch(addresses, numbers);
+    }
+
+    /// The hop of a number.
+    #[inline]
+    pub(super) fn hop(&self, number: u32) -> Option<&Hop> {
+        self.hops.get(number as usize).map(|(hop, _)| hop)
+    }
+
+    /// The hop for an address.
+    pub(super) fn lookup(&self, address: u32) -> Option<Hop> {
+        self.prefixes.lookup(address).and_then(|number| self.hop(number)).copied()
+    }
+
+    /// The route for exactly this prefix.
+    fn get(&self, prefix: Prefix) -> Option<Route> {
+        let hop = *self.hop(self.prefixes.get(prefix)?.value)?;
+        Some(Route { prefix, hop })
+    }
+
+    /// Adds a route; with `replace` also where there is one for the prefix, which is returned.
+    pub(super) fn add(&mut self, route: Route, replace: bool) -> Result<Option<Route>, Refused> {
+        let before = self.get(route.prefix);
+        if let Some(before) = before
+            && !replace
+        {
+            return Err(Refused::Exists(before));
+        }
+        let value = self.hold(route.hop).ok_or(Refused::Full)?;
+        let line = match self.prefixes.get(route.prefix) {
+            Some(entry) if self.listing == Listing::FirstFree => entry.note,
+            _ => self.free.pop_first().map_or(self.lines.len() as u32, |(_, line)| line),
+        };
+        let replaced = self.prefixes.insert(route.prefix, Entry { value, note: line });
+        if let Some(entry) = replaced {
+            self.release(entry.value);
+            if entry.note != line {
+                self.free_line(entry.note);
+            }
+        }
+        match self.lines.get_mut(line as usize) {
+            Some(place) => *place = Some(route.prefix),
+            None => self.lines.push(Some(route.prefix)),
+        }
+        Ok(before)
+    }
+
+    /// Takes the route for a prefix out, if it is the one that is asked for.
+    pub(super) fn remove(&mut self, asked: Route) -> Option<Route> {
+        let found = self.get(asked.prefix)?;
+        if asked.hop.output != Hop::ANY_OUTPUT && asked.hop != found.hop {
+            return None;
+        }
+        let entry = self.prefixes.remove(asked.prefix)?;
+        self.release(entry.value);
+        self.free_line(entry.note);
+        Some(found)
+    }
+
+    /// Takes all routes out.
+    pub(super) fn clear(&mut self) {
+        *self = RouteTable::new(self.listing);
+    }
+
+    /// All routes, as the table shows them.
+    pub(super) fn routes(&self) -> impl Iterator<Item = Route> + '_ {
+        self.lines.iter().flatten().filter_map(|&prefix| self.get(prefix))
+    }
+
+    /// The addresses that take each hop.
+    pub(super) fn sets(&self) -> impl Iterator<Item = (Hop, IntervalSet)> + '_ {
+        self.prefixes.sets().into_iter().filter_map(|(number, set)| Some((*self.hop(number)?, set)))
+    }
+
+    fn hold(&mut self, hop: Hop) -> Option<u32> {
+        if let Some(&number) = self.numbers.get(&hop) {
+            self.hops[number as usize].1 += 1;
+            return Some(number);
+        }
+        let number = match self.unused.pop() {
+            Some(number) => number,
+            None => u32::try_from(self.hops.len()).ok().filter(|&n| n <= PrefixTable::MAX_VALUE)?,
+        };
+        match self.hops.get_mut(number as usize) {
+            Some(place) => *place = (hop, 1),
+            None => self.hops.push((hop, 1)),
+        }
+        self.numbers.insert(hop, number);
+        Some(number)
+    }
+
+    fn release(&mut self, number: u32) {
+        let (hop, routes) = &mut self.hops[number as usize];
+        *routes -= 1;
+        if *routes == 0 {
+            self.numbers.remove(hop);
+            self.unused.push(number);
+        }
+    }
+
+    fn free_line(&mut self, line: u32) {
+        self.freed += 1;
+        let rank = match self.listing {
+            Listing::FirstFree => u64::from(line),
+            Listing::LastFreed => u64::MAX - self.freed,
+        };
+        self.free.insert((rank, line));
+        self.lines[line as usize] = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    use proptest::prelude::*;
+
+    fn route(net: u8, output: i32) -> Route {
+        let hop = Hop { gateway: Ipv4Addr::UNSPECIFIED, output };
+        Route { prefix: Prefix::new(u32::from(net) << 24, 8), hop }
+    }
+
+    fn shown(table: &RouteTable) -> Vec<(u32, i32)> {
+        table.routes().map(|r| (r.prefix.first() >> 24, r.hop.output)).collect()
+    }
+
+    #[test]
+    fn lines_are_used_again() {
+        for (listing, expected) in [
+            (Listing::FirstFree, vec![(6, 0), (7, 0), (3, 9), (4, 0)]),
+            // 3 goes to a new line and leaves its own, which is free after those of 1 and 2: 6 gets it, 7 that of 2.
+            (Listing::LastFreed, vec![(3, 9), (7, 0), (6, 0), (4, 0)]),
+        ] {
+            let mut table = RouteTable::new(listing);
+            for net in 1..=4 {
+                assert_eq!(table.add(route(net, 0), false), Ok(None));
+            }
+            assert_eq!(table.remove(route(2, 1)), None);
+            assert_eq!(table.remove(route(2, -1)), Some(route(2, 0)));
+            assert_eq!(table.remove(route(1, 0)), Some(route(1, 0)));
+            assert_eq!(table.add(route(3, 9), false), Err(Refused::Exists(route(3, 0))));
+            assert_eq!(table.add(route(3, 9), true), Ok(Some(route(3, 0))));
+            table.add(route(6, 0), false).unwrap();
+            table.add(route(7, 0), true).unwrap();
+            assert_eq!(shown(&table), expected, "{listing:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn changes_do_what_they_say(changes in prop::collection::vec((0u8..6, 0i32..4, 0u8..3), 0..80), last: bool) {
+            let listing = if last { Listing::LastFreed } else { Listing::FirstFree };
+            let mut table = RouteTable::new(listing);
+            let mut model: HashMap<u8, i32> = HashMap::new();
+            for (net, output, what) in changes {
+                let before = model.get(&net).copied();
+                let before_route = before.map(|output| route(net, output));
+                match what {
+                    0 => {
+                        let result = table.add(route(net, output), false);
+                        prop_assert_eq!(result, before_route.map_or(Ok(None), |r| Err(Refused::Exists(r))));
+                        model.entry(net).or_insert(output);
+                    }
+                    1 => {
+                        prop_assert_eq!(table.add(route(net, output), true), Ok(before_route));
+                        model.insert(net, output);
+                    }
+                    _ => {
+                        let same = before == Some(output);
+                        prop_assert_eq!(table.remove(route(net, output)), before_route.filter(|_| same));
+                        if same {
+                            model.remove(&net);
+                        }
+                    }
+                }
+                let mut listed = shown(&table);
+                listed.sort_unstable();
+                let mut expected: Vec<_> = model.iter().map(|(&net, &output)| (u32::from(net), output)).collect();
+                expected.sort_unstable();
+                prop_assert_eq!(listed, expected);
+                for net in 0..6 {
+                    let hop = table.lookup(u32::from(net) << 24 | 77);
+                    prop_assert_eq!(hop.map(|hop| hop.output), model.get(&net).copied());
+                }
+                // No more hops than are in use, and no more lines than ever were.
+                prop_assert_eq!(table.numbers.len() + table.unused.len(), table.hops.len());
+                prop_assert_eq!(table.lines.len(), model.len() + table.free.len());
+            }
+        }
+    }
+}
