@@ -1,7 +1,9 @@
 //! What one element makes of a packet, after its declaration.
 
 use element::DropReason;
-use element::effects::{Access, Action, Case, Checksum, Effects, Field, Filter, Header, Hold, Target, Value};
+use element::effects::{
+    Access, Action, Case, Checksum, Depends, Effects, Field, Filter, Header, Hold, Target, Value,
+};
 
 use super::diagrams::{Bit, Diagrams, Term};
 use super::packet::{LENGTH_BITS, Packet};
@@ -19,8 +21,8 @@ pub struct Unit<'u> {
     pub key: &'u str,
     /// How many outputs it has.
     pub outputs: usize,
-    /// Everything that arrives there, as a number: what depends on packets seen before is the same in two chains
-    /// if this is.
+    /// Everything that arrives there, and the packet's place in it, as a number: what depends on packets seen before
+    /// is the same in two chains if this is.
     pub stream: u32,
 }
 
@@ -123,15 +125,10 @@ impl Unit<'_> {
         says_nothing && matches!(self.effects.hold, Hold::Fifo { may_drop: true })
     }
 
-    /// Whether the outcome depends on more than the packet.
-    fn is_stateful(&self) -> bool {
-        !self.effects.depends.is_empty() || self.effects.state.iter().any(|s| s.access != Access::Soft)
-    }
-
     /// A value that only the element knows, as a function of what it reads.
     fn unknown(&self, d: &Diagrams, what: &str, packet: &Packet, reads: &[Field]) -> Term {
         let mut term = Term { name: format!("{} {what}", self.key), ..arguments(d, packet, reads) };
-        if self.is_stateful() {
+        if remembers(self.effects) {
             term.numbers.push(self.stream.into());
         }
         term
@@ -230,7 +227,9 @@ impl Unit<'_> {
                 Target::SomeOutput => {
                     let mut reads = Vec::new();
                     case.when.collect_reads(&mut reads);
-                    let term = self.unknown(d, &format!("output {number}"), before, &reads);
+                    // Among two outputs it chooses otherwise than among four.
+                    let what = format!("output {number} of {}", self.outputs);
+                    let term = self.unknown(d, &what, before, &reads);
                     for (output, chosen) in alternatives(d, term, self.outputs) {
                         leave(To::Output(output), d.and(&condition, &chosen), packet.clone());
                     }
@@ -320,7 +319,7 @@ impl Unit<'_> {
                 if let Value::Pure { name, .. } = value {
                     term.name = (*name).to_string();
                 }
-                if self.is_stateful() {
+                if remembers(self.effects) {
                     term.numbers.push(self.stream.into());
                 }
                 packet.rewrite(d.term(term));
@@ -390,7 +389,7 @@ impl Unit<'_> {
             // Equal names mean equal functions, whoever applies them.
             Value::Pure { name, reads } => {
                 let mut term = Term { name: (*name).to_string(), ..arguments(d, before, reads) };
-                if self.is_stateful() {
+                if remembers(self.effects) {
                     term.numbers.push(self.stream.into());
                 }
                 d.value(term, width)
@@ -463,7 +462,7 @@ impl Unit<'_> {
     /// For elements of which it is not known what they do, and packets that came out of one.
     fn lose(&self, d: &Diagrams, input: usize, condition: &Bit, packet: &Packet, outcome: &mut Outcome) {
         let mut term = Term { name: format!("{} whatever", self.key), ..packet.digest(d) };
-        term.numbers.extend([input as i64, self.stream.into()]);
+        term.numbers.extend([input as i64, self.stream.into(), self.outputs as i64]);
         let is_sink = self.effects.cases.iter().any(|case| case.to == Target::Send) && packet.lost.is_some();
         if is_sink {
             let (condition, packet) = (condition.clone(), packet.clone());
@@ -521,6 +520,13 @@ fn alternatives(d: &Diagrams, term: Term, n: usize) -> Vec<(usize, Bit)> {
         chosen.push((number, here));
     }
     chosen
+}
+
+/// Whether what becomes of a packet depends on those before it, or on more than packets. Counts that nobody but people
+/// look at do not matter, and handlers turn the same switches in both chains.
+pub(super) fn remembers(effects: &Effects) -> bool {
+    effects.depends.iter().any(|what| *what != Depends::Handler)
+        || effects.state.iter().any(|state| state.access != Access::Soft)
 }
 
 /// Whether a target is a place of its own for packets.

@@ -80,8 +80,14 @@ impl Companion for Runner<'_> {
     }
 }
 
+#[allow(dead_code, reason = "not every test uses it")]
 pub(crate) fn compare(a: &Read, b: &Read) -> Outcome {
-    let d = Diagrams::new(1 << 22);
+    compare_within(1 << 22, a, b)
+}
+
+/// The same, with room for so many nodes of diagrams.
+pub(crate) fn compare_within(nodes: usize, a: &Read, b: &Read) -> Outcome {
+    let d = Diagrams::new(nodes);
     let mut runner = Runner { reads: [a, b] };
     verify(&d, [&a.chain, &b.chain], Default::default(), &mut runner)
 }
