@@ -233,3 +233,22 @@ fn state_in_a_circle_is_not_taken_for_known() {
     not_proven(&body("RoundRobinSwitch"), &body("RandomSwitch"));
     not_proven(&body("RoundRobinSwitch"), "in -> out_a; Idle -> out_b;");
 }
+
+/// Copies are matched one by one, however many kinds of packets there are and whatever was marked in them.
+#[test]
+fn copies_of_several_kinds_are_matched() {
+    let ends = "c :: CheckLength(63); c [0] -> out_a; c [1] -> out_b;";
+    let twice = format!("{ends} in -> t :: Tee; t [0] -> c; t [1] -> c;");
+    same(&twice, &twice.replace("in ->", "in -> MarkIPHeader(14) ->"));
+    same(
+        &twice,
+        &twice.replace("t [1] -> c", "t [1] -> k :: Classifier(12/0800, -); k [0] -> c; k [1] -> Null -> c"),
+    );
+    different(
+        &twice,
+        &twice.replace("t [1] -> c", "t [1] -> k :: Classifier(12/0800, -); k [0] -> c; k [1] -> Discard"),
+    );
+    different(&twice, &twice.replace("t [1] -> c", "t [1] -> StoreData(3, \\<05>) -> c"));
+    let swapped = "in -> t :: Tee; t [0] -> StoreData(3, \\<05>) -> out_a; t [1] -> out_a;";
+    same(swapped, &swapped.replace("t [0]", "t [x]").replace("t [1]", "t [0]").replace("[x]", "[1]"));
+}

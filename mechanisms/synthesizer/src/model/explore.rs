@@ -102,7 +102,11 @@ pub fn explore(
         }
         if chain.is_exit(node) {
             let out = ends.out.entry(node).or_default();
-            inputs.into_values().flatten().for_each(|arrival| join(d, out, arrival));
+            for mut arrival in inputs.into_values().flatten() {
+                // Outside nobody sees which headers were marked.
+                arrival.packet.headers = [None; 3];
+                join(d, out, arrival);
+            }
             continue;
         }
         let stream = stream(d, chain, node, &inputs, salt * 1000 + *round as i64, &mut alike);
