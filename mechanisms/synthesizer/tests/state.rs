@@ -252,3 +252,41 @@ fn copies_of_several_kinds_are_matched() {
     let swapped = "in -> t :: Tee; t [0] -> StoreData(3, \\<05>) -> out_a; t [1] -> out_a;";
     same(swapped, &swapped.replace("t [0]", "t [x]").replace("t [1]", "t [0]").replace("[x]", "[1]"));
 }
+
+/// A checksum covers as much as the header's length says, and no byte more.
+#[test]
+fn what_stands_behind_a_header_has_no_part_in_its_checksum() {
+    let check = "MarkIPHeader(14) -> SetIPChecksum ->";
+    for place in [34, 46, 59] {
+        // Long enough to have that byte.
+        let plain = format!("in -> Classifier(14/45 60/00) -> {check}");
+        let written = format!("{plain} StoreData({place}, \\<12>) -> CheckIPHeader(14) -> out_a;");
+        not_proven(&written, &format!("{plain} Classifier({place}/12) -> CheckIPHeader(14) -> out_a;"));
+        same(&written, &written.replace("CheckIPHeader(14)", "CheckIPHeader(14, CHECKSUM false)"));
+        // With options it may be part of the header.
+        let optional = written.replace("14/45", "14/4?");
+        not_proven(&optional, &optional.replace("CheckIPHeader(14)", "CheckIPHeader(14, CHECKSUM false)"));
+    }
+    // A byte of the header itself.
+    let inside =
+        format!("in -> Classifier(14/45) -> {check} StoreData(22, \\<12>) -> CheckIPHeader(14) -> out_a;");
+    same(&inside, &format!("in -> Classifier(14/45 22/12) -> {check} CheckIPHeader(14) -> out_a;"));
+    // A longer header has other words in its sum.
+    let longer =
+        format!("in -> Classifier(14/45) -> {check} StoreData(14, \\<46>) -> CheckIPHeader(14) -> out_a;");
+    not_proven(
+        &longer,
+        &format!("in -> Classifier(14/45) -> {check} Classifier(14/46) -> CheckIPHeader(14) -> out_a;"),
+    );
+}
+
+/// A packet with fewer bytes than are stripped becomes empty where it starts: what was marked in it is still in front.
+#[test]
+fn packets_too_short_to_strip_stay_where_they_are() {
+    let whole = "in -> Strip(14) -> EtherRewrite(1:1:1:1:1:1, 2:2:2:2:2:2) -> out_a;";
+    let parted = "in -> k :: CheckLength(13); k [0] -> Strip(14) -> out_a;
+        k [1] -> EtherRewrite(1:1:1:1:1:1, 2:2:2:2:2:2) -> Strip(14) -> out_a;";
+    different(whole, parted);
+    same(whole, &parted.replace("Strip(14) -> out_a;\n", "Discard;\n"));
+    different("in -> out_a;", "in -> Strip(4) -> Unstrip(4) -> out_a;");
+}

@@ -273,7 +273,23 @@ impl Unit<'_> {
                 }
             };
         match action {
-            Action::Strip(n) => packet.strip(d, *n),
+            Action::Strip(n) => {
+                // A packet with fewer bytes becomes empty, and stays where it is.
+                let whole = packet.reaches(d, packet.start.saturating_add(*n));
+                let short = d.and_not(condition, &whole);
+                if *n > 0 && !d.is_never(&short) {
+                    let mut empty = packet.clone();
+                    empty.end = Word::constant(d, packet.start.into());
+                    self.act(d, before, &short, empty, rest, &mut written.clone(), done);
+                    let condition = d.and(condition, &whole);
+                    if !d.is_never(&condition) {
+                        packet.strip(d, *n);
+                        self.act(d, before, &condition, packet, rest, written, done);
+                    }
+                    return;
+                }
+                packet.strip(d, *n);
+            }
             Action::Start(number) => {
                 let (number, _) = before.number(d, number);
                 return places(&number, done, &|packet, n| packet.strip(d, n));
