@@ -290,3 +290,24 @@ fn packets_too_short_to_strip_stay_where_they_are() {
     same(whole, &parted.replace("Strip(14) -> out_a;\n", "Discard;\n"));
     different("in -> out_a;", "in -> Strip(4) -> Unstrip(4) -> out_a;");
 }
+
+/// What the language of declarations does not say is a function of what is read, as far as that is there, and of the
+/// element's arguments.
+#[test]
+fn functions_are_those_of_their_element_and_of_all_that_is_there() {
+    // Six bytes are too few to take two from the fifth on.
+    let moved = "in -> CheckLength(6) -> MoveData(0, 4, 2) -> out_a;";
+    same(moved, "in -> CheckLength(6) -> out_a;");
+    different(&moved.replace("(6)", "(7)"), "in -> CheckLength(7) -> out_a;");
+    // What a packet grows by was never in it.
+    let grown = "in -> StoreData(58, \\<01>, GROW true) -> out_a;";
+    not_proven(grown, &grown.replace("in ->", "in -> Truncate(40) ->"));
+    let options =
+        |address: &str| format!("in -> Strip(14) -> CheckIPHeader -> IPGWOptions({address}) -> out_a;");
+    not_proven(&options("1.2.3.4"), &options("1.2.3.5"));
+    same(&options("1.2.3.4"), &options("1.2.3.4"));
+    let filter = |address: &str| {
+        format!("in -> f :: HostEtherFilter({address}); f [0] -> b :: DropBroadcasts -> out_a; f [1] -> b;")
+    };
+    not_proven(&filter("1:1:1:1:1:1"), &filter("2:2:2:2:2:2"));
+}

@@ -297,6 +297,8 @@ impl Unit<'_> {
             Action::Resize(reads) => {
                 let length = d.value(self.unknown(d, "length", before, reads), LENGTH_BITS.into());
                 packet.end = Word::from_bits(d, &length).plus(d, &Word::constant(d, packet.start.into()));
+                // Where it grows there are no bytes of the packet that came in.
+                packet.rewrite(d.term(self.unknown(d, "contents", before, &[Field::Payload, Field::Length])));
             }
             Action::Set(Field::HeaderOffset(base), value) => match value {
                 Value::Constant(bytes) if bytes.is_empty() => packet.mark(*base, None),
@@ -331,14 +333,8 @@ impl Unit<'_> {
                 packet.end = length.plus(d, &Word::constant(d, packet.start.into()));
             }
             Action::Set(Field::Payload, value) => {
-                let mut term = Term { name: self.key.to_string(), ..before.digest(d) };
-                if let Value::Pure { name, .. } = value {
-                    term.name = (*name).to_string();
-                }
-                if remembers(self.effects) {
-                    term.numbers.push(self.stream.into());
-                }
-                packet.rewrite(d.term(term));
+                let what = if let Value::Pure { name, .. } = value { name } else { "contents" };
+                packet.rewrite(d.term(self.unknown(d, what, before, &[Field::Payload])));
             }
             Action::Set(field, value) => {
                 let width = match field {
@@ -402,14 +398,8 @@ impl Unit<'_> {
             }
             Value::Number(number) => before.number(d, number).0.to_bits(d, width),
             Value::Bits { value, .. } => self.value(d, &Value::Constant(value.clone()), before, width),
-            // Equal names mean equal functions, whoever applies them.
-            Value::Pure { name, reads } => {
-                let mut term = Term { name: (*name).to_string(), ..arguments(d, before, reads) };
-                if remembers(self.effects) {
-                    term.numbers.push(self.stream.into());
-                }
-                d.value(term, width)
-            }
+            // A function of the same name may be another one with other arguments.
+            Value::Pure { name, reads } => d.value(self.unknown(d, name, before, reads), width),
             Value::Choose { key, .. } => d.value(self.unknown(d, "choice", before, key), width),
             Value::Now => d.value(Term { name: "now".into(), ..Term::default() }, width),
         }
@@ -500,18 +490,29 @@ impl Unit<'_> {
 /// What a function of these fields sees of a packet.
 fn arguments(d: &Diagrams, packet: &Packet, reads: &[Field]) -> Term {
     let mut term = Term::default();
-    for field in reads {
-        if *field == Field::Payload {
-            let digest = packet.digest(d);
-            term.numbers.extend(digest.numbers);
-            term.bits.extend(digest.bits);
-            continue;
-        }
+    let mut see = |field: &Field| {
         let value = packet.field(d, field);
         term.numbers.push(value.bits.len() as i64);
         // Of bytes that are not there nobody sees anything.
         term.bits.extend(value.bits.iter().map(|bit| d.and(bit, &value.there)));
         term.bits.push(value.there);
+    };
+    let mut sees_all = false;
+    for field in reads {
+        match *field {
+            Field::Payload => sees_all = true,
+            // Where the packet ends in the middle, those before the end are seen.
+            Field::Bytes { base, offset, length } => {
+                let offsets = (0..i32::from(length)).map(|more| offset.saturating_add(more));
+                offsets.for_each(|offset| see(&Field::Bytes { base, offset, length: 1 }));
+            }
+            _ => see(field),
+        }
+    }
+    if sees_all {
+        let digest = packet.digest(d);
+        term.numbers.extend(digest.numbers);
+        term.bits.extend(digest.bits);
     }
     term
 }
