@@ -235,7 +235,7 @@ pub enum Value {
     },
     /// A function of what it reads.
     Pure {
-        /// Its name; equal names mean equal functions.
+        /// Its name; the same function in elements of the same class and arguments.
         name: &'static str,
         /// What it reads.
         reads: Vec<Field>,

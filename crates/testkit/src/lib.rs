@@ -1,10 +1,11 @@
 //! Running configurations and single elements in tests.
 //!
 //! [`Run`] runs a text; [`elements`] are sources and sinks that feed packets in and record what comes out;
-//! [`corpus`] has packets of every kind; [`samples`] knows how to set up each class for the generic tests.
+//! [`corpus`] has packets of every kind; [`example`] is the element that a document explains; [`samples`] knows how to set up each class for the generic tests.
 
 pub mod corpus;
 pub mod elements;
+pub mod example;
 pub mod liars;
 pub mod samples;
 
@@ -16,7 +17,12 @@ use engine::{ClockKind, End, Options, Plan, Report, Sink, Worker};
 
 /// All classes of the product, and the test's own.
 pub fn registry() -> Registry {
-    Registry::new().with(nf::CLASSES).with(device::CLASSES).with(elements::CLASSES).with(liars::CLASSES)
+    Registry::new()
+        .with(nf::CLASSES)
+        .with(device::CLASSES)
+        .with(elements::CLASSES)
+        .with(liars::CLASSES)
+        .with(&[&example::CLASS])
 }
 
 /// How to run a configuration.

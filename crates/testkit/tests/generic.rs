@@ -11,7 +11,7 @@ use tidegate_testkit::samples::{Sample, all};
 use tidegate_testkit::{Run, corpus};
 
 fn classes() -> Vec<&'static Class> {
-    nf::CLASSES.iter().chain(device::CLASSES).copied().collect()
+    nf::CLASSES.iter().chain(device::CLASSES).copied().chain([&tidegate_testkit::example::CLASS]).collect()
 }
 
 /// Writes the corpus as a capture, for elements that read one.

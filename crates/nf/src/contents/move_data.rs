@@ -22,7 +22,7 @@
 //! StoreData, Clipboard
 
 use element::class::ArgInfo;
-use element::effects::{Action, Field};
+use element::effects::{Action, Case, Field, Filter, Number, Target, Value};
 use element::{Base, Batch, Class, Cx, Effects, Element, Packet, manual};
 use packet::MAX_PACKET;
 
@@ -87,9 +87,18 @@ impl Element for MoveData {
     fn effects(&self) -> Effects {
         let length = u16::try_from(self.length).unwrap_or(u16::MAX);
         let (to, from) = (bytes(Base::Data, self.to, length), bytes(Base::Data, self.from, length));
-        let mut actions = vec![pure(to, "copy of bytes", &[from, Field::Length])];
-        actions.extend(self.grow.then(|| Action::Resize(vec![Field::Length])));
-        Effects::cases(vec![otherwise(actions)])
+        let reaches = |end: usize| Filter::AtMost(Number::constant(end as i64), Number::of(Field::Length));
+        let has = reaches(self.from + self.length + 1);
+        let fits = has.clone().and([reaches(self.to + self.length)]);
+        let copy = Action::Set(to.clone(), Value::Copy(from.clone()));
+        let mut cases = vec![Case::new(fits, Target::Output(0)).with(copy)];
+        if self.grow {
+            let copy = pure(to, "copy behind the end", &[from, Field::Length]);
+            let grown = Action::Resize(vec![Field::Length]);
+            cases.push(Case::new(has, Target::Output(0)).with(copy).with(grown));
+        }
+        cases.push(otherwise(Vec::new()));
+        Effects::cases(cases)
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

@@ -30,14 +30,14 @@ use std::net::Ipv4Addr;
 
 use element::args::{Arg, Place};
 use element::class::{ArgInfo, HandlerInfo};
-use element::effects::Field;
+use element::effects::Header;
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
 use wire::checksum::Sum;
 use wire::icmp::kind;
 use wire::{IntoBytes, U16, icmp, icmp_names, ip_protocol};
 
-use super::{Destination, Outer, Template, next_id};
-use crate::editing::{Fate, each, missing, sum_from, value};
+use super::{Destination, Outer, Template, identification, next_id};
+use crate::editing::{Fate, bytes, constant, each, missing, sum_from, value};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -117,14 +117,8 @@ impl IcmpIpEncap {
         IcmpIpEncap { outer, kind, code, identifier, id: 1 }
     }
 
-    /// Whether there are times behind the header.
-    fn has_times(&self) -> bool {
-        matches!(self.kind, kind::TIME_STAMP | kind::TIME_STAMP_REPLY)
-    }
-
-    /// With an ICMP header of `N` bytes; what is behind its fixed part is zero.
-    fn encapsulate<const N: usize>(&self, packet: &mut Packet, template: &Template, id: u16) -> Fate {
-        Template::total(packet, N)?;
+    /// Whether messages have an identifier and a sequence number.
+    fn is_query(&self) -> bool {
         let queries = [
             kind::ECHO,
             kind::ECHO_REPLY,
@@ -133,8 +127,19 @@ impl IcmpIpEncap {
             kind::INFORMATION,
             kind::INFORMATION_REPLY,
         ];
+        queries.contains(&self.kind)
+    }
+
+    /// Whether there are times behind the header.
+    fn has_times(&self) -> bool {
+        matches!(self.kind, kind::TIME_STAMP | kind::TIME_STAMP_REPLY)
+    }
+
+    /// With an ICMP header of `N` bytes; what is behind its fixed part is zero.
+    fn encapsulate<const N: usize>(&self, packet: &mut Packet, template: &Template, id: u16) -> Fate {
+        Template::total(packet, N)?;
         let [identifier, sequence] =
-            if queries.contains(&self.kind) { [self.identifier, id] } else { [0; 2] }.map(U16::new);
+            if self.is_query() { [self.identifier, id] } else { [0; 2] }.map(U16::new);
         let mut icmp =
             icmp::Header { kind: self.kind, code: self.code, checksum: U16::new(0), identifier, sequence };
         let sum = Sum::new().bytes(icmp.as_bytes());
@@ -149,7 +154,14 @@ impl IcmpIpEncap {
 impl Element for IcmpIpEncap {
     fn effects(&self) -> Effects {
         let inner = if self.has_times() { INNER + TIMES } else { INNER };
-        self.outer.effects(inner, &[Field::Payload])
+        let at = |offset, length: usize| bytes(Base::Transport, offset, length as u16);
+        let mut actions =
+            vec![constant(at(0, inner), &vec![0; inner]), constant(at(0, 2), &[self.kind, self.code])];
+        if self.is_query() {
+            actions.push(constant(at(4, 2), &self.identifier.to_be_bytes()));
+            actions.push(identification(at(6, 2)));
+        }
+        self.outer.effects(inner, actions, Some(Header::Icmp))
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

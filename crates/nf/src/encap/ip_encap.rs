@@ -128,7 +128,7 @@ struct IpEncap {
 
 impl Element for IpEncap {
     fn effects(&self) -> Effects {
-        self.outer.effects(0, &[])
+        self.outer.effects(0, Vec::new(), None)
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

@@ -9,7 +9,10 @@ use std::net::Ipv4Addr;
 
 use classify::filter::ip_protocol;
 use element::args::{Arg, Place};
-use element::effects::{Action, Case, DST_IP, Depends, Effects, Field};
+use element::effects::{
+    Action, Case, Checksum, DST_IP, Depends, Effects, Field, Filter, Header, Number, Target, Value,
+    wire_field,
+};
 use element::{Base, Cx, DropReason, Packet};
 use packet::Annotations;
 use wire::checksum::Sum;
@@ -46,6 +49,11 @@ impl Arg for ProtocolNumber {
             None => i32::parse(text, place).map(ProtocolNumber).map_err(|_| "parse error".into()),
         }
     }
+}
+
+/// Sets a field to the packet's number: the next one, whatever the packet holds.
+pub(super) fn identification(field: Field) -> Action {
+    pure(field, "identification", &[])
 }
 
 /// The IPv4 header of all packets that an element encapsulates.
@@ -91,27 +99,34 @@ impl Outer {
         }
     }
 
-    /// The declaration; `inner` bytes of headers follow that depend on these fields.
-    pub(super) fn effects(&self, inner: usize, reads: &[Field]) -> Effects {
-        let mut reads = reads.to_vec();
-        reads.push(Field::Length);
+    /// The declaration; `inner` bytes of headers follow, written by further actions, some with a checksum.
+    pub(super) fn effects(&self, inner: usize, more: Vec<Action>, checksum: Option<Header>) -> Effects {
         let length = ipv4::Header::LEN + inner;
-        let too_long = crate::editing::when(
-            "longer than an IPv4 packet",
-            &[Field::Length],
-            element::effects::Target::Drop(DropReason::TooLong),
-        );
+        let total = Number::of(Field::Length).plus_constant(length as i64);
+        let fits = Filter::AtMost(total.clone(), Number::constant(u16::MAX.into()));
+        let too_long = Case::new(fits.not(), Target::Drop(DropReason::TooLong));
         let mut actions = vec![
             Action::Strip(-(length as i32)),
             header_at(Base::Network, 0),
             header_at(Base::Transport, ipv4::Header::LEN),
+            constant(bytes(Base::Network, 0, 2), &[0x45, self.tos]),
+            Action::Set(wire_field::IP_LENGTH, Value::Number(total)),
+            identification(wire_field::IP_ID),
+            constant(wire_field::IP_FRAGMENT, &self.fragment.to_be_bytes()),
+            constant(wire_field::IP_TTL, &[self.ttl]),
+            constant(wire_field::IP_PROTOCOL, &[self.protocol]),
+            constant(wire_field::IP_SRC, &self.source.octets()),
         ];
         match self.destination {
-            Destination::Fixed(address) => actions.push(constant(DST_IP, &address.octets())),
-            Destination::Annotation => reads.push(DST_IP),
+            Destination::Fixed(address) => {
+                actions.push(constant(DST_IP, &address.octets()));
+                actions.push(constant(wire_field::IP_DST, &address.octets()));
+            }
+            Destination::Annotation => actions.push(Action::Set(wire_field::IP_DST, Value::Copy(DST_IP))),
         }
-        actions.push(pure(bytes(Base::Network, 0, length as u16), "new headers", &reads));
-        let encap: Case = otherwise(actions);
+        actions.extend(more);
+        let checksums = std::iter::once(Header::Ipv4).chain(checksum).collect();
+        let encap = Case { checksum: Checksum::Recomputed(checksums), ..otherwise(actions) };
         Effects::cases(vec![too_long, encap]).depending_on(Depends::Counter).depending_on(Depends::Handler)
     }
 

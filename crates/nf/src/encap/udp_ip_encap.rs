@@ -30,13 +30,13 @@ use std::net::Ipv4Addr;
 
 use element::args::{Arg, Raw, UdpPort};
 use element::class::{ArgInfo, HandlerInfo};
-use element::effects::Field;
+use element::effects::{Action, Field, Header, Number, Value, wire_field};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
 use wire::checksum::{PseudoHeader, Sum};
 use wire::{IntoBytes, U16, ip_protocol, ipv4, udp};
 
 use super::{Destination, Outer, Template};
-use crate::editing::{Fate, each, missing, sum_from, value};
+use crate::editing::{Fate, bytes, constant, each, missing, sum_from, value};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -120,8 +120,18 @@ impl UdpIpEncap {
 
 impl Element for UdpIpEncap {
     fn effects(&self) -> Effects {
-        let reads = self.checksum.then_some(Field::Payload);
-        self.outer.effects(INNER, reads.as_slice())
+        let length = Number::of(Field::Length).plus_constant(INNER as i64);
+        let length = Action::Set(bytes(Base::Transport, 4, 2), Value::Number(length));
+        // Kept by the declaration's checksum where there is one.
+        let checksum = constant(bytes(Base::Transport, 6, 2), &[0, 0]);
+        let port = |field, number: u16| constant(field, &number.to_be_bytes());
+        let [source, destination] = self.ports;
+        let ports = [port(wire_field::SRC_PORT, source), port(wire_field::DST_PORT, destination)];
+        self.outer.effects(
+            INNER,
+            ports.into_iter().chain([length, checksum]).collect(),
+            self.checksum.then_some(Header::Udp),
+        )
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

@@ -8,7 +8,7 @@ use element::effects::Header;
 use super::chain::{Chain, Port};
 use super::diagrams::{Bit, Diagrams, Term};
 use super::packet::Packet;
-use super::step::{To, Unit};
+use super::step::{To, Unit, remembers};
 
 /// Rounds after which packets on a circle count as going round for ever.
 const MOST_ROUNDS: usize = 64;
@@ -105,7 +105,11 @@ pub fn explore(
         }
         if chain.is_exit(node) {
             let out = ends.out.entry(node).or_default();
-            inputs.into_values().flatten().for_each(|arrival| join(d, out, arrival));
+            for mut arrival in inputs.into_values().flatten() {
+                // Outside nobody sees which headers were marked.
+                arrival.packet.headers = [None; 3];
+                join(d, out, arrival);
+            }
             continue;
         }
         let stream = stream(d, chain, node, &inputs, salt * 1000 + *round as i64, &mut alike);
@@ -113,47 +117,48 @@ pub fn explore(
             ends.streams.insert(node, stream);
         }
         let (effects, key) = (&element.effects, element.key.as_str());
-        let unit = Unit { effects, key, outputs: element.forward.len(), stream: stream.unwrap_or(0) };
-        for (input, arrivals) in inputs {
-            for Arrival { condition, packet } in arrivals {
-                let outcome = unit.step(d, input, &condition, &packet);
-                if outcome.ignores_full_queues && !ends.queues.contains(&node) {
-                    ends.queues.push(node);
-                }
-                for leaving in outcome.leaving {
-                    let arrival = Arrival { condition: leaving.condition, packet: leaving.packet };
-                    match leaving.to {
-                        To::Output(output) => {
-                            for &to in &element.forward[output] {
-                                arrive(&mut waiting, to, arrival.clone());
-                            }
+        let arrivals = inputs
+            .into_iter()
+            .flat_map(|(input, arrivals)| arrivals.into_iter().map(move |arrival| (input, arrival)));
+        for (place, (input, Arrival { condition, packet })) in arrivals.enumerate() {
+            // Packets that come one behind the other do not share their fate, even if they are copies.
+            let stream = stream.map_or(0, |stream| {
+                let numbers = vec![stream.into(), place as i64];
+                d.term(Term { name: "place in a stream".into(), numbers, bits: Vec::new() })
+            });
+            let unit = Unit { effects, key, outputs: element.forward.len(), stream };
+            let outcome = unit.step(d, input, &condition, &packet);
+            if outcome.ignores_full_queues && !ends.queues.contains(&node) {
+                ends.queues.push(node);
+            }
+            for leaving in outcome.leaving {
+                let arrival = Arrival { condition: leaving.condition, packet: leaving.packet };
+                match leaving.to {
+                    To::Output(output) => {
+                        for &to in &element.forward[output] {
+                            arrive(&mut waiting, to, arrival.clone());
                         }
-                        To::Out => join(d, ends.out.entry(node).or_default(), arrival),
-                        To::Drop(reason) => {
-                            let same =
-                                |dropped: &&mut Dropped| dropped.node == node && dropped.reason == reason;
-                            match ends.dropped.iter_mut().find(same) {
-                                Some(dropped) => {
-                                    dropped.condition = d.or(&dropped.condition, &arrival.condition)
-                                }
-                                None => {
-                                    ends.dropped.push(Dropped { node, reason, condition: arrival.condition })
-                                }
-                            }
+                    }
+                    To::Out => join(d, ends.out.entry(node).or_default(), arrival),
+                    To::Drop(reason) => {
+                        let same = |dropped: &&mut Dropped| dropped.node == node && dropped.reason == reason;
+                        match ends.dropped.iter_mut().find(same) {
+                            Some(dropped) => dropped.condition = d.or(&dropped.condition, &arrival.condition),
+                            None => ends.dropped.push(Dropped { node, reason, condition: arrival.condition }),
                         }
                     }
                 }
-                for derived in outcome.derived {
-                    let outputs = match derived.output {
-                        Some(output) => output..output + 1,
-                        None => 0..element.forward.len(),
-                    };
-                    for output in outputs {
-                        let (condition, packet) = (derived.condition.clone(), derived.packet.clone());
-                        let arrival = Arrival { condition, packet };
-                        let (name, starts) = (derived.name, derived.starts);
-                        ends.made.push(Made { node, output, name, starts, arrival });
-                    }
+            }
+            for derived in outcome.derived {
+                let outputs = match derived.output {
+                    Some(output) => output..output + 1,
+                    None => 0..element.forward.len(),
+                };
+                for output in outputs {
+                    let (condition, packet) = (derived.condition.clone(), derived.packet.clone());
+                    let arrival = Arrival { condition, packet };
+                    let (name, starts) = (derived.name, derived.starts);
+                    ends.made.push(Made { node, output, name, starts, arrival });
                 }
             }
         }
@@ -189,9 +194,8 @@ fn stream(
 ) -> Option<u32> {
     let element = &chain.nodes[node];
     let effects = &element.effects;
-    let remembers = effects.opaque.is_some() || !effects.depends.is_empty() || !effects.state.is_empty();
     let lost = inputs.values().flatten().any(|arrival| arrival.packet.lost.is_some());
-    if !remembers && !lost {
+    if effects.opaque.is_none() && !remembers(effects) && !lost {
         return None;
     }
     let mut term = Term { name: format!("stream to {}", element.key), ..Term::default() };

@@ -1,7 +1,9 @@
 //! What one element makes of a packet, after its declaration.
 
 use element::DropReason;
-use element::effects::{Access, Action, Case, Checksum, Effects, Field, Filter, Header, Hold, Target, Value};
+use element::effects::{
+    Access, Action, Case, Checksum, Depends, Effects, Field, Filter, Header, Hold, Target, Value,
+};
 
 use super::diagrams::{Bit, Diagrams, Term};
 use super::packet::{LENGTH_BITS, Packet};
@@ -20,8 +22,8 @@ pub struct Unit<'u> {
     pub key: &'u str,
     /// How many outputs it has.
     pub outputs: usize,
-    /// Everything that arrives there, as a number: what depends on packets seen before is the same in two chains
-    /// if this is.
+    /// Everything that arrives there, and the packet's place in it, as a number: what depends on packets seen before
+    /// is the same in two chains if this is.
     pub stream: u32,
 }
 
@@ -124,15 +126,10 @@ impl Unit<'_> {
         says_nothing && matches!(self.effects.hold, Hold::Fifo { may_drop: true })
     }
 
-    /// Whether the outcome depends on more than the packet.
-    fn is_stateful(&self) -> bool {
-        !self.effects.depends.is_empty() || self.effects.state.iter().any(|s| s.access != Access::Soft)
-    }
-
     /// A value that only the element knows, as a function of what it reads.
     fn unknown(&self, d: &Diagrams, what: &str, packet: &Packet, reads: &[Field]) -> Term {
         let mut term = Term { name: format!("{} {what}", self.key), ..arguments(d, packet, reads) };
-        if self.is_stateful() {
+        if remembers(self.effects) {
             term.numbers.push(self.stream.into());
         }
         term
@@ -231,7 +228,9 @@ impl Unit<'_> {
                 Target::SomeOutput => {
                     let mut reads = Vec::new();
                     case.when.collect_reads(&mut reads);
-                    let term = self.unknown(d, &format!("output {number}"), before, &reads);
+                    // Among two outputs it chooses otherwise than among four.
+                    let what = format!("output {number} of {}", self.outputs);
+                    let term = self.unknown(d, &what, before, &reads);
                     for (output, chosen) in alternatives(d, term, self.outputs) {
                         leave(To::Output(output), d.and(&condition, &chosen), packet.clone());
                     }
@@ -293,7 +292,23 @@ impl Unit<'_> {
                 }
             };
         match action {
-            Action::Strip(n) => packet.strip(d, *n),
+            Action::Strip(n) => {
+                // A packet with fewer bytes becomes empty, and stays where it is.
+                let whole = packet.reaches(d, packet.start.saturating_add(*n));
+                let short = d.and_not(condition, &whole);
+                if *n > 0 && !d.is_never(&short) {
+                    let mut empty = packet.clone();
+                    empty.end = real(d, packet.start);
+                    self.act(d, before, &short, empty, rest, &mut written.clone(), done);
+                    let condition = d.and(condition, &whole);
+                    if !d.is_never(&condition) {
+                        packet.strip(d, *n);
+                        self.act(d, before, &condition, packet, rest, written, done);
+                    }
+                    return;
+                }
+                packet.strip(d, *n);
+            }
             Action::Start(number) => {
                 let (number, _) = before.number(d, number);
                 return places(&number, done, &|packet, place| packet.start_at(d, place));
@@ -301,6 +316,8 @@ impl Unit<'_> {
             Action::Resize(reads) => {
                 let length = d.value(self.unknown(d, "length", before, reads), LENGTH_BITS.into());
                 packet.end = Word::from_bits(d, &length).plus(d, &real(d, packet.start));
+                // Where it grows there are no bytes of the packet that came in.
+                packet.rewrite(d.term(self.unknown(d, "contents", before, &[Field::Payload, Field::Length])));
             }
             Action::Set(Field::HeaderOffset(base), value) => match value {
                 Value::Constant(bytes) if bytes.is_empty() => packet.mark(*base, None),
@@ -338,14 +355,8 @@ impl Unit<'_> {
                 packet.end = length.plus(d, &real(d, packet.start));
             }
             Action::Set(Field::Payload, value) => {
-                let mut term = Term { name: self.key.to_string(), ..before.digest(d) };
-                if let Value::Pure { name, .. } = value {
-                    term.name = (*name).to_string();
-                }
-                if self.is_stateful() {
-                    term.numbers.push(self.stream.into());
-                }
-                packet.rewrite(d.term(term));
+                let what = if let Value::Pure { name, .. } = value { name } else { "contents" };
+                packet.rewrite(d.term(self.unknown(d, what, before, &[Field::Payload])));
             }
             Action::Set(field, value) => {
                 let width = match field {
@@ -409,14 +420,8 @@ impl Unit<'_> {
             }
             Value::Number(number) => before.number(d, number).0.to_bits(d, width),
             Value::Bits { value, .. } => self.value(d, &Value::Constant(value.clone()), before, width),
-            // Equal names mean equal functions, whoever applies them.
-            Value::Pure { name, reads } => {
-                let mut term = Term { name: (*name).to_string(), ..arguments(d, before, reads) };
-                if self.is_stateful() {
-                    term.numbers.push(self.stream.into());
-                }
-                d.value(term, width)
-            }
+            // A function of the same name may be another one with other arguments.
+            Value::Pure { name, reads } => d.value(self.unknown(d, name, before, reads), width),
             Value::Choose { key, .. } => d.value(self.unknown(d, "choice", before, key), width),
             Value::Now => d.value(Term { name: "now".into(), ..Term::default() }, width),
         }
@@ -485,7 +490,7 @@ impl Unit<'_> {
     /// For elements of which it is not known what they do, and packets that came out of one.
     fn lose(&self, d: &Diagrams, input: usize, condition: &Bit, packet: &Packet, outcome: &mut Outcome) {
         let mut term = Term { name: format!("{} whatever", self.key), ..packet.digest(d) };
-        term.numbers.extend([input as i64, self.stream.into()]);
+        term.numbers.extend([input as i64, self.stream.into(), self.outputs as i64]);
         let is_sink = self.effects.cases.iter().any(|case| case.to == Target::Send) && packet.lost.is_some();
         if is_sink {
             let (condition, packet) = (condition.clone(), packet.clone());
@@ -507,18 +512,29 @@ impl Unit<'_> {
 /// What a function of these fields sees of a packet.
 fn arguments(d: &Diagrams, packet: &Packet, reads: &[Field]) -> Term {
     let mut term = Term::default();
-    for field in reads {
-        if *field == Field::Payload {
-            let digest = packet.digest(d);
-            term.numbers.extend(digest.numbers);
-            term.bits.extend(digest.bits);
-            continue;
-        }
+    let mut see = |field: &Field| {
         let value = packet.field(d, field);
         term.numbers.push(value.bits.len() as i64);
         // Of bytes that are not there nobody sees anything.
         term.bits.extend(value.bits.iter().map(|bit| d.and(bit, &value.there)));
         term.bits.push(value.there);
+    };
+    let mut sees_all = false;
+    for field in reads {
+        match *field {
+            Field::Payload => sees_all = true,
+            // Where the packet ends in the middle, those before the end are seen.
+            Field::Bytes { base, offset, length } => {
+                let offsets = (0..i32::from(length)).map(|more| offset.saturating_add(more));
+                offsets.for_each(|offset| see(&Field::Bytes { base, offset, length: 1 }));
+            }
+            _ => see(field),
+        }
+    }
+    if sees_all {
+        let digest = packet.digest(d);
+        term.numbers.extend(digest.numbers);
+        term.bits.extend(digest.bits);
     }
     term
 }
@@ -543,6 +559,13 @@ fn alternatives(d: &Diagrams, term: Term, n: usize) -> Vec<(usize, Bit)> {
         chosen.push((number, here));
     }
     chosen
+}
+
+/// Whether what becomes of a packet depends on those before it, or on more than packets. Counts that nobody but people
+/// look at do not matter, and handlers turn the same switches in both chains.
+pub(super) fn remembers(effects: &Effects) -> bool {
+    effects.depends.iter().any(|what| *what != Depends::Handler)
+        || effects.state.iter().any(|state| state.access != Access::Soft)
 }
 
 /// Whether a target is a place of its own for packets.

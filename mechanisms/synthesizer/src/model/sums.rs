@@ -9,10 +9,12 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use classify::IntervalSet;
 use element::effects::Header;
 
 use super::diagrams::{Bit, Diagrams, Term};
 use super::packet::Packet;
+use super::word::bits_in;
 
 /// Which checksum: of which header, where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -79,6 +81,16 @@ impl SumKey {
         let in_addresses = self.kind != IPV4 && (self.network + 12..self.network + 20).contains(&place);
         let word = if in_header { place - (place - self.at) % 2 } else { place - (place - self.network) % 2 };
         ((in_header || in_addresses) && !self.field().contains(&place)).then_some(word)
+    }
+
+    /// Where the checksum covers a word of the packet: IP headers are as long as they say.
+    fn covers(self, d: &Diagrams, packet: &Packet, place: i32) -> Bit {
+        let behind = place - self.at;
+        if self.kind != IPV4 || behind < 20 {
+            return d.yes();
+        }
+        let least = behind as u128 / 4 + 1;
+        bits_in(d, &packet.byte(d, self.at)[4..], &IntervalSet::one(least, 15))
     }
 
     fn numbers(self) -> Vec<i64> {
@@ -172,7 +184,7 @@ impl Sum {
         let words = packet.written().filter_map(|place| key.word_of(place));
         let places: std::collections::BTreeSet<i32> = words.chain(sum.accounted.keys().copied()).collect();
         let mut same = d.yes();
-        let mut pending = 0;
+        let mut pending = Vec::new();
         for place in places {
             let accounted = match sum.accounted.get(&place) {
                 Some(accounted) => accounted[..16].to_vec(),
@@ -181,16 +193,23 @@ impl Sum {
             };
             let now = word(d, packet, place);
             if now != accounted {
-                pending += 1;
-                same = d.and(&same, &d.equal(&now, &accounted));
+                pending.push(place);
+                let outside = d.not(&key.covers(d, packet, place));
+                same = d.and(&same, &d.or(&outside, &d.equal(&now, &accounted)));
             }
         }
         let right = d.and(&at_origin, &same);
-        // With one wrong word the sum is wrong; with more, or from an origin that is not known, it may be right.
-        if d.known(&at_origin) == Some(true) && pending <= 1 || d.known(&right) == Some(true) {
+        // With one wrong word in the fixed part of an IP header the sum is wrong. With more, from an origin that is not
+        // known, or where what it covers may have changed, it may be right.
+        let is_exact = match pending[..] {
+            [] => true,
+            [place] => key.kind == IPV4 && place != key.at,
+            _ => false,
+        };
+        if d.known(&at_origin) == Some(true) && is_exact || d.known(&right) == Some(true) {
             return right;
         }
-        let wrong_at_origin_only = sum.origin == Origin::Input && packet.is_original() && pending == 0;
+        let wrong_at_origin_only = sum.origin == Origin::Input && packet.is_original() && pending.is_empty();
         if wrong_at_origin_only {
             return right;
         }

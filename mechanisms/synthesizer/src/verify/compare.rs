@@ -26,6 +26,45 @@ fn has_copies(d: &Diagrams, arrivals: &[Arrival]) -> bool {
         .any(|(i, a)| arrivals[..i].iter().any(|b| d.overlap(&a.condition, &b.condition)))
 }
 
+/// Most kinds of packets that are told apart where there are copies.
+const MOST_REGIONS: usize = 1000;
+
+/// Packets that come in, divided so that for all of a part the same arrivals are there; `None` for too many parts.
+fn regions<'a>(d: &Diagrams, arrivals: impl Iterator<Item = &'a Arrival>) -> Option<Vec<Bit>> {
+    let mut regions = vec![d.yes()];
+    for arrival in arrivals {
+        let split = |region: &Bit| [d.and(region, &arrival.condition), d.and_not(region, &arrival.condition)];
+        regions = regions.iter().flat_map(split).filter(|region| !d.is_never(region)).collect();
+        if regions.len() > MOST_REGIONS {
+            return None;
+        }
+    }
+    Some(regions)
+}
+
+/// Where copies differ that the packets of a region have in two chains. Order among them is not compared.
+fn copies(d: &Diagrams, region: &Bit, chains: [&[Arrival]; 2], observed: &[Field]) -> Vec<Candidate> {
+    let [a, mut left] = chains.map(|arrivals| {
+        arrivals.iter().filter(|arrival| d.overlap(region, &arrival.condition)).collect::<Vec<_>>()
+    });
+    let differ = |x: &Arrival, y: &Arrival| packets(d, region, &x.packet, &y.packet, observed);
+    let mut rest: Vec<&Arrival> = Vec::new();
+    for arrival in a {
+        // A copy that has a counterpart goes away with it.
+        match left.iter().position(|other| differ(arrival, other).is_empty()) {
+            Some(place) => {
+                left.swap_remove(place);
+            }
+            None => rest.push(arrival),
+        }
+    }
+    match (&rest[..], &left[..]) {
+        ([], []) => Vec::new(),
+        ([mine], [theirs]) => differ(mine, theirs),
+        _ => vec![Candidate { condition: region.clone(), what: "copies".into() }],
+    }
+}
+
 fn any(d: &Diagrams, arrivals: &[Arrival]) -> Bit {
     arrivals.iter().fold(d.no(), |any, arrival| d.or(&any, &arrival.condition))
 }
@@ -42,23 +81,13 @@ pub fn arrivals(d: &Diagrams, a: &[Arrival], b: &[Arrival], observed: &[Field]) 
     add(d.and_not(&from_a, &from_b), "comes only from the first".into());
     add(d.and_not(&from_b, &from_a), "comes only from the second".into());
     if has_copies(d, a) || has_copies(d, b) {
-        // Copies that have a counterpart go away with it; order among them is not compared.
-        let mut left: Vec<&Arrival> = b.iter().collect();
-        let mut rest: Vec<&Arrival> = Vec::new();
-        for arrival in a {
-            let same = left.iter().position(|other| {
-                other.condition == arrival.condition
-                    && packets(d, &arrival.condition, &arrival.packet, &other.packet, observed).is_empty()
-            });
-            match same {
-                Some(place) => {
-                    left.remove(place);
-                }
-                None => rest.push(arrival),
-            }
+        let Some(regions) = regions(d, a.iter().chain(b)) else {
+            add(d.or(&from_a, &from_b), "copies".into());
+            return candidates;
+        };
+        for region in regions {
+            candidates.extend(copies(d, &region, [a, b], observed));
         }
-        let uneven = rest.into_iter().chain(left).fold(d.no(), |any, arrival| d.or(&any, &arrival.condition));
-        add(uneven, "copies".into());
         return candidates;
     }
     for left in a {

@@ -134,6 +134,18 @@ fn decided(choices: &Choices, mut places: std::ops::Range<i32>) -> bool {
     places.any(|place| (0..8).any(|bit| choices.contains_key(&Symbol::Input(place, bit))))
 }
 
+/// Makes an IPv4 header fit the checksum that was chosen for it, by its identification if nobody has chosen that.
+fn fit_identification(bytes: &mut [u8], at: usize, choices: &Choices) {
+    let field = at + 4..at + 6;
+    if decided(choices, field.start as i32..field.end as i32) {
+        return;
+    }
+    bytes[field.clone()].fill(0);
+    let length = usize::from(bytes[at] & 15) * 4;
+    let rest = checksum::Sum::new().bytes(bytes.get(at..at + length).unwrap_or_default());
+    bytes[field].copy_from_slice(&rest.checksum().to_be_bytes());
+}
+
 /// Makes the checksum of a header right or wrong, unless its value was chosen.
 fn set_checksum(d: &Diagrams, bytes: &mut [u8], term: &Term, right: bool, choices: &Choices) {
     let [kind, at, network] = term.numbers[..] else { return };
@@ -146,7 +158,13 @@ fn set_checksum(d: &Diagrams, bytes: &mut [u8], term: &Term, right: bool, choice
         return;
     };
     let field = at + offset..at + offset + 2;
-    if bytes.len() < field.end || decided(choices, field.start as i32..field.end as i32) {
+    if bytes.len() < field.end {
+        return;
+    }
+    if decided(choices, field.start as i32..field.end as i32) {
+        if right && header == Header::Ipv4 {
+            fit_identification(bytes, at, choices);
+        }
         return;
     }
     bytes[field.clone()].fill(0);

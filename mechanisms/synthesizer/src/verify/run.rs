@@ -57,7 +57,8 @@ pub fn prepare(graph: &Graph, chain: &Chain, entry: usize, example: &Example) ->
     for (number, element) in graph.elements.iter_mut().enumerate() {
         if number == entry {
             element.class = SOURCE.name.into();
-            element.config = format!("{}, {}", digits(&example.bytes), example.kind);
+            // An empty packet is a word too.
+            element.config = format!("\"{}\", {}", digits(&example.bytes), example.kind);
         } else if entries.contains(&number) {
             element.class = SILENCE.name.into();
             element.config.clear();
