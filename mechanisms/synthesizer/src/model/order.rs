@@ -45,23 +45,29 @@ fn networks(chains: &[&Chain]) -> Vec<i32> {
 /// Makes the usual variables, for chains that are to be looked at together.
 pub fn order_variables(d: &Diagrams, chains: &[&Chain]) {
     let networks = networks(chains);
-    let first = |network: i32| [network - 2, network - 1].into_iter().filter(|&place| place >= 0);
+    // What is a length of one header may be something else of another one: lengths go before.
+    let is_length = |place: i32| networks.iter().any(|network| (2..4).contains(&(place - network)));
+    let early = |place: i32| {
+        if place >= 0 && !is_length(place) {
+            d.input(place);
+        }
+    };
     for &network in &networks {
-        first(network).for_each(|place| drop(d.input(place)));
+        (network - 2..network).for_each(early);
         if d.is_exact() {
-            d.input(network);
+            early(network);
         }
     }
     for &network in &networks {
         let [destination, source] = [16..20, 12..16];
         for offset in destination.chain(source).chain([9, 6, 7]) {
-            d.input(network + offset);
+            early(network + offset);
         }
     }
     for (region, &network) in networks.iter().enumerate() {
         // Ports, in a region that is made below.
         let transport = if d.is_exact() { network + 20 } else { start_of(region) };
-        (transport..transport + 4).for_each(|place| drop(d.input(place)));
+        (transport..transport + 4).for_each(early);
     }
     for bit in (0..LENGTH_BITS).rev() {
         if bit == 5 {
