@@ -83,41 +83,61 @@ impl Unit<'_> {
             self.lose(d, input, condition, packet, &mut outcome);
             return outcome;
         }
-        let mut left = condition.clone();
-        // Cases that do the same are taken together: rule sets have few different ones.
-        let mut taken: Vec<(usize, Bit)> = Vec::new();
+        let mut cases: Vec<usize> = Vec::new();
         for (number, case) in self.effects.cases.iter().enumerate() {
-            if case.input.is_some_and(|i| i != input) || d.is_never(&left) {
-                continue;
-            }
             if self.is_overflow(case) {
                 outcome.ignores_full_queues = true;
-                continue;
-            }
-            let when = self.holds(d, &case.when, packet);
-            let here = d.and(&left, &when);
-            if d.is_never(&here) {
-                continue;
-            }
-            left = d.and_not(&left, &when);
-            let same = |&&mut (other, _): &&mut (usize, Bit)| {
-                let other = &self.effects.cases[other];
-                case.to == other.to
-                    && case.actions.is_empty()
-                    && other.actions.is_empty()
-                    && case.checksum == other.checksum
-                    && case.to != Target::SomeOutput
-            };
-            match taken.iter_mut().find(same) {
-                Some((_, together)) => *together = d.or(together, &here),
-                None => taken.push((number, here)),
+            } else if case.input.is_none_or(|i| i == input) {
+                cases.push(number);
             }
         }
+        let (_, taken) = self.first_match(d, &cases, packet);
+        let taken = taken.into_iter().map(|(number, when)| (number, d.and(condition, &when)));
+        let taken: Vec<(usize, Bit)> = taken.filter(|(_, here)| !d.is_never(here)).collect();
         for (number, condition) in taken {
             self.carry_out(d, number, &condition, packet, &mut outcome);
         }
         self.emit(d, condition, packet, &mut outcome);
         outcome
+    }
+
+    /// For which packets any of these cases holds, and each is the first that does. Long lists are halved and put
+    /// together again, so that large diagrams meet few times; cases that do the same are taken together, because rule
+    /// sets have few different ones.
+    fn first_match(&self, d: &Diagrams, cases: &[usize], packet: &Packet) -> (Bit, Vec<(usize, Bit)>) {
+        match cases {
+            [] => (d.no(), Vec::new()),
+            &[only] => {
+                let when = self.holds(d, &self.effects.cases[only].when, packet);
+                (when.clone(), vec![(only, when)])
+            }
+            cases => {
+                let (first, second) = cases.split_at(cases.len() / 2);
+                let (matched, mut taken) = self.first_match(d, first, packet);
+                if d.known(&matched) == Some(true) {
+                    return (matched, taken);
+                }
+                let (later, more) = self.first_match(d, second, packet);
+                for (number, when) in more {
+                    let here = d.and_not(&when, &matched);
+                    if d.is_never(&here) {
+                        continue;
+                    }
+                    match taken.iter_mut().find(|(other, _)| self.do_the_same(number, *other)) {
+                        Some((_, together)) => *together = d.or(together, &here),
+                        None => taken.push((number, here)),
+                    }
+                }
+                (d.or(&matched, &later), taken)
+            }
+        }
+    }
+
+    /// Whether two cases send packets to the same place unchanged.
+    fn do_the_same(&self, a: usize, b: usize) -> bool {
+        let (a, b) = (&self.effects.cases[a], &self.effects.cases[b]);
+        let unchanged = a.actions.is_empty() && b.actions.is_empty() && a.checksum == b.checksum;
+        a.to == b.to && unchanged && a.to != Target::SomeOutput
     }
 
     /// Whether the case is that of a queue without room.

@@ -50,12 +50,6 @@ pub enum Verdict {
     },
 }
 
-impl Verdict {
-    fn is_proof(&self) -> bool {
-        matches!(self, Verdict::Equivalent)
-    }
-}
-
 /// A difference.
 #[derive(Debug)]
 pub enum Difference {
@@ -115,8 +109,13 @@ pub fn verify(
     let d = diagrams();
     let mut verdict = verdict(&d, chains, options, companion);
     let mut nodes = d.nodes();
-    let proven = verdict.0.is_proof() && !d.overlap_found();
-    if !proven && !matches!(verdict.0, Verdict::Different(_)) && d.regions() > 0 && !d.exhausted() {
+    // What an element in the way leaves open stays open.
+    let settled = match &verdict.0 {
+        Verdict::Different(_) | Verdict::Undecided { element: Some(_), .. } => true,
+        Verdict::Equivalent | Verdict::Undecided { element: None, .. } => false,
+    };
+    let inexact = d.overlap_found() || matches!(verdict.0, Verdict::Undecided { .. });
+    if !settled && inexact && d.regions() > 0 && !d.exhausted() {
         // Headers in regions of their own were not exact enough.
         drop(d);
         let d = diagrams().exact();
