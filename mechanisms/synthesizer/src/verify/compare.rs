@@ -72,17 +72,22 @@ fn any(d: &Diagrams, arrivals: &[Arrival]) -> Bit {
 /// Where what comes to the same place in two chains differs. `observed` is what that place looks at beside bytes.
 pub fn arrivals(d: &Diagrams, a: &[Arrival], b: &[Arrival], observed: &[Field]) -> Vec<Candidate> {
     let mut candidates = Vec::new();
-    let mut add = |condition: Bit, what: String| {
-        if !d.is_never(&condition) {
-            candidates.push(Candidate { condition, what });
-        }
-    };
     let (from_a, from_b) = (any(d, a), any(d, b));
-    add(d.and_not(&from_a, &from_b), "comes only from the first".into());
-    add(d.and_not(&from_b, &from_a), "comes only from the second".into());
+    for (condition, what) in [
+        (d.and_not(&from_a, &from_b), "comes only from the first"),
+        (d.and_not(&from_b, &from_a), "comes only from the second"),
+    ] {
+        if !d.is_never(&condition) {
+            candidates.push(Candidate { condition, what: what.into() });
+        }
+    }
+    if !candidates.is_empty() {
+        // That is enough to look at, and what differs in packets that come anyway may be much more.
+        return candidates;
+    }
     if has_copies(d, a) || has_copies(d, b) {
         let Some(regions) = regions(d, a.iter().chain(b)) else {
-            add(d.or(&from_a, &from_b), "copies".into());
+            candidates.push(Candidate { condition: d.or(&from_a, &from_b), what: "copies".into() });
             return candidates;
         };
         for region in regions {

@@ -1,0 +1,55 @@
+//! `tidegate verify`: verdicts and exit statuses.
+
+use std::process::{Command, Output};
+
+const CHAIN: &str = "in :: FromDump(in.pcap) -> Strip(14) -> CheckIPHeader
+    -> f :: IPFilter(deny src net 10.1.0.0/16, allow tcp dst port 80, deny all)
+    -> DecIPTTL -> out :: ToDump(out.pcap);\n";
+
+fn verify(a: &str, b: &str) -> Output {
+    let folder = tempfile::tempdir().unwrap();
+    let files = [("a.click", a), ("b.click", b)].map(|(name, text)| {
+        let file = folder.path().join(name);
+        std::fs::write(&file, text).unwrap();
+        file
+    });
+    let program = env!("CARGO_BIN_EXE_tidegate");
+    Command::new(program).arg("verify").args(files).output().unwrap()
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn equal_chains_are_equivalent() {
+    let output = verify(CHAIN, &CHAIN.replace("deny all", "deny src 10.1.2.3, deny all"));
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(text(&output).contains("are equivalent"));
+}
+
+#[test]
+fn a_difference_is_a_packet_run_through_both() {
+    let output = verify(CHAIN, &CHAIN.replace("port 80", "port 81"));
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let text = text(&output);
+    assert!(
+        text.contains("are different") && text.contains("dropped by f") && text.contains("to 'out'"),
+        "{text}"
+    );
+}
+
+#[test]
+fn what_is_not_known_is_undecided_and_named() {
+    let unknown = |key: u8| CHAIN.replace("-> DecIPTTL", &format!("-> Mystery({key}) -> DecIPTTL"));
+    let output = verify(&unknown(1), &unknown(2));
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    assert!(text(&output).contains("Mystery"), "{output:?}");
+    assert_eq!(verify(&unknown(1), &unknown(1)).status.code(), Some(0));
+}
+
+#[test]
+fn errors_have_a_status_of_their_own() {
+    let output = verify(CHAIN, "a :: Counter(");
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+}
