@@ -1,7 +1,7 @@
 //! Look-ups of routes by destination address: one element behind Click's many names for it.
 //!
 //! The names differ in which handlers they have, in the order in which they show their table, and in what they say
-//! when there is no route. Each class's file is its manual and its [`Kind`].
+//! when there is no route. Each class's file is its manual and its kind.
 
 pub mod direct_ip_lookup;
 pub mod linear_ip_lookup;
