@@ -22,8 +22,8 @@ use crate::reasoning::{Reasoned, read, registry_for};
 #[command(after_help = "\
 Exit status: 0 equivalent, 1 different, 2 an error, 3 undecided.
 
-Entries and exits correspond by name, else by class and arguments. Entries may give any packet; queues are never full;
-time and the order of packets are not compared. Nothing is opened: a packet that tells the configurations apart is run
+Entries and exits correspond by name, else by class and arguments. Entries may give any packet; queues are never full; \
+time and the order of packets are not compared. Nothing is opened: a packet that tells the configurations apart is run \
 through both with their ends replaced.")]
 pub(crate) struct Args {
     /// One configuration
