@@ -428,8 +428,13 @@ impl ControlSocket {
 
     fn accept(&mut self, cx: &mut Cx<'_>) {
         while let Some(listener) = &self.listener {
-            match listener.accept() {
-                Ok((stream, from)) => self.welcome(cx, stream, &from),
+            // A client takes two files, one to be waited for: without the second it is not taken in.
+            let second = listener.file().try_clone_to_owned();
+            match second.and_then(|second| listener.accept().map(|accepted| (accepted, second))) {
+                Ok(((stream, from), second)) => {
+                    drop(second);
+                    self.welcome(cx, stream, &from);
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) if passes(&error) => {}
                 Err(error) => {
