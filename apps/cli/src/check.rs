@@ -4,13 +4,16 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crate::load::{Input, Loaded};
-use crate::{FAILURE, print};
+use crate::{FAILURE, explain, print, reasoning};
 
 /// Arguments of `check`.
 #[derive(clap::Args)]
 pub(crate) struct CheckArgs {
     #[command(flatten)]
     input: Input,
+    /// Show every element and rule that never does anything
+    #[arg(long)]
+    all: bool,
 }
 
 /// Arguments of commands that print a configuration in another form.
@@ -36,21 +39,24 @@ pub(crate) fn check(args: CheckArgs) -> ExitCode {
         Ok(loaded) => loaded,
         Err(code) => return code,
     };
-    let built = loaded.build(None);
-    loaded.show();
-    let Some((plan, configured)) = built else { return ExitCode::from(FAILURE) };
-    let opaque = configured.effects.iter().filter(|e| e.opaque.is_some()).count();
-    let text = format!(
-        "{}: {} elements, {} connections, no errors\n",
-        loaded.name,
-        plan.len(),
-        plan.graph.connections.len()
-    );
-    let opaque = match opaque {
-        0 => String::new(),
-        n => format!("{n} elements do not declare all of their effects\n"),
+    // What is known of elements of other classes can be said all the same.
+    let built = loaded.build(None).is_some();
+    let reasoned = reasoning::read(&args.input).ok();
+    let Some(reasoned) = reasoned else {
+        loaded.show();
+        return ExitCode::from(FAILURE);
     };
-    print(&(text + &opaque))
+    let findings = explain::find(&reasoned);
+    let (idle, more) = explain::idle(&reasoned, &findings, args.all);
+    loaded.problems.extend(idle);
+    loaded.show();
+    crate::show(format_args!("{more}"));
+    let graph = &loaded.graph;
+    let (elements, connections) = (graph.elements.len(), graph.connections.len());
+    let state = if built { "no errors" } else { "with errors" };
+    let head = format!("{}: {elements} elements, {connections} connections, {state}\n", loaded.name);
+    let printed = print(&(head + &explain::describe(&reasoned, &findings)));
+    if built { printed } else { ExitCode::from(FAILURE) }
 }
 
 pub(crate) fn flatten(args: TextArgs) -> ExitCode {

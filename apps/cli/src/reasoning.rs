@@ -18,6 +18,24 @@ pub(crate) struct Reasoned {
     pub(crate) unknown: Vec<String>,
 }
 
+/// Why a configuration cannot be reasoned about.
+pub(crate) enum Unread {
+    /// There is none to read.
+    Input(String),
+    /// What is wrong with it is among its problems.
+    Problems(Box<Loaded>),
+}
+
+impl Unread {
+    /// Says so.
+    pub(crate) fn show(&self) {
+        match self {
+            Unread::Input(text) => crate::tell(format_args!("{text}")),
+            Unread::Problems(loaded) => loaded.show(),
+        }
+    }
+}
+
 /// An element of a class that does not exist here.
 struct Stranger;
 
@@ -56,12 +74,11 @@ pub(crate) fn registry_for(graph: &Graph) -> (Registry, Vec<String>) {
 /// Reads a configuration for reasoning: no capture and no interface is opened.
 ///
 /// # Errors
-/// The text of what is wrong, if it has not been shown.
-pub(crate) fn read(input: &Input) -> Result<Reasoned, Option<String>> {
-    let mut loaded = input.load(false).map_err(Some)?;
+/// If it cannot be read, or has errors beside classes that do not exist.
+pub(crate) fn read(input: &Input) -> Result<Reasoned, Unread> {
+    let mut loaded = input.load(false).map_err(Unread::Input)?;
     if loaded.has_errors() {
-        loaded.show();
-        return Err(None);
+        return Err(Unread::Problems(Box::new(loaded)));
     }
     match chain(&loaded.graph) {
         Ok((graph, chain, unknown, warnings)) => {
@@ -70,8 +87,7 @@ pub(crate) fn read(input: &Input) -> Result<Reasoned, Option<String>> {
         }
         Err(problems) => {
             loaded.problems.extend(problems);
-            loaded.show();
-            Err(None)
+            Err(Unread::Problems(Box::new(loaded)))
         }
     }
 }

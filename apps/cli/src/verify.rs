@@ -51,10 +51,8 @@ pub(crate) fn main(args: &Args) -> ExitCode {
         let input = Input { file: Some(file.clone()), expression: None, defines: args.defines.clone() };
         match read(&input) {
             Ok(reasoned) => both.push(reasoned),
-            Err(text) => {
-                if let Some(text) = text {
-                    crate::tell(format_args!("{text}"));
-                }
+            Err(unread) => {
+                unread.show();
                 return ExitCode::from(ERROR);
             }
         }

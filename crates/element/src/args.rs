@@ -142,13 +142,18 @@ impl<'a> Args<'a> {
 
     /// All positional arguments that are left, as they stand. Keywords of the class must be read before.
     pub fn rest(&mut self) -> Vec<String> {
+        self.numbered_rest().into_iter().map(|(_, text)| text).collect()
+    }
+
+    /// The same, with the number of each among all arguments.
+    pub fn numbered_rest(&mut self) -> Vec<(usize, String)> {
         debug_assert!(self.class.args.iter().any(|a| a.kind == ArgKind::Rest));
         let class = self.class;
         let is_keyword = |given: &Given| given.keyword().is_some_and(|(name, _)| class.arg(name).is_some());
-        let rest = self.given.iter_mut().filter(|g| !g.used && !is_keyword(g));
-        rest.map(|given| {
+        let rest = self.given.iter_mut().enumerate().filter(|(_, g)| !g.used && !is_keyword(g));
+        rest.map(|(number, given)| {
             given.used = true;
-            given.text.trim().to_string()
+            (number, given.text.trim().to_string())
         })
         .collect()
     }

@@ -295,6 +295,15 @@ pub enum Checksum {
     Recomputed(Vec<Header>),
 }
 
+/// Where a case is written, if the user wrote it: a rule of a filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Written {
+    /// The argument, counted from 0, keywords included.
+    pub argument: usize,
+    /// The line, counted from 1, of the file that the argument names.
+    pub line: Option<usize>,
+}
+
 /// One case: when a packet is like this, that happens.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
@@ -308,18 +317,27 @@ pub struct Case {
     pub checksum: Checksum,
     /// What becomes of the packet.
     pub to: Target,
+    /// Where the user wrote that, if it is a rule of its own.
+    pub written: Option<Written>,
 }
 
 impl Case {
     /// The packets of `when` go to `to` unchanged.
     pub fn new(when: Filter, to: Target) -> Case {
-        Case { input: None, when, actions: Vec::new(), checksum: Checksum::Untouched, to }
+        Case { input: None, when, actions: Vec::new(), checksum: Checksum::Untouched, to, written: None }
     }
 
     /// The same, for one input.
     #[must_use]
     pub fn on(mut self, input: usize) -> Case {
         self.input = Some(input);
+        self
+    }
+
+    /// The same, written there.
+    #[must_use]
+    pub fn written(mut self, place: Written) -> Case {
+        self.written = Some(place);
         self
     }
 

@@ -20,6 +20,7 @@ pub mod effects;
 mod interfaces;
 pub mod manual;
 pub mod names;
+pub mod obstacles;
 pub mod ports;
 mod sample;
 pub mod services;

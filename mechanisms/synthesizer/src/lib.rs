@@ -1,8 +1,11 @@
 //! What chains of elements do to packets, found out from their declarations.
 //!
 //! - [`model`]: a chain as cases over header fields, and all packets at once through it
+//! - [`check`]: what there is to say about one chain
 //! - [`verify`]: whether two chains do the same
 
+#[allow(clippy::mutable_key_type, reason = "as in the model")]
+pub mod check;
 #[allow(clippy::mutable_key_type, reason = "diagrams are counted inside, and their identity never changes")]
 pub mod model;
 pub mod verify;

@@ -87,7 +87,7 @@ fn check(sample: &Sample, effects: &Effects) -> Result<Tally, String> {
         by_packet.entry(packet.id).or_default().push(packet);
     }
     let key = sample.to_string();
-    let unit = Unit { effects, key: &key, outputs: sample.shape.1, stream: 0 };
+    let unit = Unit { effects, key: &key, outputs: sample.shape.1, stream: 0, has_room: true };
     for (input, packets) in inputs.iter().enumerate() {
         for (number, given) in packets.iter().enumerate() {
             let id = 1 + 100_000 * input as u32 + number as u32;

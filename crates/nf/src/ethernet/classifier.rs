@@ -28,7 +28,7 @@
 use classify::IntervalSet;
 use classify::pattern::{BytesTest, Decision, Program};
 use element::class::{Access, ArgInfo, HandlerInfo};
-use element::effects::{Case, Filter, Target};
+use element::effects::{Case, Filter, Target, Written};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, manual};
 
 use crate::editing::bytes;
@@ -93,7 +93,8 @@ impl Element for Classifier {
                 let all = Filter::All(tests.into_iter().map(filter_of).collect());
                 if negated { all.not() } else { all }
             });
-            Case::new(Filter::All(clauses.collect()), Target::Output(n))
+            let case = Case::new(Filter::All(clauses.collect()), Target::Output(n));
+            case.written(Written { argument: n, line: None })
         };
         let mut cases: Vec<Case> = (0..self.patterns.len()).map(pattern).collect();
         cases.push(Case::new(Filter::Any, Target::Drop(DropReason::NoMatch)));

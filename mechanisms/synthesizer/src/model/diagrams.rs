@@ -312,6 +312,26 @@ impl Diagrams {
         bit.eval(symbols.variables.iter().enumerate().map(|(number, symbol)| (number as u32, value(symbol))))
     }
 
+    /// Values of all variables that make it true, if there are any; `any` chooses where both would do.
+    pub fn witness(&self, bit: &Bit, any: &mut dyn FnMut() -> bool) -> Option<Vec<bool>> {
+        let choices = bit.pick_cube(|_, _, _| any())?;
+        Some(
+            choices
+                .into_iter()
+                .map(|value| match value {
+                    OptBool::None => any(),
+                    OptBool::False => false,
+                    OptBool::True => true,
+                })
+                .collect(),
+        )
+    }
+
+    /// Whether it is true for these values of all variables.
+    pub fn is_true(&self, bit: &Bit, values: &[bool]) -> bool {
+        bit.eval(values.iter().enumerate().map(|(number, &value)| (number as u32, value)))
+    }
+
     /// One way to make it true, if there is any.
     pub fn example(&self, bit: &Bit) -> Option<Example> {
         let choices = bit.pick_cube(|_, _, _| false)?;

@@ -31,6 +31,8 @@ pub struct Dropped {
     pub node: usize,
     /// Its reason.
     pub reason: DropReason,
+    /// Whether nothing is known of these packets.
+    pub lost: bool,
     /// Which packets that came in.
     pub condition: Bit,
 }
@@ -43,8 +45,8 @@ pub struct Made {
     pub output: usize,
     /// What they are.
     pub name: &'static str,
-    /// The header that they start with.
-    pub starts: Option<Header>,
+    /// What is known of each of them: how they start.
+    pub start: Packet,
     /// For which packets that came in, and what they are made from.
     pub arrival: Arrival,
 }
@@ -68,20 +70,42 @@ pub struct Ends {
     pub seen: BTreeMap<Port, Bit>,
 }
 
-/// Lets packets start at some inputs and follows them to their ends. `salt` is different for chains that are compared;
-/// `step` is called before each element.
+/// The packets that an element makes and of which only the first header is known, as they start.
+fn made(d: &Diagrams, starts: Option<Header>) -> Packet {
+    let headers = match starts {
+        Some(Header::Ethernet) | None => [Some(0), None, None],
+        Some(Header::Ipv4) => [None, Some(0), Some(20)],
+        Some(Header::Ipv6) => [None, Some(0), Some(40)],
+        Some(_) => [None; 3],
+    };
+    Packet::incoming(d, headers)
+}
+
+/// What is taken for granted while packets are followed.
+#[derive(Clone, Copy, Debug)]
+pub struct Premises {
+    /// Different for chains that are compared.
+    pub salt: i64,
+    /// Whether queues always have room.
+    pub room: bool,
+}
+
+/// Packets that wait at an element, by input.
+pub type Waiting = BTreeMap<usize, Vec<Arrival>>;
+
+/// Lets packets start at some inputs and follows them to their ends. `watch` sees what comes to each element.
 pub fn explore(
     d: &Diagrams,
     chain: &Chain,
     starts: &[Port],
     packet: &Packet,
-    salt: i64,
-    step: &mut dyn FnMut(&str),
+    premises: Premises,
+    watch: &mut dyn FnMut(usize, &Waiting),
 ) -> Ends {
     let mut ends = Ends::default();
-    let mut waiting: BTreeMap<(usize, usize), BTreeMap<usize, Vec<Arrival>>> = BTreeMap::new();
-    let arrive = |waiting: &mut BTreeMap<_, BTreeMap<usize, Vec<Arrival>>>, (node, input): Port, arrival| {
-        let at: &mut BTreeMap<usize, Vec<Arrival>> = waiting.entry((chain.rank(node), node)).or_default();
+    let mut waiting: BTreeMap<(usize, usize), Waiting> = BTreeMap::new();
+    let arrive = |waiting: &mut BTreeMap<_, Waiting>, (node, input): Port, arrival| {
+        let at: &mut Waiting = waiting.entry((chain.rank(node), node)).or_default();
         join(d, at.entry(input).or_default(), arrival);
     };
     for &start in starts {
@@ -91,7 +115,7 @@ pub fn explore(
     let mut alike = std::collections::HashMap::new();
     while let Some(((_, node), inputs)) = waiting.pop_first() {
         let element = &chain.nodes[node];
-        step(&element.name);
+        watch(node, &inputs);
         let round = rounds.entry(node).or_default();
         *round += 1;
         if *round > MOST_ROUNDS {
@@ -112,11 +136,10 @@ pub fn explore(
             }
             continue;
         }
-        let stream = stream(d, chain, node, &inputs, salt * 1000 + *round as i64, &mut alike);
+        let stream = stream(d, chain, node, &inputs, premises.salt * 1000 + *round as i64, &mut alike);
         if let Some(stream) = stream {
             ends.streams.insert(node, stream);
         }
-        let (effects, key) = (&element.effects, element.key.as_str());
         let arrivals = inputs
             .into_iter()
             .flat_map(|(input, arrivals)| arrivals.into_iter().map(move |arrival| (input, arrival)));
@@ -126,7 +149,7 @@ pub fn explore(
                 let numbers = vec![stream.into(), place as i64];
                 d.term(Term { name: "place in a stream".into(), numbers, bits: Vec::new() })
             });
-            let unit = Unit { effects, key, outputs: element.forward.len(), stream };
+            let unit = Unit { has_room: premises.room, ..Unit::of(element, stream) };
             let outcome = unit.step(d, input, &condition, &packet);
             if outcome.ignores_full_queues && !ends.queues.contains(&node) {
                 ends.queues.push(node);
@@ -141,10 +164,16 @@ pub fn explore(
                     }
                     To::Out => join(d, ends.out.entry(node).or_default(), arrival),
                     To::Drop(reason) => {
-                        let same = |dropped: &&mut Dropped| dropped.node == node && dropped.reason == reason;
+                        let lost = arrival.packet.lost.is_some();
+                        let same = |d: &&mut Dropped| (d.node, d.reason, d.lost) == (node, reason, lost);
                         match ends.dropped.iter_mut().find(same) {
                             Some(dropped) => dropped.condition = d.or(&dropped.condition, &arrival.condition),
-                            None => ends.dropped.push(Dropped { node, reason, condition: arrival.condition }),
+                            None => ends.dropped.push(Dropped {
+                                node,
+                                reason,
+                                lost,
+                                condition: arrival.condition,
+                            }),
                         }
                     }
                 }
@@ -157,8 +186,8 @@ pub fn explore(
                 for output in outputs {
                     let (condition, packet) = (derived.condition.clone(), derived.packet.clone());
                     let arrival = Arrival { condition, packet };
-                    let (name, starts) = (derived.name, derived.starts);
-                    ends.made.push(Made { node, output, name, starts, arrival });
+                    let (name, start) = (derived.name, made(d, derived.starts));
+                    ends.made.push(Made { node, output, name, start, arrival });
                 }
             }
         }
@@ -188,7 +217,7 @@ fn stream(
     d: &Diagrams,
     chain: &Chain,
     node: usize,
-    inputs: &BTreeMap<usize, Vec<Arrival>>,
+    inputs: &Waiting,
     salt: i64,
     alike: &mut std::collections::HashMap<Term, i64>,
 ) -> Option<u32> {

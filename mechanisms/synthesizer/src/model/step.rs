@@ -5,6 +5,7 @@ use element::effects::{
     Access, Action, Case, Checksum, Depends, Effects, Field, Filter, Header, Hold, Target, Value,
 };
 
+use super::chain::Node;
 use super::diagrams::{Bit, Diagrams, Term};
 use super::packet::{LENGTH_BITS, Packet};
 use super::places::{in_region, real};
@@ -25,6 +26,8 @@ pub struct Unit<'u> {
     /// Everything that arrives there, and the packet's place in it, as a number: what depends on packets seen before
     /// is the same in two chains if this is.
     pub stream: u32,
+    /// Whether it always has room, if it is a queue.
+    pub has_room: bool,
 }
 
 /// Where a packet goes.
@@ -73,7 +76,23 @@ pub struct Outcome {
     pub ignores_full_queues: bool,
 }
 
-impl Unit<'_> {
+impl<'u> Unit<'u> {
+    /// An element of a chain, to which packets come at this place of a stream.
+    pub fn of(node: &'u Node, stream: u32) -> Unit<'u> {
+        Unit { effects: &node.effects, key: &node.key, outputs: node.forward.len(), stream, has_room: true }
+    }
+
+    /// For which packets the filter of each case holds, whatever other cases say; `None` if nothing is known of the
+    /// packets or of the element.
+    pub fn conditions(&self, d: &Diagrams, input: usize, packet: &Packet) -> Option<Vec<(usize, Bit)>> {
+        if self.effects.opaque.is_some() || packet.lost.is_some() {
+            return None;
+        }
+        let cases = self.effects.cases.iter().enumerate();
+        let here = cases.filter(|(_, case)| case.input.is_none_or(|i| i == input));
+        Some(here.map(|(number, case)| (number, self.holds(d, &case.when, packet))).collect())
+    }
+
     /// What it makes of a packet that comes to an input.
     pub fn step(&self, d: &Diagrams, input: usize, condition: &Bit, packet: &Packet) -> Outcome {
         let mut outcome = Outcome::default();
@@ -85,7 +104,7 @@ impl Unit<'_> {
         }
         let mut cases: Vec<usize> = Vec::new();
         for (number, case) in self.effects.cases.iter().enumerate() {
-            if self.is_overflow(case) {
+            if self.has_room && self.is_overflow(case) {
                 outcome.ignores_full_queues = true;
             } else if case.input.is_none_or(|i| i == input) {
                 cases.push(number);

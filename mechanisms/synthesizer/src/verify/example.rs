@@ -18,15 +18,18 @@ pub struct Example {
     pub depends: Vec<String>,
 }
 
-/// What packets usually are. An example that can be like that is.
+/// Where a byte of the packet as it came in has a value.
+fn equals(d: &Diagrams, place: i32, value: u8) -> Bit {
+    let bits = d.input(place);
+    bits.iter().enumerate().fold(d.yes(), |all, (i, bit)| match value >> (7 - i) & 1 {
+        1 => d.and(&all, bit),
+        _ => d.and_not(&all, bit),
+    })
+}
+
+/// What packets usually are, what matters most first. An example that can be like that is.
 fn usual(d: &Diagrams) -> Vec<Bit> {
-    let equals = |place: i32, value: u8| {
-        let bits = d.input(place);
-        bits.iter().enumerate().fold(d.yes(), |all, (i, bit)| match value >> (7 - i) & 1 {
-            1 => d.and(&all, bit),
-            _ => d.and_not(&all, bit),
-        })
-    };
+    let equals = |place: i32, value: u8| equals(d, place, value);
     let all = |bytes: &[(i32, u8)]| {
         bytes.iter().fold(d.yes(), |all, &(place, value)| d.and(&all, &equals(place, value)))
     };
@@ -38,31 +41,53 @@ fn usual(d: &Diagrams) -> Vec<Bit> {
     };
     // The header behind that of the IP packet in Ethernet is the first region.
     let transport = start_of(0);
+    let behind_ip = |wish: Bit| d.or(&d.not(&equals(14, 0x45)), &wish);
+    let tcp = |at: i32| d.or(&d.not(&equals(23, 6)), &equals(at + 12, 0x50));
+    let of_type = |low: u8, then: &[(i32, u8)]| {
+        d.or(&d.not(&all(&[(12, if low == 0xdd { 0x86 } else { 8 }), (13, low)])), &all(then))
+    };
     vec![
-        length(60),
+        // A sound packet first, because strange ones go strange ways.
         all(&[(12, 8), (13, 0)]),
+        // Other packets are empty ones: an ARP request, IPv6 without a further header.
+        of_type(0x06, &[(15, 1), (16, 8), (17, 0), (18, 6), (19, 4), (21, 1)]),
+        of_type(0xdd, &[(14, 0x60), (18, 0), (19, 6), (20, 59), (21, 64)]),
+        length(60),
         all(&[(14, 0x45)]),
         all(&[(16, 0), (17, 46)]),
         all(&[(20, 0), (21, 0)]),
+        (0..8).fold(d.yes(), |none, bit| d.and_not(&none, &d.symbol(Symbol::Side(KIND, bit)))),
         all(&[(22, 64)]),
         equals(23, 17),
+        behind_ip(d.and(&tcp(transport), &tcp(34))),
         all(&[(26, 10), (27, 0), (28, 0), (29, 1)]),
         all(&[(30, 10), (31, 0), (32, 0), (33, 2)]),
-        all(&[(transport, 0x04), (transport + 1, 0xd2), (34, 0x04), (35, 0xd2)]),
-        all(&[(transport + 2, 0), (transport + 3, 80), (36, 0), (37, 80)]),
-        (0..8).fold(d.yes(), |none, bit| d.and_not(&none, &d.symbol(Symbol::Side(KIND, bit)))),
+        behind_ip(all(&[(transport, 0x04), (transport + 1, 0xd2), (34, 0x04), (35, 0xd2)])),
+        behind_ip(all(&[(transport + 2, 0), (transport + 3, 80), (36, 0), (37, 80)])),
     ]
+}
+
+/// The condition with as many wishes as go together, the first ones before others. All at once is the usual case, and quick:
+/// wishes leave little of a diagram.
+fn narrow(d: &Diagrams, condition: &Bit, wishes: &[Bit]) -> Bit {
+    let all = d.and(condition, &d.all(wishes));
+    if !d.is_never(&all) {
+        return all;
+    }
+    if wishes.len() < 2 {
+        return condition.clone();
+    }
+    let (first, second) = wishes.split_at(wishes.len() / 2);
+    narrow(d, &narrow(d, condition, first), second)
 }
 
 impl Example {
     /// A packet of the condition, as usual a one as there is.
     pub fn find(d: &Diagrams, condition: &Bit) -> Option<Example> {
-        let mut narrowed = condition.clone();
-        for wish in usual(d) {
-            let both = d.and(&narrowed, &wish);
-            if !d.is_never(&both) {
-                narrowed = both;
-            }
+        let mut narrowed = narrow(d, condition, &usual(d));
+        // Protocols that one knows, if it is not UDP.
+        for protocol in [6, 1, 47] {
+            narrowed = narrow(d, &narrowed, &[equals(d, 23, protocol)]);
         }
         let choices = d.example(&narrowed)?;
         Some(Example::from_choices(d, &choices))

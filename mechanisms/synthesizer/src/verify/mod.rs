@@ -14,11 +14,11 @@ pub mod run;
 
 use std::collections::BTreeMap;
 
-use element::effects::{Effects, Field, Header};
+use element::effects::{Effects, Field};
 
 use crate::model::chain::{Chain, Port};
 use crate::model::diagrams::{Bit, Diagrams};
-use crate::model::explore::{Arrival, Ends, explore};
+use crate::model::explore::{Arrival, Ends, Premises, Waiting, explore};
 use crate::model::order::order_variables;
 use crate::model::packet::{Packet, incoming};
 use compare::Candidate;
@@ -183,10 +183,10 @@ impl Verifier<'_> {
                 node.forward.get(start.output).cloned().unwrap_or_default()
             });
             let ends: [Ends; 2] = std::array::from_fn(|chain| {
-                let companion = &mut *self.companion;
-                let mut step = |element: &str| companion.progress(chain, element);
-                let (packet, salt) = (&start.packets[chain], 1 + chain as i64);
-                explore(self.d, self.chains[chain], &from[chain], packet, salt, &mut step)
+                let (companion, nodes) = (&mut *self.companion, &self.chains[chain].nodes);
+                let mut watch = |node: usize, _: &Waiting| companion.progress(chain, &nodes[node].name);
+                let premises = Premises { salt: 1 + chain as i64, room: true };
+                explore(self.d, self.chains[chain], &from[chain], &start.packets[chain], premises, &mut watch)
             });
             for (chain, ends) in ends.iter().enumerate() {
                 let names = &self.chains[chain].nodes;
@@ -381,14 +381,7 @@ impl Verifier<'_> {
             if starts.iter().any(known) {
                 continue;
             }
-            let headers = match made.starts {
-                Some(Header::Ethernet) | None => [Some(0), None, None],
-                Some(Header::Ipv4) => [None, Some(0), Some(20)],
-                Some(Header::Ipv6) => [None, Some(0), Some(40)],
-                Some(_) => [None; 3],
-            };
-            let packet = Packet::incoming(self.d, headers);
-            let packets = [packet.clone(), packet];
+            let packets = [made.start.clone(), made.start.clone()];
             starts.push(Start { from: [made.node, other], output: made.output, packets, is_entry: false });
         }
     }

@@ -143,7 +143,8 @@ impl Source {
     }
 }
 
-fn kind_of(number: u8) -> PacketKind {
+/// The packet type of a number: that of Click's annotation.
+pub fn kind_of(number: u8) -> PacketKind {
     match number {
         1 => PacketKind::Broadcast,
         2 => PacketKind::Multicast,

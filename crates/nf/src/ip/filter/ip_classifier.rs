@@ -59,6 +59,7 @@
 
 use element::args::Place;
 use element::class::{Access, ArgInfo, HandlerInfo};
+use element::effects::Written;
 use element::{Batch, Class, Cx, Effects, Element, Invalid, manual};
 use lang::args::unquote;
 
@@ -110,7 +111,8 @@ fn compile(patterns: &[String], place: Place<'_>) -> (Rules, Vec<(String, bool)>
     for (number, pattern) in patterns.iter().enumerate() {
         let (condition, issues) = condition(&unquote(pattern), &names);
         complaints.extend(issues.into_iter().map(|(text, w)| (format!("pattern {number}: {text}"), w)));
-        rules.push(Rule { condition, fate: Fate::Output(number) });
+        let written = Written { argument: number, line: None };
+        rules.push(Rule { condition, fate: Fate::Output(number), written });
     }
     (Rules::new(rules, patterns.len()), complaints)
 }

@@ -35,7 +35,7 @@
 use classify::filter::{Headers, action};
 use element::args::parse_integer;
 use element::class::{ArgInfo, HandlerInfo};
-use element::effects::{Access, State, wire_field};
+use element::effects::{Access, State, Written, wire_field};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
 use lang::args::unquote;
 
@@ -65,13 +65,13 @@ pub static CLASS: Class = Class {
     reconfigures: true,
     build: |args| {
         let caching = args.or("CACHING", false);
-        let texts = args.rest();
+        let texts = args.numbered_rest();
         args.finish()?;
         let outputs = args.outputs();
         let mut reader =
             Reader { names: PlaceNames(args.place()), outputs, rules: Vec::new(), issues: Vec::new() };
-        for (number, text) in texts.iter().enumerate() {
-            reader.argument(number, &unquote(text));
+        for (number, (argument, text)) in texts.iter().enumerate() {
+            reader.argument(number, *argument, &unquote(text));
         }
         let Reader { rules, issues, .. } = reader;
         for (text, is_warning) in issues {
@@ -93,7 +93,7 @@ struct Reader<'p> {
 }
 
 impl Reader<'_> {
-    fn argument(&mut self, number: usize, text: &str) {
+    fn argument(&mut self, number: usize, argument: usize, text: &str) {
         let prefix = format!("pattern {number}: ");
         match action(text) {
             ("", _) => self.issues.push((format!("empty pattern {number}"), false)),
@@ -104,26 +104,29 @@ impl Reader<'_> {
                     return self.issues.push((text, false));
                 }
                 match std::fs::read(name) {
-                    Ok(bytes) => self.file(name, &String::from_utf8_lossy(&bytes)),
+                    Ok(bytes) => self.file(argument, name, &String::from_utf8_lossy(&bytes)),
                     Err(error) => {
                         self.issues.push((format!("{prefix}Could not open file {name}: {error}"), false));
                     }
                 }
             }
-            (action, pattern) => self.rule(&prefix, action, pattern),
+            (action, pattern) => {
+                self.rule(Written { argument, line: None }, &prefix, action, pattern);
+            }
         }
     }
 
-    fn file(&mut self, name: &str, text: &str) {
-        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-        for (number, line) in lines.enumerate() {
-            let line = unquote(line);
-            let (action, pattern) = action(&line);
-            self.rule(&format!("file {name}/pattern {number}: "), action, pattern);
+    fn file(&mut self, argument: usize, name: &str, text: &str) {
+        let lines = text.lines().map(str::trim).zip(1..).filter(|(line, _)| !line.is_empty());
+        for (number, (text, line)) in lines.enumerate() {
+            let text = unquote(text);
+            let (action, pattern) = action(&text);
+            let written = Written { argument, line: Some(line) };
+            self.rule(written, &format!("file {name}/pattern {number}: "), action, pattern);
         }
     }
 
-    fn rule(&mut self, prefix: &str, action: &str, pattern: &str) {
+    fn rule(&mut self, written: Written, prefix: &str, action: &str, pattern: &str) {
         let fate = match action {
             "allow" if self.outputs == 0 => {
                 Err("'allow' is meaningless, element has zero outputs".to_string())
@@ -141,7 +144,7 @@ impl Reader<'_> {
         let (condition, issues) = condition(pattern, &self.names);
         self.issues.extend(issues.into_iter().map(|(text, w)| (format!("{prefix}{text}"), w)));
         match fate {
-            Ok(fate) => self.rules.push(Rule { condition, fate }),
+            Ok(fate) => self.rules.push(Rule { condition, fate, written }),
             Err(text) => self.issues.push((format!("{prefix}{text}"), false)),
         }
     }

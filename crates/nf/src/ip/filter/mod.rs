@@ -6,7 +6,7 @@ mod names;
 
 use classify::IntervalSet;
 use classify::filter::{self, Condition, Header, Headers, Listing, Matcher, Test, Tree};
-use element::effects::{Case, Field, Filter, Target};
+use element::effects::{Case, Field, Filter, Target, Written};
 use element::{Base, Batch, Cx, DropReason, Effects, Packet};
 
 pub use names::PlaceNames;
@@ -18,6 +18,8 @@ use crate::sorting::{Fate, Sorter};
 struct Rule {
     condition: Condition,
     fate: Fate,
+    /// Where it is written.
+    written: Written,
 }
 
 /// Rules, the first that holds counts, compiled.
@@ -68,7 +70,7 @@ impl Rules {
                 Fate::Output(output) => Target::Output(output),
                 Fate::Drop(reason) => Target::Drop(reason),
             };
-            cases.push(Case::new(filter_of(&rule.condition), to));
+            cases.push(Case::new(filter_of(&rule.condition), to).written(rule.written));
         }
         cases.push(Case::new(Filter::Any, Target::Drop(DropReason::NoMatch)));
         Effects::cases(cases)

@@ -1,0 +1,228 @@
+//! What `tidegate check` says about a configuration that is right: where packets end, what never happens, and what
+//! each mechanism can do with it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::time::Duration;
+
+use element::effects::Written;
+use element::obstacles::{to_order, to_slicing, to_spraying};
+use engine::Problem;
+use indicatif::ProgressBar;
+use lang::{Diagnostic, Span};
+use synthesizer::check::rules::MOST_NAMED;
+use synthesizer::check::stretches::{is_end, obstacle, stretches};
+use synthesizer::check::{Entry, Findings, check};
+use synthesizer::model::chain::Chain;
+use synthesizer::verify::run::kind_of;
+
+use crate::packets::describe as describe_packet;
+use crate::reasoning::Reasoned;
+
+/// Findings shown with a picture; others are counted, or stand on a line each.
+const PICTURES: usize = 5;
+
+/// Names in one enumeration.
+const NAMES: usize = 6;
+
+/// Looks at all packets at once. Progress is shown on a terminal.
+pub(crate) fn find(reasoned: &Reasoned) -> Findings {
+    let progress = ProgressBar::new_spinner();
+    progress.enable_steady_tick(Duration::from_millis(100));
+    let findings =
+        check(&reasoned.chain, &mut |element| progress.set_message(format!("looking at {element}")));
+    progress.finish_and_clear();
+    findings
+}
+
+/// Elements and rules that never do anything, as warnings. Beyond some they are lines of text: one each with `all`, else
+/// one for all of them.
+pub(crate) fn idle(reasoned: &Reasoned, findings: &Findings, all: bool) -> (Vec<Problem>, String) {
+    let elements = &reasoned.graph.elements;
+    let unreached = findings.unreached.iter().map(|&node| {
+        let text = format!("no packet comes to '{}'", elements[node].name);
+        Problem::new(Diagnostic::warning(elements[node].span, text))
+    });
+    let rules = findings.idle.iter().map(|rule| {
+        let element = &elements[rule.node];
+        let (written, named) = place(reasoned, rule.node, rule.rule);
+        let covers = rule.covered_by.iter().map(|&cover| place(reasoned, rule.node, cover).1);
+        let why = reason(&covers.collect::<Vec<_>>(), rule.same_fate);
+        let text = format!("'{}': {named} never decides: {why}", element.name);
+        let mut diagnostic = Diagnostic::warning(written, text);
+        for &cover in &rule.covered_by {
+            let (span, named) = place(reasoned, rule.node, cover);
+            diagnostic = diagnostic.with_related(span, format!("{named} comes first"));
+        }
+        Problem::new(diagnostic)
+    });
+    let mut problems: Vec<Problem> = unreached.chain(rules).collect();
+    let more = problems.split_off(problems.len().min(PICTURES));
+    let sources = &reasoned.loaded.sources;
+    let text = match more.len() {
+        0 => String::new(),
+        _ if all => more.iter().map(|problem| problem.render(sources)).collect(),
+        n => format!("{n} more elements and rules never do anything; --all shows each of them\n"),
+    };
+    (problems, text)
+}
+
+/// Why a rule never decides.
+fn reason(covers: &[String], same_fate: bool) -> String {
+    let fate = if same_fate { "with the same fate" } else { "with another fate" };
+    match covers {
+        [] => "no packet that comes there is like that".into(),
+        [one] => format!("{one} takes its packets, {fate}"),
+        several => {
+            let names = several.join(", ");
+            let more = if several.len() == MOST_NAMED { " and others" } else { "" };
+            let fate = if same_fate { fate } else { "not all with the same fate" };
+            format!("{names}{more} take its packets together, {fate}")
+        }
+    }
+}
+
+/// Where a rule is written, and what it is called.
+fn place(reasoned: &Reasoned, node: usize, rule: Written) -> (Span, String) {
+    let element = &reasoned.graph.elements[node];
+    let args = lang::args::split(&element.config);
+    let Some(arg) = args.get(rule.argument) else { return (element.span, "a rule".into()) };
+    let span = element.config_place(arg.range.clone());
+    match rule.line {
+        None => {
+            let line = reasoned.loaded.sources.locate(span).line;
+            (span, format!("line {line}"))
+        }
+        Some(line) => {
+            let file = arg.text.split_whitespace().nth(1).unwrap_or_default();
+            (span, format!("line {line} of {file}"))
+        }
+    }
+}
+
+/// The rest as text.
+pub(crate) fn describe(reasoned: &Reasoned, findings: &Findings) -> String {
+    let mut text = String::new();
+    let chain = &reasoned.chain;
+    if findings.exhausted {
+        text.push_str("\nThere is no room to look at all packets: the rules are too irregular.\n");
+    }
+    for entry in &findings.entries {
+        fates(&mut text, chain, entry);
+    }
+    if let Some(node) = findings.endless {
+        let _ = writeln!(text, "\nPackets may pass '{}' for ever.", chain.nodes[node].name);
+    }
+    mechanisms(&mut text, chain, findings);
+    text
+}
+
+fn fates(text: &mut String, chain: &Chain, entry: &Entry) {
+    let _ = writeln!(text, "\nPackets from {}", chain.nodes[entry.node].name);
+    let mut rows: Vec<[String; 3]> = Vec::new();
+    for fate in &entry.fates {
+        let example = fate.example.as_ref();
+        let packet =
+            example.map(|example| describe_packet(&example.bytes, kind_of(example.kind))).unwrap_or_default();
+        let depends = example.is_some_and(|example| !example.depends.is_empty());
+        let (verb, why) = match fate.reason {
+            None => ("leave by", String::new()),
+            Some(reason) => ("end in", format!(" ({reason})")),
+        };
+        rows.push([
+            verb.to_string(),
+            format!("{}{why}", chain.nodes[fate.node].name),
+            format!("{} {packet}", if depends { "perhaps" } else { "such as" }),
+        ]);
+    }
+    if entry.fates.iter().all(|fate| fate.reason.is_some()) && entry.opaque.is_empty() {
+        rows.insert(0, ["leave by".into(), "no element".into(), String::new()]);
+    }
+    for &node in &entry.opaque {
+        let why = chain.nodes[node].effects.opaque.unwrap_or_default();
+        rows.push([
+            "come to".into(),
+            chain.nodes[node].name.clone(),
+            format!("what it does is not known ({why})"),
+        ]);
+    }
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0).min(44);
+    let (first, second) = (width(0), width(1));
+    let mut last = "";
+    for [verb, place, packet] in &rows {
+        let shown = if verb == last { "" } else { verb };
+        last = verb;
+        let line = format!("  {shown:first$}  {place:second$}  {packet}");
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+}
+
+/// Up to some names, and how many more there are.
+fn list<'n>(names: impl Iterator<Item = &'n str>) -> String {
+    let names: Vec<&str> = names.collect();
+    let shown = names.iter().take(NAMES).copied().collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(NAMES) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+fn mechanisms(text: &mut String, chain: &Chain, findings: &Findings) {
+    text.push_str("\nMechanisms\n");
+    let all: Vec<usize> = {
+        let mut all: Vec<usize> = (0..chain.nodes.len()).filter(|&n| !is_end(chain, n)).collect();
+        all.sort_by_key(|&node| chain.rank(node));
+        all
+    };
+    let stretches = stretches(chain);
+    let name = |&node: &usize| chain.nodes[node].name.as_str();
+    let head = match stretches.len() {
+        0 => "nothing to compose".to_string(),
+        1 if stretches[0].len() == all.len() => "everything can be composed".to_string(),
+        1 => "1 stretch can be composed".to_string(),
+        n => format!("{n} stretches can be composed"),
+    };
+    let mut rows = vec![("synthesizer", head)];
+    rows.extend(stretches.iter().map(|stretch| ("", format!("  {}", list(stretch.iter().map(name))))));
+    let obstacles = in_the_way(chain, &all, |node| obstacle(chain, node));
+    if !obstacles.is_empty() {
+        rows.push(("", "in the way".into()));
+        rows.extend(obstacles.into_iter().map(|line| ("", line)));
+    }
+    let mut judge = |mechanism, good: &str, bad: &str, why: &dyn Fn(usize) -> Option<String>| {
+        let lines = in_the_way(chain, &all, why);
+        rows.push((mechanism, if lines.is_empty() { good } else { bad }.to_string()));
+        rows.extend(lines.into_iter().map(|line| ("", line)));
+    };
+    let effects = |node: usize| &chain.nodes[node].effects;
+    judge("slicer", "shallow: nothing needs the payload", "not shallow", &|node| {
+        let known = findings.starts.get(&node).filter(|starts| !starts.is_empty());
+        // Where nothing is known of packets, they are taken to start with their IP header.
+        let starts = known.cloned().unwrap_or_else(|| [0].into());
+        starts.into_iter().find_map(|start| to_slicing(effects(node), start))
+    });
+    judge("sprayer", "packets of one flow can go to all cores", "flows stay on one core", &|node| {
+        to_spraying(effects(node))
+    });
+    judge("order", "packets stay in order", "order matters", &|node| {
+        to_order(effects(node)).map(str::to_string)
+    });
+    for (mechanism, line) in rows {
+        let _ = writeln!(text, "{}", format!("  {mechanism:12} {line}").trim_end());
+    }
+}
+
+/// The elements that something is said about, by what it is.
+fn in_the_way(chain: &Chain, nodes: &[usize], why: impl Fn(usize) -> Option<String>) -> Vec<String> {
+    let mut reasons: Vec<String> = Vec::new();
+    let mut by_reason: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    for &node in nodes {
+        let Some(reason) = why(node) else { continue };
+        if !reasons.contains(&reason) {
+            reasons.push(reason.clone());
+        }
+        by_reason.entry(reason).or_default().push(node);
+    }
+    let names = |reason: &String| list(by_reason[reason].iter().map(|&node| chain.nodes[node].name.as_str()));
+    reasons.iter().map(|reason| format!("  {}: {reason}", names(reason))).collect()
+}

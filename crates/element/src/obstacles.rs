@@ -1,0 +1,302 @@
+//! What keeps mechanisms from working across an element, as its declaration says.
+//!
+//! The answers are words that follow the element's name and a colon: "reads the payload".
+
+use crate::effects::{
+    Access, Action, Case, Checksum, Depends, Effects, Emit, Field, Filter, Header, Hold, Number, Order,
+    Target, Value,
+};
+use packet::Base;
+
+/// Bytes of headers that stay with a sliced packet; what lies behind is payload.
+const HEADERS: i64 = 128;
+
+/// Why the element cannot become part of one classification and one write per field. Counts that only people look at
+/// do not matter, nor do handlers: as long as nobody writes them, they depend on nothing.
+pub fn to_synthesis(effects: &Effects) -> Option<String> {
+    if let Some(why) = effects.opaque {
+        return Some(format!("opaque ({why})"));
+    }
+    for what in &effects.depends {
+        return Some(match what {
+            Depends::Time => "depends on time".into(),
+            Depends::Random => "depends on chance".into(),
+            Depends::Counter => "depends on the packets before".into(),
+            Depends::Handler => continue,
+        });
+    }
+    let turned = effects.depends.contains(&Depends::Handler);
+    let held = match effects.hold {
+        Hold::None => None,
+        Hold::Fifo { .. } => Some("queue"),
+        Hold::Delay => Some("holds packets for a time"),
+        Hold::PerFlow => Some("holds packets by flow"),
+        Hold::Replay => Some("replays packets"),
+    };
+    if let Some(held) = held {
+        return Some(held.into());
+    }
+    if let Some(state) = effects.state.iter().find(|state| state.access == Access::EveryPacket) {
+        return Some(every_packet(state.table));
+    }
+    if effects.emits.iter().any(Emit::is_copy) || effects.cases.iter().any(|c| c.to == Target::AllOutputs) {
+        return Some("copies packets".into());
+    }
+    if let Some(emit) = effects.emits.first() {
+        return Some(format!("makes packets of its own ({})", emit.name));
+    }
+    let undeclared = effects.cases.iter().find_map(|case| decided_inside(&case.when));
+    if let Some(about) = undeclared {
+        return Some(format!("decides by itself ({about})"));
+    }
+    let chooses = effects.cases.iter().any(|case| case.to == Target::SomeOutput);
+    let how = if turned { "is switched by handlers" } else { "chooses an output by itself" };
+    chooses.then(|| how.into())
+}
+
+/// Why packets without their payload cannot pass the element as whole ones do: it reads or writes the payload, the
+/// length or the DSCP (NFSlicer paper, "shallow" network functions). That headers agree with the length holds for
+/// sliced packets too, and so does the checksum of the IP header.
+///
+/// `start` says where packets that come to the element start: so many bytes behind their IP header, -14 for Ethernet.
+pub fn to_slicing(effects: &Effects, start: i32) -> Option<String> {
+    let at = Place { start };
+    if let Some(why) = effects.opaque {
+        return Some(format!("opaque ({why})"));
+    }
+    let read = |part: &str| format!("reads the {part}");
+    if let Some(part) = effects.cases.iter().find_map(|case| at.deep_filter(&case.when)) {
+        return Some(read(part));
+    }
+    let keys = effects.state.iter().flat_map(|state| &state.key);
+    let emitted = effects.emits.iter().flat_map(|emit| &emit.reads);
+    if let Some(part) = keys.chain(emitted).find_map(|field| at.deep_field(field)) {
+        return Some(read(part));
+    }
+    effects.cases.iter().find_map(|case| at.deep_change(case))
+}
+
+/// Why packets of one flow cannot be spread over cores: state that each packet may write (Sprayer paper, Section 3).
+pub fn to_spraying(effects: &Effects) -> Option<String> {
+    if let Some(why) = effects.opaque {
+        return Some(format!("opaque ({why})"));
+    }
+    let written = effects.state.iter().find(|state| state.access == Access::EveryPacket);
+    written.map(|state| every_packet(state.table))
+}
+
+/// What the element does to order, or needs of it, if that is worth saying.
+pub fn to_order(effects: &Effects) -> Option<&'static str> {
+    match effects.order {
+        Order::Keeps => None,
+        Order::KeepsPerFlow => Some("keeps the order of each flow only"),
+        Order::MayReorder => Some("may reorder packets"),
+        Order::NeedsFlowOrder => Some("relies on flows that arrive in order"),
+    }
+}
+
+fn every_packet(table: &str) -> String {
+    format!("keeps state that each packet may change ({table})")
+}
+
+/// What a filter asks the element itself.
+fn decided_inside(filter: &Filter) -> Option<&'static str> {
+    match filter {
+        Filter::Opaque { about, .. } => Some(about),
+        Filter::Not(inner) => decided_inside(inner),
+        Filter::All(parts) | Filter::One(parts) => parts.iter().find_map(decided_inside),
+        _ => None,
+    }
+}
+
+/// Where packets start that come to the element.
+#[derive(Clone, Copy)]
+struct Place {
+    /// So many bytes behind their IP header.
+    start: i32,
+}
+
+impl Place {
+    /// The part of a field that slicing changes.
+    fn deep_field(self, field: &Field) -> Option<&'static str> {
+        self.deep_bits(field, u128::MAX)
+    }
+
+    fn deep_bits(self, field: &Field, mask: u128) -> Option<&'static str> {
+        match *field {
+            Field::Payload => Some("payload"),
+            Field::Length => Some("length"),
+            Field::Bytes { base, offset, length } => {
+                if i64::from(offset) + i64::from(length) > HEADERS {
+                    return Some("payload");
+                }
+                let network = match base {
+                    Base::Network => offset,
+                    Base::Mac => offset - 14,
+                    Base::Data => offset + self.start,
+                    Base::Transport => return None,
+                };
+                let end = network + i32::from(length);
+                let reads = |byte: i32, bits: u128| {
+                    let shift = u32::try_from(8 * (end - 1 - byte)).unwrap_or(u32::MAX);
+                    (network..end).contains(&byte) && mask & bits.checked_shl(shift).unwrap_or(0) != 0
+                };
+                if reads(1, 0xfc) {
+                    Some("DSCP")
+                } else if reads(2, 0xff) || reads(3, 0xff) {
+                    Some("length")
+                } else {
+                    None
+                }
+            }
+            _ => None,
+        }
+    }
+
+    fn deep_filter(self, filter: &Filter) -> Option<&'static str> {
+        match filter {
+            Filter::Any | Filter::Present(_) | Filter::State { .. } => None,
+            Filter::In { field, mask, .. } => self.deep_bits(field, *mask),
+            Filter::RightChecksum { header: Header::Ipv4, .. } => None,
+            Filter::RightChecksum { .. } => Some("payload"),
+            Filter::AtMost(a, b) => self.deep_comparison(a, b),
+            Filter::Not(inner) => self.deep_filter(inner),
+            Filter::All(parts) | Filter::One(parts) => parts.iter().find_map(|part| self.deep_filter(part)),
+            Filter::Opaque { reads, .. } => reads.iter().find_map(|field| self.deep_field(field)),
+        }
+    }
+
+    /// Lengths that are compared with each other agree in a sliced packet as they did before; one that is compared with
+    /// more than headers does not.
+    fn deep_comparison(self, a: &Number, b: &Number) -> Option<&'static str> {
+        let is_length = |field: &&Field| self.deep_field(field) == Some("length");
+        let lengths = a.reads().chain(b.reads()).filter(is_length).count();
+        let others =
+            a.reads().chain(b.reads()).find_map(|f| self.deep_field(f).filter(|part| *part != "length"));
+        let far = (a.constant - b.constant).abs() > HEADERS;
+        others.or((lengths == 1 && far).then_some("length"))
+    }
+
+    fn deep_change(self, case: &Case) -> Option<String> {
+        for action in &case.actions {
+            let (field, value) = match action {
+                Action::Set(field, value) => (field, value),
+                Action::Resize(_) => return Some("changes the length".into()),
+                Action::Strip(n) if i64::from(*n) > HEADERS => return Some("removes payload".into()),
+                Action::Strip(_) | Action::Start(_) => continue,
+            };
+            let mask = match value {
+                Value::Bits { mask, .. } => mask.iter().fold(0, |all, &byte| all << 8 | u128::from(byte)),
+                _ => u128::MAX,
+            };
+            match (field, value) {
+                // As long as headers say, or longer or shorter in front.
+                (Field::Length, Value::Number(_) | Value::Plus(Field::Length, _)) => continue,
+                (Field::Length, _) => return Some("changes the length".into()),
+                // Headers that are put in front say how long the packet is now.
+                (Field::Bytes { .. }, Value::Number(number))
+                    if number.reads().any(|f| *f == Field::Length) =>
+                {
+                    continue;
+                }
+                _ => {}
+            }
+            if let Some(part) = self.deep_bits(field, mask) {
+                return Some(format!("writes the {part}"));
+            }
+            let reads = match value {
+                Value::Copy(from) | Value::Plus(from, _) => self.deep_field(from),
+                Value::Number(number) => number.reads().find_map(|field| self.deep_field(field)),
+                Value::Pure { reads, .. } | Value::Choose { key: reads, .. } => {
+                    reads.iter().find_map(|field| self.deep_field(field))
+                }
+                Value::Constant(_) | Value::Bits { .. } | Value::Now => None,
+            };
+            if let Some(part) = reads {
+                return Some(format!("reads the {part}"));
+            }
+        }
+        match &case.checksum {
+            Checksum::Recomputed(headers)
+                if headers.iter().any(|header| header.extent() == Field::Payload) =>
+            {
+                Some("reads the payload".into())
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::effects::{State, wire_field};
+    use classify::IntervalSet;
+
+    fn cases(filter: Filter) -> Effects {
+        Effects::cases(vec![Case::new(filter, Target::Output(0))])
+    }
+
+    #[test]
+    fn what_is_declared_can_be_composed() {
+        assert_eq!(to_synthesis(&cases(Filter::equals(wire_field::IP_TTL, 1))), None);
+        assert_eq!(to_synthesis(&Effects::pass().depending_on(Depends::Handler)), None);
+        let random = Effects::pass().depending_on(Depends::Random);
+        assert_eq!(to_synthesis(&random).as_deref(), Some("depends on chance"));
+        let inside = Filter::Opaque { about: "a list of names", reads: Vec::new() };
+        let told = to_synthesis(&cases(Filter::Not(Box::new(inside))));
+        assert_eq!(told.as_deref(), Some("decides by itself (a list of names)"));
+    }
+
+    #[test]
+    fn headers_are_shallow() {
+        let shallow = [
+            Filter::equals(wire_field::IP_DST, 1),
+            // The lower two bits of that byte are ECN.
+            Filter::In { field: wire_field::IP_TOS, mask: 3, set: IntervalSet::one(3, 3) },
+            Filter::RightChecksum { header: Header::Ipv4, base: Base::Network, offset: 0 },
+            Filter::AtMost(Number::of(wire_field::IP_LENGTH), Number::of(Field::Length)),
+            Filter::AtMost(Number::constant(34), Number::of(Field::Length)),
+            Filter::reaches(Base::Transport, 0, 4),
+        ];
+        for filter in shallow {
+            assert_eq!(to_slicing(&cases(filter.clone()), -14), None, "{filter:?}");
+        }
+    }
+
+    #[test]
+    fn what_slicing_changes_is_deep() {
+        let deep = [
+            (Filter::equals(wire_field::IP_TOS, 0), "reads the DSCP"),
+            (Filter::In { field: wire_field::IP_VERSION_IHL, mask: 15, set: IntervalSet::one(5, 5) }, ""),
+            (Filter::equals(Field::Bytes { base: Base::Data, offset: 14, length: 2 }, 0), "reads the DSCP"),
+            (Filter::equals(wire_field::IP_LENGTH, 40), "reads the length"),
+            (Filter::AtMost(Number::constant(1000), Number::of(Field::Length)), "reads the length"),
+            (Filter::reaches(Base::Data, 200, 1), "reads the payload"),
+            (
+                Filter::RightChecksum { header: Header::Tcp, base: Base::Transport, offset: 0 },
+                "reads the payload",
+            ),
+        ];
+        for (filter, told) in deep {
+            assert_eq!(to_slicing(&cases(filter.clone()), -14).unwrap_or_default(), told, "{filter:?}");
+        }
+        let pass = || Case::new(Filter::Any, Target::Output(0));
+        let dscp = Value::Bits { mask: vec![0xfc], value: vec![0] };
+        let marks = Effects::cases(vec![pass().with(Action::Set(wire_field::IP_TOS, dscp))]);
+        assert_eq!(to_slicing(&marks, -14).as_deref(), Some("writes the DSCP"));
+        let cut = Effects::cases(vec![pass().with(Action::Resize(vec![Field::Length]))]);
+        assert_eq!(to_slicing(&cut, -14).as_deref(), Some("changes the length"));
+    }
+
+    #[test]
+    fn state_of_each_packet_stays_on_one_core() {
+        let with = |access| {
+            let state = State { table: "seen", key: Vec::new(), both_directions: false, access };
+            Effects { state: vec![state], ..Effects::pass() }
+        };
+        assert_eq!(to_spraying(&with(Access::Connection)), None);
+        assert_eq!(to_spraying(&with(Access::Soft)), None);
+        assert!(to_spraying(&with(Access::EveryPacket)).is_some());
+    }
+}

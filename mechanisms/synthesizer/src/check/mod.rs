@@ -1,0 +1,216 @@
+//! What there is to say about one chain without running it: where packets end, which elements and rules never see one,
+//! and which parts can be composed.
+//!
+//! All of it is read off the model ([`crate::model`]): every packet at once goes through the chain, and what no packet
+//! does is known. An entry may give any packet, whatever its arguments say; what an opaque element does to packets is
+//! not known, so that behind it nothing is ruled out.
+
+pub mod rules;
+pub mod stretches;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use element::{Base, DropReason};
+
+use crate::model::chain::{Chain, Port};
+use crate::model::diagrams::{Bit, Diagrams};
+use crate::model::explore::{Ends, Premises, Waiting, explore};
+use crate::model::order::order_variables;
+use crate::model::packet::{Packet, incoming};
+use crate::model::places::in_region;
+use crate::verify::example::Example;
+use rules::{IdleRule, Usage};
+
+/// What was found out.
+#[derive(Debug, Default)]
+pub struct Findings {
+    /// What becomes of packets, by entry.
+    pub entries: Vec<Entry>,
+    /// Elements with inputs that no packet comes to.
+    pub unreached: Vec<usize>,
+    /// Rules that never decide.
+    pub idle: Vec<IdleRule>,
+    /// An element that packets pass for ever, as far as can be seen.
+    pub endless: Option<usize>,
+    /// By element: how many bytes before (negative) or behind the start of an IP header the packets that come there start.
+    pub starts: BTreeMap<usize, BTreeSet<i32>>,
+    /// Whether there was no room to find out all of this; the rest is empty then.
+    pub exhausted: bool,
+}
+
+/// What becomes of the packets of one entry.
+#[derive(Debug)]
+pub struct Entry {
+    /// The element that they come from.
+    pub node: usize,
+    /// Where they end: those that leave the chain first, each in the order in which packets pass elements.
+    pub fates: Vec<Fate>,
+    /// Opaque elements that packets come to: nothing is known of them from there on.
+    pub opaque: Vec<usize>,
+}
+
+/// One end of packets of which something is known.
+#[derive(Debug)]
+pub struct Fate {
+    /// The element.
+    pub node: usize,
+    /// Why packets end there; `None` if they leave the chain by it.
+    pub reason: Option<DropReason>,
+    /// A packet for which that is so. One that leaves may have copies that do not, but one that ends leaves nowhere.
+    pub example: Option<Example>,
+}
+
+/// Looks at a chain; `progress` is told which element it is at.
+pub fn check(chain: &Chain, progress: &mut dyn FnMut(&str)) -> Findings {
+    let d = Diagrams::default();
+    let findings = look(&d, chain, progress);
+    if !d.overlap_found() || d.exhausted() {
+        return findings;
+    }
+    // Headers in regions of their own were not exact enough.
+    drop(d);
+    look(&Diagrams::default().exact(), chain, progress)
+}
+
+/// What is noted on the way.
+#[derive(Default)]
+struct Notes {
+    usage: BTreeMap<usize, Usage>,
+    starts: BTreeMap<usize, BTreeSet<i32>>,
+}
+
+/// Where a packet starts, counted from its IP header: that of Ethernet if none is marked.
+fn start_of(packet: &Packet) -> Option<i32> {
+    const ETHERNET: i32 = 14;
+    let network = packet.place(Base::Network).unwrap_or(ETHERNET);
+    (!in_region(packet.start) && !in_region(network)).then_some(packet.start - network)
+}
+
+/// Packets that start somewhere.
+struct Start {
+    node: usize,
+    output: usize,
+    packet: Packet,
+}
+
+fn look(d: &Diagrams, chain: &Chain, progress: &mut dyn FnMut(&str)) -> Findings {
+    order_variables(d, &[chain]);
+    let mut findings = Findings::default();
+    let mut seen: BTreeSet<usize> = BTreeSet::new();
+    let mut notes = Notes::default();
+    let mut made: Vec<Start> = Vec::new();
+    for node in chain.entries() {
+        let mut fates = Fates::new(d);
+        for output in 0..chain.nodes[node].forward.len() {
+            let packet = incoming(d, &chain.nodes[node].effects);
+            let start = Start { node, output, packet };
+            let ends = run(d, chain, &start, &mut notes, progress);
+            note(&mut findings, &mut seen, &mut made, &ends);
+            fates.add(&ends);
+        }
+        findings.entries.push(fates.entry(node, chain));
+    }
+    // Packets that elements make go on from there, whatever they are.
+    let mut next = 0;
+    while next < made.len() {
+        let ends = run(d, chain, &made[next], &mut notes, progress);
+        note(&mut findings, &mut seen, &mut made, &ends);
+        next += 1;
+    }
+    if d.exhausted() {
+        return Findings { exhausted: true, ..Findings::default() };
+    }
+    let has_inputs = |&node: &usize| chain.nodes[node].inputs > 0;
+    findings.unreached =
+        (0..chain.nodes.len()).filter(|node| !seen.contains(node)).filter(has_inputs).collect();
+    findings.unreached.sort_by_key(|&node| chain.rank(node));
+    findings.starts = notes.starts;
+    for (node, usage) in notes.usage {
+        findings.idle.extend(usage.idle(node, &chain.nodes[node].effects));
+    }
+    findings
+}
+
+fn run(
+    d: &Diagrams,
+    chain: &Chain,
+    start: &Start,
+    notes: &mut Notes,
+    progress: &mut dyn FnMut(&str),
+) -> Ends {
+    let ports: Vec<Port> = chain.nodes[start.node].forward[start.output].clone();
+    let mut watch = |node: usize, waiting: &Waiting| {
+        let element = &chain.nodes[node];
+        progress(&element.name);
+        let known = waiting.values().flatten().map(|arrival| &arrival.packet).filter(|p| p.lost.is_none());
+        notes.starts.entry(node).or_default().extend(known.filter_map(start_of));
+        if element.effects.cases.iter().any(|case| case.written.is_some()) {
+            let usage = notes.usage.entry(node).or_insert_with(|| Usage::new(&element.effects));
+            usage.see(d, element, waiting);
+        }
+    };
+    explore(d, chain, &ports, &start.packet, Premises { salt: 1, room: false }, &mut watch)
+}
+
+fn note(findings: &mut Findings, seen: &mut BTreeSet<usize>, starts: &mut Vec<Start>, ends: &Ends) {
+    findings.endless = findings.endless.or(ends.endless);
+    seen.extend(ends.seen.keys().map(|&(node, _)| node));
+    for made in &ends.made {
+        if !starts.iter().any(|start| (start.node, start.output) == (made.node, made.output)) {
+            starts.push(Start { node: made.node, output: made.output, packet: made.start.clone() });
+        }
+    }
+}
+
+fn is_opaque(chain: &Chain, node: usize) -> bool {
+    chain.nodes[node].effects.opaque.is_some() && !chain.is_exit(node)
+}
+
+/// What becomes of the packets of an entry, while its outputs are gone through.
+struct Fates<'d> {
+    d: &'d Diagrams,
+    out: BTreeMap<usize, Bit>,
+    dropped: BTreeMap<(usize, DropReason), Bit>,
+    seen: BTreeSet<usize>,
+}
+
+impl<'d> Fates<'d> {
+    fn new(d: &'d Diagrams) -> Fates<'d> {
+        Fates { d, out: BTreeMap::new(), dropped: BTreeMap::new(), seen: BTreeSet::new() }
+    }
+
+    fn add(&mut self, ends: &Ends) {
+        let d = self.d;
+        self.seen.extend(ends.seen.keys().map(|&(node, _)| node));
+        for (&node, arrivals) in &ends.out {
+            let arrivals = arrivals.iter().filter(|a| a.packet.lost.is_none());
+            let condition = self.out.entry(node).or_insert_with(|| d.no());
+            *condition = arrivals.fold(condition.clone(), |any, a| d.or(&any, &a.condition));
+        }
+        for dropped in ends.dropped.iter().filter(|dropped| !dropped.lost) {
+            let condition = self.dropped.entry((dropped.node, dropped.reason)).or_insert_with(|| d.no());
+            *condition = d.or(condition, &dropped.condition);
+        }
+    }
+
+    fn entry(self, node: usize, chain: &Chain) -> Entry {
+        let d = self.d;
+        let leaves = self.out.values().fold(d.no(), |any, condition| d.or(&any, condition));
+        let mut fates = Vec::new();
+        for (node, condition) in self.out {
+            if !d.is_never(&condition) {
+                fates.push(Fate { node, reason: None, example: Example::find(d, &condition) });
+            }
+        }
+        for ((node, reason), condition) in self.dropped {
+            let ends = d.and_not(&condition, &leaves);
+            if !d.is_never(&ends) {
+                fates.push(Fate { node, reason: Some(reason), example: Example::find(d, &ends) });
+            }
+        }
+        fates.sort_by_key(|fate| (fate.reason.is_some(), chain.rank(fate.node)));
+        let mut opaque: Vec<usize> = self.seen.into_iter().filter(|&n| is_opaque(chain, n)).collect();
+        opaque.sort_by_key(|&node| chain.rank(node));
+        Entry { node, fates, opaque }
+    }
+}

@@ -1,0 +1,182 @@
+//! Rules that never decide: those before them take every packet that they are about.
+
+use element::effects::{Effects, Written};
+
+use crate::model::chain::Node;
+use crate::model::diagrams::{Bit, Diagrams};
+use crate::model::explore::Waiting;
+use crate::model::step::Unit;
+
+/// Rules that are looked for as covering another one together.
+const MOST_COVERS: usize = 64;
+
+/// Packets of a rule that are tried before the question is decided by diagrams.
+const WITNESSES: usize = 8;
+
+/// Rules named as those that cover another one; there may be more.
+pub const MOST_NAMED: usize = 4;
+
+/// A rule that decides about no packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdleRule {
+    /// The element.
+    pub node: usize,
+    /// The rule.
+    pub rule: Written,
+    /// Rules that take its packets, the one that takes the last ones first; at most [`MOST_NAMED`]. Without any, no
+    /// packet that comes there is one of the rule.
+    pub covered_by: Vec<Written>,
+    /// Whether all covering rules send its packets where it would send them.
+    pub same_fate: bool,
+}
+
+/// What the rules of one element did while packets passed.
+pub struct Usage {
+    /// By case: whether it has decided about some packet.
+    decides: Vec<bool>,
+    /// By case: cases that took its packets, if there were some, the last ones first; at most [`MOST_COVERS`].
+    covers: Vec<Vec<usize>>,
+}
+
+impl Usage {
+    /// For the cases of a declaration.
+    pub fn new(effects: &Effects) -> Usage {
+        let n = effects.cases.len();
+        Usage { decides: vec![false; n], covers: vec![Vec::new(); n] }
+    }
+
+    /// Takes note of packets that wait at the element.
+    pub fn see(&mut self, d: &Diagrams, node: &Node, waiting: &Waiting) {
+        for (&input, arrivals) in waiting {
+            for arrival in arrivals {
+                let Some(cases) = Unit::of(node, 0).conditions(d, input, &arrival.packet) else {
+                    // Nothing is known of these packets.
+                    self.decides.fill(true);
+                    return;
+                };
+                let cases: Vec<(usize, Bit)> = cases
+                    .into_iter()
+                    .map(|(case, when)| (case, d.and(&arrival.condition, &when)))
+                    .filter(|(_, when)| !d.is_never(when))
+                    .collect();
+                self.compare(d, &cases);
+            }
+        }
+    }
+
+    /// Notes which of these cases decide, and what covers the others.
+    fn compare(&mut self, d: &Diagrams, cases: &[(usize, Bit)]) {
+        let unions = Unions::new(d, cases.iter().map(|(_, when)| when.clone()).collect());
+        let mut random = fastrand::Rng::with_seed(1);
+        for (place, (case, when)) in cases.iter().enumerate() {
+            // Most rules that decide show it at once.
+            self.decides[*case] |= (0..WITNESSES).any(|_| {
+                let witness = d.witness(when, &mut || random.bool());
+                witness.is_some_and(|values| !unions.take(d, place, &values))
+            });
+            if self.decides[*case] {
+                continue;
+            }
+            let mut rest = when.clone();
+            let mut before = place;
+            let mut covers = Vec::new();
+            while !d.is_never(&rest) && covers.len() < MOST_COVERS {
+                let Some(last) = unions.last_needed(d, before, &rest) else {
+                    // Those before leave something to decide.
+                    self.decides[*case] = covers.is_empty();
+                    break;
+                };
+                covers.push(cases[last].0);
+                rest = d.and_not(&rest, &cases[last].1);
+                before = last;
+            }
+            for cover in covers {
+                if !self.covers[*case].contains(&cover) {
+                    self.covers[*case].push(cover);
+                }
+            }
+        }
+    }
+
+    /// The rules that have decided nothing.
+    pub fn idle(self, node: usize, effects: &Effects) -> Vec<IdleRule> {
+        let Usage { decides, covers } = self;
+        let idle = effects.cases.iter().zip(decides).zip(covers).filter(|((_, decides), _)| !decides);
+        idle.filter_map(|((case, _), covers)| {
+            let rule = case.written?;
+            let all_known = covers.len() < MOST_COVERS;
+            let same_fate = all_known && covers.iter().all(|&cover| effects.cases[cover].to == case.to);
+            let named = covers.iter().filter_map(|&cover| effects.cases[cover].written);
+            Some(IdleRule { node, rule, covered_by: named.take(MOST_NAMED).collect(), same_fate })
+        })
+        .collect()
+    }
+}
+
+/// The unions of stretches of a row of conditions, as a binary tree: what the first so many leave over is found by few
+/// operations with large diagrams.
+struct Unions {
+    /// Node 1 is the root, those of node n are 2n and 2n+1; leaves are padded to a power of two.
+    tree: Vec<Bit>,
+    leaves: usize,
+}
+
+impl Unions {
+    fn new(d: &Diagrams, conditions: Vec<Bit>) -> Unions {
+        let leaves = conditions.len().next_power_of_two();
+        let mut tree = vec![d.no(); 2 * leaves];
+        for (place, condition) in conditions.into_iter().enumerate() {
+            tree[leaves + place] = condition;
+        }
+        for node in (1..leaves).rev() {
+            tree[node] = d.or(&tree[2 * node], &tree[2 * node + 1]);
+        }
+        Unions { tree, leaves }
+    }
+
+    /// The last of the first `end` conditions that it takes, in their order, to cover something; `None` if all of them
+    /// do not.
+    fn last_needed(&self, d: &Diagrams, end: usize, covered: &Bit) -> Option<usize> {
+        let mut rest = covered.clone();
+        self.descend(d, 1, 0..self.leaves, end, &mut rest)
+    }
+
+    /// Whether one of the first `end` conditions is true for these values.
+    fn take(&self, d: &Diagrams, end: usize, values: &[bool]) -> bool {
+        // The stretches that make up the first `end` conditions, from the last one on.
+        let mut node = self.leaves + end;
+        while node > 1 {
+            if node % 2 == 1 && d.is_true(&self.tree[node - 1], values) {
+                return true;
+            }
+            node /= 2;
+        }
+        false
+    }
+
+    fn descend(
+        &self,
+        d: &Diagrams,
+        node: usize,
+        range: std::ops::Range<usize>,
+        end: usize,
+        rest: &mut Bit,
+    ) -> Option<usize> {
+        if range.start >= end {
+            return None;
+        }
+        if range.end <= end {
+            let left = d.and_not(rest, &self.tree[node]);
+            if !d.is_never(&left) {
+                *rest = left;
+                return None;
+            }
+            if range.len() == 1 {
+                return Some(range.start);
+            }
+        }
+        let middle = range.start + range.len() / 2;
+        self.descend(d, 2 * node, range.start..middle, end, rest)
+            .or_else(|| self.descend(d, 2 * node + 1, middle..range.end, end, rest))
+    }
+}

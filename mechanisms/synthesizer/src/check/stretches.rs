@@ -1,0 +1,55 @@
+//! Parts of a chain that can be composed.
+
+use element::obstacles;
+
+use crate::model::chain::Chain;
+
+/// What keeps an element out of a stretch, in words that follow its name. Ends of the chain are no obstacles.
+pub fn obstacle(chain: &Chain, node: usize) -> Option<String> {
+    let element = &chain.nodes[node];
+    if is_end(chain, node) {
+        return None;
+    }
+    let circle = || element.is_on_circle.then(|| "on a circle (packets may come back to it)".to_string());
+    obstacles::to_synthesis(&element.effects).or_else(circle)
+}
+
+/// Whether packets come in or leave there; such elements are part of no stretch.
+pub fn is_end(chain: &Chain, node: usize) -> bool {
+    chain.nodes[node].inputs == 0 || chain.is_exit(node)
+}
+
+/// The stretches: elements without obstacles that are connected with each other, in the order in which packets pass.
+pub fn stretches(chain: &Chain) -> Vec<Vec<usize>> {
+    let n = chain.nodes.len();
+    let fits: Vec<bool> =
+        (0..n).map(|node| !is_end(chain, node) && obstacle(chain, node).is_none()).collect();
+    let mut neighbours = vec![Vec::new(); n];
+    for (from, node) in chain.nodes.iter().enumerate() {
+        for &(to, _) in node.forward.iter().flatten() {
+            if fits[from] && fits[to] {
+                neighbours[from].push(to);
+                neighbours[to].push(from);
+            }
+        }
+    }
+    let mut stretches = Vec::new();
+    let mut taken = vec![false; n];
+    for first in 0..n {
+        if !fits[first] || taken[first] {
+            continue;
+        }
+        let mut stretch = Vec::new();
+        let mut work = vec![first];
+        while let Some(node) = work.pop() {
+            if !std::mem::replace(&mut taken[node], true) {
+                stretch.push(node);
+                work.extend(&neighbours[node]);
+            }
+        }
+        stretch.sort_by_key(|&node| chain.rank(node));
+        stretches.push(stretch);
+    }
+    stretches.sort_by_key(|stretch| chain.rank(stretch[0]));
+    stretches
+}
