@@ -69,14 +69,13 @@ pub(crate) fn idle(reasoned: &Reasoned, findings: &Findings, all: bool) -> (Vec<
 
 /// Why a rule never decides.
 fn reason(covers: &[String], same_fate: bool) -> String {
-    let fate = if same_fate { "with the same fate" } else { "with another fate" };
+    let fate = if same_fate { "with the same fate" } else { "not all with its fate" };
     match covers {
         [] => "no packet that comes there is like that".into(),
         [one] => format!("{one} takes its packets, {fate}"),
         several => {
             let names = several.join(", ");
             let more = if several.len() == MOST_NAMED { " and others" } else { "" };
-            let fate = if same_fate { fate } else { "not all with the same fate" };
             format!("{names}{more} take its packets together, {fate}")
         }
     }

@@ -143,7 +143,9 @@ fn run(
         let element = &chain.nodes[node];
         progress(&element.name);
         let known = waiting.values().flatten().map(|arrival| &arrival.packet).filter(|p| p.lost.is_none());
-        notes.starts.entry(node).or_default().extend(known.filter_map(start_of));
+        // Packets that were too short for what was stripped are empty, and have no header.
+        let whole = known.filter(|packet| packet.length(d).known(d) != Some(0));
+        notes.starts.entry(node).or_default().extend(whole.filter_map(start_of));
         if element.effects.cases.iter().any(|case| case.written.is_some()) {
             let usage = notes.usage.entry(node).or_insert_with(|| Usage::new(&element.effects));
             usage.see(d, element, waiting);

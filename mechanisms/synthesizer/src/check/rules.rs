@@ -1,5 +1,7 @@
 //! Rules that never decide: those before them take every packet that they are about.
 
+use std::ops::Range;
+
 use element::effects::{Effects, Written};
 
 use crate::model::chain::Node;
@@ -26,7 +28,7 @@ pub struct IdleRule {
     /// Rules that take its packets, the one that takes the last ones first; at most [`MOST_NAMED`]. Without any, no
     /// packet that comes there is one of the rule.
     pub covered_by: Vec<Written>,
-    /// Whether all covering rules send its packets where it would send them.
+    /// Whether its packets go where it would send them all the same.
     pub same_fate: bool,
 }
 
@@ -36,13 +38,15 @@ pub struct Usage {
     decides: Vec<bool>,
     /// By case: cases that took its packets, if there were some, the last ones first; at most [`MOST_COVERS`].
     covers: Vec<Vec<usize>>,
+    /// By case: whether some of its packets go elsewhere.
+    elsewhere: Vec<bool>,
 }
 
 impl Usage {
     /// For the cases of a declaration.
     pub fn new(effects: &Effects) -> Usage {
         let n = effects.cases.len();
-        Usage { decides: vec![false; n], covers: vec![Vec::new(); n] }
+        Usage { decides: vec![false; n], covers: vec![Vec::new(); n], elsewhere: vec![false; n] }
     }
 
     /// Takes note of packets that wait at the element.
@@ -59,16 +63,19 @@ impl Usage {
                     .map(|(case, when)| (case, d.and(&arrival.condition, &when)))
                     .filter(|(_, when)| !d.is_never(when))
                     .collect();
-                self.compare(d, &cases);
+                self.compare(d, &node.effects, &cases);
             }
         }
     }
 
     /// Notes which of these cases decide, and what covers the others.
-    fn compare(&mut self, d: &Diagrams, cases: &[(usize, Bit)]) {
+    fn compare(&mut self, d: &Diagrams, effects: &Effects, cases: &[(usize, Bit)]) {
         let unions = Unions::new(d, cases.iter().map(|(_, when)| when.clone()).collect());
         let mut random = fastrand::Rng::with_seed(1);
         for (place, (case, when)) in cases.iter().enumerate() {
+            if effects.cases[*case].written.is_none() {
+                continue;
+            }
             // Most rules that decide show it at once.
             self.decides[*case] |= (0..WITNESSES).any(|_| {
                 let witness = d.witness(when, &mut || random.bool());
@@ -90,6 +97,11 @@ impl Usage {
                 rest = d.and_not(&rest, &cases[last].1);
                 before = last;
             }
+            if !self.decides[*case] {
+                self.elsewhere[*case] |= unions
+                    .takers(d, place, when)
+                    .any(|taker| effects.cases[cases[taker].0].to != effects.cases[*case].to);
+            }
             for cover in covers {
                 if !self.covers[*case].contains(&cover) {
                     self.covers[*case].push(cover);
@@ -100,14 +112,13 @@ impl Usage {
 
     /// The rules that have decided nothing.
     pub fn idle(self, node: usize, effects: &Effects) -> Vec<IdleRule> {
-        let Usage { decides, covers } = self;
-        let idle = effects.cases.iter().zip(decides).zip(covers).filter(|((_, decides), _)| !decides);
-        idle.filter_map(|((case, _), covers)| {
-            let rule = case.written?;
-            let all_known = covers.len() < MOST_COVERS;
-            let same_fate = all_known && covers.iter().all(|&cover| effects.cases[cover].to == case.to);
-            let named = covers.iter().filter_map(|&cover| effects.cases[cover].written);
-            Some(IdleRule { node, rule, covered_by: named.take(MOST_NAMED).collect(), same_fate })
+        let Usage { decides, covers, elsewhere } = self;
+        let idle = (0..decides.len()).filter(|&case| !decides[case]);
+        idle.filter_map(|case| {
+            let rule = effects.cases[case].written?;
+            let named = covers[case].iter().filter_map(|&cover| effects.cases[cover].written);
+            let covered_by = named.take(MOST_NAMED).collect();
+            Some(IdleRule { node, rule, covered_by, same_fate: !elsewhere[case] })
         })
         .collect()
     }
@@ -154,11 +165,44 @@ impl Unions {
         false
     }
 
+    /// Those of the first `end` conditions that take something when each takes what those before have left.
+    fn takers(&self, d: &Diagrams, end: usize, all: &Bit) -> impl Iterator<Item = usize> {
+        let mut rest = all.clone();
+        let mut from = 0;
+        std::iter::from_fn(move || {
+            let taker = self.first_overlap(d, 1, 0..self.leaves, from..end, &rest)?;
+            rest = d.and_not(&rest, &self.tree[self.leaves + taker]);
+            from = taker + 1;
+            Some(taker)
+        })
+    }
+
+    /// The first condition of `within` that overlaps with something.
+    fn first_overlap(
+        &self,
+        d: &Diagrams,
+        node: usize,
+        range: Range<usize>,
+        within: Range<usize>,
+        rest: &Bit,
+    ) -> Option<usize> {
+        let is_outside = range.start >= within.end || range.end <= within.start;
+        if is_outside || !d.overlap(rest, &self.tree[node]) {
+            return None;
+        }
+        if range.len() == 1 {
+            return Some(range.start);
+        }
+        let middle = range.start + range.len() / 2;
+        self.first_overlap(d, 2 * node, range.start..middle, within.clone(), rest)
+            .or_else(|| self.first_overlap(d, 2 * node + 1, middle..range.end, within, rest))
+    }
+
     fn descend(
         &self,
         d: &Diagrams,
         node: usize,
-        range: std::ops::Range<usize>,
+        range: Range<usize>,
         end: usize,
         rest: &mut Bit,
     ) -> Option<usize> {

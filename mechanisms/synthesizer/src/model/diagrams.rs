@@ -65,7 +65,10 @@ pub struct Diagrams {
 
 #[derive(Default)]
 struct Symbols {
-    variables: Vec<Symbol>,
+    /// What each variable stands for, if it is for anything yet.
+    variables: Vec<Option<Symbol>>,
+    /// Variables kept for functions, the next one last.
+    spare: Vec<u32>,
     bits: HashMap<Symbol, Bit>,
     terms: HashMap<Term, u32>,
     list: Vec<Term>,
@@ -227,12 +230,25 @@ impl Diagrams {
         if let Some(bit) = symbols.bits.get(&symbol) {
             return bit.clone();
         }
-        let number = self.manager.with_manager_exclusive(|manager| manager.add_vars(1).start);
+        let is_function = matches!(symbol, Symbol::Term(..));
+        let spare = if is_function { symbols.spare.pop() } else { None };
+        let number = spare.unwrap_or_else(|| {
+            symbols.variables.push(None);
+            self.manager.with_manager_exclusive(|manager| manager.add_vars(1).start)
+        });
         let bit =
             self.checked(|| self.manager.with_manager_shared(|manager| BCDDFunction::var(manager, number)));
-        symbols.variables.push(symbol.clone());
+        symbols.variables[number as usize] = Some(symbol.clone());
         symbols.bits.insert(symbol, bit.clone());
         bit
+    }
+
+    /// Keeps variables at this place of the order for values of functions, which are not known beforehand.
+    pub fn keep_for_functions(&self, n: u32) {
+        let mut symbols = self.symbols.borrow_mut();
+        let numbers = self.manager.with_manager_exclusive(|manager| manager.add_vars(n));
+        symbols.variables.resize(numbers.end as usize, None);
+        symbols.spare.extend(numbers.rev());
     }
 
     /// A byte of the packet as it came in.
@@ -309,7 +325,8 @@ impl Diagrams {
     /// The answer for one packet, of which every variable is given.
     pub fn answer(&self, bit: &Bit, value: &dyn Fn(&Symbol) -> bool) -> bool {
         let symbols = self.symbols.borrow();
-        bit.eval(symbols.variables.iter().enumerate().map(|(number, symbol)| (number as u32, value(symbol))))
+        let known = |symbol: &Option<Symbol>| symbol.as_ref().is_some_and(value);
+        bit.eval(symbols.variables.iter().enumerate().map(|(number, symbol)| (number as u32, known(symbol))))
     }
 
     /// Values of all variables that make it true, if there are any; `any` chooses where both would do.
@@ -342,7 +359,7 @@ impl Diagrams {
             OptBool::True => Some(true),
         };
         let chosen = choices.into_iter().zip(&symbols.variables);
-        Some(chosen.filter_map(|(value, symbol)| Some((symbol.clone(), decided(value)?))).collect())
+        Some(chosen.filter_map(|(value, symbol)| Some((symbol.clone()?, decided(value)?))).collect())
     }
 
     /// Which share of all values of the variables makes it true, from 0 to 1.

@@ -1,9 +1,12 @@
 //! In which order the variables of diagrams stand.
 //!
-//! The order decides how large diagrams grow. What most rules ask about comes first: addresses, protocol, ports. What is
-//! compared with each other stands side by side: the length of the packet and those that headers tell. What decides
-//! where a header is stands where it does least harm: with the lengths if headers have regions of their own, because
-//! only questions for missing bytes depend on it; before everything else if cases are told apart.
+//! The order decides how large diagrams grow. A question about a few bits costs little in front of the diagram of a rule
+//! set, and much behind it, where each of its paths ends in a copy. So what other elements ask comes first: values of
+//! functions, packet type, time to live, lengths. What rules ask about follows: addresses, protocol, ports.
+//!
+//! What is compared with each other stands side by side: the length of the packet and those that headers tell. What
+//! decides where a header is stands with the lengths if headers have regions of their own, because only questions for
+//! missing bytes depend on it; before everything else if cases are told apart.
 
 use std::collections::BTreeSet;
 
@@ -12,9 +15,15 @@ use element::effects::{Action, Field, Value};
 
 use super::chain::Chain;
 use super::diagrams::{Diagrams, Symbol};
-use super::packet::LENGTH_BITS;
+use super::packet::{KIND, LENGTH_BITS};
 use super::places::start_of;
 use super::word::Word;
+
+/// Variables kept for values of functions; further ones stand last.
+const FUNCTIONS: u32 = 64;
+
+/// The offset of the time to live in an IP header.
+const TTL: i32 = 8;
 
 /// Where IP headers start, that of Ethernet if nothing says so.
 fn networks(chains: &[&Chain]) -> Vec<i32> {
@@ -52,22 +61,13 @@ pub fn order_variables(d: &Diagrams, chains: &[&Chain]) {
             d.input(place);
         }
     };
+    d.keep_for_functions(FUNCTIONS);
+    (0..8).rev().for_each(|bit| drop(d.symbol(Symbol::Side(KIND, bit))));
     for &network in &networks {
-        (network - 2..network).for_each(early);
+        early(network + TTL);
         if d.is_exact() {
             early(network);
         }
-    }
-    for &network in &networks {
-        let [destination, source] = [16..20, 12..16];
-        for offset in destination.chain(source).chain([9, 6, 7]) {
-            early(network + offset);
-        }
-    }
-    for (region, &network) in networks.iter().enumerate() {
-        // Ports, in a region that is made below.
-        let transport = if d.is_exact() { network + 20 } else { start_of(region) };
-        (transport..transport + 4).for_each(early);
     }
     for bit in (0..LENGTH_BITS).rev() {
         if bit == 5 {
@@ -82,6 +82,20 @@ pub fn order_variables(d: &Diagrams, chains: &[&Chain]) {
                 _ => continue,
             };
         }
+    }
+    for &network in &networks {
+        (network - 2..network).for_each(early);
+    }
+    for &network in &networks {
+        let [destination, source] = [16..20, 12..16];
+        for offset in destination.chain(source).chain([9, 6, 7]) {
+            early(network + offset);
+        }
+    }
+    for (region, &network) in networks.iter().enumerate() {
+        // Ports, in a region that is made below.
+        let transport = if d.is_exact() { network + 20 } else { start_of(region) };
+        (transport..transport + 4).for_each(early);
     }
     for &network in networks.iter().filter(|_| !d.is_exact()) {
         let header_length = Word::from_bits(d, &d.input(network)[4..]).times(d, 4);

@@ -1,0 +1,236 @@
+//! What `check` finds, against packets that are all tried one by one.
+
+mod common;
+
+use std::collections::BTreeSet;
+
+use common::{Read, read};
+use element::effects::Written;
+use tidegate_synthesizer::check::stretches::{obstacle, stretches};
+use tidegate_synthesizer::check::{Findings, check};
+
+fn findings(read: &Read) -> Findings {
+    let findings = check(&read.chain, &mut |_| {});
+    assert!(!findings.exhausted);
+    findings
+}
+
+fn names(read: &Read, nodes: &[usize]) -> Vec<String> {
+    nodes.iter().map(|&node| read.chain.nodes[node].name.clone()).collect()
+}
+
+/// A rule of a test: a network of source addresses, a port, a protocol, as far as it names them.
+#[derive(Clone, Debug)]
+struct Rule {
+    allow: bool,
+    network: Option<(u8, u8)>,
+    port: Option<(u16, u16)>,
+    tcp: Option<bool>,
+}
+
+/// Everything that such rules tell apart: the last byte of the source, the port (8 stands for all others), and the
+/// protocol (neither TCP nor UDP has no port).
+type Header = (u8, u16, Option<bool>);
+
+fn headers() -> impl Iterator<Item = Header> {
+    let ports = |tcp: Option<bool>| if tcp.is_some() { 0..9 } else { 0..1 };
+    (0..16).flat_map(move |address| {
+        [Some(true), Some(false), None]
+            .into_iter()
+            .flat_map(move |tcp| ports(tcp).map(move |port| (address, port, tcp)))
+    })
+}
+
+impl Rule {
+    fn random(random: &mut fastrand::Rng) -> Rule {
+        let network = random.bool().then(|| {
+            let bits = random.u8(0..=4);
+            (random.u8(0..16) & !(15 >> bits), bits)
+        });
+        let port = random.bool().then(|| {
+            let first = random.u16(0..8);
+            (first, random.u16(first..8))
+        });
+        let tcp = random.bool().then(|| random.bool());
+        Rule { allow: random.bool(), network, port, tcp }
+    }
+
+    fn matches(&self, (address, port, tcp): Header) -> bool {
+        self.network.is_none_or(|(network, bits)| address & !(15 >> bits) == network)
+            && self.port.is_none_or(|(first, last)| tcp.is_some() && (first..=last).contains(&port))
+            && self.tcp.is_none_or(|is_tcp| tcp == Some(is_tcp))
+    }
+
+    fn text(&self) -> String {
+        let mut words = Vec::new();
+        if let Some((network, bits)) = self.network {
+            words.push(format!("src net 10.0.0.{network}/{}", 28 + bits));
+        }
+        if let Some((first, last)) = self.port {
+            words.push(format!("dst port >= {first} && dst port <= {last}"));
+        }
+        if let Some(tcp) = self.tcp {
+            words.push(if tcp { "tcp".into() } else { "udp".into() });
+        }
+        if words.is_empty() {
+            words.push("all".into());
+        }
+        format!("{} {}", if self.allow { "allow" } else { "deny" }, words.join(" && "))
+    }
+}
+
+/// Rules that decide about no packet are found, all of them and only these, and rules that cover them do take their
+/// packets.
+#[test]
+fn idle_rules_are_those_that_decide_about_no_packet() {
+    let mut random = fastrand::Rng::with_seed(7);
+    let mut idle_rules = 0;
+    for _ in 0..60 {
+        let rules: Vec<Rule> = (0..random.usize(2..12)).map(|_| Rule::random(&mut random)).collect();
+        let texts: Vec<String> = rules.iter().map(Rule::text).collect();
+        // Only whole packets from a network of sixteen addresses come to the rules, and no fragments.
+        let chain = read(&format!(
+            "FromDump(x) -> Strip(14) -> CheckIPHeader -> IPFilter(deny ip frag, allow src net 10.0.0.0/28)
+             -> long :: CheckLength(100) -> Discard;
+             long[1] -> rules :: IPFilter({}) -> ToDump(y);",
+            texts.join(", ")
+        ));
+        let found = findings(&chain);
+        let first = |header: Header| rules.iter().position(|rule| rule.matches(header));
+        let decides: BTreeSet<usize> = headers().filter_map(first).collect();
+        let expected: BTreeSet<usize> = (0..rules.len()).filter(|n| !decides.contains(n)).collect();
+        let node = chain.graph.find("rules").unwrap();
+        let idle: Vec<_> = found.idle.iter().filter(|idle| idle.node == node).collect();
+        let got: BTreeSet<usize> = idle.iter().map(|idle| idle.rule.argument).collect();
+        assert_eq!(got, expected, "{texts:#?}");
+        idle_rules += got.len();
+        for idle in idle {
+            let rule = &rules[idle.rule.argument];
+            let its: Vec<Header> = headers().filter(|&header| rule.matches(header)).collect();
+            for cover in &idle.covered_by {
+                let takes = |&header: &Header| rules[cover.argument].matches(header);
+                assert!(cover.argument < idle.rule.argument && its.iter().any(takes), "{idle:?} {texts:#?}");
+            }
+            let fates: BTreeSet<bool> =
+                its.iter().filter_map(|&h| first(h)).map(|n| rules[n].allow).collect();
+            if idle.same_fate {
+                assert_eq!(fates, BTreeSet::from([rule.allow]), "{idle:?} {texts:#?}");
+            }
+        }
+    }
+    assert!(idle_rules > 30, "{idle_rules}");
+}
+
+#[test]
+fn rules_of_files_are_known_by_their_lines() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("rules");
+    std::fs::write(&file, "allow tcp\n\n  deny udp\nallow udp dst port 53\n").unwrap();
+    let filter = format!("IPFilter(deny icmp, file {}, deny all)", file.display());
+    let found = findings(&read(&format!("FromDump(x) -> MarkIPHeader(14) -> {filter} -> ToDump(y);")));
+    let places: Vec<(Written, &[Written])> =
+        found.idle.iter().map(|idle| (idle.rule, &idle.covered_by[..])).collect();
+    let line = |line| Written { argument: 1, line: Some(line) };
+    assert_eq!(places, [(line(4), &[line(3)][..])]);
+    assert!(!found.idle[0].same_fate);
+}
+
+/// A rule about packets that never come there is idle although no rule covers it.
+#[test]
+fn rules_about_packets_that_never_come_are_idle() {
+    let chain = read(
+        "FromDump(x) -> Strip(14) -> CheckIPHeader -> c :: IPClassifier(tcp, -);
+         c[0] -> f :: IPFilter(allow udp dst port 53, allow tcp dst port 80, deny all) -> ToDump(y);
+         c[1] -> Discard;",
+    );
+    let found = findings(&chain);
+    let idle: Vec<_> = found.idle.iter().map(|idle| (idle.rule.argument, idle.covered_by.len())).collect();
+    assert_eq!(idle, [(0, 0)]);
+}
+
+#[test]
+fn elements_that_no_packet_comes_to_are_found() {
+    let chain = read(
+        "FromDump(x) -> c :: Classifier(12/0800, 12/0800 23/06, -);
+         c[0] -> out :: ToDump(y); c[1] -> never :: Counter -> out; c[2] -> Discard;
+         island :: Null -> island;",
+    );
+    assert_eq!(names(&chain, &findings(&chain).unreached), ["island", "never"]);
+}
+
+/// Behind what an opaque element does, nothing is ruled out.
+#[test]
+fn nothing_is_said_of_packets_that_are_not_known() {
+    let chain = read(
+        "FromDump(x) -> Script(TYPE PACKET, return 0) -> c :: IPClassifier(tcp, tcp dst port 80, -);
+         c[0] -> Discard; c[1] -> Discard; c[2] -> Discard;",
+    );
+    let found = findings(&chain);
+    assert!(found.idle.is_empty() && found.unreached.is_empty(), "{found:?}");
+    assert_eq!(names(&chain, &found.entries[0].opaque), ["Script@2"]);
+}
+
+/// What an element makes of its own goes on from there.
+#[test]
+fn packets_that_elements_make_reach_what_is_behind() {
+    let chain = read(
+        "FromDump(x) -> MarkIPHeader(14) -> ttl :: DecIPTTL -> Discard;
+         ttl[1] -> ICMPError(10.0.0.1, timeexceeded) -> error :: Counter -> ToDump(y);",
+    );
+    let found = findings(&chain);
+    assert_eq!(names(&chain, &found.unreached), Vec::<String>::new());
+}
+
+/// Examples of fates are packets that meet them when they are run.
+#[test]
+fn examples_meet_their_fates() {
+    let chain = read(
+        "FromDump(x) -> c :: Classifier(12/0800, 12/0806, 12/86dd, -); c[0] -> Strip(14) -> CheckIPHeader
+         -> f :: IPFilter(deny src 10.0.0.1, allow tcp dst port 80, allow udp, deny all)
+         -> ttl :: DecIPTTL -> out :: ToDump(y);
+         c[1] -> arp :: ToDump(z); c[2] -> six :: ToDump(w); c[3] -> other :: ToDump(v);",
+    );
+    let found = findings(&chain);
+    let [entry] = &found.entries[..] else { panic!("{found:?}") };
+    let leaves: Vec<_> = entry.fates.iter().filter(|fate| fate.reason.is_none()).collect();
+    assert_eq!((leaves.len(), entry.fates.len()), (4, 7), "{found:?}");
+    for fate in &entry.fates {
+        let example = fate.example.as_ref().unwrap();
+        let outputs = common::outputs(&chain, entry.node, example);
+        let came: Vec<&str> = outputs
+            .iter()
+            .filter(|(_, packets)| !packets.is_empty())
+            .map(|(name, _)| name.as_str())
+            .collect();
+        match fate.reason {
+            None => assert_eq!(came, [chain.chain.nodes[fate.node].name.as_str()], "{fate:?}"),
+            Some(_) => assert!(came.is_empty(), "{fate:?} came to {came:?}"),
+        }
+    }
+}
+
+/// A full queue is an end like others here.
+#[test]
+fn queues_may_be_full() {
+    let chain = read("FromDump(x) -> q :: Queue(2) -> Unqueue -> ToDump(y); q[1] -> full :: Discard;");
+    let found = findings(&chain);
+    let ends: Vec<&str> =
+        found.entries[0].fates.iter().map(|fate| chain.chain.nodes[fate.node].name.as_str()).collect();
+    assert!(ends.contains(&"full"), "{ends:?}");
+}
+
+#[test]
+fn stretches_end_at_what_cannot_be_composed() {
+    let chain = read(
+        "in :: FromDump(x) -> a :: Strip(14) -> b :: CheckIPHeader -> q :: Queue -> u :: Unqueue -> c :: DecIPTTL
+         -> s :: RandomSample(0.5) -> d :: Counter -> out :: ToDump(y);
+         b[1] -> e :: Discard;",
+    );
+    let stretches: Vec<Vec<String>> =
+        stretches(&chain.chain).iter().map(|stretch| names(&chain, stretch)).collect();
+    assert_eq!(stretches, [vec!["a", "b", "e"], vec!["u", "c"], vec!["d"]]);
+    let why = |name: &str| obstacle(&chain.chain, chain.graph.find(name).unwrap());
+    assert_eq!(why("q").as_deref(), Some("queue"));
+    assert_eq!(why("s").as_deref(), Some("depends on chance"));
+    assert_eq!((why("in"), why("out"), why("b")), (None, None, None));
+}
