@@ -45,8 +45,9 @@ impl Rules {
     /// Sends packets where the rules say, and lets `watch` look at each of them first.
     fn push(&mut self, cx: &mut Cx<'_>, batch: Batch, mut watch: impl FnMut(&Headers<'_>)) -> Option<Batch> {
         let Rules { rules, matcher, sorter } = self;
+        let with_mac = matcher.looks_at(Header::Mac);
         sorter.send(cx, batch, |_, packet| {
-            let headers = headers(packet);
+            let headers = headers(packet, with_mac);
             watch(&headers);
             fate(rules, matcher, &headers)
         })
@@ -75,11 +76,13 @@ impl Rules {
     }
 }
 
-/// The headers that the annotations point to, as far as the first slot has them.
+/// The headers that the annotations point to, as far as the first slot has them; that of the link layer only for
+/// who asks for it, which few rules do.
 #[inline]
-fn headers(packet: &Packet) -> Headers<'_> {
+fn headers(packet: &Packet, with_mac: bool) -> Headers<'_> {
     let of = |base| packet.header(base).unwrap_or_default();
-    Headers { mac: of(Base::Mac), network: of(Base::Network), transport: of(Base::Transport) }
+    let mac = if with_mac { of(Base::Mac) } else { &[] };
+    Headers { mac, network: of(Base::Network), transport: of(Base::Transport) }
 }
 
 /// A condition as a declaration.
