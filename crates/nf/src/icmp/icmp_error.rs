@@ -43,7 +43,7 @@ use wire::icmp::kind;
 use wire::ipv4::option;
 use wire::{FromBytes, IntoBytes, U16, U32, checksum, icmp, ip_protocol, ipv4};
 
-use crate::editing::{annotation, missing, replace_each, value, when};
+use crate::editing::{annotation, missing, value, when};
 use crate::encap::icmp_ip_encap::{parse_code, parse_kind};
 use crate::ip::Addresses;
 
@@ -290,7 +290,7 @@ impl Element for IcmpError {
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
-        replace_each(cx, batch, |cx, packet| self.answer(cx, packet));
+        batch.replace_each(|packet| self.answer(cx, packet));
     }
 
     fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
