@@ -73,23 +73,15 @@ pub(super) const ADDRESSES: usize = 12;
 
 /// Inserts the tag behind the addresses, which move forward.
 fn insert(packet: &mut Packet, tag: [u8; vlan::Tag::LEN]) -> Fate {
-    let addresses: &mut [u8; ADDRESSES] = packet.header_chunk_mut(Base::Data).ok_or(DropReason::TooShort)?;
-    let mut front = [0; ADDRESSES + vlan::Tag::LEN];
-    front[..ADDRESSES].copy_from_slice(addresses);
-    front[ADDRESSES..].copy_from_slice(&tag);
     if !packet.unstrip(vlan::Tag::LEN) {
         return Err(DropReason::NoHeadroom);
     }
-    *packet.header_chunk_mut(Base::Data).ok_or(DropReason::TooShort)? = front;
-    packet.set_offset(Base::Mac, Some(0));
-    packet.set_offset(Base::Network, Some((ethernet::Header::LEN + vlan::Tag::LEN) as isize));
+    let front: &mut [u8; ADDRESSES + vlan::Tag::LEN] =
+        packet.header_chunk_mut(Base::Data).ok_or(DropReason::TooShort)?;
+    front.copy_within(vlan::Tag::LEN.., 0);
+    front[ADDRESSES..].copy_from_slice(&tag);
+    packet.set_link_header(ethernet::Header::LEN + vlan::Tag::LEN);
     Ok(())
-}
-
-/// Sets the annotations of a frame without a tag.
-pub(super) fn mark_plain(packet: &mut Packet) {
-    packet.set_offset(Base::Mac, Some(0));
-    packet.set_offset(Base::Network, Some(ethernet::Header::LEN as isize));
 }
 
 impl Element for VlanEncap {
@@ -125,7 +117,7 @@ impl Element for VlanEncap {
         let Self { tag, ether_type } = self;
         each(cx, batch, |packet| match tag.tag(packet) {
             None => {
-                mark_plain(packet);
+                packet.set_link_header(ethernet::Header::LEN);
                 Ok(())
             }
             Some(tci) => {
