@@ -1,11 +1,13 @@
 //! What the declarations of all elements of a graph say together.
 
-use element::effects::{Action, Case, Effects, Field, Hold, Value};
+use element::effects::{Action, Case, Effects, Field, Header, Hold, Number, Value};
 use element::{Base, ElementId, Facts};
 use packet::Restore;
 
 /// The longest IPv4 header.
 const IP_HEADER: i64 = 60;
+/// Behind every byte that a packet can have.
+const ANYWHERE: i64 = u32::MAX as i64;
 
 /// Where each output of each element leads.
 type Forward = [Vec<Vec<(ElementId, usize)>>];
@@ -72,30 +74,58 @@ fn grows_in_front(effects: &[Effects], forward: &Forward) -> bool {
     false
 }
 
+/// The largest value that a number can have; `None` where that is not known.
+fn largest(number: &Number) -> Option<i64> {
+    number.terms.iter().try_fold(number.constant, |sum, (factor, field, mask)| {
+        let bytes = match field {
+            Field::Bytes { length, .. } => u32::from(*length),
+            Field::Annotation { length, .. } => u32::from(*length),
+            _ => return None,
+        };
+        let bits = mask.count_ones().min(8 * bytes);
+        // Wider fields are no header lengths.
+        let most = if bits <= 16 { (1i64 << bits) - 1 } else { return None };
+        sum.checked_add(factor.checked_mul(most)?.max(0))
+    })
+}
+
+/// How far behind the start of a packet a header may begin, if this is what its annotation is set to.
+fn farthest(value: &Value) -> i64 {
+    let known = match value {
+        Value::Constant(bytes) => Some(bytes.iter().fold(0i64, |n, &byte| n << 8 | i64::from(byte))),
+        Value::Number(number) => largest(number),
+        _ => None,
+    };
+    // Somewhere: whoever writes there may write anywhere.
+    known.unwrap_or(ANYWHERE)
+}
+
 /// How far from the start of a packet, as it was when a source made it, any element may write.
 fn written_bytes(effects: &[Effects]) -> usize {
     let mut stripped = 0i64;
     // A header annotation is set only by somebody who declares it; others find it unset and do not write.
-    let mut network = 0i64;
+    let (mut mac, mut network, mut transport) = (0i64, 0i64, 0i64);
     for effect in effects {
         for action in effect.cases.iter().flat_map(|c| &c.actions) {
             match action {
                 Action::Strip(n) => stripped += i64::from(*n).max(0),
                 // Somewhere behind.
-                Action::Start(_) | Action::Set(Field::HeaderOffset(Base::Data), _) => {
-                    stripped = i64::from(u32::MAX)
+                Action::Start(_) | Action::Set(Field::HeaderOffset(Base::Data), _) => stripped = ANYWHERE,
+                Action::Set(Field::HeaderOffset(Base::Mac), value) => mac = mac.max(farthest(value)),
+                Action::Set(Field::HeaderOffset(Base::Network), value) => {
+                    network = network.max(farthest(value));
                 }
-                Action::Set(Field::HeaderOffset(Base::Network), Value::Constant(bytes)) => {
-                    let offset = bytes.iter().fold(0i64, |n, &b| n << 8 | i64::from(b));
-                    network = network.max(offset);
+                Action::Set(Field::HeaderOffset(Base::Transport), value) => {
+                    transport = transport.max(farthest(value));
                 }
-                // Somewhere: whoever writes there may write anywhere.
-                Action::Set(Field::HeaderOffset(Base::Network), _) => network = i64::from(u32::MAX),
                 _ => {}
             }
         }
+        // Packets that an element makes have their headers marked.
+        if effect.emits.iter().any(|emit| emit.starts == Some(Header::Ipv4)) {
+            transport = transport.max(IP_HEADER);
+        }
     }
-    let network = network + stripped;
     let mut most = 0i64;
     for effect in effects {
         if effect.opaque.is_some() {
@@ -106,9 +136,9 @@ fn written_bytes(effects: &[Effects]) -> usize {
                 Field::Bytes { base, offset, length } => {
                     let start = match base {
                         Base::Data => stripped,
-                        Base::Mac => stripped,
-                        Base::Network => network,
-                        Base::Transport => network + IP_HEADER,
+                        Base::Mac => stripped + mac,
+                        Base::Network => stripped + network,
+                        Base::Transport => stripped + transport,
                     };
                     start + i64::from(offset) + i64::from(length)
                 }
@@ -156,6 +186,25 @@ mod tests {
         let unknown = Action::Set(Field::HeaderOffset(Base::Network), unknown);
         assert!(gathered(&[ttl, Effects::cases(vec![case().with(unknown)])]).restore.bytes > 128);
         assert_eq!(gathered(&[writing(Field::Payload)]).restore.bytes, usize::MAX);
+    }
+
+    #[test]
+    fn writes_behind_transport_headers_reach_as_far_as_those_may_lie() {
+        let bytes_with = |value| {
+            let action = Action::Set(Field::HeaderOffset(Base::Transport), value);
+            let case = Case::new(Filter::Any, Target::Output(0)).with(action);
+            gathered(&[writing(wire_field::SRC_PORT), Effects::cases(vec![case])]).restore.bytes
+        };
+        assert_eq!(bytes_with(Value::Constant(vec![34])), 36);
+        assert_eq!(bytes_with(Value::Constant(Vec::new())), 2, "unset");
+        let header_length = Number::constant(14).plus(4, wire_field::IP_VERSION_IHL, 0x0f);
+        assert_eq!(bytes_with(Value::Number(header_length)), 14 + 60 + 2);
+        let many =
+            Number::constant(8).plus(2, Field::Bytes { base: Base::Data, offset: 4, length: 1 }, u128::MAX);
+        assert_eq!(bytes_with(Value::Number(many)), 8 + 510 + 2, "addresses of ARP");
+        // Behind IPv6 extension headers, for example.
+        assert!(bytes_with(Value::Pure { name: "somewhere", reads: Vec::new() }) > 1 << 20);
+        assert!(bytes_with(Value::Number(Number::of(Field::Length))) > 1 << 20);
     }
 
     #[test]

@@ -23,24 +23,6 @@ pub(crate) fn each_or_aside(cx: &mut Cx<'_>, batch: &mut Batch, change: impl FnM
     batch.sift(change, |packet, reason| cx.emit_one(1, packet, reason));
 }
 
-/// Puts another packet in the place of each one, or none.
-pub(crate) fn replace_each(
-    cx: &mut Cx<'_>,
-    batch: &mut Batch,
-    mut replace: impl FnMut(&mut Cx<'_>, Packet) -> Option<Packet>,
-) {
-    let mut replaced = cx.batch();
-    for packet in batch.drain() {
-        if let Some(packet) = replace(cx, packet)
-            && let Err(packet) = replaced.push(packet)
-        {
-            cx.drop(packet, DropReason::NoBuffer);
-        }
-    }
-    std::mem::swap(batch, &mut replaced);
-    cx.recycle(replaced);
-}
-
 /// Adds `n` zero bytes behind a packet, in further slots where needed.
 pub(crate) fn append_zeros(cx: &mut Cx<'_>, mut packet: Packet, mut n: usize) -> Option<Packet> {
     static ZEROS: [u8; 1024] = [0; 1024];
@@ -67,6 +49,7 @@ pub(crate) fn ipv4(packet: &mut Packet) -> Result<&mut ipv4::Header, DropReason>
 }
 
 /// The IPv4 header at the network header annotation and its options, as far as they lie in the packet.
+#[inline]
 pub(crate) fn ipv4_with_options(packet: &Packet) -> Option<(&ipv4::Header, &[u8])> {
     let (ip, rest) = ipv4::Header::ref_from_prefix(packet.header(Base::Network)?).ok()?;
     let options = ip.header_len().saturating_sub(ipv4::Header::LEN);
@@ -79,11 +62,18 @@ pub(crate) fn length_from(packet: &Packet, base: Base) -> Option<usize> {
 }
 
 /// Adds `length` bytes from a header on to a sum, over slot borders. `None` where the packet ends before.
-pub(crate) fn sum_from(packet: &Packet, base: Base, mut length: usize, mut sum: Sum) -> Option<Sum> {
+#[inline]
+pub(crate) fn sum_from(packet: &Packet, base: Base, length: usize, sum: Sum) -> Option<Sum> {
     let first = packet.header(base)?;
-    if let Some(bytes) = first.get(..length) {
-        return Some(sum.bytes(bytes));
+    match first.get(..length) {
+        Some(bytes) => Some(sum.bytes(bytes)),
+        None => sum_of_slots(packet, first, length, sum),
     }
+}
+
+/// The same where `first` is not all of it.
+#[cold]
+fn sum_of_slots(packet: &Packet, first: &[u8], mut length: usize, mut sum: Sum) -> Option<Sum> {
     let rest = packet.chunks().skip(1);
     for chunk in std::iter::once(first).chain(rest) {
         let step = chunk.len().min(length);

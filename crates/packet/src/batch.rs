@@ -105,6 +105,24 @@ impl Batch {
         self.length = kept;
     }
 
+    /// Puts what `replace` makes of each packet, in order, in its place; nothing where it makes nothing.
+    #[inline]
+    pub fn replace_each(&mut self, mut replace: impl FnMut(Packet) -> Option<Packet>) {
+        // As in `sift`, packets are leaked if the function panics.
+        let length = std::mem::take(&mut self.length);
+        let mut kept = 0;
+        for i in 0..length {
+            // SAFETY: places below the old length are initialised, and this one is not read again.
+            let packet = unsafe { self.items[i].assume_init_read() };
+            if let Some(packet) = replace(packet) {
+                // Not in front of what is still to be read: there are never more kept than read.
+                self.items[kept].write(packet);
+                kept += 1;
+            }
+        }
+        self.length = kept;
+    }
+
     /// Places behind the last packet, for those who fill a batch within this crate; whoever has written to the
     /// first `n` of them says so with [`grow`](Self::grow).
     #[inline]
@@ -241,6 +259,7 @@ mod tests {
         Pop,
         Drain(usize),
         Sift(u8),
+        Replace(u8),
         Append(usize),
     }
 
@@ -250,6 +269,7 @@ mod tests {
             1 => Just(Op::Pop),
             1 => (0usize..300).prop_map(Op::Drain),
             1 => any::<u8>().prop_map(Op::Sift),
+            1 => any::<u8>().prop_map(Op::Replace),
             1 => (0usize..300).prop_map(Op::Append),
         ]
     }
@@ -305,6 +325,20 @@ mod tests {
                             },
                         );
                         model.retain(|&n| keep(n));
+                    }
+                    Op::Replace(modulus) => {
+                        let new = |n: u32| (!n.is_multiple_of(modulus as u32 + 1)).then_some(n ^ 1 << 20);
+                        batch.replace_each(|mut packet| match new(number(&packet)) {
+                            Some(n) => {
+                                packet.set_flow_hash(n);
+                                Some(packet)
+                            }
+                            None => {
+                                pool.free(packet);
+                                None
+                            }
+                        });
+                        model = model.into_iter().filter_map(new).collect();
                     }
                     Op::Append(n) => {
                         let mut other = Batch::new();

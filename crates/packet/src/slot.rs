@@ -479,6 +479,16 @@ impl Packet {
         meta.values.transport = meta.values.start.wrapping_add(transport as u16);
     }
 
+    /// Sets where the link header starts, at the first byte of the data, and the network header, `length` bytes
+    /// behind it.
+    #[inline]
+    pub fn set_link_header(&mut self, length: usize) {
+        let meta = self.meta_mut();
+        meta.values.mac = meta.values.start;
+        let network = length.saturating_add(meta.values.start as usize);
+        meta.values.network = if network <= SLOT_STRIDE { network as u16 } else { NO_OFFSET };
+    }
+
     /// The bytes from the header of `base` to the end of the data in the first slot, also when the header was
     /// stripped. `None` where the header is not set or lies behind the data.
     #[inline]

@@ -39,6 +39,24 @@ fn no_element_allocates_per_batch() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
+#[test]
+fn new_flows_do_not_allocate() {
+    let ends = "0:1:2:3:4:5, 10.0.0.1, 6:7:8:9:a:b, 10.0.0.2";
+    for source in [
+        format!("FastUDPFlows(0, 5000, 60, {ends}, 10, 3)"),
+        format!("FastTCPFlows(0, 5000, 60, {ends}, 10, 3)"),
+        "FastUDPSource(0, 5000, 60, 0:1:2:3:4:5, 10.0.0.1, 9, 6:7:8:9:a:b, 10.0.0.2, 9, true, 2)".into(),
+    ] {
+        let mut worker = worker(&format!("s :: {source} -> Discard"), Run::default()).unwrap();
+        let source = worker.plan().graph.find("s").unwrap();
+        let made = |worker: &engine::Worker| worker.core().counters[source].made;
+        while made(&worker) < 1000 && worker.step(1) {}
+        let info = allocation_counter::measure(|| while made(&worker) < 4000 && worker.step(1) {});
+        assert_eq!((info.count_total, made(&worker) >= 4000), (0, true));
+        let _ = worker.finish();
+    }
+}
+
 /// Elements that work with text per packet: the collector of messages in tests grows with each line, and scripts
 /// are interpreted. Checksum elements report each bad packet, as in Click.
 fn is_exempt(config: &str, class: &str) -> bool {

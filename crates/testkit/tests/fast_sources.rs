@@ -91,3 +91,14 @@ fn random_bytes() {
         Run::default().text("RandomSource(65536) -> Discard", &[]).unwrap_err().contains("bad length 65536")
     );
 }
+
+#[test]
+fn no_packet_is_longer_than_ip_can_say() {
+    let source =
+        |length| format!("FastUDPFlows(0, 1, {length}, 0:1:2:3:4:5, 1.0.0.1, 6:7:8:9:a:b, 2.0.0.2, 1, 1)");
+    let longest = frames(&source(65_549));
+    assert_eq!((longest[0].len(), &longest[0][16..18]), (65_549, &[0xff, 0xff][..]));
+    assert!(sum_is_right(&longest[0]));
+    let error = Run::default().text(&format!("{} -> Discard", source(65_550)), &[]).unwrap_err();
+    assert!(error.to_string().contains("LENGTH: out of range, bound 65549"), "{error}");
+}

@@ -48,6 +48,7 @@ fn arguments_that_do_not_fit_are_refused_in_clicks_words() {
         ("StoreEtherAddress(OFFSET src)", "must specify exactly one of ADDR/ANNO"),
         ("CheckIP6Header(nonsense)", "expects IP6ADDRESS -a "),
         ("StripEtherVLANHeader(4096)", "bad NATIVE_VLAN"),
+        ("VLANEncap(7, ETHERTYPE 70000)", "ETHERTYPE: out of range, bound 65535"),
         ("IPEncap(300, 1.1.1.1, 2.2.2.2)", "bad IP protocol"),
         ("IPEncap(4, 1.1.1.1, x)", "DST argument should be IP address or 'DST_ANNO'"),
         ("IPEncap(4, 1.1.1.1, 2.2.2.2, TOS 1, DSCP 1)", "cannot set both TOS and DSCP"),
@@ -112,4 +113,24 @@ fn pings_are_answered_and_timed() {
     assert_eq!(starts[1], "p :: ICMPPingSource: 4 bytes from 10.0.0.2: icmp_seq=2 ttl=255");
     assert_eq!(starts[2], "p :: ICMPPingSource: 2 packets transmitted, 2 received, 0% packet loss");
     assert!(starts[3].starts_with("p :: ICMPPingSource: rtt min/avg/max/mdev = 0.000/"), "{messages}");
+}
+
+#[test]
+fn a_pulled_ping_source_stops_the_driver() {
+    let config =
+        "ICMPPingSource(10.0.0.1, 10.0.0.2, LIMIT 2, STOP true) -> Unqueue -> c :: Counter -> Discard;
+        other :: InfiniteSource(LIMIT 1000000) -> Discard";
+    let (_, read) = values(config, &["c.count", "other.count"]);
+    assert_eq!(read[0], ok("2"));
+    assert_ne!(read[1], ok("1000000"));
+}
+
+#[test]
+fn arguments_of_tags_are_shown_as_written() {
+    let read = |arguments: &str| {
+        let config = format!("InfiniteSource(LIMIT 1, STOP true) -> v :: VLANEncap({arguments}) -> Discard");
+        values(&config, &["v.ethertype", "v.vlan_id", "v.vlan_tci"]).1
+    };
+    assert_eq!(read("VLAN_ID 0x7, ETHERTYPE 0x88a8"), [ok("0x88a8"), ok("0x7"), ok("7")]);
+    assert_eq!(read("7, 1"), [ok(""), ok(""), ok("8199")]);
 }

@@ -113,3 +113,18 @@ fn anonymous_addresses_have_right_checksums() {
     let outcome = run(&text, &["c.count"]);
     assert_eq!((outcome.values, outcome.messages.as_str()), (vec![Ok("2".into())], ""));
 }
+
+#[test]
+fn handlers_of_sources() {
+    for (source, rest) in [("InfiniteSource", "s.burst"), ("RatedSource", "s.rate")] {
+        let text = format!(
+            "s :: {source}(ACTIVE false, LIMIT 2) -> c :: Counter -> Discard; \
+             Script(write s.data two words, write s.datasize 3, write s.active true)"
+        );
+        let handlers = ["s.data", "s.length", "s.datasize", "c.count", "c.byte_count", rest];
+        let rest = if rest == "s.burst" { "1" } else { "10" };
+        assert_eq!(values(&text, &handlers), ["two words", "3", "3", "2", "6", rest]);
+    }
+    let text = "s :: InfiniteSource(ACTIVE false) -> Discard; Script(write s.burstsize 7)";
+    assert_eq!(values(text, &["s.burst", "s.burstsize"]), ["7", "7"]);
+}

@@ -38,9 +38,8 @@ impl Test {
     #[inline]
     pub fn holds(&self, headers: &Headers<'_>) -> bool {
         let header = headers.of(self.header);
-        let (at, length) = (usize::from(self.offset), usize::from(self.length));
-        let Some(bytes) = header.get(at..at + length) else { return false };
-        let number = bytes.iter().fold(0, |number, &byte| number << 8 | u32::from(byte)) & self.mask;
+        let Some(number) = number(header, self.offset, self.length) else { return false };
+        let number = number & self.mask;
         (self.low <= number && number <= self.high) != self.outside
     }
 
@@ -52,6 +51,22 @@ impl Test {
     /// The opposite, which also fails where bytes are missing.
     fn opposite(self) -> Test {
         Test { outside: !self.outside, ..self }
+    }
+}
+
+/// The big-endian number of one to four bytes; `None` where the header ends before.
+#[inline]
+pub(super) fn number(header: &[u8], offset: u16, length: u8) -> Option<u32> {
+    let bytes = header.get(offset.into()..)?;
+    // One load for what nearly all tests look at.
+    match length {
+        1 => bytes.first().map(|&byte| byte.into()),
+        2 => bytes.first_chunk().map(|&bytes| u16::from_be_bytes(bytes).into()),
+        4 => bytes.first_chunk().map(|&bytes| u32::from_be_bytes(bytes)),
+        _ => {
+            let bytes = bytes.get(..length.into())?;
+            Some(bytes.iter().fold(0, |number, &byte| number << 8 | u32::from(byte)))
+        }
     }
 }
 

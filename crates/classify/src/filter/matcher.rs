@@ -6,13 +6,18 @@
 //! seen from its shape. Trees are made for conditions of like shape, because one that says nothing of a field
 //! stands in all parts of a tree that divides by it. How many entries trees have in all is bounded; where the
 //! bound is reached, leaves stay larger and are searched longer.
+//!
+//! A few conditions need no trees: they are one graph, in which each leads on to the next where it fails.
 
+use super::condition::number;
 use super::{Condition, Header, Headers, Test, Tree};
 
 /// Where a test leads: to another test, or to an end.
 type Next = u32;
 const HOLDS: Next = u32::MAX;
 const FAILS: Next = u32::MAX - 1;
+/// In the graph of a few conditions, the end where the first of them holds; the others follow.
+const FIRST_HOLDS: Next = 1 << 31;
 
 #[derive(Clone, Copy, Debug)]
 struct Step {
@@ -27,6 +32,8 @@ pub struct Matcher {
     steps: Vec<Step>,
     /// Where each condition starts.
     starts: Vec<Next>,
+    /// Where the graph of all conditions starts, if they are few.
+    chain: Option<Next>,
     /// The root of each tree.
     roots: Vec<u32>,
     nodes: Vec<Node>,
@@ -84,6 +91,14 @@ impl Matcher {
     /// Compiles conditions.
     pub fn new(conditions: &[Condition]) -> Matcher {
         let mut matcher = Matcher::default();
+        if conditions.len() <= 2 * LEAF {
+            let last_first = conditions.iter().enumerate().rev();
+            let chain = last_first.fold(FAILS, |next, (number, condition)| {
+                matcher.compile(condition, FIRST_HOLDS + number as Next, next)
+            });
+            matcher.chain = Some(chain);
+            return matcher;
+        }
         let mut groups: [Vec<Entry>; 4] = Default::default();
         for (rule, condition) in conditions.iter().enumerate() {
             let start = matcher.compile(condition, HOLDS, FAILS);
@@ -93,12 +108,6 @@ impl Matcher {
                 let narrow = |field: usize| usize::from(region[field].1 - region[field].0 < WIDE);
                 groups[2 * narrow(0) + narrow(1)].push(Entry { rule: rule as u32, region });
             }
-        }
-        if conditions.len() <= 2 * LEAF {
-            // All in order: nothing to divide.
-            let first = conditions.len();
-            groups = Default::default();
-            groups[0] = (0..first).map(|rule| Entry { rule: rule as u32, region: EVERYWHERE }).collect();
         }
         for entries in groups.into_iter().filter(|entries| !entries.is_empty()) {
             let mut spare = entries.len() * COPIES;
@@ -163,9 +172,24 @@ impl Matcher {
         self.nodes.len() as u32 - 1
     }
 
+    /// Whether the conditions look at a header.
+    pub fn looks_at(&self, header: Header) -> bool {
+        self.steps.iter().any(|step| step.test.header == header)
+    }
+
     /// The number of the first condition that holds.
     #[inline]
     pub fn first(&self, headers: &Headers<'_>) -> Option<usize> {
+        match self.chain {
+            Some(chain) => {
+                let end = self.end(chain, headers);
+                (end != FAILS).then(|| (end - FIRST_HOLDS) as usize)
+            }
+            None => self.first_in_trees(headers),
+        }
+    }
+
+    fn first_in_trees(&self, headers: &Headers<'_>) -> Option<usize> {
         let mut best = u32::MAX;
         for &root in &self.roots {
             let mut node = root;
@@ -179,7 +203,7 @@ impl Matcher {
             };
             // They are in order: the first that holds is the best of its leaf.
             let better = rules.iter().take_while(|&&rule| rule < best);
-            let mut better = better.filter(|&&rule| self.holds(self.starts[rule as usize], headers));
+            let mut better = better.filter(|&&rule| self.end(self.starts[rule as usize], headers) == HOLDS);
             if let Some(&rule) = better.next() {
                 best = rule;
             }
@@ -187,23 +211,14 @@ impl Matcher {
         (best != u32::MAX).then_some(best as usize)
     }
 
+    /// The end that the tests from one on lead to.
     #[inline]
-    fn holds(&self, mut at: Next, headers: &Headers<'_>) -> bool {
+    fn end(&self, mut at: Next, headers: &Headers<'_>) -> Next {
         // Every test leads to one that was laid out before it, or to an end.
         while let Some(step) = self.steps.get(at as usize) {
             at = if step.test.holds(headers) { step.yes } else { step.no };
         }
-        at == HOLDS
-    }
-
-    /// The number of conditions.
-    pub fn len(&self) -> usize {
-        self.starts.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.starts.is_empty()
+        at
     }
 }
 
@@ -211,9 +226,7 @@ impl Matcher {
 #[inline]
 fn value(field: u8, headers: &Headers<'_>) -> u32 {
     let (header, offset, length) = FIELDS[usize::from(field)];
-    let (at, length) = (usize::from(offset), usize::from(length));
-    let bytes = headers.of(header).get(at..at + length).unwrap_or_default();
-    bytes.iter().fold(0, |number, &byte| number << 8 | u32::from(byte))
+    number(headers.of(header), offset, length).unwrap_or(0)
 }
 
 /// Regions outside of which the condition cannot hold, or (negated) cannot fail; at most [`MOST_REGIONS`].

@@ -117,7 +117,8 @@ impl Outgoing {
     /// Sends what can be sent; what was pushed may have to press. Returns what went wrong, as [`flush`](Self::flush).
     pub(super) fn work<L: Line>(&mut self, cx: &mut Cx<'_>, line: &L, presses: bool) -> Option<io::Error> {
         let fault = self.flush(cx, line);
-        if presses && fault.is_none() { self.press(cx, line) } else { fault }
+        // A fault is the end of a stream, but of only one datagram.
+        if presses && (fault.is_none() || !L::STREAM) { self.press(cx, line).or(fault) } else { fault }
     }
 
     /// Makes room for what was pushed: waits for the line for a while, as Click does without end, then drops what is

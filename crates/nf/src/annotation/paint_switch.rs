@@ -91,6 +91,6 @@ impl Element for PaintSwitch {
             self.push_each(cx, batch);
             return None;
         }
-        self.sorter.send(cx, batch, |_, packet| Fate::Output(colour(packet)))
+        self.sorter.send_by(cx, batch, |_, packet| colour(packet), Fate::Output)
     }
 }

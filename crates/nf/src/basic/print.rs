@@ -13,6 +13,7 @@
 //! - `TIMESTAMP`: whether to print the time stamp.
 //! - `PRINTANNO`: whether to print the annotations.
 //! - `HEADROOM`: whether to print the free bytes in front of and behind the data.
+//! - `CPU`: whether to print the number of the worker, in parentheses behind the label.
 //! - `ACTIVE`: whether to print at all.
 //! - `LENGTH`, `NBYTES`: old names of MAXLENGTH.
 //!
@@ -49,6 +50,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("TIMESTAMP", "bool", "false"),
         ArgInfo::keyword("PRINTANNO", "bool", "false"),
         ArgInfo::keyword("HEADROOM", "bool", "false"),
+        ArgInfo::keyword("CPU", "bool", "false"),
         ArgInfo::keyword("ACTIVE", "bool", "true"),
     ],
     handlers: &[HandlerInfo::both("active")],
@@ -73,6 +75,7 @@ pub static CLASS: Class = Class {
             timestamp: args.or("TIMESTAMP", false),
             annotations: args.or("PRINTANNO", false),
             headroom: args.or("HEADROOM", false),
+            worker: args.or("CPU", false),
         };
         let active = args.or("ACTIVE", true);
         args.finish()?;
@@ -88,6 +91,8 @@ struct Print {
     timestamp: bool,
     annotations: bool,
     headroom: bool,
+    /// Whether to print the worker's number.
+    worker: bool,
 }
 
 impl Describe for Print {
@@ -104,6 +109,10 @@ impl Describe for Print {
 
     fn describe(&mut self, packet: &Packet, line: &mut String) -> Option<()> {
         line.push_str(&self.label);
+        if self.worker {
+            // There is one.
+            line.push_str("(0)");
+        }
         if self.timestamp {
             let separator = if line.is_empty() { "" } else { ": " };
             let _ = write!(line, "{separator}{}", packet.time());

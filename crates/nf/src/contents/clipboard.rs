@@ -114,7 +114,9 @@ impl Clipboard {
 
 impl Element for Clipboard {
     fn effects(&self) -> Effects {
-        let at = |range: &Range<usize>| bytes(Base::Data, range.start, range.len() as u16);
+        let at = |range: &Range<usize>| {
+            bytes(Base::Data, range.start, u16::try_from(range.len()).unwrap_or(u16::MAX))
+        };
         let mut paste = Case::new(Filter::Any, Target::Output(1)).on(1);
         for range in &self.ranges {
             paste = paste.with(pure(at(range), "paste", &[Field::Length]));

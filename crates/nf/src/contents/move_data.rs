@@ -26,7 +26,7 @@ use element::effects::{Action, Case, Field, Filter, Number, Target, Value};
 use element::{Base, Batch, Class, Cx, Effects, Element, Packet, manual};
 use packet::MAX_PACKET;
 
-use crate::editing::{append_zeros, bytes, otherwise, pure, replace_each};
+use crate::editing::{append_zeros, bytes, otherwise, pure};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -102,6 +102,6 @@ impl Element for MoveData {
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
-        replace_each(cx, batch, |cx, packet| self.copy(cx, packet));
+        batch.replace_each(|packet| self.copy(cx, packet));
     }
 }

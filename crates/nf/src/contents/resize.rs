@@ -27,7 +27,7 @@ use element::effects::{Action, Depends, Field};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
 use packet::MAX_PACKET;
 
-use crate::editing::{append_zeros, otherwise, pure, replace_each, value};
+use crate::editing::{append_zeros, otherwise, pure, value};
 use crate::stripping::move_start;
 
 /// The class.
@@ -79,7 +79,7 @@ impl Element for Resize {
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
-        replace_each(cx, batch, |cx, packet| self.resize(cx, packet));
+        batch.replace_each(|packet| self.resize(cx, packet));
     }
 
     fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {

@@ -27,7 +27,7 @@ use element::effects::{Action, Field, Value};
 use element::{Base, Batch, Class, Cx, Effects, Element, Packet, manual};
 use packet::MAX_PACKET;
 
-use crate::editing::{append_zeros, bytes, otherwise, replace_each};
+use crate::editing::{append_zeros, bytes, otherwise};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -90,7 +90,7 @@ impl Element for StoreData {
             batch.iter_mut().for_each(|packet| self.store(packet));
             return;
         }
-        replace_each(cx, batch, |cx, mut packet| {
+        batch.replace_each(|mut packet| {
             let end = self.offset + self.data.len();
             if packet.len() > self.offset && packet.len() < end {
                 let missing = end - packet.len();

@@ -89,11 +89,9 @@ impl Outer {
         if let Destination::Fixed(address) = self.destination {
             header.destination.set(address.to_bits());
         }
-        let mut bytes = [0; ipv4::Header::LEN];
-        bytes.copy_from_slice(header.as_bytes());
         Template {
-            header: bytes,
-            sum: Sum::new().bytes(&bytes),
+            header,
+            sum: Sum::new().bytes(header.as_bytes()),
             destination: self.destination,
             destination_is_read: cx.facts().annotation_read(Annotations::DST_IP, 4),
         }
@@ -142,7 +140,7 @@ impl Outer {
 
 /// The IPv4 header of the packets of a batch, but for what differs from one to the next.
 pub(super) struct Template {
-    header: [u8; ipv4::Header::LEN],
+    header: ipv4::Header,
     /// Of what stands in the header so far.
     sum: Sum,
     destination: Destination,
@@ -171,15 +169,16 @@ impl Template {
     pub(super) fn prepend<const N: usize>(&self, packet: &mut Packet, id: u16, inner: &[u8; N]) -> Fate {
         let total = Template::total(packet, N)?;
         let annotated = self.annotated(packet);
-        if packet.headroom() < ipv4::Header::LEN + N {
-            return Err(DropReason::NoHeadroom);
-        }
-        if !packet.prepend(inner) || !packet.prepend(&self.header) {
+        if !packet.unstrip(ipv4::Header::LEN + N) {
             return Err(DropReason::NoHeadroom);
         }
         packet.set_headers(0, ipv4::Header::LEN);
+        if N > 0 {
+            *packet.header_chunk_mut(Base::Transport).ok_or(DropReason::NoHeader)? = *inner;
+        }
         // Filled in where it stands: put together elsewhere, small pieces would have to be waited for.
         let ip = ipv4(packet)?;
+        *ip = self.header;
         ip.total_length.set(total);
         ip.id.set(id);
         let mut sum = self.sum.word(total).word(id);
@@ -189,8 +188,7 @@ impl Template {
         }
         ip.checksum.set(sum.checksum());
         if self.destination_is_read && annotated.is_none() {
-            let [.., a, b, c, d] = self.header;
-            packet.annotations_mut().set_array4(Annotations::DST_IP, [a, b, c, d]);
+            packet.annotations_mut().set_array4(Annotations::DST_IP, self.header.destination.to_bytes());
         }
         Ok(())
     }

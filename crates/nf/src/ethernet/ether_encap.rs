@@ -78,8 +78,7 @@ impl Element for EtherEncap {
                 if !packet.prepend(&header) {
                     return Err(DropReason::NoHeadroom);
                 }
-                packet.set_offset(Base::Mac, Some(0));
-                packet.set_offset(Base::Network, Some(ethernet::Header::LEN as isize));
+                packet.set_link_header(ethernet::Header::LEN);
                 packet.set_link(LinkType::Ethernet.number());
                 Ok(())
             },

@@ -19,7 +19,7 @@ use element::effects::{Action, Field};
 use element::{Batch, Class, Cx, Effects, Element, manual};
 use wire::crc32;
 
-use crate::editing::{otherwise, pure, replace_each};
+use crate::editing::{otherwise, pure};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -41,7 +41,7 @@ impl Element for SetCrc32 {
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
-        replace_each(cx, batch, |cx, packet| {
+        batch.replace_each(|packet| {
             let crc = packet.chunks().fold(crc32::START, crc32::update);
             cx.append(packet, &crc.to_le_bytes())
         });

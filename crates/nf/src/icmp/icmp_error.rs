@@ -43,7 +43,7 @@ use wire::icmp::kind;
 use wire::ipv4::option;
 use wire::{FromBytes, IntoBytes, U16, U32, checksum, icmp, ip_protocol, ipv4};
 
-use crate::editing::{annotation, missing, replace_each, value, when};
+use crate::editing::{annotation, missing, value, when};
 use crate::encap::icmp_ip_encap::{parse_code, parse_kind};
 use crate::ip::Addresses;
 
@@ -131,7 +131,7 @@ fn is_error(kind: u8) -> bool {
     header.is_error()
 }
 
-/// A source route in the options: where in the header its option stands, and the option's bytes.
+/// A source route in the options whose pointer makes sense: where in the header its option stands, and its bytes.
 fn source_route(header: &[u8]) -> Option<(usize, &[u8])> {
     let mut at = ipv4::Header::LEN;
     loop {
@@ -140,7 +140,9 @@ fn source_route(header: &[u8]) -> Option<(usize, &[u8])> {
             [option::NOP, ..] => at += 1,
             [kind, length, ..] => {
                 let bytes = header.get(at..at + usize::from(*length)).filter(|bytes| bytes.len() >= 2)?;
-                if matches!(*kind, option::LOOSE_SOURCE_ROUTE | option::STRICT_SOURCE_ROUTE) {
+                let pointer = usize::from(bytes.get(2).copied().unwrap_or(0));
+                let sound = pointer >= 4 && pointer.is_multiple_of(4) && pointer <= bytes.len() + 1;
+                if sound && matches!(*kind, option::LOOSE_SOURCE_ROUTE | option::STRICT_SOURCE_ROUTE) {
                     return Some((at, bytes));
                 }
                 at += bytes.len();
@@ -217,12 +219,11 @@ impl IcmpError {
     /// Adds the option that takes the message back along a source route, unless the route itself is what is wrong.
     fn write_route_back(&mut self, route: Option<(usize, &[u8])>, problem: u8) {
         let Some((at, option)) = route else { return };
-        let pointer = usize::from(option.get(2).copied().unwrap_or(0));
-        let sound = pointer >= 4 && pointer.is_multiple_of(4) && pointer <= option.len() + 1;
+        let pointer = usize::from(option[2]);
         let is_problem = self.kind == kind::PARAMETER_PROBLEM
             && self.code == 0
             && (at..at + option.len()).contains(&usize::from(problem));
-        if !sound || is_problem {
+        if is_problem {
             return;
         }
         // Addresses before the pointer have been visited.
@@ -290,7 +291,7 @@ impl Element for IcmpError {
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
-        replace_each(cx, batch, |cx, packet| self.answer(cx, packet));
+        batch.replace_each(|packet| self.answer(cx, packet));
     }
 
     fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
@@ -308,5 +309,24 @@ impl Element for IcmpError {
             _ => self.next_mtu = value(cx, text, "expected integer")?,
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn source_routes_that_make_no_sense_are_passed_over() {
+        let found = |options: &[u8]| {
+            let header = [&[0; ipv4::Header::LEN][..], options].concat();
+            source_route(&header).map(|(at, bytes)| (at, bytes.len()))
+        };
+        assert_eq!(found(&[1, 131, 7, 4, 9, 9, 9, 9]), Some((21, 7)));
+        assert_eq!(found(&[137, 7, 8, 9, 9, 9, 9, 0]), Some((20, 7)), "all visited");
+        assert_eq!(found(&[131, 7, 5, 9, 9, 9, 9, 0]), None);
+        assert_eq!(found(&[131, 7, 12, 9, 9, 9, 9, 0]), None, "beyond its end");
+        assert_eq!(found(&[131, 2, 137, 7, 4, 9, 9, 9, 9, 0, 0, 0]), Some((22, 7)), "without a pointer");
+        assert_eq!(found(&[131, 9, 4, 9]), None, "longer than the header");
     }
 }

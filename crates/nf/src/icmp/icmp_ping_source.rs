@@ -18,7 +18,8 @@
 //! - `LIMIT`: number of requests; negative for no limit.
 //! - `ACTIVE`: whether requests are sent.
 //! - `VERBOSE`: whether each reply is reported, and a summary in the end.
-//! - `STOP`: whether the driver stops, one interval after the last request.
+//! - `STOP`: whether the driver stops, one interval after the last request; with a pull output, when somebody asks for
+//!   another one.
 //!
 //! ## Handlers
 //! - `active`: whether requests are sent; the first leaves at once when this becomes true.
@@ -268,7 +269,7 @@ impl IcmpPingSource {
         if let Some(receiver) = &mut self.receiver {
             receiver.sent[usize::from(id)] = (now, false);
         }
-        self.count += 1;
+        self.count = self.count.wrapping_add(1);
         Some(packet)
     }
 
@@ -360,6 +361,10 @@ impl Element for IcmpPingSource {
                 cx.drop(packet, DropReason::NoBuffer);
             }
         }
+        // Whoever asks in vain shows that the last request has gone.
+        if max > 0 && batch.is_empty() && self.active && !self.may_send() && std::mem::take(&mut self.stop) {
+            cx.stop();
+        }
         batch
     }
 
@@ -394,7 +399,7 @@ impl Element for IcmpPingSource {
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, text: &str) -> Result<(), String> {
         match name {
             "active" => {
-                self.active = parse_bool(text).ok_or("'active' should be bool")?;
+                self.active = parse_bool(text).ok_or("type mismatch")?;
                 if self.active {
                     self.wait(cx, Timestamp::ZERO);
                 } else {
@@ -402,8 +407,8 @@ impl Element for IcmpPingSource {
                     cx.clear_timer(0);
                 }
             }
-            "src" => self.source = value(cx, text, "'src' should be IP address")?,
-            "dst" => self.destination = value(cx, text, "'dst' should be IP address")?,
+            "src" => self.source = value(cx, text, "syntax error")?,
+            "dst" => self.destination = value(cx, text, "syntax error")?,
             "limit" => {
                 self.limit = value(cx, text, "'limit' should be integer")?;
                 if self.may_send() {

@@ -369,7 +369,7 @@ impl Element for IpReassembler {
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
-        crate::editing::replace_each(cx, batch, |cx, packet| self.take(cx, packet));
+        batch.replace_each(|packet| self.take(cx, packet));
     }
 
     fn held(&self) -> usize {

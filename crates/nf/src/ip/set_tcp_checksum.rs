@@ -70,10 +70,11 @@ fn set(packet: &mut Packet, fix_offset: bool) -> Option<()> {
         };
         header.data_offset = (words as u8) << 4 | header.data_offset & 0x0f;
     }
-    header.checksum.set(0);
+    // Its complement takes the checksum that stands there out of the sum.
+    let old = header.checksum.get();
     let (ip, options) = ipv4_with_options(packet)?;
-    let pseudo = PseudoHeader::routed(ip, options).sum(ip_protocol::TCP, length);
-    let checksum = sum_from(packet, Base::Transport, length, pseudo)?.checksum();
+    let sum = PseudoHeader::routed(ip, options).sum(ip_protocol::TCP, length).word(!old);
+    let checksum = sum_from(packet, Base::Transport, length, sum)?.checksum();
     header_mut(packet)?.checksum.set(checksum);
     Some(())
 }

@@ -40,24 +40,20 @@ struct SetUdpChecksum {
     warned: bool,
 }
 
-fn header_mut(packet: &mut Packet) -> Option<&mut udp::Header> {
-    udp::Header::mut_from_bytes(packet.header_chunk_mut::<{ udp::Header::LEN }>(Base::Transport)?).ok()
-}
-
 /// Sets the checksum; `None` for fragments and short packets. A sum of zero stays zero, as in Click.
 fn set(packet: &mut Packet) -> Option<()> {
-    let (ip, _) = ipv4_with_options(packet)?;
-    let (fragment, available) = (ip.is_fragment(), length_from(packet, Base::Transport)?);
-    let header = header_mut(packet)?;
-    let length = usize::from(header.length.get());
-    if fragment || length > available || length < udp::Header::LEN {
+    let (ip, options) = ipv4_with_options(packet)?;
+    let available = length_from(packet, Base::Transport)?;
+    let (udp, _) = udp::Header::ref_from_prefix(packet.header(Base::Transport)?).ok()?;
+    let length = usize::from(udp.length.get());
+    if ip.is_fragment() || length > available || length < udp::Header::LEN {
         return None;
     }
-    header.checksum.set(0);
-    let (ip, options) = ipv4_with_options(packet)?;
-    let pseudo = PseudoHeader::routed(ip, options).sum(ip_protocol::UDP, length);
-    let checksum = sum_from(packet, Base::Transport, length, pseudo)?.checksum();
-    header_mut(packet)?.checksum.set(checksum);
+    // Its complement takes the checksum that stands there out of the sum.
+    let sum = PseudoHeader::routed(ip, options).sum(ip_protocol::UDP, length).word(!udp.checksum.get());
+    let checksum = sum_from(packet, Base::Transport, length, sum)?.checksum();
+    let header = packet.header_chunk_mut::<{ udp::Header::LEN }>(Base::Transport)?;
+    udp::Header::mut_from_bytes(header).ok()?.checksum.set(checksum);
     Some(())
 }
 

@@ -10,7 +10,8 @@
 //! ## Arguments
 //! - `LABEL`: printed first.
 //! - `TIMESTAMP`: whether to print the time stamp.
-//! - `ETHER`: whether to print the addresses of the Ethernet header.
+//! - `ETHER`: whether to print the addresses of the Ethernet header, which is taken to be at the start of the packet
+//!   where it is not marked.
 //! - `ACTIVE`: whether to print at all.
 //! - `OUTFILE`: a file that the text goes to instead of standard error.
 //!
@@ -81,10 +82,13 @@ impl std::fmt::Display for Hardware<'_> {
     }
 }
 
-/// The source and destination of the Ethernet header, as printers show them; nothing without one.
-pub(super) fn ethernet(text: &mut String, packet: &Packet) {
-    if let Some(addresses) = packet.header(Base::Mac).and_then(|mac| mac.first_chunk::<12>()) {
-        let (to, from) = addresses.split_at(6);
+/// The source and destination of the Ethernet header at `base`, as printers show them; nothing where the network
+/// header follows too soon for one.
+pub(super) fn ethernet(text: &mut String, packet: &Packet, base: Base) {
+    let length = packet.offset(Base::Network).zip(packet.offset(base)).map(|(network, mac)| network - mac);
+    let header = packet.header(base).and_then(|mac| mac.first_chunk::<14>());
+    if let Some(header) = header.filter(|_| length >= Some(14)) {
+        let (to, from) = (&header[..6], &header[6..12]);
         // Writing to a string cannot fail.
         let _ = write!(text, "{} > {}: ", Hardware(from), Hardware(to));
     }
@@ -143,7 +147,8 @@ impl Describe for ArpPrint {
             let _ = write!(text, "{}: ", packet.time());
         }
         if self.ether {
-            ethernet(text, packet);
+            let marked = packet.offset(Base::Mac).is_some();
+            ethernet(text, packet, if marked { Base::Mac } else { Base::Data });
         }
         describe(text, arp, packet.len().saturating_add_signed(-offset))
     }

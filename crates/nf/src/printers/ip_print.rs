@@ -141,6 +141,8 @@ struct Parts<'p> {
     length: usize,
     /// Those that it has, without trailer.
     transport: &'p [u8],
+    /// Bytes of the whole packet, whatever it starts with.
+    packet: usize,
     swap: bool,
 }
 
@@ -191,8 +193,8 @@ impl Parts<'_> {
         let length = self.length as i64 - i64::from(header) + control as i64;
         let sequence = u32::from_be_bytes([s0, s1, s2, s3]);
         let end = sequence.wrapping_add(length as u32);
-        let (here, whole) = (self.transport.len(), self.ip.total_length.get());
-        let _ = write!(text, " {sequence}:{end}({length},{here},{whole})");
+        let (packet, whole) = (self.packet, self.ip.total_length.get());
+        let _ = write!(text, " {sequence}:{end}({length},{packet},{whole})");
         if flags & tcp::flags::ACK != 0 {
             let _ = write!(text, " ack {}", u32::from_be_bytes([a0, a1, a2, a3]));
         }
@@ -264,6 +266,7 @@ impl Parts<'_> {
             2 | 3 => {
                 let _ = match ip_name(ip.protocol) {
                     Some(name) => write!(text, " {name}"),
+                    None if code == 2 => write!(text, " {}", ip.protocol),
                     None => write!(text, " protocol {}", ip.protocol),
                 };
                 let ports = quoted.get(ip.header_len()..).and_then(|transport| transport.first_chunk::<4>());
@@ -319,7 +322,7 @@ impl IpPrint {
             text.push_str(": ");
         }
         if self.ether {
-            ethernet(text, packet);
+            ethernet(text, packet, Base::Mac);
         }
     }
 
@@ -360,7 +363,6 @@ impl Describe for IpPrint {
         let bytes = packet.header(Base::Network).unwrap_or_default();
         let Ok((ip, _)) = ipv4::Header::ref_from_prefix(bytes) else {
             text.push_str("truncated-ip");
-            self.dump_contents(packet, text, 0);
             return Some(());
         };
         let fields = [
@@ -376,7 +378,7 @@ impl Describe for IpPrint {
         let length = usize::from(ip.total_length.get()).saturating_sub(header);
         let transport = bytes.get(header..).unwrap_or_default();
         let transport = &transport[..length.min(transport.len())];
-        let parts = Parts { ip, length, transport, swap: self.swap };
+        let parts = Parts { ip, length, transport, packet: packet.len(), swap: self.swap };
         match ip.protocol {
             ip_protocol::TCP => parts.tcp(text),
             ip_protocol::UDP => parts.udp(text),

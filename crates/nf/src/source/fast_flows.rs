@@ -4,15 +4,17 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use element::args::{Arg, parse_bool};
 use element::class::{ArgInfo, HandlerInfo, Notes, Task};
+use element::effects::{Case, DST_IP, Filter, Target};
 use element::{
     Args, Base, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, Signal, Timestamp,
 };
 use packet::Annotations;
 use wire::build::Builder;
 use wire::checksum::Delta;
-use wire::{MacAddr, tcp};
+use wire::{MacAddr, ethernet, ipv4, tcp, udp};
 
 use super::{limit_of, show_limit};
+use crate::editing::{constant, header_at};
 use crate::rate::bucket::Bucket;
 
 // Arguments that several of the classes have.
@@ -71,8 +73,27 @@ pub(super) enum Kind {
 
 /// The shortest packet.
 const LEAST: usize = 60;
+/// Where the IP header starts.
+const NETWORK: usize = ethernet::Header::LEN;
+/// Where that of TCP or UDP starts.
+const TRANSPORT: usize = NETWORK + ipv4::Header::LEN;
 /// Ethernet, IP and TCP.
-const HEADERS: usize = 54;
+const HEADERS: usize = TRANSPORT + tcp::Header::LEN;
+/// Ethernet, IP and UDP.
+const UDP_HEADERS: usize = TRANSPORT + udp::Header::LEN;
+/// What an IP packet can be, and the Ethernet header.
+const MOST: usize = NETWORK + u16::MAX as usize;
+
+// Where words of the headers are.
+const UDP_SUM: usize = TRANSPORT + 6;
+const TCP_FLAGS: usize = TRANSPORT + 12;
+const TCP_SUM: usize = TRANSPORT + 16;
+
+/// Changes a word of the headers.
+fn set_word(header: &mut [u8; HEADERS], at: usize, new: impl FnOnce(u16) -> u16) {
+    let word = u16::from_be_bytes([header[at], header[at + 1]]);
+    header[at..at + 2].copy_from_slice(&new(word).to_be_bytes());
+}
 
 /// Who sends to whom.
 #[derive(Clone, Copy)]
@@ -103,6 +124,8 @@ pub(super) struct FastFlows {
     current: (usize, u32),
     /// A packet with whatever headers it had last.
     packet: Vec<u8>,
+    /// What the headers of all flows have in common.
+    template: [u8; HEADERS],
     bucket: Option<Bucket>,
     limit: u64,
     active: bool,
@@ -148,8 +171,9 @@ impl FastFlows {
             args.warn("packet length < 60, defaulting to 60");
             length = LEAST as u32;
         }
-        if length as usize > packet::MAX_PACKET {
-            args.error(format!("LENGTH: out of range, bound {}", packet::MAX_PACKET));
+        if length as usize > MOST {
+            args.error(format!("LENGTH: out of range, bound {MOST}"));
+            length = LEAST as u32;
         }
         if kind == Kind::Tcp && size < 3 {
             args.warn("flow size < 3, defaulting to 3");
@@ -169,6 +193,7 @@ impl FastFlows {
             sequential,
             current: (0, 0),
             packet: vec![0; length as usize],
+            template: [0; HEADERS],
             bucket: bucket(u64::from(rate)),
             limit,
             active,
@@ -188,40 +213,51 @@ impl FastFlows {
         if self.kind != Kind::UdpInterval {
             flow.ports = (random.u16(..u16::MAX), random.u16(..u16::MAX));
         }
-        let numbers = (random.u32(..), random.u32(..));
-        self.write_header(place, tcp::flags::SYN, numbers);
+        let numbers = [random.u32(..), random.u32(..)];
+        let mut header = self.template;
+        let mut put = |at: usize, bytes: &[u8]| header[at..at + bytes.len()].copy_from_slice(bytes);
+        // Ports and numbers of the template are zero; its checksum follows them (RFC 1624).
+        let ports = u32::from(flow.ports.0) << 16 | u32::from(flow.ports.1);
+        put(TRANSPORT, &ports.to_be_bytes());
+        let mut delta = Delta::u32(0, ports);
+        if self.kind == Kind::Tcp {
+            put(TRANSPORT + 4, &numbers[0].to_be_bytes());
+            put(TRANSPORT + 8, &numbers[1].to_be_bytes());
+            delta = delta + Delta::u32(0, numbers[0]) + Delta::u32(0, numbers[1]);
+            set_word(&mut header, TCP_SUM, |sum| delta.apply(sum));
+        } else {
+            set_word(&mut header, UDP_SUM, |sum| delta.apply_udp(sum));
+        }
+        flow.header = header;
     }
 
-    fn write_header(&mut self, place: usize, flags: u8, numbers: (u32, u32)) {
+    /// The headers of packets with ports and numbers of zero.
+    fn write_template(&mut self) {
         let Ends { ether, ip, checksum } = self.ends;
-        let (sport, dport) = self.flows[place].ports;
-        let [from, to] =
-            [(ip.0, sport), (ip.1, dport)].map(|(ip, port)| SocketAddr::new(IpAddr::V4(ip), port));
+        let [from, to] = [ip.0, ip.1].map(|ip| SocketAddr::new(IpAddr::V4(ip), 0));
         let (builder, length) = match self.kind {
-            Kind::Tcp => {
-                (Builder::tcp(from, to, flags).sequence(numbers.0, numbers.1).window(65_535), HEADERS)
-            }
-            _ => (Builder::udp(from, to), HEADERS - 12),
+            Kind::Tcp => (Builder::tcp(from, to, tcp::flags::SYN).window(65_535), HEADERS),
+            _ => (Builder::udp(from, to), UDP_HEADERS),
         };
         let payload = vec![0; self.packet.len() - length];
-        // It fails for packets that are too long, which the arguments have excluded.
+        // It fails for packets that are too long, which arguments and handlers exclude.
         let built = builder.ethernet(ether.0, ether.1).ttl(250).build(&payload).unwrap_or_default();
-        if let Some(header) = built.first_chunk::<HEADERS>() {
-            self.flows[place].header = *header;
-            if !checksum {
-                self.flows[place].header[40..42].fill(0);
-            }
+        self.template = built.first_chunk().copied().unwrap_or([0; HEADERS]);
+        if !checksum {
+            set_word(&mut self.template, UDP_SUM, |_| 0);
         }
     }
 
-    /// Sets TCP's flags; the checksum follows (RFC 1624).
+    /// Sets TCP's flags; the checksum follows.
     fn set_flags(&mut self, place: usize, flags: u8) {
         let header = &mut self.flows[place].header;
-        let word = |header: &[u8; HEADERS], at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
-        let before = word(header, 46);
-        header[47] = flags;
-        let sum = Delta::u16(before, word(header, 46)).apply(word(header, 50));
-        header[50..52].copy_from_slice(&sum.to_be_bytes());
+        let mut delta = Delta::default();
+        set_word(header, TCP_FLAGS, |word| {
+            let new = word & 0xff00 | u16::from(flags);
+            delta = Delta::u16(word, new);
+            new
+        });
+        set_word(header, TCP_SUM, |sum| delta.apply(sum));
     }
 
     /// The flow of the next packet.
@@ -280,10 +316,10 @@ impl FastFlows {
 
     fn make_one(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
         let place = if self.count < self.limit { self.next(cx.random()) } else { self.next_to_close()? };
-        let length = if self.kind == Kind::Tcp { HEADERS } else { HEADERS - 12 };
+        let length = if self.kind == Kind::Tcp { HEADERS } else { UDP_HEADERS };
         self.packet[..length].copy_from_slice(&self.flows[place].header[..length]);
         let mut packet = cx.packet(&self.packet)?;
-        packet.set_headers(14, 34);
+        packet.set_headers(NETWORK, TRANSPORT);
         packet.set_offset(Base::Mac, Some(0));
         packet.annotations_mut().set_array4(Annotations::DST_IP, self.ends.ip.1.octets());
         self.count += 1;
@@ -343,6 +379,7 @@ impl FastFlows {
 
     /// Writes the headers of all flows anew.
     fn renew_all(&mut self, cx: &mut Cx<'_>) {
+        self.write_template();
         for place in 0..self.flows.len() {
             self.renew(place, cx.random());
         }
@@ -368,7 +405,13 @@ fn bucket(rate: u64) -> Option<Bucket> {
 
 impl Element for FastFlows {
     fn effects(&self) -> Effects {
-        Effects::source("packet")
+        // No packet comes in, but what is set in those that it makes is for others to know.
+        let case = Case::new(Filter::One(Vec::new()), Target::Output(0))
+            .with(header_at(Base::Mac, 0))
+            .with(header_at(Base::Network, NETWORK))
+            .with(header_at(Base::Transport, TRANSPORT))
+            .with(constant(DST_IP, &self.ends.ip.1.octets()));
+        Effects { cases: vec![case], ..Effects::source("packet") }
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
@@ -435,7 +478,7 @@ impl Element for FastFlows {
             "limit" => self.limit = limit_of(number("limit parameter must be integer >= 0")?),
             "length" => {
                 let length = number("length parameter must be integer")?;
-                let length = usize::try_from(length).unwrap_or(0).clamp(LEAST, packet::MAX_PACKET);
+                let length = usize::try_from(length).unwrap_or(0).clamp(LEAST, MOST);
                 self.packet = vec![0; length];
                 self.renew_all(cx);
             }

@@ -21,6 +21,8 @@
 //! ## Handlers
 //! - `count`: packets made.
 //! - `data`, `limit`, `burst`, `active`, `length`: the arguments.
+//! - `datasize`: old name of `length`.
+//! - `burstsize`: old name of `burst`.
 //! - `reset`: sets the count to zero.
 //!
 //! ## Example
@@ -31,7 +33,7 @@
 //! ## See also
 //! RatedSource, TimedSource
 
-use element::args::{Arg, Bytes, parse_bool};
+use element::args::{Arg, parse_bool};
 use element::class::{ArgInfo, HandlerInfo, Notes, Task};
 use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Signal, manual};
 use packet::BATCH_CAPACITY;
@@ -61,8 +63,10 @@ pub static CLASS: Class = Class {
         HandlerInfo::both("data"),
         HandlerInfo::both("limit"),
         HandlerInfo::both("burst"),
+        HandlerInfo::both("burstsize"),
         HandlerInfo::both("active"),
         HandlerInfo::both("length"),
+        HandlerInfo::both("datasize"),
         HandlerInfo::write("reset"),
     ],
     notes: Notes { signals_packets: true, task: Task::WherePushing, ..Notes::NONE },
@@ -211,32 +215,24 @@ impl Element for InfiniteSource {
     fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
         Ok(match name {
             "count" => self.count.to_string(),
-            "data" => String::from_utf8_lossy(&self.data.given).into_owned(),
             "limit" => show_limit(self.limit),
-            "burst" => self.burst.to_string(),
+            "burst" | "burstsize" => self.burst.to_string(),
             "active" => self.active.to_string(),
-            _ => self.data.length.map_or("-1".into(), |n| n.to_string()),
+            _ => self.data.show(name).unwrap_or_default(),
         })
     }
 
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
         let number = || i64::parse(value, &cx.place());
         match name {
-            "data" => {
-                let Bytes(given) = Bytes::parse(value, &cx.place())?;
-                self.data = Data::new(given, self.data.length);
-            }
+            "data" => self.data.set_given(value),
             "limit" => self.limit = limit_of(number().map_err(|_| "limit parameter must be integer")?),
-            "burst" => {
+            "burst" | "burstsize" => {
                 let burst = number().ok().filter(|n| (1..=MOST_BURST).contains(n));
                 self.burst = burst.ok_or("burstsize parameter must be integer >= 1")? as usize;
             }
             "active" => self.active = parse_bool(value).ok_or("active parameter must be boolean")?,
-            "length" => {
-                let length = number().map_err(|_| "length must be integer")?;
-                self.data.length = usize::try_from(length).ok().map(|n| n.min(packet::MAX_PACKET));
-                self.data.update();
-            }
+            "length" | "datasize" => self.data.set_length(number().map_err(|_| "length must be integer")?),
             _ => self.count = 0,
         }
         self.start(cx);

@@ -47,6 +47,27 @@ impl Data {
         Data::new(given, length)
     }
 
+    /// The value of `data`, `length` or its old name `datasize`.
+    fn show(&self, name: &str) -> Option<String> {
+        match name {
+            "data" => Some(String::from_utf8_lossy(&self.given).into_owned()),
+            "length" | "datasize" => Some(self.length.map_or("-1".into(), |n| n.to_string())),
+            _ => None,
+        }
+    }
+
+    /// Takes the bytes written to `data` as they are: nothing in them is quoted.
+    fn set_given(&mut self, value: &str) {
+        self.given = value.into();
+        self.update();
+    }
+
+    /// A length as users write it: negative for the data's own.
+    fn set_length(&mut self, given: i64) {
+        self.length = usize::try_from(given).ok().map(|n| n.min(packet::MAX_PACKET));
+        self.update();
+    }
+
     fn update(&mut self) {
         let length = self.length.unwrap_or(self.given.len());
         let fill = if self.given.is_empty() { &[0][..] } else { &self.given };

@@ -22,6 +22,7 @@
 //! ## Handlers
 //! - `count`: packets made.
 //! - `data`, `rate`, `limit`, `active`, `length`: the arguments.
+//! - `datasize`: old name of `length`.
 //! - `reset`: sets the count to zero.
 //!
 //! ## Example
@@ -32,7 +33,7 @@
 //! ## See also
 //! InfiniteSource, TimedSource
 
-use element::args::{Arg, Bandwidth, Bytes, parse_bool};
+use element::args::{Arg, Bandwidth, parse_bool};
 use element::class::{ArgInfo, HandlerInfo, Notes, Task};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Signal, manual};
 use std::any::Any;
@@ -65,6 +66,7 @@ pub static CLASS: Class = Class {
         HandlerInfo::both("limit"),
         HandlerInfo::both("active"),
         HandlerInfo::both("length"),
+        HandlerInfo::both("datasize"),
         HandlerInfo::write("reset"),
     ],
     notes: Notes { signals_packets: true, task: Task::WherePushing, ..Notes::NONE },
@@ -198,28 +200,21 @@ impl Element for RatedSource {
     fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
         Ok(match name {
             "count" => self.count.to_string(),
-            "data" => String::from_utf8_lossy(&self.data.given).into_owned(),
             "rate" => self.bucket.rate().to_string(),
             "limit" => show_limit(self.limit),
             "active" => self.active.to_string(),
-            _ => self.data.length.map_or("-1".into(), |n| n.to_string()),
+            _ => self.data.show(name).unwrap_or_default(),
         })
     }
 
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
         let number = || i64::parse(value, &cx.place()).map_err(|_| "syntax error");
         match name {
-            "data" => {
-                let Bytes(given) = Bytes::parse(value, &cx.place())?;
-                self.data = Data::new(given, self.data.length);
-            }
+            "data" => self.data.set_given(value),
             "rate" => self.bucket = bucket(u64::from(u32::try_from(number()?).map_err(|_| "syntax error")?)),
             "limit" => self.limit = limit_of(number()?),
             "active" => self.active = parse_bool(value).ok_or("syntax error")?,
-            "length" => {
-                self.data.length = usize::try_from(number()?).ok().map(|n| n.min(packet::MAX_PACKET));
-                self.data.update();
-            }
+            "length" | "datasize" => self.data.set_length(number()?),
             _ => self.count = 0,
         }
         self.start(cx);

@@ -58,20 +58,29 @@ struct HashSwitch {
     sorter: Sorter,
 }
 
+fn add(bytes: &[u8]) -> usize {
+    bytes.iter().map(|&byte| usize::from(byte)).sum()
+}
+
 /// Adds up bytes wherever they lie in the packet; `None` if it ends before.
+#[inline]
 fn sum(packet: &Packet, offset: usize, length: usize) -> Option<usize> {
-    let end = offset.checked_add(length).filter(|&end| end <= packet.len())?;
-    let add = |bytes: &[u8]| bytes.iter().map(|&b| usize::from(b)).sum::<usize>();
+    let end = offset.checked_add(length)?;
     if let Some(bytes) = packet.data().get(offset..end) {
         return Some(add(bytes));
     }
+    (end <= packet.len()).then(|| sum_over_slots(packet, offset, end))
+}
+
+#[cold]
+fn sum_over_slots(packet: &Packet, offset: usize, end: usize) -> usize {
     let (mut at, mut total) = (0, 0);
     for chunk in packet.chunks() {
         let range = offset.clamp(at, at + chunk.len()) - at..end.clamp(at, at + chunk.len()) - at;
         total += add(&chunk[range]);
         at += chunk.len();
     }
-    Some(total)
+    total
 }
 
 /// The output for a sum.
@@ -94,9 +103,8 @@ impl Element for HashSwitch {
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
         let (offset, length, n) = (self.offset, self.length, self.sorter.outputs());
-        self.sorter.send(cx, batch, |_, packet| {
-            Fate::Output(sum(packet, offset, length).map_or(0, |sum| fold(sum, n)))
-        })
+        let output = |packet: &Packet| sum(packet, offset, length).map_or(0, |sum| fold(sum, n));
+        self.sorter.send_by(cx, batch, |_, packet| output(packet), Fate::Output)
     }
 }
 

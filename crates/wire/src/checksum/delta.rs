@@ -20,32 +20,36 @@ use super::{Sum, fold};
 ///
 /// Fields have to start at an even offset of the summed bytes. The result is what a full computation gives,
 /// in all cases: never the "negative zero" 0xffff unless all the data are zero.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Delta(u32);
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Delta(
+    /// A sum of words that is folded only in the end. Each change adds less than 2^18, so 2^46 of them fit.
+    u64,
+);
 
 impl Delta {
     /// A 16-bit field changes.
     #[inline]
     pub fn u16(old: u16, new: u16) -> Self {
-        Delta(u32::from(!old) + u32::from(new))
+        Delta(u64::from(!old) + u64::from(new))
     }
 
     /// A 32-bit field changes.
     #[inline]
     pub fn u32(old: u32, new: u32) -> Self {
-        Delta::u16((old >> 16) as u16, (new >> 16) as u16) + Delta::u16(old as u16, new as u16)
+        let words = |number: u32| u64::from(number >> 16) + u64::from(number & 0xffff);
+        Delta(words(!old) + words(new))
     }
 
     /// A run of bytes changes, e.g. an IPv6 address; both slices start at an even offset.
     #[inline]
     pub fn bytes(old: &[u8], new: &[u8]) -> Self {
-        Delta(u32::from(Sum::new().bytes(old).checksum()) + u32::from(Sum::new().bytes(new).folded()))
+        Delta(u64::from(Sum::new().bytes(old).checksum()) + u64::from(Sum::new().bytes(new).folded()))
     }
 
     /// The new checksum of the changed data.
     #[inline]
     pub fn apply(self, checksum: u16) -> u16 {
-        !fold(u64::from(!checksum) + u64::from(self.0))
+        !fold(u64::from(!checksum) + self.0)
     }
 
     /// The new checksum of a changed UDP datagram: 0 stays 0 (no checksum), and a computed 0 is written as
@@ -68,8 +72,7 @@ impl Add for Delta {
     /// Both changes.
     #[inline]
     fn add(self, other: Delta) -> Delta {
-        // Each side is folded first, so sums of any number of deltas cannot overflow.
-        Delta(fold(self.0.into()) as u32 + fold(other.0.into()) as u32)
+        Delta(self.0 + other.0)
     }
 }
 

@@ -68,6 +68,14 @@ impl Sum {
         self.add(u16::from_ne_bytes(word.to_be_bytes()).into())
     }
 
+    /// Adds a number of 32 bits; what was added before has an even number of bytes.
+    #[inline]
+    #[must_use]
+    pub fn word32(self, words: u32) -> Self {
+        debug_assert!(!self.odd);
+        self.add(u32::from_ne_bytes(words.to_be_bytes()).into())
+    }
+
     /// The sum of the 20 bytes of an IPv4 header without options.
     #[inline]
     #[must_use]
@@ -202,9 +210,10 @@ mod tests {
         }
 
         #[test]
-        fn words_are_two_bytes(start in prop_oneof![any::<u64>(), Just(u64::MAX)], word in prop_oneof![any::<u16>(), Just(0xffff)]) {
+        fn words_are_their_bytes(start in prop_oneof![any::<u64>(), Just(u64::MAX)], word in prop_oneof![any::<u16>(), Just(0xffff)], two in prop_oneof![any::<u32>(), Just(u32::MAX)]) {
             let sum = Sum { words: start, odd: false };
             prop_assert_eq!(sum.word(word).folded(), sum.bytes(&word.to_be_bytes()).folded());
+            prop_assert_eq!(sum.word32(two).folded(), sum.bytes(&two.to_be_bytes()).folded());
         }
 
         #[test]

@@ -33,22 +33,28 @@ impl PseudoHeader {
     #[inline]
     pub fn sum(&self, protocol: u8, length: usize) -> Sum {
         // IPv4 has 16 bits for the length and IPv6 32, but the upper ones are zero where 16 are enough.
-        let tail = [(length as u32).to_be_bytes(), [0, 0, 0, protocol]];
-        match self {
+        let addresses = match self {
             PseudoHeader::V4 { source, destination } => {
-                Sum::new().bytes(&source.octets()).bytes(&destination.octets())
+                Sum::new().word32(source.to_bits()).word32(destination.to_bits())
             }
             PseudoHeader::V6 { source, destination } => {
                 Sum::new().bytes(&source.octets()).bytes(&destination.octets())
             }
-        }
-        .bytes(tail.as_bytes())
+        };
+        addresses.word32(length as u32).word(protocol.into())
     }
 }
 
 impl PseudoHeader {
     /// That of an IPv4 packet with options: a source route's last address is the final destination.
+    #[inline]
     pub fn routed(header: &ipv4::Header, options: &[u8]) -> PseudoHeader {
+        // Nearly all packets have none.
+        if options.is_empty() { header.into() } else { PseudoHeader::by_options(header, options) }
+    }
+
+    #[cold]
+    fn by_options(header: &ipv4::Header, options: &[u8]) -> PseudoHeader {
         use ipv4::option::{LOOSE_SOURCE_ROUTE, STRICT_SOURCE_ROUTE};
         let route = ipv4::options(options)
             .flatten()

@@ -140,8 +140,7 @@ impl Element for EtherVlanEncap {
             if !done {
                 return Err(DropReason::NoHeadroom);
             }
-            packet.set_offset(Base::Mac, Some(0));
-            packet.set_offset(Base::Network, Some(length as isize));
+            packet.set_link_header(length);
             packet.set_link(LinkType::Ethernet.number());
             Ok(())
         });

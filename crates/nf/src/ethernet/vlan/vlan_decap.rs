@@ -23,7 +23,7 @@ use element::effects::{Action, Case, Filter, Target, Value};
 use element::{Base, Batch, Class, Cx, Effects, Element, Packet, manual};
 use wire::{ether_type, ethernet, vlan};
 
-use super::vlan_encap::{ADDRESSES, mark_plain};
+use super::vlan_encap::ADDRESSES;
 use super::{TCI, set_tci_annotation, tci_is_read};
 use crate::editing::{bytes, constant, header_at, otherwise};
 
@@ -88,7 +88,7 @@ impl Element for VlanDecap {
         let annotate = self.annotate && tci_is_read(cx);
         for packet in batch.iter_mut() {
             let tci = take_tag(packet, self.ether_type).unwrap_or(0);
-            mark_plain(packet);
+            packet.set_link_header(ethernet::Header::LEN);
             if annotate {
                 set_tci_annotation(packet, tci);
             }

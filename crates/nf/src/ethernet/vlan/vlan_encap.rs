@@ -16,8 +16,7 @@
 //!
 //! ## Handlers
 //! - `vlan_tci`: the control information, or `ANNO`.
-//! - `vlan_id`, `vlan_pcp`, `native_vlan`: the arguments as they were written.
-//! - `ethertype`: the type, in decimal.
+//! - `vlan_id`, `vlan_pcp`, `native_vlan`, `ethertype`: the arguments as they were written.
 //!
 //! ## Example
 //! ```click
@@ -27,13 +26,14 @@
 //! ## See also
 //! VLANDecap, EtherVLANEncap, SetVLANAnno
 
+use element::args::{Arg, Place, Raw};
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Action, Case, Depends, Filter, Target, Value};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
 use wire::{ether_type, ethernet, vlan};
 
 use super::{TCI, TagChoice};
-use crate::editing::{Fate, bytes, constant, each, header_at, otherwise, value};
+use crate::editing::{Fate, bytes, constant, each, header_at, otherwise};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -56,16 +56,27 @@ pub static CLASS: Class = Class {
     ],
     samples: &["", "7, 3", "ANNO, NATIVE_VLAN 514, ETHERTYPE 0x88a8"],
     build: |args| {
-        let ether_type = args.or("ETHERTYPE", ether_type::VLAN);
+        let written = args.get("ETHERTYPE").map(|Raw(text)| text);
+        let ether_type = written.as_deref().map(|text| parse_type(text, &args.place()));
+        if let Some(Err(reason)) = &ether_type {
+            args.error(reason.clone());
+        }
         let tag = TagChoice::read(args, &CLASS)?;
-        Ok(Box::new(VlanEncap { tag, ether_type }))
+        let ether_type = ether_type.and_then(Result::ok).unwrap_or(ether_type::VLAN);
+        Ok(Box::new(VlanEncap { tag, ether_type, written }))
     },
     ..Class::DEFAULT
 };
 
+fn parse_type(text: &str, place: &Place<'_>) -> Result<u16, String> {
+    u16::parse(text, place).map_err(|reason| format!("ETHERTYPE: {reason}"))
+}
+
 struct VlanEncap {
     tag: TagChoice,
     ether_type: u16,
+    /// The type as it was written, if it was.
+    written: Option<String>,
 }
 
 /// Bytes of the addresses, behind which the tag goes.
@@ -73,23 +84,15 @@ pub(super) const ADDRESSES: usize = 12;
 
 /// Inserts the tag behind the addresses, which move forward.
 fn insert(packet: &mut Packet, tag: [u8; vlan::Tag::LEN]) -> Fate {
-    let addresses: &mut [u8; ADDRESSES] = packet.header_chunk_mut(Base::Data).ok_or(DropReason::TooShort)?;
-    let mut front = [0; ADDRESSES + vlan::Tag::LEN];
-    front[..ADDRESSES].copy_from_slice(addresses);
-    front[ADDRESSES..].copy_from_slice(&tag);
     if !packet.unstrip(vlan::Tag::LEN) {
         return Err(DropReason::NoHeadroom);
     }
-    *packet.header_chunk_mut(Base::Data).ok_or(DropReason::TooShort)? = front;
-    packet.set_offset(Base::Mac, Some(0));
-    packet.set_offset(Base::Network, Some((ethernet::Header::LEN + vlan::Tag::LEN) as isize));
+    let front: &mut [u8; ADDRESSES + vlan::Tag::LEN] =
+        packet.header_chunk_mut(Base::Data).ok_or(DropReason::TooShort)?;
+    front.copy_within(vlan::Tag::LEN.., 0);
+    front[ADDRESSES..].copy_from_slice(&tag);
+    packet.set_link_header(ethernet::Header::LEN + vlan::Tag::LEN);
     Ok(())
-}
-
-/// Sets the annotations of a frame without a tag.
-pub(super) fn mark_plain(packet: &mut Packet) {
-    packet.set_offset(Base::Mac, Some(0));
-    packet.set_offset(Base::Network, Some(ethernet::Header::LEN as isize));
 }
 
 impl Element for VlanEncap {
@@ -122,10 +125,10 @@ impl Element for VlanEncap {
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
-        let Self { tag, ether_type } = self;
+        let Self { tag, ether_type, .. } = self;
         each(cx, batch, |packet| match tag.tag(packet) {
             None => {
-                mark_plain(packet);
+                packet.set_link_header(ethernet::Header::LEN);
                 Ok(())
             }
             Some(tci) => {
@@ -138,12 +141,18 @@ impl Element for VlanEncap {
     }
 
     fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(if name == "ethertype" { self.ether_type.to_string() } else { self.tag.handler(name) })
+        Ok(match name {
+            "ethertype" => self.written.clone().unwrap_or_default(),
+            _ => self.tag.handler(name),
+        })
     }
 
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, text: &str) -> Result<(), String> {
         match name {
-            "ethertype" => self.ether_type = value(cx, text, "expected uint16_t")?,
+            "ethertype" => {
+                self.ether_type = parse_type(text, &cx.place())?;
+                self.written = Some(text.trim().to_string());
+            }
             _ => self.tag.set(cx, name, text)?,
         }
         Ok(())

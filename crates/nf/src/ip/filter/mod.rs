@@ -27,31 +27,37 @@ struct Rules {
     rules: Vec<Rule>,
     matcher: Matcher,
     sorter: Sorter,
-}
-
-/// What becomes of a packet.
-#[inline]
-fn fate(rules: &[Rule], matcher: &Matcher, headers: &Headers<'_>) -> Fate {
-    match matcher.first(headers) {
-        Some(rule) => rules[rule].fate,
-        None => Fate::Drop(DropReason::NoMatch),
-    }
+    /// What rules say, each once, and first what becomes of packets for which none holds.
+    fates: Vec<Fate>,
+    /// For each rule, the place of its fate: packets are compared by it.
+    places: Vec<u32>,
 }
 
 impl Rules {
     fn new(rules: Vec<Rule>, outputs: usize) -> Rules {
         let conditions: Vec<Condition> = rules.iter().map(|rule| rule.condition.clone()).collect();
-        Rules { matcher: Matcher::new(&conditions), rules, sorter: Sorter::new(outputs) }
+        let mut fates = vec![Fate::Drop(DropReason::NoMatch)];
+        let mut places = Vec::with_capacity(rules.len());
+        for rule in &rules {
+            let place = fates.iter().position(|fate| *fate == rule.fate).unwrap_or(fates.len());
+            if place == fates.len() {
+                fates.push(rule.fate);
+            }
+            places.push(place as u32);
+        }
+        Rules { matcher: Matcher::new(&conditions), rules, sorter: Sorter::new(outputs), fates, places }
     }
 
     /// Sends packets where the rules say, and lets `watch` look at each of them first.
     fn push(&mut self, cx: &mut Cx<'_>, batch: Batch, mut watch: impl FnMut(&Headers<'_>)) -> Option<Batch> {
-        let Rules { rules, matcher, sorter } = self;
-        sorter.send(cx, batch, |_, packet| {
-            let headers = headers(packet);
+        let Rules { matcher, sorter, fates, places, .. } = self;
+        let with_mac = matcher.looks_at(Header::Mac);
+        let mut place = |packet: &Packet| {
+            let headers = headers(packet, with_mac);
             watch(&headers);
-            fate(rules, matcher, &headers)
-        })
+            matcher.first(&headers).map_or(0, |rule| places[rule])
+        };
+        sorter.send_by(cx, batch, |_, packet| place(packet), |place| fates[place as usize])
     }
 
     fn listing(&self) -> Listing {
@@ -77,11 +83,13 @@ impl Rules {
     }
 }
 
-/// The headers that the annotations point to, as far as the first slot has them.
+/// The headers that the annotations point to, as far as the first slot has them; that of the link layer only for
+/// who asks for it, which few rules do.
 #[inline]
-fn headers(packet: &Packet) -> Headers<'_> {
+fn headers(packet: &Packet, with_mac: bool) -> Headers<'_> {
     let of = |base| packet.header(base).unwrap_or_default();
-    Headers { mac: of(Base::Mac), network: of(Base::Network), transport: of(Base::Transport) }
+    let mac = if with_mac { of(Base::Mac) } else { &[] };
+    Headers { mac, network: of(Base::Network), transport: of(Base::Transport) }
 }
 
 /// A condition as a declaration.

@@ -250,11 +250,14 @@ impl Element for RouteLookup {
         }
         let table = &self.table;
         let mut numbers = self.numbers.iter();
-        self.sorter.send(cx, batch, |_, _| {
-            let hop = numbers.next().and_then(|&number| table.hop(number?));
-            let output = hop.and_then(|hop| usize::try_from(hop.output).ok());
-            output.map_or(Fate::Drop(DropReason::NoRoute), Fate::Output)
-        })
+        let mut output =
+            || numbers.next().and_then(|&number| table.hop(number?)).map_or(-1, |hop| hop.output);
+        self.sorter.send_by(
+            cx,
+            batch,
+            |_, _| output(),
+            |output| usize::try_from(output).map_or(Fate::Drop(DropReason::NoRoute), Fate::Output),
+        )
     }
 
     fn read(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Result<String, String> {
