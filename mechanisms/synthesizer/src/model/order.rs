@@ -2,13 +2,15 @@
 //!
 //! The order decides how large diagrams grow. A question about a few bits costs little in front of the diagram of a rule
 //! set, and much behind it, where each of its paths ends in a copy. So what other elements ask comes first: values of
-//! functions, packet type, time to live, lengths. What rules ask about follows: addresses, protocol, ports.
+//! functions, packet type, time to live, lengths. What rules ask about follows. Among that, protocol and destination port
+//! before the addresses make diagrams of rule sets up to ten times smaller (those of ClassBench's `fw1`).
 //!
 //! What is compared with each other stands side by side: the length of the packet and those that headers tell. What
 //! decides where a header is stands with the lengths if headers have regions of their own, because only questions for
 //! missing bytes depend on it; before everything else if cases are told apart.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use element::Base;
 use element::effects::{Action, Field, Value};
@@ -86,16 +88,19 @@ pub fn order_variables(d: &Diagrams, chains: &[&Chain]) {
     for &network in &networks {
         (network - 2..network).for_each(early);
     }
-    for &network in &networks {
-        let [destination, source] = [16..20, 12..16];
-        for offset in destination.chain(source).chain([9, 6, 7]) {
-            early(network + offset);
-        }
-    }
-    for (region, &network) in networks.iter().enumerate() {
-        // Ports, in a region that is made below.
-        let transport = if d.is_exact() { network + 20 } else { start_of(region) };
-        (transport..transport + 4).for_each(early);
+    // Ports are in a region that is made below.
+    let transport = |region: usize| if d.is_exact() { networks[region] + 20 } else { start_of(region) };
+    // Protocol and fragment offset, without which there are no ports; then what rules name most exactly last.
+    let fields: [&dyn Fn(usize) -> Range<i32>; 6] = [
+        &|region| networks[region] + 9..networks[region] + 10,
+        &|region| networks[region] + 6..networks[region] + 8,
+        &|region| transport(region) + 2..transport(region) + 4,
+        &|region| networks[region] + 16..networks[region] + 20,
+        &|region| networks[region] + 12..networks[region] + 16,
+        &|region| transport(region)..transport(region) + 2,
+    ];
+    for field in fields {
+        (0..networks.len()).for_each(|region| field(region).for_each(early));
     }
     for &network in networks.iter().filter(|_| !d.is_exact()) {
         let header_length = Word::from_bits(d, &d.input(network)[4..]).times(d, 4);
