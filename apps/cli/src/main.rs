@@ -1,5 +1,6 @@
 //! `tidegate`: the command line.
 
+mod analyze;
 mod bench;
 mod check;
 mod click;
@@ -37,6 +38,8 @@ enum Command {
     Dot(check::TextArgs),
     /// Prove that two configurations do the same to every packet, or show one that tells them apart
     Verify(verify::Args),
+    /// Say what is in captures: flows, locality, order, what mechanisms could bring
+    Analyze(analyze::Args),
     /// Measure cost per packet beside the floor that memory sets
     Bench(bench::Args),
     /// Understand the options of Click's own driver
@@ -64,6 +67,7 @@ fn main() -> ExitCode {
         Command::Flatten(args) => check::flatten(args),
         Command::Dot(args) => check::dot(args),
         Command::Verify(args) => verify::main(&args),
+        Command::Analyze(args) => analyze::main(args),
         Command::Bench(args) => bench::main(&args),
         Command::Click { args } => click::main(args),
     }

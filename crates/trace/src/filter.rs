@@ -1,0 +1,46 @@
+//! Which packets are looked at, in the filter language of IPFilter.
+
+use classify::filter::{self, Headers, Matcher, Names};
+use wire::layers::Network;
+
+use crate::packet::Packet;
+
+/// The packets that an expression holds of, or all.
+#[derive(Default)]
+pub struct Selection(Option<Matcher>);
+
+impl Selection {
+    /// Reads an expression. Warnings come with it.
+    ///
+    /// # Errors
+    /// What is wrong with the expression, in Click's words, one line each.
+    pub fn parse(text: &str, names: &(impl Names + ?Sized)) -> Result<(Selection, Vec<String>), Vec<String>> {
+        let (expression, issues) = filter::parse(text, names);
+        let of_kind = |warning| -> Vec<String> {
+            issues
+                .iter()
+                .filter(|issue| issue.is_warning == warning)
+                .map(|issue| issue.text.clone())
+                .collect()
+        };
+        let errors = of_kind(false);
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        let matcher = Matcher::new(&[filter::condition(&expression)]);
+        Ok((Selection(Some(matcher)), of_kind(true)))
+    }
+
+    /// Whether the packet is among them. What is not IP has no header that a question could be answered from.
+    #[inline]
+    pub fn selects(&self, packet: &Packet<'_>) -> bool {
+        let Some(matcher) = &self.0 else { return true };
+        let (frame, layers) = (packet.frame, &packet.layers);
+        let is_ip = matches!(layers.network, Network::Ipv4 | Network::Ipv6);
+        let from = |offset: Option<usize>| {
+            offset.filter(|_| is_ip).and_then(|offset| frame.get(offset..layers.end)).unwrap_or_default()
+        };
+        let headers = Headers { mac: frame, network: from(layers.l3), transport: from(layers.l4) };
+        matcher.first(&headers).is_some()
+    }
+}
