@@ -5,6 +5,7 @@ mod bench;
 mod check;
 mod click;
 mod elements;
+mod generate;
 mod handlers;
 mod load;
 mod reasoning;
@@ -40,6 +41,8 @@ enum Command {
     Verify(verify::Args),
     /// Say what is in captures: flows, locality, order, what mechanisms could bring
     Analyze(analyze::Args),
+    /// Make a capture with a given number of flows, locality, sizes and rate
+    Generate(generate::Args),
     /// Measure cost per packet beside the floor that memory sets
     Bench(bench::Args),
     /// Understand the options of Click's own driver
@@ -68,6 +71,7 @@ fn main() -> ExitCode {
         Command::Dot(args) => check::dot(args),
         Command::Verify(args) => verify::main(&args),
         Command::Analyze(args) => analyze::main(args),
+        Command::Generate(args) => generate::main(&args),
         Command::Bench(args) => bench::main(&args),
         Command::Click { args } => click::main(args),
     }

@@ -13,12 +13,14 @@
 //! | [`report`] | [`Report`]: the results |
 //! | [`text`] | the results for people: `Report` is `Display` |
 //! | [`html`] | the results as a page with plots |
+//! | [`generate`] | [`generate::Generator`]: traces made to measure |
 //! | `packet`, `flows`, `filter` | what is looked at in a packet; flows by number; which packets count |
 //! | [`histogram`] | distributions in constant memory |
 
 pub mod analysis;
 mod filter;
 mod flows;
+pub mod generate;
 pub mod histogram;
 pub mod html;
 mod packet;

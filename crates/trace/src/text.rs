@@ -104,7 +104,7 @@ fn summary(r: &Report) -> String {
 }
 
 /// A number with a decimal prefix and a space where a unit follows.
-fn prefixed(number: f64) -> String {
+pub fn prefixed(number: f64) -> String {
     let text = scaled(number);
     if text.contains(' ') { text } else { text + " " }
 }

@@ -37,7 +37,7 @@ impl Accumulator for Switches {
         let Some(flow) = packet.flow else { return };
         let seen = super::entry(&mut self.seen, flow.number);
         for ((size, count), seen) in BATCHES.iter().zip(&mut self.counts).zip(seen) {
-            let is_first = self.packets % u64::from(*size) == 0;
+            let is_first = self.packets.is_multiple_of(u64::from(*size));
             let batch = self.packets / u64::from(*size) + 1;
             count.as_is += u64::from(!is_first && flow.number != self.last);
             count.ordered += u64::from(!is_first && *seen != batch);

@@ -10,7 +10,7 @@ use crate::analysis::batches::{BatchSize, CAP};
 use crate::analysis::totals::FlowSizes;
 use crate::histogram::{Distribution, ratio};
 use crate::report::Report;
-use crate::text::{grouped, percent, scaled, span};
+use crate::text::{grouped, percent, prefixed, span};
 
 const STYLE: &str = "
 body { font: 15px/1.4 'DejaVu Sans', Arial, sans-serif; color: #222; background: #fff; max-width: 1020px; margin: 24px auto; padding: 0 12px; }
@@ -87,7 +87,7 @@ fn facts(page: &mut String, r: &Report) {
         if r.duration_s < 10.0 { format!("{:.4}", r.duration_s) } else { format!("{:.1}", r.duration_s) };
     row("packets", format!("{} in {seconds} s", grouped(r.packets)));
     row("bytes", format!("{}, {:.0} per packet", grouped(r.bytes), r.mean_packet_bytes));
-    row("rate", format!("{}bit/s, {}packets/s", unit(r.bits_per_s), unit(r.packets_per_s)));
+    row("rate", format!("{}bit/s, {}packets/s", prefixed(r.bits_per_s), prefixed(r.packets_per_s)));
     let share = |packets: u64| percent(ratio(packets as f64, r.packets as f64));
     row("TCP, UDP packets", format!("{}, {}", share(r.kinds.tcp.packets), share(r.kinds.udp.packets)));
     row("flows", format!("{}, {} of them TCP", grouped(r.flows), grouped(r.tcp_flows)));
@@ -104,11 +104,6 @@ fn facts(page: &mut String, r: &Report) {
     page.push_str("</table>\n");
 }
 
-fn unit(number: f64) -> String {
-    let text = scaled(number);
-    if text.contains(' ') { text } else { text + " " }
-}
-
 /// A distribution cumulated, from 0 to 1.
 fn cumulated(distribution: &Distribution) -> Vec<(f64, f64)> {
     let mut sum = 0;
@@ -118,6 +113,20 @@ fn cumulated(distribution: &Distribution) -> Vec<(f64, f64)> {
         (bin.to.min(distribution.max) as f64, sum as f64 / distribution.count as f64)
     });
     start.into_iter().chain(steps).collect()
+}
+
+/// A power of ten, as axes have them.
+fn tick(number: f64) -> String {
+    match number {
+        n if n < 1e3 => format!("{n:.0}"),
+        n if n < 1e6 => format!("{:.0} k", n / 1e3),
+        n if n < 1e9 => format!("{:.0} M", n / 1e6),
+        n => format!("{:.0} G", n / 1e9),
+    }
+}
+
+fn tick_time(nanoseconds: f64) -> String {
+    span(nanoseconds).replace(".0", "")
 }
 
 /// Distributions over one logarithmic axis.
@@ -143,7 +152,7 @@ fn flow_sizes(r: &Report) -> Figure {
     };
     let ends = (sizes.bytes.min as f64, sizes.bytes.max as f64);
     let plot = Plot {
-        x: Axis::log("size of a TCP flow (bytes)", 10.0, ends, scaled),
+        x: Axis::log("size of a TCP flow (bytes)", 10.0, ends, tick),
         y: Axis::share("flows up to this size, bytes in them"),
         series: vec![series("flows", |step| step.flows), series("bytes", |step| step.bytes)],
     };
@@ -152,7 +161,7 @@ fn flow_sizes(r: &Report) -> Figure {
 }
 
 fn packet_sizes(r: &Report) -> Figure {
-    let svg = cdf(&[("packets", &r.packet_bytes)], "bytes on the wire", "packets up to this size", scaled);
+    let svg = cdf(&[("packets", &r.packet_bytes)], "bytes on the wire", "packets up to this size", tick);
     let caption = format!(
         "Steps are sizes that many packets have. Slicing pays for those from 500 bytes: {} of the packets, whose \
          payload is {} of all bytes.",
@@ -165,7 +174,7 @@ fn packet_sizes(r: &Report) -> Figure {
 fn concurrency(r: &Report) -> Figure {
     let both =
         [("all TCP flows", &r.concurrent_flows_150us), ("over 10 MB", &r.concurrent_large_flows_150us)];
-    let svg = cdf(&both, "flows active within 150 us", "windows with up to so many", scaled);
+    let svg = cdf(&both, "flows active within 150 us", "windows with up to so many", tick);
     let caption = format!(
         "Median {}, 99th percentile {}. Where there are fewer flows than cores, steering by flow leaves cores idle.",
         r.concurrent_flows_150us.p50, r.concurrent_flows_150us.p99
@@ -176,7 +185,7 @@ fn concurrency(r: &Report) -> Figure {
 fn spatial(r: &Report) -> Figure {
     let d = &r.spatial_distance;
     let svg =
-        cdf(&[("packets", d)], "packets of other flows in between", "packets up to this distance", scaled);
+        cdf(&[("packets", d)], "packets of other flows in between", "packets up to this distance", tick);
     let adjacent = d.bins.first().filter(|bin| bin.to == 0).map_or(0, |bin| bin.count);
     let caption = format!(
         "Distance of a packet from the one before it in its flow. {} follow it directly; the further to the right \
@@ -188,9 +197,8 @@ fn spatial(r: &Report) -> Figure {
 
 fn temporal(r: &Report) -> Figure {
     let d = &r.temporal_distance_ns;
-    let svg = cdf(&[("packets", d)], "time since the packet before", "packets up to this distance", |ns| {
-        span(ns).replace(".0", "")
-    });
+    let svg =
+        cdf(&[("packets", d)], "time since the packet before", "packets up to this distance", tick_time);
     let caption = format!(
         "Time between packets of a flow, median {}. Waiting for a time brings those packets together that are left \
          of it.",
@@ -206,7 +214,7 @@ fn switches(r: &Report) -> Figure {
     let groups = groups.map(|(size, s)| (size.to_string(), vec![share(s.as_is), share(s.ordered)])).collect();
     let bars = Bars {
         x_label: "packets per batch",
-        y: Axis { range: (0.0, 1.1), ..Axis::share("flow switches per packet") },
+        y: Axis::share("flow switches per packet"),
         names: vec!["as is", "ordered by flow"],
         groups,
     };
@@ -259,7 +267,7 @@ fn reordering(r: &Report) -> Figure {
         &[("reordered segments", &order.delay_ns)],
         "time after the gap was seen",
         "segments up to this time",
-        |ns| span(ns).replace(".0", ""),
+        tick_time,
     );
     let caption = format!(
         "How late {} reordered segments came. Those right of 3 ms ({}) were probably lost before the capture point \

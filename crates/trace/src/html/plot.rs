@@ -8,7 +8,7 @@ use std::fmt::Write;
 const WIDTH: f64 = 460.0;
 const HEIGHT: f64 = 300.0;
 const LEFT: f64 = 58.0;
-const RIGHT: f64 = 14.0;
+const RIGHT: f64 = 24.0;
 const TOP: f64 = 30.0;
 const BOTTOM: f64 = 46.0;
 
@@ -35,8 +35,10 @@ pub(super) struct Axis {
 impl Axis {
     /// A logarithmic axis that reaches over all values; those of 0 stand left of 1.
     pub(super) fn log(label: &'static str, base: f64, values: (f64, f64), tick: fn(f64) -> String) -> Axis {
-        let low = if values.0 < 1.0 { 0.5 } else { base.powf(values.0.log(base).floor()) };
-        let high = base.powf(values.1.max(1.0).log(base).ceil()).max(low * base);
+        let high = base.powf(values.1.max(base).log(base).ceil());
+        // Room for two labels, that of 0 and that of 1.
+        let low = if values.0 < 1.0 { high.powf(-0.08) } else { base.powf(values.0.log(base).floor()) };
+        let high = high.max(low * base);
         Axis { label, scale: Scale::Log(base), range: (low, high), tick }
     }
 
@@ -76,12 +78,12 @@ impl Axis {
                 (0..=count).map(|n| low + f64::from(n) * step).collect()
             }
             Scale::Log(base) => {
-                let powers = (high.ln() / base.ln()).round() as i32;
+                let last = (high.ln() / base.ln()).round() as i32;
                 let first = (low.max(1.0).ln() / base.ln()).round() as i32;
-                let stride = (powers - first) / 11 + 1;
+                let stride = (last - first) / 11 + 1;
                 let zero = (low < 1.0).then_some(low);
                 zero.into_iter()
-                    .chain((first..=powers).step_by(stride as usize).map(|n| base.powi(n)))
+                    .chain((first..=last).step_by(stride as usize).map(|n| base.powi(n)))
                     .collect()
             }
         }
@@ -332,12 +334,11 @@ mod tests {
     #[test]
     fn axes_reach_over_their_values() {
         let axis = Axis::log("", 10.0, (0.0, 1234.0), |value| value.to_string());
-        assert_eq!(
-            (axis.range, axis.ticks()),
-            ((0.5, 10_000.0), vec![0.5, 1.0, 10.0, 100.0, 1000.0, 10_000.0])
-        );
+        assert_eq!(axis.ticks()[1..], [1.0, 10.0, 100.0, 1000.0, 10_000.0]);
         assert_eq!((axis.place(0.0), axis.place(10_000.0)), (0.0, 1.0));
-        assert_eq!(axis.label_of(0.5), "0");
+        assert_eq!(axis.label_of(axis.ticks()[0]), "0");
+        let axis = Axis::log("", 10.0, (60.0, 1500.0), |value| value.to_string());
+        assert_eq!(axis.ticks(), [10.0, 100.0, 1000.0, 10_000.0]);
         let axis = Axis::linear("", 1.0, 3.3, |value| value.to_string());
         assert_eq!(axis.range, (1.0, 3.5));
         assert_eq!(axis.place(2.25), 0.5);

@@ -59,7 +59,7 @@ fn same_batches(what: &str, ours: &BTreeMap<u32, BatchSize>, slow: &BTreeMap<u32
     }
 }
 
-fn same(ours: &Report, slow: &Slow) {
+pub(crate) fn same(ours: &Report, slow: &Slow) {
     assert_eq!(
         [ours.packets, ours.bytes, ours.flows, ours.tcp_flows],
         [slow.packets, slow.bytes, slow.flows, slow.tcp_flows]

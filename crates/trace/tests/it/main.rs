@@ -2,4 +2,5 @@
 
 mod agreement;
 mod by_hand;
+mod generated;
 mod slow;
