@@ -1,6 +1,8 @@
 //! Which packets are looked at, in the filter language of IPFilter.
 
-use classify::filter::{self, Headers, Matcher, Names};
+use classify::filter::{
+    self, Condition, Header, Headers, Matcher, Names, Place, Primitive, Test, Tree, Version,
+};
 use wire::layers::Network;
 
 use crate::packet::Packet;
@@ -27,7 +29,7 @@ impl Selection {
         if !errors.is_empty() {
             return Err(errors);
         }
-        let matcher = Matcher::new(&[filter::condition(&expression)]);
+        let matcher = Matcher::new(&[expression.replace(&condition).simplified()]);
         Ok((Selection(Some(matcher)), of_kind(true)))
     }
 
@@ -43,4 +45,33 @@ impl Selection {
         let headers = Headers { mac: frame, network: from(layers.l3), transport: from(layers.l4) };
         matcher.first(&headers).is_some()
     }
+}
+
+/// A question's condition. Where a configuration has seen to it that there is IPv4 only, a capture has both versions, so
+/// questions about IPv4 also ask for the version; but for the one that is about it.
+fn condition(question: &Primitive) -> Condition {
+    let about_ipv4 = match question {
+        Primitive::Ether { .. } => false,
+        Primitive::Field { version, place, .. } => *version == Version::V4 && *place != Place::VERSION,
+        Primitive::Fragment { .. } => true,
+        Primitive::Host { version, .. }
+        | Primitive::ProtocolNumber { version, .. }
+        | Primitive::ProtocolSet { version, .. }
+        | Primitive::Port { version, .. }
+        | Primitive::TcpFlags { version, .. } => *version == Version::V4,
+    };
+    let condition = question.condition();
+    if !about_ipv4 {
+        return condition;
+    }
+    let four = Test {
+        header: Header::Network,
+        offset: 0,
+        length: 1,
+        mask: 0xf0,
+        low: 0x40,
+        high: 0x40,
+        outside: false,
+    };
+    Tree::All(vec![Tree::Leaf(four), condition])
 }

@@ -85,10 +85,12 @@ impl Histogram {
         let first = self.counts.iter().position(|&count| count > 0);
         let mut bins: Vec<Bin> = Vec::new();
         for (place, &count) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
-            let (from, to) = bin_of(value_at(place));
+            let value = value_at(place);
             match bins.last_mut() {
-                Some(bin) if bin.from == from => bin.count += count,
-                _ => bins.push(Bin { from, to, count }),
+                Some(bin) if start_of_bin(bin.from) == start_of_bin(value) => {
+                    (bin.to, bin.count) = (value, bin.count + count);
+                }
+                _ => bins.push(Bin { from: value, to: value, count }),
             }
         }
         Distribution {
@@ -107,10 +109,9 @@ impl Histogram {
 }
 
 /// Bins are single values below 16, and eight to each power of two above.
-fn bin_of(value: u64) -> (u64, u64) {
+fn start_of_bin(value: u64) -> u64 {
     let shift = 60u32.saturating_sub(value.leading_zeros());
-    let from = value >> shift << shift;
-    (from, from + ((1 << shift) - 1))
+    value >> shift << shift
 }
 
 /// A share of something that may be empty: then 0.
@@ -140,16 +141,17 @@ pub struct Distribution {
     pub p99: u64,
     /// Largest value.
     pub max: u64,
-    /// The histogram: bins that are not empty, in order.
+    /// The histogram: bins that are not empty, in order. Below 16 each value has its own; above there are eight to each
+    /// power of two.
     pub bins: Vec<Bin>,
 }
 
-/// How many values are within two bounds.
+/// A part of a histogram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Bin {
-    /// Smallest value of the bin.
+    /// Smallest value that is in the bin.
     pub from: u64,
-    /// Largest value of the bin.
+    /// Largest value that is in the bin.
     pub to: u64,
     /// Values in it.
     pub count: u64,
@@ -174,16 +176,16 @@ mod tests {
     }
 
     #[test]
-    fn bins_follow_each_other() {
-        for value in [0u64, 1, 15, 16, 17, 18, 1023, 1024, u64::MAX - 1] {
-            let (from, to) = bin_of(value);
-            assert!(from <= value && value <= to);
-            assert_eq!(bin_of(from), bin_of(to));
-            if let Some(next) = to.checked_add(1) {
-                assert_eq!(bin_of(next).0, next);
-            }
-        }
-        assert_eq!((bin_of(15), bin_of(16), bin_of(33)), ((15, 15), (16, 17), (32, 35)));
+    fn bins_by_hand() {
+        let mut histogram = Histogram::default();
+        [0, 15, 16, 17, 33, 34, 590, 590].into_iter().for_each(|value| histogram.add(value));
+        let bins = histogram.summary().bins;
+        let bins: Vec<_> = bins.iter().map(|bin| (bin.from, bin.to, bin.count)).collect();
+        assert_eq!(bins, [(0, 0, 1), (15, 15, 1), (16, 17, 2), (33, 34, 2), (590, 590, 2)]);
+        // From a power of two to the next there are eight.
+        let starts: std::collections::BTreeSet<u64> = (1024..2048).map(start_of_bin).collect();
+        assert_eq!((starts.len(), starts.first()), (8, Some(&1024)));
+        assert_eq!(start_of_bin(u64::MAX), 0xf << 60);
     }
 
     proptest! {

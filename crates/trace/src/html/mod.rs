@@ -20,8 +20,8 @@ figure { margin: 0; break-inside: avoid; } figcaption { font-size: 13px; color: 
 figcaption b { color: #222; } svg { width: 100%; height: auto; }
 table { border-collapse: collapse; font-size: 13px; } td, th { padding: 2px 10px 2px 0; text-align: right; }
 td:first-child, th:first-child { text-align: left; } tr { border-bottom: 1px solid #e4e4e4; break-inside: avoid; }
-.facts { columns: 2; } .note { color: #a33; }
-@media (max-width: 700px) { .plots { grid-template-columns: 1fr; } .facts { columns: 1; } }
+.note { color: #a33; }
+@media (max-width: 700px) { .plots { grid-template-columns: 1fr; } }
 @media print { body { font-size: 11px; margin: 0; max-width: none; } figcaption, table { font-size: 10px; } }
 ";
 
@@ -79,7 +79,7 @@ fn section(page: &mut String, title: &str, figures: &[Figure]) {
 }
 
 fn facts(page: &mut String, r: &Report) {
-    page.push_str("<table class=\"facts\">");
+    page.push_str("<table>");
     let mut row = |what: &str, value: String| {
         let _ = write!(page, "<tr><td>{what}</td><td>{}</td></tr>", escape(&value));
     };
@@ -231,7 +231,8 @@ fn windows(rows: &[(u32, BatchSize)], y: &'static str) -> String {
     let band = rows.iter().map(|(window, b)| (f64::from(*window), b.p25 as f64, b.p75 as f64)).collect();
     let plot = Plot {
         x: Axis::log("window (us)", 2.0, (1.0, 1024.0), |value| format!("{value:.0}")),
-        y: Axis::linear(y, 1.0, top, |value| {
+        // Where little happens, what is above 1 is all there is to see.
+        y: Axis::linear(y, if top > 5.0 { 0.0 } else { 1.0 }, top, |value| {
             format!("{value:.2}").trim_end_matches('0').trim_end_matches('.').into()
         }),
         series: vec![
