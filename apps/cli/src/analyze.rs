@@ -48,13 +48,31 @@ pub(crate) fn main(mut args: Args) -> ExitCode {
         crate::tell(format_args!("there is no TRACE to analyse; `tidegate analyze --help` shows the usage"));
         return ExitCode::from(2);
     }
+    // Better now than behind an hour of reading; a pipe can be opened only once.
+    let broken = args
+        .traces
+        .iter()
+        .filter(|path| !path.exists() || path.is_file())
+        .find_map(|p| Reader::open(p).err());
+    if let Some(error) = broken {
+        crate::tell(format_args!("{error}"));
+        return ExitCode::from(FAILURE);
+    }
     let selection = match select(args.filter.as_deref()) {
         Ok(selection) => selection,
         Err(code) => return code,
     };
     let options = Options { selection, top_addresses: args.top_ips };
     let progress = progress(&args.traces);
-    let result = trace::analyze(&args.traces, options, |path| open(path, &progress));
+    let mut opened = 0;
+    let result = trace::analyze(&args.traces, options, |path| {
+        if opened == args.traces.len() {
+            progress.set_message("(second pass)");
+            progress.set_position(0);
+        }
+        opened += 1;
+        open(path, &progress)
+    });
     progress.finish_and_clear();
     let report = match result {
         Ok(report) => report,
@@ -102,14 +120,7 @@ fn progress(traces: &[PathBuf]) -> ProgressBar {
 
 fn open(path: &Path, progress: &ProgressBar) -> Result<Reader, capture::Error> {
     match File::open(path) {
-        Ok(file) => {
-            // The captures once more, for what is known only now.
-            if Some(progress.position()) == progress.length() {
-                progress.set_message("(second pass)");
-                progress.set_position(0);
-            }
-            Reader::from_read(progress.wrap_read(file), path.display().to_string())
-        }
+        Ok(file) => Reader::from_read(progress.wrap_read(file), path.display().to_string()),
         // It knows how to say this.
         Err(_) => Reader::open(path),
     }

@@ -1,8 +1,9 @@
 //! `tidegate analyze` and `generate`: what scripts rely on.
 
 use std::collections::BTreeSet;
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
@@ -83,6 +84,30 @@ fn a_capture_behind_json_is_read_and_not_written() {
     let saved: Value =
         serde_json::from_slice(&std::fs::read(folder.path().join("report.json")).unwrap()).unwrap();
     assert_eq!(saved, report);
+}
+
+#[test]
+fn a_pipe_is_read_once() {
+    let folder = with_trace(&SMALL);
+    let analyze = |more: &[&str]| {
+        let arguments = [&["analyze", "/dev/stdin", "--json"], more].concat();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let bytes = std::fs::read(folder.path().join("trace.pcap")).unwrap();
+        let mut pipe = child.stdin.take().unwrap();
+        std::thread::spawn(move || _ = pipe.write_all(&bytes));
+        child.wait_with_output().unwrap()
+    };
+    let output = analyze(&[]);
+    assert_eq!((json(&output)["packets"].as_u64(), text(&output.stderr).as_str()), (Some(5000), ""));
+    let output = analyze(&["--top-ips", "3"]);
+    assert_eq!(json(&output)["packets"], 5000);
+    assert!(text(&output.stderr).contains("a second time"), "{}", text(&output.stderr));
 }
 
 #[test]

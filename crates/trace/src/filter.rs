@@ -3,6 +3,7 @@
 use classify::filter::{
     self, Condition, Header, Headers, Matcher, Names, Place, Primitive, Test, Tree, Version,
 };
+use wire::LinkType;
 use wire::layers::Network;
 
 use crate::packet::Packet;
@@ -42,7 +43,8 @@ impl Selection {
         let from = |offset: Option<usize>| {
             offset.filter(|_| is_ip).and_then(|offset| frame.get(offset..layers.end)).unwrap_or_default()
         };
-        let headers = Headers { mac: frame, network: from(layers.l3), transport: from(layers.l4) };
+        let mac = if packet.link == LinkType::Ethernet { frame } else { &[] };
+        let headers = Headers { mac, network: from(layers.l3), transport: from(layers.l4) };
         matcher.first(&headers).is_some()
     }
 }

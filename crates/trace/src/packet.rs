@@ -16,6 +16,8 @@ pub struct Packet<'a> {
     pub bytes: u32,
     /// The captured bytes.
     pub frame: &'a [u8],
+    /// What they start with.
+    pub link: LinkType,
     /// Where its headers are.
     pub layers: Layers,
     /// The flow; `None` for all but unfragmented TCP and UDP with ports.
@@ -85,7 +87,14 @@ impl<'a> Packet<'a> {
     #[inline]
     pub fn locate(record: &Record<'a>) -> Packet<'a> {
         let layers = Layers::locate(record.data, record.link);
-        Packet { time: record.time, bytes: record.wire_len, frame: record.data, layers, flow: None }
+        Packet {
+            time: record.time,
+            bytes: record.wire_len,
+            frame: record.data,
+            link: record.link,
+            layers,
+            flow: None,
+        }
     }
 
     /// Gives the packet its flow, a new one if need be.
@@ -115,7 +124,7 @@ impl<'a> Packet<'a> {
         let bytes = self.frame.get(l4..self.layers.end).unwrap_or_default();
         let on_wire = self.ip_end().saturating_sub(l4);
         if self.layers.protocol == Some(ip_protocol::UDP) {
-            let payload = on_wire.saturating_sub(udp::Header::LEN) as u32;
+            let payload = narrow(on_wire.saturating_sub(udp::Header::LEN));
             return Member { number, ordinal, payload, transport: Transport::Udp };
         }
         let header_len = bytes.get(12).map_or(0, |byte| usize::from(byte >> 4) * 4);
@@ -126,7 +135,7 @@ impl<'a> Packet<'a> {
             }
             _ => None,
         };
-        let payload = if segment.is_some() { on_wire.saturating_sub(header_len) as u32 } else { 0 };
+        let payload = if segment.is_some() { narrow(on_wire.saturating_sub(header_len)) } else { 0 };
         Member { number, ordinal, payload, transport: Transport::Tcp(segment) }
     }
 
@@ -153,4 +162,9 @@ impl<'a> Packet<'a> {
     pub fn link_is_known(link: LinkType) -> bool {
         !matches!(link, LinkType::Other(_))
     }
+}
+
+/// Jumbograms may announce more than there can be.
+fn narrow(bytes: usize) -> u32 {
+    u32::try_from(bytes).unwrap_or(u32::MAX)
 }

@@ -46,7 +46,8 @@ impl From<TableError> for Error {
 
 /// Analyses captures, one behind the other, as one trace. `open` opens each of them, once or twice.
 ///
-/// A capture that is damaged counts up to the damage, which the report's notes name.
+/// A capture that is damaged counts up to the damage, which the report's notes name; so they do where one can be opened
+/// only once, as a pipe.
 ///
 /// # Errors
 /// If a capture cannot be opened or has not one good packet before its damage, or if there is no memory.
@@ -84,12 +85,17 @@ pub fn analyze(
     let (mut report, mut second) = analyzer.finish();
     if second.is_needed() {
         for path in captures {
-            let mut reader = open(path).map_err(Error::Capture)?;
-            // Its faults are those of the first pass.
-            each(&mut reader, |record| {
-                second.observe(record);
-                Ok(())
-            })?;
+            match open(path) {
+                // Its faults are those of the first pass.
+                Ok(mut reader) => _ = each(&mut reader, |record| {
+                    second.observe(record);
+                    Ok(())
+                })?,
+                Err(error) => notes.push(format!(
+                    "{error}; it has to be read a second time for flows of more than 10 MB and for busy addresses, and \
+                     is missing there"
+                )),
+            }
         }
     }
     second.finish(&mut report);

@@ -42,8 +42,20 @@ impl BatchSize {
     }
 }
 
-/// A flow's open batch of each window; without packets there is none.
+/// A flow's open batches.
 #[derive(Clone, Copy, Default)]
+enum Flow {
+    /// There was no packet.
+    #[default]
+    New,
+    /// The batches of all windows hold one packet, that of this time.
+    Single(i64),
+    /// They differ: they are at this place of `open`.
+    Open(u32),
+}
+
+/// The open batch of each window; all hold at least one packet.
+#[derive(Clone, Copy)]
 struct Open {
     start: [i64; WINDOWS.len()],
     size: [u32; WINDOWS.len()],
@@ -53,42 +65,98 @@ struct Open {
 ///
 /// A batch opens at its first packet and takes packets of the flow while they come less than the window after it and
 /// there is room; the next packet opens the next one. An earlier time stamp is less than the window after it.
+///
+/// Among many flows, most packets come long after the one before: these cost one look at 16 bytes.
 pub struct Batcher {
     cap: u32,
+    flows: Vec<Flow>,
     open: Vec<Open>,
+    /// Places of `open` that are not used.
+    free: Vec<u32>,
+    /// Batches of one packet that closed in all windows, which are not in `closed` yet.
+    singles: u64,
     closed: [Histogram; WINDOWS.len()],
 }
 
+const fn nanoseconds(window: u32) -> i64 {
+    window as i64 * 1000
+}
+
+const LONGEST: i64 = nanoseconds(WINDOWS[WINDOWS.len() - 1]);
+
 impl Batcher {
-    /// With a largest size.
+    /// With a largest size of at least 2.
     pub fn new(cap: u32) -> Batcher {
-        Batcher { cap, open: Vec::new(), closed: Default::default() }
+        let (flows, open, free) = (Vec::new(), Vec::new(), Vec::new());
+        Batcher { cap, flows, open, free, singles: 0, closed: Default::default() }
     }
 
     /// Adds a packet of a flow.
     #[inline]
     pub fn take(&mut self, flow: u32, time: i64) {
-        let open = super::entry(&mut self.open, flow);
+        let state = super::entry(&mut self.flows, flow);
+        match *state {
+            Flow::New => *state = Flow::Single(time),
+            Flow::Single(start) if time.saturating_sub(start) >= LONGEST => {
+                self.singles += 1;
+                *state = Flow::Single(time);
+            }
+            Flow::Single(start) => {
+                let open = Open { start: [start; WINDOWS.len()], size: [1; WINDOWS.len()] };
+                let place = match self.free.pop() {
+                    Some(place) => {
+                        self.open[place as usize] = open;
+                        place
+                    }
+                    None => {
+                        self.open.push(open);
+                        self.open.len() as u32 - 1
+                    }
+                };
+                *state = Flow::Open(place);
+                self.add(place, time);
+            }
+            Flow::Open(place) => {
+                if self.add(place, time) {
+                    self.free.push(place);
+                    self.flows[flow as usize] = Flow::Single(time);
+                }
+            }
+        }
+    }
+
+    /// Adds a packet to batches that differ. True if it is now alone in all of them.
+    #[inline]
+    fn add(&mut self, place: u32, time: i64) -> bool {
+        let open = &mut self.open[place as usize];
         let batches = open.start.iter_mut().zip(&mut open.size);
-        for ((window, closed), (start, size)) in WINDOWS.iter().zip(&mut self.closed).zip(batches) {
-            let in_time = time.saturating_sub(*start) < i64::from(*window) * 1000;
-            if *size > 0 && *size < self.cap && in_time {
+        let mut alone = true;
+        for ((&window, closed), (start, size)) in WINDOWS.iter().zip(&mut self.closed).zip(batches) {
+            if *size < self.cap && time.saturating_sub(*start) < nanoseconds(window) {
                 *size += 1;
+                alone = false;
                 continue;
             }
-            if *size > 0 {
-                closed.add(u64::from(*size));
-            }
+            closed.add(u64::from(*size));
             (*start, *size) = (time, 1);
         }
+        alone
     }
 
     /// By window, in microseconds. Batches that are still open count.
     pub fn finish(mut self) -> BTreeMap<u32, BatchSize> {
-        for open in &self.open {
-            for (closed, size) in self.closed.iter_mut().zip(open.size).filter(|(_, size)| *size > 0) {
-                closed.add(u64::from(size));
+        for flow in &self.flows {
+            match flow {
+                Flow::New => {}
+                Flow::Single(_) => self.singles += 1,
+                Flow::Open(place) => {
+                    let sizes = self.open[*place as usize].size;
+                    self.closed.iter_mut().zip(sizes).for_each(|(closed, size)| closed.add(size.into()));
+                }
             }
+        }
+        if self.singles > 0 {
+            self.closed.iter_mut().for_each(|closed| closed.add_many(1, self.singles));
         }
         WINDOWS.into_iter().zip(self.closed.iter().map(BatchSize::of)).collect()
     }

@@ -34,7 +34,8 @@ impl Accumulator for Slicing {
     fn observe(&mut self, packet: &Packet<'_>) {
         self.packets += 1;
         self.bytes += u64::from(packet.bytes);
-        let payload = packet.flow.map_or(0, |flow| flow.payload);
+        // A length field that is wrong does not make the packet longer.
+        let payload = packet.flow.map_or(0, |flow| flow.payload.min(packet.bytes));
         if packet.bytes >= THRESHOLD && payload > 0 {
             self.sliceable += 1;
             self.payload += u64::from(payload);

@@ -306,7 +306,7 @@ pub(crate) fn analyze(raws: &[Raw]) -> Slow {
     }
     // A frame without a flow has no payload that counts.
     let sliced: Vec<&Seen> = seen.iter().filter(|p| p.wire_len >= 500 && p.payload > 0).collect();
-    let payload: u64 = sliced.iter().map(|p| p.payload).sum();
+    let payload: u64 = sliced.iter().map(|p| p.payload.min(p.wire_len)).sum();
     let share = |part: u64, all: u64| if all == 0 { 0.0 } else { part as f64 / all as f64 };
     let ends = (raws.iter().map(|raw| raw.time).min(), raws.iter().map(|raw| raw.time).max());
     Slow {
