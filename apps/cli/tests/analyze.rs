@@ -66,6 +66,9 @@ fn several_traces_are_one() {
     let twice =
         json(&tidegate(folder.path(), &["analyze", "trace.pcap", "trace.pcap", "--json", "--top-ips", "2"]));
     assert_eq!(twice["packets"], 10_000);
+    // Each has windows of its own, although the second starts before the first ends.
+    let windows = |report: &Value| report["concurrent_flows_150us"]["count"].as_u64().unwrap();
+    assert_eq!(windows(&twice), 2 * windows(&once));
     assert_eq!((&twice["flows"], &twice["duration_s"]), (&once["flows"], &once["duration_s"]));
     assert_eq!(twice["traces"].as_array().unwrap().len(), 2);
     assert_eq!(twice["top_ips"].as_array().unwrap().len(), 2);

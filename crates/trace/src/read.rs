@@ -60,6 +60,7 @@ pub fn analyze(
     let (mut traces, mut notes) = (Vec::new(), Vec::new());
     for path in captures {
         let mut reader = open(path).map_err(Error::Capture)?;
+        analyzer.begin();
         let mut unknown: BTreeMap<u16, u64> = BTreeMap::new();
         let (packets, fault) = each(&mut reader, |record| {
             if !Packet::link_is_known(record.link) {
@@ -85,16 +86,19 @@ pub fn analyze(
     let (mut report, mut second) = analyzer.finish();
     if second.is_needed() {
         for path in captures {
-            match open(path) {
-                // Its faults are those of the first pass.
-                Ok(mut reader) => _ = each(&mut reader, |record| {
+            second.begin();
+            let read = open(path).map(|mut reader| {
+                each(&mut reader, |record| {
                     second.observe(record);
                     Ok(())
-                })?,
-                Err(error) => notes.push(format!(
+                })
+            });
+            // Faults behind the header are those of the first pass.
+            if let Err(error) = read {
+                notes.push(format!(
                     "{error}; it has to be read a second time for flows of more than 10 MB and for busy addresses, and \
                      is missing there"
-                )),
+                ));
             }
         }
     }

@@ -109,6 +109,11 @@ impl Analyzer {
         })
     }
 
+    /// Another capture begins.
+    pub fn begin(&mut self) {
+        self.concurrency.begin();
+    }
+
     /// Takes the next packet into account, if it is selected.
     ///
     /// # Errors
@@ -200,6 +205,11 @@ impl SecondPass {
     /// Whether there is anything to look at.
     pub fn is_needed(&self) -> bool {
         self.top.is_some() || self.large.contains(&true)
+    }
+
+    /// Another capture begins.
+    pub fn begin(&mut self) {
+        self.concurrency.begin();
     }
 
     /// Takes the next packet into account.
