@@ -29,7 +29,8 @@ pub(crate) struct Args {
     /// Write a page with plots that needs nothing else
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Look at the packets only of which this holds, in IPFilter's language: 'tcp port 80 && src net 10/8'
+    /// Look at the packets only of which this holds, in IPFilter's language: 'tcp port 80 && src net 10/8'; questions
+    /// are about IPv4 unless they start with ip6
     #[arg(long, value_name = "EXPR")]
     filter: Option<String>,
     /// Describe the N addresses with the most TCP flows
