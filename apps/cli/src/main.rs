@@ -1,10 +1,12 @@
 //! `tidegate`: the command line.
 
+mod analyze;
 mod bench;
 mod check;
 mod click;
 mod elements;
 mod explain;
+mod generate;
 mod handlers;
 mod load;
 mod packets;
@@ -39,6 +41,10 @@ enum Command {
     Dot(check::TextArgs),
     /// Prove that two configurations do the same to every packet, or show one that tells them apart
     Verify(verify::Args),
+    /// Say what is in captures: flows, locality, order, what mechanisms could bring
+    Analyze(analyze::Args),
+    /// Make a capture with a given number of flows, locality, sizes and rate
+    Generate(generate::Args),
     /// Measure cost per packet beside the floor that memory sets
     Bench(bench::Args),
     /// Understand the options of Click's own driver
@@ -66,6 +72,8 @@ fn main() -> ExitCode {
         Command::Flatten(args) => check::flatten(args),
         Command::Dot(args) => check::dot(args),
         Command::Verify(args) => verify::main(&args),
+        Command::Analyze(args) => analyze::main(args),
+        Command::Generate(args) => generate::main(&args),
         Command::Bench(args) => bench::main(&args),
         Command::Click { args } => click::main(args),
     }

@@ -1,0 +1,147 @@
+//! `tidegate analyze`: what is in captures.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use capture::Reader;
+use element::Setup;
+use element::args::Place;
+use indicatif::{ProgressBar, ProgressStyle};
+use nf::ip::filter::PlaceNames;
+use trace::{Options, Report, Selection};
+
+use crate::{FAILURE, print};
+
+/// Arguments of `analyze`.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Several captures count as one trace, in the order given. A flow is a directed five-tuple of unfragmented TCP or UDP. \
+A damaged capture counts up to its damage, and the exit status is 1. docs/analyze.md defines every figure.")]
+pub(crate) struct Args {
+    /// Captures: pcap or pcapng, plain, gzip or zstd
+    #[arg(value_name = "TRACE")]
+    traces: Vec<PathBuf>,
+    /// Write all figures as JSON; without a name to standard output, in place of the text. A capture is never
+    /// overwritten: one that is named here is analysed
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    json: Option<PathBuf>,
+    /// Write a page with plots that needs nothing else
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Look at the packets only of which this holds, in IPFilter's language: 'tcp port 80 && src net 10/8'; questions
+    /// are about IPv4 unless they start with ip6
+    #[arg(long, value_name = "EXPR")]
+    filter: Option<String>,
+    /// Describe the N addresses with the most TCP flows
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..=1000))]
+    top_ips: u16,
+}
+
+pub(crate) fn main(mut args: Args) -> ExitCode {
+    let standard_output = || PathBuf::from("-");
+    if let Some(json) = &mut args.json
+        && Reader::open(&json).is_ok()
+    {
+        args.traces.insert(0, std::mem::replace(json, standard_output()));
+    }
+    if args.traces.is_empty() {
+        crate::tell(format_args!("there is no TRACE to analyse; `tidegate analyze --help` shows the usage"));
+        return ExitCode::from(2);
+    }
+    // Better now than behind an hour of reading; a pipe can be opened only once.
+    let broken = args
+        .traces
+        .iter()
+        .filter(|path| !path.exists() || path.is_file())
+        .find_map(|p| Reader::open(p).err());
+    if let Some(error) = broken {
+        crate::tell(format_args!("{error}"));
+        return ExitCode::from(FAILURE);
+    }
+    let selection = match select(args.filter.as_deref()) {
+        Ok(selection) => selection,
+        Err(code) => return code,
+    };
+    let options = Options { selection, top_addresses: args.top_ips };
+    let progress = progress(&args.traces);
+    let mut opened = 0;
+    let result = trace::analyze(&args.traces, options, |path| {
+        if opened == args.traces.len() {
+            progress.set_message("(second pass)");
+            progress.set_position(0);
+        }
+        opened += 1;
+        open(path, &progress)
+    });
+    progress.finish_and_clear();
+    let report = match result {
+        Ok(report) => report,
+        Err(error) => {
+            crate::tell(format_args!("{error}"));
+            return ExitCode::from(FAILURE);
+        }
+    };
+    match write(&args, &report) {
+        Ok(code) if report.traces.iter().all(|trace| trace.complete) => code,
+        Ok(_) => ExitCode::from(FAILURE),
+        Err(error) => {
+            crate::tell(format_args!("{error}"));
+            ExitCode::from(FAILURE)
+        }
+    }
+}
+
+/// The packets that `--filter` asks for. Its names are those of a configuration without any of its own.
+fn select(filter: Option<&str>) -> Result<Selection, ExitCode> {
+    let Some(text) = filter else { return Ok(Selection::default()) };
+    let setup = Setup::default();
+    match Selection::parse(text, &PlaceNames(Place::new(&setup, 0))) {
+        Ok((selection, warnings)) => {
+            warnings.iter().for_each(|warning| crate::tell(format_args!("--filter: warning: {warning}")));
+            Ok(selection)
+        }
+        Err(errors) => {
+            errors.iter().for_each(|error| crate::tell(format_args!("--filter: {error}")));
+            Err(ExitCode::from(2))
+        }
+    }
+}
+
+/// A bar over the bytes of all captures; drawn on a terminal only.
+fn progress(traces: &[PathBuf]) -> ProgressBar {
+    let size = |path: &PathBuf| std::fs::metadata(path).map_or(0, |data| data.len());
+    let bar = ProgressBar::new(traces.iter().map(size).sum());
+    let style = "{bar:40} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left {msg}";
+    if let Ok(style) = ProgressStyle::with_template(style) {
+        bar.set_style(style);
+    }
+    bar
+}
+
+fn open(path: &Path, progress: &ProgressBar) -> Result<Reader, capture::Error> {
+    match File::open(path) {
+        Ok(file) => Reader::from_read(progress.wrap_read(file), path.display().to_string()),
+        // It knows how to say this.
+        Err(_) => Reader::open(path),
+    }
+}
+
+fn write(args: &Args, report: &Report) -> Result<ExitCode, String> {
+    for note in &report.notes {
+        crate::tell(format_args!("{note}"));
+    }
+    let save = |path: &Path, text: &str| {
+        std::fs::write(path, text).map_err(|error| format!("{}: {}", path.display(), crate::reason(&error)))
+    };
+    if let Some(path) = &args.html {
+        save(path, &trace::html::page(report))?;
+    }
+    let Some(path) = &args.json else { return Ok(print(&report.to_string())) };
+    let text = serde_json::to_string_pretty(report).map_err(|error| error.to_string())? + "\n";
+    if path == Path::new("-") {
+        return Ok(print(&text));
+    }
+    save(path, &text)?;
+    Ok(print(&report.to_string()))
+}

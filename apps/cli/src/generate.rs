@@ -1,0 +1,113 @@
+//! `tidegate generate`: traces made to measure.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use capture::{Writer, WriterOptions};
+use clap::ValueEnum;
+use indicatif::{ProgressBar, ProgressStyle};
+use trace::generate::{Generator, Protocols, SizeMix, Specification};
+
+use crate::FAILURE;
+
+/// Arguments of `generate`.
+#[derive(clap::Args)]
+#[command(after_help = "\
+The trace is a pcap file with nanoseconds. The same arguments give the same bytes. Flows are directed, and nobody \
+answers; TCP starts with a SYN, has sequence numbers that follow its payload, and does not end. Packets come in runs \
+of one flow; `tidegate analyze` finds the SLF that was asked for within 1 %.")]
+pub(crate) struct Args {
+    /// File to write; compressed if its name ends with .gz, `-` for standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: String,
+    /// Directed flows; each has at least one packet
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    flows: u32,
+    /// Packets in all
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    packets: u64,
+    /// Spatial locality factor: mean number of packets of a flow in a row
+    #[arg(long, value_name = "X", default_value_t = 1.0)]
+    slf: f64,
+    /// Exponent of Zipf's law for the flows' shares; 0 gives equal shares. No flow has more than half of the runs
+    #[arg(long, value_name = "S", default_value_t = 1.0)]
+    zipf: f64,
+    /// Frame sizes with weights, such as 60:7,590:4,1514:1, without the check sequence; that one is `imix`
+    #[arg(long, value_name = "MIX", default_value = "imix")]
+    sizes: SizeMix,
+    /// Packets per second, evenly spaced
+    #[arg(long, value_name = "PPS", default_value_t = 1e6)]
+    rate: f64,
+    /// Protocol of the flows
+    #[arg(long, value_enum, default_value_t = Protocol::Tcp)]
+    protocol: Protocol,
+    /// Share of the flows that are IPv6, from 0 to 1
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
+    ipv6: f64,
+    /// Seed of everything random
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Protocol {
+    Tcp,
+    Udp,
+    /// Each flow either, by chance
+    Mix,
+}
+
+pub(crate) fn main(args: &Args) -> ExitCode {
+    let specification = Specification {
+        flows: args.flows,
+        packets: args.packets,
+        slf: args.slf,
+        zipf: args.zipf,
+        sizes: args.sizes.clone(),
+        rate: args.rate,
+        protocol: match args.protocol {
+            Protocol::Tcp => Protocols::Tcp,
+            Protocol::Udp => Protocols::Udp,
+            Protocol::Mix => Protocols::Mix,
+        },
+        ipv6: args.ipv6,
+        seed: args.seed,
+    };
+    let generator = match Generator::new(specification) {
+        Ok(generator) => generator,
+        Err(error) => {
+            crate::tell(format_args!("{error}"));
+            return ExitCode::from(2);
+        }
+    };
+    match write(generator, args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            crate::tell(format_args!("{}: {}", args.output, crate::reason(&error)));
+            ExitCode::from(FAILURE)
+        }
+    }
+}
+
+fn write(generator: Generator, args: &Args) -> std::io::Result<()> {
+    /// Packets between two looks at the progress bar.
+    const STRIDE: u64 = 4096;
+    let file: Box<dyn Write> = match args.output.as_str() {
+        "-" => Box::new(std::io::stdout().lock()),
+        name => capture::create(name)?,
+    };
+    let mut writer = Writer::new(file, WriterOptions { nanoseconds: true, ..WriterOptions::default() });
+    let progress = ProgressBar::new(args.packets);
+    if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos} of {len} packets, {per_sec}, {eta} left")
+    {
+        progress.set_style(style);
+    }
+    for (number, packet) in (1u64..).zip(generator) {
+        writer.write(packet.time, packet.frame.len() as u32, [&packet.frame[..]])?;
+        if number.is_multiple_of(STRIDE) {
+            progress.set_position(number);
+        }
+    }
+    progress.finish_and_clear();
+    writer.flush()
+}

@@ -1,0 +1,256 @@
+//! `tidegate analyze` and `generate`: what scripts rely on.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+fn tidegate(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_tidegate")).args(arguments).current_dir(folder).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn json(output: &Output) -> Value {
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// A folder with a generated trace.
+fn with_trace(arguments: &[&str]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let output = tidegate(folder.path(), &[&["generate", "-o", "trace.pcap"], arguments].concat());
+    assert!(output.status.success() && output.stdout.is_empty(), "{}", text(&output.stderr));
+    folder
+}
+
+const SMALL: [&str; 8] = ["--flows", "50", "--packets", "5000", "--protocol", "mix", "--slf", "2.5"];
+
+#[test]
+fn what_was_generated_is_found() {
+    let folder = with_trace(&SMALL);
+    let report = json(&tidegate(folder.path(), &["analyze", "trace.pcap", "--json"]));
+    assert_eq!((report["packets"].as_u64(), report["flows"].as_u64()), (Some(5000), Some(50)));
+    let slf = report["slf"].as_f64().unwrap();
+    assert!((slf - 2.5).abs() < 0.025, "{slf}");
+    for path in ["/switches/32/as_is", "/switches/1024/ordered", "/batch/1/mean", "/batch/1024/p75"] {
+        assert!(report.pointer(path).is_some_and(Value::is_number), "{path}");
+    }
+    assert!(report["concurrent_flows_150us"]["p99"].is_u64() && report["tcp_reordered_ratio"] == 0.0);
+    assert!(report["sliceable"]["bytes"].as_f64().unwrap() > 0.5);
+    // The text has the same figures.
+    let output = tidegate(folder.path(), &["analyze", "trace.pcap"]);
+    assert!(
+        text(&output.stdout).contains("5,000 in ") && text(&output.stdout).contains("2.500 packets per run")
+    );
+    assert_eq!(text(&output.stderr), "");
+    let same = tidegate(
+        folder.path(),
+        &["generate", "-o", "-", "--flows", "50", "--packets", "5000", "--protocol", "mix", "--slf", "2.5"],
+    );
+    assert!(same.stdout == std::fs::read(folder.path().join("trace.pcap")).unwrap());
+}
+
+#[test]
+fn several_traces_are_one() {
+    let folder = with_trace(&SMALL);
+    let once = json(&tidegate(folder.path(), &["analyze", "trace.pcap", "--json"]));
+    let twice =
+        json(&tidegate(folder.path(), &["analyze", "trace.pcap", "trace.pcap", "--json", "--top-ips", "2"]));
+    assert_eq!(twice["packets"], 10_000);
+    // Each has windows of its own, although the second starts before the first ends.
+    let windows = |report: &Value| report["concurrent_flows_150us"]["count"].as_u64().unwrap();
+    assert_eq!(windows(&twice), 2 * windows(&once));
+    assert_eq!((&twice["flows"], &twice["duration_s"]), (&once["flows"], &once["duration_s"]));
+    assert_eq!(twice["traces"].as_array().unwrap().len(), 2);
+    assert_eq!(twice["top_ips"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn a_capture_behind_json_is_read_and_not_written() {
+    let folder = with_trace(&SMALL);
+    let path = folder.path().join("trace.pcap");
+    let before = std::fs::read(&path).unwrap();
+    let report = json(&tidegate(folder.path(), &["analyze", "--json", "trace.pcap"]));
+    assert_eq!((report["packets"].as_u64(), std::fs::read(&path).unwrap() == before), (Some(5000), true));
+    let output =
+        tidegate(folder.path(), &["analyze", "trace.pcap", "--json", "report.json", "--html", "page.html"]);
+    assert!(output.status.success() && text(&output.stdout).contains("locality"));
+    let saved: Value =
+        serde_json::from_slice(&std::fs::read(folder.path().join("report.json")).unwrap()).unwrap();
+    assert_eq!(saved, report);
+}
+
+#[test]
+fn a_pipe_is_read_once() {
+    let folder = with_trace(&SMALL);
+    let analyze = |more: &[&str]| {
+        let arguments = [&["analyze", "/dev/stdin", "--json"], more].concat();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let bytes = std::fs::read(folder.path().join("trace.pcap")).unwrap();
+        let mut pipe = child.stdin.take().unwrap();
+        std::thread::spawn(move || _ = pipe.write_all(&bytes));
+        child.wait_with_output().unwrap()
+    };
+    let output = analyze(&[]);
+    assert_eq!((json(&output)["packets"].as_u64(), text(&output.stderr).as_str()), (Some(5000), ""));
+    let output = analyze(&["--top-ips", "3"]);
+    assert_eq!(json(&output)["packets"], 5000);
+    assert!(text(&output.stderr).contains("a second time"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn the_page_stands_alone() {
+    let folder = with_trace(&SMALL);
+    let output = tidegate(folder.path(), &["analyze", "trace.pcap", "--html", "page.html", "--top-ips", "2"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let page = std::fs::read_to_string(folder.path().join("page.html")).unwrap();
+    let plots = page.matches("<svg").count();
+    assert!(
+        plots >= 9
+            && plots == page.matches("</svg>").count()
+            && plots == page.matches("<figcaption>").count()
+    );
+    for foreign in ["<script", "<link", "src=", "@import", "NaN", "inf"] {
+        assert!(!page.replace("infrequent", "").contains(foreign), "{foreign}");
+    }
+    // Nothing is loaded from anywhere: the only address is the name of SVG's language.
+    assert_eq!(page.matches("http").count(), page.matches("http://www.w3.org/2000/svg").count());
+    // Nothing is drawn outside of its plot.
+    for number in page.split("points=\"").skip(1).flat_map(|part| {
+        part.split('"')
+            .next()
+            .unwrap_or_default()
+            .split([' ', ','])
+            .filter(|n| !n.is_empty())
+            .collect::<Vec<_>>()
+    }) {
+        let number: f64 = number.parse().unwrap();
+        assert!((0.0..=460.0).contains(&number), "{number}");
+    }
+}
+
+#[test]
+fn filters_are_those_of_ipfilter() {
+    let folder = with_trace(&[&SMALL[..], &["--ipv6", "0.5"]].concat());
+    let count = |filter: &str| {
+        json(&tidegate(folder.path(), &["analyze", "trace.pcap", "--json", "--filter", filter]))["packets"]
+            .as_u64()
+            .unwrap()
+    };
+    // Questions are about IPv4 unless they say otherwise.
+    let counts = ["tcp", "udp", "ip6 tcp", "ip6 udp"].map(count);
+    assert!(counts.iter().all(|count| *count > 0) && counts.iter().sum::<u64>() == 5000, "{counts:?}");
+    assert_eq!(count("ip vers 6"), counts[2] + counts[3]);
+    assert_eq!(count("not tcp"), 5000 - counts[0]);
+    assert_eq!(count("tcp opt syn && src net 198.18/16"), count("tcp opt syn"));
+    assert_eq!(count("tcp opt syn || udp || ip6 udp || ip6 tcp || tcp opt ack"), 5000);
+    assert_eq!(count("port 9"), 0);
+    let output = tidegate(folder.path(), &["analyze", "trace.pcap", "--filter", "tcp prot 80"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).starts_with("--filter: "), "{}", text(&output.stderr));
+}
+
+#[test]
+fn errors_say_where_and_what() {
+    let folder = with_trace(&SMALL);
+    let path = |name: &str| folder.path().join(name);
+    let whole = std::fs::read(path("trace.pcap")).unwrap();
+    std::fs::write(path("empty.pcap"), b"").unwrap();
+    std::fs::write(path("text.pcap"), b"this is no capture").unwrap();
+    std::fs::write(path("cut.pcap"), &whole[..whole.len() - 30]).unwrap();
+    std::fs::write(path("header.pcap"), &whole[..30]).unwrap();
+    let mut usb = whole.clone();
+    usb[20..24].copy_from_slice(&189u32.to_le_bytes());
+    std::fs::write(path("usb.pcap"), usb).unwrap();
+    let fails = |name: &str, words: &str| {
+        let output = tidegate(folder.path(), &["analyze", name]);
+        let errors = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{name}: {errors}");
+        assert!(errors.starts_with(name) && errors.contains(words), "{errors}");
+        text(&output.stdout)
+    };
+    assert_eq!(fails("missing.pcap", "No such file"), "");
+    assert_eq!(fails("empty.pcap", "empty file"), "");
+    assert_eq!(fails("text.pcap", "not a tcpdump file"), "");
+    assert_eq!(fails("header.pcap", "packet 1"), "");
+    // What is there is reported.
+    assert!(fails("cut.pcap", "the 4999 packets before it count").contains("4,999 packets, then damaged"));
+    let output = tidegate(folder.path(), &["analyze", "usb.pcap"]);
+    assert!(
+        output.status.success() && text(&output.stderr).contains("link type 189 is not known: 5000 packets")
+    );
+    assert_eq!(tidegate(folder.path(), &["analyze"]).status.code(), Some(2));
+    for wrong in [["--slf", "0.5"], ["--packets", "49"], ["--sizes", "20"], ["--ipv6", "2"]] {
+        let output = tidegate(folder.path(), &[&["generate", "-o", "no.pcap"], &SMALL[..2], &wrong].concat());
+        assert_eq!((output.status.code(), path("no.pcap").exists()), (Some(2), false), "{wrong:?}");
+    }
+}
+
+/// Keys of a JSON value: numbers in them become `*`; distributions and batch sizes stand for themselves.
+fn keys(value: &Value, path: &str, found: &mut BTreeSet<String>) {
+    let below = |key: &str| match path {
+        "" => key.to_string(),
+        _ => format!("{path}.{key}"),
+    };
+    match value {
+        Value::Object(entries) => {
+            let shape = ["bins", "batches"].into_iter().find(|key| entries.contains_key(*key));
+            let kind = shape.map(|key| if key == "bins" { "DISTRIBUTION" } else { "BATCH" });
+            if kind.is_some() {
+                found.insert(path.to_string());
+            }
+            for (key, value) in entries {
+                let own = key.starts_with("pure_") || key == "removable";
+                match kind.filter(|_| !own) {
+                    Some(kind) => keys(value, &format!("{kind}.{key}"), found),
+                    None if key.parse::<u32>().is_ok() => keys(value, &below("*"), found),
+                    None => keys(value, &below(key), found),
+                }
+            }
+        }
+        Value::Array(entries) => {
+            let path = format!("{path}[]");
+            if entries.first().is_none_or(|entry| !entry.is_object()) {
+                found.insert(path.clone());
+            }
+            entries.iter().for_each(|entry| keys(entry, &path, found));
+        }
+        _ => _ = found.insert(path.to_string()),
+    }
+}
+
+#[test]
+fn every_key_is_documented() {
+    let folder = with_trace(&SMALL);
+    let report = json(&tidegate(folder.path(), &["analyze", "trace.pcap", "--json", "--top-ips", "1"]));
+    let mut found = BTreeSet::new();
+    keys(&report, "", &mut found);
+    // A distribution without values has no bins.
+    found.remove("DISTRIBUTION.bins[]");
+    let text = std::fs::read_to_string(root().join("docs/analyze.md")).unwrap();
+    let figures =
+        text.split("## Every figure").nth(1).and_then(|text| text.split("## Making traces").next()).unwrap();
+    let cell = |line: &str| Some(line.strip_prefix("| `")?.split('`').next()?.to_string());
+    let documented: BTreeSet<String> = figures.lines().filter_map(cell).collect();
+    assert_eq!(found.difference(&documented).collect::<Vec<_>>(), Vec::<&String>::new(), "not documented");
+    assert_eq!(
+        documented.difference(&found).collect::<Vec<_>>(),
+        Vec::<&String>::new(),
+        "documented, but not there"
+    );
+}

@@ -1,0 +1,244 @@
+//! How many packets of a flow come within a time window: the batches that waiting would make (Reframer, figures 9, 22
+//! and 23).
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::Accumulator;
+use crate::histogram::{Histogram, ratio};
+use crate::packet::Packet;
+use wire::tcp::flags;
+
+/// The windows, in microseconds.
+pub const WINDOWS: [u32; 11] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
+
+/// The most packets of a batch in figure 9.
+pub const CAP: u32 = 32;
+
+/// Sizes of per-flow batches for one window. Every batch has weight one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct BatchSize {
+    /// Number of batches.
+    pub batches: u64,
+    /// Mean number of packets.
+    pub mean: f64,
+    /// First quartile.
+    pub p25: u64,
+    /// Median.
+    pub p50: u64,
+    /// Third quartile.
+    pub p75: u64,
+    /// 99th percentile.
+    pub p99: u64,
+    /// Largest batch.
+    pub max: u64,
+}
+
+impl BatchSize {
+    fn of(sizes: &Histogram) -> BatchSize {
+        let [p25, p50, p75, p99, max] = [25, 50, 75, 99, 100].map(|percent| sizes.percentile(percent));
+        BatchSize { batches: sizes.count(), mean: sizes.mean(), p25, p50, p75, p99, max }
+    }
+}
+
+/// A flow's open batches.
+#[derive(Clone, Copy, Default)]
+enum Flow {
+    /// There was no packet.
+    #[default]
+    New,
+    /// The batches of all windows hold one packet, that of this time.
+    Single(i64),
+    /// They differ: they are at this place of `open`.
+    Open(u32),
+}
+
+/// The open batch of each window; all hold at least one packet.
+#[derive(Clone, Copy)]
+struct Open {
+    start: [i64; WINDOWS.len()],
+    size: [u32; WINDOWS.len()],
+}
+
+/// Builds batches of the packets that it is given, for all windows at once.
+///
+/// A batch opens at its first packet and takes packets of the flow while they come less than the window after it and
+/// there is room; the next packet opens the next one. An earlier time stamp is less than the window after it.
+///
+/// Among many flows, most packets come long after the one before: these cost one look at 16 bytes.
+pub struct Batcher {
+    cap: u32,
+    flows: Vec<Flow>,
+    open: Vec<Open>,
+    /// Places of `open` that are not used.
+    free: Vec<u32>,
+    /// Batches of one packet that closed in all windows, which are not in `closed` yet.
+    singles: u64,
+    closed: [Histogram; WINDOWS.len()],
+}
+
+const fn nanoseconds(window: u32) -> i64 {
+    window as i64 * 1000
+}
+
+const LONGEST: i64 = nanoseconds(WINDOWS[WINDOWS.len() - 1]);
+
+impl Batcher {
+    /// With a largest size of at least 2.
+    pub fn new(cap: u32) -> Batcher {
+        let (flows, open, free) = (Vec::new(), Vec::new(), Vec::new());
+        Batcher { cap, flows, open, free, singles: 0, closed: Default::default() }
+    }
+
+    /// Adds a packet of a flow.
+    #[inline]
+    pub fn take(&mut self, flow: u32, time: i64) {
+        let state = super::entry(&mut self.flows, flow);
+        match *state {
+            Flow::New => *state = Flow::Single(time),
+            Flow::Single(start) if time.saturating_sub(start) >= LONGEST => {
+                self.singles += 1;
+                *state = Flow::Single(time);
+            }
+            Flow::Single(start) => {
+                let open = Open { start: [start; WINDOWS.len()], size: [1; WINDOWS.len()] };
+                let place = match self.free.pop() {
+                    Some(place) => {
+                        self.open[place as usize] = open;
+                        place
+                    }
+                    None => {
+                        self.open.push(open);
+                        self.open.len() as u32 - 1
+                    }
+                };
+                *state = Flow::Open(place);
+                self.add(place, time);
+            }
+            Flow::Open(place) => {
+                if self.add(place, time) {
+                    self.free.push(place);
+                    self.flows[flow as usize] = Flow::Single(time);
+                }
+            }
+        }
+    }
+
+    /// Adds a packet to batches that differ. True if it is now alone in all of them.
+    #[inline]
+    fn add(&mut self, place: u32, time: i64) -> bool {
+        let open = &mut self.open[place as usize];
+        let batches = open.start.iter_mut().zip(&mut open.size);
+        let mut alone = true;
+        for ((&window, closed), (start, size)) in WINDOWS.iter().zip(&mut self.closed).zip(batches) {
+            if *size < self.cap && time.saturating_sub(*start) < nanoseconds(window) {
+                *size += 1;
+                alone = false;
+                continue;
+            }
+            closed.add(u64::from(*size));
+            (*start, *size) = (time, 1);
+        }
+        alone
+    }
+
+    /// By window, in microseconds. Batches that are still open count.
+    pub fn finish(mut self) -> BTreeMap<u32, BatchSize> {
+        for flow in &self.flows {
+            match flow {
+                Flow::New => {}
+                Flow::Single(_) => self.singles += 1,
+                Flow::Open(place) => {
+                    let sizes = self.open[*place as usize].size;
+                    self.closed.iter_mut().zip(sizes).for_each(|(closed, size)| closed.add(size.into()));
+                }
+            }
+        }
+        if self.singles > 0 {
+            self.closed.iter_mut().for_each(|closed| closed.add_many(1, self.singles));
+        }
+        WINDOWS.into_iter().zip(self.closed.iter().map(BatchSize::of)).collect()
+    }
+}
+
+/// Batches of the packets of TCP flows.
+pub struct Batches(Batcher);
+
+impl Batches {
+    /// With a largest size.
+    pub fn new(cap: u32) -> Batches {
+        Batches(Batcher::new(cap))
+    }
+}
+
+impl Accumulator for Batches {
+    type Result = BTreeMap<u32, BatchSize>;
+
+    #[inline]
+    fn observe(&mut self, packet: &Packet<'_>) {
+        if let Some(flow) = packet.flow.filter(|flow| flow.is_tcp()) {
+            self.0.take(flow.ordinal, packet.time);
+        }
+    }
+
+    fn finish(self) -> BTreeMap<u32, BatchSize> {
+        self.0.finish()
+    }
+}
+
+/// What coalescing ACKs could bring for one window.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct AckBatch {
+    /// Batches of packets with the ACK flag, as figure 22 counts them.
+    #[serde(flatten)]
+    pub all: BatchSize,
+    /// Packets that only acknowledge: ACK without SYN, FIN, RST, PSH or URG, and no payload.
+    pub pure_acks: u64,
+    /// Batches of these alone.
+    pub pure_batches: u64,
+    /// The share of pure ACKs that others of their batch could stand for: an upper bound, as SACK, duplicates and
+    /// window updates have to stay.
+    pub removable: f64,
+}
+
+/// Batches of acknowledgments, at most [`CAP`] each.
+pub struct Acks {
+    all: Batcher,
+    pure: Batcher,
+    count: u64,
+}
+
+impl Default for Acks {
+    fn default() -> Acks {
+        Acks { all: Batcher::new(CAP), pure: Batcher::new(CAP), count: 0 }
+    }
+}
+
+impl Accumulator for Acks {
+    type Result = BTreeMap<u32, AckBatch>;
+
+    #[inline]
+    fn observe(&mut self, packet: &Packet<'_>) {
+        let Some(flow) = packet.flow else { return };
+        let Some(segment) = flow.segment().filter(|segment| segment.flags & flags::ACK != 0) else { return };
+        self.all.take(flow.ordinal, packet.time);
+        const MORE: u8 = flags::SYN | flags::FIN | flags::RST | flags::PSH | flags::URG;
+        if flow.payload == 0 && segment.flags & MORE == 0 {
+            self.count += 1;
+            self.pure.take(flow.ordinal, packet.time);
+        }
+    }
+
+    fn finish(self) -> BTreeMap<u32, AckBatch> {
+        let pure_acks = self.count;
+        let both = self.all.finish().into_iter().zip(self.pure.finish().into_values());
+        let row = |all, pure: BatchSize| AckBatch {
+            all,
+            pure_acks,
+            pure_batches: pure.batches,
+            removable: ratio((pure_acks - pure.batches) as f64, pure_acks as f64),
+        };
+        both.map(|((window, all), pure)| (window, row(all, pure))).collect()
+    }
+}

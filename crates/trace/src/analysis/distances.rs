@@ -1,0 +1,49 @@
+//! How far apart the packets of a flow are, in packets and in time (Reframer, figure 7).
+
+use super::Accumulator;
+use crate::histogram::{Distribution, Histogram};
+use crate::packet::Packet;
+
+/// Where a flow's last packet was; the place counts from 1, 0 before the first.
+#[derive(Clone, Copy, Default)]
+struct Last {
+    place: u64,
+    time: i64,
+}
+
+/// Compares each TCP or UDP packet with the one before it in its flow. A flow of one packet has no distance.
+#[derive(Default)]
+pub struct Distances {
+    packets: u64,
+    last: Vec<Last>,
+    spatial: Histogram,
+    temporal: Histogram,
+}
+
+/// What came of it.
+pub struct Apart {
+    /// TCP and UDP packets of other flows in between.
+    pub spatial: Distribution,
+    /// Nanoseconds; 0 where time goes back.
+    pub temporal: Distribution,
+}
+
+impl Accumulator for Distances {
+    type Result = Apart;
+
+    #[inline]
+    fn observe(&mut self, packet: &Packet<'_>) {
+        let Some(flow) = packet.flow else { return };
+        self.packets += 1;
+        let last = super::entry(&mut self.last, flow.number);
+        if last.place > 0 {
+            self.spatial.add(self.packets - last.place - 1);
+            self.temporal.add(packet.time.saturating_sub(last.time).max(0) as u64);
+        }
+        *last = Last { place: self.packets, time: packet.time };
+    }
+
+    fn finish(self) -> Apart {
+        Apart { spatial: self.spatial.summary(), temporal: self.temporal.summary() }
+    }
+}

@@ -1,0 +1,243 @@
+//! The analyses, and what runs them.
+//!
+//! Each looks at every packet once and holds no more than a fixed amount of memory for each flow. What can only be
+//! asked when all flows are known (which are large, which addresses are busy) is asked in a second pass.
+
+pub mod batches;
+pub mod concurrency;
+pub mod distances;
+pub mod locality;
+pub mod reordering;
+pub mod slicing;
+pub mod switches;
+pub mod top;
+pub mod totals;
+
+use capture::Record;
+use flow::TableError;
+use wire::ip_protocol;
+
+use self::batches::{Acks, Batches, CAP};
+use self::concurrency::Concurrency;
+use self::distances::Distances;
+use self::locality::Locality;
+use self::reordering::Order;
+use self::slicing::Slicing;
+use self::switches::Switches;
+use self::top::Top;
+use self::totals::Totals;
+use crate::filter::Selection;
+use crate::flows::Flows;
+use crate::histogram::ratio;
+use crate::packet::Packet;
+use crate::report::Report;
+
+/// Flows of more bytes are large: 10 MB.
+pub const LARGE: u64 = 10_000_000;
+
+/// Something that is measured while packets go by.
+pub trait Accumulator {
+    /// What comes of it.
+    type Result;
+
+    /// Takes the next packet into account.
+    fn observe(&mut self, packet: &Packet<'_>);
+
+    /// What came of all packets.
+    fn finish(self) -> Self::Result;
+}
+
+/// A flow's entry of an array that grows with the flows.
+#[inline]
+pub(crate) fn entry<T: Clone + Default>(entries: &mut Vec<T>, number: u32) -> &mut T {
+    let place = number as usize;
+    if place >= entries.len() {
+        grow(entries, place);
+    }
+    &mut entries[place]
+}
+
+#[cold]
+fn grow<T: Clone + Default>(entries: &mut Vec<T>, place: usize) {
+    entries.resize(place + 1, T::default());
+}
+
+/// What to look at.
+#[derive(Default)]
+pub struct Options {
+    /// Which packets; all by default.
+    pub selection: Selection,
+    /// How many addresses to describe, those with the most TCP flows first.
+    pub top_addresses: u16,
+}
+
+/// The first pass: all analyses at once.
+pub struct Analyzer {
+    options: Options,
+    flows: Flows,
+    totals: Totals,
+    locality: Locality,
+    switches: Switches,
+    batches: Batches,
+    uncapped: Batches,
+    acks: Acks,
+    distances: Distances,
+    concurrency: Concurrency,
+    order: Order,
+    slicing: Slicing,
+}
+
+impl Analyzer {
+    /// Starts an analysis.
+    ///
+    /// # Errors
+    /// If the system has no memory for flows.
+    pub fn new(options: Options) -> Result<Analyzer, TableError> {
+        Ok(Analyzer {
+            options,
+            flows: Flows::new()?,
+            totals: Totals::default(),
+            locality: Locality::default(),
+            switches: Switches::default(),
+            batches: Batches::new(CAP),
+            uncapped: Batches::new(u32::MAX),
+            acks: Acks::default(),
+            distances: Distances::default(),
+            concurrency: Concurrency::default(),
+            order: Order::default(),
+            slicing: Slicing::default(),
+        })
+    }
+
+    /// Another capture begins.
+    pub fn begin(&mut self) {
+        self.concurrency.begin();
+    }
+
+    /// Takes the next packet into account, if it is selected.
+    ///
+    /// # Errors
+    /// If the system has no memory for more flows.
+    #[inline]
+    pub fn observe(&mut self, record: &Record<'_>) -> Result<(), TableError> {
+        let mut packet = Packet::locate(record);
+        if !self.options.selection.selects(&packet) {
+            return Ok(());
+        }
+        packet.assign(&mut self.flows)?;
+        self.totals.observe(&packet);
+        self.locality.observe(&packet);
+        self.switches.observe(&packet);
+        self.batches.observe(&packet);
+        self.uncapped.observe(&packet);
+        self.acks.observe(&packet);
+        self.distances.observe(&packet);
+        self.order.observe(&packet);
+        self.slicing.observe(&packet);
+        self.concurrency.start(packet.time);
+        if let Some(flow) = packet.flow.filter(|flow| flow.is_tcp()) {
+            self.concurrency.take(flow.ordinal, packet.time);
+        }
+        Ok(())
+    }
+
+    /// What was found, and what a second pass over the same packets has to find.
+    pub fn finish(self) -> (Report, SecondPass) {
+        let (flows, totals) = (self.flows, self.totals);
+        let tcp = (0..flows.len() as u32).filter(|&number| flows.is_tcp(number)).count() as u64;
+        let apart = self.distances.finish();
+        let reordering = self.order.finish();
+        let seconds = totals.seconds();
+        let mut report = Report {
+            packets: totals.all.packets,
+            bytes: totals.all.bytes,
+            flows: flows.len() as u64,
+            tcp_flows: tcp,
+            duration_s: seconds,
+            packets_per_s: ratio(totals.all.packets as f64, seconds),
+            bits_per_s: ratio(totals.all.bytes as f64 * 8.0, seconds),
+            slf: self.locality.finish(),
+            mean_packet_bytes: ratio(totals.all.bytes as f64, totals.all.packets as f64),
+            kinds: totals.kinds,
+            cut_packets: totals.cut,
+            flow_sizes: totals.flow_sizes(&flows, false),
+            tcp_flow_sizes: totals.flow_sizes(&flows, true),
+            switches: self.switches.finish(),
+            batch: self.batches.finish(),
+            batch_uncapped: self.uncapped.finish(),
+            ack_coalescing: self.acks.finish(),
+            spatial_distance: apart.spatial,
+            temporal_distance_ns: apart.temporal,
+            concurrent_flows_150us: self.concurrency.finish(),
+            tcp_reordered_ratio: reordering.ratio(),
+            tcp_reordering: reordering,
+            sliceable: self.slicing.finish(),
+            ..Report::default()
+        };
+        let large: Vec<bool> = totals
+            .flows
+            .iter()
+            .enumerate()
+            .map(|(number, amount)| amount.bytes > LARGE && flows.is_tcp(number as u32))
+            .collect();
+        report.large_tcp_flows = large.iter().filter(|large| **large).count() as u64;
+        let top = (self.options.top_addresses > 0).then(|| Top::choose(&flows, self.options.top_addresses));
+        let sizes = totals.flows.clone();
+        report.packet_bytes = totals.finish();
+        let selection = self.options.selection;
+        let concurrency = Concurrency::default();
+        (report, SecondPass { selection, flows, sizes, large, concurrency, top })
+    }
+}
+
+/// What is known only when all flows are: looked at in a second pass over the same packets.
+pub struct SecondPass {
+    selection: Selection,
+    flows: Flows,
+    sizes: Vec<totals::Amount>,
+    /// By flow.
+    large: Vec<bool>,
+    concurrency: Concurrency,
+    top: Option<Top>,
+}
+
+impl SecondPass {
+    /// Whether there is anything to look at.
+    pub fn is_needed(&self) -> bool {
+        self.top.is_some() || self.large.contains(&true)
+    }
+
+    /// Another capture begins.
+    pub fn begin(&mut self) {
+        self.concurrency.begin();
+    }
+
+    /// Takes the next packet into account.
+    #[inline]
+    pub fn observe(&mut self, record: &Record<'_>) {
+        let mut packet = Packet::locate(record);
+        if !self.selection.selects(&packet) {
+            return;
+        }
+        self.concurrency.start(packet.time);
+        if packet.layers.protocol != Some(ip_protocol::TCP) {
+            return;
+        }
+        packet.assign_known(&self.flows);
+        let Some(flow) = packet.flow else { return };
+        if self.large.get(flow.number as usize) == Some(&true) {
+            self.concurrency.take(flow.ordinal, packet.time);
+        }
+        if let Some(top) = &mut self.top {
+            top.observe(&packet);
+        }
+    }
+
+    /// Adds what was found to the report.
+    pub fn finish(self, report: &mut Report) {
+        report.concurrent_large_flows_150us = self.concurrency.finish();
+        if let Some(top) = self.top {
+            report.top_ips = top.finish(&self.sizes);
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! TCP segments that come later than their place in the order (RFC 4737).
+//!
+//! A segment is reordered if its sequence number is smaller than the next expected one and its first byte has not been
+//! seen. If that byte has been seen, the segment is a retransmission. What has not been seen is remembered as holes.
+//! A segment that was lost before the capture point and sent again fills a hole too; only time tells, so the time
+//! from the making of the hole is given, and how many took longer than [`LATE_NS`].
+
+use serde::Serialize;
+use wire::tcp::flags;
+
+use super::Accumulator;
+use crate::histogram::{Distribution, Histogram, ratio};
+use crate::packet::Packet;
+
+/// What fills a hole later than this was probably lost and sent again.
+pub const LATE_NS: i64 = 3_000_000;
+
+/// Holes that are remembered of a flow: those with the highest sequence numbers.
+pub const HOLES: usize = 64;
+
+/// Order of TCP segments.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Reordering {
+    /// Segments with a place in the order: those with payload, SYN or FIN, but for resets.
+    pub segments: u64,
+    /// Those whose number is smaller than expected and whose first byte was not seen before.
+    pub reordered: u64,
+    /// Those of them that came more than 3 ms after the hole that they fill was seen: probably lost before the capture
+    /// point, and sent again.
+    pub late: u64,
+    /// Segments whose number is smaller than expected and whose first byte was seen before.
+    pub retransmitted: u64,
+    /// How long after the hole was seen reordered segments came, in nanoseconds.
+    pub delay_ns: Distribution,
+}
+
+impl Reordering {
+    /// Reordered segments over segments.
+    pub fn ratio(&self) -> f64 {
+        ratio(self.reordered as f64, self.segments as f64)
+    }
+}
+
+/// Sequence numbers from `from` up to `to`, without it, that have not been seen.
+#[derive(Clone, Copy)]
+struct Hole {
+    from: u32,
+    to: u32,
+    since: i64,
+}
+
+/// A flow's order so far.
+#[derive(Clone, Default)]
+struct State {
+    started: bool,
+    /// All below this lies before the flow's beginning, as far as it was seen.
+    first: u32,
+    next: u32,
+    start: i64,
+    /// In the order of their numbers.
+    holes: Vec<Hole>,
+}
+
+/// Whether `a` is before `b`, over wrap-around.
+#[inline]
+fn before(a: u32, b: u32) -> bool {
+    (a.wrapping_sub(b) as i32) < 0
+}
+
+enum Verdict {
+    InOrder,
+    Retransmitted,
+    /// With the time at which the hole was seen.
+    Reordered(i64),
+}
+
+impl State {
+    fn restart(&mut self, sequence: u32, end: u32, time: i64) {
+        *self = State { started: true, first: sequence, next: end, start: time, holes: Vec::new() };
+    }
+
+    #[inline]
+    fn take(&mut self, sequence: u32, length: u32, is_syn: bool, time: i64) -> Verdict {
+        let end = sequence.wrapping_add(length);
+        if !self.started {
+            self.restart(sequence, end, time);
+            return Verdict::InOrder;
+        }
+        if sequence == self.next && !is_syn {
+            self.next = end;
+            return Verdict::InOrder;
+        }
+        self.out_of_line(sequence, end, is_syn, time)
+    }
+
+    #[cold]
+    fn out_of_line(&mut self, sequence: u32, end: u32, is_syn: bool, time: i64) -> Verdict {
+        let below = before(sequence, self.first);
+        let hole = self.holes.iter().find(|h| !before(sequence, h.from) && before(sequence, h.to));
+        let unseen = hole.map(|hole| hole.since).or(below.then_some(self.start));
+        let ahead = !before(sequence, self.next);
+        if is_syn && (ahead || unseen.is_some()) {
+            // Another connection of the same five-tuple.
+            self.restart(sequence, end, time);
+            return Verdict::InOrder;
+        }
+        if ahead {
+            if sequence != self.next {
+                self.holes.push(Hole { from: self.next, to: sequence, since: time });
+            }
+            self.next = end;
+            self.forget();
+            return Verdict::InOrder;
+        }
+        let Some(since) = unseen else {
+            self.fill(sequence, end);
+            return Verdict::Retransmitted;
+        };
+        if below {
+            if before(end, self.first) {
+                self.holes.insert(0, Hole { from: end, to: self.first, since: self.start });
+            }
+            self.first = sequence;
+        }
+        self.fill(sequence, end);
+        self.forget();
+        Verdict::Reordered(since)
+    }
+
+    /// All from `from` up to `to` has been seen.
+    fn fill(&mut self, from: u32, to: u32) {
+        if before(self.next, to) {
+            self.next = to;
+        }
+        let holes = std::mem::take(&mut self.holes);
+        for hole in holes {
+            if !before(from, hole.to) || !before(hole.from, to) {
+                self.holes.push(hole);
+                continue;
+            }
+            if before(hole.from, from) {
+                self.holes.push(Hole { to: from, ..hole });
+            }
+            if before(to, hole.to) {
+                self.holes.push(Hole { from: to, ..hole });
+            }
+        }
+    }
+
+    fn forget(&mut self) {
+        let excess = self.holes.len().saturating_sub(HOLES);
+        self.holes.drain(..excess);
+    }
+}
+
+/// Follows the sequence numbers of each TCP flow.
+#[derive(Default)]
+pub struct Order {
+    flows: Vec<State>,
+    result: Reordering,
+    delays: Histogram,
+}
+
+impl Accumulator for Order {
+    type Result = Reordering;
+
+    #[inline]
+    fn observe(&mut self, packet: &Packet<'_>) {
+        let Some(flow) = packet.flow else { return };
+        let Some(segment) = flow.segment().filter(|segment| segment.flags & flags::RST == 0) else { return };
+        let is_syn = segment.flags & flags::SYN != 0;
+        let has = |flag| u32::from(segment.flags & flag != 0);
+        let length = flow.payload.saturating_add(has(flags::SYN) + has(flags::FIN));
+        if length == 0 {
+            return;
+        }
+        self.result.segments += 1;
+        let state = super::entry(&mut self.flows, flow.ordinal);
+        match state.take(segment.sequence, length, is_syn, packet.time) {
+            Verdict::InOrder => {}
+            Verdict::Retransmitted => self.result.retransmitted += 1,
+            Verdict::Reordered(since) => {
+                self.result.reordered += 1;
+                let delay = packet.time.saturating_sub(since).max(0);
+                self.result.late += u64::from(delay > LATE_NS);
+                self.delays.add(delay as u64);
+            }
+        }
+    }
+
+    fn finish(self) -> Reordering {
+        Reordering { delay_ns: self.delays.summary(), ..self.result }
+    }
+}

@@ -1,0 +1,103 @@
+//! The addresses with the most TCP flows: how large these are, and the batches they would make (Reframer, table 1 and
+//! figure 9).
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+
+use serde::Serialize;
+
+use super::batches::{BatchSize, Batcher, CAP};
+use super::totals::Amount;
+use crate::flows::Flows;
+use crate::histogram::{Distribution, Histogram};
+use crate::packet::Packet;
+
+/// One address in both directions.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TopAddress {
+    /// The address.
+    pub address: IpAddr,
+    /// TCP flows from it.
+    pub tx: Direction,
+    /// TCP flows to it.
+    pub rx: Direction,
+}
+
+/// The TCP flows of an address in one direction.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Direction {
+    /// Their number.
+    pub flows: u64,
+    /// Packets per flow.
+    pub packets: Distribution,
+    /// Bytes per flow.
+    pub bytes: Distribution,
+    /// By window in microseconds: sizes of per-flow batches of at most 32 packets.
+    pub batch: BTreeMap<u32, BatchSize>,
+}
+
+/// Batches of the flows of the chosen addresses, filled in a second pass: which addresses count is known only after
+/// the first.
+pub(crate) struct Top {
+    addresses: Vec<(IpAddr, [Batcher; 2])>,
+    /// By the number of a flow: the places of its source and its destination.
+    of_flow: Vec<[Option<u16>; 2]>,
+}
+
+impl Top {
+    /// Chooses the `count` addresses at which the most TCP flows start or end; of equals the smaller address.
+    pub(crate) fn choose(flows: &Flows, count: u16) -> Top {
+        let mut ends: HashMap<IpAddr, u64> = HashMap::new();
+        let tcp = || flows.iter().enumerate().filter(|(number, _)| flows.is_tcp(*number as u32));
+        for (_, tuple) in tcp() {
+            *ends.entry(tuple.source()).or_default() += 1;
+            *ends.entry(tuple.destination()).or_default() += 1;
+        }
+        let mut ends: Vec<(IpAddr, u64)> = ends.into_iter().collect();
+        ends.sort_unstable_by_key(|&(address, count)| (Reverse(count), address));
+        ends.truncate(count.into());
+        let places: HashMap<IpAddr, u16> = ends.iter().map(|end| end.0).zip(0..).collect();
+        let mut of_flow = vec![[None; 2]; flows.len()];
+        for (number, tuple) in tcp() {
+            of_flow[number] = [tuple.source(), tuple.destination()].map(|end| places.get(&end).copied());
+        }
+        let batchers = || [Batcher::new(CAP), Batcher::new(CAP)];
+        Top { addresses: ends.into_iter().map(|(address, _)| (address, batchers())).collect(), of_flow }
+    }
+
+    #[inline]
+    pub(crate) fn observe(&mut self, packet: &Packet<'_>) {
+        let Some(flow) = packet.flow else { return };
+        let ends = self.of_flow.get(flow.number as usize).copied().unwrap_or_default();
+        for (direction, place) in ends.into_iter().enumerate() {
+            if let Some((_, batchers)) = place.and_then(|place| self.addresses.get_mut(usize::from(place))) {
+                batchers[direction].take(flow.ordinal, packet.time);
+            }
+        }
+    }
+
+    pub(crate) fn finish(self, sizes: &[Amount]) -> Vec<TopAddress> {
+        let mut amounts: Vec<[(Histogram, Histogram); 2]> = Vec::new();
+        amounts.resize_with(self.addresses.len(), Default::default);
+        for (amount, ends) in sizes.iter().zip(&self.of_flow) {
+            for (direction, place) in ends.iter().enumerate() {
+                if let Some(both) = place.and_then(|place| amounts.get_mut(usize::from(place))) {
+                    both[direction].0.add(amount.packets);
+                    both[direction].1.add(amount.bytes);
+                }
+            }
+        }
+        let rows = self.addresses.into_iter().zip(amounts);
+        rows.map(|((address, [from, to]), [sent, received])| {
+            let direction = |batcher: Batcher, (packets, bytes): (Histogram, Histogram)| Direction {
+                flows: packets.count(),
+                packets: packets.summary(),
+                bytes: bytes.summary(),
+                batch: batcher.finish(),
+            };
+            TopAddress { address, tx: direction(from, sent), rx: direction(to, received) }
+        })
+        .collect()
+    }
+}

@@ -1,0 +1,153 @@
+//! Packets and bytes: in all, by kind, by flow; how large flows and packets are.
+
+use serde::Serialize;
+use wire::layers::Network;
+
+use super::Accumulator;
+use crate::flows::Flows;
+use crate::histogram::{Distribution, Histogram, ratio};
+use crate::packet::Packet;
+
+/// Packets and bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Amount {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes on the wire.
+    pub bytes: u64,
+}
+
+impl Amount {
+    #[inline]
+    fn add(&mut self, packet: &Packet<'_>) {
+        self.packets += 1;
+        self.bytes += u64::from(packet.bytes);
+    }
+}
+
+/// Packets by what they are; each is in one kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Kinds {
+    /// Unfragmented TCP whose ports were captured.
+    pub tcp: Amount,
+    /// Unfragmented UDP whose ports were captured.
+    pub udp: Amount,
+    /// Fragments of IP packets, of any protocol.
+    pub fragments: Amount,
+    /// Other IPv4 and IPv6 packets, malformed and cut ones among them.
+    pub other_ip: Amount,
+    /// ARP and all else.
+    pub not_ip: Amount,
+}
+
+/// Counts everything once.
+#[derive(Default)]
+pub struct Totals {
+    pub(crate) all: Amount,
+    pub(crate) kinds: Kinds,
+    pub(crate) cut: u64,
+    /// First and last time.
+    pub(crate) span: Option<(i64, i64)>,
+    sizes: Histogram,
+    /// By flow.
+    pub(crate) flows: Vec<Amount>,
+}
+
+impl Totals {
+    /// Seconds from the earliest to the latest packet.
+    pub(crate) fn seconds(&self) -> f64 {
+        self.span.map_or(0.0, |(first, last)| last.saturating_sub(first) as f64 / 1e9)
+    }
+
+    /// Sizes of the flows of one protocol or of all.
+    pub(crate) fn flow_sizes(&self, flows: &Flows, tcp_only: bool) -> FlowSizes {
+        let chosen = self.flows.iter().enumerate();
+        FlowSizes::of(chosen.filter(|(n, _)| !tcp_only || flows.is_tcp(*n as u32)).map(|(_, amount)| amount))
+    }
+}
+
+impl Accumulator for Totals {
+    /// The packets' sizes; all else is read from the fields.
+    type Result = Distribution;
+
+    #[inline]
+    fn observe(&mut self, packet: &Packet<'_>) {
+        self.all.add(packet);
+        self.sizes.add(u64::from(packet.bytes));
+        self.cut += u64::from((packet.bytes as usize) > packet.frame.len());
+        self.span = match self.span {
+            None => Some((packet.time, packet.time)),
+            Some((first, last)) => Some((first.min(packet.time), last.max(packet.time))),
+        };
+        let is_ip = matches!(packet.layers.network, Network::Ipv4 | Network::Ipv6);
+        let kind = match packet.flow {
+            Some(flow) => {
+                super::entry(&mut self.flows, flow.number).add(packet);
+                if flow.is_tcp() { &mut self.kinds.tcp } else { &mut self.kinds.udp }
+            }
+            None if packet.layers.fragment.is_some() => &mut self.kinds.fragments,
+            None if is_ip => &mut self.kinds.other_ip,
+            None => &mut self.kinds.not_ip,
+        };
+        kind.add(packet);
+    }
+
+    fn finish(self) -> Distribution {
+        self.sizes.summary()
+    }
+}
+
+/// How large flows are.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct FlowSizes {
+    /// Packets per flow.
+    pub packets: Distribution,
+    /// Bytes per flow.
+    pub bytes: Distribution,
+    /// Both cumulated over the flows' bytes, at 1, 1.5, 2, 3, 4, 6, 8, 12, ... bytes.
+    pub cdf: Vec<SizeStep>,
+}
+
+/// A step of the distribution of flow sizes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct SizeStep {
+    /// Bytes of a flow.
+    pub up_to: u64,
+    /// Share of the flows that are no larger.
+    pub flows: f64,
+    /// Share of all bytes that these flows have.
+    pub bytes: f64,
+}
+
+impl FlowSizes {
+    fn of<'a>(flows: impl Iterator<Item = &'a Amount>) -> FlowSizes {
+        let (mut packets, mut bytes) = (Histogram::default(), Histogram::default());
+        // Two steps for each power of two.
+        let mut steps = [(0u64, 0u64); 128];
+        let limit = |step: usize| match step % 2 {
+            0 => 1u64 << (step / 2),
+            _ => (1u64 << (step / 2)) + (1u64 << (step / 2) >> 1),
+        };
+        for flow in flows {
+            packets.add(flow.packets);
+            bytes.add(flow.bytes);
+            let step = (0..128).find(|&step| flow.bytes <= limit(step)).unwrap_or(127);
+            steps[step].0 += 1;
+            steps[step].1 += flow.bytes;
+        }
+        let all = steps.iter().fold((0, 0), |(flows, bytes), step| (flows + step.0, bytes + step.1));
+        let used = |step: &(u64, u64)| step.0 > 0;
+        let range = match (steps.iter().position(used), steps.iter().rposition(used)) {
+            // One before, where both are still 0.
+            (Some(first), Some(last)) => first.saturating_sub(1)..last + 1,
+            _ => 0..0,
+        };
+        let mut sum = (0, 0);
+        let cdf = range.map(|step| {
+            sum = (sum.0 + steps[step].0, sum.1 + steps[step].1);
+            let (flows, bytes) = (ratio(sum.0 as f64, all.0 as f64), ratio(sum.1 as f64, all.1 as f64));
+            SizeStep { up_to: limit(step), flows, bytes }
+        });
+        FlowSizes { cdf: cdf.collect(), packets: packets.summary(), bytes: bytes.summary() }
+    }
+}

@@ -1,0 +1,79 @@
+//! Which packets are looked at, in the filter language of IPFilter.
+
+use classify::filter::{
+    self, Condition, Header, Headers, Matcher, Names, Place, Primitive, Test, Tree, Version,
+};
+use wire::LinkType;
+use wire::layers::Network;
+
+use crate::packet::Packet;
+
+/// The packets that an expression holds of, or all.
+#[derive(Default)]
+pub struct Selection(Option<Matcher>);
+
+impl Selection {
+    /// Reads an expression. Warnings come with it.
+    ///
+    /// # Errors
+    /// What is wrong with the expression, in Click's words, one line each.
+    pub fn parse(text: &str, names: &(impl Names + ?Sized)) -> Result<(Selection, Vec<String>), Vec<String>> {
+        let (expression, issues) = filter::parse(text, names);
+        let of_kind = |warning| -> Vec<String> {
+            issues
+                .iter()
+                .filter(|issue| issue.is_warning == warning)
+                .map(|issue| issue.text.clone())
+                .collect()
+        };
+        let errors = of_kind(false);
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        let matcher = Matcher::new(&[expression.replace(&condition).simplified()]);
+        Ok((Selection(Some(matcher)), of_kind(true)))
+    }
+
+    /// Whether the packet is among them. What is not IP has no header that a question could be answered from.
+    #[inline]
+    pub fn selects(&self, packet: &Packet<'_>) -> bool {
+        let Some(matcher) = &self.0 else { return true };
+        let (frame, layers) = (packet.frame, &packet.layers);
+        let is_ip = matches!(layers.network, Network::Ipv4 | Network::Ipv6);
+        let from = |offset: Option<usize>| {
+            offset.filter(|_| is_ip).and_then(|offset| frame.get(offset..layers.end)).unwrap_or_default()
+        };
+        let mac = if packet.link == LinkType::Ethernet { frame } else { &[] };
+        let headers = Headers { mac, network: from(layers.l3), transport: from(layers.l4) };
+        matcher.first(&headers).is_some()
+    }
+}
+
+/// A question's condition. Where a configuration has seen to it that there is IPv4 only, a capture has both versions, so
+/// questions about IPv4 also ask for the version; but for the one that is about it.
+fn condition(question: &Primitive) -> Condition {
+    let about_ipv4 = match question {
+        Primitive::Ether { .. } => false,
+        Primitive::Field { version, place, .. } => *version == Version::V4 && *place != Place::VERSION,
+        Primitive::Fragment { .. } => true,
+        Primitive::Host { version, .. }
+        | Primitive::ProtocolNumber { version, .. }
+        | Primitive::ProtocolSet { version, .. }
+        | Primitive::Port { version, .. }
+        | Primitive::TcpFlags { version, .. } => *version == Version::V4,
+    };
+    let condition = question.condition();
+    if !about_ipv4 {
+        return condition;
+    }
+    let four = Test {
+        header: Header::Network,
+        offset: 0,
+        length: 1,
+        mask: 0xf0,
+        low: 0x40,
+        high: 0x40,
+        outside: false,
+    };
+    Tree::All(vec![Tree::Leaf(four), condition])
+}

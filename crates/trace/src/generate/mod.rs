@@ -1,0 +1,257 @@
+//! Traces made to measure: number of flows, locality, skew, sizes, rate, protocols. The same specification gives the
+//! same bytes on every machine.
+//!
+//! Packets come in runs of one flow whose mean length is the SLF asked for. All lengths are the two whole numbers next
+//! to it. Flows are directed: nobody answers. A TCP flow starts with a SYN, and its sequence numbers follow its
+//! payload; it does not end.
+
+mod runs;
+mod sizes;
+
+use std::fmt;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use fastrand::Rng;
+use wire::build::Builder;
+use wire::tcp::flags;
+use wire::{MacAddr, ethernet, ipv4, ipv6, tcp, udp};
+
+use self::runs::Runs;
+pub use self::sizes::{LONGEST, SHORTEST, SizeMix, SizeMixError};
+
+/// More flows than this do not fit the addresses that are used.
+pub const MOST_FLOWS: u32 = 1 << 26;
+
+/// When a trace starts, in seconds since 1970.
+pub const START: i64 = 1_700_000_000;
+
+/// What to make.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Specification {
+    /// Directed flows; each has at least one packet.
+    pub flows: u32,
+    /// Packets.
+    pub packets: u64,
+    /// Mean number of packets of a flow in a row, at least 1.
+    pub slf: f64,
+    /// Exponent of Zipf's law that the flows' shares follow: 0 means equal shares.
+    pub zipf: f64,
+    /// Frame sizes. A header that is longer than the frame should be makes it longer.
+    pub sizes: SizeMix,
+    /// Packets per second, evenly spaced.
+    pub rate: f64,
+    /// Which protocols.
+    pub protocol: Protocols,
+    /// The share of the flows that are IPv6, 0 to 1.
+    pub ipv6: f64,
+    /// Everything random comes from this.
+    pub seed: u64,
+}
+
+/// Which protocols flows have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocols {
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+    /// Either, by chance.
+    Mix,
+}
+
+/// Why a trace cannot be made.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum SpecificationError {
+    /// There are no flows, or too many.
+    Flows(u32),
+    /// A number is out of its range.
+    Range {
+        /// Which.
+        what: &'static str,
+        /// Its value.
+        value: f64,
+        /// What it has to be.
+        range: &'static str,
+    },
+    /// The packets are fewer than one run for each flow takes.
+    TooFewPackets {
+        /// Runs that the packets make.
+        runs: u64,
+        /// Flows.
+        flows: u32,
+    },
+    /// One flow alone has one run, however long.
+    OneFlow,
+}
+
+impl fmt::Display for SpecificationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SpecificationError::Flows(flows) => {
+                write!(f, "{flows} flows are not possible: ask for 1 to {MOST_FLOWS}")
+            }
+            SpecificationError::Range { what, value, range } => {
+                write!(f, "{what} is {value}, but has to be {range}")
+            }
+            SpecificationError::TooFewPackets { runs, flows } => write!(
+                f,
+                "packets by SLF makes {runs} runs, but {flows} flows need one each: ask for more packets, fewer flows \
+                 or a lower SLF"
+            ),
+            SpecificationError::OneFlow => f.write_str(
+                "one flow makes one run, so its SLF is its number of packets: ask for at least 2 flows",
+            ),
+        }
+    }
+}
+
+impl std::error::Error for SpecificationError {}
+
+/// A flow so far.
+#[derive(Clone, Copy, Default)]
+struct Sender {
+    sent: u32,
+    sequence: u32,
+}
+
+/// Makes the packets of a trace, one after the other.
+pub struct Generator {
+    specification: Specification,
+    random: Rng,
+    schedule: Runs,
+    runs: u64,
+    /// Runs that have begun, and packets that have been made.
+    begun: u64,
+    made: u64,
+    /// The flow of the current run, and where that ends.
+    flow: usize,
+    end: u64,
+    senders: Vec<Sender>,
+    payload: Vec<u8>,
+}
+
+/// A packet of a generated trace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Generated {
+    /// Nanoseconds since 1970.
+    pub time: i64,
+    /// An Ethernet frame.
+    pub frame: Vec<u8>,
+}
+
+impl Generator {
+    /// Prepares a trace.
+    ///
+    /// # Errors
+    /// If there is no such trace.
+    pub fn new(specification: Specification) -> Result<Generator, SpecificationError> {
+        let s = &specification;
+        let check = |good: bool, what, value, range| match good {
+            true => Ok(()),
+            false => Err(SpecificationError::Range { what, value, range }),
+        };
+        if !(1..=MOST_FLOWS).contains(&s.flows) {
+            return Err(SpecificationError::Flows(s.flows));
+        }
+        let most = 1u64 << 40;
+        check((1..=most).contains(&s.packets), "the number of packets", s.packets as f64, "1 to 2^40")?;
+        check(s.slf >= 1.0 && s.slf.is_finite(), "the SLF", s.slf, "at least 1")?;
+        check((0.0..=10.0).contains(&s.zipf), "the exponent of Zipf's law", s.zipf, "0 to 10")?;
+        check((0.001..=1e9).contains(&s.rate), "the rate", s.rate, "0.001 to 1e9 packets per second")?;
+        check((0.0..=1.0).contains(&s.ipv6), "the share of IPv6", s.ipv6, "0 to 1")?;
+        let runs = ((s.packets as f64 / s.slf).round() as u64).clamp(1, s.packets);
+        if runs < u64::from(s.flows) {
+            return Err(SpecificationError::TooFewPackets { runs, flows: s.flows });
+        }
+        if s.flows == 1 && runs > 1 {
+            return Err(SpecificationError::OneFlow);
+        }
+        let flows = s.flows as usize;
+        let mut random = Rng::with_seed(s.seed);
+        let payload = (0..LONGEST).map(|_| random.u8(..)).collect();
+        let schedule = Runs::new(flows, runs, s.zipf);
+        let senders = vec![Sender::default(); flows];
+        let (begun, made, flow, end) = (0, 0, 0, 0);
+        Ok(Generator { specification, random, schedule, runs, begun, made, flow, end, senders, payload })
+    }
+
+    /// Addresses and ports of a flow, and whether it is TCP.
+    fn ends(&self, flow: usize) -> (SocketAddr, SocketAddr, bool) {
+        let s = &self.specification;
+        // An odd factor keeps numbers apart and spreads neighbours; the addresses are those that RFC 2544 and
+        // RFC 3849 set aside.
+        let number = (flow as u32).wrapping_mul(0x02c1_b3c7) & (MOST_FLOWS - 1);
+        let (host, port) = (number & 0xffff, 1024 + (number >> 16) as u16);
+        let noise = Rng::with_seed(s.seed ^ (flow as u64) << 20).u64(..);
+        let (server, service) = ((noise & 0xff) as u32, [80, 443, 443, 8080][(noise >> 8 & 3) as usize]);
+        let is_tcp = match s.protocol {
+            Protocols::Tcp => true,
+            Protocols::Udp => false,
+            Protocols::Mix => noise >> 10 & 1 == 1,
+        };
+        let count = |flows: usize| (flows as f64 * s.ipv6).floor();
+        if count(flow + 1) > count(flow) {
+            let address = |kind: u128, host: u32| {
+                Ipv6Addr::from_bits(0x2001_0db8 << 96 | kind << 64 | u128::from(host))
+            };
+            return ((address(1, host), port).into(), (address(2, server), service).into(), is_tcp);
+        }
+        let address = |base: [u8; 4], host: u32| Ipv4Addr::from_bits(u32::from_be_bytes(base) | host);
+        let (from, to) = (address([198, 18, 0, 0], host), address([198, 19, 0, 0], server));
+        ((from, port).into(), (to, service).into(), is_tcp)
+    }
+
+    fn frame(&mut self, flow: usize) -> Vec<u8> {
+        let (from, to, is_tcp) = self.ends(flow);
+        let size = usize::from(self.specification.sizes.draw(&mut self.random));
+        let ip = if from.is_ipv4() { ipv4::Header::LEN } else { ipv6::Header::LEN };
+        let mut sender = self.senders[flow];
+        let room = |transport: usize| size.saturating_sub(ethernet::Header::LEN + ip + transport);
+        let (builder, payload) = if !is_tcp {
+            (Builder::udp(from, to), room(udp::Header::LEN))
+        } else if sender.sent == 0 {
+            sender.sequence = self.random.u32(..);
+            // The largest segment that fits 1500 bytes of IPv4.
+            let syn = Builder::tcp(from, to, flags::SYN).options(&[2, 4, 0x05, 0xb4]);
+            (syn.sequence(sender.sequence, 0), 0)
+        } else {
+            let payload = room(tcp::Header::LEN);
+            let push = if payload > 0 { flags::PSH } else { 0 };
+            (Builder::tcp(from, to, flags::ACK | push).sequence(sender.sequence, 1), payload)
+        };
+        let length = payload as u32 + u32::from(is_tcp && sender.sent == 0);
+        let mac = |last| MacAddr([2, 0, 0, 0, 0, last]);
+        let builder = builder.ethernet(mac(1), mac(2)).id(sender.sent as u16);
+        sender.sequence = sender.sequence.wrapping_add(length);
+        sender.sent = sender.sent.saturating_add(1);
+        self.senders[flow] = sender;
+        // Both ends are of one version, and the payload fits: it cannot fail.
+        let mut frame = builder.build(&self.payload[..payload]).unwrap_or_default();
+        if frame.len() < usize::from(SHORTEST) {
+            frame.resize(SHORTEST.into(), 0);
+        }
+        frame
+    }
+}
+
+impl Iterator for Generator {
+    type Item = Generated;
+
+    fn next(&mut self) -> Option<Generated> {
+        let packets = self.specification.packets;
+        if self.made == packets {
+            return None;
+        }
+        if self.made == self.end {
+            self.flow = self.schedule.next(&mut self.random)?;
+            self.begun += 1;
+            // Of 2^40 packets and as many runs the product needs 80 bits.
+            self.end = (u128::from(self.begun) * u128::from(packets) / u128::from(self.runs)) as u64;
+        }
+        let since = self.made as f64 * 1e9 / self.specification.rate;
+        let frame = self.frame(self.flow);
+        self.made += 1;
+        Some(Generated { time: (START * 1_000_000_000).saturating_add(since as i64), frame })
+    }
+}

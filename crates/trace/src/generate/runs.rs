@@ -1,0 +1,165 @@
+//! In which order flows send: runs of packets of one flow.
+
+use fastrand::Rng;
+
+/// Gives each run its flow, so that no flow has two runs in a row.
+///
+/// How many runs a flow has is fixed: one, and its share of the rest by Zipf's law. Which flow is next is drawn among
+/// those that have runs left, in proportion to them, from a tree of sums.
+pub(super) struct Runs {
+    /// Runs that each flow has left.
+    left: Vec<u64>,
+    /// Sums of ranges of `left`, as Fenwick has them; place 0 is not used.
+    sums: Vec<u64>,
+    total: u64,
+    last: Option<usize>,
+}
+
+/// Flows that may have more than half of what is left: those with the most runs stand first.
+const HEAVIEST: usize = 8;
+
+impl Runs {
+    /// `runs` of them over `flows`, of which there are at least one and at most as many as runs.
+    pub(super) fn new(flows: usize, runs: u64, zipf: f64) -> Runs {
+        let left = shares(flows, runs, zipf);
+        let mut sums = vec![0; flows + 1];
+        for (place, &count) in (1..).zip(&left) {
+            sums[place] += count;
+            let parent = place + (place & place.wrapping_neg());
+            if parent <= flows {
+                let sum = sums[place];
+                sums[parent] += sum;
+            }
+        }
+        Runs { left, sums, total: runs, last: None }
+    }
+
+    /// The next run's flow; `None` when all have been given out.
+    pub(super) fn next(&mut self, random: &mut Rng) -> Option<usize> {
+        if self.total == 0 {
+            return None;
+        }
+        let flow = self.draw(random);
+        self.left[flow] -= 1;
+        self.total -= 1;
+        self.last = Some(flow);
+        let mut place = flow + 1;
+        while let Some(sum) = self.sums.get_mut(place) {
+            *sum -= 1;
+            place += place & place.wrapping_neg();
+        }
+        Some(flow)
+    }
+
+    fn draw(&self, random: &mut Rng) -> usize {
+        // Who has more than all others together must be next, or would follow itself in the end.
+        let heads = self.left.iter().take(HEAVIEST).enumerate();
+        let mut dominant = heads.filter(|(_, left)| **left > self.total - **left).map(|(flow, _)| flow);
+        if let Some(flow) = dominant.next()
+            && self.last != Some(flow)
+        {
+            return flow;
+        }
+        let (before, own) = match self.last {
+            Some(last) => (self.sum_before(last), self.left[last]),
+            None => (0, 0),
+        };
+        if own == self.total {
+            // Nobody else is left: the two runs become one.
+            return self.last.unwrap_or(0);
+        }
+        let drawn = random.u64(..self.total - own);
+        self.find(if drawn < before { drawn } else { drawn + own })
+    }
+
+    /// Runs left of all flows before this one.
+    fn sum_before(&self, flow: usize) -> u64 {
+        let (mut place, mut sum) = (flow, 0);
+        while place > 0 {
+            sum += self.sums[place];
+            place &= place - 1;
+        }
+        sum
+    }
+
+    /// The flow at which the sum of all up to it exceeds `target`.
+    fn find(&self, mut target: u64) -> usize {
+        let mut place = 0;
+        let mut step = self.left.len().next_power_of_two();
+        while step > 0 {
+            if let Some(&sum) = self.sums.get(place + step)
+                && sum <= target
+            {
+                place += step;
+                target -= sum;
+            }
+            step /= 2;
+        }
+        place.min(self.left.len() - 1)
+    }
+}
+
+/// Runs of each flow, in falling order, none with more than half of all.
+fn shares(flows: usize, runs: u64, zipf: f64) -> Vec<u64> {
+    let weight = |rank: usize| ((rank + 1) as f64).powf(-zipf);
+    let all: f64 = (0..flows).map(weight).sum();
+    let spare = (runs - flows as u64) as f64;
+    let most = runs.div_ceil(2);
+    // Shares are rounded so that their sum is.
+    let (mut sum, mut given, mut excess) = (0.0, 0u64, 0u64);
+    let mut left = Vec::with_capacity(flows);
+    for rank in 0..flows {
+        sum += weight(rank);
+        let until = if rank + 1 == flows { spare } else { (spare * sum / all).min(spare) };
+        let share = (until.round() as u64).saturating_sub(given);
+        given += share;
+        let wanted = 1 + share + excess;
+        // What is too much for one goes to the next.
+        let count = if flows > 1 { wanted.min(most) } else { wanted };
+        excess = wanted - count;
+        left.push(count);
+    }
+    // The last ones could not take it: those before can.
+    for count in left.iter_mut().rev() {
+        let more = excess.min(most.saturating_sub(*count));
+        *count += more;
+        excess -= more;
+    }
+    left
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn all_runs_are_given_out_and_none_follows_itself(
+            flows in 2usize..60, more in 0u64..500, zipf in 0.0f64..3.0, seed: u64,
+        ) {
+            let runs = flows as u64 + more;
+            let mut random = fastrand::Rng::with_seed(seed);
+            let mut schedule = Runs::new(flows, runs, zipf);
+            let wanted = schedule.left.clone();
+            prop_assert_eq!(wanted.iter().sum::<u64>(), runs);
+            prop_assert!(wanted.iter().all(|count| (1..=runs.div_ceil(2)).contains(count)));
+            let order: Vec<usize> = std::iter::from_fn(|| schedule.next(&mut random)).collect();
+            for (flow, wanted) in wanted.iter().enumerate() {
+                prop_assert_eq!(order.iter().filter(|other| **other == flow).count() as u64, *wanted);
+            }
+            let merged = order.windows(2).filter(|pair| pair[0] == pair[1]).count();
+            prop_assert!(merged <= 1, "{} runs follow another of their flow", merged);
+        }
+    }
+
+    #[test]
+    fn zipf_by_hand() {
+        // Weights 1, 1/2, 1/3 of 11/6 over 1100 runs beside the first of each.
+        assert_eq!(shares(3, 1103, 1.0), [552, 350, 201]);
+        assert_eq!(shares(4, 4004, 0.0), [1001; 4]);
+        assert_eq!(shares(2, 10, 3.0), [5, 5]);
+        assert_eq!(shares(1, 1, 1.0), [1]);
+    }
+}

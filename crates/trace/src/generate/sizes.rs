@@ -1,0 +1,89 @@
+//! Mixes of packet sizes.
+
+use std::fmt;
+use std::str::FromStr;
+
+use fastrand::Rng;
+
+/// The shortest Ethernet frame, without its check sequence.
+pub const SHORTEST: u16 = 60;
+/// The longest frame that is made: a jumbo frame.
+pub const LONGEST: u16 = 9216;
+
+/// Frame sizes with weights.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SizeMix {
+    /// Sizes, and the sums of weights up to them.
+    sizes: Vec<(u16, u32)>,
+}
+
+impl SizeMix {
+    /// The simple IMIX: of twelve frames 7 of 60 bytes, 4 of 590 and 1 of 1514 (64, 594 and 1518 with check sequence).
+    pub const IMIX: &'static str = "60:7,590:4,1514:1";
+
+    /// Draws a size.
+    #[inline]
+    pub(super) fn draw(&self, random: &mut Rng) -> u16 {
+        let all = self.sizes.last().map_or(1, |size| size.1);
+        let drawn = random.u32(..all);
+        self.sizes.iter().find(|size| drawn < size.1).map_or(SHORTEST, |size| size.0)
+    }
+}
+
+/// Why a text is no mix of sizes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SizeMixError(String);
+
+impl fmt::Display for SizeMixError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "'{}' is not a frame size of {SHORTEST} to {LONGEST} bytes with a weight; write sizes such as \
+             60:7,590:4,1514:1, or imix",
+            self.0
+        )
+    }
+}
+
+impl std::error::Error for SizeMixError {}
+
+/// `SIZE[:WEIGHT],...` or `imix`.
+impl FromStr for SizeMix {
+    type Err = SizeMixError;
+
+    fn from_str(text: &str) -> Result<SizeMix, SizeMixError> {
+        let text = if text.eq_ignore_ascii_case("imix") { SizeMix::IMIX } else { text };
+        let (mut sizes, mut sum) = (Vec::new(), 0u32);
+        for part in text.split(',') {
+            let wrong = || SizeMixError(part.to_string());
+            let (size, weight) = part.split_once(':').unwrap_or((part, "1"));
+            let size: u16 = size.trim().parse().map_err(|_| wrong())?;
+            let weight: u16 = weight.trim().parse().map_err(|_| wrong())?;
+            if !(SHORTEST..=LONGEST).contains(&size) || weight == 0 {
+                return Err(wrong());
+            }
+            sum = sum.checked_add(weight.into()).ok_or_else(wrong)?;
+            sizes.push((size, sum));
+        }
+        Ok(SizeMix { sizes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mixes_are_read_and_drawn_by_weight() {
+        let mix: SizeMix = "imix".parse().unwrap();
+        assert_eq!(mix.sizes, [(60, 7), (590, 11), (1514, 12)]);
+        let mut random = Rng::with_seed(1);
+        let drawn: Vec<u16> = (0..12_000).map(|_| mix.draw(&mut random)).collect();
+        let count = |size| drawn.iter().filter(|other| **other == size).count();
+        assert!((6_700..7_300).contains(&count(60)) && (800..1_200).contains(&count(1514)));
+        assert_eq!("1000".parse::<SizeMix>().unwrap().sizes, [(1000, 1)]);
+        for wrong in ["", "59", "9217", "60:0", "60:", "60,,70", "a:1", "-60"] {
+            assert!(wrong.parse::<SizeMix>().is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! A report as one page that needs nothing else: plots as SVG, tables, no scripts.
+
+mod plot;
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use self::plot::{Axis, Bars, Plot, Series, Shape, escape};
+use crate::analysis::batches::{BatchSize, CAP};
+use crate::analysis::totals::FlowSizes;
+use crate::histogram::{Distribution, ratio};
+use crate::report::Report;
+use crate::text::{grouped, percent, prefixed, span};
+
+const STYLE: &str = "
+body { font: 15px/1.4 'DejaVu Sans', Arial, sans-serif; color: #222; background: #fff; max-width: 1020px; margin: 24px auto; padding: 0 12px; }
+h1 { font-size: 24px; } h2 { font-size: 18px; margin-top: 28px; border-bottom: 1px solid #bbb; }
+.plots { display: grid; grid-template-columns: 1fr 1fr; gap: 18px 24px; }
+figure { margin: 0; break-inside: avoid; } figcaption { font-size: 13px; color: #444; margin: 2px 0 0 4px; }
+figcaption b { color: #222; } svg { width: 100%; height: auto; }
+table { border-collapse: collapse; font-size: 13px; } td, th { padding: 2px 10px 2px 0; text-align: right; }
+td:first-child, th:first-child { text-align: left; } tr { border-bottom: 1px solid #e4e4e4; break-inside: avoid; }
+.note { color: #a33; }
+@media (max-width: 700px) { .plots { grid-template-columns: 1fr; } }
+@media print { body { font-size: 11px; margin: 0; max-width: none; } figcaption, table { font-size: 10px; } }
+";
+
+/// The page.
+pub fn page(report: &Report) -> String {
+    let names: Vec<&str> = report.traces.iter().map(|trace| trace.name.as_str()).collect();
+    let title = escape(&names.join(", "));
+    let mut page = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width\"><title>Traffic of {title}</title>\
+         <style>{STYLE}</style></head>\n<body><h1>Traffic of {title}</h1>\n"
+    );
+    for note in &report.notes {
+        let _ = writeln!(page, "<p class=\"note\">{}</p>", escape(note));
+    }
+    facts(&mut page, report);
+    section(&mut page, "Flows and packets", &[flow_sizes(report), packet_sizes(report), concurrency(report)]);
+    section(&mut page, "Locality", &[spatial(report), temporal(report), switches(report)]);
+    let windows = [
+        batch(&report.batch, "Waiting for more of a flow", CAPPED),
+        batch(&report.batch_uncapped, "Waiting, any number of packets", UNCAPPED),
+        acks(report),
+    ];
+    section(&mut page, "What waiting would bring", &windows);
+    if report.tcp_reordering.reordered > 0 {
+        section(&mut page, "Order of TCP", &[reordering(report)]);
+    }
+    addresses(&mut page, report);
+    page.push_str(
+        "<p>Flows are directed five-tuples of unfragmented TCP and UDP. Made by <code>tidegate analyze</code>, whose \
+         documentation defines every figure; <code>--json</code> gives the numbers.</p></body></html>\n",
+    );
+    page
+}
+
+const CAPPED: &str = "A batch starts with a packet of a TCP flow and takes what follows of this flow within the \
+    window, 32 packets at most. Where the lines leave 1, holding packets for that long builds bursts.";
+const UNCAPPED: &str = "The same without a largest batch: where it leaves the plot beside it, larger batches \
+    than 32 would form.";
+
+/// A plot, and what one should see in it.
+struct Figure {
+    svg: String,
+    title: &'static str,
+    caption: String,
+}
+
+fn section(page: &mut String, title: &str, figures: &[Figure]) {
+    let _ = writeln!(page, "<h2>{title}</h2>\n<div class=\"plots\">");
+    for figure in figures {
+        let (svg, title, caption) = (&figure.svg, figure.title, escape(&figure.caption));
+        let _ = writeln!(page, "<figure>{svg}<figcaption><b>{title}.</b> {caption}</figcaption></figure>");
+    }
+    page.push_str("</div>\n");
+}
+
+fn facts(page: &mut String, r: &Report) {
+    page.push_str("<table>");
+    let mut row = |what: &str, value: String| {
+        let _ = write!(page, "<tr><td>{what}</td><td>{}</td></tr>", escape(&value));
+    };
+    let seconds =
+        if r.duration_s < 10.0 { format!("{:.4}", r.duration_s) } else { format!("{:.1}", r.duration_s) };
+    row("packets", format!("{} in {seconds} s", grouped(r.packets)));
+    row("bytes", format!("{}, {:.0} per packet", grouped(r.bytes), r.mean_packet_bytes));
+    row("rate", format!("{}bit/s, {}packets/s", prefixed(r.bits_per_s), prefixed(r.packets_per_s)));
+    let share = |packets: u64| percent(ratio(packets as f64, r.packets as f64));
+    row("TCP, UDP packets", format!("{}, {}", share(r.kinds.tcp.packets), share(r.kinds.udp.packets)));
+    row("flows", format!("{}, {} of them TCP", grouped(r.flows), grouped(r.tcp_flows)));
+    row("SLF (packets per run of a flow)", format!("{:.3}", r.slf));
+    let order = &r.tcp_reordering;
+    row(
+        "TCP segments out of order",
+        format!("{} ({})", grouped(order.reordered), percent(r.tcp_reordered_ratio)),
+    );
+    row(
+        "sliceable",
+        format!("{} of packets, {} of bytes", percent(r.sliceable.packets), percent(r.sliceable.bytes)),
+    );
+    page.push_str("</table>\n");
+}
+
+/// A distribution cumulated, from 0 to 1.
+fn cumulated(distribution: &Distribution) -> Vec<(f64, f64)> {
+    let mut sum = 0;
+    let start = distribution.bins.first().map(|bin| (bin.from as f64, 0.0));
+    let steps = distribution.bins.iter().map(|bin| {
+        sum += bin.count;
+        (bin.to.min(distribution.max) as f64, sum as f64 / distribution.count as f64)
+    });
+    start.into_iter().chain(steps).collect()
+}
+
+/// A power of ten, as axes have them.
+fn tick(number: f64) -> String {
+    match number {
+        n if n < 1e3 => format!("{n:.0}"),
+        n if n < 1e6 => format!("{:.0} k", n / 1e3),
+        n if n < 1e9 => format!("{:.0} M", n / 1e6),
+        n => format!("{:.0} G", n / 1e9),
+    }
+}
+
+fn tick_time(nanoseconds: f64) -> String {
+    span(nanoseconds).replace(".0", "")
+}
+
+/// Distributions over one logarithmic axis.
+fn cdf(
+    all: &[(&'static str, &Distribution)],
+    x: &'static str,
+    y: &'static str,
+    tick: fn(f64) -> String,
+) -> String {
+    let used = || all.iter().filter(|(_, distribution)| distribution.count > 0);
+    let low = used().map(|(_, d)| d.min).min().unwrap_or(1);
+    let high = used().map(|(_, d)| d.max).max().unwrap_or(10);
+    let x = Axis::log(x, 10.0, (low as f64, high as f64), tick);
+    let series = used().map(|&(name, d)| Series { name, shape: Shape::Steps(cumulated(d)) }).collect();
+    Plot { x, y: Axis::share(y), series }.svg()
+}
+
+fn flow_sizes(r: &Report) -> Figure {
+    let sizes: &FlowSizes = &r.tcp_flow_sizes;
+    let series = |name, value: fn(&crate::analysis::totals::SizeStep) -> f64| Series {
+        name,
+        shape: Shape::Steps(sizes.cdf.iter().map(|step| (step.up_to as f64, value(step))).collect()),
+    };
+    let ends = (sizes.bytes.min as f64, sizes.bytes.max as f64);
+    let plot = Plot {
+        x: Axis::log("size of a TCP flow (bytes)", 10.0, ends, tick),
+        y: Axis::share("flows up to this size, bytes in them"),
+        series: vec![series("flows", |step| step.flows), series("bytes", |step| step.bytes)],
+    };
+    let caption = "The wider the gap between the two lines, the more of the bytes are in few large flows.";
+    Figure { svg: plot.svg(), title: "Sizes of TCP flows", caption: caption.into() }
+}
+
+fn packet_sizes(r: &Report) -> Figure {
+    let svg = cdf(&[("packets", &r.packet_bytes)], "bytes on the wire", "packets up to this size", tick);
+    let caption = format!(
+        "Steps are sizes that many packets have. Slicing pays for those from 500 bytes: {} of the packets, whose \
+         payload is {} of all bytes.",
+        percent(r.sliceable.packets),
+        percent(r.sliceable.bytes)
+    );
+    Figure { svg, title: "Packet sizes", caption }
+}
+
+fn concurrency(r: &Report) -> Figure {
+    let both =
+        [("all TCP flows", &r.concurrent_flows_150us), ("over 10 MB", &r.concurrent_large_flows_150us)];
+    let svg = cdf(&both, "flows active within 150 us", "windows with up to so many", tick);
+    let caption = format!(
+        "Median {}, 99th percentile {}. Where there are fewer flows than cores, steering by flow leaves cores idle.",
+        r.concurrent_flows_150us.p50, r.concurrent_flows_150us.p99
+    );
+    Figure { svg, title: "Concurrent flows", caption }
+}
+
+fn spatial(r: &Report) -> Figure {
+    let d = &r.spatial_distance;
+    let svg =
+        cdf(&[("packets", d)], "packets of other flows in between", "packets up to this distance", tick);
+    let adjacent = d.bins.first().filter(|bin| bin.to == 0).map_or(0, |bin| bin.count);
+    let caption = format!(
+        "Distance of a packet from the one before it in its flow. {} follow it directly; the further to the right \
+         the line rises, the less a cache still knows of the flow.",
+        percent(ratio(adjacent as f64, d.count as f64))
+    );
+    Figure { svg, title: "Spatial distance", caption }
+}
+
+fn temporal(r: &Report) -> Figure {
+    let d = &r.temporal_distance_ns;
+    let svg =
+        cdf(&[("packets", d)], "time since the packet before", "packets up to this distance", tick_time);
+    let caption = format!(
+        "Time between packets of a flow, median {}. Waiting for a time brings those packets together that are left \
+         of it.",
+        span(d.p50 as f64)
+    );
+    Figure { svg, title: "Temporal distance", caption }
+}
+
+fn switches(r: &Report) -> Figure {
+    let packets = (r.kinds.tcp.packets + r.kinds.udp.packets) as f64;
+    let share = |count: u64| ratio(count as f64, packets);
+    let groups = r.switches.iter();
+    let groups = groups.map(|(size, s)| (size.to_string(), vec![share(s.as_is), share(s.ordered)])).collect();
+    let bars = Bars {
+        x_label: "packets per batch",
+        y: Axis::share("flow switches per packet"),
+        names: vec!["as is", "ordered by flow"],
+        groups,
+    };
+    let caption = "How often the flow changes from one packet of a batch to the next. The difference is what \
+                   sorting each batch by flow would save.";
+    Figure { svg: bars.svg(), title: "Flow switches", caption: caption.into() }
+}
+
+fn windows(rows: &[(u32, BatchSize)], y: &'static str) -> String {
+    let top = rows.iter().map(|(_, batch)| (batch.p75 as f64).max(batch.mean)).fold(2.0, f64::max);
+    let line = |value: fn(&BatchSize) -> f64| {
+        Shape::Line(rows.iter().map(|(window, batch)| (f64::from(*window), value(batch))).collect())
+    };
+    let band = rows.iter().map(|(window, b)| (f64::from(*window), b.p25 as f64, b.p75 as f64)).collect();
+    let plot = Plot {
+        x: Axis::log("window (us)", 2.0, (1.0, 1024.0), |value| format!("{value:.0}")),
+        // Where little happens, what is above 1 is all there is to see.
+        y: Axis::linear(y, if top > 5.0 { 0.0 } else { 1.0 }, top, |value| {
+            format!("{value:.2}").trim_end_matches('0').trim_end_matches('.').into()
+        }),
+        series: vec![
+            Series { name: "quartiles", shape: Shape::Band(band) },
+            Series { name: "mean", shape: line(|batch| batch.mean) },
+            Series { name: "median", shape: line(|batch| batch.p50 as f64) },
+        ],
+    };
+    plot.svg()
+}
+
+fn batch(batches: &BTreeMap<u32, BatchSize>, title: &'static str, caption: &str) -> Figure {
+    let rows: Vec<(u32, BatchSize)> = batches.iter().map(|(window, batch)| (*window, *batch)).collect();
+    Figure { svg: windows(&rows, "packets per batch"), title, caption: caption.into() }
+}
+
+fn acks(r: &Report) -> Figure {
+    let rows: Vec<(u32, BatchSize)> =
+        r.ack_coalescing.iter().map(|(window, acks)| (*window, acks.all)).collect();
+    let most = r.ack_coalescing.last_key_value().map(|(_, acks)| *acks).unwrap_or_default();
+    let caption = format!(
+        "Packets with the ACK flag that a flow has within the window, at most {CAP}. Of {} pure ACKs, up to {} \
+         could be spared with windows of 1024 us.",
+        grouped(most.pure_acks),
+        percent(most.removable)
+    );
+    Figure { svg: windows(&rows, "packets with ACK per batch"), title: "ACK coalescing", caption }
+}
+
+fn reordering(r: &Report) -> Figure {
+    let order = &r.tcp_reordering;
+    let svg = cdf(
+        &[("reordered segments", &order.delay_ns)],
+        "time after the gap was seen",
+        "segments up to this time",
+        tick_time,
+    );
+    let caption = format!(
+        "How late {} reordered segments came. Those right of 3 ms ({}) were probably lost before the capture point \
+         and sent again; a buffer that waits for the others puts them in order.",
+        grouped(order.reordered),
+        grouped(order.late)
+    );
+    Figure { svg, title: "Reordered segments", caption }
+}
+
+fn addresses(page: &mut String, r: &Report) {
+    if r.top_ips.is_empty() {
+        return;
+    }
+    page.push_str("<h2>Addresses with the most TCP flows</h2>\n<table><tr><th>address</th>");
+    for column in ["", "flows", "min", "mean", "median", "max", "16 us", "64 us", "256 us", "1024 us"] {
+        let _ = write!(page, "<th>{column}</th>");
+    }
+    page.push_str("</tr>");
+    for top in &r.top_ips {
+        for (name, direction) in [("tx", &top.tx), ("rx", &top.rx)] {
+            let (sizes, flows) = (&direction.packets, grouped(direction.flows));
+            let [min, median, max] = [sizes.min, sizes.p50, sizes.max].map(grouped);
+            let _ = write!(
+                page,
+                "<tr><td>{}</td><td>{name}</td><td>{flows}</td><td>{min}</td><td>{:.2}</td><td>{median}</td><td>{max}</td>",
+                top.address, sizes.mean
+            );
+            for window in [16, 64, 256, 1024] {
+                let mean = direction.batch.get(&window).map_or(0.0, |batch| batch.mean);
+                let _ = write!(page, "<td>{mean:.3}</td>");
+            }
+            page.push_str("</tr>\n");
+        }
+    }
+    page.push_str("</table>\n<p>Packets per flow, and mean sizes of per-flow batches for four windows; tx are flows from the address, rx those to it.</p>\n");
+}

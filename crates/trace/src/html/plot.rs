@@ -1,0 +1,353 @@
+//! Plots as SVG: lines, steps, bands and bars over linear or logarithmic axes.
+//!
+//! Colours are those of Okabe and Ito, which people with any colour vision tell apart, and dashes tell series apart where
+//! paper has no colours.
+
+use std::fmt::Write;
+
+const WIDTH: f64 = 460.0;
+const HEIGHT: f64 = 300.0;
+const LEFT: f64 = 58.0;
+const RIGHT: f64 = 24.0;
+const TOP: f64 = 30.0;
+const BOTTOM: f64 = 46.0;
+
+const COLOURS: [&str; 4] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7"];
+const DASHES: [&str; 4] = ["none", "7 3", "2 3", "9 3 2 3"];
+
+/// How values become places.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Scale {
+    Linear,
+    /// With ticks at powers of this. A value of 0 is drawn at the left end if that is below 1.
+    Log(f64),
+}
+
+/// One axis.
+pub(super) struct Axis {
+    pub(super) label: &'static str,
+    pub(super) scale: Scale,
+    pub(super) range: (f64, f64),
+    /// What stands beside a tick.
+    pub(super) tick: fn(f64) -> String,
+}
+
+impl Axis {
+    /// A logarithmic axis that reaches over all values; those of 0 stand left of 1.
+    pub(super) fn log(label: &'static str, base: f64, values: (f64, f64), tick: fn(f64) -> String) -> Axis {
+        let high = base.powf(values.1.max(base).log(base).ceil());
+        // Room for two labels, that of 0 and that of 1.
+        let low = if values.0 < 1.0 { high.powf(-0.08) } else { base.powf(values.0.log(base).floor()) };
+        let high = high.max(low * base);
+        Axis { label, scale: Scale::Log(base), range: (low, high), tick }
+    }
+
+    /// A linear axis from `low` to a round number that is not below `high`.
+    pub(super) fn linear(label: &'static str, low: f64, high: f64, tick: fn(f64) -> String) -> Axis {
+        let step = step(high - low);
+        let top = low + ((high - low) / step).ceil().max(1.0) * step;
+        Axis { label, scale: Scale::Linear, range: (low, top), tick }
+    }
+
+    /// A share from 0 to 1.
+    pub(super) fn share(label: &'static str) -> Axis {
+        Axis {
+            label,
+            scale: Scale::Linear,
+            range: (0.0, 1.0),
+            tick: |value| format!("{:.0} %", value * 100.0),
+        }
+    }
+
+    /// The place of a value, from 0 to 1.
+    fn place(&self, value: f64) -> f64 {
+        let (low, high) = self.range;
+        let place = match self.scale {
+            Scale::Linear => (value - low) / (high - low),
+            Scale::Log(_) => (value.max(low) / low).ln() / (high / low).ln(),
+        };
+        place.clamp(0.0, 1.0)
+    }
+
+    fn ticks(&self) -> Vec<f64> {
+        let (low, high) = self.range;
+        match self.scale {
+            Scale::Linear => {
+                let step = step(high - low);
+                let count = ((high - low) / step).round() as u32;
+                (0..=count).map(|n| low + f64::from(n) * step).collect()
+            }
+            Scale::Log(base) => {
+                let last = (high.ln() / base.ln()).round() as i32;
+                let first = (low.max(1.0).ln() / base.ln()).round() as i32;
+                let stride = (last - first) / 11 + 1;
+                let zero = (low < 1.0).then_some(low);
+                zero.into_iter()
+                    .chain((first..=last).step_by(stride as usize).map(|n| base.powi(n)))
+                    .collect()
+            }
+        }
+    }
+
+    fn label_of(&self, tick: f64) -> String {
+        match self.scale {
+            Scale::Log(_) if tick < 1.0 => "0".to_string(),
+            _ => (self.tick)(tick),
+        }
+    }
+}
+
+/// A step of 1, 2 or 5 times a power of ten that divides a range into about five parts.
+fn step(range: f64) -> f64 {
+    let rough = (range / 5.0).max(1e-9);
+    let power = 10f64.powf(rough.log10().floor());
+    let factor = [1.0, 2.0, 5.0, 10.0].into_iter().find(|factor| factor * power >= rough * 0.999);
+    factor.unwrap_or(10.0) * power
+}
+
+/// What is drawn.
+pub(super) enum Shape {
+    /// Straight lines from point to point, with dots.
+    Line(Vec<(f64, f64)>),
+    /// A value holds up to the next point.
+    Steps(Vec<(f64, f64)>),
+    /// Between two values for each place.
+    Band(Vec<(f64, f64, f64)>),
+}
+
+/// A name and what is drawn for it.
+pub(super) struct Series {
+    pub(super) name: &'static str,
+    pub(super) shape: Shape,
+}
+
+/// A plot of series.
+pub(super) struct Plot {
+    pub(super) x: Axis,
+    pub(super) y: Axis,
+    pub(super) series: Vec<Series>,
+}
+
+impl Plot {
+    pub(super) fn svg(&self) -> String {
+        let mut canvas = Canvas::new();
+        canvas.grid(&self.x, &self.y);
+        let at = |x: f64, y: f64| (LEFT + self.x.place(x) * inner_width(), y_place(&self.y, y));
+        for (n, series) in self.series.iter().enumerate() {
+            let (colour, dash) = (COLOURS[n % 4], DASHES[n % 4]);
+            match &series.shape {
+                Shape::Line(points) => {
+                    let points: Vec<_> = points.iter().map(|&(x, y)| at(x, y)).collect();
+                    canvas.path(&points, colour, dash);
+                    for (x, y) in points {
+                        let _ = write!(
+                            canvas.text,
+                            r#"<circle cx="{x:.1}" cy="{y:.1}" r="2.6" fill="{colour}"/>"#
+                        );
+                    }
+                }
+                Shape::Steps(points) => {
+                    let mut path = Vec::new();
+                    let mut last = None;
+                    for &(x, y) in points {
+                        let point = at(x, y);
+                        path.extend(last.map(|before: (f64, f64)| (point.0, before.1)));
+                        path.push(point);
+                        last = Some(point);
+                    }
+                    path.extend(last.map(|before| (WIDTH - RIGHT, before.1)));
+                    canvas.path(&path, colour, dash);
+                }
+                Shape::Band(points) => {
+                    let upper = points.iter().map(|&(x, _, high)| at(x, high));
+                    let lower = points.iter().rev().map(|&(x, low, _)| at(x, low));
+                    let outline: String =
+                        upper.chain(lower).map(|(x, y)| format!("{x:.1},{y:.1} ")).collect();
+                    let _ = write!(
+                        canvas.text,
+                        r#"<polygon points="{outline}" fill="{colour}" fill-opacity="0.2"/>"#
+                    );
+                }
+            }
+        }
+        let keys: Vec<_> = self.series.iter().map(|s| (s.name, matches!(s.shape, Shape::Band(_)))).collect();
+        canvas.legend(&keys);
+        canvas.finish()
+    }
+}
+
+/// Groups of bars.
+pub(super) struct Bars {
+    pub(super) x_label: &'static str,
+    pub(super) y: Axis,
+    pub(super) names: Vec<&'static str>,
+    /// What stands under a group, and its values.
+    pub(super) groups: Vec<(String, Vec<f64>)>,
+}
+
+impl Bars {
+    pub(super) fn svg(&self) -> String {
+        let mut canvas = Canvas::new();
+        canvas.horizontal(&self.y);
+        canvas.x_label(self.x_label);
+        let slot = inner_width() / self.groups.len().max(1) as f64;
+        let width = (slot * 0.7 / self.names.len().max(1) as f64).min(44.0);
+        for (n, (label, values)) in self.groups.iter().enumerate() {
+            let middle = LEFT + (n as f64 + 0.5) * slot;
+            canvas.words(middle, HEIGHT - BOTTOM + 15.0, "middle", label);
+            let start = middle - width * values.len() as f64 / 2.0;
+            for (k, &value) in values.iter().enumerate() {
+                let (x, y) = (start + k as f64 * width, y_place(&self.y, value));
+                let (height, colour, bar) = (HEIGHT - BOTTOM - y, COLOURS[k % 4], width - 2.0);
+                // Bars of another series are hatched by being lighter: paper may have no colours.
+                let opacity = if k == 0 { 0.9 } else { 0.55 };
+                let _ = write!(
+                    canvas.text,
+                    r#"<rect x="{x:.1}" y="{y:.1}" width="{bar:.1}" height="{height:.1}" fill="{colour}" fill-opacity="{opacity}"/>"#
+                );
+                canvas.words(x + bar / 2.0, y - 3.0, "middle", &(self.y.tick)(value));
+            }
+        }
+        let keys: Vec<_> = self.names.iter().map(|&name| (name, true)).collect();
+        canvas.legend(&keys);
+        canvas.finish()
+    }
+}
+
+fn inner_width() -> f64 {
+    WIDTH - LEFT - RIGHT
+}
+
+fn y_place(axis: &Axis, value: f64) -> f64 {
+    HEIGHT - BOTTOM - axis.place(value) * (HEIGHT - TOP - BOTTOM)
+}
+
+struct Canvas {
+    text: String,
+}
+
+impl Canvas {
+    fn new() -> Canvas {
+        let text = format!(
+            r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="'DejaVu Sans', Arial, sans-serif" font-size="11" fill="#222">"##
+        );
+        Canvas { text }
+    }
+
+    fn finish(mut self) -> String {
+        let (height, width) = (HEIGHT - TOP - BOTTOM, inner_width());
+        let _ = write!(
+            self.text,
+            r##"<rect x="{LEFT}" y="{TOP}" width="{width}" height="{height}" fill="none" stroke="#666"/></svg>"##
+        );
+        self.text
+    }
+
+    fn words(&mut self, x: f64, y: f64, anchor: &str, words: &str) {
+        let words = escape(words);
+        let _ = write!(self.text, r#"<text x="{x:.1}" y="{y:.1}" text-anchor="{anchor}">{words}</text>"#);
+    }
+
+    fn line(&mut self, from: (f64, f64), to: (f64, f64)) {
+        let ((x1, y1), (x2, y2)) = (from, to);
+        let _ = write!(
+            self.text,
+            r##"<line x1="{x1:.1}" y1="{y1:.1}" x2="{x2:.1}" y2="{y2:.1}" stroke="#ddd"/>"##
+        );
+    }
+
+    fn path(&mut self, points: &[(f64, f64)], colour: &str, dash: &str) {
+        let points: String = points.iter().map(|(x, y)| format!("{x:.1},{y:.1} ")).collect();
+        let _ = write!(
+            self.text,
+            r#"<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.8" stroke-dasharray="{dash}"/>"#
+        );
+    }
+
+    fn grid(&mut self, x: &Axis, y: &Axis) {
+        self.horizontal(y);
+        self.x_label(x.label);
+        for tick in x.ticks() {
+            let place = LEFT + x.place(tick) * inner_width();
+            self.line((place, TOP), (place, HEIGHT - BOTTOM));
+            self.words(place, HEIGHT - BOTTOM + 15.0, "middle", &x.label_of(tick));
+        }
+    }
+
+    fn horizontal(&mut self, y: &Axis) {
+        for tick in y.ticks() {
+            let place = y_place(y, tick);
+            self.line((LEFT, place), (WIDTH - RIGHT, place));
+            self.words(LEFT - 5.0, place + 4.0, "end", &y.label_of(tick));
+        }
+        let (middle, label) = (TOP + (HEIGHT - TOP - BOTTOM) / 2.0, escape(y.label));
+        let _ = write!(
+            self.text,
+            r#"<text transform="translate(12 {middle:.1}) rotate(-90)" text-anchor="middle">{label}</text>"#
+        );
+    }
+
+    fn x_label(&mut self, label: &str) {
+        self.words(LEFT + inner_width() / 2.0, HEIGHT - 10.0, "middle", label);
+    }
+
+    /// Names with samples of their lines, or of their areas, above the plot.
+    fn legend(&mut self, names: &[(&str, bool)]) {
+        let mut x = LEFT;
+        for (n, (name, area)) in names.iter().enumerate() {
+            let (colour, dash, end) = (COLOURS[n % 4], DASHES[n % 4], x + 22.0);
+            let sample = if *area {
+                format!(
+                    r#"<rect x="{x:.1}" y="10" width="22" height="9" fill="{colour}" fill-opacity="0.4"/>"#
+                )
+            } else {
+                format!(
+                    r#"<line x1="{x:.1}" y1="15" x2="{end:.1}" y2="15" stroke="{colour}" stroke-width="1.8" stroke-dasharray="{dash}"/>"#
+                )
+            };
+            self.text.push_str(&sample);
+            self.words(end + 4.0, 19.0, "start", name);
+            x = end + 18.0 + 6.2 * name.chars().count() as f64;
+        }
+    }
+}
+
+/// Text that stands for itself in HTML and SVG.
+pub(super) fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            _ => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_reach_over_their_values() {
+        let axis = Axis::log("", 10.0, (0.0, 1234.0), |value| value.to_string());
+        assert_eq!(axis.ticks()[1..], [1.0, 10.0, 100.0, 1000.0, 10_000.0]);
+        assert_eq!((axis.place(0.0), axis.place(10_000.0)), (0.0, 1.0));
+        assert_eq!(axis.label_of(axis.ticks()[0]), "0");
+        let axis = Axis::log("", 10.0, (60.0, 1500.0), |value| value.to_string());
+        assert_eq!(axis.ticks(), [10.0, 100.0, 1000.0, 10_000.0]);
+        let axis = Axis::linear("", 1.0, 3.3, |value| value.to_string());
+        assert_eq!(axis.range, (1.0, 3.5));
+        assert_eq!(axis.place(2.25), 0.5);
+        // Nothing to show is no reason to divide by zero.
+        assert!(Axis::linear("", 0.0, 0.0, |value| value.to_string()).place(0.0).is_finite());
+    }
+
+    #[test]
+    fn names_do_not_become_markup() {
+        assert_eq!(escape("a<b> & \"c\""), "a&lt;b&gt; &amp; &quot;c&quot;");
+    }
+}

@@ -1,0 +1,36 @@
+//! Traces: what is in them, and making new ones.
+//!
+//! An analysis is one pass over captures of any size. Each [`analysis::Accumulator`] measures one thing, in a file of
+//! its own, and holds a fixed amount of memory for each flow, none for each packet; what they find is a
+//! [`Report`] of plain numbers that serialises. What depends on how large flows turn out to be needs a second,
+//! cheaper pass ([`analysis::SecondPass`]). A packet is taken apart once ([`Packet`]), and its flow has a dense number
+//! ([`Flows`]) that accumulators index their arrays with.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`analysis`] | the accumulators, [`Analyzer`] |
+//! | `read` | [`analyze`]: captures to a report |
+//! | [`report`] | [`Report`]: the results |
+//! | [`text`] | the results for people: `Report` is `Display` |
+//! | [`html`] | the results as a page with plots |
+//! | [`generate`] | [`generate::Generator`]: traces made to measure |
+//! | `packet`, `flows`, `filter` | what is looked at in a packet; flows by number; which packets count |
+//! | [`histogram`] | distributions in constant memory |
+
+pub mod analysis;
+mod filter;
+mod flows;
+pub mod generate;
+pub mod histogram;
+pub mod html;
+mod packet;
+mod read;
+pub mod report;
+pub mod text;
+
+pub use analysis::{Analyzer, Options};
+pub use filter::Selection;
+pub use flows::Flows;
+pub use packet::{Member, Packet, Segment, Transport, tuple};
+pub use read::{Error, analyze};
+pub use report::Report;

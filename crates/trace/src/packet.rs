@@ -1,0 +1,170 @@
+//! What is looked at in a packet.
+
+use capture::Record;
+use flow::TableError;
+use wire::layers::Network;
+use wire::{FiveTuple, FromBytes, Layers, LinkType, U16, U32, ip_protocol, tcp, udp};
+
+use crate::flows::Flows;
+
+/// A packet of a capture as the analyses see it.
+#[derive(Debug, Clone, Copy)]
+pub struct Packet<'a> {
+    /// Nanoseconds since 1970.
+    pub time: i64,
+    /// Bytes it had on the wire.
+    pub bytes: u32,
+    /// The captured bytes.
+    pub frame: &'a [u8],
+    /// What they start with.
+    pub link: LinkType,
+    /// Where its headers are.
+    pub layers: Layers,
+    /// The flow; `None` for all but unfragmented TCP and UDP with ports.
+    pub flow: Option<Member>,
+}
+
+/// A packet's place in a flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Member {
+    /// The flow's number.
+    pub number: u32,
+    /// Its place among the flows of the same protocol: analyses of TCP need no room for UDP.
+    pub ordinal: u32,
+    /// TCP or UDP payload, in bytes on the wire.
+    pub payload: u32,
+    /// TCP or UDP.
+    pub transport: Transport,
+}
+
+/// What is looked at in the transport header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transport {
+    /// TCP; `None` if the header is malformed or cut within its first 14 bytes.
+    Tcp(Option<Segment>),
+    /// UDP.
+    Udp,
+}
+
+/// The part of a TCP header that counts here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Segment {
+    /// Sequence number of the first byte.
+    pub sequence: u32,
+    /// Control bits, see [`tcp::flags`].
+    pub flags: u8,
+}
+
+impl Member {
+    /// Whether it is TCP.
+    #[inline]
+    pub fn is_tcp(&self) -> bool {
+        matches!(self.transport, Transport::Tcp(_))
+    }
+
+    /// The TCP header, if it is TCP and was captured.
+    #[inline]
+    pub fn segment(&self) -> Option<Segment> {
+        match self.transport {
+            Transport::Tcp(segment) => segment,
+            Transport::Udp => None,
+        }
+    }
+}
+
+/// The five-tuple that counts as a flow: unfragmented TCP and UDP whose ports were captured.
+#[inline]
+pub fn tuple(frame: &[u8], layers: &Layers) -> Option<FiveTuple> {
+    let l4 = layers.l4?;
+    let counts = matches!(layers.protocol, Some(ip_protocol::TCP | ip_protocol::UDP));
+    // `end` is where the IP packet ends; link padding behind it is no port.
+    let has_ports = layers.end >= l4 + 4;
+    (counts && has_ports && layers.fragment.is_none()).then(|| layers.five_tuple(frame)).flatten()
+}
+
+impl<'a> Packet<'a> {
+    /// Takes a record apart, without a flow.
+    #[inline]
+    pub fn locate(record: &Record<'a>) -> Packet<'a> {
+        let layers = Layers::locate(record.data, record.link);
+        Packet {
+            time: record.time,
+            bytes: record.wire_len,
+            frame: record.data,
+            link: record.link,
+            layers,
+            flow: None,
+        }
+    }
+
+    /// Gives the packet its flow, a new one if need be.
+    ///
+    /// # Errors
+    /// If there is no memory for more flows.
+    #[inline]
+    pub fn assign(&mut self, flows: &mut Flows) -> Result<(), TableError> {
+        if let Some(tuple) = tuple(self.frame, &self.layers) {
+            let number = flows.number(&tuple)?;
+            self.flow = Some(self.member(number, flows.ordinal(number)));
+        }
+        Ok(())
+    }
+
+    /// Gives the packet its flow if that was met before.
+    #[inline]
+    pub fn assign_known(&mut self, flows: &Flows) {
+        let tuple = tuple(self.frame, &self.layers);
+        let number = tuple.and_then(|tuple| flows.find(&tuple));
+        self.flow = number.map(|number| self.member(number, flows.ordinal(number)));
+    }
+
+    #[inline]
+    fn member(&self, number: u32, ordinal: u32) -> Member {
+        let l4 = self.layers.l4.unwrap_or(self.layers.end);
+        let bytes = self.frame.get(l4..self.layers.end).unwrap_or_default();
+        let on_wire = self.ip_end().saturating_sub(l4);
+        if self.layers.protocol == Some(ip_protocol::UDP) {
+            let payload = narrow(on_wire.saturating_sub(udp::Header::LEN));
+            return Member { number, ordinal, payload, transport: Transport::Udp };
+        }
+        let header_len = bytes.get(12).map_or(0, |byte| usize::from(byte >> 4) * 4);
+        let sequence = bytes.get(4..8).and_then(|bytes| U32::read_from_bytes(bytes).ok());
+        let segment = match (sequence, bytes.get(13)) {
+            (Some(sequence), Some(&flags)) if header_len >= tcp::Header::LEN => {
+                Some(Segment { sequence: sequence.get(), flags })
+            }
+            _ => None,
+        };
+        let payload = if segment.is_some() { narrow(on_wire.saturating_sub(header_len)) } else { 0 };
+        Member { number, ordinal, payload, transport: Transport::Tcp(segment) }
+    }
+
+    /// Where the IP packet ended on the wire. A length field of zero (a frame on its way to a network card that
+    /// segments) says nothing: the frame's length counts.
+    #[inline]
+    fn ip_end(&self) -> usize {
+        let announced = self.layers.end + self.layers.missing;
+        let field = |offset| {
+            let at = self.layers.l3.unwrap_or(0) + offset;
+            self.frame.get(at..at + 2).and_then(|bytes| U16::read_from_bytes(bytes).ok())
+        };
+        let length = match self.layers.network {
+            Network::Ipv4 => field(2),
+            _ => field(4),
+        };
+        match length {
+            Some(length) if length.get() == 0 && announced == self.frame.len() => self.bytes as usize,
+            _ => announced,
+        }
+    }
+
+    /// Whether headers of this link type can be found at all.
+    pub fn link_is_known(link: LinkType) -> bool {
+        !matches!(link, LinkType::Other(_))
+    }
+}
+
+/// Jumbograms may announce more than there can be.
+fn narrow(bytes: usize) -> u32 {
+    u32::try_from(bytes).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,188 @@
+//! Each definition on an example that was worked out by hand.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use tidegate_trace::Report;
+use wire::MacAddr;
+use wire::build::Builder;
+use wire::tcp::flags;
+
+use crate::agreement::analyze;
+use crate::slow::Raw;
+
+fn ends(flow: u8) -> (SocketAddr, SocketAddr) {
+    ((Ipv4Addr::new(10, 0, 0, flow), 1000).into(), (Ipv4Addr::new(10, 0, 1, 1), 80).into())
+}
+
+fn raw(time_us: i64, builder: &Builder, payload: usize) -> Raw {
+    let frame = builder.clone().ethernet(MacAddr([2; 6]), MacAddr([4; 6])).build(&vec![0; payload]).unwrap();
+    Raw { time: time_us * 1000, wire_len: frame.len() as u32, frame, link: 1 }
+}
+
+fn udp(time_us: i64, flow: u8) -> Raw {
+    raw(time_us, &Builder::udp(ends(flow).0, ends(flow).1), 10)
+}
+
+fn tcp(time_us: i64, flow: u8, flags: u8, sequence: u32, payload: usize) -> Raw {
+    raw(time_us, &Builder::tcp(ends(flow).0, ends(flow).1, flags).sequence(sequence, 1), payload)
+}
+
+fn ack(time_us: i64, flow: u8) -> Raw {
+    tcp(time_us, flow, flags::ACK, 1, 0)
+}
+
+#[test]
+fn runs_skip_what_is_no_flow() {
+    // A A (icmp) A B A: three runs of five packets.
+    let icmp = raw(2, &Builder::icmp(ends(9).0.ip(), ends(9).1.ip(), 8, 0, [0, 0]), 0);
+    let report = analyze(&[udp(0, 1), udp(1, 1), icmp, udp(3, 1), udp(4, 2), udp(5, 1)]);
+    assert_eq!(report.slf, 5.0 / 3.0);
+    assert_eq!((report.packets, report.flows, report.kinds.other_ip.packets), (6, 2, 1));
+    assert_eq!(report.duration_s, 5e-6);
+    // 14 + 20 + 8 + 10 bytes, and 14 + 20 + 8.
+    assert_eq!((report.bytes, report.mean_packet_bytes), (5 * 52 + 42, 302.0 / 6.0));
+}
+
+#[test]
+fn directions_are_flows_of_their_own() {
+    let (a, b) = ends(1);
+    let report = analyze(&[raw(0, &Builder::udp(a, b), 0), raw(1, &Builder::udp(b, a), 0)]);
+    assert_eq!((report.flows, report.slf), (2, 1.0));
+}
+
+#[test]
+fn batches_of_switches_do_not_see_each_other() {
+    // 33 packets, A and B in turn: 31 switches in the first 32, none into the last batch of one.
+    let raws: Vec<Raw> = (0..33).map(|n| udp(n, n as u8 % 2)).collect();
+    let report = analyze(&raws);
+    assert_eq!((report.switches[&32].as_is, report.switches[&32].ordered), (31, 1));
+    assert_eq!((report.switches[&64].as_is, report.switches[&64].ordered), (32, 1));
+}
+
+#[test]
+fn batches_open_at_their_first_packet_and_the_last_counts() {
+    // Windows of 4 us: {0, 1, 3}, {4, 7}, {100}.
+    let report = analyze(&[0, 1, 3, 4, 7, 100].map(|time| ack(time, 1)));
+    let four = report.batch[&4];
+    assert_eq!((four.batches, four.mean, four.p25, four.p50, four.p75, four.max), (3, 2.0, 1, 2, 3, 3));
+    // Windows of 1 us: each packet alone, as the next comes not less than 1 us later.
+    assert_eq!((report.batch[&1].batches, report.batch[&1].mean), (6, 1.0));
+    // All at once: 32, 32 and 6, or 70 where there is no limit.
+    let report = analyze(&vec![ack(0, 1); 70]);
+    let (capped, uncapped) = (report.batch[&1], report.batch_uncapped[&1]);
+    assert_eq!((capped.batches, capped.max, capped.p25), (3, 32, 6));
+    assert_eq!((uncapped.batches, uncapped.max), (1, 70));
+    // UDP takes no part.
+    assert_eq!(analyze(&[udp(0, 1)]).batch[&1].batches, 0);
+}
+
+#[test]
+fn acknowledgments_that_could_be_one() {
+    let data = tcp(1, 1, flags::ACK | flags::PSH, 1, 100);
+    let syn = tcp(2, 1, flags::SYN, 0, 0);
+    let report = analyze(&[ack(0, 1), data, syn, ack(3, 1), ack(50, 1), ack(51, 2)]);
+    let acks = report.ack_coalescing[&8];
+    // With the flag: {0, 1, 3}, {50} and {51}; pure: {0, 3}, {50}, {51}.
+    assert_eq!((acks.all.batches, acks.all.max), (3, 3));
+    assert_eq!((acks.pure_acks, acks.pure_batches, acks.removable), (4, 3, 0.25));
+}
+
+#[test]
+fn distances_leave_out_flows_of_one_packet() {
+    // A B C A A: between the As are two packets, then none.
+    let report = analyze(&[udp(0, 1), udp(5, 2), udp(6, 3), udp(7, 1), udp(9, 1)]);
+    let (spatial, temporal) = (&report.spatial_distance, &report.temporal_distance_ns);
+    assert_eq!((spatial.count, spatial.min, spatial.max, spatial.mean), (2, 0, 2, 1.0));
+    assert_eq!((temporal.count, temporal.mean, temporal.max), (2, 4500.0, 7000));
+}
+
+#[test]
+fn windows_tumble_from_the_first_packet() {
+    // The first packet is UDP: it starts the clock. Windows [0,150): A B, [150,300): none, [300,450): A.
+    let report = analyze(&[udp(0, 9), ack(10, 1), ack(149, 2), ack(149, 1), ack(300, 1), ack(449, 1)]);
+    let windows = &report.concurrent_flows_150us;
+    assert_eq!((windows.count, windows.max, windows.min, windows.p50, windows.p99), (2, 2, 1, 1, 2));
+    assert_eq!((report.large_tcp_flows, report.concurrent_large_flows_150us.count), (0, 0));
+}
+
+#[test]
+fn large_flows_are_counted_from_their_first_packet() {
+    let big = |time, flow, n| tcp(time, flow, flags::ACK, 60_000 * n, 60_000);
+    // 167 packets of 60,054 bytes are more than 10 MB; 100 are not. One of each in every window.
+    let raws: Vec<Raw> =
+        (0..167).flat_map(|n| [big(150 * n, 1, n as u32), big(150 * n, 2, n as u32)]).collect();
+    let raws: Vec<Raw> =
+        raws.into_iter().enumerate().filter(|(n, _)| n % 2 == 0 || *n < 200).map(|(_, r)| r).collect();
+    let report = analyze(&raws);
+    assert_eq!(report.large_tcp_flows, 1);
+    let (all, large) = (&report.concurrent_flows_150us, &report.concurrent_large_flows_150us);
+    assert_eq!((all.count, all.max, large.count, large.max), (167, 2, 167, 1));
+}
+
+fn order_of(segments: &[(u32, usize)]) -> Report {
+    let raws: Vec<Raw> =
+        segments.iter().zip(0..).map(|(&(at, length), n)| tcp(1000 * n, 1, flags::ACK, at, length)).collect();
+    analyze(&raws)
+}
+
+#[test]
+fn order_after_rfc_4737() {
+    // 3 comes before 2: one reordered of four.
+    let report = order_of(&[(100, 100), (300, 100), (200, 100), (400, 100)]);
+    assert_eq!((report.tcp_reordering.segments, report.tcp_reordered_ratio), (4, 0.25));
+    assert_eq!((report.tcp_reordering.retransmitted, report.tcp_reordering.delay_ns.max), (0, 1_000_000));
+    // What was seen comes again.
+    let report = order_of(&[(100, 100), (200, 100), (100, 100), (150, 100)]);
+    assert_eq!((report.tcp_reordering.reordered, report.tcp_reordering.retransmitted), (0, 2));
+    // A hole filled in two parts, then once more; 5 ms after it was seen is late.
+    let report = order_of(&[(0, 10), (40, 10), (20, 20), (50, 10), (60, 10), (70, 10), (10, 10), (10, 10)]);
+    let order = &report.tcp_reordering;
+    assert_eq!((order.reordered, order.late, order.retransmitted), (2, 1, 1));
+    // Over the wrap of sequence numbers.
+    let report = order_of(&[(u32::MAX - 9, 10), (10, 10), (0, 10), (20, 10)]);
+    assert_eq!((report.tcp_reordering.reordered, report.tcp_reordering.retransmitted), (1, 0));
+    // The second one before the first.
+    assert_eq!(order_of(&[(200, 100), (100, 100), (300, 100)]).tcp_reordering.reordered, 1);
+}
+
+#[test]
+fn only_segments_in_the_order_count() {
+    let reset = tcp(3, 1, flags::RST, 0, 0);
+    let again = tcp(5, 1, flags::SYN, 77, 0);
+    let report =
+        analyze(&[tcp(0, 1, flags::SYN, 1000, 0), ack(1, 1), tcp(2, 1, flags::ACK, 1001, 5), reset, again]);
+    let order = &report.tcp_reordering;
+    // SYN, data, and the SYN of another connection; the plain ACK has an old number.
+    assert_eq!((order.segments, order.reordered, order.retransmitted), (3, 0, 0));
+}
+
+#[test]
+fn slicing_from_500_bytes() {
+    // 14 + 20 + 8 + 458 = 500 bytes; one byte less is not worth it.
+    let sized = |payload| raw(0, &Builder::udp(ends(1).0, ends(1).1), payload);
+    let report = analyze(&[sized(458), sized(457)]);
+    assert_eq!((report.sliceable.packets, report.sliceable.bytes), (0.5, 458.0 / 999.0));
+}
+
+#[test]
+fn busy_addresses() {
+    // Three flows to 10.0.1.1, of 1, 1 and 4 packets.
+    let report = analyze(&[ack(0, 1), ack(1, 2), ack(2, 3), ack(2, 3), ack(3, 3), ack(9, 3)]);
+    let top = &report.top_ips[0];
+    assert_eq!((top.address.to_string().as_str(), top.tx.flows, top.rx.flows), ("10.0.1.1", 0, 3));
+    assert_eq!(
+        (top.rx.packets.min, top.rx.packets.mean, top.rx.packets.p50, top.rx.packets.max),
+        (1, 2.0, 1, 4)
+    );
+    // Windows of 2 us: 1, 1, {2, 2, 3}, {9}.
+    assert_eq!((top.rx.batch[&2].batches, top.rx.batch[&2].mean, top.rx.batch[&2].max), (4, 1.5, 3));
+    assert_eq!(report.top_ips.len(), 3);
+}
+
+#[test]
+fn nothing_is_no_reason_to_divide_by_zero() {
+    let report = analyze(&[]);
+    let text = serde_json::to_string(&report).unwrap();
+    assert!(!text.contains("null"), "{text}");
+    assert!(report.to_string().contains("packets") && !tidegate_trace::html::page(&report).contains("NaN"));
+}
