@@ -33,7 +33,8 @@ pub(crate) fn describe(frame: &[u8], kind: PacketKind) -> String {
         },
     }
     if let Some(fault) = layers.fault {
-        words.push_str(&format!(", bad {} header", fault.layer()));
+        let layer = fault.layer().to_string();
+        words.push_str(&format!(", bad {} header", layer.trim_end_matches(" header")));
     }
     match kind {
         PacketKind::Broadcast => words.push_str(", to everybody"),
@@ -82,6 +83,6 @@ mod tests {
         frame[14..34].copy_from_slice(&[0x45, 0, 0, 46, 0, 0, 0, 0, 1, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
         frame[34..42].copy_from_slice(&[4, 210, 0, 80, 0, 26, 0, 0]);
         assert_eq!(describe(&frame), "UDP 10.0.0.1:1234 > 10.0.0.2:80, TTL 1, wrong IP checksum, 60 bytes");
-        assert_eq!(describe(&[]), "a short frame, bad Ethernet header, 0 bytes");
+        assert_eq!(describe(&[]), "a short frame, bad link header, 0 bytes");
     }
 }

@@ -10,12 +10,12 @@ use std::time::Duration;
 use engine::{ClockKind, Options, Plan, Worker};
 use indicatif::ProgressBar;
 use synthesizer::verify::example::Example;
-use synthesizer::verify::run::{PACKETS, bytes, prepare};
+use synthesizer::verify::run::{PACKETS, bytes, kind_of, prepare};
 use synthesizer::verify::{self, Companion, Difference, Verdict};
 
 use crate::load::Input;
-use crate::print;
 use crate::reasoning::{Reasoned, read, registry_for};
+use crate::{packets, print};
 
 /// Arguments of `verify`.
 #[derive(clap::Args)]
@@ -160,8 +160,8 @@ fn describe(text: &mut String, pair: [&Reasoned; 2], verdict: &Verdict) -> u8 {
         }
         Verdict::Different(Difference::Packet { entry, example, what }) => {
             let _ = writeln!(text, "{a} and {b} are different: {what}\n");
-            let length = example.bytes.len();
-            let _ = writeln!(text, "A packet of {length} bytes into '{}':", name_of(pair[0], entry[0]));
+            let packet = packets::describe(&example.bytes, kind_of(example.kind));
+            let _ = writeln!(text, "A packet into '{}': {packet}", name_of(pair[0], entry[0]));
             dump(text, &example.bytes, &[]);
             for (reasoned, entry) in pair.into_iter().zip(entry) {
                 let _ = writeln!(text, "\n{}:", reasoned.loaded.name);

@@ -188,3 +188,29 @@ fn the_main_job_gives_the_same_bytes_on_every_run() {
     assert!(text.contains("written 165\n"), "{text}");
     assert_eq!(u32::from_le_bytes(capture[16..20].try_into().unwrap()), 262_144, "the snap length");
 }
+
+/// What a document shows on a terminal is what the program says: blocks with `$ tidegate ...` and, if there is any, the
+/// output.
+#[test]
+fn sessions_in_documents_are_as_shown() {
+    let folder = playground();
+    let mut sessions = 0;
+    for file in files().iter().filter(|file| file.ends_with(".md")) {
+        let text = read(file);
+        for block in text.split("```console\n").skip(1) {
+            let block = block.split("```").next().unwrap_or_default();
+            let (command, shown) = block.split_once('\n').unwrap();
+            let arguments: Vec<&str> =
+                command.strip_prefix("$ tidegate ").expect(command).split_whitespace().collect();
+            let output = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+                .args(&arguments)
+                .current_dir(folder.path())
+                .output()
+                .unwrap();
+            let said = String::from_utf8_lossy(&output.stdout);
+            assert!(said.trim() == shown.trim() || shown.is_empty(), "{file}: {command}\n{said}");
+            sessions += 1;
+        }
+    }
+    assert!(sessions > 2, "sessions were not found");
+}

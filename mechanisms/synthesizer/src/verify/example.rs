@@ -47,12 +47,12 @@ fn usual(d: &Diagrams) -> Vec<Bit> {
         d.or(&d.not(&all(&[(12, if low == 0xdd { 0x86 } else { 8 }), (13, low)])), &all(then))
     };
     vec![
-        // A sound packet first, because strange ones go strange ways.
+        // A sound packet first, because strange ones go strange ways; bytes behind the end say nothing.
+        length(60),
         all(&[(12, 8), (13, 0)]),
         // Other packets are empty ones: an ARP request, IPv6 without a further header.
         of_type(0x06, &[(15, 1), (16, 8), (17, 0), (18, 6), (19, 4), (21, 1)]),
         of_type(0xdd, &[(14, 0x60), (18, 0), (19, 6), (20, 59), (21, 64)]),
-        length(60),
         all(&[(14, 0x45)]),
         all(&[(16, 0), (17, 46)]),
         all(&[(20, 0), (21, 0)]),

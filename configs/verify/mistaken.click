@@ -1,0 +1,20 @@
+// The rules of rules.click, tidied up with a slip: two rules have changed places. See docs/verify.md for the packet that
+// tells them apart.
+//
+//   cargo run --release -- check configs/verify/mistaken.click
+
+define($IN configs/data/quickstart.pcap, $OUT rules-out.pcap)
+
+FromDump($IN, STOP true)
+    -> ether :: Classifier(12/0800, -)
+    -> CheckIPHeader(14)
+    -> rules :: IPFilter(
+        allow icmp type echo,
+        allow tcp dst port 80 or 443,
+        allow udp port 53,
+        allow tcp opt ack,
+        deny src net 10.0.0.0/8 && tcp dst port >= 8000,
+        deny all)
+    -> out :: ToDump($OUT, SNAPLEN 0);
+
+ether[1] -> Discard;
