@@ -1,7 +1,9 @@
 //! `tidegate check`: what it says about configurations, with places.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
+
+use testkit::found;
 
 fn check(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_tidegate")).arg("check").args(args).output().unwrap()
@@ -107,20 +109,6 @@ fn other_errors_are_all_that_is_said() {
     assert_eq!(errors.matches("Error:").count(), 1, "{errors}");
 }
 
-/// The configurations below a folder.
-fn configurations(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-        let path = entry.path();
-        if path.is_dir() {
-            found.extend(configurations(&path));
-        } else if path.extension().is_some_and(|extension| extension == "click") {
-            found.push(path);
-        }
-    }
-    found
-}
-
 /// A configuration is explained if something is said about the packets of each of its entries and about each mechanism.
 fn is_explained(file: &Path) -> Option<String> {
     let output = check(&[file.to_str().unwrap()]);
@@ -137,7 +125,8 @@ fn is_explained(file: &Path) -> Option<String> {
 }
 
 fn all_are_explained(folder: &Path) -> usize {
-    let files = configurations(folder);
+    let mut files = found::files(folder);
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "click"));
     let failures: Vec<String> = files.iter().filter_map(|file| is_explained(file)).collect();
     assert!(failures.is_empty(), "{}", failures.join("\n"));
     files.len()
@@ -152,11 +141,6 @@ fn every_example_is_explained() {
 /// The chains of the SNF paper: see [`is_explained`]. What needs a class that is not there yet says so.
 #[test]
 fn chains_of_the_snf_paper_are_explained() {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
-    let folder = std::env::var_os("TIDEGATE_DATA").map_or(beside, PathBuf::from).join("rules/snf");
-    if !folder.is_dir() {
-        println!("skipped: no chains at {}", folder.display());
-        return;
-    }
+    let Some(folder) = found::path("rules/snf") else { return };
     assert!(all_are_explained(&folder) > 60);
 }

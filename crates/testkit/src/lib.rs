@@ -1,11 +1,13 @@
 //! Running configurations and single elements in tests.
 //!
 //! [`Run`] runs a text; [`elements`] are sources and sinks that feed packets in and record what comes out;
-//! [`corpus`] has packets of every kind; [`example`] is the element that a document explains; [`samples`] knows how to set up each class for the generic tests.
+//! [`corpus`] has packets of every kind, [`found`](mod@found) the captures and rules of others; [`example`] is the element that a
+//! document explains; [`samples`] knows how to set up each class for the generic tests.
 
 pub mod corpus;
 pub mod elements;
 pub mod example;
+pub mod found;
 pub mod liars;
 pub mod samples;
 

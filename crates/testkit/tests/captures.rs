@@ -1,31 +1,11 @@
 //! The main jobs on real captures: no panic, every packet accounted for, the same bytes on every run. The
 //! captures lie beside the repository (or where `TIDEGATE_DATA` says) and are skipped where they are absent.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
+use tidegate_testkit::found::{self, files};
 use tidegate_testkit::{Outcome, Run};
-
-/// The folder of found data, if it is there.
-fn data() -> Option<PathBuf> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
-    let folder = std::env::var_os("TIDEGATE_DATA").map_or(beside, PathBuf::from);
-    let there = folder.join("traces").is_dir();
-    if !there {
-        println!("skipped: no captures at {}", folder.display());
-    }
-    there.then_some(folder)
-}
-
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(folder).unwrap().flatten() {
-        let path = entry.path();
-        if path.is_dir() { files.extend(self::files(&path)) } else { files.push(path) }
-    }
-    files.sort();
-    files
-}
 
 /// The jobs; `IN` and `OUT` stand for files.
 const JOBS: &[(&str, &str)] = &[
@@ -68,11 +48,11 @@ fn run(job: &str, capture: &Path, out: &Path, run: Run) -> Outcome {
 
 #[test]
 fn every_job_on_every_capture() {
-    let Some(data) = data() else { return };
+    let Some(data) = found::path("traces") else { return };
     let folder = tempfile::tempdir().unwrap();
     let (first, second) = (folder.path().join("first.pcap"), folder.path().join("second.pcap"));
     let mut captures = 0;
-    for capture in files(&data.join("traces")) {
+    for capture in files(&data) {
         captures += 1;
         for (name, job) in JOBS {
             for burst in [Some(32), None] {
@@ -107,10 +87,10 @@ fn readable(capture: &Path) -> bool {
 /// Nothing is lost or changed on the way from a capture to a capture.
 #[test]
 fn a_copy_has_the_same_packets() {
-    let Some(data) = data() else { return };
+    let Some(data) = found::path("traces") else { return };
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("copy.pcap");
-    for path in files(&data.join("traces")).iter().filter(|path| readable(path)) {
+    for path in files(&data).iter().filter(|path| readable(path)) {
         run("FromDump(IN, STOP true) -> ToDump(OUT, SNAPLEN 0)", path, &out, Run::trace());
         let (mut before, mut after) =
             (capture::Reader::open(path).unwrap(), capture::Reader::open(&out).unwrap());
@@ -140,7 +120,7 @@ fn a_copy_has_the_same_packets() {
 /// tshark finds nothing wrong with what is written that was not wrong before.
 #[test]
 fn tshark_reads_what_is_written() {
-    let Some(data) = data() else { return };
+    let Some(data) = found::path("traces") else { return };
     if Command::new("tshark").arg("--version").output().is_err() {
         println!("skipped: tshark is not installed");
         return;
@@ -157,7 +137,7 @@ fn tshark_reads_what_is_written() {
         )
     };
     for name in ["isp-sanitized4k.pcap", "pcpp-ip-frag.pcap", "wand-isp-vlan-10k.pcap", "ndpi-1kxun.pcap"] {
-        let capture = data.join("traces").join(name);
+        let capture = data.join(name);
         run("FromDump(IN, STOP true) -> ToDump(OUT, SNAPLEN 0)", &capture, &out, Run::trace());
         let (before, after) = (malformed(&capture), malformed(&out));
         assert_eq!(before.0, after.0, "{name}: malformed packets");
@@ -168,11 +148,9 @@ fn tshark_reads_what_is_written() {
 /// SNF's configurations: they parse, and every class that does not exist is named, all at once.
 #[test]
 fn missing_elements_are_all_listed_at_once() {
-    let Some(data) = data() else { return };
+    let Some(data) = found::path("rules/snf") else { return };
     let mut seen = 0;
-    for path in
-        files(&data.join("rules/snf")).iter().filter(|path| path.extension().is_some_and(|e| e == "click"))
-    {
+    for path in files(&data).iter().filter(|path| path.extension().is_some_and(|e| e == "click")) {
         let mut sources = lang::Sources::new();
         let id = sources.add(path.display().to_string(), std::fs::read_to_string(path).unwrap());
         let (graph, diagnostics) = lang::parse(&mut sources, id, &lang::Options::default());

@@ -1,7 +1,6 @@
 //! IPFilter and IPClassifier in running configurations: what they declare is what they do, what they say of bad
 //! arguments, rules from files, and large rule sets.
 
-use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use element::effects::{Effects, Field, Filter, Target};
@@ -167,20 +166,9 @@ fn patterns_can_be_written() {
     assert!(values[3].starts_with(" 0  12/08060000%ffff0000  yes->[0]  no->[1]\n"), "{}", values[3]);
 }
 
-/// The folder of found rule sets, if it is there.
-fn rules() -> Option<PathBuf> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
-    let folder = std::env::var_os("TIDEGATE_DATA").map_or(beside, PathBuf::from).join("rules");
-    let there = folder.is_dir();
-    if !there {
-        println!("skipped: no rules at {}", folder.display());
-    }
-    there.then_some(folder)
-}
-
 #[test]
 fn large_rule_sets() {
-    let Some(folder) = rules() else { return };
+    let Some(folder) = tidegate_testkit::found::path("rules") else { return };
     let file = folder.join("reframer/fw-rules");
     let text = format!("SOURCE -> f :: IPFilter(file {}); f[0] -> SINK0; f[1] -> SINK1;", file.display());
     let packet = |destination| input([1, 2, 3, 4], destination, 6, [1, 2]);

@@ -1,7 +1,6 @@
 //! Route look-ups in running configurations: handlers, messages, declarations, and a full table of the Internet.
 
 use std::net::Ipv4Addr;
-use std::path::Path;
 use std::process::Command;
 
 use element::Timestamp;
@@ -274,12 +273,10 @@ fn packets_and_declarations_agree_with_a_linear_scan() {
 
 /// The prefixes of a full table, if there is one beside the repository (or where `TIDEGATE_DATA` says).
 fn full_table() -> Option<Vec<(u32, u8)>> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
-    let folder = std::env::var_os("TIDEGATE_DATA").map_or(beside, Into::into);
-    let file = folder.join("routes/bart-tier1-prefixes.txt.gz");
+    let file = tidegate_testkit::found::path("routes/bart-tier1-prefixes.txt.gz")?;
     let output = Command::new("gzip").arg("-dc").arg(&file).output().ok().filter(|o| o.status.success());
     let Some(output) = output else {
-        println!("skipped: no table at {}", file.display());
+        println!("skipped: gzip cannot read {}", file.display());
         return None;
     };
     let text = String::from_utf8(output.stdout).unwrap();
