@@ -7,6 +7,10 @@ const CHAIN: &str = "in :: FromDump(in.pcap) -> Strip(14) -> CheckIPHeader
     -> DecIPTTL -> out :: ToDump(out.pcap);\n";
 
 fn verify(a: &str, b: &str) -> Output {
+    verify_with(&[], a, b)
+}
+
+fn verify_with(options: &[&str], a: &str, b: &str) -> Output {
     let folder = tempfile::tempdir().unwrap();
     let files = [("a.click", a), ("b.click", b)].map(|(name, text)| {
         let file = folder.path().join(name);
@@ -14,7 +18,7 @@ fn verify(a: &str, b: &str) -> Output {
         file
     });
     let program = env!("CARGO_BIN_EXE_tidegate");
-    Command::new(program).arg("verify").args(files).output().unwrap()
+    Command::new(program).arg("verify").args(options).args(files).output().unwrap()
 }
 
 fn text(output: &Output) -> String {
@@ -37,6 +41,21 @@ fn a_difference_is_a_packet_run_through_both() {
         text.contains("are different") && text.contains("dropped by f") && text.contains("to 'out'"),
         "{text}"
     );
+}
+
+/// A packet that ends is one that ends, unless the reasons are asked for.
+#[test]
+fn reasons_of_drops_are_compared_when_asked() {
+    let denied =
+        "FromDump(x) -> Strip(14) -> CheckIPHeader -> IPFilter(deny tcp, allow all) -> out :: ToDump(y);";
+    let discarded = "FromDump(x) -> Strip(14) -> CheckIPHeader -> c :: IPClassifier(tcp, -);
+        c[0] -> Discard; c[1] -> out :: ToDump(y);";
+    assert_eq!(verify(denied, discarded).status.code(), Some(0));
+    let output = verify_with(&["--reasons"], denied, discarded);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let text = text(&output);
+    assert!(text.contains("drops for the reason") && text.contains(": denied"), "{text}");
+    assert_eq!(verify_with(&["--reasons"], denied, denied).status.code(), Some(0));
 }
 
 #[test]

@@ -507,8 +507,9 @@ impl<'u> Unit<'u> {
             if emit.is_copy()
                 && let Some(output) = emit.output
             {
-                if output < self.outputs {
-                    let (condition, packet) = (condition.clone(), packet.clone());
+                let condition = d.and(condition, &self.holds(d, &emit.when, packet));
+                if output < self.outputs && !d.is_never(&condition) {
+                    let packet = packet.clone();
                     outcome.leaving.push(Leaving { to: To::Output(output), condition, packet });
                 }
                 continue;
