@@ -12,6 +12,7 @@ pub(crate) fn describe(frame: &[u8], kind: PacketKind) -> String {
         Some(tuple) => {
             let protocol = tuple.protocol();
             match ip_protocol::name(protocol) {
+                Some(_) if protocol == ip_protocol::NO_NEXT => words.push_str("IPv6"),
                 Some(name) => words.push_str(&name.to_uppercase()),
                 None => words.push_str(&format!("protocol {protocol}")),
             }

@@ -77,19 +77,20 @@ impl Chain {
         chain
     }
 
-    /// Finds the order and the circles: strongly connected components after Tarjan, without recursion.
+    /// Finds the order and the circles: strongly connected components after Tarjan, without recursion. What is visited
+    /// last stands first, so that all goes backwards where the order is free: it is that of the outputs then.
     fn sort(&mut self) {
         let n = self.nodes.len();
         let next: Vec<Vec<usize>> = self
             .nodes
             .iter()
-            .map(|node| node.forward.iter().flatten().map(|&(to, _)| to).collect())
+            .map(|node| node.forward.iter().flatten().rev().map(|&(to, _)| to).collect())
             .collect();
         let (mut index, mut low) = (vec![usize::MAX; n], vec![0; n]);
         let (mut stack, mut on_stack) = (Vec::new(), vec![false; n]);
         let mut counter = 0;
         let mut finished = Vec::with_capacity(n);
-        for root in 0..n {
+        for root in (0..n).rev() {
             if index[root] != usize::MAX {
                 continue;
             }
