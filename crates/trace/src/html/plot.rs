@@ -82,9 +82,12 @@ impl Axis {
                 let first = (low.max(1.0).ln() / base.ln()).round() as i32;
                 let stride = (last - first) / 11 + 1;
                 let zero = (low < 1.0).then_some(low);
-                zero.into_iter()
-                    .chain((first..=last).step_by(stride as usize).map(|n| base.powi(n)))
-                    .collect()
+                // Few powers of ten leave room for ticks between them.
+                let between: &[f64] =
+                    if base == 10.0 && last - first <= 2 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+                let powers = (first..=last).step_by(stride as usize).map(|n| base.powi(n));
+                let ticks = powers.flat_map(|power| between.iter().map(move |factor| factor * power));
+                zero.into_iter().chain(ticks.filter(|&tick| tick <= high * 1.001)).collect()
             }
         }
     }
@@ -165,12 +168,13 @@ impl Plot {
                         upper.chain(lower).map(|(x, y)| format!("{x:.1},{y:.1} ")).collect();
                     let _ = write!(
                         canvas.text,
-                        r#"<polygon points="{outline}" fill="{colour}" fill-opacity="0.2"/>"#
+                        r#"<polygon points="{outline}" fill="{colour}" fill-opacity="{BAND_OPACITY}"/>"#
                     );
                 }
             }
         }
-        let keys: Vec<_> = self.series.iter().map(|s| (s.name, matches!(s.shape, Shape::Band(_)))).collect();
+        let band = |shape: &Shape| matches!(shape, Shape::Band(_)).then_some(BAND_OPACITY);
+        let keys: Vec<_> = self.series.iter().map(|s| (s.name, band(&s.shape))).collect();
         canvas.legend(&keys);
         canvas.finish()
     }
@@ -199,8 +203,7 @@ impl Bars {
             for (k, &value) in values.iter().enumerate() {
                 let (x, y) = (start + k as f64 * width, y_place(&self.y, value));
                 let (height, colour, bar) = (HEIGHT - BOTTOM - y, COLOURS[k % 4], width - 2.0);
-                // Bars of another series are hatched by being lighter: paper may have no colours.
-                let opacity = if k == 0 { 0.9 } else { 0.55 };
+                let opacity = bar_opacity(k);
                 let _ = write!(
                     canvas.text,
                     r#"<rect x="{x:.1}" y="{y:.1}" width="{bar:.1}" height="{height:.1}" fill="{colour}" fill-opacity="{opacity}"/>"#
@@ -208,10 +211,19 @@ impl Bars {
                 canvas.words(x + bar / 2.0, y - 3.0, "middle", &(self.y.tick)(value));
             }
         }
-        let keys: Vec<_> = self.names.iter().map(|&name| (name, true)).collect();
+        let keys: Vec<_> =
+            self.names.iter().enumerate().map(|(k, &name)| (name, Some(bar_opacity(k)))).collect();
         canvas.legend(&keys);
         canvas.finish()
     }
+}
+
+/// Of areas behind lines.
+const BAND_OPACITY: f64 = 0.2;
+
+/// Bars of another series are told apart by being lighter: paper may have no colours.
+fn bar_opacity(series: usize) -> f64 {
+    if series == 0 { 0.9 } else { 0.55 }
 }
 
 fn inner_width() -> f64 {
@@ -291,14 +303,14 @@ impl Canvas {
         self.words(LEFT + inner_width() / 2.0, HEIGHT - 10.0, "middle", label);
     }
 
-    /// Names with samples of their lines, or of their areas, above the plot.
-    fn legend(&mut self, names: &[(&str, bool)]) {
+    /// Names with samples of their lines, or of their areas with the opacity that they have, above the plot.
+    fn legend(&mut self, names: &[(&str, Option<f64>)]) {
         let mut x = LEFT;
-        for (n, (name, area)) in names.iter().enumerate() {
+        for (n, (name, opacity)) in names.iter().enumerate() {
             let (colour, dash, end) = (COLOURS[n % 4], DASHES[n % 4], x + 22.0);
-            let sample = if *area {
+            let sample = if let Some(opacity) = opacity {
                 format!(
-                    r#"<rect x="{x:.1}" y="10" width="22" height="9" fill="{colour}" fill-opacity="0.4"/>"#
+                    r#"<rect x="{x:.1}" y="10" width="22" height="9" fill="{colour}" fill-opacity="{opacity}"/>"#
                 )
             } else {
                 format!(
@@ -339,6 +351,8 @@ mod tests {
         assert_eq!(axis.label_of(axis.ticks()[0]), "0");
         let axis = Axis::log("", 10.0, (60.0, 1500.0), |value| value.to_string());
         assert_eq!(axis.ticks(), [10.0, 100.0, 1000.0, 10_000.0]);
+        let axis = Axis::log("few", 10.0, (1.0, 8.0), |value| format!("{value}"));
+        assert_eq!(axis.ticks(), [1.0, 2.0, 5.0, 10.0]);
         let axis = Axis::linear("", 1.0, 3.3, |value| value.to_string());
         assert_eq!(axis.range, (1.0, 3.5));
         assert_eq!(axis.place(2.25), 0.5);
