@@ -169,7 +169,7 @@ pub(crate) fn worker(packets: usize, frame: usize, start: Start, chain: &str) ->
     if let Some(diagnostic) = diagnostics.first() {
         return Err(diagnostic.render(&sources));
     }
-    let registry = Registry::new().with(nf::CLASSES).with(&[&FRAMES]);
+    let registry = Registry::new().with(nf::CLASSES).with(reframer::CLASSES).with(&[&FRAMES]);
     let first = |problems: Vec<engine::Problem>| {
         problems.first().map_or_else(|| "no reason given".into(), |problem| problem.render(&sources))
     };
