@@ -66,7 +66,7 @@ use element::{
 use flow::{FlowId, FlowTable, Inserted, KeyHasher, Sketch};
 use packet::BATCH_CAPACITY;
 
-use crate::key::{self, FlowKey, HEADERS, Kind, Located};
+use crate::key::{self, Brief, FlowKey, HEADERS, Kind};
 use crate::lists::{LANES, Leaving, Lists, Note, Reason};
 use crate::settings::{Bypass, Count, Elephants, Micros, Settings, batch_length};
 use crate::statistics::{Statistics, mean};
@@ -169,7 +169,7 @@ const SEED: u64 = 0x7469_6465;
 
 /// What is known of the packets of a batch, one after the other.
 struct Scratch {
-    located: Vec<Option<Located>>,
+    located: Vec<Option<Brief>>,
     keys: Vec<FlowKey>,
     hashes: Vec<u32>,
     ids: Vec<Option<FlowId>>,
@@ -263,12 +263,9 @@ impl Reframer {
         keys.clear();
         hashes.clear();
         for packet in batch.iter() {
-            let found = key::locate(packet);
-            let key = found.map_or(FlowKey::NONE, |found| found.key);
-            located.push(found);
-            hashes.push(self.hasher.hash(&key));
-            keys.push(key);
+            located.push(key::locate_into(packet, keys));
         }
+        hashes.extend(keys.iter().map(|key| self.hasher.hash(key)));
         ids.clear();
         ids.resize(batch.len(), None);
         self.table.lookup_batch(keys, hashes, ids);
@@ -281,14 +278,14 @@ impl Reframer {
     #[inline]
     fn take(&mut self, cx: &mut Cx<'_>, out: &mut Batch, number: usize, packet: Packet) {
         let now = cx.now();
-        let Some(located) = self.scratch.located[number] else {
+        let Some(brief) = self.scratch.located[number] else {
             return self.pass(cx, out, packet, None);
         };
         let hash = self.scratch.hashes[number];
-        if located.counts() {
+        if brief.counts() {
             self.statistics.locality_in.see(hash, 1);
         }
-        let mut bypasses = self.settings.bypass.holds(&packet, &located);
+        let mut bypasses = self.settings.bypass.holds(&packet, brief);
         if let Some(sketch) = &mut self.sketch {
             bypasses |= sketch.add(hash) < self.settings.elephants;
         }
@@ -297,11 +294,11 @@ impl Reframer {
             Some(id) => Some(id.index()),
             // It may have come up in this very batch. Packets that are not held open no flow: it would take up room
             // until it is forgotten.
-            None if bypasses => self.table.lookup(&located.key, hash).map(FlowId::index),
-            None => self.open(cx, out, &located, hash, &mut bypasses),
+            None if bypasses => self.table.lookup(&self.scratch.keys[number], hash).map(FlowId::index),
+            None => self.open(cx, out, number, brief.kind, &mut bypasses),
         };
         let Some(flow) = flow else {
-            return self.pass(cx, out, packet, located.counts().then_some(hash));
+            return self.pass(cx, out, packet, brief.counts().then_some(hash));
         };
         let priority = self.settings.priority;
         let fails = self.settings.bypass_after;
@@ -324,12 +321,13 @@ impl Reframer {
         &mut self,
         cx: &mut Cx<'_>,
         out: &mut Batch,
-        located: &Located,
-        hash: u32,
+        number: usize,
+        kind: Kind,
         bypasses: &mut bool,
     ) -> Option<u32> {
         let now = cx.now();
-        let mut inserted = self.table.insert(&located.key, hash, now);
+        let (key, hash) = (self.scratch.keys[number], self.scratch.hashes[number]);
+        let mut inserted = self.table.insert(&key, hash, now);
         if inserted.is_err() {
             // What has not been seen for DELAY holds nothing once what is due has left. That has to be out before
             // any packet of a flow that is forgotten now can pass.
@@ -337,11 +335,11 @@ impl Reframer {
             self.let_go(cx, out);
             let longest = (0..LANES).map(|lane| self.lists.delay(lane)).max().unwrap_or_default();
             self.table.expire(now, longest, SEARCH, |_, _| ());
-            inserted = self.table.insert(&located.key, hash, now);
+            inserted = self.table.insert(&key, hash, now);
         }
         match inserted {
             Ok(Inserted::New(id)) => {
-                let note = Note { hash, kind: located.kind as u8, ..Note::default() };
+                let note = Note { hash, kind: kind as u8, ..Note::default() };
                 self.lists.open(id.index(), note, now, 0);
                 *bypasses |= self.settings.first_passes;
                 Some(id.index())

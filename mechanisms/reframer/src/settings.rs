@@ -5,7 +5,7 @@ use element::args::{Arg, Place, PlaceNames, filter_condition, parse_real, parse_
 use element::{Packet, Timestamp};
 use packet::BATCH_CAPACITY;
 
-use crate::key::{self, Located};
+use crate::key::{self, Brief};
 use crate::lists::Priority;
 
 /// A span of time; a bare number counts microseconds.
@@ -122,10 +122,10 @@ impl Bypass {
 
     /// Whether a packet with this flow (if any) is not to be held.
     #[inline]
-    pub fn holds(&self, packet: &Packet, located: &Located) -> bool {
+    pub fn holds(&self, packet: &Packet, brief: Brief) -> bool {
         match &self.rule {
             Rule::None => false,
-            Rule::Syn => located.is_syn(),
+            Rule::Syn => brief.is_syn(),
             Rule::Filter(matcher) => matcher.first(&key::headers(packet)).is_some(),
         }
     }
