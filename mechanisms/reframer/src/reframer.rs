@@ -25,12 +25,15 @@
 //! - `ELEPHANTS`: packets after which a flow is held; those of smaller flows pass. Packets weigh half as much after
 //!   each second. A sketch of fixed size counts them: it misses no heavy flow and takes few others for one. `off`
 //!   holds packets of all flows.
+//! - `SLO`: steers the delay of each flow in place of DELAY, so that waiting adds less than this: packets wait up to
+//!   seven eighths of it if the flow's packets have come that close to each other so far, and else not at all. `off`
+//!   holds all for DELAY.
 //! - `CAPACITY`: flows that are known at a time.
 //! - `MAX_HELD`: packets that are held at a time.
 //!
 //! ## Handlers
 //! - `delay`, `max_burst`, `max_tx_burst`, `priority`, `reorder`, `compress`, `bypass`, `elephants`,
-//!   `max_held`: the arguments.
+//!   `slo`, `max_held`: the arguments.
 //! - `capacity`: the argument. Writing it lets everything go first.
 //! - `slf_in`, `slf_out`: TCP and UDP packets per run of packets of one flow, among those that came and that left.
 //! - `mean_batch`: packets per burst of a flow.
@@ -68,7 +71,7 @@ use packet::BATCH_CAPACITY;
 
 use crate::key::{self, Brief, FlowKey, HEADERS, Kind};
 use crate::lists::{LANES, Leaving, Lists, Note, Reason};
-use crate::settings::{Bypass, Count, Elephants, Micros, Settings, batch_length};
+use crate::settings::{Bypass, Count, Elephants, HOPEFUL, HOPELESS, Micros, Settings, Slo, batch_length};
 use crate::statistics::{Statistics, mean};
 use crate::tcp;
 
@@ -86,6 +89,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("COMPRESS", "bool", "false"),
         ArgInfo::keyword("BYPASS", "pattern", Bypass::SYN),
         ArgInfo::keyword("ELEPHANTS", "unsigned", "off"),
+        ArgInfo::keyword("SLO", "microseconds", "off"),
         ArgInfo::keyword("CAPACITY", "unsigned", "65536"),
         ArgInfo::keyword("MAX_HELD", "unsigned", "65536"),
     ],
@@ -98,6 +102,7 @@ pub static CLASS: Class = Class {
         HandlerInfo::both("compress"),
         HandlerInfo::both("bypass"),
         HandlerInfo::both("elephants"),
+        HandlerInfo::both("slo"),
         HandlerInfo::both("capacity"),
         HandlerInfo::both("max_held"),
         HandlerInfo::read("slf_in"),
@@ -124,6 +129,7 @@ pub static CLASS: Class = Class {
         "CAPACITY 2, MAX_HELD 3, DELAY 1",
         "DELAY 0",
         "ELEPHANTS 2, BYPASS none",
+        "SLO 20us, BYPASS none",
     ],
     reconfigures: true,
     build: |args| {
@@ -137,6 +143,7 @@ pub static CLASS: Class = Class {
             compress: args.or("COMPRESS", defaults.compress),
             bypass: args.or("BYPASS", defaults.bypass),
             elephants: args.or("ELEPHANTS", Elephants(defaults.elephants)).0,
+            slo: args.or("SLO", Slo(defaults.slo)).0,
             capacity: args.or("CAPACITY", Count(defaults.capacity)).0,
             max_held: args.or("MAX_HELD", Count(defaults.max_held)).0,
             ..Settings::default()
@@ -226,6 +233,16 @@ fn sketch_for(settings: &Settings) -> Option<Box<Sketch>> {
     (settings.elephants > 0).then(|| Box::new(Sketch::new(SKETCH)))
 }
 
+fn lists_for(settings: &Settings) -> Lists<Packet> {
+    let room = settings.max_held.min(NODES) + BATCH_CAPACITY;
+    let mut lists = Lists::new(settings.capacity, room, settings.delay);
+    (0..LANES).for_each(|lane| lists.set_delay(lane, settings.delay_of(lane)));
+    lists
+}
+
+/// How sure the guess about a flow can become; it takes twice as many packets to change it from there.
+const SURE: i8 = 2;
+
 fn counts(kind: u8) -> bool {
     [Kind::Tcp as u8, Kind::Udp as u8].contains(&kind)
 }
@@ -233,12 +250,11 @@ fn counts(kind: u8) -> bool {
 impl Reframer {
     fn new(settings: Settings) -> Result<Reframer, String> {
         let table = FlowTable::new(settings.capacity).map_err(|error| error.to_string())?;
-        let room = settings.max_held.min(NODES) + BATCH_CAPACITY;
         let longest = settings.max_burst.min(1024) + 1;
         Ok(Reframer {
             table,
             hasher: KeyHasher::new(SEED),
-            lists: Lists::new(settings.capacity, room, settings.delay),
+            lists: lists_for(&settings),
             scratch: Scratch {
                 located: Vec::with_capacity(BATCH_CAPACITY),
                 keys: Vec::with_capacity(BATCH_CAPACITY),
@@ -289,6 +305,9 @@ impl Reframer {
         if let Some(sketch) = &mut self.sketch {
             bypasses |= sketch.add(hash) < self.settings.elephants;
         }
+        if self.settings.slo.is_set() {
+            self.guess(number, now);
+        }
         let known = self.scratch.ids[number].filter(|&id| self.table.touch(id, now));
         let flow = match known {
             Some(id) => Some(id.index()),
@@ -312,6 +331,19 @@ impl Reframer {
             self.lists.release(flow, Reason::Capacity, priority);
         } else if self.lists.hold(flow, packet, now) >= self.settings.max_burst {
             self.lists.release(flow, Reason::Full, priority);
+        }
+    }
+
+    /// Guesses, as branch predictors do, whether a flow's next packet comes in time.
+    fn guess(&mut self, number: usize, now: Timestamp) {
+        if let Some(id) = self.scratch.ids[number]
+            && let Some(before) = self.table.last_seen(id)
+        {
+            let in_time = now - before <= self.settings.delay_of(HOPEFUL);
+            let note = self.lists.note(id.index());
+            note.hope = (note.hope + if in_time { 1 } else { -1 }).clamp(-SURE, SURE - 1);
+            let lane = if note.hope >= 0 { HOPEFUL } else { HOPELESS };
+            self.lists.set_lane(id.index(), lane as u8);
         }
     }
 
@@ -340,7 +372,9 @@ impl Reframer {
         match inserted {
             Ok(Inserted::New(id)) => {
                 let note = Note { hash, kind: kind as u8, ..Note::default() };
-                self.lists.open(id.index(), note, now, 0);
+                // Under an SLO there is hope for each new flow.
+                let lane = if self.settings.slo.is_set() { HOPEFUL } else { HOPELESS };
+                self.lists.open(id.index(), note, now, lane as u8);
                 *bypasses |= self.settings.first_passes;
                 Some(id.index())
             }
@@ -449,10 +483,12 @@ impl Reframer {
         }
         let place = cx.place();
         match name {
-            "delay" => {
-                let Micros(delay) = parsed(value, &place)?;
-                self.settings.delay = delay;
-                (0..LANES).for_each(|lane| self.lists.set_delay(lane, delay));
+            "delay" | "slo" => {
+                match name {
+                    "delay" => self.settings.delay = parsed::<Micros>(value, &place)?.0,
+                    _ => self.settings.slo = parsed::<Slo>(value, &place)?.0,
+                }
+                (0..LANES).for_each(|lane| self.lists.set_delay(lane, self.settings.delay_of(lane)));
                 self.lists.release_due(cx.now(), self.settings.priority);
                 self.finish_round(cx);
             }
@@ -477,8 +513,7 @@ impl Reframer {
                 self.flush(cx);
                 self.settings.capacity = capacity;
                 self.table = table;
-                let room = self.settings.max_held.min(NODES) + BATCH_CAPACITY;
-                self.lists = Lists::new(capacity, room, self.settings.delay);
+                self.lists = lists_for(&self.settings);
             }
             other => return Err(format!("'{other}' is not a write handler")),
         }
@@ -563,7 +598,7 @@ impl Element for Reframer {
         self.lists.release_due(now, self.settings.priority);
         self.let_go(cx, &mut out);
         // Whoever was not seen for that long holds nothing.
-        self.table.expire(now, MEMORY + self.settings.delay, length, |_, _| ());
+        self.table.expire(now, MEMORY + self.settings.delay + self.settings.slo, length, |_, _| ());
         self.arm(cx);
         Some(out)
     }
@@ -594,6 +629,7 @@ impl Element for Reframer {
             "compress" => settings.compress.to_string(),
             "bypass" => settings.bypass.text().into(),
             "elephants" => Elephants(settings.elephants).show(),
+            "slo" => Slo(settings.slo).show(),
             "capacity" => settings.capacity.to_string(),
             "max_held" => settings.max_held.to_string(),
             "slf_in" => format!("{:.3}", statistics.locality_in.factor()),

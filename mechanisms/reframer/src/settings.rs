@@ -83,6 +83,44 @@ impl Elephants {
     }
 }
 
+/// A span of time as [`Micros`], or `off`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slo(pub Timestamp);
+
+impl Arg for Slo {
+    fn parse(text: &str, place: &Place<'_>) -> Result<Slo, String> {
+        if text.trim() == "off" {
+            Ok(Slo(Timestamp::ZERO))
+        } else {
+            Micros::parse(text, place).map(|m| Slo(m.0))
+        }
+    }
+}
+
+impl Slo {
+    /// As a user would write it.
+    pub fn show(self) -> String {
+        if self.0 == Timestamp::ZERO { "off".into() } else { self.0.as_interval() }
+    }
+}
+
+impl Settings {
+    /// How long flows of a class wait: under an SLO those of which no packet is expected in time, and the others.
+    /// An eighth of the SLO is left for the round in which they leave.
+    pub fn delay_of(&self, lane: usize) -> Timestamp {
+        match (self.slo.0, lane) {
+            (0, _) => self.delay,
+            (_, HOPELESS) => Timestamp::ZERO,
+            (slo, _) => Timestamp(slo - slo / 8),
+        }
+    }
+}
+
+/// The class of flows that are not expected to send more in time; all flows are in it where nothing is steered.
+pub const HOPELESS: usize = 0;
+/// The class of flows that are.
+pub const HOPEFUL: usize = 1;
+
 /// Which packets are never held.
 pub struct Bypass {
     text: String,
@@ -165,6 +203,8 @@ pub struct Settings {
     pub bypass: Bypass,
     /// Packets after which a flow is held; 0 for all flows.
     pub elephants: u32,
+    /// Most that waiting may add; zero for not steering.
+    pub slo: Timestamp,
     /// Flows.
     pub capacity: usize,
     /// Packets held.
@@ -186,6 +226,7 @@ impl Default for Settings {
             compress: false,
             bypass: Bypass::syn(),
             elephants: 0,
+            slo: Timestamp::ZERO,
             capacity: 65_536,
             max_held: 65_536,
             first_passes: false,
