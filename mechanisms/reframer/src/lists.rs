@@ -2,6 +2,8 @@
 //!
 //! Knows neither packets nor keys: a flow is an index, and what is held is any value, so that tests hold numbers.
 
+use std::collections::TryReserveError;
+
 use element::Timestamp;
 
 /// No node, no flow.
@@ -165,11 +167,15 @@ pub struct Lists<T> {
 }
 
 impl<T> Lists<T> {
-    /// For flows with indices below `capacity`, and room for `room` values before anything grows.
-    pub fn new(capacity: usize, room: usize, delay: Timestamp) -> Lists<T> {
+    /// For flows with indices below `capacity`, which take up memory as they come, and room for `room` values before
+    /// anything grows.
+    ///
+    /// # Errors
+    /// If there is not that much memory.
+    pub fn new(capacity: usize, room: usize, delay: Timestamp) -> Result<Lists<T>, TryReserveError> {
         let mut flows = Vec::new();
-        flows.resize_with(capacity, || Flow::new(Note::default(), Timestamp::ZERO, 0));
-        Lists {
+        flows.try_reserve_exact(capacity)?;
+        Ok(Lists {
             nodes: Vec::with_capacity(room),
             free: NONE,
             flows,
@@ -177,7 +183,7 @@ impl<T> Lists<T> {
             held: 0,
             active: 0,
             leaving: Vec::with_capacity(1024),
-        }
+        })
     }
 
     /// Values that wait in flows.
@@ -193,7 +199,12 @@ impl<T> Lists<T> {
     /// A new flow gets an index.
     #[inline]
     pub fn open(&mut self, flow: u32, note: Note, now: Timestamp, lane: u8) {
-        self.flows[flow as usize] = Flow::new(note, now, lane);
+        let new = Flow::new(note, now, lane);
+        match self.flows.get_mut(flow as usize) {
+            Some(flow) => *flow = new,
+            // Indices are given out one after the other.
+            None => self.flows.resize(flow as usize + 1, new),
+        }
     }
 
     /// How many values a flow holds.
@@ -442,7 +453,7 @@ mod tests {
 
     /// Time, flow and number of values of each list that leaves, with up to four values and a delay of 6.
     fn figure_10(timers: bool, priority: Priority) -> Vec<(i64, u32, usize)> {
-        let mut lists = Lists::new(3, 16, Timestamp(6));
+        let mut lists = Lists::new(3, 16, Timestamp(6)).unwrap();
         // Brown was seen before blue, and blue before green.
         for flow in [GREEN, BLUE, BROWN] {
             lists.open(flow, Note::default(), Timestamp(-i64::from(flow)), 0);
@@ -485,7 +496,7 @@ mod tests {
     #[test]
     fn priorities() {
         let order = |priority| {
-            let mut lists = Lists::new(3, 16, Timestamp(100));
+            let mut lists = Lists::new(3, 16, Timestamp(100)).unwrap();
             // Flow 0 was seen last and has sent nothing, flow 1 first, flow 2 has waited longest.
             for (flow, seen) in [(0, 9), (1, 1), (2, 5)] {
                 lists.open(flow, Note::default(), Timestamp(seen), 0);
@@ -555,7 +566,7 @@ mod tests {
             ops in proptest::collection::vec((any_op(), 0i64..4), 0..200), which in 0usize..3,
         ) {
             let priority = [Priority::ShortestFlow, Priority::OldestFlow, Priority::LongestWait][which];
-            let (mut lists, mut slow) = (Lists::new(6, 4, Timestamp(5)), Slow::default());
+            let (mut lists, mut slow) = (Lists::new(6, 4, Timestamp(5)).unwrap(), Slow::default());
             for flow in 0..6 {
                 lists.open(flow, Note::default(), Timestamp(flow.into()), 0);
             }

@@ -233,11 +233,11 @@ fn sketch_for(settings: &Settings) -> Option<Box<Sketch>> {
     (settings.elephants > 0).then(|| Box::new(Sketch::new(SKETCH)))
 }
 
-fn lists_for(settings: &Settings) -> Lists<Packet> {
+fn lists_for(settings: &Settings) -> Result<Lists<Packet>, String> {
     let room = settings.max_held.min(NODES) + BATCH_CAPACITY;
-    let mut lists = Lists::new(settings.capacity, room, settings.delay);
+    let mut lists = Lists::new(settings.capacity, room, settings.delay).map_err(|error| error.to_string())?;
     (0..LANES).for_each(|lane| lists.set_delay(lane, settings.delay_of(lane)));
-    lists
+    Ok(lists)
 }
 
 /// How sure the guess about a flow can become; it takes twice as many packets to change it from there.
@@ -254,7 +254,7 @@ impl Reframer {
         Ok(Reframer {
             table,
             hasher: KeyHasher::new(SEED),
-            lists: lists_for(&settings),
+            lists: lists_for(&settings)?,
             scratch: Scratch {
                 located: Vec::with_capacity(BATCH_CAPACITY),
                 keys: Vec::with_capacity(BATCH_CAPACITY),
@@ -509,11 +509,13 @@ impl Reframer {
             "max_held" => self.settings.max_held = parsed::<Count>(value, &place)?.0,
             "capacity" => {
                 let Count(capacity) = parsed(value, &place)?;
-                let table = FlowTable::new(capacity).map_err(|error| error.to_string())?;
+                let before = std::mem::replace(&mut self.settings.capacity, capacity);
+                let made = FlowTable::new(capacity)
+                    .map_err(|error| error.to_string())
+                    .and_then(|table| Ok((table, lists_for(&self.settings)?)));
+                let (table, lists) = made.inspect_err(|_| self.settings.capacity = before)?;
                 self.flush(cx);
-                self.settings.capacity = capacity;
-                self.table = table;
-                self.lists = lists_for(&self.settings);
+                (self.table, self.lists) = (table, lists);
             }
             other => return Err(format!("'{other}' is not a write handler")),
         }
@@ -664,7 +666,12 @@ impl Element for Reframer {
 
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
         match name {
-            "flush" => self.flush(cx),
+            "flush" => {
+                if self.settings.flush_ends {
+                    self.set(cx, "delay", "0")?;
+                }
+                self.flush(cx);
+            }
             "reset" => self.statistics = Statistics::default(),
             _ => self.set(cx, name, value)?,
         }

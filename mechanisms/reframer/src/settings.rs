@@ -211,6 +211,8 @@ pub struct Settings {
     pub max_held: usize,
     /// Whether the first packet of each flow passes.
     pub first_passes: bool,
+    /// Whether nothing waits any more once a handler has let everything go.
+    pub flush_ends: bool,
     /// Bursts of one packet, less others, after which a flow is not held any more; 0 for never.
     pub bypass_after: i8,
 }
@@ -230,6 +232,7 @@ impl Default for Settings {
             capacity: 65_536,
             max_held: 65_536,
             first_passes: false,
+            flush_ends: false,
             bypass_after: 0,
         }
     }

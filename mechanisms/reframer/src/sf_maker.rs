@@ -133,6 +133,7 @@ pub static CLASS: Class = Class {
             bypass: if args.or("BYPASS_SYN", false) { Bypass::syn() } else { Bypass::none() },
             max_held: usize::try_from(most).unwrap_or(usize::MAX),
             first_passes: passthrough && second,
+            flush_ends: true,
             bypass_after: fails.clamp(0, i8::MAX.into()) as i8,
             ..Settings::default()
         };
