@@ -32,8 +32,8 @@
 //! - `MAX_HELD`: packets that are held at a time.
 //!
 //! ## Handlers
-//! - `delay`, `max_burst`, `max_tx_burst`, `priority`, `reorder`, `compress`, `bypass`, `elephants`,
-//!   `slo`, `max_held`: the arguments.
+//! - `delay`, `max_burst`, `max_tx_burst`, `priority`, `reorder`, `compress`, `bypass`: the arguments.
+//! - `elephants`, `slo`, `max_held`: the arguments.
 //! - `capacity`: the argument. Writing it lets everything go first.
 //! - `slf_in`, `slf_out`: TCP and UDP packets per run of packets of one flow, among those that came and that left.
 //! - `mean_batch`: packets per burst of a flow.
