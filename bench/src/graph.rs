@@ -51,6 +51,23 @@ pub(crate) fn router(settings: &Settings) -> Result<Vec<Row>, String> {
         .collect()
 }
 
+/// Reframer alone, over flows that come one packet at a time and in short runs.
+pub(crate) fn reframer(settings: &Settings) -> Result<Vec<Row>, String> {
+    let mut rows = Vec::new();
+    for flows in [1_000, 10_000, 100_000, 1_000_000] {
+        for slf in [1, 2, 4] {
+            // Each flow has to come at least once in a round.
+            let packets = if settings.repeats > 1 { settings.packets.max(flows) } else { settings.packets };
+            let chain = format!("Reframer(64us, BYPASS none, CAPACITY {}) -> Discard", flows + flows / 4);
+            let worker = worker_with(packets, (flows, slf), 64, Start::Frame, &chain)?;
+            let params = [("flows", Param::Number(flows as u64)), ("slf", Param::Number(slf as u64))];
+            rows.push(measure_worker("reframer", settings, 64, worker, &params)?);
+        }
+    }
+    Ok(rows)
+}
+
+const REFRAMER: &str = "Reframer(64us, BYPASS none) -> Discard";
 const FORWARD: &str = "Classifier(12/0800) -> CheckIPHeader(14) -> Counter -> Discard";
 const EDIT: &str = "Classifier(12/0800) -> CheckIPHeader(14) -> DecIPTTL -> SetTimestamp
     -> EtherRewrite(2:0:0:0:0:3, 2:0:0:0:0:4) -> Counter -> Discard";
@@ -71,6 +88,7 @@ static FRAMES: Class = Class {
         ArgInfo::required("FLOWS", "unsigned"),
         ArgInfo::required("FRAME", "unsigned"),
         ArgInfo::positional("START", "unsigned", "0"),
+        ArgInfo::positional("SLF", "unsigned", "1"),
     ],
     notes: Notes { signals_packets: true, ..Notes::NONE },
     build: |args| {
@@ -83,6 +101,7 @@ static FRAMES: Class = Class {
                 1 => Start::Tcp,
                 _ => Start::Ip6,
             },
+            slf: args.or("SLF", 1),
         };
         args.finish()?;
         Ok(Box::new(frames))
@@ -95,6 +114,8 @@ struct Frames {
     flows: usize,
     frame: usize,
     start: Start,
+    /// Packets in a row that belong to one flow.
+    slf: usize,
 }
 
 impl Element for Frames {
@@ -106,12 +127,11 @@ impl Element for Frames {
         let mut batch = cx.batch();
         while self.left > 0 && batch.len() < max {
             self.left -= 1;
+            let number = source::in_runs(self.left, self.slf);
             let bytes = match self.start {
-                Start::Tcp => source::tcp_frame(self.left, self.flows, self.frame),
-                Start::Ip6 => source::ip6_frame(self.left, self.flows, self.frame),
-                Start::Frame | Start::Ethernet | Start::Ip => {
-                    source::frame(self.left, self.flows, self.frame)
-                }
+                Start::Tcp => source::tcp_frame(number, self.flows, self.frame),
+                Start::Ip6 => source::ip6_frame(number, self.flows, self.frame),
+                Start::Frame | Start::Ethernet | Start::Ip => source::frame(number, self.flows, self.frame),
             };
             if let Some(packet) = cx.packet(&bytes)
                 && let Err(packet) = batch.push(packet)
@@ -152,6 +172,17 @@ impl engine::Sink for Silence {
 
 /// A configuration behind a replay that never ends, ready to be driven.
 pub(crate) fn worker(packets: usize, frame: usize, start: Start, chain: &str) -> Result<Worker, String> {
+    worker_with(packets, (packets, 1), frame, start, chain)
+}
+
+/// The same with packets of so many flows, in runs of so many packets.
+fn worker_with(
+    packets: usize,
+    (flows, slf): (usize, usize),
+    frame: usize,
+    start: Start,
+    chain: &str,
+) -> Result<Worker, String> {
     let (kind, marks) = match start {
         Start::Frame => (0, ""),
         Start::Ethernet => (0, "-> MarkIPHeader(14)"),
@@ -160,7 +191,7 @@ pub(crate) fn worker(packets: usize, frame: usize, start: Start, chain: &str) ->
         Start::Ip6 => (2, "-> MarkIP6Header(14)"),
     };
     let text = format!(
-        "BenchmarkFrames({packets}, {packets}, {frame}, {kind}) {marks}
+        "BenchmarkFrames({packets}, {flows}, {frame}, {kind}, {slf}) {marks}
             -> replay :: ReplayUnqueue(STOP -1, BURST 32) -> {chain}"
     );
     let mut sources = lang::Sources::new();
@@ -169,7 +200,7 @@ pub(crate) fn worker(packets: usize, frame: usize, start: Start, chain: &str) ->
     if let Some(diagnostic) = diagnostics.first() {
         return Err(diagnostic.render(&sources));
     }
-    let registry = Registry::new().with(nf::CLASSES).with(&[&FRAMES]);
+    let registry = Registry::new().with(nf::CLASSES).with(reframer::CLASSES).with(&[&FRAMES]);
     let first = |problems: Vec<engine::Problem>| {
         problems.first().map_or_else(|| "no reason given".into(), |problem| problem.render(&sources))
     };
@@ -211,6 +242,7 @@ pub fn drive_only(name: &str, packets: usize) -> Result<(), String> {
         "edit" => EDIT,
         "tee" => TEE,
         "queue" => QUEUE,
+        "reframer" => REFRAMER,
         // Any chain, for a look at one element.
         chain if chain.contains("->") => chain,
         other => return Err(format!("no benchmark '{other}' to count instructions of")),
@@ -235,7 +267,16 @@ fn measure(
     chain: &str,
     params: &[(&'static str, Param)],
 ) -> Result<Row, String> {
-    let mut worker = worker(settings.packets, frame, Start::Frame, chain)?;
+    measure_worker(name, settings, frame, worker(settings.packets, frame, Start::Frame, chain)?, params)
+}
+
+fn measure_worker(
+    name: &str,
+    settings: &Settings,
+    frame: usize,
+    mut worker: Worker,
+    params: &[(&'static str, Param)],
+) -> Result<Row, String> {
     let mut floor = Floor::new(settings.packets, frame).map_err(|e| e.to_string())?;
     // Loads the packets, touches all memory, and lets the clock calibrate itself.
     drive(&mut worker, settings.packets.max(settings.per_run / 2))?;

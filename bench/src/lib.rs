@@ -109,6 +109,11 @@ pub const ALL: &[Benchmark] = &[
     Benchmark { name: "tee", about: "a copy of each packet", run: graph::tee },
     Benchmark { name: "queue", about: "through a Queue and an Unqueue", run: graph::queue },
     Benchmark { name: "router", about: "CheckIPHeader, route look-up, DecIPTTL", run: graph::router },
+    Benchmark {
+        name: "reframer",
+        about: "through a Reframer: number of flows, packets of one in a row",
+        run: graph::reframer,
+    },
     Benchmark { name: "elements", about: "each element alone, with frames of 64 bytes", run: elements::run },
     Benchmark { name: "lang-10k", about: "parse and flatten 10,000 elements", run: language::run },
 ];

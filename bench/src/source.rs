@@ -37,6 +37,11 @@ fn finish(packet: Builder, payload: usize) -> Vec<u8> {
     packet.ethernet(source, destination).build(&vec![0; payload]).expect("a short packet can be built")
 }
 
+/// The flow of packet `number` where `slf` packets in a row belong to one.
+pub(crate) fn in_runs(number: usize, slf: usize) -> usize {
+    number / slf.max(1)
+}
+
 /// The frame of packet `number`, `length` bytes long, of one of `flows` flows. Neighbouring packets belong to
 /// different flows, in an order without a pattern that a prefetcher could see.
 pub(crate) fn frame(number: usize, flows: usize, length: usize) -> Vec<u8> {

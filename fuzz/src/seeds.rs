@@ -216,7 +216,7 @@ fn packets() -> Vec<Vec<u8>> {
 }
 
 fn classes() -> impl Iterator<Item = &'static Class> {
-    nf::CLASSES.iter().chain(device::CLASSES).copied()
+    nf::CLASSES.iter().chain(device::CLASSES).chain(reframer::CLASSES).copied()
 }
 
 /// The examples of the manual.

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 
 use classify::filter::{self, Headers, Listing, Matcher};
 use classify::pattern::Program;
+use element::args::PlaceNames;
 use element::args::{
     self, AnnotationOffset, Arg, Bandwidth, Bytes, ElementRef, Ipv4Prefix, Place, Raw, parse_integer,
 };
@@ -13,7 +14,6 @@ use element::{Registry, Setup, Timestamp};
 use engine::{Plan, Problem};
 use lang::args::{join, quote, split, split_spaces, unquote, unquote_bytes};
 use lang::{Diagnostic, Graph, Severity, Sources};
-use nf::ip::filter::PlaceNames;
 use wire::MacAddr;
 
 /// Parses any text as a configuration. A text without faults flattens to one that means the same.
@@ -199,7 +199,7 @@ pub fn filters(data: &[u8]) {
 
 /// Every class of the product.
 static REGISTRY: LazyLock<Registry> =
-    LazyLock::new(|| Registry::new().with(nf::CLASSES).with(device::CLASSES));
+    LazyLock::new(|| Registry::new().with(nf::CLASSES).with(device::CLASSES).with(reframer::CLASSES));
 
 /// Makes a plan of any text and configures its elements, as far as `tidegate check` goes: no file is opened.
 pub fn configuration(data: &[u8]) {

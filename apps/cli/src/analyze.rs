@@ -8,7 +8,7 @@ use capture::Reader;
 use element::Setup;
 use element::args::Place;
 use indicatif::{ProgressBar, ProgressStyle};
-use nf::ip::filter::PlaceNames;
+use element::PlaceNames;
 use trace::{Options, Report, Selection};
 
 use crate::{FAILURE, print};

@@ -34,7 +34,7 @@ pub(crate) struct Loaded {
 
 /// All classes of the product.
 pub(crate) fn registry() -> Registry {
-    Registry::new().with(nf::CLASSES).with(device::CLASSES)
+    Registry::new().with(nf::CLASSES).with(device::CLASSES).with(reframer::CLASSES)
 }
 
 /// Reads the text of a configuration. The error is ready to be printed.

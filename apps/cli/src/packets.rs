@@ -79,7 +79,7 @@ mod tests {
         let mut frame = vec![0; 60];
         assert_eq!(describe(&frame), "an 802.3 frame, 60 bytes");
         frame[12..14].copy_from_slice(&[8, 6]);
-        assert_eq!(describe(&frame), "ARP, bad ARP header, 60 bytes");
+        assert_eq!(describe(&frame), "ARP, 60 bytes");
         frame[12..14].copy_from_slice(&[8, 0]);
         frame[14..34].copy_from_slice(&[0x45, 0, 0, 46, 0, 0, 0, 0, 1, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
         frame[34..42].copy_from_slice(&[4, 210, 0, 80, 0, 26, 0, 0]);

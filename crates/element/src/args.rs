@@ -5,13 +5,16 @@
 //! that the user sees all of them at once, and nothing is built unless all arguments are right.
 
 mod address;
+mod filter;
 mod port;
 
-use lang::args::{split_spaces, unquote};
+use lang::args::split_spaces;
+pub use lang::args::unquote;
 use lang::nearest;
 use packet::{Annotations, Timestamp};
 
 pub use address::{Ipv4Prefix, Ipv6Prefix};
+pub use filter::{PlaceNames, filter_condition};
 pub use port::{Port, TcpPort, UdpPort};
 
 use crate::ElementId;
@@ -227,6 +230,7 @@ impl<'a> Args<'a> {
 }
 
 /// Where an argument stands, for names in it.
+#[derive(Clone, Copy)]
 pub struct Place<'a> {
     setup: &'a Setup,
     id: ElementId,

@@ -9,12 +9,18 @@ use element::{ElementId, Timestamp};
 pub(crate) type Key = (ElementId, u32);
 
 /// Timers ordered by time; equal times run in the order in which they were set.
-#[derive(Default)]
 pub(crate) struct Timers {
     heap: BinaryHeap<Reverse<(Timestamp, u64, Key)>>,
     /// The setting that counts; entries of the heap with another number are out of date.
     current: HashMap<Key, u64>,
     settings: u64,
+}
+
+/// With room for the timers of most graphs, so that one that is first set late allocates nothing.
+impl Default for Timers {
+    fn default() -> Self {
+        Timers { heap: BinaryHeap::with_capacity(64), current: HashMap::with_capacity(64), settings: 0 }
+    }
 }
 
 impl Timers {

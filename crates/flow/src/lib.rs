@@ -6,6 +6,7 @@
 //! | `hash` | [`KeyHasher`]: seeded hashes, also symmetric ones, made once per packet and handed in |
 //! | `id` | [`FlowId`]: index and generation |
 //! | `table` | [`FlowTable`]: look-up, insert, remove, touch; pairs and holders of flows; expiry |
+//! | `sketch` | [`Sketch`]: which flows are heavy, in little memory |
 //! | `bucket`, `memory` | the cache line that finds entries; zeroed memory on huge pages |
 //!
 //! A table belongs to one worker, so nothing is shared or locked. Time is a parameter.
@@ -41,10 +42,12 @@ mod hash;
 mod id;
 mod key;
 mod memory;
+mod sketch;
 mod table;
 
 pub use error::{InsertError, MAX_CAPACITY, TableError};
 pub use hash::KeyHasher;
 pub use id::FlowId;
 pub use key::{AddressKey, AddressPairKey, Directed, FiveTupleKey, FragmentKey, Key, MAX_WORDS, SpiKey};
+pub use sketch::Sketch;
 pub use table::{FlowTable, Inserted, SLACK, TableStats};

@@ -14,17 +14,18 @@ pub mod samples;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-use element::{Registry, Stream, Timestamp};
+use element::{Class, Registry, Stream, Timestamp};
 use engine::{ClockKind, End, Options, Plan, Report, Sink, Worker};
 
-/// All classes of the product, and the test's own.
+/// All classes of the product.
+pub fn classes() -> impl Iterator<Item = &'static Class> {
+    nf::CLASSES.iter().chain(device::CLASSES).chain(reframer::CLASSES).copied()
+}
+
+/// The same to be found by name, and the test's own.
 pub fn registry() -> Registry {
-    Registry::new()
-        .with(nf::CLASSES)
-        .with(device::CLASSES)
-        .with(elements::CLASSES)
-        .with(liars::CLASSES)
-        .with(&[&example::CLASS])
+    let all: Vec<_> = classes().collect();
+    Registry::new().with(&all).with(elements::CLASSES).with(liars::CLASSES).with(&[&example::CLASS])
 }
 
 /// How to run a configuration.

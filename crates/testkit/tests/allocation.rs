@@ -19,7 +19,7 @@ fn no_element_allocates_per_batch() {
         }
     }
     writer.flush().unwrap();
-    let classes: Vec<_> = nf::CLASSES.iter().chain(device::CLASSES).copied().collect();
+    let classes: Vec<_> = tidegate_testkit::classes().collect();
     let mut failures = Vec::new();
     for sample in all(&classes, folder.path()) {
         let inputs: Vec<Vec<Input>> = (0..sample.shape.0).map(|i| corpus::inputs(i as u64)).collect();

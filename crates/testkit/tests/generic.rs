@@ -1,6 +1,6 @@
 //! Tests that run over every registered element.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::path::Path;
 
 use element::effects::{Effects, Field, Order};
@@ -11,7 +11,7 @@ use tidegate_testkit::samples::{Sample, all};
 use tidegate_testkit::{Run, corpus};
 
 fn classes() -> Vec<&'static Class> {
-    nf::CLASSES.iter().chain(device::CLASSES).copied().chain([&tidegate_testkit::example::CLASS]).collect()
+    tidegate_testkit::classes().chain([&tidegate_testkit::example::CLASS]).collect()
 }
 
 /// Writes the corpus as a capture, for elements that read one.
@@ -80,11 +80,26 @@ fn keeps_order(sample: &Sample, effects: &Effects) -> Result<(), String> {
     if effects.order == Order::MayReorder || sample.shape.0 > 1 {
         return Ok(());
     }
-    let (_, seen) = sample.run(Run::default(), inputs_for(sample, 1))?;
-    let mut last: BTreeMap<usize, u32> = BTreeMap::new();
+    let inputs = inputs_for(sample, 1);
+    // Where only the order within flows is kept, each of them is looked at by itself.
+    let flow = |packet: &Seen| match effects.order {
+        Order::KeepsPerFlow => {
+            let input = &inputs[0][(packet.id - 1) as usize];
+            let layers = wire::Layers::locate(&input.bytes, wire::LinkType::Ethernet);
+            let tuple = layers.five_tuple(&input.bytes)?;
+            Some((tuple, layers.fragment.map(|fragment| fragment.id), layers.outer_vlan, input.headers))
+        }
+        _ => None,
+    };
+    let (_, seen) = sample.run(Run::default(), inputs.clone())?;
+    let mut last = HashMap::new();
     let mut rounds = 0;
     for packet in seen.iter().filter(|packet| packet.id > 0) {
-        let before = last.insert(packet.sink, packet.id).unwrap_or(0);
+        let flow = flow(packet);
+        if effects.order == Order::KeepsPerFlow && flow.is_none() {
+            continue;
+        }
+        let before = last.insert((packet.sink, flow), packet.id).unwrap_or(0);
         // Elements that repeat what they have start from the front again.
         let restarts = before > packet.id && packet.id <= 2;
         rounds += usize::from(restarts);

@@ -2,13 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use element::Class;
 use element::manual::Page;
-use tidegate_testkit::registry;
-
-fn classes() -> impl Iterator<Item = &'static Class> {
-    nf::CLASSES.iter().chain(device::CLASSES).copied()
-}
+use tidegate_testkit::{classes, registry};
 
 #[test]
 fn every_page_is_complete() {

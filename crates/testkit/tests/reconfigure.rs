@@ -95,7 +95,7 @@ fn what_others_rely_on_cannot_change() {
 #[test]
 fn every_class_that_reconfigures_does() {
     let mut tried = 0;
-    for class in nf::CLASSES.iter().filter(|class| class.reconfigures) {
+    for class in tidegate_testkit::classes().filter(|class| class.reconfigures) {
         let samples = element::Sample::all(class);
         for sample in tidegate_testkit::samples::all(&[class], std::path::Path::new("/nonexistent")) {
             let mut worker = start(&sample.text(0, 1, false));

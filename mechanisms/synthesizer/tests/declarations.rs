@@ -134,7 +134,7 @@ fn check(sample: &Sample, effects: &Effects) -> Result<Tally, String> {
 }
 
 fn classes() -> Vec<&'static Class> {
-    nf::CLASSES.iter().chain(device::CLASSES).copied().chain([&testkit::example::CLASS]).collect()
+    testkit::classes().chain([&testkit::example::CLASS]).collect()
 }
 
 #[test]

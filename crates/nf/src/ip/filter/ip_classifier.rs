@@ -57,13 +57,13 @@
 //! ## See also
 //! IPFilter, Classifier, CheckIPHeader, MarkIPHeader, AddressInfo
 
-use element::args::Place;
+use element::args::{Place, PlaceNames, filter_condition};
 use element::class::{Access, ArgInfo, HandlerInfo};
 use element::effects::Written;
 use element::{Batch, Class, Cx, Effects, Element, Invalid, manual};
 use lang::args::unquote;
 
-use super::{PlaceNames, Rule, Rules, condition};
+use super::{Rule, Rules};
 use crate::patterns;
 use crate::sorting::Fate;
 
@@ -109,7 +109,7 @@ fn compile(patterns: &[String], place: Place<'_>) -> (Rules, Vec<(String, bool)>
     let mut complaints = Vec::new();
     let mut rules = Vec::with_capacity(patterns.len());
     for (number, pattern) in patterns.iter().enumerate() {
-        let (condition, issues) = condition(&unquote(pattern), &names);
+        let (condition, issues) = filter_condition(&unquote(pattern), &names);
         complaints.extend(issues.into_iter().map(|(text, w)| (format!("pattern {number}: {text}"), w)));
         let written = Written { argument: number, line: None };
         rules.push(Rule { condition, fate: Fate::Output(number), written });

@@ -33,13 +33,13 @@
 //! IPClassifier, Classifier, CheckIPHeader, MarkIPHeader, AddressInfo
 
 use classify::filter::{Headers, action};
-use element::args::parse_integer;
+use element::args::{PlaceNames, filter_condition, parse_integer};
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Access, State, Written, wire_field};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
 use lang::args::unquote;
 
-use super::{PlaceNames, Rule, Rules, condition};
+use super::{Rule, Rules};
 use crate::sorting::Fate;
 
 /// The class.
@@ -141,7 +141,7 @@ impl Reader<'_> {
                 Err(_) => Err(format!("unknown slot ID '{slot}'")),
             },
         };
-        let (condition, issues) = condition(pattern, &self.names);
+        let (condition, issues) = filter_condition(pattern, &self.names);
         self.issues.extend(issues.into_iter().map(|(text, w)| (format!("{prefix}{text}"), w)));
         match fate {
             Ok(fate) => self.rules.push(Rule { condition, fate, written }),

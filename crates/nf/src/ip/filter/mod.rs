@@ -2,14 +2,11 @@
 
 pub mod ip_classifier;
 pub mod ip_filter;
-mod names;
 
 use classify::IntervalSet;
-use classify::filter::{self, Condition, Header, Headers, Listing, Matcher, Test, Tree};
+use classify::filter::{Condition, Header, Headers, Listing, Matcher, Test, Tree};
 use element::effects::{Case, Field, Filter, Target, Written};
 use element::{Base, Batch, Cx, DropReason, Effects, Packet};
-
-pub use names::PlaceNames;
 
 use crate::sorting::{Fate, Sorter};
 
@@ -124,11 +121,4 @@ fn test_of(test: &Test) -> Filter {
     let set = if test.outside { inside.complement(bits) } else { inside };
     let field = Field::Bytes { base, offset: test.offset.into(), length: test.length.into() };
     Filter::In { field, mask: test.mask.into(), set }
-}
-
-/// Reads a pattern; complaints, and then whether each is only a warning.
-fn condition(pattern: &str, names: &PlaceNames<'_>) -> (Condition, Vec<(String, bool)>) {
-    let (expression, issues) = filter::parse(pattern, names);
-    let issues = issues.into_iter().map(|issue| (issue.text, issue.is_warning)).collect();
-    (filter::condition(&expression), issues)
 }

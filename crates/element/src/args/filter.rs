@@ -2,12 +2,20 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use classify::filter::{Names, Protocol};
-use element::args::{Arg, Ipv4Prefix, Place, parse_integer};
+use classify::filter::{self, Condition, Names, Protocol};
 use wire::MacAddr;
+
+use super::{Arg, Ipv4Prefix, Place, parse_integer};
 
 /// The names that the configuration has where the filter stands.
 pub struct PlaceNames<'p>(pub Place<'p>);
+
+/// Reads a pattern of the language of filters; complaints, and then whether each is only a warning.
+pub fn filter_condition(pattern: &str, names: &PlaceNames<'_>) -> (Condition, Vec<(String, bool)>) {
+    let (expression, issues) = filter::parse(pattern, names);
+    let issues = issues.into_iter().map(|issue| (issue.text, issue.is_warning)).collect();
+    (filter::condition(&expression), issues)
+}
 
 impl PlaceNames<'_> {
     fn prefix(&self, word: &str) -> Option<Ipv4Prefix> {

@@ -1,0 +1,181 @@
+//! # Batcher
+//! Holds packets, whatever flow they belong to, until there are enough of them or the first has waited long enough.
+//!
+//! The baseline to compare Reframer with: batches are as large, the delay is the same, but the order of packets
+//! stays as it was.
+//!
+//! ## Usage
+//! `Batcher([DELAY, BURST])`
+//!
+//! ## Arguments
+//! - `DELAY`: how long packets wait at most; a bare number is microseconds.
+//! - `BURST`: packets that leave together, up to 256.
+//!
+//! ## Handlers
+//! - `delay`, `burst`: the arguments.
+//! - `held`: packets that are held.
+//! - `mean_batch`: packets per batch that left.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 100) -> Batcher(64us, 32) -> Discard
+//! ```
+//!
+//! ## See also
+//! Reframer, SFMaker, DelayUnqueue
+
+use std::any::Any;
+
+use element::args::Arg;
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Case, Depends, Filter, Hold, Target};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Packet, Timestamp, manual};
+
+use crate::settings::{Count, Micros, batch_length};
+use crate::statistics::mean;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "Batcher",
+    processing: "h/h",
+    manual: manual!("batcher.rs"),
+    args: &[
+        ArgInfo::positional("DELAY", "microseconds", "64us"),
+        ArgInfo::positional("BURST", "unsigned", "32"),
+    ],
+    handlers: &[
+        HandlerInfo::both("delay"),
+        HandlerInfo::both("burst"),
+        HandlerInfo::read("held"),
+        HandlerInfo::read("mean_batch"),
+    ],
+    samples: &["", "5us, 4", "0, 256"],
+    build: |args| {
+        let Micros(delay) = args.or("DELAY", Micros::from_micros(64));
+        let Count(burst) = args.or("BURST", Count(32));
+        args.finish()?;
+        let waiting = Vec::with_capacity(256);
+        Ok(Box::new(Batcher {
+            delay,
+            burst: batch_length(burst),
+            waiting,
+            since: Timestamp::ZERO,
+            left: (0, 0),
+            armed: None,
+        }))
+    },
+    ..Class::DEFAULT
+};
+
+struct Batcher {
+    delay: Timestamp,
+    burst: usize,
+    waiting: Vec<Packet>,
+    /// When the first of them came.
+    since: Timestamp,
+    /// Packets and batches that left.
+    left: (u64, u64),
+    /// When the timer will run.
+    armed: Option<Timestamp>,
+}
+
+impl Batcher {
+    fn let_go(&mut self, cx: &mut Cx<'_>) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        let mut batch = cx.batch();
+        self.left = (self.left.0 + self.waiting.len() as u64, self.left.1 + 1);
+        for packet in self.waiting.drain(..) {
+            // At most as many wait as fit.
+            if let Err(packet) = batch.push(packet) {
+                cx.drop(packet, DropReason::NoBuffer);
+            }
+        }
+        cx.emit(0, batch);
+    }
+
+    /// Lets packets go that are due; sets the timer for others, unless it comes before that anyway.
+    fn look(&mut self, cx: &mut Cx<'_>) {
+        let due = self.since + self.delay;
+        if self.waiting.is_empty() {
+            return;
+        }
+        if due <= cx.now() {
+            self.let_go(cx);
+        } else if self.armed.is_none_or(|armed| due < armed) {
+            cx.set_timer(0, due);
+            self.armed = Some(due);
+        }
+    }
+}
+
+impl Element for Batcher {
+    fn effects(&self) -> Effects {
+        let held = Case::new(Filter::Any, Target::Hold(0));
+        Effects { hold: Hold::Delay, ..Effects::cases(vec![held]) }
+            .depending_on(Depends::Time)
+            .depending_on(Depends::Handler)
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {
+        for packet in batch.drain() {
+            if self.waiting.is_empty() {
+                self.since = cx.now();
+            }
+            self.waiting.push(packet);
+            if self.waiting.len() >= self.burst {
+                self.let_go(cx);
+            }
+        }
+        cx.recycle(batch);
+        self.look(cx);
+        None
+    }
+
+    fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
+        self.armed = None;
+        self.look(cx);
+    }
+
+    fn drain(&mut self, cx: &mut Cx<'_>) {
+        self.let_go(cx);
+    }
+
+    fn held(&self) -> usize {
+        self.waiting.len()
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        Ok(match name {
+            "delay" => self.delay.as_interval(),
+            "burst" => self.burst.to_string(),
+            "held" => self.waiting.len().to_string(),
+            _ => format!("{:.3}", mean(self.left.0, self.left.1)),
+        })
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
+        match name {
+            "delay" => self.delay = Micros::parse(value, &cx.place())?.0,
+            _ => self.burst = batch_length(Count::parse(value, &cx.place())?.0),
+        }
+        if self.waiting.len() >= self.burst {
+            self.let_go(cx);
+        }
+        self.look(cx);
+        Ok(())
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        Some(Box::new(std::mem::take(&mut self.waiting)))
+    }
+
+    fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        let packets = state.downcast::<Vec<Packet>>().map_err(|_| "not the state of a Batcher")?;
+        for packet in *packets {
+            cx.emit_one(0, packet, DropReason::NoOutput);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,696 @@
+//! # Reframer
+//! Holds packets for microseconds so that each flow leaves in bursts.
+//!
+//! Packets wait in a list of their flow until there are MAX_BURST of them or the first one has waited DELAY. What
+//! leaves together leaves in the order of PRIORITY. Flows are TCP, UDP and SCTP by addresses and ports over IPv4 and
+//! IPv6, ICMP queries by identifier, ESP by SPI and fragments by datagram, each in its VLANs; other packets pass at
+//! once. The order of packets within a flow is kept, and at the end of a run nothing is lost. Where there is no
+//! room for a flow or a packet, it passes.
+//!
+//! Flows that have not been seen for ten seconds are forgotten, sooner where there is no room for new ones.
+//!
+//! ## Usage
+//! `Reframer([DELAY, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `DELAY`: how long packets wait at most; a bare number is microseconds.
+//! - `MAX_BURST`: packets of a flow that leave together at most.
+//! - `MAX_TX_BURST`: packets per batch that leaves, of one or several flows, up to 256.
+//! - `PRIORITY`: which of the flows that leave together goes first: SHORTEST_FLOW (it has sent the fewest packets so
+//!   far), OLDEST_FLOW (it was seen first) or LONGEST_WAIT (its first packet has waited longest).
+//! - `REORDER`: whether to put TCP segments that leave together into the order in which they were sent.
+//! - `COMPRESS`: whether to drop ACKs without data that the next one of their burst makes superfluous.
+//! - `BYPASS`: packets that are not held, as a filter in the language of IPFilter, or `none`. Where the flow holds
+//!   some, they leave in front.
+//! - `ELEPHANTS`: packets after which a flow is held; those of smaller flows pass. Packets weigh half as much after
+//!   each second. A sketch of fixed size counts them: it misses no heavy flow and takes few others for one. `off`
+//!   holds packets of all flows.
+//! - `SLO`: steers the delay of each flow in place of DELAY, so that waiting adds less than this: packets wait up to
+//!   seven eighths of it if the flow's packets have come that close to each other so far, and else not at all. `off`
+//!   holds all for DELAY.
+//! - `CAPACITY`: flows that are known at a time.
+//! - `MAX_HELD`: packets that are held at a time.
+//!
+//! ## Handlers
+//! - `delay`, `max_burst`, `max_tx_burst`, `priority`, `reorder`, `compress`, `bypass`: the arguments.
+//! - `elephants`, `slo`, `max_held`: the arguments.
+//! - `capacity`: the argument. Writing it lets everything go first.
+//! - `slf_in`, `slf_out`: TCP and UDP packets per run of packets of one flow, among those that came and that left.
+//! - `mean_batch`: packets per burst of a flow.
+//! - `hold_times`: how long packets were held: lines with an upper bound, a power of two, and the number below it.
+//! - `releases`: bursts by the reason for which they left.
+//! - `waited_in_vain`: mean time that bursts waited behind their last packet.
+//! - `flows`: flows that are known.
+//! - `active`: flows that hold packets.
+//! - `held`: packets that are held.
+//! - `passed`: packets that were not held because they belong to no flow or there was no room.
+//! - `overflows`: those of them for which there was no room, and packets that left at once for that reason.
+//! - `reordered`: bursts in which REORDER moved segments.
+//! - `coalesced`: ACKs that COMPRESS dropped.
+//! - `flush`: lets everything go.
+//! - `reset`: sets all counts to zero.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 100) -> Reframer(64us, BYPASS none) -> Discard
+//! ```
+//!
+//! ## See also
+//! SFMaker, Batcher, IPFilter, DelayUnqueue
+
+use std::any::Any;
+
+use element::args::{Arg, Place};
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Access, Case, Depends, Field, Filter, Hold, Order, State, Target};
+use element::{
+    Args, Base, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, Timestamp, manual,
+};
+use flow::{FlowId, FlowTable, Inserted, KeyHasher, Sketch};
+use packet::BATCH_CAPACITY;
+
+use crate::key::{self, Brief, FlowKey, HEADERS, Kind};
+use crate::lists::{LANES, Leaving, Lists, Note, Reason};
+use crate::settings::{Bypass, Count, Elephants, HOPEFUL, HOPELESS, Micros, Settings, Slo, batch_length};
+use crate::statistics::{Statistics, mean};
+use crate::tcp;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "Reframer",
+    processing: "h/h",
+    manual: manual!("reframer.rs"),
+    args: &[
+        ArgInfo::positional("DELAY", "microseconds", "64us"),
+        ArgInfo::keyword("MAX_BURST", "unsigned", "32"),
+        ArgInfo::keyword("MAX_TX_BURST", "unsigned", "32"),
+        ArgInfo::keyword("PRIORITY", "SHORTEST_FLOW|OLDEST_FLOW|LONGEST_WAIT", "LONGEST_WAIT"),
+        ArgInfo::keyword("REORDER", "bool", "false"),
+        ArgInfo::keyword("COMPRESS", "bool", "false"),
+        ArgInfo::keyword("BYPASS", "pattern", Bypass::SYN),
+        ArgInfo::keyword("ELEPHANTS", "unsigned", "off"),
+        ArgInfo::keyword("SLO", "microseconds", "off"),
+        ArgInfo::keyword("CAPACITY", "unsigned", "65536"),
+        ArgInfo::keyword("MAX_HELD", "unsigned", "65536"),
+    ],
+    handlers: &[
+        HandlerInfo::both("delay"),
+        HandlerInfo::both("max_burst"),
+        HandlerInfo::both("max_tx_burst"),
+        HandlerInfo::both("priority"),
+        HandlerInfo::both("reorder"),
+        HandlerInfo::both("compress"),
+        HandlerInfo::both("bypass"),
+        HandlerInfo::both("elephants"),
+        HandlerInfo::both("slo"),
+        HandlerInfo::both("capacity"),
+        HandlerInfo::both("max_held"),
+        HandlerInfo::read("slf_in"),
+        HandlerInfo::read("slf_out"),
+        HandlerInfo::read("mean_batch"),
+        HandlerInfo::read("hold_times"),
+        HandlerInfo::read("releases"),
+        HandlerInfo::read("waited_in_vain"),
+        HandlerInfo::read("flows"),
+        HandlerInfo::read("active"),
+        HandlerInfo::read("held"),
+        HandlerInfo::read("passed"),
+        HandlerInfo::read("overflows"),
+        HandlerInfo::read("reordered"),
+        HandlerInfo::read("coalesced"),
+        HandlerInfo::write("flush"),
+        HandlerInfo::write("reset"),
+    ],
+    samples: &[
+        "",
+        "BYPASS none, MAX_BURST 2, PRIORITY SHORTEST_FLOW",
+        "DELAY 5us, BYPASS udp or icmp, PRIORITY OLDEST_FLOW, MAX_TX_BURST 3",
+        "REORDER true, COMPRESS true, BYPASS none",
+        "CAPACITY 2, MAX_HELD 3, DELAY 1",
+        "DELAY 0",
+        "ELEPHANTS 2, BYPASS none",
+        "SLO 20us, BYPASS none",
+    ],
+    reconfigures: true,
+    build: |args| {
+        let defaults = Settings::default();
+        let settings = Settings {
+            delay: args.or("DELAY", Micros(defaults.delay)).0,
+            max_burst: args.or("MAX_BURST", Count(defaults.max_burst)).0,
+            max_tx_burst: batch_length(args.or("MAX_TX_BURST", Count(defaults.max_tx_burst)).0),
+            priority: args.or("PRIORITY", defaults.priority),
+            reorder: args.or("REORDER", defaults.reorder),
+            compress: args.or("COMPRESS", defaults.compress),
+            bypass: args.or("BYPASS", defaults.bypass),
+            elephants: args.or("ELEPHANTS", Elephants(defaults.elephants)).0,
+            slo: args.or("SLO", Slo(defaults.slo)).0,
+            capacity: args.or("CAPACITY", Count(defaults.capacity)).0,
+            max_held: args.or("MAX_HELD", Count(defaults.max_held)).0,
+            ..Settings::default()
+        };
+        build(args, settings)
+    },
+    ..Class::DEFAULT
+};
+
+/// Makes an element; both classes use this.
+pub(crate) fn build(args: &mut Args<'_>, settings: Settings) -> Result<Box<dyn Element>, Invalid> {
+    args.finish()?;
+    match Reframer::new(settings) {
+        Ok(reframer) => Ok(Box::new(reframer)),
+        Err(text) => {
+            args.error(format!("CAPACITY: {text}"));
+            Err(Invalid)
+        }
+    }
+}
+
+/// How long a flow is remembered that is not seen.
+const MEMORY: Timestamp = Timestamp::from_secs(10);
+/// Flows that are looked at to find one to forget, where there is no room for a new one.
+const SEARCH: usize = 64;
+/// Nodes that are there before any packet comes; beyond that they grow as they are needed.
+const NODES: usize = 1 << 16;
+/// The hash needs no secret that differs from run to run: only the place in the table depends on it.
+const SEED: u64 = 0x7469_6465;
+
+/// What is known of the packets of a batch, one after the other.
+struct Scratch {
+    located: Vec<Option<Brief>>,
+    keys: Vec<FlowKey>,
+    hashes: Vec<u32>,
+    ids: Vec<Option<FlowId>>,
+}
+
+/// The element, under both of its names.
+pub struct Reframer {
+    settings: Settings,
+    table: FlowTable<FlowKey>,
+    hasher: KeyHasher,
+    lists: Lists<Packet>,
+    scratch: Scratch,
+    /// A burst on its way out whose packets are looked at.
+    burst: Vec<Packet>,
+    sorter: tcp::Sorter,
+    statistics: Statistics,
+    /// Counts packets of all flows, where only heavy ones are held, and when its counts were halved.
+    sketch: Option<Box<Sketch>>,
+    halved: Timestamp,
+    /// When the timer will run.
+    armed: Option<Timestamp>,
+}
+
+/// Where packets go that leave.
+struct Outgoing<'a, 'c> {
+    cx: &'a mut Cx<'c>,
+    batch: Batch,
+    limit: usize,
+    now: Timestamp,
+    statistics: &'a mut Statistics,
+    burst: &'a mut Vec<Packet>,
+    /// Whether packets of the current burst are collected in `burst`.
+    collects: bool,
+}
+
+impl Outgoing<'_, '_> {
+    #[inline]
+    fn push(&mut self, packet: Packet) {
+        if self.batch.len() >= self.limit {
+            let next = self.cx.batch();
+            self.cx.emit(0, std::mem::replace(&mut self.batch, next));
+        }
+        // There is room: the limit is at most a batch's capacity.
+        if let Err(packet) = self.batch.push(packet) {
+            self.cx.drop(packet, DropReason::NoBuffer);
+        }
+    }
+}
+
+/// Cache lines of the sketch: 256 KiB.
+const SKETCH: usize = 4096;
+
+fn sketch_for(settings: &Settings) -> Option<Box<Sketch>> {
+    (settings.elephants > 0).then(|| Box::new(Sketch::new(SKETCH)))
+}
+
+fn lists_for(settings: &Settings) -> Result<Lists<Packet>, String> {
+    let room = settings.max_held.min(NODES) + BATCH_CAPACITY;
+    let mut lists = Lists::new(settings.capacity, room, settings.delay).map_err(|error| error.to_string())?;
+    (0..LANES).for_each(|lane| lists.set_delay(lane, settings.delay_of(lane)));
+    Ok(lists)
+}
+
+/// How sure the guess about a flow can become; it takes twice as many packets to change it from there.
+const SURE: i8 = 2;
+
+fn counts(kind: u8) -> bool {
+    [Kind::Tcp as u8, Kind::Udp as u8].contains(&kind)
+}
+
+impl Reframer {
+    fn new(settings: Settings) -> Result<Reframer, String> {
+        let table = FlowTable::new(settings.capacity).map_err(|error| error.to_string())?;
+        let longest = settings.max_burst.min(1024) + 1;
+        Ok(Reframer {
+            table,
+            hasher: KeyHasher::new(SEED),
+            lists: lists_for(&settings)?,
+            scratch: Scratch {
+                located: Vec::with_capacity(BATCH_CAPACITY),
+                keys: Vec::with_capacity(BATCH_CAPACITY),
+                hashes: Vec::with_capacity(BATCH_CAPACITY),
+                ids: Vec::with_capacity(BATCH_CAPACITY),
+            },
+            burst: Vec::with_capacity(longest),
+            sorter: tcp::Sorter::new(longest),
+            statistics: Statistics::default(),
+            sketch: sketch_for(&settings),
+            halved: Timestamp::ZERO,
+            armed: None,
+            settings,
+        })
+    }
+
+    /// Finds the flows of all packets of a batch, so that waits for memory overlap.
+    #[inline]
+    fn look_up(&mut self, batch: &Batch) {
+        let Scratch { located, keys, hashes, ids } = &mut self.scratch;
+        located.clear();
+        keys.clear();
+        hashes.clear();
+        for packet in batch.iter() {
+            located.push(key::locate_into(packet, keys));
+        }
+        hashes.extend(keys.iter().map(|key| self.hasher.hash(key)));
+        ids.clear();
+        ids.resize(batch.len(), None);
+        self.table.lookup_batch(keys, hashes, ids);
+        for id in ids.iter().flatten() {
+            self.lists.prefetch(id.index());
+        }
+    }
+
+    /// Holds a packet, or lets it pass.
+    #[inline]
+    fn take(&mut self, cx: &mut Cx<'_>, out: &mut Batch, number: usize, packet: Packet) {
+        let now = cx.now();
+        let Some(brief) = self.scratch.located[number] else {
+            return self.pass(cx, out, packet, None);
+        };
+        let hash = self.scratch.hashes[number];
+        if brief.counts() {
+            self.statistics.locality_in.see(hash, 1);
+        }
+        let mut bypasses = self.settings.bypass.holds(&packet, brief);
+        if let Some(sketch) = &mut self.sketch {
+            bypasses |= sketch.add(hash) < self.settings.elephants;
+        }
+        if self.settings.slo.is_set() {
+            self.guess(number, now);
+        }
+        let known = self.scratch.ids[number].filter(|&id| self.table.touch(id, now));
+        let flow = match known {
+            Some(id) => Some(id.index()),
+            // It may have come up in this very batch. Packets that are not held open no flow: it would take up room
+            // until it is forgotten.
+            None if bypasses => self.table.lookup(&self.scratch.keys[number], hash).map(FlowId::index),
+            None => self.open(cx, out, number, brief.kind, &mut bypasses),
+        };
+        let Some(flow) = flow else {
+            return self.pass(cx, out, packet, brief.counts().then_some(hash));
+        };
+        let priority = self.settings.priority;
+        let fails = self.settings.bypass_after;
+        if bypasses || (fails > 0 && self.lists.note(flow).fails >= fails) {
+            // Even where the flow holds nothing: some of it may be about to leave.
+            self.lists.hold(flow, packet, now);
+            self.lists.release(flow, Reason::Bypass, priority);
+        } else if self.lists.held() >= self.settings.max_held {
+            self.statistics.overflows += 1;
+            self.lists.hold(flow, packet, now);
+            self.lists.release(flow, Reason::Capacity, priority);
+        } else if self.lists.hold(flow, packet, now) >= self.settings.max_burst {
+            self.lists.release(flow, Reason::Full, priority);
+        }
+    }
+
+    /// Guesses, as branch predictors do, whether a flow's next packet comes in time.
+    fn guess(&mut self, number: usize, now: Timestamp) {
+        if let Some(id) = self.scratch.ids[number]
+            && let Some(before) = self.table.last_seen(id)
+        {
+            let in_time = now - before <= self.settings.delay_of(HOPEFUL);
+            let note = self.lists.note(id.index());
+            note.hope = (note.hope + if in_time { 1 } else { -1 }).clamp(-SURE, SURE - 1);
+            let lane = if note.hope >= 0 { HOPEFUL } else { HOPELESS };
+            self.lists.set_lane(id.index(), lane as u8);
+        }
+    }
+
+    /// The place of a flow that the look-up did not find; `None` where there is no room.
+    #[inline(never)]
+    fn open(
+        &mut self,
+        cx: &mut Cx<'_>,
+        out: &mut Batch,
+        number: usize,
+        kind: Kind,
+        bypasses: &mut bool,
+    ) -> Option<u32> {
+        let now = cx.now();
+        let (key, hash) = (self.scratch.keys[number], self.scratch.hashes[number]);
+        let mut inserted = self.table.insert(&key, hash, now);
+        if inserted.is_err() {
+            // What has not been seen for DELAY holds nothing once what is due has left. That has to be out before
+            // any packet of a flow that is forgotten now can pass.
+            self.lists.release_due(now, self.settings.priority);
+            self.let_go(cx, out);
+            let longest = (0..LANES).map(|lane| self.lists.delay(lane)).max().unwrap_or_default();
+            self.table.expire(now, longest, SEARCH, |_, _| ());
+            inserted = self.table.insert(&key, hash, now);
+        }
+        match inserted {
+            Ok(Inserted::New(id)) => {
+                let note = Note { hash, kind: kind as u8, ..Note::default() };
+                // Under an SLO there is hope for each new flow.
+                let lane = if self.settings.slo.is_set() { HOPEFUL } else { HOPELESS };
+                self.lists.open(id.index(), note, now, lane as u8);
+                *bypasses |= self.settings.first_passes;
+                Some(id.index())
+            }
+            Ok(Inserted::Present(id)) => Some(id.index()),
+            Err(_) => {
+                self.statistics.overflows += 1;
+                None
+            }
+        }
+    }
+
+    /// Lets a packet through of which the element knows no flow, so that there is nothing that it could overtake.
+    fn pass(&mut self, cx: &mut Cx<'_>, out: &mut Batch, packet: Packet, flow: Option<u32>) {
+        self.statistics.passed += 1;
+        if let Some(hash) = flow {
+            self.statistics.locality_out.see(hash, 1);
+        }
+        self.outgoing(cx, out, |outgoing, _| outgoing.push(packet));
+    }
+
+    /// Runs `work` with everything that packets on their way out need.
+    #[inline]
+    fn outgoing(
+        &mut self,
+        cx: &mut Cx<'_>,
+        out: &mut Batch,
+        work: impl FnOnce(&mut Outgoing<'_, '_>, (&mut Lists<Packet>, &Settings, &mut tcp::Sorter)),
+    ) {
+        let spare = cx.batch();
+        let mut outgoing = Outgoing {
+            batch: std::mem::replace(out, spare),
+            limit: self.settings.max_tx_burst,
+            now: cx.now(),
+            cx,
+            statistics: &mut self.statistics,
+            burst: &mut self.burst,
+            collects: false,
+        };
+        work(&mut outgoing, (&mut self.lists, &self.settings, &mut self.sorter));
+        let Outgoing { batch, cx, .. } = outgoing;
+        cx.recycle(std::mem::replace(out, batch));
+    }
+
+    /// Lets everything go that was released.
+    #[inline]
+    fn let_go(&mut self, cx: &mut Cx<'_>, out: &mut Batch) {
+        if !self.lists.has_leaving() {
+            return;
+        }
+        self.statistics.rounds += 1;
+        self.outgoing(cx, out, |outgoing, (lists, settings, sorter)| {
+            let begin = |outgoing: &mut Outgoing<'_, '_>, leaving: &Leaving, note: &mut Note| {
+                let waited = outgoing.now - leaving.last;
+                outgoing.statistics.release(leaving.reason, leaving.length, waited);
+                // Held in vain, or not.
+                let step = if leaving.length == 1 { 1 } else { -1 };
+                note.fails = note.fails.saturating_add(step);
+                let is_tcp = note.kind == Kind::Tcp as u8;
+                outgoing.collects = is_tcp && (settings.compress || (settings.reorder && leaving.length > 1));
+                if !outgoing.collects && counts(note.kind) {
+                    outgoing.statistics.locality_out.see(note.hash, leaving.length.into());
+                }
+            };
+            let each = |outgoing: &mut Outgoing<'_, '_>, packet: Packet, came: Timestamp| {
+                outgoing.statistics.holds.see(outgoing.now - came);
+                if outgoing.collects { outgoing.burst.push(packet) } else { outgoing.push(packet) }
+            };
+            let end = |outgoing: &mut Outgoing<'_, '_>, _: &Leaving, note: &mut Note| {
+                if outgoing.collects {
+                    finish_tcp(outgoing, note, settings, sorter);
+                }
+            };
+            lists.let_go(outgoing, begin, each, end);
+        });
+    }
+
+    /// Lets everything go.
+    fn flush(&mut self, cx: &mut Cx<'_>) {
+        self.lists.release_all(Reason::Drain, self.settings.priority);
+        self.finish_round(cx);
+    }
+
+    /// Emits what was released outside of a push.
+    fn finish_round(&mut self, cx: &mut Cx<'_>) {
+        let mut out = cx.batch();
+        self.let_go(cx, &mut out);
+        cx.emit(0, out);
+        self.arm(cx);
+    }
+
+    /// Has the timer run when the next flow is due. An earlier setting stays: when it comes, it sets the next one.
+    #[inline]
+    fn arm(&mut self, cx: &mut Cx<'_>) {
+        if let Some(due) = self.lists.next_due()
+            && self.armed.is_none_or(|armed| due < armed)
+        {
+            cx.set_timer(0, due);
+            self.armed = Some(due);
+        }
+    }
+
+    /// Sets one of the arguments.
+    fn set(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
+        fn parsed<T: Arg>(value: &str, place: &Place<'_>) -> Result<T, String> {
+            T::parse(value, place)
+        }
+        let place = cx.place();
+        match name {
+            "delay" | "slo" => {
+                match name {
+                    "delay" => self.settings.delay = parsed::<Micros>(value, &place)?.0,
+                    _ => self.settings.slo = parsed::<Slo>(value, &place)?.0,
+                }
+                (0..LANES).for_each(|lane| self.lists.set_delay(lane, self.settings.delay_of(lane)));
+                self.lists.release_due(cx.now(), self.settings.priority);
+                self.finish_round(cx);
+            }
+            "max_burst" => self.settings.max_burst = parsed::<Count>(value, &place)?.0,
+            "max_tx_burst" => {
+                self.settings.max_tx_burst = batch_length(parsed::<Count>(value, &place)?.0);
+            }
+            "priority" => self.settings.priority = parsed(value, &place)?,
+            "reorder" => self.settings.reorder = parsed(value, &place)?,
+            "compress" => self.settings.compress = parsed(value, &place)?,
+            "bypass" => self.settings.bypass = parsed(value, &place)?,
+            "elephants" => {
+                self.settings.elephants = parsed::<Elephants>(value, &place)?.0;
+                if self.settings.elephants == 0 || self.sketch.is_none() {
+                    self.sketch = sketch_for(&self.settings);
+                }
+            }
+            "max_held" => self.settings.max_held = parsed::<Count>(value, &place)?.0,
+            "capacity" => {
+                let Count(capacity) = parsed(value, &place)?;
+                let before = std::mem::replace(&mut self.settings.capacity, capacity);
+                let made = FlowTable::new(capacity)
+                    .map_err(|error| error.to_string())
+                    .and_then(|table| Ok((table, lists_for(&self.settings)?)));
+                let (table, lists) = made.inspect_err(|_| self.settings.capacity = before)?;
+                self.flush(cx);
+                (self.table, self.lists) = (table, lists);
+            }
+            other => return Err(format!("'{other}' is not a write handler")),
+        }
+        Ok(())
+    }
+
+    /// What the flow of a packet is found from.
+    fn reads(&self) -> Vec<Field> {
+        let bytes = |base| Field::Bytes { base, offset: 0, length: HEADERS as u16 };
+        let mut reads = vec![bytes(Base::Data), bytes(Base::Mac), bytes(Base::Network), Field::Length];
+        reads.extend([Base::Data, Base::Mac, Base::Network].map(Field::HeaderOffset));
+        if self.settings.reorder || self.settings.compress || self.settings.bypass.looks_anywhere() {
+            reads.push(Field::Payload);
+        }
+        reads
+    }
+}
+
+/// Puts segments in order, merges ACKs, and sends what is left on.
+#[inline(never)]
+fn finish_tcp(
+    outgoing: &mut Outgoing<'_, '_>,
+    note: &mut Note,
+    settings: &Settings,
+    sorter: &mut tcp::Sorter,
+) {
+    let mut burst = std::mem::take(outgoing.burst);
+    if settings.reorder && sorter.sort(&mut burst) {
+        outgoing.statistics.reordered += 1;
+    }
+    if settings.compress {
+        let Outgoing { cx, statistics, .. } = outgoing;
+        tcp::coalesce(&mut burst, &mut note.acknowledged, |packet| {
+            statistics.coalesced += 1;
+            cx.drop(packet, DropReason::Coalesced);
+        });
+    }
+    outgoing.statistics.locality_out.see(note.hash, burst.len() as u64);
+    burst.drain(..).for_each(|packet| outgoing.push(packet));
+    *outgoing.burst = burst;
+}
+
+/// What a new element goes on with: packets that leave now, and counts.
+struct Inherited {
+    packets: Vec<Packet>,
+    statistics: Statistics,
+}
+
+impl Element for Reframer {
+    fn effects(&self) -> Effects {
+        let mut cases = vec![Case::new(Filter::Any, Target::Hold(0))];
+        if self.settings.compress {
+            let superfluous = Filter::Opaque { about: "superfluous ACK", reads: self.reads() };
+            cases.insert(0, Case::new(superfluous, Target::Drop(DropReason::Coalesced)));
+        }
+        let table =
+            State { table: "flows", key: self.reads(), both_directions: false, access: Access::EveryPacket };
+        let effects = Effects {
+            hold: Hold::PerFlow,
+            state: vec![table],
+            order: if self.settings.reorder { Order::MayReorder } else { Order::KeepsPerFlow },
+            ..Effects::cases(cases)
+        };
+        effects.depending_on(Depends::Time).depending_on(Depends::Handler)
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {
+        let length = batch.len();
+        if let Some(sketch) = &mut self.sketch
+            && cx.now() >= self.halved + Timestamp::from_secs(1)
+        {
+            sketch.halve();
+            self.halved = cx.now();
+        }
+        self.look_up(&batch);
+        let mut out = cx.batch();
+        for (number, packet) in batch.drain().enumerate() {
+            self.take(cx, &mut out, number, packet);
+        }
+        cx.recycle(batch);
+        let now = cx.now();
+        self.lists.release_due(now, self.settings.priority);
+        self.let_go(cx, &mut out);
+        // Whoever was not seen for that long holds nothing.
+        self.table.expire(now, MEMORY + self.settings.delay + self.settings.slo, length, |_, _| ());
+        self.arm(cx);
+        Some(out)
+    }
+
+    fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
+        self.armed = None;
+        self.lists.release_due(cx.now(), self.settings.priority);
+        self.finish_round(cx);
+    }
+
+    fn drain(&mut self, cx: &mut Cx<'_>) {
+        self.flush(cx);
+    }
+
+    fn held(&self) -> usize {
+        self.lists.held()
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        let (settings, statistics) = (&self.settings, &self.statistics);
+        let bursts = statistics.bursts();
+        Ok(match name {
+            "delay" => settings.delay.as_interval(),
+            "max_burst" => settings.max_burst.to_string(),
+            "max_tx_burst" => settings.max_tx_burst.to_string(),
+            "priority" => settings.priority.as_str().into(),
+            "reorder" => settings.reorder.to_string(),
+            "compress" => settings.compress.to_string(),
+            "bypass" => settings.bypass.text().into(),
+            "elephants" => Elephants(settings.elephants).show(),
+            "slo" => Slo(settings.slo).show(),
+            "capacity" => settings.capacity.to_string(),
+            "max_held" => settings.max_held.to_string(),
+            "slf_in" => format!("{:.3}", statistics.locality_in.factor()),
+            "slf_out" => format!("{:.3}", statistics.locality_out.factor()),
+            "mean_batch" => format!("{:.3}", mean(statistics.released, bursts)),
+            "hold_times" => statistics.holds.show(),
+            "releases" => Reason::ALL
+                .iter()
+                .map(|&reason| format!("{} {}\n", reason.as_str(), statistics.releases[reason as usize]))
+                .collect(),
+            "waited_in_vain" => Timestamp(mean(statistics.waited, bursts).round() as i64).as_interval(),
+            "flows" => self.table.stats().entries.to_string(),
+            "active" => self.lists.active().to_string(),
+            "held" | "queued" => self.lists.held().to_string(),
+            "passed" => statistics.passed.to_string(),
+            "overflows" => statistics.overflows.to_string(),
+            "reordered" => statistics.reordered.to_string(),
+            "coalesced" | "dropped" => statistics.coalesced.to_string(),
+            // FastClick's, for SFMaker.
+            "pushed" => (statistics.released + statistics.passed + self.lists.held() as u64).to_string(),
+            "sent" => (statistics.released + statistics.passed).to_string(),
+            "count" => statistics.released.to_string(),
+            "superframes" => statistics.rounds.to_string(),
+            "superframe_size_avg" => mean(statistics.released, statistics.rounds).to_string(),
+            "superframe_flows_avg" => mean(bursts, statistics.rounds).to_string(),
+            "packets_avg" | "bursts_avg" => mean(statistics.released, bursts).to_string(),
+            "compress_avg" => mean(statistics.coalesced, bursts).to_string(),
+            "useless_wait_avg" => (mean(statistics.waited, bursts) / 1000.0).to_string(),
+            other => return Err(format!("'{other}' is not a read handler")),
+        })
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
+        match name {
+            "flush" => {
+                if self.settings.flush_ends {
+                    self.set(cx, "delay", "0")?;
+                }
+                self.flush(cx);
+            }
+            "reset" => self.statistics = Statistics::default(),
+            _ => self.set(cx, name, value)?,
+        }
+        Ok(())
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        self.lists.release_all(Reason::Drain, self.settings.priority);
+        let mut packets = Vec::new();
+        self.lists.let_go(&mut packets, |_, _, _| (), |to, packet, _| to.push(packet), |_, _, _| ());
+        Some(Box::new(Inherited { packets, statistics: std::mem::take(&mut self.statistics) }))
+    }
+
+    fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        let state = state.downcast::<Inherited>().map_err(|_| "not the state of a Reframer")?;
+        self.statistics = state.statistics;
+        for packet in state.packets {
+            cx.emit_one(0, packet, DropReason::NoOutput);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,170 @@
+//! # SFMaker
+//! Reframer with the arguments, units and defaults of FastClick's element of this name.
+//!
+//! It does what Reframer does, on any number of threads, for IPv6 too, and without losing packets: what a flow holds
+//! leaves in front of a packet that is not held, and everything leaves at the end of a run.
+//!
+//! ## Usage
+//! `SFMaker([DELAY, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `DELAY`: how long packets wait at most, in microseconds.
+//! - `DELAY_LAST`, `DELAY_HARD`: must be 0, as in FastClick.
+//! - `VERBOSE`, `TAKE_ALL`, `ALWAYSUP`: accepted for FastClick's sake, without effect.
+//! - `PROTO_COMPRESS`: whether to drop ACKs without data that a later one makes superfluous: COMPRESS of Reframer.
+//! - `REORDER`: whether to put TCP segments that leave together in order, with and without PROTO_COMPRESS.
+//! - `PRIO`: SENT (the flow that has sent the fewest packets is first), DELAY (the one that has waited longest) or
+//!   FIRST (the one that was seen first).
+//! - `PASSTHROUGH`: under MODEL SECOND, whether the first packet of each flow is not held.
+//! - `MODEL`: SECOND or NONE.
+//! - `BYPASS_SYN`: whether TCP SYN packets are not held.
+//! - `BYPASS_AFTER_FAIL`: bursts of one packet, less bursts of more, after which a flow is not held any more; 0 for
+//!   never.
+//! - `MAX_BURST`: packets of a flow that leave together at most.
+//! - `MAX_TX_BURST`: packets per batch that leaves.
+//! - `MIN_TX_BURST`, `MAX_TX_DELAY`: accepted for FastClick's sake, without effect: what leaves does not wait again.
+//! - `MAX_CAP`: packets that are held at a time; beyond that they pass. -1 for no limit.
+//!
+//! ## Handlers
+//! - `queued`: packets that are held.
+//! - `pushed`: packets that came.
+//! - `sent`: packets that left, those that PROTO_COMPRESS dropped included.
+//! - `dropped`: ACKs that PROTO_COMPRESS dropped.
+//! - `reordered`: bursts in which REORDER moved segments.
+//! - `active`: flows that hold packets.
+//! - `count`: packets that left in bursts.
+//! - `superframes`: rounds in which bursts left.
+//! - `superframe_size_avg`, `superframe_flows_avg`: packets and bursts per round.
+//! - `packets_avg`: packets per burst of a flow.
+//! - `bursts_avg`: the same; each packet that comes counts as a burst.
+//! - `compress_avg`: ACKs dropped per burst.
+//! - `useless_wait_avg`: microseconds that a burst waited behind its last packet.
+//! - `flush`: lets everything go, and holds nothing any more: DELAY becomes 0.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 100) -> SFMaker(DELAY 64, MAX_BURST 32) -> Discard
+//! ```
+//!
+//! ## See also
+//! Reframer, Batcher
+
+use element::args::{Arg, Place};
+use element::class::{ArgInfo, HandlerInfo};
+use element::{Class, manual};
+
+use crate::lists::Priority;
+use crate::reframer::build;
+use crate::settings::{Bypass, Count, Micros, Settings, batch_length};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "SFMaker",
+    processing: "h/h",
+    manual: manual!("sf_maker.rs"),
+    args: &[
+        ArgInfo::positional("DELAY", "microseconds", "100"),
+        ArgInfo::positional("DELAY_LAST", "microseconds", "0"),
+        ArgInfo::positional("DELAY_HARD", "microseconds", "0"),
+        ArgInfo::keyword("VERBOSE", "int", "0"),
+        ArgInfo::keyword("TAKE_ALL", "bool", "false"),
+        ArgInfo::keyword("PROTO_COMPRESS", "bool", "false"),
+        ArgInfo::keyword("REORDER", "bool", "true"),
+        ArgInfo::keyword("PRIO", "SENT|DELAY|FIRST", "SENT"),
+        ArgInfo::keyword("PASSTHROUGH", "bool", "true"),
+        ArgInfo::keyword("MODEL", "SECOND|NONE", "SECOND"),
+        ArgInfo::keyword("BYPASS_SYN", "bool", "false"),
+        ArgInfo::keyword("BYPASS_AFTER_FAIL", "int", "0"),
+        ArgInfo::keyword("MAX_BURST", "unsigned", "1024"),
+        ArgInfo::keyword("MAX_TX_BURST", "unsigned", "32"),
+        ArgInfo::keyword("MIN_TX_BURST", "unsigned", "1"),
+        ArgInfo::keyword("MAX_TX_DELAY", "microseconds", "0"),
+        ArgInfo::keyword("ALWAYSUP", "bool", "false"),
+        ArgInfo::keyword("MAX_CAP", "int", "-1"),
+    ],
+    handlers: &[
+        HandlerInfo::read("queued"),
+        HandlerInfo::read("pushed"),
+        HandlerInfo::read("sent"),
+        HandlerInfo::read("dropped"),
+        HandlerInfo::read("reordered"),
+        HandlerInfo::read("active"),
+        HandlerInfo::read("count"),
+        HandlerInfo::read("superframes"),
+        HandlerInfo::read("superframe_size_avg"),
+        HandlerInfo::read("superframe_flows_avg"),
+        HandlerInfo::read("packets_avg"),
+        HandlerInfo::read("bursts_avg"),
+        HandlerInfo::read("compress_avg"),
+        HandlerInfo::read("useless_wait_avg"),
+        HandlerInfo::write("flush"),
+    ],
+    samples: &[
+        "",
+        "50, MODEL NONE, PRIO DELAY",
+        "PROTO_COMPRESS true, PASSTHROUGH false, PRIO FIRST, BYPASS_SYN true, BYPASS_AFTER_FAIL 2, MAX_CAP 5",
+    ],
+    build: |args| {
+        let Micros(delay) = args.or("DELAY", Micros::from_micros(100));
+        for (name, complaint) in [
+            ("DELAY_LAST", "DELAY_LAST must be 0 if SF_LLDS is enabled and not SF_LLDS_SP"),
+            ("DELAY_HARD", "SFDHARD is not supported with LLDS. It must be 0."),
+        ] {
+            if args.or(name, 0i32) != 0 {
+                args.error(complaint);
+            }
+        }
+        for name in ["VERBOSE", "MIN_TX_BURST", "MAX_TX_DELAY"] {
+            args.or(name, 0i32);
+        }
+        for name in ["TAKE_ALL", "ALWAYSUP"] {
+            args.or(name, false);
+        }
+        let (passthrough, Model(second)) = (args.or("PASSTHROUGH", true), args.or("MODEL", Model(true)));
+        let fails: i32 = args.or("BYPASS_AFTER_FAIL", 0);
+        let most: i32 = args.or("MAX_CAP", -1);
+        let settings = Settings {
+            delay,
+            max_burst: args.or("MAX_BURST", Count(1024)).0,
+            max_tx_burst: batch_length(args.or("MAX_TX_BURST", Count(32)).0),
+            priority: args.or("PRIO", Prio(Priority::ShortestFlow)).0,
+            reorder: args.or("REORDER", true),
+            compress: args.or("PROTO_COMPRESS", false),
+            bypass: if args.or("BYPASS_SYN", false) { Bypass::syn() } else { Bypass::none() },
+            max_held: usize::try_from(most).unwrap_or(usize::MAX),
+            first_passes: passthrough && second,
+            flush_ends: true,
+            bypass_after: fails.clamp(0, i8::MAX.into()) as i8,
+            ..Settings::default()
+        };
+        build(args, settings)
+    },
+    ..Class::DEFAULT
+};
+
+/// FastClick's words for priorities.
+struct Prio(Priority);
+
+impl Arg for Prio {
+    fn parse(text: &str, _: &Place<'_>) -> Result<Prio, String> {
+        match text.trim() {
+            "SENT" => Ok(Prio(Priority::ShortestFlow)),
+            "DELAY" => Ok(Prio(Priority::LongestWait)),
+            "FIRST" => Ok(Prio(Priority::OldestFlow)),
+            _ => Err("Unknown PRIO !".into()),
+        }
+    }
+}
+
+/// Whether the second packet of a flow is the first one that counts.
+struct Model(bool);
+
+impl Arg for Model {
+    fn parse(text: &str, _: &Place<'_>) -> Result<Model, String> {
+        match text.trim() {
+            "SECOND" => Ok(Model(true)),
+            "NONE" => Ok(Model(false)),
+            _ => Err("Unknown MODEL !".into()),
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! What the element knows about its own work.
+
+use element::Timestamp;
+
+use crate::lists::Reason;
+
+/// Packets and runs of packets of one flow: their quotient is the spatial locality factor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Locality {
+    packets: u64,
+    runs: u64,
+    last: Option<u32>,
+}
+
+impl Locality {
+    /// Counts `n` packets of a flow.
+    #[inline]
+    pub fn see(&mut self, flow: u32, n: u64) {
+        self.packets += n;
+        self.runs += u64::from(self.last != Some(flow));
+        self.last = Some(flow);
+    }
+
+    /// Packets per run; 0 before the first.
+    pub fn factor(&self) -> f64 {
+        if self.runs == 0 { 0.0 } else { self.packets as f64 / self.runs as f64 }
+    }
+}
+
+/// Times in classes whose bounds are powers of two nanoseconds.
+#[derive(Clone, Debug)]
+pub struct Histogram([u64; 64]);
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Histogram([0; 64])
+    }
+}
+
+impl Histogram {
+    /// Counts a time.
+    #[inline]
+    pub fn see(&mut self, time: Timestamp) {
+        let class = 64 - (time.0.max(0) as u64).leading_zeros();
+        self.0[class as usize & 63] += 1;
+    }
+
+    /// A line for each class that has any: times below this bound, and how many.
+    pub fn show(&self) -> String {
+        let filled = self.0.iter().enumerate().filter(|(_, count)| **count > 0);
+        filled
+            .map(|(class, count)| {
+                let bound = 1i64.checked_shl(class as u32).unwrap_or(i64::MAX);
+                format!("<{}ns {count}\n", bound.max(1))
+            })
+            .collect()
+    }
+}
+
+/// Counts of one element.
+#[derive(Clone, Debug, Default)]
+pub struct Statistics {
+    /// Runs among the packets that come.
+    pub locality_in: Locality,
+    /// Runs among those that leave.
+    pub locality_out: Locality,
+    /// How long packets were held.
+    pub holds: Histogram,
+    /// Bursts by the reason for which they left.
+    pub releases: [u64; Reason::ALL.len()],
+    /// Packets in these bursts.
+    pub released: u64,
+    /// Nanoseconds that bursts waited behind their last packet.
+    pub waited: u64,
+    /// Packets that passed without being held.
+    pub passed: u64,
+    /// ... because there was no room for their flow or for themselves.
+    pub overflows: u64,
+    /// Bursts in which segments were put in order.
+    pub reordered: u64,
+    /// ACKs merged into later ones.
+    pub coalesced: u64,
+    /// Rounds in which bursts left, and the bursts and packets of these.
+    pub rounds: u64,
+}
+
+impl Statistics {
+    /// Counts a burst that leaves.
+    #[inline]
+    pub fn release(&mut self, reason: Reason, packets: u32, waited: Timestamp) {
+        self.releases[reason as usize] += 1;
+        self.released += u64::from(packets);
+        // What bypasses and full bursts wait behind their last packet is nothing.
+        self.waited += waited.0.max(0) as u64;
+    }
+
+    /// Bursts in all.
+    pub fn bursts(&self) -> u64 {
+        self.releases.iter().sum()
+    }
+}
+
+/// A quotient, 0 where there is nothing to divide by.
+pub fn mean(sum: u64, count: u64) -> f64 {
+    if count == 0 { 0.0 } else { sum as f64 / count as f64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_counted() {
+        let mut locality = Locality::default();
+        assert_eq!(locality.factor(), 0.0);
+        for flow in [1, 1, 2, 1, 1, 1] {
+            locality.see(flow, 1);
+        }
+        assert_eq!(locality.factor(), 2.0);
+        locality.see(1, 3);
+        assert_eq!(locality.factor(), 3.0);
+    }
+
+    #[test]
+    fn times_fall_below_their_bound() {
+        let mut histogram = Histogram::default();
+        for time in [0, 1, 63_999, 64_000, 65_536, i64::MAX, -5] {
+            histogram.see(Timestamp(time));
+        }
+        let expected = "<1ns 2\n<2ns 1\n<65536ns 2\n<131072ns 1\n";
+        assert!(histogram.show().starts_with(expected), "{}", histogram.show());
+    }
+}

@@ -1,0 +1,147 @@
+//! The reframer on real captures: nothing is lost, late or out of order, and locality rises. The captures lie beside
+//! the repository (or where `TIDEGATE_DATA` says) and are skipped where they are absent.
+
+mod common;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use testkit::Run;
+use testkit::elements::{Input, collect, offer};
+use wire::layers::Network;
+use wire::{Layers, LinkType, ip_protocol};
+
+/// Captures small enough to look at all their packets again and again.
+const LARGEST: u64 = 4_000_000;
+
+fn captures() -> Vec<PathBuf> {
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
+    let folder = std::env::var_os("TIDEGATE_DATA").map_or(beside, PathBuf::from).join("traces");
+    let Ok(entries) = std::fs::read_dir(&folder) else {
+        println!("skipped: no captures at {}", folder.display());
+        return Vec::new();
+    };
+    let mut files: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+    files.retain(|file| file.is_file() && file.metadata().is_ok_and(|data| data.len() < LARGEST));
+    files.sort();
+    files
+}
+
+/// When packets came and left, in nanoseconds, and their bytes.
+type Packets = Vec<(i64, i64, Vec<u8>)>;
+
+/// Runs a chain with `IN` at its start, keeping the time at which each packet came in its first time stamp, and
+/// SLF in and out as the element counts them. Without STOP time goes on until everything has left.
+fn run(capture: &Path, element: &str) -> Option<(Packets, Vec<f64>)> {
+    let number = offer(Vec::<Vec<Input>>::new());
+    let text = format!(
+        "FromDump(\"{}\") -> SetTimestamp(FIRST true) -> e :: {element} -> SetTimestamp
+            -> TestSink({number}, 0)",
+        capture.display()
+    );
+    let handlers = if element.starts_with("Reframer") { vec!["e.slf_in", "e.slf_out"] } else { vec![] };
+    // What cannot be opened is not what this is about.
+    let outcome = Run::trace().text(&text, &handlers).ok()?;
+    assert!(outcome.report.balances(), "{}", capture.display());
+    let seen = collect(number).into_iter().map(|seen| {
+        let came = i64::from_ne_bytes(seen.annotations[32..40].try_into().unwrap());
+        (came, seen.time.0, seen.bytes)
+    });
+    let values = outcome.values.iter().map(|value| value.as_deref().unwrap().parse().unwrap());
+    Some((seen.collect(), values.collect()))
+}
+
+/// What flows are told apart by, written down anew: VLANs, addresses, and ports or what stands for them.
+fn flow(bytes: &[u8]) -> Option<(Vec<u8>, u64)> {
+    let layers = Layers::locate(bytes, LinkType::Ethernet);
+    let l3 = layers.l3?;
+    let addresses = match layers.network {
+        Network::Ipv4 => bytes.get(l3 + 12..l3 + 20)?,
+        Network::Ipv6 => bytes.get(l3 + 8..l3 + 40)?,
+        _ => return None,
+    };
+    let mut name = addresses.to_vec();
+    name.push(layers.protocol?);
+    name.extend(layers.outer_vlan.unwrap_or(0).to_be_bytes());
+    name.extend(layers.inner_vlan.unwrap_or(0).to_be_bytes());
+    if let Some(fragment) = layers.fragment {
+        return Some((name, 1 << 32 | u64::from(fragment.id)));
+    }
+    let l4 = layers.l4?;
+    let at = match layers.protocol? {
+        ip_protocol::TCP | ip_protocol::UDP | ip_protocol::SCTP | ip_protocol::ESP => l4,
+        ip_protocol::ICMP | ip_protocol::ICMPV6 => l4 + 4,
+        _ => return None,
+    };
+    let word = bytes.get(at..at + 4)?;
+    let word = u32::from_be_bytes(word.try_into().ok()?);
+    let is_icmp = at != l4;
+    Some((name, u64::from(if is_icmp { word >> 16 } else { word })))
+}
+
+/// Packets per run among TCP and UDP.
+fn locality<'p>(packets: impl Iterator<Item = &'p Vec<u8>>) -> f64 {
+    let (mut count, mut runs, mut last) = (0u32, 0u32, None);
+    for bytes in packets {
+        let layers = Layers::locate(bytes, LinkType::Ethernet);
+        let counts = matches!(layers.protocol, Some(ip_protocol::TCP | ip_protocol::UDP));
+        if let (true, None, Some(_)) = (counts, layers.fragment, layers.l4)
+            && let Some(flow) = flow(bytes)
+        {
+            count += 1;
+            if last.as_ref() != Some(&flow) {
+                runs += 1;
+            }
+            last = Some(flow);
+        }
+    }
+    if runs == 0 { 0.0 } else { f64::from(count) / f64::from(runs) }
+}
+
+fn positions(packets: &Packets) -> HashMap<(Vec<u8>, u64), Vec<&[u8]>> {
+    let mut flows: HashMap<_, Vec<&[u8]>> = HashMap::new();
+    for (_, _, bytes) in packets {
+        if let Some(flow) = flow(bytes) {
+            flows.entry(flow).or_default().push(bytes);
+        }
+    }
+    flows
+}
+
+#[test]
+fn captures_stay_whole_and_become_local() {
+    let mut used = 0;
+    println!("| capture | packets | as it is | 16 us | 64 us | 256 us | 1 ms |");
+    for capture in captures() {
+        let Some((before, _)) = run(&capture, "Null") else { continue };
+        let mut row = Vec::new();
+        for delay in [16, 64, 256, 1000] {
+            let (after, counted) = run(&capture, &format!("Reframer({delay})")).unwrap();
+            let name = format!("{} after {delay} us", capture.display());
+            for (came, left, _) in &after {
+                assert!((0..=delay * 1000).contains(&(left - came)), "{name}: {} ns", left - came);
+            }
+            assert_eq!(positions(&before), positions(&after), "{name}: order within flows");
+            let sorted = |packets: &Packets| {
+                let mut all: Vec<_> = packets.iter().map(|(_, _, bytes)| bytes.clone()).collect();
+                all.sort();
+                all
+            };
+            assert!(sorted(&before) == sorted(&after), "{name}: other packets");
+            let [a, b] = [&before, &after].map(|packets| locality(packets.iter().map(|packet| &packet.2)));
+            // The element counts to three digits.
+            for (own, independent) in counted.iter().zip([a, b]) {
+                assert!((own - independent).abs() < 0.002, "{name}: {own} and {independent}");
+            }
+            assert!(b >= a, "{name}: {a} became {b}");
+            if row.is_empty() {
+                row.push(format!("{a:.2}"));
+            }
+            row.push(format!("{b:.2}"));
+        }
+        used += 1;
+        let name = capture.file_name().unwrap_or_default().display();
+        println!("| {name} | {} | {} |", before.len(), row.join(" | "));
+    }
+    println!("{used} captures");
+}

@@ -1,0 +1,63 @@
+//! Runs over packets that come at given times, with the times at which they leave.
+#![allow(dead_code, reason = "each test file uses a part")]
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use element::Timestamp;
+use testkit::elements::{Seen, collect, offer};
+use testkit::{Outcome, Run};
+use wire::MacAddr;
+use wire::build::Builder;
+
+/// When the first packet comes.
+pub(crate) const START: i64 = 1_000_000_000_000_000_000;
+
+/// A frame around what a builder makes.
+pub(crate) fn frame(builder: Builder, payload: &[u8]) -> Vec<u8> {
+    builder.ethernet(MacAddr([2; 6]), MacAddr([4; 6])).build(payload).unwrap()
+}
+
+/// Packet `number` of a flow: UDP from its port.
+pub(crate) fn udp(flow: u16, number: u8) -> Vec<u8> {
+    let end = |port| SocketAddr::from(([10, 0, 0, 1], port));
+    frame(Builder::udp(end(flow), end(9)), &[flow as u8, number])
+}
+
+/// A TCP segment of a flow between two IPv4 addresses.
+pub(crate) fn tcp(flow: u16, flags: u8, sequence: u32, acknowledgment: u32) -> Builder {
+    let (a, b) = (SocketAddr::from(([10, 0, 0, 1], flow)), SocketAddr::from(([10, 0, 0, 2], 80)));
+    Builder::tcp(a, b, flags).sequence(sequence, acknowledgment)
+}
+
+/// Writes packets, with nanoseconds after [`START`], as a capture.
+pub(crate) fn write_capture(file: &Path, packets: &[(i64, Vec<u8>)]) {
+    let options = capture::WriterOptions { nanoseconds: true, ..Default::default() };
+    let mut writer = capture::Writer::new(std::fs::File::create(file).unwrap(), options);
+    for (time, bytes) in packets {
+        writer.write(START + time, bytes.len() as u32, [&bytes[..]]).unwrap();
+    }
+    writer.flush().unwrap();
+}
+
+/// Lets packets come at their times and records what leaves `element`, called `e`; the time stamps of what is
+/// recorded are the nanoseconds after [`START`] at which it left.
+pub(crate) fn through(
+    element: &str,
+    packets: &[(i64, Vec<u8>)],
+    handlers: &[&str],
+) -> (Outcome, Vec<(i64, Vec<u8>)>) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("in.pcap");
+    write_capture(&file, packets);
+    let number = offer(Vec::new());
+    let text = format!(
+        "FromDump(\"{}\", STOP true) -> e :: {element} -> SetTimestamp -> TestSink({number}, 0)",
+        file.display()
+    );
+    let outcome = Run::trace().text(&text, handlers).unwrap_or_else(|error| panic!("{error}"));
+    assert!(outcome.report.balances(), "{:?}", outcome.report);
+    let seen =
+        collect(number).into_iter().map(|Seen { time: Timestamp(time), bytes, .. }| (time - START, bytes));
+    (outcome, seen.collect())
+}

@@ -1,0 +1,301 @@
+//! Holding and letting go, in whole configurations.
+
+mod common;
+
+use common::{frame, tcp, through, udp};
+use proptest::prelude::*;
+use testkit::Run;
+use testkit::elements::{Input, collect, offer};
+use wire::build::Builder;
+
+const GREEN: u16 = 1;
+const BLUE: u16 = 2;
+const BROWN: u16 = 3;
+
+fn us(packets: &[(i64, Vec<u8>)]) -> Vec<(i64, Vec<u8>)> {
+    packets.iter().map(|(time, bytes)| (time * 1000, bytes.clone())).collect()
+}
+
+#[test]
+fn figure_10() {
+    let arrivals = [
+        (0, udp(GREEN, 1)),
+        (1, udp(GREEN, 2)),
+        (2, udp(BLUE, 1)),
+        (3, udp(BLUE, 2)),
+        (4, udp(BROWN, 1)),
+        (5, udp(BLUE, 3)),
+        (7, udp(BLUE, 4)),
+        // Long enough for brown to be due.
+        (20, udp(BROWN, 2)),
+    ];
+    let leaves = [
+        (6, udp(GREEN, 1)),
+        (6, udp(GREEN, 2)),
+        (7, udp(BLUE, 1)),
+        (7, udp(BLUE, 2)),
+        (7, udp(BLUE, 3)),
+        (7, udp(BLUE, 4)),
+        (10, udp(BROWN, 1)),
+    ];
+    for priority in ["SHORTEST_FLOW", "OLDEST_FLOW", "LONGEST_WAIT"] {
+        let element = format!("Reframer(6us, MAX_BURST 4, PRIORITY {priority})");
+        let handlers = ["e.slf_in", "e.slf_out", "e.releases", "e.mean_batch", "e.waited_in_vain"];
+        let (outcome, seen) = through(&element, &us(&arrivals), &handlers);
+        assert_eq!(seen[..7], us(&leaves)[..], "{priority}");
+        assert_eq!(seen[7].1, udp(BROWN, 2));
+        let values: Vec<_> = outcome.values.iter().map(|v| v.as_deref().unwrap()).collect();
+        // Eight packets come in five runs; by now seven have left in three.
+        let releases = "full 1\ntimeout 2\nbypass 0\ncapacity 0\ndrain 0\n";
+        assert_eq!(values[..2], ["1.600", "2.333"], "{values:?}");
+        // Green waited 5 us behind its second packet, brown 6.
+        assert_eq!(values[2..], [releases, "2.333", "3667ns"]);
+    }
+}
+
+#[test]
+fn arrivals_let_due_flows_go_where_no_timer_runs() {
+    // All packets of the source come at one time of the simulated clock, so only numbers and the end decide.
+    let inputs = [(GREEN, 1), (BLUE, 1), (GREEN, 2), (BLUE, 2), (GREEN, 3)]
+        .map(|(flow, number)| Input {
+            bytes: udp(flow, number),
+            time: element::Timestamp(1),
+            annotations: [0; 48],
+            headers: [None; 3],
+        })
+        .to_vec();
+    for (element, order) in [
+        ("Reframer(1s, MAX_BURST 2)", [(GREEN, 1), (GREEN, 2), (BLUE, 1), (BLUE, 2), (GREEN, 3)]),
+        ("Reframer(0)", [(GREEN, 1), (GREEN, 2), (GREEN, 3), (BLUE, 1), (BLUE, 2)]),
+        ("Batcher(1s, 3)", [(GREEN, 1), (BLUE, 1), (GREEN, 2), (BLUE, 2), (GREEN, 3)]),
+    ] {
+        let number = offer(vec![inputs.clone()]);
+        let text = format!("TestSource({number}, 0) -> {element} -> TestSink({number}, 0)");
+        let outcome = Run::default().text(&text, &[]).unwrap();
+        assert!(outcome.report.balances());
+        let seen: Vec<_> = collect(number).into_iter().map(|seen| seen.bytes).collect();
+        assert_eq!(seen, order.map(|(flow, number)| udp(flow, number)), "{element}");
+    }
+}
+
+#[test]
+fn a_batcher_holds_whatever_comes() {
+    let arrivals: Vec<_> = [0, 1, 2, 9, 10, 30].map(|t| (t, udp(t as u16 + 1, 0))).to_vec();
+    let (outcome, seen) = through("Batcher(5, 3)", &us(&arrivals), &["e.mean_batch", "e.held"]);
+    let times: Vec<i64> = seen.iter().map(|(time, _)| time / 1000).collect();
+    // Three at once when the third comes, two after 5 us, one at the end.
+    assert_eq!(times[..5], [2, 2, 2, 14, 14]);
+    assert_eq!(seen.len(), 6);
+    assert_eq!(outcome.values[0].as_deref(), Ok("2.500"));
+}
+
+#[test]
+fn packets_that_bypass() {
+    let syn = frame(tcp(5, 2, 100, 0), &[]);
+    let data = |sequence| frame(tcp(5, 16, sequence, 0), &[1; 10]);
+    let arrivals = us(&[
+        (0, data(1)),
+        (1, data(2)),
+        (2, syn.clone()),
+        (3, data(3)),
+        (4, vec![0; 60]),
+        (40, syn.clone()),
+    ]);
+    let times = |element: &str| {
+        let (_, seen) = through(element, &arrivals, &[]);
+        seen.iter().map(|(time, bytes)| (time / 1000, bytes.clone())).collect::<Vec<_>>()
+    };
+    // What a flow holds leaves in front of a SYN; what has no flow passes.
+    let expected =
+        [(2, data(1)), (2, data(2)), (2, syn.clone()), (4, vec![0; 60]), (13, data(3)), (40, syn.clone())];
+    assert_eq!(times("Reframer(10)"), expected);
+    assert_eq!(times("Reframer(10, BYPASS \"tcp opt syn\")"), expected);
+    assert_eq!(times("Reframer(10, BYPASS src port 5 and tcp opt syn)"), expected);
+    assert_eq!(
+        times("Reframer(10, BYPASS all)").iter().map(|p| p.0).collect::<Vec<_>>(),
+        [0, 1, 2, 3, 4, 40]
+    );
+    let held = times("Reframer(10, BYPASS none)");
+    assert_eq!(held.iter().map(|p| p.0).collect::<Vec<_>>()[..5], [4, 10, 10, 10, 10]);
+}
+
+#[test]
+fn what_there_is_no_room_for_passes() {
+    let arrivals: Vec<_> = (0..6).map(|t| (t, udp(t as u16 + 1, 0))).collect();
+    let (outcome, seen) = through("Reframer(50, CAPACITY 2)", &us(&arrivals), &["e.overflows", "e.passed"]);
+    let order: Vec<_> = seen.iter().map(|(_, bytes)| bytes[42]).collect();
+    assert_eq!(order, [3, 4, 5, 6, 1, 2]);
+    assert_eq!(outcome.values, ["4", "4"].map(|v| Ok(v.to_string())));
+    let (outcome, seen) = through("Reframer(50, MAX_HELD 2)", &us(&arrivals), &["e.overflows", "e.held"]);
+    let order: Vec<_> = seen.iter().map(|(_, bytes)| bytes[42]).collect();
+    assert_eq!(order, [3, 4, 5, 6, 1, 2]);
+    assert_eq!(outcome.values, ["4", "2"].map(|v| Ok(v.to_string())));
+    // A flow that holds nothing any more makes room for another one.
+    let arrivals: Vec<_> = (0..50).map(|t| (t * 30, udp(t as u16 % 5 + 1, t as u8))).collect();
+    let (outcome, _) = through("Reframer(50, CAPACITY 4)", &us(&arrivals), &["e.overflows"]);
+    assert_eq!(outcome.values, [Ok("0".to_string())]);
+}
+
+#[test]
+fn only_heavy_flows_are_held() {
+    let arrivals: Vec<_> =
+        (0..6).map(|t| (t, udp(1, t as u8))).chain([(6, udp(2, 0)), (60, udp(3, 0))]).collect();
+    let (_, seen) = through("Reframer(10, ELEPHANTS 4)", &us(&arrivals), &[]);
+    let times: Vec<_> = seen.iter().map(|(time, bytes)| (time / 1000, bytes[42], bytes[43])).collect();
+    // From the fourth packet on the flow is held; the small ones pass.
+    let expected =
+        [(0, 1, 0), (1, 1, 1), (2, 1, 2), (6, 2, 0), (13, 1, 3), (13, 1, 4), (13, 1, 5), (60, 3, 0)];
+    assert_eq!(times, expected);
+    // What was seen long ago hardly counts: the counts are halved with each second in which packets come.
+    let arrivals: Vec<_> = (0..5).map(|t| (t * 2_000_000, udp(1, t as u8))).collect();
+    let (_, seen) = through("Reframer(10, ELEPHANTS 2)", &us(&arrivals), &[]);
+    assert!(seen.iter().all(|(time, _)| time % 1_000_000_000 == 0), "{seen:?}");
+    // The switch from small to heavy keeps the order, and so does the way back.
+    let (outcome, _) = through("Reframer(10, ELEPHANTS 1)", &us(&arrivals), &["e.elephants", "e.passed"]);
+    assert_eq!(outcome.values, ["1", "0"].map(|v| Ok(v.to_string())));
+}
+
+/// Packets that leave behind one of their flow, nanoseconds that all waited together, and the longest wait.
+fn gain_and_wait(element: &str, arrivals: &[(i64, Vec<u8>)]) -> (f64, f64, i64) {
+    let (_, seen) = through(element, arrivals, &[]);
+    let (mut wait, mut longest) = (0, 0);
+    for (left, bytes) in &seen {
+        // Each packet has its time in it.
+        let came = i64::from_be_bytes(bytes[42..50].try_into().unwrap());
+        wait += left - came;
+        longest = longest.max(left - came);
+    }
+    let port = |bytes: &[u8]| bytes[34..36].to_vec();
+    let runs = 1 + seen.windows(2).filter(|pair| port(&pair[0].1) != port(&pair[1].1)).count();
+    ((seen.len() - runs) as f64, wait as f64, longest)
+}
+
+#[test]
+fn an_slo_is_kept_and_waits_pay() {
+    // Twenty flows with packets 25 us apart, then 700 us, then 60 us.
+    let mut arrivals = Vec::new();
+    let mut time = 0;
+    for (gap, rounds) in [(25_000, 200), (700_000, 100), (60_000, 200)] {
+        for _ in 0..rounds {
+            for flow in 0..20 {
+                let at = time + i64::from(flow) * gap / 20;
+                let end = |port| std::net::SocketAddr::from(([10, 0, 0, 1], port));
+                arrivals.push((at, frame(Builder::udp(end(1 + flow), end(9)), &at.to_be_bytes())));
+            }
+            time += gap;
+        }
+    }
+    let (gain, wait, longest) = gain_and_wait("Reframer(SLO 200us)", &arrivals);
+    assert!(longest < 200_000, "{longest}");
+    println!("SLO: {gain} packets follow one of their flow, {wait} ns of waiting");
+    for delay in [8, 16, 32, 64, 100, 128, 175] {
+        let (fixed, fixed_wait, _) = gain_and_wait(&format!("Reframer({delay})"), &arrivals);
+        println!("{delay} us: {fixed}, {fixed_wait} ns");
+        // No fixed delay that keeps the SLO gains more than a twentieth more; those that gain as much wait longer.
+        assert!(gain >= 0.95 * fixed, "{delay}: {gain} and {fixed}");
+        assert!(fixed < 0.99 * gain || wait < 0.8 * fixed_wait, "{delay}: {wait} and {fixed_wait}");
+    }
+}
+
+#[test]
+fn arguments_change_while_it_runs() {
+    let arrivals = us(&[(0, udp(1, 0)), (1, udp(1, 1)), (2, udp(2, 0)), (10, udp(2, 1)), (3000, udp(1, 2))]);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("in.pcap");
+    common::write_capture(&file, &arrivals);
+    let run = |writes: &str| {
+        let number = offer(Vec::new());
+        let text = format!(
+            "FromDump(\"{}\", STOP true) -> e :: Reframer(1000) -> SetTimestamp -> TestSink({number}, 0);
+             Script(wait 5us, {writes})",
+            file.display()
+        );
+        let outcome = Run::trace().text(&text, &["e.delay", "e.capacity"]).unwrap();
+        assert!(outcome.report.balances());
+        let seen = collect(number);
+        (outcome.messages, seen.iter().map(|seen| (seen.time.0 - common::START) / 1000).collect::<Vec<_>>())
+    };
+    // A Script starts at the time of the first packet.
+    assert_eq!(run("write e.max_burst 2").1[..4], [10, 10, 1000, 1000]);
+    assert_eq!(run("write e.delay 7").1[..4], [7, 7, 9, 17]);
+    assert_eq!(run("write e.delay 2").1[..4], [5, 5, 5, 12]);
+    assert_eq!(run("write e.capacity 7").1[..4], [5, 5, 5, 1010]);
+    assert_eq!(run("write e.flush").1[..4], [5, 5, 5, 1010]);
+    for write in ["delay x", "delay -1", "max_burst 0", "priority FIRST", "bypass tcp and", "capacity 0"] {
+        let (messages, times) = run(&format!("write e.{write}"));
+        assert!(!messages.is_empty(), "{write}");
+        assert_eq!(times[..4], [1000, 1000, 1002, 1002]);
+    }
+}
+
+#[test]
+fn wrong_arguments_are_explained() {
+    for (config, expected) in [
+        ("DELAY 5 parsecs", "DELAY: parse error"),
+        ("MAX_BURST 0", "MAX_BURST: must be positive"),
+        ("PRIORITY FIRST", "PRIORITY: must be SHORTEST_FLOW, OLDEST_FLOW or LONGEST_WAIT"),
+        ("BYPASS tcp and", "BYPASS: "),
+        ("CAPACITY 4294967295", "CAPACITY: "),
+        ("MAX_BRUST 5", "MAX_BRUST: unknown argument (did you mean MAX_BURST?)"),
+    ] {
+        let text = format!("Idle -> Reframer({config}) -> Discard");
+        let error = Run::default().text(&text, &[]).unwrap_err();
+        assert!(error.contains(expected), "{config}: {error}");
+    }
+}
+
+/// A packet of some flow: number of the flow and of the packet within all.
+fn numbered(flow: usize, number: usize) -> Vec<u8> {
+    let payload = (number as u32).to_be_bytes();
+    let six = |host: u8, port| {
+        let mut address = [0x20; 16];
+        address[15] = host;
+        std::net::SocketAddr::from((address, port))
+    };
+    match flow {
+        0..=2 => {
+            frame(Builder::udp(([10, 0, 0, 1], 1 + flow as u16).into(), ([10, 0, 0, 2], 9).into()), &payload)
+        }
+        3 => frame(Builder::udp(six(1, 5), six(2, 6)), &payload),
+        4 => frame(tcp(8, 16, number as u32, 0), &payload),
+        5 => frame(Builder::icmp([10, 0, 0, 1].into(), [10, 0, 0, 2].into(), 8, 0, [7, 1]), &payload),
+        _ => frame(tcp(8, 2, number as u32, 0).vlan(5), &payload),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+    #[test]
+    fn nothing_is_lost_late_or_out_of_order(
+        packets in proptest::collection::vec((0usize..7, 0i64..6), 1..120),
+        burst in 1usize..6, tx in 1usize..9, delay in 0i64..20, which in 0usize..3,
+        capacity in 1usize..8, held in 1usize..20, bypass in prop_oneof![Just("none"), Just("tcp opt syn"), Just("udp or icmp")],
+    ) {
+        let priority = ["SHORTEST_FLOW", "OLDEST_FLOW", "LONGEST_WAIT"][which];
+        let mut time = 0;
+        let arrivals: Vec<_> = packets.iter().enumerate().map(|(number, &(flow, passes))| {
+            time += 1000 * passes;
+            (time, numbered(flow, number))
+        }).collect();
+        let element = format!(
+            "Reframer({delay}, MAX_BURST {burst}, MAX_TX_BURST {tx}, PRIORITY {priority}, CAPACITY {capacity},
+             MAX_HELD {held}, BYPASS {bypass})"
+        );
+        let (_, mut seen) = through(&element, &arrivals, &[]);
+        // Within each flow the numbers rise, and nothing leaves later than it may.
+        let mut last = [None; 7];
+        for (left, bytes) in &seen {
+            let number = arrivals.iter().position(|(_, other)| other == bytes).unwrap();
+            let flow = packets[number].0;
+            prop_assert!(last[flow] < Some(number), "flow {} at {}", flow, left);
+            last[flow] = Some(number);
+            let came = arrivals[number].0;
+            prop_assert!((came..=came + 1000 * delay).contains(left), "came {}, left {}", came, left);
+        }
+        let mut given: Vec<_> = arrivals.into_iter().map(|(_, bytes)| bytes).collect();
+        let mut gone: Vec<_> = seen.drain(..).map(|(_, bytes)| bytes).collect();
+        given.sort();
+        gone.sort();
+        prop_assert_eq!(given, gone);
+    }
+}

@@ -1,0 +1,234 @@
+//! SFMaker's arguments, and one test for each defect of FastClick's element that must not come back.
+
+mod common;
+
+use common::{frame, tcp, through, udp};
+use element::Timestamp;
+use testkit::elements::{Input, collect, offer};
+use testkit::{Run, worker};
+use wire::build::Builder;
+
+const NONE: &str = "MODEL NONE, REORDER false";
+
+fn us(packets: &[(i64, Vec<u8>)]) -> Vec<(i64, Vec<u8>)> {
+    packets.iter().map(|(time, bytes)| (time * 1000, bytes.clone())).collect()
+}
+
+/// When packets leave, in microseconds, and which.
+fn leaves(element: &str, arrivals: &[(i64, Vec<u8>)]) -> Vec<(i64, Vec<u8>)> {
+    let (_, seen) = through(element, &us(arrivals), &[]);
+    seen.into_iter().map(|(time, bytes)| (time / 1000, bytes)).collect()
+}
+
+fn times(element: &str, arrivals: &[(i64, Vec<u8>)]) -> Vec<i64> {
+    leaves(element, arrivals).iter().map(|(time, _)| *time).collect()
+}
+
+/// A last packet, so long afterwards that everything else has left.
+fn end() -> (i64, Vec<u8>) {
+    (1_000_000, udp(999, 0))
+}
+
+#[test]
+fn units_defaults_and_models() {
+    let one = [(0, udp(1, 0)), (1, udp(1, 1)), (2, udp(1, 2)), end()];
+    // 100 microseconds; the first packet of a flow passes.
+    assert_eq!(times("SFMaker", &one)[..3], [0, 101, 101]);
+    assert_eq!(times("SFMaker(50)", &one)[..3], [0, 51, 51]);
+    assert_eq!(times("SFMaker(DELAY 50, MODEL NONE)", &one)[..3], [50, 50, 50]);
+    assert_eq!(times("SFMaker(DELAY 50, PASSTHROUGH false)", &one)[..3], [50, 50, 50]);
+    assert_eq!(times("SFMaker(50, MODEL NONE, MAX_BURST 2)", &one)[..3], [1, 1, 52]);
+    let most: Vec<_> = (0..1025).map(|n| (0, udp(1, n as u8))).chain([end()]).collect();
+    assert_eq!(times(&format!("SFMaker({NONE})"), &most)[1023..1025], [0, 100]);
+    let full = [(0, udp(1, 0)), (1, udp(2, 0)), (2, udp(3, 0)), end()];
+    assert_eq!(times("SFMaker(50, MODEL NONE, MAX_CAP 2)", &full)[..3], [2, 50, 51]);
+    let syn = frame(tcp(1, 2, 0, 0), &[]);
+    let opens = [(0, syn.clone()), (0, syn), end()];
+    assert_eq!(times("SFMaker(50, MODEL NONE)", &opens)[..2], [50, 50]);
+    assert_eq!(times("SFMaker(50, MODEL NONE, BYPASS_SYN true)", &opens)[..2], [0, 0]);
+    // After two bursts of one packet a flow is not held any more.
+    let lonely: Vec<_> = (0..4).map(|n| (1000 * n, udp(1, n as u8))).chain([end()]).collect();
+    let fails = times("SFMaker(50, MODEL NONE, BYPASS_AFTER_FAIL 2)", &lonely);
+    assert_eq!(fails[..4], [50, 1050, 2000, 3000]);
+}
+
+#[test]
+fn priorities() {
+    // Flow 1 was seen first and has sent most, flow 2 waits longest of those that are held.
+    let arrivals = [
+        (0, udp(1, 0)),
+        (1, udp(2, 0)),
+        (40, udp(1, 1)),
+        (100, udp(2, 1)),
+        (101, udp(1, 2)),
+        (102, udp(3, 0)),
+        end(),
+    ];
+    let order = |prio| {
+        let element = format!("SFMaker(50, {NONE}, PRIO {prio})");
+        let number = offer(Vec::new());
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("in.pcap");
+        common::write_capture(&file, &us(&arrivals));
+        let text = format!(
+            "FromDump(\"{}\", STOP true) -> e :: {element} -> SetTimestamp -> TestSink({number}, 0);
+             Script(wait 120us, write e.flush)",
+            file.display()
+        );
+        Run::trace().text(&text, &[]).unwrap();
+        collect(number).iter().map(|seen| (seen.bytes[42], seen.bytes[43])).collect::<Vec<_>>()[3..6].to_vec()
+    };
+    // By then flow 1 has sent two packets, flow 2 one, flow 3 none.
+    assert_eq!(order("DELAY"), [(2, 1), (1, 2), (3, 0)]);
+    assert_eq!(order("FIRST"), [(1, 2), (2, 1), (3, 0)]);
+    assert_eq!(order("SENT"), [(3, 0), (2, 1), (1, 2)]);
+}
+
+#[test]
+fn errors() {
+    for (config, expected) in [
+        ("PRIO LAST", "Unknown PRIO !"),
+        ("MODEL THIRD", "Unknown MODEL !"),
+        ("10, 5", "DELAY_LAST must be 0"),
+        ("DELAY_HARD 5", "It must be 0."),
+    ] {
+        let text = format!("Idle -> SFMaker({config}) -> Discard");
+        let error = Run::default().text(&text, &[]).unwrap_err();
+        assert!(error.contains(expected), "{config}: {error}");
+    }
+}
+
+#[test]
+fn handlers() {
+    let arrivals = [(0, udp(1, 0)), (1, udp(2, 0)), (2, udp(1, 1)), end()];
+    let names = [
+        "queued",
+        "pushed",
+        "sent",
+        "dropped",
+        "active",
+        "count",
+        "superframes",
+        "superframe_size_avg",
+        "superframe_flows_avg",
+        "packets_avg",
+        "useless_wait_avg",
+    ];
+    let handlers = names.map(|name| format!("e.{name}"));
+    let handlers = handlers.each_ref().map(String::as_str);
+    let (outcome, _) = through(&format!("SFMaker(10, {NONE})"), &us(&arrivals), &handlers);
+    let values: Vec<_> = outcome.values.iter().map(|value| value.as_deref().unwrap()).collect();
+    // Flow 1 leaves at 10 with two packets, 8 us behind the second; flow 2 at 11 with one.
+    assert_eq!(values, ["1", "4", "3", "0", "1", "3", "2", "1.5", "1", "1.5", "9"]);
+}
+
+/// "It refuses to run on more than one thread."
+#[test]
+fn every_worker_has_one_of_its_own() {
+    let run = |flow| {
+        let inputs = (0u8..6).map(|number| Input {
+            bytes: udp(flow + u16::from(number % 2), number),
+            time: Timestamp(1),
+            annotations: [0; 48],
+            headers: [None; 3],
+        });
+        let number = offer(vec![inputs.collect()]);
+        let text = format!("TestSource({number}, 0) -> e :: SFMaker({NONE}) -> TestSink({number}, 0)");
+        (number, worker(&text, Run::default()).unwrap())
+    };
+    // Two workers at the same time, each on a thread of its own.
+    let (first, second) = (run(1), run(3));
+    let numbers = std::thread::scope(|scope| {
+        let threads = [first, second].map(|(number, mut worker)| {
+            scope.spawn(move || {
+                worker.run();
+                worker.finish().unwrap();
+                number
+            })
+        });
+        threads.map(|thread| thread.join().unwrap())
+    });
+    for (number, flow) in numbers.into_iter().zip([1u8, 3]) {
+        let flows: Vec<u8> = collect(number).iter().map(|seen| seen.bytes[42]).collect();
+        assert_eq!(flows, [flow, flow, flow, flow + 1, flow + 1, flow + 1]);
+    }
+}
+
+/// "Sorts TCP only when compression is on."
+#[test]
+fn segments_are_sorted_without_compression() {
+    let segment = |sequence: u32| frame(tcp(1, 16, sequence, 5), &[1; 10]);
+    let arrivals = [(0, segment(10)), (1, segment(30)), (2, segment(20)), end()];
+    let sorted = [segment(10), segment(20), segment(30)];
+    let order =
+        |element: &str| leaves(element, &arrivals).into_iter().map(|(_, bytes)| bytes).collect::<Vec<_>>();
+    assert_eq!(order("SFMaker(50, MODEL NONE)")[..3], sorted);
+    assert_eq!(order("SFMaker(50, MODEL NONE, PROTO_COMPRESS true)")[..3], sorted);
+    assert_eq!(order("SFMaker(50, MODEL NONE, REORDER false)")[1], segment(30));
+}
+
+/// "Coalesces ACKs blind to SACK and time stamps."
+#[test]
+fn sack_blocks_and_time_stamps_survive() {
+    let ack = |number: u32, options: &[u8]| frame(tcp(1, 16, 7, number).options(options), &[]);
+    let stamps = |value: u8, echo: u8| [1, 1, 8, 10, 0, 0, 0, value, 0, 0, 0, echo];
+    let sack = [1, 1, 5, 10, 0, 0, 1, 0, 0, 0, 2, 0];
+    let kept = |acks: [Vec<u8>; 3]| {
+        let arrivals: Vec<_> = acks.iter().cloned().map(|ack| (0, ack)).chain([end()]).collect();
+        let seen = leaves("SFMaker(50, MODEL NONE, PROTO_COMPRESS true)", &arrivals);
+        seen[..seen.len() - 1]
+            .iter()
+            .map(|(_, b)| acks.iter().position(|a| a == b).unwrap())
+            .collect::<Vec<_>>()
+    };
+    // The first of all stays, because it may be a duplicate of one that nobody here has seen.
+    assert_eq!(kept([ack(10, &[]), ack(20, &[]), ack(30, &[])]), [0, 2]);
+    assert_eq!(kept([ack(10, &[]), ack(20, &sack), ack(30, &[])]), [0, 1, 2]);
+    assert_eq!(kept([ack(10, &sack), ack(20, &sack), ack(30, &sack)]), [0, 1, 2]);
+    assert_eq!(kept([ack(10, &stamps(1, 1)), ack(20, &stamps(2, 2)), ack(30, &stamps(3, 2))]), [0, 2]);
+    // A time stamp that goes back, or is there once only.
+    assert_eq!(kept([ack(10, &stamps(1, 1)), ack(20, &stamps(3, 2)), ack(30, &stamps(2, 2))]), [0, 1, 2]);
+    assert_eq!(kept([ack(10, &stamps(1, 1)), ack(20, &stamps(2, 2)), ack(30, &[])]), [0, 1, 2]);
+}
+
+/// "Knows no IPv6."
+#[test]
+fn ipv6_is_reframed() {
+    let six = |port: u16, number: u8| {
+        let end = |host: u16, port| std::net::SocketAddr::from(([0x2001, 0xdb8, 0, 0, 0, 0, 0, host], port));
+        frame(Builder::udp(end(1, port), end(2, 9)), &[number])
+    };
+    let arrivals = [(0, six(1, 0)), (1, six(2, 1)), (2, six(1, 2)), end()];
+    let order: Vec<_> =
+        leaves(&format!("SFMaker(50, {NONE})"), &arrivals).into_iter().map(|(_, b)| b).collect();
+    assert_eq!(order[..3], [six(1, 0), six(1, 2), six(2, 1)]);
+}
+
+/// "When a flow that already holds packets takes a bypass, the held ones are overtaken and later killed."
+#[test]
+fn nothing_overtakes_what_is_held() {
+    let data = |sequence| frame(tcp(1, 16, sequence, 0), &[1; 10]);
+    let syn = frame(tcp(1, 2, 50, 0), &[]);
+    let arrivals = [(0, data(1)), (1, data(2)), (2, syn.clone()), (3, data(3)), end()];
+    let seen = leaves(&format!("SFMaker(50, {NONE}, BYPASS_SYN true)"), &arrivals);
+    assert_eq!(seen[..4], [(2, data(1)), (2, data(2)), (2, syn), (53, data(3))]);
+    assert_eq!(seen.len(), 5);
+}
+
+/// "It loses what it holds at exit."
+#[test]
+fn everything_leaves_at_the_end() {
+    let arrivals: Vec<_> = (0..500).map(|n| (n, udp(n as u16 % 50 + 1, n as u8))).collect();
+    for element in ["SFMaker(1000000, MODEL NONE)", "Reframer(10s)", "Batcher(10s, 200)"] {
+        let (outcome, seen) = through(element, &us(&arrivals), &[]);
+        assert_eq!(seen.len(), 500, "{element}");
+        assert!(outcome.report.elements.iter().all(|e| e.held == 0 && e.drops.is_empty()), "{element}");
+    }
+}
+
+/// "19 keywords of which 6 are documented": the generic tests of the manual want a word for each.
+#[test]
+fn every_keyword_is_in_the_manual() {
+    let class = tidegate_reframer::sf_maker::CLASS.args;
+    assert_eq!(class.len(), 18);
+}
