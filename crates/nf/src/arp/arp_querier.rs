@@ -86,9 +86,9 @@ pub static CLASS: Class = Class {
     args: &ARGS,
     handlers: &HANDLERS,
     samples: &[
-        "10.0.0.1/8, 2:0:0:0:0:1",
+        "10.0.0.1/8, 2:0:0:0:0:1, CAPACITY 40",
         "1.0.0.1/24, 2:0:0:0:0:1, CAPACITY 4, ENTRY_CAPACITY 3, BROADCAST 1.1.1.1, POLL_TIMEOUT 0 -> 2/2",
-        "1.0.0.1, 2:0:0:0:0:1, ENTRY_PACKET_CAPACITY 1, CAPACITY 0, TIMEOUT 1, BROADCAST_POLL true",
+        "1.0.0.1, 2:0:0:0:0:1, ENTRY_PACKET_CAPACITY 1, CAPACITY 30, TIMEOUT 1, BROADCAST_POLL true",
         "0.0.0.0, 2:0:0:0:0:1",
     ],
     reconfigures: true,

@@ -80,6 +80,7 @@ pub(super) fn build(args: &mut Args<'_>, listens: bool) -> Result<Box<dyn Elemen
         table: HashMap::default(),
         open: everywhere_else(outputs),
         listener: listens.then(|| outputs.saturating_sub(1)),
+        outbox: Outbox::new(outputs),
     }))
 }
 
@@ -112,6 +113,45 @@ struct EtherSwitch {
     table: HashMap<u64, Place, ByNumber>,
     open: Vec<Vec<bool>>,
     listener: Option<usize>,
+    outbox: Outbox,
+}
+
+/// Frames on their way out, one batch per output.
+struct Outbox {
+    batches: Vec<Option<Batch>>,
+    /// The outputs with frames, in the order of their first ones: with a burst of one, Click's.
+    order: Vec<usize>,
+}
+
+impl Outbox {
+    fn new(outputs: usize) -> Outbox {
+        Outbox { batches: (0..outputs).map(|_| None).collect(), order: Vec::with_capacity(outputs) }
+    }
+
+    fn add(&mut self, cx: &mut Cx<'_>, output: usize, packet: Packet) {
+        let Some(place) = self.batches.get_mut(output) else { return cx.drop(packet, DropReason::NoOutput) };
+        if place.is_none() {
+            self.order.push(output);
+        }
+        // Each frame of a batch leaves an output at most once, so that they fit into one.
+        if let Err(packet) = place.get_or_insert_with(|| cx.batch()).push(packet) {
+            cx.drop(packet, DropReason::NoBuffer);
+        }
+    }
+
+    fn add_copy(&mut self, cx: &mut Cx<'_>, output: usize, packet: &Packet) {
+        if let Some(copy) = cx.copy(packet) {
+            self.add(cx, output, copy);
+        }
+    }
+
+    fn send(&mut self, cx: &mut Cx<'_>) {
+        for output in self.order.drain(..) {
+            if let Some(batch) = self.batches.get_mut(output).and_then(Option::take) {
+                cx.emit(output, batch);
+            }
+        }
+    }
 }
 
 fn number(mac: MacAddr) -> u64 {
@@ -159,14 +199,12 @@ impl EtherSwitch {
     fn forward_to(&mut self, cx: &mut Cx<'_>, port: usize, output: usize, packet: Packet) {
         let goes = self.is_open(port, output);
         match self.listener {
-            Some(listener) if !goes => cx.emit_one(listener, packet, DropReason::NoOutput),
+            Some(listener) if !goes => self.outbox.add(cx, listener, packet),
             Some(listener) => {
-                if let Some(copy) = cx.copy(&packet) {
-                    cx.emit_one(listener, copy, DropReason::NoOutput);
-                }
-                cx.emit_one(output, packet, DropReason::NoOutput);
+                self.outbox.add_copy(cx, listener, &packet);
+                self.outbox.add(cx, output, packet);
             }
-            None if goes => cx.emit_one(output, packet, DropReason::NoOutput),
+            None if goes => self.outbox.add(cx, output, packet),
             None => cx.drop(packet, DropReason::Denied),
         }
     }
@@ -176,12 +214,12 @@ impl EtherSwitch {
         let Some(last) = (0..self.open.len()).rev().find(|&output| self.is_open(port, output)) else {
             return cx.drop(packet, DropReason::Denied);
         };
-        for output in (0..last).filter(|&output| self.is_open(port, output)) {
-            if let Some(copy) = cx.copy(&packet) {
-                cx.emit_one(output, copy, DropReason::NoOutput);
+        for output in 0..last {
+            if self.is_open(port, output) {
+                self.outbox.add_copy(cx, output, &packet);
             }
         }
-        cx.emit_one(last, packet, DropReason::NoOutput);
+        self.outbox.add(cx, last, packet);
     }
 
     /// Closes ways: `FROM TO ..., FROM TO ...`.
@@ -233,6 +271,7 @@ impl Element for EtherSwitch {
             self.forward(cx, port, packet);
         }
         cx.recycle(batch);
+        self.outbox.send(cx);
         None
     }
 
