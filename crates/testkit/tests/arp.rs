@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use tidegate_testkit::elements::{Input, Seen, collect, offer};
 use tidegate_testkit::{Run, worker};
 
-/// Time moves by a millisecond with each task.
+/// Time moves by a millisecond with each task, timer and step.
 fn run() -> Run {
     let start = Timestamp::from_secs(1_000_000_000);
     Run { clock: ClockKind::Simulated { start, tick: Timestamp(1_000_000) }, burst: None }
@@ -22,9 +22,8 @@ impl Bench {
     fn new(querier: &str, more: &str) -> Bench {
         let exchange = offer(Vec::new());
         let text = format!(
-            "ip :: InfiniteSource(LIMIT 1, ACTIVE false) -> GetIPAddress(16) -> q :: {querier};
-             arp :: InfiniteSource(LIMIT 1, ACTIVE false) -> [1] q;
-             clock :: InfiniteSource(LIMIT 1, ACTIVE false) -> Discard;
+            "ip :: TimedSource(1000000, LIMIT 1, ACTIVE false) -> GetIPAddress(16) -> q :: {querier};
+             arp :: TimedSource(1000000, LIMIT 1, ACTIVE false) -> [1] q;
              q -> TestSink({exchange}, 0); q [1] -> TestSink({exchange}, 1); {more}",
         )
         .replace("EXCHANGE", &exchange.to_string());
@@ -47,14 +46,16 @@ impl Bench {
         let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         self.write(&format!("{source}.data"), &format!("\\<{hex}>")).unwrap();
         self.write(&format!("{source}.reset"), "").unwrap();
-        self.write(&format!("{source}.active"), "true").unwrap();
-        while self.worker.step(1) {}
+        for active in ["false", "true"] {
+            self.write(&format!("{source}.active"), active).unwrap();
+        }
+        self.worker.step(1);
     }
 
     fn pass_time(&mut self, milliseconds: i64) {
         let until = self.worker.core().now + Timestamp(milliseconds * 1_000_000);
         while self.worker.core().now < until {
-            self.send("clock", &[0]);
+            self.worker.step(1);
         }
     }
 
@@ -150,7 +151,7 @@ fn handlers_change_the_table() {
 #[test]
 fn queriers_share_a_table() {
     let more = "t :: ARPTable(CAPACITY 3);
-        other :: InfiniteSource(LIMIT 1, ACTIVE false) -> GetIPAddress(16)
+        other :: TimedSource(1000000, LIMIT 1, ACTIVE false) -> GetIPAddress(16)
             -> r :: ARPQuerier(10.1.0.1, 2:0:0:0:0:9, TABLE t) -> TestSink(EXCHANGE, 2);
         Idle -> [1] r [1] -> TestSink(EXCHANGE, 3)";
     let mut bench = Bench::new("ARPQuerier(10.0.0.1, 2:0:0:0:0:1, TABLE t)", more);
@@ -273,7 +274,7 @@ enum Event {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Whatever comes: nothing is lost, nothing overtakes, nothing is sent to an address that no reply has named, and
     /// no more waits than may.
@@ -292,15 +293,23 @@ proptest! {
         let mut bench = Bench::new(&querier, "");
         let mut number = 0;
         let mut named: Vec<(u32, u8)> = Vec::new();
+        let mut answered = Vec::new();
         for event in events {
             match event {
                 Event::Packet(last) => {
                     number += 1;
+                    let (before, queries) = (bench.held(), bench.read("q.queries"));
                     bench.send("ip", &packet([10, 0, 0, last], number));
+                    if timeout == "0" && answered.contains(&last) {
+                        prop_assert_eq!((before, queries), (bench.held(), bench.read("q.queries")));
+                    } else if timeout == "0" && named.iter().all(|&(name, _)| name != u32::from(last)) {
+                        prop_assert!(bench.held() > 0, "it waits");
+                    }
                 }
                 Event::Reply(last, mac) => {
                     bench.send("arp", &reply(last, mac));
                     named.push((last.into(), mac));
+                    answered.push(last);
                 }
                 Event::Damaged(frame) => {
                     if frame.len() >= 42 && frame[28..31] == [10, 0, 0] {

@@ -555,11 +555,14 @@ impl Element for ArpQuerier {
             });
             return Some(batch);
         }
-        let learnt = self.with(cx, |desk, cx, table| {
-            batch.drain().fold(false, |learnt, packet| desk.learn(cx, table, packet) || learnt)
+        let mut learnt = 0;
+        self.with(cx, |desk, cx, table| {
+            for packet in batch.drain() {
+                learnt += u32::from(desk.learn(cx, table, packet));
+            }
         });
         cx.recycle(batch);
-        if learnt {
+        if learnt > 0 {
             self.tell_others(cx);
         }
         None
