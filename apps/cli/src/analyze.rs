@@ -8,7 +8,7 @@ use capture::Reader;
 use element::Setup;
 use element::args::Place;
 use indicatif::{ProgressBar, ProgressStyle};
-use element::PlaceNames;
+use element::args::PlaceNames;
 use trace::{Options, Report, Selection};
 
 use crate::{FAILURE, print};

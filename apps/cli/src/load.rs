@@ -2,7 +2,7 @@
 
 use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use ariadne::{Color, Config, Label, Report, ReportKind};
 use element::Registry;
@@ -40,9 +40,14 @@ pub(crate) fn registry() -> Registry {
 /// Reads the text of a configuration. The error is ready to be printed.
 pub(crate) fn read_text(file: &Path) -> Result<(String, String), String> {
     if file == Path::new("-") {
-        let mut text = String::new();
-        let read = std::io::stdin().read_to_string(&mut text);
-        return read.map(|_| ("<stdin>".into(), text)).map_err(|error| format!("standard input: {error}"));
+        // It can be read only once, but asked for twice.
+        static INPUT: OnceLock<Result<String, String>> = OnceLock::new();
+        let input = INPUT.get_or_init(|| {
+            let mut text = String::new();
+            let read = std::io::stdin().read_to_string(&mut text);
+            read.map(|_| text).map_err(|error| format!("standard input: {error}"))
+        });
+        return input.clone().map(|text| ("<stdin>".into(), text));
     }
     let name = file.display().to_string();
     match std::fs::read(file) {

@@ -2,12 +2,14 @@
 
 pub mod aggregate;
 pub mod annotation;
+pub mod arp;
 pub mod basic;
 mod checking;
 pub mod contents;
 mod editing;
 pub mod encap;
 pub mod ethernet;
+mod hashing;
 pub mod icmp;
 pub mod information;
 pub mod ip;
@@ -53,6 +55,10 @@ pub static CLASSES: &[&Class] = &[
     &annotation::set_timestamp_delta::CLASS,
     &annotation::time_filter::CLASS,
     &annotation::time_range::CLASS,
+    &arp::arp_faker::CLASS,
+    &arp::arp_querier::CLASS,
+    &arp::arp_responder::CLASS,
+    &arp::arp_table::CLASS,
     &basic::align::CLASS,
     &basic::average_counter::CLASS,
     &basic::check_length::CLASS,
@@ -86,7 +92,9 @@ pub static CLASSES: &[&Class] = &[
     &ethernet::ether_encap::CLASS,
     &ethernet::ether_mirror::CLASS,
     &ethernet::ether_rewrite::CLASS,
+    &ethernet::ether_switch::CLASS,
     &ethernet::host_ether_filter::CLASS,
+    &ethernet::listen_ether_switch::CLASS,
     &ethernet::mark_mac_header::CLASS,
     &ethernet::set_crc32::CLASS,
     &ethernet::store_ether_address::CLASS,

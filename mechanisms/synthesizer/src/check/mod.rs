@@ -123,6 +123,10 @@ fn look(d: &Diagrams, chain: &Chain, progress: &mut dyn FnMut(&str)) -> Findings
     let has_inputs = |&node: &usize| chain.nodes[node].inputs > 0;
     findings.unreached =
         (0..chain.nodes.len()).filter(|node| !seen.contains(node)).filter(has_inputs).collect();
+    // What comes to be on a circle that was left is not known.
+    if findings.endless.is_some() {
+        return Findings { unreached: Vec::new(), ..findings };
+    }
     findings.unreached.sort_by_key(|&node| chain.rank(node));
     findings.starts = notes.starts;
     for (node, usage) in notes.usage {
@@ -158,7 +162,10 @@ fn note(findings: &mut Findings, seen: &mut BTreeSet<usize>, starts: &mut Vec<St
     findings.endless = findings.endless.or(ends.endless);
     seen.extend(ends.seen.keys().map(|&(node, _)| node));
     for made in &ends.made {
-        if !starts.iter().any(|start| (start.node, start.output) == (made.node, made.output)) {
+        let known = |start: &Start| {
+            (start.node, start.output) == (made.node, made.output) && start.packet == made.start
+        };
+        if !starts.iter().any(known) {
             starts.push(Start { node: made.node, output: made.output, packet: made.start.clone() });
         }
     }

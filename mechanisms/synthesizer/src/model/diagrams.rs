@@ -18,7 +18,7 @@ pub type Byte = [Bit; 8];
 
 /// Inner nodes that there is room for. The library counts with 32 bits; a node takes some 20 bytes, so that this is
 /// the limit of memory too.
-const NODES: usize = 100 << 20;
+const NODES: usize = 40 << 20;
 
 /// Entries of the cache of results.
 const CACHE: usize = 1 << 20;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use element::DropReason;
-use element::effects::Header;
+use element::effects::{Effects, Field, Header};
+use element::{Base, DropReason};
 
 use super::chain::{Chain, Port};
 use super::diagrams::{Bit, Diagrams, Term};
@@ -70,7 +70,8 @@ pub struct Ends {
     pub seen: BTreeMap<Port, Bit>,
 }
 
-/// The packets that an element makes and of which only the first header is known, as they start.
+/// The packets that an element makes and of which only the first header is known, as they start. What comes along may be
+/// anything.
 fn made(d: &Diagrams, starts: Option<Header>) -> Packet {
     let headers = match starts {
         Some(Header::Ethernet) | None => [Some(0), None, None],
@@ -78,7 +79,7 @@ fn made(d: &Diagrams, starts: Option<Header>) -> Packet {
         Some(Header::Ipv6) => [None, Some(0), Some(40)],
         Some(_) => [None; 3],
     };
-    Packet::incoming(d, headers)
+    Packet::incoming(d, headers).with_any_annotations(d)
 }
 
 /// What is taken for granted while packets are followed.
@@ -130,8 +131,9 @@ pub fn explore(
         if chain.is_exit(node) {
             let out = ends.out.entry(node).or_default();
             for mut arrival in inputs.into_values().flatten() {
-                // Outside nobody sees which headers were marked.
-                arrival.packet.headers = [None; 3];
+                if !sees_marks(&element.effects) {
+                    arrival.packet.headers = [None; 3];
+                }
                 join(d, out, arrival);
             }
             continue;
@@ -193,6 +195,16 @@ pub fn explore(
         }
     }
     ends
+}
+
+/// Whether an exit looks at anything that depends on which headers were marked.
+pub fn sees_marks(exit: &Effects) -> bool {
+    let fields = exit.reads().into_iter().chain(exit.observes.iter().cloned());
+    let marked = |base: Base| base != Base::Data;
+    fields.into_iter().any(|field| match field {
+        Field::Bytes { base, .. } | Field::HeaderOffset(base) => marked(base),
+        _ => false,
+    })
 }
 
 /// Adds packets to others at the same place. Equal packets become one, and others too where they are laid out alike and

@@ -63,6 +63,8 @@ pub fn order_variables(d: &Diagrams, chains: &[&Chain]) {
             d.input(place);
         }
     };
+    // The header behind is in a region that is made below.
+    let transport = |region: usize| if d.is_exact() { networks[region] + 20 } else { start_of(region) };
     d.keep_for_functions(FUNCTIONS);
     (0..8).rev().for_each(|bit| drop(d.symbol(Symbol::Side(KIND, bit))));
     for &network in &networks {
@@ -84,12 +86,18 @@ pub fn order_variables(d: &Diagrams, chains: &[&Chain]) {
                 _ => continue,
             };
         }
+        for region in 0..networks.len() {
+            // That of UDP.
+            match bit {
+                8..16 => d.symbol(Symbol::Input(transport(region) + 4, bit - 8)),
+                0..8 => d.symbol(Symbol::Input(transport(region) + 5, bit)),
+                _ => continue,
+            };
+        }
     }
     for &network in &networks {
         (network - 2..network).for_each(early);
     }
-    // Ports are in a region that is made below.
-    let transport = |region: usize| if d.is_exact() { networks[region] + 20 } else { start_of(region) };
     // Protocol and fragment offset, without which there are no ports; then what rules name most exactly last.
     let fields: [&dyn Fn(usize) -> Range<i32>; 6] = [
         &|region| networks[region] + 9..networks[region] + 10,

@@ -90,6 +90,16 @@ impl Packet {
         }
     }
 
+    /// The same with annotations that may be anything.
+    #[must_use]
+    pub fn with_any_annotations(mut self, d: &Diagrams) -> Packet {
+        for side in 0..TIME {
+            let byte = std::array::from_fn(|bit| d.symbol(Symbol::Side(side, 7 - bit as u8)));
+            self.side.insert(side, byte);
+        }
+        self
+    }
+
     /// A packet of which nothing is known but the function that it comes from.
     pub fn lost(d: &Diagrams, term: u32) -> Packet {
         Packet { lost: Some(term), ..Packet::incoming(d, [None; 3]) }
@@ -435,6 +445,11 @@ pub fn incoming(d: &Diagrams, source: &Effects) -> Packet {
             Action::Set(Field::HeaderOffset(base), Value::Constant(bytes)) => {
                 let offset = bytes.iter().fold(0, |n, &byte| n << 8 | i32::from(byte));
                 packet.mark(*base, (!bytes.is_empty()).then_some(offset));
+            }
+            // Where the header is, only the source knows.
+            Action::Set(Field::HeaderOffset(_), _) => {
+                let term = Term { name: "whatever the source gives".into(), ..Term::default() };
+                return Packet::lost(d, d.term(term));
             }
             Action::Set(field @ Field::Annotation { offset, length }, value) => {
                 let bits: Vec<Bit> = match value {

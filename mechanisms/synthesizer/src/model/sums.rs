@@ -78,9 +78,12 @@ impl SumKey {
     /// The word of the header, or of the addresses that it covers too, that a byte is part of.
     fn word_of(self, place: i32) -> Option<i32> {
         let in_header = place >= self.at && (self.kind != IPV4 || place < self.at + 60);
-        let in_addresses = self.kind != IPV4 && (self.network + 12..self.network + 20).contains(&place);
-        let word = if in_header { place - (place - self.at) % 2 } else { place - (place - self.network) % 2 };
-        ((in_header || in_addresses) && !self.field().contains(&place)).then_some(word)
+        // The pseudo-header has the addresses, the protocol, and the length, which follows from those of the IP header.
+        // The time to live, which shares its word with the protocol, does not count.
+        let behind = place - self.network;
+        let in_pseudo = self.kind != IPV4 && matches!(behind, 0 | 2 | 3 | 9 | 12..20);
+        let word = if in_header { place - (place - self.at) % 2 } else { place - behind % 2 };
+        ((in_header || in_pseudo) && !self.field().contains(&place)).then_some(word)
     }
 
     /// Where the checksum covers a word of the packet: IP headers are as long as they say.
@@ -104,6 +107,16 @@ fn word(d: &Diagrams, packet: &Packet, place: i32) -> Vec<Bit> {
 
 fn first(d: &Diagrams, packet: &Packet, place: i32) -> Vec<Bit> {
     (place..place + 2).flat_map(|place| packet.unwritten(d, place)).collect()
+}
+
+/// Where two words count the same in a sum: 0000 and ffff are both zero there (RFC 1071).
+fn congruent(d: &Diagrams, a: &[Bit], b: &[Bit]) -> Bit {
+    let is_zero = |word: &[Bit]| {
+        let ones = d.all(word);
+        let zeros = word.iter().fold(d.yes(), |all, bit| d.and_not(&all, bit));
+        d.or(&ones, &zeros)
+    };
+    d.or(&d.equal(a, b), &d.and(&is_zero(a), &is_zero(b)))
 }
 
 impl Sum {
@@ -195,10 +208,14 @@ impl Sum {
             if now != accounted {
                 pending.push(place);
                 let outside = d.not(&key.covers(d, packet, place));
-                same = d.and(&same, &d.or(&outside, &d.equal(&now, &accounted)));
+                if pending.len() > 1 {
+                    continue;
+                }
+                same = d.and(&same, &d.or(&outside, &congruent(d, &now, &accounted)));
             }
         }
-        let right = d.and(&at_origin, &same);
+        // How several words make up for each other is not followed.
+        let right = if pending.len() > 1 { d.no() } else { d.and(&at_origin, &same) };
         // With one wrong word in the fixed part of an IP header the sum is wrong. With more, from an origin that is not
         // known, or where what it covers may have changed, it may be right.
         let is_exact = match pending[..] {

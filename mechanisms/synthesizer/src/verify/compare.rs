@@ -106,6 +106,9 @@ pub fn arrivals(d: &Diagrams, a: &[Arrival], b: &[Arrival], observed: &[Field]) 
     candidates
 }
 
+/// Bytes behind the last one that was written which are compared between packets that start at different places.
+const SHIFTED: i32 = 8;
+
 /// A place for people.
 fn name(packet: &Packet, place: i32) -> String {
     match region_of(place) {
@@ -131,6 +134,10 @@ fn packets(d: &Diagrams, condition: &Bit, a: &Packet, b: &Packet, observed: &[Fi
         }
         return candidates;
     }
+    if a.headers != b.headers {
+        // Exits that look at headers find others.
+        add(&d.yes(), &|| "where headers are marked".into());
+    }
     let lengths = (a.length(d), b.length(d));
     add(&d.not(&d.equal(lengths.0.bits(), lengths.1.bits())), &|| "length".into());
     let sums: BTreeSet<_> = a.sums.keys().chain(b.sums.keys()).copied().collect();
@@ -142,6 +149,9 @@ fn packets(d: &Diagrams, condition: &Bit, a: &Packet, b: &Packet, observed: &[Fi
         for &key in &sums {
             // Checksums have their own comparison.
             let offset = key.field().start - a.start;
+            if offset < 0 && !in_region(a.start) {
+                continue;
+            }
             add(&d.and(&within(offset + 1), &Sum::different(d, key, a, b)), &|| {
                 format!("checksum {}", name(a, key.field().start))
             });
@@ -150,9 +160,12 @@ fn packets(d: &Diagrams, condition: &Bit, a: &Packet, b: &Packet, observed: &[Fi
     let mut places: BTreeSet<i32> = a.written().map(|place| place - a.start).collect();
     places.extend(b.written().map(|place| place - b.start));
     if !aligned || !a.is_original() {
-        // Bytes that neither has written differ everywhere if they differ at one place.
+        // Bytes that neither has written come from different places: some are compared, and what lies behind them is
+        // left to be tried out.
         let last = places.iter().copied().filter(|&offset| !in_region(a.start + offset)).max();
-        places.extend(0..=last.unwrap_or(0).max(0) + 1);
+        let last = last.unwrap_or(0).max(0) + SHIFTED;
+        places.extend(0..=last);
+        add(&within(last + 1), &|| "bytes that stand elsewhere".into());
     }
     for offset in places {
         let (left, right) = (a.start + offset, b.start + offset);

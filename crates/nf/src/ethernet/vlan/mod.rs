@@ -13,23 +13,23 @@ use element::{Args, Cx, Invalid, Packet};
 use packet::Annotations;
 
 /// The annotation that holds a tag's control information, in network order.
-pub(super) const TCI: Field = Field::Annotation { offset: Annotations::VLAN_TCI as u8, length: 2 };
+pub(crate) const TCI: Field = Field::Annotation { offset: Annotations::VLAN_TCI as u8, length: 2 };
 
 /// The tag's control information in the annotation.
 #[inline]
-pub(super) fn tci_annotation(packet: &Packet) -> u16 {
+pub(crate) fn tci_annotation(packet: &Packet) -> u16 {
     let annotations = packet.annotations();
     u16::from_be_bytes([annotations.u8(Annotations::VLAN_TCI), annotations.u8(Annotations::VLAN_TCI + 1)])
 }
 
 /// Whether anybody reads the annotation; if not, writing it can be spared.
-pub(super) fn tci_is_read(cx: &Cx<'_>) -> bool {
+pub(crate) fn tci_is_read(cx: &Cx<'_>) -> bool {
     cx.facts().annotation_read(Annotations::VLAN_TCI, 2)
 }
 
 /// Sets the tag's control information in the annotation.
 #[inline]
-pub(super) fn set_tci_annotation(packet: &mut Packet, tci: u16) {
+pub(crate) fn set_tci_annotation(packet: &mut Packet, tci: u16) {
     let [high, low] = tci.to_be_bytes();
     let annotations = packet.annotations_mut();
     annotations.set_u8(Annotations::VLAN_TCI, high);

@@ -1,0 +1,649 @@
+//! # ARPQuerier
+//! Puts Ethernet headers in front of IPv4 packets, and asks for the addresses in them by ARP (RFC 826).
+//!
+//! Packets come in on input 0 with their next hop in the destination address annotation. Those for whom it is not known
+//! yet wait, and a query is sent instead: at most ten a second for one address, one in two seconds after ten of them
+//! without an answer, and only while packets come. Replies, with their Ethernet headers, come in on input 1; the packets
+//! that have waited leave in their order. Queries leave by output 1 if there is one. They have the time stamp and the VLAN
+//! annotation of the packet that they are sent for.
+//!
+//! The broadcast address, 255.255.255.255 and multicast addresses (RFC 1112) need no query. Packets for 0.0.0.0 are
+//! dropped. When a run ends, packets leave whose addresses have become known; the others are dropped.
+//!
+//! ## Usage
+//! `ARPQuerier(IP, ETH [, KEYWORDS])`, or `ARPQuerier(NAME [, KEYWORDS])` with a name that stands for both
+//!
+//! ## Arguments
+//! - `IP`: this host's address, or address and prefix.
+//! - `ETH`: this host's Ethernet address.
+//! - `TABLE`: an ARPTable to use instead of one of its own; the arguments below up to TIMEOUT then count for nothing.
+//! - `CAPACITY`: most packets that wait; 0 for no bound.
+//! - `ENTRY_CAPACITY`: most entries; the oldest give way; 0 for no bound.
+//! - `ENTRY_PACKET_CAPACITY`: most packets that wait for one address; 0 for no bound.
+//! - `CAPACITY_SLIM_FACTOR`: when there are too many packets, one in so many of those allowed is dropped, those for the
+//!   oldest entries first.
+//! - `TIMEOUT`: how long an address holds after the last reply; 0 for ever.
+//! - `BROADCAST`: the local broadcast address; the last one of the prefix by default, if there is one.
+//! - `POLL_TIMEOUT`: how long after the last reply queries start to ask whether an address still holds; 0 for never.
+//! - `BROADCAST_POLL`: whether such queries go to everybody and not only to that address.
+//!
+//! ## Handlers
+//! - `ipaddr`: this host's address, from which queries are sent; without one (0.0.0.0) packets are dropped.
+//! - `broadcast`: the local broadcast address.
+//! - `table`: a line per entry, oldest first: IPv4 address, 1 if its Ethernet address is known, else 0, Ethernet address,
+//!   seconds since the last reply.
+//! - `stats`: packets dropped, those that have waited in vain included, and queries sent, in words.
+//! - `queries`: queries sent.
+//! - `responses`: packets long enough to be a reply that came in on input 1.
+//! - `drops`: packets dropped without waiting.
+//! - `count`: entries.
+//! - `length`: packets that wait.
+//! - `insert`: `IP ETHER`: notes an address, as a reply would.
+//! - `delete`: forgets the Ethernet address of an IPv4 address.
+//! - `clear`: forgets all, drops the packets that wait, and sets counters to zero.
+//! - `release`: lets packets go whose addresses another element has learnt; elements that share a table call it.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> StoreIPAddress(10.0.0.2, 30) -> Strip(14) -> CheckIPHeader(CHECKSUM false)
+//!     -> a :: ARPQuerier(10.0.0.1/24, 2:0:0:0:0:1) -> Discard;
+//! a[1] -> ARPResponder(10.0.0.2 2:0:0:0:0:2) -> [1] a
+//! ```
+//!
+//! ## See also
+//! ARPTable, ARPResponder, ARPFaker, AddressInfo, EtherEncap
+
+use std::any::Any;
+use std::net::Ipv4Addr;
+use std::ops::DerefMut;
+use std::sync::{Arc, MutexGuard};
+
+use classify::IntervalSet;
+use element::args::{Arg, ElementRef, Ipv4Prefix, Raw};
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{
+    Access, Action, Case, DST_IP, Depends, Emit, Field, Filter, Header, Hold, Number, Order, State, Target,
+    Value, wire_field,
+};
+use element::{Args, Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, Timestamp, manual};
+use packet::Annotations;
+use wire::{IntoBytes, LinkType, MacAddr, arp, ether_type, ethernet};
+
+use super::arp_table::{self, Change};
+use super::table::{self, Limits, RELEASE, Shared, Table};
+use super::waiting::{Dropping, Waiting};
+use super::{FRAME, Party, frame, headers, is_operation, prefix_or_address};
+use crate::editing::{annotation, bytes, constant, header_at, value, when, within};
+use crate::ethernet::vlan::{TCI, set_tci_annotation, tci_annotation, tci_is_read};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "ARPQuerier",
+    ports: "2/1-2",
+    processing: "h/h",
+    flow: "xy/x",
+    manual: manual!("arp_querier.rs"),
+    args: &ARGS,
+    handlers: &HANDLERS,
+    samples: &[
+        "10.0.0.1/8, 2:0:0:0:0:1, CAPACITY 40",
+        "1.0.0.1/24, 2:0:0:0:0:1, CAPACITY 4, ENTRY_CAPACITY 3, BROADCAST 1.1.1.1, POLL_TIMEOUT 0 -> 2/2",
+        "1.0.0.1, 2:0:0:0:0:1, ENTRY_PACKET_CAPACITY 1, CAPACITY 30, TIMEOUT 1, BROADCAST_POLL true",
+        "0.0.0.0, 2:0:0:0:0:1",
+    ],
+    reconfigures: true,
+    build: |args| {
+        let limits = Limits::read(args);
+        let broadcast: Option<Ipv4Addr> = args.get("BROADCAST");
+        let shared = shared_table(args);
+        let poll_timeout = table::milliseconds(args.or("POLL_TIMEOUT", Timestamp::from_secs(60)));
+        let polls_everybody = args.or("BROADCAST_POLL", false);
+        let Raw(ip) = args.required("IP");
+        // One name may stand for both.
+        let eth = args.get("ETH").map_or_else(|| ip.clone(), |Raw(text)| text);
+        args.finish()?;
+        let place = args.place();
+        let ip = prefix_or_address(&ip, &place).map_err(|e| format!("IP: {e}"));
+        let mac = MacAddr::parse(&eth, &place).map_err(|e| format!("ETH: {e}"));
+        let (mut own, mut prefix) = (MacAddr::default(), None);
+        match mac {
+            Ok(mac) => own = mac,
+            Err(text) => args.error(text),
+        }
+        match ip {
+            Ok(ip) => prefix = Some(ip),
+            Err(text) => args.error(text),
+        }
+        args.finish()?;
+        let Some(prefix) = prefix else { return Err(element::Invalid) };
+        let home = match shared {
+            Some(table) => Home::Shared(table),
+            None => Home::Own(Box::new(Table::new(limits))),
+        };
+        let desk = Desk {
+            waiting: Waiting::default(),
+            mac: own,
+            ip: prefix.address,
+            broadcast: broadcast.unwrap_or_else(|| broadcast_of(prefix)),
+            poll_timeout,
+            polls_everybody,
+            queries: 0,
+            responses: 0,
+            drops: 0,
+            has_warned: false,
+            seen: 0,
+        };
+        Ok(Box::new(ArpQuerier { home, desk, query_output: args.outputs().saturating_sub(1) }))
+    },
+    ..Class::DEFAULT
+};
+
+const ARGS: [ArgInfo; 11] = {
+    let [a, b, c, d, e] = table::ARGS;
+    [
+        ArgInfo::required("IP", "IPv4 address or prefix"),
+        ArgInfo::positional("ETH", "Ethernet address", ""),
+        ArgInfo::keyword("TABLE", "element", ""),
+        a,
+        b,
+        c,
+        d,
+        e,
+        ArgInfo::keyword("BROADCAST", "IPv4 address", ""),
+        ArgInfo::keyword("POLL_TIMEOUT", "seconds", "60"),
+        ArgInfo::keyword("BROADCAST_POLL", "bool", "false"),
+    ]
+};
+
+const HANDLERS: [HandlerInfo; 13] = {
+    let [a, b, c, d, e, f, g] = arp_table::HANDLERS;
+    [
+        HandlerInfo::both("ipaddr"),
+        HandlerInfo::both("broadcast"),
+        a,
+        b,
+        c,
+        d,
+        e,
+        f,
+        g,
+        HandlerInfo::read("stats"),
+        HandlerInfo::read("queries"),
+        HandlerInfo::read("responses"),
+        HandlerInfo::write(RELEASE),
+    ]
+};
+
+/// The table that TABLE names.
+fn shared_table(args: &mut Args<'_>) -> Option<Arc<Shared>> {
+    let ElementRef(element) = args.get("TABLE")?;
+    let shared = args.setup.service(element);
+    if shared.is_none() {
+        args.error("TABLE: type mismatch, expected ARPTable");
+    }
+    shared
+}
+
+/// The last address of a prefix, if it is more than one address.
+fn broadcast_of(prefix: Ipv4Prefix) -> Ipv4Addr {
+    let last = prefix.broadcast();
+    if last == prefix.address { Ipv4Addr::BROADCAST } else { last }
+}
+
+/// The Ethernet address of a multicast address (RFC 1112, section 6.4).
+fn multicast(address: Ipv4Addr) -> MacAddr {
+    let [_, b, c, d] = address.octets();
+    MacAddr([0x01, 0x00, 0x5e, b & 0x7f, c, d])
+}
+
+/// Where addresses are looked up.
+enum Home {
+    Own(Box<Table>),
+    Shared(Arc<Shared>),
+}
+
+/// A table for the length of a call.
+enum Opened<'a> {
+    Own(&'a mut Table),
+    Shared(MutexGuard<'a, Table>),
+}
+
+impl Home {
+    fn open(&mut self) -> Opened<'_> {
+        match self {
+            Home::Own(table) => Opened::Own(table),
+            Home::Shared(shared) => Opened::Shared(shared.open()),
+        }
+    }
+}
+
+impl Opened<'_> {
+    fn table(&mut self) -> &mut Table {
+        match self {
+            Opened::Own(table) => table,
+            Opened::Shared(table) => table.deref_mut(),
+        }
+    }
+}
+
+struct ArpQuerier {
+    home: Home,
+    desk: Desk,
+    query_output: usize,
+}
+
+/// Everything but the table.
+struct Desk {
+    waiting: Waiting,
+    mac: MacAddr,
+    ip: Ipv4Addr,
+    broadcast: Ipv4Addr,
+    /// In milliseconds; zero for never.
+    poll_timeout: i64,
+    polls_everybody: bool,
+    queries: u64,
+    responses: u64,
+    drops: u64,
+    has_warned: bool,
+    /// The table's changes that this element knows of.
+    seen: u64,
+}
+
+/// What an element hands on to another one.
+struct Kept {
+    desk: Desk,
+    /// If it was its own.
+    table: Option<Box<Table>>,
+}
+
+impl Desk {
+    /// Puts an Ethernet header in front of a packet. False, and the packet as it was, where there is no room.
+    #[inline]
+    fn encapsulate(&self, packet: &mut Packet, destination: MacAddr) -> bool {
+        let header = ethernet::Header { destination, source: self.mac, ether_type: ether_type::IPV4.into() };
+        let mut bytes = [0; ethernet::Header::LEN];
+        bytes.copy_from_slice(header.as_bytes());
+        let fits = packet.prepend(&bytes);
+        if fits {
+            packet.set_link_header(ethernet::Header::LEN);
+            packet.set_link(LinkType::Ethernet.number());
+        }
+        fits
+    }
+
+    /// A packet on input 0: what leaves at once.
+    #[inline]
+    fn take(
+        &mut self,
+        cx: &mut Cx<'_>,
+        table: &mut Table,
+        output: usize,
+        mut packet: Packet,
+    ) -> Option<Packet> {
+        if self.ip.is_unspecified() {
+            return self.refuse(cx, packet, DropReason::Inactive);
+        }
+        let address = u32::from_be_bytes(packet.annotations().array4(Annotations::DST_IP));
+        let now = table::now(cx);
+        let destination = match table.look_up(address, now, self.poll_timeout) {
+            Some((mac, asks)) => {
+                if asks {
+                    let to = if self.polls_everybody { MacAddr::BROADCAST } else { mac };
+                    self.ask(cx, output, &packet, address, to);
+                }
+                mac
+            }
+            None => match self.without_query(address) {
+                Some(mac) => mac,
+                None => {
+                    self.wait(cx, table, output, packet, address);
+                    return None;
+                }
+            },
+        };
+        match self.encapsulate(&mut packet, destination) {
+            true => Some(packet),
+            false => self.refuse(cx, packet, DropReason::NoHeadroom),
+        }
+    }
+
+    #[cold]
+    fn refuse(&mut self, cx: &mut Cx<'_>, packet: Packet, reason: DropReason) -> Option<Packet> {
+        self.drops += 1;
+        cx.drop(packet, reason);
+        None
+    }
+
+    /// The Ethernet address of an address that is nobody's.
+    fn without_query(&self, address: u32) -> Option<MacAddr> {
+        let address = Ipv4Addr::from_bits(address);
+        match address {
+            Ipv4Addr::BROADCAST => Some(MacAddr::BROADCAST),
+            _ if address == self.broadcast => Some(MacAddr::BROADCAST),
+            _ => address.is_multicast().then(|| multicast(address)),
+        }
+    }
+
+    /// A packet for an address that is not known.
+    fn wait(&mut self, cx: &mut Cx<'_>, table: &mut Table, output: usize, mut packet: Packet, address: u32) {
+        if address == 0 {
+            if !std::mem::replace(&mut self.has_warned, true) {
+                let declaration = cx.declaration();
+                cx.message(format_args!(
+                    "{declaration}: would query for 0.0.0.0; missing dest IP addr annotation?\n"
+                ));
+            }
+            self.refuse(cx, packet, DropReason::Unsuitable);
+            return;
+        }
+        // The addresses are written when it leaves; that there is room is better known now.
+        if !self.encapsulate(&mut packet, MacAddr::BROADCAST) {
+            self.refuse(cx, packet, DropReason::NoHeadroom);
+            return;
+        }
+        let queued = self.waiting.len_of(address);
+        let mut waiters = Dropping { cx, waiting: &mut self.waiting };
+        let admission = table.admit(address, table::now(waiters.cx), queued, &mut waiters);
+        if admission.query {
+            self.ask(cx, output, &packet, address, MacAddr::BROADCAST);
+        }
+        match admission.waits {
+            true => self.waiting.push(address, packet),
+            false => cx.drop(packet, DropReason::QueueFull),
+        }
+    }
+
+    /// Sends a query on behalf of a packet.
+    fn ask(&mut self, cx: &mut Cx<'_>, output: usize, about: &Packet, address: u32, to: MacAddr) {
+        self.queries += 1;
+        let own = Party { mac: self.mac, ip: self.ip };
+        let wanted = Party { mac: MacAddr::default(), ip: Ipv4Addr::from_bits(address) };
+        let Some(mut query) = cx.packet(&frame(arp::REQUEST, to, own, wanted)) else { return };
+        query.set_time(about.time());
+        query.set_link_header(ethernet::Header::LEN);
+        query.set_link(LinkType::Ethernet.number());
+        if tci_is_read(cx) {
+            set_tci_annotation(&mut query, tci_annotation(about));
+        }
+        cx.emit_one(output, query, DropReason::NoOutput);
+    }
+
+    /// A packet on input 1; whether an address was learnt.
+    fn learn(&mut self, cx: &mut Cx<'_>, table: &mut Table, packet: Packet) -> bool {
+        let Some(frame) = packet.data().first_chunk::<FRAME>() else {
+            cx.drop(packet, DropReason::TooShort);
+            return false;
+        };
+        self.responses += 1;
+        let found = headers(frame, arp::REPLY).map(|(_, header)| (header.sender_ip.get(), header.sender_mac));
+        let Some((address, mac)) = found.filter(|(_, mac)| !mac.is_group()) else {
+            cx.drop(packet, DropReason::Unsuitable);
+            return false;
+        };
+        cx.drop(packet, DropReason::Answered);
+        let now = table::now(cx);
+        table.insert(address, mac, now, &mut Dropping { cx, waiting: &mut self.waiting });
+        self.send(cx, table, address, mac);
+        true
+    }
+
+    /// Sends what has waited for an address.
+    fn send(&mut self, cx: &mut Cx<'_>, table: &mut Table, address: u32, destination: MacAddr) {
+        while let Some(mut packet) = self.waiting.pop(address) {
+            table.released(1);
+            if self.ip.is_unspecified() {
+                self.refuse(cx, packet, DropReason::Inactive);
+                continue;
+            }
+            // The handler that changes this element's address may have been called meanwhile.
+            if let Some(addresses) = packet.header_chunk_mut::<12>(Base::Data) {
+                addresses[..6].copy_from_slice(&destination.0);
+                addresses[6..].copy_from_slice(&self.mac.0);
+            }
+            cx.emit_one(0, packet, DropReason::NoOutput);
+        }
+    }
+
+    /// Sends what waits for addresses that are known.
+    fn send_known(&mut self, cx: &mut Cx<'_>, table: &mut Table) {
+        let now = table::now(cx);
+        while let Some(address) = self.waiting.find(|address| table.known(address, now).is_some())
+            && let Some(mac) = table.known(address, now)
+        {
+            self.send(cx, table, address, mac);
+        }
+    }
+
+    /// Does what is due, and what others have changed.
+    fn catch_up(&mut self, cx: &mut Cx<'_>, table: &mut Table) {
+        let now = table::now(cx);
+        if self.seen != table.changes() {
+            while let Some(address) = self.waiting.find(|address| !table.contains(address)) {
+                let mut dropping = Dropping { cx, waiting: &mut self.waiting };
+                let dropped = table::Waiters::give_up(&mut dropping, address, usize::MAX, DropReason::Reset);
+                table.gave_up(dropped);
+            }
+            self.send_known(cx, table);
+        }
+        table.catch_up(now, &mut Dropping { cx, waiting: &mut self.waiting });
+        self.seen = table.changes();
+    }
+
+    /// Drops everything that waits.
+    fn give_up_all(&mut self, cx: &mut Cx<'_>, table: &mut Table, reason: DropReason) {
+        while let Some(address) = self.waiting.find(|_| true) {
+            while let Some(packet) = self.waiting.pop(address) {
+                cx.drop(packet, reason);
+                table.released(1);
+            }
+        }
+    }
+}
+
+impl ArpQuerier {
+    /// Runs with what is due done.
+    fn with<T>(&mut self, cx: &mut Cx<'_>, work: impl FnOnce(&mut Desk, &mut Cx<'_>, &mut Table) -> T) -> T {
+        let mut opened = self.home.open();
+        let table = opened.table();
+        self.desk.catch_up(cx, table);
+        let result = work(&mut self.desk, cx, table);
+        self.desk.seen = table.changes();
+        result
+    }
+
+    fn tell_others(&self, cx: &mut Cx<'_>) {
+        if let Home::Shared(shared) = &self.home {
+            shared.tell_others(cx);
+        }
+    }
+
+    /// The packet with an Ethernet header in front of it, which has this destination.
+    fn encapsulated(&self, when: Filter, to: Target, destination: Vec<Action>) -> Case {
+        let mut actions = vec![
+            Action::Strip(-(ethernet::Header::LEN as i32)),
+            header_at(Base::Mac, 0),
+            header_at(Base::Network, ethernet::Header::LEN),
+        ];
+        actions.extend(destination);
+        actions.push(constant(wire_field::ETHER_SRC, &self.desk.mac.0));
+        actions.push(constant(wire_field::ETHER_TYPE, &ether_type::IPV4.to_be_bytes()));
+        Case { actions, ..Case::new(when, to).on(0) }
+    }
+}
+
+/// The name of the state in declarations.
+const TABLE: &str = "ARP table";
+
+impl Element for ArpQuerier {
+    fn effects(&self) -> Effects {
+        let reply = is_operation(arp::REPLY);
+        let unicast = within(bytes(Base::Data, 22, 1), 0x01, 0, 0);
+        let mut cases = vec![
+            Case::new(reply.and([unicast]), Target::Drop(DropReason::Answered)).on(1),
+            Case::new(Filter::reaches(Base::Data, 0, FRAME as u16), Target::Drop(DropReason::Unsuitable))
+                .on(1),
+            Case::new(Filter::Any, Target::Drop(DropReason::TooShort)).on(1),
+        ];
+        let hit = Filter::State { table: TABLE, hit: true };
+        let everybody = [Ipv4Addr::BROADCAST, self.desk.broadcast].map(|address| {
+            let number = u128::from(address.to_bits());
+            within(DST_IP, u128::MAX, number, number)
+        });
+        let everybody = Filter::One(everybody.to_vec());
+        let group = within(DST_IP, u128::MAX, 0xe000_0000, 0xefff_ffff);
+        let nobody = Filter::equals(DST_IP, 0);
+        let chosen = || {
+            let any = IntervalSet::one(0, (1 << 48) - 1);
+            vec![Action::Set(wire_field::ETHER_DST, Value::Choose { set: any, key: vec![DST_IP] })]
+        };
+        let low_bits = Number::constant(0).plus(1, annotation(Annotations::DST_IP + 1, 3), 0x7f_ffff);
+        let of_group = vec![
+            constant(bytes(Base::Mac, 0, 3), &[0x01, 0x00, 0x5e]),
+            Action::Set(bytes(Base::Mac, 3, 3), Value::Number(low_bits)),
+        ];
+        let asked =
+            hit.clone().not().and([everybody.clone().not(), group.clone().not(), nobody.clone().not()]);
+        if self.desk.ip.is_unspecified() {
+            cases.push(Case::new(Filter::Any, Target::Drop(DropReason::Inactive)).on(0));
+        } else {
+            let to_all = vec![constant(wire_field::ETHER_DST, &MacAddr::BROADCAST.0)];
+            cases.extend([
+                self.encapsulated(hit, Target::Output(0), chosen()),
+                self.encapsulated(everybody, Target::Output(0), to_all),
+                self.encapsulated(group, Target::Output(0), of_group),
+                Case::new(nobody, Target::Drop(DropReason::Unsuitable)).on(0),
+            ]);
+            let answered = when("an answer comes in time", &[DST_IP], Target::Hold(0)).when;
+            cases.push(self.encapsulated(answered, Target::Hold(0), chosen()));
+            cases.push(Case::new(Filter::Any, Target::Drop(DropReason::QueueFull)).on(0));
+        }
+        let query = Emit {
+            name: "ARP query",
+            reads: vec![DST_IP, TCI, Field::TimeStamp],
+            output: Some(self.query_output),
+            starts: Some(Header::Ethernet),
+            // Addresses that are known are asked for again before they expire.
+            when: if self.desk.poll_timeout > 0 { Filter::Any } else { asked },
+        };
+        let effects = Effects {
+            hold: Hold::PerFlow,
+            order: Order::KeepsPerFlow,
+            emits: vec![query],
+            state: vec![State {
+                table: TABLE,
+                key: vec![DST_IP],
+                both_directions: false,
+                access: Access::EveryPacket,
+            }],
+            ..Effects::cases(cases)
+        };
+        effects.depending_on(Depends::Time).depending_on(Depends::Counter).depending_on(Depends::Handler)
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        if let Home::Shared(shared) = &self.home {
+            shared.join(cx.id());
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, port: usize, mut batch: Batch) -> Option<Batch> {
+        let output = self.query_output;
+        if port == 0 {
+            self.with(cx, |desk, cx, table| {
+                batch.replace_each(|packet| desk.take(cx, table, output, packet));
+            });
+            return Some(batch);
+        }
+        let mut learnt = 0;
+        self.with(cx, |desk, cx, table| {
+            for packet in batch.drain() {
+                learnt += u32::from(desk.learn(cx, table, packet));
+            }
+        });
+        cx.recycle(batch);
+        if learnt > 0 {
+            self.tell_others(cx);
+        }
+        None
+    }
+
+    fn drain(&mut self, cx: &mut Cx<'_>) {
+        self.with(cx, |desk, cx, table| {
+            desk.send_known(cx, table);
+            desk.give_up_all(cx, table, DropReason::Stop);
+        });
+    }
+
+    fn held(&self) -> usize {
+        self.desk.waiting.len()
+    }
+
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        Ok(self.with(cx, |desk, cx, table| match name {
+            "ipaddr" => desk.ip.to_string(),
+            "broadcast" => desk.broadcast.to_string(),
+            "queries" => desk.queries.to_string(),
+            "responses" => desk.responses.to_string(),
+            "drops" => desk.drops.to_string(),
+            "stats" => {
+                format!("{} packets killed\n{} ARP queries sent\n", desk.drops + table.drops(), desk.queries)
+            }
+            _ => arp_table::read(table, cx, name),
+        }))
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, text: &str) -> Result<(), String> {
+        match name {
+            "ipaddr" => self.desk.ip = value(cx, text, "expected IP address")?,
+            "broadcast" => self.desk.broadcast = value(cx, text, "expected IP address")?,
+            RELEASE => self.with(cx, |_, _, _| {}),
+            _ => {
+                let change = Change::parse(cx, name, text)?;
+                self.with(cx, |desk, cx, table| {
+                    let now = table::now(cx);
+                    change.apply(table, now, &mut Dropping { cx, waiting: &mut desk.waiting });
+                    match change {
+                        Change::Insert(..) => desk.send_known(cx, table),
+                        Change::Clear => (desk.queries, desk.responses, desk.drops) = (0, 0, 0),
+                    }
+                });
+                self.tell_others(cx);
+            }
+        }
+        Ok(())
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        let waiting = std::mem::take(&mut self.desk.waiting);
+        let table = match &mut self.home {
+            Home::Own(table) => Some(Box::new(table.take())),
+            Home::Shared(shared) => {
+                shared.open().released(waiting.len());
+                None
+            }
+        };
+        Some(Box::new(Kept { desk: Desk { waiting, ..self.desk }, table }))
+    }
+
+    fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        let Kept { desk: old, table: kept } =
+            *state.downcast::<Kept>().map_err(|_| "not of an ARPQuerier")?;
+        let is_same_host = (old.ip, old.mac) == (self.desk.ip, self.desk.mac);
+        let has_own = matches!(self.home, Home::Own(_));
+        let goes_on = kept.is_some() == has_own && (is_same_host || !has_own);
+        let mut opened = self.home.open();
+        let table = opened.table();
+        (self.desk.queries, self.desk.responses, self.desk.drops) = (old.queries, old.responses, old.drops);
+        self.desk.waiting = old.waiting;
+        table.took_over(self.desk.waiting.len());
+        match kept {
+            Some(kept) if goes_on => table.go_on_with(*kept),
+            _ if goes_on => {}
+            // What another host has learnt, or what waits for another table, is of no use here.
+            _ => self.desk.give_up_all(cx, table, DropReason::Reset),
+        }
+        self.desk.seen = table.changes();
+        Ok(())
+    }
+}

@@ -1,0 +1,265 @@
+//! # ARPResponder
+//! Answers ARP requests (RFC 826) for the addresses that it is told, its own or others' (proxy ARP).
+//!
+//! The request becomes the reply: it keeps its time stamp, device and VLAN annotation; other annotations are cleared.
+//! Packets that are not requests, or for other addresses, go to output 1, or are dropped. Of several prefixes that match,
+//! the most specific one counts; of the same prefix given twice, the last one.
+//!
+//! ## Usage
+//! `ARPResponder(ENTRY, ...)`
+//!
+//! ## Arguments
+//! - `ENTRY`: `IP/MASK [IP/MASK ...] ETHER`: prefixes or addresses, and the Ethernet address for them; a name can stand
+//!   for both.
+//!
+//! ## Handlers
+//! - `table`: a line per prefix: the prefix, its Ethernet address.
+//! - `lookup`: the Ethernet address for an IPv4 address; empty if there is none.
+//! - `add`: adds an entry.
+//! - `remove`: removes a prefix.
+//!
+//! ## Example
+//! ```click
+//! Idle -> ARPResponder(10.0.0.1 10.0.1.0/24 2:0:0:0:0:1, 10.0.2.0/255.255.255.0 2:0:0:0:0:2) -> Discard
+//! ```
+//!
+//! ## See also
+//! ARPQuerier, ARPFaker, AddressInfo, ICMPPingResponder
+
+use std::net::Ipv4Addr;
+
+use classify::IntervalSet;
+use element::args::{Arg, Ipv4Prefix, Place};
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Action, Case, Depends, Field, Filter, Number, Target, Value};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
+use lang::args::split_spaces;
+use packet::{Annotations, PacketKind};
+use wire::{LinkType, MacAddr, arp, ethernet};
+
+use super::{FRAME, Party, frame, headers, is_operation, prefix_or_address};
+use crate::editing::{Fate, annotation, bytes, constant, each_or_aside, header_at, value};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "ARPResponder",
+    ports: "1/1-2",
+    processing: "a/ah",
+    manual: manual!("arp_responder.rs"),
+    args: &[ArgInfo::rest("ENTRY", "IP/MASK [IP/MASK ...] ETHER")],
+    handlers: &[
+        HandlerInfo::read("table"),
+        HandlerInfo::read_param("lookup"),
+        HandlerInfo::write("add"),
+        HandlerInfo::write("remove"),
+    ],
+    samples: &[
+        "7.7.7.7 2:0:0:0:0:9",
+        "7.7.0.0/16 9.9.9.9 2:0:0:0:0:9, 7.7.7.0/24 2:0:0:0:0:8, 0/0 2:0:0:0:0:7 -> 1/2",
+        "",
+    ],
+    reconfigures: true,
+    build: |args| {
+        let mut table = Entries::default();
+        for (number, text) in args.rest().iter().enumerate() {
+            match parse(text, &args.place()) {
+                Ok(entries) => {
+                    for twice in table.add(&entries) {
+                        args.warn(format!("multiple entries for {twice}"));
+                    }
+                }
+                Err(reason) => args.error(format!("argument {number}: {reason}")),
+            }
+        }
+        args.finish()?;
+        Ok(Box::new(ArpResponder { table }))
+    },
+    ..Class::DEFAULT
+};
+
+/// Whose Ethernet address is whose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Entry {
+    /// Without bits outside of the mask.
+    network: u32,
+    mask: u32,
+    mac: MacAddr,
+}
+
+impl Entry {
+    fn matches(&self, address: u32) -> bool {
+        address & self.mask == self.network
+    }
+
+    fn is_same_prefix(&self, other: &Entry) -> bool {
+        (self.network, self.mask) == (other.network, other.mask)
+    }
+
+    /// Whether all of the other one's addresses match.
+    fn covers(&self, other: &Entry) -> bool {
+        self.mask & other.mask == self.mask && self.matches(other.network)
+    }
+}
+
+/// As `network/length`, or `network/mask` where that is no prefix.
+impl std::fmt::Display for Entry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (network, mask) = (Ipv4Addr::from_bits(self.network), Ipv4Addr::from_bits(self.mask));
+        let length = self.mask.leading_ones();
+        match length + self.mask.trailing_zeros() >= 32 {
+            true => write!(f, "{network}/{length}"),
+            false => write!(f, "{network}/{mask}"),
+        }
+    }
+}
+
+/// Entries, each before those that cover it; else in the order in which they came.
+#[derive(Clone, Debug, Default)]
+struct Entries(Vec<Entry>);
+
+impl Entries {
+    /// Adds entries, in the place of those with the same prefix, which are returned.
+    fn add(&mut self, entries: &[Entry]) -> Vec<Entry> {
+        let mut replaced = Vec::new();
+        for entry in entries {
+            match self.0.iter().position(|other| other.covers(entry)) {
+                Some(place) if self.0[place].is_same_prefix(entry) => {
+                    replaced.push(std::mem::replace(&mut self.0[place], *entry));
+                }
+                Some(place) => self.0.insert(place, *entry),
+                None => self.0.push(*entry),
+            }
+        }
+        replaced
+    }
+
+    fn look_up(&self, address: u32) -> Option<MacAddr> {
+        self.0.iter().find(|entry| entry.matches(address)).map(|entry| entry.mac)
+    }
+}
+
+fn entry_of(prefix: Ipv4Prefix, mac: MacAddr) -> Entry {
+    Entry { network: prefix.network().to_bits(), mask: prefix.mask.to_bits(), mac }
+}
+
+/// Prefixes and an Ethernet address; Click's words for what is wrong.
+fn parse(text: &str, place: &Place<'_>) -> Result<Vec<Entry>, &'static str> {
+    let words: Vec<String> = split_spaces(text).into_iter().map(|word| word.text).collect();
+    let (mut prefixes, mut mac) = (Vec::new(), None);
+    for word in &words {
+        if let Ok(prefix) = prefix_or_address(word, place) {
+            prefixes.push(prefix);
+        } else if let Ok(address) = MacAddr::parse(word, place) {
+            if mac.replace(address).is_some() {
+                return Err("more than one ETH");
+            }
+        } else {
+            return Err("expected IP/MASK ETH");
+        }
+    }
+    if prefixes.is_empty() {
+        return Err("missing IP/MASK");
+    }
+    // A name may stand for both.
+    let named = || words.iter().find_map(|word| MacAddr::parse(word, place).ok());
+    let mac = mac.or_else(named).ok_or("missing ETH")?;
+    Ok(prefixes.into_iter().map(|prefix| entry_of(prefix, mac)).collect())
+}
+
+struct ArpResponder {
+    table: Entries,
+}
+
+impl ArpResponder {
+    /// Makes a request the reply.
+    fn answer(&self, packet: &mut Packet, clears: bool) -> Fate {
+        let bytes: &mut [u8; FRAME] = packet.header_chunk_mut(Base::Data).ok_or(DropReason::NoMatch)?;
+        let (_, asked) = headers(bytes, arp::REQUEST).ok_or(DropReason::NoMatch)?;
+        let mac = self.table.look_up(asked.target_ip.get()).ok_or(DropReason::NoMatch)?;
+        let sender = Party { mac, ip: Ipv4Addr::from_bits(asked.target_ip.get()) };
+        let target = Party { mac: asked.sender_mac, ip: Ipv4Addr::from_bits(asked.sender_ip.get()) };
+        *bytes = frame(arp::REPLY, target.mac, sender, target);
+        packet.truncate(FRAME);
+        packet.set_link_header(ethernet::Header::LEN);
+        packet.set_link(LinkType::Ethernet.number());
+        packet.set_offset(Base::Transport, None);
+        packet.set_kind(PacketKind::Host);
+        if clears {
+            let annotations = packet.annotations_mut().bytes_mut();
+            annotations[..Annotations::VLAN_TCI].fill(0);
+            annotations[Annotations::VLAN_TCI + 2..].fill(0);
+        }
+        Ok(())
+    }
+}
+
+/// What a reply has for a request, whose answer is that `mac` is meant.
+fn reply(mac: MacAddr) -> Vec<Action> {
+    let at = |offset, length| bytes(Base::Data, offset, length);
+    let copy = |to: Field, from: Field| Action::Set(to, Value::Copy(from));
+    let behind = Annotations::VLAN_TCI + 2;
+    let rest = Annotations::SIZE - behind;
+    vec![
+        copy(at(0, 6), at(22, 6)),
+        constant(at(6, 6), &mac.0),
+        constant(at(18, 4), &[6, 4, 0, arp::REPLY as u8]),
+        constant(at(22, 6), &mac.0),
+        copy(at(28, 4), at(38, 4)),
+        copy(at(32, 6), at(22, 6)),
+        copy(at(38, 4), at(28, 4)),
+        Action::Set(Field::Length, Value::Number(Number::constant(FRAME as i64))),
+        header_at(Base::Mac, 0),
+        header_at(Base::Network, ethernet::Header::LEN),
+        constant(Field::HeaderOffset(Base::Transport), &[]),
+        constant(Field::Kind, &[PacketKind::Host as u8]),
+        constant(annotation(0, Annotations::VLAN_TCI as u8), &[0; Annotations::VLAN_TCI]),
+        constant(annotation(behind, rest as u8), &vec![0; rest]),
+    ]
+}
+
+impl Element for ArpResponder {
+    fn effects(&self) -> Effects {
+        let mut cases: Vec<Case> = Vec::new();
+        for entry in &self.table.0 {
+            let network = u128::from(entry.network);
+            let is_meant = Filter::In {
+                field: bytes(Base::Data, 38, 4),
+                mask: entry.mask.into(),
+                set: IntervalSet::one(network, network),
+            };
+            let when = is_operation(arp::REQUEST).and([is_meant]);
+            cases.push(Case { actions: reply(entry.mac), ..Case::new(when, Target::Output(0)) });
+        }
+        cases.push(Case::new(Filter::Any, Target::Output(1)));
+        Effects::cases(cases).depending_on(Depends::Handler)
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        let clears = cx.facts().annotations_used;
+        each_or_aside(cx, batch, |packet| self.answer(packet, clears));
+    }
+
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Result<String, String> {
+        if name == "table" {
+            return Ok(self.table.0.iter().map(|entry| format!("{entry} {:#}\n", entry.mac)).collect());
+        }
+        let address: Ipv4Addr = value(cx, param, "expected IP address")?;
+        Ok(self.table.look_up(address.to_bits()).map_or(String::new(), |mac| format!("{mac:#}")))
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, text: &str) -> Result<(), String> {
+        if name == "add" {
+            self.table.add(&parse(text, &cx.place())?);
+            return Ok(());
+        }
+        let prefix = prefix_or_address(text, &cx.place()).map_err(|_| "expected IP/MASK")?;
+        let wanted = entry_of(prefix, MacAddr::default());
+        match self.table.0.iter().position(|entry| entry.is_same_prefix(&wanted)) {
+            Some(place) => {
+                self.table.0.remove(place);
+                Ok(())
+            }
+            None => Err(format!("{wanted} not found")),
+        }
+    }
+}

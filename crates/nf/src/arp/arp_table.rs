@@ -1,0 +1,170 @@
+//! # ARPTable
+//! Keeps Ethernet addresses by IPv4 address, for several ARPQueriers together.
+//!
+//! An ARPQuerier that does not name a table has one of its own. Packets wait in the ARPQuerier that they came to;
+//! the bounds on packets are for all of them.
+//!
+//! ## Usage
+//! `ARPTable([KEYWORDS])`
+//!
+//! ## Arguments
+//! - `CAPACITY`: most packets that wait for addresses; 0 for no bound.
+//! - `ENTRY_CAPACITY`: most entries; the oldest give way; 0 for no bound.
+//! - `ENTRY_PACKET_CAPACITY`: most packets that wait for one address in one ARPQuerier; 0 for no bound.
+//! - `CAPACITY_SLIM_FACTOR`: when there are too many packets, one in so many of those allowed is dropped, those for the
+//!   oldest entries first.
+//! - `TIMEOUT`: how long an address holds after the last reply; 0 for ever.
+//!
+//! ## Handlers
+//! - `table`: a line per entry, oldest first: IPv4 address, 1 if its Ethernet address is known, else 0, Ethernet address,
+//!   seconds since the last reply.
+//! - `drops`: packets that have waited in vain.
+//! - `count`: entries.
+//! - `length`: packets that wait.
+//! - `insert`: `IP ETHER`: notes an address, as a reply would.
+//! - `delete`: forgets the Ethernet address of an IPv4 address.
+//! - `clear`: forgets all, and drops the packets that wait.
+//!
+//! ## Example
+//! ```click
+//! t :: ARPTable; InfiniteSource(LIMIT 1) -> StoreIPAddress(10.0.0.2, 30) -> Strip(14) -> CheckIPHeader(CHECKSUM false)
+//!     -> a :: ARPQuerier(10.0.0.1, 2:0:0:0:0:1, TABLE t) -> Discard; Idle -> [1] a
+//! ```
+//!
+//! ## See also
+//! ARPQuerier, ARPResponder
+
+use std::any::Any;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use element::args::Arg;
+use element::class::{HandlerInfo, Phase};
+use element::{Class, Cx, Effects, Element, manual};
+use lang::args::split_spaces;
+use wire::MacAddr;
+
+use super::table::{self, Limits, Nobody, Shared, Table, Waiters};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "ARPTable",
+    ports: "0/0",
+    manual: manual!("arp_table.rs"),
+    args: &table::ARGS,
+    handlers: &HANDLERS,
+    phase: Phase::Service,
+    samples: &["", "CAPACITY 4, TIMEOUT 10"],
+    reconfigures: true,
+    build: |args| {
+        let limits = Limits::read(args);
+        args.finish()?;
+        // Those who use the table go on with it when it gets other arguments.
+        let shared = args.setup.service(args.id()).unwrap_or_else(|| Arc::new(Shared::new(limits)));
+        shared.open().set_limits(limits);
+        args.setup.publish(args.id(), Arc::clone(&shared));
+        Ok(Box::new(ArpTable { shared }))
+    },
+    ..Class::DEFAULT
+};
+
+/// Handlers of everybody who has a table.
+pub(super) const HANDLERS: [HandlerInfo; 7] = [
+    HandlerInfo::read("table"),
+    HandlerInfo::read("drops"),
+    HandlerInfo::read("count"),
+    HandlerInfo::read("length"),
+    HandlerInfo::write("insert"),
+    HandlerInfo::write("delete"),
+    HandlerInfo::write("clear"),
+];
+
+/// A value of so many words.
+fn words<const N: usize>(text: &str, names: [&str; N]) -> Result<[String; N], String> {
+    let mut words = split_spaces(text).into_iter().map(|word| word.text);
+    let mut found = [const { String::new() }; N];
+    for (place, name) in found.iter_mut().zip(names) {
+        *place = words.next().ok_or_else(|| format!("{name}: required argument missing"))?;
+    }
+    match words.next() {
+        Some(_) => Err("too many arguments".into()),
+        None => Ok(found),
+    }
+}
+
+/// Answers a read handler from a table.
+pub(super) fn read(table: &Table, cx: &Cx<'_>, name: &str) -> String {
+    match name {
+        "table" => table.show(table::now(cx)),
+        "count" => table.len().to_string(),
+        "length" => table.waiting().to_string(),
+        _ => table.drops().to_string(),
+    }
+}
+
+/// What a write handler changes in a table.
+pub(super) enum Change {
+    Insert(u32, MacAddr),
+    Clear,
+}
+
+impl Change {
+    /// Reads the value of a write handler.
+    pub(super) fn parse(cx: &Cx<'_>, name: &str, value: &str) -> Result<Change, String> {
+        let place = cx.place();
+        let ip = |text: &str| Ipv4Addr::parse(text, &place).map_err(|e| format!("IP: {e}"));
+        Ok(match name {
+            "insert" => {
+                let [address, mac] = words(value, ["IP", "ETH"])?;
+                let mac = MacAddr::parse(&mac, &place).map_err(|e| format!("ETH: {e}"))?;
+                Change::Insert(ip(&address)?.to_bits(), mac)
+            }
+            "delete" => {
+                let [address] = words(value, ["IP"])?;
+                Change::Insert(ip(&address)?.to_bits(), MacAddr::BROADCAST)
+            }
+            _ => Change::Clear,
+        })
+    }
+
+    /// Makes the change.
+    pub(super) fn apply(&self, table: &mut Table, now: i64, waiters: &mut dyn Waiters) {
+        match *self {
+            Change::Insert(address, mac) => table.insert(address, mac, now, waiters),
+            Change::Clear => table.clear(waiters),
+        }
+    }
+}
+
+struct ArpTable {
+    shared: Arc<Shared>,
+}
+
+impl Element for ArpTable {
+    fn effects(&self) -> Effects {
+        Effects::none()
+    }
+
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        let mut table = self.shared.open();
+        table.catch_up(table::now(cx), &mut Nobody);
+        Ok(read(&table, cx, name))
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
+        let change = Change::parse(cx, name, value)?;
+        change.apply(&mut self.shared.open(), table::now(cx), &mut Nobody);
+        self.shared.tell_others(cx);
+        Ok(())
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        Some(Box::new(self.shared.open().take()))
+    }
+
+    fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        let table: Table = *state.downcast().map_err(|_| "not the state of a table")?;
+        self.shared.open().go_on_with(table);
+        Ok(())
+    }
+}

@@ -1,0 +1,74 @@
+//! The Address Resolution Protocol (RFC 826): asking for Ethernet addresses, answering for them, and remembering
+//! them.
+
+pub mod arp_faker;
+pub mod arp_querier;
+pub mod arp_responder;
+pub mod arp_table;
+mod table;
+mod waiting;
+
+use element::Base;
+use element::args::{Arg, Ipv4Prefix, Place};
+use element::effects::Filter;
+use std::net::Ipv4Addr;
+use wire::{IntoBytes, MacAddr, arp, ether_type, ethernet};
+
+use crate::editing::bytes;
+
+/// Bytes of a frame with a request or a reply.
+const FRAME: usize = ethernet::Header::LEN + arp::Header::LEN;
+
+/// Who has the addresses of a request or a reply.
+#[derive(Clone, Copy)]
+struct Party {
+    mac: MacAddr,
+    ip: Ipv4Addr,
+}
+
+/// A frame with a request or a reply.
+fn frame(operation: u16, to: MacAddr, sender: Party, target: Party) -> [u8; FRAME] {
+    let ethernet =
+        ethernet::Header { destination: to, source: sender.mac, ether_type: ether_type::ARP.into() };
+    let mut arp = arp::Header::new(operation);
+    (arp.sender_mac, arp.sender_ip) = (sender.mac, sender.ip.to_bits().into());
+    (arp.target_mac, arp.target_ip) = (target.mac, target.ip.to_bits().into());
+    let mut frame = [0; FRAME];
+    let (link, rest) = frame.split_at_mut(ethernet::Header::LEN);
+    link.copy_from_slice(ethernet.as_bytes());
+    rest.copy_from_slice(arp.as_bytes());
+    frame
+}
+
+/// The headers of a frame, if it is a request or a reply, as asked, about IPv4 addresses on Ethernet. As in Click,
+/// the lengths of addresses are not looked at.
+fn headers(frame: &[u8; FRAME], operation: u16) -> Option<(&ethernet::Header, &arp::Header)> {
+    use wire::FromBytes;
+    let (link, rest) = frame.split_at(ethernet::Header::LEN);
+    let link = ethernet::Header::ref_from_bytes(link).ok()?;
+    let header = arp::Header::ref_from_bytes(rest).ok()?;
+    let is_meant = link.ether_type.get() == ether_type::ARP
+        && header.hardware_type.get() == arp::ETHERNET
+        && header.protocol_type.get() == ether_type::IPV4
+        && header.operation.get() == operation;
+    is_meant.then_some((link, header))
+}
+
+/// The same as part of a declaration.
+fn is_operation(operation: u16) -> Filter {
+    let is = |offset, value: u16| Filter::equals(bytes(Base::Data, offset, 2), value.into());
+    Filter::reaches(Base::Data, 0, FRAME as u16).and([
+        is(12, ether_type::ARP),
+        is(14, arp::ETHERNET),
+        is(16, ether_type::IPV4),
+        is(20, operation),
+    ])
+}
+
+/// A prefix, or an address alone; a name that stands for both means the address.
+fn prefix_or_address(text: &str, place: &Place<'_>) -> Result<Ipv4Prefix, String> {
+    match Ipv4Addr::parse(text, place) {
+        Ok(address) => Ok(Ipv4Prefix { address, mask: Ipv4Addr::BROADCAST }),
+        Err(_) => Ipv4Prefix::parse(text, place),
+    }
+}

@@ -1,0 +1,737 @@
+//! Ethernet addresses by IPv4 address, as far as they are known, in the order of their age.
+//!
+//! A table counts the packets that wait for addresses and decides which of them have waited for too long or are too
+//! many; the elements that hold them drop them ([`Waiters`]). Time is counted in milliseconds, as by Click. Nothing
+//! here happens by itself: what is due by the time of a call is done first, as if timers had done it.
+
+use std::collections::HashMap;
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use element::class::ArgInfo;
+use element::{Args, Call, Cx, DropReason, ElementId, Timestamp};
+use wire::MacAddr;
+
+use crate::hashing::ByNumber;
+
+/// What can be said of a table.
+pub(super) const ARGS: [ArgInfo; 5] = [
+    ArgInfo::keyword("CAPACITY", "unsigned", "2048"),
+    ArgInfo::keyword("ENTRY_CAPACITY", "unsigned", "0"),
+    ArgInfo::keyword("ENTRY_PACKET_CAPACITY", "unsigned", "0"),
+    ArgInfo::keyword("CAPACITY_SLIM_FACTOR", "unsigned", "2"),
+    ArgInfo::keyword("TIMEOUT", "seconds", "300"),
+];
+
+/// Bounds; zero for none.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    pub(super) packets: usize,
+    pub(super) entries: usize,
+    pub(super) packets_per_entry: usize,
+    /// Of too many packets, one in so many of those allowed is given up.
+    pub(super) slim_factor: usize,
+    pub(super) timeout: i64,
+}
+
+impl Limits {
+    /// Reads [`ARGS`].
+    pub(super) fn read(args: &mut Args<'_>) -> Limits {
+        let mut number = |name, default: u32| args.or(name, default) as usize;
+        let packets = number("CAPACITY", 2048);
+        let entries = number("ENTRY_CAPACITY", 0);
+        let packets_per_entry = number("ENTRY_PACKET_CAPACITY", 0);
+        let slim_factor = number("CAPACITY_SLIM_FACTOR", 2);
+        if slim_factor == 0 {
+            args.error("CAPACITY_SLIM_FACTOR cannot be zero");
+        }
+        let timeout = milliseconds(args.or("TIMEOUT", Timestamp::from_secs(300)));
+        Limits { packets, entries, packets_per_entry, slim_factor: slim_factor.max(1), timeout }
+    }
+}
+
+/// A span of time; negative or endless ones mean none, as zero does.
+pub(super) fn milliseconds(time: Timestamp) -> i64 {
+    let milliseconds = time.0.div_euclid(1_000_000);
+    if (0..i64::from(u32::MAX)).contains(&milliseconds) { milliseconds } else { 0 }
+}
+
+/// A point in time.
+pub(super) fn now(cx: &Cx<'_>) -> i64 {
+    cx.now().0.div_euclid(1_000_000)
+}
+
+/// Where the packets are that a table decides about.
+pub(super) trait Waiters {
+    /// Drops at most `most` packets that wait for an address, oldest first; how many there were.
+    fn give_up(&mut self, address: u32, most: usize, reason: DropReason) -> usize;
+}
+
+/// For those who hold none.
+pub(super) struct Nobody;
+
+impl Waiters for Nobody {
+    fn give_up(&mut self, _: u32, _: usize, _: DropReason) -> usize {
+        0
+    }
+}
+
+/// How long after a query the next one about the same address may follow, and after how many without an answer it
+/// takes longer.
+const PAUSE: i64 = 100;
+const LONG_PAUSE: i64 = 2_000;
+const PATIENCE: u8 = 10;
+/// Longer ago than any pause that a first query would have to wait for.
+const LONG_AGO: i64 = 1_000;
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    pub(super) address: u32,
+    pub(super) mac: MacAddr,
+    is_known: bool,
+    /// Queries since the last answer.
+    queries: u8,
+    /// When it was made or last answered.
+    live: i64,
+    queried: i64,
+    older: Option<u32>,
+    newer: Option<u32>,
+}
+
+impl Entry {
+    fn is_expired(&self, now: i64, timeout: i64) -> bool {
+        timeout > 0 && self.live + timeout < now
+    }
+
+    /// Whether a query may be sent now; it is then taken to be sent.
+    fn query(&mut self, now: i64) -> bool {
+        let pause = if self.queries >= PATIENCE { LONG_PAUSE } else { PAUSE };
+        let may = now >= self.queried + pause;
+        if may {
+            self.queried = now;
+            self.queries = self.queries.saturating_add(1);
+        }
+        may
+    }
+}
+
+/// What becomes of a packet for an unknown address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Admission {
+    /// It may wait, and is counted.
+    pub(super) waits: bool,
+    /// A query is to be sent.
+    pub(super) query: bool,
+}
+
+pub(super) struct Table {
+    limits: Limits,
+    places: HashMap<u32, u32, ByNumber>,
+    entries: Vec<Entry>,
+    /// Places in `entries` that are not in use.
+    free: Vec<u32>,
+    oldest: Option<u32>,
+    newest: Option<u32>,
+    /// Packets that wait for addresses.
+    waiting: usize,
+    drops: u64,
+    /// Goes up with each change that packets of others may have waited for.
+    changes: u64,
+    /// When old entries are looked for next.
+    next_look: Option<i64>,
+}
+
+impl Table {
+    pub(super) fn new(limits: Limits) -> Table {
+        Table {
+            limits,
+            places: HashMap::default(),
+            entries: Vec::new(),
+            free: Vec::new(),
+            oldest: None,
+            newest: None,
+            waiting: 0,
+            drops: 0,
+            changes: 0,
+            next_look: None,
+        }
+    }
+
+    pub(super) fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
+    /// Entries.
+    pub(super) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Packets that wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// Packets given up.
+    pub(super) fn drops(&self) -> u64 {
+        self.drops
+    }
+
+    /// See the field.
+    pub(super) fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// Packets that waited are on their way, or were dropped by whoever held them.
+    pub(super) fn released(&mut self, packets: usize) {
+        self.waiting = self.waiting.saturating_sub(packets);
+    }
+
+    /// Packets that were given up by whoever held them.
+    pub(super) fn gave_up(&mut self, packets: usize) {
+        self.released(packets);
+        self.drops += packets as u64;
+    }
+
+    /// Packets that have waited elsewhere so far.
+    pub(super) fn took_over(&mut self, packets: usize) {
+        self.waiting += packets;
+    }
+
+    fn entry(&mut self, place: u32) -> Option<&mut Entry> {
+        self.entries.get_mut(place as usize)
+    }
+
+    /// The Ethernet address, if it is known.
+    pub(super) fn known(&self, address: u32, now: i64) -> Option<MacAddr> {
+        let entry = self.entries.get(*self.places.get(&address)? as usize)?;
+        (entry.is_known && !entry.is_expired(now, self.limits.timeout)).then_some(entry.mac)
+    }
+
+    /// Whether there is an entry.
+    pub(super) fn contains(&self, address: u32) -> bool {
+        self.places.contains_key(&address)
+    }
+
+    /// The Ethernet address, if it is known, and whether it is time to ask whether it still holds: `poll` after the
+    /// last answer, never if that is zero.
+    #[inline]
+    pub(super) fn look_up(&mut self, address: u32, now: i64, poll: i64) -> Option<(MacAddr, bool)> {
+        let entry = self.entries.get_mut(*self.places.get(&address)? as usize)?;
+        if !entry.is_known || entry.is_expired(now, self.limits.timeout) {
+            return None;
+        }
+        let asks = poll > 0 && now >= entry.live + poll && entry.query(now);
+        Some((entry.mac, asks))
+    }
+
+    /// Entries, oldest first.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Entry> {
+        let at = |place: Option<u32>| place.and_then(|place| self.entries.get(place as usize));
+        std::iter::successors(at(self.oldest), move |entry| at(entry.newer))
+    }
+
+    fn unlink(&mut self, place: u32) {
+        let Some(&Entry { older, newer, .. }) = self.entries.get(place as usize) else { return };
+        match older.and_then(|place| self.entry(place)) {
+            Some(entry) => entry.newer = newer,
+            None => self.oldest = newer,
+        }
+        match newer.and_then(|place| self.entry(place)) {
+            Some(entry) => entry.older = older,
+            None => self.newest = older,
+        }
+    }
+
+    /// Puts an entry in front of a newer one, or at the end.
+    fn link(&mut self, place: u32, newer: Option<u32>) {
+        let older = match newer.and_then(|place| self.entry(place)) {
+            Some(entry) => entry.older.replace(place),
+            None => self.newest.replace(place),
+        };
+        match older.and_then(|place| self.entry(place)) {
+            Some(entry) => entry.newer = Some(place),
+            None => self.oldest = Some(place),
+        }
+        if let Some(entry) = self.entry(place) {
+            (entry.older, entry.newer) = (older, newer);
+        }
+    }
+
+    fn remove(&mut self, place: u32, reason: DropReason, waiters: &mut dyn Waiters) {
+        let Some(&Entry { address, .. }) = self.entries.get(place as usize) else { return };
+        self.unlink(place);
+        self.places.remove(&address);
+        self.free.push(place);
+        self.changes += 1;
+        let dropped = waiters.give_up(address, usize::MAX, reason);
+        self.gave_up(dropped);
+    }
+
+    /// Gives up old entries, entries for which there is no room beside `coming` new ones, and packets that are too
+    /// many.
+    fn slim(&mut self, now: i64, coming: usize, waiters: &mut dyn Waiters) {
+        let Limits { entries, timeout, packets, slim_factor, .. } = self.limits;
+        while let Some(place) = self.oldest {
+            let too_many = entries > 0 && self.len() + coming > entries;
+            let expired = self.entry(place).is_some_and(|entry| entry.is_expired(now, timeout));
+            match (expired, too_many) {
+                (true, _) => self.remove(place, DropReason::OutOfTime, waiters),
+                (false, true) => self.remove(place, DropReason::QueueFull, waiters),
+                (false, false) => break,
+            }
+        }
+        if packets == 0 || self.waiting <= packets {
+            return;
+        }
+        // There is to be room for at least the packet that has made them too many.
+        let enough = (packets - packets / slim_factor).max(1);
+        let mut place = self.oldest;
+        while self.waiting > enough
+            && let Some(entry) = place.and_then(|place| self.entries.get(place as usize))
+        {
+            let (address, newer) = (entry.address, entry.newer);
+            let dropped = waiters.give_up(address, self.waiting - enough, DropReason::QueueFull);
+            self.gave_up(dropped);
+            place = newer;
+        }
+    }
+
+    /// Does what a timer would have done by now.
+    pub(super) fn catch_up(&mut self, now: i64, waiters: &mut dyn Waiters) {
+        if self.limits.timeout == 0 {
+            return;
+        }
+        // Whole seconds, as in Click: first after the timeout, then a second later each time.
+        let timeout = self.limits.timeout / 1000 * 1000;
+        let period = timeout + 1000;
+        let next = *self.next_look.get_or_insert(now + timeout);
+        if now >= next {
+            let last = next + (now - next) / period * period;
+            self.next_look = Some(last + period);
+            self.slim(last, 0, waiters);
+        }
+    }
+
+    /// The entry of an address, made if there is none.
+    fn ensure(&mut self, address: u32, now: i64, waiters: &mut dyn Waiters) -> u32 {
+        if let Some(&place) = self.places.get(&address) {
+            return place;
+        }
+        if self.limits.entries > 0 && self.len() >= self.limits.entries {
+            self.slim(now, 1, waiters);
+        }
+        let entry = Entry {
+            address,
+            mac: MacAddr::BROADCAST,
+            is_known: false,
+            queries: 0,
+            live: now,
+            queried: now - LONG_AGO,
+            older: None,
+            newer: None,
+        };
+        let place = match self.free.pop() {
+            Some(place) => place,
+            None => {
+                self.entries.push(entry);
+                (self.entries.len() - 1) as u32
+            }
+        };
+        if let Some(old) = self.entry(place) {
+            *old = entry;
+        }
+        self.places.insert(address, place);
+        self.link(place, None);
+        place
+    }
+
+    /// Asks whether a packet may wait for an address, of whose packets `queued` are waiting in the same element.
+    pub(super) fn admit(
+        &mut self,
+        address: u32,
+        now: i64,
+        queued: usize,
+        waiters: &mut dyn Waiters,
+    ) -> Admission {
+        let place = self.ensure(address, now, waiters);
+        self.refresh(place, now);
+        // The bound of one entry only keeps further packets out, so that lost queries are still repeated.
+        let Limits { packets, packets_per_entry, .. } = self.limits;
+        let mut waits = packets_per_entry == 0 || queued < packets_per_entry;
+        if waits {
+            self.waiting += 1;
+            if packets > 0 && self.waiting > packets {
+                self.slim(now, 0, waiters);
+            }
+            // Others may hold all of them, and bounds may just have become lower.
+            if (packets > 0 && self.waiting > packets) || !self.contains(address) {
+                self.released(1);
+                waits = false;
+            }
+        }
+        self.drops += u64::from(!waits);
+        let query = self.contains(address) && self.entry(place).is_some_and(|entry| entry.query(now));
+        Admission { waits, query }
+    }
+
+    /// Keeps an entry that is still asked for this side of expiring.
+    fn refresh(&mut self, place: u32, now: i64) {
+        let timeout = self.limits.timeout;
+        let Some(entry) = self.entry(place).filter(|entry| entry.is_expired(now, timeout)) else { return };
+        let live = now - timeout;
+        entry.live = live;
+        // The address that was known once is not known any more.
+        entry.is_known = false;
+        let first = entry.newer;
+        let at = |place: Option<u32>| Some((place?, self.entries.get(place? as usize)?));
+        let newer = std::iter::successors(at(first), |(_, entry)| at(entry.newer))
+            .find(|(_, entry)| entry.live >= live)
+            .map(|(place, _)| place);
+        if newer != first {
+            self.unlink(place);
+            self.link(place, newer);
+        }
+    }
+
+    /// Notes an address. The broadcast address stands for none.
+    pub(super) fn insert(&mut self, address: u32, mac: MacAddr, now: i64, waiters: &mut dyn Waiters) {
+        let place = self.ensure(address, now, waiters);
+        self.unlink(place);
+        self.link(place, None);
+        self.changes += 1;
+        if let Some(entry) = self.entry(place) {
+            entry.mac = mac;
+            entry.is_known = !mac.is_broadcast();
+            (entry.live, entry.queries, entry.queried) = (now, 0, now - LONG_AGO);
+        }
+    }
+
+    /// Forgets everything.
+    pub(super) fn clear(&mut self, waiters: &mut dyn Waiters) {
+        while let Some(place) = self.oldest {
+            self.remove(place, DropReason::Reset, waiters);
+        }
+    }
+
+    /// All entries, for an element that goes on in this one's place; packets that wait are not counted in it.
+    pub(super) fn take(&mut self) -> Table {
+        let mut empty = Table::new(self.limits);
+        (empty.waiting, empty.changes) = (self.waiting, self.changes + 1);
+        let mut taken = std::mem::replace(self, empty);
+        taken.waiting = 0;
+        taken
+    }
+
+    /// Goes on with the entries of another table.
+    pub(super) fn go_on_with(&mut self, other: Table) {
+        let (limits, waiting) = (self.limits, self.waiting);
+        *self = Table { limits, waiting, changes: self.changes + 1, ..other };
+    }
+
+    /// What the handler `table` shows: address, whether it is known, Ethernet address, age.
+    pub(super) fn show(&self, now: i64) -> String {
+        let line = |entry: &Entry| {
+            let known = entry.is_known && !entry.is_expired(now, self.limits.timeout);
+            let age = Timestamp((now - entry.live).saturating_mul(1_000_000));
+            format!("{} {} {:#} {age}\n", Ipv4Addr::from_bits(entry.address), u8::from(known), entry.mac)
+        };
+        self.iter().map(line).collect()
+    }
+}
+
+/// A table that several elements use: the service of ARPTable.
+pub(super) struct Shared {
+    table: Mutex<Table>,
+    /// Calls to the elements whose packets may wait, when something has changed for them.
+    calls: Mutex<Vec<Arc<Call>>>,
+}
+
+/// The handler that is called then.
+pub(super) const RELEASE: &str = "release";
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+impl Shared {
+    pub(super) fn new(limits: Limits) -> Shared {
+        Shared { table: Mutex::new(Table::new(limits)), calls: Mutex::default() }
+    }
+
+    /// The table; taken once per batch.
+    pub(super) fn open(&self) -> MutexGuard<'_, Table> {
+        lock(&self.table)
+    }
+
+    /// An element that uses the table.
+    pub(super) fn join(&self, element: ElementId) {
+        let mut calls = lock(&self.calls);
+        if calls.iter().all(|call| call.element != Some(element)) {
+            let call = Call { element: Some(element), handler: RELEASE.into(), value: String::new() };
+            calls.push(Arc::new(call));
+        }
+    }
+
+    /// Lets the others look whether their packets may go.
+    pub(super) fn tell_others(&self, cx: &mut Cx<'_>) {
+        let own = Some(cx.id());
+        for call in lock(&self.calls).iter().filter(|call| call.element != own) {
+            cx.call_later(call);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, VecDeque};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Packets by number, as an element holds them.
+    #[derive(Default)]
+    struct Held {
+        queues: BTreeMap<u32, VecDeque<u32>>,
+        dropped: Vec<u32>,
+    }
+
+    impl Waiters for Held {
+        fn give_up(&mut self, address: u32, most: usize, _: DropReason) -> usize {
+            let queue = self.queues.entry(address).or_default();
+            let n = most.min(queue.len());
+            self.dropped.extend(queue.drain(..n));
+            n
+        }
+    }
+
+    struct Row {
+        address: u32,
+        mac: Option<MacAddr>,
+        live: i64,
+        /// Times of queries since the last answer.
+        queries: Vec<i64>,
+        packets: Vec<u32>,
+    }
+
+    /// The same as a plain list, oldest entry first.
+    struct Model {
+        limits: Limits,
+        rows: Vec<Row>,
+        dropped: Vec<u32>,
+        looks: Option<i64>,
+    }
+
+    impl Model {
+        fn has_expired(&self, row: &Row, now: i64) -> bool {
+            self.limits.timeout > 0 && now - row.live > self.limits.timeout
+        }
+
+        fn waiting(&self) -> usize {
+            self.rows.iter().map(|row| row.packets.len()).sum()
+        }
+
+        fn drop_old(&mut self, now: i64) {
+            let rows = std::mem::take(&mut self.rows);
+            for row in rows {
+                match self.has_expired(&row, now) {
+                    true => self.dropped.extend(row.packets),
+                    false => self.rows.push(row),
+                }
+            }
+        }
+
+        fn look(&mut self, now: i64) {
+            let timeout = self.limits.timeout;
+            if timeout == 0 {
+                return;
+            }
+            let mut next = *self.looks.get_or_insert(now + timeout / 1000 * 1000);
+            while next <= now {
+                self.drop_old(next);
+                next += timeout / 1000 * 1000 + 1000;
+            }
+            self.looks = Some(next);
+        }
+
+        fn row(&mut self, address: u32, now: i64) -> usize {
+            if let Some(place) = self.rows.iter().position(|row| row.address == address) {
+                return place;
+            }
+            if self.limits.entries > 0 && self.rows.len() == self.limits.entries {
+                self.drop_old(now);
+                if self.rows.len() == self.limits.entries {
+                    let row = self.rows.remove(0);
+                    self.dropped.extend(row.packets);
+                }
+            }
+            self.rows.push(Row { address, mac: None, live: now, queries: Vec::new(), packets: Vec::new() });
+            self.rows.len() - 1
+        }
+
+        fn asks(row: &mut Row, now: i64) -> bool {
+            let pause = if row.queries.len() >= 10 { 2000 } else { 100 };
+            let asks = row.queries.last().is_none_or(|last| now - last >= pause);
+            if asks {
+                row.queries.push(now);
+            }
+            asks
+        }
+
+        fn look_up(&mut self, address: u32, now: i64, poll: i64) -> Option<(MacAddr, bool)> {
+            let place = self.rows.iter().position(|row| row.address == address)?;
+            if self.has_expired(&self.rows[place], now) {
+                return None;
+            }
+            let row = &mut self.rows[place];
+            let mac = row.mac?;
+            Some((mac, poll > 0 && now - row.live >= poll && Self::asks(row, now)))
+        }
+
+        fn admit(&mut self, address: u32, now: i64, packet: u32) -> Admission {
+            let place = self.row(address, now);
+            if self.has_expired(&self.rows[place], now) {
+                self.rows[place].live = now - self.limits.timeout;
+                self.rows[place].mac = None;
+                self.rows.sort_by_key(|row| row.live);
+            }
+            let place = self.row(address, now);
+            let most = self.limits.packets_per_entry;
+            let waits = most == 0 || self.rows[place].packets.len() < most;
+            if !waits {
+                // Whoever asks drops it.
+            } else if self.limits.packets > 0 && self.waiting() == self.limits.packets {
+                self.drop_old(now);
+                let most = self.limits.packets;
+                let room_for = (most - most / self.limits.slim_factor).max(1) - 1;
+                let has_room = self.waiting() < most;
+                for place in 0..self.rows.len() {
+                    while !has_room && self.waiting() > room_for && !self.rows[place].packets.is_empty() {
+                        let oldest = self.rows[place].packets.remove(0);
+                        self.dropped.push(oldest);
+                    }
+                }
+            }
+            let place = self.row(address, now);
+            if waits {
+                self.rows[place].packets.push(packet);
+            }
+            Admission { waits, query: Self::asks(&mut self.rows[place], now) }
+        }
+
+        fn insert(&mut self, address: u32, mac: MacAddr, now: i64) {
+            let place = self.row(address, now);
+            let row = self.rows.remove(place);
+            self.rows.push(Row { mac: Some(mac), live: now, queries: Vec::new(), ..row });
+        }
+    }
+
+    #[derive(Clone, Debug)]
+    enum Event {
+        Packet(u32),
+        Reply(u32, u8),
+        Time(i64),
+        Clear,
+    }
+
+    fn events() -> impl Strategy<Value = Vec<Event>> {
+        let times =
+            prop::sample::select(vec![0, 1, 50, 99, 100, 101, 500, 999, 1000, 2000, 2500, 6000, 20_000]);
+        let event = prop_oneof![
+            8 => (1u32..6).prop_map(Event::Packet),
+            2 => (1u32..6, 0u8..3).prop_map(|(address, mac)| Event::Reply(address, mac)),
+            4 => times.prop_map(Event::Time),
+            1 => Just(Event::Clear),
+        ];
+        prop::collection::vec(event, 0..120)
+    }
+
+    fn limits() -> impl Strategy<Value = Limits> {
+        let timeouts = prop::sample::select(vec![0i64, 500, 1000, 2000, 5500]);
+        (0usize..6, 0usize..5, 0usize..4, 1usize..5, timeouts).prop_map(
+            |(packets, entries, packets_per_entry, slim_factor, timeout)| Limits {
+                packets,
+                entries,
+                packets_per_entry,
+                slim_factor,
+                timeout,
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn does_what_a_plain_list_does(limits in limits(), poll in prop::sample::select(vec![0i64, 700]), events in events()) {
+            let mut table = Table::new(limits);
+            let mut held = Held::default();
+            let mut model = Model { limits, rows: Vec::new(), dropped: Vec::new(), looks: None };
+            let (mut now, mut sent, mut refused) = (1_000_000_i64, Vec::new(), 0);
+            let mut packets = 0;
+            for event in events {
+                if !matches!(event, Event::Time(_)) {
+                    table.catch_up(now, &mut held);
+                    model.look(now);
+                }
+                match event {
+                    Event::Time(later) => now += later,
+                    Event::Clear => {
+                        // In which order they go is nobody's concern.
+                        table.clear(&mut held);
+                        model.rows.drain(..).for_each(|row| model.dropped.extend(row.packets));
+                    }
+                    Event::Reply(address, mac) => {
+                        let mac = MacAddr([2, 0, 0, 0, 0, mac]);
+                        table.insert(address, mac, now, &mut held);
+                        let waited: Vec<u32> = held.queues.entry(address).or_default().drain(..).collect();
+                        table.released(waited.len());
+                        model.insert(address, mac, now);
+                        let expected = std::mem::take(&mut model.rows.last_mut().unwrap().packets);
+                        prop_assert_eq!(&waited, &expected);
+                        sent.extend(waited);
+                    }
+                    Event::Packet(address) => {
+                        packets += 1;
+                        let found = table.look_up(address, now, poll);
+                        prop_assert_eq!(found, model.look_up(address, now, poll));
+                        if found.is_some() {
+                            sent.push(packets);
+                        } else {
+                            let queued = held.queues.get(&address).map_or(0, VecDeque::len);
+                            let admission = table.admit(address, now, queued, &mut held);
+                            prop_assert_eq!(admission, model.admit(address, now, packets));
+                            match admission.waits {
+                                true => held.queues.entry(address).or_default().push_back(packets),
+                                false => refused += 1,
+                            }
+                        }
+                    }
+                }
+                let waiting: usize = held.queues.values().map(VecDeque::len).sum();
+                prop_assert_eq!(&held.dropped, &model.dropped);
+                prop_assert_eq!((table.waiting(), waiting), (model.waiting(), model.waiting()));
+                prop_assert!(table.iter().map(|entry| entry.address).eq(model.rows.iter().map(|row| row.address)));
+                prop_assert!(limits.packets == 0 || waiting <= limits.packets);
+                prop_assert!(limits.entries == 0 || table.len() <= limits.entries);
+                prop_assert_eq!(table.drops(), held.dropped.len() as u64 + refused);
+                prop_assert_eq!(packets as usize, sent.len() + waiting + held.dropped.len() + refused as usize);
+            }
+        }
+    }
+
+    #[test]
+    fn ten_queries_a_second_and_then_one_in_two() {
+        let limits =
+            Limits { packets: 0, entries: 0, packets_per_entry: 1, slim_factor: 2, timeout: 300_000 };
+        let mut table = Table::new(limits);
+        let asked: Vec<i64> =
+            (0..6000).filter(|&now| table.admit(7, now, usize::from(now > 0), &mut Nobody).query).collect();
+        let expected: Vec<i64> = (0..10).map(|n| n * 100).chain([2900, 4900]).collect();
+        assert_eq!(asked, expected);
+        assert_eq!((table.waiting(), table.drops()), (1, 5999));
+        assert_eq!(table.show(6500), "0.0.0.7 0 FF-FF-FF-FF-FF-FF 6.500000\n");
+        table.insert(7, MacAddr([2, 0, 0, 0, 0, 0xab]), 7000, &mut Nobody);
+        assert_eq!(table.show(8250), "0.0.0.7 1 02-00-00-00-00-AB 1.250000\n");
+        assert_eq!(table.look_up(7, 307_000, 60_000), Some((MacAddr([2, 0, 0, 0, 0, 0xab]), true)));
+        assert_eq!(table.look_up(7, 307_001, 60_000), None);
+    }
+}

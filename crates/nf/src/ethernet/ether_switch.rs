@@ -1,0 +1,317 @@
+//! # EtherSwitch
+//! A learning Ethernet switch: each input and the output of the same number are one LAN.
+//!
+//! The source address of each frame is noted with the LAN that it came from. A frame for a noted address leaves for that
+//! LAN only, or is dropped if it came from there; others leave for all LANs but their own. Time is that of the frames' time
+//! stamps.
+//!
+//! ## Usage
+//! `EtherSwitch([KEYWORDS])`
+//!
+//! ## Arguments
+//! - `TIMEOUT`: how long an address is remembered after its last frame; with 0 nothing is learnt, as in a hub.
+//!
+//! ## Handlers
+//! - `table`: a line per address: the address, the number of its LAN.
+//! - `timeout`: the same as the argument, in whole seconds.
+//! - `port_forwarding`: for each LAN, how many others frames may go to from it, and which, as a row of zeros and ones.
+//! - `remove_port_forwarding`: `FROM TO ...`, several of them with commas between them: frames from this LAN do not go to
+//!   those any more.
+//! - `reset_port_forwarding`: frames may go everywhere but back.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> s :: EtherSwitch -> Discard; Idle -> [1] s [1] -> Discard
+//! ```
+//!
+//! ## See also
+//! ListenEtherSwitch, Hub, EtherMirror, HostEtherFilter
+
+use std::any::Any;
+use std::collections::HashMap;
+
+use element::args::{Arg, parse_seconds};
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Access, Case, Depends, Emit, Field, Filter, Order, State, Target};
+use element::{
+    Args, Base, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, Timestamp, manual,
+};
+use lang::args::{split, split_spaces};
+use wire::{FromBytes, MacAddr, ethernet};
+
+use crate::editing::{bytes, when};
+use crate::hashing::ByNumber;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "EtherSwitch",
+    ports: "2-/=",
+    manual: manual!("ether_switch.rs"),
+    samples: &["", "TIMEOUT 0 -> 3/3", "TIMEOUT 2 -> 3/3"],
+    build: |args| build(args, false),
+    ..SWITCH
+};
+
+/// What both switches have in common.
+pub(super) const SWITCH: Class = Class {
+    processing: "h/h",
+    flow: "#/[^#]",
+    args: &[ArgInfo::keyword("TIMEOUT", "seconds", "300")],
+    handlers: &[
+        HandlerInfo::read("table"),
+        HandlerInfo::both("timeout"),
+        HandlerInfo::read("port_forwarding"),
+        HandlerInfo::write("remove_port_forwarding"),
+        HandlerInfo::write("reset_port_forwarding"),
+    ],
+    ..Class::DEFAULT
+};
+
+/// A switch; one that listens has an output more than inputs, for a copy of every frame.
+pub(super) fn build(args: &mut Args<'_>, listens: bool) -> Result<Box<dyn Element>, Invalid> {
+    let timeout = args.or("TIMEOUT", Timestamp::from_secs(300));
+    if timeout < Timestamp::ZERO {
+        args.error("TIMEOUT: parse error");
+    }
+    args.finish()?;
+    let outputs = args.outputs();
+    Ok(Box::new(EtherSwitch {
+        timeout: whole_seconds(timeout),
+        table: HashMap::default(),
+        open: everywhere_else(outputs),
+        listener: listens.then(|| outputs.saturating_sub(1)),
+        outbox: Outbox::new(outputs),
+    }))
+}
+
+/// Rounded, as Click does with times in seconds.
+fn whole_seconds(time: Timestamp) -> Timestamp {
+    let (seconds, nanoseconds) = time.parts();
+    Timestamp::from_secs(seconds + i64::from(nanoseconds >= 500_000_000))
+}
+
+/// From each LAN, where frames may go.
+fn everywhere_else(outputs: usize) -> Vec<Vec<bool>> {
+    (0..outputs).map(|from| (0..outputs).map(|to| to != from).collect()).collect()
+}
+
+/// Where a host was last seen.
+#[derive(Clone, Copy)]
+struct Place {
+    port: usize,
+    time: Timestamp,
+}
+
+/// Where a frame goes.
+enum Way {
+    To(usize),
+    Everywhere,
+}
+
+struct EtherSwitch {
+    timeout: Timestamp,
+    table: HashMap<u64, Place, ByNumber>,
+    open: Vec<Vec<bool>>,
+    listener: Option<usize>,
+    outbox: Outbox,
+}
+
+/// Frames on their way out, one batch per output.
+struct Outbox {
+    batches: Vec<Option<Batch>>,
+    /// The outputs with frames, in the order of their first ones: with a burst of one, Click's.
+    order: Vec<usize>,
+}
+
+impl Outbox {
+    fn new(outputs: usize) -> Outbox {
+        Outbox { batches: (0..outputs).map(|_| None).collect(), order: Vec::with_capacity(outputs) }
+    }
+
+    fn add(&mut self, cx: &mut Cx<'_>, output: usize, packet: Packet) {
+        let Some(place) = self.batches.get_mut(output) else { return cx.drop(packet, DropReason::NoOutput) };
+        if place.is_none() {
+            self.order.push(output);
+        }
+        // Each frame of a batch leaves an output at most once, so that they fit into one.
+        if let Err(packet) = place.get_or_insert_with(|| cx.batch()).push(packet) {
+            cx.drop(packet, DropReason::NoBuffer);
+        }
+    }
+
+    fn add_copy(&mut self, cx: &mut Cx<'_>, output: usize, packet: &Packet) {
+        if let Some(copy) = cx.copy(packet) {
+            self.add(cx, output, copy);
+        }
+    }
+
+    fn send(&mut self, cx: &mut Cx<'_>) {
+        for output in self.order.drain(..) {
+            if let Some(batch) = self.batches.get_mut(output).and_then(Option::take) {
+                cx.emit(output, batch);
+            }
+        }
+    }
+}
+
+fn number(mac: MacAddr) -> u64 {
+    mac.0.iter().fold(0, |number, &byte| number << 8 | u64::from(byte))
+}
+
+fn mac(number: u64) -> MacAddr {
+    let [_, _, bytes @ ..] = number.to_be_bytes();
+    MacAddr(bytes)
+}
+
+impl EtherSwitch {
+    /// Learns from a frame, and finds its way. `None` if it is too short.
+    fn way(&mut self, port: usize, packet: &Packet) -> Option<Way> {
+        let addresses = packet.data().first_chunk::<{ ethernet::Header::LEN }>()?;
+        let header = ethernet::Header::ref_from_bytes(addresses).ok()?;
+        if self.timeout == Timestamp::ZERO {
+            return Some(Way::Everywhere);
+        }
+        let time = packet.time();
+        self.table.insert(number(header.source), Place { port, time });
+        let to = number(header.destination);
+        let Some(place) = self.table.get(&to).filter(|_| !header.destination.is_group()) else {
+            return Some(Way::Everywhere);
+        };
+        if time < place.time + self.timeout {
+            return Some(Way::To(place.port));
+        }
+        self.table.remove(&to);
+        Some(Way::Everywhere)
+    }
+
+    fn is_open(&self, from: usize, to: usize) -> bool {
+        self.open.get(from).and_then(|to_all| to_all.get(to)).copied().unwrap_or(false)
+    }
+
+    fn forward(&mut self, cx: &mut Cx<'_>, port: usize, packet: Packet) {
+        match self.way(port, &packet) {
+            None => cx.drop(packet, DropReason::TooShort),
+            Some(Way::Everywhere) => self.flood(cx, port, packet),
+            Some(Way::To(output)) => self.forward_to(cx, port, output, packet),
+        }
+    }
+
+    fn forward_to(&mut self, cx: &mut Cx<'_>, port: usize, output: usize, packet: Packet) {
+        let goes = self.is_open(port, output);
+        match self.listener {
+            Some(listener) if !goes => self.outbox.add(cx, listener, packet),
+            Some(listener) => {
+                self.outbox.add_copy(cx, listener, &packet);
+                self.outbox.add(cx, output, packet);
+            }
+            None if goes => self.outbox.add(cx, output, packet),
+            None => cx.drop(packet, DropReason::Denied),
+        }
+    }
+
+    fn flood(&mut self, cx: &mut Cx<'_>, port: usize, packet: Packet) {
+        // The last output gets the frame itself.
+        let Some(last) = (0..self.open.len()).rev().find(|&output| self.is_open(port, output)) else {
+            return cx.drop(packet, DropReason::Denied);
+        };
+        for output in 0..last {
+            if self.is_open(port, output) {
+                self.outbox.add_copy(cx, output, &packet);
+            }
+        }
+        self.outbox.add(cx, last, packet);
+    }
+
+    /// Closes ways: `FROM TO ..., FROM TO ...`.
+    fn close(&mut self, cx: &Cx<'_>, text: &str) -> Option<()> {
+        let mut open = self.open.clone();
+        let place = cx.place();
+        for rule in split(text) {
+            let words = split_spaces(&rule.text);
+            let mut numbers = words.iter().map(|word| usize::parse(&word.text, &place).ok());
+            let from = open.get_mut(numbers.next()??)?;
+            for to in numbers {
+                *from.get_mut(to?)? = false;
+            }
+        }
+        self.open = open;
+        Some(())
+    }
+}
+
+impl Element for EtherSwitch {
+    fn effects(&self) -> Effects {
+        let addresses = bytes(Base::Data, 0, 12);
+        let key = [addresses.clone(), Field::TimeStamp, Field::InputPort];
+        let short = Filter::reaches(Base::Data, 0, ethernet::Header::LEN as u16).not();
+        let mut cases = vec![Case::new(short, Target::Drop(DropReason::TooShort))];
+        let mut effects = Effects::default();
+        if self.timeout > Timestamp::ZERO {
+            if self.listener.is_none() {
+                let back = "for a host on a LAN that it may not go to";
+                cases.push(when(back, &key, Target::Drop(DropReason::Denied)));
+            }
+            effects.state = vec![State {
+                table: "hosts",
+                key: vec![addresses],
+                both_directions: true,
+                access: Access::EveryPacket,
+            }];
+            effects.depends = vec![Depends::Counter];
+        }
+        cases.push(Case::new(Filter::Any, Target::SomeOutput));
+        effects.cases = cases;
+        effects.emits = vec![Emit::copies(None)];
+        effects.order = Order::Keeps;
+        effects.depending_on(Depends::Handler)
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, port: usize, mut batch: Batch) -> Option<Batch> {
+        for packet in batch.drain() {
+            self.forward(cx, port, packet);
+        }
+        cx.recycle(batch);
+        self.outbox.send(cx);
+        None
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        Ok(match name {
+            "table" => {
+                let mut hosts: Vec<_> = self.table.iter().map(|(&host, place)| (host, place.port)).collect();
+                hosts.sort_unstable();
+                hosts.iter().map(|&(host, port)| format!("{:#} {port}\n", mac(host))).collect()
+            }
+            "timeout" => self.timeout.parts().0.to_string(),
+            _ => {
+                let row = |(from, open): (usize, &Vec<bool>)| {
+                    let bits: String = open.iter().map(|&open| if open { '1' } else { '0' }).collect();
+                    let weight = open.iter().filter(|&&open| open).count();
+                    format!("weight: {weight}\t{from}: {bits}\n")
+                };
+                self.open.iter().enumerate().map(row).collect()
+            }
+        })
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
+        match name {
+            "timeout" => {
+                let timeout = parse_seconds(value).filter(|&timeout| timeout >= Timestamp::ZERO);
+                self.timeout = whole_seconds(timeout.ok_or("expected timeout (integer)")?);
+            }
+            "remove_port_forwarding" => self.close(cx, value).ok_or("invalid port forwarding")?,
+            _ => self.open = everywhere_else(self.open.len()),
+        }
+        Ok(())
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        Some(Box::new(std::mem::take(&mut self.table)))
+    }
+
+    fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        self.table = *state.downcast().map_err(|_| "not the state of a switch")?;
+        Ok(())
+    }
+}

@@ -1,0 +1,370 @@
+//! ARP between elements, in simulated time: who gets an answer, what waits meanwhile, and where it goes.
+
+use element::Timestamp;
+use engine::{ClockKind, Worker};
+use proptest::prelude::*;
+use tidegate_testkit::elements::{Input, Seen, collect, offer};
+use tidegate_testkit::{Run, worker};
+
+/// Time moves by a millisecond with each task, timer and step.
+fn run() -> Run {
+    let start = Timestamp::from_secs(1_000_000_000);
+    Run { clock: ClockKind::Simulated { start, tick: Timestamp(1_000_000) }, burst: None }
+}
+
+/// A configuration with sources `ip` and `arp` that packets are given to, one at a time, and a querier `q`.
+struct Bench {
+    worker: Worker,
+    exchange: u64,
+}
+
+impl Bench {
+    fn new(querier: &str, more: &str) -> Bench {
+        let exchange = offer(Vec::new());
+        let text = format!(
+            "ip :: TimedSource(1000000, LIMIT 1, ACTIVE false) -> GetIPAddress(16) -> q :: {querier};
+             arp :: TimedSource(1000000, LIMIT 1, ACTIVE false) -> [1] q;
+             q -> TestSink({exchange}, 0); q [1] -> TestSink({exchange}, 1); {more}",
+        )
+        .replace("EXCHANGE", &exchange.to_string());
+        Bench { worker: worker(&text, run()).unwrap_or_else(|e| panic!("{e}")), exchange }
+    }
+
+    fn write(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let (element, handler) = name.split_once('.').unwrap();
+        let id = self.worker.plan().graph.find(element).unwrap();
+        self.worker.write(Some(id), handler, value)
+    }
+
+    fn read(&mut self, name: &str) -> String {
+        let (element, handler) = name.split_once('.').unwrap();
+        let id = self.worker.plan().graph.find(element).unwrap();
+        self.worker.read(Some(id), handler, "").unwrap()
+    }
+
+    fn send(&mut self, source: &str, bytes: &[u8]) {
+        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        self.write(&format!("{source}.data"), &format!("\\<{hex}>")).unwrap();
+        self.write(&format!("{source}.reset"), "").unwrap();
+        for active in ["false", "true"] {
+            self.write(&format!("{source}.active"), active).unwrap();
+        }
+        self.worker.step(1);
+    }
+
+    fn pass_time(&mut self, milliseconds: i64) {
+        let until = self.worker.core().now + Timestamp(milliseconds * 1_000_000);
+        while self.worker.core().now < until {
+            self.worker.step(1);
+        }
+    }
+
+    fn held(&self) -> usize {
+        self.worker
+            .report()
+            .elements
+            .iter()
+            .filter(|e| e.class == "ARPQuerier")
+            .map(|e| e.held as usize)
+            .sum()
+    }
+
+    fn finish(mut self) -> Vec<Seen> {
+        self.worker.finish().unwrap();
+        assert!(self.worker.report().balances(), "{:?}", self.worker.report());
+        assert_eq!(self.held(), 0);
+        collect(self.exchange)
+    }
+}
+
+/// Something with a destination where IPv4 has it, and a number.
+fn packet(to: [u8; 4], number: u32) -> Vec<u8> {
+    [&[0x45; 16][..], &to, &number.to_be_bytes()].concat()
+}
+
+/// A reply from `10.0.0.last`, whose Ethernet address ends in `mac`.
+fn reply(last: u8, mac: u8) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, mac, 8, 6, 0, 1, 8, 0, 6, 4, 0, 2];
+    frame.extend([2, 0, 0, 0, 0, mac, 10, 0, 0, last, 2, 0, 0, 0, 0, 1, 10, 0, 0, 1]);
+    frame
+}
+
+/// The number and the Ethernet destination of what left by output 0.
+fn numbers(seen: &[Seen]) -> Vec<(u8, u8)> {
+    let data = seen.iter().filter(|seen| seen.sink == 0);
+    data.map(|seen| (*seen.bytes.last().unwrap(), seen.bytes[5])).collect()
+}
+
+#[test]
+fn addresses_are_asked_for_again_and_expire() {
+    let mut bench = Bench::new("ARPQuerier(10.0.0.1, 2:0:0:0:0:1, TIMEOUT 5, POLL_TIMEOUT 2)", "");
+    bench.send("ip", &packet([10, 0, 0, 2], 1));
+    bench.send("arp", &reply(2, 0x22));
+    bench.pass_time(2_100);
+    bench.send("ip", &packet([10, 0, 0, 2], 2));
+    bench.send("ip", &packet([10, 0, 0, 2], 3));
+    assert_eq!(bench.read("q.queries"), "2");
+    bench.pass_time(3_100);
+    bench.send("ip", &packet([10, 0, 0, 2], 4));
+    assert_eq!([bench.read("q.length"), bench.read("q.queries")], ["1", "3"]);
+    assert!(bench.read("q.table").starts_with("10.0.0.2 0 02-00-00-00-00-22 5."));
+    bench.pass_time(20_000);
+    assert_eq!([bench.read("q.length"), bench.read("q.count")], ["0", "0"]);
+    assert_eq!(bench.read("q.stats"), "1 packets killed\n3 ARP queries sent\n");
+    let seen = bench.finish();
+    assert_eq!(numbers(&seen), [(1, 0x22), (2, 0x22), (3, 0x22)]);
+    let queries: Vec<[u8; 6]> =
+        seen.iter().filter(|s| s.sink == 1).map(|s| s.bytes[..6].try_into().unwrap()).collect();
+    // The one before it expires goes to whom it is about.
+    assert_eq!(queries, [[0xff; 6], [2, 0, 0, 0, 0, 0x22], [0xff; 6]]);
+}
+
+#[test]
+fn handlers_change_the_table() {
+    let mut bench = Bench::new("ARPQuerier(10.0.0.1/24, 2:0:0:0:0:1)", "");
+    bench.send("ip", &packet([10, 0, 0, 2], 1));
+    bench.send("ip", &packet([10, 0, 0, 2], 2));
+    assert_eq!(bench.held(), 2);
+    bench.write("q.insert", "10.0.0.2 2:0:0:0:0:22").unwrap();
+    assert_eq!([bench.read("q.length"), bench.read("q.count")], ["0", "1"]);
+    bench.send("ip", &packet([10, 0, 0, 2], 3));
+    bench.write("q.delete", "10.0.0.2").unwrap();
+    bench.send("ip", &packet([10, 0, 0, 2], 4));
+    assert_eq!([bench.read("q.length"), bench.read("q.queries")], ["1", "2"]);
+    bench.write("q.clear", "").unwrap();
+    assert_eq!([bench.read("q.length"), bench.read("q.queries"), bench.read("q.table")], ["0", "0", ""]);
+    bench.write("q.ipaddr", "0.0.0.0").unwrap();
+    bench.send("ip", &packet([10, 0, 0, 255], 5));
+    assert_eq!([bench.read("q.drops"), bench.read("q.broadcast")], ["1", "10.0.0.255"]);
+    for (handler, value, error) in [
+        ("q.insert", "10.0.0.2", "ETH: required argument missing"),
+        ("q.insert", "x 2:0:0:0:0:2", "IP: parse error"),
+        ("q.insert", "10.0.0.2 2:0:0:0:0:2 x", "too many arguments"),
+        ("q.delete", "", "IP: required argument missing"),
+        ("q.ipaddr", "x", "expected IP address"),
+    ] {
+        assert_eq!(bench.write(handler, value).unwrap_err(), error, "{handler} {value}");
+    }
+    assert_eq!(numbers(&bench.finish()), [(1, 0x22), (2, 0x22), (3, 0x22)]);
+}
+
+#[test]
+fn queriers_share_a_table() {
+    let more = "t :: ARPTable(CAPACITY 3);
+        other :: TimedSource(1000000, LIMIT 1, ACTIVE false) -> GetIPAddress(16)
+            -> r :: ARPQuerier(10.1.0.1, 2:0:0:0:0:9, TABLE t) -> TestSink(EXCHANGE, 2);
+        Idle -> [1] r [1] -> TestSink(EXCHANGE, 3)";
+    let mut bench = Bench::new("ARPQuerier(10.0.0.1, 2:0:0:0:0:1, TABLE t)", more);
+    bench.send("other", &packet([10, 0, 0, 2], 1));
+    bench.send("ip", &packet([10, 0, 0, 2], 2));
+    bench.send("other", &packet([10, 0, 0, 3], 3));
+    assert_eq!([bench.read("t.length"), bench.read("t.count")], ["3", "2"]);
+    // What came to the one leaves by it, although the other got the reply.
+    bench.send("arp", &reply(2, 0x22));
+    assert_eq!([bench.read("t.length"), bench.read("r.length")], ["1", "1"]);
+    bench.write("t.insert", "10.0.0.3 2:0:0:0:0:33").unwrap();
+    assert_eq!((bench.read("t.length").as_str(), bench.held()), ("0", 0));
+    bench.send("ip", &packet([10, 0, 0, 4], 4));
+    bench.write("t.clear", "").unwrap();
+    assert_eq!((bench.read("t.length").as_str(), bench.held()), ("0", 0));
+    // All three are the other one's, so that there is no room.
+    (5..8).for_each(|number| bench.send("other", &packet([10, 0, 0, 5], number)));
+    bench.send("ip", &packet([10, 0, 0, 5], 8));
+    assert_eq!((bench.read("t.length").as_str(), bench.held()), ("3", 3));
+    let seen = bench.finish();
+    assert_eq!(numbers(&seen), [(2, 0x22)]);
+    let other: Vec<(u8, u8)> =
+        seen.iter().filter(|s| s.sink == 2).map(|s| (*s.bytes.last().unwrap(), s.bytes[5])).collect();
+    assert_eq!(other, [(1, 0x22), (3, 0x33)]);
+    assert!(seen.iter().filter(|s| s.sink == 2).all(|s| s.bytes[6..12] == [2, 0, 0, 0, 0, 9]));
+}
+
+#[test]
+fn what_waits_goes_on_with_other_arguments() {
+    let mut bench = Bench::new("ARPQuerier(10.0.0.1, 2:0:0:0:0:1)", "");
+    bench.send("ip", &packet([10, 0, 0, 2], 1));
+    bench.write("q.config", "10.0.0.1, 2:0:0:0:0:1, CAPACITY 5").unwrap();
+    assert_eq!((bench.held(), bench.read("q.queries").as_str()), (1, "1"));
+    bench.send("arp", &reply(2, 0x22));
+    bench.send("ip", &packet([10, 0, 0, 3], 2));
+    // Another host knows nobody yet.
+    bench.write("q.config", "10.0.0.7, 2:0:0:0:0:7").unwrap();
+    assert_eq!((bench.held(), bench.read("q.table").as_str()), (0, ""));
+    assert_eq!(numbers(&bench.finish()), [(1, 0x22)]);
+}
+
+#[test]
+fn mistakes_are_told() {
+    for (config, error) in [
+        ("ARPQuerier(10.0.0.1)", "ETH: parse error"),
+        ("ARPQuerier(x, 2:0:0:0:0:1)", "IP: parse error"),
+        ("ARPQuerier(10.0.0.1, 2:0:0:0:0:1, CAPACITY_SLIM_FACTOR 0)", "CAPACITY_SLIM_FACTOR cannot be zero"),
+        ("ARPQuerier(10.0.0.1, 2:0:0:0:0:1, TABLE x)", "TABLE: does not name an element"),
+        ("ARPQuerier(10.0.0.1, 2:0:0:0:0:1, TABLE i)", "TABLE: type mismatch, expected ARPTable"),
+    ] {
+        let text = format!("i :: Idle -> q :: {config} -> Discard; Idle -> [1] q");
+        let told = worker(&text, run()).err().unwrap_or_default();
+        assert!(told.contains(error), "{config}: {told}");
+    }
+    for (config, error) in [
+        ("10.0.0.1 2:0:0:0:0:1, x", "argument 1: expected IP/MASK ETH"),
+        ("10.0.0.1", "argument 0: missing ETH"),
+        ("2:0:0:0:0:1", "argument 0: missing IP/MASK"),
+        ("1.1.1.1 2:0:0:0:0:1 2:0:0:0:0:2", "argument 0: more than one ETH"),
+    ] {
+        let told =
+            worker(&format!("Idle -> ARPResponder({config}) -> Discard"), run()).err().unwrap_or_default();
+        assert!(told.contains(error), "{config}: {told}");
+    }
+}
+
+#[test]
+fn names_stand_for_both_addresses() {
+    let text = "AddressInfo(me 10.0.0.1 10.0.0.0/24 2:0:0:0:0:1, net 10.1.0.1/16 2:0:0:0:0:2);
+        Idle -> q :: ARPQuerier(me) -> Discard; Idle -> [1] q;
+        Idle -> p :: ARPQuerier(10.1.0.1/16, net) -> Discard; Idle -> [1] p;
+        Idle -> r :: ARPResponder(me, me:ipnet 2:0:0:0:0:3) -> Discard";
+    let handlers = ["q.ipaddr", "q.broadcast", "p.broadcast", "r.table"];
+    let values = run().text(text, &handlers).unwrap().values;
+    let values: Vec<String> = values.into_iter().map(Result::unwrap).collect();
+    let table = "10.0.0.1/32 02-00-00-00-00-01\n10.0.0.0/24 02-00-00-00-00-03\n";
+    assert_eq!(values, ["10.0.0.1", "255.255.255.255", "10.1.255.255", table]);
+}
+
+#[test]
+fn fakers_speak_without_being_asked() {
+    let exchange = offer(Vec::new());
+    let text = format!(
+        "ARPFaker(18.26.4.1, 0:e0:2b:b:1a:0, 18.26.4.99, 0:a0:c9:9c:fd:9c) -> TestSink({exchange}, 0);
+         DriverManager(wait 25s, stop)"
+    );
+    run().text(&text, &[]).unwrap();
+    let seen = collect(exchange);
+    assert_eq!(seen.len(), 3, "after 1, 11 and 21 seconds");
+    let expected = [
+        &[0x00, 0xe0, 0x2b, 0x0b, 0x1a, 0x00, 0x00, 0xa0, 0xc9, 0x9c, 0xfd, 0x9c, 8, 6][..],
+        &[0, 1, 8, 0, 6, 4, 0, 2, 0x00, 0xa0, 0xc9, 0x9c, 0xfd, 0x9c, 18, 26, 4, 99],
+        &[0x00, 0xe0, 0x2b, 0x0b, 0x1a, 0x00, 18, 26, 4, 1],
+    ];
+    assert_eq!(seen[0].bytes, expected.concat());
+}
+
+/// Sound frames with any byte changed, cut anywhere, and bytes without sense.
+fn damaged() -> impl Strategy<Value = Vec<u8>> {
+    let frame = (1u8..5, 0u8..3, any::<bool>()).prop_map(|(last, mac, is_request)| {
+        let mut frame = reply(last, mac);
+        frame[21] -= u8::from(is_request);
+        frame
+    });
+    let changed =
+        (frame, 0usize..42, any::<u8>(), 0usize..60).prop_map(|(mut frame, place, byte, length)| {
+            frame[place] = byte;
+            frame.resize(length, 0);
+            frame
+        });
+    prop_oneof![3 => changed, 1 => prop::collection::vec(any::<u8>(), 0..80)]
+}
+
+#[derive(Clone, Debug)]
+enum Event {
+    Packet(u8),
+    Reply(u8, u8),
+    Damaged(Vec<u8>),
+    Time(i64),
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever comes: nothing is lost, nothing overtakes, nothing is sent to an address that no reply has named, and
+    /// no more waits than may.
+    #[test]
+    fn nothing_is_lost(
+        capacity in 1usize..6,
+        timeout in prop::sample::select(vec!["0", "1", "3"]),
+        events in prop::collection::vec(prop_oneof![
+            8 => (2u8..6).prop_map(Event::Packet),
+            2 => (2u8..6, 0u8..3).prop_map(|(last, mac)| Event::Reply(last, mac)),
+            1 => damaged().prop_map(Event::Damaged),
+            2 => prop::sample::select(vec![10, 110, 900, 2500]).prop_map(Event::Time),
+        ], 0..60),
+    ) {
+        let querier = format!("ARPQuerier(10.0.0.1, 2:0:0:0:0:1, CAPACITY {capacity}, TIMEOUT {timeout})");
+        let mut bench = Bench::new(&querier, "");
+        let mut number = 0;
+        let mut named: Vec<(u32, u8)> = Vec::new();
+        let mut answered = Vec::new();
+        for event in events {
+            match event {
+                Event::Packet(last) => {
+                    number += 1;
+                    let (before, queries) = (bench.held(), bench.read("q.queries"));
+                    bench.send("ip", &packet([10, 0, 0, last], number));
+                    if timeout == "0" && answered.contains(&last) {
+                        prop_assert_eq!((before, queries), (bench.held(), bench.read("q.queries")));
+                    } else if timeout == "0" && named.iter().all(|&(name, _)| name != u32::from(last)) {
+                        prop_assert!(bench.held() > 0, "it waits");
+                    }
+                }
+                Event::Reply(last, mac) => {
+                    bench.send("arp", &reply(last, mac));
+                    named.push((last.into(), mac));
+                    answered.push(last);
+                }
+                Event::Damaged(frame) => {
+                    if frame.len() >= 42 && frame[28..31] == [10, 0, 0] {
+                        named.push((frame[31].into(), frame[27]));
+                    }
+                    bench.send("arp", &frame);
+                }
+                Event::Time(milliseconds) => bench.pass_time(milliseconds),
+            }
+            let waiting = bench.held();
+            prop_assert!(waiting <= capacity, "{waiting} packets wait");
+            prop_assert!(bench.worker.report().balances());
+        }
+        let mut last_of = [0; 256];
+        for seen in bench.finish().iter().filter(|seen| seen.sink == 0) {
+            let (to, number) = (seen.bytes[33], u32::from_be_bytes(seen.bytes[34..38].try_into().unwrap()));
+            prop_assert!(number > last_of[usize::from(to)], "{} came after {}", number, last_of[usize::from(to)]);
+            last_of[usize::from(to)] = number;
+            prop_assert!(named.contains(&(to.into(), seen.bytes[5])), "nobody has named {:02x?}", seen.bytes);
+        }
+    }
+
+    /// Answers are what the standard says, and only requests are answered.
+    #[test]
+    fn only_requests_are_answered(frames in prop::collection::vec(damaged(), 1..40)) {
+        let input = |bytes: &Vec<u8>| Input {
+            bytes: bytes.clone(),
+            time: Timestamp(1),
+            annotations: [0; 48],
+            headers: [None; 3],
+        };
+        let exchange = offer(vec![frames.iter().map(input).collect()]);
+        let text = format!(
+            "TestSource({exchange}, 0) -> r :: ARPResponder(10.0.0.0/30 2:0:0:0:0:99) -> TestSink({exchange}, 0);
+             r [1] -> TestSink({exchange}, 1)"
+        );
+        prop_assert!(run().text(&text, &[]).unwrap().report.balances());
+        let seen = collect(exchange);
+        prop_assert_eq!(seen.len(), frames.len());
+        for seen in seen {
+            let asked = &frames[seen.id as usize - 1];
+            let is_request = asked.len() >= 42
+                && asked[12..18] == [8, 6, 0, 1, 8, 0]
+                && asked[20..22] == [0, 1]
+                && asked[38..41] == [10, 0, 0]
+                && asked[41] < 4;
+            prop_assert_eq!(seen.sink == 0, is_request, "{:02x?}", asked);
+            let expected = if is_request {
+                let own = [2, 0, 0, 0, 0, 0x99];
+                let fixed = [8, 6, 0, 1, 8, 0, 6, 4, 0, 2];
+                [&asked[22..28], &own, &fixed, &own, &asked[38..42], &asked[22..28], &asked[28..32]].concat()
+            } else {
+                asked.clone()
+            };
+            prop_assert_eq!(&seen.bytes, &expected);
+        }
+    }
+}
