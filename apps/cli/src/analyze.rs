@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use capture::Reader;
 use element::Setup;
 use element::args::Place;
-use indicatif::{ProgressBar, ProgressStyle};
 use element::args::PlaceNames;
+use indicatif::{ProgressBar, ProgressStyle};
 use trace::{Options, Report, Selection};
 
 use crate::{FAILURE, print};

@@ -3,7 +3,7 @@
 use element::{Args, Class, Effects, Element, Invalid, Registry};
 use engine::Plan;
 use lang::Graph;
-use synthesizer::model::chain::Chain;
+use synthesizer::model::chain::{Chain, key};
 use synthesizer::verify::run;
 
 use crate::load::{Input, Loaded, registry};
@@ -109,6 +109,9 @@ fn chain(graph: &Graph) -> Result<Parts, Vec<engine::Problem>> {
     let stays = |id: &usize| !bystanders[*id];
     let effects: Vec<Option<(&Class, &Effects)>> =
         (0..plan.len()).filter(stays).map(|id| Some((plan.classes[id], &configured.effects[id]))).collect();
-    let chain = Chain::new(&graph, &effects);
+    let mut chain = Chain::new(&graph, &effects);
+    let beside = (0..plan.len()).filter(|id| bystanders[*id]);
+    chain.scripts = beside.map(|id| key(plan.classes[id].name, &plan.graph.elements[id].config)).collect();
+    chain.scripts.sort();
     Ok((graph, chain, unknown, configured.warnings))
 }

@@ -140,8 +140,8 @@ impl Place {
                 let reads = |byte: i32, bits: u128| {
                     let shift = u32::try_from(8 * (end - 1 - byte)).unwrap_or(u32::MAX);
                     // Of fields that are wider than masks all bits count.
-                let counts = mask == u128::MAX || mask & bits.checked_shl(shift).unwrap_or(0) != 0;
-                (network..end).contains(&byte) && counts
+                    let counts = mask == u128::MAX || mask & bits.checked_shl(shift).unwrap_or(0) != 0;
+                    (network..end).contains(&byte) && counts
                 };
                 if reads(1, 0xfc) {
                     Some("DSCP")

@@ -23,8 +23,8 @@
 
 use element::args::Arg;
 use element::class::{ArgInfo, HandlerInfo, Notes};
-use element::effects::Depends;
-use element::{Batch, Class, Cx, Effects, Element, Signal, manual};
+use element::effects::{Case, Depends, Filter, Target};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Signal, manual};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -44,6 +44,13 @@ pub static CLASS: Class = Class {
     },
     ..Class::DEFAULT
 };
+
+/// Packets of one input pass; those of others stay where they are until the end.
+pub(super) fn pulls_from(chosen: Option<usize>) -> Effects {
+    let passes = chosen.map(|input| Case::new(Filter::Any, Target::Output(0)).on(input));
+    let stays = Case::new(Filter::Any, Target::Drop(DropReason::Stop));
+    Effects::cases(passes.into_iter().chain([stays]).collect())
+}
 
 /// The three switches of this kind.
 pub(super) struct PullSwitch {
@@ -73,7 +80,7 @@ impl PullSwitch {
 
 impl Element for PullSwitch {
     fn effects(&self) -> Effects {
-        Effects::pass().depending_on(Depends::Handler)
+        pulls_from(self.chosen).depending_on(Depends::Handler)
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {

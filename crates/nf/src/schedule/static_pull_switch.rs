@@ -18,6 +18,8 @@
 use element::class::ArgInfo;
 use element::{Batch, Class, Cx, Effects, Element, manual};
 
+use super::pull_switch::pulls_from;
+
 /// The class.
 pub static CLASS: Class = Class {
     name: "StaticPullSwitch",
@@ -41,7 +43,7 @@ struct StaticPullSwitch {
 
 impl Element for StaticPullSwitch {
     fn effects(&self) -> Effects {
-        Effects::pass()
+        pulls_from(self.chosen)
     }
 
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, max: usize) -> Batch {

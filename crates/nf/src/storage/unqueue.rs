@@ -25,7 +25,8 @@
 
 use element::args::{Arg, parse_bool};
 use element::class::{ArgInfo, HandlerInfo, Notes};
-use element::{Class, Cx, Effects, Element, manual};
+use element::effects::{Case, Depends, Filter, Target};
+use element::{Class, Cx, DropReason, Effects, Element, manual};
 use packet::BATCH_CAPACITY;
 
 /// The class.
@@ -89,7 +90,13 @@ impl Unqueue {
 
 impl Element for Unqueue {
     fn effects(&self) -> Effects {
-        Effects::pass()
+        if self.active && self.limit < 0 && self.burst != 0 {
+            return Effects::pass();
+        }
+        // What it does not pull stays where it is until the end.
+        let pulls = Filter::Opaque { about: "whether it pulls", reads: Vec::new() };
+        let stays = Case::new(Filter::Any, Target::Drop(DropReason::Stop));
+        Effects::cases(vec![Case::new(pulls, Target::Output(0)), stays]).depending_on(Depends::Counter)
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {

@@ -132,6 +132,11 @@ fn look(d: &Diagrams, chain: &Chain, progress: &mut dyn FnMut(&str)) -> Findings
     for (node, usage) in notes.usage {
         findings.idle.extend(usage.idle(node, &chain.nodes[node].effects));
     }
+    if !chain.scripts.is_empty() && chain.is_turned_by_handlers() {
+        // Other packets may come when a script has turned something.
+        findings.unreached.clear();
+        findings.idle.retain(|rule| !rule.covered_by.is_empty());
+    }
     findings
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use element::Class;
-use element::effects::Effects;
+use element::effects::{Depends, Effects, Target};
 use lang::Graph;
 
 use super::step::is_exit;
@@ -17,6 +17,8 @@ pub struct Chain {
     pub nodes: Vec<Node>,
     /// Element numbers in an order in which packets come to them, as far as there is one.
     order: Vec<usize>,
+    /// Class and arguments of elements beside the graph that may write handlers, sorted.
+    pub scripts: Vec<String>,
 }
 
 /// An element of a chain.
@@ -29,6 +31,8 @@ pub struct Node {
     pub effects: Effects,
     /// Class and arguments, in one form.
     pub key: String,
+    /// What makes it the same function as another one: its key, and what elements without ports say of names.
+    pub function: String,
     /// Per output: the inputs that it is connected to.
     pub forward: Vec<Vec<Port>>,
     /// How many inputs are connected.
@@ -40,8 +44,13 @@ pub struct Node {
 /// Class and arguments in one form: spaces, comments and the order of definitions do not matter.
 pub fn key(class: &str, config: &str) -> String {
     let args = lang::args::split(config);
-    let words = args.iter().map(|arg| arg.text.split_whitespace().collect::<Vec<_>>().join(" "));
-    format!("{class}({})", words.collect::<Vec<_>>().join(", "))
+    // White space in quotes is part of an argument.
+    let one_form = |text: &str| {
+        let words = lang::args::split_spaces(text);
+        words.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ")
+    };
+    let words: Vec<String> = args.iter().map(|arg| one_form(&arg.text)).collect();
+    format!("{class}({})", words.join(", "))
 }
 
 impl Chain {
@@ -63,6 +72,7 @@ impl Chain {
                     class: class.to_string(),
                     effects: effects.map_or_else(unknown, |(_, effects)| effects.clone()),
                     key: key(class, &element.config),
+                    function: String::new(),
                     forward: vec![Vec::new(); outputs],
                     inputs,
                     is_on_circle: false,
@@ -72,7 +82,13 @@ impl Chain {
         for connection in &graph.connections {
             nodes[connection.from.0].forward[connection.from.1].push(connection.to);
         }
-        let mut chain = Chain { nodes, order: Vec::new() };
+        let says = |(node, ports): (&Node, &(usize, usize))| (*ports == (0, 0)).then(|| node.key.clone());
+        let mut names: Vec<String> = nodes.iter().zip(&counts).filter_map(says).collect();
+        names.sort();
+        for node in &mut nodes {
+            node.function = format!("{} {}", node.key, names.join(" "));
+        }
+        let mut chain = Chain { nodes, order: Vec::new(), scripts: Vec::new() };
         chain.sort();
         chain
     }
@@ -146,10 +162,20 @@ impl Chain {
         self.order[node]
     }
 
-    /// Elements that packets come from: nothing leads to them, and they lead to others.
+    /// Whether handlers decide about packets somewhere.
+    pub fn is_turned_by_handlers(&self) -> bool {
+        self.nodes.iter().any(|node| node.effects.depends.contains(&Depends::Handler))
+    }
+
+    /// Elements that packets come from: nothing leads to them, they lead to others, and they give packets.
     pub fn entries(&self) -> Vec<usize> {
         let leads = |node: &Node| node.forward.iter().any(|to| !to.is_empty());
-        (0..self.nodes.len()).filter(|&n| self.nodes[n].inputs == 0 && leads(&self.nodes[n])).collect()
+        let is_silent = |effects: &Effects| {
+            let ends = effects.cases.iter().all(|case| matches!(case.to, Target::Drop(_)));
+            effects.emits.is_empty() && effects.opaque.is_none() && !effects.cases.is_empty() && ends
+        };
+        let gives = |node: &Node| node.inputs == 0 && leads(node) && !is_silent(&node.effects);
+        (0..self.nodes.len()).filter(|&n| gives(&self.nodes[n])).collect()
     }
 
     /// Elements by which packets leave the chain, and those of unknown classes that lead nowhere.

@@ -239,7 +239,7 @@ fn stream(
     if effects.opaque.is_none() && !remembers(effects) && !lost {
         return None;
     }
-    let mut term = Term { name: format!("stream to {}", element.key), ..Term::default() };
+    let mut term = Term { name: format!("stream to {}", element.function), ..Term::default() };
     if element.is_on_circle {
         // Not everything that will arrive is known yet, so it is like no other.
         term.numbers.extend([salt, node as i64]);

@@ -79,7 +79,13 @@ pub struct Outcome {
 impl<'u> Unit<'u> {
     /// An element of a chain, to which packets come at this place of a stream.
     pub fn of(node: &'u Node, stream: u32) -> Unit<'u> {
-        Unit { effects: &node.effects, key: &node.key, outputs: node.forward.len(), stream, has_room: true }
+        Unit {
+            effects: &node.effects,
+            key: &node.function,
+            outputs: node.forward.len(),
+            stream,
+            has_room: true,
+        }
     }
 
     /// For which packets the filter of each case holds, whatever other cases say; `None` if nothing is known of the

@@ -153,6 +153,10 @@ struct Verifier<'v> {
 impl Verifier<'_> {
     fn run(&mut self) -> Verdict {
         let [a, b] = self.chains;
+        if a.scripts != b.scripts && (a.is_turned_by_handlers() || b.is_turned_by_handlers()) {
+            let reason = "scripts differ, and there are elements that handlers may turn".to_string();
+            return Verdict::Undecided { element: None, reason };
+        }
         let (pairs, only_a, only_b) = a.pair(&a.entries(), b, &b.entries());
         for (chain, left) in [only_a, only_b].into_iter().enumerate() {
             if let Some(&entry) = left.first() {
