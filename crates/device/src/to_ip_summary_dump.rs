@@ -282,6 +282,8 @@ impl Element for ToIpSummaryDump {
         let seen = [
             Field::Length,
             Field::Payload,
+            Field::HeaderOffset(Base::Network),
+            Field::HeaderOffset(Base::Transport),
             Field::TimeStamp,
             EXTRA_LENGTH,
             PAINT,

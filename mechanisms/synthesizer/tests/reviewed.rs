@@ -1,0 +1,119 @@
+//! Pairs that a review found to be called equivalent although they are not: each for its own reason.
+
+mod common;
+
+use common::{compare, read};
+use tidegate_synthesizer::verify::Verdict;
+
+#[track_caller]
+fn are_not_equivalent(a: &str, b: &str) {
+    let outcome = compare(&read(a), &read(b));
+    assert!(!matches!(outcome.verdict, Verdict::Equivalent), "{a}\n{b}\n{outcome:?}");
+}
+
+/// Packets that an element makes may have annotations: an ICMP error has a destination.
+#[test]
+fn made_packets_have_annotations() {
+    let chain = |port: usize| {
+        format!(
+            "FromDump(x) -> CheckIPHeader(14) -> Strip(14) -> ICMPError(10.9.9.9, unreachable)
+             -> r :: StaticIPLookup(10.0.0.0/8 {port}, 0.0.0.0/0 1); r[0] -> out :: ToDump(y); r[1] -> Discard;"
+        )
+    };
+    are_not_equivalent(&chain(0), &chain(1));
+}
+
+/// A source may mark headers where only it knows.
+#[test]
+fn sources_mark_headers() {
+    let chain = |protocol: &str| {
+        format!("FromDump(x, FORCE_IP true) -> IPClassifier({protocol}) -> out :: ToDump(y);")
+    };
+    are_not_equivalent(&chain("tcp"), &chain("udp"));
+}
+
+const TCP: &str =
+    "FromDump(x) -> Classifier(14/45 20/0000%3fff 46/50) -> CheckIPHeader(14) -> IPClassifier(tcp) ->";
+
+/// The length and the protocol are part of the pseudo-header that TCP's checksum covers.
+#[test]
+fn transport_checksums_cover_length_and_protocol() {
+    are_not_equivalent(
+        &format!("{TCP} CheckTCPHeader -> StoreData(16, \\<0028>) -> out :: ToDump(y);"),
+        &format!("{TCP} CheckTCPHeader -> StoreData(16, \\<0028>) -> CheckTCPHeader -> out :: ToDump(y);"),
+    );
+    are_not_equivalent(
+        &format!("{TCP} StoreData(16, \\<0028>) -> SetTCPChecksum -> out :: ToDump(y);"),
+        &format!("{TCP} SetTCPChecksum -> StoreData(16, \\<0028>) -> out :: ToDump(y);"),
+    );
+}
+
+/// The first bytes may be equal where packets start at different places, and the next ones different.
+#[test]
+fn shifted_packets_are_different() {
+    let chain = |bytes: usize| {
+        format!(
+            "FromDump(x) -> Classifier(0/000000000000) -> l :: CheckLength(79); l[0] -> Discard;
+             l[1] -> Strip({bytes}) -> Truncate(40, EXTRA_LENGTH false) -> out :: ToDump(y);"
+        )
+    };
+    are_not_equivalent(&chain(1), &chain(2));
+}
+
+/// 0000 and ffff count the same in a sum.
+#[test]
+fn a_wrong_word_may_leave_a_sum_right() {
+    let start = "FromDump(x) -> Classifier(12/0800 14/45) -> MarkIPHeader(14) ->";
+    are_not_equivalent(
+        &format!(
+            "{start} SetIPChecksum -> StoreData(18, \\<0000>) -> CheckIPHeader(14) -> out :: ToDump(y);"
+        ),
+        &format!(
+            "{start} c :: Classifier(18/0000, -); c[1] -> Discard;
+             c[0] -> SetIPChecksum -> CheckIPHeader(14) -> out :: ToDump(y);"
+        ),
+    );
+}
+
+#[test]
+fn spaces_in_quotes_are_part_of_an_argument() {
+    let chain = |text: &str| format!("FromDump(x) -> Search(\"{text}\") -> out :: ToDump(y);");
+    are_not_equivalent(&chain("a  b"), &chain("a b"));
+}
+
+#[test]
+fn names_stand_for_what_they_are_given() {
+    let chain = |address: &str| {
+        format!(
+            "AddressInfo(me {address}); FromDump(x) -> CheckIPHeader(14) -> Strip(14)
+             -> ICMPError(me, unreachable) -> out :: ToDump(y);"
+        )
+    };
+    are_not_equivalent(&chain("10.0.0.1"), &chain("10.0.0.9"));
+}
+
+/// What is not pulled does not pass.
+#[test]
+fn pullers_choose_what_passes() {
+    let pulled = |scheduler: &str| {
+        format!(
+            "FromDump(x) -> c :: Classifier(12/0800, -); c[0] -> Queue -> [0] p :: {scheduler};
+             c[1] -> Queue -> [1] p -> Unqueue -> out :: ToDump(y);"
+        )
+    };
+    are_not_equivalent(&pulled("StaticPullSwitch(1)"), &pulled("RoundRobinSched"));
+    are_not_equivalent(&pulled("PullSwitch(0)"), &pulled("PullSwitch(1)"));
+    let chain =
+        |arguments: &str| format!("FromDump(x) -> Queue -> Unqueue({arguments}) -> out :: ToDump(y);");
+    are_not_equivalent(&chain("ACTIVE false"), &chain(""));
+    are_not_equivalent(&chain("LIMIT 1"), &chain(""));
+}
+
+/// An exit that reads headers sees where they are marked.
+#[test]
+fn exits_may_see_marks() {
+    let chain = |place: usize| {
+        format!("FromDump(x) -> MarkIPHeader({place}) -> out :: ToIPSummaryDump(y, FIELDS ip_src ip_dst);")
+    };
+    are_not_equivalent(&chain(14), &chain(18));
+}
