@@ -47,7 +47,8 @@ pub(crate) fn idle(reasoned: &Reasoned, findings: &Findings, all: bool) -> (Vec<
         let element = &elements[rule.node];
         let (written, named) = place(reasoned, rule.node, rule.rule);
         let covers = rule.covered_by.iter().map(|&cover| place(reasoned, rule.node, cover).1);
-        let why = reason(&covers.collect::<Vec<_>>(), rule.same_fate);
+        let elsewhere = rule.elsewhere.map(|other| place(reasoned, rule.node, other).1);
+        let why = reason(&covers.collect::<Vec<_>>(), elsewhere);
         let text = format!("'{}': {named} never decides: {why}", element.name);
         let mut diagnostic = Diagnostic::warning(written, text);
         for &cover in &rule.covered_by {
@@ -62,14 +63,19 @@ pub(crate) fn idle(reasoned: &Reasoned, findings: &Findings, all: bool) -> (Vec<
     let text = match more.len() {
         0 => String::new(),
         _ if all => more.iter().map(|problem| problem.render(sources)).collect(),
+        1 => "1 more never does anything; --all shows it\n".into(),
         n => format!("{n} more elements and rules never do anything; --all shows each of them\n"),
     };
     (problems, text)
 }
 
 /// Why a rule never decides.
-fn reason(covers: &[String], same_fate: bool) -> String {
-    let fate = if same_fate { "with the same fate" } else { "not all with its fate" };
+fn reason(covers: &[String], elsewhere: Option<String>) -> String {
+    let fate = match elsewhere {
+        None => "with the same fate".to_string(),
+        Some(other) if matches!(covers, [one] if *one == other) => "with another fate".to_string(),
+        Some(other) => format!("and {other} sends some of them elsewhere"),
+    };
     match covers {
         [] => "no packet that comes there is like that".into(),
         [one] => format!("{one} takes its packets, {fate}"),
@@ -105,6 +111,9 @@ pub(crate) fn describe(reasoned: &Reasoned, findings: &Findings) -> String {
     let chain = &reasoned.chain;
     if findings.exhausted {
         text.push_str("\nThere is no room to look at all packets: the rules are too irregular.\n");
+    }
+    if findings.entries.is_empty() && !findings.exhausted {
+        text.push_str("\nNo element gives packets.\n");
     }
     for entry in &findings.entries {
         fates(&mut text, chain, entry);

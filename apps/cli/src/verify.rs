@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use engine::{ClockKind, Options, Plan, Worker};
 use indicatif::ProgressBar;
+use synthesizer::model::chain::Chain;
 use synthesizer::verify::example::Example;
 use synthesizer::verify::run::{PACKETS, bytes, kind_of, prepare};
 use synthesizer::verify::{self, Companion, Difference, Verdict};
@@ -70,7 +71,10 @@ pub(crate) fn main(args: &Args) -> ExitCode {
     for reasoned in pair {
         for class in &reasoned.unknown {
             let name = &reasoned.loaded.name;
-            let _ = writeln!(text, "note: {name}: there is no class {class} here; what it does is not known");
+            let note = format!("note: {name}: there is no class {class} here; what it does is not known\n");
+            if !text.contains(&note) {
+                text.push_str(&note);
+            }
         }
     }
     for assumption in &outcome.assumptions {
@@ -92,10 +96,32 @@ impl Companion for Watcher<'_> {
 
     fn differs(&mut self, entry: [usize; 2], example: &Example) -> Option<bool> {
         self.progress.set_message("running an example".to_string());
-        let a = run(self.pair[0], entry[0], example)?;
-        let b = run(self.pair[1], entry[1], example)?;
+        let exits = exits(self.pair);
+        let a = run(self.pair[0], entry[0], example, &exits[0])?;
+        let b = run(self.pair[1], entry[1], example, &exits[1])?;
         Some(a.out != b.out)
     }
+}
+
+/// What exits are called: those that correspond have one name, and no others.
+fn exits(pair: [&Reasoned; 2]) -> [BTreeMap<usize, String>; 2] {
+    let [a, b] = pair.map(|reasoned| &reasoned.chain);
+    let of = |chain: &Chain| (0..chain.nodes.len()).filter(|&n| chain.is_exit(n)).collect::<Vec<_>>();
+    let (pairs, only_a, only_b) = a.pair(&of(a), b, &of(b));
+    let mut names: [BTreeMap<usize, String>; 2] = Default::default();
+    let mut name = |chain: usize, node: usize, name: String| {
+        // Several without a name of their own may be alike.
+        let same = names[chain].values().filter(|other| other.split(" #").next() == Some(&name)).count();
+        let name = if same == 0 { name } else { format!("{name} #{}", same + 1) };
+        names[chain].insert(node, name);
+    };
+    for (x, y) in pairs {
+        name(0, x, name_of(pair[0], x));
+        name(1, y, name_of(pair[0], x));
+    }
+    only_a.into_iter().for_each(|x| name(0, x, name_of(pair[0], x)));
+    only_b.into_iter().for_each(|y| name(1, y, name_of(pair[1], y)));
+    names
 }
 
 /// What came of one packet.
@@ -114,7 +140,7 @@ impl engine::Sink for Quiet {
 }
 
 /// Runs a packet through one configuration; `None` where that is not possible.
-fn run(reasoned: &Reasoned, entry: usize, example: &Example) -> Option<Ran> {
+fn run(reasoned: &Reasoned, entry: usize, example: &Example, names: &BTreeMap<usize, String>) -> Option<Ran> {
     let (graph, exits) = prepare(&reasoned.graph, &reasoned.chain, entry, example);
     let (registry, unknown) = registry_for(&graph);
     if !unknown.is_empty() {
@@ -132,7 +158,7 @@ fn run(reasoned: &Reasoned, entry: usize, example: &Example) -> Option<Ran> {
         let mut packets: Vec<Vec<u8>> = text.lines().filter_map(bytes).collect();
         packets.sort();
         if !packets.is_empty() {
-            out.insert(name_of(reasoned, exit), packets);
+            out.insert(names.get(&exit).cloned().unwrap_or_default(), packets);
         }
     }
     let _ = worker.finish();
@@ -163,9 +189,9 @@ fn describe(text: &mut String, pair: [&Reasoned; 2], verdict: &Verdict) -> u8 {
             let packet = packets::describe(&example.bytes, kind_of(example.kind));
             let _ = writeln!(text, "A packet into '{}': {packet}", name_of(pair[0], entry[0]));
             dump(text, &example.bytes, &[]);
-            for (reasoned, entry) in pair.into_iter().zip(entry) {
+            for ((reasoned, entry), names) in pair.into_iter().zip(entry).zip(exits(pair)) {
                 let _ = writeln!(text, "\n{}:", reasoned.loaded.name);
-                match run(reasoned, *entry, example) {
+                match run(reasoned, *entry, example, &names) {
                     Some(ran) => show(text, &ran, &example.bytes),
                     None => text.push_str("  cannot be run here\n"),
                 }

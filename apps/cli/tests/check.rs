@@ -35,7 +35,7 @@ fn a_rule_that_never_decides_is_shown_with_the_one_that_does() {
     assert!(output.status.success(), "{output:?}");
     let warnings = text(&output.stderr);
     for told in [
-        "'f': line 4 never decides: line 2 takes its packets, not all with its fate",
+        "'f': line 4 never decides: line 2 takes its packets, with another fate",
         "'f': line 5 never decides: line 3 takes its packets, with the same fate",
         "chain.click:4:9",
         "line 2 comes first",

@@ -58,6 +58,18 @@ fn reasons_of_drops_are_compared_when_asked() {
     assert_eq!(verify_with(&["--reasons"], denied, denied).status.code(), Some(0));
 }
 
+/// Exits correspond by class and arguments where only one of them has a name.
+#[test]
+fn names_of_exits_may_be_missing() {
+    let output = verify(CHAIN, &CHAIN.replace("-> out ::", "->"));
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let output = verify(CHAIN, &CHAIN.replace("-> out ::", "->").replace("port 80", "port 81"));
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    // What cannot be seen when it is run is no difference that was shown.
+    let output = verify(CHAIN, &CHAIN.replace("-> out ::", "-> SetTimestamp(5) ->"));
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+}
+
 #[test]
 fn what_is_not_known_is_undecided_and_named() {
     let unknown = |key: u8| CHAIN.replace("-> DecIPTTL", &format!("-> Mystery({key}) -> DecIPTTL"));

@@ -113,9 +113,8 @@ fn idle_rules_are_those_that_decide_about_no_packet() {
             }
             let fates: BTreeSet<bool> =
                 its.iter().filter_map(|&h| first(h)).map(|n| rules[n].allow).collect();
-            if idle.same_fate {
-                assert_eq!(fates, BTreeSet::from([rule.allow]), "{idle:?} {texts:#?}");
-            }
+            let same = fates == BTreeSet::from([rule.allow]);
+            assert_eq!(idle.elsewhere.is_none(), same || its.is_empty(), "{idle:?} {texts:#?}");
         }
     }
     assert!(idle_rules > 30, "{idle_rules}");
@@ -132,7 +131,7 @@ fn rules_of_files_are_known_by_their_lines() {
         found.idle.iter().map(|idle| (idle.rule, &idle.covered_by[..])).collect();
     let line = |line| Written { argument: 1, line: Some(line) };
     assert_eq!(places, [(line(4), &[line(3)][..])]);
-    assert!(!found.idle[0].same_fate);
+    assert_eq!(found.idle[0].elsewhere, Some(line(3)));
 }
 
 /// A rule about packets that never come there is idle although no rule covers it.

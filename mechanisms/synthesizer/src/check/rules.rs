@@ -28,8 +28,8 @@ pub struct IdleRule {
     /// Rules that take its packets, the one that takes the last ones first; at most [`MOST_NAMED`]. Without any, no
     /// packet that comes there is one of the rule.
     pub covered_by: Vec<Written>,
-    /// Whether its packets go where it would send them all the same.
-    pub same_fate: bool,
+    /// The first rule that sends some of its packets elsewhere than it would, if there is one.
+    pub elsewhere: Option<Written>,
 }
 
 /// What the rules of one element did while packets passed.
@@ -38,15 +38,15 @@ pub struct Usage {
     decides: Vec<bool>,
     /// By case: cases that took its packets, if there were some, the last ones first; at most [`MOST_COVERS`].
     covers: Vec<Vec<usize>>,
-    /// By case: whether some of its packets go elsewhere.
-    elsewhere: Vec<bool>,
+    /// By case: the first one that sends some of its packets elsewhere.
+    elsewhere: Vec<Option<usize>>,
 }
 
 impl Usage {
     /// For the cases of a declaration.
     pub fn new(effects: &Effects) -> Usage {
         let n = effects.cases.len();
-        Usage { decides: vec![false; n], covers: vec![Vec::new(); n], elsewhere: vec![false; n] }
+        Usage { decides: vec![false; n], covers: vec![Vec::new(); n], elsewhere: vec![None; n] }
     }
 
     /// Takes note of packets that wait at the element.
@@ -98,9 +98,10 @@ impl Usage {
                 before = last;
             }
             if !self.decides[*case] {
-                self.elsewhere[*case] |= unions
-                    .takers(d, place, when)
-                    .any(|taker| effects.cases[cases[taker].0].to != effects.cases[*case].to);
+                let fate = |case: usize| (&effects.cases[case].to, &effects.cases[case].actions);
+                let mut takers = unions.takers(d, place, when).map(|taker| cases[taker].0);
+                let other = takers.find(|&taker| fate(taker) != fate(*case));
+                self.elsewhere[*case] = self.elsewhere[*case].or(other);
             }
             for cover in covers {
                 if !self.covers[*case].contains(&cover) {
@@ -118,7 +119,8 @@ impl Usage {
             let rule = effects.cases[case].written?;
             let named = covers[case].iter().filter_map(|&cover| effects.cases[cover].written);
             let covered_by = named.take(MOST_NAMED).collect();
-            Some(IdleRule { node, rule, covered_by, same_fate: !elsewhere[case] })
+            let elsewhere = elsewhere[case].and_then(|other| effects.cases[other].written);
+            Some(IdleRule { node, rule, covered_by, elsewhere })
         })
         .collect()
     }
