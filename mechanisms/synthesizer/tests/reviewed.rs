@@ -75,6 +75,17 @@ fn a_wrong_word_may_leave_a_sum_right() {
     );
 }
 
+/// That a right checksum and a computed one are the same bytes holds but for the two zeros, and is said.
+#[test]
+fn the_two_zeros_are_an_assumption() {
+    let outcome = compare(
+        &read("FromDump(x) -> CheckIPHeader(14) -> out :: ToDump(y);"),
+        &read("FromDump(x) -> CheckIPHeader(14) -> SetIPChecksum -> out :: ToDump(y);"),
+    );
+    assert!(matches!(outcome.verdict, Verdict::Equivalent), "{outcome:?}");
+    assert!(outcome.assumptions.iter().any(|text| text.contains("ffff")), "{outcome:?}");
+}
+
 #[test]
 fn spaces_in_quotes_are_part_of_an_argument() {
     let chain = |text: &str| format!("FromDump(x) -> Search(\"{text}\") -> out :: ToDump(y);");

@@ -61,6 +61,7 @@ pub struct Diagrams {
     regions: RefCell<Vec<Word>>,
     exact: Cell<bool>,
     overlap: Cell<bool>,
+    one_zero: Cell<bool>,
 }
 
 #[derive(Default)]
@@ -100,6 +101,7 @@ impl Diagrams {
             regions: RefCell::default(),
             exact: Cell::new(false),
             overlap: Cell::new(false),
+            one_zero: Cell::new(false),
         }
     }
 
@@ -320,6 +322,16 @@ impl Diagrams {
     /// count.
     pub fn overlap_found(&self) -> bool {
         self.overlap.get()
+    }
+
+    /// Notes that checksums of 0000 and ffff were taken for one.
+    pub(super) fn note_one_zero(&self) {
+        self.one_zero.set(true);
+    }
+
+    /// Whether checksums of 0000 and ffff were taken for one: they count the same in a sum, but are different bytes.
+    pub fn takes_zeros_for_one(&self) -> bool {
+        self.one_zero.get()
     }
 
     /// The answer for one packet, of which every variable is given.

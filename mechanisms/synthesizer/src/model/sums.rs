@@ -254,6 +254,7 @@ impl Sum {
         }
         if left.origin != right.origin {
             // The one that came in and a computed one are equal where the first was right.
+            d.note_one_zero();
             let place = Term { name: "right checksum".into(), numbers: key.numbers(), bits: Vec::new() };
             different = d.or(&different, &d.not(&d.value(place, 1)[0]));
         }

@@ -139,6 +139,9 @@ fn verdict(
         let reason = "there is no room for the decision diagrams: the rules are too irregular".to_string();
         verdict = Verdict::Undecided { element: None, reason };
     }
+    if d.takes_zeros_for_one() {
+        verifier.assume("a checksum of 0000 and one of ffff, which count the same, are one".to_string());
+    }
     (verdict, verifier.assumptions)
 }
 
