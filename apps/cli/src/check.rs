@@ -14,6 +14,9 @@ pub(crate) struct CheckArgs {
     /// Show every element and rule that never does anything
     #[arg(long)]
     all: bool,
+    /// Seconds after which looking at packets is given up
+    #[arg(long, value_name = "N", default_value_t = 120)]
+    seconds: u64,
 }
 
 /// Arguments of commands that print a configuration in another form.
@@ -46,7 +49,7 @@ pub(crate) fn check(args: CheckArgs) -> ExitCode {
         loaded.show();
         return ExitCode::from(FAILURE);
     };
-    let findings = explain::find(&reasoned);
+    let findings = explain::find(&reasoned, args.seconds);
     let (idle, more) = explain::idle(&reasoned, &findings, args.all);
     loaded.problems.extend(idle);
     loaded.show();

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use element::effects::Written;
 use element::obstacles::{to_order, to_slicing, to_spraying};
@@ -26,11 +26,13 @@ const PICTURES: usize = 5;
 const NAMES: usize = 6;
 
 /// Looks at all packets at once. Progress is shown on a terminal.
-pub(crate) fn find(reasoned: &Reasoned) -> Findings {
+pub(crate) fn find(reasoned: &Reasoned, seconds: u64) -> Findings {
+    let deadline = Instant::now() + Duration::from_secs(seconds);
     let progress = ProgressBar::new_spinner();
     progress.enable_steady_tick(Duration::from_millis(100));
-    let findings =
-        check(&reasoned.chain, &mut |element| progress.set_message(format!("looking at {element}")));
+    let findings = check(&reasoned.chain, Some(deadline), &mut |element| {
+        progress.set_message(format!("looking at {element}"))
+    });
     progress.finish_and_clear();
     findings
 }
@@ -110,7 +112,7 @@ pub(crate) fn describe(reasoned: &Reasoned, findings: &Findings) -> String {
     let mut text = String::new();
     let chain = &reasoned.chain;
     if findings.exhausted {
-        text.push_str("\nThere is no room to look at all packets: the rules are too irregular.\n");
+        text.push_str("\nThere is no time or room to look at all packets (--seconds gives more time).\n");
     }
     if findings.entries.is_empty() && !findings.exhausted {
         text.push_str("\nNo element gives packets.\n");

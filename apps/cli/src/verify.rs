@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use engine::{ClockKind, Options, Plan, Worker};
 use indicatif::ProgressBar;
@@ -39,6 +39,9 @@ pub(crate) struct Args {
     /// Packets that are dropped must be dropped for the same reason
     #[arg(long)]
     reasons: bool,
+    /// Seconds after which it is given up as undecided
+    #[arg(long, value_name = "N", default_value_t = 120)]
+    seconds: u64,
 }
 
 /// An error in a configuration, or anything else that stops the comparison.
@@ -63,7 +66,8 @@ pub(crate) fn main(args: &Args) -> ExitCode {
     let progress = ProgressBar::new_spinner();
     progress.enable_steady_tick(Duration::from_millis(100));
     let mut watcher = Watcher { pair, progress: &progress };
-    let options = verify::Options { reasons: args.reasons };
+    let deadline = Some(Instant::now() + Duration::from_secs(args.seconds));
+    let options = verify::Options { reasons: args.reasons, deadline };
     let outcome = verify::verify([&a.chain, &b.chain], options, None, &mut watcher);
     progress.finish_and_clear();
     let mut text = String::new();

@@ -70,6 +70,16 @@ fn names_of_exits_may_be_missing() {
     assert_eq!(output.status.code(), Some(3), "{output:?}");
 }
 
+/// What takes too long is given up, and the element named.
+#[test]
+fn time_has_an_end() {
+    let swapped = "FromDump(x) -> CheckIPHeader(14) -> mirror :: IPMirror -> check :: CheckIPHeader(14) -> out :: ToDump(y);";
+    let plain = "FromDump(x) -> CheckIPHeader(14) -> out :: ToDump(y);";
+    let output = verify_with(&["--seconds", "0"], swapped, plain);
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    assert!(text(&output).contains("it takes too long here"), "{output:?}");
+}
+
 #[test]
 fn what_is_not_known_is_undecided_and_named() {
     let unknown = |key: u8| CHAIN.replace("-> DecIPTTL", &format!("-> Mystery({key}) -> DecIPTTL"));

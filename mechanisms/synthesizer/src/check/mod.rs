@@ -9,6 +9,7 @@ pub mod rules;
 pub mod stretches;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
 
 use element::{Base, DropReason};
 
@@ -34,7 +35,7 @@ pub struct Findings {
     pub endless: Option<usize>,
     /// By element: how many bytes before (negative) or behind the start of an IP header the packets that come there start.
     pub starts: BTreeMap<usize, BTreeSet<i32>>,
-    /// Whether there was no room to find out all of this; the rest is empty then.
+    /// Whether there was no room or no time to find out all of this; the rest is empty then.
     pub exhausted: bool,
 }
 
@@ -60,16 +61,16 @@ pub struct Fate {
     pub example: Option<Example>,
 }
 
-/// Looks at a chain; `progress` is told which element it is at.
-pub fn check(chain: &Chain, progress: &mut dyn FnMut(&str)) -> Findings {
-    let d = Diagrams::default();
+/// Looks at a chain until a deadline; `progress` is told which element it is at.
+pub fn check(chain: &Chain, deadline: Option<Instant>, progress: &mut dyn FnMut(&str)) -> Findings {
+    let d = Diagrams::default().until(deadline);
     let findings = look(&d, chain, progress);
     if !d.overlap_found() || d.exhausted() {
         return findings;
     }
     // Headers in regions of their own were not exact enough.
     drop(d);
-    look(&Diagrams::default().exact(), chain, progress)
+    look(&Diagrams::default().until(deadline).exact(), chain, progress)
 }
 
 /// What is noted on the way.

@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::time::Instant;
 
 use super::places::start_of;
 use super::word::Word;
@@ -18,7 +19,7 @@ pub type Byte = [Bit; 8];
 
 /// Inner nodes that there is room for. The library counts with 32 bits; a node takes some 20 bytes, so that this is
 /// the limit of memory too.
-const NODES: usize = 40 << 20;
+const NODES: usize = 24 << 20;
 
 /// Entries of the cache of results.
 const CACHE: usize = 1 << 20;
@@ -62,6 +63,7 @@ pub struct Diagrams {
     exact: Cell<bool>,
     overlap: Cell<bool>,
     one_zero: Cell<bool>,
+    deadline: Cell<Option<Instant>>,
 }
 
 #[derive(Default)]
@@ -102,12 +104,20 @@ impl Diagrams {
             exact: Cell::new(false),
             overlap: Cell::new(false),
             one_zero: Cell::new(false),
+            deadline: Cell::new(None),
         }
     }
 
-    /// Whether there was no room for a diagram: nothing that was found out since then counts.
+    /// Whether there was no room for a diagram, or no time: nothing that was found out since then counts.
     pub fn exhausted(&self) -> bool {
         self.exhausted.get()
+    }
+
+    /// From then on there is no time, as if there were no room; a single operation is finished all the same.
+    #[must_use]
+    pub fn until(self, deadline: Option<Instant>) -> Diagrams {
+        self.deadline.set(deadline);
+        self
     }
 
     /// How many nodes there are.
@@ -154,18 +164,33 @@ impl Diagrams {
     /// The result of an operation. Diagrams that nobody has any more are cleared away when they are many, and when
     /// there is no room.
     fn checked(&self, operation: impl Fn() -> AllocResult<Bit>) -> Bit {
+        if self.exhausted() {
+            return self.no();
+        }
         let count = self.operations.get() + 1;
         self.operations.set(count);
+        if count.is_multiple_of(1 << 6) && self.is_late() {
+            self.exhausted.set(true);
+            return self.no();
+        }
         if count.is_multiple_of(1 << 14) && self.nodes() > self.collect_at.get() {
             self.collect();
         }
         operation().unwrap_or_else(|_| {
+            if self.is_late() {
+                self.exhausted.set(true);
+                return self.no();
+            }
             self.collect();
             operation().unwrap_or_else(|_| {
                 self.exhausted.set(true);
                 self.no()
             })
         })
+    }
+
+    fn is_late(&self) -> bool {
+        self.deadline.get().is_some_and(|end| Instant::now() > end)
     }
 
     fn collect(&self) {

@@ -13,6 +13,7 @@ pub mod example;
 pub mod run;
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use element::effects::{Effects, Field};
 
@@ -32,6 +33,8 @@ const TRIES: usize = 12;
 pub struct Options {
     /// Whether packets that are dropped must be dropped for the same reason.
     pub reasons: bool,
+    /// When to give up.
+    pub deadline: Option<Instant>,
 }
 
 /// What came of it.
@@ -105,7 +108,7 @@ pub fn verify(
     nodes: Option<usize>,
     companion: &mut dyn Companion,
 ) -> Outcome {
-    let diagrams = || nodes.map_or_else(Diagrams::default, Diagrams::new);
+    let diagrams = || nodes.map_or_else(Diagrams::default, Diagrams::new).until(options.deadline);
     let d = diagrams();
     let mut verdict = verdict(&d, chains, options, companion);
     let mut nodes = d.nodes();
@@ -133,11 +136,13 @@ fn verdict(
     companion: &mut dyn Companion,
 ) -> (Verdict, Vec<String>) {
     order_variables(d, &chains);
-    let mut verifier = Verifier { d, chains, options, companion, assumptions: Vec::new() };
+    let mut verifier = Verifier { d, chains, options, companion, assumptions: Vec::new(), at: None };
     let mut verdict = verifier.run();
     if d.exhausted() {
-        let reason = "there is no room for the decision diagrams: the rules are too irregular".to_string();
-        verdict = Verdict::Undecided { element: None, reason };
+        let late = options.deadline.is_some_and(|deadline| Instant::now() > deadline);
+        let reason =
+            if late { "it takes too long here" } else { "there is no room for the decision diagrams" };
+        verdict = Verdict::Undecided { element: verifier.at.take(), reason: reason.to_string() };
     }
     if d.takes_zeros_for_one() {
         verifier.assume("a checksum of 0000 and one of ffff, which count the same, are one".to_string());
@@ -151,6 +156,8 @@ struct Verifier<'v> {
     options: Options,
     companion: &'v mut dyn Companion,
     assumptions: Vec<String>,
+    /// The element that it was at when there was still time and room.
+    at: Option<String>,
 }
 
 impl Verifier<'_> {
@@ -191,7 +198,13 @@ impl Verifier<'_> {
             });
             let ends: [Ends; 2] = std::array::from_fn(|chain| {
                 let (companion, nodes) = (&mut *self.companion, &self.chains[chain].nodes);
-                let mut watch = |node: usize, _: &Waiting| companion.progress(chain, &nodes[node].name);
+                let at = &mut self.at;
+                let mut watch = |node: usize, _: &Waiting| {
+                    companion.progress(chain, &nodes[node].name);
+                    if !self.d.exhausted() {
+                        *at = Some(nodes[node].name.clone());
+                    }
+                };
                 let premises = Premises { salt: 1 + chain as i64, room: true };
                 explore(self.d, self.chains[chain], &from[chain], &start.packets[chain], premises, &mut watch)
             });
