@@ -103,6 +103,19 @@ fn names_stand_for_what_they_are_given() {
     are_not_equivalent(&chain("10.0.0.1"), &chain("10.0.0.9"));
 }
 
+/// Elements that write at places that only they know are equal to themselves.
+#[test]
+fn a_router_that_fragments_is_itself() {
+    let router = read(
+        "FromDump(x) -> Strip(14) -> CheckIPHeader -> GetIPAddress(16) -> r :: RadixIPLookup(10.0.0.0/8 0, 0/0 1);
+         r[0] -> IPGWOptions(1.0.0.1) -> DecIPTTL -> IPFragmenter(1500) -> EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2)
+              -> a :: ToDump(y);
+         r[1] -> IPFragmenter(600) -> EtherEncap(0x0800, 2:0:0:0:1:1, 2:0:0:0:1:2) -> b :: ToDump(z);",
+    );
+    let outcome = compare(&router, &router);
+    assert!(matches!(outcome.verdict, Verdict::Equivalent), "{outcome:?}");
+}
+
 /// What is not pulled does not pass.
 #[test]
 fn pullers_choose_what_passes() {

@@ -160,12 +160,14 @@ fn packets(d: &Diagrams, condition: &Bit, a: &Packet, b: &Packet, observed: &[Fi
     let mut places: BTreeSet<i32> = a.written().map(|place| place - a.start).collect();
     places.extend(b.written().map(|place| place - b.start));
     if !aligned || !a.is_original() {
-        // Bytes that neither has written come from different places: some are compared, and what lies behind them is
-        // left to be tried out.
+        // Bytes that neither has written come from different functions, which are different at once, or from different
+        // places: then some are compared, and what lies behind them is left to be tried out.
         let last = places.iter().copied().filter(|&offset| !in_region(a.start + offset)).max();
         let last = last.unwrap_or(0).max(0) + SHIFTED;
         places.extend(0..=last);
-        add(&within(last + 1), &|| "bytes that stand elsewhere".into());
+        if a.start != b.start {
+            add(&within(last + 1), &|| "bytes that stand elsewhere".into());
+        }
     }
     for offset in places {
         let (left, right) = (a.start + offset, b.start + offset);
