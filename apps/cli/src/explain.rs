@@ -120,8 +120,12 @@ pub(crate) fn describe(reasoned: &Reasoned, findings: &Findings) -> String {
     for entry in &findings.entries {
         fates(&mut text, chain, entry);
     }
-    if let Some(node) = findings.endless {
-        let _ = writeln!(text, "\nPackets may pass '{}' for ever.", chain.nodes[node].name);
+    if !findings.round.is_empty() {
+        let names = list(findings.round.iter().map(|&node| chain.nodes[node].name.as_str()));
+        let _ = writeln!(
+            text,
+            "\nPackets come back to {names}; behind the third time any packet is taken for possible."
+        );
     }
     mechanisms(&mut text, chain, findings);
     text

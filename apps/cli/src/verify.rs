@@ -9,9 +9,8 @@ use std::time::{Duration, Instant};
 
 use engine::{ClockKind, Options, Plan, Worker};
 use indicatif::ProgressBar;
-use synthesizer::model::chain::Chain;
 use synthesizer::verify::example::Example;
-use synthesizer::verify::run::{PACKETS, bytes, kind_of, prepare};
+use synthesizer::verify::run::{Came, Exit, PACKETS, exits, kind_of, prepare};
 use synthesizer::verify::{self, Companion, Difference, Verdict};
 
 use crate::load::Input;
@@ -100,38 +99,17 @@ impl Companion for Watcher<'_> {
 
     fn differs(&mut self, entry: [usize; 2], example: &Example) -> Option<bool> {
         self.progress.set_message("running an example".to_string());
-        let exits = exits(self.pair);
+        let exits = exits(self.pair.map(|reasoned| &reasoned.chain));
         let a = run(self.pair[0], entry[0], example, &exits[0])?;
         let b = run(self.pair[1], entry[1], example, &exits[1])?;
         Some(a.out != b.out)
     }
 }
 
-/// What exits are called: those that correspond have one name, and no others.
-fn exits(pair: [&Reasoned; 2]) -> [BTreeMap<usize, String>; 2] {
-    let [a, b] = pair.map(|reasoned| &reasoned.chain);
-    let of = |chain: &Chain| (0..chain.nodes.len()).filter(|&n| chain.is_exit(n)).collect::<Vec<_>>();
-    let (pairs, only_a, only_b) = a.pair(&of(a), b, &of(b));
-    let mut names: [BTreeMap<usize, String>; 2] = Default::default();
-    let mut name = |chain: usize, node: usize, name: String| {
-        // Several without a name of their own may be alike.
-        let same = names[chain].values().filter(|other| other.split(" #").next() == Some(&name)).count();
-        let name = if same == 0 { name } else { format!("{name} #{}", same + 1) };
-        names[chain].insert(node, name);
-    };
-    for (x, y) in pairs {
-        name(0, x, name_of(pair[0], x));
-        name(1, y, name_of(pair[0], x));
-    }
-    only_a.into_iter().for_each(|x| name(0, x, name_of(pair[0], x)));
-    only_b.into_iter().for_each(|y| name(1, y, name_of(pair[1], y)));
-    names
-}
-
 /// What came of one packet.
 struct Ran {
     /// By exit: the packets that came there, sorted. Exits without packets are not among them.
-    out: BTreeMap<String, Vec<Vec<u8>>>,
+    out: BTreeMap<String, Vec<Came>>,
     /// Where packets ended otherwise, and why.
     dropped: Vec<String>,
 }
@@ -144,8 +122,8 @@ impl engine::Sink for Quiet {
 }
 
 /// Runs a packet through one configuration; `None` where that is not possible.
-fn run(reasoned: &Reasoned, entry: usize, example: &Example, names: &BTreeMap<usize, String>) -> Option<Ran> {
-    let (graph, exits) = prepare(&reasoned.graph, &reasoned.chain, entry, example);
+fn run(reasoned: &Reasoned, entry: usize, example: &Example, exits: &BTreeMap<usize, Exit>) -> Option<Ran> {
+    let graph = prepare(&reasoned.graph, &reasoned.chain, entry, example, exits);
     let (registry, unknown) = registry_for(&graph);
     if !unknown.is_empty() {
         return None;
@@ -157,12 +135,12 @@ fn run(reasoned: &Reasoned, entry: usize, example: &Example, names: &BTreeMap<us
     worker.initialize().ok()?;
     worker.run();
     let mut out = BTreeMap::new();
-    for exit in exits {
-        let text = worker.read(Some(exit), PACKETS, "").ok()?;
-        let mut packets: Vec<Vec<u8>> = text.lines().filter_map(bytes).collect();
+    for (&node, exit) in exits {
+        let text = worker.read(Some(node), PACKETS, "").ok()?;
+        let mut packets: Vec<Came> = text.lines().filter_map(Came::read).collect();
         packets.sort();
         if !packets.is_empty() {
-            out.insert(names.get(&exit).cloned().unwrap_or_default(), packets);
+            out.insert(exit.name.clone(), packets);
         }
     }
     let _ = worker.finish();
@@ -171,12 +149,6 @@ fn run(reasoned: &Reasoned, entry: usize, example: &Example, names: &BTreeMap<us
         element.drops.into_keys().map(move |reason| format!("{name}: {reason}")).collect::<Vec<_>>()
     });
     Some(Ran { out, dropped: drops.collect() })
-}
-
-/// What an exit is called: its name if it has one, else class and arguments, as exits correspond.
-fn name_of(reasoned: &Reasoned, node: usize) -> String {
-    let node = &reasoned.chain.nodes[node];
-    if node.name.contains('@') { node.key.clone() } else { node.name.clone() }
 }
 
 /// The verdict in words. Gives the exit status.
@@ -191,12 +163,14 @@ fn describe(text: &mut String, pair: [&Reasoned; 2], verdict: &Verdict) -> u8 {
         Verdict::Different(Difference::Packet { entry, example, what }) => {
             let _ = writeln!(text, "{a} and {b} are different: {what}\n");
             let packet = packets::describe(&example.bytes, kind_of(example.kind));
-            let _ = writeln!(text, "A packet into '{}': {packet}", name_of(pair[0], entry[0]));
+            let _ = writeln!(text, "A packet into '{}': {packet}", pair[0].chain.nodes[entry[0]].title());
+            annotations(text, example.annotations.iter().copied());
             dump(text, &example.bytes, &[]);
-            for ((reasoned, entry), names) in pair.into_iter().zip(entry).zip(exits(pair)) {
+            let exits = exits(pair.map(|reasoned| &reasoned.chain));
+            for ((reasoned, entry), exits) in pair.into_iter().zip(entry).zip(&exits) {
                 let _ = writeln!(text, "\n{}:", reasoned.loaded.name);
-                match run(reasoned, *entry, example, &names) {
-                    Some(ran) => show(text, &ran, &example.bytes),
+                match run(reasoned, *entry, example, exits) {
+                    Some(ran) => show(text, &ran, &example.bytes, exits),
                     None => text.push_str("  cannot be run here\n"),
                 }
             }
@@ -214,11 +188,14 @@ fn describe(text: &mut String, pair: [&Reasoned; 2], verdict: &Verdict) -> u8 {
     }
 }
 
-fn show(text: &mut String, ran: &Ran, before: &[u8]) {
-    for (exit, packets) in &ran.out {
+fn show(text: &mut String, ran: &Ran, before: &[u8], exits: &BTreeMap<usize, Exit>) {
+    for (name, packets) in &ran.out {
+        let places = exits.values().filter(|exit| exit.name == *name).flat_map(|exit| &exit.annotations);
         for packet in packets {
-            let _ = writeln!(text, "  to '{exit}', {} bytes:", packet.len());
-            dump(text, packet, before);
+            let _ = writeln!(text, "  to '{name}', {} bytes:", packet.bytes.len());
+            let beside = places.clone().copied().zip(packet.annotations.iter().copied());
+            annotations(text, beside.filter(|(_, byte)| *byte != 0));
+            dump(text, &packet.bytes, before);
         }
     }
     for dropped in &ran.dropped {
@@ -226,6 +203,14 @@ fn show(text: &mut String, ran: &Ran, before: &[u8]) {
     }
     if ran.out.is_empty() && ran.dropped.is_empty() {
         text.push_str("  nothing comes out\n");
+    }
+}
+
+/// Annotation bytes that are not zero, if there are any.
+fn annotations(text: &mut String, bytes: impl Iterator<Item = (u8, u8)>) {
+    let words: Vec<String> = bytes.map(|(place, byte)| format!("{place}: {byte:02x}")).collect();
+    if !words.is_empty() {
+        let _ = writeln!(text, "  annotation bytes {}", words.join(", "));
     }
 }
 

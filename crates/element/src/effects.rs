@@ -226,6 +226,8 @@ pub enum Value {
     Plus(Field, i64),
     /// A number, as many bytes as the field has.
     Number(Number),
+    /// A number in the machine's byte order, as annotations hold them.
+    Native(Number),
     /// These bits of the field where the mask has ones; others stay. Both have the field's length.
     Bits {
         /// Which bits.
@@ -603,7 +605,7 @@ impl Value {
         match self {
             Value::Constant(_) | Value::Now => Vec::new(),
             Value::Copy(field) | Value::Plus(field, _) => vec![field.clone()],
-            Value::Number(number) => number.reads().cloned().collect(),
+            Value::Number(number) | Value::Native(number) => number.reads().cloned().collect(),
             Value::Bits { .. } => vec![to.clone()],
             Value::Pure { reads, .. } | Value::Choose { key: reads, .. } => reads.clone(),
         }

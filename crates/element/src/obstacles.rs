@@ -208,7 +208,9 @@ impl Place {
             }
             let reads = match value {
                 Value::Copy(from) | Value::Plus(from, _) => self.deep_field(from),
-                Value::Number(number) => number.reads().find_map(|field| self.deep_field(field)),
+                Value::Number(number) | Value::Native(number) => {
+                    number.reads().find_map(|field| self.deep_field(field))
+                }
                 Value::Pure { reads, .. } | Value::Choose { key: reads, .. } => {
                     reads.iter().find_map(|field| self.deep_field(field))
                 }

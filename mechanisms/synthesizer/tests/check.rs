@@ -233,3 +233,21 @@ fn stretches_end_at_what_cannot_be_composed() {
     assert_eq!(why("s").as_deref(), Some("depends on chance"));
     assert_eq!((why("in"), why("out"), why("b")), (None, None, None));
 }
+
+/// Packets that go round are taken for any packets after a while: it ends, and nothing is called idle or unreached that
+/// they come to.
+#[test]
+fn circles_end() {
+    let chain = read(
+        "FromDump(x) -> p :: CheckPaint(200); p[0] -> late :: Counter -> Discard;
+         p[1] -> StoreData(14, \\<01>) -> c :: Classifier(14/01, 14/02, -); c[0] -> Script(TYPE PACKET, return 0) -> p;
+         c[1] -> never :: Counter -> Discard; c[2] -> Discard;",
+    );
+    let found = findings(&chain);
+    assert!(!found.exhausted && !found.round.is_empty(), "{found:?}");
+    assert!(!names(&chain, &found.unreached).contains(&"late".to_string()), "{found:?}");
+    let arp = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../configs/click/arp.click"));
+    let arp = read(&arp.unwrap());
+    let found = findings(&arp);
+    assert!(!found.exhausted && found.unreached.is_empty() && found.idle.is_empty(), "{found:?}");
+}

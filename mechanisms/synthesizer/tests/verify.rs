@@ -94,3 +94,54 @@ fn changes_without_effect_are_none() {
     let early = BASE.replace("f -> r;", "f -> DecIPTTL -> r;").replace("] -> DecIPTTL", "]");
     same(BASE, &early);
 }
+
+/// A sum does not see which of two words it covers stands where.
+#[test]
+fn mirrored_headers_keep_their_checksums() {
+    let chain = |end: &str| {
+        format!(
+            "FromDump(x) -> CheckIPHeader(14) -> IPClassifier(tcp and not ip frag) -> CheckTCPHeader -> IPMirror {end}
+             -> out :: ToDump(y);"
+        )
+    };
+    same(&chain(""), &chain("-> CheckIPHeader(14)"));
+    same(&chain(""), &chain("-> CheckTCPHeader"));
+    same(&chain(""), &chain("-> SetIPChecksum"));
+    different(&chain(""), &chain("-> StoreData(28, \\<0a>) -> CheckIPHeader(14)"));
+    // Moved to where the sum does not reach it.
+    let moved = |end: &str| {
+        format!(
+            "FromDump(x) -> Classifier(12/0800 14/45) -> CheckIPHeader(14) -> Strip(2) {end} -> out :: ToDump(y);"
+        )
+    };
+    same(&moved(""), &moved("-> Unstrip(2) -> CheckIPHeader(14) -> Strip(2)"));
+}
+
+/// What is cut off in two steps is as much as in one, and the annotation that counts it too.
+#[test]
+fn cutting_twice_is_cutting_once() {
+    let chain = |cut: &str| format!("FromDump(x) -> {cut} -> out :: ToDump(y);");
+    same(&chain("Truncate(60) -> Truncate(50)"), &chain("Truncate(50)"));
+    same(&chain("Truncate(50) -> Truncate(60)"), &chain("Truncate(50)"));
+    different(&chain("Truncate(50)"), &chain("Truncate(60)"));
+    let counted = |cut: &str| chain(&format!("{cut} -> CheckLength(100, EXTRA_LENGTH true) -> Paint(1)"));
+    same(&counted("Truncate(60) -> Truncate(50)"), &counted("Truncate(50)"));
+    different(&counted("Truncate(50)"), &counted("Truncate(50, EXTRA_LENGTH false)"));
+}
+
+/// What is written once is what is written twice, for a checksum that may be right by chance too.
+#[test]
+fn a_checksum_by_chance_depends_on_its_header_only() {
+    let chain = |more: &str| {
+        format!(
+            "FromDump(x) -> MarkIPHeader(14) -> StoreData(20, \\<0102>) {more} -> CheckIPHeader(14) -> out :: ToDump(y);"
+        )
+    };
+    same(&chain(""), &chain("-> StoreData(20, \\<0102>)"));
+    // What is written elsewhere does not matter for the sum; that it is written does.
+    let paid = |store: &str, more: &str| chain(&format!("{store} {more}"));
+    same(
+        &paid("-> StoreData(0, \\<07>)", ""),
+        &chain("").replace("-> out", "-> StoreData(0, \\<07>) -> out"),
+    );
+}

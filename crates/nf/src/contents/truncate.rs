@@ -24,7 +24,7 @@ use element::effects::{Action, Case, Depends, EXTRA_LENGTH, Field, Filter, Numbe
 use element::{Batch, Class, Cx, Effects, Element, manual};
 use packet::Annotations;
 
-use crate::editing::{otherwise, pure, value};
+use crate::editing::{otherwise, value};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -52,7 +52,9 @@ impl Element for Truncate {
         let fits = Filter::AtMost(Number::of(Field::Length), longest.clone());
         let mut cut = otherwise(vec![Action::Set(Field::Length, Value::Number(longest))]);
         if self.extra {
-            cut = cut.with(pure(EXTRA_LENGTH, "plus bytes cut off", &[EXTRA_LENGTH, Field::Length]));
+            let more = Number::of(Field::Length).plus_constant(-i64::from(self.length));
+            let extra = more.plus_annotation(Annotations::EXTRA_LENGTH as u8);
+            cut = cut.with(Action::Set(EXTRA_LENGTH, Value::Native(extra)));
         }
         Effects::cases(vec![Case::new(fits, Target::Output(0)), cut]).depending_on(Depends::Handler)
     }

@@ -14,13 +14,16 @@ use std::time::Instant;
 use element::{Base, DropReason};
 
 use crate::model::chain::{Chain, Port};
-use crate::model::diagrams::{Bit, Diagrams};
+use crate::model::diagrams::{Bit, Diagrams, Term};
 use crate::model::explore::{Ends, Premises, Waiting, explore};
 use crate::model::order::order_variables;
 use crate::model::packet::{Packet, incoming};
 use crate::model::places::in_region;
 use crate::verify::example::Example;
 use rules::{IdleRule, Usage};
+
+/// How often packets are followed to an element that they come back to.
+const MOST_ROUNDS: usize = 3;
 
 /// What was found out.
 #[derive(Debug, Default)]
@@ -31,8 +34,9 @@ pub struct Findings {
     pub unreached: Vec<usize>,
     /// Rules that never decide.
     pub idle: Vec<IdleRule>,
-    /// An element that packets pass for ever, as far as can be seen.
-    pub endless: Option<usize>,
+    /// Elements that packets came back to too often to be followed any further: behind them any packet is taken for
+    /// possible.
+    pub round: BTreeSet<usize>,
     /// By element: how many bytes before (negative) or behind the start of an IP header the packets that come there start.
     pub starts: BTreeMap<usize, BTreeSet<i32>>,
     /// Whether there was no room or no time to find out all of this; the rest is empty then.
@@ -89,8 +93,7 @@ fn start_of(packet: &Packet) -> Option<i32> {
 
 /// Packets that start somewhere.
 struct Start {
-    node: usize,
-    output: usize,
+    ports: Vec<Port>,
     packet: Packet,
 }
 
@@ -104,18 +107,18 @@ fn look(d: &Diagrams, chain: &Chain, progress: &mut dyn FnMut(&str)) -> Findings
         let mut fates = Fates::new(d);
         for output in 0..chain.nodes[node].forward.len() {
             let packet = incoming(d, &chain.nodes[node].effects);
-            let start = Start { node, output, packet };
+            let start = Start { ports: chain.nodes[node].forward[output].clone(), packet };
             let ends = run(d, chain, &start, &mut notes, progress);
-            note(&mut findings, &mut seen, &mut made, &ends);
+            note(d, chain, &mut findings, &mut seen, &mut made, &ends);
             fates.add(&ends);
         }
         findings.entries.push(fates.entry(node, chain));
     }
-    // Packets that elements make go on from there, whatever they are.
+    // Packets that elements make go on from there, whatever they are, and so do those that come round again and again.
     let mut next = 0;
     while next < made.len() {
         let ends = run(d, chain, &made[next], &mut notes, progress);
-        note(&mut findings, &mut seen, &mut made, &ends);
+        note(d, chain, &mut findings, &mut seen, &mut made, &ends);
         next += 1;
     }
     if d.exhausted() {
@@ -124,10 +127,6 @@ fn look(d: &Diagrams, chain: &Chain, progress: &mut dyn FnMut(&str)) -> Findings
     let has_inputs = |&node: &usize| chain.nodes[node].inputs > 0;
     findings.unreached =
         (0..chain.nodes.len()).filter(|node| !seen.contains(node)).filter(has_inputs).collect();
-    // What comes to be on a circle that was left is not known.
-    if findings.endless.is_some() {
-        return Findings { unreached: Vec::new(), ..findings };
-    }
     findings.unreached.sort_by_key(|&node| chain.rank(node));
     findings.starts = notes.starts;
     for (node, usage) in notes.usage {
@@ -148,7 +147,6 @@ fn run(
     notes: &mut Notes,
     progress: &mut dyn FnMut(&str),
 ) -> Ends {
-    let ports: Vec<Port> = chain.nodes[start.node].forward[start.output].clone();
     let mut watch = |node: usize, waiting: &Waiting| {
         let element = &chain.nodes[node];
         progress(&element.name);
@@ -161,20 +159,38 @@ fn run(
             usage.see(d, element, waiting);
         }
     };
-    explore(d, chain, &ports, &start.packet, Premises { salt: 1, room: false }, &mut watch)
+    let premises = Premises { salt: 1, room: false, rounds: MOST_ROUNDS };
+    explore(d, chain, &start.ports, &start.packet, premises, &mut watch)
 }
 
-fn note(findings: &mut Findings, seen: &mut BTreeSet<usize>, starts: &mut Vec<Start>, ends: &Ends) {
-    findings.endless = findings.endless.or(ends.endless);
+fn note(
+    d: &Diagrams,
+    chain: &Chain,
+    findings: &mut Findings,
+    seen: &mut BTreeSet<usize>,
+    starts: &mut Vec<Start>,
+    ends: &Ends,
+) {
+    findings.round.extend(ends.round.keys().map(|&(node, _)| node));
     seen.extend(ends.seen.keys().map(|&(node, _)| node));
+    let mut start = |ports: &[Port], packet: Packet| {
+        if !starts.iter().any(|start| start.ports == ports && start.packet == packet) {
+            starts.push(Start { ports: ports.to_vec(), packet });
+        }
+    };
     for made in &ends.made {
-        let known = |start: &Start| {
-            (start.node, start.output) == (made.node, made.output) && start.packet == made.start
-        };
-        if !starts.iter().any(known) {
-            starts.push(Start { node: made.node, output: made.output, packet: made.start.clone() });
+        start(&chain.nodes[made.node].forward[made.output], made.start.clone());
+    }
+    for (&port, arrivals) in &ends.round {
+        for arrival in arrivals {
+            start(&[port], arrival.packet.any_like(d).unwrap_or_else(|| lost(d)));
         }
     }
+}
+
+/// A packet of which nothing is known, not even where it starts.
+fn lost(d: &Diagrams) -> Packet {
+    Packet::lost(d, d.term(Term { name: "whatever comes round".into(), ..Term::default() }))
 }
 
 fn is_opaque(chain: &Chain, node: usize) -> bool {
@@ -187,11 +203,13 @@ struct Fates<'d> {
     out: BTreeMap<usize, Bit>,
     dropped: BTreeMap<(usize, DropReason), Bit>,
     seen: BTreeSet<usize>,
+    /// Those that come round too often to be followed: where they end is not known.
+    round: Bit,
 }
 
 impl<'d> Fates<'d> {
     fn new(d: &'d Diagrams) -> Fates<'d> {
-        Fates { d, out: BTreeMap::new(), dropped: BTreeMap::new(), seen: BTreeSet::new() }
+        Fates { d, out: BTreeMap::new(), dropped: BTreeMap::new(), seen: BTreeSet::new(), round: d.no() }
     }
 
     fn add(&mut self, ends: &Ends) {
@@ -206,11 +224,13 @@ impl<'d> Fates<'d> {
             let condition = self.dropped.entry((dropped.node, dropped.reason)).or_insert_with(|| d.no());
             *condition = d.or(condition, &dropped.condition);
         }
+        let round = ends.round.values().flatten();
+        self.round = round.fold(self.round.clone(), |any, arrival| d.or(&any, &arrival.condition));
     }
 
     fn entry(self, node: usize, chain: &Chain) -> Entry {
         let d = self.d;
-        let leaves = self.out.values().fold(d.no(), |any, condition| d.or(&any, condition));
+        let leaves = self.out.values().fold(self.round, |any, condition| d.or(&any, condition));
         let mut fates = Vec::new();
         for (node, condition) in self.out {
             if !d.is_never(&condition) {

@@ -53,6 +53,13 @@ pub fn key(class: &str, config: &str) -> String {
     format!("{class}({})", words.join(", "))
 }
 
+impl Node {
+    /// What an end is called: its name if it has one, else class and arguments, as ends correspond.
+    pub fn title(&self) -> &str {
+        if self.name.contains('@') { &self.key } else { &self.name }
+    }
+}
+
 impl Chain {
     /// From a flat graph. `effects` has an element's declaration, and the class that it was found under, or nothing
     /// where there is no such class.

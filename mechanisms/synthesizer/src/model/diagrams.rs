@@ -74,7 +74,18 @@ struct Symbols {
     spare: Vec<u32>,
     bits: HashMap<Symbol, Bit>,
     terms: HashMap<Term, u32>,
+    /// By name: the first function that was asked for a value.
+    first: HashMap<String, u32>,
     list: Vec<Term>,
+}
+
+impl Symbols {
+    /// Whether no other function of this name has had a value. One question about it stands well in front of all
+    /// others; one for each of many kinds of packets would tell all their combinations apart.
+    fn is_first(&mut self, term: u32) -> bool {
+        let name = self.list.get(term as usize).map(|term| term.name.clone());
+        *self.first.entry(name.unwrap_or_default()).or_insert(term) == term
+    }
 }
 
 /// One way to make a question true: which variables are so or so. Others do not matter.
@@ -251,14 +262,22 @@ impl Diagrams {
         different.fold(self.yes(), |equal, (a, b)| self.and_not(&equal, &self.xor(a, b)))
     }
 
+    /// Where two rows of bits differ, bit by bit: where bits depend on many others, that any of them differs may have a
+    /// diagram that no memory holds.
+    pub fn differences<'b>(&'b self, a: &'b [Bit], b: &'b [Bit]) -> impl Iterator<Item = Bit> + 'b {
+        a.iter().zip(b).filter(|(a, b)| a != b).map(|(a, b)| self.xor(a, b))
+    }
+
     /// The variable of a symbol.
     pub fn symbol(&self, symbol: Symbol) -> Bit {
         let mut symbols = self.symbols.borrow_mut();
         if let Some(bit) = symbols.bits.get(&symbol) {
             return bit.clone();
         }
-        let is_function = matches!(symbol, Symbol::Term(..));
-        let spare = if is_function { symbols.spare.pop() } else { None };
+        let spare = match symbol {
+            Symbol::Term(term, _) if symbols.is_first(term) => symbols.spare.pop(),
+            _ => None,
+        };
         let number = spare.unwrap_or_else(|| {
             symbols.variables.push(None);
             self.manager.with_manager_exclusive(|manager| manager.add_vars(1).start)

@@ -10,8 +10,9 @@ use super::diagrams::{Bit, Diagrams, Term};
 use super::packet::Packet;
 use super::step::{To, Unit, remembers};
 
-/// Rounds after which packets on a circle count as going round for ever.
-const MOST_ROUNDS: usize = 64;
+/// Rounds through an element on a circle whose outcome depends on all that came there: what that was is not known while
+/// packets go round, so that more of them tell nothing.
+const MOST_UNKNOWN_ROUNDS: usize = 3;
 
 /// Different packets at one place beyond which those that are laid out alike are joined.
 const MOST_APART: usize = 24;
@@ -62,8 +63,8 @@ pub struct Ends {
     pub made: Vec<Made>,
     /// By element: what arrives there, as a number, where its state depends on that.
     pub streams: BTreeMap<usize, u32>,
-    /// An element that packets pass for ever, as far as can be seen.
-    pub endless: Option<usize>,
+    /// Packets that came round to the same place too often to be followed any further, by where they came to.
+    pub round: BTreeMap<Port, Vec<Arrival>>,
     /// Queues that were taken as never full.
     pub queues: Vec<usize>,
     /// For which packets that came in each element sees one, by element and input.
@@ -89,6 +90,8 @@ pub struct Premises {
     pub salt: i64,
     /// Whether queues always have room.
     pub room: bool,
+    /// How often packets are followed to the same element; on a circle they come again and again.
+    pub rounds: usize,
 }
 
 /// Packets that wait at an element, by input.
@@ -119,8 +122,12 @@ pub fn explore(
         watch(node, &inputs);
         let round = rounds.entry(node).or_default();
         *round += 1;
-        if *round > MOST_ROUNDS {
-            ends.endless = Some(node);
+        let knows = !remembers(&element.effects) && element.effects.opaque.is_none();
+        let most = if knows { premises.rounds } else { premises.rounds.min(MOST_UNKNOWN_ROUNDS) };
+        if element.is_on_circle && *round > most {
+            for (input, arrivals) in inputs {
+                ends.round.entry((node, input)).or_default().extend(arrivals);
+            }
             continue;
         }
         for (&input, arrivals) in &inputs {

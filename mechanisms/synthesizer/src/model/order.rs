@@ -13,11 +13,12 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use element::Base;
-use element::effects::{Action, Field, Value};
+use element::effects::{Action, Field, Header, Value};
+use packet::Annotations;
 
 use super::chain::Chain;
 use super::diagrams::{Diagrams, Symbol};
-use super::packet::{KIND, LENGTH_BITS};
+use super::packet::{KIND, LENGTH_BITS, Side};
 use super::places::start_of;
 use super::word::Word;
 
@@ -27,26 +28,42 @@ const FUNCTIONS: u32 = 64;
 /// The offset of the time to live in an IP header.
 const TTL: i32 = 8;
 
-/// Where IP headers start, that of Ethernet if nothing says so.
+/// The byte with this weight of a number of four bytes in annotations.
+fn native(offset: usize, weight: u8) -> Side {
+    offset as Side + if cfg!(target_endian = "little") { weight } else { 3 - weight }
+}
+
+/// Where IP headers start in packets as they come into a chain or are made there, that of Ethernet if nothing says so.
 fn networks(chains: &[&Chain]) -> Vec<i32> {
-    let (mut marked, mut stripped) = (BTreeSet::new(), BTreeSet::new());
-    let effects = chains.iter().flat_map(|chain| &chain.nodes).flat_map(|node| &node.effects.cases);
-    for action in effects.flat_map(|case| &case.actions) {
-        match action {
-            Action::Strip(n) if *n > 0 => {
-                stripped.insert(*n);
+    let (mut at_start, mut marked, mut stripped) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    for node in chains.iter().flat_map(|chain| &chain.nodes) {
+        let makes_ip = node.effects.emits.iter().any(|emit| emit.starts == Some(Header::Ipv4));
+        at_start.extend(makes_ip.then_some(0));
+        for action in node.effects.cases.iter().flat_map(|case| &case.actions) {
+            match action {
+                Action::Strip(n) if *n > 0 => {
+                    stripped.insert(*n);
+                }
+                Action::Set(Field::HeaderOffset(Base::Network), Value::Constant(bytes))
+                    if !bytes.is_empty() =>
+                {
+                    let offset = bytes.iter().fold(0, |n, &byte| n << 8 | i32::from(byte));
+                    if node.inputs == 0 {
+                        at_start.insert(offset)
+                    } else {
+                        marked.insert(offset)
+                    };
+                }
+                _ => {}
             }
-            Action::Set(Field::HeaderOffset(Base::Network), Value::Constant(bytes)) => {
-                marked.insert(bytes.iter().fold(0, |n, &byte| n << 8 | i32::from(byte)));
-            }
-            _ => {}
         }
     }
-    // A header at the start is one behind what was stripped.
+    // A header at the start of what is left is one behind what was stripped.
     if marked.remove(&0) {
         marked.extend(if stripped.is_empty() { BTreeSet::from([0]) } else { stripped });
     }
-    let mut networks: Vec<i32> = marked.into_iter().filter(|place| (0..64).contains(place)).take(4).collect();
+    let all = marked.into_iter().chain(at_start).filter(|place| (0..64).contains(place));
+    let mut networks: Vec<i32> = all.collect::<BTreeSet<_>>().into_iter().take(4).collect();
     if networks.is_empty() {
         networks.push(14);
     }
@@ -79,6 +96,8 @@ pub fn order_variables(d: &Diagrams, chains: &[&Chain]) {
             networks.iter().for_each(|&network| drop(d.input(network)));
         }
         d.symbol(Symbol::Length(bit));
+        // Elements that cut packets add up what they cut off.
+        d.symbol(Symbol::Side(native(Annotations::EXTRA_LENGTH, bit / 8), bit % 8));
         for &network in &networks {
             match bit {
                 8..16 => d.symbol(Symbol::Input(network + 2, bit - 8)),

@@ -4,7 +4,7 @@
 //! headers put in front have negative ones. Where the packet starts and where its headers are is always a number;
 //! where that depends on the packet (the length of an IP header), the cases are told apart before.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use element::Base;
 use element::effects::{Action, Effects, Field, Header, Number, Value};
@@ -98,6 +98,23 @@ impl Packet {
             self.side.insert(side, byte);
         }
         self
+    }
+
+    /// Any packet that is laid out like this one: its headers are as far from its start. `None` if nothing is known of
+    /// that.
+    pub fn any_like(&self, d: &Diagrams) -> Option<Packet> {
+        if self.lost.is_some() || in_region(self.start) {
+            return None;
+        }
+        let mut headers = self.headers.map(|place| place.map(|place| place - self.start));
+        if self.headers[2].is_some_and(in_region) {
+            // Behind an IP header, which says how long it is.
+            let network = headers[1].filter(|_| !self.headers[1].is_some_and(in_region))?;
+            let length = Word::from_bits(d, &d.input(network)[4..]).times(d, 4);
+            headers[2] = Some(d.region_at(&length.plus(d, &Word::constant(d, network.into()))));
+        }
+        let is_odd = self.headers[..2].iter().flatten().any(|place| in_region(*place));
+        (!is_odd).then(|| Packet::incoming(d, headers).with_any_annotations(d))
     }
 
     /// A packet of which nothing is known but the function that it comes from.
@@ -389,6 +406,24 @@ impl Packet {
             bits.extend(byte.iter().cloned());
         }
         Term { name: String::new(), numbers, bits }
+    }
+
+    /// Which of some bytes, behind a place, are not those of the packet that came in, and what they are.
+    pub(super) fn changes(&self, d: &Diagrams, from: i32, is_part: &dyn Fn(i32) -> bool) -> Term {
+        let version = self.version.map_or(-1, i64::from);
+        let never_there = self.own.saturating_sub(from).max(0);
+        let mut term =
+            Term { name: String::new(), numbers: vec![version, never_there.into()], bits: Vec::new() };
+        let kept = self.sums.keys().flat_map(|key| key.field());
+        let places: BTreeSet<i32> = self.written().chain(kept).filter(|place| is_part(*place)).collect();
+        for place in places {
+            let byte = self.byte(d, place);
+            if byte != self.unwritten(d, place) {
+                term.numbers.push(place.into());
+                term.bits.extend(byte);
+            }
+        }
+        term
     }
 
     /// One packet for both conditions, which exclude each other; `None` if they are laid out differently.

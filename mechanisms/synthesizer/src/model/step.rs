@@ -464,6 +464,13 @@ impl<'u> Unit<'u> {
                 sum
             }
             Value::Number(number) => before.number(d, number).0.to_bits(d, width),
+            Value::Native(number) => {
+                let bits = before.number(d, number).0.to_bits(d, width);
+                match cfg!(target_endian = "little") {
+                    true => bits.rchunks(8).flatten().cloned().collect(),
+                    false => bits,
+                }
+            }
             Value::Bits { value, .. } => self.value(d, &Value::Constant(value.clone()), before, width),
             // A function of the same name may be another one with other arguments.
             Value::Pure { name, reads } => d.value(self.unknown(d, name, before, reads), width),

@@ -6,7 +6,7 @@
 //! equal (the two representations of zero are taken for one, RFC 1624), and a checksum is right if it was right at
 //! its origin and accounts for what the header holds now.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use classify::IntervalSet;
@@ -96,6 +96,32 @@ impl SumKey {
         bits_in(d, &packet.byte(d, self.at)[4..], &IntervalSet::one(least, 15))
     }
 
+    /// Whether the checksum covers a word whatever the packet is, and covers the same words whatever that word is.
+    fn always_covers(self, place: i32) -> bool {
+        let behind = place - self.at;
+        match self.kind {
+            IPV4 => (2..20).contains(&behind),
+            // The first words of the header; not UDP's length, nor what is in the IP header but the addresses.
+            TCP => (0..20).contains(&behind) || (12..20).contains(&(place - self.network)),
+            UDP => (0..4).contains(&behind) || (12..20).contains(&(place - self.network)),
+            _ => false,
+        }
+    }
+
+    /// All that it may depend on whether the checksum of a packet is right.
+    fn content(self, d: &Diagrams, packet: &Packet) -> Term {
+        let is_part = |place: i32| match self.kind {
+            IPV4 => (self.at..self.at + 60).contains(&place),
+            _ => place >= self.at || (self.network..self.network + 60).contains(&place),
+        };
+        let mut content = packet.changes(d, self.at, &is_part);
+        content.numbers.extend(self.numbers());
+        if self.kind != IPV4 {
+            content.bits.extend_from_slice(packet.end.bits());
+        }
+        content
+    }
+
     fn numbers(self) -> Vec<i64> {
         vec![self.kind.into(), self.at.into(), self.network.into()]
     }
@@ -117,6 +143,37 @@ fn congruent(d: &Diagrams, a: &[Bit], b: &[Bit]) -> Bit {
         d.or(&ones, &zeros)
     };
     d.or(&d.equal(a, b), &d.and(&is_zero(a), &is_zero(b)))
+}
+
+/// A word that holds something else than a checksum, or than another one, accounts for.
+struct Wrong {
+    place: i32,
+    now: Vec<Bit>,
+    accounted: Vec<Bit>,
+}
+
+/// Leaves out words that only changed places, which a sum does not see: mirrored addresses.
+fn cancel_moved(key: SumKey, wrong: &mut Vec<Wrong>) {
+    let mut place = 0;
+    while place < wrong.len() {
+        let here = &wrong[place];
+        let from = wrong.iter().position(|other| {
+            other.place != here.place
+                && key.always_covers(other.place)
+                && key.always_covers(here.place)
+                && other.accounted == here.now
+        });
+        // The word that moved here is accounted for where it was: there this place's own one is left.
+        match from {
+            Some(from) => {
+                wrong[from].accounted = std::mem::take(&mut wrong[place].accounted);
+                wrong.remove(place);
+                wrong.retain(|word| word.now != word.accounted);
+                place = 0;
+            }
+            None => place += 1,
+        }
+    }
 }
 
 impl Sum {
@@ -195,9 +252,8 @@ impl Sum {
         };
         // Words that hold something else than the checksum accounts for.
         let words = packet.written().filter_map(|place| key.word_of(place));
-        let places: std::collections::BTreeSet<i32> = words.chain(sum.accounted.keys().copied()).collect();
-        let mut same = d.yes();
-        let mut pending = Vec::new();
+        let places: BTreeSet<i32> = words.chain(sum.accounted.keys().copied()).collect();
+        let mut pending: Vec<Wrong> = Vec::new();
         for place in places {
             let accounted = match sum.accounted.get(&place) {
                 Some(accounted) => accounted[..16].to_vec(),
@@ -206,57 +262,67 @@ impl Sum {
             };
             let now = word(d, packet, place);
             if now != accounted {
-                pending.push(place);
-                let outside = d.not(&key.covers(d, packet, place));
-                if pending.len() > 1 {
-                    continue;
-                }
-                same = d.and(&same, &d.or(&outside, &congruent(d, &now, &accounted)));
+                pending.push(Wrong { place, now, accounted });
             }
         }
-        // How several words make up for each other is not followed.
-        let right = if pending.len() > 1 { d.no() } else { d.and(&at_origin, &same) };
-        // With one wrong word in the fixed part of an IP header the sum is wrong. With more, from an origin that is not
-        // known, or where what it covers may have changed, it may be right.
-        let is_exact = match pending[..] {
+        cancel_moved(key, &mut pending);
+        let outside = pending.iter().map(|word| d.not(&key.covers(d, packet, word.place)));
+        let unharmed = d.all(&outside.collect::<Vec<_>>());
+        let mut right = d.and(&at_origin, &unharmed);
+        // With one wrong word in the fixed part of an IP header the sum is wrong, but for the two zeros. With more, from an
+        // origin that is not known, or where what it covers may have changed, it may be right.
+        let is_exact = match &pending[..] {
             [] => true,
-            [place] => key.kind == IPV4 && place != key.at,
+            [Wrong { place, now, accounted }] => {
+                right = d.or(&right, &d.and(&at_origin, &congruent(d, now, accounted)));
+                key.kind == IPV4 && *place != key.at
+            }
+            // How several words make up for each other otherwise is not followed.
             _ => false,
         };
-        if d.known(&at_origin) == Some(true) && is_exact || d.known(&right) == Some(true) {
+        let was_right_or_not =
+            sum.origin == Origin::Computed || sum.origin == Origin::Input && packet.is_original();
+        let mut open = if was_right_or_not { d.not(&unharmed) } else { d.yes() };
+        if is_exact {
+            open = d.and_not(&open, &at_origin);
+        }
+        if d.is_never(&open) {
             return right;
         }
-        let wrong_at_origin_only = sum.origin == Origin::Input && packet.is_original() && pending.is_empty();
-        if wrong_at_origin_only {
-            return right;
-        }
-        let mut by_chance = packet.digest(d);
+        let mut by_chance = key.content(d, packet);
         by_chance.name = "right checksum by chance".into();
-        by_chance.numbers.extend(place.numbers);
-        d.or(&right, &d.value(by_chance, 1)[0])
+        d.or(&right, &d.and(&open, &d.value(by_chance, 1)[0]))
     }
 
-    /// Where two checksums of the same header are different, for packets whose headers are equal otherwise.
-    pub fn different(d: &Diagrams, key: SumKey, a: &Packet, b: &Packet) -> Bit {
+    /// Where two checksums of the same header are different, for packets whose headers are equal otherwise, in parts.
+    pub fn differences(d: &Diagrams, key: SumKey, a: &Packet, b: &Packet) -> Vec<Bit> {
         let (left, right) = (Sum::found(d, a, key), Sum::found(d, b, key));
-        let bits = || d.not(&d.equal(&left.bits(d, key), &right.bits(d, key)));
         let written = |sum: &Sum| matches!(sum.origin, Origin::Written(_));
         if written(&left) || written(&right) || !a.is_original() || !b.is_original() {
-            return bits();
+            return d.differences(&left.bits(d, key), &right.bits(d, key)).collect();
         }
-        let places = left.accounted.keys().chain(right.accounted.keys());
-        let mut different = d.no();
-        for &place in places {
+        let places: BTreeSet<i32> = left.accounted.keys().chain(right.accounted.keys()).copied().collect();
+        let mut unequal = Vec::new();
+        for place in places {
             let of = |sum: &Sum, packet| {
                 sum.accounted.get(&place).cloned().unwrap_or_else(|| first(d, packet, place))
             };
-            different = d.or(&different, &d.not(&d.equal(&of(&left, a), &of(&right, b))));
+            let (x, y) = (of(&left, a), of(&right, b));
+            if x != y {
+                unequal.push(Wrong { place, now: x, accounted: y });
+            }
+        }
+        cancel_moved(key, &mut unequal);
+        let mut different = Vec::new();
+        for Wrong { place, now, accounted } in unequal {
+            let covered = d.or(&key.covers(d, a, place), &key.covers(d, b, place));
+            different.extend(d.differences(&now, &accounted).map(|bit| d.and(&covered, &bit)));
         }
         if left.origin != right.origin {
             // The one that came in and a computed one are equal where the first was right.
             d.note_one_zero();
             let place = Term { name: "right checksum".into(), numbers: key.numbers(), bits: Vec::new() };
-            different = d.or(&different, &d.not(&d.value(place, 1)[0]));
+            different.push(d.not(&d.value(place, 1)[0]));
         }
         different
     }

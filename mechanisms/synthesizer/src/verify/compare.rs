@@ -139,7 +139,9 @@ fn packets(d: &Diagrams, condition: &Bit, a: &Packet, b: &Packet, observed: &[Fi
         add(&d.yes(), &|| "where headers are marked".into());
     }
     let lengths = (a.length(d), b.length(d));
-    add(&d.not(&d.equal(lengths.0.bits(), lengths.1.bits())), &|| "length".into());
+    for difference in d.differences(lengths.0.bits(), lengths.1.bits()) {
+        add(&difference, &|| "length".into());
+    }
     let sums: BTreeSet<_> = a.sums.keys().chain(b.sums.keys()).copied().collect();
     let aligned = a.start == b.start && a.is_original() == b.is_original();
     // Only bytes that both packets have are compared.
@@ -152,9 +154,10 @@ fn packets(d: &Diagrams, condition: &Bit, a: &Packet, b: &Packet, observed: &[Fi
             if offset < 0 && !in_region(a.start) {
                 continue;
             }
-            add(&d.and(&within(offset + 1), &Sum::different(d, key, a, b)), &|| {
-                format!("checksum {}", name(a, key.field().start))
-            });
+            let within = within(offset + 1);
+            for difference in Sum::differences(d, key, a, b) {
+                add(&d.and(&within, &difference), &|| format!("checksum {}", name(a, key.field().start)));
+            }
         }
     }
     let mut places: BTreeSet<i32> = a.written().map(|place| place - a.start).collect();
@@ -177,13 +180,18 @@ fn packets(d: &Diagrams, condition: &Bit, a: &Packet, b: &Packet, observed: &[Fi
         }
         let (x, y) = (a.byte(d, left), b.byte(d, right));
         if x != y {
-            add(&d.and(&within(offset), &d.not(&d.equal(&x, &y))), &|| name(a, left));
+            let within = within(offset);
+            for difference in d.differences(&x, &y) {
+                add(&d.and(&within, &difference), &|| name(a, left));
+            }
         }
     }
     for field in observed {
         if matches!(field, Field::Annotation { .. } | Field::TimeStamp | Field::Kind | Field::InputPort) {
             let (x, y) = (a.field(d, field).bits, b.field(d, field).bits);
-            add(&d.not(&d.equal(&x, &y)), &|| format!("{field:?}"));
+            for difference in d.differences(&x, &y) {
+                add(&difference, &|| format!("{field:?}"));
+            }
         }
     }
     candidates

@@ -1,11 +1,14 @@
 //! From a diagram to a packet that one can look at and run.
 
 use element::effects::Header;
+use packet::Annotations;
 use wire::checksum;
 
 use crate::model::diagrams::{Bit, Diagrams, Example as Choices, Symbol, Term};
-use crate::model::packet::KIND;
+use crate::model::packet::{KIND, TIME};
 use crate::model::places::{in_region, real, start_of};
+
+const EXTRA_LENGTH: u8 = Annotations::EXTRA_LENGTH as u8;
 
 /// A packet as it comes into a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +17,8 @@ pub struct Example {
     pub bytes: Vec<u8>,
     /// Its type: to this host (0), broadcast, multicast, to another host, outgoing.
     pub kind: u8,
+    /// Annotation bytes that are not zero, and where.
+    pub annotations: Vec<(u8, u8)>,
     /// Functions whose values matter for what the example shows, if there are any: they are not known beforehand.
     pub depends: Vec<String>,
 }
@@ -39,6 +44,8 @@ fn usual(d: &Diagrams) -> Vec<Bit> {
             if value >> bit & 1 == 1 { d.and(&all, &symbol) } else { d.and_not(&all, &symbol) }
         })
     };
+    let none =
+        |side: u8| (0..8).fold(d.yes(), |none, bit| d.and_not(&none, &d.symbol(Symbol::Side(side, bit))));
     // The header behind that of the IP packet in Ethernet is the first region.
     let transport = start_of(0);
     let behind_ip = |wish: Bit| d.or(&d.not(&equals(14, 0x45)), &wish);
@@ -61,7 +68,8 @@ fn usual(d: &Diagrams) -> Vec<Bit> {
         all(&[(14, 0x45)]),
         all(&[(16, 0), (17, 46)]),
         all(&[(20, 0), (21, 0)]),
-        (0..8).fold(d.yes(), |none, bit| d.and_not(&none, &d.symbol(Symbol::Side(KIND, bit)))),
+        none(KIND),
+        (EXTRA_LENGTH..EXTRA_LENGTH + 4).fold(d.yes(), |all, side| d.and(&all, &none(side))),
         all(&[(22, 64)]),
         equals(23, 17),
         behind_ip(d.and(&tcp(transport), &tcp(34))),
@@ -106,7 +114,10 @@ impl Example {
             *byte =
                 (0..8).fold(0, |byte, bit| byte | u8::from(chosen(Symbol::Input(place as i32, bit))) << bit);
         }
-        let kind = (0..8).fold(0, |kind, bit| kind | u8::from(chosen(Symbol::Side(KIND, bit))) << bit);
+        let side =
+            |side: u8| (0..8).fold(0, |byte, bit| byte | u8::from(chosen(Symbol::Side(side, bit))) << bit);
+        let annotations =
+            (0..TIME).map(|place| (place, side(place))).filter(|(_, byte)| *byte != 0).collect();
         // Bytes of regions go where the bytes so far say that these are.
         let mut regional: Vec<(i32, u8, bool)> = Vec::new();
         for (symbol, &value) in choices {
@@ -141,7 +152,7 @@ impl Example {
             }
         }
         depends.sort();
-        Example { bytes, kind, depends }
+        Example { bytes, kind: side(KIND), annotations, depends }
     }
 }
 

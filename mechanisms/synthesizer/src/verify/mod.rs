@@ -28,6 +28,9 @@ use example::Example;
 /// Examples that are tried before a difference that none of them shows counts as undecided.
 const TRIES: usize = 12;
 
+/// Rounds on a circle after which packets are not followed any further: a time to live of the usual 64 ends before.
+const MOST_ROUNDS: usize = 65;
+
 /// What to compare beside packets that come out.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
@@ -205,7 +208,7 @@ impl Verifier<'_> {
                         *at = Some(nodes[node].name.clone());
                     }
                 };
-                let premises = Premises { salt: 1 + chain as i64, room: true };
+                let premises = Premises { salt: 1 + chain as i64, room: true, rounds: MOST_ROUNDS };
                 explore(self.d, self.chains[chain], &from[chain], &start.packets[chain], premises, &mut watch)
             });
             for (chain, ends) in ends.iter().enumerate() {
@@ -213,8 +216,8 @@ impl Verifier<'_> {
                 for &queue in &ends.queues {
                     self.assume(format!("the queue '{}' is never full", names[queue].name));
                 }
-                if let Some(node) = ends.endless {
-                    let reason = "packets may pass it for ever".to_string();
+                if let Some(&(node, _)) = ends.round.keys().next() {
+                    let reason = "packets come back to it again and again".to_string();
                     undecided.get_or_insert((Some(names[node].name.clone()), reason));
                 }
                 for (&node, &stream) in &ends.streams {
@@ -266,9 +269,11 @@ impl Verifier<'_> {
         let mut compare = |x: Option<usize>, y: Option<usize>| {
             let left = x.and_then(|x| ends[0].out.get(&x)).unwrap_or(&nothing);
             let right = y.and_then(|y| ends[1].out.get(&y)).unwrap_or(&nothing);
-            let node = x.map(|x| &a.nodes[x]).or(y.map(|y| &b.nodes[y]));
-            let observed = node.map(|node| observed(&node.effects)).unwrap_or_default();
-            let name = node.map(|node| node.name.as_str()).unwrap_or_default();
+            let nodes = x.map(|x| &a.nodes[x]).into_iter().chain(y.map(|y| &b.nodes[y]));
+            let mut observed: Vec<Field> = nodes.clone().flat_map(|node| observed(&node.effects)).collect();
+            observed.sort();
+            observed.dedup();
+            let name = nodes.map(|node| node.name.as_str()).next().unwrap_or_default();
             let found = compare::arrivals(self.d, left, right, &observed);
             candidates.extend(
                 found.into_iter().map(|c| Candidate { what: format!("{} at '{name}'", c.what), ..c }),

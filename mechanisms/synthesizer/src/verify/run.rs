@@ -1,27 +1,92 @@
 //! Running one packet through a chain: its entry gives that packet, its exits keep what comes, and nothing is
 //! opened.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use element::class::{ArgInfo, HandlerInfo, Notes, Phase, Task};
-use element::effects::{Case, Filter, Target};
+use element::effects::{Case, Field, Filter, Target};
 use element::{Args, Base, Batch, Class, Cx, Effects, Element, Invalid, Packet};
 use lang::Graph;
 use packet::PacketKind;
 
 use super::example::Example;
-use crate::model::chain::Chain;
+use super::observed;
+use crate::model::chain::{Chain, Node};
 
 /// Classes that stand for the ends of a chain while a packet runs through it.
 pub static CLASSES: &[&Class] = &[&SOURCE, &SILENCE, &SINK];
 
-/// The handler of exits: what came, a line for each packet, in hexadecimal digits.
+/// The handler of exits: what came, a line for each packet ([`Came`]).
 pub const PACKETS: &str = "packets";
+
+/// A packet that came to an exit.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Came {
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// The annotation bytes that the exit looks at.
+    pub annotations: Vec<u8>,
+}
+
+impl Came {
+    /// From a line of the handler.
+    pub fn read(line: &str) -> Option<Came> {
+        let (packet, annotations) = line.split_once(' ')?;
+        Some(Came { bytes: bytes(packet)?, annotations: bytes(annotations)? })
+    }
+}
+
+/// A place where packets leave a chain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exit {
+    /// What it is called: exits that correspond have one name, and no others.
+    pub name: String,
+    /// The annotation bytes that it looks at, or the one that corresponds to it.
+    pub annotations: Vec<u8>,
+}
+
+/// The exits of two chains, by number of the element.
+pub fn exits(chains: [&Chain; 2]) -> [BTreeMap<usize, Exit>; 2] {
+    let [a, b] = chains;
+    let of = |chain: &Chain| (0..chain.nodes.len()).filter(|&n| chain.is_exit(n)).collect::<Vec<_>>();
+    let (pairs, only_a, only_b) = a.pair(&of(a), b, &of(b));
+    let mut exits: [BTreeMap<usize, Exit>; 2] = Default::default();
+    let mut add = |chain: usize, node: usize, name: &str, nodes: &[&Node]| {
+        // Several without a name of their own may be alike.
+        let same = exits[chain].values().filter(|other| other.name.split(" #").next() == Some(name)).count();
+        let name = if same == 0 { name.to_string() } else { format!("{name} #{}", same + 1) };
+        exits[chain].insert(node, Exit { name, annotations: annotations(nodes) });
+    };
+    for (x, y) in pairs {
+        let both = [&a.nodes[x], &b.nodes[y]];
+        add(0, x, both[0].title(), &both);
+        add(1, y, both[0].title(), &both);
+    }
+    only_a.into_iter().for_each(|x| add(0, x, a.nodes[x].title(), &[&a.nodes[x]]));
+    only_b.into_iter().for_each(|y| add(1, y, b.nodes[y].title(), &[&b.nodes[y]]));
+    exits
+}
+
+/// Annotation bytes that one of these elements looks at.
+fn annotations(nodes: &[&Node]) -> Vec<u8> {
+    let fields = nodes.iter().flat_map(|node| observed(&node.effects));
+    let places = fields.flat_map(|field| match field {
+        Field::Annotation { offset, length } => offset..offset.saturating_add(length),
+        _ => 0..0,
+    });
+    places.collect::<BTreeSet<u8>>().into_iter().collect()
+}
 
 static SOURCE: Class = Class {
     name: "VerifySource",
     ports: "0/-",
     processing: "a",
     notes: Notes { task: Task::WherePushing, ..Notes::NONE },
-    args: &[ArgInfo::required("DATA", "hexadecimal digits"), ArgInfo::required("KIND", "unsigned")],
+    args: &[
+        ArgInfo::required("DATA", "hexadecimal digits"),
+        ArgInfo::required("KIND", "unsigned"),
+        ArgInfo::required("ANNOTATIONS", "hexadecimal digits"),
+    ],
     build: |args| build_source(args, true),
     ..Class::DEFAULT
 };
@@ -40,35 +105,43 @@ static SINK: Class = Class {
     ports: "-/-",
     processing: "a/h",
     notes: Notes { task: Task::WherePulling, ..Notes::NONE },
+    args: &[ArgInfo::required("ANNOTATIONS", "hexadecimal digits")],
     handlers: &[HandlerInfo::read(PACKETS)],
     build: |args| {
+        let annotations = bytes(&args.or("ANNOTATIONS", String::new())).unwrap_or_default();
         args.finish()?;
-        Ok(Box::new(Sink { packets: String::new() }))
+        Ok(Box::new(Sink { annotations, packets: String::new() }))
     },
     ..Class::DEFAULT
 };
 
-/// The configuration in which the packet comes in at `entry` and ends of the chain keep what comes; the second part
-/// has the numbers of these ends.
-pub fn prepare(graph: &Graph, chain: &Chain, entry: usize, example: &Example) -> (Graph, Vec<usize>) {
+/// The configuration in which the packet comes in at `entry` and ends of the chain keep what comes.
+pub fn prepare(
+    graph: &Graph,
+    chain: &Chain,
+    entry: usize,
+    example: &Example,
+    exits: &BTreeMap<usize, Exit>,
+) -> Graph {
     let mut graph = graph.clone();
-    let mut exits = Vec::new();
     let entries = chain.entries();
     for (number, element) in graph.elements.iter_mut().enumerate() {
         if number == entry {
             element.class = SOURCE.name.into();
-            // An empty packet is a word too.
-            element.config = format!("\"{}\", {}", digits(&example.bytes), example.kind);
+            let annotations: Vec<u8> =
+                example.annotations.iter().flat_map(|&(place, byte)| [place, byte]).collect();
+            // Nothing is a word too.
+            element.config =
+                format!("\"{}\", {}, \"{}\"", digits(&example.bytes), example.kind, digits(&annotations));
         } else if entries.contains(&number) {
             element.class = SILENCE.name.into();
             element.config.clear();
-        } else if chain.is_exit(number) {
+        } else if let Some(exit) = exits.get(&number) {
             element.class = SINK.name.into();
-            element.config.clear();
-            exits.push(number);
+            element.config = format!("\"{}\"", digits(&exit.annotations));
         }
     }
-    (graph, exits)
+    graph
 }
 
 /// Elements that neither pass packets on nor tell others anything before the run: scripts and sockets, which have no
@@ -120,9 +193,10 @@ fn build_source(args: &mut Args<'_>, speaks: bool) -> Result<Box<dyn Element>, I
     if speaks {
         let text: String = args.or("DATA", String::new());
         let kind: u32 = args.required("KIND");
-        match bytes(&text) {
-            Some(bytes) => packet = Some((bytes, kind as u8)),
-            None => args.error("DATA: hexadecimal digits"),
+        let annotations = bytes(&args.or("ANNOTATIONS", String::new()));
+        match (bytes(&text), annotations) {
+            (Some(bytes), Some(annotations)) => packet = Some((bytes, kind as u8, annotations)),
+            _ => args.error("hexadecimal digits"),
         }
     }
     args.finish()?;
@@ -130,15 +204,19 @@ fn build_source(args: &mut Args<'_>, speaks: bool) -> Result<Box<dyn Element>, I
 }
 
 struct Source {
-    packet: Option<(Vec<u8>, u8)>,
+    /// Its bytes, its type, and places of annotation bytes with their values.
+    packet: Option<(Vec<u8>, u8, Vec<u8>)>,
 }
 
 impl Source {
     fn make(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
-        let (bytes, kind) = self.packet.take()?;
+        let (bytes, kind, annotations) = self.packet.take()?;
         let mut packet = cx.packet(&bytes)?;
         packet.set_offset(Base::Mac, Some(0));
         packet.set_kind(kind_of(kind));
+        for pair in annotations.chunks_exact(2) {
+            packet.annotations_mut().set_u8(pair[0].into(), pair[1]);
+        }
         Some(packet)
     }
 }
@@ -191,14 +269,18 @@ impl Element for Source {
 }
 
 struct Sink {
+    /// Which annotation bytes are shown.
+    annotations: Vec<u8>,
     packets: String,
 }
 
 impl Sink {
     fn keep(&mut self, cx: &mut Cx<'_>, batch: Batch) {
         for packet in batch.iter() {
-            self.packets.push_str(&digits(&packet.chunks().collect::<Vec<_>>().concat()));
-            self.packets.push('\n');
+            let annotations = self.annotations.iter().map(|&place| packet.annotations().u8(place.into()));
+            let annotations: Vec<u8> = annotations.collect();
+            let bytes = packet.chunks().collect::<Vec<_>>().concat();
+            self.packets.push_str(&format!("{} {}\n", digits(&bytes), digits(&annotations)));
         }
         cx.sent(batch);
     }
@@ -206,7 +288,10 @@ impl Sink {
 
 impl Element for Sink {
     fn effects(&self) -> Effects {
-        Effects::cases(vec![Case::new(Filter::Any, Target::Send)])
+        let mut effects = Effects::cases(vec![Case::new(Filter::Any, Target::Send)]);
+        let seen = self.annotations.iter().map(|&offset| Field::Annotation { offset, length: 1 });
+        effects.observes.extend(seen);
+        effects
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {

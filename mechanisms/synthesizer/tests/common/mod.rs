@@ -1,5 +1,6 @@
 //! Chains from text, and packets run through them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use element::Registry;
@@ -7,7 +8,7 @@ use engine::{ClockKind, Options, Plan, Worker};
 use lang::Graph;
 use tidegate_synthesizer::model::chain::Chain;
 use tidegate_synthesizer::verify::example::Example;
-use tidegate_synthesizer::verify::run::{self, PACKETS};
+use tidegate_synthesizer::verify::run::{self, Exit, PACKETS};
 use tidegate_synthesizer::verify::{Companion, Outcome, verify};
 
 pub(crate) fn registry() -> Registry {
@@ -38,8 +39,19 @@ pub(crate) fn read(text: &str) -> Read {
 }
 
 /// What comes out of each end, in order, by name of the end.
+#[allow(dead_code, reason = "not every test uses it")]
 pub(crate) fn outputs(read: &Read, entry: usize, example: &Example) -> Vec<(String, Vec<String>)> {
-    let (graph, exits) = run::prepare(&read.graph, &read.chain, entry, example);
+    let [exits, _] = run::exits([&read.chain; 2]);
+    outputs_at(read, entry, example, &exits)
+}
+
+fn outputs_at(
+    read: &Read,
+    entry: usize,
+    example: &Example,
+    exits: &BTreeMap<usize, Exit>,
+) -> Vec<(String, Vec<String>)> {
+    let graph = run::prepare(&read.graph, &read.chain, entry, example, exits);
     let plan = Arc::new(Plan::new(graph, &registry()).unwrap());
     let configured = plan.configure(Some(1)).unwrap();
     let options = Options { clock: ClockKind::Trace, burst: 1, ..Options::default() };
@@ -47,9 +59,9 @@ pub(crate) fn outputs(read: &Read, entry: usize, example: &Example) -> Vec<(Stri
     worker.initialize().map_err(|problem| format!("{problem:?}")).unwrap();
     worker.run();
     let mut all = Vec::new();
-    for exit in exits {
-        let text = worker.read(Some(exit), PACKETS, "").unwrap();
-        all.push((read.chain.nodes[exit].name.clone(), text.lines().map(String::from).collect()));
+    for (&node, exit) in exits {
+        let text = worker.read(Some(node), PACKETS, "").unwrap();
+        all.push((exit.name.clone(), text.lines().map(String::from).collect()));
     }
     let _ = worker.finish();
     all
@@ -69,8 +81,9 @@ pub(crate) struct Runner<'r> {
 
 impl Companion for Runner<'_> {
     fn differs(&mut self, entry: [usize; 2], example: &Example) -> Option<bool> {
+        let exits = run::exits(self.reads.map(|read| &read.chain));
         let [a, b]: [Vec<_>; 2] = std::array::from_fn(|i| {
-            let mut all = outputs(self.reads[i], entry[i], example);
+            let mut all = outputs_at(self.reads[i], entry[i], example, &exits[i]);
             all.retain(|(_, packets)| !packets.is_empty());
             all.sort();
             all

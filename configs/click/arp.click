@@ -1,0 +1,29 @@
+// Two hosts on an Ethernet switch: one pings the other. Each finds the other's Ethernet address by ARP, and answers when
+// it is asked for its own; the first ping waits until the answer is there.
+//
+//   cargo run --release -- run configs/click/arp.click --clock trace -h answers.count -h one/arp.table -h lan.table
+
+define($PINGS 100)
+
+// Input and output 0 are the wire, input and output 1 what the host sends and gets.
+elementclass Host {
+    $ip, $mac |
+    input [0]
+        -> HostEtherFilter($mac)
+        -> kinds :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
+    kinds [0] -> ARPResponder($ip $mac) -> [0] output;
+    kinds [1] -> [1] arp :: ARPQuerier($ip, $mac);
+    kinds [2] -> Strip(14) -> CheckIPHeader -> [1] output;
+    kinds [3] -> Discard;
+    input [1] -> GetIPAddress(16) -> arp -> [0] output;
+}
+
+lan :: EtherSwitch;
+one :: Host(10.0.0.1, 2:0:0:0:0:1);
+two :: Host(10.0.0.2, 2:0:0:0:0:2);
+one [0] -> [0] lan [0] -> [0] one;
+two [0] -> [1] lan [1] -> [0] two;
+
+ICMPPingSource(10.0.0.1, 10.0.0.2, INTERVAL 0.01, LIMIT $PINGS) -> [1] one;
+one [1] -> answers :: Counter -> Discard;
+two [1] -> ICMPPingResponder -> [1] two;
