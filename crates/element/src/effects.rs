@@ -319,6 +319,8 @@ pub struct Case {
     pub checksum: Checksum,
     /// What becomes of the packet.
     pub to: Target,
+    /// Why it ends where the graph has no such output.
+    pub otherwise: DropReason,
     /// Where the user wrote that, if it is a rule of its own.
     pub written: Option<Written>,
 }
@@ -326,7 +328,15 @@ pub struct Case {
 impl Case {
     /// The packets of `when` go to `to` unchanged.
     pub fn new(when: Filter, to: Target) -> Case {
-        Case { input: None, when, actions: Vec::new(), checksum: Checksum::Untouched, to, written: None }
+        Case {
+            input: None,
+            when,
+            actions: Vec::new(),
+            checksum: Checksum::Untouched,
+            to,
+            otherwise: DropReason::NoOutput,
+            written: None,
+        }
     }
 
     /// The same, for one input.
@@ -340,6 +350,13 @@ impl Case {
     #[must_use]
     pub fn written(mut self, place: Written) -> Case {
         self.written = Some(place);
+        self
+    }
+
+    /// The same, with what packets are dropped for where the graph has no such output.
+    #[must_use]
+    pub fn or_drop(mut self, reason: DropReason) -> Case {
+        self.otherwise = reason;
         self
     }
 

@@ -169,10 +169,30 @@ pub(crate) fn otherwise(actions: Vec<Action>) -> Case {
     Case { actions, ..Case::new(Filter::Any, Target::Output(0)) }
 }
 
-/// Packets for which the filter does not hold go to output 1, others pass with these changes.
-pub(crate) fn or_aside(good: Filter, actions: Vec<Action>) -> Effects {
+/// Packets that go to output 1, or are dropped for this reason where there is none.
+pub(crate) fn aside(when: Filter, reason: DropReason) -> Case {
+    Case::new(when, Target::Output(1)).or_drop(reason)
+}
+
+/// Packets that the element refuses for a reason of its own, after what it reads of them: they go to output 1, or are
+/// dropped where there is none.
+pub(crate) fn refused(about: &'static str, reads: &[Field], reason: DropReason) -> Case {
+    aside(Filter::Opaque { about, reads: reads.to_vec() }, reason)
+}
+
+/// Packets for which the filter does not hold go to output 1 or are dropped for this reason, others pass with these
+/// changes.
+pub(crate) fn or_aside(good: Filter, reason: DropReason, actions: Vec<Action>) -> Effects {
     let pass = Case { actions, ..Case::new(good, Target::Output(0)) };
-    Effects::cases(vec![pass, Case::new(Filter::Any, Target::Output(1))])
+    Effects::cases(vec![pass, aside(Filter::Any, reason)])
+}
+
+/// Packets for which all of these hold pass with these changes. Others go to output 1, or are dropped for the reason
+/// of the first that does not hold.
+pub(crate) fn checked(sound: Vec<(Filter, DropReason)>, actions: Vec<Action>) -> Effects {
+    let mut cases: Vec<Case> = sound.into_iter().map(|(good, reason)| aside(good.not(), reason)).collect();
+    cases.push(otherwise(actions));
+    Effects::cases(cases)
 }
 
 /// Reports that a mandatory argument is missing, if nothing is wrong with it already.

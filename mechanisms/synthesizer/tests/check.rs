@@ -192,7 +192,7 @@ fn examples_meet_their_fates() {
     let found = findings(&chain);
     let [entry] = &found.entries[..] else { panic!("{found:?}") };
     let leaves: Vec<_> = entry.fates.iter().filter(|fate| fate.reason.is_none()).collect();
-    assert_eq!((leaves.len(), entry.fates.len()), (4, 7), "{found:?}");
+    assert_eq!((leaves.len(), entry.fates.len()), (4, 9), "{found:?}");
     for fate in &entry.fates {
         let example = fate.example.as_ref().unwrap();
         let outputs = common::outputs(&chain, entry.node, example);
@@ -203,7 +203,11 @@ fn examples_meet_their_fates() {
             .collect();
         match fate.reason {
             None => assert_eq!(came, [chain.chain.nodes[fate.node].name.as_str()], "{fate:?}"),
-            Some(_) => assert!(came.is_empty(), "{fate:?} came to {came:?}"),
+            Some(reason) => {
+                assert!(came.is_empty(), "{fate:?} came to {came:?}");
+                let end = (chain.chain.nodes[fate.node].name.clone(), reason.to_string());
+                assert_eq!(common::drops(&chain, entry.node, example), [end], "{fate:?}");
+            }
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use element::effects::{Effects, Hold};
-use element::{Base, Class};
+use element::effects::{Case, Effects, Hold, Target};
+use element::{Base, Class, DropReason};
 use packet::HEADROOM;
 use testkit::elements::{Input, Seen};
 use testkit::samples::{Sample, all};
@@ -57,6 +57,16 @@ fn difference(d: &Diagrams, packet: &Packet, seen: &Seen) -> Option<String> {
     None
 }
 
+/// Why packets of a case end, if they do with so many outputs.
+fn reason(case: &Case, outputs: usize) -> &'static str {
+    match case.to {
+        Target::Drop(reason) => reason.as_str(),
+        Target::Output(output) | Target::Hold(output) if output >= outputs => case.otherwise.as_str(),
+        Target::SomeOutput => DropReason::NoOutput.as_str(),
+        _ => "",
+    }
+}
+
 struct Tally {
     exact: usize,
     unknown: usize,
@@ -87,6 +97,8 @@ fn check(sample: &Sample, effects: &Effects) -> Result<Tally, String> {
         by_packet.entry(packet.id).or_default().push(packet);
     }
     let key = sample.to_string();
+    // By reason: packets that end after the declaration.
+    let mut ends: BTreeMap<String, u64> = BTreeMap::new();
     let unit = Unit { effects, key: &key, outputs: sample.shape.1, stream: 0, has_room: true };
     for (input, packets) in inputs.iter().enumerate() {
         for (number, given) in packets.iter().enumerate() {
@@ -113,6 +125,9 @@ fn check(sample: &Sample, effects: &Effects) -> Result<Tally, String> {
             tally.exact += 1;
             let mut real = by_packet.remove(&id).unwrap_or_default();
             for leaving in &outcome.leaving {
+                if let To::Drop(reason) = leaving.to {
+                    *ends.entry(reason.to_string()).or_default() += 1;
+                }
                 let To::Output(output) = leaving.to else { continue };
                 let place = real.iter().position(|seen| seen.sink == output);
                 let found = place.map(|place| real.remove(place));
@@ -129,6 +144,19 @@ fn check(sample: &Sample, effects: &Effects) -> Result<Tally, String> {
                 return Err(format!("packet {id} {:02x?}: comes out of output {}", given.bytes, seen.sink));
             }
         }
+    }
+    let reports = outcome.report.elements.into_iter().filter(|element| element.name == "e");
+    let drops = reports.flat_map(|element| element.drops);
+    let ended: BTreeMap<String, u64> = drops.map(|(reason, n)| (reason.to_string(), n)).collect();
+    if tally.unknown == 0 && all_came && ended != ends {
+        return Err(format!("packets end for {ended:?}, not for {ends:?}"));
+    }
+    let declared: Vec<&str> = effects.cases.iter().map(|case| reason(case, sample.shape.1)).collect();
+    let waits = effects.hold != Hold::None || effects.opaque.is_some();
+    if let Some((other, _)) = ended.iter().find(|(reason, _)| !declared.contains(&reason.as_str()))
+        && !waits
+    {
+        return Err(format!("packets end for the reason '{other}', which it does not declare"));
     }
     Ok(tally)
 }

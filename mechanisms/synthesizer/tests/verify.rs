@@ -95,6 +95,28 @@ fn changes_without_effect_are_none() {
     same(BASE, &early);
 }
 
+/// Where an output leads nowhere, the element's own reason counts.
+#[test]
+fn reasons_are_those_of_the_elements() {
+    let chain = |check: &str| format!("FromDump(x) -> {check} -> out :: ToDump(y);");
+    let reasons = |a: &str, b: &str| {
+        let (a, b) = (read(&chain(a)), read(&chain(b)));
+        let options = tidegate_synthesizer::verify::Options { reasons: true, ..Default::default() };
+        common::compare_with(options, &a, &b).verdict
+    };
+    let equal = [
+        ("CheckLength(60)", "CheckLength(60)"),
+        ("CheckIPHeader(14)", "MarkIPHeader(14) -> CheckIPHeader2(14, CHECKSUM true)"),
+    ];
+    for (a, b) in equal {
+        let verdict = reasons(a, b);
+        assert!(matches!(verdict, Verdict::Equivalent), "{a}, {b}: {verdict:?}");
+    }
+    // Too long, and no match.
+    let verdict = reasons("CheckLength(60)", "l :: CheckLength(60); l[1] -> Discard; l");
+    assert!(matches!(verdict, Verdict::Different(_)), "{verdict:?}");
+}
+
 /// A sum does not see which of two words it covers stands where.
 #[test]
 fn mirrored_headers_keep_their_checksums() {

@@ -26,6 +26,7 @@ use element::{Batch, Class, Cx, DropReason, Effects, Element, ElementId, manual}
 
 use super::notifier::{self, Ended};
 use super::{AGGREGATE, aggregate_of};
+use crate::editing::aside;
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -52,7 +53,7 @@ struct AggregateFirst {
 impl Element for AggregateFirst {
     fn effects(&self) -> Effects {
         let hit = |hit| Filter::State { table: "seen", hit };
-        let cases = vec![Case::new(hit(false), Target::Output(0)), Case::new(hit(true), Target::Output(1))];
+        let cases = vec![Case::new(hit(false), Target::Output(0)), aside(hit(true), DropReason::NoMatch)];
         let key = vec![AGGREGATE];
         let state = State { table: "seen", key, both_directions: false, access: Access::EveryPacket };
         Effects { state: vec![state], ..Effects::cases(cases) }.depending_on(Depends::Counter)

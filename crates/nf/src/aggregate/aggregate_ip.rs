@@ -29,9 +29,10 @@
 //! ## See also
 //! AggregateLength, AggregateCounter
 
+use crate::editing::refused;
 use element::args::Raw;
 use element::class::{ArgInfo, HandlerInfo};
-use element::effects::{Case, Field, Filter, Target, wire_field};
+use element::effects::{Case, Field, Filter, wire_field};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, manual};
 use lang::args::unquote;
 use wire::{FromBytes, ip_protocol, ipv4};
@@ -147,9 +148,11 @@ impl Element for AggregateIp {
                 reads.push(if part == Part::Payload { Field::Payload } else { at });
             }
         }
-        let lacks = Filter::Opaque { about: "lacks the field", reads: reads.clone() };
-        let has = Source { name: "header field", reads }.case(Filter::Any, self.incremental);
-        Effects::cases(vec![Case::new(lacks, Target::Output(1)), has])
+        let lacks = [DropReason::NoHeader, DropReason::NoMatch, DropReason::TooShort];
+        let mut cases: Vec<Case> =
+            lacks.into_iter().map(|reason: DropReason| refused(reason.as_str(), &reads, reason)).collect();
+        cases.push(Source { name: "header field", reads }.case(Filter::Any, self.incremental));
+        Effects::cases(cases)
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

@@ -43,6 +43,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
+use crate::editing::refused;
 use classify::IntervalSet;
 use element::args::ElementRef;
 use element::class::{ArgInfo, HandlerInfo};
@@ -511,12 +512,16 @@ impl Element for AggregateIpFlows {
         }
         let set = IntervalSet::one(1, u32::MAX.into());
         let number = Value::Choose { set, key: key.clone() };
-        let lacks = Filter::Opaque { about: "belongs to no flow", reads: reads.clone() };
+        let lacks_reads = reads.clone();
         let paint = Value::Pure { name: "direction", reads };
         let stamp = Action::Set(Field::TimeStamp, Value::Now);
+        let lacks = |reason: DropReason| refused(reason.as_str(), &lacks_reads, reason).with(stamp.clone());
         let to = |output| if self.fragments { Target::Hold(output) } else { Target::Output(output) };
         let cases = vec![
-            Case::new(lacks, Target::Output(1)).with(stamp.clone()),
+            lacks(DropReason::NoHeader),
+            lacks(DropReason::TooShort),
+            lacks(DropReason::NoBuffer),
+            lacks(DropReason::NoMatch),
             Case::new(Filter::Any, to(0))
                 .with(Action::Set(AGGREGATE, number))
                 .with(Action::Set(PAINT, paint))

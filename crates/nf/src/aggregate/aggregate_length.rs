@@ -18,11 +18,12 @@
 //! AggregateIP, AggregateCounter
 
 use element::class::ArgInfo;
-use element::effects::{Case, EXTRA_LENGTH, Field, Filter, Target};
+use element::effects::{EXTRA_LENGTH, Field, Filter};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, manual};
 use packet::Annotations;
 
 use super::{Source, annotate};
+use crate::editing::aside;
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -53,7 +54,7 @@ impl Element for AggregateLength {
             let about = "no network header annotation";
             reads.push(network.clone());
             let missing = Filter::Opaque { about, reads: vec![network, Field::Length] };
-            cases.push(Case::new(missing, Target::Output(1)));
+            cases.push(aside(missing, DropReason::NoHeader));
         }
         cases.push(Source { name: "length", reads }.case(Filter::Any, false));
         Effects::cases(cases)

@@ -19,11 +19,11 @@
 
 use classify::IntervalSet;
 use element::class::HandlerInfo;
-use element::effects::{Case, Field, Filter, Target};
+use element::effects::{Field, Filter};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
 use packet::PacketKind;
 
-use crate::editing::otherwise;
+use crate::editing::{aside, otherwise};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -48,7 +48,7 @@ impl Element for DropBroadcasts {
     fn effects(&self) -> Effects {
         let set = IntervalSet::one(PacketKind::Broadcast as u128, PacketKind::Multicast as u128);
         let group = Filter::In { field: Field::Kind, mask: u128::MAX, set };
-        Effects::cases(vec![Case::new(group, Target::Output(1)), otherwise(Vec::new())])
+        Effects::cases(vec![aside(group, DropReason::Denied), otherwise(Vec::new())])
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

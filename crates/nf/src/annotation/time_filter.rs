@@ -31,6 +31,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use crate::editing::aside;
 use element::args::{Raw, parse_seconds};
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Case, Depends, Field, Filter, Target};
@@ -258,7 +259,7 @@ fn expand(value: &str, time: &str) -> String {
 impl Element for TimeFilter {
     fn effects(&self) -> Effects {
         let outside = Filter::Opaque { about: "outside of the range", reads: vec![Field::TimeStamp] };
-        let cases = vec![Case::new(outside, Target::Output(1)), Case::new(Filter::Any, Target::Output(0))];
+        let cases = vec![aside(outside, DropReason::OutOfTime), Case::new(Filter::Any, Target::Output(0))];
         let relative = |from| from == From::FirstPacket || from == From::Start;
         let effects = Effects::cases(cases).depending_on(Depends::Handler);
         match relative(self.start_from) || relative(self.end_from) {

@@ -38,7 +38,7 @@ use packet::{Annotations, PacketKind};
 use wire::{LinkType, MacAddr, arp, ethernet};
 
 use super::{FRAME, Party, frame, headers, is_operation, prefix_or_address};
-use crate::editing::{Fate, annotation, bytes, constant, each_or_aside, header_at, value};
+use crate::editing::{Fate, annotation, aside, bytes, constant, each_or_aside, header_at, value};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -230,7 +230,7 @@ impl Element for ArpResponder {
             let when = is_operation(arp::REQUEST).and([is_meant]);
             cases.push(Case { actions: reply(entry.mac), ..Case::new(when, Target::Output(0)) });
         }
-        cases.push(Case::new(Filter::Any, Target::Output(1)));
+        cases.push(aside(Filter::Any, DropReason::NoMatch));
         Effects::cases(cases).depending_on(Depends::Handler)
     }
 

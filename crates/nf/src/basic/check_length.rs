@@ -61,7 +61,7 @@ impl Element for CheckLength {
                 Number::constant(self.longest.into()),
             ),
         };
-        or_aside(fits, Vec::new()).depending_on(Depends::Handler)
+        or_aside(fits, DropReason::TooLong, Vec::new()).depending_on(Depends::Handler)
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

@@ -23,10 +23,10 @@
 
 use element::args::{AnnotationOffset, Bytes};
 use element::class::ArgInfo;
-use element::effects::{Case, Field, Filter, Target};
+use element::effects::Field;
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
 
-use crate::editing::{annotation, each_or_aside, otherwise, pure};
+use crate::editing::{annotation, each_or_aside, otherwise, pure, refused};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -88,8 +88,8 @@ fn find(data: &[u8], pattern: &[u8]) -> Option<usize> {
 impl Element for Search {
     fn effects(&self) -> Effects {
         let reads = vec![Field::Payload, Field::Length];
-        let found = Filter::Opaque { about: "has the pattern", reads: reads.clone() };
-        let lacks = Case::new(Filter::Not(Box::new(found)), Target::Output(1));
+        let lacks = |reason: DropReason| refused(reason.as_str(), &reads, reason);
+        let lacks = [DropReason::NoMatch, DropReason::HeadersSplit].map(lacks);
         let annotation = annotation(self.place, 2);
         let mut sum = reads.clone();
         sum.push(annotation.clone());
@@ -98,7 +98,7 @@ impl Element for Search {
             pure(Field::Length, "from the pattern", &reads),
             pure(annotation, "add bytes removed", &sum),
         ]);
-        Effects::cases(vec![lacks, found])
+        Effects::cases(lacks.into_iter().chain([found]).collect())
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

@@ -19,10 +19,11 @@
 
 use element::args::AnnotationOffset;
 use element::class::ArgInfo;
-use element::{Base, Batch, Class, Cx, Effects, Element, manual};
+use element::effects::Target;
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, manual};
 
 use super::search::{LENGTH_ANNOTATION, annotated_length};
-use crate::editing::{annotation, each};
+use crate::editing::{annotation, each, when};
 use crate::stripping::{move_start, vague_effects};
 
 /// The class.
@@ -45,7 +46,11 @@ struct UnstripAnno {
 
 impl Element for UnstripAnno {
     fn effects(&self) -> Effects {
-        vague_effects(Base::Data, &[annotation(self.place, 2)])
+        let reads = [annotation(self.place, 2)];
+        let mut effects = vague_effects(Base::Data, &reads);
+        let refused = when("no room in front", &reads, Target::Drop(DropReason::NoHeadroom));
+        effects.cases.insert(0, refused);
+        effects
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

@@ -30,7 +30,7 @@ use element::{Base, Class, DropReason, Effects, Packet, manual};
 use wire::{arp, ether_type};
 
 use crate::checking::{Checker, HANDLERS, HeaderCheck, Reasons, Speaker};
-use crate::editing::{bytes, header_at, header_behind, or_aside};
+use crate::editing::{bytes, checked, header_at, header_behind};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -77,8 +77,9 @@ impl HeaderCheck for CheckArpHeader {
         let requires = |kind, number: u16, length, value| {
             Filter::One(vec![Filter::equals(kind, number.into()).not(), Filter::equals(length, value)])
         };
-        let sound = Filter::reaches(Base::Data, self.offset as i32, arp::Lengths::LEN as u16).and([
-            Filter::AtMost(total.clone(), Number::of(Field::Length).plus_constant(-offset)),
+        let whole = Filter::reaches(Base::Data, self.offset as i32, arp::Lengths::LEN as u16)
+            .and([Filter::AtMost(total.clone(), Number::of(Field::Length).plus_constant(-offset))]);
+        let well_formed = Filter::All(vec![
             requires(at(0, 2), arp::ETHERNET, at(4, 1), 6),
             requires(at(2, 2), ether_type::IPV4, at(5, 1), 4),
             requires(at(2, 2), ether_type::IPV6, at(5, 1), 16),
@@ -87,7 +88,7 @@ impl HeaderCheck for CheckArpHeader {
             header_at(Base::Network, self.offset),
             header_behind(Base::Transport, total.plus_constant(offset)),
         ];
-        or_aside(sound, good)
+        checked(vec![(whole, DropReason::TooShort), (well_formed, DropReason::BadNetworkHeader)], good)
     }
 
     fn check(&self, packet: &mut Packet) -> Result<(), usize> {

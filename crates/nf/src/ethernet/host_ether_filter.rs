@@ -22,12 +22,12 @@
 //! DropBroadcasts, SetPacketType, Classifier
 
 use element::class::{ArgInfo, HandlerInfo};
-use element::effects::{Depends, Field, Target};
+use element::effects::{Depends, Field, Filter};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
 use packet::PacketKind;
 use wire::{FromBytes, MacAddr, ethernet};
 
-use crate::editing::{Fate, bytes, each_or_aside, otherwise, pure, value, when};
+use crate::editing::{Fate, aside, bytes, each_or_aside, otherwise, pure, refused, value};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -90,8 +90,10 @@ impl Element for HostEtherFilter {
         let reads = [Field::Length, addresses.clone()];
         let kind = pure(Field::Kind, "packet type by Ethernet destination", &[addresses]);
         // Those for other hosts have their type when they leave by output 1.
-        let refused = when("not for this host", &reads, Target::Output(1)).with(kind.clone());
-        Effects::cases(vec![refused, otherwise(vec![kind])]).depending_on(Depends::Handler)
+        let short = Filter::reaches(Base::Data, self.offset as i32, ethernet::Header::LEN as u16).not();
+        let denied = refused("not for this host", &reads, DropReason::Denied).with(kind.clone());
+        Effects::cases(vec![aside(short, DropReason::TooShort), denied, otherwise(vec![kind])])
+            .depending_on(Depends::Handler)
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

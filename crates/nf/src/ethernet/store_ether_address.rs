@@ -101,7 +101,7 @@ impl Element for StoreEtherAddress {
         };
         let room = Filter::reaches(Base::Data, i32::try_from(self.offset).unwrap_or(i32::MAX), 6);
         let store = Action::Set(bytes(Base::Data, self.offset, 6), value);
-        or_aside(room, vec![store]).depending_on(Depends::Handler)
+        or_aside(room, DropReason::TooShort, vec![store]).depending_on(Depends::Handler)
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

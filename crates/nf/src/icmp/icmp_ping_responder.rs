@@ -23,7 +23,7 @@ use wire::checksum::{Delta, Sum};
 use wire::icmp::kind;
 use wire::{FromBytes, icmp, ip_protocol};
 
-use crate::editing::{Fate, bytes, constant, each_or_aside, ipv4, or_aside, sum_from};
+use crate::editing::{Fate, bytes, checked, constant, each_or_aside, ipv4, sum_from};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -95,8 +95,8 @@ impl Element for IcmpPingResponder {
         let word = bytes(Base::Transport, 0, 2);
         // What is written in place of a zero checksum depends on all bytes.
         let all = Filter::Opaque { about: "whole message", reads: vec![Field::Payload, Field::Length] };
+        let header = Filter::Present(Header::Ipv4);
         let request = Filter::All(vec![
-            Filter::Present(Header::Ipv4),
             Filter::Present(Header::Icmp),
             Filter::equals(wire_field::IP_PROTOCOL, ip_protocol::ICMP.into()),
             Filter::equals(kind, kind::ECHO.into()),
@@ -111,8 +111,11 @@ impl Element for IcmpPingResponder {
             constant(PAINT, &[0]),
             Action::Set(Field::TimeStamp, Value::Now),
         ]);
-        let mut effects = or_aside(request, actions);
-        effects.cases[0] = effects.cases[0].clone().updating(&[Header::Ipv4, Header::Icmp]);
+        let mut effects =
+            checked(vec![(header, DropReason::NoHeader), (request, DropReason::NoMatch)], actions);
+        if let Some(answer) = effects.cases.pop() {
+            effects.cases.push(answer.updating(&[Header::Ipv4, Header::Icmp]));
+        }
         effects.depending_on(Depends::Time)
     }
 

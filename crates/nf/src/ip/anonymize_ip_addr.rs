@@ -22,6 +22,7 @@
 //! ## See also
 //! AggregateIP
 
+use crate::editing::aside;
 use element::args::{Raw, parse_integer};
 use element::class::ArgInfo;
 use element::effects::{Action, Case, Depends, Field, Filter, Header, Target, Value, wire_field};
@@ -175,7 +176,7 @@ impl Element for AnonymizeIpAddr {
             .with(in_message(sum))
             .with(in_message(quoted))
             .updating(&[Header::Ipv4]);
-        Effects::cases(vec![Case::new(missing, Target::Output(1)), replaced]).depending_on(Depends::Random)
+        Effects::cases(vec![aside(missing, DropReason::NoHeader), replaced]).depending_on(Depends::Random)
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {

@@ -33,7 +33,7 @@ use wire::{FromBytes, icmp, ip_protocol, ipv4};
 
 use super::check_tcp_header::{self, ipv4_of};
 use crate::checking::{Checker, HANDLERS, HeaderCheck, Reasons, Speaker};
-use crate::editing::{bytes, ipv4_of_protocol, length_from, or_aside, rest_from, sum_from};
+use crate::editing::{bytes, checked, ipv4_of_protocol, length_from, rest_from, sum_from};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -80,19 +80,21 @@ impl HeaderCheck for CheckIcmpHeader {
         let length = || rest_from(Base::Transport);
         let at_least = |n| Filter::AtMost(Number::constant(n), length());
         let exactly = |n| at_least(n).and([Filter::AtMost(length(), Number::constant(n))]);
-        let mut sound = vec![ipv4_of_protocol(ip_protocol::ICMP), Filter::Present(Header::Icmp)];
+        let mut well_formed = vec![ipv4_of_protocol(ip_protocol::ICMP), Filter::Present(Header::Icmp)];
         for (kinds, fits) in
             [(&[3, 4, 5, 11, 12][..], at_least(36)), (&[13, 14], exactly(20)), (&[15, 16], exactly(8))]
         {
             let each = kinds.iter().map(|&kind| IntervalSet::one(kind, kind));
             let set = each.fold(IntervalSet::empty(), |all, one| all.union(&one));
             let of_kind = Filter::In { field: bytes(Base::Transport, 0, 1), mask: u128::MAX, set };
-            sound.push(Filter::One(vec![of_kind.not(), fits]));
+            well_formed.push(Filter::One(vec![of_kind.not(), fits]));
         }
+        let mut sound = vec![(Filter::All(well_formed), DropReason::BadTransportHeader)];
         if self.checksum {
-            sound.push(Filter::RightChecksum { header: Header::Icmp, base: Base::Transport, offset: 0 });
+            let right = Filter::RightChecksum { header: Header::Icmp, base: Base::Transport, offset: 0 };
+            sound.push((right, DropReason::BadTransportChecksum));
         }
-        or_aside(Filter::All(sound), Vec::new())
+        checked(sound, Vec::new())
     }
 
     fn check(&self, packet: &mut Packet) -> Result<(), usize> {

@@ -105,7 +105,7 @@ impl HeaderCheck for CheckIp6Header {
         };
         let end = Action::Set(Field::Length, Value::Number(end));
         let good = vec![header_at(Base::Network, self.offset), transport, end];
-        or_aside(sound, good)
+        or_aside(sound, DropReason::BadIpHeader, good)
     }
 
     fn check(&self, packet: &mut Packet) -> Result<(), usize> {

@@ -42,7 +42,7 @@ use packet::Annotations;
 use wire::{FromBytes, checksum, ipv4};
 
 use crate::checking::{Checker, HANDLERS, HeaderCheck, Reasons, Speaker};
-use crate::editing::{bytes, header_at, header_behind, ipv4_header_length, ipv4_total, or_aside, within};
+use crate::editing::{bytes, checked, header_at, header_behind, ipv4_header_length, ipv4_total, within};
 
 /// The class.
 pub static CLASS: Class = DESCRIPTION;
@@ -204,16 +204,18 @@ impl HeaderCheck for Checks {
         let offset = self.offset as i64;
         let total = ipv4_total(Base::Data, self.offset);
         let header_length = ipv4_header_length(Base::Data, self.offset);
-        let mut sound = vec![
-            Filter::reaches(Base::Data, self.offset as i32, ipv4::Header::LEN as u16),
+        let whole = Filter::reaches(Base::Data, self.offset as i32, ipv4::Header::LEN as u16);
+        let well_formed = vec![
             within(at(0, 1), 0xf0, 0x40, 0x40),
             within(at(0, 1), 0x0f, 5, 15),
             Filter::AtMost(total.clone(), Number::of(Field::Length).plus_constant(-offset)),
             Filter::AtMost(header_length.clone(), total.clone()),
         ];
+        let mut sound =
+            vec![(whole, DropReason::TooShort), (Filter::All(well_formed), DropReason::BadIpHeader)];
         if self.checksum {
             let (header, base, offset) = (Header::Ipv4, Base::Data, self.offset as i32);
-            sound.push(Filter::RightChecksum { header, base, offset });
+            sound.push((Filter::RightChecksum { header, base, offset }, DropReason::BadIpChecksum));
         }
         if !self.bad_sources.is_empty() {
             let one_of = |field, addresses: &[u32]| {
@@ -222,7 +224,8 @@ impl HeaderCheck for Checks {
                 Filter::In { field, mask: u128::MAX, set }
             };
             let good = one_of(at(16, 4), &self.good_destinations);
-            sound.push(Filter::One(vec![one_of(at(12, 4), &self.bad_sources).not(), good]));
+            let right = Filter::One(vec![one_of(at(12, 4), &self.bad_sources).not(), good]);
+            sound.push((right, DropReason::BadSource));
         }
         let good = vec![
             header_at(Base::Network, self.offset),
@@ -230,7 +233,7 @@ impl HeaderCheck for Checks {
             Action::Set(Field::Length, Value::Number(total.plus_constant(offset))),
             Action::Set(DST_IP, Value::Copy(at(16, 4))),
         ];
-        or_aside(Filter::All(sound), good)
+        checked(sound, good)
     }
 
     fn prepare(&mut self, cx: &mut Cx<'_>) {

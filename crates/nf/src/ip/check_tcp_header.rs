@@ -32,7 +32,7 @@ use wire::{FromBytes, ip_protocol, ipv4, tcp};
 
 use crate::checking::{Checker, HANDLERS, HeaderCheck, Reasons, Speaker};
 use crate::editing::{
-    bytes, ipv4_of_protocol, ipv4_total, ipv4_with_options, or_aside, rest_from, sum_from, within,
+    bytes, checked, ipv4_of_protocol, ipv4_total, ipv4_with_options, rest_from, sum_from, within,
 };
 
 /// The class.
@@ -89,17 +89,19 @@ impl HeaderCheck for CheckTcpHeader {
         let header_length = Number::constant(0).plus(4, at(12, 1), 0xf0);
         let total = || ipv4_total(Base::Network, 0);
         let length = total().plus(-4, wire_field::IP_VERSION_IHL, 0x0f);
-        let mut sound = vec![
+        let well_formed = vec![
             ipv4_of_protocol(ip_protocol::TCP),
             Filter::Present(Header::Tcp),
             within(at(12, 1), 0xf0, 0x50, 0xf0),
             Filter::AtMost(header_length, length),
             Filter::AtMost(total(), rest_from(Base::Network)),
         ];
+        let mut sound = vec![(Filter::All(well_formed), DropReason::BadTransportHeader)];
         if self.checksum {
-            sound.push(Filter::RightChecksum { header: Header::Tcp, base: Base::Transport, offset: 0 });
+            let right = Filter::RightChecksum { header: Header::Tcp, base: Base::Transport, offset: 0 };
+            sound.push((right, DropReason::BadTransportChecksum));
         }
-        or_aside(Filter::All(sound), Vec::new())
+        checked(sound, Vec::new())
     }
 
     fn check(&self, packet: &mut Packet) -> Result<(), usize> {

@@ -32,7 +32,7 @@ use wire::{FromBytes, ip_protocol, udp};
 
 use super::check_tcp_header::{self, from_network, ipv4_of};
 use crate::checking::{Checker, HANDLERS, HeaderCheck, Reasons, Speaker};
-use crate::editing::{bytes, ipv4_header_length, ipv4_of_protocol, or_aside, rest_from, sum_from, within};
+use crate::editing::{bytes, checked, ipv4_header_length, ipv4_of_protocol, rest_from, sum_from, within};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -66,17 +66,19 @@ impl HeaderCheck for CheckUdpHeader {
     fn effects(&self) -> Effects {
         let at = |offset, length| bytes(Base::Transport, offset, length);
         let end = ipv4_header_length(Base::Network, 0).plus(1, at(4, 2), u128::MAX);
-        let mut sound = vec![
+        let well_formed = vec![
             ipv4_of_protocol(ip_protocol::UDP),
             Filter::Present(Header::Udp),
             within(at(4, 2), u128::MAX, udp::Header::LEN as u128, 0xffff),
             Filter::AtMost(end, rest_from(Base::Network)),
         ];
+        let mut sound = vec![(Filter::All(well_formed), DropReason::BadTransportHeader)];
         if self.checksum {
             let right = Filter::RightChecksum { header: Header::Udp, base: Base::Transport, offset: 0 };
-            sound.push(Filter::One(vec![Filter::equals(at(6, 2), 0), right]));
+            let right = Filter::One(vec![Filter::equals(at(6, 2), 0), right]);
+            sound.push((right, DropReason::BadTransportChecksum));
         }
-        or_aside(Filter::All(sound), Vec::new())
+        checked(sound, Vec::new())
     }
 
     fn check(&self, packet: &mut Packet) -> Result<(), usize> {

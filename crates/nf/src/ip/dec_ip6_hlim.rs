@@ -20,11 +20,11 @@
 
 use classify::IntervalSet;
 use element::class::HandlerInfo;
-use element::effects::{Action, Case, Filter, Header, Target, Value};
+use element::effects::{Action, Filter, Header, Value};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, manual};
 
 use super::ip6_mirror::ipv6;
-use crate::editing::{bytes, needs, otherwise};
+use crate::editing::{aside, bytes, needs, otherwise};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -50,7 +50,7 @@ impl Element for DecIp6Hlim {
         let limit = bytes(Base::Network, 7, 1);
         let expired = Filter::In { field: limit.clone(), mask: 0xff, set: IntervalSet::one(0, 1) };
         let decrement = Action::Set(limit.clone(), Value::Plus(limit, -1));
-        let expires = Case::new(expired, Target::Output(1));
+        let expires = aside(expired, DropReason::TtlExpired);
         Effects::cases(vec![needs(Header::Ipv6), expires, otherwise(vec![decrement])])
     }
 

@@ -23,6 +23,7 @@
 //! ## See also
 //! CheckIPHeader
 
+use crate::editing::aside;
 use classify::IntervalSet;
 use element::args::parse_bool;
 use element::class::{ArgInfo, HandlerInfo};
@@ -81,7 +82,7 @@ impl Element for DecIpTtl {
             cases.push(Case::new(multicast, Target::Output(0)));
         }
         let expired = Filter::In { field: ttl.clone(), mask: 0xff, set: IntervalSet::one(0, 1) };
-        cases.push(Case::new(expired, Target::Output(1)));
+        cases.push(aside(expired, DropReason::TtlExpired));
         cases.push(
             Case::new(Filter::Any, Target::Output(0))
                 .with(Action::Set(ttl.clone(), Value::Plus(ttl, -1)))

@@ -35,7 +35,7 @@ use wire::ipv4::{DONT_FRAGMENT, FRAGMENT_OFFSET, MORE_FRAGMENTS, option};
 use wire::{IntoBytes, checksum, ipv4};
 
 use crate::editing::{
-    annotation, ipv4, ipv4_header_length, ipv4_total, ipv4_with_options, length_from, otherwise, pure,
+    annotation, aside, ipv4, ipv4_header_length, ipv4_total, ipv4_with_options, length_from, otherwise, pure,
     rest_from, within,
 };
 
@@ -212,7 +212,7 @@ impl Element for IpFragmenter {
         if self.honors {
             refusals.push(within(wire_field::IP_FRAGMENT, 0x4000, 0x4000, 0x4000));
         }
-        let refused = Case::new(Filter::One(refusals), Target::Output(1));
+        let refused = aside(Filter::One(refusals), DropReason::TooLong);
         let payload = header_length().plus(1, Field::HeaderOffset(Base::Network), u128::MAX);
         let stripped = Filter::AtMost(Number::constant(0), payload).not();
         let reads = [Field::Length, Header::Ipv4.extent(), Field::HeaderOffset(Base::Network)];

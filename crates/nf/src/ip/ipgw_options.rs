@@ -33,7 +33,7 @@ use wire::ipv4::option;
 use wire::{FromBytes, checksum, ipv4};
 
 use super::check_ip_header::Addresses;
-use crate::editing::{annotation, needs, pure, when};
+use crate::editing::{annotation, needs, pure, refused};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -201,7 +201,7 @@ impl Element for IpgwOptions {
             &[header.clone(), Field::Length],
         );
         // What stands before the wrong option has been recorded already.
-        let bad = when("bad options", &[header, Field::Length], Target::Output(1));
+        let bad = refused("bad options", &[header, Field::Length], DropReason::Unsuitable);
         let handled = Case {
             checksum: Checksum::Recomputed(vec![Header::Ipv4]),
             ..crate::editing::otherwise(vec![recorded.clone()])

@@ -66,7 +66,7 @@ impl Element for SetUdpChecksum {
             within(length.clone(), u128::MAX, udp::Header::LEN as u128, 0xffff),
             Filter::AtMost(Number::of(length), rest_from(Base::Transport)),
         ]);
-        let mut effects = or_aside(sound, Vec::new());
+        let mut effects = or_aside(sound, DropReason::BadTransportHeader, Vec::new());
         effects.cases[0].checksum = Checksum::Recomputed(vec![Header::Udp]);
         effects
     }

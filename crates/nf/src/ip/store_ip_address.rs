@@ -30,7 +30,7 @@ use packet::Annotations;
 use wire::checksum::Delta;
 use wire::{FromBytes, ip_protocol, tcp, udp};
 
-use crate::editing::{Fate, bytes, each_or_aside, ipv4, or_aside, within};
+use crate::editing::{Fate, aside, bytes, checked, each_or_aside, ipv4, within};
 use classify::IntervalSet;
 
 /// The class.
@@ -124,7 +124,9 @@ impl Element for StoreIpAddress {
                 let place = bytes(Base::Data, offset, 4);
                 let there = Filter::In { field: place.clone(), mask: 0, set: IntervalSet::one(0, 0) };
                 let given = self.address.is_none().then(|| Filter::equals(DST_IP, 0).not());
-                return or_aside(there.and(given), vec![Action::Set(place, value)]);
+                let given = given.map(|given| (given, DropReason::Unsuitable));
+                let sound = given.into_iter().chain([(there, DropReason::TooShort)]).collect();
+                return checked(sound, vec![Action::Set(place, value)]);
             }
         };
         // Which transport checksum is updated depends on the protocol and the fragment's offset.
@@ -141,7 +143,7 @@ impl Element for StoreIpAddress {
             store(of(Header::Tcp, ip_protocol::TCP), &[Header::Ipv4, Header::Tcp]),
             store(of(Header::Udp, ip_protocol::UDP), &[Header::Ipv4, Header::Udp]),
             store(Filter::Present(Header::Ipv4), &[Header::Ipv4]),
-            Case::new(Filter::Any, Target::Output(1)),
+            aside(Filter::Any, DropReason::NoHeader),
         ])
     }
 

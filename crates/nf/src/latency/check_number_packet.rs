@@ -30,6 +30,7 @@ use element::effects::{Case, Depends, Field, Filter, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
 
 use super::{DEFAULT_OFFSET, number_at, number_field};
+use crate::editing::refused;
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -79,8 +80,12 @@ struct CheckNumberPacket {
 impl Element for CheckNumberPacket {
     fn effects(&self) -> Effects {
         let reads = vec![number_field(self.offset), Field::Length];
-        let wrong = Filter::Opaque { about: "number out of range", reads };
-        let cases = vec![Case::new(wrong, Target::Output(1)), Case::new(Filter::Any, Target::Output(0))];
+        let wrong = |reason: DropReason| refused(reason.as_str(), &reads, reason);
+        let cases = vec![
+            wrong(DropReason::TooShort),
+            wrong(DropReason::NoMatch),
+            Case::new(Filter::Any, Target::Output(0)),
+        ];
         Effects::cases(cases).depending_on(Depends::Handler)
     }
 

@@ -40,6 +40,7 @@ use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
 
 use super::record_timestamp::Times;
 use super::{DEFAULT_OFFSET, number_at, number_field};
+use crate::editing::refused;
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -131,8 +132,12 @@ fn show(number: f64) -> String {
 impl Element for TimestampDiff {
     fn effects(&self) -> Effects {
         let reads = vec![number_field(self.offset), Field::Length];
-        let unknown = Filter::Opaque { about: "time not known", reads };
-        let cases = vec![Case::new(unknown, Target::Output(1)), Case::new(Filter::Any, Target::Output(0))];
+        let unknown = |reason: DropReason| refused(reason.as_str(), &reads, reason);
+        let cases = vec![
+            unknown(DropReason::TooShort),
+            unknown(DropReason::NoMatch),
+            Case::new(Filter::Any, Target::Output(0)),
+        ];
         Effects::cases(cases).depending_on(Depends::Time).depending_on(Depends::Counter)
     }
 

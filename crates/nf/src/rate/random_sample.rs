@@ -32,6 +32,7 @@ use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
 use std::any::Any;
 
 use super::fixed;
+use crate::editing::aside;
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -86,7 +87,7 @@ struct RandomSample {
 impl Element for RandomSample {
     fn effects(&self) -> Effects {
         let unlucky = Filter::Opaque { about: "random numbers", reads: Vec::new() };
-        let cases = vec![Case::new(unlucky, Target::Output(1)), Case::new(Filter::Any, Target::Output(0))];
+        let cases = vec![aside(unlucky, DropReason::Sampled), Case::new(Filter::Any, Target::Output(0))];
         Effects::cases(cases).depending_on(Depends::Random).depending_on(Depends::Handler)
     }
 

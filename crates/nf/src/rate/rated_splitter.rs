@@ -27,6 +27,7 @@ use element::effects::{Case, Depends, Filter, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
 
 use super::limit::{Limit, PACKET_ARGS};
+use crate::editing::aside;
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -55,7 +56,7 @@ impl Element for RatedSplitter {
     fn effects(&self) -> Effects {
         // How long packets are decides how many of them may go.
         let above = Filter::Opaque { about: "above the rate", reads: self.limit.reads() };
-        let cases = vec![Case::new(above, Target::Output(1)), Case::new(Filter::Any, Target::Output(0))];
+        let cases = vec![aside(above, DropReason::OverRate), Case::new(Filter::Any, Target::Output(0))];
         Effects::cases(cases).depending_on(Depends::Time)
     }
 

@@ -41,6 +41,7 @@ use packet::BATCH_CAPACITY;
 
 use super::fixed;
 use super::queues::Watched;
+use crate::editing::aside;
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -211,7 +212,7 @@ impl Red {
 impl Element for Red {
     fn effects(&self) -> Effects {
         let long = Filter::Opaque { about: "length of queues", reads: Vec::new() };
-        let cases = vec![Case::new(long, Target::Output(1)), Case::new(Filter::Any, Target::Output(0))];
+        let cases = vec![aside(long, DropReason::EarlyDrop), Case::new(Filter::Any, Target::Output(0))];
         let effects = Effects::cases(cases).depending_on(Depends::Random).depending_on(Depends::Time);
         effects.depending_on(Depends::Counter).depending_on(Depends::Handler)
     }

@@ -210,7 +210,10 @@ impl Element for Fifo {
         Effects {
             hold: Hold::Fifo { may_drop: true },
             order: if self.has_front { Order::MayReorder } else { Order::Keeps },
-            ..Effects::cases(vec![Case::new(full, overflow), Case::new(Filter::Any, Target::Hold(0))])
+            ..Effects::cases(vec![
+                Case::new(full, overflow).or_drop(DropReason::QueueFull),
+                Case::new(Filter::Any, Target::Hold(0)),
+            ])
         }
     }
 

@@ -149,6 +149,11 @@ impl Packet {
         self.end.minus(d, &real(d, self.start))
     }
 
+    /// Whether it starts inside of its slot, which has only so much room in front of what came in.
+    pub fn has_room_in_front(&self) -> bool {
+        self.start >= -(HEADROOM as i32)
+    }
+
     /// Where the packet reaches at least to a place.
     pub fn reaches(&self, d: &Diagrams, place: i32) -> Bit {
         real(d, place).at_most(d, &self.end)

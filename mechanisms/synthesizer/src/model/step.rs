@@ -162,7 +162,7 @@ impl<'u> Unit<'u> {
     fn do_the_same(&self, a: usize, b: usize) -> bool {
         let (a, b) = (&self.effects.cases[a], &self.effects.cases[b]);
         let unchanged = a.actions.is_empty() && b.actions.is_empty() && a.checksum == b.checksum;
-        a.to == b.to && unchanged && a.to != Target::SomeOutput
+        (&a.to, a.otherwise) == (&b.to, b.otherwise) && unchanged && a.to != Target::SomeOutput
     }
 
     /// Whether the case is that of a queue without room.
@@ -257,7 +257,7 @@ impl<'u> Unit<'u> {
             let mut leave = |to, condition: Bit, packet| {
                 // Where the graph has no such output, packets for it end.
                 let to = match to {
-                    To::Output(output) if output >= self.outputs => To::Drop(DropReason::NoOutput),
+                    To::Output(output) if output >= self.outputs => To::Drop(case.otherwise),
                     to => to,
                 };
                 if !d.is_never(&condition) {
@@ -353,6 +353,11 @@ impl<'u> Unit<'u> {
                     return;
                 }
                 packet.strip(d, *n);
+                if !packet.has_room_in_front() {
+                    // Where the slot begins the engine has its own way, which is not followed.
+                    let term = self.unknown(d, "no room in front", before, &[Field::Payload]);
+                    packet = Packet::lost(d, d.term(term));
+                }
             }
             Action::Start(number) => {
                 let (number, _) = before.number(d, number);

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use element::Registry;
-use engine::{ClockKind, Options, Plan, Worker};
+use engine::{ClockKind, Plan, Worker};
 use lang::Graph;
 use tidegate_synthesizer::model::chain::Chain;
 use tidegate_synthesizer::verify::example::Example;
 use tidegate_synthesizer::verify::run::{self, Exit, PACKETS};
-use tidegate_synthesizer::verify::{Companion, Outcome, verify};
+use tidegate_synthesizer::verify::{Companion, Options, Outcome, verify};
 
 pub(crate) fn registry() -> Registry {
     Registry::new().with(nf::CLASSES).with(device::CLASSES).with(run::CLASSES)
@@ -45,19 +45,36 @@ pub(crate) fn outputs(read: &Read, entry: usize, example: &Example) -> Vec<(Stri
     outputs_at(read, entry, example, &exits)
 }
 
+/// Where packets end otherwise, and why.
+#[allow(dead_code, reason = "not every test uses it")]
+pub(crate) fn drops(read: &Read, entry: usize, example: &Example) -> Vec<(String, String)> {
+    let [exits, _] = run::exits([&read.chain; 2]);
+    let mut worker = run(read, entry, example, &exits);
+    let _ = worker.finish();
+    let elements = worker.report().elements.into_iter();
+    elements
+        .flat_map(|e| e.drops.into_keys().map(move |reason| (e.name.clone(), reason.to_string())))
+        .collect()
+}
+
+fn run(read: &Read, entry: usize, example: &Example, exits: &BTreeMap<usize, Exit>) -> Worker {
+    let graph = run::prepare(&read.graph, &read.chain, entry, example, exits);
+    let plan = Arc::new(Plan::new(graph, &registry()).unwrap());
+    let configured = plan.configure(Some(1)).unwrap();
+    let options = engine::Options { clock: ClockKind::Trace, burst: 1, ..engine::Options::default() };
+    let mut worker = Worker::new(plan, configured, Box::new(Quiet), options).unwrap();
+    worker.initialize().map_err(|problem| format!("{problem:?}")).unwrap();
+    worker.run();
+    worker
+}
+
 fn outputs_at(
     read: &Read,
     entry: usize,
     example: &Example,
     exits: &BTreeMap<usize, Exit>,
 ) -> Vec<(String, Vec<String>)> {
-    let graph = run::prepare(&read.graph, &read.chain, entry, example, exits);
-    let plan = Arc::new(Plan::new(graph, &registry()).unwrap());
-    let configured = plan.configure(Some(1)).unwrap();
-    let options = Options { clock: ClockKind::Trace, burst: 1, ..Options::default() };
-    let mut worker = Worker::new(plan, configured, Box::new(Quiet), options).unwrap();
-    worker.initialize().map_err(|problem| format!("{problem:?}")).unwrap();
-    worker.run();
+    let mut worker = run(read, entry, example, exits);
     let mut all = Vec::new();
     for (&node, exit) in exits {
         let text = worker.read(Some(node), PACKETS, "").unwrap();
@@ -95,6 +112,13 @@ impl Companion for Runner<'_> {
 #[allow(dead_code, reason = "not every test uses it")]
 pub(crate) fn compare(a: &Read, b: &Read) -> Outcome {
     compare_within(1 << 22, a, b)
+}
+
+/// The same, with options.
+#[allow(dead_code, reason = "not every test uses it")]
+pub(crate) fn compare_with(options: Options, a: &Read, b: &Read) -> Outcome {
+    let mut runner = Runner { reads: [a, b] };
+    verify([&a.chain, &b.chain], options, Some(1 << 22), &mut runner)
 }
 
 /// The same, with room for so many nodes of diagrams.

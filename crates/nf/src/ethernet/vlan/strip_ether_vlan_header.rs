@@ -24,7 +24,7 @@ use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manu
 use wire::{FromBytes, ether_type, ethernet, vlan};
 
 use super::{TCI, set_tci_annotation, tci_is_read};
-use crate::editing::{Fate, bytes, constant, each_or_aside, otherwise};
+use crate::editing::{Fate, aside, bytes, constant, each_or_aside, otherwise};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -76,7 +76,7 @@ impl Element for StripEtherVlanHeader {
         let ether_type = bytes(Base::Data, 12, 2);
         let short = |length| {
             let whole = Filter::reaches(Base::Data, 0, length as u16);
-            Case::new(whole.not(), Target::Output(1))
+            aside(whole.not(), DropReason::TooShort)
         };
         let is_tagged = || Filter::equals(ether_type.clone(), ether_type::VLAN.into());
         let cut_off = Case { when: is_tagged().and([short(TAGGED).when]), ..short(TAGGED) };
@@ -87,7 +87,7 @@ impl Element for StripEtherVlanHeader {
             Some(native) => {
                 otherwise(vec![constant(TCI, &native.to_be_bytes()), Action::Strip(PLAIN as i32)])
             }
-            None => Case::new(Filter::Any, Target::Output(1)),
+            None => aside(Filter::Any, DropReason::NoMatch),
         };
         Effects::cases(vec![short(PLAIN), cut_off, tagged, plain])
     }
