@@ -73,9 +73,17 @@ pub(crate) fn parse_size(text: &str) -> Result<usize, String> {
 
 /// Shows on a terminal how many packets have been read, once a run takes longer than a moment.
 fn progress(count: &Arc<AtomicU64>) -> ProgressBar {
-    let spinner = ProgressBar::new_spinner();
-    let style = ProgressStyle::with_template("{spinner} {pos} packets, {per_sec}, {elapsed}");
-    if let Ok(style) = style {
+    follow(ProgressBar::new_spinner(), "{spinner} {pos} packets, {per_sec}, {elapsed}", count)
+}
+
+/// The same where it is known how many packets there are.
+pub(crate) fn progress_of(count: &Arc<AtomicU64>, packets: u64, message: &'static str) -> ProgressBar {
+    let bar = ProgressBar::new(packets).with_message(message);
+    follow(bar, "{bar:40} {pos} of {len} packets, {per_sec}, {eta} left ({msg})", count)
+}
+
+fn follow(spinner: ProgressBar, style: &str, count: &Arc<AtomicU64>) -> ProgressBar {
+    if let Ok(style) = ProgressStyle::with_template(style) {
         spinner.set_style(style);
     }
     if !spinner.is_hidden() {

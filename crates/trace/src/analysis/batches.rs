@@ -143,18 +143,24 @@ impl Batcher {
         alone
     }
 
-    /// By window, in microseconds. Batches that are still open count.
-    pub fn finish(mut self) -> BTreeMap<u32, BatchSize> {
-        for flow in &self.flows {
-            match flow {
+    /// Closes all batches: the next packet of each flow opens one.
+    pub fn restart(&mut self) {
+        for flow in &mut self.flows {
+            match std::mem::take(flow) {
                 Flow::New => {}
                 Flow::Single(_) => self.singles += 1,
                 Flow::Open(place) => {
-                    let sizes = self.open[*place as usize].size;
+                    let sizes = self.open[place as usize].size;
                     self.closed.iter_mut().zip(sizes).for_each(|(closed, size)| closed.add(size.into()));
+                    self.free.push(place);
                 }
             }
         }
+    }
+
+    /// By window, in microseconds. Batches that are still open count.
+    pub fn finish(mut self) -> BTreeMap<u32, BatchSize> {
+        self.restart();
         if self.singles > 0 {
             self.closed.iter_mut().for_each(|closed| closed.add_many(1, self.singles));
         }
@@ -169,6 +175,11 @@ impl Batches {
     /// With a largest size.
     pub fn new(cap: u32) -> Batches {
         Batches(Batcher::new(cap))
+    }
+
+    /// Closes all batches.
+    pub fn restart(&mut self) {
+        self.0.restart();
     }
 }
 
@@ -212,6 +223,14 @@ pub struct Acks {
 impl Default for Acks {
     fn default() -> Acks {
         Acks { all: Batcher::new(CAP), pure: Batcher::new(CAP), count: 0 }
+    }
+}
+
+impl Acks {
+    /// Closes all batches.
+    pub fn restart(&mut self) {
+        self.all.restart();
+        self.pure.restart();
     }
 }
 

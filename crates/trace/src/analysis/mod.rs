@@ -4,6 +4,7 @@
 //! asked when all flows are known (which are large, which addresses are busy) is asked in a second pass.
 
 pub mod batches;
+mod clock;
 pub mod concurrency;
 pub mod distances;
 pub mod locality;
@@ -18,6 +19,7 @@ use flow::TableError;
 use wire::ip_protocol;
 
 use self::batches::{Acks, Batches, CAP};
+use self::clock::Clock;
 use self::concurrency::Concurrency;
 use self::distances::Distances;
 use self::locality::Locality;
@@ -74,6 +76,7 @@ pub struct Options {
 /// The first pass: all analyses at once.
 pub struct Analyzer {
     options: Options,
+    clock: Clock,
     flows: Flows,
     totals: Totals,
     locality: Locality,
@@ -95,6 +98,7 @@ impl Analyzer {
     pub fn new(options: Options) -> Result<Analyzer, TableError> {
         Ok(Analyzer {
             options,
+            clock: Clock::default(),
             flows: Flows::new()?,
             totals: Totals::default(),
             locality: Locality::default(),
@@ -111,7 +115,17 @@ impl Analyzer {
 
     /// Another capture begins.
     pub fn begin(&mut self) {
-        self.concurrency.begin();
+        self.clock.begin();
+    }
+
+    /// What counts time starts anew.
+    #[cold]
+    fn restart(&mut self) {
+        self.batches.restart();
+        self.uncapped.restart();
+        self.acks.restart();
+        self.distances.restart();
+        self.concurrency.restart();
     }
 
     /// Takes the next packet into account, if it is selected.
@@ -123,6 +137,9 @@ impl Analyzer {
         let mut packet = Packet::locate(record);
         if !self.options.selection.selects(&packet) {
             return Ok(());
+        }
+        if self.clock.goes_back(packet.time) {
+            self.restart();
         }
         packet.assign(&mut self.flows)?;
         self.totals.observe(&packet);
@@ -185,14 +202,15 @@ impl Analyzer {
         let sizes = totals.flows.clone();
         report.packet_bytes = totals.finish();
         let selection = self.options.selection;
-        let concurrency = Concurrency::default();
-        (report, SecondPass { selection, flows, sizes, large, concurrency, top })
+        let (clock, concurrency) = (Clock::default(), Concurrency::default());
+        (report, SecondPass { selection, clock, flows, sizes, large, concurrency, top })
     }
 }
 
 /// What is known only when all flows are: looked at in a second pass over the same packets.
 pub struct SecondPass {
     selection: Selection,
+    clock: Clock,
     flows: Flows,
     sizes: Vec<totals::Amount>,
     /// By flow.
@@ -209,7 +227,7 @@ impl SecondPass {
 
     /// Another capture begins.
     pub fn begin(&mut self) {
-        self.concurrency.begin();
+        self.clock.begin();
     }
 
     /// Takes the next packet into account.
@@ -218,6 +236,10 @@ impl SecondPass {
         let mut packet = Packet::locate(record);
         if !self.selection.selects(&packet) {
             return;
+        }
+        if self.clock.goes_back(packet.time) {
+            self.concurrency.restart();
+            self.top.iter_mut().for_each(Top::restart);
         }
         self.concurrency.start(packet.time);
         if packet.layers.protocol != Some(ip_protocol::TCP) {

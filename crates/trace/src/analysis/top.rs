@@ -77,6 +77,11 @@ impl Top {
         }
     }
 
+    /// Closes all batches.
+    pub(crate) fn restart(&mut self) {
+        self.addresses.iter_mut().flat_map(|(_, batchers)| batchers).for_each(Batcher::restart);
+    }
+
     pub(crate) fn finish(self, sizes: &[Amount]) -> Vec<TopAddress> {
         let mut amounts: Vec<[(Histogram, Histogram); 2]> = Vec::new();
         amounts.resize_with(self.addresses.len(), Default::default);
