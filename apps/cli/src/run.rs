@@ -149,7 +149,6 @@ pub(crate) fn main(args: Args) -> ExitCode {
             return ExitCode::from(FAILURE);
         }
     };
-    let started = Instant::now();
     let spinner = progress(&progress_count);
     if let Err(problem) = worker.initialize() {
         worker.flush();
@@ -157,12 +156,13 @@ pub(crate) fn main(args: Args) -> ExitCode {
         loaded.show();
         return ExitCode::from(FAILURE);
     }
+    let started = Instant::now();
     worker.run();
+    let elapsed = started.elapsed();
     spinner.finish_and_clear();
     // Handlers are read before elements let go of what they hold, as in Click.
     let (values, mut errors) = handlers::read_all(&mut worker, &args.handlers);
     errors.extend(worker.finish().err().unwrap_or_default());
-    let elapsed = started.elapsed();
     let report = worker.report();
     if !args.quiet {
         crate::show(format_args!("{}", table::render(&report, elapsed)));
