@@ -436,8 +436,8 @@ pub(super) fn spraying(report: &Report, cores: u32) -> Spraying {
         if busy >= BUSY {
             (Verdict::DoesNotPay, why)
         } else if report.packets_per_s < CORE_PACKETS {
-            let rate = trace::text::prefixed(report.packets_per_s);
-            (Verdict::Little, format!("{why}; but one core is enough for {rate}packets/s"))
+            let rate = trace::text::per_second(report.packets_per_s);
+            (Verdict::Little, format!("{why}; but one core is enough for {rate} packets/s"))
         } else {
             (Verdict::Pays, why)
         }

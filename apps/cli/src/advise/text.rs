@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Write};
 use std::path::Path;
 
 use lang::args::quote;
-use trace::text::{grouped, prefixed};
+use trace::text::{grouped, per_second, prefixed};
 
 use super::judge::{Advice, Judged, Row, Verdict};
 
@@ -81,11 +81,11 @@ impl Advice {
     fn heading(&self, text: &mut String) {
         let _ = writeln!(
             text,
-            "{}: {} packets in {:.3} s ({}packets/s, {}bit/s), {} flows, SLF {:.3}",
+            "{}: {} packets in {:.3} s ({} packets/s, {}bit/s), {} flows, SLF {:.3}",
             self.trace,
             grouped(self.packets),
             self.duration_s,
-            prefixed(self.packets_per_s),
+            per_second(self.packets_per_s),
             prefixed(self.bits_per_s),
             grouped(self.flows),
             self.slf
