@@ -17,7 +17,7 @@ pub fn analysis(data: &[u8]) {
         analyzer.begin();
         each(data, |record| analyzer.observe(record).expect("there is memory for flows"));
     }
-    let (mut report, mut second) = analyzer.finish();
+    let (mut report, mut second) = analyzer.finish().expect("there is memory for flows");
     for _ in 0..passes {
         second.begin();
         each(data, |record| second.observe(record));

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::Accumulator;
 use crate::histogram::{Histogram, ratio};
-use crate::packet::Packet;
+use crate::packet::{Member, Packet};
 use wire::tcp::flags;
 
 /// The windows, in microseconds.
@@ -89,6 +89,12 @@ impl Batcher {
     pub fn new(cap: u32) -> Batcher {
         let (flows, open, free) = (Vec::new(), Vec::new(), Vec::new());
         Batcher { cap, flows, open, free, singles: 0, closed: Default::default() }
+    }
+
+    /// Asks for what is known of a flow.
+    #[inline]
+    pub fn prefetch(&self, flow: u32) {
+        super::prefetch(&self.flows, flow);
     }
 
     /// Adds a packet of a flow.
@@ -187,7 +193,14 @@ impl Accumulator for Batches {
     type Result = BTreeMap<u32, BatchSize>;
 
     #[inline]
-    fn observe(&mut self, packet: &Packet<'_>) {
+    fn prefetch(&self, flow: &Member) {
+        if flow.is_tcp() {
+            self.0.prefetch(flow.ordinal);
+        }
+    }
+
+    #[inline]
+    fn observe(&mut self, packet: &Packet) {
         if let Some(flow) = packet.flow.filter(|flow| flow.is_tcp()) {
             self.0.take(flow.ordinal, packet.time);
         }
@@ -238,7 +251,15 @@ impl Accumulator for Acks {
     type Result = BTreeMap<u32, AckBatch>;
 
     #[inline]
-    fn observe(&mut self, packet: &Packet<'_>) {
+    fn prefetch(&self, flow: &Member) {
+        if flow.is_tcp() {
+            self.all.prefetch(flow.ordinal);
+            self.pure.prefetch(flow.ordinal);
+        }
+    }
+
+    #[inline]
+    fn observe(&mut self, packet: &Packet) {
         let Some(flow) = packet.flow else { return };
         let Some(segment) = flow.segment().filter(|segment| segment.flags & flags::ACK != 0) else { return };
         self.all.take(flow.ordinal, packet.time);

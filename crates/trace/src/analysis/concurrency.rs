@@ -35,6 +35,12 @@ impl Concurrency {
         self.start.get_or_insert(time);
     }
 
+    /// Asks for what is known of a flow.
+    #[inline]
+    pub fn prefetch(&self, flow: u32) {
+        super::prefetch(&self.seen, flow);
+    }
+
     /// Adds a packet of a flow.
     #[inline]
     pub fn take(&mut self, flow: u32, time: i64) {

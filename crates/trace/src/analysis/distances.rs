@@ -2,7 +2,7 @@
 
 use super::Accumulator;
 use crate::histogram::{Distribution, Histogram};
-use crate::packet::Packet;
+use crate::packet::{Member, Packet};
 
 /// Where a flow's last packet was; the place counts from 1, 0 before the first. 16 bytes: there is one for each flow.
 #[derive(Clone, Copy, Default)]
@@ -42,7 +42,12 @@ impl Accumulator for Distances {
     type Result = Apart;
 
     #[inline]
-    fn observe(&mut self, packet: &Packet<'_>) {
+    fn prefetch(&self, flow: &Member) {
+        super::prefetch(&self.last, flow.number);
+    }
+
+    #[inline]
+    fn observe(&mut self, packet: &Packet) {
         let Some(flow) = packet.flow else { return };
         self.packets += 1;
         let last = super::entry(&mut self.last, flow.number);

@@ -67,7 +67,7 @@ impl Top {
     }
 
     #[inline]
-    pub(crate) fn observe(&mut self, packet: &Packet<'_>) {
+    pub(crate) fn observe(&mut self, packet: &Packet) {
         let Some(flow) = packet.flow else { return };
         let ends = self.of_flow.get(flow.number as usize).copied().unwrap_or_default();
         for (direction, place) in ends.into_iter().enumerate() {

@@ -32,7 +32,7 @@ pub(crate) fn analyze_captures(captures: &[&[Raw]]) -> Report {
         analyzer.begin();
         each(raws, |record| analyzer.observe(record).unwrap());
     }
-    let (mut report, mut second) = analyzer.finish();
+    let (mut report, mut second) = analyzer.finish().unwrap();
     for raws in captures {
         second.begin();
         each(raws, |record| second.observe(record));
