@@ -76,10 +76,10 @@ fn progress(count: &Arc<AtomicU64>) -> ProgressBar {
     follow(ProgressBar::new_spinner(), "{spinner} {pos} packets, {per_sec}, {elapsed}", count)
 }
 
-/// The same where it is known how many packets there are.
+/// The same where it is known how many packets there will be.
 pub(crate) fn progress_of(count: &Arc<AtomicU64>, packets: u64, message: &'static str) -> ProgressBar {
     let bar = ProgressBar::new(packets).with_message(message);
-    follow(bar, "{bar:40} {pos} of {len} packets, {per_sec}, {eta} left ({msg})", count)
+    follow(bar, "{bar:40} {percent} %, {elapsed}, {eta} left ({msg})", count)
 }
 
 fn follow(spinner: ProgressBar, style: &str, count: &Arc<AtomicU64>) -> ProgressBar {

@@ -274,7 +274,8 @@ pub(super) fn reframing(report: &Report, assumed: &Assumptions, outcomes: &[Outc
     Reframing { verdict, why, delay_us, break_even_ns, core, delays }
 }
 
-/// Judges holding only heavy flows, from an outcome for each of [`ELEPHANTS`] with the delay that was chosen.
+/// Judges holding only heavy flows, from an outcome for each of [`ELEPHANTS`] with the delay that was chosen; from none if
+/// holding is not worth it.
 pub(super) fn elephants(
     report: &Report,
     assumed: &Assumptions,
@@ -295,7 +296,7 @@ pub(super) fn elephants(
     let chosen = rows.iter().rfind(good).filter(|row| row.held <= reference.held * GOOD_ENOUGH);
     match chosen {
         _ if !all.verdict.is_worth_a_try() => {
-            let why = "holding packets does not, of whatever flows".into();
+            let why = "there is nothing to choose from where no delay pays".into();
             Choice { verdict: all.verdict, why, best: 0, rows }
         }
         Some(row) => {
@@ -320,16 +321,20 @@ pub(super) fn slo_for(delay_us: u32) -> u32 {
     (delay_us * 8).div_ceil(7)
 }
 
-/// Judges holding only flows of which more is expected.
-pub(super) fn slo(report: &Report, assumed: &Assumptions, all: &Reframing, outcome: &Outcome) -> Choice {
+/// Judges holding only flows of which more is expected, from the outcome, if holding is worth it.
+pub(super) fn slo(
+    report: &Report,
+    assumed: &Assumptions,
+    all: &Reframing,
+    outcome: Option<&Outcome>,
+) -> Choice {
     let slo_us = slo_for(all.delay_us);
+    let (Some(outcome), Some(reference)) = (outcome, all.chosen()) else {
+        let why = "there is nothing to choose from where no delay pays".into();
+        return Choice { verdict: all.verdict, why, ..Choice::default() };
+    };
     let found = Row { slo_us: slo_us.into(), ..row(report, assumed, outcome) };
     let rows = vec![found];
-    let Some(reference) = all.chosen() else { return Choice { rows, ..Choice::default() } };
-    if !all.verdict.is_worth_a_try() {
-        let why = "holding packets does not, however long".into();
-        return Choice { verdict: all.verdict, why, best: 0, rows };
-    }
     let spared = 1.0 - share(found.mean_delay_us, reference.mean_delay_us);
     let (before, after) = (percent(reference.saved_switches), percent(found.saved_switches));
     if found.saved_switches >= reference.saved_switches * GOOD_ENOUGH && spared >= 1.0 - GOOD_ENOUGH {
@@ -428,7 +433,7 @@ pub(super) fn spraying(report: &Report, cores: u32) -> Spraying {
         (Verdict::Unknown, "all packets have the same time stamp".into())
     } else {
         let why = format!(
-            "in 150 us there are {} TCP flows (p50; p99 {}): spread by flow, they keep {} of {cores} cores busy",
+            "TCP flows at a time (150 us): {} (p50), {} (p99); spread by flow, they keep {} of {cores} cores busy",
             flows.p50,
             flows.p99,
             percent(busy)

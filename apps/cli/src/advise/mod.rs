@@ -104,7 +104,8 @@ fn advise(trace: &Path, args: &Args) -> Result<Advice, String> {
     };
     let through = |message: &'static str, trials: Vec<Trial>| {
         let count = Arc::new(AtomicU64::new(0));
-        let bar = crate::run::progress_of(&count, report.packets, message);
+        // Each trial has a copy of each packet, which counts as well.
+        let bar = crate::run::progress_of(&count, report.packets * trials.len() as u64, message);
         let outcomes = measure::run(trace, &trials, &count);
         bar.finish_and_clear();
         outcomes
@@ -115,14 +116,17 @@ fn advise(trace: &Path, args: &Args) -> Result<Advice, String> {
     let delay = reframer.delay_us;
     let slo = judge::slo_for(delay);
     let heavy = ELEPHANTS.iter().map(|packets| format!("DELAY {delay}us, ELEPHANTS {packets}"));
-    let mut trials: Vec<Trial> = heavy.map(|arguments| trial(delay, arguments)).collect();
-    // An eighth of it is kept back.
-    trials.push(trial(delay, format!("SLO {slo}us")));
-    trials.push(trial(delay, format!("DELAY {delay}us, COMPRESS true")));
+    let mut trials = vec![trial(delay, format!("DELAY {delay}us, COMPRESS true"))];
+    if reframer.verdict.is_worth_a_try() {
+        // An eighth of the SLO is kept back.
+        trials.push(trial(delay, format!("SLO {slo}us")));
+        trials.extend(heavy.map(|arguments| trial(delay, arguments)));
+    }
     let outcomes = through("ways of holding", trials)?;
-    let (heavy, [slo, compress]) = outcomes.split_at(ELEPHANTS.len()) else {
-        return Err("not every trial has an outcome; this is a bug".into());
-    };
+    let mut outcomes = outcomes.iter();
+    let compress = outcomes.next().ok_or("a trial has no outcome; this is a bug")?;
+    let slo = outcomes.next();
+    let heavy = outcomes.as_slice();
     let mut advice = Advice {
         trace: trace.display().to_string(),
         complete: report.traces.iter().all(|trace| trace.complete),

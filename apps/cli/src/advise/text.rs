@@ -190,6 +190,9 @@ impl Advice {
         let mut text = String::from("// Made by `tidegate advise`.\n");
         let arguments = self.arguments(capacity);
         match &arguments {
+            Some(_) if !self.reframer.verdict.is_worth_a_try() => {
+                text += "// The reframer is there to drop superfluous ACKs; for the order alone it does not pay.\n";
+            }
             Some(_) => text += "// What stands behind the reframer finds the packets of a flow together.\n",
             None => {
                 let _ = writeln!(text, "// Reframer {} here.", self.reframer.verdict.as_str());
