@@ -450,3 +450,90 @@ pub(super) fn spraying(report: &Report, cores: u32) -> Spraying {
     let judged = Judged { verdict, why };
     Spraying { judged, flows_p50: flows.p50, flows_p99: flows.p99, busy }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ASSUMED: Assumptions =
+        Assumptions { flow_cost_ns: 300.0, hold_cost_ns: 70.0, max_delay_us: 512, cores: 8 };
+
+    /// A trace of TCP alone, with a million packets per second.
+    fn report() -> Report {
+        let mut report = Report { packets: 1000, duration_s: 0.001, packets_per_s: 1e6, ..Report::default() };
+        report.kinds.tcp.packets = 1000;
+        report
+    }
+
+    fn outcome(slf: f64, held: u64, mean_delay_us: f64) -> Outcome {
+        Outcome { slf_before: 1.0, slf, held, mean_delay_us, ..Outcome::default() }
+    }
+
+    /// Locality that rises with the delay up to 64 us, and hardly beyond.
+    fn rising() -> Vec<Outcome> {
+        [1.1, 1.3, 2.0, 2.05, 2.1, 2.2].map(|slf| outcome(slf, 1000, 50.0)).to_vec()
+    }
+
+    #[test]
+    fn the_shortest_delay_that_is_nearly_as_good() {
+        let found = reframing(&report(), &ASSUMED, &rising());
+        // A half of the switches at 64 us is nine tenths of the 54.5 % at 512 us.
+        assert_eq!((found.verdict, found.delay_us), (Verdict::Pays, 64));
+        let row = found.chosen().unwrap();
+        // Half a switch per packet for 300 ns, less 70 ns; at a million packets per second 8 % of a core.
+        assert!((row.gain_ns - 80.0).abs() < 1e-9 && (found.core - 0.08).abs() < 1e-9, "{found:?}");
+        assert!((found.break_even_ns - 140.0).abs() < 1e-9, "{found:?}");
+        // What may not be waited for does not count.
+        let short = reframing(&report(), &Assumptions { max_delay_us: 32, ..ASSUMED }, &rising());
+        assert_eq!((short.verdict, short.delay_us), (Verdict::DoesNotPay, 32));
+        let slow = reframing(&Report { packets_per_s: 1e4, ..report() }, &ASSUMED, &rising());
+        assert_eq!(slow.verdict, Verdict::Little);
+        let cheap = reframing(&report(), &Assumptions { flow_cost_ns: 139.0, ..ASSUMED }, &rising());
+        assert_eq!((cheap.verdict, cheap.break_even_ns.round()), (Verdict::DoesNotPay, 140.0));
+        let still = reframing(&Report { duration_s: 0.0, ..report() }, &ASSUMED, &rising());
+        assert_eq!(still.verdict, Verdict::Unknown);
+    }
+
+    #[test]
+    fn heavy_flows_are_enough_if_most_is_saved_and_less_is_held() {
+        let all = reframing(&report(), &ASSUMED, &rising());
+        let choose = |outcomes: [Outcome; 3]| elephants(&report(), &ASSUMED, &all, &outcomes).best;
+        let (good, less, bad) = (outcome(1.9, 300, 9.0), outcome(1.85, 200, 9.0), outcome(1.5, 50, 9.0));
+        // 1.85 saves 46 % of the switches, 1.5 only a third of them.
+        assert_eq!(choose([good.clone(), less, bad.clone()]), 64);
+        assert_eq!(choose([good, bad.clone(), bad.clone()]), 16);
+        assert_eq!(choose([outcome(2.0, 950, 9.0), bad.clone(), bad]), 0);
+        // As much saved with less delay is what an SLO is for.
+        let slo = |mean| slo(&report(), &ASSUMED, &all, Some(&outcome(2.0, 900, mean))).best;
+        assert_eq!((slo(40.0), slo(49.0)), (slo_for(64), 0));
+    }
+
+    #[test]
+    fn sorting_helps_against_what_comes_soon() {
+        let judge = |reordered: u64, late: u64, delay_ns: u64| {
+            let mut report = report();
+            report.tcp_reordered_ratio = reordered as f64 / 1000.0;
+            (report.tcp_reordering.segments, report.tcp_reordering.reordered) = (1000, reordered);
+            (report.tcp_reordering.late, report.tcp_reordering.delay_ns.p50) = (late, delay_ns);
+            sorting(&report, 64).judged.verdict
+        };
+        assert_eq!(judge(0, 0, 0), Verdict::DoesNotPay);
+        assert_eq!(judge(20, 0, 50_000), Verdict::Pays);
+        assert_eq!(judge(20, 0, 500_000), Verdict::Little);
+        // What was lost and sent again is not to be sorted.
+        assert_eq!(judge(20, 20, 50_000), Verdict::DoesNotPay);
+    }
+
+    #[test]
+    fn slicing_is_for_fast_links_with_large_payloads() {
+        let judge = |bytes: f64, bits_per_s: f64| {
+            let mut report = Report { bits_per_s, ..report() };
+            report.sliceable.bytes = bytes;
+            slicing(&report).judged.verdict
+        };
+        assert_eq!(judge(0.8, 4e10), Verdict::Pays);
+        assert_eq!(judge(0.8, 1e9), Verdict::Little);
+        assert_eq!(judge(0.3, 4e10), Verdict::Little);
+        assert_eq!(judge(0.1, 4e10), Verdict::DoesNotPay);
+    }
+}
