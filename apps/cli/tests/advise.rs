@@ -141,7 +141,7 @@ fn errors_say_where_and_what() {
     let whole = std::fs::read(folder.path().join("trace.pcap")).unwrap();
     std::fs::write(folder.path().join("cut.pcap"), &whole[..whole.len() - 30]).unwrap();
     let output = tidegate(folder.path(), &["advise", "cut.pcap"]);
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(1), ""));
     let words = text(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("the 1999 packets before it count"), "{words}");
 }

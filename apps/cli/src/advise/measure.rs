@@ -4,8 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use element::Stream;
 use element::args::parse_seconds;
-use engine::{ClockKind, Options, Worker};
+use engine::{ClockKind, Options, Sink, Worker};
 use lang::args::quote;
 
 use crate::load;
@@ -67,8 +68,8 @@ pub(super) fn run(
     };
     let Some((plan, configured)) = loaded.build(None) else { return Err(problem(&loaded)) };
     let options = Options { clock: ClockKind::Trace, progress: Arc::clone(progress), ..Options::default() };
-    let mut worker = Worker::new(plan, configured, Box::new(engine::StandardStreams::default()), options)
-        .map_err(|error| error.to_string())?;
+    let mut worker =
+        Worker::new(plan, configured, Box::new(Silence), options).map_err(|error| error.to_string())?;
     if let Err(found) = worker.initialize() {
         worker.flush();
         loaded.problems = vec![*found];
@@ -80,6 +81,15 @@ pub(super) fn run(
     // What is wrong with the capture the analysis has said.
     let _ = worker.finish();
     outcomes
+}
+
+/// What elements say is about the capture, and the analysis has said it.
+struct Silence;
+
+impl Sink for Silence {
+    fn write(&mut self, _: Stream, _: std::fmt::Arguments<'_>) {}
+
+    fn flush(&mut self) {}
 }
 
 fn outcome(worker: &mut Worker, number: usize, longest_us: f64) -> Result<Outcome, String> {
