@@ -1,12 +1,16 @@
-// Count by protocol, check headers, decrement the time to live, rewrite Ethernet, write.
+// Hold packets for microseconds so that flows leave in bursts; behind that count by protocol, check headers, decrement
+// the time to live, rewrite Ethernet, write.
 //
-//   cargo run --release -- run configs/quickstart.click
+//   cargo run --release -- run configs/quickstart.click --clock trace
 //
-// Run it from the folder above this one. Other captures and files: IN=FILE OUT=FILE behind the name.
+// Run it from the folder above this one. The time stamps of the capture drive time; without `--clock trace` the machine's
+// clock does, and the packets come as fast as they can be read. Another capture, another file, another delay: IN=FILE
+// OUT=FILE DELAY=16us behind the name. DELAY=0 shows what the chain does without holding anything.
 
-define($IN configs/data/quickstart.pcap, $OUT quickstart-out.pcap)
+define($IN configs/data/quickstart.pcap, $OUT quickstart-out.pcap, $DELAY 64us)
 
-FromDump($IN, STOP true)
+FromDump($IN)
+    -> reframer :: Reframer($DELAY)
     -> ether :: Classifier(12/0800, 12/0806, 12/86dd, -);
 
 ether[0] -> check :: CheckIPHeader(14)
@@ -26,12 +30,14 @@ ttl[1] -> expired :: Counter -> Discard;
 
 DriverManager(
     pause,
-    print "TCP      $(tcp.count)",
-    print "UDP      $(udp.count)",
-    print "ICMP     $(icmp.count)",
-    print "other IP $(other_ip.count)",
-    print "ARP      $(arp.count)",
-    print "IPv6     $(ip6.count)",
-    print "other    $(other.count)",
+    print "packets in a row of one flow (SLF)",
+    print "  as they came           $(reframer.slf_in)",
+    print "  behind the reframer    $(reframer.slf_out)",
+    print "",
+    print "held for less than       packets",
+    print "$(reframer.hold_times)",
+    print "",
+    print "TCP $(tcp.count), UDP $(udp.count), ICMP $(icmp.count), other IP $(other_ip.count)",
+    print "ARP $(arp.count), IPv6 $(ip6.count), other $(other.count)",
     print "bad header $(check.drops), expired $(expired.count), written $(out.count)",
     stop)

@@ -8,6 +8,7 @@
 //! | `captures.rs` | [`capture()`], [`capture_round_trip`] |
 //! | `text.rs` | [`language`], [`arguments`], [`argument_types`], [`patterns`], [`filters`],
 //! | | [`configuration`] |
+//! | `traces.rs` | [`analysis`] |
 //! | `frames.rs` | [`headers`], [`layers`] |
 //! | `chain.rs` | [`packets`] |
 //! | `seeds.rs` | [`seeds`]: inputs to start from |
@@ -20,11 +21,13 @@ mod chain;
 mod frames;
 pub mod seeds;
 mod text;
+mod traces;
 
 pub use captures::{capture, capture_round_trip};
 pub use chain::packets;
 pub use frames::{headers, layers};
 pub use text::{argument_types, arguments, configuration, filters, language, patterns};
+pub use traces::analysis;
 
 /// A function that takes any bytes.
 pub type Target = fn(&[u8]);
@@ -33,6 +36,7 @@ pub type Target = fn(&[u8]);
 pub const TARGETS: &[(&str, Target)] = &[
     ("capture", capture),
     ("capture_round_trip", capture_round_trip),
+    ("analysis", analysis),
     ("language", language),
     ("arguments", arguments),
     ("argument_types", argument_types),

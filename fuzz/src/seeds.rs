@@ -5,12 +5,14 @@ use std::io::Write;
 use capture::{LinkType, Writer, WriterOptions};
 use element::Class;
 use testkit::corpus;
+use trace::generate::{Generated, Generator, Protocols, Specification};
 use wire::checksum;
 
 /// The seeds of a target, by its name; none if there is no such target.
 pub fn of(target: &str) -> Vec<Vec<u8>> {
     match target {
         "capture" | "capture_round_trip" => captures(),
+        "analysis" => captures().into_iter().chain(traces()).collect(),
         "language" => bytes(LANGUAGE.iter().copied().chain(examples())),
         "configuration" => {
             bytes(LANGUAGE.iter().copied().chain(examples())).into_iter().chain(samples()).collect()
@@ -86,6 +88,37 @@ fn captures() -> Vec<Vec<u8>> {
     lying[36..40].copy_from_slice(&1u32.to_le_bytes());
     let packed = plain.iter().flat_map(|file| [gzip(file), zstd(file)]).collect::<Vec<_>>();
     plain.into_iter().chain(packed).chain([lying, Vec::new()]).collect()
+}
+
+/// Traffic with flows, of both versions; in the second one with packets out of order and time that goes back.
+fn traces() -> Vec<Vec<u8>> {
+    let Ok(sizes) = "60:2,90".parse() else { return Vec::new() };
+    let specification = Specification {
+        flows: 4,
+        packets: 30,
+        slf: 1.5,
+        zipf: 1.0,
+        sizes,
+        rate: 1e6,
+        protocol: Protocols::Mix,
+        ipv6: 0.5,
+        answers: true,
+        seed: 1,
+    };
+    let Ok(generator) = Generator::new(specification) else { return Vec::new() };
+    let packets: Vec<_> = generator.collect();
+    let file = |packets: &mut dyn Iterator<Item = &Generated>| {
+        let mut file = Vec::new();
+        let mut writer =
+            Writer::new(&mut file, WriterOptions { nanoseconds: true, ..WriterOptions::default() });
+        for packet in packets {
+            let _ = writer.write(packet.time, packet.frame.len() as u32, [&packet.frame[..]]);
+        }
+        let _ = writer.flush();
+        drop(writer);
+        file
+    };
+    vec![file(&mut packets.iter()), file(&mut packets.iter().rev().chain(packets.iter().step_by(3)))]
 }
 
 /// A pcapng file with two interfaces of different precision, and packets in each kind of block.

@@ -19,7 +19,7 @@ use crate::{FAILURE, print};
 Several captures count as one trace, in the order given. A flow is a directed five-tuple of unfragmented TCP or UDP. \
 A damaged capture counts up to its damage, and the exit status is 1. docs/analyze.md defines every figure.")]
 pub(crate) struct Args {
-    /// Captures: pcap or pcapng, plain, gzip or zstd
+    /// Captures: pcap or pcapng, plain, gzip or zstd; `-` for standard input
     #[arg(value_name = "TRACE")]
     traces: Vec<PathBuf>,
     /// Write all figures as JSON; without a name to standard output, in place of the text. A capture is never
@@ -39,23 +39,21 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn main(mut args: Args) -> ExitCode {
-    let standard_output = || PathBuf::from("-");
-    if let Some(json) = &mut args.json
-        && Reader::open(&json).is_ok()
-    {
-        args.traces.insert(0, std::mem::replace(json, standard_output()));
+    if let Some(capture) = claim(&mut args.json) {
+        args.traces.insert(0, capture);
+    }
+    let saved = args.json.iter().chain(&args.html).filter(|path| !is_stream(path));
+    if let Some(wrong) = saved.filter_map(|path| unwritable(path).err()).next() {
+        crate::tell(format_args!("{wrong}"));
+        return ExitCode::from(2);
     }
     if args.traces.is_empty() {
         crate::tell(format_args!("there is no TRACE to analyse; `tidegate analyze --help` shows the usage"));
         return ExitCode::from(2);
     }
     // Better now than behind an hour of reading; a pipe can be opened only once.
-    let broken = args
-        .traces
-        .iter()
-        .filter(|path| !path.exists() || path.is_file())
-        .find_map(|p| Reader::open(p).err());
-    if let Some(error) = broken {
+    let files = args.traces.iter().filter(|path| !is_stream(path) && (!path.exists() || path.is_file()));
+    if let Some(error) = files.filter_map(|path| Reader::open(path).err()).next() {
         crate::tell(format_args!("{error}"));
         return ExitCode::from(FAILURE);
     }
@@ -108,18 +106,58 @@ fn select(filter: Option<&str>) -> Result<Selection, ExitCode> {
     }
 }
 
-/// A bar over the bytes of all captures; drawn on a terminal only.
-fn progress(traces: &[PathBuf]) -> ProgressBar {
-    let size = |path: &PathBuf| std::fs::metadata(path).map_or(0, |data| data.len());
-    let bar = ProgressBar::new(traces.iter().map(size).sum());
-    let style = "{bar:40} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left {msg}";
+/// Whether a name means standard input or output.
+pub(crate) fn is_stream(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// Whether a file is a capture. Pipes and terminals are not asked: they may never answer.
+fn is_capture(path: &Path) -> bool {
+    path.is_file() && Reader::open(path).is_ok()
+}
+
+/// The capture that stands behind `--json` by mistake: the JSON then goes to standard output.
+pub(crate) fn claim(json: &mut Option<PathBuf>) -> Option<PathBuf> {
+    let json = json.as_mut().filter(|json| is_capture(json))?;
+    Some(std::mem::replace(json, PathBuf::from("-")))
+}
+
+/// What would keep a file from being written that is not to be opened before there is something to write.
+pub(crate) fn unwritable(path: &Path) -> Result<(), String> {
+    let name = path.display();
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if is_capture(path) {
+        return Err(format!("{name}: this is a capture, which is not overwritten; name another file"));
+    }
+    if path.is_dir() {
+        return Err(format!("{name}: this is a folder; name a file"));
+    }
+    match folder {
+        Some(folder) if !folder.is_dir() => Err(format!("{name}: there is no folder {}", folder.display())),
+        _ => Ok(()),
+    }
+}
+
+/// A bar over the bytes of all captures; drawn on a terminal only. How much a pipe will bring is not known.
+pub(crate) fn progress(traces: &[PathBuf]) -> ProgressBar {
+    let size =
+        |path: &PathBuf| std::fs::metadata(path).ok().filter(|data| data.is_file()).map(|data| data.len());
+    let (bar, style) = match traces.iter().map(size).sum::<Option<u64>>() {
+        Some(bytes) => {
+            (ProgressBar::new(bytes), "{bar:40} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left {msg}")
+        }
+        None => (ProgressBar::new_spinner(), "{spinner} {bytes}, {bytes_per_sec}, {elapsed} {msg}"),
+    };
     if let Ok(style) = ProgressStyle::with_template(style) {
         bar.set_style(style);
     }
     bar
 }
 
-fn open(path: &Path, progress: &ProgressBar) -> Result<Reader, capture::Error> {
+pub(crate) fn open(path: &Path, progress: &ProgressBar) -> Result<Reader, capture::Error> {
+    if is_stream(path) {
+        return Reader::from_read(progress.wrap_read(std::io::stdin()), "standard input");
+    }
     match File::open(path) {
         Ok(file) => Reader::from_read(progress.wrap_read(file), path.display().to_string()),
         // It knows how to say this.
@@ -127,19 +165,21 @@ fn open(path: &Path, progress: &ProgressBar) -> Result<Reader, capture::Error> {
     }
 }
 
+/// Writes a file.
+pub(crate) fn save(path: &Path, text: &str) -> Result<(), String> {
+    std::fs::write(path, text).map_err(|error| format!("{}: {}", path.display(), crate::reason(&error)))
+}
+
 fn write(args: &Args, report: &Report) -> Result<ExitCode, String> {
     for note in &report.notes {
         crate::tell(format_args!("{note}"));
     }
-    let save = |path: &Path, text: &str| {
-        std::fs::write(path, text).map_err(|error| format!("{}: {}", path.display(), crate::reason(&error)))
-    };
     if let Some(path) = &args.html {
         save(path, &trace::html::page(report))?;
     }
     let Some(path) = &args.json else { return Ok(print(&report.to_string())) };
     let text = serde_json::to_string_pretty(report).map_err(|error| error.to_string())? + "\n";
-    if path == Path::new("-") {
+    if is_stream(path) {
         return Ok(print(&text));
     }
     save(path, &text)?;

@@ -13,17 +13,16 @@ use crate::FAILURE;
 /// Arguments of `generate`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-The trace is a pcap file with nanoseconds. The same arguments give the same bytes. Flows are directed, and nobody \
-answers; TCP starts with a SYN, has sequence numbers that follow its payload, and does not end. Packets come in runs \
-of one flow; `tidegate analyze` finds the SLF that was asked for within 1 %.")]
+The trace is a pcap file with nanoseconds. The same arguments give the same bytes. Flows are directed; TCP starts with \
+a SYN, has sequence numbers that follow its payload, and ends with a FIN. Packets come in runs of one flow; `tidegate analyze` finds the SLF that was asked for within 1 %.")]
 pub(crate) struct Args {
     /// File to write; compressed if its name ends with .gz, `-` for standard output
     #[arg(short, long, value_name = "FILE")]
     output: String,
-    /// Directed flows; each has at least one packet
+    /// Directed flows, without those that answer; each has at least one packet
     #[arg(long, value_name = "N", default_value_t = 1000)]
     flows: u32,
-    /// Packets in all
+    /// Packets, without those that answer
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     packets: u64,
     /// Spatial locality factor: mean number of packets of a flow in a row
@@ -44,6 +43,9 @@ pub(crate) struct Args {
     /// Share of the flows that are IPv6, from 0 to 1
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     ipv6: f64,
+    /// Acknowledge each TCP packet in the opposite flow
+    #[arg(long)]
+    answers: bool,
     /// Seed of everything random
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -71,6 +73,7 @@ pub(crate) fn main(args: &Args) -> ExitCode {
             Protocol::Mix => Protocols::Mix,
         },
         ipv6: args.ipv6,
+        answers: args.answers,
         seed: args.seed,
     };
     let generator = match Generator::new(specification) {
@@ -97,7 +100,8 @@ fn write(generator: Generator, args: &Args) -> std::io::Result<()> {
         name => capture::create(name)?,
     };
     let mut writer = Writer::new(file, WriterOptions { nanoseconds: true, ..WriterOptions::default() });
-    let progress = ProgressBar::new(args.packets);
+    // Of UDP nothing is answered: then the bar ends early.
+    let progress = ProgressBar::new(args.packets.saturating_mul(1 + u64::from(args.answers)));
     if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos} of {len} packets, {per_sec}, {eta} left")
     {
         progress.set_style(style);

@@ -1,5 +1,6 @@
 //! `tidegate`: the command line.
 
+mod advise;
 mod analyze;
 mod bench;
 mod check;
@@ -43,6 +44,8 @@ enum Command {
     Verify(verify::Args),
     /// Say what is in captures: flows, locality, order, what mechanisms could bring
     Analyze(analyze::Args),
+    /// Say what the mechanisms would bring for a capture, and which configuration follows
+    Advise(advise::Args),
     /// Make a capture with a given number of flows, locality, sizes and rate
     Generate(generate::Args),
     /// Measure cost per packet beside the floor that memory sets
@@ -73,6 +76,7 @@ fn main() -> ExitCode {
         Command::Dot(args) => check::dot(args),
         Command::Verify(args) => verify::main(&args),
         Command::Analyze(args) => analyze::main(args),
+        Command::Advise(args) => advise::main(args),
         Command::Generate(args) => generate::main(&args),
         Command::Bench(args) => bench::main(&args),
         Command::Click { args } => click::main(args),

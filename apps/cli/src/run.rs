@@ -73,9 +73,17 @@ pub(crate) fn parse_size(text: &str) -> Result<usize, String> {
 
 /// Shows on a terminal how many packets have been read, once a run takes longer than a moment.
 fn progress(count: &Arc<AtomicU64>) -> ProgressBar {
-    let spinner = ProgressBar::new_spinner();
-    let style = ProgressStyle::with_template("{spinner} {pos} packets, {per_sec}, {elapsed}");
-    if let Ok(style) = style {
+    follow(ProgressBar::new_spinner(), "{spinner} {pos} packets, {per_sec}, {elapsed}", count)
+}
+
+/// The same where it is known how many packets there will be.
+pub(crate) fn progress_of(count: &Arc<AtomicU64>, packets: u64, message: &'static str) -> ProgressBar {
+    let bar = ProgressBar::new(packets).with_message(message);
+    follow(bar, "{bar:40} {percent} %, {elapsed}, {eta} left ({msg})", count)
+}
+
+fn follow(spinner: ProgressBar, style: &str, count: &Arc<AtomicU64>) -> ProgressBar {
+    if let Ok(style) = ProgressStyle::with_template(style) {
         spinner.set_style(style);
     }
     if !spinner.is_hidden() {
@@ -141,7 +149,6 @@ pub(crate) fn main(args: Args) -> ExitCode {
             return ExitCode::from(FAILURE);
         }
     };
-    let started = Instant::now();
     let spinner = progress(&progress_count);
     if let Err(problem) = worker.initialize() {
         worker.flush();
@@ -149,12 +156,13 @@ pub(crate) fn main(args: Args) -> ExitCode {
         loaded.show();
         return ExitCode::from(FAILURE);
     }
+    let started = Instant::now();
     worker.run();
+    let elapsed = started.elapsed();
     spinner.finish_and_clear();
     // Handlers are read before elements let go of what they hold, as in Click.
     let (values, mut errors) = handlers::read_all(&mut worker, &args.handlers);
     errors.extend(worker.finish().err().unwrap_or_default());
-    let elapsed = started.elapsed();
     let report = worker.report();
     if !args.quiet {
         crate::show(format_args!("{}", table::render(&report, elapsed)));

@@ -30,7 +30,12 @@ pub(crate) fn render(report: &Report, elapsed: Duration) -> String {
         let _ = writeln!(text, "({} more elements; --json has all of them)", busy.len() - ROWS);
     }
     let seconds = elapsed.as_secs_f64();
-    let _ = writeln!(text, "{} packets in {seconds:.3} s", t.packets_in);
+    let _ = write!(text, "{} packets in {seconds:.3} s", t.packets_in);
+    if t.packets_in > 0 {
+        let each = trace::text::span(seconds * 1e9 / t.packets_in as f64);
+        let _ = write!(text, ", {each} each");
+    }
+    text.push('\n');
     head + &text
 }
 

@@ -1,6 +1,7 @@
 //! `tidegate analyze` and `generate`: what scripts rely on.
 
-use std::collections::BTreeSet;
+mod keys;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -81,6 +82,20 @@ fn a_capture_behind_json_is_read_and_not_written() {
     let before = std::fs::read(&path).unwrap();
     let report = json(&tidegate(folder.path(), &["analyze", "--json", "trace.pcap"]));
     assert_eq!((report["packets"].as_u64(), std::fs::read(&path).unwrap() == before), (Some(5000), true));
+    // Nor behind any other option.
+    for option in ["--html", "--json"] {
+        std::fs::copy(&path, folder.path().join("other.pcap")).unwrap();
+        let output = tidegate(folder.path(), &["analyze", "trace.pcap", option, "./other.pcap"]);
+        let kept = std::fs::read(folder.path().join("other.pcap")).unwrap() == before;
+        assert!(kept, "{option}");
+        if option == "--html" {
+            assert_eq!(output.status.code(), Some(2));
+            assert!(text(&output.stderr).contains("is not overwritten"), "{}", text(&output.stderr));
+        }
+    }
+    // What cannot be written is said before the captures are read.
+    let output = tidegate(folder.path(), &["analyze", "missing.pcap", "--html", "nowhere/page.html"]);
+    assert_eq!(text(&output.stderr), "nowhere/page.html: there is no folder nowhere\n");
     let output =
         tidegate(folder.path(), &["analyze", "trace.pcap", "--json", "report.json", "--html", "page.html"]);
     assert!(output.status.success() && text(&output.stdout).contains("locality"));
@@ -89,25 +104,32 @@ fn a_capture_behind_json_is_read_and_not_written() {
     assert_eq!(saved, report);
 }
 
+/// Runs with the folder's trace coming through a pipe.
+fn tidegate_reading(folder: &Path, arguments: &[&str]) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let bytes = std::fs::read(folder.join("trace.pcap")).unwrap();
+    let mut pipe = child.stdin.take().unwrap();
+    std::thread::spawn(move || _ = pipe.write_all(&bytes));
+    child.wait_with_output().unwrap()
+}
+
 #[test]
 fn a_pipe_is_read_once() {
     let folder = with_trace(&SMALL);
     let analyze = |more: &[&str]| {
-        let arguments = [&["analyze", "/dev/stdin", "--json"], more].concat();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let bytes = std::fs::read(folder.path().join("trace.pcap")).unwrap();
-        let mut pipe = child.stdin.take().unwrap();
-        std::thread::spawn(move || _ = pipe.write_all(&bytes));
-        child.wait_with_output().unwrap()
+        tidegate_reading(folder.path(), &[&["analyze", "/dev/stdin", "--json"], more].concat())
     };
     let output = analyze(&[]);
     assert_eq!((json(&output)["packets"].as_u64(), text(&output.stderr).as_str()), (Some(5000), ""));
+    // As other tools name it.
+    let output = tidegate_reading(folder.path(), &["analyze", "-", "--json"]);
+    assert_eq!((json(&output)["traces"][0]["name"].as_str(), text(&output.stderr).as_str()), (Some("-"), ""));
     let output = analyze(&["--top-ips", "3"]);
     assert_eq!(json(&output)["packets"], 5000);
     assert!(text(&output.stderr).contains("a second time"), "{}", text(&output.stderr));
@@ -201,52 +223,12 @@ fn errors_say_where_and_what() {
     }
 }
 
-/// Keys of a JSON value: numbers in them become `*`; distributions and batch sizes stand for themselves.
-fn keys(value: &Value, path: &str, found: &mut BTreeSet<String>) {
-    let below = |key: &str| match path {
-        "" => key.to_string(),
-        _ => format!("{path}.{key}"),
-    };
-    match value {
-        Value::Object(entries) => {
-            let shape = ["bins", "batches"].into_iter().find(|key| entries.contains_key(*key));
-            let kind = shape.map(|key| if key == "bins" { "DISTRIBUTION" } else { "BATCH" });
-            if kind.is_some() {
-                found.insert(path.to_string());
-            }
-            for (key, value) in entries {
-                let own = key.starts_with("pure_") || key == "removable";
-                match kind.filter(|_| !own) {
-                    Some(kind) => keys(value, &format!("{kind}.{key}"), found),
-                    None if key.parse::<u32>().is_ok() => keys(value, &below("*"), found),
-                    None => keys(value, &below(key), found),
-                }
-            }
-        }
-        Value::Array(entries) => {
-            let path = format!("{path}[]");
-            if entries.first().is_none_or(|entry| !entry.is_object()) {
-                found.insert(path.clone());
-            }
-            entries.iter().for_each(|entry| keys(entry, &path, found));
-        }
-        _ => _ = found.insert(path.to_string()),
-    }
-}
-
 #[test]
 fn every_key_is_documented() {
     let folder = with_trace(&SMALL);
     let report = json(&tidegate(folder.path(), &["analyze", "trace.pcap", "--json", "--top-ips", "1"]));
-    let mut found = BTreeSet::new();
-    keys(&report, "", &mut found);
-    // A distribution without values has no bins.
-    found.remove("DISTRIBUTION.bins[]");
-    let text = std::fs::read_to_string(root().join("docs/analyze.md")).unwrap();
-    let figures =
-        text.split("## Every figure").nth(1).and_then(|text| text.split("## Making traces").next()).unwrap();
-    let cell = |line: &str| Some(line.strip_prefix("| `")?.split('`').next()?.to_string());
-    let documented: BTreeSet<String> = figures.lines().filter_map(cell).collect();
+    let document = std::fs::read_to_string(root().join("docs/analyze.md")).unwrap();
+    let (found, documented) = keys::compare(&report, &document, "## Every figure");
     assert_eq!(found.difference(&documented).collect::<Vec<_>>(), Vec::<&String>::new(), "not documented");
     assert_eq!(
         documented.difference(&found).collect::<Vec<_>>(),

@@ -176,14 +176,24 @@ fn every_example_runs_and_accounts_for_every_packet() {
 
 #[test]
 fn the_main_job_gives_the_same_bytes_on_every_run() {
-    let run = || {
+    let run = |delay: &str| {
         let folder = playground();
-        let text = tidegate(folder.path(), &["run", "configs/quickstart.click", "--clock", "trace"]).unwrap();
-        (text, std::fs::read(folder.path().join("quickstart-out.pcap")).unwrap())
+        let arguments = ["run", "configs/quickstart.click", "--clock", "trace", delay];
+        let text = tidegate(folder.path(), &arguments).unwrap();
+        let report = tidegate(folder.path(), &["analyze", "quickstart-out.pcap", "--json"]).unwrap();
+        let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+        let capture = std::fs::read(folder.path().join("quickstart-out.pcap")).unwrap();
+        (text, capture, report["slf"].as_f64().unwrap())
     };
-    let (text, capture) = run();
-    assert_eq!((&text, &capture), (&run().0, &run().1));
-    assert!(text.contains("TCP      129\n"), "{text}");
+    let (text, capture, slf) = run("DELAY=64us");
+    assert_eq!((&text, &capture, slf), (&run("DELAY=64us").0, &run("DELAY=64us").1, slf));
+    assert!(text.contains("TCP 129,"), "{text}");
+    for line in ["as they came           1.232\n", "behind the reframer    2.906\n", "<65536ns 136\n"] {
+        assert!(text.contains(line), "{text}");
+    }
+    // What was written says so too.
+    let without = run("DELAY=0").2;
+    assert!(without < 1.3 && slf > 2.5, "{without} became {slf}");
     // 165 of 191 packets: what is neither ARP, IPv6 nor at the end of its time to live.
     assert!(text.contains("written 165\n"), "{text}");
     assert_eq!(u32::from_le_bytes(capture[16..20].try_into().unwrap()), 262_144, "the snap length");

@@ -6,7 +6,7 @@ use classify::filter::{
 use wire::LinkType;
 use wire::layers::Network;
 
-use crate::packet::Packet;
+use crate::packet::Dissected;
 
 /// The packets that an expression holds of, or all.
 #[derive(Default)]
@@ -36,7 +36,7 @@ impl Selection {
 
     /// Whether the packet is among them. What is not IP has no header that a question could be answered from.
     #[inline]
-    pub fn selects(&self, packet: &Packet<'_>) -> bool {
+    pub fn selects(&self, packet: &Dissected<'_>) -> bool {
         let Some(matcher) = &self.0 else { return true };
         let (frame, layers) = (packet.frame, &packet.layers);
         let is_ip = matches!(layers.network, Network::Ipv4 | Network::Ipv6);

@@ -1,6 +1,6 @@
 //! Flows and their numbers: dense, in the order of their first packets, never taken back.
 
-use flow::{FiveTupleKey, FlowTable, InsertError, KeyHasher, TableError};
+use flow::{FiveTupleKey, FlowId, FlowTable, InsertError, KeyHasher, TableError};
 use packet::Timestamp;
 use wire::{FiveTuple, ip_protocol};
 
@@ -26,6 +26,15 @@ pub struct Flows {
     tcp: u32,
     /// The flow that was asked for last: in runs there is nothing to look up.
     last: Option<(FiveTuple, u32)>,
+    asked: Asked,
+}
+
+/// Flows whose numbers are asked for together.
+#[derive(Default)]
+struct Asked {
+    keys: Vec<FiveTupleKey>,
+    hashes: Vec<u32>,
+    ids: Vec<Option<FlowId>>,
 }
 
 impl Flows {
@@ -40,7 +49,16 @@ impl Flows {
     fn with_capacity(capacity: usize) -> Result<Flows, TableError> {
         let table = FlowTable::new(capacity)?;
         let (tuples, ordinals) = (Vec::new(), Vec::new());
-        Ok(Flows { table, capacity, hasher: KeyHasher::new(SEED), tuples, ordinals, tcp: 0, last: None })
+        Ok(Flows {
+            table,
+            capacity,
+            hasher: KeyHasher::new(SEED),
+            tuples,
+            ordinals,
+            tcp: 0,
+            last: None,
+            asked: Asked::default(),
+        })
     }
 
     /// The number of a flow, a new one if it was not met before.
@@ -60,6 +78,38 @@ impl Flows {
         };
         self.last = Some((*tuple, number));
         Ok(number)
+    }
+
+    /// The numbers of several flows, in their order, new ones for those that were not met before. The look-ups wait for
+    /// memory together.
+    ///
+    /// # Errors
+    /// If there is no memory for more flows.
+    pub fn number_all(&mut self, tuples: &[FiveTuple], numbers: &mut Vec<u32>) -> Result<(), TableError> {
+        let Asked { keys, hashes, ids } = &mut self.asked;
+        keys.clear();
+        keys.extend(tuples.iter().map(|tuple| FiveTupleKey::new(tuple, 0)));
+        hashes.clear();
+        hashes.extend(keys.iter().map(|key| self.hasher.hash(key)));
+        ids.clear();
+        ids.resize(tuples.len(), None);
+        self.table.lookup_batch(keys, hashes, ids);
+        numbers.clear();
+        for (place, tuple) in tuples.iter().enumerate() {
+            // Numbers stay when the table grows on the way.
+            let number = match self.asked.ids[place] {
+                Some(id) => id.index(),
+                None => self.number(tuple)?,
+            };
+            numbers.push(number);
+        }
+        Ok(())
+    }
+
+    /// Asks memory for what [`Flows::ordinal`] says of a flow.
+    #[inline]
+    pub fn prefetch(&self, number: u32) {
+        crate::analysis::prefetch(&self.ordinals, number);
     }
 
     /// The number of a flow that was met before.
@@ -99,6 +149,7 @@ impl Flows {
                 all.map(|tuple| larger.insert(tuple)).try_fold(0, |_, n| n);
             self.capacity = larger.capacity;
             if let Ok(number) = numbers {
+                larger.asked = std::mem::take(&mut self.asked);
                 *self = larger;
                 return Ok(number);
             }
@@ -146,6 +197,15 @@ mod tests {
             for n in 0..1000 {
                 assert_eq!(flows.number(&tuple(n)).unwrap(), n, "round {round}");
             }
+        }
+        // Together too, while it grows, and with one that comes twice.
+        let mut together = Flows::with_capacity(4).unwrap();
+        let mut numbers = Vec::new();
+        for first in (0..1000).step_by(50) {
+            let some: Vec<u32> = (first..first + 50).chain([first, 0]).collect();
+            let tuples: Vec<FiveTuple> = some.iter().map(|&n| tuple(n)).collect();
+            together.number_all(&tuples, &mut numbers).unwrap();
+            assert_eq!(numbers, some);
         }
         assert_eq!((flows.len(), flows.find(&tuple(7)), flows.find(&tuple(1000))), (1000, Some(7), None));
         assert!(flows.iter().enumerate().all(|(n, found)| *found == tuple(n as u32)));

@@ -3,8 +3,9 @@
 //! An analysis is one pass over captures of any size. Each [`analysis::Accumulator`] measures one thing, in a file of
 //! its own, and holds a fixed amount of memory for each flow, none for each packet; what they find is a
 //! [`Report`] of plain numbers that serialises. What depends on how large flows turn out to be needs a second,
-//! cheaper pass ([`analysis::SecondPass`]). A packet is taken apart once ([`Packet`]), and its flow has a dense number
-//! ([`Flows`]) that accumulators index their arrays with.
+//! cheaper pass ([`analysis::SecondPass`]). A packet is taken apart once ([`Dissected`]), and its flow has a dense number
+//! ([`Flows`]) that accumulators index their arrays with. Packets are looked at some at a time, so that memory is asked for
+//! all their flows at once.
 //!
 //! | module | holds |
 //! | --- | --- |
@@ -31,6 +32,6 @@ pub mod text;
 pub use analysis::{Analyzer, Options};
 pub use filter::Selection;
 pub use flows::Flows;
-pub use packet::{Member, Packet, Segment, Transport, tuple};
+pub use packet::{Dissected, Kind, Member, Packet, Segment, Transport, tuple};
 pub use read::{Error, analyze};
 pub use report::Report;

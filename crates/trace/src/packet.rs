@@ -1,15 +1,38 @@
 //! What is looked at in a packet.
 
 use capture::Record;
-use flow::TableError;
 use wire::layers::Network;
 use wire::{FiveTuple, FromBytes, Layers, LinkType, U16, U32, ip_protocol, tcp, udp};
 
-use crate::flows::Flows;
-
 /// A packet of a capture as the analyses see it.
 #[derive(Debug, Clone, Copy)]
-pub struct Packet<'a> {
+pub struct Packet {
+    /// Nanoseconds since 1970.
+    pub time: i64,
+    /// Bytes it had on the wire.
+    pub bytes: u32,
+    /// Whether fewer of them were captured.
+    pub is_cut: bool,
+    /// What it is if it has no flow.
+    pub kind: Kind,
+    /// The flow; `None` for all but unfragmented TCP and UDP with ports.
+    pub flow: Option<Member>,
+}
+
+/// What packets without a flow are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A fragment of an IP packet.
+    Fragment,
+    /// IP of other protocols, or cut or malformed.
+    OtherIp,
+    /// All else.
+    NotIp,
+}
+
+/// A captured packet whose headers have been found.
+#[derive(Debug, Clone, Copy)]
+pub struct Dissected<'a> {
     /// Nanoseconds since 1970.
     pub time: i64,
     /// Bytes it had on the wire.
@@ -20,8 +43,6 @@ pub struct Packet<'a> {
     pub link: LinkType,
     /// Where its headers are.
     pub layers: Layers,
-    /// The flow; `None` for all but unfragmented TCP and UDP with ports.
-    pub flow: Option<Member>,
 }
 
 /// A packet's place in a flow.
@@ -82,44 +103,35 @@ pub fn tuple(frame: &[u8], layers: &Layers) -> Option<FiveTuple> {
     (counts && has_ports && layers.fragment.is_none()).then(|| layers.five_tuple(frame)).flatten()
 }
 
-impl<'a> Packet<'a> {
-    /// Takes a record apart, without a flow.
+impl<'a> Dissected<'a> {
+    /// Takes a record apart.
     #[inline]
-    pub fn locate(record: &Record<'a>) -> Packet<'a> {
+    pub fn locate(record: &Record<'a>) -> Dissected<'a> {
         let layers = Layers::locate(record.data, record.link);
-        Packet {
-            time: record.time,
-            bytes: record.wire_len,
-            frame: record.data,
-            link: record.link,
-            layers,
-            flow: None,
-        }
+        Dissected { time: record.time, bytes: record.wire_len, frame: record.data, link: record.link, layers }
     }
 
-    /// Gives the packet its flow, a new one if need be.
-    ///
-    /// # Errors
-    /// If there is no memory for more flows.
+    /// The flow that the packet belongs to.
     #[inline]
-    pub fn assign(&mut self, flows: &mut Flows) -> Result<(), TableError> {
-        if let Some(tuple) = tuple(self.frame, &self.layers) {
-            let number = flows.number(&tuple)?;
-            self.flow = Some(self.member(number, flows.ordinal(number)));
-        }
-        Ok(())
+    pub fn tuple(&self) -> Option<FiveTuple> {
+        tuple(self.frame, &self.layers)
     }
 
-    /// Gives the packet its flow if that was met before.
+    /// What analyses see of it.
     #[inline]
-    pub fn assign_known(&mut self, flows: &Flows) {
-        let tuple = tuple(self.frame, &self.layers);
-        let number = tuple.and_then(|tuple| flows.find(&tuple));
-        self.flow = number.map(|number| self.member(number, flows.ordinal(number)));
+    pub fn packet(&self, flow: Option<Member>) -> Packet {
+        let kind = match self.layers.network {
+            _ if self.layers.fragment.is_some() => Kind::Fragment,
+            Network::Ipv4 | Network::Ipv6 => Kind::OtherIp,
+            _ => Kind::NotIp,
+        };
+        let is_cut = self.bytes as usize > self.frame.len();
+        Packet { time: self.time, bytes: self.bytes, is_cut, kind, flow }
     }
 
+    /// The packet's place in a flow.
     #[inline]
-    fn member(&self, number: u32, ordinal: u32) -> Member {
+    pub fn member(&self, number: u32, ordinal: u32) -> Member {
         let l4 = self.layers.l4.unwrap_or(self.layers.end);
         let bytes = self.frame.get(l4..self.layers.end).unwrap_or_default();
         let on_wire = self.ip_end().saturating_sub(l4);

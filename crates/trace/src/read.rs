@@ -8,7 +8,7 @@ use capture::{LinkType, Reader, Record};
 use flow::TableError;
 
 use crate::analysis::{Analyzer, Options};
-use crate::packet::Packet;
+use crate::packet::Dissected;
 use crate::report::{Report, TraceSummary};
 
 /// Why there is no report.
@@ -63,7 +63,7 @@ pub fn analyze(
         analyzer.begin();
         let mut unknown: BTreeMap<u16, u64> = BTreeMap::new();
         let (packets, fault) = each(&mut reader, |record| {
-            if !Packet::link_is_known(record.link) {
+            if !Dissected::link_is_known(record.link) {
                 *unknown.entry(record.link.number()).or_default() += 1;
             }
             analyzer.observe(record)
@@ -83,7 +83,7 @@ pub fn analyze(
         }
         traces.push(TraceSummary { name, packets, complete });
     }
-    let (mut report, mut second) = analyzer.finish();
+    let (mut report, mut second) = analyzer.finish()?;
     if second.is_needed() {
         for path in captures {
             second.begin();

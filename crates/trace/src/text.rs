@@ -35,10 +35,15 @@ pub fn span(nanoseconds: f64) -> String {
 pub fn scaled(number: f64) -> String {
     match number {
         n if n < 1e4 => format!("{n:.0}"),
-        n if n < 1e7 => format!("{:.1} k", n / 1e3),
-        n if n < 1e10 => format!("{:.1} M", n / 1e6),
+        n if n < 1e6 => format!("{:.1} k", n / 1e3),
+        n if n < 1e9 => format!("{:.1} M", n / 1e6),
         n => format!("{:.1} G", n / 1e9),
     }
+}
+
+/// How many come each second, also where it is few.
+pub fn per_second(number: f64) -> String {
+    if number < 10.0 { format!("{number:.1}") } else { grouped(number.round() as u64) }
 }
 
 /// A share.
@@ -69,7 +74,7 @@ fn summary(r: &Report) -> String {
         let _ = writeln!(text, "{}: {} packets{end}", trace.name, grouped(trace.packets));
     }
     text.push_str("\ntraffic\n");
-    let rates = format!("{}bit/s, {}packets/s", prefixed(r.bits_per_s), prefixed(r.packets_per_s));
+    let rates = format!("{}bit/s, {} packets/s", prefixed(r.bits_per_s), per_second(r.packets_per_s));
     row(&mut text, "packets", format_args!("{} in {:.6} s ({rates})", grouped(r.packets), r.duration_s));
     row(&mut text, "bytes", format_args!("{}, {:.1} per packet", grouped(r.bytes), r.mean_packet_bytes));
     let kinds = [
@@ -212,4 +217,21 @@ fn addresses(r: &Report) -> String {
     }
     text.push_str("  (packets per flow; mean sizes of per-flow batches)\n");
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_easy_to_read() {
+        assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!(
+            [0.0, 9_999.0, 10_000.0, 6_790_400.0, 2.5e9].map(scaled),
+            ["0", "9999", "10.0 k", "6.8 M", "2.5 G"]
+        );
+        assert_eq!([0.0, 0.25, 9.96, 12_716.4].map(per_second), ["0.0", "0.2", "10.0", "12,716"]);
+        assert_eq!([0.4, 1_500.0, 2.5e6, 3e9].map(span), ["0 ns", "1.5 us", "2.5 ms", "3.0 s"]);
+        assert_eq!((prefixed(5.0), prefixed(2e6)), ("5 ".into(), "2.0 M".into()));
+    }
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::Accumulator;
 use crate::histogram::{Histogram, ratio};
-use crate::packet::Packet;
+use crate::packet::{Member, Packet};
 use wire::tcp::flags;
 
 /// The windows, in microseconds.
@@ -91,6 +91,12 @@ impl Batcher {
         Batcher { cap, flows, open, free, singles: 0, closed: Default::default() }
     }
 
+    /// Asks for what is known of a flow.
+    #[inline]
+    pub fn prefetch(&self, flow: u32) {
+        super::prefetch(&self.flows, flow);
+    }
+
     /// Adds a packet of a flow.
     #[inline]
     pub fn take(&mut self, flow: u32, time: i64) {
@@ -143,18 +149,24 @@ impl Batcher {
         alone
     }
 
-    /// By window, in microseconds. Batches that are still open count.
-    pub fn finish(mut self) -> BTreeMap<u32, BatchSize> {
-        for flow in &self.flows {
-            match flow {
+    /// Closes all batches: the next packet of each flow opens one.
+    pub fn restart(&mut self) {
+        for flow in &mut self.flows {
+            match std::mem::take(flow) {
                 Flow::New => {}
                 Flow::Single(_) => self.singles += 1,
                 Flow::Open(place) => {
-                    let sizes = self.open[*place as usize].size;
+                    let sizes = self.open[place as usize].size;
                     self.closed.iter_mut().zip(sizes).for_each(|(closed, size)| closed.add(size.into()));
+                    self.free.push(place);
                 }
             }
         }
+    }
+
+    /// By window, in microseconds. Batches that are still open count.
+    pub fn finish(mut self) -> BTreeMap<u32, BatchSize> {
+        self.restart();
         if self.singles > 0 {
             self.closed.iter_mut().for_each(|closed| closed.add_many(1, self.singles));
         }
@@ -170,13 +182,25 @@ impl Batches {
     pub fn new(cap: u32) -> Batches {
         Batches(Batcher::new(cap))
     }
+
+    /// Closes all batches.
+    pub fn restart(&mut self) {
+        self.0.restart();
+    }
 }
 
 impl Accumulator for Batches {
     type Result = BTreeMap<u32, BatchSize>;
 
     #[inline]
-    fn observe(&mut self, packet: &Packet<'_>) {
+    fn prefetch(&self, flow: &Member) {
+        if flow.is_tcp() {
+            self.0.prefetch(flow.ordinal);
+        }
+    }
+
+    #[inline]
+    fn observe(&mut self, packet: &Packet) {
         if let Some(flow) = packet.flow.filter(|flow| flow.is_tcp()) {
             self.0.take(flow.ordinal, packet.time);
         }
@@ -215,11 +239,27 @@ impl Default for Acks {
     }
 }
 
+impl Acks {
+    /// Closes all batches.
+    pub fn restart(&mut self) {
+        self.all.restart();
+        self.pure.restart();
+    }
+}
+
 impl Accumulator for Acks {
     type Result = BTreeMap<u32, AckBatch>;
 
     #[inline]
-    fn observe(&mut self, packet: &Packet<'_>) {
+    fn prefetch(&self, flow: &Member) {
+        if flow.is_tcp() {
+            self.all.prefetch(flow.ordinal);
+            self.pure.prefetch(flow.ordinal);
+        }
+    }
+
+    #[inline]
+    fn observe(&mut self, packet: &Packet) {
         let Some(flow) = packet.flow else { return };
         let Some(segment) = flow.segment().filter(|segment| segment.flags & flags::ACK != 0) else { return };
         self.all.take(flow.ordinal, packet.time);

@@ -5,8 +5,8 @@ use crate::histogram::{Distribution, Histogram};
 /// Length of a window: the time that a packet may be under way in a middlebox.
 pub const WINDOW_NS: i64 = 150_000;
 
-/// Flows in tumbling windows, the first of which starts at the capture's first packet. Windows without a packet that
-/// counts are left out.
+/// Flows in tumbling windows, the first of which starts at the first packet. Windows without a packet that counts are
+/// left out.
 ///
 /// Time does not go back here: a packet with an earlier stamp belongs to the window that is open.
 #[derive(Default)]
@@ -23,16 +23,22 @@ pub struct Concurrency {
 }
 
 impl Concurrency {
-    /// Another capture begins: its clock may be years before or behind.
-    pub fn begin(&mut self) {
+    /// What follows has a clock of its own, that of an earlier capture.
+    pub fn restart(&mut self) {
         self.close();
         (self.start, self.window) = (None, i64::MIN);
     }
 
-    /// The clock starts with the capture's first packet, whatever that is.
+    /// The clock starts with the first packet, whatever that is.
     #[inline]
     pub fn start(&mut self, time: i64) {
         self.start.get_or_insert(time);
+    }
+
+    /// Asks for what is known of a flow.
+    #[inline]
+    pub fn prefetch(&self, flow: u32) {
+        super::prefetch(&self.seen, flow);
     }
 
     /// Adds a packet of a flow.
@@ -74,7 +80,7 @@ mod tests {
         let second = 1_000_000_000;
         // The other capture is older; without a clock of its own it would be one window with four flows.
         for start in [9 * second, second] {
-            concurrency.begin();
+            concurrency.restart();
             concurrency.start(start);
             for flow in 0..4 {
                 concurrency.take(flow, start + i64::from(flow / 2) * WINDOW_NS);

@@ -2,14 +2,17 @@
 
 use super::Accumulator;
 use crate::histogram::{Distribution, Histogram};
-use crate::packet::Packet;
+use crate::packet::{Member, Packet};
 
-/// Where a flow's last packet was; the place counts from 1, 0 before the first.
+/// Where a flow's last packet was; the place counts from 1, 0 before the first. 16 bytes: there is one for each flow.
 #[derive(Clone, Copy, Default)]
 struct Last {
     place: u64,
     time: i64,
 }
+
+/// The time where there is none to compare with.
+const NONE: i64 = i64::MIN;
 
 /// Compares each TCP or UDP packet with the one before it in its flow. A flow of one packet has no distance.
 #[derive(Default)]
@@ -28,17 +31,31 @@ pub struct Apart {
     pub temporal: Distribution,
 }
 
+impl Distances {
+    /// What follows has a clock of its own, so that no time lies between it and what was before.
+    pub fn restart(&mut self) {
+        self.last.iter_mut().for_each(|last| last.time = NONE);
+    }
+}
+
 impl Accumulator for Distances {
     type Result = Apart;
 
     #[inline]
-    fn observe(&mut self, packet: &Packet<'_>) {
+    fn prefetch(&self, flow: &Member) {
+        super::prefetch(&self.last, flow.number);
+    }
+
+    #[inline]
+    fn observe(&mut self, packet: &Packet) {
         let Some(flow) = packet.flow else { return };
         self.packets += 1;
         let last = super::entry(&mut self.last, flow.number);
         if last.place > 0 {
             self.spatial.add(self.packets - last.place - 1);
-            self.temporal.add(packet.time.saturating_sub(last.time).max(0) as u64);
+            if last.time != NONE {
+                self.temporal.add(packet.time.saturating_sub(last.time).max(0) as u64);
+            }
         }
         *last = Last { place: self.packets, time: packet.time };
     }

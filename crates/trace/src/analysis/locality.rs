@@ -16,7 +16,7 @@ impl Accumulator for Locality {
     type Result = f64;
 
     #[inline]
-    fn observe(&mut self, packet: &Packet<'_>) {
+    fn observe(&mut self, packet: &Packet) {
         let Some(flow) = packet.flow else { return };
         self.packets += 1;
         self.runs += u64::from(self.last != Some(flow.number));

@@ -4,6 +4,7 @@
 //! asked when all flows are known (which are large, which addresses are busy) is asked in a second pass.
 
 pub mod batches;
+mod clock;
 pub mod concurrency;
 pub mod distances;
 pub mod locality;
@@ -15,9 +16,10 @@ pub mod totals;
 
 use capture::Record;
 use flow::TableError;
-use wire::ip_protocol;
+use wire::{FiveTuple, ip_protocol};
 
 use self::batches::{Acks, Batches, CAP};
+use self::clock::Clock;
 use self::concurrency::Concurrency;
 use self::distances::Distances;
 use self::locality::Locality;
@@ -29,7 +31,7 @@ use self::totals::Totals;
 use crate::filter::Selection;
 use crate::flows::Flows;
 use crate::histogram::ratio;
-use crate::packet::Packet;
+use crate::packet::{Dissected, Member, Packet};
 use crate::report::Report;
 
 /// Flows of more bytes are large: 10 MB.
@@ -41,7 +43,13 @@ pub trait Accumulator {
     type Result;
 
     /// Takes the next packet into account.
-    fn observe(&mut self, packet: &Packet<'_>);
+    fn observe(&mut self, packet: &Packet);
+
+    /// Asks memory for what is known of a flow whose packet comes soon.
+    #[inline]
+    fn prefetch(&self, flow: &Member) {
+        let _ = flow;
+    }
 
     /// What came of all packets.
     fn finish(self) -> Self::Result;
@@ -55,6 +63,13 @@ pub(crate) fn entry<T: Clone + Default>(entries: &mut Vec<T>, number: u32) -> &m
         grow(entries, place);
     }
     &mut entries[place]
+}
+
+/// Asks memory for a flow's entry, if there is one.
+#[inline]
+pub(crate) fn prefetch<T>(entries: &[T], number: u32) {
+    // An address behind the end is only a hint that does no good.
+    ::packet::prefetch_line(entries.as_ptr().wrapping_add(number as usize).cast());
 }
 
 #[cold]
@@ -71,10 +86,18 @@ pub struct Options {
     pub top_addresses: u16,
 }
 
+/// Packets that are looked at together: while memory brings what is known of one flow, the others are asked for.
+const TOGETHER: usize = 32;
+
 /// The first pass: all analyses at once.
 pub struct Analyzer {
     options: Options,
+    clock: Clock,
     flows: Flows,
+    /// Packets that wait to be looked at, and the flows of those that have one.
+    waiting: Vec<Packet>,
+    tuples: Vec<FiveTuple>,
+    numbers: Vec<u32>,
     totals: Totals,
     locality: Locality,
     switches: Switches,
@@ -95,7 +118,11 @@ impl Analyzer {
     pub fn new(options: Options) -> Result<Analyzer, TableError> {
         Ok(Analyzer {
             options,
+            clock: Clock::default(),
             flows: Flows::new()?,
+            waiting: Vec::with_capacity(TOGETHER),
+            tuples: Vec::with_capacity(TOGETHER),
+            numbers: Vec::with_capacity(TOGETHER),
             totals: Totals::default(),
             locality: Locality::default(),
             switches: Switches::default(),
@@ -111,7 +138,17 @@ impl Analyzer {
 
     /// Another capture begins.
     pub fn begin(&mut self) {
-        self.concurrency.begin();
+        self.clock.begin();
+    }
+
+    /// What counts time starts anew.
+    #[cold]
+    fn restart(&mut self) {
+        self.batches.restart();
+        self.uncapped.restart();
+        self.acks.restart();
+        self.distances.restart();
+        self.concurrency.restart();
     }
 
     /// Takes the next packet into account, if it is selected.
@@ -120,29 +157,79 @@ impl Analyzer {
     /// If the system has no memory for more flows.
     #[inline]
     pub fn observe(&mut self, record: &Record<'_>) -> Result<(), TableError> {
-        let mut packet = Packet::locate(record);
-        if !self.options.selection.selects(&packet) {
+        let dissected = Dissected::locate(record);
+        if !self.options.selection.selects(&dissected) {
             return Ok(());
         }
-        packet.assign(&mut self.flows)?;
-        self.totals.observe(&packet);
-        self.locality.observe(&packet);
-        self.switches.observe(&packet);
-        self.batches.observe(&packet);
-        self.uncapped.observe(&packet);
-        self.acks.observe(&packet);
-        self.distances.observe(&packet);
-        self.order.observe(&packet);
-        self.slicing.observe(&packet);
+        if self.clock.goes_back(dissected.time) {
+            self.settle()?;
+            self.restart();
+        }
+        // Which number the flow has is asked for all at once.
+        let tuple = dissected.tuple();
+        self.waiting.push(dissected.packet(tuple.map(|_| dissected.member(0, 0))));
+        self.tuples.extend(tuple);
+        if self.waiting.len() >= TOGETHER { self.settle() } else { Ok(()) }
+    }
+
+    /// Looks at the packets that wait.
+    fn settle(&mut self) -> Result<(), TableError> {
+        let mut waiting = std::mem::take(&mut self.waiting);
+        self.flows.number_all(&self.tuples, &mut self.numbers)?;
+        for &number in &self.numbers {
+            self.flows.prefetch(number);
+        }
+        let members = waiting.iter_mut().filter_map(|packet| packet.flow.as_mut());
+        for (member, &number) in members.zip(&self.numbers) {
+            (member.number, member.ordinal) = (number, self.flows.ordinal(number));
+            self.prefetch(member);
+        }
+        for packet in &waiting {
+            self.look_at(packet);
+        }
+        waiting.clear();
+        self.waiting = waiting;
+        self.tuples.clear();
+        Ok(())
+    }
+
+    #[inline]
+    fn prefetch(&self, flow: &Member) {
+        self.totals.prefetch(flow);
+        self.switches.prefetch(flow);
+        self.batches.prefetch(flow);
+        self.uncapped.prefetch(flow);
+        self.acks.prefetch(flow);
+        self.distances.prefetch(flow);
+        self.order.prefetch(flow);
+        if flow.is_tcp() {
+            self.concurrency.prefetch(flow.ordinal);
+        }
+    }
+
+    #[inline]
+    fn look_at(&mut self, packet: &Packet) {
+        self.totals.observe(packet);
+        self.locality.observe(packet);
+        self.switches.observe(packet);
+        self.batches.observe(packet);
+        self.uncapped.observe(packet);
+        self.acks.observe(packet);
+        self.distances.observe(packet);
+        self.order.observe(packet);
+        self.slicing.observe(packet);
         self.concurrency.start(packet.time);
         if let Some(flow) = packet.flow.filter(|flow| flow.is_tcp()) {
             self.concurrency.take(flow.ordinal, packet.time);
         }
-        Ok(())
     }
 
     /// What was found, and what a second pass over the same packets has to find.
-    pub fn finish(self) -> (Report, SecondPass) {
+    ///
+    /// # Errors
+    /// If the system has no memory for more flows.
+    pub fn finish(mut self) -> Result<(Report, SecondPass), TableError> {
+        self.settle()?;
         let (flows, totals) = (self.flows, self.totals);
         let tcp = (0..flows.len() as u32).filter(|&number| flows.is_tcp(number)).count() as u64;
         let apart = self.distances.finish();
@@ -185,14 +272,15 @@ impl Analyzer {
         let sizes = totals.flows.clone();
         report.packet_bytes = totals.finish();
         let selection = self.options.selection;
-        let concurrency = Concurrency::default();
-        (report, SecondPass { selection, flows, sizes, large, concurrency, top })
+        let (clock, concurrency) = (Clock::default(), Concurrency::default());
+        Ok((report, SecondPass { selection, clock, flows, sizes, large, concurrency, top }))
     }
 }
 
 /// What is known only when all flows are: looked at in a second pass over the same packets.
 pub struct SecondPass {
     selection: Selection,
+    clock: Clock,
     flows: Flows,
     sizes: Vec<totals::Amount>,
     /// By flow.
@@ -209,22 +297,28 @@ impl SecondPass {
 
     /// Another capture begins.
     pub fn begin(&mut self) {
-        self.concurrency.begin();
+        self.clock.begin();
     }
 
     /// Takes the next packet into account.
     #[inline]
     pub fn observe(&mut self, record: &Record<'_>) {
-        let mut packet = Packet::locate(record);
-        if !self.selection.selects(&packet) {
+        let dissected = Dissected::locate(record);
+        if !self.selection.selects(&dissected) {
             return;
         }
-        self.concurrency.start(packet.time);
-        if packet.layers.protocol != Some(ip_protocol::TCP) {
+        if self.clock.goes_back(dissected.time) {
+            self.concurrency.restart();
+            self.top.iter_mut().for_each(Top::restart);
+        }
+        self.concurrency.start(dissected.time);
+        if dissected.layers.protocol != Some(ip_protocol::TCP) {
             return;
         }
-        packet.assign_known(&self.flows);
-        let Some(flow) = packet.flow else { return };
+        let number = dissected.tuple().and_then(|tuple| self.flows.find(&tuple));
+        let Some(number) = number else { return };
+        let flow = dissected.member(number, self.flows.ordinal(number));
+        let packet = dissected.packet(Some(flow));
         if self.large.get(flow.number as usize) == Some(&true) {
             self.concurrency.take(flow.ordinal, packet.time);
         }

@@ -10,7 +10,7 @@ use wire::tcp::flags;
 
 use super::Accumulator;
 use crate::histogram::{Distribution, Histogram, ratio};
-use crate::packet::Packet;
+use crate::packet::{Member, Packet};
 
 /// What fills a hole later than this was probably lost and sent again.
 pub const LATE_NS: i64 = 3_000_000;
@@ -165,7 +165,14 @@ impl Accumulator for Order {
     type Result = Reordering;
 
     #[inline]
-    fn observe(&mut self, packet: &Packet<'_>) {
+    fn prefetch(&self, flow: &Member) {
+        if flow.is_tcp() {
+            super::prefetch(&self.flows, flow.ordinal);
+        }
+    }
+
+    #[inline]
+    fn observe(&mut self, packet: &Packet) {
         let Some(flow) = packet.flow else { return };
         let Some(segment) = flow.segment().filter(|segment| segment.flags & flags::RST == 0) else { return };
         let is_syn = segment.flags & flags::SYN != 0;

@@ -31,7 +31,7 @@ impl Accumulator for Slicing {
     type Result = Sliceable;
 
     #[inline]
-    fn observe(&mut self, packet: &Packet<'_>) {
+    fn observe(&mut self, packet: &Packet) {
         self.packets += 1;
         self.bytes += u64::from(packet.bytes);
         // A length field that is wrong does not make the packet longer.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::Accumulator;
-use crate::packet::Packet;
+use crate::packet::{Member, Packet};
 
 /// The batch sizes that are looked at.
 pub const BATCHES: [u32; 4] = [32, 64, 256, 1024];
@@ -33,7 +33,12 @@ impl Accumulator for Switches {
     type Result = BTreeMap<u32, Switch>;
 
     #[inline]
-    fn observe(&mut self, packet: &Packet<'_>) {
+    fn prefetch(&self, flow: &Member) {
+        super::prefetch(&self.seen, flow.number);
+    }
+
+    #[inline]
+    fn observe(&mut self, packet: &Packet) {
         let Some(flow) = packet.flow else { return };
         let seen = super::entry(&mut self.seen, flow.number);
         for ((size, count), seen) in BATCHES.iter().zip(&mut self.counts).zip(seen) {

@@ -67,7 +67,7 @@ impl Top {
     }
 
     #[inline]
-    pub(crate) fn observe(&mut self, packet: &Packet<'_>) {
+    pub(crate) fn observe(&mut self, packet: &Packet) {
         let Some(flow) = packet.flow else { return };
         let ends = self.of_flow.get(flow.number as usize).copied().unwrap_or_default();
         for (direction, place) in ends.into_iter().enumerate() {
@@ -75,6 +75,11 @@ impl Top {
                 batchers[direction].take(flow.ordinal, packet.time);
             }
         }
+    }
+
+    /// Closes all batches.
+    pub(crate) fn restart(&mut self) {
+        self.addresses.iter_mut().flat_map(|(_, batchers)| batchers).for_each(Batcher::restart);
     }
 
     pub(crate) fn finish(self, sizes: &[Amount]) -> Vec<TopAddress> {

@@ -1,12 +1,11 @@
 //! Packets and bytes: in all, by kind, by flow; how large flows and packets are.
 
 use serde::Serialize;
-use wire::layers::Network;
 
 use super::Accumulator;
 use crate::flows::Flows;
 use crate::histogram::{Distribution, Histogram, ratio};
-use crate::packet::Packet;
+use crate::packet::{Kind, Member, Packet};
 
 /// Packets and bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -19,7 +18,7 @@ pub struct Amount {
 
 impl Amount {
     #[inline]
-    fn add(&mut self, packet: &Packet<'_>) {
+    fn add(&mut self, packet: &Packet) {
         self.packets += 1;
         self.bytes += u64::from(packet.bytes);
     }
@@ -71,23 +70,29 @@ impl Accumulator for Totals {
     type Result = Distribution;
 
     #[inline]
-    fn observe(&mut self, packet: &Packet<'_>) {
+    fn prefetch(&self, flow: &Member) {
+        super::prefetch(&self.flows, flow.number);
+    }
+
+    #[inline]
+    fn observe(&mut self, packet: &Packet) {
         self.all.add(packet);
         self.sizes.add(u64::from(packet.bytes));
-        self.cut += u64::from((packet.bytes as usize) > packet.frame.len());
+        self.cut += u64::from(packet.is_cut);
         self.span = match self.span {
             None => Some((packet.time, packet.time)),
             Some((first, last)) => Some((first.min(packet.time), last.max(packet.time))),
         };
-        let is_ip = matches!(packet.layers.network, Network::Ipv4 | Network::Ipv6);
         let kind = match packet.flow {
             Some(flow) => {
                 super::entry(&mut self.flows, flow.number).add(packet);
                 if flow.is_tcp() { &mut self.kinds.tcp } else { &mut self.kinds.udp }
             }
-            None if packet.layers.fragment.is_some() => &mut self.kinds.fragments,
-            None if is_ip => &mut self.kinds.other_ip,
-            None => &mut self.kinds.not_ip,
+            None => match packet.kind {
+                Kind::Fragment => &mut self.kinds.fragments,
+                Kind::OtherIp => &mut self.kinds.other_ip,
+                Kind::NotIp => &mut self.kinds.not_ip,
+            },
         };
         kind.add(packet);
     }

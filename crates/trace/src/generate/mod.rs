@@ -2,12 +2,14 @@
 //! same bytes on every machine.
 //!
 //! Packets come in runs of one flow whose mean length is the SLF asked for. All lengths are the two whole numbers next
-//! to it. Flows are directed: nobody answers. A TCP flow starts with a SYN, and its sequence numbers follow its
-//! payload; it does not end.
+//! to it. Flows are directed. A TCP flow starts with a SYN, its sequence numbers follow its payload, and its last
+//! packet has a FIN, if it has more than one. Where TCP is answered, each run is by one of as many acknowledgments, some
+//! runs later, so that the locality stays.
 
 mod runs;
 mod sizes;
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -28,9 +30,9 @@ pub const START: i64 = 1_700_000_000;
 /// What to make.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Specification {
-    /// Directed flows; each has at least one packet.
+    /// Directed flows, without those that answer; each has at least one packet.
     pub flows: u32,
-    /// Packets.
+    /// Packets, without those that answer.
     pub packets: u64,
     /// Mean number of packets of a flow in a row, at least 1.
     pub slf: f64,
@@ -44,6 +46,8 @@ pub struct Specification {
     pub protocol: Protocols,
     /// The share of the flows that are IPv6, 0 to 1.
     pub ipv6: f64,
+    /// Whether each TCP packet is acknowledged, in the opposite flow.
+    pub answers: bool,
     /// Everything random comes from this.
     pub seed: u64,
 }
@@ -115,6 +119,12 @@ struct Sender {
     sequence: u32,
 }
 
+/// Runs between one of TCP and its answer, where there are so many.
+const ROUND_TRIP: usize = 8;
+
+/// What answers a run: a flow, and for each of its packets the flags and what is acknowledged.
+type Answer = (usize, VecDeque<(u8, u32)>);
+
 /// Makes the packets of a trace, one after the other.
 pub struct Generator {
     specification: Specification,
@@ -124,6 +134,12 @@ pub struct Generator {
     /// Runs that have begun, and packets that have been made.
     begun: u64,
     made: u64,
+    /// All packets, answers as well.
+    all: u64,
+    /// Answers to come, that to the current run last.
+    answers: VecDeque<Answer>,
+    /// The one that is under way.
+    answer: Answer,
     /// The flow of the current run, and where that ends.
     flow: usize,
     end: u64,
@@ -172,8 +188,21 @@ impl Generator {
         let payload = (0..LONGEST).map(|_| random.u8(..)).collect();
         let schedule = Runs::new(flows, runs, s.zipf);
         let senders = vec![Sender::default(); flows];
-        let (begun, made, flow, end) = (0, 0, 0, 0);
-        Ok(Generator { specification, random, schedule, runs, begun, made, flow, end, senders, payload })
+        Ok(Generator {
+            specification,
+            random,
+            schedule,
+            runs,
+            begun: 0,
+            made: 0,
+            all: 0,
+            answers: VecDeque::new(),
+            answer: Answer::default(),
+            flow: 0,
+            end: 0,
+            senders,
+            payload,
+        })
     }
 
     /// Addresses and ports of a flow, and whether it is TCP.
@@ -202,56 +231,108 @@ impl Generator {
         ((from, port).into(), (to, service).into(), is_tcp)
     }
 
-    fn frame(&mut self, flow: usize) -> Vec<u8> {
+    /// The next packet of a flow. Its last one ends it, unless that is its first.
+    fn frame(&mut self, flow: usize, is_last: bool) -> Vec<u8> {
         let (from, to, is_tcp) = self.ends(flow);
         let size = usize::from(self.specification.sizes.draw(&mut self.random));
         let ip = if from.is_ipv4() { ipv4::Header::LEN } else { ipv6::Header::LEN };
         let mut sender = self.senders[flow];
+        let is_last = is_last && sender.sent > 0;
         let room = |transport: usize| size.saturating_sub(ethernet::Header::LEN + ip + transport);
         let (builder, payload) = if !is_tcp {
             (Builder::udp(from, to), room(udp::Header::LEN))
         } else if sender.sent == 0 {
             sender.sequence = self.random.u32(..);
-            // The largest segment that fits 1500 bytes of IPv4.
-            let syn = Builder::tcp(from, to, flags::SYN).options(&[2, 4, 0x05, 0xb4]);
+            let syn = Builder::tcp(from, to, flags::SYN).options(&SEGMENT_SIZE);
             (syn.sequence(sender.sequence, 0), 0)
         } else {
             let payload = room(tcp::Header::LEN);
             let push = if payload > 0 { flags::PSH } else { 0 };
-            (Builder::tcp(from, to, flags::ACK | push).sequence(sender.sequence, 1), payload)
+            let fin = if is_last { flags::FIN } else { 0 };
+            (Builder::tcp(from, to, flags::ACK | push | fin).sequence(sender.sequence, 1), payload)
         };
-        let length = payload as u32 + u32::from(is_tcp && sender.sent == 0);
-        let mac = |last| MacAddr([2, 0, 0, 0, 0, last]);
+        let is_first = sender.sent == 0;
+        let length = payload as u32 + u32::from(is_tcp && (is_first || is_last));
         let builder = builder.ethernet(mac(1), mac(2)).id(sender.sent as u16);
         sender.sequence = sender.sequence.wrapping_add(length);
         sender.sent = sender.sent.saturating_add(1);
         self.senders[flow] = sender;
-        // Both ends are of one version, and the payload fits: it cannot fail.
-        let mut frame = builder.build(&self.payload[..payload]).unwrap_or_default();
-        if frame.len() < usize::from(SHORTEST) {
-            frame.resize(SHORTEST.into(), 0);
+        if let Some((_, answer)) = self.answers.back_mut().filter(|_| is_tcp) {
+            let with = match (is_first, is_last) {
+                (true, _) => flags::SYN,
+                (_, true) => flags::FIN,
+                _ => 0,
+            };
+            answer.push_back((flags::ACK | with, sender.sequence));
         }
-        frame
+        padded(builder, &self.payload[..payload])
     }
+
+    /// Acknowledges a packet. The answering end numbers from 0 and sends nothing.
+    fn acknowledgment(&self, flow: usize, (flags, acknowledged): (u8, u32)) -> Vec<u8> {
+        let (from, to, _) = self.ends(flow);
+        let is_syn = flags & flags::SYN != 0;
+        let builder = Builder::tcp(to, from, flags).sequence(u32::from(!is_syn), acknowledged);
+        let builder = if is_syn { builder.options(&SEGMENT_SIZE) } else { builder };
+        padded(builder.ethernet(mac(2), mac(1)), &[])
+    }
+
+    /// The next packet's flow and bytes.
+    fn advance(&mut self) -> Option<Vec<u8>> {
+        if let Some(packet) = self.answer.1.pop_front() {
+            return Some(self.acknowledgment(self.answer.0, packet));
+        }
+        let packets = self.specification.packets;
+        if self.made == self.end {
+            // Between two runs there is room for an answer; behind the last one for all of them.
+            let is_over = self.made == packets;
+            while self.answers.len() > if is_over { 0 } else { ROUND_TRIP } {
+                self.answer = self.answers.pop_front().unwrap_or_default();
+                if let Some(packet) = self.answer.1.pop_front() {
+                    return Some(self.acknowledgment(self.answer.0, packet));
+                }
+            }
+            if is_over {
+                return None;
+            }
+            self.flow = self.schedule.next(&mut self.random)?;
+            self.begun += 1;
+            // Of 2^40 packets and as many runs the product needs 80 bits.
+            self.end = (u128::from(self.begun) * u128::from(packets) / u128::from(self.runs)) as u64;
+            if self.specification.answers {
+                self.answers.push_back((self.flow, VecDeque::new()));
+            }
+        }
+        self.made += 1;
+        let is_last = self.made == self.end && !self.schedule.has_more(self.flow);
+        Some(self.frame(self.flow, is_last))
+    }
+}
+
+/// A maximum segment size option, for the largest segment that fits 1500 bytes of IPv4.
+const SEGMENT_SIZE: [u8; 4] = [2, 4, 0x05, 0xb4];
+
+fn mac(last: u8) -> MacAddr {
+    MacAddr([2, 0, 0, 0, 0, last])
+}
+
+/// A frame that is as long as the shortest at least.
+fn padded(builder: Builder, payload: &[u8]) -> Vec<u8> {
+    // Both ends are of one version, and the payload fits: it cannot fail.
+    let mut frame = builder.build(payload).unwrap_or_default();
+    if frame.len() < usize::from(SHORTEST) {
+        frame.resize(SHORTEST.into(), 0);
+    }
+    frame
 }
 
 impl Iterator for Generator {
     type Item = Generated;
 
     fn next(&mut self) -> Option<Generated> {
-        let packets = self.specification.packets;
-        if self.made == packets {
-            return None;
-        }
-        if self.made == self.end {
-            self.flow = self.schedule.next(&mut self.random)?;
-            self.begun += 1;
-            // Of 2^40 packets and as many runs the product needs 80 bits.
-            self.end = (u128::from(self.begun) * u128::from(packets) / u128::from(self.runs)) as u64;
-        }
-        let since = self.made as f64 * 1e9 / self.specification.rate;
-        let frame = self.frame(self.flow);
-        self.made += 1;
+        let frame = self.advance()?;
+        let since = self.all as f64 * 1e9 / self.specification.rate;
+        self.all += 1;
         Some(Generated { time: (START * 1_000_000_000).saturating_add(since as i64), frame })
     }
 }

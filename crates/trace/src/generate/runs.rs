@@ -51,6 +51,11 @@ impl Runs {
         Some(flow)
     }
 
+    /// Whether a flow has runs left.
+    pub(super) fn has_more(&self, flow: usize) -> bool {
+        self.left.get(flow).is_some_and(|left| *left > 0)
+    }
+
     fn draw(&self, random: &mut Rng) -> usize {
         // Who has more than all others together must be next, or would follow itself in the end.
         let heads = self.left.iter().take(HEAVIEST).enumerate();

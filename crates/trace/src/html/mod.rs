@@ -10,7 +10,7 @@ use crate::analysis::batches::{BatchSize, CAP};
 use crate::analysis::totals::FlowSizes;
 use crate::histogram::{Distribution, ratio};
 use crate::report::Report;
-use crate::text::{grouped, percent, prefixed, span};
+use crate::text::{grouped, per_second, percent, prefixed, span};
 
 const STYLE: &str = "
 body { font: 15px/1.4 'DejaVu Sans', Arial, sans-serif; color: #222; background: #fff; max-width: 1020px; margin: 24px auto; padding: 0 12px; }
@@ -21,6 +21,7 @@ figcaption b { color: #222; } svg { width: 100%; height: auto; }
 table { border-collapse: collapse; font-size: 13px; } td, th { padding: 2px 10px 2px 0; text-align: right; }
 td:first-child, th:first-child { text-align: left; } tr { border-bottom: 1px solid #e4e4e4; break-inside: avoid; }
 .note { color: #a33; }
+@media screen and (min-width: 1500px) { body { max-width: 1460px; } .plots { grid-template-columns: 1fr 1fr 1fr; } }
 @media (max-width: 700px) { .plots { grid-template-columns: 1fr; } }
 @media print { body { font-size: 11px; margin: 0; max-width: none; } figcaption, table { font-size: 10px; } }
 ";
@@ -87,9 +88,12 @@ fn facts(page: &mut String, r: &Report) {
         if r.duration_s < 10.0 { format!("{:.4}", r.duration_s) } else { format!("{:.1}", r.duration_s) };
     row("packets", format!("{} in {seconds} s", grouped(r.packets)));
     row("bytes", format!("{}, {:.0} per packet", grouped(r.bytes), r.mean_packet_bytes));
-    row("rate", format!("{}bit/s, {}packets/s", prefixed(r.bits_per_s), prefixed(r.packets_per_s)));
+    row("rate", format!("{}bit/s, {} packets/s", prefixed(r.bits_per_s), per_second(r.packets_per_s)));
     let share = |packets: u64| percent(ratio(packets as f64, r.packets as f64));
     row("TCP, UDP packets", format!("{}, {}", share(r.kinds.tcp.packets), share(r.kinds.udp.packets)));
+    if r.cut_packets > 0 {
+        row("cut by the snap length", format!("{} packets", grouped(r.cut_packets)));
+    }
     row("flows", format!("{}, {} of them TCP", grouped(r.flows), grouped(r.tcp_flows)));
     row("SLF (packets per run of a flow)", format!("{:.3}", r.slf));
     let order = &r.tcp_reordering;

@@ -9,7 +9,8 @@ const WIDTH: f64 = 460.0;
 const HEIGHT: f64 = 300.0;
 const LEFT: f64 = 58.0;
 const RIGHT: f64 = 24.0;
-const TOP: f64 = 30.0;
+/// The legend, and the label of a bar that reaches to the top.
+const TOP: f64 = 38.0;
 const BOTTOM: f64 = 46.0;
 
 const COLOURS: [&str; 4] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7"];

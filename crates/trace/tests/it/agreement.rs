@@ -16,16 +16,27 @@ use crate::slow::{self, Raw, Slow, Values};
 
 /// The report of packets that are in memory.
 pub(crate) fn analyze(raws: &[Raw]) -> Report {
-    let mut analyzer = Analyzer::new(Options { top_addresses: 3, ..Options::default() }).unwrap();
-    let each = |take: &mut dyn FnMut(&Record<'_>)| {
+    analyze_captures(&[raws])
+}
+
+/// The same for several captures, as one trace.
+pub(crate) fn analyze_captures(captures: &[&[Raw]]) -> Report {
+    fn each(raws: &[Raw], mut take: impl FnMut(&Record<'_>)) {
         for (number, raw) in (1..).zip(raws) {
             let (data, link) = (&raw.frame[..], LinkType::from_number(raw.link));
             take(&Record { number, time: raw.time, data, wire_len: raw.wire_len, link });
         }
-    };
-    each(&mut |record| analyzer.observe(record).unwrap());
-    let (mut report, mut second) = analyzer.finish();
-    each(&mut |record| second.observe(record));
+    }
+    let mut analyzer = Analyzer::new(Options { top_addresses: 3, ..Options::default() }).unwrap();
+    for raws in captures {
+        analyzer.begin();
+        each(raws, |record| analyzer.observe(record).unwrap());
+    }
+    let (mut report, mut second) = analyzer.finish().unwrap();
+    for raws in captures {
+        second.begin();
+        each(raws, |record| second.observe(record));
+    }
     second.finish(&mut report);
     report
 }
@@ -194,6 +205,17 @@ proptest! {
             Raw { time, ..raw }
         }).collect();
         same(&analyze(&raws), &slow::analyze(&raws));
+    }
+
+    #[test]
+    fn a_capture_in_pieces_is_the_same_trace(packets in prop::collection::vec(packet(), 2..200), at in 0.0f64..1.0) {
+        let mut time = 1_000_000_000;
+        let raws: Vec<Raw> = packets.into_iter().map(|(gap, raw)| {
+            time += gap.max(0);
+            Raw { time, ..raw }
+        }).collect();
+        let (a, b) = raws.split_at((raws.len() as f64 * at) as usize);
+        prop_assert_eq!(analyze_captures(&[a, b]), analyze(&raws));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use wire::MacAddr;
 use wire::build::Builder;
 use wire::tcp::flags;
 
-use crate::agreement::analyze;
+use crate::agreement::{analyze, analyze_captures};
 use crate::slow::Raw;
 
 fn ends(flow: u8) -> (SocketAddr, SocketAddr) {
@@ -74,6 +74,26 @@ fn batches_open_at_their_first_packet_and_the_last_counts() {
     assert_eq!((uncapped.batches, uncapped.max), (1, 70));
     // UDP takes no part.
     assert_eq!(analyze(&[udp(0, 1)]).batch[&1].batches, 0);
+}
+
+#[test]
+fn an_earlier_capture_has_a_clock_of_its_own() {
+    let second = 1_000_000;
+    let later = [ack(second, 1), ack(second + 2, 1)];
+    let earlier = [ack(0, 1), ack(50, 1)];
+    let report = analyze_captures(&[&later, &earlier]);
+    // {0, 2} and {0}, {50}: not all four in a batch that was opened a second later.
+    for batch in [report.batch[&4], report.batch_uncapped[&4], report.top_ips[0].tx.batch[&4]] {
+        assert_eq!((batch.batches, batch.max), (3, 2));
+    }
+    let acks = report.ack_coalescing[&4];
+    assert_eq!((acks.all.batches, acks.pure_batches, acks.removable), (3, 3, 0.25));
+    assert_eq!((report.batch[&64].batches, report.batch[&64].max), (2, 2));
+    // Between the captures lies no time, but there are no packets of others either.
+    let (temporal, spatial) = (&report.temporal_distance_ns, &report.spatial_distance);
+    assert_eq!((temporal.count, temporal.min, temporal.max), (2, 2_000, 50_000));
+    assert_eq!((spatial.count, spatial.max), (3, 0));
+    assert_eq!(report.concurrent_flows_150us.count, 2);
 }
 
 #[test]

@@ -24,6 +24,7 @@ fn specification() -> Specification {
         rate: 1e6,
         protocol: Protocols::Mix,
         ipv6: 0.25,
+        answers: false,
         seed: 7,
     }
 }
@@ -88,6 +89,7 @@ fn what_was_asked_for_is_there() {
 #[test]
 fn tcp_starts_with_a_syn_and_counts_its_bytes() {
     let mut next: HashMap<_, u32> = HashMap::new();
+    let mut finished = std::collections::HashSet::new();
     for raw in make(Specification { sizes: "100,1000:2".parse().unwrap(), ..specification() }) {
         let layers = check(&raw.frame);
         if layers.protocol != Some(ip_protocol::TCP) {
@@ -96,8 +98,14 @@ fn tcp_starts_with_a_syn_and_counts_its_bytes() {
         let (header, _) = tcp::Header::ref_from_prefix(&raw.frame[layers.l4.unwrap()..]).unwrap();
         let payload = (layers.end - layers.payload.unwrap()) as u32;
         let sequence = header.sequence.get();
-        let end = sequence.wrapping_add(payload + u32::from(header.has(flags::SYN)));
-        match next.insert(layers.five_tuple(&raw.frame).unwrap(), end) {
+        let ends = u32::from(header.has(flags::SYN)) + u32::from(header.has(flags::FIN));
+        let end = sequence.wrapping_add(payload + ends);
+        let tuple = layers.five_tuple(&raw.frame).unwrap();
+        assert!(!finished.contains(&tuple), "a packet behind the FIN");
+        if header.has(flags::FIN) {
+            finished.insert(tuple);
+        }
+        match next.insert(tuple, end) {
             None => assert_eq!((header.flags, payload), (flags::SYN, 0)),
             Some(expected) => {
                 assert_eq!(
@@ -108,7 +116,50 @@ fn tcp_starts_with_a_syn_and_counts_its_bytes() {
             }
         }
     }
-    assert!(next.len() > 20);
+    // Each flow has more than a SYN here.
+    assert!(next.len() > 20 && finished.len() == next.len());
+}
+
+#[test]
+fn answers_acknowledge_what_was_sent() {
+    let raws = make(Specification { answers: true, ..specification() });
+    let (mut sent, mut acknowledged) = (HashMap::new(), HashMap::new());
+    let mut tcp_flows = 0;
+    for raw in &raws {
+        let layers = check(&raw.frame);
+        if layers.protocol != Some(ip_protocol::TCP) {
+            continue;
+        }
+        let tuple = layers.five_tuple(&raw.frame).unwrap();
+        let (header, _) = tcp::Header::ref_from_prefix(&raw.frame[layers.l4.unwrap()..]).unwrap();
+        let payload = (layers.end - layers.payload.unwrap()) as u32;
+        let ends = u32::from(header.has(flags::SYN)) + u32::from(header.has(flags::FIN));
+        let end = header.sequence.get().wrapping_add(payload + ends);
+        let other = (tuple.destination(), tuple.destination_port(), tuple.source(), tuple.source_port());
+        let own = (tuple.source(), tuple.source_port(), tuple.destination(), tuple.destination_port());
+        if let Some(sent) = sent.get_mut(&other) {
+            // One answer for each packet, in their order, with the same beginning and end.
+            let sent: &mut std::collections::VecDeque<(u32, u8)> = sent;
+            let (expected, kind) = sent.pop_front().unwrap();
+            assert_eq!(
+                (header.acknowledgment.get(), payload, header.flags),
+                (expected, 0, kind | flags::ACK)
+            );
+            *acknowledged.entry(own).or_insert(0) += 1;
+        } else {
+            let sent: &mut std::collections::VecDeque<(u32, u8)> = sent.entry(own).or_default();
+            tcp_flows += u64::from(sent.is_empty() && header.has(flags::SYN));
+            sent.push_back((end, header.flags & (flags::SYN | flags::FIN)));
+        }
+    }
+    assert!(sent.values().all(std::collections::VecDeque::is_empty));
+    assert_eq!(acknowledged.len(), sent.len());
+    let report = analyze(&raws);
+    assert_eq!((report.flows, report.tcp_flows), (100 + tcp_flows, 2 * tcp_flows));
+    assert_eq!(report.packets, 20_000 + report.kinds.tcp.packets / 2);
+    assert!((report.slf - 2.5).abs() < 0.025, "{}", report.slf);
+    assert_eq!(report.tcp_reordering.reordered + report.tcp_reordering.retransmitted, 0);
+    same(&report, &slow::analyze(&raws));
 }
 
 #[test]
@@ -124,7 +175,7 @@ fn the_same_seed_gives_the_same_bytes() {
     assert_eq!(sum, FINGERPRINT);
 }
 
-const FINGERPRINT: u32 = 1_068_309_878;
+const FINGERPRINT: u32 = 2_666_854_962;
 
 #[test]
 fn skew_follows_zipf() {
@@ -145,7 +196,7 @@ fn tshark_finds_nothing_wrong() {
     let path = folder.path().join("generated.pcap");
     let options = WriterOptions { nanoseconds: true, ..WriterOptions::default() };
     let mut writer = Writer::new(std::fs::File::create(&path).unwrap(), options);
-    let raws = make(Specification { packets: 2000, ..specification() });
+    let raws = make(Specification { packets: 2000, answers: true, ..specification() });
     for raw in &raws {
         writer.write(raw.time, raw.wire_len, [&raw.frame[..]]).unwrap();
     }

@@ -1,0 +1,195 @@
+//! What Reframers do to a capture: measured by running the element itself, under the capture's clock.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use element::Stream;
+use element::args::parse_seconds;
+use engine::{ClockKind, Options, Sink, Worker};
+use lang::args::quote;
+
+use crate::load;
+
+/// What one Reframer did.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Outcome {
+    /// Packets per run of one flow behind it, and before.
+    pub(super) slf: f64,
+    pub(super) slf_before: f64,
+    /// Packets per burst.
+    pub(super) mean_burst: f64,
+    /// Time that packets waited, over all of them.
+    pub(super) mean_delay_us: f64,
+    /// 99 % of the packets waited no longer; as exact as the element's histogram, whose bounds are powers of two.
+    pub(super) p99_delay_us: f64,
+    /// Mean time that bursts waited behind their last packet.
+    pub(super) in_vain_us: f64,
+    /// Packets that waited at all.
+    pub(super) held: u64,
+    /// Packets for which there was no room.
+    pub(super) overflows: u64,
+    /// ACKs that were dropped because others say what they say.
+    pub(super) coalesced: u64,
+}
+
+/// A Reframer to try.
+pub(super) struct Trial {
+    /// Its arguments.
+    pub(super) arguments: String,
+    /// The longest time for which it holds packets.
+    pub(super) longest_us: f64,
+}
+
+/// Runs a capture through several Reframers at once, so that it is read one time. `progress` counts the packets that
+/// have been read.
+///
+/// # Errors
+/// What went wrong, ready to be printed.
+pub(super) fn run(
+    capture: &Path,
+    trials: &[Trial],
+    progress: &Arc<AtomicU64>,
+) -> Result<Vec<Outcome>, String> {
+    let mut text = format!(
+        "FromDump({}) -> before :: TimestampAccum -> all :: Tee({})\n",
+        quote(capture.as_os_str().as_encoded_bytes()),
+        trials.len()
+    );
+    for (number, trial) in trials.iter().enumerate() {
+        let arguments = &trial.arguments;
+        text += &format!(
+            "all[{number}] -> reframer{number} :: Reframer({arguments}) -> after{number} :: TimestampAccum -> Discard\n"
+        );
+    }
+    let mut loaded = load::parse("advise".into(), text, None, &[], true);
+    let problem = |loaded: &load::Loaded| {
+        loaded.problems.iter().map(|problem| problem.render(&loaded.sources)).collect::<String>()
+    };
+    let Some((plan, configured)) = loaded.build(None) else { return Err(problem(&loaded)) };
+    let options = Options { clock: ClockKind::Trace, progress: Arc::clone(progress), ..Options::default() };
+    let mut worker =
+        Worker::new(plan, configured, Box::new(Silence), options).map_err(|error| error.to_string())?;
+    if let Err(found) = worker.initialize() {
+        worker.flush();
+        loaded.problems = vec![*found];
+        return Err(problem(&loaded));
+    }
+    worker.run();
+    let each = trials.iter().enumerate();
+    let outcomes = each.map(|(number, trial)| outcome(&mut worker, number, trial.longest_us)).collect();
+    // What is wrong with the capture the analysis has said.
+    let _ = worker.finish();
+    outcomes
+}
+
+/// What elements say is about the capture, and the analysis has said it.
+struct Silence;
+
+impl Sink for Silence {
+    fn write(&mut self, _: Stream, _: std::fmt::Arguments<'_>) {}
+
+    fn flush(&mut self) {}
+}
+
+fn outcome(worker: &mut Worker, number: usize, longest_us: f64) -> Result<Outcome, String> {
+    let mut text = |element: &str, handler: &str| {
+        let id = worker.plan().graph.find(element);
+        worker.read(id, handler, "").map_err(|error| format!("{element}.{handler}: {error}"))
+    };
+    let reframer = format!("reframer{number}");
+    let hold_times = text(&reframer, "hold_times")?;
+    let in_vain = text(&reframer, "waited_in_vain")?;
+    let mut value = |element: &str, handler: &str| {
+        let value = text(element, handler)?;
+        value.trim().parse::<f64>().map_err(|_| format!("{element}.{handler} is '{value}', not a number"))
+    };
+    let packets = value("before", "count")?;
+    // Packets whose stamps go back are late before they come.
+    let late = value("before", "average_time")?;
+    let classes = classes(&hold_times);
+    let p99_ns = percentile(&classes, packets as u64, 99);
+    Ok(Outcome {
+        slf: value(&reframer, "slf_out")?,
+        slf_before: value(&reframer, "slf_in")?,
+        mean_burst: value(&reframer, "mean_batch")?,
+        mean_delay_us: ((value(&format!("after{number}"), "average_time")? - late) * 1e6).max(0.0),
+        p99_delay_us: (p99_ns as f64 / 1e3).min(longest_us),
+        in_vain_us: parse_seconds(in_vain.trim()).map_or(0.0, |time| time.0 as f64 / 1e3),
+        held: classes.iter().filter(|(bound, _)| *bound > 1).map(|(_, count)| count).sum(),
+        overflows: value(&reframer, "overflows")? as u64,
+        coalesced: value(&reframer, "coalesced")? as u64,
+    })
+}
+
+/// The classes of a handler's histogram: bounds in nanoseconds, and packets that waited less, but not less than the
+/// bound before.
+fn classes(text: &str) -> Vec<(u64, u64)> {
+    let class = |line: &str| {
+        let (bound, count) = line.strip_prefix('<')?.split_once("ns ")?;
+        Some((bound.parse().ok()?, count.parse().ok()?))
+    };
+    text.lines().filter_map(class).collect()
+}
+
+/// The bound that so many of all packets stay below; those that are in no class did not wait.
+fn percentile(classes: &[(u64, u64)], packets: u64, percent: u64) -> u64 {
+    let mut above = packets - packets * percent / 100;
+    for &(bound, count) in classes.iter().rev() {
+        if count >= above {
+            // Less than a nanosecond is no time at all.
+            return if bound > 1 { bound } else { 0 };
+        }
+        above -= count;
+    }
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_of_classes() {
+        let classes = classes("<1ns 50\n<2048ns 30\n<65536ns 15\nnonsense\n");
+        assert_eq!(classes, [(1, 50), (2048, 30), (65536, 15)]);
+        // 100 packets, 5 of which passed.
+        assert_eq!(
+            [99, 85, 84, 56, 55, 54, 1].map(|p| percentile(&classes, 100, p)),
+            [65536, 65536, 2048, 2048, 2048, 0, 0]
+        );
+        assert_eq!(percentile(&[], 0, 99), 0);
+    }
+
+    /// Two flows in turn, each every 10 us: what waiting does to them can be worked out by hand.
+    #[test]
+    fn two_flows_by_hand() {
+        use wire::MacAddr;
+        use wire::build::Builder;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a \"quoted\", name.pcap");
+        let file = std::fs::File::create(&path).unwrap();
+        let options = capture::WriterOptions { nanoseconds: true, ..capture::WriterOptions::default() };
+        let mut writer = capture::Writer::new(file, options);
+        for n in 0..12i64 {
+            let from = (std::net::Ipv4Addr::new(10, 0, 0, 1 + (n % 2) as u8), 7).into();
+            let to = (std::net::Ipv4Addr::new(10, 0, 1, 1), 7).into();
+            let frame =
+                Builder::udp(from, to).ethernet(MacAddr([2; 6]), MacAddr([4; 6])).build(&[0; 20]).unwrap();
+            writer.write(1_000_000_000 + n * 5_000, frame.len() as u32, [&frame[..]]).unwrap();
+        }
+        writer.flush().unwrap();
+        let trials = ["DELAY 12us", "DELAY 0", "DELAY 12us, ELEPHANTS 4"];
+        let trials = trials.map(|arguments| Trial { arguments: arguments.into(), longest_us: 12.0 });
+        let count = Arc::new(AtomicU64::new(0));
+        let outcomes = run(&path, &trials, &count).unwrap();
+        let [held, not, heavy] = &outcomes[..] else { panic!("{outcomes:?}") };
+        assert_eq!((held.slf_before, held.slf, held.mean_burst), (1.0, 2.0, 2.0));
+        // The first of each pair waits 12 us, the second 2, and that much behind the last.
+        assert!((held.mean_delay_us - 7.0).abs() < 1e-3 && held.in_vain_us == 2.0, "{held:?}");
+        assert_eq!((held.held, held.p99_delay_us, held.overflows), (12, 12.0, 0));
+        assert_eq!((not.slf, not.mean_delay_us, not.held), (1.0, 0.0, 0));
+        // The first three of each flow pass.
+        assert_eq!((heavy.held, heavy.coalesced), (6, 0));
+    }
+}

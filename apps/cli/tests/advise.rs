@@ -1,0 +1,155 @@
+//! `tidegate advise`: figures, verdicts, and a configuration that runs.
+
+mod keys;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn tidegate(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_tidegate")).args(arguments).current_dir(folder).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// A folder with `trace.pcap`.
+fn with_trace(arguments: &[&str]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let output = tidegate(folder.path(), &[&["generate", "-o", "trace.pcap"], arguments].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    folder
+}
+
+fn advice(folder: &Path, more: &[&str]) -> Value {
+    let output = tidegate(folder, &[&["advise", "trace.pcap", "--json"], more].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Twenty flows in turn at a million packets per second: waiting 64 us brings three of each together.
+const LOCAL: [&str; 8] = ["--flows", "20", "--packets", "20000", "--zipf", "0", "--sizes", "1000"];
+
+#[test]
+fn what_is_advised_runs_and_gives_what_was_promised() {
+    let folder = with_trace(&LOCAL);
+    let advice = advice(folder.path(), &["--max-delay", "64"]);
+    let reframer = &advice["reframer"];
+    assert_eq!((reframer["verdict"].as_str(), reframer["delay_us"].as_u64()), (Some("pays"), Some(64)));
+    assert_eq!(reframer["delays"].as_array().unwrap().len(), 6);
+    let row = &reframer["delays"][2];
+    let slf = row["slf"].as_f64().unwrap();
+    assert!((2.5..5.0).contains(&slf), "{row}");
+    // Of switches, not of SLF.
+    let saved = row["saved_switches"].as_f64().unwrap();
+    assert!((saved - (1.0 - advice["slf"].as_f64().unwrap() / slf)).abs() < 0.01, "{row}");
+    assert!(row["mean_delay_us"].as_f64().unwrap() < 64.0 && row["p99_delay_us"] == 64.0, "{row}");
+    // 300 ns for what is saved, less 70 for holding.
+    let gain = row["gain_ns"].as_f64().unwrap();
+    assert!((gain - (saved / advice["slf"].as_f64().unwrap() * 300.0 - 70.0)).abs() < 1.0, "{row}");
+    // What the element gives when it is run as advised is what was said.
+    let output =
+        tidegate(folder.path(), &["advise", "trace.pcap", "--max-delay", "64", "-o", "advised.click"]);
+    assert!(
+        output.status.success() && text(&output.stdout).contains("Reframer (holding packets per flow): pays")
+    );
+    let saved = std::fs::read_to_string(folder.path().join("advised.click")).unwrap();
+    assert_eq!(Some(saved.as_str()), advice["configuration"].as_str());
+    let output =
+        tidegate(folder.path(), &["run", "advised.click", "--clock", "trace", "-h", "reframer.slf_out"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let said = text(&output.stdout);
+    assert!(said.contains("20000 packets written"), "{said}");
+    let ran: f64 = said.lines().last().unwrap().parse().unwrap();
+    let chosen = [&advice["slo"], &advice["elephants"]].into_iter().find(|choice| choice["best"] != 0);
+    let expected = match chosen {
+        Some(choice) => choice["rows"].as_array().unwrap().iter().find(|row| {
+            choice["best"] == row["elephants"] || row["slo_us"].as_f64() == choice["best"].as_f64()
+        }),
+        None => Some(row),
+    };
+    assert_eq!(Some(ran), expected.unwrap()["slf"].as_f64(), "{saved}");
+}
+
+#[test]
+fn what_does_not_pay_is_not_configured() {
+    // A thousand packets per second of a thousand flows: nothing comes together.
+    let folder = with_trace(&["--flows", "1000", "--packets", "3000", "--rate", "1000", "--sizes", "60"]);
+    let found = advice(folder.path(), &[]);
+    for mechanism in ["reframer", "elephants", "slo", "ack_coalescing", "sorting", "slicing"] {
+        assert_eq!(found[mechanism]["verdict"], "does_not_pay", "{mechanism}");
+    }
+    let configuration = found["configuration"].as_str().unwrap();
+    assert!(!configuration.contains("Reframer("), "{configuration}");
+    std::fs::write(folder.path().join("advised.click"), configuration).unwrap();
+    let output = tidegate(folder.path(), &["run", "advised.click"]);
+    assert!(text(&output.stdout).contains("3000 packets written"), "{}", text(&output.stderr));
+    // A chain to which flow switches are dear may think otherwise.
+    let folder = with_trace(&LOCAL);
+    let verdict = |cost: &str| advice(folder.path(), &["--flow-cost", cost])["reframer"]["verdict"].clone();
+    assert_eq!((verdict("60"), verdict("600")), ("does_not_pay".into(), "pays".into()));
+}
+
+#[test]
+fn spraying_is_for_few_flows_and_many_packets() {
+    let spraying = |arguments: &[&str]| {
+        let folder = with_trace(&[&["--packets", "5000"], arguments].concat());
+        advice(folder.path(), &[])["spraying"].clone()
+    };
+    let few = spraying(&["--flows", "2", "--rate", "2e6"]);
+    // Each of 8 cores is missed by two flows with probability (7/8)^2.
+    assert!((few["busy"].as_f64().unwrap() - (1.0 - 49.0 / 64.0)).abs() < 1e-9, "{few}");
+    assert_eq!((&few["verdict"], &few["flows_p50"]), (&"pays".into(), &2.into()));
+    assert_eq!(spraying(&["--flows", "2", "--rate", "5e5"])["verdict"], "little");
+    assert_eq!(spraying(&["--flows", "100", "--rate", "2e6"])["verdict"], "does_not_pay");
+}
+
+#[test]
+fn captures_that_say_nothing_are_no_reason_to_fail() {
+    let folder = with_trace(&["--flows", "1", "--packets", "1", "--slf", "1"]);
+    let found = advice(folder.path(), &[]);
+    assert_eq!((&found["reframer"]["verdict"], &found["packets"]), (&"unknown".into(), &1.into()));
+    // Only its header.
+    let whole = std::fs::read(folder.path().join("trace.pcap")).unwrap();
+    std::fs::write(folder.path().join("trace.pcap"), &whole[..24]).unwrap();
+    let found = advice(folder.path(), &[]);
+    assert_eq!((&found["reframer"]["verdict"], &found["packets"]), (&"does_not_pay".into(), &0.into()));
+    assert!(!found.to_string().contains("null"), "{found}");
+}
+
+#[test]
+fn errors_say_where_and_what() {
+    let folder = with_trace(&["--packets", "2000", "--flows", "10"]);
+    let fails = |arguments: &[&str], code: i32, words: &str| {
+        let output = tidegate(folder.path(), &[&["advise"], arguments].concat());
+        let errors = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {errors}");
+        assert!(errors.contains(words), "{arguments:?}: {errors}");
+    };
+    fails(&["missing.pcap"], 1, "missing.pcap: No such file");
+    fails(&["-"], 2, "several times");
+    fails(&["trace.pcap", "-o", "trace.pcap"], 2, "is not overwritten");
+    fails(&["trace.pcap", "-o", "nowhere/a.click"], 2, "there is no folder nowhere");
+    fails(&["trace.pcap", "--flow-cost=-1"], 2, "nanoseconds");
+    fails(&["--json"], 2, "there is no TRACE");
+    let whole = std::fs::read(folder.path().join("trace.pcap")).unwrap();
+    std::fs::write(folder.path().join("cut.pcap"), &whole[..whole.len() - 30]).unwrap();
+    let output = tidegate(folder.path(), &["advise", "cut.pcap"]);
+    assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(1), ""));
+    let words = text(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("the 1999 packets before it count"), "{words}");
+}
+
+#[test]
+fn every_key_is_documented() {
+    let folder = with_trace(&LOCAL);
+    let document = std::fs::read_to_string(root().join("docs/advise.md")).unwrap();
+    let (found, documented) = keys::compare(&advice(folder.path(), &[]), &document, "## Every figure");
+    assert_eq!(found, documented);
+}

@@ -1,0 +1,52 @@
+//! Whether each key of a JSON value has its row in a document.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+/// Keys of a JSON value: numbers in them become `*`; what has a shape of its own stands
+/// for itself.
+fn keys(value: &Value, path: &str, found: &mut BTreeSet<String>) {
+    let below = |key: &str| match path {
+        "" => key.to_string(),
+        _ => format!("{path}.{key}"),
+    };
+    match value {
+        Value::Object(entries) => {
+            const SHAPES: [(&str, &str); 3] =
+                [("bins", "DISTRIBUTION"), ("batches", "BATCH"), ("saved_switches", "ROW")];
+            let shape = SHAPES.into_iter().find(|(key, _)| entries.contains_key(*key));
+            let kind = shape.map(|(_, kind)| kind);
+            if kind.is_some() {
+                found.insert(path.to_string());
+            }
+            for (key, value) in entries {
+                let own = key.starts_with("pure_") || key == "removable";
+                match kind.filter(|_| !own) {
+                    Some(kind) => keys(value, &format!("{kind}.{key}"), found),
+                    None if key.parse::<u32>().is_ok() => keys(value, &below("*"), found),
+                    None => keys(value, &below(key), found),
+                }
+            }
+        }
+        Value::Array(entries) => {
+            let path = format!("{path}[]");
+            if entries.first().is_none_or(|entry| !entry.is_object()) {
+                found.insert(path.clone());
+            }
+            entries.iter().for_each(|entry| keys(entry, &path, found));
+        }
+        _ => _ = found.insert(path.to_string()),
+    }
+}
+
+/// The keys of a value, and those that the tables behind a heading document, up to the next one of its level.
+pub(crate) fn compare(value: &Value, document: &str, heading: &str) -> (BTreeSet<String>, BTreeSet<String>) {
+    let mut found = BTreeSet::new();
+    keys(value, "", &mut found);
+    // A distribution without values has no bins.
+    found.remove("DISTRIBUTION.bins[]");
+    let figures = document.split(heading).nth(1).and_then(|text| text.split("\n## ").next()).unwrap();
+    let cell = |line: &str| Some(line.strip_prefix("| `")?.split('`').next()?.to_string());
+    (found, figures.lines().filter_map(cell).collect())
+}
