@@ -117,6 +117,24 @@ fn reasons_are_those_of_the_elements() {
     assert!(matches!(verdict, Verdict::Different(_)), "{verdict:?}");
 }
 
+/// Examples are frames as they usually are, whatever other packets the chain makes.
+#[test]
+fn examples_are_usual_frames() {
+    let chain = |port: u16| {
+        format!(
+            "FromDump(x) -> Strip(14) -> CheckIPHeader -> IPFilter(deny dst port {port}, allow all) -> GetIPAddress(16)
+             -> ttl :: DecIPTTL -> f :: IPFragmenter(1200) -> out :: ToDump(y);
+             ttl [1] -> ICMPError(10.0.0.1, timeexceeded) -> error :: ToDump(z); f [1] -> Discard;"
+        )
+    };
+    let outcome = compare(&read(&chain(25)), &read(&chain(26)));
+    let Verdict::Different(Difference::Packet { example, .. }) = outcome.verdict else {
+        panic!("{outcome:?}")
+    };
+    assert_eq!((example.bytes.len(), &example.bytes[12..15]), (60, &[8, 0, 0x45][..]), "{example:?}");
+    assert!(matches!(example.bytes[36..38], [0, 25 | 26]), "{example:?}");
+}
+
 /// A sum does not see which of two words it covers stands where.
 #[test]
 fn mirrored_headers_keep_their_checksums() {

@@ -18,7 +18,7 @@ use crate::model::diagrams::{Bit, Diagrams, Term};
 use crate::model::explore::{Ends, Premises, Waiting, explore};
 use crate::model::order::order_variables;
 use crate::model::packet::{Packet, incoming};
-use crate::model::places::in_region;
+use crate::model::places::{ETHERNET, in_region};
 use crate::verify::example::Example;
 use rules::{IdleRule, Usage};
 
@@ -86,7 +86,6 @@ struct Notes {
 
 /// Where a packet starts, counted from its IP header: that of Ethernet if none is marked.
 fn start_of(packet: &Packet) -> Option<i32> {
-    const ETHERNET: i32 = 14;
     let network = packet.place(Base::Network).unwrap_or(ETHERNET);
     (!in_region(packet.start) && !in_region(network)).then_some(packet.start - network)
 }

@@ -19,8 +19,7 @@ use packet::Annotations;
 use super::chain::Chain;
 use super::diagrams::{Diagrams, Symbol};
 use super::packet::{KIND, LENGTH_BITS, Side};
-use super::places::start_of;
-use super::word::Word;
+use super::places::{ETHERNET, behind_ipv4, start_of};
 
 /// Variables kept for values of functions; further ones stand last.
 const FUNCTIONS: u32 = 64;
@@ -65,7 +64,7 @@ fn networks(chains: &[&Chain]) -> Vec<i32> {
     let all = marked.into_iter().chain(at_start).filter(|place| (0..64).contains(place));
     let mut networks: Vec<i32> = all.collect::<BTreeSet<_>>().into_iter().take(4).collect();
     if networks.is_empty() {
-        networks.push(14);
+        networks.push(ETHERNET);
     }
     networks
 }
@@ -130,7 +129,6 @@ pub fn order_variables(d: &Diagrams, chains: &[&Chain]) {
         (0..networks.len()).for_each(|region| field(region).for_each(early));
     }
     for &network in networks.iter().filter(|_| !d.is_exact()) {
-        let header_length = Word::from_bits(d, &d.input(network)[4..]).times(d, 4);
-        d.region_at(&header_length.plus(d, &Word::constant(d, network.into())));
+        behind_ipv4(d, network);
     }
 }

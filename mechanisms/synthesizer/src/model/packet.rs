@@ -11,7 +11,7 @@ use element::effects::{Action, Effects, Field, Header, Number, Value};
 use packet::{HEADROOM, SLOT_STRIDE};
 
 use super::diagrams::{Bit, Byte, Diagrams, Symbol, Term};
-use super::places::{in_region, real, region_of};
+use super::places::{behind_ipv4, in_region, real, region_of};
 use super::sums::{Sum, SumKey};
 use super::word::Word;
 
@@ -110,8 +110,7 @@ impl Packet {
         if self.headers[2].is_some_and(in_region) {
             // Behind an IP header, which says how long it is.
             let network = headers[1].filter(|_| !self.headers[1].is_some_and(in_region))?;
-            let length = Word::from_bits(d, &d.input(network)[4..]).times(d, 4);
-            headers[2] = Some(d.region_at(&length.plus(d, &Word::constant(d, network.into()))));
+            headers[2] = Some(behind_ipv4(d, network));
         }
         let is_odd = self.headers[..2].iter().flatten().any(|place| in_region(*place));
         (!is_odd).then(|| Packet::incoming(d, headers).with_any_annotations(d))

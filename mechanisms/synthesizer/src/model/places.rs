@@ -16,6 +16,9 @@ const REGIONS: i32 = 1 << 24;
 /// Places of one region, half of them in front of its start.
 const SIZE: i32 = 1 << 17;
 
+/// Where an IP header is in an Ethernet frame.
+pub const ETHERNET: i32 = 14;
+
 /// Whether a place is in a region, rather than counted from the start of the frame.
 pub fn in_region(place: i32) -> bool {
     place >= REGIONS - SIZE / 2
@@ -43,6 +46,12 @@ pub fn real(d: &Diagrams, place: i32) -> Word {
             None => Word::constant(d, place.into()),
         },
     }
+}
+
+/// Where the region starts that is behind an IPv4 header of the packet that came in.
+pub fn behind_ipv4(d: &Diagrams, network: i32) -> i32 {
+    let length = Word::from_bits(d, &d.input(network)[4..]).times(d, 4);
+    d.region_at(&length.plus(d, &Word::constant(d, network.into())))
 }
 
 #[cfg(test)]

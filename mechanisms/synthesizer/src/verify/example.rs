@@ -6,7 +6,7 @@ use wire::checksum;
 
 use crate::model::diagrams::{Bit, Diagrams, Example as Choices, Symbol, Term};
 use crate::model::packet::{KIND, TIME};
-use crate::model::places::{in_region, real, start_of};
+use crate::model::places::{ETHERNET, behind_ipv4, in_region, real};
 
 const EXTRA_LENGTH: u8 = Annotations::EXTRA_LENGTH as u8;
 
@@ -46,8 +46,7 @@ fn usual(d: &Diagrams) -> Vec<Bit> {
     };
     let none =
         |side: u8| (0..8).fold(d.yes(), |none, bit| d.and_not(&none, &d.symbol(Symbol::Side(side, bit))));
-    // The header behind that of the IP packet in Ethernet is the first region.
-    let transport = start_of(0);
+    let transport = behind_ipv4(d, ETHERNET);
     let behind_ip = |wish: Bit| d.or(&d.not(&equals(14, 0x45)), &wish);
     let tcp = |at: i32| d.or(&d.not(&equals(23, 6)), &equals(at + 12, 0x50));
     let of_type = |low: u8, then: &[(i32, u8)]| {
@@ -127,6 +126,7 @@ impl Example {
                 regional.push((place, bit, value));
             }
         }
+        regional.sort_unstable();
         for (place, bit, value) in regional {
             if let Some(byte) = place_of(d, &bytes, choices, place).and_then(|place| bytes.get_mut(place)) {
                 *byte = *byte & !(1 << bit) | u8::from(value) << bit;
