@@ -207,22 +207,15 @@ impl<T> Lists<T> {
         }
     }
 
-    /// How many values a flow holds.
-    #[inline]
-    pub fn length(&self, flow: u32) -> usize {
-        self.flows[flow as usize].length as usize
-    }
-
-    /// What has left of a flow so far.
-    #[inline]
-    pub fn sent(&self, flow: u32) -> u32 {
-        self.flows[flow as usize].sent
-    }
-
     /// The owner's notes of a flow.
     #[inline]
     pub fn note(&mut self, flow: u32) -> &mut Note {
         &mut self.flows[flow as usize].note
+    }
+
+    /// The owner's notes of all flows.
+    pub fn notes_mut(&mut self) -> impl Iterator<Item = &mut Note> {
+        self.flows.iter_mut().map(|flow| &mut flow.note)
     }
 
     /// Asks the processor for a flow's line.
@@ -327,13 +320,6 @@ impl<T> Lists<T> {
         }
     }
 
-    /// Counts a value that left a flow without being held.
-    #[inline]
-    pub fn passed(&mut self, flow: u32) {
-        let flow = &mut self.flows[flow as usize];
-        flow.sent = flow.sent.saturating_add(1);
-    }
-
     /// Moves a flow that holds nothing to another class.
     pub fn set_lane(&mut self, flow: u32, lane: u8) {
         let flow = &mut self.flows[flow as usize];
@@ -357,6 +343,20 @@ impl<T> Lists<T> {
                 && flow.first + self.lanes[lane].delay <= now
             {
                 self.release(self.lanes[lane].head, Reason::Timeout, priority);
+            }
+        }
+    }
+
+    /// Lets the flows go that hold so many values or more.
+    pub fn release_long(&mut self, length: usize, priority: Priority) {
+        for lane in 0..LANES {
+            let mut next = self.lanes[lane].head;
+            while let Some(flow) = self.flows.get(next as usize) {
+                let (this, is_long) = (next, flow.length as usize >= length);
+                next = flow.behind;
+                if is_long {
+                    self.release(this, Reason::Full, priority);
+                }
             }
         }
     }
@@ -385,11 +385,6 @@ impl<T> Lists<T> {
     #[inline]
     pub fn has_leaving(&self) -> bool {
         !self.leaving.is_empty()
-    }
-
-    /// Flows that were released and are still to be let go.
-    pub fn leaving(&self) -> usize {
-        self.leaving.len()
     }
 
     /// Hands out what was released: list by list in the order of priority, equal ones as they have waited, longest
@@ -473,7 +468,7 @@ mod tests {
             lists.release_due(now, priority);
             events.extend(gone(&mut lists).iter().map(|(flow, all)| (time, *flow, all.len())));
         }
-        assert_eq!((lists.held(), lists.length(BROWN)), (1, 1), "brown stays");
+        assert_eq!((lists.held(), lists.flows[BROWN as usize].length), (1, 1), "brown stays");
         events
     }
 
@@ -503,8 +498,10 @@ mod tests {
             }
             for (flow, n) in [(1, 5), (2, 3)] {
                 for _ in 0..n {
-                    lists.passed(flow);
+                    lists.hold(flow, 0, Timestamp(9));
                 }
+                lists.release(flow, Reason::Full, priority);
+                gone(&mut lists);
             }
             for (time, flow) in [(10, 2), (11, 0), (12, 1), (13, 2)] {
                 lists.hold(flow, 0, Timestamp(time));

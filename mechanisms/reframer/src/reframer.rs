@@ -60,7 +60,7 @@
 
 use std::any::Any;
 
-use element::args::{Arg, Place};
+use element::args::{Arg, Place, Real};
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Access, Case, Depends, Field, Filter, Hold, Order, State, Target};
 use element::{
@@ -226,6 +226,8 @@ impl Outgoing<'_, '_> {
     }
 }
 
+/// After this time packets weigh half as much in the sketch.
+const HALF_LIFE: Timestamp = Timestamp::from_secs(1);
 /// Cache lines of the sketch: 256 KiB.
 const SKETCH: usize = 4096;
 
@@ -301,7 +303,7 @@ impl Reframer {
         if brief.counts() {
             self.statistics.locality_in.see(hash, 1);
         }
-        let mut bypasses = self.settings.bypass.holds(&packet, brief);
+        let mut bypasses = self.settings.bypass.applies_to(&packet, brief);
         if let Some(sketch) = &mut self.sketch {
             bypasses |= sketch.add(hash) < self.settings.elephants;
         }
@@ -424,7 +426,7 @@ impl Reframer {
         if !self.lists.has_leaving() {
             return;
         }
-        self.statistics.rounds += 1;
+        let (_, before) = self.statistics.waiting();
         self.outgoing(cx, out, |outgoing, (lists, settings, sorter)| {
             let begin = |outgoing: &mut Outgoing<'_, '_>, leaving: &Leaving, note: &mut Note| {
                 let waited = outgoing.now - leaving.last;
@@ -449,6 +451,7 @@ impl Reframer {
             };
             lists.let_go(outgoing, begin, each, end);
         });
+        self.statistics.rounds += u64::from(self.statistics.waiting().1 > before);
     }
 
     /// Lets everything go.
@@ -492,13 +495,21 @@ impl Reframer {
                 self.lists.release_due(cx.now(), self.settings.priority);
                 self.finish_round(cx);
             }
-            "max_burst" => self.settings.max_burst = parsed::<Count>(value, &place)?.0,
+            "max_burst" => {
+                self.settings.max_burst = parsed::<Count>(value, &place)?.0;
+                self.lists.release_long(self.settings.max_burst, self.settings.priority);
+                self.finish_round(cx);
+            }
             "max_tx_burst" => {
                 self.settings.max_tx_burst = batch_length(parsed::<Count>(value, &place)?.0);
             }
             "priority" => self.settings.priority = parsed(value, &place)?,
             "reorder" => self.settings.reorder = parsed(value, &place)?,
-            "compress" => self.settings.compress = parsed(value, &place)?,
+            "compress" => {
+                self.settings.compress = parsed(value, &place)?;
+                // Nobody looks at ACKs while it is off, so that later ones could repeat one unnoticed.
+                self.lists.notes_mut().for_each(|note| note.acknowledged = None);
+            }
             "bypass" => self.settings.bypass = parsed(value, &place)?,
             "elephants" => {
                 self.settings.elephants = parsed::<Elephants>(value, &place)?.0;
@@ -506,7 +517,13 @@ impl Reframer {
                     self.sketch = sketch_for(&self.settings);
                 }
             }
-            "max_held" => self.settings.max_held = parsed::<Count>(value, &place)?.0,
+            "max_held" => {
+                self.settings.max_held = parsed::<Count>(value, &place)?.0;
+                while self.lists.held() > self.settings.max_held {
+                    self.lists.release_oldest(Reason::Capacity, self.settings.priority);
+                }
+                self.finish_round(cx);
+            }
             "capacity" => {
                 let Count(capacity) = parsed(value, &place)?;
                 let before = std::mem::replace(&mut self.settings.capacity, capacity);
@@ -520,6 +537,26 @@ impl Reframer {
             other => return Err(format!("'{other}' is not a write handler")),
         }
         Ok(())
+    }
+
+    /// Values of SFMaker's handlers, which speak of what waited only.
+    fn read_as_fastclick(&self, name: &str) -> Result<String, String> {
+        let statistics = &self.statistics;
+        let sent = statistics.released + statistics.passed;
+        let (packets, bursts) = statistics.waiting();
+        let real = |sum, count| Ok(Real(mean(sum, count)).to_string());
+        match name {
+            "pushed" => Ok((sent + self.lists.held() as u64).to_string()),
+            "sent" => Ok(sent.to_string()),
+            "count" => Ok(packets.to_string()),
+            "superframes" => Ok(statistics.rounds.to_string()),
+            "superframe_size_avg" => real(packets, statistics.rounds),
+            "superframe_flows_avg" => real(bursts, statistics.rounds),
+            "packets_avg" | "bursts_avg" => real(packets, bursts),
+            "compress_avg" => real(statistics.coalesced, bursts),
+            "useless_wait_avg" => Ok(Real(mean(statistics.waited, bursts) / 1000.0).to_string()),
+            other => Err(format!("'{other}' is not a read handler")),
+        }
     }
 
     /// What the flow of a packet is found from.
@@ -584,11 +621,13 @@ impl Element for Reframer {
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {
         let length = batch.len();
-        if let Some(sketch) = &mut self.sketch
-            && cx.now() >= self.halved + Timestamp::from_secs(1)
-        {
-            sketch.halve();
-            self.halved = cx.now();
+        if let Some(sketch) = &mut self.sketch {
+            let seconds = (cx.now() - self.halved).0 / HALF_LIFE.0;
+            if seconds > 0 {
+                // However long nothing came: what was counted before that shall weigh as little as it should.
+                sketch.halve(seconds.try_into().unwrap_or(u32::MAX));
+                self.halved = self.halved + Timestamp(seconds * HALF_LIFE.0);
+            }
         }
         self.look_up(&batch);
         let mut out = cx.batch();
@@ -613,6 +652,8 @@ impl Element for Reframer {
 
     fn drain(&mut self, cx: &mut Cx<'_>) {
         self.flush(cx);
+        // Others may be drained later, and no timer may ever come for what they send.
+        (0..LANES).for_each(|lane| self.lists.set_delay(lane, Timestamp::ZERO));
     }
 
     fn held(&self) -> usize {
@@ -650,17 +691,7 @@ impl Element for Reframer {
             "overflows" => statistics.overflows.to_string(),
             "reordered" => statistics.reordered.to_string(),
             "coalesced" | "dropped" => statistics.coalesced.to_string(),
-            // FastClick's, for SFMaker.
-            "pushed" => (statistics.released + statistics.passed + self.lists.held() as u64).to_string(),
-            "sent" => (statistics.released + statistics.passed).to_string(),
-            "count" => statistics.released.to_string(),
-            "superframes" => statistics.rounds.to_string(),
-            "superframe_size_avg" => mean(statistics.released, statistics.rounds).to_string(),
-            "superframe_flows_avg" => mean(bursts, statistics.rounds).to_string(),
-            "packets_avg" | "bursts_avg" => mean(statistics.released, bursts).to_string(),
-            "compress_avg" => mean(statistics.coalesced, bursts).to_string(),
-            "useless_wait_avg" => (mean(statistics.waited, bursts) / 1000.0).to_string(),
-            other => return Err(format!("'{other}' is not a read handler")),
+            _ => return self.read_as_fastclick(name),
         })
     }
 
@@ -681,7 +712,13 @@ impl Element for Reframer {
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
         self.lists.release_all(Reason::Drain, self.settings.priority);
         let mut packets = Vec::new();
-        self.lists.let_go(&mut packets, |_, _, _| (), |to, packet, _| to.push(packet), |_, _, _| ());
+        let statistics = &mut self.statistics;
+        self.lists.let_go(
+            &mut packets,
+            |_, leaving, _| statistics.release(leaving.reason, leaving.length, Timestamp::ZERO),
+            |to, packet, _| to.push(packet),
+            |_, _, _| (),
+        );
         Some(Box::new(Inherited { packets, statistics: std::mem::take(&mut self.statistics) }))
     }
 

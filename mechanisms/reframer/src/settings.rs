@@ -158,9 +158,9 @@ impl Bypass {
         matches!(self.rule, Rule::Filter(_))
     }
 
-    /// Whether a packet with this flow (if any) is not to be held.
+    /// Whether a packet is one that is not held.
     #[inline]
-    pub fn holds(&self, packet: &Packet, brief: Brief) -> bool {
+    pub fn applies_to(&self, packet: &Packet, brief: Brief) -> bool {
         match &self.rule {
             Rule::None => false,
             Rule::Syn => brief.is_syn(),

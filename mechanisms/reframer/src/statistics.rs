@@ -80,7 +80,9 @@ pub struct Statistics {
     pub reordered: u64,
     /// ACKs merged into later ones.
     pub coalesced: u64,
-    /// Rounds in which bursts left, and the bursts and packets of these.
+    /// Packets among them that did not wait: each is a burst of its own.
+    pub at_once: u64,
+    /// Rounds in which bursts left that had waited: FastClick's *superframes*.
     pub rounds: u64,
 }
 
@@ -90,6 +92,7 @@ impl Statistics {
     pub fn release(&mut self, reason: Reason, packets: u32, waited: Timestamp) {
         self.releases[reason as usize] += 1;
         self.released += u64::from(packets);
+        self.at_once += u64::from(reason == Reason::Bypass && packets == 1);
         // What bypasses and full bursts wait behind their last packet is nothing.
         self.waited += waited.0.max(0) as u64;
     }
@@ -97,6 +100,11 @@ impl Statistics {
     /// Bursts in all.
     pub fn bursts(&self) -> u64 {
         self.releases.iter().sum()
+    }
+
+    /// Packets that waited, and their bursts.
+    pub fn waiting(&self) -> (u64, u64) {
+        (self.released - self.at_once, self.bursts() - self.at_once)
     }
 }
 
