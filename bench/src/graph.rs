@@ -10,7 +10,7 @@ use engine::{Options, Plan, Worker};
 
 use crate::floor::Floor;
 use crate::serde_params::Param;
-use crate::{Pair, Row, Settings, source};
+use crate::{Pair, Row, Settings, locality, source};
 
 pub(crate) fn forward(settings: &Settings) -> Result<Vec<Row>, String> {
     both_frames("forward", settings, FORWARD)
@@ -176,7 +176,7 @@ pub(crate) fn worker(packets: usize, frame: usize, start: Start, chain: &str) ->
 }
 
 /// The same with packets of so many flows, in runs of so many packets.
-fn worker_with(
+pub(crate) fn worker_with(
     packets: usize,
     (flows, slf): (usize, usize),
     frame: usize,
@@ -200,7 +200,8 @@ fn worker_with(
     if let Some(diagnostic) = diagnostics.first() {
         return Err(diagnostic.render(&sources));
     }
-    let registry = Registry::new().with(nf::CLASSES).with(reframer::CLASSES).with(&[&FRAMES]);
+    let registry =
+        Registry::new().with(nf::CLASSES).with(reframer::CLASSES).with(&[&FRAMES]).with(locality::CLASSES);
     let first = |problems: Vec<engine::Problem>| {
         problems.first().map_or_else(|| "no reason given".into(), |problem| problem.render(&sources))
     };
@@ -270,7 +271,7 @@ fn measure(
     measure_worker(name, settings, frame, worker(settings.packets, frame, Start::Frame, chain)?, params)
 }
 
-fn measure_worker(
+pub(crate) fn measure_worker(
     name: &str,
     settings: &Settings,
     frame: usize,

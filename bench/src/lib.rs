@@ -8,6 +8,7 @@ mod elements;
 mod floor;
 mod graph;
 mod language;
+mod locality;
 mod source;
 
 use std::collections::BTreeMap;
@@ -113,6 +114,11 @@ pub const ALL: &[Benchmark] = &[
         name: "reframer",
         about: "through a Reframer: number of flows, packets of one in a row",
         run: graph::reframer,
+    },
+    Benchmark {
+        name: "locality",
+        about: "per-flow state larger than the caches, behind Reframer, Batcher and neither",
+        run: locality::run,
     },
     Benchmark { name: "elements", about: "each element alone, with frames of 64 bytes", run: elements::run },
     Benchmark { name: "lang-10k", about: "parse and flatten 10,000 elements", run: language::run },

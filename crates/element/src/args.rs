@@ -7,6 +7,7 @@
 mod address;
 mod filter;
 mod port;
+mod real;
 
 use lang::args::split_spaces;
 pub use lang::args::unquote;
@@ -16,6 +17,7 @@ use packet::{Annotations, Timestamp};
 pub use address::{Ipv4Prefix, Ipv6Prefix};
 pub use filter::{PlaceNames, filter_condition};
 pub use port::{Port, TcpPort, UdpPort};
+pub use real::Real;
 
 use crate::ElementId;
 use crate::class::{ArgKind, Class};

@@ -44,10 +44,10 @@ impl Sketch {
         count
     }
 
-    /// Halves all counts, so that old packets weigh less and less.
-    pub fn halve(&mut self) {
+    /// Halves all counts so many times, so that old packets weigh less and less.
+    pub fn halve(&mut self, times: u32) {
         for Line(counters) in &mut self.lines {
-            counters.iter_mut().for_each(|counter| *counter /= 2);
+            counters.iter_mut().for_each(|counter| *counter = counter.checked_shr(times).unwrap_or(0));
         }
     }
 }
@@ -77,8 +77,12 @@ mod tests {
     fn halving_forgets() {
         let mut sketch = Sketch::new(8);
         (0..9).for_each(|_| _ = sketch.add(7));
-        sketch.halve();
+        sketch.halve(1);
         assert_eq!(sketch.add(7), 5);
+        sketch.halve(2);
+        assert_eq!(sketch.add(7), 2);
+        sketch.halve(u32::MAX);
+        assert_eq!(sketch.add(7), 1);
     }
 
     /// Zipf-distributed flows, as traffic has them: which packets belong to flows that have sent 100 so far?

@@ -7,7 +7,7 @@
 use classify::filter::Headers;
 use element::{Base, Packet};
 use wire::layers::Network;
-use wire::{Layers, LinkType, ether_type, ip_protocol, tcp, vlan};
+use wire::{Layers, LinkType, ether_type, ip_protocol, vlan};
 use zerocopy::FromZeros;
 
 /// Names a flow in one direction: two addresses, and a word of ports (or what stands for them), kind and VLANs.
@@ -83,24 +83,28 @@ struct Frame<'p> {
 #[inline]
 pub fn locate(packet: &Packet) -> Option<Located> {
     let frame = frame(packet)?;
-    quickly(&frame).or_else(|| inner(&frame))
+    frame.ip.first_chunk().and_then(|ip| quickly(ip, frame.vlans)).or_else(|| inner(&frame))
 }
 
-/// The same for the hot path: appends the key, and gives the rest in so few bytes that they stay in registers. (A
-/// whole [`Located`] goes through memory, in pieces of other sizes than it is read in, and that costs 5 ns.)
+/// The same for the hot path: writes the key to its place, and gives the rest in so few bytes that they stay in
+/// registers. (A whole [`Located`] goes through memory, in pieces of other sizes than it is read in, and that costs
+/// 5 ns.)
 #[inline(always)]
-pub fn locate_into(packet: &Packet, keys: &mut Vec<FlowKey>) -> Option<Brief> {
-    let Some(frame) = frame(packet) else {
-        keys.push(FlowKey::NONE);
-        return None;
-    };
-    if let Some(Located { key, kind, flags }) = quickly(&frame) {
-        keys.push(key);
-        return Some(Brief { kind, flags });
+pub fn locate_into(packet: &Packet, key: &mut FlowKey) -> Option<Brief> {
+    match untagged(packet).and_then(|ip| quickly(ip, 0)) {
+        Some(located) => {
+            *key = located.key;
+            Some(Brief { kind: located.kind, flags: located.flags })
+        }
+        None => locate_slowly(packet, key),
     }
-    let found = inner(&frame);
-    keys.push(found.map_or(FlowKey::NONE, |found| found.key));
-    found.map(|Located { kind, flags, .. }| Brief { kind, flags })
+}
+
+#[inline(never)]
+fn locate_slowly(packet: &Packet, key: &mut FlowKey) -> Option<Brief> {
+    let located = locate(packet)?;
+    *key = located.key;
+    Some(Brief { kind: located.kind, flags: located.flags })
 }
 
 /// Where IP starts in a packet.
@@ -116,16 +120,18 @@ fn frame(packet: &Packet) -> Option<Frame<'_>> {
             };
             Frame { ip, vlans: vlans_in_front(link) }
         }
-        None => {
-            let data = first(packet.data());
-            // The usual case, which needs no walk.
-            if packet.link() == 1 && data.get(12..14) == Some(&ether_type::IPV4.to_be_bytes()) {
-                Frame { ip: &data[14..], vlans: 0 }
-            } else {
-                outer(data, packet.link())?
-            }
-        }
+        None => outer(first(packet.data()), packet.link())?,
     })
+}
+
+/// IPv4 behind an Ethernet header, without tags and annotations, is where most packets have it.
+#[inline(always)]
+fn untagged(packet: &Packet) -> Option<&[u8; QUICK]> {
+    const START: usize = 14;
+    let data: &[u8; START + QUICK] = packet.data().first_chunk()?;
+    let is_ip = data[12..START] == ether_type::IPV4.to_be_bytes();
+    let is_plain = is_ip && packet.link() == 1 && packet.offset(Base::Network).is_none();
+    data.last_chunk().filter(|_| is_plain)
 }
 
 /// The identifiers in the tags of an Ethernet header that ends where IP starts.
@@ -165,10 +171,12 @@ fn outer(data: &[u8], link: u16) -> Option<Frame<'_>> {
     Some(Frame { ip: data.get(layers.l3?..)?, vlans: pack_vlans(layers.outer_vlan.map(id), last) })
 }
 
+/// Bytes of an IPv4 packet up to TCP's flags.
+const QUICK: usize = 34;
+
 /// IPv4 without options and fragments, and TCP or UDP with whole ports (for TCP, flags too): most packets.
 #[inline(always)]
-fn quickly(frame: &Frame<'_>) -> Option<Located> {
-    let ip: &[u8; 34] = frame.ip.first_chunk()?;
+fn quickly(ip: &[u8; QUICK], vlans: u32) -> Option<Located> {
     let word = |at: usize| u32::from_le_bytes([ip[at], ip[at + 1], ip[at + 2], ip[at + 3]]);
     let length = u16::from_be_bytes([ip[2], ip[3]]);
     let fragment = u16::from_be_bytes([ip[6], ip[7]]) & 0x3fff;
@@ -177,11 +185,11 @@ fn quickly(frame: &Frame<'_>) -> Option<Located> {
         ip_protocol::UDP => (Kind::Udp, 0),
         _ => return None,
     };
-    if ip[0] != 0x45 || fragment != 0 || length < 34 {
+    if ip[0] != 0x45 || fragment != 0 || usize::from(length) < QUICK {
         return None;
     }
     let addresses = [u64::from(word(12)), 0, u64::from(word(16)), 0];
-    Some(Located { key: FlowKey::new(addresses, word(20), kind, 4, frame.vlans), kind, flags })
+    Some(Located { key: FlowKey::new(addresses, word(20), kind, 4, vlans), kind, flags })
 }
 
 /// The general case.
@@ -243,15 +251,9 @@ pub struct Brief {
 }
 
 impl Brief {
-    /// Whether it opens a TCP connection.
-    #[inline]
-    pub fn is_syn(&self) -> bool {
-        self.flags & tcp::flags::SYN != 0
-    }
-
     /// Whether runs of it count for the spatial locality factor, which is defined over TCP and UDP.
     #[inline]
-    pub fn counts(&self) -> bool {
+    pub fn counts(self) -> bool {
         matches!(self.kind, Kind::Tcp | Kind::Udp)
     }
 }
@@ -383,7 +385,7 @@ mod tests {
             bytes[at] = value;
             bytes.truncate(bytes.len() - cut.min(bytes.len()));
             let frame = Frame { ip: &bytes, vlans: 5 };
-            if let Some(quick) = quickly(&frame) {
+            if let Some(quick) = bytes.first_chunk().and_then(|ip| quickly(ip, 5)) {
                 prop_assert_eq!(Some(quick), inner(&frame));
             }
         }

@@ -1,13 +1,16 @@
-//! What is held: one list per flow, the flush lists through the flows, and who leaves in which order.
+//! What is held: one list per flow, the flush lists that say when flows are due, and who leaves in which order.
 //!
 //! Knows neither packets nor keys: a flow is an index, and what is held is any value, so that tests hold numbers.
+//!
+//! What is held lies in a ring in the order in which it came, and that is the flush list as well: a flow is due when
+//! the first of its values is, and that is the first of the ring unless its flow has left already. So nothing is
+//! unlinked when a flow leaves early, memory is read and written in order, and what will be due can be asked
+//! for ahead of time. Places of values that have left are passed over once, so that each value costs constant time.
+//! (Links through the flows and a free list of nodes took more instructions, and waited for the line of each flow.)
 
 use std::collections::TryReserveError;
 
 use element::Timestamp;
-
-/// No node, no flow.
-const NONE: u32 = u32::MAX;
 
 /// Most classes of flows with a delay of their own.
 pub const LANES: usize = 2;
@@ -56,33 +59,28 @@ impl Reason {
     }
 }
 
-/// A value in a list, or a free place.
-struct Node<T> {
+/// A value, and how it is linked; the value is gone once it has left.
+struct Slot<T> {
     item: Option<T>,
+    came: Timestamp,
+    flow: u32,
+    /// Number of the next one of the flow.
     next: u32,
-    /// Nanoseconds behind the first of its list; those that do not fit count as the most that does.
-    since: u32,
 }
 
-/// A flow: one cache line.
+/// A flow: half a cache line.
 #[derive(Clone)]
-#[repr(align(64))]
+#[repr(align(32))]
 struct Flow {
-    /// When the oldest held value came.
-    first: Timestamp,
-    /// When the flow was seen first.
-    seen: Timestamp,
-    /// The list, oldest first.
+    /// Numbers of the oldest value and of the youngest; they mean nothing while there is none.
     head: u32,
     tail: u32,
     length: u32,
-    /// Neighbours in the flush list.
-    before: u32,
-    behind: u32,
     /// What has left so far.
     sent: u32,
-    /// Nanoseconds between the oldest and the youngest.
-    last: u32,
+    /// The how manieth flow it is.
+    seen: u32,
+    /// Which ring its values are in.
     lane: u8,
     /// The owner's.
     note: Note,
@@ -91,10 +89,10 @@ struct Flow {
 /// What the owner of the lists wants to know of each flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Note {
-    /// Names the flow for whoever counts runs.
-    pub hash: u32,
-    /// The highest acknowledgment number that left, for the compressor.
-    pub acknowledged: Option<u32>,
+    /// The highest acknowledgment number that left, for the compressor; means something if the next field says so.
+    pub acknowledged: u32,
+    /// Whether there is one.
+    pub has_acknowledged: bool,
     /// What the flow is; the owner's own code.
     pub kind: u8,
     /// How often in a row it was held in vain, less how often not.
@@ -103,90 +101,163 @@ pub struct Note {
     pub hope: i8,
 }
 
-const _: () = assert!(size_of::<Flow>() == 64);
+const _: () = assert!(size_of::<Flow>() == 32);
 
-impl Flow {
-    fn new(note: Note, seen: Timestamp, lane: u8) -> Flow {
-        Flow {
-            first: Timestamp::ZERO,
-            seen,
-            head: NONE,
-            tail: NONE,
-            length: 0,
-            before: NONE,
-            behind: NONE,
-            sent: 0,
-            last: 0,
-            lane,
-            note,
+/// A class of flows: what these hold, in the order in which it came, and how long it waits.
+struct Lane<T> {
+    /// A power of two; value number `n` has place `n` modulo that.
+    slots: Vec<Slot<T>>,
+    /// The first value that is still there, and the next one to come; both wrap.
+    front: u32,
+    back: u32,
+    delay: Timestamp,
+}
+
+impl<T> Lane<T> {
+    /// What a ring has room for before it grows.
+    const SHORT: usize = if cfg!(test) { 4 } else { 2048 };
+
+    fn new(delay: Timestamp) -> Lane<T> {
+        Lane { slots: Lane::empty(Lane::<T>::SHORT), front: 0, back: 0, delay }
+    }
+
+    fn empty(length: usize) -> Vec<Slot<T>> {
+        (0..length).map(|_| Slot { item: None, came: Timestamp::ZERO, flow: 0, next: 0 }).collect()
+    }
+
+    #[inline(always)]
+    fn place(&self, number: u32) -> usize {
+        number as usize & (self.slots.len() - 1)
+    }
+
+    #[inline(always)]
+    fn slot(&self, number: u32) -> &Slot<T> {
+        &self.slots[self.place(number)]
+    }
+
+    #[inline(always)]
+    fn slot_mut(&mut self, number: u32) -> &mut Slot<T> {
+        let place = self.place(number);
+        &mut self.slots[place]
+    }
+
+    /// How many places there are between the first and the last value.
+    #[inline]
+    fn length(&self) -> usize {
+        self.back.wrapping_sub(self.front) as usize
+    }
+
+    /// Adds a value; its number.
+    #[inline(always)]
+    fn push(&mut self, item: T, came: Timestamp, flow: u32) -> u32 {
+        if self.length() == self.slots.len() {
+            self.grow();
         }
+        let number = self.back;
+        self.back = number.wrapping_add(1);
+        // One by one: put together elsewhere first, they would be read in larger pieces than they were written, and
+        // that makes the processor wait.
+        let slot = self.slot_mut(number);
+        slot.item = Some(item);
+        (slot.came, slot.flow) = (came, flow);
+        number
+    }
+
+    /// Gives up the places in front of the first value that is still there.
+    #[inline]
+    fn advance(&mut self) {
+        while self.front != self.back && self.slot(self.front).item.is_none() {
+            self.front = self.front.wrapping_add(1);
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let mut larger = Lane::empty(2 * self.slots.len());
+        for offset in 0..self.length() as u32 {
+            let number = self.front.wrapping_add(offset);
+            let place = number as usize & (larger.len() - 1);
+            std::mem::swap(&mut larger[place], self.slot_mut(number));
+        }
+        self.slots = larger;
     }
 }
 
-/// A class of flows: those that hold something, in the order of their first value, and how long these wait.
-#[derive(Clone, Copy)]
-struct Lane {
-    head: u32,
-    tail: u32,
-    delay: Timestamp,
-}
+/// Values in front of the one that is due whose flows are asked for.
+const AHEAD: u32 = 8;
 
 /// A list on its way out.
 #[derive(Clone, Copy, Debug)]
 pub struct Leaving {
+    /// What it is ordered by, and then by the time of its oldest and its turn.
+    key: i64,
+    first: Timestamp,
+    turn: u32,
+    head: u32,
     /// The flow.
     pub flow: u32,
     /// How many values.
     pub length: u32,
+    lane: u8,
     /// Why.
     pub reason: Reason,
-    /// When the oldest came.
-    pub first: Timestamp,
-    /// When the youngest came.
-    pub last: Timestamp,
-    /// The class of the flow.
-    pub lane: u8,
-    head: u32,
-    tail: u32,
-    /// What it is ordered by, and then its turn.
-    key: i64,
-    turn: u32,
+}
+
+impl Leaving {
+    fn order(&self) -> (i64, Timestamp, u32) {
+        (self.key, self.first, self.turn)
+    }
+}
+
+/// Takes what leaves.
+pub trait Output<T> {
+    /// A list begins.
+    fn begin(&mut self, leaving: Leaving, note: &mut Note);
+    /// One of its values, and when it came.
+    fn value(&mut self, item: T, came: Timestamp);
+    /// The list is over; when its last value came.
+    fn end(&mut self, leaving: Leaving, note: &mut Note, last: Timestamp);
 }
 
 /// All lists of an element.
 pub struct Lists<T> {
-    nodes: Vec<Node<T>>,
-    free: u32,
     flows: Vec<Flow>,
-    lanes: Vec<Lane>,
+    lanes: [Lane<T>; LANES],
     /// Values that wait in flows.
     held: usize,
     /// Flows that hold some.
     active: usize,
+    /// Flows that were opened so far.
+    opened: u32,
+    /// How long a ring may become however little is held.
+    longest: usize,
     leaving: Vec<Leaving>,
+    /// Whether those that leave are in order as they are.
+    in_order: bool,
 }
 
 impl<T> Lists<T> {
-    /// For flows with indices below `capacity`, which take up memory as they come, and room for `room` values before
-    /// anything grows.
+    /// For flows with indices below `capacity`, which take up memory as they come.
     ///
     /// # Errors
     /// If there is not that much memory.
-    pub fn new(capacity: usize, room: usize, delay: Timestamp) -> Result<Lists<T>, TryReserveError> {
+    pub fn new(capacity: usize, delay: Timestamp) -> Result<Lists<T>, TryReserveError> {
         let mut flows = Vec::new();
         flows.try_reserve_exact(capacity)?;
         Ok(Lists {
-            nodes: Vec::with_capacity(room),
-            free: NONE,
             flows,
-            lanes: vec![Lane { head: NONE, tail: NONE, delay }; LANES],
+            lanes: std::array::from_fn(|_| Lane::new(delay)),
             held: 0,
             active: 0,
+            opened: 0,
+            longest: 1 << 16,
             leaving: Vec::with_capacity(1024),
+            in_order: true,
         })
     }
 
     /// Values that wait in flows.
+    #[inline]
     pub fn held(&self) -> usize {
         self.held
     }
@@ -196,10 +267,11 @@ impl<T> Lists<T> {
         self.active
     }
 
-    /// A new flow gets an index.
+    /// A new flow gets an index; it counts as seen behind all others.
     #[inline]
-    pub fn open(&mut self, flow: u32, note: Note, now: Timestamp, lane: u8) {
-        let new = Flow::new(note, now, lane);
+    pub fn open(&mut self, flow: u32, note: Note, lane: u8) {
+        let new = Flow { head: 0, tail: 0, length: 0, sent: 0, seen: self.opened, lane, note };
+        self.opened = self.opened.wrapping_add(1);
         match self.flows.get_mut(flow as usize) {
             Some(flow) => *flow = new,
             // Indices are given out one after the other.
@@ -207,22 +279,15 @@ impl<T> Lists<T> {
         }
     }
 
-    /// How many values a flow holds.
-    #[inline]
-    pub fn length(&self, flow: u32) -> usize {
-        self.flows[flow as usize].length as usize
-    }
-
-    /// What has left of a flow so far.
-    #[inline]
-    pub fn sent(&self, flow: u32) -> u32 {
-        self.flows[flow as usize].sent
-    }
-
     /// The owner's notes of a flow.
     #[inline]
     pub fn note(&mut self, flow: u32) -> &mut Note {
         &mut self.flows[flow as usize].note
+    }
+
+    /// The owner's notes of all flows.
+    pub fn notes_mut(&mut self) -> impl Iterator<Item = &mut Note> {
+        self.flows.iter_mut().map(|flow| &mut flow.note)
     }
 
     /// Asks the processor for a flow's line.
@@ -242,102 +307,79 @@ impl<T> Lists<T> {
     }
 
     /// Puts a value behind those that a flow holds; how many these then are. `now` never goes back.
-    #[inline]
-    pub fn hold(&mut self, flow: u32, item: T, now: Timestamp) -> usize {
-        let index = flow;
-        let node = self.node(item);
+    #[inline(always)]
+    pub fn hold(&mut self, index: u32, item: T, now: Timestamp) -> usize {
         let flow = &mut self.flows[index as usize];
-        if flow.head == NONE {
-            (flow.head, flow.first, flow.last) = (node, now, 0);
-            self.nodes[node as usize].since = 0;
-            let lane = &mut self.lanes[flow.lane as usize];
-            (flow.before, flow.behind) = (lane.tail, NONE);
-            let before = std::mem::replace(&mut lane.tail, index);
-            match self.flows.get_mut(before as usize) {
-                Some(before) => before.behind = index,
-                None => lane.head = index,
-            }
+        let lane = &mut self.lanes[flow.lane as usize % LANES];
+        let number = lane.push(item, now, index);
+        if flow.length == 0 {
+            flow.head = number;
             self.active += 1;
         } else {
-            let since = u32::try_from((now - flow.first).0).unwrap_or(u32::MAX);
-            flow.last = since;
-            self.nodes[node as usize].since = since;
-            self.nodes[flow.tail as usize].next = node;
+            lane.slot_mut(flow.tail).next = number;
         }
-        let flow = &mut self.flows[index as usize];
-        flow.tail = node;
+        flow.tail = number;
         flow.length += 1;
         self.held += 1;
         flow.length as usize
     }
 
-    /// A node for a value.
-    #[inline]
-    fn node(&mut self, item: T) -> u32 {
-        match self.nodes.get_mut(self.free as usize) {
-            Some(node) => {
-                let index = std::mem::replace(&mut self.free, node.next);
-                (node.item, node.next) = (Some(item), NONE);
-                index
-            }
-            None => {
-                self.nodes.push(Node { item: Some(item), next: NONE, since: 0 });
-                (self.nodes.len() - 1) as u32
-            }
-        }
+    /// The flow whose oldest value has this number, if it has not left yet.
+    #[inline(always)]
+    fn heads(&self, lane: usize, number: u32) -> Option<u32> {
+        let index = self.lanes[lane].slot(number).flow;
+        let flow = self.flows.get(index as usize)?;
+        // The same number may stand for a value of the other class.
+        (flow.head == number && flow.length > 0 && flow.lane as usize == lane).then_some(index)
     }
 
-    /// Takes what a flow holds out of the flush list; it leaves with the next [`let_go`](Self::let_go).
+    /// The first flow of a class, and since when it holds something.
+    #[inline]
+    fn front(&self, lane: usize) -> Option<(Timestamp, u32)> {
+        let Lane { front, back, .. } = self.lanes[lane];
+        let mut number = front;
+        while number != back {
+            if let Some(flow) = self.heads(lane, number) {
+                return Some((self.lanes[lane].slot(number).came, flow));
+            }
+            number = number.wrapping_add(1);
+        }
+        None
+    }
+
+    /// Takes what a flow holds; it leaves with the next [`let_go`](Self::let_go).
     #[inline]
     pub fn release(&mut self, flow: u32, reason: Reason, priority: Priority) {
-        let index = flow;
-        let flow = &mut self.flows[index as usize];
-        if flow.head == NONE {
-            return;
-        }
-        let key = match priority {
-            Priority::ShortestFlow => i64::from(flow.sent),
-            Priority::OldestFlow => flow.seen.0,
-            Priority::LongestWait => flow.first.0,
-        };
-        self.leaving.push(Leaving {
-            flow: index,
-            length: flow.length,
-            reason,
-            first: flow.first,
-            last: flow.first + Timestamp(flow.last.into()),
-            lane: flow.lane,
-            head: flow.head,
-            tail: flow.tail,
-            key,
-            turn: self.leaving.len() as u32,
-        });
-        self.held -= flow.length as usize;
-        self.active -= 1;
-        flow.sent = flow.sent.saturating_add(flow.length);
-        (flow.head, flow.tail, flow.length) = (NONE, NONE, 0);
-        let (before, behind, lane) = (flow.before, flow.behind, flow.lane as usize);
-        match self.flows.get_mut(before as usize) {
-            Some(flow) => flow.behind = behind,
-            None => self.lanes[lane].head = behind,
-        }
-        match self.flows.get_mut(behind as usize) {
-            Some(flow) => flow.before = before,
-            None => self.lanes[lane].tail = before,
+        let Flow { head, length, lane, .. } = self.flows[flow as usize];
+        if length > 0 {
+            let first = self.lanes[lane as usize % LANES].slot(head).came;
+            let leaving = self.take(flow, first, reason, priority);
+            self.in_order &= self.leaving.last().is_none_or(|before| before.order() < leaving.order());
+            self.leaving.push(leaving);
         }
     }
 
-    /// Counts a value that left a flow without being held.
-    #[inline]
-    pub fn passed(&mut self, flow: u32) {
-        let flow = &mut self.flows[flow as usize];
-        flow.sent = flow.sent.saturating_add(1);
+    /// Takes what a flow holds that has waited since `first`.
+    #[inline(always)]
+    fn take(&mut self, index: u32, first: Timestamp, reason: Reason, priority: Priority) -> Leaving {
+        let flow = &mut self.flows[index as usize];
+        let key = match priority {
+            Priority::ShortestFlow => i64::from(flow.sent),
+            Priority::OldestFlow => i64::from(flow.seen),
+            Priority::LongestWait => first.0,
+        };
+        let Flow { head, length, lane, .. } = *flow;
+        self.held -= length as usize;
+        self.active -= 1;
+        flow.sent = flow.sent.saturating_add(length);
+        flow.length = 0;
+        Leaving { key, first, turn: self.leaving.len() as u32, head, flow: index, length, lane, reason }
     }
 
     /// Moves a flow that holds nothing to another class.
     pub fn set_lane(&mut self, flow: u32, lane: u8) {
         let flow = &mut self.flows[flow as usize];
-        if flow.head == NONE {
+        if flow.length == 0 {
             flow.lane = lane;
         }
     }
@@ -345,38 +387,56 @@ impl<T> Lists<T> {
     /// When the next flow is due.
     #[inline]
     pub fn next_due(&self) -> Option<Timestamp> {
-        let due = |lane: &Lane| Some(self.flows.get(lane.head as usize)?.first + lane.delay);
-        self.lanes.iter().filter_map(due).min()
+        let due = |lane: usize| Some(self.front(lane)?.0 + self.lanes[lane].delay);
+        (0..LANES).filter_map(due).min()
     }
 
-    /// Lets the flows go that are due.
+    /// Lets the flows go that are due, and those for which a ring would become long although little is held.
     #[inline]
     pub fn release_due(&mut self, now: Timestamp, priority: Priority) {
         for lane in 0..LANES {
-            while let Some(flow) = self.flows.get(self.lanes[lane].head as usize)
-                && flow.first + self.lanes[lane].delay <= now
-            {
-                self.release(self.lanes[lane].head, Reason::Timeout, priority);
+            let latest = now - self.lanes[lane].delay;
+            let longest = self.longest.max(4 * self.held);
+            let end = self.lanes[lane].back;
+            let mut number = self.lanes[lane].front;
+            while number != end {
+                let is_due = self.lanes[lane].slot(number).came <= latest;
+                if !is_due && end.wrapping_sub(number) as usize <= longest {
+                    break;
+                }
+                let ahead = self.lanes[lane].slot(number.wrapping_add(AHEAD)).flow;
+                self.prefetch(ahead);
+                if let Some(flow) = self.heads(lane, number) {
+                    let reason = if is_due { Reason::Timeout } else { Reason::Capacity };
+                    self.release(flow, reason, priority);
+                }
+                number = number.wrapping_add(1);
+            }
+        }
+    }
+
+    /// Lets the flows go that hold so many values or more.
+    pub fn release_long(&mut self, length: usize, reason: Reason, priority: Priority) {
+        for lane in 0..LANES {
+            let (front, length_of_ring) = (self.lanes[lane].front, self.lanes[lane].length() as u32);
+            for offset in 0..length_of_ring {
+                if let Some(flow) = self.heads(lane, front.wrapping_add(offset))
+                    && self.flows[flow as usize].length as usize >= length
+                {
+                    self.release(flow, reason, priority);
+                }
             }
         }
     }
 
     /// Lets all flows go.
     pub fn release_all(&mut self, reason: Reason, priority: Priority) {
-        for lane in 0..LANES {
-            while self.lanes[lane].head != NONE {
-                self.release(self.lanes[lane].head, reason, priority);
-            }
-        }
+        self.release_long(0, reason, priority);
     }
 
     /// Lets that flow go whose oldest value has waited longest.
     pub fn release_oldest(&mut self, reason: Reason, priority: Priority) {
-        let heads = self.lanes.iter().filter_map(|lane| {
-            let flow = self.flows.get(lane.head as usize)?;
-            Some((flow.first, lane.head))
-        });
-        if let Some((_, flow)) = heads.min() {
+        if let Some((_, flow)) = (0..LANES).filter_map(|lane| self.front(lane)).min() {
             self.release(flow, reason, priority);
         }
     }
@@ -387,42 +447,64 @@ impl<T> Lists<T> {
         !self.leaving.is_empty()
     }
 
-    /// Flows that were released and are still to be let go.
-    pub fn leaving(&self) -> usize {
-        self.leaving.len()
+    /// Hands out what was released and what is due by now: list by list in the order of priority, equal ones as they
+    /// have waited, longest first. Lists of one flow keep their order, because no priority ever decreases for it.
+    #[inline]
+    pub fn let_go_due(&mut self, now: Timestamp, priority: Priority, out: &mut impl Output<T>) {
+        // Most lists leave like this: all because they are due, and one ring has them in order already.
+        if self.leaving.is_empty() && priority == Priority::LongestWait && self.lanes[1].length() == 0 {
+            let latest = now - self.lanes[0].delay;
+            while self.lanes[0].front != self.lanes[0].back {
+                let number = self.lanes[0].front;
+                let slot = self.lanes[0].slot(number);
+                if slot.came > latest {
+                    break;
+                }
+                self.prefetch(self.lanes[0].slot(number.wrapping_add(AHEAD)).flow);
+                if slot.item.is_some() {
+                    // Nothing in front of it is left, so it is the first of its flow.
+                    let leaving = self.take(slot.flow, slot.came, Reason::Timeout, priority);
+                    self.hand_out(Leaving { head: number, lane: 0, ..leaving }, out);
+                }
+                self.lanes[0].front = number.wrapping_add(1);
+            }
+        }
+        self.release_due(now, priority);
+        self.let_go(out);
     }
 
-    /// Hands out what was released: list by list in the order of priority, equal ones as they have waited, longest
-    /// first; of each list first `begin`, then each value with the time at which it came. Lists of one flow keep their order,
-    /// because no priority ever decreases for it.
+    /// The same without what is due.
     #[inline]
-    pub fn let_go<O>(
-        &mut self,
-        out: &mut O,
-        mut begin: impl FnMut(&mut O, &Leaving, &mut Note),
-        mut value: impl FnMut(&mut O, T, Timestamp),
-        mut end: impl FnMut(&mut O, &Leaving, &mut Note),
-    ) {
-        if self.leaving.len() > 1 {
-            self.leaving.sort_unstable_by_key(|leaving| (leaving.key, leaving.first, leaving.turn));
+    pub fn let_go(&mut self, out: &mut impl Output<T>) {
+        if self.leaving.is_empty() {
+            return;
         }
-        for leaving in &self.leaving {
-            let note = &mut self.flows[leaving.flow as usize].note;
-            begin(out, leaving, note);
-            let mut next = leaving.head;
-            for _ in 0..leaving.length {
-                let node = &mut self.nodes[next as usize];
-                let came = leaving.first + Timestamp(node.since.into());
-                if let Some(item) = node.item.take() {
-                    value(out, item, came);
-                }
-                next = node.next;
+        let mut all = std::mem::take(&mut self.leaving);
+        if !self.in_order {
+            all.sort_unstable_by_key(Leaving::order);
+        }
+        for leaving in all.drain(..) {
+            self.hand_out(leaving, out);
+        }
+        self.leaving = all;
+        self.in_order = true;
+        self.lanes.iter_mut().for_each(Lane::advance);
+    }
+
+    #[inline(always)]
+    fn hand_out(&mut self, leaving: Leaving, out: &mut impl Output<T>) {
+        let note = &mut self.flows[leaving.flow as usize].note;
+        out.begin(leaving, note);
+        let lane = &mut self.lanes[leaving.lane as usize % LANES];
+        let (mut next, mut last) = (leaving.head, leaving.first);
+        for _ in 0..leaving.length {
+            let slot = lane.slot_mut(next);
+            (next, last) = (slot.next, slot.came);
+            if let Some(item) = slot.item.take() {
+                out.value(item, last);
             }
-            // The whole list becomes free at once.
-            self.nodes[leaving.tail as usize].next = std::mem::replace(&mut self.free, leaving.head);
-            end(out, leaving, note);
         }
-        self.leaving.clear();
+        out.end(leaving, note, last);
     }
 }
 
@@ -432,15 +514,27 @@ mod tests {
     use proptest::prelude::*;
 
     /// What leaves, as (flow, values).
+    #[derive(Default)]
+    struct Gone(Vec<(u32, Vec<u32>)>);
+
+    impl Output<u32> for Gone {
+        fn begin(&mut self, leaving: Leaving, _: &mut Note) {
+            self.0.push((leaving.flow, Vec::new()));
+        }
+
+        fn value(&mut self, item: u32, _: Timestamp) {
+            self.0.last_mut().unwrap().1.push(item);
+        }
+
+        fn end(&mut self, leaving: Leaving, _: &mut Note, _: Timestamp) {
+            assert_eq!(self.0.last().unwrap().1.len(), leaving.length as usize);
+        }
+    }
+
     fn gone(lists: &mut Lists<u32>) -> Vec<(u32, Vec<u32>)> {
-        let mut out = Vec::new();
-        lists.let_go(
-            &mut out,
-            |out: &mut Vec<(u32, Vec<u32>)>, leaving, _| out.push((leaving.flow, Vec::new())),
-            |out, item, _| out.last_mut().unwrap().1.push(item),
-            |_, _, _| (),
-        );
-        out
+        let mut out = Gone::default();
+        lists.let_go(&mut out);
+        out.0
     }
 
     const GREEN: u32 = 0;
@@ -453,10 +547,10 @@ mod tests {
 
     /// Time, flow and number of values of each list that leaves, with up to four values and a delay of 6.
     fn figure_10(timers: bool, priority: Priority) -> Vec<(i64, u32, usize)> {
-        let mut lists = Lists::new(3, 16, Timestamp(6)).unwrap();
+        let mut lists = Lists::new(3, Timestamp(6)).unwrap();
         // Brown was seen before blue, and blue before green.
-        for flow in [GREEN, BLUE, BROWN] {
-            lists.open(flow, Note::default(), Timestamp(-i64::from(flow)), 0);
+        for flow in [BROWN, BLUE, GREEN] {
+            lists.open(flow, Note::default(), 0);
         }
         let mut events = Vec::new();
         for (time, flow) in ARRIVALS {
@@ -473,7 +567,7 @@ mod tests {
             lists.release_due(now, priority);
             events.extend(gone(&mut lists).iter().map(|(flow, all)| (time, *flow, all.len())));
         }
-        assert_eq!((lists.held(), lists.length(BROWN)), (1, 1), "brown stays");
+        assert_eq!((lists.held(), lists.flows[BROWN as usize].length), (1, 1), "brown stays");
         events
     }
 
@@ -496,15 +590,17 @@ mod tests {
     #[test]
     fn priorities() {
         let order = |priority| {
-            let mut lists = Lists::new(3, 16, Timestamp(100)).unwrap();
+            let mut lists = Lists::new(3, Timestamp(100)).unwrap();
             // Flow 0 was seen last and has sent nothing, flow 1 first, flow 2 has waited longest.
-            for (flow, seen) in [(0, 9), (1, 1), (2, 5)] {
-                lists.open(flow, Note::default(), Timestamp(seen), 0);
+            for flow in [1, 2, 0] {
+                lists.open(flow, Note::default(), 0);
             }
             for (flow, n) in [(1, 5), (2, 3)] {
                 for _ in 0..n {
-                    lists.passed(flow);
+                    lists.hold(flow, 0, Timestamp(9));
                 }
+                lists.release(flow, Reason::Full, priority);
+                gone(&mut lists);
             }
             for (time, flow) in [(10, 2), (11, 0), (12, 1), (13, 2)] {
                 lists.hold(flow, 0, Timestamp(time));
@@ -517,6 +613,25 @@ mod tests {
         assert_eq!(order(Priority::LongestWait), [2, 0, 1]);
     }
 
+    #[test]
+    fn one_that_waits_does_not_keep_the_places_of_all_that_have_left() {
+        let mut lists = Lists::new(2, Timestamp(1_000_000)).unwrap();
+        lists.longest = 20;
+        (0..2).for_each(|flow| lists.open(flow, Note::default(), 0));
+        lists.hold(0, 0, Timestamp(0));
+        for time in 1..20 {
+            lists.hold(1, 1, Timestamp(time));
+            lists.release(1, Reason::Full, Priority::LongestWait);
+            lists.release_due(Timestamp(time), Priority::LongestWait);
+            assert_eq!(gone(&mut lists), [(1, vec![1])]);
+        }
+        lists.hold(1, 2, Timestamp(20));
+        lists.release_due(Timestamp(20), Priority::LongestWait);
+        assert_eq!(gone(&mut lists), [(0, vec![0])]);
+        assert_eq!(lists.next_due(), Some(Timestamp(1_000_020)));
+        assert_eq!(lists.lanes[0].length(), 1);
+    }
+
     /// The same with vectors, searched from front to back.
     #[derive(Default)]
     struct Slow {
@@ -525,6 +640,13 @@ mod tests {
         sent: [u32; 6],
         leaving: Vec<((i64, i64), u32, Vec<u32>)>,
     }
+
+    /// Half of the flows are in each class.
+    fn lane(flow: u32) -> usize {
+        flow as usize / 3
+    }
+
+    const DELAYS: [i64; LANES] = [5, 9];
 
     impl Slow {
         fn release(&mut self, place: usize, priority: Priority) {
@@ -537,6 +659,21 @@ mod tests {
             self.sent[flow as usize] += values.len() as u32;
             self.leaving.push(((key, first), flow, values));
         }
+
+        /// Lets those go that `choose` says, one class after the other.
+        fn release_those(&mut self, priority: Priority, choose: impl Fn(&(u32, i64, Vec<u32>)) -> bool) {
+            for class in 0..LANES {
+                while let Some(place) =
+                    self.lists.iter().position(|list| lane(list.0) == class && choose(list))
+                {
+                    self.release(place, priority);
+                }
+            }
+        }
+
+        fn due(&self) -> Option<i64> {
+            self.lists.iter().map(|&(flow, first, _)| first + DELAYS[lane(flow)]).min()
+        }
     }
 
     #[derive(Clone, Copy, Debug)]
@@ -544,6 +681,8 @@ mod tests {
         Hold(u32),
         Release(u32),
         Due,
+        LetGoDue,
+        Long(usize),
         Oldest,
         LetGo,
         All,
@@ -551,9 +690,11 @@ mod tests {
 
     fn any_op() -> impl Strategy<Value = Op> {
         prop_oneof![
-            8 => (0u32..6).prop_map(Op::Hold),
-            2 => (0u32..6).prop_map(Op::Release),
+            12 => (0u32..6).prop_map(Op::Hold),
+            4 => (0u32..6).prop_map(Op::Release),
             2 => Just(Op::Due),
+            2 => Just(Op::LetGoDue),
+            1 => (1usize..4).prop_map(Op::Long),
             1 => Just(Op::Oldest),
             3 => Just(Op::LetGo),
             1 => Just(Op::All),
@@ -563,16 +704,22 @@ mod tests {
     proptest! {
         #[test]
         fn lists_do_what_vectors_do(
-            ops in proptest::collection::vec((any_op(), 0i64..4), 0..200), which in 0usize..3,
+            ops in proptest::collection::vec((any_op(), 0i64..3), 0..300), which in 0usize..3, one_class: bool,
         ) {
             let priority = [Priority::ShortestFlow, Priority::OldestFlow, Priority::LongestWait][which];
-            let (mut lists, mut slow) = (Lists::new(6, 4, Timestamp(5)).unwrap(), Slow::default());
+            let (mut lists, mut slow) = (Lists::new(6, Timestamp(0)).unwrap(), Slow::default());
+            (0..LANES).for_each(|lane| lists.set_delay(lane, Timestamp(DELAYS[lane])));
             for flow in 0..6 {
-                lists.open(flow, Note::default(), Timestamp(flow.into()), 0);
+                lists.open(flow, Note::default(), lane(flow) as u8);
             }
             let mut now = 100;
             for (number, (op, passes)) in ops.into_iter().enumerate() {
                 now += passes;
+                // All flows of one class take a shorter way out.
+                let op = match op {
+                    Op::Hold(flow) if one_class => Op::Hold(flow % 3),
+                    op => op,
+                };
                 match op {
                     Op::Hold(flow) => {
                         let value = number as u32;
@@ -587,37 +734,43 @@ mod tests {
                     }
                     Op::Release(flow) => {
                         lists.release(flow, Reason::Full, priority);
-                        if let Some(place) = slow.lists.iter().position(|list| list.0 == flow) {
-                            slow.release(place, priority);
-                        }
+                        slow.release_those(priority, |list| list.0 == flow);
                     }
                     Op::Due => {
                         lists.release_due(Timestamp(now), priority);
-                        while slow.lists.first().is_some_and(|list| list.1 + 5 <= now) {
-                            slow.release(0, priority);
-                        }
+                        slow.release_those(priority, |list| list.1 + DELAYS[lane(list.0)] <= now);
+                    }
+                    Op::Long(length) => {
+                        lists.release_long(length, Reason::Full, priority);
+                        slow.release_those(priority, |list| list.2.len() >= length);
                     }
                     Op::Oldest => {
                         lists.release_oldest(Reason::Capacity, priority);
-                        if !slow.lists.is_empty() {
-                            slow.release(0, priority);
-                        }
+                        // The one in front of each class.
+                        let front = |class| slow.lists.iter().find(|list| lane(list.0) == class);
+                        let oldest = (0..LANES).filter_map(front).map(|list| (list.1, list.0)).min();
+                        slow.release_those(priority, |list| Some((list.1, list.0)) == oldest);
                     }
                     Op::All => {
                         lists.release_all(Reason::Drain, priority);
-                        while !slow.lists.is_empty() {
-                            slow.release(0, priority);
-                        }
+                        slow.release_those(priority, |_| true);
                     }
-                    Op::LetGo => {
+                    Op::LetGo | Op::LetGoDue => {
+                        let mut out = Gone::default();
+                        if matches!(op, Op::LetGoDue) {
+                            slow.release_those(priority, |list| list.1 + DELAYS[lane(list.0)] <= now);
+                            lists.let_go_due(Timestamp(now), priority, &mut out);
+                        } else {
+                            lists.let_go(&mut out);
+                        }
                         slow.leaving.sort_by_key(|leaving| leaving.0);
                         let expected: Vec<_> = slow.leaving.drain(..).map(|(_, f, v)| (f, v)).collect();
-                        prop_assert_eq!(gone(&mut lists), expected);
+                        prop_assert_eq!(out.0, expected);
                     }
                 }
                 let held: usize = slow.lists.iter().map(|list| list.2.len()).sum();
                 prop_assert_eq!((lists.held(), lists.active()), (held, slow.lists.len()));
-                prop_assert_eq!(lists.next_due().map(|due| due.0), slow.lists.first().map(|list| list.1 + 5));
+                prop_assert_eq!(lists.next_due().map(|due| due.0), slow.due());
             }
         }
     }

@@ -29,7 +29,8 @@
 //!   seven eighths of it if the flow's packets have come that close to each other so far, and else not at all. `off`
 //!   holds all for DELAY.
 //! - `CAPACITY`: flows that are known at a time.
-//! - `MAX_HELD`: packets that are held at a time.
+//! - `MAX_HELD`: packets that are held at a time. A flow leaves early, too, when 65,536 packets and four times as many
+//!   as are held have come since its first one.
 //!
 //! ## Handlers
 //! - `delay`, `max_burst`, `max_tx_burst`, `priority`, `reorder`, `compress`, `bypass`: the arguments.
@@ -60,7 +61,7 @@
 
 use std::any::Any;
 
-use element::args::{Arg, Place};
+use element::args::{Arg, Place, Real};
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Access, Case, Depends, Field, Filter, Hold, Order, State, Target};
 use element::{
@@ -69,11 +70,11 @@ use element::{
 use flow::{FlowId, FlowTable, Inserted, KeyHasher, Sketch};
 use packet::BATCH_CAPACITY;
 
-use crate::key::{self, Brief, FlowKey, HEADERS, Kind};
-use crate::lists::{LANES, Leaving, Lists, Note, Reason};
+use crate::key::{self, Brief, FlowKey, HEADERS};
+use crate::lists::{LANES, Lists, Note, Reason};
+use crate::outgoing::{Legacy, Outgoing, Sorting, name_of_unknown, send};
 use crate::settings::{Bypass, Count, Elephants, HOPEFUL, HOPELESS, Micros, Settings, Slo, batch_length};
 use crate::statistics::{Statistics, mean};
-use crate::tcp;
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -169,17 +170,34 @@ pub(crate) fn build(args: &mut Args<'_>, settings: Settings) -> Result<Box<dyn E
 const MEMORY: Timestamp = Timestamp::from_secs(10);
 /// Flows that are looked at to find one to forget, where there is no room for a new one.
 const SEARCH: usize = 64;
-/// Nodes that are there before any packet comes; beyond that they grow as they are needed.
-const NODES: usize = 1 << 16;
 /// The hash needs no secret that differs from run to run: only the place in the table depends on it.
 const SEED: u64 = 0x7469_6465;
 
 /// What is known of the packets of a batch, one after the other.
 struct Scratch {
-    located: Vec<Option<Brief>>,
-    keys: Vec<FlowKey>,
-    hashes: Vec<u32>,
-    ids: Vec<Option<FlowId>>,
+    located: [Option<Brief>; BATCH_CAPACITY],
+    keys: [FlowKey; BATCH_CAPACITY],
+    hashes: [u32; BATCH_CAPACITY],
+    ids: [Option<FlowId>; BATCH_CAPACITY],
+}
+
+impl Scratch {
+    fn new() -> Box<Scratch> {
+        Box::new(Scratch {
+            located: [None; BATCH_CAPACITY],
+            keys: [FlowKey::NONE; BATCH_CAPACITY],
+            hashes: [0; BATCH_CAPACITY],
+            ids: [None; BATCH_CAPACITY],
+        })
+    }
+}
+
+/// What is known of one of them.
+struct Known<'k> {
+    brief: Brief,
+    key: &'k FlowKey,
+    hash: u32,
+    id: Option<FlowId>,
 }
 
 /// The element, under both of its names.
@@ -188,11 +206,14 @@ pub struct Reframer {
     table: FlowTable<FlowKey>,
     hasher: KeyHasher,
     lists: Lists<Packet>,
-    scratch: Scratch,
-    /// A burst on its way out whose packets are looked at.
-    burst: Vec<Packet>,
-    sorter: tcp::Sorter,
+    /// Missing only while a batch is looked at.
+    scratch: Option<Box<Scratch>>,
+    sorting: Sorting,
     statistics: Statistics,
+    /// Whether more than flags decides which packets are held.
+    asks: bool,
+    /// TCP flags of packets that are not held.
+    bypassed_flags: u8,
     /// Counts packets of all flows, where only heavy ones are held, and when its counts were halved.
     sketch: Option<Box<Sketch>>,
     halved: Timestamp,
@@ -200,32 +221,8 @@ pub struct Reframer {
     armed: Option<Timestamp>,
 }
 
-/// Where packets go that leave.
-struct Outgoing<'a, 'c> {
-    cx: &'a mut Cx<'c>,
-    batch: Batch,
-    limit: usize,
-    now: Timestamp,
-    statistics: &'a mut Statistics,
-    burst: &'a mut Vec<Packet>,
-    /// Whether packets of the current burst are collected in `burst`.
-    collects: bool,
-}
-
-impl Outgoing<'_, '_> {
-    #[inline]
-    fn push(&mut self, packet: Packet) {
-        if self.batch.len() >= self.limit {
-            let next = self.cx.batch();
-            self.cx.emit(0, std::mem::replace(&mut self.batch, next));
-        }
-        // There is room: the limit is at most a batch's capacity.
-        if let Err(packet) = self.batch.push(packet) {
-            self.cx.drop(packet, DropReason::NoBuffer);
-        }
-    }
-}
-
+/// After this time packets weigh half as much in the sketch.
+const HALF_LIFE: Timestamp = Timestamp::from_secs(1);
 /// Cache lines of the sketch: 256 KiB.
 const SKETCH: usize = 4096;
 
@@ -234,8 +231,7 @@ fn sketch_for(settings: &Settings) -> Option<Box<Sketch>> {
 }
 
 fn lists_for(settings: &Settings) -> Result<Lists<Packet>, String> {
-    let room = settings.max_held.min(NODES) + BATCH_CAPACITY;
-    let mut lists = Lists::new(settings.capacity, room, settings.delay).map_err(|error| error.to_string())?;
+    let mut lists = Lists::new(settings.capacity, settings.delay).map_err(|error| error.to_string())?;
     (0..LANES).for_each(|lane| lists.set_delay(lane, settings.delay_of(lane)));
     Ok(lists)
 }
@@ -243,47 +239,43 @@ fn lists_for(settings: &Settings) -> Result<Lists<Packet>, String> {
 /// How sure the guess about a flow can become; it takes twice as many packets to change it from there.
 const SURE: i8 = 2;
 
-fn counts(kind: u8) -> bool {
-    [Kind::Tcp as u8, Kind::Udp as u8].contains(&kind)
-}
-
 impl Reframer {
     fn new(settings: Settings) -> Result<Reframer, String> {
         let table = FlowTable::new(settings.capacity).map_err(|error| error.to_string())?;
         let longest = settings.max_burst.min(1024) + 1;
-        Ok(Reframer {
+        let mut reframer = Reframer {
             table,
             hasher: KeyHasher::new(SEED),
             lists: lists_for(&settings)?,
-            scratch: Scratch {
-                located: Vec::with_capacity(BATCH_CAPACITY),
-                keys: Vec::with_capacity(BATCH_CAPACITY),
-                hashes: Vec::with_capacity(BATCH_CAPACITY),
-                ids: Vec::with_capacity(BATCH_CAPACITY),
-            },
-            burst: Vec::with_capacity(longest),
-            sorter: tcp::Sorter::new(longest),
+            scratch: None,
+            sorting: Sorting::new(longest),
             statistics: Statistics::default(),
             sketch: sketch_for(&settings),
             halved: Timestamp::ZERO,
             armed: None,
+            asks: false,
+            bypassed_flags: 0,
             settings,
-        })
+        };
+        reframer.note_settings();
+        Ok(reframer)
     }
 
     /// Finds the flows of all packets of a batch, so that waits for memory overlap.
     #[inline]
-    fn look_up(&mut self, batch: &Batch) {
-        let Scratch { located, keys, hashes, ids } = &mut self.scratch;
-        located.clear();
-        keys.clear();
-        hashes.clear();
-        for packet in batch.iter() {
-            located.push(key::locate_into(packet, keys));
+    fn look_up(&mut self, batch: &Batch, scratch: &mut Scratch) {
+        let Scratch { located, keys, hashes, ids } = scratch;
+        let places = located.iter_mut().zip(&mut *keys).zip(&mut *hashes);
+        let mut locality = self.statistics.locality_in;
+        for (packet, ((located, key), hash)) in batch.iter().zip(places) {
+            *located = key::locate_into(packet, key);
+            *hash = self.hasher.hash(key);
+            if located.is_some_and(Brief::counts) {
+                locality.see((*hash).into(), 1);
+            }
         }
-        hashes.extend(keys.iter().map(|key| self.hasher.hash(key)));
-        ids.clear();
-        ids.resize(batch.len(), None);
+        self.statistics.locality_in = locality;
+        let ids = &mut ids[..batch.len().min(BATCH_CAPACITY)];
         self.table.lookup_batch(keys, hashes, ids);
         for id in ids.iter().flatten() {
             self.lists.prefetch(id.index());
@@ -291,52 +283,62 @@ impl Reframer {
     }
 
     /// Holds a packet, or lets it pass.
-    #[inline]
-    fn take(&mut self, cx: &mut Cx<'_>, out: &mut Batch, number: usize, packet: Packet) {
-        let now = cx.now();
-        let Some(brief) = self.scratch.located[number] else {
-            return self.pass(cx, out, packet, None);
+    #[inline(always)]
+    fn take(&mut self, cx: &mut Cx<'_>, out: &mut Batch, known: Known<'_>, packet: Packet, now: Timestamp) {
+        let Known { brief, hash, .. } = known;
+        let mut bypasses = self.asks && self.asks_about(&packet, (hash, known.id), now)
+            || brief.flags & self.bypassed_flags != 0;
+        let flow = match known.id.filter(|&id| self.table.touch(id, now)) {
+            Some(id) => id.index(),
+            None => match self.find_or_open(cx, out, known, now, &mut bypasses) {
+                Some(flow) => flow,
+                None => return self.pass(cx, out, packet, brief.counts().then_some(hash)),
+            },
         };
-        let hash = self.scratch.hashes[number];
-        if brief.counts() {
-            self.statistics.locality_in.see(hash, 1);
-        }
-        let mut bypasses = self.settings.bypass.holds(&packet, brief);
-        if let Some(sketch) = &mut self.sketch {
-            bypasses |= sketch.add(hash) < self.settings.elephants;
-        }
+        bypasses |= self.asks && self.has_failed(flow);
+        let overflows = self.lists.held() >= self.settings.max_held;
+        // Even where it bypasses, and the flow holds nothing: some of it may be about to leave.
+        let length = self.lists.hold(flow, packet, now);
+        let reason = match () {
+            () if bypasses => Reason::Bypass,
+            () if overflows => {
+                self.statistics.overflows += 1;
+                Reason::Capacity
+            }
+            () if length >= self.settings.max_burst => Reason::Full,
+            () => return,
+        };
+        self.lists.release(flow, reason, self.settings.priority);
+    }
+
+    /// Whether a packet is not to be held, for reasons that most configurations do not have.
+    #[inline(never)]
+    fn asks_about(&mut self, packet: &Packet, (hash, id): (u32, Option<FlowId>), now: Timestamp) -> bool {
         if self.settings.slo.is_set() {
-            self.guess(number, now);
+            self.guess(id, now);
         }
-        let known = self.scratch.ids[number].filter(|&id| self.table.touch(id, now));
-        let flow = match known {
-            Some(id) => Some(id.index()),
-            // It may have come up in this very batch. Packets that are not held open no flow: it would take up room
-            // until it is forgotten.
-            None if bypasses => self.table.lookup(&self.scratch.keys[number], hash).map(FlowId::index),
-            None => self.open(cx, out, number, brief.kind, &mut bypasses),
-        };
-        let Some(flow) = flow else {
-            return self.pass(cx, out, packet, brief.counts().then_some(hash));
-        };
-        let priority = self.settings.priority;
+        let is_small = |sketch: &mut Box<Sketch>| sketch.add(hash) < self.settings.elephants;
+        let is_small = self.sketch.as_mut().is_some_and(is_small);
+        is_small || self.settings.bypass.applies_to(packet)
+    }
+
+    /// Whether a flow was held in vain too often.
+    #[inline(never)]
+    fn has_failed(&mut self, flow: u32) -> bool {
         let fails = self.settings.bypass_after;
-        if bypasses || (fails > 0 && self.lists.note(flow).fails >= fails) {
-            // Even where the flow holds nothing: some of it may be about to leave.
-            self.lists.hold(flow, packet, now);
-            self.lists.release(flow, Reason::Bypass, priority);
-        } else if self.lists.held() >= self.settings.max_held {
-            self.statistics.overflows += 1;
-            self.lists.hold(flow, packet, now);
-            self.lists.release(flow, Reason::Capacity, priority);
-        } else if self.lists.hold(flow, packet, now) >= self.settings.max_burst {
-            self.lists.release(flow, Reason::Full, priority);
-        }
+        fails > 0 && self.lists.note(flow).fails >= fails
+    }
+
+    /// What the settings say that has to be known for each packet.
+    fn note_settings(&mut self) {
+        let Settings { slo, bypass_after, bypass, .. } = &self.settings;
+        self.asks = slo.is_set() || *bypass_after > 0 || bypass.looks_anywhere() || self.sketch.is_some();
+        self.bypassed_flags = bypass.flags();
     }
 
     /// Guesses, as branch predictors do, whether a flow's next packet comes in time.
-    fn guess(&mut self, number: usize, now: Timestamp) {
-        if let Some(id) = self.scratch.ids[number]
+    fn guess(&mut self, id: Option<FlowId>, now: Timestamp) {
+        if let Some(id) = id
             && let Some(before) = self.table.last_seen(id)
         {
             let in_time = now - before <= self.settings.delay_of(HOPEFUL);
@@ -347,34 +349,37 @@ impl Reframer {
         }
     }
 
-    /// The place of a flow that the look-up did not find; `None` where there is no room.
+    /// The place of a flow that the look-up did not find; `None` where there is no room, or nothing to hold.
     #[inline(never)]
-    fn open(
+    fn find_or_open(
         &mut self,
         cx: &mut Cx<'_>,
         out: &mut Batch,
-        number: usize,
-        kind: Kind,
+        known: Known<'_>,
+        now: Timestamp,
         bypasses: &mut bool,
     ) -> Option<u32> {
-        let now = cx.now();
-        let (key, hash) = (self.scratch.keys[number], self.scratch.hashes[number]);
-        let mut inserted = self.table.insert(&key, hash, now);
+        let Known { brief, key, hash, .. } = known;
+        if *bypasses {
+            // It may have come up in this very batch. Packets that are not held open no flow: it would take up
+            // room until it is forgotten.
+            return self.table.lookup(key, hash).map(FlowId::index);
+        }
+        let mut inserted = self.table.insert(key, hash, now);
         if inserted.is_err() {
             // What has not been seen for DELAY holds nothing once what is due has left. That has to be out before
             // any packet of a flow that is forgotten now can pass.
-            self.lists.release_due(now, self.settings.priority);
             self.let_go(cx, out);
             let longest = (0..LANES).map(|lane| self.lists.delay(lane)).max().unwrap_or_default();
             self.table.expire(now, longest, SEARCH, |_, _| ());
-            inserted = self.table.insert(&key, hash, now);
+            inserted = self.table.insert(key, hash, now);
         }
         match inserted {
             Ok(Inserted::New(id)) => {
-                let note = Note { hash, kind: kind as u8, ..Note::default() };
+                let note = Note { kind: brief.kind as u8, ..Note::default() };
                 // Under an SLO there is hope for each new flow.
                 let lane = if self.settings.slo.is_set() { HOPEFUL } else { HOPELESS };
-                self.lists.open(id.index(), note, now, lane as u8);
+                self.lists.open(id.index(), note, lane as u8);
                 *bypasses |= self.settings.first_passes;
                 Some(id.index())
             }
@@ -387,68 +392,25 @@ impl Reframer {
     }
 
     /// Lets a packet through of which the element knows no flow, so that there is nothing that it could overtake.
-    fn pass(&mut self, cx: &mut Cx<'_>, out: &mut Batch, packet: Packet, flow: Option<u32>) {
+    #[inline(never)]
+    fn pass(&mut self, cx: &mut Cx<'_>, out: &mut Batch, packet: Packet, hash: Option<u32>) {
         self.statistics.passed += 1;
-        if let Some(hash) = flow {
-            self.statistics.locality_out.see(hash, 1);
+        if let Some(hash) = hash {
+            self.statistics.locality_out.see(name_of_unknown(hash), 1);
         }
-        self.outgoing(cx, out, |outgoing, _| outgoing.push(packet));
+        send(cx, out, self.settings.max_tx_burst, packet);
     }
 
-    /// Runs `work` with everything that packets on their way out need.
+    /// Lets everything go that was released, and with it what is due.
     #[inline]
-    fn outgoing(
-        &mut self,
-        cx: &mut Cx<'_>,
-        out: &mut Batch,
-        work: impl FnOnce(&mut Outgoing<'_, '_>, (&mut Lists<Packet>, &Settings, &mut tcp::Sorter)),
-    ) {
-        let spare = cx.batch();
-        let mut outgoing = Outgoing {
-            batch: std::mem::replace(out, spare),
-            limit: self.settings.max_tx_burst,
-            now: cx.now(),
-            cx,
-            statistics: &mut self.statistics,
-            burst: &mut self.burst,
-            collects: false,
-        };
-        work(&mut outgoing, (&mut self.lists, &self.settings, &mut self.sorter));
-        let Outgoing { batch, cx, .. } = outgoing;
-        cx.recycle(std::mem::replace(out, batch));
-    }
-
-    /// Lets everything go that was released.
-    #[inline]
-    fn let_go(&mut self, cx: &mut Cx<'_>, out: &mut Batch) {
-        if !self.lists.has_leaving() {
-            return;
-        }
-        self.statistics.rounds += 1;
-        self.outgoing(cx, out, |outgoing, (lists, settings, sorter)| {
-            let begin = |outgoing: &mut Outgoing<'_, '_>, leaving: &Leaving, note: &mut Note| {
-                let waited = outgoing.now - leaving.last;
-                outgoing.statistics.release(leaving.reason, leaving.length, waited);
-                // Held in vain, or not.
-                let step = if leaving.length == 1 { 1 } else { -1 };
-                note.fails = note.fails.saturating_add(step);
-                let is_tcp = note.kind == Kind::Tcp as u8;
-                outgoing.collects = is_tcp && (settings.compress || (settings.reorder && leaving.length > 1));
-                if !outgoing.collects && counts(note.kind) {
-                    outgoing.statistics.locality_out.see(note.hash, leaving.length.into());
-                }
-            };
-            let each = |outgoing: &mut Outgoing<'_, '_>, packet: Packet, came: Timestamp| {
-                outgoing.statistics.holds.see(outgoing.now - came);
-                if outgoing.collects { outgoing.burst.push(packet) } else { outgoing.push(packet) }
-            };
-            let end = |outgoing: &mut Outgoing<'_, '_>, _: &Leaving, note: &mut Note| {
-                if outgoing.collects {
-                    finish_tcp(outgoing, note, settings, sorter);
-                }
-            };
-            lists.let_go(outgoing, begin, each, end);
-        });
+    fn let_go(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        let now = cx.now();
+        let Reframer { settings, lists, statistics, sorting, .. } = self;
+        let (_, before) = statistics.waiting();
+        let priority = settings.priority;
+        let mut out = Outgoing { cx, batch, now, settings, statistics, sorting, collects: false };
+        lists.let_go_due(now, priority, &mut out);
+        statistics.rounds += u64::from(statistics.waiting().1 > before);
     }
 
     /// Lets everything go.
@@ -489,16 +451,23 @@ impl Reframer {
                     _ => self.settings.slo = parsed::<Slo>(value, &place)?.0,
                 }
                 (0..LANES).for_each(|lane| self.lists.set_delay(lane, self.settings.delay_of(lane)));
-                self.lists.release_due(cx.now(), self.settings.priority);
                 self.finish_round(cx);
             }
-            "max_burst" => self.settings.max_burst = parsed::<Count>(value, &place)?.0,
+            "max_burst" => {
+                self.settings.max_burst = parsed::<Count>(value, &place)?.0;
+                self.lists.release_long(self.settings.max_burst, Reason::Full, self.settings.priority);
+                self.finish_round(cx);
+            }
             "max_tx_burst" => {
                 self.settings.max_tx_burst = batch_length(parsed::<Count>(value, &place)?.0);
             }
             "priority" => self.settings.priority = parsed(value, &place)?,
             "reorder" => self.settings.reorder = parsed(value, &place)?,
-            "compress" => self.settings.compress = parsed(value, &place)?,
+            "compress" => {
+                self.settings.compress = parsed(value, &place)?;
+                // Nobody looks at ACKs while it is off, so that later ones could repeat one unnoticed.
+                self.lists.notes_mut().for_each(|note| note.has_acknowledged = false);
+            }
             "bypass" => self.settings.bypass = parsed(value, &place)?,
             "elephants" => {
                 self.settings.elephants = parsed::<Elephants>(value, &place)?.0;
@@ -506,7 +475,13 @@ impl Reframer {
                     self.sketch = sketch_for(&self.settings);
                 }
             }
-            "max_held" => self.settings.max_held = parsed::<Count>(value, &place)?.0,
+            "max_held" => {
+                self.settings.max_held = parsed::<Count>(value, &place)?.0;
+                while self.lists.held() > self.settings.max_held {
+                    self.lists.release_oldest(Reason::Capacity, self.settings.priority);
+                    self.finish_round(cx);
+                }
+            }
             "capacity" => {
                 let Count(capacity) = parsed(value, &place)?;
                 let before = std::mem::replace(&mut self.settings.capacity, capacity);
@@ -519,7 +494,28 @@ impl Reframer {
             }
             other => return Err(format!("'{other}' is not a write handler")),
         }
+        self.note_settings();
         Ok(())
+    }
+
+    /// Values of SFMaker's handlers, which speak of what waited only.
+    fn read_as_fastclick(&self, name: &str) -> Result<String, String> {
+        let statistics = &self.statistics;
+        let sent = statistics.released + statistics.passed;
+        let (packets, bursts) = statistics.waiting();
+        let real = |sum, count| Ok(Real(mean(sum, count)).to_string());
+        match name {
+            "pushed" => Ok((sent + self.lists.held() as u64).to_string()),
+            "sent" => Ok(sent.to_string()),
+            "count" => Ok(packets.to_string()),
+            "superframes" => Ok(statistics.rounds.to_string()),
+            "superframe_size_avg" => real(packets, statistics.rounds),
+            "superframe_flows_avg" => real(bursts, statistics.rounds),
+            "packets_avg" | "bursts_avg" => real(packets, bursts),
+            "compress_avg" => real(statistics.coalesced, bursts),
+            "useless_wait_avg" => Ok(Real(mean(statistics.waited, bursts) / 1000.0).to_string()),
+            other => Err(format!("'{other}' is not a read handler")),
+        }
     }
 
     /// What the flow of a packet is found from.
@@ -532,30 +528,6 @@ impl Reframer {
         }
         reads
     }
-}
-
-/// Puts segments in order, merges ACKs, and sends what is left on.
-#[inline(never)]
-fn finish_tcp(
-    outgoing: &mut Outgoing<'_, '_>,
-    note: &mut Note,
-    settings: &Settings,
-    sorter: &mut tcp::Sorter,
-) {
-    let mut burst = std::mem::take(outgoing.burst);
-    if settings.reorder && sorter.sort(&mut burst) {
-        outgoing.statistics.reordered += 1;
-    }
-    if settings.compress {
-        let Outgoing { cx, statistics, .. } = outgoing;
-        tcp::coalesce(&mut burst, &mut note.acknowledged, |packet| {
-            statistics.coalesced += 1;
-            cx.drop(packet, DropReason::Coalesced);
-        });
-    }
-    outgoing.statistics.locality_out.see(note.hash, burst.len() as u64);
-    burst.drain(..).for_each(|packet| outgoing.push(packet));
-    *outgoing.burst = burst;
 }
 
 /// What a new element goes on with: packets that leave now, and counts.
@@ -584,20 +556,26 @@ impl Element for Reframer {
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {
         let length = batch.len();
-        if let Some(sketch) = &mut self.sketch
-            && cx.now() >= self.halved + Timestamp::from_secs(1)
-        {
-            sketch.halve();
-            self.halved = cx.now();
+        if let Some(sketch) = &mut self.sketch {
+            let seconds = (cx.now() - self.halved).0 / HALF_LIFE.0;
+            if seconds > 0 {
+                // However long nothing came: what was counted before that shall weigh as little as it should.
+                sketch.halve(seconds.try_into().unwrap_or(u32::MAX));
+                self.halved = self.halved + Timestamp(seconds * HALF_LIFE.0);
+            }
         }
-        self.look_up(&batch);
+        let mut scratch = self.scratch.take().unwrap_or_else(Scratch::new);
+        self.look_up(&batch, &mut scratch);
         let mut out = cx.batch();
-        for (number, packet) in batch.drain().enumerate() {
-            self.take(cx, &mut out, number, packet);
-        }
-        cx.recycle(batch);
         let now = cx.now();
-        self.lists.release_due(now, self.settings.priority);
+        let Scratch { located, keys, hashes, ids } = &*scratch;
+        let known = located.iter().zip(keys).zip(hashes).zip(ids);
+        batch.drain().zip(known).for_each(|(packet, (((brief, key), &hash), &id))| match *brief {
+            Some(brief) => self.take(cx, &mut out, Known { brief, key, hash, id }, packet, now),
+            None => self.pass(cx, &mut out, packet, None),
+        });
+        self.scratch = Some(scratch);
+        cx.recycle(batch);
         self.let_go(cx, &mut out);
         // Whoever was not seen for that long holds nothing.
         self.table.expire(now, MEMORY + self.settings.delay + self.settings.slo, length, |_, _| ());
@@ -607,12 +585,13 @@ impl Element for Reframer {
 
     fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
         self.armed = None;
-        self.lists.release_due(cx.now(), self.settings.priority);
         self.finish_round(cx);
     }
 
     fn drain(&mut self, cx: &mut Cx<'_>) {
         self.flush(cx);
+        // Others may be drained later, and no timer may ever come for what they send.
+        (0..LANES).for_each(|lane| self.lists.set_delay(lane, Timestamp::ZERO));
     }
 
     fn held(&self) -> usize {
@@ -650,17 +629,7 @@ impl Element for Reframer {
             "overflows" => statistics.overflows.to_string(),
             "reordered" => statistics.reordered.to_string(),
             "coalesced" | "dropped" => statistics.coalesced.to_string(),
-            // FastClick's, for SFMaker.
-            "pushed" => (statistics.released + statistics.passed + self.lists.held() as u64).to_string(),
-            "sent" => (statistics.released + statistics.passed).to_string(),
-            "count" => statistics.released.to_string(),
-            "superframes" => statistics.rounds.to_string(),
-            "superframe_size_avg" => mean(statistics.released, statistics.rounds).to_string(),
-            "superframe_flows_avg" => mean(bursts, statistics.rounds).to_string(),
-            "packets_avg" | "bursts_avg" => mean(statistics.released, bursts).to_string(),
-            "compress_avg" => mean(statistics.coalesced, bursts).to_string(),
-            "useless_wait_avg" => (mean(statistics.waited, bursts) / 1000.0).to_string(),
-            other => return Err(format!("'{other}' is not a read handler")),
+            _ => return self.read_as_fastclick(name),
         })
     }
 
@@ -680,8 +649,9 @@ impl Element for Reframer {
 
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
         self.lists.release_all(Reason::Drain, self.settings.priority);
-        let mut packets = Vec::new();
-        self.lists.let_go(&mut packets, |_, _, _| (), |to, packet, _| to.push(packet), |_, _, _| ());
+        let mut legacy = Legacy { packets: Vec::new(), statistics: &mut self.statistics };
+        self.lists.let_go(&mut legacy);
+        let packets = legacy.packets;
         Some(Box::new(Inherited { packets, statistics: std::mem::take(&mut self.statistics) }))
     }
 

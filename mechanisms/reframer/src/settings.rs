@@ -4,8 +4,9 @@ use classify::filter::Matcher;
 use element::args::{Arg, Place, PlaceNames, filter_condition, parse_real, parse_seconds, unquote};
 use element::{Packet, Timestamp};
 use packet::BATCH_CAPACITY;
+use wire::tcp;
 
-use crate::key::{self, Brief};
+use crate::key;
 use crate::lists::Priority;
 
 /// A span of time; a bare number counts microseconds.
@@ -158,13 +159,16 @@ impl Bypass {
         matches!(self.rule, Rule::Filter(_))
     }
 
-    /// Whether a packet with this flow (if any) is not to be held.
-    #[inline]
-    pub fn holds(&self, packet: &Packet, brief: Brief) -> bool {
+    /// TCP flags of which packets have one that are not held.
+    pub fn flags(&self) -> u8 {
+        if matches!(self.rule, Rule::Syn) { tcp::flags::SYN } else { 0 }
+    }
+
+    /// Whether a filter says that a packet is not held.
+    pub fn applies_to(&self, packet: &Packet) -> bool {
         match &self.rule {
-            Rule::None => false,
-            Rule::Syn => brief.is_syn(),
             Rule::Filter(matcher) => matcher.first(&key::headers(packet)).is_some(),
+            Rule::None | Rule::Syn => false,
         }
     }
 }

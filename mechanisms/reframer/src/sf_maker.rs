@@ -32,8 +32,8 @@
 //! - `dropped`: ACKs that PROTO_COMPRESS dropped.
 //! - `reordered`: bursts in which REORDER moved segments.
 //! - `active`: flows that hold packets.
-//! - `count`: packets that left in bursts.
-//! - `superframes`: rounds in which bursts left.
+//! - `count`: packets that waited, and have left.
+//! - `superframes`: rounds in which bursts left that had waited; `count` and the means are about these, too.
 //! - `superframe_size_avg`, `superframe_flows_avg`: packets and bursts per round.
 //! - `packets_avg`: packets per burst of a flow.
 //! - `bursts_avg`: the same; each packet that comes counts as a burst.
@@ -125,7 +125,8 @@ pub static CLASS: Class = Class {
         let most: i32 = args.or("MAX_CAP", -1);
         let settings = Settings {
             delay,
-            max_burst: args.or("MAX_BURST", Count(1024)).0,
+            // None at all lets each packet leave by itself.
+            max_burst: args.or("MAX_BURST", 1024u32).max(1) as usize,
             max_tx_burst: batch_length(args.or("MAX_TX_BURST", Count(32)).0),
             priority: args.or("PRIO", Prio(Priority::ShortestFlow)).0,
             reorder: args.or("REORDER", true),

@@ -5,20 +5,29 @@ use element::Timestamp;
 use crate::lists::Reason;
 
 /// Packets and runs of packets of one flow: their quotient is the spatial locality factor.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Locality {
     packets: u64,
     runs: u64,
-    last: Option<u32>,
+    last: u64,
+}
+
+/// The name of no flow.
+const NO_FLOW: u64 = u64::MAX;
+
+impl Default for Locality {
+    fn default() -> Self {
+        Locality { packets: 0, runs: 0, last: NO_FLOW }
+    }
 }
 
 impl Locality {
-    /// Counts `n` packets of a flow.
+    /// Counts `n` packets of a flow, whose name is any number but the largest.
     #[inline]
-    pub fn see(&mut self, flow: u32, n: u64) {
+    pub fn see(&mut self, flow: u64, n: u64) {
         self.packets += n;
-        self.runs += u64::from(self.last != Some(flow));
-        self.last = Some(flow);
+        self.runs += u64::from(self.last != flow);
+        self.last = flow;
     }
 
     /// Packets per run; 0 before the first.
@@ -41,7 +50,8 @@ impl Histogram {
     /// Counts a time.
     #[inline]
     pub fn see(&mut self, time: Timestamp) {
-        let class = 64 - (time.0.max(0) as u64).leading_zeros();
+        // Negative ones, which there should not be, are in the first class.
+        let class = 64 - (time.0 as u64).leading_zeros();
         self.0[class as usize & 63] += 1;
     }
 
@@ -80,7 +90,9 @@ pub struct Statistics {
     pub reordered: u64,
     /// ACKs merged into later ones.
     pub coalesced: u64,
-    /// Rounds in which bursts left, and the bursts and packets of these.
+    /// Packets among them that did not wait: each is a burst of its own.
+    pub at_once: u64,
+    /// Rounds in which bursts left that had waited: FastClick's *superframes*.
     pub rounds: u64,
 }
 
@@ -90,13 +102,19 @@ impl Statistics {
     pub fn release(&mut self, reason: Reason, packets: u32, waited: Timestamp) {
         self.releases[reason as usize] += 1;
         self.released += u64::from(packets);
+        self.at_once += u64::from(reason == Reason::Bypass && packets == 1);
         // What bypasses and full bursts wait behind their last packet is nothing.
-        self.waited += waited.0.max(0) as u64;
+        self.waited = self.waited.wrapping_add(waited.0 as u64);
     }
 
     /// Bursts in all.
     pub fn bursts(&self) -> u64 {
         self.releases.iter().sum()
+    }
+
+    /// Packets that waited, and their bursts.
+    pub fn waiting(&self) -> (u64, u64) {
+        (self.released - self.at_once, self.bursts() - self.at_once)
     }
 }
 

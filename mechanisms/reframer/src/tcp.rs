@@ -204,6 +204,9 @@ pub fn coalesce(packets: &mut Vec<Packet>, acknowledged: &mut Option<u32>, drop:
         });
         if !superfluous {
             // The highest so far: one that comes late must not make its successors look new.
+            if opens(&packets[place]) {
+                *acknowledged = None;
+            }
             let number = acknowledgment(&packets[place]);
             let advances = |number: &u32| acknowledged.is_none_or(|last| is_after(*number, last));
             *acknowledged = number.filter(advances).or(*acknowledged);
@@ -212,6 +215,11 @@ pub fn coalesce(packets: &mut Vec<Packet>, acknowledged: &mut Option<u32>, drop:
         }
     }
     packets.drain(kept..).for_each(drop);
+}
+
+/// Whether a segment opens a connection, whose numbers have nothing to do with those before.
+fn opens(packet: &Packet) -> bool {
+    view(packet).is_some_and(|view| view.segment.header.has(flags::SYN))
 }
 
 /// What a segment acknowledges.

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{frame, tcp, through, udp};
+use common::{frame, tcp, through, through_while, udp};
 use proptest::prelude::*;
 use testkit::Run;
 use testkit::elements::{Input, collect, offer};
@@ -150,6 +150,12 @@ fn only_heavy_flows_are_held() {
     let arrivals: Vec<_> = (0..5).map(|t| (t * 2_000_000, udp(1, t as u8))).collect();
     let (_, seen) = through("Reframer(10, ELEPHANTS 2)", &us(&arrivals), &[]);
     assert!(seen.iter().all(|(time, _)| time % 1_000_000_000 == 0), "{seen:?}");
+    // Also where none came for many seconds: five make one half a minute later.
+    let arrivals: Vec<_> =
+        [0, 1, 2, 3, 4, 30_000_000, 60_000_000].iter().map(|&t| (1000 * t, udp(1, t as u8))).collect();
+    let (_, seen) = through("Reframer(10, ELEPHANTS 3)", &arrivals, &[]);
+    assert_eq!(seen[5].0, 30_000_000_000);
+    let arrivals: Vec<_> = (0..5).map(|t| (t * 2_000_000, udp(1, t as u8))).collect();
     // The switch from small to heavy keeps the order, and so does the way back.
     let (outcome, _) = through("Reframer(10, ELEPHANTS 1)", &us(&arrivals), &["e.elephants", "e.passed"]);
     assert_eq!(outcome.values, ["1", "0"].map(|v| Ok(v.to_string())));
@@ -200,23 +206,14 @@ fn an_slo_is_kept_and_waits_pay() {
 #[test]
 fn arguments_change_while_it_runs() {
     let arrivals = us(&[(0, udp(1, 0)), (1, udp(1, 1)), (2, udp(2, 0)), (10, udp(2, 1)), (3000, udp(1, 2))]);
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("in.pcap");
-    common::write_capture(&file, &arrivals);
     let run = |writes: &str| {
-        let number = offer(Vec::new());
-        let text = format!(
-            "FromDump(\"{}\", STOP true) -> e :: Reframer(1000) -> SetTimestamp -> TestSink({number}, 0);
-             Script(wait 5us, {writes})",
-            file.display()
-        );
-        let outcome = Run::trace().text(&text, &["e.delay", "e.capacity"]).unwrap();
-        assert!(outcome.report.balances());
-        let seen = collect(number);
-        (outcome.messages, seen.iter().map(|seen| (seen.time.0 - common::START) / 1000).collect::<Vec<_>>())
+        let (outcome, seen) = through_while("Reframer(1000)", &arrivals, &format!("wait 5us, {writes}"), &[]);
+        (outcome.messages, seen.iter().map(|(time, _)| time / 1000).collect::<Vec<_>>())
     };
-    // A Script starts at the time of the first packet.
-    assert_eq!(run("write e.max_burst 2").1[..4], [10, 10, 1000, 1000]);
+    // A Script starts at the time of the first packet. What is full or too much by the new bound leaves at once.
+    assert_eq!(run("write e.max_burst 2").1[..4], [5, 5, 10, 10]);
+    assert_eq!(run("write e.max_burst 3").1[..4], [1000, 1000, 1002, 1002]);
+    assert_eq!(run("write e.max_held 1").1[..4], [5, 5, 10, 10]);
     assert_eq!(run("write e.delay 7").1[..4], [7, 7, 9, 17]);
     assert_eq!(run("write e.delay 2").1[..4], [5, 5, 5, 12]);
     assert_eq!(run("write e.capacity 7").1[..4], [5, 5, 5, 1010]);
@@ -225,6 +222,29 @@ fn arguments_change_while_it_runs() {
         let (messages, times) = run(&format!("write e.{write}"));
         assert!(!messages.is_empty(), "{write}");
         assert_eq!(times[..4], [1000, 1000, 1002, 1002]);
+    }
+}
+
+#[test]
+fn what_is_sent_at_the_end_does_not_stay_either() {
+    for element in ["Reframer(10s)", "Batcher(10s, 200)"] {
+        let inputs: Vec<_> = (1..=3)
+            .map(|flow| Input {
+                bytes: udp(flow, 0),
+                time: element::Timestamp(1),
+                annotations: [0; 48],
+                headers: [None; 3],
+            })
+            .collect();
+        let number = offer(vec![inputs]);
+        // What is declared first is drained first.
+        let text = format!(
+            "second :: {element}; first :: {element}; TestSource({number}, 0) -> first -> second
+                -> TestSink({number}, 0); Script(wait 1ms, stop)"
+        );
+        let outcome = Run::default().text(&text, &[]).unwrap();
+        assert!(outcome.report.elements.iter().all(|e| e.held == 0), "{element}: {:?}", outcome.report);
+        assert_eq!(collect(number).len(), 3, "{element}");
     }
 }
 
@@ -263,8 +283,81 @@ fn numbered(flow: usize, number: usize) -> Vec<u8> {
     }
 }
 
+/// Packets of these flows, so many microseconds behind each other, and the flow of each.
+fn arrivals(packets: &[(usize, i64)]) -> (Packets, Vec<usize>) {
+    let mut time = 0;
+    let arrivals = packets.iter().enumerate().map(|(number, &(flow, passes))| {
+        time += 1000 * passes;
+        (time, numbered(flow, number))
+    });
+    (arrivals.collect(), packets.iter().map(|&(flow, _)| flow).collect())
+}
+
+type Packets = Vec<(i64, Vec<u8>)>;
+
+/// What is wrong with what has left: lost, doubled, out of order within its flow, or held for too long.
+fn wrong(arrivals: &Packets, flows: &[usize], seen: &Packets, longest: i64) -> Option<String> {
+    let mut last = [None; 7];
+    for (left, bytes) in seen {
+        let Some(number) = arrivals.iter().position(|(_, other)| other == bytes) else {
+            return Some(format!("{bytes:x?} never came"));
+        };
+        let (flow, came) = (flows[number], arrivals[number].0);
+        if last[flow] >= Some(number) {
+            return Some(format!("packet {number} leaves behind {:?} of its flow", last[flow]));
+        }
+        last[flow] = Some(number);
+        if !(came..=came + longest).contains(left) {
+            return Some(format!("packet {number} came at {came} and left at {left}"));
+        }
+    }
+    (seen.len() != arrivals.len()).then(|| format!("{} of {} packets leave", seen.len(), arrivals.len()))
+}
+
+/// What may change while packets are held, with delays of up to 30 microseconds.
+const WRITES: [&str; 24] = [
+    "delay 0",
+    "delay 5",
+    "delay 30",
+    "max_burst 1",
+    "max_burst 3",
+    "max_burst 32",
+    "max_tx_burst 2",
+    "priority SHORTEST_FLOW",
+    "priority OLDEST_FLOW",
+    "priority LONGEST_WAIT",
+    "reorder true",
+    "compress true",
+    "bypass none",
+    "bypass udp",
+    "bypass all",
+    "elephants 3",
+    "elephants off",
+    "slo 20",
+    "slo off",
+    "capacity 2",
+    "capacity 9",
+    "max_held 2",
+    "max_held 90",
+    "flush",
+];
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
+    #[test]
+    fn nothing_is_lost_late_or_out_of_order_while_arguments_change(
+        packets in proptest::collection::vec((0usize..7, 0i64..6), 1..120),
+        writes in proptest::collection::vec((0i64..40, 0usize..WRITES.len()), 0..12),
+    ) {
+        let (arrivals, flows) = arrivals(&packets);
+        let script: Vec<_> =
+            writes.iter().map(|&(passes, which)| format!("wait {passes}us, write e.{}", WRITES[which])).collect();
+        // A Script stops at a wait of nothing.
+        let script = script.join(", ").replace("wait 0us, ", "");
+        let (_, seen) = through_while("Reframer(10, BYPASS none)", &arrivals, &script, &[]);
+        prop_assert_eq!(wrong(&arrivals, &flows, &seen, 30_000), None);
+    }
+
     #[test]
     fn nothing_is_lost_late_or_out_of_order(
         packets in proptest::collection::vec((0usize..7, 0i64..6), 1..120),
@@ -272,30 +365,12 @@ proptest! {
         capacity in 1usize..8, held in 1usize..20, bypass in prop_oneof![Just("none"), Just("tcp opt syn"), Just("udp or icmp")],
     ) {
         let priority = ["SHORTEST_FLOW", "OLDEST_FLOW", "LONGEST_WAIT"][which];
-        let mut time = 0;
-        let arrivals: Vec<_> = packets.iter().enumerate().map(|(number, &(flow, passes))| {
-            time += 1000 * passes;
-            (time, numbered(flow, number))
-        }).collect();
+        let (arrivals, flows) = arrivals(&packets);
         let element = format!(
             "Reframer({delay}, MAX_BURST {burst}, MAX_TX_BURST {tx}, PRIORITY {priority}, CAPACITY {capacity},
              MAX_HELD {held}, BYPASS {bypass})"
         );
-        let (_, mut seen) = through(&element, &arrivals, &[]);
-        // Within each flow the numbers rise, and nothing leaves later than it may.
-        let mut last = [None; 7];
-        for (left, bytes) in &seen {
-            let number = arrivals.iter().position(|(_, other)| other == bytes).unwrap();
-            let flow = packets[number].0;
-            prop_assert!(last[flow] < Some(number), "flow {} at {}", flow, left);
-            last[flow] = Some(number);
-            let came = arrivals[number].0;
-            prop_assert!((came..=came + 1000 * delay).contains(left), "came {}, left {}", came, left);
-        }
-        let mut given: Vec<_> = arrivals.into_iter().map(|(_, bytes)| bytes).collect();
-        let mut gone: Vec<_> = seen.drain(..).map(|(_, bytes)| bytes).collect();
-        given.sort();
-        gone.sort();
-        prop_assert_eq!(given, gone);
+        let (_, seen) = through(&element, &arrivals, &[]);
+        prop_assert_eq!(wrong(&arrivals, &flows, &seen, 1000 * delay), None);
     }
 }

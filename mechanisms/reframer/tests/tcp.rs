@@ -4,7 +4,7 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use common::{frame, tcp, through};
+use common::{frame, tcp, through, through_while};
 use proptest::prelude::*;
 use wire::tcp::{Opt, Segment, flags, options, parse};
 use wire::{Layers, LinkType};
@@ -257,6 +257,29 @@ fn plain_acks_are_merged_and_others_are_not() {
     assert_eq!(kept(&[ack(1), tcp(1, 16, 8, 2).window(500), ack(3)]), [1, 2, 3]);
     // Numbers that wrap.
     assert_eq!(kept(&[u32::MAX - 5, u32::MAX - 1, 4, 8].map(ack)), [u32::MAX - 5, 8]);
+}
+
+#[test]
+fn merging_can_be_switched_off_and_on() {
+    let ack = |number: u32| frame(tcp(1, 16, 9, number).window(500), &[]);
+    // Each burst leaves within the millisecond; nobody here counts the second one, which the third repeats.
+    let arrivals: Vec<_> = [(0, 1), (1000, 2), (2000, 2), (2000, 3), (2000, 4)]
+        .map(|(time, number)| (time * 1000, ack(number)))
+        .to_vec();
+    let script = "wait 500us, write e.compress false, wait 1ms, write e.compress true";
+    let (_, seen) = through_while("Reframer(20, COMPRESS true)", &arrivals, script, &[]);
+    let kept: Vec<_> = seen.iter().map(|(_, bytes)| segment(bytes).header.acknowledgment.get()).collect();
+    assert_eq!(kept, [1, 2, 2, 4]);
+}
+
+#[test]
+fn a_new_connection_has_numbers_of_its_own() {
+    let segments = [(16, 5000), (2, 0), (16, 100), (16, 200), (16, 300)];
+    let frames = segments.map(|(bits, number)| frame(tcp(1, bits, 9, number).window(500), &[]));
+    let (kept, _) = leaves("Reframer(20, COMPRESS true, BYPASS none)", &frames, &[0]);
+    let kept: Vec<_> = kept.iter().map(|bytes| segment(bytes).header.acknowledgment.get()).collect();
+    // The first one stays, as in every connection; after it they are merged again.
+    assert_eq!(kept, [5000, 0, 100, 300]);
 }
 
 #[test]

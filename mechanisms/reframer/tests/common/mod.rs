@@ -47,12 +47,23 @@ pub(crate) fn through(
     packets: &[(i64, Vec<u8>)],
     handlers: &[&str],
 ) -> (Outcome, Vec<(i64, Vec<u8>)>) {
+    through_while(element, packets, "", handlers)
+}
+
+/// The same while a Script does something.
+pub(crate) fn through_while(
+    element: &str,
+    packets: &[(i64, Vec<u8>)],
+    script: &str,
+    handlers: &[&str],
+) -> (Outcome, Vec<(i64, Vec<u8>)>) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("in.pcap");
     write_capture(&file, packets);
     let number = offer(Vec::new());
     let text = format!(
-        "FromDump(\"{}\", STOP true) -> e :: {element} -> SetTimestamp -> TestSink({number}, 0)",
+        "FromDump(\"{}\", STOP true) -> e :: {element} -> SetTimestamp -> TestSink({number}, 0);
+         Script({script})",
         file.display()
     );
     let outcome = Run::trace().text(&text, handlers).unwrap_or_else(|error| panic!("{error}"));

@@ -1,0 +1,147 @@
+//! What becomes of packets that leave: statistics, TCP's part, and batches.
+
+use element::{Batch, Cx, DropReason, Packet, Timestamp};
+
+use crate::key::Kind;
+use crate::lists::{Leaving, Note, Output};
+use crate::settings::Settings;
+use crate::statistics::Statistics;
+use crate::tcp;
+
+/// Where packets go that leave.
+pub struct Outgoing<'a, 'c> {
+    /// Takes full batches, and packets that are dropped.
+    pub cx: &'a mut Cx<'c>,
+    /// What leaves.
+    pub batch: &'a mut Batch,
+    /// The time.
+    pub now: Timestamp,
+    /// What to do with bursts.
+    pub settings: &'a Settings,
+    /// Counts them.
+    pub statistics: &'a mut Statistics,
+    /// Bursts whose packets are looked at, and what sorts them.
+    pub sorting: &'a mut Sorting,
+    /// Whether packets of the current burst are collected to be looked at.
+    pub collects: bool,
+}
+
+/// Memory for bursts whose packets are looked at.
+pub struct Sorting {
+    burst: Vec<Packet>,
+    sorter: tcp::Sorter,
+}
+
+impl Sorting {
+    /// For bursts of so many packets; longer ones have it grow.
+    pub fn new(length: usize) -> Sorting {
+        Sorting { burst: Vec::with_capacity(length), sorter: tcp::Sorter::new(length) }
+    }
+}
+
+impl Outgoing<'_, '_> {
+    #[inline(always)]
+    fn push(&mut self, packet: Packet) {
+        send(self.cx, self.batch, self.settings.max_tx_burst, packet);
+    }
+
+    /// Puts segments in order, merges ACKs, and sends what is left on.
+    #[inline(never)]
+    fn finish_tcp(&mut self, flow: u32, note: &mut Note) {
+        let mut burst = std::mem::take(&mut self.sorting.burst);
+        if self.settings.reorder && self.sorting.sorter.sort(&mut burst) {
+            self.statistics.reordered += 1;
+        }
+        if self.settings.compress {
+            let Outgoing { cx, statistics, .. } = self;
+            let mut acknowledged = note.has_acknowledged.then_some(note.acknowledged);
+            tcp::coalesce(&mut burst, &mut acknowledged, |packet| {
+                statistics.coalesced += 1;
+                cx.drop(packet, DropReason::Coalesced);
+            });
+            note.has_acknowledged = acknowledged.is_some();
+            note.acknowledged = acknowledged.unwrap_or(0);
+        }
+        self.statistics.locality_out.see(flow.into(), burst.len() as u64);
+        burst.drain(..).for_each(|packet| self.push(packet));
+        self.sorting.burst = burst;
+    }
+}
+
+impl Output<Packet> for Outgoing<'_, '_> {
+    #[inline(always)]
+    fn begin(&mut self, leaving: Leaving, note: &mut Note) {
+        if self.settings.bypass_after > 0 {
+            // Held in vain, or not.
+            note.fails = note.fails.saturating_add(if leaving.length == 1 { 1 } else { -1 });
+        }
+        let sorts = self.settings.reorder && leaving.length > 1;
+        self.collects = (sorts || self.settings.compress) && note.kind == Kind::Tcp as u8;
+        if !self.collects && counts(note.kind) {
+            self.statistics.locality_out.see(leaving.flow.into(), leaving.length.into());
+        }
+    }
+
+    #[inline(always)]
+    fn value(&mut self, packet: Packet, came: Timestamp) {
+        self.statistics.holds.see(since(came, self.now));
+        if self.collects { self.sorting.burst.push(packet) } else { self.push(packet) }
+    }
+
+    #[inline(always)]
+    fn end(&mut self, leaving: Leaving, note: &mut Note, last: Timestamp) {
+        self.statistics.release(leaving.reason, leaving.length, since(last, self.now));
+        if self.collects {
+            self.finish_tcp(leaving.flow, note);
+        }
+    }
+}
+
+/// How long ago something was that is never ahead; without a look at what does not fit.
+#[inline(always)]
+fn since(then: Timestamp, now: Timestamp) -> Timestamp {
+    Timestamp(now.0.wrapping_sub(then.0))
+}
+
+/// Takes what a successor will send on.
+pub struct Legacy<'s> {
+    /// In the order in which they would have left.
+    pub packets: Vec<Packet>,
+    /// Counts them.
+    pub statistics: &'s mut Statistics,
+}
+
+impl Output<Packet> for Legacy<'_> {
+    fn begin(&mut self, leaving: Leaving, _: &mut Note) {
+        self.statistics.release(leaving.reason, leaving.length, Timestamp::ZERO);
+    }
+
+    fn value(&mut self, packet: Packet, _: Timestamp) {
+        self.packets.push(packet);
+    }
+
+    fn end(&mut self, _: Leaving, _: &mut Note, _: Timestamp) {}
+}
+
+/// Adds a packet to a batch, and sends the batch on in front of it if that is as large as it may become.
+#[inline(always)]
+pub fn send(cx: &mut Cx<'_>, batch: &mut Batch, limit: usize, packet: Packet) {
+    if batch.len() >= limit {
+        let next = cx.batch();
+        cx.emit(0, std::mem::replace(batch, next));
+    }
+    // There is room: the limit is at most a batch's capacity.
+    if let Err(packet) = batch.push(packet) {
+        cx.drop(packet, DropReason::NoBuffer);
+    }
+}
+
+/// Flows without an index are told apart by their hashes, which are no indices.
+pub fn name_of_unknown(hash: u32) -> u64 {
+    u64::from(hash) | 1 << 32
+}
+
+/// Whether runs of a kind of flow count for the spatial locality factor.
+fn counts(kind: u8) -> bool {
+    [Kind::Tcp as u8, Kind::Udp as u8].contains(&kind)
+}
