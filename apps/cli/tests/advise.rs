@@ -50,9 +50,9 @@ fn what_is_advised_runs_and_gives_what_was_promised() {
     let saved = row["saved_switches"].as_f64().unwrap();
     assert!((saved - (1.0 - advice["slf"].as_f64().unwrap() / slf)).abs() < 0.01, "{row}");
     assert!(row["mean_delay_us"].as_f64().unwrap() < 64.0 && row["p99_delay_us"] == 64.0, "{row}");
-    // 300 ns for what is saved, less 70 for holding.
+    // 300 ns for what is saved, less 35 for holding.
     let gain = row["gain_ns"].as_f64().unwrap();
-    assert!((gain - (saved / advice["slf"].as_f64().unwrap() * 300.0 - 70.0)).abs() < 1.0, "{row}");
+    assert!((gain - (saved / advice["slf"].as_f64().unwrap() * 300.0 - 35.0)).abs() < 1.0, "{row}");
     // What the element gives when it is run as advised is what was said.
     let output =
         tidegate(folder.path(), &["advise", "trace.pcap", "--max-delay", "64", "-o", "advised.click"]);
@@ -93,7 +93,7 @@ fn what_does_not_pay_is_not_configured() {
     // A chain to which flow switches are dear may think otherwise.
     let folder = with_trace(&LOCAL);
     let verdict = |cost: &str| advice(folder.path(), &["--flow-cost", cost])["reframer"]["verdict"].clone();
-    assert_eq!((verdict("60"), verdict("600")), ("does_not_pay".into(), "pays".into()));
+    assert_eq!((verdict("30"), verdict("600")), ("does_not_pay".into(), "pays".into()));
 }
 
 #[test]

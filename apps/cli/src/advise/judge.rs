@@ -11,7 +11,7 @@ pub(super) const DELAYS: [u32; 6] = [16, 32, 64, 128, 256, 512];
 /// Packets after which a flow is tried as heavy.
 pub(super) const ELEPHANTS: [u32; 3] = [16, 64, 256];
 /// What holding a packet costs, in nanoseconds (docs/reframer.md).
-pub(super) const HOLD_NS: f64 = 70.0;
+pub(super) const HOLD_NS: f64 = 35.0;
 
 /// A delay is as good as the best one if it brings this share of its gain: less delay is worth something too.
 const GOOD_ENOUGH: f64 = 0.9;
