@@ -14,8 +14,9 @@ use synthesizer::check::rules::MOST_NAMED;
 use synthesizer::check::stretches::{is_end, obstacle, stretches};
 use synthesizer::check::{Entry, Findings, check};
 use synthesizer::model::chain::Chain;
-use synthesizer::verify::run::kind_of;
+use synthesizer::verify::run::{exits, kind_of};
 
+use crate::example::run;
 use crate::packets::describe as describe_packet;
 use crate::reasoning::Reasoned;
 
@@ -118,7 +119,7 @@ pub(crate) fn describe(reasoned: &Reasoned, findings: &Findings) -> String {
         text.push_str("\nNo element gives packets.\n");
     }
     for entry in &findings.entries {
-        fates(&mut text, chain, entry);
+        fates(&mut text, reasoned, entry);
     }
     if !findings.round.is_empty() {
         let names = list(findings.round.iter().map(|&node| chain.nodes[node].name.as_str()));
@@ -131,14 +132,19 @@ pub(crate) fn describe(reasoned: &Reasoned, findings: &Findings) -> String {
     text
 }
 
-fn fates(text: &mut String, chain: &Chain, entry: &Entry) {
+/// Where the packets of an entry end. An example counts as one if it does so when it is run; else it is perhaps one, because
+/// its fate depends on what is only known while running.
+fn fates(text: &mut String, reasoned: &Reasoned, entry: &Entry) {
+    let chain = &reasoned.chain;
+    let [exits, _] = exits([chain; 2]);
     let _ = writeln!(text, "\nPackets from {}", chain.nodes[entry.node].name);
     let mut rows: Vec<[String; 3]> = Vec::new();
     for fate in &entry.fates {
         let example = fate.example.as_ref();
         let packet =
             example.map(|example| describe_packet(&example.bytes, kind_of(example.kind))).unwrap_or_default();
-        let depends = example.is_some_and(|example| !example.depends.is_empty());
+        let ran = example.and_then(|example| run(reasoned, entry.node, example, &exits));
+        let is_so = ran.is_some_and(|ran| ran.met(fate, reasoned, &exits));
         let (verb, why) = match fate.reason {
             None => ("leave by", String::new()),
             Some(reason) => ("end in", format!(" ({reason})")),
@@ -146,7 +152,7 @@ fn fates(text: &mut String, chain: &Chain, entry: &Entry) {
         rows.push([
             verb.to_string(),
             format!("{}{why}", chain.nodes[fate.node].name),
-            format!("{} {packet}", if depends { "perhaps" } else { "such as" }),
+            format!("{} {packet}", if is_so { "such as" } else { "perhaps" }),
         ]);
     }
     if entry.fates.iter().all(|fate| fate.reason.is_some()) && entry.opaque.is_empty() {

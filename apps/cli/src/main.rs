@@ -6,6 +6,7 @@ mod bench;
 mod check;
 mod click;
 mod elements;
+mod example;
 mod explain;
 mod generate;
 mod handlers;

@@ -59,6 +59,13 @@ fn ip_details(words: &mut String, frame: &[u8], layers: &Layers) {
         if header.get(6).is_some_and(|flags| flags & 0x40 != 0) {
             words.push_str(", not to be fragmented");
         }
+        let total = header.get(2..4).map_or(0, |bytes| usize::from(bytes[0]) << 8 | usize::from(bytes[1]));
+        if total < header.len() {
+            words.push_str(&format!(", IP length {total}"));
+        }
+        if layers.missing > 0 {
+            words.push_str(&format!(", {} bytes shorter than it says", layers.missing));
+        }
         if header.len() > 20 {
             words.push_str(", IP options");
         }
@@ -84,6 +91,11 @@ mod tests {
         frame[14..34].copy_from_slice(&[0x45, 0, 0, 46, 0, 0, 0, 0, 1, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
         frame[34..42].copy_from_slice(&[4, 210, 0, 80, 0, 26, 0, 0]);
         assert_eq!(describe(&frame), "UDP 10.0.0.1:1234 > 10.0.0.2:80, TTL 1, wrong IP checksum, 60 bytes");
+        frame[16..18].copy_from_slice(&[0, 50]);
+        frame[22] = 64;
+        let text =
+            "UDP 10.0.0.1:1234 > 10.0.0.2:80, 4 bytes shorter than it says, wrong IP checksum, 60 bytes";
+        assert_eq!(describe(&frame), text);
         assert_eq!(describe(&[]), "a short frame, bad link header, 0 bytes");
     }
 }

@@ -4,17 +4,16 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::{ClockKind, Options, Plan, Worker};
 use indicatif::ProgressBar;
 use synthesizer::verify::example::Example;
-use synthesizer::verify::run::{Came, Exit, PACKETS, exits, kind_of, prepare};
+use synthesizer::verify::run::{Exit, exits, kind_of};
 use synthesizer::verify::{self, Companion, Difference, Verdict};
 
+use crate::example::{Ran, run};
 use crate::load::Input;
-use crate::reasoning::{Reasoned, read, registry_for};
+use crate::reasoning::{Reasoned, read};
 use crate::{packets, print};
 
 /// Arguments of `verify`.
@@ -106,51 +105,6 @@ impl Companion for Watcher<'_> {
     }
 }
 
-/// What came of one packet.
-struct Ran {
-    /// By exit: the packets that came there, sorted. Exits without packets are not among them.
-    out: BTreeMap<String, Vec<Came>>,
-    /// Where packets ended otherwise, and why.
-    dropped: Vec<String>,
-}
-
-struct Quiet;
-
-impl engine::Sink for Quiet {
-    fn write(&mut self, _stream: element::Stream, _text: std::fmt::Arguments<'_>) {}
-    fn flush(&mut self) {}
-}
-
-/// Runs a packet through one configuration; `None` where that is not possible.
-fn run(reasoned: &Reasoned, entry: usize, example: &Example, exits: &BTreeMap<usize, Exit>) -> Option<Ran> {
-    let graph = prepare(&reasoned.graph, &reasoned.chain, entry, example, exits);
-    let (registry, unknown) = registry_for(&graph);
-    if !unknown.is_empty() {
-        return None;
-    }
-    let plan = Arc::new(Plan::new(graph, &registry).ok()?);
-    let configured = plan.configure(Some(1)).ok()?;
-    let options = Options { clock: ClockKind::Trace, burst: 1, ..Options::default() };
-    let mut worker = Worker::new(plan, configured, Box::new(Quiet), options).ok()?;
-    worker.initialize().ok()?;
-    worker.run();
-    let mut out = BTreeMap::new();
-    for (&node, exit) in exits {
-        let text = worker.read(Some(node), PACKETS, "").ok()?;
-        let mut packets: Vec<Came> = text.lines().filter_map(Came::read).collect();
-        packets.sort();
-        if !packets.is_empty() {
-            out.insert(exit.name.clone(), packets);
-        }
-    }
-    let _ = worker.finish();
-    let drops = worker.report().elements.into_iter().flat_map(|element| {
-        let name = element.name.clone();
-        element.drops.into_keys().map(move |reason| format!("{name}: {reason}")).collect::<Vec<_>>()
-    });
-    Some(Ran { out, dropped: drops.collect() })
-}
-
 /// The verdict in words. Gives the exit status.
 fn describe(text: &mut String, pair: [&Reasoned; 2], verdict: &Verdict) -> u8 {
     let [a, b] = pair.map(|reasoned| reasoned.loaded.name.as_str());
@@ -198,8 +152,8 @@ fn show(text: &mut String, ran: &Ran, before: &[u8], exits: &BTreeMap<usize, Exi
             dump(text, &packet.bytes, before);
         }
     }
-    for dropped in &ran.dropped {
-        let _ = writeln!(text, "  dropped by {dropped}");
+    for (element, reason) in &ran.dropped {
+        let _ = writeln!(text, "  dropped by {element}: {reason}");
     }
     if ran.out.is_empty() && ran.dropped.is_empty() {
         text.push_str("  nothing comes out\n");

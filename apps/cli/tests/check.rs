@@ -63,9 +63,11 @@ fn where_packets_end_is_said_with_examples() {
     let report = text(&check_text(CHAIN, &[]).stdout);
     for line in [
         "Packets from FromDump@1\n",
-        "  leave by  out                          such as TCP 10.0.0.1:1234 > 10.0.0.2:80, 60 bytes\n",
-        "  end in    CheckIPHeader@3 (no output)  such as UDP 10.0.0.1:1234 > 10.0.0.2:80, wrong IP checksum",
-        "            f (denied)                   such as UDP 10.0.0.1:1234 > 10.0.0.2:80, 60 bytes\n",
+        "  leave by  out                                such as TCP 10.0.0.1:1234 > 10.0.0.2:80, 60 bytes\n",
+        "  end in    CheckIPHeader@3 (too short)        such as a short frame",
+        "            CheckIPHeader@3 (bad IP header)    such as UDP 10.0.0.1:1234 > 10.0.0.2:80, IP length 0, 60",
+        "            CheckIPHeader@3 (bad IP checksum)  such as UDP 10.0.0.1:1234 > 10.0.0.2:80, wrong IP checksum",
+        "            f (denied)                         such as UDP 10.0.0.1:1234 > 10.0.0.2:80, 60 bytes\n",
         "  synthesizer  everything can be composed\n                 Strip@2, CheckIPHeader@3, f\n",
         "  slicer       shallow: nothing needs the payload\n",
     ] {
@@ -143,4 +145,13 @@ fn every_example_is_explained() {
 fn chains_of_the_snf_paper_are_explained() {
     let Some(folder) = found::path("rules/snf") else { return };
     assert!(all_are_explained(&folder) > 60);
+}
+
+/// An example is run: what it cannot show, because it takes more than one packet, is perhaps one.
+#[test]
+fn examples_that_show_nothing_are_perhaps_one() {
+    let output = check_text("FromDump(x) -> q :: Queue(2) -> Unqueue -> d :: Discard;\n", &[]);
+    let said = text(&output.stdout);
+    assert!(said.contains("d (discard)     such as"), "{said}");
+    assert!(said.contains("q (queue full)  perhaps"), "{said}");
 }

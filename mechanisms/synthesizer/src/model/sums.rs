@@ -182,7 +182,8 @@ impl Sum {
         if let Some(sum) = packet.sums.get(&key) {
             return sum.clone();
         }
-        let written = key.field().any(|place| packet.is_written(place));
+        // What stands there did not come in where somebody wrote it, nor where all bytes come from a function.
+        let written = key.field().any(|place| packet.is_written(place)) || !packet.is_original();
         let origin =
             if written { Origin::Written(packet.bits(d, key.field().start, 2)) } else { Origin::Input };
         Sum { origin, accounted: BTreeMap::new() }

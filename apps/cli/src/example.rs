@@ -1,0 +1,75 @@
+//! One packet through a configuration, of which nothing is opened.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use engine::{ClockKind, Options, Plan, Worker};
+use synthesizer::check::Fate;
+use synthesizer::verify::example::Example;
+use synthesizer::verify::run::{Came, Exit, PACKETS, prepare};
+
+use crate::reasoning::{Reasoned, registry_for};
+
+/// What came of one packet.
+pub(crate) struct Ran {
+    /// By exit: the packets that came there, sorted. Exits without packets are not among them.
+    pub(crate) out: BTreeMap<String, Vec<Came>>,
+    /// Where packets ended otherwise, and why.
+    pub(crate) dropped: Vec<(String, &'static str)>,
+}
+
+struct Quiet;
+
+impl engine::Sink for Quiet {
+    fn write(&mut self, _stream: element::Stream, _text: std::fmt::Arguments<'_>) {}
+    fn flush(&mut self) {}
+}
+
+/// Runs a packet through one configuration; `None` where that is not possible.
+pub(crate) fn run(
+    reasoned: &Reasoned,
+    entry: usize,
+    example: &Example,
+    exits: &BTreeMap<usize, Exit>,
+) -> Option<Ran> {
+    let graph = prepare(&reasoned.graph, &reasoned.chain, entry, example, exits);
+    let (registry, unknown) = registry_for(&graph);
+    if !unknown.is_empty() {
+        return None;
+    }
+    let plan = Arc::new(Plan::new(graph, &registry).ok()?);
+    let configured = plan.configure(Some(1)).ok()?;
+    let options = Options { clock: ClockKind::Trace, burst: 1, ..Options::default() };
+    let mut worker = Worker::new(plan, configured, Box::new(Quiet), options).ok()?;
+    worker.initialize().ok()?;
+    worker.run();
+    let mut out = BTreeMap::new();
+    for (&node, exit) in exits {
+        let text = worker.read(Some(node), PACKETS, "").ok()?;
+        let mut packets: Vec<Came> = text.lines().filter_map(Came::read).collect();
+        packets.sort();
+        if !packets.is_empty() {
+            out.insert(exit.name.clone(), packets);
+        }
+    }
+    let _ = worker.finish();
+    let drops = worker.report().elements.into_iter().flat_map(|element| {
+        let name = element.name.clone();
+        element.drops.into_keys().map(move |reason| (name.clone(), reason)).collect::<Vec<_>>()
+    });
+    Some(Ran { out, dropped: drops.collect() })
+}
+
+impl Ran {
+    /// Whether that was what a check foretold.
+    pub(crate) fn met(&self, fate: &Fate, reasoned: &Reasoned, exits: &BTreeMap<usize, Exit>) -> bool {
+        match fate.reason {
+            None => exits.get(&fate.node).is_some_and(|exit| self.out.contains_key(&exit.name)),
+            Some(reason) => {
+                let name = &reasoned.chain.nodes[fate.node].name;
+                self.out.is_empty()
+                    && self.dropped.iter().any(|end| (&end.0, end.1) == (name, reason.as_str()))
+            }
+        }
+    }
+}
