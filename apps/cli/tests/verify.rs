@@ -94,3 +94,18 @@ fn errors_have_a_status_of_their_own() {
     let output = verify(CHAIN, "a :: Counter(");
     assert_eq!(output.status.code(), Some(2), "{output:?}");
 }
+
+/// Who writes handlers is part of what a chain does.
+#[test]
+fn scripts_that_turn_switches_are_not_left_out() {
+    let chain = |script: &str| {
+        format!("FromDump(x) -> s :: Switch(0); s[0] -> out :: ToDump(y); s[1] -> Discard;\n{script}\n")
+    };
+    let still = chain("");
+    let turned = chain("Script(write s.switch 1);");
+    let other = chain("// Another one.\nScript(write  s.switch 1);");
+    let status = |a: &str, b: &str| verify(a, b).status.code();
+    assert_eq!(status(&still, &still), Some(0));
+    assert_eq!(status(&still, &turned), Some(3));
+    assert_eq!(status(&turned, &other), Some(0));
+}
