@@ -727,6 +727,9 @@ impl Header {
 pub const PAINT: Field = Field::Annotation { offset: Annotations::PAINT as u8, length: 1 };
 /// The destination address annotation.
 pub const DST_IP: Field = Field::Annotation { offset: Annotations::DST_IP as u8, length: 4 };
+
+/// The destination address annotation of IPv6, where that of IPv4 is too.
+pub const DST_IP6: Field = Field::Annotation { offset: Annotations::DST_IP as u8, length: 16 };
 /// The extra length annotation.
 pub const EXTRA_LENGTH: Field = Field::Annotation { offset: Annotations::EXTRA_LENGTH as u8, length: 4 };
 

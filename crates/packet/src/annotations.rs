@@ -89,13 +89,23 @@ impl Annotations {
 
     /// Four bytes as they stand, for addresses in network order.
     pub fn array4(&self, offset: usize) -> [u8; 4] {
-        self.bytes.get(offset..offset + 4).and_then(|b| b.try_into().ok()).unwrap_or_default()
+        self.array(offset)
     }
 
     /// Sets four bytes as they stand.
     pub fn set_array4(&mut self, offset: usize, value: [u8; 4]) {
-        if let Some(place) = self.bytes.get_mut(offset..offset + 4) {
-            place.copy_from_slice(&value);
+        self.set_array(offset, value);
+    }
+
+    /// Bytes as they stand; zero where they reach outside the area.
+    pub fn array<const N: usize>(&self, offset: usize) -> [u8; N] {
+        self.bytes.get(offset..).and_then(|b| b.first_chunk()).copied().unwrap_or([0; N])
+    }
+
+    /// Sets bytes as they stand; ignored where they reach outside the area.
+    pub fn set_array<const N: usize>(&mut self, offset: usize, value: [u8; N]) {
+        if let Some(place) = self.bytes.get_mut(offset..).and_then(|b| b.first_chunk_mut()) {
+            *place = value;
         }
     }
 

@@ -3,6 +3,7 @@
 pub mod adjust_timestamp;
 pub mod check_paint;
 pub mod drop_broadcasts;
+pub mod get_ip6_address;
 pub mod get_ip_address;
 pub mod paint;
 pub mod paint_switch;

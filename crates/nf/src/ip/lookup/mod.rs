@@ -5,6 +5,7 @@
 
 pub mod direct_ip_lookup;
 pub mod linear_ip_lookup;
+pub mod lookup_ip6_route;
 pub mod lookup_ip_route_mp;
 pub mod radix_ip_lookup;
 pub mod range_ip_lookup;
@@ -164,7 +165,7 @@ impl RouteLookup {
             Command::Remove => "expected 'ADDR/MASK [GATEWAY OUTPUT]'",
             _ => "expected 'ADDR/MASK [GATEWAY] OUTPUT'",
         })?;
-        let any = removes && route.hop.output == Hop::ANY_OUTPUT;
+        let any = removes && route.hop.output == Hop::<Ipv4Addr>::ANY_OUTPUT;
         if !any && !has_output(self.sorter.outputs(), &route) {
             return Err("bad OUTPUT".into());
         }

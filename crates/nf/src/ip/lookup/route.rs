@@ -1,4 +1,4 @@
-//! Routes as text: `ADDR/MASK [GATEWAY] OUTPUT`, in arguments, handlers and tables.
+//! Routes, and IPv4 routes as text: `ADDR/MASK [GATEWAY] OUTPUT`, in arguments, handlers and tables.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -7,24 +7,24 @@ use classify::prefixes::Prefix;
 use element::args::{Arg, Ipv4Prefix, Place};
 use lang::args::split_spaces;
 
-/// Where packets for a prefix go.
+/// Where packets for a prefix of addresses `A`, with gateways `G`, go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Route {
+pub(super) struct Route<A = u32, G = Ipv4Addr> {
     /// For which addresses.
-    pub(super) prefix: Prefix,
-    pub(super) hop: Hop,
+    pub(super) prefix: Prefix<A>,
+    pub(super) hop: Hop<G>,
 }
 
 /// What a packet gets on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Hop {
-    /// What becomes the packet's destination annotation; 0.0.0.0 for none.
-    pub(super) gateway: Ipv4Addr,
+pub(super) struct Hop<G = Ipv4Addr> {
+    /// What becomes the packet's destination annotation; zero for none.
+    pub(super) gateway: G,
     /// Where the packet leaves; -1, where a route is named in order to be removed, for any.
     pub(super) output: i32,
 }
 
-impl Hop {
+impl<G> Hop<G> {
     /// Any: what is asked for does not say.
     pub(super) const ANY_OUTPUT: i32 = -1;
 }
@@ -56,7 +56,7 @@ impl Route {
             }
         }
         let output = match rest {
-            [] if or_any => Hop::ANY_OUTPUT,
+            [] if or_any => Hop::<Ipv4Addr>::ANY_OUTPUT,
             [word] => i32::parse(word, place).ok()?,
             _ => return None,
         };

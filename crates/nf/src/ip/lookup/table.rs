@@ -1,9 +1,11 @@
 //! A table of routes: the longest prefix, in the order that the class shows.
 
 use std::collections::{BTreeSet, HashMap};
+use std::hash::Hash;
+use std::net::Ipv4Addr;
 
 use classify::IntervalSet;
-use classify::prefixes::{Entry, Prefix, PrefixTable};
+use classify::prefixes::{Address, Entry, MAX_VALUE, Prefix, PrefixTable};
 
 use super::route::{Hop, Route};
 
@@ -18,30 +20,30 @@ pub(crate) enum Listing {
 
 /// Why a route was not added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refused {
+pub(super) enum Refused<A = u32, G = Ipv4Addr> {
     /// There is another one for the prefix.
-    Exists(Route),
+    Exists(Route<A, G>),
     /// There are too many different next hops.
     Full,
 }
 
 /// Routes.
-pub(super) struct RouteTable {
+pub(super) struct RouteTable<A = u32, G = Ipv4Addr> {
     /// Prefixes, with the number of a hop and of a line each.
-    prefixes: PrefixTable,
+    prefixes: PrefixTable<A>,
     /// Hops; how many routes use each.
-    hops: Vec<(Hop, u32)>,
-    numbers: HashMap<Hop, u32>,
+    hops: Vec<(Hop<G>, u32)>,
+    numbers: HashMap<Hop<G>, u32>,
     unused: Vec<u32>,
-    lines: Vec<Option<Prefix>>,
+    lines: Vec<Option<Prefix<A>>>,
     listing: Listing,
     /// Lines without a route; the next one to be used comes first.
     free: BTreeSet<(u64, u32)>,
     freed: u64,
 }
 
-impl RouteTable {
-    pub(super) fn new(listing: Listing) -> RouteTable {
+impl<A: Address, G: Copy + Eq + Hash> RouteTable<A, G> {
+    pub(super) fn new(listing: Listing) -> RouteTable<A, G> {
         RouteTable {
             prefixes: PrefixTable::new(),
             hops: Vec::new(),
@@ -56,29 +58,33 @@ impl RouteTable {
 
     /// For the hot path: numbers of hops for addresses.
     #[inline]
-    pub(super) fn lookup_batch(&self, addresses: &[u32], numbers: &mut [Option<u32>]) {
+    pub(super) fn lookup_batch(&self, addresses: &[A], numbers: &mut [Option<u32>]) {
         self.prefixes.lookup_batch(addresses, numbers);
     }
 
     /// The hop of a number.
     #[inline]
-    pub(super) fn hop(&self, number: u32) -> Option<&Hop> {
+    pub(super) fn hop(&self, number: u32) -> Option<&Hop<G>> {
         self.hops.get(number as usize).map(|(hop, _)| hop)
     }
 
     /// The hop for an address.
-    pub(super) fn lookup(&self, address: u32) -> Option<Hop> {
+    pub(super) fn lookup(&self, address: A) -> Option<Hop<G>> {
         self.prefixes.lookup(address).and_then(|number| self.hop(number)).copied()
     }
 
     /// The route for exactly this prefix.
-    fn get(&self, prefix: Prefix) -> Option<Route> {
+    fn get(&self, prefix: Prefix<A>) -> Option<Route<A, G>> {
         let hop = *self.hop(self.prefixes.get(prefix)?.value)?;
         Some(Route { prefix, hop })
     }
 
     /// Adds a route; with `replace` also where there is one for the prefix, which is returned.
-    pub(super) fn add(&mut self, route: Route, replace: bool) -> Result<Option<Route>, Refused> {
+    pub(super) fn add(
+        &mut self,
+        route: Route<A, G>,
+        replace: bool,
+    ) -> Result<Option<Route<A, G>>, Refused<A, G>> {
         let before = self.get(route.prefix);
         if let Some(before) = before
             && !replace
@@ -105,9 +111,9 @@ impl RouteTable {
     }
 
     /// Takes the route for a prefix out, if it is the one that is asked for.
-    pub(super) fn remove(&mut self, asked: Route) -> Option<Route> {
+    pub(super) fn remove(&mut self, asked: Route<A, G>) -> Option<Route<A, G>> {
         let found = self.get(asked.prefix)?;
-        if asked.hop.output != Hop::ANY_OUTPUT && asked.hop != found.hop {
+        if asked.hop.output != Hop::<G>::ANY_OUTPUT && asked.hop != found.hop {
             return None;
         }
         let entry = self.prefixes.remove(asked.prefix)?;
@@ -121,24 +127,29 @@ impl RouteTable {
         *self = RouteTable::new(self.listing);
     }
 
+    /// Whether there has never been a route.
+    pub(super) fn is_new(&self) -> bool {
+        self.lines.is_empty()
+    }
+
     /// All routes, as the table shows them.
-    pub(super) fn routes(&self) -> impl Iterator<Item = Route> + '_ {
+    pub(super) fn routes(&self) -> impl Iterator<Item = Route<A, G>> + '_ {
         self.lines.iter().flatten().filter_map(|&prefix| self.get(prefix))
     }
 
     /// The addresses that take each hop.
-    pub(super) fn sets(&self) -> impl Iterator<Item = (Hop, IntervalSet)> + '_ {
+    pub(super) fn sets(&self) -> impl Iterator<Item = (Hop<G>, IntervalSet)> + '_ {
         self.prefixes.sets().into_iter().filter_map(|(number, set)| Some((*self.hop(number)?, set)))
     }
 
-    fn hold(&mut self, hop: Hop) -> Option<u32> {
+    fn hold(&mut self, hop: Hop<G>) -> Option<u32> {
         if let Some(&number) = self.numbers.get(&hop) {
             self.hops[number as usize].1 += 1;
             return Some(number);
         }
         let number = match self.unused.pop() {
             Some(number) => number,
-            None => u32::try_from(self.hops.len()).ok().filter(|&n| n <= PrefixTable::MAX_VALUE)?,
+            None => u32::try_from(self.hops.len()).ok().filter(|&n| n <= MAX_VALUE)?,
         };
         match self.hops.get_mut(number as usize) {
             Some(place) => *place = (hop, 1),
@@ -171,7 +182,6 @@ impl RouteTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::Ipv4Addr;
 
     use proptest::prelude::*;
 

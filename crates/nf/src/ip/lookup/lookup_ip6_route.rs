@@ -1,0 +1,214 @@
+//! # LookupIP6Route
+//! Sends IPv6 packets by the longest route that their destination annotation matches, and sets the gateway.
+//!
+//! Where the route has a gateway, it becomes the destination address annotation. Packets without a route are dropped.
+//!
+//! ## Usage
+//! `LookupIP6Route(ROUTE, ...)`
+//!
+//! ## Arguments
+//! - `ROUTE`: `ADDR/MASK [GATEWAY] OUTPUT`; the gateway `::` is none. A later route for a prefix replaces an earlier one.
+//!
+//! ## Handlers
+//! - `table`: all routes, one per line.
+//! - `add`: a route, in the place of one for the same prefix.
+//! - `remove`: `ADDR/MASK`; if there is no such route, nothing happens.
+//! - `ctrl`: `add ROUTE` or `remove ADDR/MASK`.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> GetIP6Address(24) -> rt :: LookupIP6Route(2001:db8::/32 0, ::/0 2001:db8::1 1);
+//! rt[0] -> Discard; rt[1] -> Discard
+//! ```
+//!
+//! ## See also
+//! GetIP6Address, RadixIPLookup, DecIP6HLIM
+
+use std::net::Ipv6Addr;
+
+use classify::prefixes::Prefix;
+use element::args::{Arg, Ipv6Prefix, Place};
+use element::class::ArgInfo;
+use element::effects::{Case, DST_IP6, Depends, Filter, Target};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
+use packet::{Annotations, BATCH_CAPACITY};
+
+use super::route::{Hop, words};
+use super::table::{Listing, RouteTable};
+use super::{ADD, CTRL, REMOVE, TABLE};
+use crate::editing::constant;
+use crate::sorting::{Fate, Sorter};
+
+type Route = super::route::Route<u128, Ipv6Addr>;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "LookupIP6Route",
+    manual: manual!("lookup_ip6_route.rs"),
+    ports: "1/-",
+    processing: "h/h",
+    args: &[ArgInfo::rest("ROUTE", "route")],
+    handlers: &[TABLE, ADD, REMOVE, CTRL],
+    samples: &[
+        "::/0 0 -> 1/1",
+        "2001:db8::/32 ::1 1, ::/1 :: 0, 8000::/1 2, ::0102:0:0:0/80 fe80::9 2 -> 1/3",
+        "",
+    ],
+    build: |args| {
+        let outputs = args.outputs();
+        let mut lookup = LookupIp6Route::new(outputs);
+        let mut needed = 0;
+        for (number, text) in (1..).zip(args.rest()) {
+            let route = parse(&words(&text), &args.place());
+            let output = route.and_then(|route| usize::try_from(route.hop.output).ok());
+            match (route, output) {
+                (Some(route), Some(output)) => {
+                    needed = needed.max(output + 1);
+                    if let Err(reason) = lookup.add(route) {
+                        args.error(reason);
+                    }
+                }
+                _ => args.error(format!("argument {number} should be DADDR/MASK [GW] OUTPUT")),
+            }
+        }
+        args.finish()?;
+        if needed == 0 {
+            args.warn("no routes");
+        }
+        if needed > outputs {
+            args.error(format!("need {needed} or more output ports"));
+        }
+        args.finish()?;
+        Ok(Box::new(lookup))
+    },
+    ..Class::DEFAULT
+};
+
+/// Reads a route.
+fn parse(words: &[String], place: &Place<'_>) -> Option<Route> {
+    let (prefix, gateway, output) = match words {
+        [prefix, output] => (prefix, None, output),
+        [prefix, gateway, output] => (prefix, Some(gateway), output),
+        _ => return None,
+    };
+    let gateway = gateway.map_or(Some(Ipv6Addr::UNSPECIFIED), |word| Ipv6Addr::parse(word, place).ok())?;
+    let hop = Hop { gateway, output: i32::parse(output, place).ok()? };
+    Some(Route { prefix: parse_prefix(prefix, place)?, hop })
+}
+
+fn parse_prefix(word: &str, place: &Place<'_>) -> Option<Prefix<u128>> {
+    let Ipv6Prefix { address, length } = Ipv6Prefix::parse(word, place).ok()?;
+    Some(Prefix::new(address.to_bits(), length))
+}
+
+struct LookupIp6Route {
+    table: RouteTable<u128, Ipv6Addr>,
+    sorter: Sorter,
+    /// For the packets of a batch: addresses, and the numbers of their hops.
+    addresses: Box<[u128; BATCH_CAPACITY]>,
+    numbers: Box<[Option<u32>; BATCH_CAPACITY]>,
+}
+
+impl LookupIp6Route {
+    fn new(outputs: usize) -> LookupIp6Route {
+        LookupIp6Route {
+            table: RouteTable::new(Listing::FirstFree),
+            sorter: Sorter::new(outputs),
+            addresses: Box::new([0; BATCH_CAPACITY]),
+            numbers: Box::new([None; BATCH_CAPACITY]),
+        }
+    }
+
+    /// Adds a route. One for the same prefix goes first, so that its line may be the one that is free.
+    fn add(&mut self, route: Route) -> Result<(), String> {
+        self.remove(route.prefix);
+        self.table.add(route, false).map(drop).map_err(|_| "too many next hops".into())
+    }
+
+    fn remove(&mut self, prefix: Prefix<u128>) {
+        let any = Hop { gateway: Ipv6Addr::UNSPECIFIED, output: Hop::<Ipv6Addr>::ANY_OUTPUT };
+        self.table.remove(Route { prefix, hop: any });
+    }
+
+    fn command(&mut self, cx: &Cx<'_>, name: &str, arguments: &[String]) -> Result<(), String> {
+        match name {
+            "add" => {
+                let route = parse(arguments, &cx.place()).ok_or("expected 'ADDR/MASK [GATEWAY] OUTPUT'")?;
+                if !usize::try_from(route.hop.output).is_ok_and(|output| output < self.sorter.outputs()) {
+                    return Err("output port out of range".into());
+                }
+                self.add(route)
+            }
+            "remove" => {
+                let prefix = match arguments {
+                    [prefix] => parse_prefix(prefix, &cx.place()),
+                    _ => None,
+                };
+                self.remove(prefix.ok_or("expected 'ADDR/MASK'")?);
+                Ok(())
+            }
+            _ => Err("bad command, should be 'add' or 'remove'".into()),
+        }
+    }
+}
+
+impl Element for LookupIp6Route {
+    fn effects(&self) -> Effects {
+        let cases = self.table.sets().map(|(hop, set)| {
+            let when = Filter::In { field: DST_IP6, mask: u128::MAX, set };
+            let case = Case::new(when, Target::Output(usize::try_from(hop.output).unwrap_or(usize::MAX)));
+            match hop.gateway.is_unspecified() {
+                true => case,
+                false => case.with(constant(DST_IP6, &hop.gateway.octets())),
+            }
+        });
+        // The annotation is looked at in any case, so that nobody leaves it without a value.
+        let other = Filter::In { field: DST_IP6, mask: 0, set: classify::IntervalSet::one(0, 0) };
+        let lost = Case::new(other, Target::Drop(DropReason::NoRoute));
+        Effects::cases(cases.chain([lost]).collect()).depending_on(Depends::Handler)
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {
+        let packets = batch.len();
+        for (packet, address) in batch.iter().zip(self.addresses.iter_mut()) {
+            *address = u128::from_be_bytes(packet.annotations().array(Annotations::DST_IP));
+        }
+        self.table.lookup_batch(&self.addresses[..packets], &mut self.numbers[..packets]);
+        for (packet, number) in batch.iter_mut().zip(self.numbers.iter()) {
+            if let Some(hop) = number.and_then(|number| self.table.hop(number))
+                && !hop.gateway.is_unspecified()
+            {
+                packet.annotations_mut().set_array(Annotations::DST_IP, hop.gateway.octets());
+            }
+        }
+        let table = &self.table;
+        let mut numbers = self.numbers.iter();
+        let mut output =
+            || numbers.next().and_then(|&number| table.hop(number?)).map_or(-1, |hop| hop.output);
+        self.sorter.send_by(
+            cx,
+            batch,
+            |_, _| output(),
+            |output| usize::try_from(output).map_or(Fate::Drop(DropReason::NoRoute), Fate::Output),
+        )
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
+        let header = if self.table.is_new() { "" } else { "# Active routes\n" };
+        let line = |route: Route| {
+            let Route { prefix, hop } = route;
+            let address = Ipv6Addr::from_bits(prefix.first());
+            format!("{address}/{}\t{}\t{}\n", prefix.length(), hop.gateway, hop.output)
+        };
+        Ok(std::iter::once(header.to_string()).chain(self.table.routes().map(line)).collect())
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
+        let words = words(value);
+        match (name, words.split_first()) {
+            ("ctrl", Some((command, arguments))) => self.command(cx, command, arguments),
+            ("ctrl", None) => self.command(cx, "", &[]),
+            _ => self.command(cx, name, &words),
+        }
+    }
+}
