@@ -99,7 +99,7 @@ fn check(sample: &Sample, effects: &Effects) -> Result<Tally, String> {
     let key = sample.to_string();
     // By reason: packets that end after the declaration.
     let mut ends: BTreeMap<String, u64> = BTreeMap::new();
-    let unit = Unit { effects, key: &key, outputs: sample.shape.1, stream: 0, has_room: true };
+    let unit = Unit { effects, key: &key, outputs: sample.shape.1, stream: 0, has_room: true, input: 0 };
     for (input, packets) in inputs.iter().enumerate() {
         for (number, given) in packets.iter().enumerate() {
             let id = 1 + 100_000 * input as u32 + number as u32;
@@ -109,7 +109,7 @@ fn check(sample: &Sample, effects: &Effects) -> Result<Tally, String> {
             side.extend(given.time.0.to_be_bytes());
             side.push(0);
             let packet = Packet::known(&d, &given.bytes, headers, &side);
-            let outcome = unit.step(&d, input, &d.yes(), &packet);
+            let outcome = Unit { input, ..unit }.step(&d, &d.yes(), &packet);
             if d.exhausted() {
                 return Err("no room for its diagrams".into());
             }

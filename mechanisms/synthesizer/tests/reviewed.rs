@@ -133,6 +133,20 @@ fn pullers_choose_what_passes() {
     are_not_equivalent(&chain("LIMIT 1"), &chain(""));
 }
 
+/// Where an element sends packets may depend on where they come in.
+#[test]
+fn inputs_make_a_difference() {
+    for class in ["EtherSwitch(TIMEOUT 0)", "Hub"] {
+        let chain = |from: usize| {
+            format!(
+                "FromDump(x) -> [{from}] s :: {class}; Idle -> [{}] s; s[0] -> a :: ToDump(y); s[1] -> b :: ToDump(z);",
+                1 - from
+            )
+        };
+        are_not_equivalent(&chain(0), &chain(1));
+    }
+}
+
 /// An exit that reads headers sees where they are marked.
 #[test]
 fn exits_may_see_marks() {

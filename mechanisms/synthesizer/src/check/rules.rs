@@ -53,7 +53,7 @@ impl Usage {
     pub fn see(&mut self, d: &Diagrams, node: &Node, waiting: &Waiting) {
         for (&input, arrivals) in waiting {
             for arrival in arrivals {
-                let Some(cases) = Unit::of(node, 0).conditions(d, input, &arrival.packet) else {
+                let Some(cases) = Unit::of(node, 0, input).conditions(d, &arrival.packet) else {
                     // Nothing is known of these packets.
                     self.decides.fill(true);
                     return;

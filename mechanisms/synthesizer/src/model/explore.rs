@@ -158,8 +158,8 @@ pub fn explore(
                 let numbers = vec![stream.into(), place as i64];
                 d.term(Term { name: "place in a stream".into(), numbers, bits: Vec::new() })
             });
-            let unit = Unit { has_room: premises.room, ..Unit::of(element, stream) };
-            let outcome = unit.step(d, input, &condition, &packet);
+            let unit = Unit { has_room: premises.room, ..Unit::of(element, stream, input) };
+            let outcome = unit.step(d, &condition, &packet);
             if outcome.ignores_full_queues && !ends.queues.contains(&node) {
                 ends.queues.push(node);
             }

@@ -16,6 +16,7 @@ use super::word::{Word, bits_in};
 const MOST_PLACES: usize = 64;
 
 /// An element of a chain: what its declaration says, and what makes it the same as another one.
+#[derive(Clone, Copy)]
 pub struct Unit<'u> {
     /// The declaration.
     pub effects: &'u Effects,
@@ -28,6 +29,8 @@ pub struct Unit<'u> {
     pub stream: u32,
     /// Whether it always has room, if it is a queue.
     pub has_room: bool,
+    /// The input that packets come to: what only the element knows may be different from one to the other.
+    pub input: usize,
 }
 
 /// Where a packet goes.
@@ -77,42 +80,43 @@ pub struct Outcome {
 }
 
 impl<'u> Unit<'u> {
-    /// An element of a chain, to which packets come at this place of a stream.
-    pub fn of(node: &'u Node, stream: u32) -> Unit<'u> {
+    /// An element of a chain, to an input of which packets come at this place of a stream.
+    pub fn of(node: &'u Node, stream: u32, input: usize) -> Unit<'u> {
         Unit {
             effects: &node.effects,
             key: &node.function,
             outputs: node.forward.len(),
             stream,
             has_room: true,
+            input,
         }
     }
 
     /// For which packets the filter of each case holds, whatever other cases say; `None` if nothing is known of the
     /// packets or of the element.
-    pub fn conditions(&self, d: &Diagrams, input: usize, packet: &Packet) -> Option<Vec<(usize, Bit)>> {
+    pub fn conditions(&self, d: &Diagrams, packet: &Packet) -> Option<Vec<(usize, Bit)>> {
         if self.effects.opaque.is_some() || packet.lost.is_some() {
             return None;
         }
         let cases = self.effects.cases.iter().enumerate();
-        let here = cases.filter(|(_, case)| case.input.is_none_or(|i| i == input));
+        let here = cases.filter(|(_, case)| case.input.is_none_or(|i| i == self.input));
         Some(here.map(|(number, case)| (number, self.holds(d, &case.when, packet))).collect())
     }
 
-    /// What it makes of a packet that comes to an input.
-    pub fn step(&self, d: &Diagrams, input: usize, condition: &Bit, packet: &Packet) -> Outcome {
+    /// What it makes of a packet.
+    pub fn step(&self, d: &Diagrams, condition: &Bit, packet: &Packet) -> Outcome {
         let mut outcome = Outcome::default();
         let is_plain = matches!(&self.effects.cases[..], [only]
             if only.when == Filter::Any && only.actions.is_empty() && only.input.is_none());
         if self.effects.opaque.is_some() || packet.lost.is_some() && !is_plain {
-            self.lose(d, input, condition, packet, &mut outcome);
+            self.lose(d, condition, packet, &mut outcome);
             return outcome;
         }
         let mut cases: Vec<usize> = Vec::new();
         for (number, case) in self.effects.cases.iter().enumerate() {
             if self.has_room && self.is_overflow(case) {
                 outcome.ignores_full_queues = true;
-            } else if case.input.is_none_or(|i| i == input) {
+            } else if case.input.is_none_or(|i| i == self.input) {
                 cases.push(number);
             }
         }
@@ -174,6 +178,7 @@ impl<'u> Unit<'u> {
     /// A value that only the element knows, as a function of what it reads.
     fn unknown(&self, d: &Diagrams, what: &str, packet: &Packet, reads: &[Field]) -> Term {
         let mut term = Term { name: format!("{} {what}", self.key), ..arguments(d, packet, reads) };
+        term.numbers.push(self.input as i64);
         if remembers(self.effects) {
             term.numbers.push(self.stream.into());
         }
@@ -546,9 +551,9 @@ impl<'u> Unit<'u> {
     }
 
     /// For elements of which it is not known what they do, and packets that came out of one.
-    fn lose(&self, d: &Diagrams, input: usize, condition: &Bit, packet: &Packet, outcome: &mut Outcome) {
+    fn lose(&self, d: &Diagrams, condition: &Bit, packet: &Packet, outcome: &mut Outcome) {
         let mut term = Term { name: format!("{} whatever", self.key), ..packet.digest(d) };
-        term.numbers.extend([input as i64, self.stream.into(), self.outputs as i64]);
+        term.numbers.extend([self.input as i64, self.stream.into(), self.outputs as i64]);
         let is_sink = self.effects.cases.iter().any(|case| case.to == Target::Send) && packet.lost.is_some();
         if is_sink {
             let (condition, packet) = (condition.clone(), packet.clone());
