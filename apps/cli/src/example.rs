@@ -1,6 +1,6 @@
 //! One packet through a configuration, of which nothing is opened.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use engine::{ClockKind, Options, Plan, Worker};
@@ -61,6 +61,11 @@ pub(crate) fn run(
 }
 
 impl Ran {
+    /// Why packets ended, whichever element they ended in.
+    pub(crate) fn reasons(&self) -> BTreeSet<&'static str> {
+        self.dropped.iter().map(|end| end.1).collect()
+    }
+
     /// Whether that was what a check foretold.
     pub(crate) fn met(&self, fate: &Fate, reasoned: &Reasoned, exits: &BTreeMap<usize, Exit>) -> bool {
         match fate.reason {

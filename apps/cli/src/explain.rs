@@ -155,7 +155,12 @@ fn fates(text: &mut String, reasoned: &Reasoned, entry: &Entry) {
             format!("{} {packet}", if is_so { "such as" } else { "perhaps" }),
         ]);
     }
-    if entry.fates.iter().all(|fate| fate.reason.is_some()) && entry.opaque.is_empty() {
+    for &node in &entry.round {
+        let what = "where they end then is not known".to_string();
+        rows.push(["come back to".into(), chain.nodes[node].name.clone(), what]);
+    }
+    let is_known = entry.opaque.is_empty() && entry.round.is_empty();
+    if is_known && entry.fates.iter().all(|fate| fate.reason.is_some()) {
         rows.insert(0, ["leave by".into(), "no element".into(), String::new()]);
     }
     for &node in &entry.opaque {

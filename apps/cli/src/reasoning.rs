@@ -111,7 +111,6 @@ fn chain(graph: &Graph) -> Result<Parts, Vec<engine::Problem>> {
         (0..plan.len()).filter(stays).map(|id| Some((plan.classes[id], &configured.effects[id]))).collect();
     let mut chain = Chain::new(&graph, &effects);
     let beside = (0..plan.len()).filter(|id| bystanders[*id]);
-    chain.scripts = beside.map(|id| key(plan.classes[id].name, &plan.graph.elements[id].config)).collect();
-    chain.scripts.sort();
+    chain.add_scripts(beside.map(|id| key(plan.classes[id].name, &plan.graph.elements[id].config)));
     Ok((graph, chain, unknown, configured.warnings))
 }

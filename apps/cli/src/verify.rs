@@ -96,12 +96,12 @@ impl Companion for Watcher<'_> {
         self.progress.set_message(format!("{}: {element}", self.pair[chain].loaded.name));
     }
 
-    fn differs(&mut self, entry: [usize; 2], example: &Example) -> Option<bool> {
+    fn differs(&mut self, entry: [usize; 2], example: &Example, reasons: bool) -> Option<bool> {
         self.progress.set_message("running an example".to_string());
         let exits = exits(self.pair.map(|reasoned| &reasoned.chain));
         let a = run(self.pair[0], entry[0], example, &exits[0])?;
         let b = run(self.pair[1], entry[1], example, &exits[1])?;
-        Some(a.out != b.out)
+        Some(a.out != b.out || reasons && a.reasons() != b.reasons())
     }
 }
 

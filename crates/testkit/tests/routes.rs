@@ -80,7 +80,7 @@ fn agree<A: Address>(
     }
 }
 
-/// Half of the table comes first, the rest and changes after it has been asked.
+/// As it is found, and after changes.
 fn the_table_is_a_trie<A: Address + std::fmt::LowerHex>(prefixes: &[Prefix<A>]) {
     let mut random = fastrand::Rng::with_seed(1);
     let (mut table, mut trie) = (PrefixTable::new(), Trie::new());
@@ -110,8 +110,10 @@ fn the_table_is_a_trie<A: Address + std::fmt::LowerHex>(prefixes: &[Prefix<A>]) 
     agree(&table, &trie, prefixes, &mut random);
 }
 
-/// The routes of the found table, of both families.
-fn full_table() -> Option<(Vec<Prefix<u32>>, Vec<Prefix<u128>>)> {
+type Families = (Vec<Prefix<u32>>, Vec<Prefix<u128>>);
+
+/// The routes of the found table.
+fn full_table() -> Option<Families> {
     let file = std::fs::File::open(found::path("routes/bart-tier1-prefixes.txt.gz")?).unwrap();
     let (mut v4, mut v6) = (Vec::new(), Vec::new());
     for line in BufReader::new(flate2::read::GzDecoder::new(file)).lines() {

@@ -238,6 +238,20 @@ fn stretches_end_at_what_cannot_be_composed() {
     assert_eq!((why("in"), why("out"), why("b")), (None, None, None));
 }
 
+/// What was stripped from a packet that goes round comes back.
+#[test]
+fn what_is_in_front_may_come_back_on_a_circle() {
+    let chain = read(
+        "FromDump(x) -> Classifier(12/0800 14/45) -> CheckIPHeader(14) -> Strip(14) -> StoreData(8, \\<40>)
+         -> SetIPChecksum -> l :: DecIPTTL -> c :: Classifier(8/05, -); c[1] -> l;
+         c[0] -> Unstrip(14) -> d :: Classifier(12/0800, -); d[0] -> good :: Counter -> out :: ToDump(y);
+         d[1] -> Discard;",
+    );
+    let found = findings(&chain);
+    assert!(found.unreached.is_empty() && found.idle.is_empty(), "{found:?}");
+    assert!(!found.entries[0].round.is_empty(), "{found:?}");
+}
+
 /// Packets that go round are taken for any packets after a while: it ends, and nothing is called idle or unreached that
 /// they come to.
 #[test]

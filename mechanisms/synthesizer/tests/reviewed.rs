@@ -147,6 +147,125 @@ fn inputs_make_a_difference() {
     }
 }
 
+/// What a sum covers may hold another sum that is kept.
+#[test]
+fn sums_cover_other_sums() {
+    let start = "FromDump(x) -> Classifier(12/0800 14/45 20/0000 23/11 42/45)";
+    let inner = "-> MarkIPHeader(42) -> SetIPChecksum -> MarkIPHeader(14)";
+    let outer = "-> MarkIPHeader(14) -> SetUDPChecksum";
+    are_not_equivalent(
+        &format!("{start} {outer} {inner} -> out :: ToDump(y);"),
+        &format!("{start} {inner} {outer} -> out :: ToDump(y);"),
+    );
+    let start =
+        "FromDump(x) -> Classifier(12/0800 14/45 20/0000 23/01 42/45) -> MarkIPHeader(14) -> CheckICMPHeader";
+    are_not_equivalent(
+        &format!("{start} {inner} -> out :: ToDump(y);"),
+        &format!("{start} {inner} -> CheckICMPHeader -> out :: ToDump(y);"),
+    );
+    // Two in the same bytes.
+    let start = "FromDump(x) -> Classifier(24/45000024 30/0000 33/11 40/45000014 48/0010)";
+    let (one, two) = ("-> MarkIPHeader(40) -> SetIPChecksum", "-> MarkIPHeader(24) -> SetUDPChecksum");
+    are_not_equivalent(
+        &format!("{start} {one} {two} -> out :: ToDump(y);"),
+        &format!("{start} {two} {one} -> out :: ToDump(y);"),
+    );
+    let start =
+        "FromDump(x) -> Classifier(14/45 16/0030 20/0000 23/01 26/45) -> CheckLength(62) -> CheckIPHeader(14)
+         -> CheckICMPHeader -> MarkIPHeader(26) -> SetIPChecksum -> MarkIPHeader(14)";
+    are_not_equivalent(
+        &format!("{start} -> out :: ToDump(y);"),
+        &format!("{start} -> CheckICMPHeader -> out :: ToDump(y);"),
+    );
+}
+
+/// A sum stays what it was computed over.
+#[test]
+fn sums_remember_what_they_were_computed_over() {
+    let start = "FromDump(x) -> Classifier(12/0800 14/45) -> l :: CheckLength(33); l[0] -> Discard; l[1]";
+    let end =
+        "-> StoreData(14, \\<45000014>) -> MarkIPHeader(14) -> SetIPChecksum -> Strip(24) -> Truncate(2)
+         -> out :: ToDump(y);";
+    are_not_equivalent(&format!("{start} -> RandomBitErrors(0.5) {end}"), &format!("{start} {end}"));
+    let chain = |options: &str| {
+        format!(
+            "FromDump(x) -> Classifier(12/0800 14/46) -> l :: CheckLength(37); l[0] -> Discard;
+             l[1] -> MarkIPHeader(14) -> StoreData(34, \\<{options}>) -> SetIPChecksum -> StoreData(14, \\<45>)
+             -> StoreData(34, \\<0000>) -> out :: ToDump(y);"
+        )
+    };
+    are_not_equivalent(&chain("1111"), &chain("2222"));
+}
+
+/// Elements with inputs may give packets of their own.
+#[test]
+fn sources_may_have_inputs() {
+    let chain = |bytes: usize| {
+        format!(
+            "s :: ICMPPingSource(1.0.0.1, 1.0.0.2, LIMIT 2) -> t :: Tee; t[0] -> CheckIPHeader -> ICMPPingResponder -> s;
+             t[1] -> Strip({bytes}) -> out :: ToDump(y);"
+        )
+    };
+    are_not_equivalent(&chain(1), &chain(2));
+}
+
+/// Of several elements of one kind each is compared with one.
+#[test]
+fn each_made_packet_has_one_counterpart() {
+    let start = "FromDump(x) -> CheckIPHeader(14) -> Strip(14) -> t :: Tee(2);";
+    are_not_equivalent(
+        &format!(
+            "{start} t[0] -> ICMPError(1.1.1.1, unreachable) -> out :: ToDump(y);
+             t[1] -> ICMPError(1.1.1.1, unreachable) -> out;"
+        ),
+        &format!(
+            "{start} t[0] -> a :: ICMPError(1.1.1.1, unreachable) -> out :: ToDump(y);
+             t[1] -> b :: ICMPError(1.1.1.1, unreachable) -> Discard;"
+        ),
+    );
+}
+
+/// Copies come in an order to who remembers packets.
+#[test]
+fn copies_come_in_an_order() {
+    let chain = |first: usize| {
+        format!(
+            "FromDump(x) -> t :: Tee; t[{first}] -> r :: NumberPacket(40);
+             t[{}] -> StoreData(0, \\<00>) -> r -> out :: ToDump(y);",
+            1 - first
+        )
+    };
+    are_not_equivalent(&chain(0), &chain(1));
+    let same = read(&chain(0));
+    let outcome = compare(&same, &same);
+    assert!(matches!(outcome.verdict, Verdict::Equivalent), "{outcome:?}");
+}
+
+/// Elements that call handlers turn others.
+#[test]
+fn calls_turn_switches() {
+    let chain = |count: usize| {
+        format!(
+            "FromDump(x) -> Counter(COUNT_CALL {count} sw.switch 1) -> sw :: Switch(0); sw[0] -> out :: ToDump(y);
+             sw[1] -> Discard;"
+        )
+    };
+    are_not_equivalent(&chain(2), &chain(5));
+}
+
+/// Reasons differ only if those of the run do.
+#[test]
+fn reasons_are_run_too() {
+    let start = "FromDump(x) -> CheckIPHeader(14) -> c :: Classifier(14/45 20/0000%3fff 23/11 34/0035, -); c[1] -> Discard;";
+    let a = format!("{start} c[0] -> IPFilter(deny not src udp port 53, allow all) -> out :: ToDump(y);");
+    let b = format!(
+        "{start} c[0] -> f :: IPClassifier(src udp port 53, -) -> out :: ToDump(y); f[1] -> Discard;"
+    );
+    let options = tidegate_synthesizer::verify::Options { reasons: true, ..Default::default() };
+    let outcome = common::compare_with(options, &read(&a), &read(&b));
+    assert!(!matches!(outcome.verdict, Verdict::Different(_)), "{outcome:?}");
+}
+
 /// An exit that reads headers sees where they are marked.
 #[test]
 fn exits_may_see_marks() {

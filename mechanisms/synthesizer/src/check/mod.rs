@@ -52,6 +52,8 @@ pub struct Entry {
     pub fates: Vec<Fate>,
     /// Opaque elements that packets come to: nothing is known of them from there on.
     pub opaque: Vec<usize>,
+    /// Elements that they come back to again and again: where they end then is not known.
+    pub round: Vec<usize>,
 }
 
 /// One end of packets of which something is known.
@@ -131,10 +133,10 @@ fn look(d: &Diagrams, chain: &Chain, progress: &mut dyn FnMut(&str)) -> Findings
     for (node, usage) in notes.usage {
         findings.idle.extend(usage.idle(node, &chain.nodes[node].effects));
     }
-    if !chain.scripts.is_empty() && chain.is_turned_by_handlers() {
-        // Other packets may come when a script has turned something.
+    if chain.has_scripts() {
+        // Other packets may come when a script has turned something, and rules may be others.
         findings.unreached.clear();
-        findings.idle.retain(|rule| !rule.covered_by.is_empty());
+        findings.idle.retain(|rule| !rule.covered_by.is_empty() && !chain.is_written_to(rule.node));
     }
     findings
 }
@@ -204,11 +206,19 @@ struct Fates<'d> {
     seen: BTreeSet<usize>,
     /// Those that come round too often to be followed: where they end is not known.
     round: Bit,
+    rounds: BTreeSet<usize>,
 }
 
 impl<'d> Fates<'d> {
     fn new(d: &'d Diagrams) -> Fates<'d> {
-        Fates { d, out: BTreeMap::new(), dropped: BTreeMap::new(), seen: BTreeSet::new(), round: d.no() }
+        Fates {
+            d,
+            out: BTreeMap::new(),
+            dropped: BTreeMap::new(),
+            seen: BTreeSet::new(),
+            round: d.no(),
+            rounds: BTreeSet::new(),
+        }
     }
 
     fn add(&mut self, ends: &Ends) {
@@ -223,6 +233,7 @@ impl<'d> Fates<'d> {
             let condition = self.dropped.entry((dropped.node, dropped.reason)).or_insert_with(|| d.no());
             *condition = d.or(condition, &dropped.condition);
         }
+        self.rounds.extend(ends.round.keys().map(|&(node, _)| node));
         let round = ends.round.values().flatten();
         self.round = round.fold(self.round.clone(), |any, arrival| d.or(&any, &arrival.condition));
     }
@@ -245,6 +256,6 @@ impl<'d> Fates<'d> {
         fates.sort_by_key(|fate| (fate.reason.is_some(), chain.rank(fate.node)));
         let mut opaque: Vec<usize> = self.seen.into_iter().filter(|&n| is_opaque(chain, n)).collect();
         opaque.sort_by_key(|&node| chain.rank(node));
-        Entry { node, fates, opaque }
+        Entry { node, fates, opaque, round: self.rounds.into_iter().collect() }
     }
 }

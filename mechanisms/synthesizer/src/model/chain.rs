@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use element::Class;
-use element::effects::{Depends, Effects, Target};
+use element::effects::{Effects, Target};
 use lang::Graph;
 
 use super::step::is_exit;
@@ -17,8 +17,13 @@ pub struct Chain {
     pub nodes: Vec<Node>,
     /// Element numbers in an order in which packets come to them, as far as there is one.
     order: Vec<usize>,
-    /// Class and arguments of elements beside the graph that may write handlers, sorted.
-    pub scripts: Vec<String>,
+    /// Class and arguments of elements that may write handlers, sorted: those beside the graph, and those in it that
+    /// have a call among their arguments.
+    scripts: Vec<String>,
+    /// Whether there are elements in the graph that write handlers when packets have come.
+    pub calls: bool,
+    /// By element: what is in front of it.
+    upstream: Vec<i64>,
 }
 
 /// An element of a chain.
@@ -95,9 +100,81 @@ impl Chain {
         for node in &mut nodes {
             node.function = format!("{} {}", node.key, names.join(" "));
         }
-        let mut chain = Chain { nodes, order: Vec::new(), scripts: Vec::new() };
+        let has_call = |class: &Class, config: &str| {
+            let mut calls = class.args.iter().map(|arg| arg.name).filter(|name| name.ends_with("CALL"));
+            calls.any(|name| config.contains(name))
+        };
+        let calls = |(class, _): (&Class, &Effects), config: &str| {
+            has_call(class, config) || class.name == "Script" && config.contains("write")
+        };
+        let in_graph = graph.elements.iter().zip(effects).zip(nodes.iter().zip(&counts));
+        let calling = in_graph.filter(|((element, effects), (_, ports))| {
+            **ports != (0, 0) && effects.is_some_and(|effects| calls(effects, &element.config))
+        });
+        let scripts: Vec<String> = calling.map(|(_, (node, _))| node.key.clone()).collect();
+        let calls = !scripts.is_empty();
+        let mut chain = Chain { nodes, order: Vec::new(), scripts: Vec::new(), calls, upstream: Vec::new() };
         chain.sort();
+        chain.look_upstream();
+        chain.add_scripts(scripts);
         chain
+    }
+
+    /// Adds elements that stand beside the graph and may write handlers, as class and arguments.
+    pub fn add_scripts(&mut self, scripts: impl IntoIterator<Item = String>) {
+        let had = !self.scripts.is_empty();
+        // Who neither writes nor lets others do so reads and prints.
+        let is_told = |script: &String| script.starts_with("Script(") || script.starts_with("DriverManager(");
+        let writes =
+            |script: &String| !is_told(script) || script.contains("write") || script.contains("CALL");
+        self.scripts.extend(scripts.into_iter().filter(writes));
+        self.scripts.sort();
+        if !had && !self.scripts.is_empty() {
+            // They say which element they mean by its name.
+            for node in &mut self.nodes {
+                node.function = format!("{} {}", node.name, node.function);
+            }
+        }
+    }
+
+    /// Whether somebody may write handlers.
+    pub fn has_scripts(&self) -> bool {
+        !self.scripts.is_empty()
+    }
+
+    /// Whether the same is written in another chain.
+    pub fn same_scripts(&self, other: &Chain) -> bool {
+        self.scripts == other.scripts
+    }
+
+    /// Whether somebody may write handlers of an element.
+    pub fn is_written_to(&self, node: usize) -> bool {
+        self.scripts.iter().any(|script| script.contains(&self.nodes[node].name))
+    }
+
+    /// What is in front of an element, as a number: from where it gets packets, and in which way.
+    pub fn upstream(&self, node: usize) -> i64 {
+        self.upstream[node]
+    }
+
+    fn look_upstream(&mut self) {
+        use std::hash::{DefaultHasher, Hash, Hasher};
+        let mut by_rank: Vec<usize> = (0..self.nodes.len()).collect();
+        by_rank.sort_by_key(|&node| self.order[node]);
+        let mut before: Vec<Vec<(usize, i64, usize)>> = vec![Vec::new(); self.nodes.len()];
+        self.upstream = vec![0; self.nodes.len()];
+        for node in by_rank {
+            let mut hasher = DefaultHasher::new();
+            before[node].sort_unstable();
+            (&self.nodes[node].key, &before[node]).hash(&mut hasher);
+            let here = hasher.finish() as i64;
+            self.upstream[node] = here;
+            for (output, ports) in self.nodes[node].forward.iter().enumerate() {
+                for &(to, input) in ports {
+                    before[to].push((input, here, output));
+                }
+            }
+        }
     }
 
     /// Finds the order and the circles: strongly connected components after Tarjan, without recursion. What is visited
@@ -169,19 +246,17 @@ impl Chain {
         self.order[node]
     }
 
-    /// Whether handlers decide about packets somewhere.
-    pub fn is_turned_by_handlers(&self) -> bool {
-        self.nodes.iter().any(|node| node.effects.depends.contains(&Depends::Handler))
-    }
-
-    /// Elements that packets come from: nothing leads to them, they lead to others, and they give packets.
+    /// Elements that packets come from: they give some of their own, and lead to others.
     pub fn entries(&self) -> Vec<usize> {
         let leads = |node: &Node| node.forward.iter().any(|to| !to.is_empty());
         let is_silent = |effects: &Effects| {
             let ends = effects.cases.iter().all(|case| matches!(case.to, Target::Drop(_)));
             effects.emits.is_empty() && effects.opaque.is_none() && !effects.cases.is_empty() && ends
         };
-        let gives = |node: &Node| node.inputs == 0 && leads(node) && !is_silent(&node.effects);
+        // Some give packets of their own beside those that come in: made from nothing.
+        let makes = |effects: &Effects| effects.emits.iter().any(|e| !e.is_copy() && e.reads.is_empty());
+        let starts = |node: &Node| node.inputs == 0 || makes(&node.effects);
+        let gives = |node: &Node| starts(node) && leads(node) && !is_silent(&node.effects);
         (0..self.nodes.len()).filter(|&n| gives(&self.nodes[n])).collect()
     }
 
@@ -189,18 +264,6 @@ impl Chain {
     pub fn is_exit(&self, node: usize) -> bool {
         let node = &self.nodes[node];
         is_exit(&node.effects) || node.inputs > 0 && node.forward.is_empty() && node.effects.cases.is_empty()
-    }
-
-    /// Elements that no packet can come to.
-    pub fn unreachable(&self) -> Vec<usize> {
-        let mut reached = vec![false; self.nodes.len()];
-        let mut work = self.entries();
-        while let Some(node) = work.pop() {
-            if !std::mem::replace(&mut reached[node], true) {
-                work.extend(self.nodes[node].forward.iter().flatten().map(|&(to, _)| to));
-            }
-        }
-        (0..self.nodes.len()).filter(|&n| !reached[n] && self.nodes[n].inputs > 0).collect()
     }
 
     /// Pairs elements of two chains: by name, else by class and arguments. Gives pairs, then those left over.
@@ -271,7 +334,6 @@ mod tests {
         let circle: Vec<&str> =
             chain.nodes.iter().filter(|n| n.is_on_circle).map(|n| n.name.as_str()).collect();
         assert_eq!(circle, ["a", "b", "x", "y"]);
-        assert_eq!(chain.unreachable(), numbers(&chain, &["x", "y"]));
     }
 
     #[test]

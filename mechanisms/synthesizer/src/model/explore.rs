@@ -7,7 +7,7 @@ use element::{Base, DropReason};
 
 use super::chain::{Chain, Port};
 use super::diagrams::{Bit, Diagrams, Term};
-use super::packet::Packet;
+use super::packet::{Packet, headers_of};
 use super::step::{To, Unit, remembers};
 
 /// Rounds through an element on a circle whose outcome depends on all that came there: what that was is not known while
@@ -74,13 +74,7 @@ pub struct Ends {
 /// The packets that an element makes and of which only the first header is known, as they start. What comes along may be
 /// anything.
 fn made(d: &Diagrams, starts: Option<Header>) -> Packet {
-    let headers = match starts {
-        Some(Header::Ethernet) | None => [Some(0), None, None],
-        Some(Header::Ipv4) => [None, Some(0), Some(20)],
-        Some(Header::Ipv6) => [None, Some(0), Some(40)],
-        Some(_) => [None; 3],
-    };
-    Packet::incoming(d, headers).with_any_annotations(d)
+    Packet::incoming(d, headers_of(starts)).with_any_annotations(d)
 }
 
 /// What is taken for granted while packets are followed.
@@ -145,7 +139,7 @@ pub fn explore(
             }
             continue;
         }
-        let stream = stream(d, chain, node, &inputs, premises.salt * 1000 + *round as i64, &mut alike);
+        let stream = stream(d, chain, node, &inputs, [premises.salt, *round as i64], &mut alike);
         if let Some(stream) = stream {
             ends.streams.insert(node, stream);
         }
@@ -237,7 +231,7 @@ fn stream(
     chain: &Chain,
     node: usize,
     inputs: &Waiting,
-    salt: i64,
+    salt: [i64; 2],
     alike: &mut std::collections::HashMap<Term, i64>,
 ) -> Option<u32> {
     let element = &chain.nodes[node];
@@ -249,7 +243,14 @@ fn stream(
     let mut term = Term { name: format!("stream to {}", element.function), ..Term::default() };
     if element.is_on_circle {
         // Not everything that will arrive is known yet, so it is like no other.
-        term.numbers.extend([salt, node as i64]);
+        term.numbers.extend(salt);
+        term.numbers.push(node as i64);
+    }
+    // Which of two copies comes first depends on what is in front.
+    let all: Vec<&Arrival> = inputs.values().flatten().collect();
+    let copies = (1..all.len()).any(|n| all[..n].iter().any(|a| d.overlap(&a.condition, &all[n].condition)));
+    if copies {
+        term.numbers.push(chain.upstream(node));
     }
     for (&input, arrivals) in inputs {
         for arrival in arrivals {

@@ -113,7 +113,9 @@ impl Packet {
             headers[2] = Some(behind_ipv4(d, network));
         }
         let is_odd = self.headers[..2].iter().flatten().any(|place| in_region(*place));
-        (!is_odd).then(|| Packet::incoming(d, headers).with_any_annotations(d))
+        // What was stripped from it is in front of it, and may be anything too.
+        let any = || Packet { own: -(HEADROOM as i32), ..Packet::incoming(d, headers) };
+        (!is_odd).then(|| any().with_any_annotations(d))
     }
 
     /// A packet of which nothing is known but the function that it comes from.
@@ -212,8 +214,12 @@ impl Packet {
         }
     }
 
-    /// Forgets what was written into a checksum's place, because it is kept from now on.
-    pub(super) fn keep(&mut self, key: SumKey, sum: Sum) {
+    /// Forgets what was written into a checksum's place, because it is kept from now on. Others that overlap with it are
+    /// bytes like others then.
+    pub(super) fn keep(&mut self, d: &Diagrams, key: SumKey, sum: Sum) {
+        let overlaps = |other: &SumKey| *other != key && other.field().any(|p| key.field().contains(&p));
+        let others: Vec<SumKey> = self.sums.keys().filter(|other| overlaps(other)).copied().collect();
+        others.into_iter().for_each(|other| self.release(d, other));
         for place in key.field() {
             self.bytes.remove(&place);
         }
@@ -223,6 +229,17 @@ impl Packet {
     /// Whether somebody has written there.
     pub(super) fn is_written(&self, place: i32) -> bool {
         self.bytes.contains_key(&place)
+    }
+
+    /// Places that were written, other checksums that are kept among them.
+    pub(super) fn written_beside(&self, key: SumKey) -> impl Iterator<Item = i32> {
+        let others = self.sums.keys().filter(move |other| **other != key);
+        self.written().chain(others.flat_map(|other| other.field()))
+    }
+
+    /// The function that all bytes come from that nobody wrote, if they did not come in.
+    pub(super) fn version(&self) -> Option<u32> {
+        self.version
     }
 
     /// Places that were written, lowest first.
@@ -476,9 +493,20 @@ impl Packet {
     }
 }
 
+/// Where the headers are of packets that an element makes, and of which the first one is known.
+pub fn headers_of(starts: Option<Header>) -> [Option<i32>; 3] {
+    match starts {
+        Some(Header::Ethernet) | None => [Some(0), None, None],
+        Some(Header::Ipv4) => [None, Some(0), Some(20)],
+        Some(Header::Ipv6) => [None, Some(0), Some(40)],
+        Some(_) => [None; 3],
+    }
+}
+
 /// A packet as a source gives it: marked, and with what comes along, as its declaration says.
 pub fn incoming(d: &Diagrams, source: &Effects) -> Packet {
-    let mut packet = Packet::incoming(d, [Some(0), None, None]);
+    let starts = source.emits.first().and_then(|emit| emit.starts);
+    let mut packet = Packet::incoming(d, headers_of(starts));
     for action in source.cases.iter().flat_map(|case| &case.actions) {
         match action {
             Action::Set(Field::HeaderOffset(base), Value::Constant(bytes)) => {

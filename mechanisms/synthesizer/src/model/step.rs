@@ -504,7 +504,7 @@ impl<'u> Unit<'u> {
                 for header in headers {
                     if let Some(key) = packet.sum_key(*header, header.base(), 0) {
                         let sum = Sum::updated(d, before, packet, key, places);
-                        packet.keep(key, sum);
+                        packet.keep(d, key, sum);
                     }
                 }
             }
@@ -512,7 +512,7 @@ impl<'u> Unit<'u> {
                 for header in headers {
                     if let Some(key) = packet.sum_key(*header, header.base(), 0) {
                         let sum = Sum::computed(d, packet, key);
-                        packet.keep(key, sum);
+                        packet.keep(d, key, sum);
                     }
                 }
             }

@@ -31,8 +31,8 @@ pub struct SumKey {
 enum Origin {
     /// It came in with the packet.
     Input,
-    /// It was computed.
-    Computed,
+    /// It was computed, where all bytes that nobody wrote came from this function if there is one.
+    Computed(Option<u32>),
     /// These bits were written into its place.
     Written(Vec<Bit>),
 }
@@ -94,6 +94,11 @@ impl SumKey {
         }
         let least = behind as u128 / 4 + 1;
         bits_in(d, &packet.byte(d, self.at)[4..], &IntervalSet::one(least, 15))
+    }
+
+    /// Whether an IP header says another length than it did when it came in.
+    fn reaches_elsewhere(self, d: &Diagrams, packet: &Packet) -> bool {
+        self.kind == IPV4 && packet.byte(d, self.at)[4..] != packet.unwritten(d, self.at)[4..]
     }
 
     /// Whether the checksum covers a word whatever the packet is, and covers the same words whatever that word is.
@@ -183,7 +188,10 @@ impl Sum {
             return sum.clone();
         }
         // What stands there did not come in where somebody wrote it, nor where all bytes come from a function.
-        let written = key.field().any(|place| packet.is_written(place)) || !packet.is_original();
+        let is_other = |other: &SumKey| other.field().any(|place| key.field().contains(&place));
+        let written = key.field().any(|place| packet.is_written(place))
+            || packet.sums.keys().any(is_other)
+            || !packet.is_original();
         let origin =
             if written { Origin::Written(packet.bits(d, key.field().start, 2)) } else { Origin::Input };
         Sum { origin, accounted: BTreeMap::new() }
@@ -192,13 +200,13 @@ impl Sum {
     /// One computed over a header as it is.
     pub fn computed(d: &Diagrams, packet: &Packet, key: SumKey) -> Sum {
         let mut accounted = BTreeMap::new();
-        for place in packet.written().filter_map(|place| key.word_of(place)) {
+        for place in packet.written_beside(key).filter_map(|place| key.word_of(place)) {
             let now = word(d, packet, place);
             if now != first(d, packet, place) {
                 accounted.insert(place, now);
             }
         }
-        Sum { origin: Origin::Computed, accounted }
+        Sum { origin: Origin::Computed(packet.version()), accounted }
     }
 
     /// The one of `before`, updated for what was written at these places since.
@@ -230,13 +238,16 @@ impl Sum {
         let found = match &self.origin {
             Origin::Input => key.field().flat_map(|place| d.input(place)).collect(),
             Origin::Written(bits) => bits.clone(),
-            Origin::Computed => Vec::new(),
+            Origin::Computed(_) => Vec::new(),
         };
         if self.accounted.is_empty() && !found.is_empty() {
             return found;
         }
         let mut numbers = key.numbers();
-        numbers.push((self.origin == Origin::Computed).into());
+        numbers.push(match self.origin {
+            Origin::Computed(version) => 1 + version.map_or(-1, i64::from),
+            _ => -1,
+        });
         numbers.extend(self.accounted.keys().map(|&place| i64::from(place)));
         let bits = found.into_iter().chain(self.accounted.values().flatten().cloned()).collect();
         d.value(Term { name: "checksum".into(), numbers, bits }, 16)
@@ -247,12 +258,12 @@ impl Sum {
         let sum = Sum::found(d, packet, key);
         let place = Term { name: "right checksum".into(), numbers: key.numbers(), bits: Vec::new() };
         let at_origin = match (&sum.origin, packet.is_original()) {
-            (Origin::Computed, _) => d.yes(),
+            (Origin::Computed(version), _) if *version == packet.version() => d.yes(),
             (Origin::Input, true) => d.value(place.clone(), 1)[0].clone(),
             _ => d.no(),
         };
         // Words that hold something else than the checksum accounts for.
-        let words = packet.written().filter_map(|place| key.word_of(place));
+        let words = packet.written_beside(key).filter_map(|place| key.word_of(place));
         let places: BTreeSet<i32> = words.chain(sum.accounted.keys().copied()).collect();
         let mut pending: Vec<Wrong> = Vec::new();
         for place in places {
@@ -281,8 +292,12 @@ impl Sum {
             // How several words make up for each other otherwise is not followed.
             _ => false,
         };
-        let was_right_or_not =
-            sum.origin == Origin::Computed || sum.origin == Origin::Input && packet.is_original();
+        let was_right_or_not = match sum.origin {
+            Origin::Computed(version) => version == packet.version(),
+            // What it covers is what it did when it came in.
+            Origin::Input => packet.is_original() && !key.reaches_elsewhere(d, packet),
+            Origin::Written(_) => false,
+        };
         let mut open = if was_right_or_not { d.not(&unharmed) } else { d.yes() };
         if is_exact {
             open = d.and_not(&open, &at_origin);
@@ -316,7 +331,10 @@ impl Sum {
         cancel_moved(key, &mut unequal);
         let mut different = Vec::new();
         for Wrong { place, now, accounted } in unequal {
-            let covered = d.or(&key.covers(d, a, place), &key.covers(d, b, place));
+            let covered = match key.reaches_elsewhere(d, a) || key.reaches_elsewhere(d, b) {
+                true => d.yes(),
+                false => d.or(&key.covers(d, a, place), &key.covers(d, b, place)),
+            };
             different.extend(d.differences(&now, &accounted).map(|bit| d.and(&covered, &bit)));
         }
         if left.origin != right.origin {

@@ -19,7 +19,7 @@ use element::effects::{Effects, Field};
 
 use crate::model::chain::{Chain, Port};
 use crate::model::diagrams::{Bit, Diagrams};
-use crate::model::explore::{Arrival, Ends, Premises, Waiting, explore};
+use crate::model::explore::{Arrival, Ends, Made, Premises, Waiting, explore};
 use crate::model::order::order_variables;
 use crate::model::packet::{Packet, incoming};
 use compare::Candidate;
@@ -89,9 +89,12 @@ pub trait Companion {
     fn progress(&mut self, _chain: usize, _element: &str) {}
 
     /// Runs a packet that comes in at an entry (its number in both chains) through both chains. Whether they differ
-    /// in what comes out; `None` if they cannot be run.
-    fn differs(&mut self, entry: [usize; 2], example: &Example) -> Option<bool>;
+    /// in what comes out, and if reasons count in why packets end; `None` if they cannot be run.
+    fn differs(&mut self, entry: [usize; 2], example: &Example, reasons: bool) -> Option<bool>;
 }
+
+/// Packets that an element makes from others at an output, all of one kind.
+type Group<'e> = Vec<&'e Made>;
 
 /// Where packets start in both chains: what the comparison goes through one by one.
 struct Start {
@@ -166,8 +169,8 @@ struct Verifier<'v> {
 impl Verifier<'_> {
     fn run(&mut self) -> Verdict {
         let [a, b] = self.chains;
-        if a.scripts != b.scripts && (a.is_turned_by_handlers() || b.is_turned_by_handlers()) {
-            let reason = "scripts differ, and there are elements that handlers may turn".to_string();
+        if !a.same_scripts(b) {
+            let reason = "who writes handlers is not the same in both".to_string();
             return Verdict::Undecided { element: None, reason };
         }
         let (pairs, only_a, only_b) = a.pair(&a.entries(), b, &b.entries());
@@ -242,6 +245,13 @@ impl Verifier<'_> {
         if let Some((element, reason)) = undecided {
             return Verdict::Undecided { element, reason };
         }
+        if a.calls || b.calls {
+            let reason = "handlers are written when packets have come".to_string();
+            return Verdict::Undecided { element: None, reason };
+        }
+        if a.entries().is_empty() && !(a.nodes.is_empty() && b.nodes.is_empty()) {
+            return Verdict::Undecided { element: None, reason: "no element gives packets".to_string() };
+        }
         match self.shared_state(&streams) {
             Some(element) => {
                 let reason = "what it does depends on packets from several entries, and not all of them come to it in \
@@ -260,10 +270,17 @@ impl Verifier<'_> {
     }
 
     /// Where the ends differ.
-    fn candidates(&self, ends: &[Ends; 2]) -> Vec<Candidate> {
+    fn candidates(&mut self, ends: &[Ends; 2]) -> Vec<Candidate> {
         let [a, b] = self.chains;
         let exits = |ends: &Ends| ends.out.keys().copied().collect::<Vec<_>>();
         let (pairs, only_a, only_b) = a.pair(&exits(&ends[0]), b, &exits(&ends[1]));
+        for &(x, y) in &pairs {
+            let (left, right) = (&a.nodes[x], &b.nodes[y]);
+            if left.key != right.key {
+                let (name, x, y) = (&left.name, &left.key, &right.key);
+                self.assume(format!("'{name}' does the same with packets in both, as {x} and as {y}"));
+            }
+        }
         let mut candidates = Vec::new();
         let nothing = Vec::new();
         let mut compare = |x: Option<usize>, y: Option<usize>| {
@@ -289,36 +306,51 @@ impl Verifier<'_> {
         candidates
     }
 
-    /// Packets that elements make correspond as ends do.
-    fn compare_made(&self, ends: &[Ends; 2], candidates: &mut Vec<Candidate>) {
+    /// Packets that elements make correspond as ends do: those of the first chain with those of the second one, then
+    /// those left over.
+    fn pair_made<'e>(&self, ends: &'e [Ends; 2]) -> Vec<[Option<Group<'e>>; 2]> {
         let groups = ends.each_ref().map(|ends| {
-            let mut groups: BTreeMap<(usize, usize, &str), Vec<Arrival>> = BTreeMap::new();
+            let mut groups: BTreeMap<(usize, usize, &str), Group> = BTreeMap::new();
             for made in &ends.made {
-                groups.entry((made.node, made.output, made.name)).or_default().push(made.arrival.clone());
+                groups.entry((made.node, made.output, made.name)).or_default().push(made);
             }
-            groups
+            groups.into_values().collect::<Vec<_>>()
         });
         let [a, b] = self.chains;
-        let mut right: Vec<_> = groups[1].iter().collect();
-        let mut compare = |left: &[Arrival], right: &[Arrival], what: &str| {
-            let found = compare::arrivals(self.d, left, right, &[]);
-            candidates
-                .extend(found.into_iter().map(|c| Candidate { what: format!("{what}: {}", c.what), ..c }));
-        };
-        for (&(node, output, name), left) in &groups[0] {
-            let same = |same_name: bool| {
-                right.iter().position(|((other, to, what), _)| {
-                    let (x, y) = (&a.nodes[node], &b.nodes[*other]);
-                    output == *to && name == *what && x.key == y.key && (!same_name || x.name == y.name)
-                })
-            };
-            match same(true).or_else(|| same(false)) {
-                Some(place) => compare(left, right.remove(place).1, name),
-                None => compare(left, &[], name),
+        let [left, mut right] = groups;
+        let mut pairs = Vec::new();
+        let mut rest = Vec::new();
+        // Those of one name first, so that others do not take their place.
+        for same_name in [true, false] {
+            let open = if same_name { left.clone() } else { std::mem::take(&mut rest) };
+            for group in open {
+                let place = right.iter().position(|other| {
+                    let (mine, theirs) = (group[0], other[0]);
+                    let (x, y) = (&a.nodes[mine.node], &b.nodes[theirs.node]);
+                    (mine.output, mine.name) == (theirs.output, theirs.name)
+                        && x.key == y.key
+                        && (!same_name || x.name == y.name)
+                });
+                match place {
+                    Some(place) => pairs.push([Some(group), Some(right.remove(place))]),
+                    None if same_name => rest.push(group),
+                    None => pairs.push([Some(group), None]),
+                }
             }
         }
-        for ((_, _, name), arrivals) in right {
-            compare(&[], arrivals, name);
+        pairs.extend(right.into_iter().map(|group| [None, Some(group)]));
+        pairs
+    }
+
+    fn compare_made(&self, ends: &[Ends; 2], candidates: &mut Vec<Candidate>) {
+        for pair in self.pair_made(ends) {
+            let name = pair.iter().flatten().next().map(|group| group[0].name).unwrap_or_default();
+            let [left, right] = pair.map(|group| {
+                group.into_iter().flatten().map(|made| made.arrival.clone()).collect::<Vec<Arrival>>()
+            });
+            let found = compare::arrivals(self.d, &left, &right, &[]);
+            candidates
+                .extend(found.into_iter().map(|c| Candidate { what: format!("{name}: {}", c.what), ..c }));
         }
     }
 
@@ -369,10 +401,7 @@ impl Verifier<'_> {
                 continue;
             }
             tries += 1;
-            let by_reason = self.options.reasons && in_what.starts_with("drops for");
-            if self.companion.differs(entry, &example) == Some(true)
-                || by_reason && example.depends.is_empty()
-            {
+            if self.companion.differs(entry, &example, self.options.reasons) == Some(true) {
                 let what = in_what.clone();
                 return Some(Verdict::Different(Difference::Packet { entry, example, what }));
             }
@@ -390,24 +419,18 @@ impl Verifier<'_> {
 
     /// Packets that elements have made go on from where they were made, whatever they are.
     fn follow(&self, ends: &[Ends; 2], starts: &mut Vec<Start>) {
-        let [a, b] = self.chains;
-        for made in &ends[0].made {
-            let x = &a.nodes[made.node];
-            let with = ends[1].made.iter().filter(|other| {
-                let y = &b.nodes[other.node];
-                other.output == made.output && other.name == made.name && x.key == y.key
-            });
-            let with: Vec<usize> = with.map(|other| other.node).collect();
-            let same_name = with.iter().find(|&&node| b.nodes[node].name == x.name);
-            let Some(&other) = same_name.or(with.first()) else { continue };
+        for pair in self.pair_made(ends) {
+            // Those without a counterpart have been compared with nothing.
+            let [Some(mine), Some(theirs)] = pair else { continue };
+            let (made, other) = (mine[0], theirs[0]);
             let known = |start: &Start| {
-                start.from == [made.node, other] && start.output == made.output && !start.is_entry
+                start.from == [made.node, other.node] && start.output == made.output && !start.is_entry
             };
-            if starts.iter().any(known) {
-                continue;
+            if !starts.iter().any(known) {
+                let packets = [made.start.clone(), other.start.clone()];
+                let from = [made.node, other.node];
+                starts.push(Start { from, output: made.output, packets, is_entry: false });
             }
-            let packets = [made.start.clone(), made.start.clone()];
-            starts.push(Start { from: [made.node, other], output: made.output, packets, is_entry: false });
         }
     }
 

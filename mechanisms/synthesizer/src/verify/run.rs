@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use element::class::{ArgInfo, HandlerInfo, Notes, Phase, Task};
 use element::effects::{Case, Field, Filter, Target};
-use element::{Args, Base, Batch, Class, Cx, Effects, Element, Invalid, Packet};
+use element::{Args, Base, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet};
 use lang::Graph;
 use packet::PacketKind;
 
@@ -79,8 +79,9 @@ fn annotations(nodes: &[&Node]) -> Vec<u8> {
 
 static SOURCE: Class = Class {
     name: "VerifySource",
-    ports: "0/-",
-    processing: "a",
+    // Elements that give packets may have inputs too.
+    ports: "-/-",
+    processing: "h/a",
     notes: Notes { task: Task::WherePushing, ..Notes::NONE },
     args: &[
         ArgInfo::required("DATA", "hexadecimal digits"),
@@ -93,8 +94,9 @@ static SOURCE: Class = Class {
 
 static SILENCE: Class = Class {
     name: "VerifySilence",
-    ports: "0/-",
-    processing: "a",
+    // Elements that give packets may have inputs too.
+    ports: "-/-",
+    processing: "h/a",
     notes: Notes { task: Task::WherePushing, ..Notes::NONE },
     build: |args| build_source(args, false),
     ..Class::DEFAULT
@@ -235,7 +237,13 @@ pub fn kind_of(number: u8) -> PacketKind {
 
 impl Element for Source {
     fn effects(&self) -> Effects {
-        Effects::source("packet")
+        let ends = Case::new(Filter::Any, Target::Drop(DropReason::Discard));
+        Effects { cases: vec![ends], ..Effects::source("packet") }
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
+        cx.drop_all(batch, DropReason::Discard);
+        None
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
@@ -262,7 +270,7 @@ impl Element for Source {
         if let Some(packet) = self.make(cx)
             && let Err(packet) = batch.push(packet)
         {
-            cx.drop(packet, element::DropReason::NoBuffer);
+            cx.drop(packet, DropReason::NoBuffer);
         }
         batch
     }

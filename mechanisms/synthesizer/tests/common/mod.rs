@@ -1,6 +1,6 @@
 //! Chains from text, and packets run through them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use element::Registry;
@@ -97,7 +97,15 @@ pub(crate) struct Runner<'r> {
 }
 
 impl Companion for Runner<'_> {
-    fn differs(&mut self, entry: [usize; 2], example: &Example) -> Option<bool> {
+    fn differs(&mut self, entry: [usize; 2], example: &Example, reasons: bool) -> Option<bool> {
+        if reasons {
+            let [a, b]: [BTreeSet<String>; 2] = std::array::from_fn(|i| {
+                drops(self.reads[i], entry[i], example).into_iter().map(|(_, reason)| reason).collect()
+            });
+            if a != b {
+                return Some(true);
+            }
+        }
         let exits = run::exits(self.reads.map(|read| &read.chain));
         let [a, b]: [Vec<_>; 2] = std::array::from_fn(|i| {
             let mut all = outputs_at(self.reads[i], entry[i], example, &exits[i]);
