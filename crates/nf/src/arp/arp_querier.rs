@@ -519,6 +519,7 @@ impl Element for ArpQuerier {
         }
         let query = Emit {
             name: "ARP query",
+            input: Some(0),
             reads: vec![DST_IP, TCI, Field::TimeStamp],
             output: Some(self.query_output),
             starts: Some(Header::Ethernet),
