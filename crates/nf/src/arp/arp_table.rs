@@ -140,21 +140,39 @@ struct ArpTable {
     shared: Arc<Shared>,
 }
 
+impl ArpTable {
+    /// Runs with what is due done, and lets those know who hold the packets.
+    fn with<T>(&self, cx: &mut Cx<'_>, work: impl FnOnce(&Cx<'_>, &mut Table) -> T) -> T {
+        let mut table = self.shared.open();
+        let before = table.changes();
+        table.catch_up(table::now(cx), &mut Nobody);
+        let result = work(cx, &mut table);
+        let has_changed = table.changes() != before;
+        drop(table);
+        if has_changed {
+            self.shared.tell_others(cx);
+        }
+        result
+    }
+}
+
 impl Element for ArpTable {
     fn effects(&self) -> Effects {
         Effects::none()
     }
 
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        self.with(cx, |_, _| {});
+        Ok(())
+    }
+
     fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        let mut table = self.shared.open();
-        table.catch_up(table::now(cx), &mut Nobody);
-        Ok(read(&table, cx, name))
+        Ok(self.with(cx, |cx, table| read(table, cx, name)))
     }
 
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
         let change = Change::parse(cx, name, value)?;
-        change.apply(&mut self.shared.open(), table::now(cx), &mut Nobody);
-        self.shared.tell_others(cx);
+        self.with(cx, |cx, table| change.apply(table, table::now(cx), &mut Nobody));
         Ok(())
     }
 
