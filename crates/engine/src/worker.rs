@@ -94,6 +94,9 @@ impl Worker {
         inner.rebuild = options.rebuild.take();
         let mut core = Core::new(pool, graph.outputs, graph.facts, options.burst, options.seed);
         core.follows_captures = options.clock == ClockKind::Trace;
+        if options.clock == ClockKind::Real {
+            core.hide_hash_seed();
+        }
         let clock = RealClock::new();
         let mut worker = Worker {
             core,

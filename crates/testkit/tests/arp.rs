@@ -400,6 +400,18 @@ enum Event {
     Time(i64),
 }
 
+/// What may happen to two queriers with one table.
+#[derive(Clone, Debug)]
+enum Shared {
+    /// Whether it is for the other one, and for whom.
+    Packet(bool, u8),
+    Reply(u8),
+    Write(&'static str, u8),
+    /// The other one, or the table, gets its arguments again.
+    Again(bool),
+    Time(i64),
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -456,6 +468,60 @@ proptest! {
             prop_assert!(number > last_of[usize::from(to)], "{} came after {}", number, last_of[usize::from(to)]);
             last_of[usize::from(to)] = number;
             prop_assert!(named.contains(&(to.into(), seen.bytes[5])), "nobody has named {:02x?}", seen.bytes);
+        }
+    }
+
+    /// However two queriers use a table: it counts what they hold, and what leaves one of them is in order.
+    #[test]
+    fn a_shared_table_counts_what_waits(
+        limits in (1usize..6, 0usize..4, 0usize..3, 1usize..8, prop::sample::select(vec!["0", "1", "3"])),
+        events in prop::collection::vec(prop_oneof![
+            8 => (any::<bool>(), 2u8..7).prop_map(|(other, last)| Shared::Packet(other, last)),
+            2 => (2u8..7).prop_map(Shared::Reply),
+            1 => (prop::sample::select(vec!["delete", "insert"]), 2u8..7).prop_map(|(name, last)| Shared::Write(name, last)),
+            1 => Just(Shared::Write("clear", 0)),
+            1 => any::<bool>().prop_map(Shared::Again),
+            2 => prop::sample::select(vec![10, 110, 900, 2500]).prop_map(Shared::Time),
+        ], 0..60),
+    ) {
+        let (capacity, entries, per_entry, factor, timeout) = limits;
+        let mut bench = sharing(&format!(
+            "ARPTable(CAPACITY {capacity}, ENTRY_CAPACITY {entries}, ENTRY_PACKET_CAPACITY {per_entry},
+                CAPACITY_SLIM_FACTOR {factor}, TIMEOUT {timeout})"
+        ));
+        let mut number = 0;
+        for event in events {
+            match event {
+                Shared::Packet(other, last) => {
+                    number += 1;
+                    bench.send(if other { "other" } else { "ip" }, &packet([10, 0, 0, last], number));
+                }
+                Shared::Reply(last) => bench.send("arp", &reply(last, last)),
+                Shared::Write("clear", _) => bench.write("t.clear", "").unwrap(),
+                Shared::Write(name, last) => {
+                    let mac = if name == "insert" { format!(" 2:0:0:0:0:{last}") } else { String::new() };
+                    bench.write(&format!("t.{name}"), &format!("10.0.0.{last}{mac}")).unwrap();
+                }
+                Shared::Again(true) => bench.write("r.config", "10.1.0.1, 2:0:0:0:0:9, TABLE t").unwrap(),
+                Shared::Again(false) => bench.write("t.config", "CAPACITY 3, TIMEOUT 2").unwrap(),
+                Shared::Time(milliseconds) => bench.pass_time(milliseconds),
+            }
+            // An assertion that fails may not leave packets behind, which would be all that is told.
+            let (counted, held, balances) =
+                (bench.read("t.length"), bench.held(), bench.worker.report().balances());
+            if counted != held.to_string() || held > capacity.max(3) || !balances {
+                bench.finish();
+                prop_assert!(false, "{held} are held, {counted} count; {balances}");
+                return Ok(());
+            }
+        }
+        let mut last_of = [[0; 256]; 4];
+        for seen in bench.finish().iter().filter(|seen| seen.sink % 2 == 0 && seen.bytes[12..14] == [8, 0]) {
+            let (to, number) = (seen.bytes[33], u32::from_be_bytes(seen.bytes[34..38].try_into().unwrap()));
+            let last = &mut last_of[seen.sink][usize::from(to)];
+            prop_assert!(number > *last, "{} came after {}", number, last);
+            *last = number;
+            prop_assert_eq!(seen.bytes[5], to);
         }
     }
 

@@ -8,7 +8,8 @@
 //! annotation of the packet that they are sent for.
 //!
 //! The broadcast address, 255.255.255.255 and multicast addresses (RFC 1112) need no query. Packets for 0.0.0.0 are
-//! dropped. When a run ends, packets leave whose addresses have become known; the others are dropped.
+//! dropped. Replies are believed, though: one that names such an address, or this host's own, counts for the next packet,
+//! as in Click. When a run ends, packets leave whose addresses have become known; the others are dropped.
 //!
 //! ## Usage
 //! `ARPQuerier(IP, ETH [, KEYWORDS])`, or `ARPQuerier(NAME [, KEYWORDS])` with a name that stands for both
@@ -19,11 +20,13 @@
 //! - `TABLE`: an ARPTable to use instead of one of its own; the arguments below up to TIMEOUT then count for nothing.
 //! - `CAPACITY`: most packets that wait; 0 for no bound.
 //! - `ENTRY_CAPACITY`: most entries; the oldest give way; 0 for no bound.
-//! - `ENTRY_PACKET_CAPACITY`: most packets that wait for one address; 0 for no bound.
+//! - `ENTRY_PACKET_CAPACITY`: most packets that wait for one address; 0 for no bound. The first ones stay, although RFC
+//!   1122 (section 2.3.2.2) would rather have the last.
 //! - `CAPACITY_SLIM_FACTOR`: when there are too many packets, one in so many of those allowed is dropped, those for the
 //!   oldest entries first.
 //! - `TIMEOUT`: how long an address holds after the last reply; 0 for ever.
-//! - `BROADCAST`: the local broadcast address; the last one of the prefix by default, if there is one.
+//! - `BROADCAST`: the local broadcast address; the last one of the prefix by default, if there is one. Of a prefix of 31
+//!   bits (RFC 3021) that may be the other host: give another address there.
 //! - `POLL_TIMEOUT`: how long after the last reply queries start to ask whether an address still holds; 0 for never.
 //! - `BROADCAST_POLL`: whether such queries go to everybody and not only to that address.
 //!
@@ -32,10 +35,10 @@
 //! - `broadcast`: the local broadcast address.
 //! - `table`: a line per entry, oldest first: IPv4 address, 1 if its Ethernet address is known, else 0, Ethernet address,
 //!   seconds since the last reply.
-//! - `stats`: packets dropped, those that have waited in vain included, and queries sent, in words.
+//! - `stats`: packets dropped, those that the table has given up or refused included, and queries sent, in words.
 //! - `queries`: queries sent.
 //! - `responses`: packets long enough to be a reply that came in on input 1.
-//! - `drops`: packets dropped without waiting.
+//! - `drops`: packets dropped for other reasons than that they waited in vain or that too many wait.
 //! - `count`: entries.
 //! - `length`: packets that wait.
 //! - `insert`: `IP ETHER`: notes an address, as a reply would.
@@ -564,6 +567,11 @@ impl Element for ArpQuerier {
         if let Home::Shared(shared) = &self.home {
             shared.join(cx.id());
         }
+        self.desk.waiting.set_seed(cx.hash_seed());
+        if let Home::Own(table) = &mut self.home {
+            table.set_seed(cx.hash_seed());
+        }
+        // What is due later counts from now.
         self.with(cx, |_, _, _| {});
         Ok(())
     }

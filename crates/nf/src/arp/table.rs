@@ -14,7 +14,7 @@ use element::class::ArgInfo;
 use element::{Args, Call, Cx, DropReason, ElementId, Timestamp};
 use wire::MacAddr;
 
-use crate::hashing::ByNumber;
+use crate::hashing::{ByNumber, reseed};
 
 /// What can be said of a table.
 pub(super) const ARGS: [ArgInfo; 5] = [
@@ -193,6 +193,11 @@ impl Table {
             log: [(0, DropReason::Reset); LOG],
             next_look: None,
         }
+    }
+
+    /// Gives the table the seed of the run.
+    pub(super) fn set_seed(&mut self, seed: u64) {
+        reseed(&mut self.places, seed);
     }
 
     pub(super) fn set_limits(&mut self, limits: Limits) {

@@ -6,7 +6,7 @@ use std::collections::{BinaryHeap, HashMap};
 use element::{Cx, DropReason, Packet};
 
 use super::table::{Ranks, Ticket, Waiters};
-use crate::hashing::ByNumber;
+use crate::hashing::{ByNumber, reseed};
 
 /// The packets of one element: lists in one array, so that nothing is allocated once it is long enough.
 #[derive(Default)]
@@ -41,6 +41,11 @@ struct Node {
 const UNTIDY: usize = 64;
 
 impl Waiting {
+    /// Gives the hash table the seed of the run.
+    pub(super) fn set_seed(&mut self, seed: u64) {
+        reseed(&mut self.queues, seed);
+    }
+
     /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.packets

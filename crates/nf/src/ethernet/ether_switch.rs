@@ -40,7 +40,7 @@ use lang::args::{split, split_spaces};
 use wire::{FromBytes, MacAddr, ethernet};
 
 use crate::editing::{bytes, when};
-use crate::hashing::ByNumber;
+use crate::hashing::{ByNumber, reseed};
 use crate::switch::hub::declare_flood;
 
 /// The class.
@@ -279,6 +279,11 @@ impl Element for EtherSwitch {
         }
         effects.order = Order::Keeps;
         effects.depending_on(Depends::Handler)
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        reseed(&mut self.table, cx.hash_seed());
+        Ok(())
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, mut batch: Batch) -> Option<Batch> {
