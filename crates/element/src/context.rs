@@ -116,6 +116,8 @@ pub struct Core {
     pub follows_captures: bool,
     /// Random numbers; seeded by the user, or fixed under the trace clock.
     pub random: fastrand::Rng,
+    /// Seed of hashes of what others may choose: that of random numbers, or one that nobody can know.
+    pub hash_seed: u64,
     /// Empty batches to be used again.
     spare: Vec<Batch>,
 }
@@ -164,9 +166,15 @@ impl Core {
             facts,
             follows_captures: false,
             random,
+            hash_seed: seed,
             // Enough for most graphs; others make theirs while they warm up.
             spare: (0..16).map(|_| Batch::new()).collect(),
         }
+    }
+
+    /// Makes hashes different from those of every other run, so that nobody can choose keys that collide.
+    pub fn hide_hash_seed(&mut self) {
+        self.hash_seed = fastrand::u64(..);
     }
 
     /// An empty batch.
@@ -598,6 +606,12 @@ impl<'a> Cx<'a> {
     /// Random numbers.
     pub fn random(&mut self) -> &mut fastrand::Rng {
         &mut self.core.random
+    }
+
+    /// The seed for hash tables whose keys come from packets. What leaves must not depend on it: it is another one in
+    /// each run, but under clocks that make runs repeatable.
+    pub fn hash_seed(&self) -> u64 {
+        self.core.hash_seed
     }
 
     // Handlers and messages.

@@ -452,6 +452,8 @@ pub enum Access {
 pub struct Emit {
     /// What they are.
     pub name: &'static str,
+    /// The input of the packets that they are made from, or any.
+    pub input: Option<usize>,
     /// What they are made from.
     pub reads: Vec<Field>,
     /// Where they leave; `None` for every output.
@@ -465,7 +467,7 @@ pub struct Emit {
 impl Emit {
     /// Copies of packets as they are.
     pub fn copies(output: Option<usize>) -> Emit {
-        Emit { name: "copy", reads: Vec::new(), output, starts: None, when: Filter::Any }
+        Emit { name: "copy", input: None, reads: Vec::new(), output, starts: None, when: Filter::Any }
     }
 
     /// Whether they are copies.
@@ -510,7 +512,14 @@ impl Effects {
     /// A source: no packets come in.
     pub fn source(name: &'static str) -> Effects {
         Effects {
-            emits: vec![Emit { name, reads: Vec::new(), output: None, starts: None, when: Filter::Any }],
+            emits: vec![Emit {
+                name,
+                input: None,
+                reads: Vec::new(),
+                output: None,
+                starts: None,
+                when: Filter::Any,
+            }],
             ..Effects::default()
         }
     }

@@ -101,7 +101,8 @@ pub trait Element: Send {
     }
 
     /// At the end of a run, in graph order: mechanisms push out what they hold, stores drop it with
-    /// [`DropReason::Stop`]. Afterwards [`held`](Element::held) is zero unless a timer still has work to do.
+    /// [`DropReason::Stop`]. Afterwards [`held`](Element::held) is zero unless a timer still has work to do. It
+    /// runs again where something came in since.
     fn drain(&mut self, _cx: &mut Cx<'_>) {}
 
     /// After draining: flush and close files and devices.

@@ -10,7 +10,7 @@ use crate::clock::ClockKind;
 use crate::host::Inner;
 use crate::os_signals::OsSignals;
 use crate::problem::Problem;
-use crate::worker::Worker;
+use crate::worker::{MOST_WORK, Worker};
 
 /// Tasks that run before the driver looks at timers and stop requests again.
 const TASKS_PER_ROUND: usize = 128;
@@ -30,6 +30,9 @@ const INTERRUPTED: i64 = i64::MIN / 2;
 
 /// Timers after the captures' end that move no packet, before what is held is taken to stay where it is.
 const MOST_STILL: usize = 1_000;
+
+/// Timers at the end of a run: a periodic one beside an element that never lets go must not keep it from ending.
+const MOST_LAST_TIMERS: usize = 1_000_000;
 
 /// For how many timers no packet has moved.
 #[derive(Default)]
@@ -110,13 +113,7 @@ impl Worker {
     /// # Errors
     /// What could not be written.
     pub fn finish(&mut self) -> Result<(), Vec<String>> {
-        for id in 0..self.inner.plan.len() {
-            self.inner.call(&mut self.core, id, |element, cx| element.drain(cx));
-            self.settle();
-        }
-        if self.options.clock == ClockKind::Trace {
-            self.run_timers_while_held();
-        }
+        self.drain();
         let mut errors = Vec::new();
         for id in 0..self.inner.plan.len() {
             if let Some(Err(text)) = self.inner.call(&mut self.core, id, |element, cx| element.close(cx)) {
@@ -127,18 +124,47 @@ impl Worker {
         if errors.is_empty() { Ok(()) } else { Err(errors) }
     }
 
+    /// Drains every element, those that packets come to first before those that they go on to, and again for as long
+    /// as something is held and still moves. Under the trace clock time goes on in between.
+    fn drain(&mut self) {
+        let order = self.inner.plan.order();
+        let mut timers = MOST_LAST_TIMERS;
+        // A path through the graph is at most that long: what moves after that goes in circles, and ends where it
+        // comes to next.
+        for round in 0..=order.len() {
+            let before = self.traces();
+            for &id in &order {
+                self.inner.call(&mut self.core, id, |element, cx| element.drain(cx));
+                self.settle_within(if round < order.len() { MOST_WORK } else { 0 });
+            }
+            if self.options.clock == ClockKind::Trace {
+                self.run_timers_while_held(&mut timers);
+            }
+            let after = self.traces();
+            if after.0 == 0 || after == before {
+                break;
+            }
+        }
+    }
+
     /// After a capture has ended, time goes on for as long as some element still holds packets that a timer
-    /// will release.
-    fn run_timers_while_held(&mut self) {
+    /// will release, and for at most so many timers.
+    fn run_timers_while_held(&mut self, most: &mut usize) {
         let elements = &self.inner.elements;
         let mut holders: Vec<ElementId> =
             (0..elements.len()).filter(|&id| elements[id].as_ref().is_some_and(|e| e.held() > 0)).collect();
-        // A periodic timer beside an element that never lets go must not keep the run from ending.
-        for _ in 0..1_000_000 {
-            let Some(at) = self.inner.timers.next().filter(|_| !holders.is_empty()) else { return };
+        while *most > 0 && !holders.is_empty() {
+            let Some(at) = self.inner.timers.next() else { return };
+            *most -= 1;
             self.run_next_timer(at);
             holders.retain(|&id| self.inner.elements[id].as_ref().is_some_and(|e| e.held() > 0));
         }
+    }
+
+    /// What tells whether packets have moved: how many are held, and how many have gone on.
+    fn traces(&self) -> (usize, u64) {
+        let held = self.inner.elements.iter().flatten().map(|element| element.held()).sum();
+        (held, self.core.counters.iter().map(|counters| counters.emitted).sum())
     }
 
     /// Real or simulated time.
@@ -245,8 +271,7 @@ impl Worker {
 
     /// After the captures' end: whether packets are held that timers still move.
     fn is_moving(&self, still: &mut Stillness) -> bool {
-        let held = self.inner.elements.iter().flatten().map(|element| element.held()).sum();
-        let gone: u64 = self.core.counters.iter().map(|counters| counters.emitted).sum();
+        let (held, gone) = self.traces();
         still.timers = if (still.held, still.gone) == (held, gone) { still.timers + 1 } else { 0 };
         (still.held, still.gone) = (held, gone);
         held > 0 && still.timers < MOST_STILL

@@ -68,6 +68,39 @@ impl Plan {
         }
     }
 
+    /// All elements, each behind those that packets come to it from, but where these are in a circle.
+    pub fn order(&self) -> Vec<ElementId> {
+        // Elements that are left for the last time, the other way round; beginnings first, so that a circle is entered
+        // where packets enter it.
+        let mut found = vec![false; self.len()];
+        let mut order = Vec::with_capacity(self.len());
+        let (beginnings, others): (Vec<_>, Vec<_>) =
+            (0..self.len()).rev().partition(|&id| self.backward[id].iter().all(Vec::is_empty));
+        for start in beginnings.into_iter().chain(others) {
+            if std::mem::replace(&mut found[start], true) {
+                continue;
+            }
+            let mut path = vec![(start, self.next(start))];
+            while let Some((id, next)) = path.last_mut() {
+                match next.pop() {
+                    Some(to) if !std::mem::replace(&mut found[to], true) => path.push((to, self.next(to))),
+                    Some(_) => {}
+                    None => {
+                        order.push(*id);
+                        path.pop();
+                    }
+                }
+            }
+        }
+        order.reverse();
+        order
+    }
+
+    /// Where packets go from an element.
+    fn next(&self, id: ElementId) -> Vec<ElementId> {
+        self.forward[id].iter().flatten().map(|&(to, _)| to).collect()
+    }
+
     /// `name :: Class`, as messages show it.
     pub fn declaration(&self, id: ElementId) -> String {
         let element = &self.graph.elements[id];

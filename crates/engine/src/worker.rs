@@ -57,7 +57,7 @@ pub(crate) fn captures(plan: &Plan) -> Vec<ElementId> {
 }
 
 /// Work items that one call of a task or timer may lead to before packets are taken to go in circles.
-const MOST_WORK: u64 = 4_000_000;
+pub(crate) const MOST_WORK: u64 = 4_000_000;
 
 /// A running copy of a graph.
 pub struct Worker {
@@ -94,6 +94,9 @@ impl Worker {
         inner.rebuild = options.rebuild.take();
         let mut core = Core::new(pool, graph.outputs, graph.facts, options.burst, options.seed);
         core.follows_captures = options.clock == ClockKind::Trace;
+        if options.clock == ClockKind::Real {
+            core.hide_hash_seed();
+        }
         let clock = RealClock::new();
         let mut worker = Worker {
             core,
@@ -132,6 +135,12 @@ impl Worker {
     /// emission, before anything that was waiting.
     #[inline]
     pub(crate) fn settle(&mut self) {
+        self.settle_within(MOST_WORK);
+    }
+
+    /// The same with another bound on the work that it may be; beyond it packets are dropped where they come to.
+    #[inline]
+    pub(crate) fn settle_within(&mut self, most: u64) {
         let mut done = 0u64;
         loop {
             let next = match self.core.emitted.pop() {
@@ -151,7 +160,7 @@ impl Worker {
             done += 1;
             match next {
                 Emitted::Packets { element, output, batch } => {
-                    done += self.deliver(element, output, batch, done > MOST_WORK);
+                    done += self.deliver(element, output, batch, done > most);
                 }
                 Emitted::Back { element, token } => {
                     let back = |element: &mut dyn element::Element, cx: &mut element::Cx<'_>| {

@@ -1,9 +1,34 @@
-//! Hashing of keys that are one number, for tables that are looked up for each packet: the same in every run.
+//! Hashing of keys that are one number, for tables that are looked up for each packet.
 
-use std::hash::{BuildHasherDefault, Hasher};
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hash, Hasher};
 
-/// For `HashMap`.
-pub(crate) type ByNumber = BuildHasherDefault<NumberHasher>;
+/// For `HashMap`. A table whose keys come from packets gets its seed from the run ([`reseed`]).
+#[derive(Clone, Copy, Default)]
+pub(crate) struct ByNumber(u64);
+
+impl ByNumber {
+    fn new(seed: u64) -> ByNumber {
+        // Seeds that differ little shall not lead to hashes that do.
+        let mut mixed = NumberHasher::default();
+        mixed.add(seed);
+        ByNumber(mixed.0)
+    }
+}
+
+impl BuildHasher for ByNumber {
+    type Hasher = NumberHasher;
+
+    fn build_hasher(&self) -> NumberHasher {
+        NumberHasher(self.0)
+    }
+}
+
+/// Gives a table another seed.
+pub(crate) fn reseed<K: Eq + Hash, V>(table: &mut HashMap<K, V, ByNumber>, seed: u64) {
+    let old = std::mem::replace(table, HashMap::with_hasher(ByNumber::new(seed)));
+    table.extend(old);
+}
 
 /// Multiplies and folds, so that both ends of the number reach both ends of the hash.
 #[derive(Clone, Copy, Default)]
@@ -44,13 +69,36 @@ mod tests {
     /// Tables use the lowest bits for the place and the highest seven beside it.
     #[test]
     fn neighbours_are_spread() {
-        let hash = |number: u32| ByNumber::default().hash_one(number);
-        for step in [1, 256, 65_536, 1 << 24] {
+        let seeds = [0, 1, 0xdead_beef_0000_0000];
+        for (seed, step) in
+            seeds.into_iter().flat_map(|seed| [1, 256, 65_536, 1 << 24].map(|step| (seed, step)))
+        {
+            let hash = |number: u32| ByNumber::new(seed).hash_one(number);
             let hashes: Vec<u64> = (0..256).map(|i| hash(0x0a00_0000_u32.wrapping_add(i * step))).collect();
             let low: BTreeSet<u64> = hashes.iter().map(|hash| hash & 0xff).collect();
             let high: BTreeSet<u64> = hashes.iter().map(|hash| hash >> 57).collect();
             // Chance would give about 162 of 256 places, and nearly all of 128.
-            assert!(low.len() > 120 && high.len() > 80, "{step}: {} {}", low.len(), high.len());
+            assert!(low.len() > 120 && high.len() > 80, "{seed} {step}: {} {}", low.len(), high.len());
         }
+    }
+
+    /// Keys that share the places of a table under one seed do not under another.
+    #[test]
+    fn collisions_depend_on_the_seed() {
+        let place = |seed, key: u64| ByNumber::new(seed).hash_one(key) & 0x3ff;
+        let chosen: Vec<u64> = (0..1 << 20).filter(|&key| place(1, key) == 0).take(512).collect();
+        assert_eq!(chosen.len(), 512);
+        for seed in [0, 2, 0x1234_5678_9abc_def0] {
+            let places: BTreeSet<u64> = chosen.iter().map(|&key| place(seed, key)).collect();
+            // Chance would give about 400. Keys this close to each other have something in common under any seed.
+            assert!(places.len() > 200, "{seed}: {}", places.len());
+        }
+    }
+
+    #[test]
+    fn nothing_is_lost_with_another_seed() {
+        let mut table: HashMap<u32, u32, ByNumber> = (0..100).map(|i| (i, i * i)).collect();
+        reseed(&mut table, 7);
+        assert!((0..100).all(|i| table.get(&i) == Some(&(i * i))) && table.len() == 100);
     }
 }

@@ -69,6 +69,13 @@ impl Bench {
             .sum()
     }
 
+    /// What an element has dropped.
+    fn drops(&self, element: &str) -> Vec<(&'static str, u64)> {
+        let report = self.worker.report();
+        let element = report.elements.iter().find(|e| e.name == element).unwrap();
+        element.drops.iter().filter(|(_, n)| **n > 0).map(|(&reason, &n)| (reason, n)).collect()
+    }
+
     fn finish(mut self) -> Vec<Seen> {
         self.worker.finish().unwrap();
         assert!(self.worker.report().balances(), "{:?}", self.worker.report());
@@ -179,6 +186,126 @@ fn queriers_share_a_table() {
     assert!(seen.iter().filter(|s| s.sink == 2).all(|s| s.bytes[6..12] == [2, 0, 0, 0, 0, 9]));
 }
 
+/// Sources `ip` for the querier `q` and `other` for the querier `r`, with a table `t`.
+fn sharing(table: &str) -> Bench {
+    let more = format!(
+        "t :: {table}; t2 :: ARPTable;
+         other :: TimedSource(1000000, LIMIT 1, ACTIVE false) -> GetIPAddress(16)
+            -> r :: ARPQuerier(10.1.0.1, 2:0:0:0:0:9, TABLE t) -> TestSink(EXCHANGE, 2);
+         Idle -> [1] r [1] -> TestSink(EXCHANGE, 3)"
+    );
+    Bench::new("ARPQuerier(10.0.0.1, 2:0:0:0:0:1, TABLE t)", &more)
+}
+
+#[test]
+fn what_an_idle_querier_holds_expires() {
+    let mut bench = sharing("ARPTable(CAPACITY 1, TIMEOUT 1)");
+    bench.send("other", &packet([10, 0, 0, 2], 1));
+    bench.send("ip", &packet([10, 0, 0, 3], 2));
+    assert_eq!([bench.read("r.length"), bench.read("t.drops")], ["1", "1"], "there is no room");
+    bench.pass_time(4_000);
+    bench.send("ip", &packet([10, 0, 0, 3], 3));
+    // Both as soon as it has expired: there is room, and it is gone although its holder got nothing.
+    assert_eq!((bench.read("t.length").as_str(), bench.held()), ("1", 1));
+    assert_eq!(bench.drops("r"), [("out of time", 1)]);
+    assert_eq!(bench.read("t.drops"), "2");
+    bench.send("arp", &reply(3, 0x33));
+    assert_eq!(numbers(&bench.finish()), [(3, 0x33)]);
+}
+
+#[test]
+fn what_gives_way_to_another_entry_is_told() {
+    let mut bench = sharing("ARPTable(ENTRY_CAPACITY 1)");
+    bench.send("other", &packet([10, 0, 0, 2], 1));
+    bench.send("ip", &packet([10, 0, 0, 3], 2));
+    assert_eq!(bench.drops("r"), [("queue full", 1)]);
+    assert_eq!((bench.read("t.length").as_str(), bench.held()), ("1", 1));
+    // An entry of the same address is not the one that is waited for.
+    bench.send("other", &packet([10, 0, 0, 2], 3));
+    assert_eq!(bench.drops("q"), [("queue full", 1)]);
+    bench.send("arp", &reply(2, 0x22));
+    let seen = bench.finish();
+    assert_eq!(seen.iter().filter(|s| s.sink == 2).map(|s| s.bytes[37]).collect::<Vec<_>>(), [3]);
+}
+
+#[test]
+fn the_table_itself_shows_what_is_so() {
+    let mut bench = sharing("ARPTable(TIMEOUT 1)");
+    bench.send("other", &packet([10, 0, 0, 2], 1));
+    bench.pass_time(4_000);
+    assert_eq!(["count", "length", "drops"].map(|name| bench.read(&format!("t.{name}"))), ["0", "0", "1"]);
+    assert_eq!((bench.held(), bench.drops("r")), (0, vec![("out of time", 1)]));
+
+    let text =
+        "t :: ARPTable; InfiniteSource(LIMIT 3, ACTIVE true) -> StoreIPAddress(10.0.0.2, 30) -> Strip(14)
+            -> GetIPAddress(16) -> q :: ARPQuerier(10.0.0.1, 2:0:0:0:0:1, TABLE t) -> Discard; Idle -> [1] q;
+        Script(wait 1s, print t.length, write t.clear, print t.length, print t.drops, print t.count, stop)";
+    assert_eq!(run().text(text, &[]).unwrap().output, "3\n0\n3\n0\n");
+}
+
+/// Click's timer starts with the run: after the timeout, and then every timeout and a second.
+#[test]
+fn entries_are_looked_at_when_clicks_timer_would() {
+    for (table, name) in [("", "q"), (", TABLE t", "t")] {
+        let querier = format!("ARPQuerier(10.0.0.1, 2:0:0:0:0:1, TIMEOUT 5{table})");
+        let mut bench = Bench::new(&querier, "t :: ARPTable(TIMEOUT 5)");
+        bench.pass_time(3_000);
+        bench.send("ip", &packet([10, 0, 0, 2], 1));
+        bench.pass_time(7_000);
+        assert_eq!(bench.read(&format!("{name}.count")), "1");
+        bench.pass_time(2_000);
+        assert_eq!([bench.read(&format!("{name}.count")), bench.read(&format!("{name}.length"))], ["0", "0"]);
+        assert!(bench.read("q.stats").starts_with("1 packets killed"));
+    }
+}
+
+#[test]
+fn another_table_knows_nothing_of_what_waits() {
+    let mut bench = sharing("ARPTable");
+    bench.send("ip", &packet([10, 0, 0, 2], 1));
+    bench.send("other", &packet([10, 0, 0, 2], 2));
+    bench.write("q.config", "10.0.0.1, 2:0:0:0:0:1, TABLE t2").unwrap();
+    assert_eq!((bench.held(), bench.drops("q")), (1, vec![("reset", 1)]));
+    assert_eq!(["t.length", "t2.length", "t2.drops"].map(|name| bench.read(name)), ["1", "0", "1"]);
+    // The same one goes on.
+    bench.write("r.config", "10.1.0.1, 2:0:0:0:0:9, TABLE t, POLL_TIMEOUT 7").unwrap();
+    assert_eq!((bench.held(), bench.read("t.length").as_str()), (1, "1"));
+    bench.write("t.insert", "10.0.0.2 2:0:0:0:0:22").unwrap();
+    assert_eq!((bench.held(), bench.read("t.length").as_str()), (0, "0"));
+    bench.finish();
+}
+
+#[test]
+fn what_another_host_has_dropped_still_counts() {
+    let mut bench = Bench::new("ARPQuerier(10.0.0.1, 2:0:0:0:0:1, CAPACITY 1)", "");
+    (1..4).for_each(|number| bench.send("ip", &packet([10, 0, 0, 2], number)));
+    assert!(bench.read("q.stats").starts_with("2 packets killed"));
+    bench.write("q.config", "10.0.0.7, 2:0:0:0:0:7").unwrap();
+    assert!(bench.read("q.stats").starts_with("3 packets killed"), "{}", bench.read("q.stats"));
+    assert_eq!(bench.read("q.length"), "0");
+    bench.finish();
+}
+
+/// Whether or not they are more than a table remembers.
+#[test]
+fn what_waits_leaves_in_the_order_of_the_replies_to_another() {
+    let input = |bytes| Input { bytes, time: Timestamp(1), annotations: [0; 48], headers: [None; 3] };
+    for hosts in [30, 100] {
+        let packets = (1..=hosts).map(|host| input(packet([10, 0, 0, host], host.into())));
+        let answers = (1..=hosts).rev().map(|host| input(reply(host, host)));
+        let exchange = offer(vec![packets.collect(), answers.collect()]);
+        let text = format!(
+            "t :: ARPTable; TestSource({exchange}, 0) -> GetIPAddress(16)
+                -> q :: ARPQuerier(10.0.0.1, 2:0:0:0:0:1, TABLE t) -> TestSink({exchange}, 0);
+             Idle -> [1] q [1] -> Discard; Idle -> r :: ARPQuerier(10.0.0.7, 2:0:0:0:0:7, TABLE t) -> Discard;
+             TestSource({exchange}, 1) -> [1] r; Script(wait 1s, stop)"
+        );
+        assert!(Run { burst: Some(128), ..run() }.text(&text, &[]).unwrap().report.balances());
+        let left: Vec<(u8, u8)> = numbers(&collect(exchange));
+        assert_eq!(left, (1..=hosts).rev().map(|host| (host, host)).collect::<Vec<_>>());
+    }
+}
+
 #[test]
 fn what_waits_goes_on_with_other_arguments() {
     let mut bench = Bench::new("ARPQuerier(10.0.0.1, 2:0:0:0:0:1)", "");
@@ -273,6 +400,18 @@ enum Event {
     Time(i64),
 }
 
+/// What may happen to two queriers with one table.
+#[derive(Clone, Debug)]
+enum Shared {
+    /// Whether it is for the other one, and for whom.
+    Packet(bool, u8),
+    Reply(u8),
+    Write(&'static str, u8),
+    /// The other one, or the table, gets its arguments again.
+    Again(bool),
+    Time(i64),
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -329,6 +468,60 @@ proptest! {
             prop_assert!(number > last_of[usize::from(to)], "{} came after {}", number, last_of[usize::from(to)]);
             last_of[usize::from(to)] = number;
             prop_assert!(named.contains(&(to.into(), seen.bytes[5])), "nobody has named {:02x?}", seen.bytes);
+        }
+    }
+
+    /// However two queriers use a table: it counts what they hold, and what leaves one of them is in order.
+    #[test]
+    fn a_shared_table_counts_what_waits(
+        limits in (1usize..6, 0usize..4, 0usize..3, 1usize..8, prop::sample::select(vec!["0", "1", "3"])),
+        events in prop::collection::vec(prop_oneof![
+            8 => (any::<bool>(), 2u8..7).prop_map(|(other, last)| Shared::Packet(other, last)),
+            2 => (2u8..7).prop_map(Shared::Reply),
+            1 => (prop::sample::select(vec!["delete", "insert"]), 2u8..7).prop_map(|(name, last)| Shared::Write(name, last)),
+            1 => Just(Shared::Write("clear", 0)),
+            1 => any::<bool>().prop_map(Shared::Again),
+            2 => prop::sample::select(vec![10, 110, 900, 2500]).prop_map(Shared::Time),
+        ], 0..60),
+    ) {
+        let (capacity, entries, per_entry, factor, timeout) = limits;
+        let mut bench = sharing(&format!(
+            "ARPTable(CAPACITY {capacity}, ENTRY_CAPACITY {entries}, ENTRY_PACKET_CAPACITY {per_entry},
+                CAPACITY_SLIM_FACTOR {factor}, TIMEOUT {timeout})"
+        ));
+        let mut number = 0;
+        for event in events {
+            match event {
+                Shared::Packet(other, last) => {
+                    number += 1;
+                    bench.send(if other { "other" } else { "ip" }, &packet([10, 0, 0, last], number));
+                }
+                Shared::Reply(last) => bench.send("arp", &reply(last, last)),
+                Shared::Write("clear", _) => bench.write("t.clear", "").unwrap(),
+                Shared::Write(name, last) => {
+                    let mac = if name == "insert" { format!(" 2:0:0:0:0:{last}") } else { String::new() };
+                    bench.write(&format!("t.{name}"), &format!("10.0.0.{last}{mac}")).unwrap();
+                }
+                Shared::Again(true) => bench.write("r.config", "10.1.0.1, 2:0:0:0:0:9, TABLE t").unwrap(),
+                Shared::Again(false) => bench.write("t.config", "CAPACITY 3, TIMEOUT 2").unwrap(),
+                Shared::Time(milliseconds) => bench.pass_time(milliseconds),
+            }
+            // An assertion that fails may not leave packets behind, which would be all that is told.
+            let (counted, held, balances) =
+                (bench.read("t.length"), bench.held(), bench.worker.report().balances());
+            if counted != held.to_string() || held > capacity.max(3) || !balances {
+                bench.finish();
+                prop_assert!(false, "{held} are held, {counted} count; {balances}");
+                return Ok(());
+            }
+        }
+        let mut last_of = [[0; 256]; 4];
+        for seen in bench.finish().iter().filter(|seen| seen.sink % 2 == 0 && seen.bytes[12..14] == [8, 0]) {
+            let (to, number) = (seen.bytes[33], u32::from_be_bytes(seen.bytes[34..38].try_into().unwrap()));
+            let last = &mut last_of[seen.sink][usize::from(to)];
+            prop_assert!(number > *last, "{} came after {}", number, last);
+            *last = number;
+            prop_assert_eq!(seen.bytes[5], to);
         }
     }
 

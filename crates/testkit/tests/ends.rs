@@ -1,7 +1,9 @@
 //! When runs end.
 
+use element::Timestamp;
 use engine::End;
 use tidegate_testkit::Run;
+use tidegate_testkit::elements::{Input, collect, offer};
 
 #[test]
 fn under_the_trace_clock_long_work_comes_to_its_own_end() {
@@ -47,4 +49,44 @@ fn only_elements_with_a_task_speak_of_one() {
     let some = |text: &str| Some(text.to_string());
     assert_eq!(values[..3], [some("false"), some("0"), some("32768")]);
     assert_eq!(values[4..], [None, None]);
+}
+
+/// What elements that hold packets let go at the end, and what is then held or has gone in circles.
+fn left_at_the_end(run: Run, holders: &str) -> (usize, u64, u64) {
+    let input = |number| Input {
+        bytes: vec![number; 60],
+        time: Timestamp(1),
+        annotations: [0; 48],
+        headers: [None; 3],
+    };
+    let exchange = offer(vec![(1..=3).map(input).collect()]);
+    let text = format!(
+        "{}; Script(wait 1ms, stop)",
+        holders
+            .replace("HOLD", "Batcher(10s, 200)")
+            .replace("SOURCE", &format!("TestSource({exchange}, 0)"))
+            .replace("SINK", &format!("TestSink({exchange}, 0)"))
+    );
+    let report = run.text(&text, &[]).unwrap_or_else(|e| panic!("{holders}: {e}")).report;
+    assert!(report.balances(), "{holders}: {report:?}");
+    let held = report.elements.iter().map(|element| element.held).sum();
+    let circled = report.totals.drops.get("loop").copied().unwrap_or_default();
+    (collect(exchange).len(), held, circled)
+}
+
+#[test]
+fn what_is_sent_at_the_end_arrives() {
+    for run in [Run::default(), Run::trace()] {
+        for holders in [
+            "first :: HOLD; second :: HOLD; SOURCE -> first -> second -> SINK",
+            "second :: HOLD; first :: HOLD; SOURCE -> first -> second -> SINK",
+            "c :: HOLD; a :: HOLD; b :: HOLD; SOURCE -> a -> b -> c -> SINK",
+            // Round once before they leave: no order is right.
+            "b :: HOLD; a :: HOLD; SOURCE -> a -> b -> s :: CheckPaint(1); s [1] -> Paint(1) -> a; s [0] -> SINK",
+        ] {
+            assert_eq!(left_at_the_end(run, holders), (3, 0, 0), "{holders}");
+        }
+        // This way nothing ever leaves.
+        assert_eq!(left_at_the_end(run, "a :: HOLD; SOURCE -> a -> a; Idle -> SINK"), (0, 0, 3));
+    }
 }

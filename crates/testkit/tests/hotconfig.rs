@@ -101,3 +101,48 @@ fn mistakes_leave_the_old_graph() {
         assert!(text.contains(error), "{text}");
     }
 }
+
+#[test]
+fn what_waits_for_a_shared_table_goes_on_waiting() {
+    let (table, querier) = ("t :: ARPTable;", "q :: ARPQuerier(10.0.0.1, 2:0:0:0:0:1, TABLE t)");
+    let rest = "-> c :: Counter -> Discard; Idle -> [1] q [1] -> Discard;";
+    let script = "Script(wait 1s, print t.length, write t.insert 10.0.0.2 2:0:0:0:0:2, wait 1ms, print t.length, stop)";
+    // Whichever comes first in the graph gets its state first.
+    for order in [format!("{table} Idle -> {querier} {rest}"), format!("Idle -> {querier} {rest} {table}")] {
+        let first = format!(
+            "{table} InfiniteSource(LIMIT 3) -> StoreIPAddress(10.0.0.2, 30) -> Strip(14) -> GetIPAddress(16)
+                -> {querier} {rest} Script(wait 1s, write hotconfig SECOND)"
+        );
+        let (values, text) = run(&first, &format!("{order} {script}"), &["c.count", "q.length", "t.drops"]);
+        assert_eq!((text.as_str(), values.join(" ")), ("3\n0\n", "3 0 0".into()), "{order}");
+    }
+    // Where the new graph has another table, they have waited in vain.
+    let second = "Idle -> q :: ARPQuerier(10.0.0.1, 2:0:0:0:0:1, TABLE other) -> c :: Counter -> Discard;
+        Idle -> [1] q [1] -> Discard; other :: ARPTable; Script(wait 1s, print other.drops, stop)";
+    let first = format!(
+        "{table} InfiniteSource(LIMIT 3) -> StoreIPAddress(10.0.0.2, 30) -> Strip(14) -> GetIPAddress(16)
+            -> {querier} {rest} Script(wait 1s, write hotconfig SECOND)"
+    );
+    assert_eq!(run(&first, second, &["q.length"]), (vec!["0".into()], "3\n".into()));
+}
+
+#[test]
+fn a_switch_forgets_hosts_of_lans_that_it_has_no_more() {
+    for (class, listener) in [("EtherSwitch", 0), ("ListenEtherSwitch", 1)] {
+        let graph = |lans: usize, from: usize, data: &str, script: &str| {
+            let idle = (0..lans).filter(|&other| other != from).map(|other| format!("Idle -> [{other}] s;"));
+            let out = (0..lans + listener).map(|lan| format!("s[{lan}] -> c{lan} :: Counter -> Discard;"));
+            let more: String = idle.chain(out).collect();
+            format!(
+                "s :: {class}; source{from} :: InfiniteSource(DATA \\<{data}0800>, LIMIT 1) -> [{from}] s; {more} {script}"
+            )
+        };
+        let first =
+            graph(3, 2, "ffffffffffff020000000001", "Script(wait 1s, print s.table, write hotconfig SECOND)");
+        let second = graph(2, 0, "020000000001020000000002", "Script(wait 1s, print s.table, stop)");
+        let (values, text) = run(&first, &second, &["c1.count"]);
+        assert_eq!(text, "02-00-00-00-00-01 2\n02-00-00-00-00-02 0\n", "{class}");
+        // One from the first graph, and one that is flooded.
+        assert_eq!(values, ["2"], "{class}");
+    }
+}

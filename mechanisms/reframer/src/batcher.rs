@@ -62,7 +62,6 @@ pub static CLASS: Class = Class {
             since: Timestamp::ZERO,
             left: (0, 0),
             armed: None,
-            drained: false,
         }))
     },
     ..Class::DEFAULT
@@ -78,8 +77,6 @@ struct Batcher {
     left: (u64, u64),
     /// When the timer will run.
     armed: Option<Timestamp>,
-    /// Whether the run ends.
-    drained: bool,
 }
 
 impl Batcher {
@@ -104,7 +101,7 @@ impl Batcher {
         if self.waiting.is_empty() {
             return;
         }
-        if due <= cx.now() || self.drained {
+        if due <= cx.now() {
             self.let_go(cx);
         } else if self.armed.is_none_or(|armed| due < armed) {
             cx.set_timer(0, due);
@@ -143,8 +140,6 @@ impl Element for Batcher {
 
     fn drain(&mut self, cx: &mut Cx<'_>) {
         self.let_go(cx);
-        // Others may be drained later, and no timer may ever come for what they send.
-        self.drained = true;
     }
 
     fn held(&self) -> usize {

@@ -590,8 +590,6 @@ impl Element for Reframer {
 
     fn drain(&mut self, cx: &mut Cx<'_>) {
         self.flush(cx);
-        // Others may be drained later, and no timer may ever come for what they send.
-        (0..LANES).for_each(|lane| self.lists.set_delay(lane, Timestamp::ZERO));
     }
 
     fn held(&self) -> usize {

@@ -11,6 +11,12 @@ fn are_not_equivalent(a: &str, b: &str) {
     assert!(!matches!(outcome.verdict, Verdict::Equivalent), "{a}\n{b}\n{outcome:?}");
 }
 
+#[track_caller]
+fn are_equivalent(a: &str, b: &str) {
+    let outcome = compare(&read(a), &read(b));
+    assert!(matches!(outcome.verdict, Verdict::Equivalent), "{a}\n{b}\n{outcome:?}");
+}
+
 /// Packets that an element makes may have annotations: an ICMP error has a destination.
 #[test]
 fn made_packets_have_annotations() {
@@ -273,4 +279,31 @@ fn exits_may_see_marks() {
         format!("FromDump(x) -> MarkIPHeader({place}) -> out :: ToIPSummaryDump(y, FIELDS ip_src ip_dst);")
     };
     are_not_equivalent(&chain(14), &chain(18));
+}
+
+/// Which input a packet comes to decides where it leaves.
+#[test]
+fn switches_that_learn_nothing_send_elsewhere() {
+    for (class, ports) in
+        [("EtherSwitch(TIMEOUT 0)", 2), ("EtherSwitch(TIMEOUT 0)", 3), ("Hub", 3), ("Hub", 4)]
+    {
+        let chain = |input: usize| {
+            let idle =
+                (0..ports).filter(|&other| other != input).map(|other| format!("Idle -> [{other}] s;"));
+            let out = (0..ports).map(|output| format!("s[{output}] -> o{output} :: ToDump(y{output});"));
+            let more: String = idle.chain(out).collect();
+            format!("s :: {class}; FromDump(x) -> [{input}] s; {more}")
+        };
+        for (a, b) in (0..ports).flat_map(|a| (0..a).map(move |b| (a, b))) {
+            are_not_equivalent(&chain(a), &chain(b));
+        }
+        let outcome = compare(&read(&chain(0)), &read(&chain(0)));
+        assert!(matches!(outcome.verdict, Verdict::Equivalent), "{class} {ports}: {outcome:?}");
+    }
+    // Two outputs of a hub that drops all but one copy are the same as a wire.
+    are_equivalent(
+        "FromDump(x) -> h :: Hub; Idle -> [1] h; Idle -> [2] h;
+         h[0] -> Discard; h[1] -> out :: ToDump(y); h[2] -> Discard;",
+        "FromDump(x) -> out :: ToDump(y);",
+    );
 }

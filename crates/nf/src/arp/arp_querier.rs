@@ -8,7 +8,8 @@
 //! annotation of the packet that they are sent for.
 //!
 //! The broadcast address, 255.255.255.255 and multicast addresses (RFC 1112) need no query. Packets for 0.0.0.0 are
-//! dropped. When a run ends, packets leave whose addresses have become known; the others are dropped.
+//! dropped. Replies are believed, though: one that names such an address, or this host's own, counts for the next packet,
+//! as in Click. When a run ends, packets leave whose addresses have become known; the others are dropped.
 //!
 //! ## Usage
 //! `ARPQuerier(IP, ETH [, KEYWORDS])`, or `ARPQuerier(NAME [, KEYWORDS])` with a name that stands for both
@@ -19,11 +20,13 @@
 //! - `TABLE`: an ARPTable to use instead of one of its own; the arguments below up to TIMEOUT then count for nothing.
 //! - `CAPACITY`: most packets that wait; 0 for no bound.
 //! - `ENTRY_CAPACITY`: most entries; the oldest give way; 0 for no bound.
-//! - `ENTRY_PACKET_CAPACITY`: most packets that wait for one address; 0 for no bound.
+//! - `ENTRY_PACKET_CAPACITY`: most packets that wait for one address; 0 for no bound. The first ones stay, although RFC
+//!   1122 (section 2.3.2.2) would rather have the last.
 //! - `CAPACITY_SLIM_FACTOR`: when there are too many packets, one in so many of those allowed is dropped, those for the
 //!   oldest entries first.
 //! - `TIMEOUT`: how long an address holds after the last reply; 0 for ever.
-//! - `BROADCAST`: the local broadcast address; the last one of the prefix by default, if there is one.
+//! - `BROADCAST`: the local broadcast address; the last one of the prefix by default, if there is one. Of a prefix of 31
+//!   bits (RFC 3021) that may be the other host: give another address there.
 //! - `POLL_TIMEOUT`: how long after the last reply queries start to ask whether an address still holds; 0 for never.
 //! - `BROADCAST_POLL`: whether such queries go to everybody and not only to that address.
 //!
@@ -32,10 +35,10 @@
 //! - `broadcast`: the local broadcast address.
 //! - `table`: a line per entry, oldest first: IPv4 address, 1 if its Ethernet address is known, else 0, Ethernet address,
 //!   seconds since the last reply.
-//! - `stats`: packets dropped, those that have waited in vain included, and queries sent, in words.
+//! - `stats`: packets dropped, those that the table has given up or refused included, and queries sent, in words.
 //! - `queries`: queries sent.
 //! - `responses`: packets long enough to be a reply that came in on input 1.
-//! - `drops`: packets dropped without waiting.
+//! - `drops`: packets dropped for other reasons than that they waited in vain or that too many wait.
 //! - `count`: entries.
 //! - `length`: packets that wait.
 //! - `insert`: `IP ETHER`: notes an address, as a reply would.
@@ -65,12 +68,12 @@ use element::effects::{
     Access, Action, Case, DST_IP, Depends, Emit, Field, Filter, Header, Hold, Number, Order, State, Target,
     Value, wire_field,
 };
-use element::{Args, Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, Timestamp, manual};
+use element::{Args, Base, Batch, Call, Class, Cx, DropReason, Effects, Element, Packet, Timestamp, manual};
 use packet::Annotations;
 use wire::{IntoBytes, LinkType, MacAddr, arp, ether_type, ethernet};
 
 use super::arp_table::{self, Change};
-use super::table::{self, Limits, RELEASE, Shared, Table};
+use super::table::{self, Limits, RELEASE, Shared, Table, Waiters};
 use super::waiting::{Dropping, Waiting};
 use super::{FRAME, Party, frame, headers, is_operation, prefix_or_address};
 use crate::editing::{annotation, bytes, constant, header_at, value, when, within};
@@ -132,6 +135,7 @@ pub static CLASS: Class = Class {
             drops: 0,
             has_warned: false,
             seen: 0,
+            is_new: false,
         };
         Ok(Box::new(ArpQuerier { home, desk, query_output: args.outputs().saturating_sub(1) }))
     },
@@ -247,6 +251,8 @@ struct Desk {
     has_warned: bool,
     /// The table's changes that this element knows of.
     seen: u64,
+    /// Whether what waits comes from an earlier element, and does not count yet.
+    is_new: bool,
 }
 
 /// What an element hands on to another one.
@@ -347,18 +353,18 @@ impl Desk {
         if admission.query {
             self.ask(cx, output, &packet, address, MacAddr::BROADCAST);
         }
-        match admission.waits {
-            true => self.waiting.push(address, packet),
-            false => cx.drop(packet, DropReason::QueueFull),
+        match table.ticket(address).filter(|_| admission.waits) {
+            Some(ticket) => self.waiting.push(address, ticket, packet),
+            None => cx.drop(packet, DropReason::QueueFull),
         }
     }
 
     /// Sends a query on behalf of a packet.
     fn ask(&mut self, cx: &mut Cx<'_>, output: usize, about: &Packet, address: u32, to: MacAddr) {
-        self.queries += 1;
         let own = Party { mac: self.mac, ip: self.ip };
         let wanted = Party { mac: MacAddr::default(), ip: Ipv4Addr::from_bits(address) };
         let Some(mut query) = cx.packet(&frame(arp::REQUEST, to, own, wanted)) else { return };
+        self.queries += 1;
         query.set_time(about.time());
         query.set_link_header(ethernet::Header::LEN);
         query.set_link(LinkType::Ethernet.number());
@@ -368,29 +374,26 @@ impl Desk {
         cx.emit_one(output, query, DropReason::NoOutput);
     }
 
-    /// A packet on input 1; whether an address was learnt.
-    fn learn(&mut self, cx: &mut Cx<'_>, table: &mut Table, packet: Packet) -> bool {
+    /// A packet on input 1.
+    fn learn(&mut self, cx: &mut Cx<'_>, table: &mut Table, packet: Packet) {
         let Some(frame) = packet.data().first_chunk::<FRAME>() else {
-            cx.drop(packet, DropReason::TooShort);
-            return false;
+            return cx.drop(packet, DropReason::TooShort);
         };
         self.responses += 1;
         let found = headers(frame, arp::REPLY).map(|(_, header)| (header.sender_ip.get(), header.sender_mac));
         let Some((address, mac)) = found.filter(|(_, mac)| !mac.is_group()) else {
-            cx.drop(packet, DropReason::Unsuitable);
-            return false;
+            return cx.drop(packet, DropReason::Unsuitable);
         };
         cx.drop(packet, DropReason::Answered);
         let now = table::now(cx);
         table.insert(address, mac, now, &mut Dropping { cx, waiting: &mut self.waiting });
         self.send(cx, table, address, mac);
-        true
     }
 
     /// Sends what has waited for an address.
     fn send(&mut self, cx: &mut Cx<'_>, table: &mut Table, address: u32, destination: MacAddr) {
+        table.released(address, self.waiting.len_of(address));
         while let Some(mut packet) = self.waiting.pop(address) {
-            table.released(1);
             if self.ip.is_unspecified() {
                 self.refuse(cx, packet, DropReason::Inactive);
                 continue;
@@ -404,57 +407,76 @@ impl Desk {
         }
     }
 
-    /// Sends what waits for addresses that are known.
-    fn send_known(&mut self, cx: &mut Cx<'_>, table: &mut Table) {
-        let now = table::now(cx);
-        while let Some(address) = self.waiting.find(|address| table.known(address, now).is_some())
-            && let Some(mac) = table.known(address, now)
-        {
+    /// Does with what waits for an address what somebody else's change of its entry means for it.
+    fn follow(&mut self, cx: &mut Cx<'_>, table: &mut Table, address: u32, reason: DropReason) {
+        let Some(ticket) = self.waiting.ticket(address) else { return };
+        if table.ticket(address).is_none_or(|entry| entry.id != ticket.id) {
+            // The table has counted them.
+            Dropping { cx, waiting: &mut self.waiting }.give_up(address, reason);
+        } else if let Some(mac) = table.known(address, table::now(cx)) {
             self.send(cx, table, address, mac);
+        }
+    }
+
+    /// The same for all addresses.
+    fn follow_all(&mut self, cx: &mut Cx<'_>, table: &mut Table) {
+        for address in self.waiting.addresses(table) {
+            self.follow(cx, table, address, table.last_reason());
         }
     }
 
     /// Does what is due, and what others have changed.
     fn catch_up(&mut self, cx: &mut Cx<'_>, table: &mut Table) {
-        let now = table::now(cx);
-        if self.seen != table.changes() {
-            while let Some(address) = self.waiting.find(|address| !table.contains(address)) {
-                let mut dropping = Dropping { cx, waiting: &mut self.waiting };
-                let dropped = table::Waiters::give_up(&mut dropping, address, usize::MAX, DropReason::Reset);
-                table.gave_up(dropped);
+        if std::mem::take(&mut self.is_new) {
+            self.take_over(cx, table);
+        } else if self.seen != table.changes() {
+            match table.changed_since(self.seen) {
+                Some(changes) => changes.for_each(|(address, why)| self.follow(cx, table, address, why)),
+                None => self.follow_all(cx, table),
             }
-            self.send_known(cx, table);
         }
-        table.catch_up(now, &mut Dropping { cx, waiting: &mut self.waiting });
-        self.seen = table.changes();
+        table.catch_up(table::now(cx), &mut Dropping { cx, waiting: &mut self.waiting });
+    }
+
+    /// Counts what has waited in an earlier element, and drops what has not waited for this table.
+    fn take_over(&mut self, cx: &mut Cx<'_>, table: &mut Table) {
+        for address in self.waiting.addresses(table) {
+            let packets = self.waiting.len_of(address);
+            if self.waiting.ticket(address).map(|ticket| ticket.id)
+                == table.ticket(address).map(|entry| entry.id)
+            {
+                table.took_over(address, packets);
+            } else {
+                table.dropped(packets);
+            }
+            self.follow(cx, table, address, DropReason::Reset);
+        }
     }
 
     /// Drops everything that waits.
     fn give_up_all(&mut self, cx: &mut Cx<'_>, table: &mut Table, reason: DropReason) {
-        while let Some(address) = self.waiting.find(|_| true) {
-            while let Some(packet) = self.waiting.pop(address) {
-                cx.drop(packet, reason);
-                table.released(1);
-            }
+        for address in self.waiting.addresses(table) {
+            table.released(address, self.waiting.len_of(address));
+            Dropping { cx, waiting: &mut self.waiting }.give_up(address, reason);
         }
     }
 }
 
 impl ArpQuerier {
-    /// Runs with what is due done.
+    /// Runs with what is due done, and lets the others know of what has changed.
     fn with<T>(&mut self, cx: &mut Cx<'_>, work: impl FnOnce(&mut Desk, &mut Cx<'_>, &mut Table) -> T) -> T {
         let mut opened = self.home.open();
         let table = opened.table();
+        let before = table.changes();
         self.desk.catch_up(cx, table);
         let result = work(&mut self.desk, cx, table);
         self.desk.seen = table.changes();
-        result
-    }
-
-    fn tell_others(&self, cx: &mut Cx<'_>) {
-        if let Home::Shared(shared) = &self.home {
+        let has_changed = self.desk.seen != before;
+        drop(opened);
+        if has_changed && let Home::Shared(shared) = &self.home {
             shared.tell_others(cx);
         }
+        result
     }
 
     /// The packet with an Ethernet header in front of it, which has this destination.
@@ -519,6 +541,7 @@ impl Element for ArpQuerier {
         }
         let query = Emit {
             name: "ARP query",
+            input: Some(0),
             reads: vec![DST_IP, TCI, Field::TimeStamp],
             output: Some(self.query_output),
             starts: Some(Header::Ethernet),
@@ -544,6 +567,12 @@ impl Element for ArpQuerier {
         if let Home::Shared(shared) = &self.home {
             shared.join(cx.id());
         }
+        self.desk.waiting.set_seed(cx.hash_seed());
+        if let Home::Own(table) = &mut self.home {
+            table.set_seed(cx.hash_seed());
+        }
+        // What is due later counts from now.
+        self.with(cx, |_, _, _| {});
         Ok(())
     }
 
@@ -555,22 +584,19 @@ impl Element for ArpQuerier {
             });
             return Some(batch);
         }
-        let mut learnt = 0;
         self.with(cx, |desk, cx, table| {
             for packet in batch.drain() {
-                learnt += u32::from(desk.learn(cx, table, packet));
+                desk.learn(cx, table, packet);
             }
         });
         cx.recycle(batch);
-        if learnt > 0 {
-            self.tell_others(cx);
-        }
         None
     }
 
     fn drain(&mut self, cx: &mut Cx<'_>) {
         self.with(cx, |desk, cx, table| {
-            desk.send_known(cx, table);
+            // Some may have become known without a word, by hot-swapping.
+            desk.follow_all(cx, table);
             desk.give_up_all(cx, table, DropReason::Stop);
         });
     }
@@ -604,11 +630,10 @@ impl Element for ArpQuerier {
                     let now = table::now(cx);
                     change.apply(table, now, &mut Dropping { cx, waiting: &mut desk.waiting });
                     match change {
-                        Change::Insert(..) => desk.send_known(cx, table),
+                        Change::Insert(address, _) => desk.follow(cx, table, address, DropReason::Reset),
                         Change::Clear => (desk.queries, desk.responses, desk.drops) = (0, 0, 0),
                     }
                 });
-                self.tell_others(cx);
             }
         }
         Ok(())
@@ -616,12 +641,13 @@ impl Element for ArpQuerier {
 
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
         let waiting = std::mem::take(&mut self.desk.waiting);
-        let table = match &mut self.home {
-            Home::Own(table) => Some(Box::new(table.take())),
-            Home::Shared(shared) => {
-                shared.open().released(waiting.len());
-                None
-            }
+        let mut opened = self.home.open();
+        for address in waiting.addresses(opened.table()) {
+            opened.table().released(address, waiting.len_of(address));
+        }
+        let table = match opened {
+            Opened::Own(table) => Some(Box::new(table.take())),
+            Opened::Shared(_) => None,
         };
         Some(Box::new(Kept { desk: Desk { waiting, ..self.desk }, table }))
     }
@@ -630,20 +656,21 @@ impl Element for ArpQuerier {
         let Kept { desk: old, table: kept } =
             *state.downcast::<Kept>().map_err(|_| "not of an ARPQuerier")?;
         let is_same_host = (old.ip, old.mac) == (self.desk.ip, self.desk.mac);
-        let has_own = matches!(self.home, Home::Own(_));
-        let goes_on = kept.is_some() == has_own && (is_same_host || !has_own);
-        let mut opened = self.home.open();
-        let table = opened.table();
         (self.desk.queries, self.desk.responses, self.desk.drops) = (old.queries, old.responses, old.drops);
-        self.desk.waiting = old.waiting;
-        table.took_over(self.desk.waiting.len());
-        match kept {
-            Some(kept) if goes_on => table.go_on_with(*kept),
-            _ if goes_on => {}
-            // What another host has learnt, or what waits for another table, is of no use here.
-            _ => self.desk.give_up_all(cx, table, DropReason::Reset),
+        (self.desk.waiting, self.desk.is_new) = (old.waiting, true);
+        match (&mut self.home, kept) {
+            (Home::Own(table), Some(kept)) if is_same_host => table.go_on_with(*kept),
+            // What another host has learnt is of no use here; what was given up still counts.
+            (Home::Own(table), Some(kept)) => table.dropped(kept.drops() as usize),
+            (Home::Own(_), None) => {}
+            // The table may get its own state later.
+            (Home::Shared(_), _) => {
+                let call = Call { element: Some(cx.id()), handler: RELEASE.into(), value: String::new() };
+                cx.call_later(&Arc::new(call));
+                return Ok(());
+            }
         }
-        self.desk.seen = table.changes();
+        self.with(cx, |_, _, _| {});
         Ok(())
     }
 }

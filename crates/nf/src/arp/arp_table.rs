@@ -10,7 +10,8 @@
 //! ## Arguments
 //! - `CAPACITY`: most packets that wait for addresses; 0 for no bound.
 //! - `ENTRY_CAPACITY`: most entries; the oldest give way; 0 for no bound.
-//! - `ENTRY_PACKET_CAPACITY`: most packets that wait for one address in one ARPQuerier; 0 for no bound.
+//! - `ENTRY_PACKET_CAPACITY`: most packets that wait for one address in one ARPQuerier; 0 for no bound. The first ones
+//!   stay.
 //! - `CAPACITY_SLIM_FACTOR`: when there are too many packets, one in so many of those allowed is dropped, those for the
 //!   oldest entries first.
 //! - `TIMEOUT`: how long an address holds after the last reply; 0 for ever.
@@ -18,7 +19,7 @@
 //! ## Handlers
 //! - `table`: a line per entry, oldest first: IPv4 address, 1 if its Ethernet address is known, else 0, Ethernet address,
 //!   seconds since the last reply.
-//! - `drops`: packets that have waited in vain.
+//! - `drops`: packets that have waited in vain or were refused because too many wait.
 //! - `count`: entries.
 //! - `length`: packets that wait.
 //! - `insert`: `IP ETHER`: notes an address, as a reply would.
@@ -140,31 +141,54 @@ struct ArpTable {
     shared: Arc<Shared>,
 }
 
+impl ArpTable {
+    /// Runs with what is due done, and lets those know who hold the packets.
+    fn with<T>(&self, cx: &mut Cx<'_>, work: impl FnOnce(&Cx<'_>, &mut Table) -> T) -> T {
+        let mut table = self.shared.open();
+        let before = table.changes();
+        table.catch_up(table::now(cx), &mut Nobody);
+        let result = work(cx, &mut table);
+        let has_changed = table.changes() != before;
+        drop(table);
+        if has_changed {
+            self.shared.tell_others(cx);
+        }
+        result
+    }
+}
+
 impl Element for ArpTable {
     fn effects(&self) -> Effects {
         Effects::none()
     }
 
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        self.shared.open().set_seed(cx.hash_seed());
+        self.with(cx, |_, _| {});
+        Ok(())
+    }
+
     fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        let mut table = self.shared.open();
-        table.catch_up(table::now(cx), &mut Nobody);
-        Ok(read(&table, cx, name))
+        Ok(self.with(cx, |cx, table| read(table, cx, name)))
     }
 
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
         let change = Change::parse(cx, name, value)?;
-        change.apply(&mut self.shared.open(), table::now(cx), &mut Nobody);
-        self.shared.tell_others(cx);
+        self.with(cx, |cx, table| change.apply(table, table::now(cx), &mut Nobody));
         Ok(())
     }
 
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
-        Some(Box::new(self.shared.open().take()))
+        // Taken from only where another table takes its place.
+        Some(Box::new(Arc::clone(&self.shared)))
     }
 
     fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
-        let table: Table = *state.downcast().map_err(|_| "not the state of a table")?;
-        self.shared.open().go_on_with(table);
+        let old: Arc<Shared> = *state.downcast().map_err(|_| "not the state of a table")?;
+        if !Arc::ptr_eq(&old, &self.shared) {
+            let table = old.open().take();
+            self.shared.open().go_on_with(table);
+        }
         Ok(())
     }
 }

@@ -1,18 +1,20 @@
 //! Ethernet addresses by IPv4 address, as far as they are known, in the order of their age.
 //!
 //! A table counts the packets that wait for addresses and decides which of them have waited for too long or are too
-//! many; the elements that hold them drop them ([`Waiters`]). Time is counted in milliseconds, as by Click. Nothing
-//! here happens by itself: what is due by the time of a call is done first, as if timers had done it.
+//! many; the elements that hold them drop them: the one at work at once ([`Waiters`]), others when they look what has
+//! changed ([`Table::changed_since`]). Time is counted in milliseconds, as by Click. Nothing here happens by itself:
+//! what is due by the time of a call is done first, as if timers had done it.
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use element::class::ArgInfo;
 use element::{Args, Call, Cx, DropReason, ElementId, Timestamp};
 use wire::MacAddr;
 
-use crate::hashing::ByNumber;
+use crate::hashing::{ByNumber, reseed};
 
 /// What can be said of a table.
 pub(super) const ARGS: [ArgInfo; 5] = [
@@ -61,18 +63,38 @@ pub(super) fn now(cx: &Cx<'_>) -> i64 {
     cx.now().0.div_euclid(1_000_000)
 }
 
+/// Which entry packets wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ticket {
+    /// Its number: that of one entry among all tables of the process.
+    pub(super) id: u64,
+    /// Its place in the order of age. It may go up.
+    pub(super) rank: u64,
+}
+
+/// The order of entries by age.
+pub(super) trait Ranks {
+    /// The rank of the entry of an address, if there is one.
+    fn rank(&self, address: u32) -> Option<u64>;
+}
+
 /// Where the packets are that a table decides about.
 pub(super) trait Waiters {
-    /// Drops at most `most` packets that wait for an address, oldest first; how many there were.
-    fn give_up(&mut self, address: u32, most: usize, reason: DropReason) -> usize;
+    /// Drops the packets that wait for an address.
+    fn give_up(&mut self, address: u32, reason: DropReason);
+
+    /// Drops the first packet for the oldest entry that there are some for, and says for which address it was.
+    fn give_up_oldest(&mut self, ranks: &dyn Ranks, reason: DropReason) -> Option<u32>;
 }
 
 /// For those who hold none.
 pub(super) struct Nobody;
 
 impl Waiters for Nobody {
-    fn give_up(&mut self, _: u32, _: usize, _: DropReason) -> usize {
-        0
+    fn give_up(&mut self, _: u32, _: DropReason) {}
+
+    fn give_up_oldest(&mut self, _: &dyn Ranks, _: DropReason) -> Option<u32> {
+        None
     }
 }
 
@@ -89,6 +111,9 @@ pub(super) struct Entry {
     pub(super) address: u32,
     pub(super) mac: MacAddr,
     is_known: bool,
+    /// Packets that wait for it, whoever holds them.
+    waiting: usize,
+    ticket: Ticket,
     /// Queries since the last answer.
     queries: u8,
     /// When it was made or last answered.
@@ -115,6 +140,13 @@ impl Entry {
     }
 }
 
+/// Changes that a table remembers.
+const LOG: usize = 64;
+
+/// Tables so far: each counts its entries from a number of its own, so that packets are not taken to wait for another
+/// table's.
+static TABLES: AtomicU64 = AtomicU64::new(0);
+
 /// What becomes of a packet for an unknown address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Admission {
@@ -135,8 +167,12 @@ pub(super) struct Table {
     /// Packets that wait for addresses.
     waiting: usize,
     drops: u64,
+    /// The number of the next entry or rank.
+    next: u64,
     /// Goes up with each change that packets of others may have waited for.
     changes: u64,
+    /// The last of them in turn: addresses, and why packets that waited for one are to be dropped if its entry is gone.
+    log: [(u32, DropReason); LOG],
     /// When old entries are looked for next.
     next_look: Option<i64>,
 }
@@ -152,9 +188,16 @@ impl Table {
             newest: None,
             waiting: 0,
             drops: 0,
+            next: TABLES.fetch_add(1, Ordering::Relaxed) << 40,
             changes: 0,
+            log: [(0, DropReason::Reset); LOG],
             next_look: None,
         }
+    }
+
+    /// Gives the table the seed of the run.
+    pub(super) fn set_seed(&mut self, seed: u64) {
+        reseed(&mut self.places, seed);
     }
 
     pub(super) fn set_limits(&mut self, limits: Limits) {
@@ -171,7 +214,7 @@ impl Table {
         self.waiting
     }
 
-    /// Packets given up.
+    /// Packets given up or refused.
     pub(super) fn drops(&self) -> u64 {
         self.drops
     }
@@ -181,20 +224,63 @@ impl Table {
         self.changes
     }
 
-    /// Packets that waited are on their way, or were dropped by whoever held them.
-    pub(super) fn released(&mut self, packets: usize) {
-        self.waiting = self.waiting.saturating_sub(packets);
+    /// What has changed since then: addresses, and why packets for one are to be dropped if its entry is gone. `None`
+    /// if that was too much to be remembered.
+    pub(super) fn changed_since(&self, seen: u64) -> Option<impl Iterator<Item = (u32, DropReason)> + use<>> {
+        let log = self.log;
+        let is_remembered = self.changes.checked_sub(seen).is_some_and(|n| n <= LOG as u64);
+        is_remembered.then(|| (seen..self.changes).map(move |n| log[n as usize % LOG]))
     }
 
-    /// Packets that were given up by whoever held them.
-    pub(super) fn gave_up(&mut self, packets: usize) {
-        self.released(packets);
+    /// Why the packets for the last address that changed are to be dropped if its entry is gone.
+    pub(super) fn last_reason(&self) -> DropReason {
+        self.changes.checked_sub(1).map_or(DropReason::Reset, |n| self.log[n as usize % LOG].1)
+    }
+
+    fn note(&mut self, address: u32, reason: DropReason) {
+        self.log[self.changes as usize % LOG] = (address, reason);
+        self.changes += 1;
+    }
+
+    /// Packets for an address are on their way, or were dropped by whoever held them.
+    pub(super) fn released(&mut self, address: u32, packets: usize) {
+        if let Some(&place) = self.places.get(&address)
+            && let Some(entry) = self.entry(place)
+        {
+            entry.waiting = entry.waiting.saturating_sub(packets);
+            self.waiting = self.waiting.saturating_sub(packets);
+        }
+    }
+
+    /// The same, and they are given up.
+    fn gave_up(&mut self, address: u32, packets: usize) {
+        self.released(address, packets);
         self.drops += packets as u64;
     }
 
-    /// Packets that have waited elsewhere so far.
-    pub(super) fn took_over(&mut self, packets: usize) {
-        self.waiting += packets;
+    /// Packets that do not count as waiting have been dropped.
+    pub(super) fn dropped(&mut self, packets: usize) {
+        self.drops += packets as u64;
+    }
+
+    /// Packets for an address wait that did not count so far.
+    pub(super) fn took_over(&mut self, address: u32, packets: usize) {
+        if let Some(&place) = self.places.get(&address)
+            && let Some(entry) = self.entry(place)
+        {
+            entry.waiting += packets;
+            self.waiting += packets;
+        }
+    }
+
+    /// What packets for an address wait for, if there is an entry.
+    pub(super) fn ticket(&self, address: u32) -> Option<Ticket> {
+        Some(self.entries.get(*self.places.get(&address)? as usize)?.ticket)
+    }
+
+    fn next_number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
     }
 
     fn entry(&mut self, place: u32) -> Option<&mut Entry> {
@@ -258,13 +344,14 @@ impl Table {
     }
 
     fn remove(&mut self, place: u32, reason: DropReason, waiters: &mut dyn Waiters) {
-        let Some(&Entry { address, .. }) = self.entries.get(place as usize) else { return };
+        let Some(&Entry { address, waiting, .. }) = self.entries.get(place as usize) else { return };
+        // Whoever holds them: they wait no longer.
+        self.gave_up(address, waiting);
         self.unlink(place);
         self.places.remove(&address);
         self.free.push(place);
-        self.changes += 1;
-        let dropped = waiters.give_up(address, usize::MAX, reason);
-        self.gave_up(dropped);
+        self.note(address, reason);
+        waiters.give_up(address, reason);
     }
 
     /// Gives up old entries, entries for which there is no room beside `coming` new ones, and packets that are too
@@ -285,14 +372,10 @@ impl Table {
         }
         // There is to be room for at least the packet that has made them too many.
         let enough = (packets - packets / slim_factor).max(1);
-        let mut place = self.oldest;
         while self.waiting > enough
-            && let Some(entry) = place.and_then(|place| self.entries.get(place as usize))
+            && let Some(address) = waiters.give_up_oldest(self, DropReason::QueueFull)
         {
-            let (address, newer) = (entry.address, entry.newer);
-            let dropped = waiters.give_up(address, self.waiting - enough, DropReason::QueueFull);
-            self.gave_up(dropped);
-            place = newer;
+            self.gave_up(address, 1);
         }
     }
 
@@ -320,10 +403,13 @@ impl Table {
         if self.limits.entries > 0 && self.len() >= self.limits.entries {
             self.slim(now, 1, waiters);
         }
+        let number = self.next_number();
         let entry = Entry {
             address,
             mac: MacAddr::BROADCAST,
             is_known: false,
+            waiting: 0,
+            ticket: Ticket { id: number, rank: number },
             queries: 0,
             live: now,
             queried: now - LONG_AGO,
@@ -354,43 +440,47 @@ impl Table {
         waiters: &mut dyn Waiters,
     ) -> Admission {
         let place = self.ensure(address, now, waiters);
-        self.refresh(place, now);
+        self.refresh(place, now, waiters);
         // The bound of one entry only keeps further packets out, so that lost queries are still repeated.
         let Limits { packets, packets_per_entry, .. } = self.limits;
-        let mut waits = packets_per_entry == 0 || queued < packets_per_entry;
-        if waits {
-            self.waiting += 1;
-            if packets > 0 && self.waiting > packets {
-                self.slim(now, 0, waiters);
-            }
-            // Others may hold all of them, and bounds may just have become lower.
-            if (packets > 0 && self.waiting > packets) || !self.contains(address) {
-                self.released(1);
-                waits = false;
-            }
+        if packets_per_entry > 0 && queued >= packets_per_entry {
+            self.drops += 1;
+            return Admission {
+                waits: false,
+                query: self.entry(place).is_some_and(|entry| entry.query(now)),
+            };
         }
-        self.drops += u64::from(!waits);
-        let query = self.contains(address) && self.entry(place).is_some_and(|entry| entry.query(now));
-        Admission { waits, query }
+        self.took_over(address, 1);
+        if packets > 0 && self.waiting > packets {
+            self.slim(now, 0, waiters);
+        }
+        if !self.contains(address) {
+            // Bounds have just become lower, and it was given up with its entry.
+            return Admission { waits: false, query: false };
+        }
+        // Others may hold all of them.
+        let waits = packets == 0 || self.waiting <= packets;
+        if !waits {
+            self.gave_up(address, 1);
+        }
+        Admission { waits, query: self.entry(place).is_some_and(|entry| entry.query(now)) }
     }
 
-    /// Keeps an entry that is still asked for this side of expiring.
-    fn refresh(&mut self, place: u32, now: i64) {
+    /// Keeps an entry that is still asked for this side of expiring. Others that have expired go, so that it is the
+    /// oldest one.
+    fn refresh(&mut self, place: u32, now: i64, waiters: &mut dyn Waiters) {
         let timeout = self.limits.timeout;
         let Some(entry) = self.entry(place).filter(|entry| entry.is_expired(now, timeout)) else { return };
-        let live = now - timeout;
-        entry.live = live;
+        entry.live = now - timeout;
         // The address that was known once is not known any more.
         entry.is_known = false;
-        let first = entry.newer;
-        let at = |place: Option<u32>| Some((place?, self.entries.get(place? as usize)?));
-        let newer = std::iter::successors(at(first), |(_, entry)| at(entry.newer))
-            .find(|(_, entry)| entry.live >= live)
-            .map(|(place, _)| place);
-        if newer != first {
-            self.unlink(place);
-            self.link(place, newer);
+        self.unlink(place);
+        while let Some(oldest) = self.oldest
+            && self.entry(oldest).is_some_and(|entry| entry.is_expired(now, timeout))
+        {
+            self.remove(oldest, DropReason::OutOfTime, waiters);
         }
+        self.link(place, self.oldest);
     }
 
     /// Notes an address. The broadcast address stands for none.
@@ -398,8 +488,10 @@ impl Table {
         let place = self.ensure(address, now, waiters);
         self.unlink(place);
         self.link(place, None);
-        self.changes += 1;
+        self.note(address, DropReason::Reset);
+        let rank = self.next_number();
         if let Some(entry) = self.entry(place) {
+            entry.ticket.rank = rank;
             entry.mac = mac;
             entry.is_known = !mac.is_broadcast();
             (entry.live, entry.queries, entry.queried) = (now, 0, now - LONG_AGO);
@@ -413,19 +505,21 @@ impl Table {
         }
     }
 
-    /// All entries, for an element that goes on in this one's place; packets that wait are not counted in it.
+    /// All entries, for an element that goes on in this one's place. Packets that wait do not count there until their
+    /// holder says so.
     pub(super) fn take(&mut self) -> Table {
-        let mut empty = Table::new(self.limits);
-        (empty.waiting, empty.changes) = (self.waiting, self.changes + 1);
+        let empty = Table { changes: self.changes + LOG as u64 + 1, ..Table::new(self.limits) };
         let mut taken = std::mem::replace(self, empty);
         taken.waiting = 0;
+        taken.entries.iter_mut().for_each(|entry| entry.waiting = 0);
         taken
     }
 
     /// Goes on with the entries of another table.
     pub(super) fn go_on_with(&mut self, other: Table) {
-        let (limits, waiting) = (self.limits, self.waiting);
-        *self = Table { limits, waiting, changes: self.changes + 1, ..other };
+        // More than is remembered, so that everybody looks at everything.
+        let changes = self.changes.max(other.changes) + LOG as u64 + 1;
+        *self = Table { limits: self.limits, next_look: self.next_look, changes, ..other };
     }
 
     /// What the handler `table` shows: address, whether it is known, Ethernet address, age.
@@ -436,6 +530,12 @@ impl Table {
             format!("{} {} {:#} {age}\n", Ipv4Addr::from_bits(entry.address), u8::from(known), entry.mac)
         };
         self.iter().map(line).collect()
+    }
+}
+
+impl Ranks for Table {
+    fn rank(&self, address: u32) -> Option<u64> {
+        Some(self.ticket(address)?.rank)
     }
 }
 
@@ -497,11 +597,15 @@ mod tests {
     }
 
     impl Waiters for Held {
-        fn give_up(&mut self, address: u32, most: usize, _: DropReason) -> usize {
-            let queue = self.queues.entry(address).or_default();
-            let n = most.min(queue.len());
-            self.dropped.extend(queue.drain(..n));
-            n
+        fn give_up(&mut self, address: u32, _: DropReason) {
+            self.dropped.extend(self.queues.remove(&address).unwrap_or_default());
+        }
+
+        fn give_up_oldest(&mut self, ranks: &dyn Ranks, _: DropReason) -> Option<u32> {
+            let some = self.queues.iter_mut().filter(|(_, queue)| !queue.is_empty());
+            let (&address, queue) = some.min_by_key(|(address, _)| ranks.rank(**address))?;
+            self.dropped.extend(queue.pop_front());
+            Some(address)
         }
     }
 
@@ -519,7 +623,8 @@ mod tests {
         limits: Limits,
         rows: Vec<Row>,
         dropped: Vec<u32>,
-        looks: Option<i64>,
+        /// When it looks next, if it does.
+        looks: i64,
     }
 
     impl Model {
@@ -546,12 +651,10 @@ mod tests {
             if timeout == 0 {
                 return;
             }
-            let mut next = *self.looks.get_or_insert(now + timeout / 1000 * 1000);
-            while next <= now {
-                self.drop_old(next);
-                next += timeout / 1000 * 1000 + 1000;
+            while self.looks <= now {
+                self.drop_old(self.looks);
+                self.looks += timeout / 1000 * 1000 + 1000;
             }
-            self.looks = Some(next);
         }
 
         fn row(&mut self, address: u32, now: i64) -> usize {
@@ -593,6 +696,7 @@ mod tests {
             if self.has_expired(&self.rows[place], now) {
                 self.rows[place].live = now - self.limits.timeout;
                 self.rows[place].mac = None;
+                self.drop_old(now);
                 self.rows.sort_by_key(|row| row.live);
             }
             let place = self.row(address, now);
@@ -664,8 +768,10 @@ mod tests {
         fn does_what_a_plain_list_does(limits in limits(), poll in prop::sample::select(vec![0i64, 700]), events in events()) {
             let mut table = Table::new(limits);
             let mut held = Held::default();
-            let mut model = Model { limits, rows: Vec::new(), dropped: Vec::new(), looks: None };
             let (mut now, mut sent, mut refused) = (1_000_000_i64, Vec::new(), 0);
+            let looks = now + limits.timeout / 1000 * 1000;
+            let mut model = Model { limits, rows: Vec::new(), dropped: Vec::new(), looks };
+            table.catch_up(now, &mut held);
             let mut packets = 0;
             for event in events {
                 if !matches!(event, Event::Time(_)) {
@@ -683,7 +789,7 @@ mod tests {
                         let mac = MacAddr([2, 0, 0, 0, 0, mac]);
                         table.insert(address, mac, now, &mut held);
                         let waited: Vec<u32> = held.queues.entry(address).or_default().drain(..).collect();
-                        table.released(waited.len());
+                        table.released(address, waited.len());
                         model.insert(address, mac, now);
                         let expected = std::mem::take(&mut model.rows.last_mut().unwrap().packets);
                         prop_assert_eq!(&waited, &expected);

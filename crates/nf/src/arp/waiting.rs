@@ -1,16 +1,20 @@
 //! Packets that wait for the Ethernet address of their next hop, in order, by its IPv4 address.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
 
 use element::{Cx, DropReason, Packet};
 
-use super::table::Waiters;
-use crate::hashing::ByNumber;
+use super::table::{Ranks, Ticket, Waiters};
+use crate::hashing::{ByNumber, reseed};
 
 /// The packets of one element: lists in one array, so that nothing is allocated once it is long enough.
 #[derive(Default)]
 pub(super) struct Waiting {
     queues: HashMap<u32, Queue, ByNumber>,
+    /// The addresses by the age of their entries, the oldest one on top. Some are out of date: what counts is the rank
+    /// in the queue.
+    ages: BinaryHeap<Reverse<(u64, u32)>>,
     nodes: Vec<Node>,
     /// Places in `nodes` that are not in use.
     free: Vec<usize>,
@@ -23,6 +27,8 @@ struct Queue {
     first: usize,
     last: usize,
     length: usize,
+    /// The entry that they wait for.
+    ticket: Ticket,
 }
 
 struct Node {
@@ -31,7 +37,15 @@ struct Node {
     next: usize,
 }
 
+/// So many entries out of date are not worth the work of clearing up.
+const UNTIDY: usize = 64;
+
 impl Waiting {
+    /// Gives the hash table the seed of the run.
+    pub(super) fn set_seed(&mut self, seed: u64) {
+        reseed(&mut self.queues, seed);
+    }
+
     /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.packets
@@ -42,21 +56,40 @@ impl Waiting {
         self.queues.get(&address).map_or(0, |queue| queue.length)
     }
 
+    /// The entry that packets for an address wait for, if there are any.
+    pub(super) fn ticket(&self, address: u32) -> Option<Ticket> {
+        Some(self.queues.get(&address)?.ticket)
+    }
+
     /// Adds a packet behind those that wait for the same address.
-    pub(super) fn push(&mut self, address: u32, packet: Packet) {
+    pub(super) fn push(&mut self, address: u32, ticket: Ticket, packet: Packet) {
         let node = Node { packet: Some(packet), next: usize::MAX };
         let place = self.free.pop().unwrap_or(self.nodes.len());
         match self.nodes.get_mut(place) {
             Some(free) => *free = node,
             None => self.nodes.push(node),
         }
-        let first = Queue { first: place, last: place, length: 0 };
+        let first = Queue { first: place, last: place, length: 0, ticket };
         let queue = self.queues.entry(address).or_insert(first);
+        let is_first = queue.length == 0;
         if let Some(last) = self.nodes.get_mut(queue.last).filter(|_| queue.last != place) {
             last.next = place;
         }
         (queue.last, queue.length) = (place, queue.length + 1);
         self.packets += 1;
+        if is_first {
+            self.note_age(ticket.rank, address);
+        }
+    }
+
+    fn note_age(&mut self, rank: u64, address: u32) {
+        if self.ages.len() >= 2 * self.queues.len() + UNTIDY {
+            self.ages.clear();
+            self.ages
+                .extend(self.queues.iter().map(|(&address, queue)| Reverse((queue.ticket.rank, address))));
+        } else {
+            self.ages.push(Reverse((rank, address)));
+        }
     }
 
     /// Takes the packet that has waited longest for an address.
@@ -74,9 +107,32 @@ impl Waiting {
         Some(packet)
     }
 
-    /// An address that packets wait for and that is meant.
-    pub(super) fn find(&self, mut is_meant: impl FnMut(u32) -> bool) -> Option<u32> {
-        self.queues.keys().copied().find(|&address| is_meant(address))
+    /// The address with the oldest entry.
+    fn oldest(&mut self, ranks: &dyn Ranks) -> Option<u32> {
+        while let Some(&Reverse((rank, address))) = self.ages.peek() {
+            let queue = self.queues.get_mut(&address).filter(|queue| queue.ticket.rank == rank);
+            let now = queue.as_ref().and_then(|_| ranks.rank(address)).unwrap_or(rank);
+            match queue {
+                Some(_) if now == rank => return Some(address),
+                // Entries only become younger.
+                Some(queue) => {
+                    queue.ticket.rank = now;
+                    self.ages.pop();
+                    self.ages.push(Reverse((now, address)));
+                }
+                None => _ = self.ages.pop(),
+            }
+        }
+        None
+    }
+
+    /// The addresses, those with the oldest entries first.
+    pub(super) fn addresses(&self, ranks: &dyn Ranks) -> Vec<u32> {
+        let aged =
+            |(&address, queue): (&u32, &Queue)| (ranks.rank(address).unwrap_or(queue.ticket.rank), address);
+        let mut aged: Vec<(u64, u32)> = self.queues.iter().map(aged).collect();
+        aged.sort_unstable();
+        aged.into_iter().map(|(_, address)| address).collect()
     }
 }
 
@@ -87,14 +143,16 @@ pub(super) struct Dropping<'a, 'b> {
 }
 
 impl Waiters for Dropping<'_, '_> {
-    fn give_up(&mut self, address: u32, most: usize, reason: DropReason) -> usize {
-        let mut dropped = 0;
-        while dropped < most
-            && let Some(packet) = self.waiting.pop(address)
-        {
+    fn give_up(&mut self, address: u32, reason: DropReason) {
+        while let Some(packet) = self.waiting.pop(address) {
             self.cx.drop(packet, reason);
-            dropped += 1;
         }
-        dropped
+    }
+
+    fn give_up_oldest(&mut self, ranks: &dyn Ranks, reason: DropReason) -> Option<u32> {
+        let address = self.waiting.oldest(ranks)?;
+        let packet = self.waiting.pop(address)?;
+        self.cx.drop(packet, reason);
+        Some(address)
     }
 }

@@ -2,8 +2,8 @@
 //! A learning Ethernet switch: each input and the output of the same number are one LAN.
 //!
 //! The source address of each frame is noted with the LAN that it came from. A frame for a noted address leaves for that
-//! LAN only, or is dropped if it came from there; others leave for all LANs but their own. Time is that of the frames' time
-//! stamps.
+//! LAN only, or is dropped if it came from there; others leave for all LANs but their own, that of the last port first.
+//! Time is that of the frames' time stamps. There is no bound on the memory for addresses.
 //!
 //! ## Usage
 //! `EtherSwitch([KEYWORDS])`
@@ -40,14 +40,15 @@ use lang::args::{split, split_spaces};
 use wire::{FromBytes, MacAddr, ethernet};
 
 use crate::editing::{bytes, when};
-use crate::hashing::ByNumber;
+use crate::hashing::{ByNumber, reseed};
+use crate::switch::hub::declare_flood;
 
 /// The class.
 pub static CLASS: Class = Class {
     name: "EtherSwitch",
     ports: "2-/=",
     manual: manual!("ether_switch.rs"),
-    samples: &["", "TIMEOUT 0 -> 3/3", "TIMEOUT 2 -> 3/3"],
+    samples: &["", "TIMEOUT 0 -> 2/2", "TIMEOUT 0 -> 3/3", "TIMEOUT 2 -> 3/3"],
     build: |args| build(args, false),
     ..SWITCH
 };
@@ -188,6 +189,15 @@ impl EtherSwitch {
         self.open.get(from).and_then(|to_all| to_all.get(to)).copied().unwrap_or(false)
     }
 
+    /// The outputs that frames from an input may leave by, in the order of flooding.
+    fn ways(&self, from: usize) -> impl Iterator<Item = usize> + '_ {
+        (0..self.open.len()).rev().filter(move |&to| self.is_open(from, to))
+    }
+
+    fn inputs(&self) -> usize {
+        self.open.len() - usize::from(self.listener.is_some())
+    }
+
     fn forward(&mut self, cx: &mut Cx<'_>, port: usize, packet: Packet) {
         match self.way(port, &packet) {
             None => cx.drop(packet, DropReason::TooShort),
@@ -210,16 +220,16 @@ impl EtherSwitch {
     }
 
     fn flood(&mut self, cx: &mut Cx<'_>, port: usize, packet: Packet) {
-        // The last output gets the frame itself.
-        let Some(last) = (0..self.open.len()).rev().find(|&output| self.is_open(port, output)) else {
+        // In Click's order: from the last output to the first, which gets the frame itself.
+        let Some(first) = (0..self.open.len()).find(|&output| self.is_open(port, output)) else {
             return cx.drop(packet, DropReason::Denied);
         };
-        for output in 0..last {
+        for output in (first + 1..self.open.len()).rev() {
             if self.is_open(port, output) {
                 self.outbox.add_copy(cx, output, &packet);
             }
         }
-        self.outbox.add(cx, last, packet);
+        self.outbox.add(cx, first, packet);
     }
 
     /// Closes ways: `FROM TO ..., FROM TO ...`.
@@ -244,13 +254,14 @@ impl Element for EtherSwitch {
         let addresses = bytes(Base::Data, 0, 12);
         let key = [addresses.clone(), Field::TimeStamp, Field::InputPort];
         let short = Filter::reaches(Base::Data, 0, ethernet::Header::LEN as u16).not();
-        let mut cases = vec![Case::new(short, Target::Drop(DropReason::TooShort))];
-        let mut effects = Effects::default();
+        let long = short.clone().not();
+        let mut effects = Effects::cases(vec![Case::new(short, Target::Drop(DropReason::TooShort))]);
         if self.timeout > Timestamp::ZERO {
             if self.listener.is_none() {
                 let back = "for a host on a LAN that it may not go to";
-                cases.push(when(back, &key, Target::Drop(DropReason::Denied)));
+                effects.cases.push(when(back, &key, Target::Drop(DropReason::Denied)));
             }
+            effects.cases.push(when("for a host on a known LAN", &key, Target::SomeOutput));
             effects.state = vec![State {
                 table: "hosts",
                 key: vec![addresses],
@@ -259,11 +270,20 @@ impl Element for EtherSwitch {
             }];
             effects.depends = vec![Depends::Counter];
         }
-        cases.push(Case::new(Filter::Any, Target::SomeOutput));
-        effects.cases = cases;
-        effects.emits = vec![Emit::copies(None)];
+        for input in 0..self.inputs() {
+            declare_flood(&mut effects, input, self.ways(input), &long);
+        }
+        if !effects.state.is_empty() {
+            // To whom there are some is not for a declaration to say.
+            effects.emits = vec![Emit { reads: key.to_vec(), when: long, ..Emit::copies(None) }];
+        }
         effects.order = Order::Keeps;
         effects.depending_on(Depends::Handler)
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        reseed(&mut self.table, cx.hash_seed());
+        Ok(())
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, mut batch: Batch) -> Option<Batch> {
@@ -312,6 +332,9 @@ impl Element for EtherSwitch {
 
     fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
         self.table = *state.downcast().map_err(|_| "not the state of a switch")?;
+        // Where there is no LAN any more, there is no host.
+        let lans = self.inputs();
+        self.table.retain(|_, place| place.port < lans);
         Ok(())
     }
 }

@@ -1,5 +1,8 @@
 //! # ListenEtherSwitch
-//! An EtherSwitch with one more output than inputs, which gets a copy of every frame.
+//! An EtherSwitch with one more output than inputs, which gets a copy of every frame that is switched.
+//!
+//! Frames too short for an Ethernet header are dropped. Closing the way to the last output (`remove_port_forwarding`)
+//! keeps it from getting frames that leave for all LANs, but not from getting those for one.
 //!
 //! ## Usage
 //! `ListenEtherSwitch([KEYWORDS])`
@@ -31,7 +34,7 @@ pub static CLASS: Class = Class {
     ports: "-/=+",
     flow: "x",
     manual: manual!("listen_ether_switch.rs"),
-    samples: &["-> 2/3", "TIMEOUT 0 -> 1/2"],
+    samples: &["-> 2/3", "TIMEOUT 0 -> 1/2", "TIMEOUT 0 -> 2/3", "TIMEOUT 2 -> 2/3"],
     build: |args| build(args, true),
     ..SWITCH
 };

@@ -280,6 +280,7 @@ impl Element for IcmpError {
         reads.extend([annotation(Annotations::ICMP_PARAM, 1), DST_IP]);
         let message = Emit {
             name: "ICMP error",
+            input: None,
             reads,
             output: Some(0),
             starts: Some(Header::Ipv4),

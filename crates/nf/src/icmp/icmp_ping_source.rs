@@ -312,6 +312,7 @@ impl Element for IcmpPingSource {
         let mut effects = Effects::cases(vec![Case::new(Filter::Any, Target::Drop(DropReason::Answered))]);
         effects.emits = vec![Emit {
             name: "ICMP echo request",
+            input: None,
             reads: Vec::new(),
             output: Some(0),
             starts: Some(Header::Ipv4),

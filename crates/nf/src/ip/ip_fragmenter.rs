@@ -229,6 +229,7 @@ impl Element for IpFragmenter {
         let mut cases = vec![missing, passes, refused, lost(stripped)];
         let later = Emit {
             name: "later fragment",
+            input: None,
             reads: vec![Field::Payload, Field::TimeStamp, Field::Kind, annotation(0, 48)],
             output: Some(0),
             starts: Some(Header::Ipv4),

@@ -357,6 +357,7 @@ impl Element for IpReassembler {
         effects.order = Order::MayReorder;
         effects.emits = vec![Emit {
             name: "reassembled packet",
+            input: None,
             reads,
             output: None,
             starts: Some(Header::Ipv4),

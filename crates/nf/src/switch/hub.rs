@@ -32,6 +32,20 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
+/// Declares that packets of an input leave by all of these outputs: copies of them, and by the last one themselves.
+pub(crate) fn declare_flood(
+    effects: &mut Effects,
+    input: usize,
+    outputs: impl Iterator<Item = usize>,
+    when: &Filter,
+) {
+    let mut outputs: Vec<usize> = outputs.collect();
+    let to = outputs.pop().map_or(Target::Drop(DropReason::Denied), Target::Output);
+    effects.cases.push(Case::new(Filter::Any, to).on(input));
+    let copy = |output| Emit { input: Some(input), when: when.clone(), ..Emit::copies(Some(output)) };
+    effects.emits.extend(outputs.into_iter().map(copy));
+}
+
 struct Hub {
     ports: usize,
 }
@@ -40,13 +54,14 @@ impl Element for Hub {
     fn effects(&self) -> Effects {
         match self.ports {
             0 | 1 => Effects::drop(DropReason::NoOutput),
-            2 => {
-                Effects::cases((0..2).map(|i| Case::new(Filter::Any, Target::Output(1 - i)).on(i)).collect())
+            ports => {
+                let mut effects = Effects::default();
+                for input in 0..ports {
+                    let others = (0..ports).filter(|&output| output != input);
+                    declare_flood(&mut effects, input, others, &Filter::Any);
+                }
+                effects
             }
-            _ => Effects {
-                emits: vec![Emit::copies(None)],
-                ..Effects::cases(vec![Case::new(Filter::Any, Target::SomeOutput)])
-            },
         }
     }
 
