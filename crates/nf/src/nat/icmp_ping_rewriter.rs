@@ -54,10 +54,7 @@ pub static CLASS: Class = Class {
     ports: "1-/1-",
     processing: "h/h",
     manual: manual!("icmp_ping_rewriter.rs"),
-    args: &{
-        let [a, b, c, d, e, f, g, h] = plain_args("300");
-        [a, b, c, d, e, f, g, h, DST_ANNO]
-    },
+    args: &with_common::<2, 9>([seconds("TIMEOUT", "300"), DST_ANNO]),
     handlers: &HANDLERS,
     samples: &[
         "pattern 1.0.0.1 1024-65535# - - 0 1, drop -> 2/2",

@@ -60,7 +60,7 @@ pub static CLASS: Class = Class {
     ports: "1-/1-",
     processing: "h/h",
     manual: manual!("ip_addr_pair_rewriter.rs"),
-    args: &plain_args("7200"),
+    args: &with_common::<1, 8>([seconds("TIMEOUT", "7200")]),
     handlers: &HANDLERS,
     samples: &[
         "pattern 1.0.0.1-1.0.0.9# 2.0.0.2 0 1, drop -> 2/2",

@@ -77,8 +77,7 @@ pub static CLASS: Class = Class {
     ports: "1-/1-",
     processing: "h/h",
     manual: manual!("ip_rewriter.rs"),
-    args: &[
-        INPUTS,
+    args: &with_common::<9, 16>([
         seconds("TCP_TIMEOUT", "86400"),
         seconds("TIMEOUT", "86400"),
         seconds("TCP_DONE_TIMEOUT", "240"),
@@ -87,14 +86,8 @@ pub static CLASS: Class = Class {
         seconds("UDP_TIMEOUT", "300"),
         seconds("UDP_STREAMING_TIMEOUT", ""),
         seconds("UDP_GUARANTEE", "5"),
-        GUARANTEE,
-        REAP_INTERVAL,
-        REAP_TIME,
-        MAPPING_CAPACITY,
-        CAPACITY,
-        REPLY_ANNO,
         DST_ANNO,
-    ],
+    ]),
     handlers: &{
         let [a, b, c, d, e, f, g] = SIZES;
         [

@@ -22,7 +22,7 @@ use super::flavour::{Flavour, Looked, set_next_hop};
 use super::mapper::Mapper;
 use super::pattern::{Named, Outputs, all_names, words};
 use super::spec::{Reading, Spec, mapper_of};
-use super::store::{Change, Chosen, Fresh, ONLY, Policy, Store, UDP_BESIDE, WINDOW, Written, space};
+use super::store::{Change, Chosen, Fresh, ONLY, Policy, Store, UDP_BESIDE, WINDOW, Written, rounded, space};
 use super::tuple::Tuple;
 
 /// Where a translator's mappings are.
@@ -113,25 +113,34 @@ pub(super) struct Rewriter {
 }
 
 /// Arguments that all translators have.
-pub(super) const INPUTS: ArgInfo = ArgInfo::rest("INPUTSPEC", "input specification");
-pub(super) const GUARANTEE: ArgInfo = ArgInfo::keyword("GUARANTEE", "seconds", "5");
-pub(super) const REAP_INTERVAL: ArgInfo = ArgInfo::keyword("REAP_INTERVAL", "seconds", "900");
-pub(super) const REAP_TIME: ArgInfo = ArgInfo::keyword("REAP_TIME", "seconds", "900");
-pub(super) const MAPPING_CAPACITY: ArgInfo =
-    ArgInfo::keyword("MAPPING_CAPACITY", "int or element", "2147483647");
-pub(super) const CAPACITY: ArgInfo = ArgInfo::keyword("CAPACITY", "int or element", "2147483647");
-pub(super) const REPLY_ANNO: ArgInfo = ArgInfo::keyword("REPLY_ANNO", "annotation", "");
+const COMMON: [ArgInfo; 7] = [
+    ArgInfo::rest("INPUTSPEC", "input specification"),
+    seconds("GUARANTEE", "5"),
+    seconds("REAP_INTERVAL", "900"),
+    seconds("REAP_TIME", "900"),
+    ArgInfo::keyword("MAPPING_CAPACITY", "int or element", "2147483647"),
+    ArgInfo::keyword("CAPACITY", "int or element", "2147483647"),
+    ArgInfo::keyword("REPLY_ANNO", "annotation", ""),
+];
+
+/// One that most have.
 pub(super) const DST_ANNO: ArgInfo = ArgInfo::keyword("DST_ANNO", "bool", "true");
+
+/// `M` arguments of a translator's own, and those that all have: `N` together.
+pub(super) const fn with_common<const M: usize, const N: usize>(own: [ArgInfo; M]) -> [ArgInfo; N] {
+    assert!(M + COMMON.len() == N);
+    let mut all = [COMMON[0]; N];
+    let mut n = 0;
+    while n < N {
+        all[n] = if n < M { own[n] } else { COMMON[n - M] };
+        n += 1;
+    }
+    all
+}
 
 /// A time-out with its default in seconds.
 pub(super) const fn seconds(name: &'static str, default: &'static str) -> ArgInfo {
     ArgInfo::keyword(name, "seconds", default)
-}
-
-/// Arguments of those with one time-out, of so many seconds by default.
-pub(super) const fn plain_args(timeout: &'static str) -> [ArgInfo; 8] {
-    let timeout = seconds("TIMEOUT", timeout);
-    [INPUTS, timeout, GUARANTEE, REAP_INTERVAL, REAP_TIME, MAPPING_CAPACITY, CAPACITY, REPLY_ANNO]
 }
 
 /// Handlers that all translators have.
@@ -332,7 +341,7 @@ impl Rewriter {
         let known: &[MappedKey] = &keys[..window.len()];
         store.find_all(known, &mut found);
         let mut changes = store.changes();
-        let now = cx.now();
+        let used = rounded(cx.now().0);
         for ((packet, looked), found) in window.iter_mut().zip(looked).zip(found) {
             let looked = match looked {
                 Ok(looked) => looked,
@@ -382,7 +391,7 @@ impl Rewriter {
                 let (_, value) = store.details(change.session);
                 packet.annotations_mut().set_u8(offset, value);
             }
-            store.touch(&change, owner, segment, now);
+            store.touch(&change, owner, segment, used);
             fates.push(Fate::Output(change.output.into()));
         }
     }

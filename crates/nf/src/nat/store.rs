@@ -57,6 +57,25 @@ pub(super) struct Policy {
     pub(super) guarantee: i64,
 }
 
+impl Policy {
+    /// How long a mapping holds after its last packet, and the number of the list for that.
+    #[inline]
+    fn timeout(&self, kind: Kind, state: u8) -> (i64, u32) {
+        match kind {
+            Kind::Connection if state & BOTH_DONE == BOTH_DONE => (self.done, 3),
+            Kind::Connection if state & BOTH_DATA == BOTH_DATA => (self.busy, 2),
+            Kind::Datagrams if state > MANY => (self.busy, 2),
+            _ => (self.plain, 1),
+        }
+    }
+
+    /// The same for one that was just used: it holds by guarantee first, if there is one.
+    #[inline]
+    fn holding(&self, kind: Kind, state: u8) -> (i64, u32) {
+        if self.guarantee > 0 { (self.guarantee, 0) } else { self.timeout(kind, state) }
+    }
+}
+
 /// What a mapping's packets tell about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -636,29 +655,23 @@ impl Store {
     /// How long a session holds after its last packet, and the number of the list for that.
     fn timeout(&self, place: u32, owner: u16) -> (i64, u32) {
         let policy = self.policy(place, owner);
-        let Some(session) = self.sessions.get(place as usize) else { return (0, 1) };
-        match session.kind {
-            Kind::Connection if session.state & BOTH_DONE == BOTH_DONE => (policy.done, 3),
-            Kind::Connection if session.state & BOTH_DATA == BOTH_DATA => (policy.busy, 2),
-            Kind::Datagrams if session.state > MANY => (policy.busy, 2),
-            _ => (policy.plain, 1),
-        }
+        self.sessions
+            .get(place as usize)
+            .map_or((0, 1), |session| policy.timeout(session.kind, session.state))
     }
 
     /// The list that a session goes to when it is used.
-    #[inline]
     fn list_of(&self, place: u32, owner: u16) -> u32 {
         let policy = self.policy(place, owner);
-        let number = if policy.guarantee > 0 { 0 } else { self.timeout(place, owner).1 };
-        let which = self.sessions.get(place as usize).map_or(0, |session| session.policy);
-        u32::from(owner) * LISTS + u32::from(which) * (LISTS / 2) + number
+        let Some(session) = self.sessions.get(place as usize) else { return 0 };
+        list(owner, session.policy, policy.holding(session.kind, session.state).1)
     }
 
     /// Notes that a session was used.
     fn append(&mut self, place: u32, list: u32, now: i64) {
-        let owner = (list / LISTS) as u16;
-        let policy = self.policy(place, owner);
-        let holds = if policy.guarantee > 0 { policy.guarantee } else { self.timeout(place, owner).0 };
+        let policy = self.policy(place, (list / LISTS) as u16);
+        let Some(session) = self.sessions.get(place as usize) else { return };
+        let (holds, _) = policy.holding(session.kind, session.state);
         self.link(place, list, rounded(now).saturating_add(holds));
     }
 
@@ -684,9 +697,9 @@ impl Store {
         }
     }
 
-    /// Notes a packet of a mapping, and what it tells.
+    /// Notes a packet of a mapping, and what it tells; the time of its use is [`rounded`].
     #[inline]
-    pub(super) fn touch(&mut self, change: &Change, owner: u16, segment: Option<Segment>, now: Timestamp) {
+    pub(super) fn touch(&mut self, change: &Change, owner: u16, segment: Option<Segment>, used: i64) {
         let Some(session) = self.sessions.get_mut(change.session as usize) else { return };
         match session.kind {
             Kind::Plain => {}
@@ -700,12 +713,12 @@ impl Store {
                 }
             }
         }
-        let list = self.list_of(change.session, owner);
-        let policy = self.policy(change.session, owner);
-        let holds =
-            if policy.guarantee > 0 { policy.guarantee } else { self.timeout(change.session, owner).0 };
-        let expiry = rounded(now.0).saturating_add(holds);
-        let session = &self.sessions[change.session as usize];
+        let owners = self.owners.get(usize::from(owner));
+        let Some(policy) = owners.and_then(|owner| owner.policies.get(usize::from(session.policy))) else {
+            return;
+        };
+        let (holds, number) = policy.holding(session.kind, session.state);
+        let (list, expiry) = (list(owner, session.policy, number), used.saturating_add(holds));
         if session.list != list || session.expiry != expiry {
             self.unlink(change.session);
             self.link(change.session, list, expiry);
@@ -824,9 +837,15 @@ fn connection(mut state: u8, segment: Segment, is_reply: bool) -> u8 {
     state
 }
 
+/// The list of an owner for a policy and a time-out.
+#[inline]
+fn list(owner: u16, policy: u8, number: u32) -> u32 {
+    u32::from(owner) * LISTS + u32::from(policy) * (LISTS / 2) + number
+}
+
 /// A time, rounded up to a tick.
 #[inline]
-fn rounded(now: i64) -> i64 {
+pub(super) fn rounded(now: i64) -> i64 {
     now.saturating_add((-now).rem_euclid(TICK))
 }
 
@@ -935,8 +954,7 @@ mod tests {
         }
         let known = old.find(flow(7, 7), space(owner, ONLY)).unwrap();
         let segment = None;
-        (0..4)
-            .for_each(|_| old.touch(&Change { is_reply: true, ..known }, owner, segment, Timestamp(SECOND)));
+        (0..4).for_each(|_| old.touch(&Change { is_reply: true, ..known }, owner, segment, SECOND));
         let before: Vec<_> = old.written(owner).iter().map(|w| (w.tuples, w.expiry, w.outputs)).collect();
         let taken = old.take(owner);
         assert_eq!((old.size(), old.memory().2), (0, 0));

@@ -75,21 +75,14 @@ pub static CLASS: Class = Class {
     ports: "1-/1-",
     processing: "h/h",
     manual: manual!("tcp_rewriter.rs"),
-    args: &[
-        INPUTS,
+    args: &with_common::<6, 13>([
         seconds("TCP_TIMEOUT", "86400"),
         seconds("TIMEOUT", "86400"),
         seconds("TCP_DONE_TIMEOUT", "240"),
         seconds("TCP_NODATA_TIMEOUT", "300"),
         seconds("TCP_GUARANTEE", "5"),
-        GUARANTEE,
-        REAP_INTERVAL,
-        REAP_TIME,
-        MAPPING_CAPACITY,
-        CAPACITY,
-        REPLY_ANNO,
         DST_ANNO,
-    ],
+    ]),
     handlers: &{
         let [a, b, c, d, e, f, g, h, i] = HANDLERS;
         [HandlerInfo::read_param("lookup"), a, b, c, d, e, f, g, h, i]

@@ -74,21 +74,14 @@ pub static CLASS: Class = Class {
     ports: "1-/1-",
     processing: "h/h",
     manual: manual!("udp_rewriter.rs"),
-    args: &[
-        INPUTS,
+    args: &with_common::<6, 13>([
         seconds("UDP_TIMEOUT", "300"),
         seconds("TIMEOUT", "300"),
         seconds("UDP_STREAMING_TIMEOUT", ""),
         seconds("STREAMING_TIMEOUT", ""),
         seconds("UDP_GUARANTEE", "5"),
-        GUARANTEE,
-        REAP_INTERVAL,
-        REAP_TIME,
-        MAPPING_CAPACITY,
-        CAPACITY,
-        REPLY_ANNO,
         DST_ANNO,
-    ],
+    ]),
     handlers: &HANDLERS,
     samples: &["pattern 1.0.0.1 1024-65535 - - 0 1, drop -> 2/2", "keep 0 0, UDP_GUARANTEE 0, TIMEOUT 3"],
     build: |args| {
