@@ -51,6 +51,20 @@ pub(crate) fn router(settings: &Settings) -> Result<Vec<Row>, String> {
         .collect()
 }
 
+/// A translator with so many flows, none of which ends.
+pub(crate) fn nat(settings: &Settings) -> Result<Vec<Row>, String> {
+    [1_000, 10_000, 100_000, 1_000_000]
+        .into_iter()
+        .map(|flows| {
+            let packets = if settings.repeats > 1 { settings.packets.max(flows) } else { settings.packets };
+            let chain = "IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 0) -> Discard";
+            let worker = worker_with(packets, (flows, 1), 64, Start::Ethernet, chain)?;
+            let params = [("flows", Param::Number(flows as u64))];
+            measure_worker("nat", settings, 64, worker, &params)
+        })
+        .collect()
+}
+
 /// Reframer alone, over flows that come one packet at a time and in short runs.
 pub(crate) fn reframer(settings: &Settings) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();

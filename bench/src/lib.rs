@@ -109,6 +109,7 @@ pub const ALL: &[Benchmark] = &[
     Benchmark { name: "edit", about: "forward + DecIPTTL, SetTimestamp, EtherRewrite", run: graph::edit },
     Benchmark { name: "tee", about: "a copy of each packet", run: graph::tee },
     Benchmark { name: "queue", about: "through a Queue and an Unqueue", run: graph::queue },
+    Benchmark { name: "nat", about: "IPRewriter, with flows that it knows", run: graph::nat },
     Benchmark { name: "router", about: "CheckIPHeader, route look-up, DecIPTTL", run: graph::router },
     Benchmark {
         name: "reframer",

@@ -2,7 +2,7 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `key` | [`Key`] and its kinds: five-tuple, address, address pair, SPI, fragment, each with the VLAN |
+//! | `key` | [`Key`] and its kinds: five-tuple, address, address pair, SPI, fragment, each with the VLAN; a NAT's |
 //! | `hash` | [`KeyHasher`]: seeded hashes, also symmetric ones, made once per packet and handed in |
 //! | `id` | [`FlowId`]: index and generation |
 //! | `table` | [`FlowTable`]: look-up, insert, remove, touch; pairs and holders of flows; expiry |
@@ -48,6 +48,8 @@ mod table;
 pub use error::{InsertError, MAX_CAPACITY, TableError};
 pub use hash::KeyHasher;
 pub use id::FlowId;
-pub use key::{AddressKey, AddressPairKey, Directed, FiveTupleKey, FragmentKey, Key, MAX_WORDS, SpiKey};
+pub use key::{
+    AddressKey, AddressPairKey, Directed, FiveTupleKey, FragmentKey, Key, MAX_WORDS, MappedKey, SpiKey,
+};
 pub use sketch::Sketch;
 pub use table::{FlowTable, Inserted, SLACK, TableStats};

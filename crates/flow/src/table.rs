@@ -61,6 +61,7 @@ struct Entry<K> {
 }
 
 const _: () = assert!(size_of::<Entry<crate::key::FiveTupleKey>>() == 64);
+const _: () = assert!(size_of::<Entry<crate::key::MappedKey>>() == 64);
 
 /// A table of flows with a fixed capacity, for one worker.
 pub struct FlowTable<K: Key> {

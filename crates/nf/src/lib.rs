@@ -15,6 +15,7 @@ pub mod information;
 pub mod ip;
 pub mod latency;
 pub mod meter;
+pub mod nat;
 mod patterns;
 pub mod printers;
 pub mod rate;
@@ -165,6 +166,16 @@ pub static CLASSES: &[&Class] = &[
     &meter::handler_aggregate::CLASS,
     &meter::set_cycle_count::CLASS,
     &meter::timestamp_accum::CLASS,
+    &nat::icmp_ping_rewriter::CLASS,
+    &nat::icmp_rewriter::CLASS,
+    &nat::ip_addr_pair_rewriter::CLASS,
+    &nat::ip_addr_rewriter::CLASS,
+    &nat::ip_rewriter::CLASS,
+    &nat::ip_rewriter_patterns::CLASS,
+    &nat::round_robin_ip_mapper::CLASS,
+    &nat::source_ip_hash_mapper::CLASS,
+    &nat::tcp_rewriter::CLASS,
+    &nat::udp_rewriter::CLASS,
     &printers::arp_print::CLASS,
     &printers::ip6_print::CLASS,
     &printers::ip_print::CLASS,

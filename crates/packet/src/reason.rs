@@ -86,6 +86,12 @@ reasons! {
     Stop = "stop",
     /// The router was misconfigured at run time (a loop without end).
     Loop = "loop",
+    /// A translator has no mapping for the packet, and is not to make one.
+    NoMapping = "no mapping",
+    /// All ports or addresses that a translator may choose from are in use.
+    NoFreePort = "no free port",
+    /// A table has as many entries as it may have, and none may give way.
+    TableFull = "table full",
     /// An ACK merged into a later one.
     Coalesced = "coalesced",
 }

@@ -146,3 +146,27 @@ fn a_switch_forgets_hosts_of_lans_that_it_has_no_more() {
         assert_eq!(values, ["2"], "{class}");
     }
 }
+
+#[test]
+fn mappings_of_a_translator_live_on() {
+    let addresses = "2:0:0:0:0:1, 10.0.0.1, 1000, 2:0:0:0:0:2, 10.9.9.9, 53";
+    let translator = "rw :: IPRewriter(pattern 192.0.2.1 2000-3000# - - 0 1, drop)";
+    let (values, _) = run(
+        &format!(
+            "FastUDPSource(0, 3, 60, {addresses}) -> MarkIPHeader(14) -> {translator};
+             Idle -> [1] rw; rw[0] -> Discard; rw[1] -> Discard;
+             Script(wait 1s, write hotconfig SECOND)"
+        ),
+        &format!(
+            "FastUDPSource(0, 2, 60, {addresses}) -> MarkIPHeader(14) -> {translator};
+             Idle -> [1] rw; rw[0] -> c :: Counter -> Discard; rw[1] -> Discard; Script(wait 1s, stop)"
+        ),
+        &["rw.table_size", "rw.udp_table", "c.count"],
+    );
+    assert_eq!([&values[0][..], &values[2][..]], ["1", "2"]);
+    assert!(
+        values[1].contains("(10.0.0.1, 1000, 10.9.9.9, 53) => (192.0.2.1, 2000, 10.9.9.9, 53)"),
+        "{}",
+        values[1]
+    );
+}

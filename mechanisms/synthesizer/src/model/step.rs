@@ -126,7 +126,7 @@ impl<'u> Unit<'u> {
         for (number, condition) in taken {
             self.carry_out(d, number, &condition, packet, &mut outcome);
         }
-        self.emit(d, input, condition, packet, &mut outcome);
+        self.emit(d, condition, packet, &mut outcome);
         outcome
     }
 
@@ -520,10 +520,10 @@ impl<'u> Unit<'u> {
     }
 
     /// Packets that the element makes from others.
-    fn emit(&self, d: &Diagrams, input: usize, condition: &Bit, packet: &Packet, outcome: &mut Outcome) {
+    fn emit(&self, d: &Diagrams, condition: &Bit, packet: &Packet, outcome: &mut Outcome) {
         let copies = self.effects.cases.iter().any(|case| case.to == Target::AllOutputs);
         let all = self.effects.emits.iter().enumerate();
-        for (number, emit) in all.filter(|(_, emit)| emit.input.is_none_or(|i| i == input)) {
+        for (number, emit) in all.filter(|(_, emit)| emit.input.is_none_or(|i| i == self.input)) {
             // Copies to all outputs have left already.
             if copies && emit.output.is_none() {
                 continue;

@@ -1,0 +1,229 @@
+//! What translators declare.
+
+use classify::IntervalSet;
+use element::effects::{
+    Access, Action, Case, DST_IP, Depends, Effects, Field, Filter, Header, Number, State, Target, Value,
+    wire_field,
+};
+use element::{Base, DropReason};
+use wire::{icmp, ip_protocol};
+
+use crate::editing::{annotation, bytes, is_marked, needs, rest_from, when, within};
+
+use super::flavour::{Flavour, TCP_SUMMED};
+use super::mapper::Choice;
+use super::pattern::Outputs;
+use super::rewriter::Desk;
+use super::spec::Spec;
+
+/// The name of the state.
+const TABLE: &str = "mappings";
+
+const IDENTIFIER: Field = Field::Bytes { base: Base::Transport, offset: 4, length: 2 };
+
+/// What fields may become: source and destination address, source and destination port; nothing where they stay.
+type Values = [Option<(u32, u32)>; 4];
+
+/// Everything.
+const ANY: Values = [Some((0, u32::MAX)), Some((0, 0xffff)), Some((0, u32::MAX)), Some((0, 0xffff))];
+
+/// A kind of packet of which the same bytes change.
+struct Shape {
+    when: Filter,
+    ports: bool,
+    summed: Vec<Header>,
+}
+
+fn is_protocol(protocol: u8) -> Filter {
+    Filter::equals(wire_field::IP_PROTOCOL, protocol.into())
+}
+
+fn reaches(bytes: usize) -> Filter {
+    Filter::AtMost(Number::constant(bytes as i64), rest_from(Base::Transport))
+}
+
+fn is_first() -> Filter {
+    within(wire_field::IP_FRAGMENT, wire::ipv4::FRAGMENT_OFFSET.into(), 0, 0)
+}
+
+/// Packets that the translator is for.
+fn is_meant(flavour: Flavour) -> Filter {
+    let protocols = flavour.protocols().iter().map(|&protocol| is_protocol(protocol)).collect();
+    let mut all = vec![Filter::One(protocols), is_first(), reaches(flavour.least())];
+    if flavour == Flavour::Ping {
+        let kind = |kind: u8| Filter::equals(bytes(Base::Transport, 0, 1), kind.into());
+        all.push(Filter::One(vec![kind(icmp::kind::ECHO), kind(icmp::kind::ECHO_REPLY)]));
+    }
+    Filter::All(all)
+}
+
+fn shapes(flavour: Flavour) -> Vec<Shape> {
+    let shape = |when, ports, more: &[Header]| {
+        let summed = [Header::Ipv4].iter().chain(more).copied().collect();
+        Shape { when, ports, summed }
+    };
+    if flavour == Flavour::Ping {
+        return vec![shape(Filter::Any, true, &[Header::Icmp])];
+    }
+    let has_ports = flavour.has_ports();
+    let whole = |protocol, least| {
+        let behind = is_protocol(protocol).and([reaches(least)]);
+        if has_ports { behind } else { behind.and([is_first(), is_marked(Base::Transport)]) }
+    };
+    let mut shapes = vec![shape(whole(ip_protocol::TCP, TCP_SUMMED), has_ports, &[Header::Tcp])];
+    if flavour != Flavour::Tcp {
+        shapes.push(shape(whole(ip_protocol::UDP, flavour.least()), has_ports, &[Header::Udp]));
+    }
+    // Other protocols, and TCP that ends before its checksum.
+    shapes.push(shape(Filter::Any, flavour == Flavour::Udp, &[]));
+    shapes
+}
+
+/// What flows are told apart by.
+fn key(flavour: Flavour) -> Vec<Field> {
+    let mut key = vec![wire_field::IP_SRC, wire_field::IP_DST];
+    match flavour {
+        Flavour::Address | Flavour::Pair => {}
+        Flavour::Ping => key.extend([bytes(Base::Transport, 0, 1), IDENTIFIER]),
+        _ => key.extend([wire_field::IP_PROTOCOL, wire_field::SRC_PORT, wire_field::DST_PORT]),
+    }
+    key
+}
+
+/// What happens to packets that get these values.
+fn actions(desk: &Desk, shape: &Shape, values: Values, is_reply: bool) -> Vec<Action> {
+    let flavour = desk.flavour;
+    let [source, source_port, destination, destination_port] = values;
+    let key = key(flavour);
+    let chosen = |(low, high): (u32, u32), width: usize| {
+        if low == high {
+            return Value::Constant(low.to_be_bytes()[4 - width..].to_vec());
+        }
+        Value::Choose { set: IntervalSet::one(low.into(), high.into()), key: key.clone() }
+    };
+    let mut actions = Vec::new();
+    let mut set = |field: &Field, range: Option<(u32, u32)>, width| {
+        actions.extend(range.map(|range| Action::Set(field.clone(), chosen(range, width))));
+    };
+    set(&wire_field::IP_SRC, source, 4);
+    set(&wire_field::IP_DST, destination, 4);
+    if shape.ports && flavour == Flavour::Ping {
+        set(&IDENTIFIER, source_port, 2);
+    } else if shape.ports {
+        set(&wire_field::SRC_PORT, source_port, 2);
+        set(&wire_field::DST_PORT, destination_port, 2);
+    }
+    if desk.sets_next_hop && (flavour != Flavour::Address || is_reply) {
+        match destination {
+            Some(range) => set(&DST_IP, Some(range), 4),
+            None => actions.push(Action::Set(DST_IP, Value::Copy(wire_field::IP_DST))),
+        }
+    }
+    if let Some(offset) = desk.reply_annotation.filter(|_| is_reply) {
+        let any = IntervalSet::one(0, 0xff);
+        let mut key = key.clone();
+        key.push(annotation(offset, 1));
+        actions.push(Action::Set(annotation(offset, 1), Value::Choose { set: any, key }));
+    }
+    actions
+}
+
+/// The declaration of a translator.
+pub(super) fn effects(desk: &Desk) -> Effects {
+    let flavour = desk.flavour;
+    let mut cases = vec![needs(Header::Ipv4)];
+    if flavour.has_ports() {
+        let unmarked = is_marked(Base::Transport).not();
+        cases.push(Case::new(unmarked, Target::Drop(DropReason::NoHeader)));
+        for (input, spec) in desk.specs.iter().enumerate() {
+            let to = unmapped(spec, DropReason::Unsuitable);
+            cases.push(Case::new(is_meant(flavour).not(), to).on(input));
+        }
+    }
+    let mut changing = |when: &Filter, input: Option<usize>, values: Values, is_reply: bool, to: Target| {
+        for shape in shapes(flavour) {
+            let mut case = Case::new(when.clone().and([shape.when.clone()]), to).updating(&shape.summed);
+            (case.input, case.actions) = (input, actions(desk, &shape, values, is_reply));
+            cases.push(case);
+        }
+    };
+    let somewhere = if desk.outputs == 1 { Target::Output(0) } else { Target::SomeOutput };
+    changing(&Filter::State { table: TABLE, hit: true }, None, ANY, true, somewhere);
+    let key = key(flavour);
+    let mut rest = Vec::new();
+    for (input, spec) in desk.specs.iter().enumerate() {
+        let refused = |about, reason| when(about, &key, Target::Drop(reason)).on(input);
+        let full = || refused("there is no room for a mapping", DropReason::TableFull);
+        let used = || refused("all ports or addresses are in use", DropReason::NoFreePort);
+        let odd = || refused("the pattern is not for this element", DropReason::NoMapping);
+        if flavour == Flavour::Ping {
+            let reply = Filter::equals(bytes(Base::Transport, 0, 1), icmp::kind::ECHO_REPLY.into());
+            rest.push((vec![Case::new(reply, unmapped(spec, DropReason::NoMapping)).on(input)], None));
+        }
+        let (values, to) = match spec {
+            Spec::Drop | Spec::Pass(_) => {
+                let case = Case::new(Filter::Any, unmapped(spec, DropReason::NoMapping)).on(input);
+                rest.push((vec![case], None));
+                continue;
+            }
+            Spec::Keep(Outputs { forward, .. }) => {
+                rest.push((vec![full()], Some((input, [None; 4], Target::Output(*forward)))));
+                continue;
+            }
+            Spec::Pattern(target) => (target.pattern.values(), Target::Output(target.outputs.forward)),
+            Spec::Mapper(_) => (ANY, somewhere),
+        };
+        rest.push((vec![used(), odd(), full()], Some((input, values, to))));
+    }
+    for (before, case) in rest {
+        cases.extend(before);
+        let Some((input, values, to)) = case else { continue };
+        for shape in shapes(flavour) {
+            let case = Case::new(shape.when.clone(), to).updating(&shape.summed).on(input);
+            cases.push(Case { actions: actions(desk, &shape, values, false), ..case });
+        }
+    }
+    let state = State { table: TABLE, key, both_directions: true, access: Access::Connection };
+    let mut effects = Effects { state: vec![state], ..Effects::cases(cases) };
+    effects = effects.depending_on(Depends::Time).depending_on(Depends::Handler);
+    for what in chances(desk) {
+        effects = effects.depending_on(what);
+    }
+    // How long a mapping holds follows from what its packets are like, not what becomes of them.
+    let lasting = [wire_field::IP_LENGTH, wire_field::IP_VERSION_IHL, bytes(Base::Transport, 12, 2)];
+    if matches!(flavour, Flavour::Both | Flavour::Tcp) { effects.observing(&lasting) } else { effects }
+}
+
+/// Where packets go that no mapping is for.
+fn unmapped(spec: &Spec, reason: DropReason) -> Target {
+    match spec {
+        Spec::Pass(output) => Target::Output(*output),
+        _ => Target::Drop(reason),
+    }
+}
+
+/// What choices depend on.
+fn chances(desk: &Desk) -> Vec<Depends> {
+    let mut all = Vec::new();
+    let mut add = |what| {
+        if !all.contains(&what) {
+            all.push(what);
+        }
+    };
+    for spec in &desk.specs {
+        let targets = match spec {
+            Spec::Pattern(target) => std::slice::from_ref(target),
+            Spec::Mapper(mapper) => {
+                if let Choice::InTurn(_) = mapper.choice {
+                    add(Depends::Counter);
+                }
+                &mapper.targets[..]
+            }
+            _ => &[],
+        };
+        for target in targets.iter().filter(|target| target.pattern.more > 0) {
+            add(if target.pattern.sequential { Depends::Counter } else { Depends::Random });
+        }
+    }
+    all
+}

@@ -1,0 +1,195 @@
+//! What the translators differ in: which packets they are for, what they tell flows apart by, what they change.
+
+use element::{Base, DropReason, Packet};
+use packet::Annotations;
+use wire::checksum::Delta;
+use wire::{FromBytes, icmp, ip_protocol, ipv4};
+
+use crate::editing::ipv4;
+
+use super::store::{Change, IDENTIFIERS, Kind, ONLY, Segment, UDP_BESIDE, mark};
+use super::tuple::Tuple;
+
+/// A kind of translator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Flavour {
+    /// IPRewriter: TCP and UDP, apart from each other.
+    Both,
+    /// TCPRewriter.
+    Tcp,
+    /// UDPRewriter: UDP, TCP and DCCP together.
+    Udp,
+    /// IPAddrRewriter: by one address.
+    Address,
+    /// IPAddrPairRewriter: by both addresses.
+    Pair,
+    /// ICMPPingRewriter: echo requests and replies.
+    Ping,
+}
+
+/// What was found out about a packet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Looked {
+    pub(super) tuple: Tuple,
+    pub(super) which: u32,
+    pub(super) protocol: u8,
+    /// Whether it may open a flow: an echo reply may not.
+    pub(super) opens: bool,
+}
+
+/// The fixed part of the header at the network header annotation.
+fn header(packet: &Packet) -> Option<&ipv4::Header> {
+    ipv4::Header::ref_from_prefix(packet.header(Base::Network)?).ok().map(|(ip, _)| ip)
+}
+
+/// Bytes of a TCP header up to and with its checksum.
+pub(super) const TCP_SUMMED: usize = 18;
+/// Bytes that packets with ports must have behind the IP header.
+pub(super) const LEAST: usize = 8;
+/// The same for echo messages.
+pub(super) const LEAST_ECHO: usize = 6;
+
+impl Flavour {
+    /// Whether it looks at what is behind the IP header.
+    pub(super) fn has_ports(self) -> bool {
+        !matches!(self, Flavour::Address | Flavour::Pair)
+    }
+
+    /// Protocols that it is for; all if there are none.
+    pub(super) fn protocols(self) -> &'static [u8] {
+        match self {
+            Flavour::Both => &[ip_protocol::TCP, ip_protocol::UDP],
+            Flavour::Tcp => &[ip_protocol::TCP],
+            Flavour::Udp => &[ip_protocol::TCP, ip_protocol::UDP, ip_protocol::DCCP],
+            Flavour::Ping => &[ip_protocol::ICMP],
+            Flavour::Address | Flavour::Pair => &[],
+        }
+    }
+
+    /// Bytes that packets must have behind the IP header.
+    pub(super) fn least(self) -> usize {
+        if self == Flavour::Ping { LEAST_ECHO } else { LEAST }
+    }
+
+    /// What a packet's flow is told apart by. It is refused without headers, and not for this translator otherwise.
+    #[inline]
+    pub(super) fn look(self, packet: &Packet) -> Result<Looked, DropReason> {
+        let ip = header(packet).ok_or(DropReason::NoHeader)?;
+        let mut tuple = Tuple {
+            source: ip.source.get(),
+            destination: ip.destination.get(),
+            source_port: 0,
+            destination_port: 0,
+        };
+        let protocol = ip.protocol;
+        let looked = |tuple, which| Looked { tuple, which, protocol, opens: true };
+        if !self.has_ports() {
+            if self == Flavour::Address {
+                tuple.destination = 0;
+            }
+            return Ok(looked(tuple, ONLY));
+        }
+        if packet.offset(Base::Transport).is_none() {
+            return Err(DropReason::NoHeader);
+        }
+        let transport = packet.header(Base::Transport).unwrap_or_default();
+        let is_meant = self.protocols().contains(&protocol) && ip.fragment_offset() == 0;
+        if !is_meant || transport.len() < self.least() {
+            return Err(DropReason::Unsuitable);
+        }
+        let number = |at: usize| u16::from_be_bytes([transport[at], transport[at + 1]]);
+        if self != Flavour::Ping {
+            (tuple.source_port, tuple.destination_port) = (number(0), number(2));
+            let beside = self == Flavour::Both && protocol == ip_protocol::UDP;
+            return Ok(looked(tuple, if beside { UDP_BESIDE } else { ONLY }));
+        }
+        let identifier = number(4);
+        let opens = match transport[0] {
+            icmp::kind::ECHO => true,
+            icmp::kind::ECHO_REPLY => false,
+            _ => return Err(DropReason::Unsuitable),
+        };
+        let ports = (identifier, mark(identifier));
+        (tuple.source_port, tuple.destination_port) = if opens { ports } else { (ports.1, ports.0) };
+        Ok(Looked { opens, ..looked(tuple, IDENTIFIERS) })
+    }
+
+    /// What mappings of a packet are like, and the number of their policy.
+    pub(super) fn kind(self, protocol: u8) -> (Kind, u8) {
+        match self {
+            Flavour::Tcp => (Kind::Connection, 0),
+            Flavour::Both if protocol == ip_protocol::TCP => (Kind::Connection, 0),
+            Flavour::Both => (Kind::Datagrams, 1),
+            Flavour::Udp => (Kind::Datagrams, 0),
+            _ => (Kind::Plain, 0),
+        }
+    }
+
+    /// Makes of a packet what its mapping says; what a TCP segment tells about its connection.
+    #[inline]
+    pub(super) fn apply(self, packet: &mut Packet, change: &Change) -> Option<Segment> {
+        let ip = ipv4(packet).ok()?;
+        if self != Flavour::Address || !change.is_reply {
+            ip.source.set(change.to.source);
+        }
+        if self != Flavour::Address || change.is_reply {
+            ip.destination.set(change.to.destination);
+        }
+        if let Some(delta) = change.of_addresses() {
+            ip.checksum.set(delta.apply(ip.checksum.get()));
+        }
+        let (protocol, is_first) = (ip.protocol, ip.fragment_offset() == 0);
+        let (length, total) = (ip.header_len(), usize::from(ip.total_length.get()));
+        if !is_first {
+            return None;
+        }
+        let transport = packet.header_mut(Base::Transport)?;
+        if self == Flavour::Ping {
+            let to = if change.is_reply { change.to.destination_port } else { change.to.source_port };
+            put(transport, 4, to);
+            update(transport, 2, change.of_transport(), Delta::apply);
+            return None;
+        }
+        let is_whole_tcp = protocol == ip_protocol::TCP && transport.len() >= TCP_SUMMED;
+        let keeps_ports = protocol == ip_protocol::TCP && !is_whole_tcp && self != Flavour::Udp;
+        if self.has_ports() && !keeps_ports {
+            put(transport, 0, change.to.source_port);
+            put(transport, 2, change.to.destination_port);
+        }
+        if is_whole_tcp {
+            update(transport, 16, change.of_transport(), Delta::apply);
+            let behind = length + usize::from(transport[12] >> 4) * 4;
+            return Some(Segment { flags: transport[13], has_payload: behind < total });
+        }
+        if protocol == ip_protocol::UDP && transport.len() >= LEAST {
+            update(transport, 6, change.of_transport(), Delta::apply_udp);
+        }
+        None
+    }
+
+    /// The address that the destination annotation gets, if it gets one.
+    pub(super) fn next_hop(self, change: &Change) -> Option<u32> {
+        (self != Flavour::Address || change.is_reply).then_some(change.to.destination)
+    }
+}
+
+/// Sets the destination annotation.
+#[inline]
+pub(super) fn set_next_hop(packet: &mut Packet, address: u32) {
+    packet.annotations_mut().set_array4(Annotations::DST_IP, address.to_be_bytes());
+}
+
+#[inline]
+fn put(bytes: &mut [u8], at: usize, number: u16) {
+    if let Some(place) = bytes.get_mut(at..at + 2) {
+        place.copy_from_slice(&number.to_be_bytes());
+    }
+}
+
+#[inline]
+fn update(bytes: &mut [u8], at: usize, change: Option<Delta>, apply: impl Fn(Delta, u16) -> u16) {
+    if let (Some(change), Some(place)) = (change, bytes.get_mut(at..at + 2)) {
+        let sum = u16::from_be_bytes([place[0], place[1]]);
+        place.copy_from_slice(&apply(change, sum).to_be_bytes());
+    }
+}

@@ -1,0 +1,120 @@
+//! # IPRewriter
+//! Translates addresses and ports of TCP and UDP packets (NAPT).
+//!
+//! Packets of a flow that is known get its new addresses and ports, and leave by the output that goes with it; checksums are
+//! updated (RFC 1624), but UDP's zero stays. What becomes of others is said for each input:
+//!
+//! - `drop` or `discard`: they are dropped.
+//! - `pass OUTPUT` or `nochange OUTPUT`: they leave by the output as they are, and no mapping is made.
+//! - `keep FOUTPUT ROUTPUT`: a mapping onto themselves is made; the flow leaves by one output, its reply by the other.
+//! - `pattern SADDR SPORT DADDR DPORT FOUTPUT ROUTPUT`: the flow gets these addresses and ports, and its reply is changed
+//!   back. A dash leaves a field as it is. SPORT may be a range `L-H`: the packet's own port if it is in the range and free,
+//!   else a random one that is free; with `#` behind the range the next one, with `?` always a random one. A port is free if
+//!   the reply that it would make is nobody's yet. A pattern without a range that makes the reply of an older mapping ends
+//!   that one.
+//! - `pattern NAME FOUTPUT ROUTPUT`: the same with a pattern of IPRewriterPatterns.
+//! - `ELEMENT`: as a RoundRobinIPMapper or SourceIPHashMapper says.
+//!
+//! Header annotations must be set. Packets of other protocols, fragments behind the first, and packets
+//! that end within 8 bytes behind the IP header leave by the output of `pass`, or are dropped.
+//!
+//! ## Usage
+//! `IPRewriter(INPUTSPEC, ... [, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `INPUTSPEC`: what becomes of packets that no mapping is for, an argument for each input; see above.
+//! - `TCP_TIMEOUT`: how long a TCP mapping holds after its last packet, once data have come in both directions.
+//! - `TIMEOUT`: the same; TCP_TIMEOUT counts if both are given.
+//! - `TCP_DONE_TIMEOUT`: the same once the connection was closed in both directions, or reset.
+//! - `TCP_NODATA_TIMEOUT`: the same as long as data have come in one direction at most.
+//! - `TCP_GUARANTEE`: for so many seconds after each packet a TCP mapping does not give way to others.
+//! - `UDP_TIMEOUT`: how long a UDP mapping holds after its last packet.
+//! - `UDP_STREAMING_TIMEOUT`: the same once there were three packets and one of them a reply; UDP_TIMEOUT if not given.
+//! - `UDP_GUARANTEE`: as TCP_GUARANTEE, for UDP.
+//! - `GUARANTEE`: the same as TCP_GUARANTEE, and counts if both are given.
+//! - `REAP_INTERVAL`: seconds between two searches for mappings that are over; 0 for never. They hold until then.
+//! - `REAP_TIME`: an old name of REAP_INTERVAL.
+//! - `MAPPING_CAPACITY`: most mappings, or another translator with which this one shares its capacity.
+//! - `CAPACITY`: the same.
+//! - `REPLY_ANNO`: an annotation byte of the first packet that all packets of the reply get.
+//! - `DST_ANNO`: whether the destination annotation becomes the new destination.
+//!
+//! ## Handlers
+//! - `tcp_table`: two lines per TCP mapping, the newest first: what packets have, what they get, the output for flow and
+//!   reply with a star at the one for this line, the input, and the seconds until it is over.
+//! - `udp_table`: the same for UDP.
+//! - `tcp_mappings`, `udp_mappings`: old names of the two.
+//! - `tcp_lookup`: `SADDR SPORT DADDR DPORT` of a TCP packet: the same four as it would get them, or nothing.
+//! - `table_size`: mappings that this element has made.
+//! - `nmappings`: an old name of `table_size`.
+//! - `mapping_failures`: flows that got none, because no port or address was free or the capacity was used up.
+//! - `patterns`: a line per input: its pattern, or its kind, and how many mappings it has made. `pattern0`, `pattern1` and
+//!   so on are these lines one by one; writing a specification there ends the input's mappings.
+//! - `size`: mappings of all translators that share the capacity.
+//! - `capacity`: most mappings.
+//! - `clear`: ends all mappings.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 9) -> MarkIPHeader -> rw :: IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 1, drop);
+//! Idle -> [1] rw; rw[0] -> Discard; rw[1] -> Discard
+//! ```
+//!
+//! ## See also
+//! TCPRewriter, UDPRewriter, IPAddrRewriter, IPAddrPairRewriter, IPRewriterPatterns, RoundRobinIPMapper, ICMPRewriter,
+//! ICMPPingRewriter
+
+use element::class::HandlerInfo;
+use element::{Class, manual};
+
+use super::flavour::Flavour;
+use super::rewriter::{self, *};
+use super::{tcp_policy, udp_policy};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "IPRewriter",
+    ports: "1-/1-",
+    processing: "h/h",
+    manual: manual!("ip_rewriter.rs"),
+    args: &with_common::<9, 16>([
+        seconds("TCP_TIMEOUT", "86400"),
+        seconds("TIMEOUT", "86400"),
+        seconds("TCP_DONE_TIMEOUT", "240"),
+        seconds("TCP_NODATA_TIMEOUT", "300"),
+        seconds("TCP_GUARANTEE", "5"),
+        seconds("UDP_TIMEOUT", "300"),
+        seconds("UDP_STREAMING_TIMEOUT", ""),
+        seconds("UDP_GUARANTEE", "5"),
+        DST_ANNO,
+    ]),
+    handlers: &{
+        let [a, b, c, d, e, f, g] = SIZES;
+        [
+            HandlerInfo::read("tcp_table"),
+            HandlerInfo::read("udp_table"),
+            HandlerInfo::read("tcp_mappings"),
+            HandlerInfo::read("udp_mappings"),
+            HandlerInfo::read_param("tcp_lookup"),
+            a,
+            b,
+            c,
+            d,
+            e,
+            f,
+            g,
+        ]
+    },
+    samples: &[
+        "pattern 1.0.0.1 1024-65535# - - 0 1, drop -> 2/2",
+        "pattern 1.0.0.1 2000-2001 2.0.0.2 99 0 0, MAPPING_CAPACITY 1, TCP_GUARANTEE 0, UDP_GUARANTEE 0",
+        "keep 0 1, REPLY_ANNO 5, DST_ANNO false, UDP_TIMEOUT 1, REAP_INTERVAL 1 -> 1/2",
+        "pass 1, pattern - - 10.9.9.9 7 1 0 -> 2/2",
+    ],
+    build: |args| {
+        let udp = udp_policy(args, &["UDP_TIMEOUT"], &["UDP_STREAMING_TIMEOUT"], &["UDP_GUARANTEE"]);
+        let tcp = tcp_policy(args);
+        rewriter::build(args, Flavour::Both, [tcp, udp])
+    },
+    ..Class::DEFAULT
+};

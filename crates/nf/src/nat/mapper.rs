@@ -1,0 +1,108 @@
+//! Mappers: elements that choose among several patterns for each new flow.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use element::effects::Effects;
+use element::{Args, Cx, Element, Invalid};
+
+use super::pattern::{Named, Outputs, Target, all_names};
+use super::store::{Chosen, Store};
+use super::tuple::Tuple;
+
+/// What a mapper publishes.
+pub(super) struct Mapper {
+    /// `name :: Class`, for messages.
+    declaration: String,
+    pub(super) targets: Vec<Target>,
+    pub(super) choice: Choice,
+}
+
+/// Which pattern comes first.
+pub(super) enum Choice {
+    /// The one behind the last one tried.
+    InTurn(AtomicUsize),
+    /// What lies next to the source address on a ring, and no other: places and numbers of patterns, in order.
+    BySource(Vec<(u32, usize)>),
+}
+
+impl Mapper {
+    /// What a new flow is to become, and where its packets go.
+    pub(super) fn map(
+        &self,
+        cx: &mut Cx<'_>,
+        store: &Store,
+        space: u32,
+        flow: Tuple,
+    ) -> Option<(Chosen, Outputs)> {
+        let mut attempt = |number: usize| {
+            let target = self.targets.get(number)?;
+            Some((target.pattern.rewrite(cx, store, space, flow)?, target.outputs))
+        };
+        match &self.choice {
+            Choice::InTurn(next) => {
+                let n = self.targets.len();
+                (0..n).find_map(|_| {
+                    let number = next.load(Ordering::Relaxed) % n;
+                    next.store((number + 1) % n, Ordering::Relaxed);
+                    attempt(number)
+                })
+            }
+            Choice::BySource(ring) => {
+                let place = spread(flow.source);
+                let at = ring.partition_point(|&(start, _)| start < place);
+                let (_, number) = ring.get(at).or(ring.first())?;
+                attempt(*number)
+            }
+        }
+    }
+
+    /// The first pattern whose outputs a rewriter does not have, in Click's words.
+    pub(super) fn out_of_range(&self, outputs: usize) -> Option<String> {
+        let fits = |target: &Target| target.outputs.forward < outputs && target.outputs.reply < outputs;
+        let number = self.targets.iter().position(|target| !fits(target))?;
+        Some(format!("output port out of range in {} pattern {number}", self.declaration))
+    }
+}
+
+/// A place on the ring for an address: neighbours get places far from each other.
+pub(super) fn spread(address: u32) -> u32 {
+    let mixed = (address ^ address >> 16).wrapping_mul(0x7feb_352d);
+    let mixed = (mixed ^ mixed >> 15).wrapping_mul(0x846c_a68b);
+    mixed ^ mixed >> 16
+}
+
+/// Reads patterns with outputs; `None` for those with errors, which are reported.
+pub(super) fn targets(args: &mut Args<'_>, texts: &[String]) -> Vec<Option<Target>> {
+    let names = all_names(args.setup);
+    let element = args.name();
+    let named = Named { place: args.place(), element: &element, names: &names };
+    let parsed: Vec<_> = texts.iter().map(|text| Target::parse(text, &named)).collect();
+    parsed.into_iter().map(|result| result.map_err(|error| args.error(error)).ok()).collect()
+}
+
+/// Publishes a mapper.
+///
+/// # Errors
+/// If anything was wrong so far.
+pub(super) fn finish(
+    args: &mut Args<'_>,
+    class: &str,
+    targets: Vec<Option<Target>>,
+    choice: Choice,
+) -> Result<Box<dyn Element>, Invalid> {
+    args.finish()?;
+    let declaration = format!("{} :: {class}", args.name());
+    let targets = targets.into_iter().flatten().collect();
+    args.setup.publish(args.id(), Arc::new(Mapper { declaration, targets, choice }));
+    Ok(Box::new(Silent))
+}
+
+/// An element that others ask.
+pub(super) struct Silent;
+
+impl Element for Silent {
+    fn effects(&self) -> Effects {
+        Effects::none()
+    }
+}

@@ -1,0 +1,65 @@
+//! Network address translation: IPRewriter and its like, what they choose from, and ICMP errors about packets that were
+//! translated.
+
+mod declaration;
+mod flavour;
+pub mod icmp_ping_rewriter;
+pub mod icmp_rewriter;
+pub mod ip_addr_pair_rewriter;
+pub mod ip_addr_rewriter;
+pub mod ip_rewriter;
+pub mod ip_rewriter_patterns;
+mod mapper;
+mod pattern;
+mod rewriter;
+pub mod round_robin_ip_mapper;
+pub mod source_ip_hash_mapper;
+mod spec;
+mod store;
+pub mod tcp_rewriter;
+mod tuple;
+pub mod udp_rewriter;
+mod used;
+
+use element::Args;
+
+use rewriter::last_of;
+use store::Policy;
+
+/// Seconds for which mappings do not give way to others, and those that they hold at most.
+const GUARANTEE: i64 = 5;
+const NO_DATA: i64 = 300;
+const DATA: i64 = 86_400;
+const DONE: i64 = 240;
+const DATAGRAMS: i64 = 300;
+
+/// Time-outs of TCP.
+fn tcp_policy(args: &mut Args<'_>) -> Policy {
+    Policy {
+        plain: last_of(args, &["TCP_NODATA_TIMEOUT"], NO_DATA),
+        busy: last_of(args, &["TIMEOUT", "TCP_TIMEOUT"], DATA),
+        done: last_of(args, &["TCP_DONE_TIMEOUT"], DONE),
+        guarantee: last_of(args, &["TCP_GUARANTEE", "GUARANTEE"], GUARANTEE),
+    }
+}
+
+/// Time-outs of UDP, each by the last of some names.
+fn udp_policy(
+    args: &mut Args<'_>,
+    plain: &[&'static str],
+    streaming: &[&'static str],
+    guarantee: &[&'static str],
+) -> Policy {
+    let plain = last_of(args, plain, DATAGRAMS);
+    let guarantee = last_of(args, guarantee, GUARANTEE);
+    // Negative where nobody has given one.
+    let busy = last_of(args, streaming, -1);
+    Policy { plain, busy: if busy < 0 { plain } else { busy }, done: plain, guarantee }
+}
+
+/// Time-outs where all mappings are alike.
+fn plain_policies(args: &mut Args<'_>, seconds: i64) -> [Policy; 2] {
+    let plain = last_of(args, &["TIMEOUT"], seconds);
+    let guarantee = last_of(args, &["GUARANTEE"], GUARANTEE);
+    [Policy { plain, busy: plain, done: plain, guarantee }, Policy::default()]
+}

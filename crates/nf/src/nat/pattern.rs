@@ -1,0 +1,367 @@
+//! Patterns: what a translator puts in place of a packet's addresses and ports.
+
+use std::fmt;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use element::args::{Arg, Ipv4Prefix, Place, parse_integer};
+use element::setup::scope_of;
+use element::{Cx, ElementId, Setup};
+use lang::args::split_spaces;
+
+use super::store::{Chosen, Store};
+use super::tuple::Tuple;
+
+/// `SADDR SPORT DADDR DPORT`, or `SADDR DADDR` for those that translate addresses only. Zero where the packet's own value
+/// stays.
+#[derive(Debug)]
+pub(super) struct Pattern {
+    source: u32,
+    source_port: u16,
+    destination: u32,
+    destination_port: u16,
+    /// The range has so many values more than one.
+    pub(super) more: u32,
+    /// Where the next search starts, from the start of the range.
+    next: AtomicU32,
+    has_ports: bool,
+    /// In order, and not at random.
+    pub(super) sequential: bool,
+    /// The packet's own port first.
+    same_first: bool,
+}
+
+/// A range in the making.
+#[derive(Default)]
+struct Range {
+    more: u32,
+    sequential: bool,
+    any_first: bool,
+}
+
+impl Range {
+    /// The text without the mark behind it that says how values are chosen.
+    fn without_mark<'a>(&mut self, text: &'a str) -> &'a str {
+        if let Some(text) = text.strip_suffix('#') {
+            (self.sequential, self.any_first) = (true, true);
+            return text;
+        }
+        match text.strip_suffix('?') {
+            Some(text) => {
+                self.any_first = true;
+                text
+            }
+            None => text,
+        }
+    }
+
+    /// `A-B`, or a prefix, of which the first and the last address are not used.
+    fn addresses(&mut self, text: &str, place: &Place<'_>) -> Option<u32> {
+        let text = self.without_mark(text);
+        if let Some((low, high)) = text.split_once('-') {
+            let bits = |text| Ipv4Addr::parse(text, place).map(Ipv4Addr::to_bits).ok();
+            let (low, high) = (bits(low)?, bits(high)?);
+            self.more = high.checked_sub(low)?;
+            return Some(low);
+        }
+        let prefix = Ipv4Prefix::parse(text, place).ok()?;
+        let (address, mask) = (prefix.address.to_bits(), prefix.mask.to_bits());
+        if address == 0 || mask == 0 || mask.leading_ones() + mask.trailing_zeros() != 32 {
+            return None;
+        }
+        let hosts = !mask;
+        self.more = if hosts > 1 { hosts - 2 } else { hosts };
+        Some(match hosts {
+            0 => address,
+            1 => address & mask,
+            _ => address & mask | 1,
+        })
+    }
+
+    /// `L-H`.
+    fn ports(&mut self, text: &str) -> Option<u16> {
+        let (low, high) = self.without_mark(text).split_once('-')?;
+        let number = |text| parse_integer(text).ok().and_then(|number| u16::try_from(number).ok());
+        let (low, high) = (number(low)?, number(high)?);
+        self.more = u32::from(high.checked_sub(low)?);
+        Some(low)
+    }
+}
+
+/// One address, or `-`.
+fn address(text: &str, place: &Place<'_>) -> Option<u32> {
+    match text {
+        "-" => Some(0),
+        _ => Ipv4Addr::parse(text, place).map(Ipv4Addr::to_bits).ok(),
+    }
+}
+
+/// One port, or `-`.
+fn port(text: &str) -> Option<u16> {
+    match text {
+        "-" => Some(0),
+        _ => parse_integer(text).ok().and_then(|n| u16::try_from(n).ok()).filter(|&port| port > 0),
+    }
+}
+
+impl Pattern {
+    /// Reads a pattern's words, without a name.
+    ///
+    /// # Errors
+    /// Click's words.
+    pub(super) fn parse(words: &[String], place: &Place<'_>) -> Result<Pattern, String> {
+        let (source, source_port, destination, destination_port) = match words {
+            [source, destination] => (source, None, destination, None),
+            // What Click takes for an identifier stands last.
+            [source, destination, port] => (source, Some(port), destination, None),
+            [source, port, destination, other] => (source, Some(port), destination, Some(other)),
+            _ => return Err("syntax error".into()),
+        };
+        let mut range = Range::default();
+        let plain = address(source, place);
+        let source = plain.or_else(|| range.addresses(source, place)).ok_or("bad source address")?;
+        if range.more > 0 && source_port.is_some() {
+            return Err("bad source address".into());
+        }
+        let source_port = match source_port {
+            Some(text) => port(text).or_else(|| range.ports(text)).ok_or("bad source port")?,
+            None => 0,
+        };
+        let destination = address(destination, place).ok_or("bad destination address")?;
+        let ports = words.len() > 2;
+        let destination_port = match destination_port {
+            Some(text) => port(text).ok_or("bad destination port")?,
+            None => 0,
+        };
+        Ok(Pattern {
+            source,
+            source_port,
+            destination,
+            destination_port,
+            more: range.more,
+            next: AtomicU32::new(0),
+            has_ports: ports,
+            sequential: range.sequential,
+            same_first: !range.any_first,
+        })
+    }
+
+    /// Reads a pattern, or finds the one of that name.
+    ///
+    /// # Errors
+    /// Click's words.
+    pub(super) fn find(words: &[String], setup: &Named<'_>) -> Result<Arc<Pattern>, String> {
+        match words {
+            [name] => setup.get(name).ok_or_else(|| format!("no such pattern '{name}'")),
+            _ => Pattern::parse(words, &setup.place).map(Arc::new),
+        }
+    }
+
+    /// What a new flow is to become; nothing where all of the range is in use.
+    pub(super) fn rewrite(&self, cx: &mut Cx<'_>, store: &Store, space: u32, flow: Tuple) -> Option<Chosen> {
+        let or = |new: u32, old: u32| if new == 0 { old } else { new };
+        let or_port = |new: u16, old: u16| if new == 0 { old } else { new };
+        let mut to = Tuple {
+            source: or(self.source, flow.source),
+            destination: or(self.destination, flow.destination),
+            source_port: or_port(self.source_port, flow.source_port),
+            destination_port: or_port(self.destination_port, flow.destination_port),
+        };
+        if self.more == 0 {
+            return Some(Chosen { to, pool: None });
+        }
+        let first = if self.has_ports { u32::from(self.source_port) } else { self.source };
+        let last = first + self.more;
+        let own = u32::from(flow.source_port);
+        let mut chosen = None;
+        if self.same_first && self.has_ports && (first..=last).contains(&own) {
+            chosen = store.free_from(space, to, self.has_ports, own, own);
+        }
+        if chosen.is_none() {
+            let start = match self.sequential {
+                true => Some(self.next.load(Ordering::Relaxed)).filter(|&n| n <= self.more).unwrap_or(0),
+                false => cx.random().u32(0..=self.more),
+            };
+            let start = first + start;
+            chosen = store.free_from(space, to, self.has_ports, start, last);
+            if chosen.is_none() && start > first {
+                chosen = store.free_from(space, to, self.has_ports, first, start - 1);
+            }
+        }
+        let number = chosen?;
+        self.next.store(number - first + 1, Ordering::Relaxed);
+        match self.has_ports {
+            true => to.source_port = number as u16,
+            false => to.source = number,
+        }
+        Some(Chosen { to, pool: Some(self.has_ports) })
+    }
+
+    /// The values that the source address, its port, the destination address and its port may get; nothing where
+    /// they stay.
+    pub(super) fn values(&self) -> [Option<(u32, u32)>; 4] {
+        let fixed = |n: u32| (n != 0).then_some((n, n));
+        let ranged = |n: u32, is_range: bool| {
+            if is_range && self.more > 0 { Some((n, n + self.more)) } else { fixed(n) }
+        };
+        [
+            ranged(self.source, !self.has_ports),
+            ranged(self.source_port.into(), self.has_ports),
+            fixed(self.destination),
+            fixed(self.destination_port.into()),
+        ]
+    }
+}
+
+/// As Click writes it, without the marks.
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [source, source_port, destination, destination_port] = self.values();
+        let address = |f: &mut fmt::Formatter<'_>, range: Option<(u32, u32)>| match range {
+            None => f.write_str("-"),
+            Some((low, high)) if low == high => write!(f, "{}", Ipv4Addr::from_bits(low)),
+            Some((low, high)) => write!(f, "{}-{}", Ipv4Addr::from_bits(low), Ipv4Addr::from_bits(high)),
+        };
+        let port = |f: &mut fmt::Formatter<'_>, range: Option<(u32, u32)>| match range {
+            None => f.write_str(" -"),
+            Some((low, high)) if low == high => write!(f, " {low}"),
+            Some((low, high)) => write!(f, " {low}-{high}"),
+        };
+        address(f, source)?;
+        if self.has_ports {
+            port(f, source_port)?;
+        }
+        f.write_str(" ")?;
+        address(f, destination)?;
+        if self.has_ports {
+            port(f, destination_port)?;
+        }
+        Ok(())
+    }
+}
+
+/// Patterns that an element gives names to: the service that it publishes.
+#[derive(Default)]
+pub(super) struct Names(pub(super) Vec<(String, Arc<Pattern>)>);
+
+/// Where names of patterns are looked up.
+#[derive(Clone, Copy)]
+pub(super) struct Named<'a> {
+    pub(super) place: Place<'a>,
+    pub(super) element: &'a str,
+    /// Names that elements have given, and the names of these elements.
+    pub(super) names: &'a [(String, Arc<Names>)],
+}
+
+/// Everybody who gives names to patterns.
+pub(super) fn all_names(setup: &Setup) -> Vec<(String, Arc<Names>)> {
+    let names = |id: ElementId| setup.service::<Names>(id);
+    let elements = setup.elements.iter().enumerate();
+    elements.filter_map(|(id, (name, _))| Some((name.clone(), names(id)?))).collect()
+}
+
+impl Named<'_> {
+    /// The pattern that a name means here: the innermost compound's.
+    pub(super) fn get(&self, name: &str) -> Option<Arc<Pattern>> {
+        let own = scope_of(self.element);
+        let visible = self.names.iter().filter(|(element, _)| own.starts_with(scope_of(element)));
+        let found = visible.filter_map(|(element, names)| {
+            let (_, pattern) = names.0.iter().find(|(known, _)| known == name)?;
+            Some((scope_of(element).len(), pattern))
+        });
+        found.max_by_key(|(depth, _)| *depth).map(|(_, pattern)| Arc::clone(pattern))
+    }
+}
+
+/// Where a new flow's packets go, and those of its reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Outputs {
+    pub(super) forward: usize,
+    pub(super) reply: usize,
+}
+
+/// `FOUTPUT ROUTPUT`.
+///
+/// # Errors
+/// Click's words.
+pub(super) fn outputs(words: &[String]) -> Result<Outputs, String> {
+    let number = |text: &String| parse_integer(text).ok().and_then(|n| i32::try_from(n).ok());
+    // Numbers that are no outputs are for whoever knows how many there are.
+    let output = |n: i32| usize::try_from(n).unwrap_or(usize::MAX);
+    let forward = words.first().and_then(number).filter(|_| words.len() == 2).ok_or("bad forward port")?;
+    let reply = words.get(1).and_then(number).ok_or("bad reply port")?;
+    Ok(Outputs { forward: output(forward), reply: output(reply) })
+}
+
+/// A pattern and two outputs.
+#[derive(Clone, Debug)]
+pub(super) struct Target {
+    pub(super) pattern: Arc<Pattern>,
+    pub(super) outputs: Outputs,
+}
+
+impl Target {
+    /// `PATTERN FOUTPUT ROUTPUT`.
+    ///
+    /// # Errors
+    /// Click's words.
+    pub(super) fn parse(text: &str, named: &Named<'_>) -> Result<Target, String> {
+        let words = words(text);
+        if words.len() <= 2 {
+            return Err("syntax error".into());
+        }
+        let (pattern, ports) = words.split_at(words.len() - 2);
+        Ok(Target { pattern: Pattern::find(pattern, named)?, outputs: outputs(ports)? })
+    }
+}
+
+/// The words of a text.
+pub(super) fn words(text: &str) -> Vec<String> {
+    split_spaces(text).into_iter().map(|word| word.text).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<String, String> {
+        let setup = Setup::default();
+        Pattern::parse(&words(text), &Place::new(&setup, 0)).map(|pattern| pattern.to_string())
+    }
+
+    #[test]
+    fn patterns_are_read_and_written_as_in_click() {
+        let same = ["1.0.0.1 20 - -", "- - 2.0.0.2 80", "1.0.0.1 1024-65535 - -", "1.0.0.1 -", "- 2.0.0.2"];
+        for text in same {
+            assert_eq!(read(text).as_deref(), Ok(text));
+        }
+        for (text, written) in [
+            ("1.0.0.1 1024-65535# - -", "1.0.0.1 1024-65535 - -"),
+            ("1.0.0.1 0x400-2000? 3.0.0.3 -", "1.0.0.1 1024-2000 3.0.0.3 -"),
+            ("1.0.0.1-1.0.0.9# -", "1.0.0.1-1.0.0.9 -"),
+            ("1.0.0.77/24 -", "1.0.0.1-1.0.0.254 -"),
+            ("1.0.0.77/30# -", "1.0.0.77-1.0.0.78 -"),
+            ("1.0.0.77/31 -", "1.0.0.76-1.0.0.77 -"),
+            ("1.0.0.77/32 -", "1.0.0.77 -"),
+            ("1.0.0.1 - 5-9", "1.0.0.1 5-9 - -"),
+            ("- 5-5 - -", "- 5 - -"),
+        ] {
+            assert_eq!(read(text).as_deref(), Ok(written), "{text}");
+        }
+        for (text, error) in [
+            ("1.0.0.1", "syntax error"),
+            ("1.0.0 20 - -", "bad source address"),
+            ("1.0.0.9-1.0.0.1 -", "bad source address"),
+            ("1.0.0.1-1.0.0.9 20 - -", "bad source address"),
+            ("1.0.0.1 0 - -", "bad source port"),
+            ("1.0.0.1 20-10 - -", "bad source port"),
+            ("1.0.0.1 20-65536 - -", "bad source port"),
+            ("1.0.0.1 20 1-2 -", "bad destination address"),
+            ("1.0.0.1 20 - 1-2", "bad destination port"),
+            ("1.0.0.1 20 - 65536", "bad destination port"),
+        ] {
+            assert_eq!(read(text).unwrap_err(), error, "{text}");
+        }
+    }
+}

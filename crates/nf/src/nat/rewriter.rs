@@ -1,0 +1,615 @@
+//! The translators themselves: one element with several faces.
+//!
+//! A batch is handled in windows: first the keys of its packets are found, then they are looked up together, and then
+//! each packet is dealt with in order. What was found before is looked up again where a packet of the same window has
+//! changed the table meanwhile.
+
+use std::any::Any;
+use std::fmt::Write as _;
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use element::args::{AnnotationOffset, Arg, ElementRef, Port, Raw};
+use element::class::{Access, ArgInfo, HandlerInfo};
+use element::{Args, Batch, Cx, DropReason, Effects, Element, ElementId, Invalid, Packet, Timestamp};
+use flow::MappedKey;
+use packet::{Annotations, BATCH_CAPACITY};
+
+use crate::sorting::{Fate, Sorter};
+
+use super::declaration;
+use super::flavour::{Flavour, Looked, set_next_hop};
+use super::mapper::Mapper;
+use super::pattern::{Named, Outputs, all_names, words};
+use super::spec::{Reading, Spec, mapper_of};
+use super::store::{Change, Chosen, Fresh, ONLY, Policy, Store, UDP_BESIDE, WINDOW, Written, rounded, space};
+use super::tuple::Tuple;
+
+/// Where a translator's mappings are.
+#[derive(Clone)]
+pub(super) struct Home {
+    store: Arc<Mutex<Store>>,
+    owner: u16,
+}
+
+/// What a translator publishes: others ask it for mappings, or share its capacity.
+pub(super) struct Published {
+    pub(super) flavour: Flavour,
+    home: Mutex<Home>,
+    /// The element whose capacity it shares.
+    shares: Option<ElementId>,
+    pub(super) outputs: usize,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// What an error message about a packet of a mapping is to say instead.
+pub(super) struct Quoted {
+    /// As the packets of the other direction have it; zero for addresses that stay.
+    pub(super) to: Tuple,
+    pub(super) output: usize,
+    pub(super) is_reply: bool,
+    pub(super) annotation: u8,
+}
+
+impl Published {
+    /// The mapping for packets that answer a quoted one.
+    pub(super) fn find(&self, protocol: u8, tuple: Tuple) -> Option<Quoted> {
+        use wire::ip_protocol::{ICMP, TCP, UDP};
+        let home = locked(&self.home).clone();
+        let store = locked(&home.store);
+        let find = |tuple, which| store.find(tuple, space(home.owner, which));
+        let addresses = Tuple { source_port: 0, destination_port: 0, ..tuple };
+        let found = match self.flavour {
+            Flavour::Both => match protocol {
+                TCP => find(tuple, ONLY),
+                UDP => find(tuple, UDP_BESIDE),
+                _ => None,
+            },
+            Flavour::Tcp | Flavour::Udp => find(tuple, ONLY),
+            Flavour::Address => find(Tuple { destination: 0, ..addresses }, ONLY)
+                .or_else(|| find(Tuple { source: 0, ..addresses }, ONLY)),
+            Flavour::Pair => find(addresses, ONLY),
+            Flavour::Ping if protocol == ICMP => {
+                let identifier = tuple.source_port;
+                let marked = super::store::mark(identifier);
+                let reply = Tuple { source_port: marked, destination_port: identifier, ..tuple };
+                find(reply, super::store::IDENTIFIERS)
+            }
+            Flavour::Ping => None,
+        };
+        let change = found?;
+        let (made_by, annotation) = store.details(change.session);
+        let fits = !self.flavour.has_ports() || made_by == protocol;
+        let quoted =
+            Quoted { to: change.to, output: change.output.into(), is_reply: change.is_reply, annotation };
+        fits.then_some(quoted)
+    }
+}
+
+/// Everything that stays as it was configured.
+pub(super) struct Desk {
+    pub(super) flavour: Flavour,
+    pub(super) specs: Vec<Spec>,
+    pub(super) outputs: usize,
+    pub(super) sets_next_hop: bool,
+    pub(super) reply_annotation: Option<usize>,
+}
+
+pub(super) struct Rewriter {
+    desk: Desk,
+    published: Arc<Published>,
+    home: Home,
+    policies: [Policy; 2],
+    capacity: Option<i32>,
+    reap_interval: i64,
+    next_reap: Option<i64>,
+    /// Whether anybody looks at the destination annotation.
+    is_read: bool,
+    fates: Vec<Fate>,
+    sorter: Sorter,
+}
+
+/// Arguments that all translators have.
+const COMMON: [ArgInfo; 7] = [
+    ArgInfo::rest("INPUTSPEC", "input specification"),
+    seconds("GUARANTEE", "5"),
+    seconds("REAP_INTERVAL", "900"),
+    seconds("REAP_TIME", "900"),
+    ArgInfo::keyword("MAPPING_CAPACITY", "int or element", "2147483647"),
+    ArgInfo::keyword("CAPACITY", "int or element", "2147483647"),
+    ArgInfo::keyword("REPLY_ANNO", "annotation", ""),
+];
+
+/// One that most have.
+pub(super) const DST_ANNO: ArgInfo = ArgInfo::keyword("DST_ANNO", "bool", "true");
+
+/// `M` arguments of a translator's own, and those that all have: `N` together.
+pub(super) const fn with_common<const M: usize, const N: usize>(own: [ArgInfo; M]) -> [ArgInfo; N] {
+    assert!(M + COMMON.len() == N);
+    let mut all = [COMMON[0]; N];
+    let mut n = 0;
+    while n < N {
+        all[n] = if n < M { own[n] } else { COMMON[n - M] };
+        n += 1;
+    }
+    all
+}
+
+/// A time-out with its default in seconds.
+pub(super) const fn seconds(name: &'static str, default: &'static str) -> ArgInfo {
+    ArgInfo::keyword(name, "seconds", default)
+}
+
+/// Handlers that all translators have.
+pub(super) const SIZES: [HandlerInfo; 7] = [
+    HandlerInfo::read("table_size"),
+    HandlerInfo::read("nmappings"),
+    HandlerInfo::read("mapping_failures"),
+    HandlerInfo::read("patterns"),
+    HandlerInfo::read("size"),
+    HandlerInfo::both("capacity"),
+    HandlerInfo::write("clear"),
+];
+
+/// The same, and their one table by two names.
+pub(super) const HANDLERS: [HandlerInfo; 9] = {
+    let [a, b, c, d, e, f, g] = SIZES;
+    [HandlerInfo::read("table"), HandlerInfo::read("mappings"), a, b, c, d, e, f, g]
+};
+
+/// The last of some time-outs that is given, in nanoseconds.
+pub(super) fn last_of(args: &mut Args<'_>, names: &[&'static str], default: i64) -> i64 {
+    let given = names.iter().filter_map(|name| args.get::<Timestamp>(name));
+    given.last().map_or(default * 1_000_000_000, |time| time.0.max(0))
+}
+
+/// The capacity, by number or by the name of another translator.
+fn capacity(args: &mut Args<'_>) -> (Option<i32>, Option<ElementId>) {
+    let both = ["CAPACITY", "MAPPING_CAPACITY"].map(|name| args.get::<Raw>(name));
+    let Some(Raw(text)) = both.into_iter().flatten().last() else { return (None, None) };
+    if let Ok(capacity) = i32::parse(&text, &args.place()) {
+        return (Some(capacity), None);
+    }
+    match ElementRef::parse(&text, &args.place()) {
+        Ok(ElementRef(id)) => (None, Some(id)),
+        Err(_) => {
+            args.error("bad MAPPING_CAPACITY");
+            (None, None)
+        }
+    }
+}
+
+/// Makes a translator whose time-outs were read; for two kinds of mappings where there are two.
+///
+/// # Errors
+/// If anything was wrong with its arguments.
+pub(super) fn build(
+    args: &mut Args<'_>,
+    flavour: Flavour,
+    policies: [Policy; 2],
+) -> Result<Box<dyn Element>, Invalid> {
+    let sets_next_hop = if flavour.has_ports() { args.or("DST_ANNO", true) } else { true };
+    let reply_annotation = args.get("REPLY_ANNO").map(|AnnotationOffset::<1>(offset)| offset);
+    let reap_interval = last_of(args, &["REAP_INTERVAL", "REAP_TIME"], 900);
+    let (capacity, shares) = capacity(args);
+    let texts = args.rest();
+    let (inputs, outputs) = (args.inputs(), args.outputs());
+    if texts.len() != inputs {
+        args.error(format!("need {inputs} arguments, one per input port"));
+    }
+    args.finish()?;
+    let names = all_names(args.setup);
+    let element = args.name();
+    let (setup, place) = (&*args.setup, args.place());
+    let mapper = |name: &str| mapper_of(setup, place.element(name));
+    let named = Named { place, element: &element, names: &names };
+    let reading = Reading { named, outputs, mapper: &mapper };
+    let parsed: Vec<_> =
+        texts.iter().enumerate().map(|(number, text)| Spec::parse(text, number, &reading)).collect();
+    let specs: Vec<Spec> =
+        parsed.into_iter().filter_map(|spec| spec.map_err(|error| args.error(error)).ok()).collect();
+    args.finish()?;
+    let Some(mut store) = Store::new() else {
+        args.error("there is no memory for mappings");
+        return Err(Invalid);
+    };
+    let owner = store.join(policies, inputs);
+    let home = Home { store: Arc::new(Mutex::new(store)), owner };
+    let published = Arc::new(Published { flavour, home: Mutex::new(home.clone()), shares, outputs });
+    args.setup.publish(args.id(), Arc::clone(&published));
+    let desk = Desk { flavour, specs, outputs, sets_next_hop, reply_annotation };
+    Ok(Box::new(Rewriter {
+        desk,
+        published,
+        home,
+        policies,
+        capacity,
+        reap_interval,
+        next_reap: None,
+        is_read: true,
+        fates: Vec::with_capacity(BATCH_CAPACITY),
+        sorter: Sorter::new(outputs),
+    }))
+}
+
+impl Desk {
+    /// What a packet without a mapping is to become; what becomes of it otherwise.
+    fn open(
+        &self,
+        cx: &mut Cx<'_>,
+        store: &mut Store,
+        owner: u16,
+        input: usize,
+        looked: &Looked,
+    ) -> Result<Change, Fate> {
+        let Some(spec) = self.specs.get(input) else { return Err(Fate::Drop(DropReason::NoMapping)) };
+        if !looked.opens {
+            return Err(self.unmapped(input, DropReason::NoMapping));
+        }
+        let space = space(owner, looked.which);
+        let chosen = match spec {
+            Spec::Drop | Spec::Pass(_) => return Err(self.unmapped(input, DropReason::NoMapping)),
+            Spec::Keep(outputs) => Some((Chosen { to: looked.tuple, pool: None }, *outputs)),
+            Spec::Pattern(target) => {
+                let chosen = target.pattern.rewrite(cx, store, space, looked.tuple);
+                chosen.map(|chosen| (chosen, target.outputs))
+            }
+            Spec::Mapper(mapper) => mapper.map(cx, store, space, looked.tuple),
+        };
+        let Some((chosen, Outputs { forward, reply })) = chosen else {
+            store.count_failure(owner, input as u16);
+            return Err(Fate::Drop(DropReason::NoFreePort));
+        };
+        if !self.fits(chosen.to) {
+            return Err(Fate::Drop(DropReason::NoMapping));
+        }
+        let (kind, policy) = self.flavour.kind(looked.protocol);
+        let fresh = Fresh {
+            space,
+            from: looked.tuple,
+            chosen,
+            input: input as u16,
+            outputs: [forward as u16, reply as u16],
+            kind,
+            policy,
+            protocol: looked.protocol,
+        };
+        store.add(&fresh, cx.now()).map_err(Fate::Drop)
+    }
+
+    /// Whether a pattern is one for this translator.
+    fn fits(&self, to: Tuple) -> bool {
+        match self.flavour {
+            Flavour::Address => (to.source_port, to.destination_port, to.destination) == (0, 0, 0),
+            Flavour::Pair => (to.source_port, to.destination_port) == (0, 0),
+            _ => true,
+        }
+    }
+
+    #[inline]
+    fn unmapped(&self, input: usize, reason: DropReason) -> Fate {
+        match self.specs.get(input) {
+            Some(Spec::Pass(output)) => Fate::Output(*output),
+            _ => Fate::Drop(reason),
+        }
+    }
+
+    /// Another key that a packet may be found by.
+    #[inline]
+    fn find_otherwise(&self, store: &Store, owner: u16, packet: &Packet) -> Option<Change> {
+        if self.flavour != Flavour::Address {
+            return None;
+        }
+        let looked = Flavour::Pair.look(packet).ok()?;
+        store.find(Tuple { source: 0, ..looked.tuple }, space(owner, ONLY))
+    }
+}
+
+impl Rewriter {
+    /// Mappings that were over when they were last looked for, until now, are ended.
+    fn catch_up(&mut self, now: Timestamp) {
+        if self.reap_interval == 0 {
+            return;
+        }
+        let next = *self.next_reap.get_or_insert(now.0.saturating_add(self.reap_interval));
+        if now.0 >= next {
+            let turns = (now.0 - next) / self.reap_interval;
+            let at = next + turns * self.reap_interval;
+            self.next_reap = Some(at.saturating_add(self.reap_interval));
+            locked(&self.home.store).shrink(Timestamp(at));
+        }
+    }
+
+    /// Finds what becomes of the packets of a window, and changes them.
+    fn handle(&mut self, cx: &mut Cx<'_>, input: usize, window: &mut [Packet]) {
+        let Rewriter { desk, home, fates, is_read, .. } = self;
+        let mut store = locked(&home.store);
+        let store = &mut *store;
+        let owner = home.owner;
+        let mut looked = [const { Err(DropReason::NoHeader) }; WINDOW];
+        let mut keys = [const { Store::NO_KEY }; WINDOW];
+        let mut found = [None; WINDOW];
+        for ((packet, looked), key) in window.iter().zip(&mut looked).zip(&mut keys) {
+            *looked = desk.flavour.look(packet);
+            if let Ok(Looked { tuple, which, .. }) = looked {
+                *key = Store::key(*tuple, space(owner, *which));
+            }
+        }
+        let known: &[MappedKey] = &keys[..window.len()];
+        store.find_all(known, &mut found);
+        let mut changes = store.changes();
+        let used = rounded(cx.now().0);
+        for ((packet, looked), found) in window.iter_mut().zip(looked).zip(found) {
+            let looked = match looked {
+                Ok(looked) => looked,
+                Err(DropReason::NoHeader) => {
+                    fates.push(Fate::Drop(DropReason::NoHeader));
+                    continue;
+                }
+                Err(reason) => {
+                    fates.push(desk.unmapped(input, reason));
+                    continue;
+                }
+            };
+            let mut change = match store.changes() == changes {
+                true => found.and_then(|id| store.change(id)),
+                false => store.find(looked.tuple, space(owner, looked.which)),
+            };
+            if change.is_none() {
+                change = desk.find_otherwise(store, owner, packet);
+            }
+            let change = match change {
+                Some(change) => change,
+                None => match desk.open(cx, store, owner, input, &looked) {
+                    Ok(change) => {
+                        if let Some(offset) = desk.reply_annotation {
+                            store.set_annotation(change.session, packet.annotations().u8(offset));
+                        }
+                        change
+                    }
+                    Err(fate) => {
+                        fates.push(fate);
+                        continue;
+                    }
+                },
+            };
+            // Ids of before are of no use once keys have come or gone.
+            changes = if store.changes() == changes { changes } else { u64::MAX };
+            let segment = desk.flavour.apply(packet, &change);
+            if desk.sets_next_hop
+                && *is_read
+                && let Some(address) = desk.flavour.next_hop(&change)
+            {
+                set_next_hop(packet, address);
+            }
+            if change.is_reply
+                && let Some(offset) = desk.reply_annotation
+            {
+                let (_, value) = store.details(change.session);
+                packet.annotations_mut().set_u8(offset, value);
+            }
+            store.touch(&change, owner, segment, used);
+            fates.push(Fate::Output(change.output.into()));
+        }
+    }
+
+    /// The table's lines for people: mappings of a space, the newest first, each in both directions.
+    fn table(&self, which: Option<u32>, now: Timestamp) -> String {
+        let mut text = String::new();
+        let all = locked(&self.home.store).written(self.home.owner);
+        for written in all.iter().rev().filter(|written| which.is_none_or(|which| which == written.which)) {
+            // A mapping onto itself is found as the reply only.
+            let directions = if written.is_own_reply { &[true][..] } else { &[true, false] };
+            for &is_reply in directions {
+                self.line(&mut text, written, is_reply, now);
+            }
+        }
+        text
+    }
+
+    fn line(&self, text: &mut String, written: &Written, is_reply: bool, now: Timestamp) {
+        let [there, back] = written.tuples;
+        let (from, other) = if is_reply { (back, there) } else { (there, back) };
+        let to = other.reversed();
+        let ip = Ipv4Addr::from_bits;
+        // Writing to a string cannot fail.
+        let _ = match self.desk.flavour {
+            Flavour::Address => write!(text, "{} => {}", ip(from.source), ip(to.source)),
+            Flavour::Pair => {
+                let pair = |t: Tuple| format!("({}, {})", ip(t.source), ip(t.destination));
+                write!(text, "{} => {}", pair(from), pair(to))
+            }
+            Flavour::Ping => {
+                let triple =
+                    |t: Tuple| format!("({}, {}, {})", ip(t.source), ip(t.destination), t.source_port);
+                write!(text, "{} => {}", triple(from), triple(to))
+            }
+            _ => write!(text, "{from} => {to}"),
+        };
+        let [forward, reply] = written.outputs;
+        let outputs = if is_reply { format!("{forward} *{reply}") } else { format!("*{forward} {reply}") };
+        let left = (written.expiry - now.0 + 500_000_000).div_euclid(1_000_000_000);
+        let _ = writeln!(text, " [{outputs}] i{} exp{left}", written.input);
+    }
+
+    /// A line of `patterns`.
+    fn pattern(&self, input: usize) -> String {
+        let Some(spec) = self.desk.specs.get(input) else { return String::new() };
+        let tally = locked(&self.home.store).tallies(self.home.owner).get(input).copied().unwrap_or_default();
+        match tally.mappings {
+            0 => format!("{}\n", spec.show()),
+            n => format!("{} [{n}]\n", spec.show()),
+        }
+    }
+
+    /// What a flow is translated to.
+    fn look_up(&self, cx: &Cx<'_>, text: &str) -> Result<String, String> {
+        let words = words(text);
+        let names = ["SADDR", "SPORT", "DADDR", "DPORT"];
+        if words.len() > names.len() {
+            return Err("too many arguments".into());
+        }
+        let word = |n: usize| words.get(n).ok_or_else(|| format!("{}: required argument missing", names[n]));
+        let place = cx.place();
+        let address = |n: usize| Ipv4Addr::parse(word(n)?, &place).map_err(|e| format!("{}: {e}", names[n]));
+        let port = |n: usize| {
+            let port = Port::<{ wire::ip_protocol::TCP }>::parse(word(n)?, &place);
+            port.map(|Port(port)| port).map_err(|e| format!("{}: {e}", names[n]))
+        };
+        let tuple = Tuple {
+            source: address(0)?.to_bits(),
+            source_port: port(1)?,
+            destination: address(2)?.to_bits(),
+            destination_port: port(3)?,
+        };
+        let found = locked(&self.home.store).find(tuple, space(self.home.owner, ONLY));
+        Ok(found.map_or(String::new(), |change| {
+            let ip = Ipv4Addr::from_bits;
+            let Tuple { source, source_port, destination, destination_port } = change.to;
+            format!("{} {source_port} {} {destination_port}", ip(source), ip(destination))
+        }))
+    }
+
+    /// The translator whose capacity this one shares, over others that share it too.
+    fn shared(&self, cx: &Cx<'_>) -> Result<Option<Home>, String> {
+        let mut found = None;
+        let mut next = self.published.shares;
+        for _ in 0..cx.place().elements() {
+            let Some(id) = next else { break };
+            let other = cx.service::<Published>(id).ok_or("bad MAPPING_CAPACITY")?;
+            next = other.shares;
+            found = Some(locked(&other.home).clone());
+        }
+        Ok(found)
+    }
+
+    /// Gives an input another specification; mappings that it has made so far end.
+    fn change_pattern(&mut self, cx: &Cx<'_>, input: usize, text: &str) -> Result<(), String> {
+        let names: Vec<_> = (0..cx.place().elements())
+            .filter_map(|id| Some((cx.name_of(id).to_string(), cx.service(id)?)))
+            .collect();
+        let place = cx.place();
+        let mapper = |name: &str| place.element(name).map(|id| cx.service::<Mapper>(id));
+        let named = Named { place, element: cx.name(), names: &names };
+        let reading = Reading { named, outputs: self.desk.outputs, mapper: &mapper };
+        let spec = Spec::parse(text, input, &reading)?;
+        locked(&self.home.store).remove_of_input(self.home.owner, input as u16);
+        if let Some(place) = self.desk.specs.get_mut(input) {
+            *place = spec;
+        }
+        Ok(())
+    }
+}
+
+/// The input that a handler `patternN` is about.
+fn input_of(name: &str) -> Option<usize> {
+    name.strip_prefix("pattern")?.parse().ok()
+}
+
+impl Element for Rewriter {
+    fn effects(&self) -> Effects {
+        declaration::effects(&self.desk)
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        if let Some(other) = self.shared(cx)? {
+            let owner = locked(&other.store).join(self.policies, self.desk.specs.len());
+            self.home = Home { owner, ..other };
+            *locked(&self.published.home) = self.home.clone();
+        } else {
+            let seed = cx.random().u64(..);
+            let mut store = locked(&self.home.store);
+            store.seed(seed);
+            store.set_capacity(self.capacity.unwrap_or(i32::MAX));
+        }
+        if cx.now().is_set() && self.reap_interval > 0 {
+            self.next_reap = Some(cx.now().0.saturating_add(self.reap_interval));
+        }
+        self.is_read = cx.facts().annotation_read(Annotations::DST_IP, 4);
+        Ok(())
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, port: usize, mut batch: Batch) -> Option<Batch> {
+        self.catch_up(cx.now());
+        self.fates.clear();
+        for window in batch.chunks_mut(WINDOW) {
+            self.handle(cx, port, window);
+        }
+        let mut fates = self.fates.iter().copied();
+        let lost = Fate::Drop(DropReason::NoOutput);
+        self.sorter.send(cx, batch, |_, _| fates.next().unwrap_or(lost))
+    }
+
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Result<String, String> {
+        let now = cx.now();
+        self.catch_up(now);
+        let tally = |of: fn(&super::store::Tally) -> u32| {
+            let store = locked(&self.home.store);
+            store.tallies(self.home.owner).iter().map(of).sum::<u32>().to_string()
+        };
+        Ok(match name {
+            "table" | "mappings" => self.table(None, now),
+            "tcp_table" | "tcp_mappings" => self.table(Some(ONLY), now),
+            "udp_table" | "udp_mappings" => self.table(Some(UDP_BESIDE), now),
+            "tcp_lookup" | "lookup" => self.look_up(cx, param)?,
+            "table_size" | "nmappings" => tally(|tally| tally.mappings),
+            "mapping_failures" => tally(|tally| tally.failures),
+            "patterns" => (0..self.desk.specs.len()).map(|input| self.pattern(input)).collect(),
+            "size" => locked(&self.home.store).size().to_string(),
+            "capacity" => locked(&self.home.store).capacity().to_string(),
+            _ => self.pattern(input_of(name).unwrap_or(usize::MAX)),
+        })
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
+        let now = cx.now();
+        self.catch_up(now);
+        match name {
+            "clear" => locked(&self.home.store).clear(),
+            "capacity" => {
+                let words = words(value);
+                let number = match &words[..] {
+                    [] => return Err("CAPACITY: required argument missing".into()),
+                    [number] => i32::parse(number, &cx.place()).map_err(|e| format!("CAPACITY: {e}"))?,
+                    _ => return Err("too many arguments".into()),
+                };
+                let mut store = locked(&self.home.store);
+                store.set_capacity(number);
+                store.shrink(now);
+            }
+            _ => self.change_pattern(cx, input_of(name).unwrap_or(usize::MAX), value)?,
+        }
+        Ok(())
+    }
+
+    fn own_handlers(&self) -> Vec<(String, Access)> {
+        (0..self.desk.specs.len()).map(|input| (format!("pattern{input}"), Access::READ_WRITE)).collect()
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        let mappings = locked(&self.home.store).take(self.home.owner);
+        Some(Box::new(Kept { mappings, next_reap: self.next_reap }))
+    }
+
+    fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        let kept: Kept = *state.downcast().map_err(|_| "not the state of a translator")?;
+        self.next_reap = kept.next_reap.or(self.next_reap);
+        let mut store = locked(&self.home.store);
+        for written in &kept.mappings {
+            let exist = written.outputs.iter().all(|&output| usize::from(output) < self.desk.outputs);
+            if exist && usize::from(written.input) < self.desk.specs.len() {
+                store.put(self.home.owner, written);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What an element hands on to another one.
+struct Kept {
+    mappings: Vec<Written>,
+    next_reap: Option<i64>,
+}

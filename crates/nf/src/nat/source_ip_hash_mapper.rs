@@ -1,0 +1,119 @@
+//! # SourceIPHashMapper
+//! Lets translators choose among several patterns by a packet's source address.
+//!
+//! Each pattern has several places on a ring, which follow from the seed and from the pattern's own number. A source
+//! address belongs to the pattern whose place is next behind its own. So a host always gets the same pattern, also when
+//! others come or go. Flows for whose pattern there is no free port are dropped.
+//!
+//! ## Usage
+//! `SourceIPHashMapper(NNODES SEED, PATTERN FOUTPUT ROUTPUT ID, ...)`
+//!
+//! ## Arguments
+//! - `PATTERN`: first the number of places that each pattern has, and a seed; then patterns, or names of some, each with
+//!   the outputs for the flow and its reply, as in IPRewriter, and a number of its own.
+//!
+//! ## Example
+//! ```click
+//! balancer :: SourceIPHashMapper(20 1, - - 10.0.0.1 80 0 1 1, - - 10.0.0.2 80 0 1 2);
+//! InfiniteSource(LIMIT 9) -> MarkIPHeader -> rw :: IPRewriter(balancer); rw[0] -> Discard; rw[1] -> Discard
+//! ```
+//!
+//! ## See also
+//! IPRewriter, RoundRobinIPMapper, IPRewriterPatterns
+
+use element::args::parse_integer;
+use element::class::{ArgInfo, Phase};
+use element::{Args, Class, manual};
+
+use super::mapper::{self, Choice, spread};
+use super::pattern::words;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "SourceIPHashMapper",
+    ports: "0/0",
+    manual: manual!("source_ip_hash_mapper.rs"),
+    args: &[ArgInfo::rest("PATTERN", "pattern")],
+    phase: Phase::Service,
+    samples: &["20 1, - - 10.0.0.1 80 0 1 1, - - 10.0.0.2 80 0 1 2"],
+    build: |args| {
+        let texts = args.rest();
+        match texts.len() {
+            0 => args.error("no hash seed given"),
+            1 => args.error("no patterns given"),
+            2 => args.warn("only one pattern given"),
+            _ => {}
+        }
+        args.finish()?;
+        let (nodes, seed) = nodes_and_seed(args, &texts[0]);
+        let (mut ids, mut patterns) = (Vec::new(), Vec::new());
+        for text in &texts[1..] {
+            let words = words(text);
+            let id = words.last().and_then(|word| parse_integer(word).ok()).filter(|_| words.len() > 1);
+            match id.and_then(|id| u16::try_from(id).ok()) {
+                Some(id) => {
+                    ids.push(id);
+                    patterns.push(words[..words.len() - 1].join(" "));
+                }
+                None => args.error("bad server ID in pattern spec"),
+            }
+        }
+        let targets = mapper::targets(args, &patterns);
+        mapper::finish(args, "SourceIPHashMapper", targets, Choice::BySource(ring(nodes, seed, &ids)))
+    },
+    ..Class::DEFAULT
+};
+
+/// The first argument.
+fn nodes_and_seed(args: &mut Args<'_>, text: &str) -> (u32, u32) {
+    let words = words(text);
+    let [nodes, seed] = &words[..] else {
+        args.error("requires 2 config params: numnodes seed");
+        return (1, 0);
+    };
+    let nodes = parse_integer(nodes).ok().and_then(|n| u32::try_from(n).ok());
+    let nodes = nodes.filter(|nodes| (1..=1 << 20).contains(nodes));
+    if nodes.is_none() {
+        args.error("number of nodes must be an integer");
+    }
+    let seed = parse_integer(seed).ok().and_then(|n| i32::try_from(n).ok());
+    if seed.is_none() {
+        args.error("hash seed must be an integer");
+    }
+    (nodes.unwrap_or(1), seed.unwrap_or(0) as u32)
+}
+
+/// Places on the ring, in order, and the patterns that they belong to.
+fn ring(nodes: u32, seed: u32, ids: &[u16]) -> Vec<(u32, usize)> {
+    let place = |id: u16, node: u32| spread(spread(spread(seed) ^ u32::from(id)).wrapping_add(node));
+    let of = |(number, &id): (usize, &u16)| (0..nodes).map(move |node| (place(id, node), number));
+    let mut ring: Vec<_> = ids.iter().enumerate().flat_map(of).collect();
+    ring.sort_unstable();
+    ring
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owner(ring: &[(u32, usize)], ids: &[u16], address: u32) -> u16 {
+        let at = ring.partition_point(|&(start, _)| start < spread(address));
+        ids[ring.get(at).unwrap_or(&ring[0]).1]
+    }
+
+    #[test]
+    fn hosts_stay_with_their_server_when_others_come_or_go() {
+        let (three, two) = ([1, 2, 3], [1, 3]);
+        let (before, after) = (ring(50, 7, &three), ring(50, 7, &two));
+        let mut counts = [0; 4];
+        for address in 0x0a00_0000..0x0a00_0000 + 3000 {
+            let server = owner(&before, &three, address);
+            counts[usize::from(server)] += 1;
+            if server != 2 {
+                assert_eq!(owner(&after, &two, address), server);
+            }
+        }
+        assert!(counts[1..].iter().all(|&count| count > 500), "{counts:?}");
+        assert_ne!(before, ring(50, 8, &three));
+    }
+}

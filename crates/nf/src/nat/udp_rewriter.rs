@@ -1,0 +1,93 @@
+//! # UDPRewriter
+//! Translates addresses and ports of UDP packets, and of TCP packets without regard to their connections.
+//!
+//! Packets of a flow that is known get its new addresses and ports, and leave by the output that goes with it; checksums are
+//! updated (RFC 1624), but UDP's zero stays. What becomes of others is said for each input:
+//!
+//! - `drop` or `discard`: they are dropped.
+//! - `pass OUTPUT` or `nochange OUTPUT`: they leave by the output as they are, and no mapping is made.
+//! - `keep FOUTPUT ROUTPUT`: a mapping onto themselves is made; the flow leaves by one output, its reply by the other.
+//! - `pattern SADDR SPORT DADDR DPORT FOUTPUT ROUTPUT`: the flow gets these addresses and ports, and its reply is changed
+//!   back. A dash leaves a field as it is. SPORT may be a range `L-H`: the packet's own port if it is in the range and free,
+//!   else a random one that is free; with `#` behind the range the next one, with `?` always a random one. A port is free if
+//!   the reply that it would make is nobody's yet. A pattern without a range that makes the reply of an older mapping ends
+//!   that one.
+//! - `pattern NAME FOUTPUT ROUTPUT`: the same with a pattern of IPRewriterPatterns.
+//! - `ELEMENT`: as a RoundRobinIPMapper or SourceIPHashMapper says.
+//!
+//! Header annotations must be set. Packets other than UDP, TCP and DCCP, fragments behind the first, and packets
+//! that end within 8 bytes behind the IP header leave by the output of `pass`, or are dropped.
+//!
+//! The protocol does not count: a TCP packet is translated as a UDP packet with the same addresses and ports. Checksums of DCCP
+//! stay as they are.
+//!
+//! ## Usage
+//! `UDPRewriter(INPUTSPEC, ... [, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `INPUTSPEC`: what becomes of packets that no mapping is for, an argument for each input; see above.
+//! - `UDP_TIMEOUT`: how long a mapping holds after its last packet.
+//! - `TIMEOUT`: the same, and counts if both are given.
+//! - `UDP_STREAMING_TIMEOUT`: the same once there were three packets and one of them a reply; TIMEOUT if not given.
+//! - `STREAMING_TIMEOUT`: the same, and counts if both are given.
+//! - `UDP_GUARANTEE`: for so many seconds after each packet a mapping does not give way to others.
+//! - `GUARANTEE`: the same as UDP_GUARANTEE, and counts if both are given.
+//! - `REAP_INTERVAL`: seconds between two searches for mappings that are over; 0 for never. They hold until then.
+//! - `REAP_TIME`: an old name of REAP_INTERVAL.
+//! - `MAPPING_CAPACITY`: most mappings, or another translator with which this one shares its capacity.
+//! - `CAPACITY`: the same.
+//! - `REPLY_ANNO`: an annotation byte of the first packet that all packets of the reply get.
+//! - `DST_ANNO`: whether the destination annotation becomes the new destination.
+//!
+//! ## Handlers
+//! - `table`: two lines per mapping, the newest first: what packets have, what they get, the output for flow and reply
+//!   with a star at the one for this line, the input, and the seconds until it is over.
+//! - `mappings`: an old name of `table`.
+//! - `table_size`: mappings that this element has made.
+//! - `nmappings`: an old name of `table_size`.
+//! - `mapping_failures`: flows that got none, because no port or address was free or the capacity was used up.
+//! - `patterns`: a line per input: its pattern, or its kind, and how many mappings it has made. `pattern0`, `pattern1` and
+//!   so on are these lines one by one; writing a specification there ends the input's mappings.
+//! - `size`: mappings of all translators that share the capacity.
+//! - `capacity`: most mappings.
+//! - `clear`: ends all mappings.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 9) -> MarkIPHeader -> rw :: UDPRewriter(pattern 192.0.2.1 1024-65535 - - 0 1, drop);
+//! Idle -> [1] rw; rw[0] -> Discard; rw[1] -> Discard
+//! ```
+//!
+//! ## See also
+//! IPRewriter, TCPRewriter, IPRewriterPatterns, RoundRobinIPMapper
+
+use element::{Class, manual};
+
+use super::flavour::Flavour;
+use super::rewriter::{self, *};
+use super::store::Policy;
+use super::udp_policy;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "UDPRewriter",
+    ports: "1-/1-",
+    processing: "h/h",
+    manual: manual!("udp_rewriter.rs"),
+    args: &with_common::<6, 13>([
+        seconds("UDP_TIMEOUT", "300"),
+        seconds("TIMEOUT", "300"),
+        seconds("UDP_STREAMING_TIMEOUT", ""),
+        seconds("STREAMING_TIMEOUT", ""),
+        seconds("UDP_GUARANTEE", "5"),
+        DST_ANNO,
+    ]),
+    handlers: &HANDLERS,
+    samples: &["pattern 1.0.0.1 1024-65535 - - 0 1, drop -> 2/2", "keep 0 0, UDP_GUARANTEE 0, TIMEOUT 3"],
+    build: |args| {
+        let streaming = ["UDP_STREAMING_TIMEOUT", "STREAMING_TIMEOUT"];
+        let udp = udp_policy(args, &["UDP_TIMEOUT", "TIMEOUT"], &streaming, &["UDP_GUARANTEE", "GUARANTEE"]);
+        rewriter::build(args, Flavour::Udp, [udp, Policy::default()])
+    },
+    ..Class::DEFAULT
+};

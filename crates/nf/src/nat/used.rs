@@ -1,0 +1,142 @@
+//! Which ports or addresses of a pool are in use.
+//!
+//! A pool is everything that would make the same reply but for the one number that is chosen. Numbers are bits in words
+//! of 64, of which only those with a bit set are kept; a word of the next level says which of 64 words are full. So the
+//! next free number is found in a few steps however full the pool is.
+
+use std::collections::HashMap;
+
+/// What a number is chosen for.
+pub(super) type Pool = (u64, u64);
+
+/// Levels of 6 bits each that numbers of 32 bits need.
+const LEVELS: u32 = 6;
+
+#[derive(Default)]
+pub(super) struct Used {
+    /// By pool, level, and place within the level.
+    words: HashMap<(Pool, u32), u64>,
+}
+
+fn key(pool: Pool, level: u32, place: u64) -> (Pool, u32) {
+    // Places have at most 26 bits.
+    (pool, level << 28 | place as u32)
+}
+
+impl Used {
+    fn word(&self, pool: Pool, level: u32, place: u64) -> u64 {
+        self.words.get(&key(pool, level, place)).copied().unwrap_or(0)
+    }
+
+    /// A number is taken.
+    pub(super) fn set(&mut self, pool: Pool, number: u32) {
+        let mut at = u64::from(number);
+        for level in 0..LEVELS {
+            let word = self.words.entry(key(pool, level, at >> 6)).or_default();
+            *word |= 1 << (at & 63);
+            if *word != u64::MAX {
+                break;
+            }
+            at >>= 6;
+        }
+    }
+
+    /// A number is free again.
+    pub(super) fn clear(&mut self, pool: Pool, number: u32) {
+        let mut at = u64::from(number);
+        for level in 0..LEVELS {
+            let key = key(pool, level, at >> 6);
+            let Some(word) = self.words.get_mut(&key) else { break };
+            let was_full = *word == u64::MAX;
+            *word &= !(1 << (at & 63));
+            if *word == 0 {
+                self.words.remove(&key);
+            }
+            if !was_full {
+                break;
+            }
+            at >>= 6;
+        }
+    }
+
+    /// The first free number from `from` on, if there is one up to `last`.
+    pub(super) fn next_free(&self, pool: Pool, from: u32, last: u32) -> Option<u32> {
+        let (mut level, mut at) = (0, u64::from(from));
+        loop {
+            let free = !self.word(pool, level, at >> 6) & (u64::MAX << (at & 63));
+            if free != 0 {
+                at = at & !63 | u64::from(free.trailing_zeros());
+                break;
+            }
+            at = (at >> 6) + 1;
+            level += 1;
+            if level == LEVELS {
+                return None;
+            }
+        }
+        for level in (0..level).rev() {
+            at = at << 6 | u64::from((!self.word(pool, level, at)).trailing_zeros());
+        }
+        u32::try_from(at).ok().filter(|&number| number <= last)
+    }
+
+    /// Words in memory.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.words.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const POOL: Pool = (1, 2);
+
+    fn expected(set: &BTreeSet<u32>, from: u32, last: u32) -> Option<u32> {
+        (from..=last).find(|number| !set.contains(number))
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_a_set(
+            steps in proptest::collection::vec((any::<bool>(), 0u32..300), 0..600),
+            questions in proptest::collection::vec((0u32..320, 0u32..320), 1..20),
+            base in prop_oneof![Just(0u32), Just(65_000), Just(u32::MAX - 400)],
+        ) {
+            let (mut used, mut set) = (Used::default(), BTreeSet::new());
+            for (add, number) in steps {
+                let number = base + number;
+                if add {
+                    used.set(POOL, number);
+                    set.insert(number);
+                } else if set.remove(&number) {
+                    used.clear(POOL, number);
+                }
+            }
+            for (from, last) in questions {
+                let (from, last) = (base + from, base + last);
+                prop_assert_eq!(used.next_free(POOL, from, last), expected(&set, from, last));
+                prop_assert_eq!(used.next_free((2, 1), from, last), (from <= last).then_some(from));
+            }
+            set.iter().for_each(|&number| used.clear(POOL, number));
+            prop_assert_eq!(used.len(), 0);
+        }
+    }
+
+    #[test]
+    fn the_last_port_of_all_is_found_and_nothing_stays_behind() {
+        let mut used = Used::default();
+        (1024..=65_535).filter(|&port| port != 40_000).for_each(|port| used.set(POOL, port));
+        assert_eq!(used.next_free(POOL, 1024, 65_535), Some(40_000));
+        assert_eq!(used.next_free(POOL, 40_001, 65_535), None);
+        used.set(POOL, 40_000);
+        assert_eq!(used.next_free(POOL, 1024, 65_535), None);
+        (1024..=65_535).for_each(|port| used.clear(POOL, port));
+        assert_eq!((used.next_free(POOL, 1024, 65_535), used.len()), (Some(1024), 0));
+    }
+}

@@ -1,0 +1,796 @@
+//! Translators against a straightforward one, and what RFCs ask of them.
+//!
+//! Packets come from a capture, so that time is what the test says. Whatever is for the outer address goes to input 1.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use proptest::prelude::*;
+use tidegate_testkit::elements::{Seen, collect, offer};
+use tidegate_testkit::{Outcome, Run};
+use wire::build::Builder;
+use wire::checksum;
+use wire::tcp::flags::{ACK, FIN, RST, SYN};
+
+const OUTER: [u8; 4] = [192, 0, 2, 1];
+
+fn end(address: [u8; 4], port: u16) -> SocketAddr {
+    SocketAddr::from((address, port))
+}
+
+fn udp(from: SocketAddr, to: SocketAddr) -> Vec<u8> {
+    Builder::udp(from, to).build(b"data").unwrap()
+}
+
+fn tcp(from: SocketAddr, to: SocketAddr, flags: u8, payload: &[u8]) -> Vec<u8> {
+    Builder::tcp(from, to, flags).build(payload).unwrap()
+}
+
+fn echo(from: [u8; 4], to: [u8; 4], kind: u8, identifier: u16) -> Vec<u8> {
+    Builder::icmp(from.into(), to.into(), kind, 0, [identifier, 1]).build(b"ping").unwrap()
+}
+
+/// An ICMP error from `router` about a packet.
+fn error(router: [u8; 4], about: &[u8], quoted: usize) -> Vec<u8> {
+    let to: [u8; 4] = about[12..16].try_into().unwrap();
+    let quoted = &about[..quoted.min(about.len())];
+    Builder::icmp(router.into(), to.into(), 3, 1, [0, 0]).build(quoted).unwrap()
+}
+
+/// The other direction of a packet.
+fn answer(packet: &[u8]) -> Vec<u8> {
+    let mut bytes = packet.to_vec();
+    bytes[12..20].rotate_left(4);
+    match bytes[9] {
+        1 => {
+            bytes[20] = 0;
+            let _ = checksum::fill_icmp(&mut bytes[20..]);
+        }
+        _ => bytes[20..24].rotate_left(2),
+    }
+    bytes
+}
+
+/// Whether all checksums of a packet are right, by computing them in full.
+fn is_sound(packet: &[u8]) -> bool {
+    let mut fresh = packet.to_vec();
+    refill(&mut fresh);
+    fresh == packet
+}
+
+/// Computes all checksums of a packet in full; those of quoted packets too.
+fn refill(packet: &mut [u8]) {
+    let length = usize::from(packet[0] & 15) * 4;
+    packet[10..12].fill(0);
+    let sum = !fold(words(&packet[..length]));
+    packet[10..12].copy_from_slice(&sum.to_be_bytes());
+    let mut pseudo: u32 = words(&packet[12..20]) + u32::from(packet[9]);
+    pseudo += (packet.len() - length) as u32;
+    let (at, protocol) = match packet[9] {
+        6 => (length + 16, 6),
+        17 => (length + 6, 17),
+        _ => (length + 2, 1),
+    };
+    if protocol == 17 && packet[at..at + 2] == [0, 0] {
+        return;
+    }
+    packet[at..at + 2].fill(0);
+    let start = if protocol == 1 { 0 } else { pseudo };
+    let sum = !fold(start + words(&packet[length..]));
+    let sum = if protocol == 17 && sum == 0 { 0xffff } else { sum };
+    packet[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+}
+
+fn words(bytes: &[u8]) -> u32 {
+    bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0))).sum()
+}
+
+fn fold(mut sum: u32) -> u16 {
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum as u16
+}
+
+/// Runs packets, each with its time in milliseconds, through a configuration around `rw`, whose outputs are recorded.
+fn run(config: &str, outputs: usize, packets: &[(i64, Vec<u8>)], handlers: &[&str]) -> (Outcome, Vec<Seen>) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("in.pcap");
+    let options = capture::WriterOptions { link: wire::LinkType::RawIp, ..Default::default() };
+    let mut writer = capture::Writer::new(std::fs::File::create(&path).unwrap(), options);
+    for (milliseconds, bytes) in packets {
+        let time = (1_000_000 + milliseconds) * 1_000_000;
+        writer.write(time, bytes.len() as u32, [&bytes[..]]).unwrap();
+    }
+    writer.flush().unwrap();
+    let exchange = offer(Vec::new());
+    let mut text = format!("in :: FromDump({}, FORCE_IP true);\n{config}\n", path.display());
+    for output in 0..outputs {
+        text += &format!("rw [{output}] -> TestSink({exchange}, {output});\n");
+    }
+    let outcome = Run::trace().text(&text, handlers).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    assert!(outcome.report.balances(), "{:?}", outcome.report);
+    (outcome, collect(exchange))
+}
+
+/// A gateway: what is for the outer address comes in on input 1, all else on input 0.
+fn gateway(class: &str, config: &str) -> String {
+    format!(
+        "in -> c :: IPClassifier(dst host 192.0.2.1, -); c[1] -> [0] rw :: {class}({config}); c[0] -> [1] rw;"
+    )
+}
+
+fn value(outcome: &Outcome, n: usize) -> &str {
+    outcome.values[n].as_deref().unwrap()
+}
+
+/// The addresses and ports of a packet.
+fn ends(bytes: &[u8]) -> (SocketAddr, SocketAddr) {
+    let address = |at: usize| <[u8; 4]>::try_from(&bytes[at..at + 4]).unwrap();
+    let port = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
+    (end(address(12), port(20)), end(address(16), port(22)))
+}
+
+// What Click documents.
+
+#[test]
+fn mappings_are_listed_as_in_click() {
+    let packet = udp(end([1, 0, 0, 1], 20), end([2, 0, 0, 2], 30));
+    let segment = tcp(end([1, 0, 0, 1], 21), end([2, 0, 0, 2], 80), SYN, b"");
+    let handlers =
+        ["rw.udp_table", "rw.tcp_table", "rw.patterns", "rw.table_size", "rw.pattern1", "rw.capacity"];
+    let config = gateway("IPRewriter", "pattern 192.0.2.1 1024-65535# - - 0 1, drop");
+    let (outcome, seen) = run(&config, 2, &[(0, packet), (0, segment)], &handlers);
+    assert_eq!(
+        value(&outcome, 0),
+        "(2.0.0.2, 30, 192.0.2.1, 1024) => (2.0.0.2, 30, 1.0.0.1, 20) [0 *1] i0 exp300\n\
+         (1.0.0.1, 20, 2.0.0.2, 30) => (192.0.2.1, 1024, 2.0.0.2, 30) [*0 1] i0 exp300\n"
+    );
+    assert_eq!(
+        value(&outcome, 1),
+        "(2.0.0.2, 80, 192.0.2.1, 1025) => (2.0.0.2, 80, 1.0.0.1, 21) [0 *1] i0 exp300\n\
+         (1.0.0.1, 21, 2.0.0.2, 80) => (192.0.2.1, 1025, 2.0.0.2, 80) [*0 1] i0 exp300\n"
+    );
+    assert_eq!(value(&outcome, 2), "192.0.2.1 1024-65535 - - [2]\n<drop>\n");
+    assert_eq!([3, 4, 5].map(|n| value(&outcome, n)), ["2", "<drop>\n", "2147483647"]);
+    assert!(seen.iter().all(|seen| is_sound(&seen.bytes) && seen.annotations[..4] == [2, 0, 0, 2]));
+}
+
+#[test]
+fn every_specification_does_what_it_says() {
+    let there = udp(end([1, 0, 0, 1], 20), end([2, 0, 0, 2], 30));
+    let icmp = echo([1, 0, 0, 1], [2, 0, 0, 2], 8, 5);
+    for (spec, output, fate) in [
+        ("drop", None, None),
+        ("discard", None, None),
+        ("pass 1", Some(("<nochange>\n", 1)), Some(([1, 0, 0, 1], 20, [2, 0, 0, 2], 30))),
+        ("nochange", Some(("<nochange>\n", 0)), Some(([1, 0, 0, 1], 20, [2, 0, 0, 2], 30))),
+        ("keep 1 0", Some(("<keep> [1]\n", 1)), Some(([1, 0, 0, 1], 20, [2, 0, 0, 2], 30))),
+        ("pattern 9.9.9.9 7 - - 1 0", Some(("9.9.9.9 7 - - [1]\n", 1)), Some(([9; 4], 7, [2, 0, 0, 2], 30))),
+        (
+            "pattern - - 8.8.8.8 53 0 0",
+            Some(("- - 8.8.8.8 53 [1]\n", 0)),
+            Some(([1, 0, 0, 1], 20, [8; 4], 53)),
+        ),
+        (
+            "pattern 9.9.9.9 10-30 - - 0 0",
+            Some(("9.9.9.9 10-30 - - [1]\n", 0)),
+            Some(([9; 4], 20, [2, 0, 0, 2], 30)),
+        ),
+        ("pattern named 0 1", Some(("9.9.9.9 70-80 - - [1]\n", 0)), Some(([9; 4], 70, [2, 0, 0, 2], 30))),
+        ("m", Some(("<mapper> [1]\n", 1)), Some(([1, 0, 0, 1], 20, [7; 4], 1))),
+    ] {
+        let config = format!(
+            "IPRewriterPatterns(named 9.9.9.9 70-80# - -); m :: RoundRobinIPMapper(- - 7.7.7.7 1 1 0, - - 7.7.7.8 2 0 0);
+             in -> rw :: IPRewriter({spec});"
+        );
+        let (outcome, seen) = run(&config, 2, &[(0, there.clone()), (1, icmp.clone())], &["rw.patterns"]);
+        let passes = spec.starts_with("pass") || spec.starts_with("nochange");
+        assert_eq!(seen.len(), usize::from(output.is_some()) + usize::from(passes), "{spec}: {seen:?}");
+        let Some((pattern, output)) = output else { continue };
+        assert_eq!((value(&outcome, 0), seen[0].sink), (pattern, output), "{spec}");
+        let (a, p, b, q) = fate.unwrap();
+        assert_eq!(ends(&seen[0].bytes), (end(a, p), end(b, q)), "{spec}");
+        assert!(is_sound(&seen[0].bytes));
+    }
+}
+
+#[test]
+fn mistakes_are_reported_in_clicks_words() {
+    let error = |config: &str| {
+        let text = format!("Idle -> rw :: {config} -> Discard; other :: Counter; Idle -> other -> Discard");
+        Run::default().text(&text, &[]).unwrap_err()
+    };
+    for (config, expected) in [
+        ("IPRewriter", "need 1 arguments, one per input port"),
+        ("IPRewriter(drop, drop)", "need 1 arguments, one per input port"),
+        ("IPRewriter(drop 1)", "input spec 0: syntax error, expected 'drop'"),
+        ("IPRewriter(pass x)", "input spec 0: syntax error, expected 'nochange [OUTPUT]'"),
+        ("IPRewriter(pass 1)", "input spec 0: output port out of range"),
+        ("IPRewriter(keep 0)", "input spec 0: bad forward port"),
+        ("IPRewriter(keep 0 x)", "input spec 0: bad reply port"),
+        ("IPRewriter(keep 0 1)", "input spec 0: output port out of range"),
+        ("IPRewriter(pattern 1.0.0.1 0 0)", "input spec 0: no such pattern '1.0.0.1'"),
+        ("IPRewriter(pattern - 0)", "input spec 0: syntax error"),
+        ("IPRewriter(pattern x 1 - - 0 0)", "input spec 0: bad source address"),
+        ("IPRewriter(pattern - 0-99999 - - 0 0)", "input spec 0: bad source port"),
+        ("IPRewriter(other)", "input spec 0: element is not an IPMapper"),
+        ("IPRewriter(nobody)", "input spec 0: unknown specification"),
+        ("IPRewriter(drop, MAPPING_CAPACITY nobody)", "bad MAPPING_CAPACITY"),
+        ("IPRewriter(drop, MAPPING_CAPACITY other)", "bad MAPPING_CAPACITY"),
+        ("ICMPRewriter(nobody)", "nobody not an IP rewriter"),
+        ("ICMPRewriter(other)", "other not an IP rewriter"),
+    ] {
+        let text = error(config);
+        assert!(text.contains(expected), "{config}: {text}");
+    }
+}
+
+#[test]
+fn a_pattern_without_a_range_takes_the_reply_over() {
+    let [a, b] = [1, 2].map(|host| udp(end([10, 0, 0, host], 20), end([2, 0, 0, 2], 30)));
+    let reply = udp(end([2, 0, 0, 2], 30), end(OUTER, 7));
+    let config = gateway("IPRewriter", "pattern 192.0.2.1 7 - - 0 1, drop");
+    let (outcome, seen) =
+        run(&config, 2, &[(0, a), (1, b), (2, reply)], &["rw.table_size", "rw.mapping_failures"]);
+    assert_eq!(ends(&seen[2].bytes).1, end([10, 0, 0, 2], 20));
+    assert_eq!([value(&outcome, 0), value(&outcome, 1)], ["1", "0"]);
+}
+
+#[test]
+fn ports_come_back_and_run_out() {
+    let to = end([2, 0, 0, 2], 30);
+    let new = |port: u16| udp(end([10, 0, 0, 1], port), to);
+    let config = "pattern 192.0.2.1 100-102# - - 0 1, drop, UDP_TIMEOUT 10, REAP_INTERVAL 10";
+    let packets: Vec<_> = (0..4).map(|n| (n, new(1000 + n as u16))).chain([(21_000, new(2000))]).collect();
+    let handlers = ["rw.size", "rw.mapping_failures"];
+    let (outcome, seen) = run(&gateway("IPRewriter", config), 2, &packets, &handlers);
+    let ports: Vec<u16> = seen.iter().map(|seen| ends(&seen.bytes).0.port()).collect();
+    assert_eq!(ports, [100, 101, 102, 100]);
+    assert_eq!([value(&outcome, 0), value(&outcome, 1)], ["1", "1"]);
+    let drops = &outcome.report.elements.iter().find(|e| e.name == "rw").unwrap().drops;
+    assert_eq!(format!("{drops:?}").matches("no free port").count(), 1, "{drops:?}");
+}
+
+#[test]
+fn existing_sessions_live_on_when_the_table_is_full() {
+    let new = |port: u16| udp(end([10, 0, 0, 1], port), end([2, 0, 0, 2], 30));
+    let config = gateway("IPRewriter", "keep 0 1, drop, MAPPING_CAPACITY 2");
+    // The first two hold by guarantee for five seconds; then the one used least recently gives way.
+    let packets: Vec<_> = [(0, 1), (1, 2), (2, 3), (3, 1), (4000, 2), (7000, 4), (7001, 2)]
+        .map(|(t, port)| (t, new(port)))
+        .into();
+    let handlers = ["rw.size", "rw.mapping_failures", "rw.udp_table"];
+    let (outcome, seen) = run(&config, 2, &packets, &handlers);
+    let ports: Vec<u16> = seen.iter().map(|seen| ends(&seen.bytes).0.port()).collect();
+    assert_eq!(ports, [1, 2, 1, 2, 4, 2]);
+    assert_eq!([value(&outcome, 0), value(&outcome, 1)], ["2", "1"]);
+    assert!(!value(&outcome, 2).contains("10.0.0.1, 1,"));
+}
+
+#[test]
+fn addresses_alone_are_translated_for_every_protocol() {
+    let there = Builder::ip([10, 0, 0, 1].into(), [2, 0, 0, 2].into(), 47).build(b"gre").unwrap();
+    let back = Builder::ip([2, 0, 0, 2].into(), [1, 0, 0, 5].into(), 50).build(b"esp").unwrap();
+    let datagram = udp(end([10, 0, 0, 1], 20), end([3, 0, 0, 3], 30));
+    let config = "in -> c :: IPClassifier(src net 10/8, -); c[0] -> [0] rw :: IPAddrRewriter(pattern 1.0.0.5-1.0.0.6# - 0 1, pass 1);
+        c[1] -> [1] rw;";
+    let (outcome, seen) = run(config, 2, &[(0, there), (1, back), (2, datagram)], &["rw.table"]);
+    assert_eq!(
+        value(&outcome, 0),
+        "0.0.0.0 => 0.0.0.0 [0 *1] i0 exp7200\n10.0.0.1 => 1.0.0.5 [*0 1] i0 exp7200\n"
+    );
+    assert_eq!((&seen[0].bytes[12..16], &seen[1].bytes[16..20]), (&[1, 0, 0, 5][..], &[10, 0, 0, 1][..]));
+    assert_eq!(seen[1].annotations[..4], [10, 0, 0, 1]);
+    assert!(is_sound(&seen[2].bytes) && ends(&seen[2].bytes).0 == end([1, 0, 0, 5], 20));
+    let pair = "in -> c :: IPClassifier(src net 10/8, -); c[0] -> [0] rw :: IPAddrPairRewriter(pattern 1.0.0.5 9.9.9.9 0 1, drop);
+        c[1] -> [1] rw;";
+    let there = udp(end([10, 0, 0, 1], 20), end([3, 0, 0, 3], 30));
+    let back = udp(end([9; 4], 30), end([1, 0, 0, 5], 20));
+    let (outcome, seen) = run(pair, 2, &[(0, there), (1, back)], &["rw.table"]);
+    assert_eq!(
+        value(&outcome, 0),
+        "(9.9.9.9, 1.0.0.5) => (3.0.0.3, 10.0.0.1) [0 *1] i0 exp7200\n\
+         (10.0.0.1, 3.0.0.3) => (1.0.0.5, 9.9.9.9) [*0 1] i0 exp7200\n"
+    );
+    assert_eq!(ends(&seen[1].bytes), (end([3, 0, 0, 3], 30), end([10, 0, 0, 1], 20)));
+    assert!(seen.iter().all(|seen| is_sound(&seen.bytes)));
+}
+
+#[test]
+fn udp_without_a_checksum_stays_so_and_others_never_become_so() {
+    let mut bare = udp(end([1, 0, 0, 1], 20), end([2, 0, 0, 2], 30));
+    bare[26..28].fill(0);
+    let config = gateway("IPRewriter", "pattern 192.0.2.1 1024-65535# - - 0 1, drop");
+    let (_, seen) = run(&config, 2, &[(0, bare)], &[]);
+    assert_eq!(seen[0].bytes[26..28], [0, 0]);
+    // A checksum that comes out as zero is sent as all ones (RFC 768).
+    let mut found = false;
+    for port in 1..=u16::MAX {
+        let packet = udp(end(OUTER, 1024), end([2, 0, 0, 2], port));
+        if packet[26..28] == [0xff, 0xff] {
+            let inner = udp(end([1, 0, 0, 1], 20), end([2, 0, 0, 2], port));
+            let (_, seen) = run(&config, 2, &[(0, inner)], &[]);
+            assert_eq!(seen[0].bytes, packet);
+            found = true;
+            break;
+        }
+    }
+    assert!(found, "no port makes such a checksum");
+}
+
+#[test]
+fn mappers_choose_in_turn_and_by_source() {
+    let from = |host: u8, port: u16| udp(end([10, 0, 0, host], port), end(OUTER, 80));
+    let config =
+        "m :: RoundRobinIPMapper(- - 10.1.0.1 80 0 1, - - 10.1.0.2 80 0 1); in -> rw :: IPRewriter(m);";
+    let packets: Vec<_> = (0..4).map(|n| (n, from(1, 1000 + n as u16 / 2 * 7))).collect();
+    let (_, seen) = run(config, 2, &packets, &[]);
+    let servers: Vec<u8> = seen.iter().map(|seen| seen.bytes[19]).collect();
+    assert_eq!(servers, [1, 1, 2, 2], "a known flow stays where it is");
+    let config = "m :: SourceIPHashMapper(50 3, - - 10.1.0.1 80 0 1 1, - - 10.1.0.2 80 0 1 2); in -> rw :: IPRewriter(m);";
+    let packets: Vec<_> = (0..60u8).map(|n| (i64::from(n), from(n / 2, 1000 + u16::from(n)))).collect();
+    let (_, seen) = run(config, 2, &packets, &[]);
+    let servers: Vec<u8> = seen.iter().map(|seen| seen.bytes[19]).collect();
+    assert!(servers.chunks(2).all(|pair| pair[0] == pair[1]));
+    assert!(servers.contains(&1) && servers.contains(&2));
+}
+
+#[test]
+fn translators_can_share_a_capacity_and_be_changed_while_they_run() {
+    let new = |port: u16| udp(end([10, 0, 0, 1], port), end([2, 0, 0, 2], 30));
+    let config = "in -> c :: IPClassifier(src udp port < 10, -);
+        c[0] -> rw :: UDPRewriter(keep 0 1, MAPPING_CAPACITY other); c[1] -> other :: UDPRewriter(keep 0 0, CAPACITY 3);
+        other -> Discard;";
+    let packets: Vec<_> = [1, 11, 2, 12, 3].iter().zip(0..).map(|(&port, n)| (n, new(port))).collect();
+    let handlers =
+        ["rw.size", "other.size", "rw.table_size", "other.table_size", "rw.mapping_failures", "rw.capacity"];
+    let (outcome, _) = run(config, 2, &packets, &handlers);
+    let values: Vec<&str> = (0..6).map(|n| value(&outcome, n)).collect();
+    assert_eq!(values, ["3", "3", "2", "1", "1", "3"]);
+    let scripts = |script: &str| {
+        let config = format!("in -> rw :: IPRewriter(keep 0 1); DriverManager(pause, {script}, stop)");
+        let packets: Vec<_> = [1, 11, 2, 12, 3].iter().zip(0..).map(|(&port, n)| (n, new(port))).collect();
+        run(&config, 2, &packets, &[]).0
+    };
+    let outcome = scripts(
+        "print rw.size, write rw.capacity 2, print rw.size, print rw.capacity, write rw.clear, print rw.size",
+    );
+    assert_eq!(outcome.output, "5\n2\n2\n0\n");
+    let outcome = scripts(
+        "print rw.pattern0, write rw.pattern0 pattern 1.0.0.1 5-9 - - 1 0, print rw.patterns, print rw.table_size",
+    );
+    assert_eq!(outcome.output, "<keep> [5]\n1.0.0.1 5-9 - -\n0\n");
+    let outcome = scripts("write rw.pattern0 keep 7 7, print rw.pattern0");
+    assert!(outcome.messages.contains("input spec 0: output port out of range"), "{}", outcome.messages);
+    assert_eq!(outcome.output, "<keep> [5]\n");
+}
+
+#[test]
+fn connections_can_be_looked_up() {
+    let segment = tcp(end([1, 0, 0, 1], 21), end([2, 0, 0, 2], 80), SYN, b"");
+    for (class, handler) in [("IPRewriter", "tcp_lookup"), ("TCPRewriter", "lookup")] {
+        let config = format!(
+            "in -> rw :: {class}(pattern 9.9.9.9 5 - - 0 1); DriverManager(pause,
+             print $(rw.{handler} 1.0.0.1 21 2.0.0.2 80), print $(rw.{handler} 2.0.0.2 80 9.9.9.9 5),
+             print $(rw.{handler} 1.0.0.1 22 2.0.0.2 80), stop)"
+        );
+        let (outcome, _) = run(&config, 2, &[(0, segment.clone())], &[]);
+        assert_eq!(outcome.output, "9.9.9.9 5 2.0.0.2 80\n2.0.0.2 80 1.0.0.1 21\n\n", "{}", outcome.messages);
+    }
+}
+
+#[test]
+fn errors_about_packets_with_other_addresses_only_are_translated() {
+    let packet = udp(end([10, 0, 0, 1], 20), end([2, 0, 0, 2], 30));
+    let changed = udp(end([1, 0, 0, 5], 20), end([2, 0, 0, 2], 30));
+    for class in ["IPAddrRewriter", "IPAddrPairRewriter"] {
+        let config = format!(
+            "in -> p :: IPClassifier(icmp, -); p[1] -> nat :: {class}(pattern 1.0.0.5 - 0 0) -> Discard;
+             p[0] -> rw :: ICMPRewriter(nat);"
+        );
+        let (_, seen) = run(&config, 1, &[(0, packet.clone()), (1, error([7; 4], &changed, 28))], &[]);
+        assert_eq!(seen[0].bytes, error([7; 4], &packet, 28), "{class}");
+    }
+    // What has no mapping leaves by output 1 if there is one.
+    let config = "in -> p :: IPClassifier(icmp, -); p[1] -> nat :: IPRewriter(pass 0) -> Discard;
+        p[0] -> rw :: ICMPRewriter(nat);";
+    let (_, seen) = run(config, 2, &[(0, packet), (1, error([7; 4], &changed, 28))], &[]);
+    assert_eq!(seen.iter().map(|seen| seen.sink).collect::<Vec<_>>(), [1]);
+}
+
+#[test]
+fn the_reply_gets_the_annotation_of_the_first_packet() {
+    let there = udp(end([10, 0, 0, 1], 20), end([2, 0, 0, 2], 30));
+    let back = udp(end([2, 0, 0, 2], 30), end(OUTER, 20));
+    let config = "in -> c :: IPClassifier(dst host 192.0.2.1, -);
+        c[1] -> Paint(7) -> [0] rw :: IPRewriter(pattern 192.0.2.1 1-99 - - 0 1, drop, REPLY_ANNO PAINT, DST_ANNO false);
+        c[0] -> Paint(9) -> [1] rw;";
+    let (_, seen) = run(config, 2, &[(0, there), (1, back)], &[]);
+    assert_eq!([seen[0].annotations[16], seen[1].annotations[16]], [7, 7]);
+    assert_eq!(seen[1].annotations[..4], OUTER, "as it came");
+}
+
+// RFC 4787, 5382 and 5508.
+
+const NAPT: &str = "pattern 192.0.2.1 1024-65535 - - 0 1, drop";
+const INSIDE: [u8; 4] = [10, 0, 0, 1];
+const REMOTE: [u8; 4] = [2, 0, 0, 2];
+
+/// How many of these packets come through.
+fn through(class: &str, packets: &[(i64, Vec<u8>)]) -> usize {
+    run(&gateway(class, &format!("{NAPT}, REAP_INTERVAL 1")), 2, packets, &[]).1.len()
+}
+
+#[test]
+fn rfc4787_req_2_flows_of_a_host_share_an_address() {
+    let packets: Vec<_> =
+        (0..20).map(|n| (n, udp(end(INSIDE, 5000 + n as u16), end([2, 0, 0, n as u8], 53)))).collect();
+    let (_, seen) = run(&gateway("IPRewriter", NAPT), 2, &packets, &[]);
+    assert!(seen.len() == 20 && seen.iter().all(|seen| seen.bytes[12..16] == OUTER));
+}
+
+#[test]
+fn rfc4787_req_4_the_parity_of_a_free_port_is_kept() {
+    let packets: Vec<_> = (0..20).map(|n| (n, udp(end(INSIDE, 5000 + n as u16), end(REMOTE, 53)))).collect();
+    let (_, seen) = run(&gateway("IPRewriter", NAPT), 2, &packets, &[]);
+    assert!(seen.iter().zip(5000..).all(|(seen, port)| ends(&seen.bytes).0.port() == port));
+}
+
+#[test]
+fn rfc4787_req_5_udp_mappings_hold_for_five_minutes() {
+    let there = udp(end(INSIDE, 5000), end(REMOTE, 53));
+    let back = udp(end(REMOTE, 53), end(OUTER, 5000));
+    assert_eq!(through("IPRewriter", &[(0, there.clone()), (299_000, back.clone())]), 2);
+    assert_eq!(through("IPRewriter", &[(0, there), (302_000, back)]), 1);
+}
+
+#[test]
+fn rfc4787_req_6_packets_from_inside_refresh_a_mapping() {
+    let there = udp(end(INSIDE, 5000), end(REMOTE, 53));
+    let back = udp(end(REMOTE, 53), end(OUTER, 5000));
+    assert_eq!(through("IPRewriter", &[(0, there.clone()), (250_000, there), (500_000, back)]), 3);
+}
+
+#[test]
+fn rfc4787_req_10_payloads_are_left_alone() {
+    let there = Builder::udp(end(INSIDE, 5060), end(REMOTE, 5060)).build(b"Contact: 10.0.0.1:5060").unwrap();
+    let (_, seen) = run(&gateway("IPRewriter", NAPT), 2, &[(0, there.clone())], &[]);
+    assert_eq!(seen[0].bytes[28..], there[28..]);
+}
+
+#[test]
+fn rfc4787_req_11_the_same_packets_are_always_translated_alike() {
+    let packets: Vec<_> = (0..50).map(|n| (n, udp(end([10, 0, 0, n as u8], 99), end(REMOTE, 53)))).collect();
+    let once = || run(&gateway("IPRewriter", NAPT), 2, &packets, &[]).1;
+    assert_eq!(once(), once());
+}
+
+#[test]
+fn rfc5382_req_2_both_ends_may_open_a_connection_at_once() {
+    let (inside, remote) = (end(INSIDE, 5000), end(REMOTE, 80));
+    let outer = end(OUTER, 5000);
+    let packets = [
+        (0, tcp(inside, remote, SYN, b"")),
+        (1, tcp(remote, outer, SYN, b"")),
+        (2, tcp(inside, remote, SYN | ACK, b"")),
+        (3, tcp(remote, outer, SYN | ACK, b"")),
+    ];
+    assert_eq!(through("IPRewriter", &packets), 4);
+    assert_eq!(through("TCPRewriter", &packets), 4);
+}
+
+#[test]
+fn rfc5382_req_4_nobody_answers_an_unsolicited_syn() {
+    let syn = tcp(end(REMOTE, 80), end(OUTER, 5000), SYN, b"");
+    let (outcome, seen) = run(&gateway("IPRewriter", NAPT), 2, &[(0, syn)], &["rw.size"]);
+    assert_eq!((seen.len(), value(&outcome, 0)), (0, "0"));
+}
+
+#[test]
+fn rfc5382_req_5_connections_hold_for_two_hours_and_a_half_open_one_for_four_minutes() {
+    let (inside, remote, outer) = (end(INSIDE, 5000), end(REMOTE, 80), end(OUTER, 5000));
+    let late = |milliseconds: i64| (milliseconds, tcp(remote, outer, ACK, b""));
+    let open = vec![
+        (0, tcp(inside, remote, SYN, b"")),
+        (1, tcp(remote, outer, SYN | ACK, b"")),
+        (2, tcp(inside, remote, ACK, b"request")),
+        (3, tcp(remote, outer, ACK, b"reply")),
+    ];
+    let with = |more: Vec<(i64, Vec<u8>)>| through("IPRewriter", &[open.clone(), more].concat()) - open.len();
+    assert_eq!(with(vec![late(23 * 3_600_000)]), 1, "two hours and four minutes are asked for");
+    assert_eq!(with(vec![late(25 * 3_600_000)]), 0);
+    let half = |at| through("IPRewriter", &[open[0].clone(), late(at)]) - 1;
+    assert_eq!([half(241_000), half(302_000)], [1, 0]);
+    let closed = |at| {
+        with(vec![
+            (4, tcp(inside, remote, FIN | ACK, b"")),
+            (5, tcp(remote, outer, FIN | ACK, b"")),
+            late(at),
+        ])
+    };
+    assert_eq!([closed(239_000), closed(243_000)], [3, 2]);
+    let reset = |at| with(vec![(4, tcp(inside, remote, RST, b"")), late(at)]);
+    assert_eq!([reset(239_000), reset(243_000)], [2, 1]);
+}
+
+/// A gateway with ICMPRewriter: errors leave by the outputs of `rw`'s neighbour, which are recorded as `rw`'s.
+fn with_errors(packets: &[(i64, Vec<u8>)]) -> Vec<Seen> {
+    let config = "in -> p :: IPClassifier(icmp type echo or icmp type echo-reply, icmp, -);
+        p[2] -> c :: IPClassifier(dst host 192.0.2.1, -); c[1] -> [0] nat :: IPRewriter(pattern 192.0.2.1 3000-4000# - - 0 1, drop);
+        c[0] -> [1] nat; nat[0] -> rw :: Null; nat[1] -> rw;
+        p[0] -> d :: IPClassifier(dst host 192.0.2.1, -);
+        d[1] -> [0] ping :: ICMPPingRewriter(pattern 192.0.2.1 700-800# - - 0 1, drop); d[0] -> [1] ping;
+        ping[0] -> rw; ping[1] -> rw;
+        p[1] -> ICMPRewriter(nat ping) -> rw;";
+    run(config, 1, packets, &[]).1
+}
+
+#[test]
+fn rfc5382_req_9_errors_about_tcp_are_translated() {
+    let segment = tcp(end(INSIDE, 5000), end(REMOTE, 80), SYN, b"hello");
+    let outside = &with_errors(&[(0, segment.clone())])[0].bytes;
+    for quoted in [28, 40, 45] {
+        let seen = with_errors(&[(0, segment.clone()), (1, error([7; 4], outside, quoted))]);
+        assert_eq!(seen[1].bytes, error([7; 4], &segment, quoted), "{quoted} bytes quoted");
+    }
+}
+
+#[test]
+fn rfc4787_req_12_and_rfc5382_req_10_an_error_ends_no_mapping() {
+    for packet in [udp(end(INSIDE, 1), end(REMOTE, 80)), tcp(end(INSIDE, 1), end(REMOTE, 80), SYN, b"")] {
+        let outside = with_errors(&[(0, packet.clone())])[0].bytes.clone();
+        let mut reply = answer(&outside);
+        refill(&mut reply);
+        let seen = with_errors(&[(0, packet.clone()), (1, error([7; 4], &outside, 28)), (2, reply)]);
+        assert_eq!(seen.len(), 3);
+        assert_eq!(ends(&seen[2].bytes), (end(REMOTE, 80), end(INSIDE, 1)));
+    }
+}
+
+#[test]
+fn rfc5508_req_1_pings_are_told_apart_and_hold_for_more_than_a_minute() {
+    let pings: Vec<_> = (0..3).map(|n| (n, echo([10, 0, 0, n as u8 + 1], REMOTE, 8, 5))).collect();
+    let outside = with_errors(&pings);
+    let identifiers: Vec<u16> =
+        outside.iter().map(|s| u16::from_be_bytes([s.bytes[24], s.bytes[25]])).collect();
+    assert_eq!(identifiers, [700, 701, 702]);
+    let replies = outside.iter().zip(61_000..).map(|(seen, at)| {
+        let mut reply = answer(&seen.bytes);
+        refill(&mut reply);
+        (at, reply)
+    });
+    let seen = with_errors(&pings.iter().cloned().chain(replies).collect::<Vec<_>>());
+    for (n, seen) in seen[3..].iter().enumerate() {
+        let mut expected = answer(&pings[n].1);
+        refill(&mut expected);
+        assert_eq!(seen.bytes, expected);
+    }
+    assert_eq!(seen.len(), 6);
+    // A reply that nobody waits for, and an identifier that nobody has.
+    let stray = answer(&echo(OUTER, REMOTE, 8, 4));
+    assert_eq!(with_errors(&[(0, stray)]).len(), 0);
+}
+
+#[test]
+fn rfc5508_req_4_errors_from_outside_are_translated_with_what_they_quote() {
+    for packet in [udp(end(INSIDE, 5000), end(REMOTE, 53)), echo(INSIDE, REMOTE, 8, 9)] {
+        let outside = with_errors(&[(0, packet.clone())])[0].bytes.clone();
+        let seen = with_errors(&[(0, packet.clone()), (1, error([7; 4], &outside, usize::MAX))]);
+        let mut expected = error([7; 4], &packet, usize::MAX);
+        refill(&mut expected);
+        assert_eq!(seen[1].bytes, expected);
+        // Without a mapping there is nothing to translate.
+        assert_eq!(with_errors(&[(0, error([7; 4], &outside, usize::MAX))]).len(), 0);
+    }
+}
+
+#[test]
+fn rfc5508_req_5_errors_from_inside_are_translated_with_what_they_quote() {
+    let packet = udp(end(INSIDE, 5000), end(REMOTE, 53));
+    let outside = with_errors(&[(0, packet.clone())])[0].bytes.clone();
+    let mut reply = answer(&outside);
+    refill(&mut reply);
+    let inside = with_errors(&[(0, packet.clone()), (1, reply.clone())])[1].bytes.clone();
+    let seen = with_errors(&[(0, packet), (1, reply.clone()), (2, error(INSIDE, &inside, usize::MAX))]);
+    // The outer source is for the translator that the error passes later.
+    assert_eq!(seen[2].bytes[28..], reply[..]);
+    assert!(is_sound(&seen[2].bytes));
+}
+
+#[test]
+fn odd_packets_do_no_harm() {
+    let inside = tcp(end(INSIDE, 5000), end(REMOTE, 80), SYN, b"hello");
+    let outside = with_errors(&[(0, inside.clone())])[0].bytes.clone();
+    let whole = error([7; 4], &outside, usize::MAX);
+    let mut packets = vec![(0, inside.clone())];
+    for length in 0..whole.len() {
+        for source in [&whole, &inside] {
+            let mut cut = source[..length.min(source.len())].to_vec();
+            if cut.len() >= 20 {
+                let total = cut.len() as u16;
+                cut[2..4].copy_from_slice(&total.to_be_bytes());
+                packets.push((length as i64 + 1, cut));
+            }
+        }
+    }
+    for at in [20, 28, 28 + 6, 28 + 9] {
+        for value in [0, 0x4f, 0x41, 0xff] {
+            let mut odd = whole.clone();
+            odd[at] = value;
+            packets.push((1000, odd));
+        }
+    }
+    assert!(with_errors(&packets).len() > 1);
+}
+
+// A straightforward translator.
+
+#[derive(Clone, Debug)]
+struct Session {
+    protocol: u8,
+    inside: (SocketAddr, SocketAddr),
+    outside: (SocketAddr, SocketAddr),
+    last: i64,
+    packets: u32,
+    replied: bool,
+    done: [bool; 2],
+    data: [bool; 2],
+}
+
+/// Time-outs in milliseconds; no two sums of one and a time of use are equal.
+const PLAIN: [i64; 2] = [7_003, 5_001];
+const BUSY: [i64; 2] = [20_007, 9_002];
+const TCP_DONE: i64 = 3_004;
+const GUARANTEE: i64 = 2_000;
+const REAP: i64 = 4_000;
+const PORTS: [u16; 2] = [3000, 3005];
+const CAPACITY: usize = 12;
+
+impl Session {
+    fn is_udp(&self) -> usize {
+        usize::from(self.protocol == 17)
+    }
+
+    fn ends_at(&self) -> i64 {
+        let timeout = match self.protocol {
+            6 if self.done == [true; 2] => TCP_DONE,
+            6 if self.data == [true; 2] => BUSY[0],
+            17 if self.packets >= 3 && self.replied => BUSY[1],
+            _ => PLAIN[self.is_udp()],
+        };
+        self.last + timeout
+    }
+
+    fn tuple(&self, is_reply: bool) -> (SocketAddr, SocketAddr) {
+        if is_reply { (self.outside.1, self.outside.0) } else { self.inside }
+    }
+}
+
+#[derive(Default)]
+struct Model {
+    sessions: Vec<Session>,
+    next: u16,
+    next_reap: Option<i64>,
+    failures: u32,
+}
+
+impl Model {
+    fn find(&self, protocol: u8, tuple: (SocketAddr, SocketAddr)) -> Option<(usize, bool)> {
+        let of = |(n, session): (usize, &Session)| {
+            let found = [true, false].into_iter().find(|&is_reply| session.tuple(is_reply) == tuple)?;
+            (session.protocol == protocol).then_some((n, found))
+        };
+        self.sessions.iter().enumerate().find_map(of)
+    }
+
+    /// What becomes of a packet: output and bytes.
+    fn handle(&mut self, now: i64, packet: &[u8]) -> Option<(usize, Vec<u8>)> {
+        let next = *self.next_reap.get_or_insert(now + REAP);
+        if now >= next {
+            let at = next + (now - next) / REAP * REAP;
+            self.next_reap = Some(at + REAP);
+            self.sessions.retain(|session| session.last + GUARANTEE > at || session.ends_at() > at);
+        }
+        let (protocol, tuple) = (packet[9], ends(packet));
+        let from_outside = tuple.1.ip() == IpAddr::from(Ipv4Addr::from(OUTER));
+        let (n, is_reply) = match self.find(protocol, tuple) {
+            Some(found) => found,
+            None if from_outside => return None,
+            None => (self.open(now, protocol, tuple)?, false),
+        };
+        let session = &mut self.sessions[n];
+        (session.last, session.packets) = (now, session.packets + 1);
+        session.replied |= is_reply;
+        if protocol == 6 {
+            let side = usize::from(is_reply);
+            let (flags, has_data) = (packet[33], packet.len() > 40);
+            if flags & RST != 0 {
+                session.done = [true; 2];
+            } else if flags & FIN != 0 {
+                session.done[side] = true;
+            } else if flags & SYN != 0 || has_data {
+                session.done[side] = false;
+            }
+            session.data[side] |= has_data;
+        }
+        let (source, destination) =
+            if is_reply { (session.inside.1, session.inside.0) } else { session.outside };
+        let mut bytes = packet.to_vec();
+        for (end, address, port) in [(source, 12, 20), (destination, 16, 22)] {
+            let IpAddr::V4(v4) = end.ip() else { unreachable!() };
+            bytes[address..address + 4].copy_from_slice(&v4.octets());
+            bytes[port..port + 2].copy_from_slice(&end.port().to_be_bytes());
+        }
+        refill(&mut bytes);
+        Some((usize::from(is_reply), bytes))
+    }
+
+    fn open(&mut self, now: i64, protocol: u8, inside: (SocketAddr, SocketAddr)) -> Option<usize> {
+        let [low, high] = PORTS;
+        let count = high - low + 1;
+        let start = if self.next >= count { 0 } else { self.next };
+        let outer = |port: u16| end(OUTER, port);
+        let free = |n: &u16| self.find(protocol, (inside.1, outer(low + n % count))).is_none();
+        let Some(n) = (start..start + count).find(free) else {
+            self.failures += 1;
+            return None;
+        };
+        self.next = n % count + 1;
+        let outside = (outer(low + n % count), inside.1);
+        let (done, data) = ([false; 2], [false; 2]);
+        let new = Session { protocol, inside, outside, last: now, packets: 0, replied: false, done, data };
+        self.sessions.push(new);
+        if self.sessions.len() > CAPACITY {
+            let may_go = |&n: &usize| self.sessions[n].last + GUARANTEE <= now;
+            let oldest = (0..self.sessions.len()).filter(may_go).min_by_key(|&n| self.sessions[n].ends_at());
+            match oldest {
+                Some(n) => {
+                    self.sessions.remove(n);
+                }
+                None => {
+                    self.failures += 1;
+                    self.sessions.pop();
+                    return None;
+                }
+            }
+        }
+        Some(self.sessions.len() - 1)
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn agrees_with_a_straightforward_translator(
+        steps in proptest::collection::vec(
+            (1i64..120, any::<bool>(), 0u8..4, 0u16..3, 0u8..3, any::<bool>(), 0u8..8, any::<bool>()), 1..300,
+        ),
+    ) {
+        let (mut model, mut packets, mut expected, mut now) = (Model::default(), Vec::new(), Vec::new(), 0);
+        for (pause, is_tcp, host, port, server, outward, flags, has_data) in steps {
+            now += pause * 10;
+            let inside = end([10, 0, 0, host], 100 + port);
+            let remote = end([2, 0, 0, server], 80);
+            // Replies are for any port of the range, known or not.
+            let outer = end(OUTER, PORTS[0] + (u16::from(host) * 3 + port) % 7);
+            let (from, to) = if outward { (inside, remote) } else { (remote, outer) };
+            let payload: &[u8] = if has_data { b"some data" } else { b"" };
+            let packet = match is_tcp {
+                true => tcp(from, to, flags, payload),
+                false => Builder::udp(from, to).build(payload).unwrap(),
+            };
+            expected.extend(model.handle(now, &packet));
+            packets.push((now, packet));
+        }
+        let config = gateway("IPRewriter", "pattern 192.0.2.1 3000-3005# - - 0 1, drop, REAP_INTERVAL 4,
+            TCP_NODATA_TIMEOUT 7003ms, TCP_TIMEOUT 20007ms, TCP_DONE_TIMEOUT 3004ms, TCP_GUARANTEE 2,
+            UDP_TIMEOUT 5001ms, UDP_STREAMING_TIMEOUT 9002ms, UDP_GUARANTEE 2, MAPPING_CAPACITY 12");
+        let handlers = ["rw.size", "rw.mapping_failures"];
+        let (outcome, seen) = run(&config, 2, &packets, &handlers);
+        let seen: Vec<_> = seen.into_iter().map(|seen| (seen.sink, seen.bytes)).collect();
+        prop_assert_eq!(seen, expected);
+        prop_assert_eq!(value(&outcome, 0), model.sessions.len().to_string());
+        prop_assert_eq!(value(&outcome, 1), model.failures.to_string());
+    }
+}
