@@ -484,7 +484,14 @@ impl<'u> Unit<'u> {
             Value::Bits { value, .. } => self.value(d, &Value::Constant(value.clone()), before, width),
             // A function of the same name may be another one with other arguments.
             Value::Pure { name, reads } => d.value(self.unknown(d, name, before, reads), width),
-            Value::Choose { key, .. } => d.value(self.unknown(d, "choice", before, key), width),
+            Value::Choose { set, key } => {
+                // Of other values is another choice, though it may depend on the same.
+                let mut term = self.unknown(d, "choice", before, key);
+                term.numbers.push(width as i64);
+                let ends = set.intervals().iter().flat_map(|&(low, high)| [low as i64, high as i64]);
+                term.numbers.extend(ends);
+                d.value(term, width)
+            }
             Value::Now => d.value(Term { name: "now".into(), ..Term::default() }, width),
         }
     }

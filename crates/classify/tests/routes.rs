@@ -3,8 +3,8 @@
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use classify::prefixes::{Address, Entry, Prefix, PrefixTable};
-use tidegate_testkit::found;
+use testkit::found;
+use tidegate_classify::prefixes::{Address, Entry, Prefix, PrefixTable};
 
 /// A binary trie: the straightforward way.
 struct Trie {
