@@ -27,7 +27,7 @@ const MOST_ROUNDS: usize = 3;
 
 /// Nodes of diagrams that telling places of headers apart may take: most chains need far fewer, and some more than there
 /// are.
-const EXACT_NODES: usize = 1 << 20;
+const EXACT_NODES: usize = 1 << 19;
 
 /// What was found out.
 #[derive(Debug, Default)]
