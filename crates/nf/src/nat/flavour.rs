@@ -7,7 +7,8 @@ use wire::{FromBytes, icmp, ip_protocol, ipv4};
 
 use crate::editing::ipv4;
 
-use super::store::{Change, IDENTIFIERS, Kind, ONLY, Segment, UDP_BESIDE, mark};
+use super::change::Change;
+use super::store::{IDENTIFIERS, Kind, ONLY, Segment, UDP_BESIDE, mark};
 use super::tuple::Tuple;
 
 /// A kind of translator.

@@ -1,6 +1,7 @@
 //! Network address translation: IPRewriter and its like, what they choose from, and ICMP errors about packets that were
 //! translated.
 
+mod change;
 mod declaration;
 mod flavour;
 pub mod icmp_ping_rewriter;

@@ -17,12 +17,13 @@ use packet::{Annotations, BATCH_CAPACITY};
 
 use crate::sorting::{Fate, Sorter};
 
+use super::change::Change;
 use super::declaration;
 use super::flavour::{Flavour, Looked, set_next_hop};
 use super::mapper::Mapper;
 use super::pattern::{Named, Outputs, all_names, words};
 use super::spec::{Reading, Spec, mapper_of};
-use super::store::{Change, Chosen, Fresh, ONLY, Policy, Store, UDP_BESIDE, WINDOW, Written, rounded, space};
+use super::store::{Chosen, Fresh, ONLY, Policy, Store, UDP_BESIDE, WINDOW, Written, rounded, space};
 use super::tuple::Tuple;
 
 /// Where a translator's mappings are.

@@ -10,8 +10,8 @@
 use element::{DropReason, Timestamp};
 use flow::{FlowId, FlowTable, KeyHasher, MappedKey};
 use packet::prefetch_line;
-use wire::checksum::Delta;
 
+use super::change::Change;
 use super::tuple::Tuple;
 use super::used::{Pool, Used};
 
@@ -113,89 +113,6 @@ pub(super) struct Fresh {
     pub(super) kind: Kind,
     pub(super) policy: u8,
     pub(super) protocol: u8,
-}
-
-/// What a packet of a mapping is to become.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Change {
-    pub(super) to: Tuple,
-    address_change: u16,
-    transport_change: u16,
-    pub(super) session: u32,
-    pub(super) is_reply: bool,
-    pub(super) output: u16,
-}
-
-/// A change of a checksum in 16 bits; zero for none.
-fn folded(change: Delta) -> u16 {
-    match !change.apply(0xffff) {
-        0xffff => 0,
-        folded => folded,
-    }
-}
-
-/// The change again, if there is one.
-fn unfolded(change: u16) -> Option<Delta> {
-    (change != 0).then(|| Delta::u16(0xffff, change))
-}
-
-impl Change {
-    fn new(from: Tuple, to: Tuple, space: u32) -> Change {
-        let transport = match space & 0xff {
-            IDENTIFIERS => Delta::u16(from.source_port, to.source_port),
-            _ => from.address_change(to) + from.port_change(to),
-        };
-        Change {
-            to,
-            address_change: folded(from.address_change(to)),
-            transport_change: folded(transport),
-            session: 0,
-            is_reply: false,
-            output: 0,
-        }
-    }
-
-    /// Of the IPv4 header's checksum.
-    #[inline]
-    pub(super) fn of_addresses(&self) -> Option<Delta> {
-        unfolded(self.address_change)
-    }
-
-    /// Of the transport header's.
-    #[inline]
-    pub(super) fn of_transport(&self) -> Option<Delta> {
-        unfolded(self.transport_change)
-    }
-
-    fn packed(self) -> [u32; 6] {
-        let pair = |a: u16, b: u16| u32::from(a) | u32::from(b) << 16;
-        [
-            self.to.source,
-            self.to.destination,
-            pair(self.to.source_port, self.to.destination_port),
-            pair(self.address_change, self.transport_change),
-            self.session << 1 | u32::from(self.is_reply),
-            self.output.into(),
-        ]
-    }
-
-    #[inline]
-    fn unpacked(value: &[u32; 6]) -> Change {
-        let &[source, destination, ports, changes, session, output] = value;
-        Change {
-            to: Tuple {
-                source,
-                destination,
-                source_port: ports as u16,
-                destination_port: (ports >> 16) as u16,
-            },
-            address_change: changes as u16,
-            transport_change: (changes >> 16) as u16,
-            session: session >> 1,
-            is_reply: session & 1 != 0,
-            output: output as u16,
-        }
-    }
 }
 
 /// One cache line: what changes while packets come.
@@ -472,7 +389,7 @@ impl Store {
         (forward.session, forward.output) = (place, outputs[0]);
         let mut backward = Change::new(reply, from.reversed(), space);
         if space & 0xff == IDENTIFIERS {
-            backward.transport_change = folded(Delta::u16(to.source_port, from.source_port));
+            backward.change_identifier(to.source_port, from.source_port);
         }
         (backward.session, backward.output, backward.is_reply) = (place, outputs[1], true);
         let keys = [(from, forward), (reply, backward)].map(|(tuple, change)| {
@@ -850,120 +767,4 @@ pub(super) fn rounded(now: i64) -> i64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SECOND: i64 = 1_000_000_000;
-    const POLICY: Policy =
-        Policy { plain: 10 * SECOND, busy: 20 * SECOND, done: 3 * SECOND, guarantee: 2 * SECOND };
-
-    fn store() -> (Store, u16) {
-        let mut store = Store::new().unwrap();
-        let owner = store.join([POLICY; 2], 1);
-        (store, owner)
-    }
-
-    fn flow(host: u32, port: u16) -> Tuple {
-        Tuple {
-            source: 0x0a00_0000 + host,
-            destination: 0x0200_0002,
-            source_port: port,
-            destination_port: 53,
-        }
-    }
-
-    /// Opens a flow with the first free port of a range.
-    fn open(store: &mut Store, owner: u16, from: Tuple, ports: (u32, u32), at: i64) -> Option<u16> {
-        let space = space(owner, ONLY);
-        let to = Tuple { source: 0xc000_0201, ..from };
-        let port = store.free_from(space, to, true, ports.0, ports.1)? as u16;
-        let chosen = Chosen { to: Tuple { source_port: port, ..to }, pool: Some(true) };
-        let (kind, outputs) = (Kind::Datagrams, [0, 1]);
-        let fresh = Fresh { space, from, chosen, input: 0, outputs, kind, policy: 0, protocol: 17 };
-        store.add(&fresh, Timestamp(at)).ok().map(|_| port)
-    }
-
-    #[test]
-    fn nothing_leaks_when_sessions_come_and_go() {
-        let (mut store, owner) = store();
-        let mut grown = None;
-        for round in 0..4 {
-            let at = round * 100 * SECOND;
-            for n in 0..40_000u32 {
-                assert_eq!(
-                    open(&mut store, owner, flow(n >> 8, n as u16), (1024, 65_535), at),
-                    Some(1024 + n as u16)
-                );
-            }
-            assert_eq!((store.size(), store.tallies(owner)[0].mappings), (40_000, 40_000));
-            assert_eq!(*grown.get_or_insert(store.memory()), store.memory(), "round {round}");
-            store.shrink(Timestamp(at + 9 * SECOND));
-            assert_eq!(store.size(), 40_000);
-            store.shrink(Timestamp(at + 10 * SECOND));
-            let (_, _, words) = store.memory();
-            assert_eq!((store.size(), store.tallies(owner)[0].mappings, words), (0, 0, 0));
-        }
-    }
-
-    #[test]
-    fn a_range_that_is_nearly_used_up_gives_its_last_ports() {
-        let (mut store, owner) = store();
-        let all = (1024, 65_535);
-        for n in 0..=65_535 - 1024u32 {
-            assert_eq!(open(&mut store, owner, flow(n >> 15, n as u16), all, 0), Some(1024 + n as u16));
-        }
-        assert_eq!(open(&mut store, owner, flow(9, 9), all, 0), None);
-        // Other servers see other replies, so their ports are free.
-        let other = Tuple { destination: 0x0200_0003, ..flow(9, 9) };
-        assert_eq!(open(&mut store, owner, other, all, 0), Some(1024));
-        for freed in [65_535u16, 1024, 33_333] {
-            let reply = Tuple { source: 0xc000_0201, ..flow(0, freed) }.reversed();
-            let session = store.find(reply, space(owner, ONLY)).unwrap().session;
-            store.remove(session);
-            assert_eq!(open(&mut store, owner, flow(9, freed), all, 0), Some(freed));
-        }
-    }
-
-    #[test]
-    fn a_flow_that_is_its_own_reply_has_one_key() {
-        let (mut store, owner) = store();
-        let own = Tuple { source: 1, destination: 1, source_port: 5, destination_port: 5 };
-        let fresh = Fresh {
-            space: space(owner, ONLY),
-            from: own,
-            chosen: Chosen { to: own, pool: None },
-            input: 0,
-            outputs: [3, 4],
-            kind: Kind::Plain,
-            policy: 0,
-            protocol: 17,
-        };
-        let first = store.add(&fresh, Timestamp(0)).unwrap();
-        let later = store.find(own, fresh.space).unwrap();
-        assert_eq!((first.output, later.output, store.size()), (3, 4, 1));
-        assert_eq!((later.of_addresses().is_none(), later.of_transport().is_none()), (true, true));
-        store.clear();
-        assert_eq!((store.size(), store.find(own, fresh.space)), (0, None));
-    }
-
-    #[test]
-    fn mappings_go_on_in_another_store() {
-        let (mut old, owner) = store();
-        for n in 0..100 {
-            open(&mut old, owner, flow(n, 7), (2000, 3000), i64::from(n) * SECOND / 100);
-        }
-        let known = old.find(flow(7, 7), space(owner, ONLY)).unwrap();
-        let segment = None;
-        (0..4).for_each(|_| old.touch(&Change { is_reply: true, ..known }, owner, segment, SECOND));
-        let before: Vec<_> = old.written(owner).iter().map(|w| (w.tuples, w.expiry, w.outputs)).collect();
-        let taken = old.take(owner);
-        assert_eq!((old.size(), old.memory().2), (0, 0));
-        let (mut new, owner) = store();
-        taken.iter().for_each(|written| new.put(owner, written));
-        let mut after: Vec<_> = new.written(owner).iter().map(|w| (w.tuples, w.expiry, w.outputs)).collect();
-        after.sort_by_key(|(tuples, ..)| tuples[0].source);
-        assert_eq!(after, before);
-        assert_eq!(open(&mut new, owner, flow(200, 7), (2000, 3000), SECOND), Some(2100));
-        assert_eq!(new.written(owner).iter().map(|w| w.expiry).max(), Some(21 * SECOND));
-    }
-}
+mod tests;

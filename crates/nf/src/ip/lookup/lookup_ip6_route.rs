@@ -35,9 +35,9 @@ use packet::{Annotations, BATCH_CAPACITY};
 
 use super::route::{Hop, words};
 use super::table::{Listing, RouteTable};
-use super::{ADD, CTRL, REMOVE, TABLE};
+use super::{ADD, CTRL, REMOVE, TABLE, need_outputs, send};
 use crate::editing::constant;
-use crate::sorting::{Fate, Sorter};
+use crate::sorting::Sorter;
 
 type Route = super::route::Route<u128, Ipv6Addr>;
 
@@ -71,14 +71,7 @@ pub static CLASS: Class = Class {
                 _ => args.error(format!("argument {number} should be DADDR/MASK [GW] OUTPUT")),
             }
         }
-        args.finish()?;
-        if needed == 0 {
-            args.warn("no routes");
-        }
-        if needed > outputs {
-            args.error(format!("need {needed} or more output ports"));
-        }
-        args.finish()?;
+        need_outputs(args, needed, outputs)?;
         Ok(Box::new(lookup))
     },
     ..Class::DEFAULT
@@ -181,16 +174,7 @@ impl Element for LookupIp6Route {
                 packet.annotations_mut().set_array(Annotations::DST_IP, hop.gateway.octets());
             }
         }
-        let table = &self.table;
-        let mut numbers = self.numbers.iter();
-        let mut output =
-            || numbers.next().and_then(|&number| table.hop(number?)).map_or(-1, |hop| hop.output);
-        self.sorter.send_by(
-            cx,
-            batch,
-            |_, _| output(),
-            |output| usize::try_from(output).map_or(Fate::Drop(DropReason::NoRoute), Fate::Output),
-        )
+        send(cx, batch, &mut self.sorter, &self.table, &self.numbers[..])
     }
 
     fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {

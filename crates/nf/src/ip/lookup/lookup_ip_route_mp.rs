@@ -22,7 +22,7 @@ use std::net::Ipv4Addr;
 
 use element::{Args, Class, Element, Invalid, manual};
 
-use super::{Kind, Listing, Refused, Route, RouteLookup, RouteTable, no_memory, words};
+use super::{Kind, Listing, Refused, Route, RouteLookup, RouteTable, need_outputs, no_memory, words};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -58,13 +58,6 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
             args.error(no_memory(&route));
         }
     }
-    args.finish()?;
-    if needed == 0 {
-        args.warn("no routes");
-    }
-    if needed > outputs {
-        args.error(format!("need {needed} or more output ports"));
-    }
-    args.finish()?;
+    need_outputs(args, needed, outputs)?;
     Ok(Box::new(RouteLookup::new(&KIND, table, outputs)))
 }

@@ -13,8 +13,10 @@ mod route;
 pub mod static_ip_lookup;
 mod table;
 
+use std::hash::Hash;
 use std::net::Ipv4Addr;
 
+use classify::prefixes::Address;
 use element::args::Arg;
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Case, DST_IP, Depends, Filter, Target};
@@ -88,6 +90,36 @@ fn build(args: &mut Args<'_>, kind: &'static Kind) -> Result<Box<dyn Element>, I
         args.warn(format!("{repeated} route{s} ignored: an earlier one has the same prefix"));
     }
     Ok(Box::new(RouteLookup::new(kind, table, outputs)))
+}
+
+/// Sends each packet of a batch by the output of its hop; those without a hop are dropped.
+fn send<A: Address, G: Copy + Eq + Hash>(
+    cx: &mut Cx<'_>,
+    batch: Batch,
+    sorter: &mut Sorter,
+    table: &RouteTable<A, G>,
+    numbers: &[Option<u32>],
+) -> Option<Batch> {
+    let mut numbers = numbers.iter();
+    let mut output = || numbers.next().and_then(|&number| table.hop(number?)).map_or(-1, |hop| hop.output);
+    sorter.send_by(
+        cx,
+        batch,
+        |_, _| output(),
+        |output| usize::try_from(output).map_or(Fate::Drop(DropReason::NoRoute), Fate::Output),
+    )
+}
+
+/// Ends the reading of routes that need so many outputs, for the classes that count these themselves.
+fn need_outputs(args: &mut Args<'_>, needed: usize, outputs: usize) -> Result<(), Invalid> {
+    args.finish()?;
+    if needed == 0 {
+        args.warn("no routes");
+    }
+    if needed > outputs {
+        args.error(format!("need {needed} or more output ports"));
+    }
+    args.finish()
 }
 
 fn has_output(outputs: usize, route: &Route) -> bool {
@@ -249,16 +281,7 @@ impl Element for RouteLookup {
         if lost {
             self.complain(cx, packets);
         }
-        let table = &self.table;
-        let mut numbers = self.numbers.iter();
-        let mut output =
-            || numbers.next().and_then(|&number| table.hop(number?)).map_or(-1, |hop| hop.output);
-        self.sorter.send_by(
-            cx,
-            batch,
-            |_, _| output(),
-            |output| usize::try_from(output).map_or(Fate::Drop(DropReason::NoRoute), Fate::Output),
-        )
+        send(cx, batch, &mut self.sorter, &self.table, &self.numbers[..])
     }
 
     fn read(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Result<String, String> {

@@ -1,0 +1,94 @@
+//! What a mapping makes of a packet, in so few bytes that it stands in the cache line of its key.
+
+use wire::checksum::Delta;
+
+use super::store::IDENTIFIERS;
+use super::tuple::Tuple;
+
+/// What a packet of a mapping is to become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Change {
+    pub(super) to: Tuple,
+    address_change: u16,
+    transport_change: u16,
+    pub(super) session: u32,
+    pub(super) is_reply: bool,
+    pub(super) output: u16,
+}
+
+/// A change of a checksum in 16 bits; zero for none.
+fn folded(change: Delta) -> u16 {
+    match !change.apply(0xffff) {
+        0xffff => 0,
+        folded => folded,
+    }
+}
+
+/// The change again, if there is one.
+fn unfolded(change: u16) -> Option<Delta> {
+    (change != 0).then(|| Delta::u16(0xffff, change))
+}
+
+impl Change {
+    pub(super) fn new(from: Tuple, to: Tuple, space: u32) -> Change {
+        let transport = match space & 0xff {
+            IDENTIFIERS => Delta::u16(from.source_port, to.source_port),
+            _ => from.address_change(to) + from.port_change(to),
+        };
+        Change {
+            to,
+            address_change: folded(from.address_change(to)),
+            transport_change: folded(transport),
+            session: 0,
+            is_reply: false,
+            output: 0,
+        }
+    }
+
+    /// Of the transport header only an identifier changes.
+    pub(super) fn change_identifier(&mut self, from: u16, to: u16) {
+        self.transport_change = folded(Delta::u16(from, to));
+    }
+
+    /// Of the IPv4 header's checksum.
+    #[inline]
+    pub(super) fn of_addresses(&self) -> Option<Delta> {
+        unfolded(self.address_change)
+    }
+
+    /// Of the transport header's.
+    #[inline]
+    pub(super) fn of_transport(&self) -> Option<Delta> {
+        unfolded(self.transport_change)
+    }
+
+    pub(super) fn packed(self) -> [u32; 6] {
+        let pair = |a: u16, b: u16| u32::from(a) | u32::from(b) << 16;
+        [
+            self.to.source,
+            self.to.destination,
+            pair(self.to.source_port, self.to.destination_port),
+            pair(self.address_change, self.transport_change),
+            self.session << 1 | u32::from(self.is_reply),
+            self.output.into(),
+        ]
+    }
+
+    #[inline]
+    pub(super) fn unpacked(value: &[u32; 6]) -> Change {
+        let &[source, destination, ports, changes, session, output] = value;
+        Change {
+            to: Tuple {
+                source,
+                destination,
+                source_port: ports as u16,
+                destination_port: (ports >> 16) as u16,
+            },
+            address_change: changes as u16,
+            transport_change: (changes >> 16) as u16,
+            session: session >> 1,
+            is_reply: session & 1 != 0,
+            output: output as u16,
+        }
+    }
+}
