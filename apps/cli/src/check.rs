@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crate::load::{Input, Loaded};
+use crate::reasoning::Unread;
 use crate::{FAILURE, explain, print, reasoning};
 
 /// Arguments of `check`.
@@ -44,10 +45,18 @@ pub(crate) fn check(args: CheckArgs) -> ExitCode {
     };
     // What is known of elements of other classes can be said all the same.
     let built = loaded.build(None).is_some();
-    let reasoned = reasoning::read(&args.input).ok();
-    let Some(reasoned) = reasoned else {
-        loaded.show();
-        return ExitCode::from(FAILURE);
+    let reasoned = match reasoning::read(&args.input) {
+        Ok(reasoned) => reasoned,
+        Err(unread) => {
+            // Errors beside unknown classes, which end the building above, are found only here.
+            if let Unread::Problems(other) = unread {
+                let new = other.problems.into_iter().filter(|problem| !loaded.problems.contains(problem));
+                let new: Vec<_> = new.collect();
+                loaded.problems.extend(new);
+            }
+            loaded.show();
+            return ExitCode::from(FAILURE);
+        }
     };
     let findings = explain::find(&reasoned, args.seconds);
     let (idle, more) = explain::idle(&reasoned, &findings, args.all);

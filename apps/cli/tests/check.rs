@@ -104,6 +104,18 @@ fn unknown_classes_are_errors_and_the_rest_is_explained() {
 }
 
 #[test]
+fn other_errors_are_said_beside_unknown_classes() {
+    let output = check_text("FromDump(x) -> Mystery(3) -> Strip(many) -> Discard;", &[]);
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{output:?}");
+    let errors = text(&output.stderr);
+    assert!(
+        errors.contains("unknown element class 'Mystery'") && errors.contains("LENGTH: invalid number"),
+        "{errors}"
+    );
+    assert_eq!(errors.matches("Error:").count(), 2, "{errors}");
+}
+
+#[test]
 fn other_errors_are_all_that_is_said() {
     let output = check_text("FromDump(x) -> Strip(many) -> Discard;", &[]);
     assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{output:?}");
@@ -126,13 +138,45 @@ fn is_explained(file: &Path) -> Option<String> {
     (!good).then(|| format!("{}: {missing:?}\n{report}\n{}", file.display(), text(&output.stderr)))
 }
 
+/// Configurations that have errors, which Click finds too, and those errors.
+const WRONG: &[(&str, &[&str])] = &[
+    (
+        "load_balancer_2if.click",
+        &["output port out of range in load_balancer/lb :: RoundRobinIPMapper pattern 0"],
+    ),
+    (
+        "load_balancer_3if.click",
+        &["output port out of range in load_balancer/lb :: RoundRobinIPMapper pattern 0"],
+    ),
+    ("flat_lb_3if.click", &["'lb :: RoundRobinIPMapper': syntax error"; 2]),
+];
+
+/// Beside unknown classes exactly the errors that a configuration has are said.
+fn is_refused(file: &Path, errors: &[&str]) -> Option<String> {
+    let output = check(&[file.to_str().unwrap()]);
+    let said = text(&output.stderr);
+    let mut lines: Vec<&str> = said.lines().filter(|line| line.starts_with("Error:")).collect();
+    lines.retain(|line| !line.contains("unknown element class"));
+    let good = output.status.code() == Some(1)
+        && lines.len() == errors.len()
+        && lines.iter().zip(errors).all(|(line, error)| line.contains(error));
+    (!good).then(|| format!("{}: {output:?}", file.display()))
+}
+
+fn judge(file: &Path) -> Option<String> {
+    match WRONG.iter().find(|(name, _)| file.ends_with(name)) {
+        Some((_, errors)) => is_refused(file, errors),
+        None => is_explained(file),
+    }
+}
+
 fn all_are_explained(folder: &Path) -> usize {
     let mut files = found::files(folder);
     files.retain(|file| file.extension().is_some_and(|extension| extension == "click"));
     // Each of them is a process of its own.
     let failures: Vec<String> = std::thread::scope(|scope| {
         let half = files.len().div_ceil(2).max(1);
-        let explained = |files: &[PathBuf]| files.iter().filter_map(|file| is_explained(file)).collect();
+        let explained = |files: &[PathBuf]| files.iter().filter_map(|file| judge(file)).collect();
         let workers: Vec<_> = files
             .chunks(half)
             .map(|files| scope.spawn(move || -> Vec<String> { explained(files) }))

@@ -81,7 +81,7 @@ pub(super) fn targets(args: &mut Args<'_>, texts: &[String]) -> Vec<Option<Targe
     parsed.into_iter().map(|result| result.map_err(|error| args.error(error)).ok()).collect()
 }
 
-/// Publishes a mapper.
+/// Publishes a mapper, one with errors too: who refers to it is not told that it is none.
 ///
 /// # Errors
 /// If anything was wrong so far.
@@ -91,10 +91,10 @@ pub(super) fn finish(
     targets: Vec<Option<Target>>,
     choice: Choice,
 ) -> Result<Box<dyn Element>, Invalid> {
-    args.finish()?;
     let declaration = format!("{} :: {class}", args.name());
     let targets = targets.into_iter().flatten().collect();
     args.setup.publish(args.id(), Arc::new(Mapper { declaration, targets, choice }));
+    args.finish()?;
     Ok(Box::new(Silent))
 }
 
