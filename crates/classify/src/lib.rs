@@ -5,6 +5,7 @@
 //! - [`prefixes`]: longest-prefix match over IPv4 addresses
 //! - [`pattern`]: Click's byte patterns (`12/0800 33/02%12`), compiled into a decision tree
 
+pub mod cuts;
 mod decision;
 pub mod filter;
 mod interval;

@@ -93,6 +93,9 @@ fn bad_arguments_are_named() {
         ("IPFilter(file /does/not/exist)", 1, "pattern 0: Could not open file /does/not/exist"),
         ("IPFilter(allow tcp, CACHING maybe)", 1, "CACHING: parse error"),
         ("IPFilter(allow foo)", 1, "pattern 0: empty term near 'foo'"),
+        ("IPFilter(deny file /does/not/exist)", 1, "pattern 0: Could not open file /does/not/exist"),
+        ("IPFilter(deny file)", 1, "pattern 0: file must have a single argument, the filename"),
+        ("IPFilter(allow @10.0.0.0/8 any)", 1, "pattern 0: destination prefix expected instead of 'any'"),
     ] {
         let found = complaint(element, outputs);
         assert!(found.contains(expected), "{element}: {found}");
@@ -150,6 +153,46 @@ fn names_files_and_counts() {
     assert!(values[3].starts_with("83.333"));
     let (_, values) = sinks("SOURCE -> f :: IPFilter(allow all) -> SINK0", Vec::new(), &handlers);
     assert_eq!(values, ["-1"; 4]);
+}
+
+/// Lines of ClassBench, alone and with an action of their own, and which rules decided how often.
+#[test]
+fn rules_of_classbench_and_how_often_they_decide() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("rules");
+    // More than a few rules, which are looked up another way than a few.
+    let mut rules: String = (10..60)
+        .map(|net| {
+            format!("@10.{net}.0.0/16\t192.0.2.0/24\t0 : 65535\t80 : 443\t0x06/0xFF\t0x0000/0x0200\t\n")
+        })
+        .collect();
+    rules += "1 @0.0.0.0/0 0.0.0.0/0 0 : 65535 53 : 53 0x00/0x00\n";
+    for (rules, decided) in [(rules.as_str(), 50), (rules.split_inclusive('\n').next_back().unwrap(), 0)] {
+        std::fs::write(&file, rules).unwrap();
+        let allowed = |net| input([10, net, 1, 1], [192, 0, 2, 1], 6, [1, 443]);
+        let inputs = vec![
+            allowed(59),
+            allowed(59),
+            input([10, 59, 1, 1], [192, 0, 2, 1], 6, [1, 444]),
+            input([10, 59, 1, 1], [192, 0, 2, 1], 17, [1, 53]),
+            allowed(10),
+            allowed(60),
+            allowed(59),
+        ];
+        for caching in ["", ", CACHING true"] {
+            let text = format!(
+                "SOURCE -> f :: IPFilter(2 file {}{caching}); f[0] -> Discard; f[1] -> SINK1; f[2] -> SINK2",
+                file.display()
+            );
+            let (seen, values) = sinks(&text, inputs.clone(), &["f.rule_counts"]);
+            if decided == 0 {
+                assert_eq!((seen, &*values[0]), (vec![1], "0 1\n- 6\n"), "{caching}");
+            } else {
+                assert_eq!(seen, [2, 2, 1, 2, 2], "{caching}");
+                assert_eq!(values, ["0 1\n49 3\n50 1\n- 2\n"], "{caching}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -11,6 +11,7 @@
 //!   for all fragments but the first.
 //! - `not` turns over whatever comes out: `not port 80` holds for ICMP, `port != 80` does not.
 
+mod classbench;
 mod condition;
 mod draft;
 mod evaluate;
@@ -19,17 +20,21 @@ mod matcher;
 mod names;
 mod parse;
 mod primitive;
+mod recent;
+mod space;
 #[cfg(test)]
 mod tests;
 mod tree;
 mod words;
 
+pub use classbench::{classbench, is_classbench};
 pub use condition::{Condition, Header, Test};
 pub use listing::Listing;
 pub use matcher::Matcher;
 pub use names::{Names, ip_protocol, well_known_port};
 pub use parse::{DEEPEST, Expression, Issue, parse};
 pub use primitive::{Ends, Place, Primitive, Protocol, Relation, Sign, Version};
+pub use recent::Recent;
 pub use tree::Tree;
 
 /// The bytes of a packet, from each of its headers to its end; empty where a header is not known.

@@ -489,6 +489,30 @@ proptest! {
     }
 }
 
+/// Packet by packet, all of them at once, and with flows that come again.
+fn all_are_found(conditions: &[Condition], packets: &[(Vec<u8>, [u8; 14], usize)]) {
+    let matcher = Matcher::new(conditions);
+    // Each of them some times in a row.
+    let times = |i: usize| if i.is_multiple_of(3) { 3 } else { 1 };
+    let packets = packets.iter().enumerate().flat_map(|(i, packet)| std::iter::repeat_n(packet, times(i)));
+    let all: Vec<Headers<'_>> = packets.map(|(bytes, mac, length)| headers(bytes, mac, *length)).collect();
+    let linear = |headers: &Headers<'_>| conditions.iter().position(|c| c.holds(&|test| test.holds(headers)));
+    let expected: Vec<Option<usize>> = all.iter().map(linear).collect();
+    let one_by_one: Vec<Option<usize>> = all.iter().map(|headers| matcher.first(headers)).collect();
+    assert_eq!(one_by_one, expected);
+    for mut recent in [None, Some(Recent::default())] {
+        // In batches, between which the last flow is remembered.
+        let mut found = Vec::new();
+        for batch in all.chunks(45) {
+            matcher.first_of_each(batch.iter().copied(), recent.as_mut(), |rule| found.push(rule));
+        }
+        assert_eq!(found, expected);
+        if let Some(Recent { hits, misses, .. }) = recent {
+            assert_eq!(hits + misses, all.len() as u64);
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
     #[test]
@@ -505,12 +529,16 @@ proptest! {
             };
             condition(&good(&text))
         }).collect();
-        let matcher = Matcher::new(&conditions);
-        for (bytes, mac, length) in &packets {
-            let headers = headers(bytes, mac, *length);
-            let expected = conditions.iter().position(|c| c.holds(&|test| test.holds(&headers)));
-            prop_assert_eq!(matcher.first(&headers), expected);
-        }
+        all_are_found(&conditions, &packets);
+    }
+
+    #[test]
+    fn many_rules_of_every_kind_agree_with_a_linear_search(
+        texts in prop::collection::vec(expression(), 17..80),
+        packets in prop::collection::vec(packet(), 50),
+    ) {
+        let conditions: Vec<Condition> = texts.iter().map(|text| condition(&good(text))).collect();
+        all_are_found(&conditions, &packets);
     }
 
     #[test]

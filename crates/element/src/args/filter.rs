@@ -12,6 +12,12 @@ pub struct PlaceNames<'p>(pub Place<'p>);
 
 /// Reads a pattern of the language of filters; complaints, and then whether each is only a warning.
 pub fn filter_condition(pattern: &str, names: &PlaceNames<'_>) -> (Condition, Vec<(String, bool)>) {
+    if filter::is_classbench(pattern) {
+        return match filter::classbench(pattern) {
+            Ok(condition) => (condition, Vec::new()),
+            Err(issue) => (Condition::Constant(false), vec![(issue.text, false)]),
+        };
+    }
     let (expression, issues) = filter::parse(pattern, names);
     let issues = issues.into_iter().map(|issue| (issue.text, issue.is_warning)).collect();
     (filter::condition(&expression), issues)

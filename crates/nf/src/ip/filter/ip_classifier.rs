@@ -46,6 +46,9 @@
 //! ## Handlers
 //! - `program`: the patterns as a decision tree over 32-bit words, counted from 256 in the IP header and from 512
 //!   in the transport header.
+//! - `rule_counts`: a line for each pattern that decided about packets, with its number from 0 on and how many they
+//!   were; `-` for packets that matched no pattern.
+//! - `reset_rule_counts`: written, makes them 0.
 //!
 //! ## Example
 //! ```click
@@ -63,7 +66,7 @@ use element::effects::Written;
 use element::{Batch, Class, Cx, Effects, Element, Invalid, manual};
 use lang::args::unquote;
 
-use super::{Rule, Rules};
+use super::{RESET_RULE_COUNTS, RULE_COUNTS, Rule, Rules};
 use crate::patterns;
 use crate::sorting::Fate;
 
@@ -74,7 +77,7 @@ pub static CLASS: Class = Class {
     processing: "h/h",
     manual: manual!("ip_classifier.rs"),
     args: &[ArgInfo::rest("PATTERN", "pattern")],
-    handlers: &[HandlerInfo::read("program")],
+    handlers: &[HandlerInfo::read("program"), RULE_COUNTS, RESET_RULE_COUNTS],
     samples: &[
         "- -> 1/1",
         "udp port 53 or src tcp port > 1023, ip ttl < 2 and not ip frag, icmp type echo -> 1/3",
@@ -129,7 +132,7 @@ impl Element for IpClassifier {
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
-        self.rules.push(cx, batch, |_| {})
+        self.rules.push(cx, batch, None)
     }
 
     fn own_handlers(&self) -> Vec<(String, Access)> {
@@ -139,11 +142,16 @@ impl Element for IpClassifier {
     fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
         match patterns::number(name) {
             Some(number) => self.patterns.get(number).cloned().ok_or_else(|| format!("no pattern {number}")),
+            None if name == RULE_COUNTS.name => Ok(self.rules.counts()),
             None => Ok(self.rules.listing().to_string()),
         }
     }
 
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
+        if name == RESET_RULE_COUNTS.name {
+            self.rules.reset_counts();
+            return Ok(());
+        }
         let patterns = patterns::replaced(&self.patterns, name, value)?;
         let (rules, issues) = compile(&patterns, cx.place());
         let errors: Vec<String> = issues.into_iter().filter(|issue| !issue.1).map(|issue| issue.0).collect();

@@ -5,6 +5,10 @@
 //! decides, and packets that match no rule are dropped. Actions are output numbers, `allow` (output 0), and `drop`
 //! or `deny`. An action alone is for all packets. `file NAME` stands for the rules of a file, one per line.
 //!
+//! ClassBench's rules (`@192.0.2.0/24 0.0.0.0/0 0 : 65535 80 : 80 0x06/0xFF`) are patterns too; the flags that follow
+//! in some sets do not count, and ports are those of any protocol. Lines of a file that begin with `@` have no action:
+//! theirs stands before `file`, as in `drop file NAME`, and is `allow` if none does.
+//!
 //! The network and transport header annotations must be set, as CheckIPHeader and MarkIPHeader do; questions about
 //! bytes that a packet does not have are false.
 //!
@@ -13,14 +17,18 @@
 //!
 //! ## Arguments
 //! - `RULE`: an action and a pattern.
-//! - `CACHING`: whether to count how often a packet is of the same flow as the one before it. It does not change
-//!   what the rules decide.
+//! - `CACHING`: whether a packet of the same flow as the one before (addresses, ports, protocol) is taken to match the
+//!   same rule, which saves the look-up where traffic comes in bursts. It does not change what the rules decide: where
+//!   one of them looks at anything else, packets are looked up all the same, and the flows are only counted.
 //!
 //! ## Handlers
 //! - `program`: the rules as a decision tree over 32-bit words, as in IPClassifier.
 //! - `cache_hits_count`, `cache_misses_count`, `cache_total_count`: with CACHING, packets of the same flow as the one
 //!   before, other packets, and both; -1 without.
 //! - `cache_hits_ratio`, `cache_misses_ratio`: the same in percent of all.
+//! - `rule_counts`: a line for each rule that decided about packets, with its number from 0 on and how many they were;
+//!   `-` for packets that matched no rule.
+//! - `reset_rule_counts`: written, makes them 0.
 //!
 //! ## Example
 //! ```click
@@ -32,14 +40,14 @@
 //! ## See also
 //! IPClassifier, Classifier, CheckIPHeader, MarkIPHeader, AddressInfo
 
-use classify::filter::{Headers, action};
+use classify::filter::{Recent, action, is_classbench};
 use element::args::{PlaceNames, filter_condition, parse_integer};
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Access, State, Written, wire_field};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
 use lang::args::unquote;
 
-use super::{Rule, Rules};
+use super::{RESET_RULE_COUNTS, RULE_COUNTS, Rule, Rules};
 use crate::sorting::Fate;
 
 /// The class.
@@ -56,6 +64,8 @@ pub static CLASS: Class = Class {
         HandlerInfo::read("cache_total_count"),
         HandlerInfo::read("cache_hits_ratio"),
         HandlerInfo::read("cache_misses_ratio"),
+        RULE_COUNTS,
+        RESET_RULE_COUNTS,
     ],
     samples: &[
         "drop all",
@@ -78,7 +88,7 @@ pub static CLASS: Class = Class {
             if is_warning { args.warn(text) } else { args.error(text) }
         }
         args.finish()?;
-        let cache = caching.then(Cache::default);
+        let cache = caching.then(Recent::default);
         Ok(Box::new(IpFilter { rules: Rules::new(rules, outputs), cache }))
     },
     ..Class::DEFAULT
@@ -95,34 +105,34 @@ struct Reader<'p> {
 impl Reader<'_> {
     fn argument(&mut self, number: usize, argument: usize, text: &str) {
         let prefix = format!("pattern {number}: ");
-        match action(text) {
+        let (first, rest) = action(text);
+        match (first, action(rest)) {
             ("", _) => self.issues.push((format!("empty pattern {number}"), false)),
-            ("file", name) => {
-                let name = name.trim();
-                if name.is_empty() || name.contains(char::is_whitespace) {
-                    let text = format!("{prefix}file must have a single argument, the filename");
-                    return self.issues.push((text, false));
-                }
-                match std::fs::read(name) {
-                    Ok(bytes) => self.file(argument, name, &String::from_utf8_lossy(&bytes)),
-                    Err(error) => {
-                        self.issues.push((format!("{prefix}Could not open file {name}: {error}"), false));
-                    }
-                }
-            }
-            (action, pattern) => {
-                self.rule(Written { argument, line: None }, &prefix, action, pattern);
-            }
+            ("file", _) => self.file(argument, &prefix, "allow", rest),
+            (_, ("file", name)) => self.file(argument, &prefix, first, name),
+            _ => self.rule(Written { argument, line: None }, &prefix, first, rest.trim()),
         }
     }
 
-    fn file(&mut self, argument: usize, name: &str, text: &str) {
+    /// The rules of a file; `usual` is the action of lines that have none.
+    fn file(&mut self, argument: usize, prefix: &str, usual: &str, name: &str) {
+        let name = name.trim();
+        if name.is_empty() || name.contains(char::is_whitespace) {
+            let text = format!("{prefix}file must have a single argument, the filename");
+            return self.issues.push((text, false));
+        }
+        let text = match std::fs::read(name) {
+            Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+            Err(error) => {
+                return self.issues.push((format!("{prefix}Could not open file {name}: {error}"), false));
+            }
+        };
         let lines = text.lines().map(str::trim).zip(1..).filter(|(line, _)| !line.is_empty());
         for (number, (text, line)) in lines.enumerate() {
             let text = unquote(text);
-            let (action, pattern) = action(&text);
+            let (action, pattern) = if is_classbench(&text) { (usual, &text[..]) } else { action(&text) };
             let written = Written { argument, line: Some(line) };
-            self.rule(written, &format!("file {name}/pattern {number}: "), action, pattern);
+            self.rule(written, &format!("file {name}/pattern {number}: "), action, pattern.trim());
         }
     }
 
@@ -150,39 +160,9 @@ impl Reader<'_> {
     }
 }
 
-/// Counts packets of the flow of the one before.
-#[derive(Default)]
-struct Cache {
-    last: Option<[u8; 13]>,
-    hits: u64,
-    misses: u64,
-}
-
-impl Cache {
-    fn see(&mut self, headers: &Headers<'_>) {
-        let flow = flow_of(headers);
-        if flow.is_some() && flow == self.last {
-            self.hits += 1;
-        } else {
-            self.misses += 1;
-            // Packets without ports leave the flow as it is.
-            self.last = flow.or(self.last);
-        }
-    }
-}
-
-/// Addresses, ports and protocol.
-fn flow_of(headers: &Headers<'_>) -> Option<[u8; 13]> {
-    let mut flow = [0; 13];
-    flow[..8].copy_from_slice(headers.network.get(12..20)?);
-    flow[8..12].copy_from_slice(headers.transport.get(..4)?);
-    flow[12] = *headers.network.get(9)?;
-    Some(flow)
-}
-
 struct IpFilter {
     rules: Rules,
-    cache: Option<Cache>,
+    cache: Option<Recent>,
 }
 
 impl Element for IpFilter {
@@ -199,22 +179,27 @@ impl Element for IpFilter {
             wire_field::IP_PROTOCOL,
         ];
         // Only counts depend on it.
-        let state = State { table: "cache", key: Vec::new(), both_directions: false, access: Access::Soft };
-        Effects { state: vec![state], ..effects }.observing(&key)
+        let mut effects = effects.observing(&key);
+        effects.state.push(State {
+            table: "cache",
+            key: Vec::new(),
+            both_directions: false,
+            access: Access::Soft,
+        });
+        effects
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
-        match &mut self.cache {
-            None => self.rules.push(cx, batch, |_| {}),
-            Some(cache) => self.rules.push(cx, batch, |headers| cache.see(headers)),
-        }
+        self.rules.push(cx, batch, self.cache.as_mut())
     }
 
     fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        if name == "program" {
-            return Ok(self.rules.listing().to_string());
+        match name {
+            "program" => return Ok(self.rules.listing().to_string()),
+            _ if name == RULE_COUNTS.name => return Ok(self.rules.counts()),
+            _ => {}
         }
-        let Some(Cache { hits, misses, .. }) = self.cache else { return Ok("-1".into()) };
+        let Some(Recent { hits, misses, .. }) = self.cache else { return Ok("-1".into()) };
         let total = hits + misses;
         let ratio = |part: u64| if total == 0 { 0.0 } else { part as f64 / total as f64 * 100.0 };
         Ok(match name {
@@ -224,5 +209,9 @@ impl Element for IpFilter {
             "cache_misses_ratio" => ratio(misses).to_string(),
             _ => total.to_string(),
         })
+    }
+    fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, _value: &str) -> Result<(), String> {
+        self.rules.reset_counts();
+        Ok(())
     }
 }

@@ -3,10 +3,15 @@
 pub mod ip_classifier;
 pub mod ip_filter;
 
+use std::fmt::Write;
+
 use classify::IntervalSet;
-use classify::filter::{Condition, Header, Headers, Listing, Matcher, Test, Tree};
-use element::effects::{Case, Field, Filter, Target, Written};
+use classify::filter::{Condition, Header, Headers, Listing, Matcher, Recent, Test, Tree};
+use element::class::HandlerInfo;
+use element::effects::{Access, Case, Field, Filter, State, Target, Written};
 use element::{Base, Batch, Cx, DropReason, Effects, Packet};
+
+use packet::BATCH_CAPACITY;
 
 use crate::sorting::{Fate, Sorter};
 
@@ -28,7 +33,15 @@ struct Rules {
     fates: Vec<Fate>,
     /// For each rule, the place of its fate: packets are compared by it.
     places: Vec<u32>,
+    /// For each packet of a batch, the place of its fate.
+    found: Vec<u32>,
+    /// Packets for which each rule was the first that holds, and last those for which none was.
+    counts: Vec<u64>,
 }
+
+/// Handlers of all that have rules.
+const RULE_COUNTS: HandlerInfo = HandlerInfo::read("rule_counts");
+const RESET_RULE_COUNTS: HandlerInfo = HandlerInfo::write("reset_rule_counts");
 
 impl Rules {
     fn new(rules: Vec<Rule>, outputs: usize) -> Rules {
@@ -42,19 +55,41 @@ impl Rules {
             }
             places.push(place as u32);
         }
-        Rules { matcher: Matcher::new(&conditions), rules, sorter: Sorter::new(outputs), fates, places }
+        let found = Vec::with_capacity(BATCH_CAPACITY);
+        let counts = vec![0; rules.len() + 1];
+        let sorter = Sorter::new(outputs);
+        Rules { matcher: Matcher::new(&conditions), rules, sorter, fates, places, found, counts }
     }
 
-    /// Sends packets where the rules say, and lets `watch` look at each of them first.
-    fn push(&mut self, cx: &mut Cx<'_>, batch: Batch, mut watch: impl FnMut(&Headers<'_>)) -> Option<Batch> {
-        let Rules { matcher, sorter, fates, places, .. } = self;
+    /// Sends packets where the rules say. With `recent`, packets of the same flow as the one before are not looked up.
+    fn push(&mut self, cx: &mut Cx<'_>, batch: Batch, recent: Option<&mut Recent>) -> Option<Batch> {
+        let Rules { rules, matcher, sorter, fates, places, found, counts } = self;
         let with_mac = matcher.looks_at(Header::Mac);
-        let mut place = |packet: &Packet| {
-            let headers = headers(packet, with_mac);
-            watch(&headers);
-            matcher.first(&headers).map_or(0, |rule| places[rule])
-        };
-        sorter.send_by(cx, batch, |_, packet| place(packet), |place| fates[place as usize])
+        found.clear();
+        let packets = batch.iter().map(|packet| headers(packet, with_mac));
+        matcher.first_of_each(packets, recent, |rule| {
+            counts[rule.unwrap_or(rules.len())] += 1;
+            found.push(rule.map_or(0, |rule| places[rule]));
+        });
+        let mut found = found.iter();
+        sorter.send_by(cx, batch, |_, _| found.next().copied().unwrap_or(0), |place| fates[place as usize])
+    }
+
+    /// Rules that packets came to and how many did, a line for each; `-` is no rule. Rules count from 0.
+    fn counts(&self) -> String {
+        let mut text = String::new();
+        for (rule, count) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+            // A string takes all that is written to it.
+            let _ = match self.rules.get(rule) {
+                Some(_) => writeln!(text, "{rule} {count}"),
+                None => writeln!(text, "- {count}"),
+            };
+        }
+        text
+    }
+
+    fn reset_counts(&mut self) {
+        self.counts.fill(0);
     }
 
     fn listing(&self) -> Listing {
@@ -76,7 +111,9 @@ impl Rules {
             cases.push(Case::new(filter_of(&rule.condition), to).written(rule.written));
         }
         cases.push(Case::new(Filter::Any, Target::Drop(DropReason::NoMatch)));
-        Effects::cases(cases)
+        let counts =
+            State { table: "rule counts", key: Vec::new(), both_directions: false, access: Access::Soft };
+        Effects { state: vec![counts], ..Effects::cases(cases) }
     }
 }
 

@@ -1,0 +1,108 @@
+//! A few boxes, compared at once.
+
+use super::{Area, GROUP, NONE};
+
+/// Boxes in a block.
+pub(super) const LANES: usize = 8;
+
+/// Boxes of a leaf in the order of their rules, field by field. What is behind the last one has no rule.
+#[derive(Clone, Debug)]
+#[repr(align(64))]
+pub(super) struct Block<const D: usize> {
+    low: [[u32; LANES]; D],
+    /// How far a range goes on behind its lowest number.
+    span: [[u32; LANES]; D],
+    /// Their rules, and one more, [`NONE`].
+    rules: [u32; LANES + 1],
+    /// One bit for each, from the lowest on: whether its rule holds everywhere in it.
+    exact: u16,
+    is_last: bool,
+}
+
+impl<const D: usize> Block<D> {
+    /// The blocks of a leaf: one at least.
+    pub(super) fn of_leaf(areas: &[Area<D>]) -> impl Iterator<Item = Block<D>> {
+        let count = areas.len().div_ceil(LANES).max(1);
+        (0..count).map(move |number| {
+            let start = number * LANES;
+            Block::new(&areas[start..areas.len().min(start + LANES)], number + 1 == count)
+        })
+    }
+
+    fn new(areas: &[Area<D>], is_last: bool) -> Block<D> {
+        let mut block = Block {
+            low: [[0; LANES]; D],
+            span: [[0; LANES]; D],
+            rules: [NONE; LANES + 1],
+            exact: u16::MAX,
+            is_last,
+        };
+        for (lane, area) in areas.iter().enumerate() {
+            block.rules[lane] = area.rule;
+            if !area.exact {
+                block.exact &= !(1 << lane);
+            }
+            for (field, &(low, high)) in area.ranges.iter().enumerate() {
+                block.low[field][lane] = low;
+                block.span[field][lane] = high - low;
+            }
+        }
+        block
+    }
+
+    /// Whether the leaf ends here.
+    #[inline(always)]
+    pub(super) fn is_last(&self) -> bool {
+        self.is_last
+    }
+
+    /// Whether all rules hold everywhere in their boxes.
+    #[inline(always)]
+    pub(super) fn is_exact(&self) -> bool {
+        self.exact == u16::MAX
+    }
+
+    /// The rule of the first of some boxes, [`NONE`] if there are none.
+    #[inline(always)]
+    pub(super) fn first(&self, boxes: u32) -> u32 {
+        self.rules[(boxes | 1 << LANES).trailing_zeros() as usize]
+    }
+
+    /// Whether the rule of the first of some boxes holds everywhere in it.
+    #[inline(always)]
+    pub(super) fn first_is_exact(&self, boxes: u32) -> bool {
+        u32::from(self.exact) & boxes & boxes.wrapping_neg() != 0
+    }
+
+    /// One bit for each box, from the lowest on: whether the point lies in it.
+    #[inline(always)]
+    pub(super) fn inside(&self, points: &[[u32; GROUP]; D], point: usize) -> u32 {
+        let within = |lane: usize| {
+            let mut fields = points.iter().zip(&self.low).zip(&self.span);
+            fields.all(|((values, low), span)| values[point].wrapping_sub(low[lane]) <= span[lane])
+        };
+        (0..LANES).fold(0, |boxes, lane| boxes | u32::from(within(lane)) << lane)
+    }
+
+    /// The same, with all boxes in one register.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    pub(super) fn inside_avx2(&self, points: &[[u32; GROUP]; D], point: usize) -> u32 {
+        use std::arch::x86_64::{
+            _mm256_and_si256, _mm256_castsi256_ps, _mm256_cmpeq_epi32, _mm256_loadu_si256, _mm256_min_epu32,
+            _mm256_movemask_ps, _mm256_set1_epi32, _mm256_sub_epi32,
+        };
+        // SAFETY: what is loaded are the eight numbers of 32 bits, at any alignment.
+        #[expect(unsafe_code, reason = "a load through a pointer")]
+        let load = |lanes: &[u32; LANES]| unsafe { _mm256_loadu_si256(lanes.as_ptr().cast()) };
+        let mut inside = _mm256_set1_epi32(-1);
+        for ((values, low), span) in points.iter().zip(&self.low).zip(&self.span) {
+            let behind = _mm256_sub_epi32(_mm256_set1_epi32(values[point].cast_signed()), load(low));
+            // There is no comparison of numbers without a sign, but there is a minimum.
+            let within = _mm256_cmpeq_epi32(_mm256_min_epu32(behind, load(span)), behind);
+            inside = _mm256_and_si256(inside, within);
+        }
+        _mm256_movemask_ps(_mm256_castsi256_ps(inside)).cast_unsigned()
+    }
+}

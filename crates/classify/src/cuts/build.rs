@@ -1,0 +1,227 @@
+//! Where to cut.
+
+use std::collections::HashMap;
+
+use super::block::{Block, LANES};
+use super::{ALL, Area, Cuts, Node, Range, Tree};
+
+/// How many bits a branch may take.
+const BITS: [u8; 8] = [1, 2, 3, 4, 6, 8, 10, 12];
+/// Distance between the places where they are tried, in bits.
+const STRIDE: u8 = 4;
+/// Children of a branch, for each box below it.
+const CHILDREN: usize = 8;
+/// Boxes in the leaves of a tree, for each box that it is made of.
+const COPIES: usize = 12;
+/// Branches from the root to a leaf.
+const DEEPEST: u32 = 16;
+/// A box that takes this much of a field or more says little about it.
+const WIDE: u32 = 1 << 27;
+
+// What a branch is worth is by how many halvings it brings a point nearer to the only box. It costs one step, and in
+// memory, which has to be fetched: what its children take, and the boxes that stand in several of them. (Measured on
+// the ClassBench sets of 1,000 and 10,000 rules.)
+const COST_OF_BIT: f64 = 0.05;
+const COST_OF_DOUBLING: f64 = 1.0;
+const LEAST_GAIN: f64 = 0.1;
+
+impl<const D: usize> Cuts<D> {
+    /// Makes trees of boxes, which may come in any order.
+    pub fn new(areas: &[Area<D>]) -> Cuts<D> {
+        let mut areas = areas.to_vec();
+        areas.sort_by_key(|area| area.rule);
+        let mut builder =
+            Builder { areas: &areas, nodes: Vec::new(), blocks: Vec::new(), leaves: HashMap::new() };
+        let mut trees = Vec::new();
+        for entries in builder.kinds() {
+            let Some(&first) = entries.first() else { continue };
+            let spare = entries.len() * COPIES;
+            let root = builder.divide(entries, [ALL; D], spare, 0);
+            trees.push(Tree { root, first: builder.area(first).rule });
+        }
+        trees.sort_by_key(|tree| tree.first);
+        Cuts { trees, nodes: builder.nodes, blocks: builder.blocks }
+    }
+}
+
+/// Some bits of one field.
+#[derive(Clone, Copy, Debug)]
+struct Cut {
+    field: usize,
+    shift: u8,
+    bits: u8,
+}
+
+impl Cut {
+    fn children(self) -> usize {
+        1 << self.bits
+    }
+
+    /// The children that a range belongs to: the first one, and how many from there on, round the end.
+    fn children_of(self, range: Range) -> (usize, usize) {
+        let (low, high) = ((range.0 >> self.shift) as usize, (range.1 >> self.shift) as usize);
+        match high - low + 1 {
+            count if count < self.children() => (low % self.children(), count),
+            _ => (0, self.children()),
+        }
+    }
+}
+
+/// Boxes are called by their numbers, which are in the order of their rules.
+struct Builder<'a, const D: usize> {
+    areas: &'a [Area<D>],
+    nodes: Vec<Node>,
+    blocks: Vec<Block<D>>,
+    /// First blocks of leaves by the boxes in them.
+    leaves: HashMap<Vec<u32>, u32>,
+}
+
+impl<const D: usize> Builder<'_, D> {
+    fn area(&self, entry: u32) -> &Area<D> {
+        &self.areas[entry as usize]
+    }
+
+    /// Boxes apart by which of the first two fields they say something about: source and destination.
+    fn kinds(&self) -> [Vec<u32>; 4] {
+        let mut kinds: [Vec<u32>; 4] = Default::default();
+        for (entry, area) in self.areas.iter().enumerate() {
+            let narrow = |field| area.ranges.get(field).is_some_and(|&(low, high)| high - low < WIDE);
+            kinds[usize::from(narrow(0)) + 2 * usize::from(narrow(1))].push(entry as u32);
+        }
+        kinds
+    }
+
+    /// Makes a tree of boxes, and returns its root. `region` is where points may lie that come there, `spare` how many
+    /// boxes there may be in the leaves.
+    fn divide(&mut self, mut entries: Vec<u32>, region: [Range; D], spare: usize, depth: u32) -> Node {
+        // Behind a rule that holds in all of the region no other counts.
+        let covers = |entry: &u32| {
+            let area = self.area(*entry);
+            area.exact && area.ranges.iter().zip(region).all(|(a, r)| a.0 <= r.0 && r.1 <= a.1)
+        };
+        if let Some(last) = entries.iter().position(covers) {
+            entries.truncate(last + 1);
+        }
+        let worth = entries.len() > LANES && depth < DEEPEST;
+        let Some(cut) = worth.then(|| self.best_cut(&entries, &region, spare)).flatten() else {
+            return self.leaf(entries);
+        };
+        let children = cut.children();
+        let mut parts: Vec<Vec<u32>> = vec![Vec::new(); children];
+        for &entry in &entries {
+            let (first, count) = cut.children_of(self.area(entry).ranges[cut.field]);
+            for child in first..first + count {
+                parts[child % children].push(entry);
+            }
+        }
+        drop(entries);
+        let total: usize = parts.iter().map(Vec::len).sum();
+        let next = self.nodes.len();
+        self.nodes.resize(next + children, Node::leaf(0));
+        let (low, high) = region[cut.field];
+        let mut last: Option<(Vec<u32>, Node)> = None;
+        for (child, part) in parts.into_iter().enumerate() {
+            let node = match last {
+                // Neighbours with the same boxes are one: whatever the point, it is compared with them in the leaf.
+                Some((ref entries, node)) if *entries == part => node,
+                _ => {
+                    let inner = cut_region(region, cut, child);
+                    let share = spare as u128 * part.len() as u128 / total.max(1) as u128;
+                    let node = self.divide(part.clone(), inner, share as usize, depth + 1);
+                    // What is left out where another rule covers all must not be missed by the next one.
+                    let is_wide = |entry: &u32| {
+                        let range = self.area(*entry).ranges[cut.field];
+                        range.0 <= low && high <= range.1
+                    };
+                    last = part.iter().all(is_wide).then_some((part, node));
+                    node
+                }
+            };
+            self.nodes[next + child] = node;
+        }
+        let mask = (children - 1) as u16;
+        Node { next: next as u32, mask, shift: cut.shift, field: cut.field as u8 }
+    }
+
+    fn leaf(&mut self, entries: Vec<u32>) -> Node {
+        if let Some(&block) = self.leaves.get(&entries) {
+            return Node::leaf(block);
+        }
+        let block = self.blocks.len() as u32;
+        let areas: Vec<Area<D>> = entries.iter().map(|&entry| *self.area(entry)).collect();
+        self.blocks.extend(Block::of_leaf(&areas));
+        self.leaves.insert(entries, block);
+        Node::leaf(block)
+    }
+
+    /// The cut that is worth most, if any is worth it.
+    fn best_cut(&self, entries: &[u32], region: &[Range; D], spare: usize) -> Option<Cut> {
+        let mut best: Option<(f64, Cut)> = None;
+        let mut changes = Vec::new();
+        for (field, &(low, high)) in region.iter().enumerate() {
+            let inside = |range: Range| (range.0.max(low), range.1.min(high));
+            let ranges = || entries.iter().map(|&entry| inside(self.area(entry).ranges[field]));
+            let hull = ranges().fold((u32::MAX, 0), |all, one| (all.0.min(one.0), all.1.max(one.1)));
+            // Above the highest bit in which they differ there is nothing to find out.
+            let Some(top) = (hull.0 ^ hull.1).checked_ilog2().map(|bit| bit as u8 + 1) else { continue };
+            for bits in BITS.into_iter().filter(|&bits| bits <= top) {
+                if 1 << bits > CHILDREN * entries.len() {
+                    break;
+                }
+                let last = top - bits;
+                let shifts = (0..=last).rev().step_by(usize::from(bits.min(STRIDE))).chain([0]);
+                for shift in shifts {
+                    let cut = Cut { field, shift, bits };
+                    let Some(value) = self.value_of(cut, entries, spare, &mut changes) else { continue };
+                    if best.is_none_or(|(other, _)| value > other) {
+                        best = Some((value, cut));
+                    }
+                }
+            }
+        }
+        best.map(|(_, cut)| cut)
+    }
+
+    /// What a cut is worth; nothing if it makes too many boxes, or is of no use.
+    fn value_of(&self, cut: Cut, entries: &[u32], spare: usize, changes: &mut Vec<isize>) -> Option<f64> {
+        let children = cut.children();
+        // By how much each child has more boxes than the one before.
+        changes.clear();
+        changes.resize(children + 1, 0);
+        for &entry in entries {
+            let (first, count) = cut.children_of(self.area(entry).ranges[cut.field]);
+            changes[first] += 1;
+            let end = first + count;
+            if end > children {
+                changes[0] += 1;
+                changes[end - children] -= 1;
+            } else {
+                changes[end] -= 1;
+            }
+        }
+        let (mut here, mut total, mut squares) = (0, 0, 0.0);
+        for &change in &changes[..children] {
+            here += change;
+            total += here;
+            squares += (here * here) as f64;
+        }
+        let (total, count) = (total as f64, entries.len() as f64);
+        // How many boxes there are where a box is, in the mean.
+        let company = (squares / total).max(1.0);
+        let gain = (count / company).log2();
+        let cost = 1.0 + f64::from(cut.bits) * COST_OF_BIT + (total / count).log2() * COST_OF_DOUBLING;
+        (total <= spare as f64 && gain > LEAST_GAIN).then_some(gain / cost)
+    }
+}
+
+/// Where points may lie that come to a child.
+fn cut_region<const D: usize>(mut region: [Range; D], cut: Cut, child: usize) -> [Range; D] {
+    let (low, high) = region[cut.field];
+    let open = (low ^ high).checked_ilog2().map_or(0, |bit| bit + 1);
+    // Only where no bit above is open the child's values are a range.
+    if open == u32::from(cut.shift + cut.bits) {
+        let start = low + ((child as u32) << cut.shift);
+        region[cut.field] = (start, start + ((1 << cut.shift) - 1));
+    }
+    region
+}

@@ -1,0 +1,235 @@
+//! Conditions as boxes over the fields that rules are usually about.
+
+use crate::cuts::{ALL, Area, Range};
+
+use super::condition::number;
+use super::{Condition, Header, Headers, Test, Tree};
+
+/// The value of a field that a packet is too short for: above that of any port.
+const MISSING: u32 = 1 << 16;
+
+/// Boxes of one condition; more become one that covers them all.
+const MOST_BOXES: usize = 16;
+
+/// Fields of packets of one version of IP, as numbers.
+pub(super) trait Space<const D: usize> {
+    /// The fields of a packet; `None` if its IP header is too short for them.
+    fn point(headers: &Headers<'_>) -> Option<[u32; D]>;
+
+    /// What a test is about.
+    fn subject(test: &Test) -> Subject;
+}
+
+/// What a test is about in a space.
+pub(super) enum Subject {
+    /// One of its fields, under a mask that leaves out nothing or lower bits; the largest value that the field may
+    /// have where it is there.
+    Field { number: usize, top: u32 },
+    /// Something that is the same for all its packets.
+    Constant(bool),
+    /// Something else.
+    Other,
+}
+
+/// All packets but those of version 6. Addresses, ports, protocol, and whether it is a later fragment.
+pub(super) struct V4;
+
+/// Packets of version 6. Addresses as words, ports, next header.
+pub(super) struct V6;
+
+/// IPv6's version, which is tested where a rule is about IPv6.
+fn is_version(test: &Test) -> bool {
+    (test.header, test.offset, test.length, test.mask) == (Header::Network, 0, 1, 0xf0)
+        && (test.low, test.high, test.outside) == (0x60, 0x60, false)
+}
+
+/// Whether a packet is in [`V6`].
+#[inline]
+pub(super) fn is_six(headers: &Headers<'_>) -> bool {
+    headers.network.first().is_some_and(|first| first >> 4 == 6)
+}
+
+/// Source and destination port.
+#[inline]
+fn ports(headers: &Headers<'_>) -> [u32; 2] {
+    match headers.transport.first_chunk() {
+        Some(&[a, b, c, d]) => [u16::from_be_bytes([a, b]).into(), u16::from_be_bytes([c, d]).into()],
+        None => [number(headers.transport, 0, 2).unwrap_or(MISSING), MISSING],
+    }
+}
+
+impl Space<6> for V4 {
+    #[inline]
+    fn point(headers: &Headers<'_>) -> Option<[u32; 6]> {
+        let ip: &[u8; 20] = headers.network.first_chunk()?;
+        let [source_port, destination_port] = ports(headers);
+        Some([
+            u32::from_be_bytes([ip[12], ip[13], ip[14], ip[15]]),
+            u32::from_be_bytes([ip[16], ip[17], ip[18], ip[19]]),
+            source_port,
+            destination_port,
+            ip[9].into(),
+            (u16::from_be_bytes([ip[6], ip[7]]) & 0x1fff != 0).into(),
+        ])
+    }
+
+    fn subject(test: &Test) -> Subject {
+        let field = |number, top| Subject::Field { number, top };
+        match (test.header, test.offset, test.length) {
+            _ if is_version(test) => Subject::Constant(false),
+            (Header::Network, 12, 4) => field(0, u32::MAX),
+            (Header::Network, 16, 4) => field(1, u32::MAX),
+            (Header::Transport, 0, 2) => field(2, 0xffff),
+            (Header::Transport, 2, 2) => field(3, 0xffff),
+            (Header::Network, 9, 1) => field(4, 0xff),
+            // Its field says whether the number is above 0, so that nothing else can be asked.
+            (Header::Network, 6, 2) if (test.mask, test.low, test.high) == (0x1fff, 0, 0) => field(5, 1),
+            _ => Subject::Other,
+        }
+    }
+}
+
+impl Space<11> for V6 {
+    #[inline]
+    fn point(headers: &Headers<'_>) -> Option<[u32; 11]> {
+        let ip: &[u8; 40] = headers.network.first_chunk()?;
+        let [source_port, destination_port] = ports(headers);
+        let mut point = [0; 11];
+        let (words, _) = ip[8..].as_chunks();
+        for (field, &word) in point.iter_mut().zip(words) {
+            *field = u32::from_be_bytes(word);
+        }
+        [point[8], point[9], point[10]] = [source_port, destination_port, ip[6].into()];
+        Some(point)
+    }
+
+    fn subject(test: &Test) -> Subject {
+        let field = |number, top| Subject::Field { number, top };
+        match (test.header, test.offset, test.length) {
+            _ if is_version(test) => Subject::Constant(true),
+            // IPv4's addresses stand among them too, should somebody ask.
+            (Header::Network, offset @ 8..40, 4) if offset % 4 == 0 => {
+                field(usize::from(offset) / 4 - 2, u32::MAX)
+            }
+            (Header::Transport, 0, 2) => field(8, 0xffff),
+            (Header::Transport, 2, 2) => field(9, 0xffff),
+            (Header::Network, 6, 1) => field(10, 0xff),
+            _ => Subject::Other,
+        }
+    }
+}
+
+/// Whether a condition asks for the version.
+pub(super) fn asks_for_version(condition: &Condition) -> bool {
+    match condition {
+        Tree::Constant(_) => false,
+        Tree::Leaf(test) => is_version(test),
+        Tree::Not(inner) => asks_for_version(inner),
+        Tree::All(parts) | Tree::Any(parts) => parts.iter().any(asks_for_version),
+        Tree::Choose(parts) => parts.iter().any(asks_for_version),
+    }
+}
+
+/// A part of a space, and whether a condition holds in all of it.
+#[derive(Clone, Copy)]
+struct Part<const D: usize> {
+    ranges: [Range; D],
+    exact: bool,
+}
+
+impl<const D: usize> Part<D> {
+    const EVERYWHERE: Part<D> = Part { ranges: [ALL; D], exact: true };
+    /// It may hold anywhere.
+    const SOMEWHERE: Part<D> = Part { ranges: [ALL; D], exact: false };
+}
+
+/// The boxes outside of which a condition does not hold.
+pub(super) fn areas<S: Space<D>, const D: usize>(condition: &Condition, rule: u32) -> Vec<Area<D>> {
+    let area = |part: Part<D>| Area { rule, exact: part.exact, ranges: part.ranges };
+    parts::<S, D>(condition, false).into_iter().map(area).collect()
+}
+
+/// The parts in which the condition may hold, or (negated) may not; [`MOST_BOXES`] at most.
+fn parts<S: Space<D>, const D: usize>(condition: &Condition, negated: bool) -> Vec<Part<D>> {
+    match (condition, negated) {
+        (Tree::Constant(value), _) if *value == negated => Vec::new(),
+        (Tree::Constant(_), _) => vec![Part::EVERYWHERE],
+        (Tree::Leaf(test), _) => parts_of_test::<S, D>(test, negated),
+        (Tree::Not(inner), _) => parts::<S, D>(inner, !negated),
+        (Tree::All(all), false) | (Tree::Any(all), true) => {
+            all.iter().fold(vec![Part::EVERYWHERE], |met, one| meet(&met, &parts::<S, D>(one, negated)))
+        }
+        (Tree::Any(all), false) | (Tree::All(all), true) => {
+            bounded(all.iter().flat_map(|one| parts::<S, D>(one, negated)).collect())
+        }
+        (Tree::Choose(choice), _) => {
+            let [condition, then, otherwise] = &**choice;
+            let mut all = meet(&parts::<S, D>(condition, false), &parts::<S, D>(then, negated));
+            all.extend(meet(&parts::<S, D>(condition, true), &parts::<S, D>(otherwise, negated)));
+            bounded(all)
+        }
+    }
+}
+
+fn parts_of_test<S: Space<D>, const D: usize>(test: &Test, negated: bool) -> Vec<Part<D>> {
+    let (number, top) = match S::subject(test) {
+        Subject::Field { number, top } => (number, top),
+        Subject::Constant(value) if value == negated => return Vec::new(),
+        Subject::Constant(_) => return vec![Part::EVERYWHERE],
+        Subject::Other => return vec![Part::SOMEWHERE],
+    };
+    let Some((low, high)) = range_of(test, top) else { return vec![Part::SOMEWHERE] };
+    // Where the field is missing the test fails, whether it asks for inside or for outside.
+    let below = low.checked_sub(1).map(|end| (0, end));
+    let above = |top| (high < top).then(|| (high + 1, top));
+    let ranges = match (test.outside, negated) {
+        (false, false) => [Some((low, high)), None],
+        (true, false) => [below, above(top)],
+        (false, true) => [below, above(u32::MAX)],
+        (true, true) => [Some((low, high)), (top < u32::MAX).then(|| (top + 1, u32::MAX))],
+    };
+    let part = |range| {
+        let mut part = Part::EVERYWHERE;
+        part.ranges[number] = range;
+        part
+    };
+    ranges.into_iter().flatten().map(part).collect()
+}
+
+/// The values of a field, of which the largest is `top`, that are in the test's range under its mask, if they follow
+/// each other.
+fn range_of(test: &Test, top: u32) -> Option<Range> {
+    if top == 1 {
+        return Some((0, 0));
+    }
+    let free = !test.mask & top;
+    // The bits that do not count are the lowest ones.
+    let is_prefix = free & (free.wrapping_add(1)) == 0;
+    let whole = test.low & free == 0 && test.high & free == 0 && test.high | free <= top;
+    (is_prefix && whole && test.low <= test.high).then_some((test.low, test.high | free))
+}
+
+/// Where parts of both lie over each other.
+fn meet<const D: usize>(left: &[Part<D>], right: &[Part<D>]) -> Vec<Part<D>> {
+    let both = left.iter().flat_map(|l| right.iter().map(move |r| intersection(l, r)));
+    bounded(both.filter(|part| part.ranges.iter().all(|&(low, high)| low <= high)).collect())
+}
+
+fn intersection<const D: usize>(left: &Part<D>, right: &Part<D>) -> Part<D> {
+    let range = |i: usize| {
+        let (l, r) = (left.ranges[i], right.ranges[i]);
+        (l.0.max(r.0), l.1.min(r.1))
+    };
+    Part { ranges: std::array::from_fn(range), exact: left.exact && right.exact }
+}
+
+fn bounded<const D: usize>(parts: Vec<Part<D>>) -> Vec<Part<D>> {
+    let Some((&first, rest)) = parts.split_first().filter(|_| parts.len() > MOST_BOXES) else {
+        return parts;
+    };
+    let cover = |all: Part<D>, one: &Part<D>| {
+        let range = |i: usize| (all.ranges[i].0.min(one.ranges[i].0), all.ranges[i].1.max(one.ranges[i].1));
+        Part { ranges: std::array::from_fn(range), exact: false }
+    };
+    vec![rest.iter().fold(first, cover)]
+}
