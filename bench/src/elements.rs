@@ -23,6 +23,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
         repeats: settings.repeats.min(REPEATS),
         packets: settings.packets.min(PACKETS),
         per_run: settings.per_run.min(PER_RUN),
+        ..settings.clone()
     };
     let mut floor = Floor::new(settings.packets, FRAME).map_err(|error| error.to_string())?;
     let (mut rows, mut missing) = (Vec::new(), Vec::new());

@@ -10,7 +10,7 @@ use engine::{Options, Plan, Worker};
 
 use crate::floor::Floor;
 use crate::serde_params::Param;
-use crate::{Pair, Row, Settings, locality, source};
+use crate::{Pair, Row, Settings, classify, locality, source};
 
 pub(crate) fn forward(settings: &Settings) -> Result<Vec<Row>, String> {
     both_frames("forward", settings, FORWARD)
@@ -197,25 +197,35 @@ pub(crate) fn worker_with(
     start: Start,
     chain: &str,
 ) -> Result<Worker, String> {
-    let (kind, marks) = match start {
-        Start::Frame => (0, ""),
-        Start::Ethernet => (0, "-> MarkIPHeader(14)"),
-        Start::Ip => (0, "-> Strip(14) -> MarkIPHeader"),
-        Start::Tcp => (1, "-> MarkIPHeader(14)"),
-        Start::Ip6 => (2, "-> MarkIP6Header(14)"),
+    let kind = match start {
+        Start::Frame | Start::Ethernet | Start::Ip => 0,
+        Start::Tcp => 1,
+        Start::Ip6 => 2,
     };
-    let text = format!(
-        "BenchmarkFrames({packets}, {flows}, {frame}, {kind}, {slf}) {marks}
-            -> replay :: ReplayUnqueue(STOP -1, BURST 32) -> {chain}"
-    );
+    worker_of(&format!("BenchmarkFrames({packets}, {flows}, {frame}, {kind}, {slf})"), start, chain)
+}
+
+/// The same with packets of any source, which is pulled until it has no more.
+pub(crate) fn worker_of(frames: &str, start: Start, chain: &str) -> Result<Worker, String> {
+    let marks = match start {
+        Start::Frame => "",
+        Start::Ethernet | Start::Tcp => "-> MarkIPHeader(14)",
+        Start::Ip => "-> Strip(14) -> MarkIPHeader",
+        Start::Ip6 => "-> MarkIP6Header(14)",
+    };
+    let text = format!("{frames} {marks} -> replay :: ReplayUnqueue(STOP -1, BURST 32) -> {chain}");
     let mut sources = lang::Sources::new();
     let id = sources.add("benchmark", text);
     let (graph, diagnostics) = lang::parse(&mut sources, id, &lang::Options::default());
     if let Some(diagnostic) = diagnostics.first() {
         return Err(diagnostic.render(&sources));
     }
-    let registry =
-        Registry::new().with(nf::CLASSES).with(reframer::CLASSES).with(&[&FRAMES]).with(locality::CLASSES);
+    let registry = Registry::new()
+        .with(nf::CLASSES)
+        .with(reframer::CLASSES)
+        .with(&[&FRAMES])
+        .with(locality::CLASSES)
+        .with(classify::CLASSES);
     let first = |problems: Vec<engine::Problem>| {
         problems.first().map_or_else(|| "no reason given".into(), |problem| problem.render(&sources))
     };

@@ -4,15 +4,18 @@
 //! what it costs to take packets from memory, look at their headers and give them back. Runs of a benchmark and
 //! of the floor alternate, and what is reported are medians; the ratio is the median of the pairs' ratios.
 
+mod classify;
 mod elements;
 mod floor;
 mod graph;
 mod language;
 mod locality;
+mod lpm;
 mod source;
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::path::PathBuf;
 
 use serde::Serialize;
 
@@ -26,8 +29,8 @@ pub struct Benchmark {
     pub run: fn(&Settings) -> Result<Vec<Row>, String>,
 }
 
-/// How much to measure.
-#[derive(Clone, Copy, Debug)]
+/// How much to measure, and with what.
+#[derive(Clone, Debug)]
 pub struct Settings {
     /// Alternating runs.
     pub repeats: usize,
@@ -35,15 +38,28 @@ pub struct Settings {
     pub packets: usize,
     /// Packets per run, at least.
     pub per_run: usize,
+    /// A rule set in ClassBench's form, in the place of made ones.
+    pub rules: Option<PathBuf>,
+    /// A file of prefixes, a line each, which may be packed with gzip, in the place of made ones.
+    pub routes: Option<PathBuf>,
+    /// Where to write the headers or addresses that are looked up, and what was found for them.
+    pub asked: Option<PathBuf>,
 }
 
 impl Settings {
     /// The usual amount: a benchmark takes a few seconds.
-    pub const USUAL: Settings = Settings { repeats: 11, packets: 100_000, per_run: 2_000_000 };
+    pub const USUAL: Settings = Settings {
+        repeats: 11,
+        packets: 100_000,
+        per_run: 2_000_000,
+        rules: None,
+        routes: None,
+        asked: None,
+    };
     /// More, for figures that go into the documentation.
     pub const FULL: Settings = Settings { repeats: 31, ..Settings::USUAL };
     /// Just enough to see that it works, and for counting instructions.
-    pub const SMALL: Settings = Settings { repeats: 1, packets: 10_000, per_run: 100_000 };
+    pub const SMALL: Settings = Settings { repeats: 1, packets: 10_000, per_run: 100_000, ..Settings::USUAL };
 }
 
 /// One measured figure.
@@ -111,6 +127,21 @@ pub const ALL: &[Benchmark] = &[
     Benchmark { name: "queue", about: "through a Queue and an Unqueue", run: graph::queue },
     Benchmark { name: "nat", about: "IPRewriter, with flows that it knows", run: graph::nat },
     Benchmark { name: "router", about: "CheckIPHeader, route look-up, DecIPTTL", run: graph::router },
+    Benchmark {
+        name: "classify",
+        about: "the first of many rules for headers that match them, alone (--rules FILE)",
+        run: classify::run,
+    },
+    Benchmark {
+        name: "firewall",
+        about: "CheckIPHeader, IPFilter with every other rule a permission (--rules FILE)",
+        run: classify::run_firewall,
+    },
+    Benchmark {
+        name: "lpm",
+        about: "the longest prefix for addresses, alone (--routes FILE)",
+        run: lpm::run,
+    },
     Benchmark {
         name: "reframer",
         about: "through a Reframer: number of flows, packets of one in a row",
@@ -194,7 +225,7 @@ mod tests {
 
     #[test]
     fn every_benchmark_runs_and_gives_rows() {
-        let settings = Settings { repeats: 1, packets: 2_000, per_run: 4_000 };
+        let settings = Settings { repeats: 1, packets: 2_000, per_run: 4_000, ..Settings::USUAL };
         for benchmark in ALL {
             let rows = (benchmark.run)(&settings).unwrap();
             assert!(!rows.is_empty(), "{}", benchmark.name);

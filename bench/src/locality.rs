@@ -35,7 +35,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     let settings = &Settings {
         repeats: settings.repeats.min(REPEATS),
         per_run: settings.per_run.min(PER_RUN),
-        ..*settings
+        ..settings.clone()
     };
     let mut rows = Vec::new();
     for (flows, lines) in SIZES {

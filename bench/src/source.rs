@@ -78,3 +78,14 @@ pub(crate) fn frame(number: usize, flows: usize, length: usize) -> Vec<u8> {
     frame[34..42].copy_from_slice(udp.as_bytes());
     frame
 }
+
+/// A frame around an IPv4 header and ports, with a right checksum and length.
+pub(crate) fn frame_of(start: &[u8; 24], length: usize) -> Vec<u8> {
+    let mut bytes = frame(0, 1, length);
+    bytes[14..38].copy_from_slice(start);
+    let total = (bytes.len() - 14) as u16;
+    bytes[16..18].copy_from_slice(&total.to_be_bytes());
+    // The header is complete and 20 bytes long.
+    let _ = checksum::fill_ipv4(&mut bytes[14..34]);
+    bytes
+}

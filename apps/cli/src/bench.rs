@@ -18,6 +18,15 @@ pub(crate) struct Args {
     /// Write the rows as JSON; `-` for standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Rules for `classify` and `firewall`, in ClassBench's form
+    #[arg(long, value_name = "FILE")]
+    rules: Option<PathBuf>,
+    /// Prefixes for `lpm`, a line each; may be packed with gzip
+    #[arg(long, value_name = "FILE")]
+    routes: Option<PathBuf>,
+    /// Write the headers of `classify` or the addresses of `lpm`, and what was found, for another program
+    #[arg(long, value_name = "FILE")]
+    asked: Option<PathBuf>,
     /// Measure more often, for figures to be quoted
     #[arg(long, conflicts_with = "small")]
     full: bool,
@@ -44,11 +53,13 @@ pub(crate) fn main(args: &Args) -> ExitCode {
     if chosen.is_empty() {
         chosen = ALL.iter().collect();
     }
-    let settings = match (args.full, args.small) {
+    let amount = match (args.full, args.small) {
         (true, _) => Settings::FULL,
         (_, true) => Settings::SMALL,
         _ => Settings::USUAL,
     };
+    let (rules, routes, asked) = (args.rules.clone(), args.routes.clone(), args.asked.clone());
+    let settings = Settings { rules, routes, asked, ..amount };
     let mut rows = Vec::new();
     // Only drawn on a terminal.
     let progress = ProgressBar::new_spinner();

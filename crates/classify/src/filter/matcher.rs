@@ -144,7 +144,7 @@ impl Matcher {
         }
     }
 
-    /// Whether the conditions look at a header.
+    /// Whether the conditions look at a header. It goes through all of them.
     pub fn looks_at(&self, header: Header) -> bool {
         self.steps.iter().any(|step| step.test.header == header)
     }

@@ -28,6 +28,8 @@ struct Rule {
 struct Rules {
     rules: Vec<Rule>,
     matcher: Matcher,
+    /// Whether a rule looks at the link-layer header, which few do.
+    with_mac: bool,
     sorter: Sorter,
     /// What rules say, each once, and first what becomes of packets for which none holds.
     fates: Vec<Fate>,
@@ -58,15 +60,16 @@ impl Rules {
         let found = Vec::with_capacity(BATCH_CAPACITY);
         let counts = vec![0; rules.len() + 1];
         let sorter = Sorter::new(outputs);
-        Rules { matcher: Matcher::new(&conditions), rules, sorter, fates, places, found, counts }
+        let matcher = Matcher::new(&conditions);
+        let with_mac = matcher.looks_at(Header::Mac);
+        Rules { rules, matcher, with_mac, sorter, fates, places, found, counts }
     }
 
     /// Sends packets where the rules say. With `recent`, packets of the same flow as the one before are not looked up.
     fn push(&mut self, cx: &mut Cx<'_>, batch: Batch, recent: Option<&mut Recent>) -> Option<Batch> {
-        let Rules { rules, matcher, sorter, fates, places, found, counts } = self;
-        let with_mac = matcher.looks_at(Header::Mac);
+        let Rules { rules, matcher, with_mac, sorter, fates, places, found, counts } = self;
         found.clear();
-        let packets = batch.iter().map(|packet| headers(packet, with_mac));
+        let packets = batch.iter().map(|packet| headers(packet, *with_mac));
         matcher.first_of_each(packets, recent, |rule| {
             counts[rule.unwrap_or(rules.len())] += 1;
             found.push(rule.map_or(0, |rule| places[rule]));

@@ -1,0 +1,262 @@
+//! Look-ups in rule sets.
+//!
+//! Headers are made to match a rule that is drawn for each of them, evenly, as ClassBench's own generator does without
+//! locality: its free bits and ports are drawn too. (So a rule before it may match as well.)
+
+use std::fmt::Write;
+use std::hint::black_box;
+use std::path::Path;
+use std::time::Instant;
+
+use classify::filter::{Condition, Header, Headers, Matcher, Test, Tree, classbench};
+use element::class::{ArgInfo, Notes};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Signal};
+use fastrand::Rng;
+
+use crate::floor::Floor;
+use crate::graph::{Start, measure_worker, worker_of};
+use crate::serde_params::Param;
+use crate::{Pair, Row, Settings, source};
+
+/// Elements of this benchmark.
+pub(crate) static CLASSES: &[&Class] = &[&HEADERS];
+
+/// Headers that are looked up in turn.
+const COUNT: usize = 1 << 16;
+/// The sets that are made where none is given.
+const MADE: [usize; 2] = [1_000, 10_000];
+
+/// The first 24 bytes of an IPv4 packet: the header, and ports.
+type Start24 = [u8; 24];
+
+/// Look-ups alone.
+pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
+    each_set(settings, |rules| {
+        let conditions = conditions(rules)?;
+        let started = Instant::now();
+        let matcher = Matcher::new(&conditions);
+        let built = started.elapsed();
+        let count = if settings.repeats > 1 { COUNT } else { settings.packets.min(COUNT) };
+        let headers = headers(&conditions, count);
+        let look_up = |tell: &mut dyn FnMut(Option<usize>)| {
+            for group in headers.chunks(32) {
+                let all = group.iter().map(|bytes| Headers {
+                    mac: &[],
+                    network: &bytes[..20],
+                    transport: &bytes[20..],
+                });
+                matcher.first_of_each(all, None, &mut *tell);
+            }
+        };
+        if let Some(path) = &settings.asked {
+            write_asked(path, &headers, look_up)?;
+        }
+        let mut floor = Floor::new(settings.packets, 64).map_err(|error| error.to_string())?;
+        let rounds = settings.per_run.div_ceil(headers.len());
+        let measured = || {
+            let mut sum = 0;
+            let started = Instant::now();
+            (0..rounds).for_each(|_| look_up(&mut |rule| sum += rule.unwrap_or(rules.len())));
+            black_box(sum);
+            started.elapsed().as_nanos() as f64 / (rounds * headers.len()) as f64
+        };
+        measured();
+        let pairs: Vec<Pair> = (0..settings.repeats)
+            .map(|_| Pair { cost: measured(), floor: floor.measure(settings.per_run) })
+            .collect();
+        let params = [
+            ("rules", Param::Number(rules.len() as u64)),
+            ("kib", Param::Number(matcher.size() as u64 >> 10)),
+            ("built_ms", Param::Number(built.as_millis() as u64)),
+        ];
+        let row = Row::new("classify", &params, &pairs);
+        Ok(Row { excludes_floor: true, unit: "look-up", ..row })
+    })
+}
+
+/// A firewall in a configuration, in which rules permit and deny in turns.
+pub(crate) fn run_firewall(settings: &Settings) -> Result<Vec<Row>, String> {
+    each_set(settings, |rules| {
+        let folder = std::env::temp_dir().join(format!("tidegate-bench-{}", std::process::id()));
+        let file = folder.with_extension("rules");
+        std::fs::write(&file, rules.join("\n")).map_err(|error| format!("{}: {error}", file.display()))?;
+        let mut texts = String::new();
+        for (rule, action) in rules.iter().zip(["allow", "deny"].into_iter().cycle()) {
+            // A string takes all that is written to it.
+            let _ = write!(texts, "{action} {rule}, ");
+        }
+        let frames = format!("BenchmarkHeaders({}, {}, 64)", settings.packets, file.display());
+        let chain = format!("CheckIPHeader(14) -> IPFilter({texts} deny all) -> Discard");
+        let worker = worker_of(&frames, Start::Frame, &chain);
+        // The element has read it.
+        let _ = std::fs::remove_file(&file);
+        let params = [("rules", Param::Number(rules.len() as u64))];
+        measure_worker("firewall", settings, 64, worker?, &params)
+    })
+}
+
+/// A row for each set: the one that is given, else those that are made.
+fn each_set(
+    settings: &Settings,
+    measure: impl Fn(&[String]) -> Result<Row, String>,
+) -> Result<Vec<Row>, String> {
+    match &settings.rules {
+        Some(path) => Ok(vec![measure(&read(path)?)?]),
+        None => MADE.iter().map(|&count| measure(&made(count))).collect(),
+    }
+}
+
+/// The rules of a file.
+fn read(path: &Path) -> Result<Vec<String>, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let lines = text.lines().map(str::trim).filter(|line| line.starts_with('@'));
+    let rules: Vec<String> = lines.map(String::from).collect();
+    if rules.is_empty() {
+        let example = "@10.0.0.0/8 0.0.0.0/0 0 : 65535 80 : 80 0x06/0xFF";
+        return Err(format!("{}: no rules in ClassBench's form, as '{example}'", path.display()));
+    }
+    Ok(rules)
+}
+
+/// Rules of no particular network: pairs of prefixes of which many say little, and services.
+fn made(count: usize) -> Vec<String> {
+    let mut random = Rng::with_seed(1);
+    let prefix = |random: &mut Rng| match random.u8(..8) {
+        0 => "0.0.0.0/0".to_string(),
+        kind => {
+            let length = [8, 16, 20, 24, 24, 28, 32][usize::from(kind - 1)];
+            // Networks are neighbours of each other.
+            let address = random.u32(..32) << 24 | random.u32(..) & 0x00ff_ffff & u32::MAX << (32 - length);
+            format!("{}/{length}", std::net::Ipv4Addr::from_bits(address))
+        }
+    };
+    let ports = |random: &mut Rng| match random.u8(..4) {
+        0 => "0 : 65535".to_string(),
+        1 => "1024 : 65535".to_string(),
+        _ => {
+            let port = [22, 25, 53, 80, 123, 443, 3306, 8080][random.usize(..8)];
+            format!("{port} : {port}")
+        }
+    };
+    let rule = |_| {
+        let (source, destination) = (prefix(&mut random), prefix(&mut random));
+        let protocol = ["0x06/0xFF", "0x06/0xFF", "0x11/0xFF", "0x00/0x00"][random.usize(..4)];
+        format!("@{source} {destination} 0 : 65535 {} {protocol}", ports(&mut random))
+    };
+    (0..count).map(rule).collect()
+}
+
+fn conditions(rules: &[String]) -> Result<Vec<Condition>, String> {
+    let read = |(rule, line): (&String, usize)| {
+        classbench(rule).map_err(|issue| format!("rule {line}, byte {}: {}", issue.span.start, issue.text))
+    };
+    rules.iter().zip(1..).map(read).collect()
+}
+
+/// Headers, each of which matches a rule.
+fn headers(conditions: &[Condition], count: usize) -> Vec<Start24> {
+    let mut random = Rng::with_seed(2);
+    (0..count).map(|_| header(&conditions[random.usize(..conditions.len())], &mut random)).collect()
+}
+
+fn header(condition: &Condition, random: &mut Rng) -> Start24 {
+    let mut bytes = [0; 24];
+    (bytes[0], bytes[9]) = (0x45, [6, 17][random.usize(..2)]);
+    bytes[12..].fill_with(|| random.u8(..));
+    let tests: Vec<&Test> = match condition {
+        Tree::All(parts) => parts.iter().filter_map(leaf).collect(),
+        other => leaf(other).into_iter().collect(),
+    };
+    for test in tests {
+        let start = if test.header == Header::Transport { 20 } else { 0 } + usize::from(test.offset);
+        let field = &mut bytes[start..start + usize::from(test.length)];
+        let old = field.iter().fold(0, |number, &byte| number << 8 | u32::from(byte));
+        let new = old & !test.mask | random.u32(test.low..=test.high) & test.mask;
+        field.copy_from_slice(&new.to_be_bytes()[4 - usize::from(test.length)..]);
+    }
+    bytes
+}
+
+fn leaf(condition: &Condition) -> Option<&Test> {
+    match condition {
+        Tree::Leaf(test) => Some(test),
+        _ => None,
+    }
+}
+
+/// Headers as numbers, and the rule that was found for each, from 1 on: source, destination, ports, protocol, rule.
+fn write_asked(
+    path: &Path,
+    headers: &[Start24],
+    look_up: impl Fn(&mut dyn FnMut(Option<usize>)),
+) -> Result<(), String> {
+    let mut text = String::new();
+    let mut rest = headers.iter();
+    look_up(&mut |rule| {
+        let Some(bytes) = rest.next() else { return };
+        let number = |at: usize, length: usize| {
+            bytes[at..at + length].iter().fold(0, |number, &byte| number << 8 | u32::from(byte))
+        };
+        let rule = rule.map_or(0, |rule| rule + 1);
+        let [source, destination] = [number(12, 4), number(16, 4)];
+        let [source_port, destination_port] = [number(20, 2), number(22, 2)];
+        // A string takes all that is written to it.
+        let _ = writeln!(text, "{source} {destination} {source_port} {destination_port} {} {rule}", bytes[9]);
+    });
+    std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Gives frames whose headers match the rules of a file.
+static HEADERS: Class = Class {
+    name: "BenchmarkHeaders",
+    ports: "0/1",
+    processing: "l/l",
+    args: &[
+        ArgInfo::required("PACKETS", "unsigned"),
+        ArgInfo::required("RULES", "filename"),
+        ArgInfo::required("FRAME", "unsigned"),
+    ],
+    notes: Notes { signals_packets: true, ..Notes::NONE },
+    build: |args| {
+        let (packets, file, frame): (usize, String, usize) =
+            (args.required("PACKETS"), args.required("RULES"), args.required("FRAME"));
+        args.finish()?;
+        let conditions = read(Path::new(&file)).and_then(|rules| conditions(&rules));
+        let conditions = conditions.unwrap_or_else(|error| {
+            args.error(error);
+            Vec::new()
+        });
+        args.finish()?;
+        Ok(Box::new(Matching { headers: headers(&conditions, packets), frame }))
+    },
+    ..Class::DEFAULT
+};
+
+struct Matching {
+    headers: Vec<Start24>,
+    frame: usize,
+}
+
+impl Element for Matching {
+    fn effects(&self) -> Effects {
+        Effects::source("frame")
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, max: usize) -> Batch {
+        let mut batch = cx.batch();
+        while batch.len() < max
+            && let Some(header) = self.headers.pop()
+        {
+            let bytes = source::frame_of(&header, self.frame);
+            if let Some(packet) = cx.packet(&bytes)
+                && let Err(packet) = batch.push(packet)
+            {
+                cx.drop(packet, DropReason::NoBuffer);
+            }
+        }
+        if self.headers.is_empty() {
+            cx.set_signal(Signal::Packets, false);
+        }
+        batch
+    }
+}
