@@ -9,6 +9,7 @@ pub mod contents;
 mod editing;
 pub mod encap;
 pub mod ethernet;
+mod five_tuple;
 mod hashing;
 pub mod icmp;
 pub mod information;
@@ -19,10 +20,12 @@ pub mod nat;
 mod patterns;
 pub mod printers;
 pub mod rate;
+mod report_file;
 pub mod schedule;
 pub mod script;
 mod sorting;
 pub mod source;
+pub mod statistics;
 pub mod storage;
 mod stripping;
 pub mod switch;
@@ -195,8 +198,10 @@ pub static CLASSES: &[&Class] = &[
     &rate::rated_unqueue::CLASS,
     &rate::red::CLASS,
     &rate::shaper::CLASS,
+    &rate::sr_tcm::CLASS,
     &rate::timed_sink::CLASS,
     &rate::timed_unqueue::CLASS,
+    &rate::tr_tcm::CLASS,
     &schedule::drr_sched::CLASS,
     &schedule::prio_sched::CLASS,
     &schedule::pull_switch::CLASS,
@@ -216,6 +221,8 @@ pub static CLASSES: &[&Class] = &[
     &source::rated_source::CLASS,
     &source::replay_unqueue::CLASS,
     &source::timed_source::CLASS,
+    &statistics::flow_counter::CLASS,
+    &statistics::ip_rate_monitor::CLASS,
     &storage::cpu_queue::CLASS,
     &storage::front_drop_queue::CLASS,
     &storage::mixed_queue::CLASS,
