@@ -87,6 +87,11 @@ impl Flows {
         self.hasher = KeyHasher::new(seed);
     }
 
+    /// The hash of a key.
+    pub(crate) fn hash(&self, key: &FiveTupleKey) -> u32 {
+        self.hasher.hash(key)
+    }
+
     /// Finds the flows of all packets of a batch, so that waits for memory overlap. With `both_directions`, the two
     /// directions of a flow are one.
     #[inline]

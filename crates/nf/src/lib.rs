@@ -3,6 +3,7 @@
 pub mod aggregate;
 pub mod annotation;
 pub mod arp;
+pub mod balance;
 pub mod basic;
 mod checking;
 pub mod contents;
@@ -64,6 +65,10 @@ pub static CLASSES: &[&Class] = &[
     &arp::arp_querier::CLASS,
     &arp::arp_responder::CLASS,
     &arp::arp_table::CLASS,
+    &balance::flow_ip_load_balancer::CLASS,
+    &balance::flow_ip_load_balancer_reverse::CLASS,
+    &balance::flow_l2_load_balancer::CLASS,
+    &balance::flow_switch::CLASS,
     &basic::align::CLASS,
     &basic::average_counter::CLASS,
     &basic::check_length::CLASS,
@@ -175,6 +180,7 @@ pub static CLASSES: &[&Class] = &[
     &nat::ip_addr_rewriter::CLASS,
     &nat::ip_rewriter::CLASS,
     &nat::ip_rewriter_patterns::CLASS,
+    &nat::maglev_ip_mapper::CLASS,
     &nat::round_robin_ip_mapper::CLASS,
     &nat::source_ip_hash_mapper::CLASS,
     &nat::tcp_rewriter::CLASS,
