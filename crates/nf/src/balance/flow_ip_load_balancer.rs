@@ -11,8 +11,9 @@
 //! are there, further ones are not remembered: a hash then chooses the server of each packet.
 //!
 //! All packets are balanced: those for other addresses than VIP have to go another way before. The network header
-//! annotation must be set, and the transport header annotation for ports to count; packets without the first are dropped,
-//! and so are those of new flows while no server is active. Put IPReassembler in front, since fragments have no ports.
+//! annotation must be set, and the transport header annotation for ports to count; packets without the first or an IPv4
+//! header there are dropped, and so are those of new flows while no server is active. Put IPReassembler in front, since
+//! fragments have no ports.
 //!
 //! ## Usage
 //! `FlowIPLoadBalancer(VIP ADDRESS, DST ADDRESS, ... [, KEYWORDS])`
@@ -68,7 +69,7 @@ use packet::Annotations;
 use wire::{FiveTuple, FromBytes, ip_protocol, ipv4};
 
 use super::balancer::{self, Balancer, HANDLERS, Place, Settings};
-use crate::editing::{each, needs, when};
+use crate::editing::{each, needs, when, within};
 use crate::ip::store_ip_address::{store, stored};
 
 static ARGS: [ArgInfo; 8] =
@@ -119,6 +120,9 @@ struct FlowIpLoadBalancer {
 #[inline]
 fn marked(packet: &Packet) -> Option<FiveTuple> {
     let (ip, _) = ipv4::Header::ref_from_prefix(packet.header(Base::Network)?).ok()?;
+    if ip.version() != 4 {
+        return None;
+    }
     let has_ports = ip_protocol::has_ports(ip.protocol) && ip.fragment_offset() == 0;
     let ports = packet.header(Base::Transport).filter(|_| has_ports).and_then(|bytes| bytes.first_chunk());
     let (source, destination) = match ports {
@@ -148,9 +152,11 @@ impl Element for FlowIpLoadBalancer {
         let mut reads = key();
         reads.extend(self.balancer.reads());
         let chosen = || Value::Choose { set: set.clone(), key: reads.clone() };
+        let is_ipv4 = within(wire_field::IP_VERSION_IHL, 0xf0, 0x40, 0x40);
         let actions = [Action::Set(wire_field::IP_DST, chosen()), Action::Set(DST_IP, chosen())];
         let mut cases = vec![
             needs(Header::Ipv4),
+            Case::new(is_ipv4.not(), Target::Drop(DropReason::NoHeader)),
             when("no server is active for it", &reads, Target::Drop(DropReason::NotConnected)),
         ];
         cases.extend(stored(&actions, |when| Case::new(when, Target::Output(0))));
