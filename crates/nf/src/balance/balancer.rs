@@ -6,7 +6,7 @@ use std::fmt::{Display, Write as _};
 use element::args::{Arg, Args};
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Access, Depends, Effects, Field, State};
-use element::{Base, Batch, Cx, Packet, Timestamp};
+use element::{Base, Batch, Cx, Element, Invalid, Packet, Timestamp};
 use flow::{FiveTupleKey, FlowId, Inserted};
 use packet::Annotations;
 use wire::{FiveTuple, ip_protocol, tcp::flags};
@@ -42,9 +42,86 @@ impl Mode {
 }
 
 /// Where packets can be sent: an address, or an output.
-pub(super) trait Place: Display + Clone + PartialEq + Send + 'static {
+pub(super) trait Place: Arg + Display + Clone + PartialEq + Send + 'static {
     /// What it is called in messages.
     const WHAT: &'static str;
+    /// What handlers say to what is none.
+    const EXPECTED: &'static str;
+}
+
+/// What becomes of packets once their server is known.
+pub(super) trait Delivery: Send + 'static {
+    /// Where a server is.
+    type Place: Place;
+
+    /// See [`Element::effects`].
+    fn effects(&self, balancer: &Balancer<Self::Place>) -> Effects;
+
+    /// See [`Element::push`].
+    fn push(&mut self, cx: &mut Cx<'_>, balancer: &mut Balancer<Self::Place>, batch: Batch) -> Option<Batch>;
+}
+
+/// The element around a balancer.
+struct Balancing<D: Delivery> {
+    balancer: Balancer<D::Place>,
+    delivery: D,
+}
+
+/// Makes an element whose arguments were read.
+///
+/// # Errors
+/// If anything is wrong with them.
+pub(super) fn build<D: Delivery>(
+    args: &mut Args<'_>,
+    settings: Settings,
+    places: Vec<D::Place>,
+    delivery: D,
+) -> Result<Box<dyn Element>, Invalid> {
+    // What else is wrong would follow from that.
+    args.finish()?;
+    match Balancer::new(settings, places) {
+        Ok(balancer) => Ok(Box::new(Balancing { balancer, delivery })),
+        Err(error) => {
+            args.error(error);
+            Err(Invalid)
+        }
+    }
+}
+
+impl<D: Delivery> Element for Balancing<D> {
+    fn effects(&self) -> Effects {
+        self.delivery.effects(&self.balancer)
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        // It does not decide where flows go.
+        self.balancer.flows.seed(cx.hash_seed());
+        Ok(())
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
+        let packets = batch.len();
+        let rest = self.delivery.push(cx, &mut self.balancer, batch);
+        self.balancer.expire(cx.now(), packets);
+        rest
+    }
+
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        Ok(self.balancer.read(cx, name))
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
+        let place = D::Place::parse(value.trim(), &cx.place()).map_err(|_| D::Place::EXPECTED)?;
+        self.balancer.write(name, &place)
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        Some(self.balancer.take_state())
+    }
+
+    fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        self.balancer.put_state(state)
+    }
 }
 
 /// What was sent to a server.
@@ -95,18 +172,6 @@ pub(super) const ARGS: [ArgInfo; 6] = [
     ArgInfo::keyword("DONE_TIMEOUT", "seconds", "10"),
     ArgInfo::keyword("CAPACITY", "unsigned", "1048576"),
 ];
-
-/// `M` arguments of a balancer's own, and those of all: `N` together.
-pub(super) const fn with_common<const M: usize, const N: usize>(own: [ArgInfo; M]) -> [ArgInfo; N] {
-    assert!(M + ARGS.len() == N);
-    let mut all = [ARGS[0]; N];
-    let mut n = 0;
-    while n < N {
-        all[n] = if n < M { own[n] } else { ARGS[n - M] };
-        n += 1;
-    }
-    all
-}
 
 /// Handlers of all balancers.
 pub(super) const HANDLERS: &[HandlerInfo] = &[
@@ -177,7 +242,7 @@ impl<P: Place> Balancer<P> {
     ///
     /// # Errors
     /// What is wrong.
-    pub(super) fn new(settings: Settings, places: Vec<P>) -> Result<Balancer<P>, String> {
+    fn new(settings: Settings, places: Vec<P>) -> Result<Balancer<P>, String> {
         if places.is_empty() {
             return Err("no server given".into());
         }
@@ -205,11 +270,6 @@ impl<P: Place> Balancer<P> {
         };
         balancer.choose_anew();
         Ok(balancer)
-    }
-
-    /// Chooses the hash function of the table of connections. It does not decide where flows go.
-    pub(super) fn seed(&mut self, cx: &Cx<'_>) {
-        self.flows.seed(cx.hash_seed());
     }
 
     /// Finds out who can be chosen.
@@ -352,7 +412,7 @@ impl<P: Place> Balancer<P> {
 
     /// Forgets connections that are idle, as many as are examined in passing.
     #[inline]
-    pub(super) fn expire(&mut self, now: Timestamp, at_most: usize) {
+    fn expire(&mut self, now: Timestamp, at_most: usize) {
         let Balancer { flows, connections, servers, settings, .. } = self;
         flows.table.expire(now, settings.timeout, at_most, |id, _| forget(connections, servers, id));
     }
@@ -370,7 +430,7 @@ impl<P: Place> Balancer<P> {
     }
 
     /// The values of handlers.
-    pub(super) fn read(&mut self, cx: &Cx<'_>, name: &str) -> String {
+    fn read(&mut self, cx: &Cx<'_>, name: &str) -> String {
         let (now, timeout) = (cx.now(), self.settings.timeout);
         self.forget_where(|_, seen| now - seen >= timeout);
         let each = |number: &dyn Fn(&Load) -> u64| {
@@ -403,7 +463,7 @@ impl<P: Place> Balancer<P> {
     ///
     /// # Errors
     /// If there is no such server.
-    pub(super) fn write(&mut self, name: &str, place: &P) -> Result<(), String> {
+    fn write(&mut self, name: &str, place: &P) -> Result<(), String> {
         let Some(number) = self.places().position(|known| known == place) else {
             let what = P::WHAT;
             return Err(format!(
@@ -419,7 +479,7 @@ impl<P: Place> Balancer<P> {
     }
 
     /// What another balancer goes on with.
-    pub(super) fn take_state(&mut self) -> Box<dyn Any + Send> {
+    fn take_state(&mut self) -> Box<dyn Any + Send> {
         let mut kept = Vec::new();
         for connection in &self.connections {
             let Some(id) = connection.id else { continue };
@@ -437,7 +497,7 @@ impl<P: Place> Balancer<P> {
     ///
     /// # Errors
     /// If it is something else.
-    pub(super) fn put_state(&mut self, state: Box<dyn Any + Send>) -> Result<(), String> {
+    fn put_state(&mut self, state: Box<dyn Any + Send>) -> Result<(), String> {
         let kept: Kept<P> = *state.downcast().map_err(|_| "not the state of such a load balancer")?;
         self.overflows = kept.overflows;
         let mut numbers = Vec::with_capacity(kept.loads.len());
@@ -502,14 +562,10 @@ fn forget<P>(connections: &mut [Connection], servers: &mut [Server<P>], id: Flow
 }
 
 /// Reads the places of servers.
-pub(super) fn places<P: Arg>(args: &mut Args<'_>, texts: &[String]) -> Vec<P> {
+pub(super) fn servers<P: Place>(args: &mut Args<'_>) -> Vec<P> {
+    let texts = args.every("DST");
     let parsed: Vec<_> = texts.iter().map(|text| P::parse(text, &args.place())).collect();
-    let mut places = Vec::with_capacity(parsed.len());
-    for parsed in parsed {
-        match parsed {
-            Ok(place) => places.push(place),
-            Err(reason) => args.error(format!("DST: {reason}")),
-        }
-    }
-    places
+    let right =
+        parsed.into_iter().map(|parsed| parsed.map_err(|reason| args.error(format!("DST: {reason}"))));
+    right.filter_map(Result::ok).collect()
 }

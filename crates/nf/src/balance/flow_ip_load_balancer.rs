@@ -56,24 +56,22 @@
 //! ## See also
 //! FlowIPLoadBalancerReverse, FlowL2LoadBalancer, FlowSwitch, MaglevIPMapper, RoundRobinIPMapper
 
-use std::any::Any;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use classify::IntervalSet;
-use element::args::Arg;
-use element::class::{ArgInfo, Phase};
+use element::class::{ArgInfo, Phase, join};
 use element::effects::{Action, Case, DST_IP, Field, Header, Target, Value, wire_field};
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Packet, manual};
 use packet::Annotations;
 use wire::{FiveTuple, FromBytes, ip_protocol, ipv4};
 
-use super::balancer::{self, Balancer, HANDLERS, Place, Settings};
+use super::balancer::{self, Balancer, Delivery, HANDLERS, Place, Settings};
 use crate::editing::{each, needs, when, within};
 use crate::ip::store_ip_address::{store, stored};
 
 static ARGS: [ArgInfo; 8] =
-    balancer::with_common([ArgInfo::rest("DST", "address"), ArgInfo::keyword("VIP", "address", "")]);
+    join([ArgInfo::rest("DST", "address"), ArgInfo::keyword("VIP", "address", "")], balancer::ARGS);
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -93,14 +91,11 @@ pub static CLASS: Class = Class {
     build: |args| {
         let settings = Settings::read(args);
         let vip: Option<Ipv4Addr> = args.get("VIP");
-        let texts = args.every("DST");
-        let servers = balancer::places::<Ipv4Addr>(args, &texts);
+        let servers = balancer::servers::<Ipv4Addr>(args);
         args.finish()?;
         let Some(vip) = vip else { return crate::editing::missing(args, "VIP") };
-        let balancer = Balancer::new(settings, servers).map_err(|error| args.error(error));
-        let balancer = balancer.map_err(|()| element::Invalid)?;
         args.setup.publish(args.id(), Arc::new(VirtualAddress(vip)));
-        Ok(Box::new(FlowIpLoadBalancer { balancer }))
+        balancer::build(args, settings, servers, ToAddress)
     },
     ..Class::DEFAULT
 };
@@ -110,11 +105,11 @@ pub(super) struct VirtualAddress(pub(super) Ipv4Addr);
 
 impl Place for Ipv4Addr {
     const WHAT: &'static str = "server";
+    const EXPECTED: &'static str = "expected IP address";
 }
 
-struct FlowIpLoadBalancer {
-    balancer: Balancer<Ipv4Addr>,
-}
+/// Packets get the address of their server.
+struct ToAddress;
 
 /// Addresses, protocol and ports as the header annotations have them.
 #[inline]
@@ -144,13 +139,14 @@ fn key() -> Vec<Field> {
     ]
 }
 
-impl Element for FlowIpLoadBalancer {
-    fn effects(&self) -> Effects {
+impl Delivery for ToAddress {
+    type Place = Ipv4Addr;
+
+    fn effects(&self, balancer: &Balancer<Ipv4Addr>) -> Effects {
         let number = |server: &Ipv4Addr| u128::from(server.to_bits());
-        let set: IntervalSet =
-            self.balancer.places().map(|server| (number(server), number(server))).collect();
+        let set: IntervalSet = balancer.places().map(|server| (number(server), number(server))).collect();
         let mut reads = key();
-        reads.extend(self.balancer.reads());
+        reads.extend(balancer.reads());
         let chosen = || Value::Choose { set: set.clone(), key: reads.clone() };
         let is_ipv4 = within(wire_field::IP_VERSION_IHL, 0xf0, 0x40, 0x40);
         let actions = [Action::Set(wire_field::IP_DST, chosen()), Action::Set(DST_IP, chosen())];
@@ -160,47 +156,26 @@ impl Element for FlowIpLoadBalancer {
             when("no server is active for it", &reads, Target::Drop(DropReason::NotConnected)),
         ];
         cases.extend(stored(&actions, |when| Case::new(when, Target::Output(0))));
-        self.balancer.declare(Effects::cases(cases), reads)
+        balancer.declare(Effects::cases(cases), reads)
     }
 
-    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        self.balancer.seed(cx);
-        Ok(())
-    }
-
-    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+    fn push(
+        &mut self,
+        cx: &mut Cx<'_>,
+        balancer: &mut Balancer<Ipv4Addr>,
+        mut batch: Batch,
+    ) -> Option<Batch> {
         let now = cx.now();
-        let (balancer, packets) = (&mut self.balancer, batch.len());
-        balancer.look_up(batch, marked);
-        let mut place = 0;
-        each(cx, batch, |packet| {
-            let here = place;
-            place += 1;
-            if !balancer.has_flow(here) {
-                return Err(DropReason::NoHeader);
-            }
-            let server = balancer.server(here, packet, now).ok_or(DropReason::NotConnected)?;
+        balancer.look_up(&batch, marked);
+        let mut places = 0..;
+        each(cx, &mut batch, |packet| {
+            let place =
+                places.next().filter(|&place| balancer.has_flow(place)).ok_or(DropReason::NoHeader)?;
+            let server = balancer.server(place, packet, now).ok_or(DropReason::NotConnected)?;
             let address = balancer.place(server).ok_or(DropReason::NotConnected)?.octets();
             packet.annotations_mut().set_array4(Annotations::DST_IP, address);
             store(packet, address, false)
         });
-        balancer.expire(now, packets);
-    }
-
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(self.balancer.read(cx, name))
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        let address = Ipv4Addr::parse(value.trim(), &cx.place()).map_err(|_| "expected IP address")?;
-        self.balancer.write(name, &address)
-    }
-
-    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
-        Some(self.balancer.take_state())
-    }
-
-    fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
-        self.balancer.put_state(state)
+        Some(batch)
     }
 }

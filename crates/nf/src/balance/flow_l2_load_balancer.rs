@@ -46,20 +46,17 @@
 //! ## See also
 //! FlowIPLoadBalancer, FlowSwitch, EtherRewrite
 
-use std::any::Any;
-
 use classify::IntervalSet;
-use element::args::Arg;
-use element::class::ArgInfo;
+use element::class::{ArgInfo, join};
 use element::effects::{Action, Case, Filter, Target, Value};
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, manual};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, manual};
 use wire::MacAddr;
 
-use super::balancer::{self, Balancer, HANDLERS, Place, Settings};
+use super::balancer::{self, Balancer, Delivery, HANDLERS, Place, Settings};
 use crate::editing::{bytes, each, is_marked, when};
 use crate::five_tuple::{READS, five_tuple};
 
-static ARGS: [ArgInfo; 7] = balancer::with_common([ArgInfo::rest("DST", "Ethernet address")]);
+static ARGS: [ArgInfo; 7] = join([ArgInfo::rest("DST", "Ethernet address")], balancer::ARGS);
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -75,31 +72,28 @@ pub static CLASS: Class = Class {
     ],
     build: |args| {
         let settings = Settings::read(args);
-        let texts = args.every("DST");
-        let servers = balancer::places::<MacAddr>(args, &texts);
-        args.finish()?;
-        let balancer = Balancer::new(settings, servers).map_err(|error| args.error(error));
-        let balancer = balancer.map_err(|()| element::Invalid)?;
-        Ok(Box::new(FlowL2LoadBalancer { balancer }))
+        let servers = balancer::servers::<MacAddr>(args);
+        balancer::build(args, settings, servers, ToFrame)
     },
     ..Class::DEFAULT
 };
 
 impl Place for MacAddr {
     const WHAT: &'static str = "server";
+    const EXPECTED: &'static str = "expected Ethernet address";
 }
 
-struct FlowL2LoadBalancer {
-    balancer: Balancer<MacAddr>,
-}
+/// Frames get the Ethernet address of their server.
+struct ToFrame;
 
-impl Element for FlowL2LoadBalancer {
-    fn effects(&self) -> Effects {
+impl Delivery for ToFrame {
+    type Place = MacAddr;
+
+    fn effects(&self, balancer: &Balancer<MacAddr>) -> Effects {
         let mut reads = READS.to_vec();
-        reads.extend(self.balancer.reads());
+        reads.extend(balancer.reads());
         let number = |server: &MacAddr| server.0.iter().fold(0u128, |sum, &byte| sum << 8 | u128::from(byte));
-        let set: IntervalSet =
-            self.balancer.places().map(|server| (number(server), number(server))).collect();
+        let set: IntervalSet = balancer.places().map(|server| (number(server), number(server))).collect();
         let rewrite = |base, filter| {
             let chosen = Value::Choose { set: set.clone(), key: reads.clone() };
             Case::new(filter, Target::Output(0)).with(Action::Set(bytes(base, 0, 6), chosen))
@@ -111,48 +105,21 @@ impl Element for FlowL2LoadBalancer {
             rewrite(Base::Data, is_marked(Base::Mac).not().and([Filter::reaches(Base::Data, 0, 6)])),
             Case::new(Filter::Any, Target::Drop(DropReason::TooShort)),
         ];
-        self.balancer.declare(Effects::cases(cases), reads)
+        balancer.declare(Effects::cases(cases), reads)
     }
 
-    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        self.balancer.seed(cx);
-        Ok(())
-    }
-
-    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+    fn push(&mut self, cx: &mut Cx<'_>, balancer: &mut Balancer<MacAddr>, mut batch: Batch) -> Option<Batch> {
         let now = cx.now();
-        let (balancer, packets) = (&mut self.balancer, batch.len());
-        balancer.look_up(batch, five_tuple);
-        let mut place = 0;
-        each(cx, batch, |packet| {
-            let here = place;
-            place += 1;
-            if !balancer.has_flow(here) {
-                return Ok(());
-            }
-            let server = balancer.server(here, packet, now).ok_or(DropReason::NotConnected)?;
+        balancer.look_up(&batch, five_tuple);
+        let mut places = 0..;
+        each(cx, &mut batch, |packet| {
+            let Some(place) = places.next().filter(|&place| balancer.has_flow(place)) else { return Ok(()) };
+            let server = balancer.server(place, packet, now).ok_or(DropReason::NotConnected)?;
             let address = balancer.place(server).ok_or(DropReason::NotConnected)?;
             let base = if packet.offset(Base::Mac).is_some() { Base::Mac } else { Base::Data };
             *packet.header_chunk_mut(base).ok_or(DropReason::TooShort)? = address.0;
             Ok(())
         });
-        balancer.expire(now, packets);
-    }
-
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(self.balancer.read(cx, name))
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        let address = MacAddr::parse(value.trim(), &cx.place()).map_err(|_| "expected Ethernet address")?;
-        self.balancer.write(name, &address)
-    }
-
-    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
-        Some(self.balancer.take_state())
-    }
-
-    fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
-        self.balancer.put_state(state)
+        Some(batch)
     }
 }

@@ -44,15 +44,14 @@
 //! ## See also
 //! FlowIPLoadBalancer, FlowL2LoadBalancer, HashSwitch, RoundRobinSwitch
 
-use std::any::Any;
 use std::fmt;
 
 use element::args::Arg;
 use element::class::ArgInfo;
 use element::effects::{Case, Filter, Target};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
+use element::{Batch, Class, Cx, DropReason, Effects, manual};
 
-use super::balancer::{self, Balancer, HANDLERS, Place, Settings};
+use super::balancer::{self, Balancer, Delivery, HANDLERS, Place, Settings};
 use crate::editing::when;
 use crate::five_tuple::{READS, five_tuple};
 use crate::sorting::{Fate, Sorter};
@@ -76,12 +75,8 @@ pub static CLASS: Class = Class {
     ],
     build: |args| {
         let settings = Settings::read(args);
-        args.finish()?;
         let outputs = args.outputs();
-        let balancer =
-            Balancer::new(settings, (0..outputs).map(Output).collect()).map_err(|error| args.error(error));
-        let balancer = balancer.map_err(|()| element::Invalid)?;
-        Ok(Box::new(FlowSwitch { balancer, sorter: Sorter::new(outputs) }))
+        balancer::build(args, settings, (0..outputs).map(Output).collect(), Outputs(Sorter::new(outputs)))
     },
     ..Class::DEFAULT
 };
@@ -96,20 +91,27 @@ impl fmt::Display for Output {
     }
 }
 
+impl Arg for Output {
+    fn parse(text: &str, place: &element::args::Place<'_>) -> Result<Output, String> {
+        usize::parse(text, place).map(Output)
+    }
+}
+
 impl Place for Output {
     const WHAT: &'static str = "output";
+    const EXPECTED: &'static str = "expected number of an output";
 }
 
-struct FlowSwitch {
-    balancer: Balancer<Output>,
-    sorter: Sorter,
-}
+/// Packets leave by their output.
+struct Outputs(Sorter);
 
-impl Element for FlowSwitch {
-    fn effects(&self) -> Effects {
+impl Delivery for Outputs {
+    type Place = Output;
+
+    fn effects(&self, balancer: &Balancer<Output>) -> Effects {
         let mut reads = READS.to_vec();
-        reads.extend(self.balancer.reads());
-        let outputs = self.sorter.outputs();
+        reads.extend(balancer.reads());
+        let outputs = self.0.outputs();
         let mut cases = vec![
             when("not IP", &READS, Target::Output(0)),
             when("no output is active for it", &reads, Target::Drop(DropReason::NotConnected)),
@@ -118,48 +120,19 @@ impl Element for FlowSwitch {
             cases.push(when("choice of output", &reads, Target::SomeOutput));
         }
         cases.push(Case::new(Filter::Any, Target::Output(0)));
-        self.balancer.declare(Effects::cases(cases), reads)
+        balancer.declare(Effects::cases(cases), reads)
     }
 
-    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        self.balancer.seed(cx);
-        Ok(())
-    }
-
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
+    fn push(&mut self, cx: &mut Cx<'_>, balancer: &mut Balancer<Output>, batch: Batch) -> Option<Batch> {
         let now = cx.now();
-        let (balancer, packets) = (&mut self.balancer, batch.len());
         balancer.look_up(&batch, five_tuple);
-        let mut place = 0;
-        let rest = self.sorter.send(cx, batch, |_, packet| {
-            let here = place;
-            place += 1;
-            if !balancer.has_flow(here) {
+        let mut places = 0..;
+        self.0.send(cx, batch, |_, packet| {
+            let Some(place) = places.next().filter(|&place| balancer.has_flow(place)) else {
                 return Fate::Output(0);
-            }
-            match balancer.server(here, packet, now) {
-                Some(server) => Fate::Output(server.into()),
-                None => Fate::Drop(DropReason::NotConnected),
-            }
-        });
-        self.balancer.expire(now, packets);
-        rest
-    }
-
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(self.balancer.read(cx, name))
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        let output = usize::parse(value, &cx.place()).map_err(|_| "expected number of an output")?;
-        self.balancer.write(name, &Output(output))
-    }
-
-    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
-        Some(self.balancer.take_state())
-    }
-
-    fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
-        self.balancer.put_state(state)
+            };
+            let server = balancer.server(place, packet, now);
+            server.map_or(Fate::Drop(DropReason::NotConnected), |server| Fate::Output(server.into()))
+        })
     }
 }

@@ -107,19 +107,9 @@ pub(super) trait Marker: Clone + Send + 'static {
     fn set(&mut self, name: &str, value: u64) -> Result<(), String>;
 }
 
-/// Arguments of a marker's own, and those of both: `N` together.
-pub(super) const fn with_common<const M: usize, const N: usize>(own: [ArgInfo; M]) -> [ArgInfo; N] {
-    let common =
-        [ArgInfo::keyword("COLOR_AWARE", "bool", "false"), ArgInfo::keyword("ANNO", "annotation", "PAINT")];
-    assert!(M + common.len() == N);
-    let mut all = [common[0]; N];
-    let mut n = 0;
-    while n < N {
-        all[n] = if n < M { own[n] } else { common[n - M] };
-        n += 1;
-    }
-    all
-}
+/// Arguments of both markers.
+pub(super) const COMMON: [ArgInfo; 2] =
+    [ArgInfo::keyword("COLOR_AWARE", "bool", "false"), ArgInfo::keyword("ANNO", "annotation", "PAINT")];
 
 /// Handlers of a marker's own, and those of both: `N` together.
 pub(super) const fn handlers<const M: usize, const N: usize>(own: [&'static str; M]) -> [HandlerInfo; N] {

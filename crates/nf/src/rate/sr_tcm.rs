@@ -48,16 +48,19 @@
 //! TrTCM, BandwidthMeter, Meter, BandwidthRatedSplitter, PaintSwitch, SetIPDSCP
 
 use element::args::Bandwidth;
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::{ArgInfo, HandlerInfo, join};
 use element::{Class, Timestamp, manual};
 
-use super::colours::{Colour, Marker, Parameter, Ticks, build, handlers, with_common};
+use super::colours::{COMMON, Colour, Marker, Parameter, Ticks, build, handlers};
 
-static ARGS: [ArgInfo; 5] = with_common([
-    ArgInfo::required("CIR", "bandwidth"),
-    ArgInfo::required("CBS", "unsigned"),
-    ArgInfo::required("EBS", "unsigned"),
-]);
+static ARGS: [ArgInfo; 5] = join(
+    [
+        ArgInfo::required("CIR", "bandwidth"),
+        ArgInfo::required("CBS", "unsigned"),
+        ArgInfo::required("EBS", "unsigned"),
+    ],
+    COMMON,
+);
 static HANDLERS: [HandlerInfo; 11] = handlers(["cir", "cbs", "ebs"]);
 
 /// The class.

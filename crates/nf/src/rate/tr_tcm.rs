@@ -46,17 +46,20 @@
 //! SrTCM, BandwidthMeter, Meter, BandwidthRatedSplitter, PaintSwitch, SetIPDSCP
 
 use element::args::Bandwidth;
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::{ArgInfo, HandlerInfo, join};
 use element::{Class, Timestamp, manual};
 
-use super::colours::{Colour, Marker, Parameter, Ticks, build, handlers, with_common};
+use super::colours::{COMMON, Colour, Marker, Parameter, Ticks, build, handlers};
 
-static ARGS: [ArgInfo; 6] = with_common([
-    ArgInfo::required("CIR", "bandwidth"),
-    ArgInfo::required("CBS", "unsigned"),
-    ArgInfo::required("PIR", "bandwidth"),
-    ArgInfo::required("PBS", "unsigned"),
-]);
+static ARGS: [ArgInfo; 6] = join(
+    [
+        ArgInfo::required("CIR", "bandwidth"),
+        ArgInfo::required("CBS", "unsigned"),
+        ArgInfo::required("PIR", "bandwidth"),
+        ArgInfo::required("PBS", "unsigned"),
+    ],
+    COMMON,
+);
 static HANDLERS: [HandlerInfo; 12] = handlers(["cir", "cbs", "pir", "pbs"]);
 
 /// The class.
