@@ -163,8 +163,7 @@ fn check_ip6(ip: &[u8]) -> Option<Checked> {
         Some(Checked { header: Sum::Unknown, transport: Sum::Unknown, mark })
     };
     let Some(whole) = whole else { return unknown(protocol) };
-    loop {
-        let Some(next) = whole.get(at..at + 8) else { break };
+    while let Some(next) = whole.get(at..at + 8) {
         match protocol {
             0 | 60 => (protocol, at) = (next[0], at + 8 + usize::from(next[1]) * 8),
             // Not at the end of its route: the pseudo header has another destination.

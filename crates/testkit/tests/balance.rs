@@ -299,10 +299,15 @@ fn mistakes() {
             "CST_BUCKETS: must be a prime number",
         ),
         ("FlowIPLoadBalancer(VIP 1.2.3.4, DST 1.1.1.1, NSERVER 2)", "NSERVER"),
+        (
+            "IPRewriter(m); m :: MaglevIPMapper(- - 1.1.1.1 80 0 0, CST_BUCKETS 65536)",
+            "CST_BUCKETS: must be a prime number",
+        ),
+        ("IPRewriter(m); m :: MaglevIPMapper(CST_BUCKETS 7)", "no patterns given"),
         ("FlowSwitch(TIMEOUT 0)", "TIMEOUT: must be positive"),
         ("FlowIPLoadBalancerReverse(i)", "LB: element is not a FlowIPLoadBalancer"),
     ] {
-        let text = format!("i :: Idle -> {text} -> Discard");
+        let text = format!("i :: Idle -> e :: {text}; e -> Discard");
         let result = Run::default().text(&text, &[]);
         assert!(result.as_ref().is_err_and(|text| text.contains(error)), "{text}: {result:?}");
     }

@@ -27,7 +27,7 @@ impl TraceInfo {
     pub(super) fn create(path: &str, source: Option<&str>) -> Result<TraceInfo, String> {
         let mut file = ReportFile::create(path)?;
         let source = source.map_or(String::new(), |source| format!(" file='{source}'"));
-        write!(file, "<?xml version='1.0' standalone='yes'?>\n<trace{source}>\n");
+        writeln!(file, "<?xml version='1.0' standalone='yes'?>\n<trace{source}>");
         Ok(TraceInfo(file))
     }
 
@@ -38,7 +38,7 @@ impl TraceInfo {
     /// Ends the file.
     pub(super) fn close(mut self) -> Result<(), String> {
         if !self.0.is_standard_output() {
-            write!(self.0, "</trace>\n");
+            writeln!(self.0, "</trace>");
         }
         self.0.close()
     }
@@ -53,5 +53,5 @@ fn write_flow(file: &mut ReportFile, flow: &Record) {
         write!(file, " filepos='{position}'");
     }
     let [there, back] = flow.packets;
-    write!(file, ">\n  <stream dir='0' packets='{there}' /><stream dir='1' packets='{back}' />\n</flow>\n");
+    writeln!(file, ">\n  <stream dir='0' packets='{there}' /><stream dir='1' packets='{back}' />\n</flow>");
 }

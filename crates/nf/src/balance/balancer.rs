@@ -226,7 +226,7 @@ pub(super) struct Balancer<P> {
     flows: Flows,
     /// By index of their ids.
     connections: Vec<Connection>,
-    /// Flows that there was no room for.
+    /// Packets of flows that there was no room for.
     overflows: u64,
 }
 

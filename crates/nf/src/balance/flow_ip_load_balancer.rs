@@ -156,7 +156,7 @@ impl Delivery for ToAddress {
             when("no server is active for it", &reads, Target::Drop(DropReason::NotConnected)),
         ];
         cases.extend(stored(&actions, |when| Case::new(when, Target::Output(0))));
-        balancer.declare(Effects::cases(cases), reads)
+        balancer.declare(Effects::cases(cases), key())
     }
 
     fn push(

@@ -105,7 +105,7 @@ impl Delivery for ToFrame {
             rewrite(Base::Data, is_marked(Base::Mac).not().and([Filter::reaches(Base::Data, 0, 6)])),
             Case::new(Filter::Any, Target::Drop(DropReason::TooShort)),
         ];
-        balancer.declare(Effects::cases(cases), reads)
+        balancer.declare(Effects::cases(cases), READS.to_vec())
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, balancer: &mut Balancer<MacAddr>, mut batch: Batch) -> Option<Batch> {

@@ -120,7 +120,7 @@ impl Delivery for Outputs {
             cases.push(when("choice of output", &reads, Target::SomeOutput));
         }
         cases.push(Case::new(Filter::Any, Target::Output(0)));
-        balancer.declare(Effects::cases(cases), reads)
+        balancer.declare(Effects::cases(cases), READS.to_vec())
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, balancer: &mut Balancer<Output>, batch: Batch) -> Option<Batch> {

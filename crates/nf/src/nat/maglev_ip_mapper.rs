@@ -72,10 +72,12 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         args.error(format!("CST_BUCKETS: must be a prime number up to {MOST_PLACES}"));
     }
     let targets = mapper::targets(args, &texts);
+    // Without a prime number the table might never be full.
+    args.finish()?;
     // What flows become is the pattern's name, so that the order does not matter and named ones are like others.
     let names = targets.iter().flatten().map(|target| target.pattern.to_string()).collect::<Vec<_>>();
     let active = vec![true; names.len()];
-    let table = Mutex::new(table(places.min(MOST_PLACES), &names, &active));
+    let table = Mutex::new(table(places, &names, &active));
     let mapper = mapper::publish(args, "MaglevIPMapper", targets, Choice::Consistent(table))?;
     Ok(Box::new(MaglevIpMapper { mapper, places, names, active }))
 }
