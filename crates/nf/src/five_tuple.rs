@@ -6,20 +6,35 @@ use flow::{Directed, FiveTupleKey, FlowId, FlowTable, Key, KeyHasher, TableError
 use packet::BATCH_CAPACITY;
 use wire::{FiveTuple, FromBytes, Layers, LinkType, ip_protocol, ipv4};
 
+/// How far headers are looked for: bytes from the network header on, or from the packet's start without its annotation.
+const HEADERS: u16 = 128;
+
 /// What [`five_tuple`] looks at.
-pub(crate) const READS: [Field; 3] = [Field::Payload, Field::Length, Field::HeaderOffset(Base::Network)];
+pub(crate) const READS: [Field; 4] = [
+    Field::Bytes { base: Base::Network, offset: 0, length: HEADERS },
+    Field::Bytes { base: Base::Data, offset: 0, length: HEADERS },
+    Field::Length,
+    Field::HeaderOffset(Base::Network),
+];
 
 /// Addresses, protocol and ports of a packet: from its network header annotation on or, without one, behind its link
-/// header. Ports are 0 where there are none, also in fragments behind the first. `None` if it is not IP.
+/// header. Ports are 0 where there are none, also in fragments behind the first and behind more than so many bytes of
+/// headers. `None` if it is not IP.
 #[inline]
 pub(crate) fn five_tuple(packet: &Packet) -> Option<FiveTuple> {
     match packet.offset(Base::Network) {
         Some(_) => {
-            let ip = packet.header(Base::Network)?;
+            let ip = first(packet.header(Base::Network)?);
             plain(ip).or_else(|| elsewhere(ip, LinkType::RawIp))
         }
-        None => elsewhere(packet.data(), LinkType::from_number(packet.link())),
+        None => elsewhere(first(packet.data()), LinkType::from_number(packet.link())),
     }
+}
+
+/// As much as is looked at.
+#[inline]
+fn first(bytes: &[u8]) -> &[u8] {
+    bytes.get(..usize::from(HEADERS)).unwrap_or(bytes)
 }
 
 /// IPv4 without options and fragments, and TCP or UDP with both ports: most packets.
