@@ -163,6 +163,23 @@ impl<'a> Args<'a> {
         .collect()
     }
 
+    /// All values of an argument that may be given any number of times, by name or by position, in order. Other keywords
+    /// of the class must be read before.
+    pub fn every(&mut self, name: &'static str) -> Vec<String> {
+        let class = self.class;
+        let mut values = Vec::new();
+        for given in self.given.iter_mut().filter(|given| !given.used) {
+            let value = match given.keyword() {
+                Some((keyword, value)) if keyword == name => value.to_string(),
+                Some((keyword, _)) if class.arg(keyword).is_some() => continue,
+                _ => given.text.trim().to_string(),
+            };
+            given.used = true;
+            values.push(value);
+        }
+        values
+    }
+
     /// Takes the text of an argument out of the list.
     fn take(&mut self, name: &'static str) -> Option<String> {
         let Some(info) = self.class.arg(name) else {
@@ -552,6 +569,21 @@ mod tests {
         assert_eq!(read(&["14"]), Ok((14, None, true)));
         assert_eq!(read(&["ACTIVE false", "0x10", "\"a b\""]), Ok((16, Some("a b".into()), false)));
         assert_eq!(read(&["LABEL x", "LENGTH 3", "LENGTH 4"]), Ok((4, Some("x".into()), true)));
+    }
+
+    #[test]
+    fn arguments_that_are_given_several_times() {
+        static SEVERAL: Class = Class {
+            name: "Test",
+            args: &[ArgInfo::rest("DST", "address"), ArgInfo::keyword("ACTIVE", "bool", "true")],
+            ..Class::DEFAULT
+        };
+        let mut setup = Setup::default();
+        let given = ["DST 1.2.3.4", "ACTIVE false", "5.6.7.8", "DST x", ""].map(String::from).to_vec();
+        let mut args = Args::new(&mut setup, &SEVERAL, 0, (1, 1), true, given);
+        assert!(!args.or("ACTIVE", true));
+        assert_eq!(args.every("DST"), ["1.2.3.4", "5.6.7.8", "x", ""]);
+        assert_eq!(args.finish(), Ok(()));
     }
 
     #[test]

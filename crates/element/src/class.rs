@@ -170,6 +170,21 @@ impl ArgInfo {
     }
 }
 
+/// Arguments of a class's own, and those that several classes have.
+pub const fn join<const OWN: usize, const COMMON: usize, const ALL: usize>(
+    own: [ArgInfo; OWN],
+    common: [ArgInfo; COMMON],
+) -> [ArgInfo; ALL] {
+    assert!(OWN + COMMON == ALL);
+    let mut all = [ArgInfo::keyword("", "", ""); ALL];
+    let mut n = 0;
+    while n < ALL {
+        all[n] = if n < OWN { own[n] } else { common[n - OWN] };
+        n += 1;
+    }
+    all
+}
+
 /// The name of a handler that stands for every name that nobody else answers to; the element then gets the name
 /// that was asked for.
 pub const ANY_HANDLER: &str = "*";

@@ -3,12 +3,14 @@
 pub mod aggregate;
 pub mod annotation;
 pub mod arp;
+pub mod balance;
 pub mod basic;
 mod checking;
 pub mod contents;
 mod editing;
 pub mod encap;
 pub mod ethernet;
+mod five_tuple;
 mod hashing;
 pub mod icmp;
 pub mod information;
@@ -19,10 +21,12 @@ pub mod nat;
 mod patterns;
 pub mod printers;
 pub mod rate;
+mod report_file;
 pub mod schedule;
 pub mod script;
 mod sorting;
 pub mod source;
+pub mod statistics;
 pub mod storage;
 mod stripping;
 pub mod switch;
@@ -61,6 +65,10 @@ pub static CLASSES: &[&Class] = &[
     &arp::arp_querier::CLASS,
     &arp::arp_responder::CLASS,
     &arp::arp_table::CLASS,
+    &balance::flow_ip_load_balancer::CLASS,
+    &balance::flow_ip_load_balancer_reverse::CLASS,
+    &balance::flow_l2_load_balancer::CLASS,
+    &balance::flow_switch::CLASS,
     &basic::align::CLASS,
     &basic::average_counter::CLASS,
     &basic::check_length::CLASS,
@@ -172,6 +180,7 @@ pub static CLASSES: &[&Class] = &[
     &nat::ip_addr_rewriter::CLASS,
     &nat::ip_rewriter::CLASS,
     &nat::ip_rewriter_patterns::CLASS,
+    &nat::maglev_ip_mapper::CLASS,
     &nat::round_robin_ip_mapper::CLASS,
     &nat::source_ip_hash_mapper::CLASS,
     &nat::tcp_rewriter::CLASS,
@@ -195,8 +204,10 @@ pub static CLASSES: &[&Class] = &[
     &rate::rated_unqueue::CLASS,
     &rate::red::CLASS,
     &rate::shaper::CLASS,
+    &rate::sr_tcm::CLASS,
     &rate::timed_sink::CLASS,
     &rate::timed_unqueue::CLASS,
+    &rate::tr_tcm::CLASS,
     &schedule::drr_sched::CLASS,
     &schedule::prio_sched::CLASS,
     &schedule::pull_switch::CLASS,
@@ -216,6 +227,8 @@ pub static CLASSES: &[&Class] = &[
     &source::rated_source::CLASS,
     &source::replay_unqueue::CLASS,
     &source::timed_source::CLASS,
+    &statistics::flow_counter::CLASS,
+    &statistics::ip_rate_monitor::CLASS,
     &storage::cpu_queue::CLASS,
     &storage::front_drop_queue::CLASS,
     &storage::mixed_queue::CLASS,

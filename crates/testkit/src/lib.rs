@@ -4,6 +4,7 @@
 //! [`corpus`] has packets of every kind, [`found`](mod@found) the captures and rules of others; [`example`] is the element that a
 //! document explains; [`samples`] knows how to set up each class for the generic tests.
 
+pub mod checker;
 pub mod corpus;
 pub mod elements;
 pub mod example;

@@ -128,3 +128,75 @@ fn handlers_of_sources() {
     let text = "s :: InfiniteSource(ACTIVE false) -> Discard; Script(write s.burstsize 7)";
     assert_eq!(values(text, &["s.burst", "s.burstsize"]), ["7", "7"]);
 }
+
+/// Packets of 100 bytes, one per millisecond from the first on.
+const STEADY: &str = "RatedSource(DATA X, LENGTH 100, RATE 1000, LIMIT 100)";
+
+#[test]
+fn colours_choose_outputs() {
+    // 20 of 100 packets conform in 100 ms, 5 are in the first burst, 10 in the excess burst.
+    let counts =
+        ["m.green", "m.yellow", "m.red", "g.count", "y.count", "r.count", "m.green_bytes", "m.tokens"];
+    let text = format!(
+        "{STEADY} -> m :: SrTCM(20kBps, 500, 1000) -> g :: Counter -> Discard;
+         m[1] -> y :: Counter -> Discard; m[2] -> r :: Counter -> Discard"
+    );
+    let seen = values(&text, &counts);
+    let number = |at: usize| seen[at].parse::<i64>().unwrap();
+    assert_eq!((number(0) + number(1) + number(2), number(1)), (100, 10));
+    assert!((24..=25).contains(&number(0)), "{seen:?}");
+    assert_eq!((&seen[..3], (number(0) * 100).to_string()), (&seen[3..6], seen[6].clone()));
+    let text = format!(
+        "{STEADY} -> m :: TrTCM(20kBps, 500, 40kBps, 1000) -> g :: Counter -> Discard; m[1] -> y :: Counter -> Discard"
+    );
+    let outcome = run(&text, &["m.green", "m.yellow", "m.red"]);
+    let seen: Vec<i64> =
+        outcome.values.iter().map(|value| value.as_ref().unwrap().parse().unwrap()).collect();
+    assert!((24..=25).contains(&seen[0]) && (48..=50).contains(&(seen[0] + seen[1])), "{seen:?}");
+    // Red packets have no output here.
+    assert_eq!(outcome.report.totals.drops.get("over rate"), Some(&seen[2].unsigned_abs()));
+}
+
+#[test]
+fn colours_are_paint_and_only_get_worse() {
+    let text = format!(
+        "{STEADY} -> s :: RoundRobinSwitch; s[0] -> Paint(0) -> m :: SrTCM(0, 0, 100000, COLOR_AWARE true);
+         s[1] -> Paint(1) -> m; s[2] -> Paint(2) -> m; s[3] -> Paint(7) -> m;
+         m -> p :: PaintSwitch; p[0] -> g :: Counter -> Discard; p[1] -> y :: Counter -> Discard; p[2] -> r :: Counter -> Discard"
+    );
+    let handlers = ["m.green", "m.yellow", "m.red", "g.count", "y.count", "r.count"];
+    assert_eq!(values(&text, &handlers), ["0", "50", "50", "0", "50", "50"]);
+    let aware = text.replace("0, 0, 100000", "0, 100000, 0");
+    assert_eq!(values(&aware, &handlers), ["25", "0", "75", "25", "0", "75"]);
+    let blind = text.replace("COLOR_AWARE true", "COLOR_AWARE false");
+    assert_eq!(values(&blind, &handlers), ["0", "100", "0", "0", "100", "0"]);
+}
+
+#[test]
+fn only_bytes_of_ip_count() {
+    let text = "InfiniteSource(LENGTH 114, LIMIT 5) -> MarkIPHeader(OFFSET) -> m :: TrTCM(0, 500, 0, 500) -> Discard";
+    let counts =
+        |offset: &str| values(&text.replace("OFFSET", offset), &["m.green", "m.green_bytes", "m.red"]);
+    assert_eq!(counts("14"), ["5", "500", "0"]);
+    assert_eq!(counts("0"), ["4", "456", "1"]);
+}
+
+#[test]
+fn parameters_of_meters() {
+    let text = "Idle -> m :: TrTCM(8kbps, 1000, 16kbps, 2000) -> Discard; s :: SrTCM(1MBps, 1, 2); Idle -> s -> Discard;
+                DriverManager(print \"$(m.cir) $(m.cbs) $(m.pir) $(m.pbs) $(m.tokens)\", write m.pbs 500, write m.cir 1kBps,
+                    print \"$(m.cir) $(m.tokens)\", print \"$(s.cir) $(s.cbs) $(s.ebs)\", write m.pir 10Bps, print $(m.pir), stop)";
+    let outcome = run(text, &[]);
+    assert_eq!(outcome.output, "8kbps 1000 16kbps 2000 1000 2000\n8kbps 1000 500\n8Mbps 1 2\n16kbps\n");
+    assert!(outcome.messages.contains("PIR must be equal to or greater than CIR"), "{}", outcome.messages);
+    for (text, message) in [
+        ("SrTCM(1kBps, 0, 0)", "CBS and EBS must not both be 0"),
+        ("SrTCM(1kBps, 1)", "EBS: required argument missing"),
+        ("SrTCM(1x, 1, 1)", "CIR: parse error"),
+        ("TrTCM(2kBps, 1, 1kBps, 1)", "PIR must be equal to or greater than CIR"),
+        ("TrTCM(1kBps, 1, 1kBps, 0)", "CBS and PBS must be greater than 0"),
+    ] {
+        let seen = error(&format!("Idle -> {text} -> Discard"));
+        assert!(seen.contains(message), "{text}: {seen}");
+    }
+}

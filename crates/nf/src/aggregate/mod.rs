@@ -20,7 +20,7 @@ use element::{Batch, Cx, DropReason, Packet};
 use packet::Annotations;
 
 /// The annotation.
-const AGGREGATE: Field = Field::Annotation { offset: Annotations::AGGREGATE as u8, length: 4 };
+pub(crate) const AGGREGATE: Field = Field::Annotation { offset: Annotations::AGGREGATE as u8, length: 4 };
 
 /// Where a packet's aggregate number comes from.
 struct Source {

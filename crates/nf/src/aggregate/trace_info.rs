@@ -1,12 +1,10 @@
 //! The XML file that AggregateIPFlows writes about flows that have ended.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
 use std::net::SocketAddr;
 
 use element::Timestamp;
 
-use crate::printers::reason;
+use crate::report_file::ReportFile;
 
 /// What is said of a flow.
 pub(super) struct Record {
@@ -22,58 +20,38 @@ pub(super) struct Record {
 }
 
 /// A file of flows.
-pub(super) struct TraceInfo {
-    path: String,
-    file: BufWriter<Box<dyn Write + Send>>,
-    fault: Option<io::Error>,
-}
+pub(super) struct TraceInfo(ReportFile);
 
 impl TraceInfo {
     /// Creates the file; `source` is the capture that packets come from.
     pub(super) fn create(path: &str, source: Option<&str>) -> Result<TraceInfo, String> {
-        let file: Box<dyn Write + Send> = match path {
-            "-" => Box::new(io::stdout()),
-            path => Box::new(File::create(path).map_err(|error| format!("{path}: {}", reason(&error)))?),
-        };
-        let mut info = TraceInfo { path: path.to_string(), file: BufWriter::new(file), fault: None };
+        let mut file = ReportFile::create(path)?;
         let source = source.map_or(String::new(), |source| format!(" file='{source}'"));
-        let head = format!("<?xml version='1.0' standalone='yes'?>\n<trace{source}>\n");
-        let written = info.file.write_all(head.as_bytes());
-        info.note(written);
-        Ok(info)
-    }
-
-    fn note(&mut self, result: io::Result<()>) {
-        if let Err(error) = result {
-            self.fault.get_or_insert(error);
-        }
+        writeln!(file, "<?xml version='1.0' standalone='yes'?>\n<trace{source}>");
+        Ok(TraceInfo(file))
     }
 
     pub(super) fn write(&mut self, flow: &Record) {
-        let written = write_flow(&mut self.file, flow);
-        self.note(written);
+        write_flow(&mut self.0, flow);
     }
 
     /// Ends the file.
     pub(super) fn close(mut self) -> Result<(), String> {
-        if self.path != "-" {
-            let written = self.file.write_all(b"</trace>\n");
-            self.note(written);
+        if !self.0.is_standard_output() {
+            writeln!(self.0, "</trace>");
         }
-        let flushed = self.file.flush();
-        self.note(flushed);
-        self.fault.map_or(Ok(()), |error| Err(format!("{}: {}", self.path, reason(&error))))
+        self.0.close()
     }
 }
 
-fn write_flow(file: &mut impl Write, flow: &Record) -> io::Result<()> {
+fn write_flow(file: &mut ReportFile, flow: &Record) {
     let (from, to) = flow.ends;
     let (begin, duration) = (flow.begin, flow.end - flow.begin);
-    write!(file, "<flow aggregate='{}' src='{}' sport='{}'", flow.aggregate, from.ip(), from.port())?;
-    write!(file, " dst='{}' dport='{}' begin='{begin}' duration='{duration}'", to.ip(), to.port())?;
+    write!(file, "<flow aggregate='{}' src='{}' sport='{}'", flow.aggregate, from.ip(), from.port());
+    write!(file, " dst='{}' dport='{}' begin='{begin}' duration='{duration}'", to.ip(), to.port());
     if let Some(position) = flow.position {
-        write!(file, " filepos='{position}'")?;
+        write!(file, " filepos='{position}'");
     }
     let [there, back] = flow.packets;
-    write!(file, ">\n  <stream dir='0' packets='{there}' /><stream dir='1' packets='{back}' />\n</flow>\n")
+    writeln!(file, ">\n  <stream dir='0' packets='{there}' /><stream dir='1' packets='{back}' />\n</flow>");
 }

@@ -86,7 +86,8 @@ struct StoreIpAddress {
 }
 
 /// Writes the address into the header and updates all checksums that cover it.
-fn store(packet: &mut Packet, new: [u8; 4], source: bool) -> Fate {
+#[inline]
+pub(crate) fn store(packet: &mut Packet, new: [u8; 4], source: bool) -> Fate {
     let ip = ipv4(packet)?;
     let field = if source { &mut ip.source } else { &mut ip.destination };
     let delta = Delta::u32(field.get(), u32::from_be_bytes(new));
@@ -111,6 +112,25 @@ fn store(packet: &mut Packet, new: [u8; 4], source: bool) -> Fate {
     Ok(())
 }
 
+/// What [`store`] does to packets with an IPv4 header, and whatever else these actions are. Which transport checksum is
+/// updated depends on the protocol and the fragment's offset.
+pub(crate) fn stored(actions: &[Action], case: impl Fn(Filter) -> Case) -> Vec<Case> {
+    let first = || within(wire_field::IP_FRAGMENT, 0x1fff, 0, 0);
+    let of = |header: Header, protocol: u8| {
+        let protocol = Filter::equals(wire_field::IP_PROTOCOL, protocol.into());
+        Filter::Present(Header::Ipv4).and([protocol, first(), Filter::Present(header)])
+    };
+    let stored = |when, updated: &[Header]| {
+        let case = actions.iter().cloned().fold(case(when), Case::with);
+        case.updating(updated)
+    };
+    vec![
+        stored(of(Header::Tcp, ip_protocol::TCP), &[Header::Ipv4, Header::Tcp]),
+        stored(of(Header::Udp, ip_protocol::UDP), &[Header::Ipv4, Header::Udp]),
+        stored(Filter::Present(Header::Ipv4), &[Header::Ipv4]),
+    ]
+}
+
 impl Element for StoreIpAddress {
     fn effects(&self) -> Effects {
         let value = match self.address {
@@ -129,22 +149,9 @@ impl Element for StoreIpAddress {
                 return checked(sound, vec![Action::Set(place, value)]);
             }
         };
-        // Which transport checksum is updated depends on the protocol and the fragment's offset.
-        let first = || within(wire_field::IP_FRAGMENT, 0x1fff, 0, 0);
-        let of = |header: Header, protocol: u8| {
-            let protocol = Filter::equals(wire_field::IP_PROTOCOL, protocol.into());
-            Filter::Present(Header::Ipv4).and([protocol, first(), Filter::Present(header)])
-        };
-        let store = |when, updated: &[Header]| {
-            let case = Case::new(when, Target::Output(0));
-            case.with(Action::Set(field.clone(), value.clone())).updating(updated)
-        };
-        Effects::cases(vec![
-            store(of(Header::Tcp, ip_protocol::TCP), &[Header::Ipv4, Header::Tcp]),
-            store(of(Header::Udp, ip_protocol::UDP), &[Header::Ipv4, Header::Udp]),
-            store(Filter::Present(Header::Ipv4), &[Header::Ipv4]),
-            aside(Filter::Any, DropReason::NoHeader),
-        ])
+        let mut cases = stored(&[Action::Set(field, value)], |when| Case::new(when, Target::Output(0)));
+        cases.push(aside(Filter::Any, DropReason::NoHeader));
+        Effects::cases(cases)
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

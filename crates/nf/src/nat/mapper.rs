@@ -1,14 +1,18 @@
 //! Mappers: elements that choose among several patterns for each new flow.
 
-use std::sync::Arc;
+use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use element::effects::Effects;
 use element::{Args, Cx, Element, Invalid};
+use flow::FiveTupleKey;
+use wire::FiveTuple;
 
 use super::pattern::{Named, Outputs, Target, all_names};
 use super::store::{Chosen, Store};
 use super::tuple::Tuple;
+use crate::balance::maglev::{Maglev, flow_hash};
 
 /// What a mapper publishes.
 pub(super) struct Mapper {
@@ -24,6 +28,8 @@ pub(super) enum Choice {
     InTurn(AtomicUsize),
     /// What lies next to the source address on a ring, and no other: places and numbers of patterns, in order.
     BySource(Vec<(u32, usize)>),
+    /// What consistent hashing says of the flow, and no other; handlers change the table.
+    Consistent(Mutex<Maglev>),
 }
 
 impl Mapper {
@@ -54,6 +60,11 @@ impl Mapper {
                 let (_, number) = ring.get(at).or(ring.first())?;
                 attempt(*number)
             }
+            Choice::Consistent(table) => {
+                let hash = flow_hash(&key(space, flow));
+                let number = table.lock().unwrap_or_else(PoisonError::into_inner).server(hash)?;
+                attempt(number.into())
+            }
         }
     }
 
@@ -63,6 +74,14 @@ impl Mapper {
         let number = self.targets.iter().position(|target| !fits(target))?;
         Some(format!("output port out of range in {} pattern {number}", self.declaration))
     }
+}
+
+/// What tells flows apart for consistent hashing. Who asks does not count, only which protocol's mappings it has.
+fn key(space: u32, flow: Tuple) -> FiveTupleKey {
+    let end = |address, port| (Ipv4Addr::from_bits(address), port);
+    let [source, destination] =
+        [end(flow.source, flow.source_port), end(flow.destination, flow.destination_port)];
+    FiveTupleKey::new(&FiveTuple::v4(source, destination, space as u8), 0)
 }
 
 /// A place on the ring for an address: neighbours get places far from each other.
@@ -81,7 +100,7 @@ pub(super) fn targets(args: &mut Args<'_>, texts: &[String]) -> Vec<Option<Targe
     parsed.into_iter().map(|result| result.map_err(|error| args.error(error)).ok()).collect()
 }
 
-/// Publishes a mapper, one with errors too: who refers to it is not told that it is none.
+/// Publishes a mapper, and makes an element that has nothing else to do.
 ///
 /// # Errors
 /// If anything was wrong so far.
@@ -91,11 +110,25 @@ pub(super) fn finish(
     targets: Vec<Option<Target>>,
     choice: Choice,
 ) -> Result<Box<dyn Element>, Invalid> {
+    publish(args, class, targets, choice).map(|_| Box::new(Silent) as Box<dyn Element>)
+}
+
+/// Publishes a mapper, one with errors too: who refers to it is not told that it is none.
+///
+/// # Errors
+/// If anything was wrong so far.
+pub(super) fn publish(
+    args: &mut Args<'_>,
+    class: &str,
+    targets: Vec<Option<Target>>,
+    choice: Choice,
+) -> Result<Arc<Mapper>, Invalid> {
     let declaration = format!("{} :: {class}", args.name());
     let targets = targets.into_iter().flatten().collect();
-    args.setup.publish(args.id(), Arc::new(Mapper { declaration, targets, choice }));
+    let mapper = Arc::new(Mapper { declaration, targets, choice });
+    args.setup.publish(args.id(), Arc::clone(&mapper));
     args.finish()?;
-    Ok(Box::new(Silent))
+    Ok(mapper)
 }
 
 /// An element that others ask.

@@ -10,6 +10,7 @@ pub mod ip_addr_pair_rewriter;
 pub mod ip_addr_rewriter;
 pub mod ip_rewriter;
 pub mod ip_rewriter_patterns;
+pub mod maglev_ip_mapper;
 mod mapper;
 mod pattern;
 mod rewriter;

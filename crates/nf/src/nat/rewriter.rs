@@ -10,7 +10,7 @@ use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use element::args::{AnnotationOffset, Arg, ElementRef, Port, Raw};
-use element::class::{Access, ArgInfo, HandlerInfo};
+use element::class::{Access, ArgInfo, HandlerInfo, join};
 use element::{Args, Batch, Cx, DropReason, Effects, Element, ElementId, Invalid, Packet, Timestamp};
 use flow::MappedKey;
 use packet::{Annotations, BATCH_CAPACITY};
@@ -129,14 +129,7 @@ pub(super) const DST_ANNO: ArgInfo = ArgInfo::keyword("DST_ANNO", "bool", "true"
 
 /// `M` arguments of a translator's own, and those that all have: `N` together.
 pub(super) const fn with_common<const M: usize, const N: usize>(own: [ArgInfo; M]) -> [ArgInfo; N] {
-    assert!(M + COMMON.len() == N);
-    let mut all = [COMMON[0]; N];
-    let mut n = 0;
-    while n < N {
-        all[n] = if n < M { own[n] } else { COMMON[n - M] };
-        n += 1;
-    }
-    all
+    join(own, COMMON)
 }
 
 /// A time-out with its default in seconds.

@@ -4,24 +4,26 @@ use element::Timestamp;
 
 use super::fixed;
 
-/// The weight of a new epoch is one part in two to the power of so much.
-const STABILITY: u32 = 4;
-/// Nanoseconds of an epoch.
-const EPOCH: i64 = 1_000_000;
-/// Epochs per second.
+/// Nanoseconds of an epoch, where nothing else is said.
+const MILLISECOND: i64 = 1_000_000;
+/// Epochs of that length per second.
 pub(crate) const FREQUENCY: u64 = 1_000;
 
-/// An average of events per epoch, with `SCALE` binary digits behind the point. These are few, as in Click, because
-/// they are seen in what handlers say.
+/// An average of events per epoch of `EPOCH` nanoseconds, with `SCALE` binary digits behind the point. These are few, as
+/// in Click, because they are seen in what handlers say. The weight of a new epoch is one part in two to the power of
+/// `STABILITY`.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Rate<const SCALE: u32> {
+pub(crate) struct Rate<const SCALE: u32, const STABILITY: u32 = 4, const EPOCH: i64 = MILLISECOND> {
     average: i64,
     /// Events in the epoch that has not ended.
     pending: u64,
     epoch: i64,
 }
 
-impl<const SCALE: u32> Rate<SCALE> {
+impl<const SCALE: u32, const STABILITY: u32, const EPOCH: i64> Rate<SCALE, STABILITY, EPOCH> {
+    /// Epochs per second.
+    const FREQUENCY: u64 = (1_000_000_000 / EPOCH) as u64;
+
     /// Counts events.
     #[inline]
     pub(crate) fn add(&mut self, events: u64, now: Timestamp) {
@@ -57,10 +59,15 @@ impl<const SCALE: u32> Rate<SCALE> {
         self.average.max(0).cast_unsigned()
     }
 
+    /// Whole events per second.
+    pub(crate) fn per_second(&self) -> u64 {
+        self.average().saturating_mul(Self::FREQUENCY) >> SCALE
+    }
+
     /// Events per second, times two to the power of `shift`, in as few decimal digits as tell it from its neighbours.
     pub(crate) fn show(&mut self, now: Timestamp, shift: u32) -> String {
         self.add(0, now);
-        fixed::show(self.average().saturating_mul(FREQUENCY), SCALE - shift)
+        fixed::show(self.average().saturating_mul(Self::FREQUENCY), SCALE - shift)
     }
 }
 
@@ -72,11 +79,11 @@ mod tests {
     fn a_steady_rate_is_found_and_forgotten() {
         let mut rate = Rate::<10>::default();
         for ms in 1..500 {
-            rate.add(100, Timestamp(ms * EPOCH));
+            rate.add(100, Timestamp(ms * MILLISECOND));
         }
-        let shown: f64 = rate.show(Timestamp(500 * EPOCH), 0).parse().unwrap();
+        let shown: f64 = rate.show(Timestamp(500 * MILLISECOND), 0).parse().unwrap();
         assert!((99_000.0..=101_000.0).contains(&shown), "{shown}");
-        rate.add(0, Timestamp(2000 * EPOCH));
+        rate.add(0, Timestamp(2000 * MILLISECOND));
         // What rounding leaves is less than a hundredth.
         assert!((0..16).contains(&rate.average()));
     }

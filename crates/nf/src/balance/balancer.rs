@@ -1,0 +1,571 @@
+//! What load balancers share: servers, ways to choose among them, and the table of connections.
+
+use std::any::Any;
+use std::fmt::{Display, Write as _};
+
+use element::args::{Arg, Args};
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Access, Depends, Effects, Field, State};
+use element::{Base, Batch, Cx, Element, Invalid, Packet, Timestamp};
+use flow::{FiveTupleKey, FlowId, Inserted};
+use packet::Annotations;
+use wire::{FiveTuple, ip_protocol, tcp::flags};
+
+use super::maglev::{MOST_PLACES, Maglev, PLACES, flow_hash, is_prime};
+use crate::aggregate::AGGREGATE;
+use crate::five_tuple::{Flows, Known};
+
+/// How a server is chosen for a new flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// One behind the other.
+    InTurn,
+    /// The one with the fewest connections.
+    Least,
+    /// By a hash, of the five-tuple or of the aggregate annotation; consistent or not.
+    Hash { aggregate: bool, consistent: bool },
+}
+
+impl Mode {
+    fn parse(text: &str) -> Option<Mode> {
+        let hash = |aggregate, consistent| Mode::Hash { aggregate, consistent };
+        Some(match text {
+            "rr" => Mode::InTurn,
+            "least" => Mode::Least,
+            "hash" => hash(false, false),
+            "hash_agg" => hash(true, false),
+            "maglev" => hash(false, true),
+            "cst_hash_agg" => hash(true, true),
+            _ => return None,
+        })
+    }
+}
+
+/// Where packets can be sent: an address, or an output.
+pub(super) trait Place: Arg + Display + Clone + PartialEq + Send + 'static {
+    /// What it is called in messages.
+    const WHAT: &'static str;
+    /// What handlers say to what is none.
+    const EXPECTED: &'static str;
+}
+
+/// What becomes of packets once their server is known.
+pub(super) trait Delivery: Send + 'static {
+    /// Where a server is.
+    type Place: Place;
+
+    /// See [`Element::effects`].
+    fn effects(&self, balancer: &Balancer<Self::Place>) -> Effects;
+
+    /// See [`Element::push`].
+    fn push(&mut self, cx: &mut Cx<'_>, balancer: &mut Balancer<Self::Place>, batch: Batch) -> Option<Batch>;
+}
+
+/// The element around a balancer.
+struct Balancing<D: Delivery> {
+    balancer: Balancer<D::Place>,
+    delivery: D,
+}
+
+/// Makes an element whose arguments were read.
+///
+/// # Errors
+/// If anything is wrong with them.
+pub(super) fn build<D: Delivery>(
+    args: &mut Args<'_>,
+    settings: Settings,
+    places: Vec<D::Place>,
+    delivery: D,
+) -> Result<Box<dyn Element>, Invalid> {
+    // What else is wrong would follow from that.
+    args.finish()?;
+    match Balancer::new(settings, places) {
+        Ok(balancer) => Ok(Box::new(Balancing { balancer, delivery })),
+        Err(error) => {
+            args.error(error);
+            Err(Invalid)
+        }
+    }
+}
+
+impl<D: Delivery> Element for Balancing<D> {
+    fn effects(&self) -> Effects {
+        self.delivery.effects(&self.balancer)
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        // It does not decide where flows go.
+        self.balancer.flows.seed(cx.hash_seed());
+        Ok(())
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
+        let packets = batch.len();
+        let rest = self.delivery.push(cx, &mut self.balancer, batch);
+        self.balancer.expire(cx.now(), packets);
+        rest
+    }
+
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        Ok(self.balancer.read(cx, name))
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
+        let place = D::Place::parse(value.trim(), &cx.place()).map_err(|_| D::Place::EXPECTED)?;
+        self.balancer.write(name, &place)
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        Some(self.balancer.take_state())
+    }
+
+    fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        self.balancer.put_state(state)
+    }
+}
+
+/// What was sent to a server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Load {
+    connections: u64,
+    packets: u64,
+    bytes: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Server<P> {
+    place: P,
+    is_active: bool,
+    load: Load,
+}
+
+/// Where a flow's packets go.
+#[derive(Clone, Copy, Debug)]
+struct Connection {
+    id: Option<FlowId>,
+    server: u16,
+    /// It has ended, and stays only for what comes late.
+    is_over: bool,
+}
+
+const NO_CONNECTION: Connection = Connection { id: None, server: 0, is_over: false };
+
+/// What does not change while it runs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Settings {
+    mode: Mode,
+    /// Places of the consistent table.
+    places: usize,
+    timeout: Timestamp,
+    done: Timestamp,
+    capacity: usize,
+    /// Servers that are active at the start; 0 for all.
+    active: usize,
+}
+
+/// Arguments of all balancers.
+pub(super) const ARGS: [ArgInfo; 6] = [
+    ArgInfo::keyword("LB_MODE", "mode", "rr"),
+    ArgInfo::keyword("NSERVER", "unsigned", "0"),
+    ArgInfo::keyword("CST_BUCKETS", "unsigned", "65537"),
+    ArgInfo::keyword("TIMEOUT", "seconds", "300"),
+    ArgInfo::keyword("DONE_TIMEOUT", "seconds", "10"),
+    ArgInfo::keyword("CAPACITY", "unsigned", "1048576"),
+];
+
+/// Handlers of all balancers.
+pub(super) const HANDLERS: &[HandlerInfo] = &[
+    HandlerInfo::read("nb_total_servers"),
+    HandlerInfo::read("nb_active_servers"),
+    HandlerInfo::read("load_conn"),
+    HandlerInfo::read("load_packets"),
+    HandlerInfo::read("load_bytes"),
+    HandlerInfo::read("servers"),
+    HandlerInfo::read("connections"),
+    HandlerInfo::read("overflows"),
+    HandlerInfo::write("add_server"),
+    HandlerInfo::write("remove_server"),
+    HandlerInfo::write("fail_server"),
+];
+
+impl Settings {
+    /// Reads the arguments of all balancers.
+    pub(super) fn read(args: &mut Args<'_>) -> Settings {
+        let mode: Option<String> = args.get("LB_MODE");
+        let given = mode.as_deref().unwrap_or("rr");
+        let mode = Mode::parse(given).unwrap_or_else(|| {
+            args.error(format!("LB_MODE: unknown mode '{given}'"));
+            Mode::InTurn
+        });
+        let places = args.or("CST_BUCKETS", PLACES);
+        if places > MOST_PLACES || !is_prime(places) {
+            args.error(format!("CST_BUCKETS: must be a prime number up to {MOST_PLACES}"));
+        }
+        let mut seconds = |name, default| {
+            let time: Timestamp = args.or(name, Timestamp::from_secs(default));
+            if time.0 <= 0 {
+                args.error(format!("{name}: must be positive"));
+            }
+            time
+        };
+        let (timeout, done) = (seconds("TIMEOUT", 300), seconds("DONE_TIMEOUT", 10));
+        let (active, capacity) = (args.or("NSERVER", 0), args.or("CAPACITY", 1 << 20));
+        Settings { mode, places, timeout, done: done.min(timeout), capacity, active }
+    }
+}
+
+/// Servers and connections.
+pub(super) struct Balancer<P> {
+    settings: Settings,
+    servers: Vec<Server<P>>,
+    /// Numbers of those that new flows can go to.
+    active: Vec<u16>,
+    /// The place of the next one among these.
+    next: usize,
+    table: Maglev,
+    flows: Flows,
+    /// By index of their ids.
+    connections: Vec<Connection>,
+    /// Packets of flows that there was no room for.
+    overflows: u64,
+}
+
+/// TCP's flags, where a transport header is marked that has them.
+#[inline]
+fn tcp_flags(packet: &Packet, protocol: u8) -> u8 {
+    let flags = || packet.header(Base::Transport)?.get(13).copied();
+    if protocol == ip_protocol::TCP { flags().unwrap_or(0) } else { 0 }
+}
+
+impl<P: Place> Balancer<P> {
+    /// With servers at these places.
+    ///
+    /// # Errors
+    /// What is wrong.
+    fn new(settings: Settings, places: Vec<P>) -> Result<Balancer<P>, String> {
+        if places.is_empty() {
+            return Err("no server given".into());
+        }
+        if places.len() >= usize::from(u16::MAX) || places.len() > settings.places {
+            return Err("too many servers".into());
+        }
+        if let Some(twice) = places.iter().enumerate().find(|(i, place)| places[..*i].contains(place)) {
+            return Err(format!("{} {} given twice", P::WHAT, twice.1));
+        }
+        if settings.active > places.len() {
+            return Err("NSERVER: there are not so many servers".into());
+        }
+        let flows = Flows::new(settings.capacity).map_err(|error| format!("CAPACITY: {error}"))?;
+        let at_first = if settings.active == 0 { places.len() } else { settings.active };
+        let server = |(number, place)| Server { place, is_active: number < at_first, load: Load::default() };
+        let mut balancer = Balancer {
+            settings,
+            servers: places.into_iter().enumerate().map(server).collect(),
+            active: Vec::new(),
+            next: 0,
+            table: Maglev::default(),
+            flows,
+            connections: Vec::with_capacity(settings.capacity),
+            overflows: 0,
+        };
+        balancer.choose_anew();
+        Ok(balancer)
+    }
+
+    /// Finds out who can be chosen.
+    fn choose_anew(&mut self) {
+        let active = self.servers.iter().enumerate().filter(|(_, server)| server.is_active);
+        self.active = active.map(|(number, _)| number as u16).collect();
+        self.next = 0;
+        if let Mode::Hash { consistent: true, .. } = self.settings.mode {
+            let names: Vec<(u16, String)> =
+                self.active.iter().map(|&n| (n, self.servers[usize::from(n)].place.to_string())).collect();
+            let names: Vec<(u16, &[u8])> = names.iter().map(|(n, name)| (*n, name.as_bytes())).collect();
+            self.table = Maglev::new(self.settings.places, &names);
+        }
+    }
+
+    /// The places of all servers, of which those that are not active may become so.
+    pub(super) fn places(&self) -> impl Iterator<Item = &P> {
+        self.servers.iter().map(|server| &server.place)
+    }
+
+    /// The place of a server.
+    #[inline]
+    pub(super) fn place(&self, server: u16) -> Option<&P> {
+        self.servers.get(usize::from(server)).map(|server| &server.place)
+    }
+
+    /// Chooses a server for a new flow.
+    fn pick(&mut self, key: &FiveTupleKey, packet: &Packet, is_tracked: bool) -> Option<u16> {
+        let mode = match self.settings.mode {
+            // Nobody would remember the choice for the flow's next packet.
+            Mode::InTurn | Mode::Least if !is_tracked => Mode::Hash { aggregate: false, consistent: false },
+            mode => mode,
+        };
+        match mode {
+            Mode::InTurn => {
+                let server = *self.active.get(self.next)?;
+                self.next = (self.next + 1) % self.active.len();
+                Some(server)
+            }
+            Mode::Least => {
+                let load = |&&server: &&u16| self.servers[usize::from(server)].load.connections;
+                self.active.iter().min_by_key(load).copied()
+            }
+            Mode::Hash { aggregate, consistent } => {
+                let hash = match aggregate {
+                    // Neighbouring numbers shall get places far from each other.
+                    true => packet.annotations().u32(Annotations::AGGREGATE).wrapping_mul(0x9e37_79b1),
+                    false => flow_hash(key),
+                };
+                match consistent {
+                    true => self.table.server(hash),
+                    false => {
+                        let place = (u64::from(hash) * self.active.len() as u64) >> 32;
+                        self.active.get(place as usize).copied()
+                    }
+                }
+            }
+        }
+    }
+
+    /// Finds the flows of all packets of a batch.
+    #[inline]
+    pub(super) fn look_up(&mut self, batch: &Batch, locate: impl Fn(&Packet) -> Option<FiveTuple>) {
+        self.flows.look_up(batch, false, locate);
+    }
+
+    /// Whether the packet at a place of the batch has a flow.
+    #[inline]
+    pub(super) fn has_flow(&self, place: usize) -> bool {
+        self.flows.known(place).is_some()
+    }
+
+    /// The server of the packet at a place of the batch that was looked up; `None` if there is none for it.
+    #[inline]
+    pub(super) fn server(&mut self, place: usize, packet: &Packet, now: Timestamp) -> Option<u16> {
+        let known = self.flows.known(place)?;
+        let seen = tcp_flags(packet, known.key.tuple().protocol());
+        let server = match self.find(&known, seen, now) {
+            Some(server) => server,
+            None => self.open(&known, packet, seen, now)?,
+        };
+        let load = &mut self.servers.get_mut(usize::from(server))?.load;
+        load.packets += 1;
+        load.bytes += packet.len() as u64;
+        Some(server)
+    }
+
+    /// The server of a connection that is there.
+    #[inline]
+    fn find(&mut self, known: &Known, seen: u8, now: Timestamp) -> Option<u16> {
+        let table = &mut self.flows.table;
+        // What came before in the same batch may have opened it.
+        let id =
+            known.id.filter(|&id| table.is_current(id)).or_else(|| table.lookup(&known.key, known.hash))?;
+        let connection = self.connections.get_mut(id.index() as usize)?;
+        let is_late = now - table.last_seen(id)? >= self.settings.timeout;
+        let is_fresh = seen & (flags::SYN | flags::ACK) == flags::SYN;
+        if is_late || (connection.is_over && is_fresh) {
+            self.end(id);
+            return None;
+        }
+        if !connection.is_over {
+            connection.is_over = seen & (flags::FIN | flags::RST) != 0;
+            let stays =
+                if connection.is_over { self.settings.timeout - self.settings.done } else { Timestamp(0) };
+            table.touch(id, now - stays);
+        }
+        Some(connection.server)
+    }
+
+    /// Chooses the server of a new connection, and remembers it.
+    fn open(&mut self, known: &Known, packet: &Packet, seen: u8, now: Timestamp) -> Option<u16> {
+        if self.active.is_empty() {
+            return None;
+        }
+        let is_over = seen & (flags::FIN | flags::RST) != 0;
+        let stays = if is_over { self.settings.timeout - self.settings.done } else { Timestamp(0) };
+        let inserted = self.flows.table.insert(&known.key, known.hash, now - stays);
+        let server = self.pick(&known.key, packet, inserted.is_ok())?;
+        match inserted {
+            Ok(Inserted::New(id) | Inserted::Present(id)) => {
+                let place = id.index() as usize;
+                if self.connections.len() <= place {
+                    // There is room for as many as the table has.
+                    self.connections.resize(place + 1, NO_CONNECTION);
+                }
+                self.connections[place] = Connection { id: Some(id), server, is_over };
+                self.servers.get_mut(usize::from(server))?.load.connections += 1;
+            }
+            Err(_) => self.overflows += 1,
+        }
+        Some(server)
+    }
+
+    /// Forgets a connection.
+    fn end(&mut self, id: FlowId) {
+        self.flows.table.remove(id);
+        forget(&mut self.connections, &mut self.servers, id);
+    }
+
+    /// Forgets connections that are idle, as many as are examined in passing.
+    #[inline]
+    fn expire(&mut self, now: Timestamp, at_most: usize) {
+        let Balancer { flows, connections, servers, settings, .. } = self;
+        flows.table.expire(now, settings.timeout, at_most, |id, _| forget(connections, servers, id));
+    }
+
+    /// Forgets all connections for which that holds.
+    fn forget_where(&mut self, is_gone: impl Fn(&Connection, Timestamp) -> bool) {
+        for place in 0..self.connections.len() {
+            let connection = self.connections[place];
+            if let Some(id) = connection.id
+                && self.flows.table.last_seen(id).is_some_and(|seen| is_gone(&connection, seen))
+            {
+                self.end(id);
+            }
+        }
+    }
+
+    /// The values of handlers.
+    fn read(&mut self, cx: &Cx<'_>, name: &str) -> String {
+        let (now, timeout) = (cx.now(), self.settings.timeout);
+        self.forget_where(|_, seen| now - seen >= timeout);
+        let each = |number: &dyn Fn(&Load) -> u64| {
+            let all: Vec<String> =
+                self.servers.iter().map(|server| number(&server.load).to_string()).collect();
+            all.join(" ")
+        };
+        match name {
+            "nb_total_servers" => self.servers.len().to_string(),
+            "nb_active_servers" => self.active.len().to_string(),
+            "load_conn" => each(&|load| load.connections),
+            "load_packets" => each(&|load| load.packets),
+            "load_bytes" => each(&|load| load.bytes),
+            "connections" => self.flows.table.stats().entries.to_string(),
+            "overflows" => self.overflows.to_string(),
+            _ => {
+                let mut text = String::new();
+                for Server { place, is_active, load } in &self.servers {
+                    let state = if *is_active { "active" } else { "inactive" };
+                    let Load { connections, packets, bytes } = load;
+                    // Writing to a string cannot fail.
+                    let _ = writeln!(text, "{place} {state} {connections} {packets} {bytes}");
+                }
+                text
+            }
+        }
+    }
+
+    /// Takes a server in, or out.
+    ///
+    /// # Errors
+    /// If there is no such server.
+    fn write(&mut self, name: &str, place: &P) -> Result<(), String> {
+        let Some(number) = self.places().position(|known| known == place) else {
+            let what = P::WHAT;
+            return Err(format!(
+                "no {what} {place}: only those of the configuration; 'config' can give more"
+            ));
+        };
+        self.servers[number].is_active = name == "add_server";
+        self.choose_anew();
+        if name == "fail_server" {
+            self.forget_where(|connection, _| usize::from(connection.server) == number);
+        }
+        Ok(())
+    }
+
+    /// What another balancer goes on with.
+    fn take_state(&mut self) -> Box<dyn Any + Send> {
+        let mut kept = Vec::new();
+        for connection in &self.connections {
+            let Some(id) = connection.id else { continue };
+            let (Some(key), Some(seen)) = (self.flows.table.key(id), self.flows.table.last_seen(id)) else {
+                continue;
+            };
+            kept.push((*key, seen, *connection));
+        }
+        let loads = self.servers.iter().map(|server| (server.place.clone(), server.load)).collect();
+        Box::new(Kept { loads, connections: kept, overflows: self.overflows })
+    }
+
+    /// Goes on with what another one had. Connections to servers that are gone are forgotten, and so are those that there
+    /// is no room for.
+    ///
+    /// # Errors
+    /// If it is something else.
+    fn put_state(&mut self, state: Box<dyn Any + Send>) -> Result<(), String> {
+        let kept: Kept<P> = *state.downcast().map_err(|_| "not the state of such a load balancer")?;
+        self.overflows = kept.overflows;
+        let mut numbers = Vec::with_capacity(kept.loads.len());
+        for (place, load) in kept.loads {
+            let number = self.places().position(|known| *known == place);
+            if let Some(number) = number {
+                self.servers[number].load = Load { connections: 0, ..load };
+            }
+            numbers.push(number);
+        }
+        for (key, seen, connection) in kept.connections {
+            let Some(number) = numbers.get(usize::from(connection.server)).copied().flatten() else {
+                continue;
+            };
+            let hash = self.flows.hash(&key);
+            let Ok(Inserted::New(id)) = self.flows.table.insert(&key, hash, seen) else { continue };
+            let place = id.index() as usize;
+            if self.connections.len() <= place {
+                self.connections.resize(place + 1, NO_CONNECTION);
+            }
+            self.connections[place] = Connection { id: Some(id), server: number as u16, ..connection };
+            self.servers[number].load.connections += 1;
+        }
+        Ok(())
+    }
+
+    /// What a balancer declares beside its cases: flows are told apart by `key`.
+    pub(super) fn declare(&self, effects: Effects, key: Vec<Field>) -> Effects {
+        let state = State { table: "connections", key, both_directions: false, access: Access::Connection };
+        let effects = Effects { state: vec![state], ..effects };
+        let effects = effects.depending_on(Depends::Time).depending_on(Depends::Handler);
+        match self.settings.mode {
+            Mode::InTurn | Mode::Least => effects.depending_on(Depends::Counter),
+            Mode::Hash { .. } => effects,
+        }
+    }
+
+    /// What of a packet its server depends on, beside its flow.
+    pub(super) fn reads(&self) -> Vec<Field> {
+        let flags = Field::Bytes { base: Base::Transport, offset: 13, length: 1 };
+        let aggregate = matches!(self.settings.mode, Mode::Hash { aggregate: true, .. });
+        let mut reads = vec![flags, Field::HeaderOffset(Base::Transport)];
+        reads.extend(aggregate.then_some(AGGREGATE));
+        reads
+    }
+}
+
+/// What a balancer hands on.
+struct Kept<P> {
+    loads: Vec<(P, Load)>,
+    connections: Vec<(FiveTupleKey, Timestamp, Connection)>,
+    overflows: u64,
+}
+
+#[inline]
+fn forget<P>(connections: &mut [Connection], servers: &mut [Server<P>], id: FlowId) {
+    let Some(connection) = connections.get_mut(id.index() as usize) else { return };
+    connection.id = None;
+    if let Some(server) = servers.get_mut(usize::from(connection.server)) {
+        server.load.connections = server.load.connections.saturating_sub(1);
+    }
+}
+
+/// Reads the places of servers.
+pub(super) fn servers<P: Place>(args: &mut Args<'_>) -> Vec<P> {
+    let texts = args.every("DST");
+    let parsed: Vec<_> = texts.iter().map(|text| P::parse(text, &args.place())).collect();
+    let right =
+        parsed.into_iter().map(|parsed| parsed.map_err(|reason| args.error(format!("DST: {reason}"))));
+    right.filter_map(Result::ok).collect()
+}

@@ -1,0 +1,181 @@
+//! # FlowIPLoadBalancer
+//! Balances flows over servers by writing a server's address into their packets.
+//!
+//! A flow is what has the same IPv4 addresses, protocol and ports. The first packet of a flow chooses a server; those that
+//! follow go to the same one, until nothing was seen of the flow for TIMEOUT, or for DONE_TIMEOUT behind a TCP segment with
+//! FIN or RST. The destination address and the destination annotation become the server's, and all checksums are
+//! updated. FlowIPLoadBalancerReverse does the opposite for answers.
+//!
+//! New flows go to servers that are active. A server that is taken out keeps its flows; one that has failed loses them,
+//! and the flows choose anew with their next packets. Other flows stay where they are in any case. When CAPACITY flows
+//! are there, further ones are not remembered: a hash then chooses the server of each packet.
+//!
+//! All packets are balanced: those for other addresses than VIP have to go another way before. The network header
+//! annotation must be set, and the transport header annotation for ports to count; packets without the first or an IPv4
+//! header there are dropped, and so are those of new flows while no server is active. Put IPReassembler in front, since
+//! fragments have no ports.
+//!
+//! ## Usage
+//! `FlowIPLoadBalancer(VIP ADDRESS, DST ADDRESS, ... [, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `DST`: the address of a server, as often as there are servers.
+//! - `VIP`: the address that clients use.
+//! - `LB_MODE`: how a server is chosen: `rr` (in turn), `least` (fewest connections), `hash` (of the flow), `hash_agg` (of the
+//!   aggregate annotation), `maglev` and `cst_hash_agg` (the same two by consistent hashing, so that few flows would change
+//!   their server when one comes or goes, and several balancers agree).
+//! - `NSERVER`: how many of the servers are active at first; 0 for all.
+//! - `CST_BUCKETS`: places of the consistent hashing table, a prime number; 100 times the number of servers or more.
+//! - `TIMEOUT`: seconds after which an idle flow is forgotten.
+//! - `DONE_TIMEOUT`: the same for TCP connections that were closed.
+//! - `CAPACITY`: how many flows are remembered.
+//!
+//! ## Handlers
+//! - `nb_total_servers`: how many servers there are.
+//! - `nb_active_servers`: how many new flows can go to.
+//! - `load_conn`: flows of each server.
+//! - `load_packets`: packets that each server got.
+//! - `load_bytes`: their bytes.
+//! - `servers`: a line for each server: address, `active` or `inactive`, flows, packets, bytes.
+//! - `connections`: flows that are remembered.
+//! - `overflows`: packets whose flow found no room.
+//! - `add_server`: makes a server active, by its address.
+//! - `remove_server`: lets no new flows go to a server.
+//! - `fail_server`: the same, and takes its flows away from it.
+//!
+//! ## Example
+//! ```click
+//! FastTCPFlows(RATE 0, LIMIT 1000, LENGTH 100, SRCETH 2:0:0:0:0:1, SRCIP 10.0.0.1, DSTETH 2:0:0:0:0:2, DSTIP 10.220.0.1,
+//!         FLOWS 50, FLOWSIZE 10)
+//!     -> MarkIPHeader(14)
+//!     -> lb :: FlowIPLoadBalancer(VIP 10.220.0.1, DST 10.221.0.1, DST 10.221.0.2, DST 10.221.0.3, LB_MODE maglev)
+//!     -> Discard;
+//! DriverManager(pause, print "$(lb.servers)", write lb.remove_server 10.221.0.2, stop)
+//! ```
+//!
+//! ## See also
+//! FlowIPLoadBalancerReverse, FlowL2LoadBalancer, FlowSwitch, MaglevIPMapper, RoundRobinIPMapper
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use classify::IntervalSet;
+use element::class::{ArgInfo, Phase, join};
+use element::effects::{Action, Case, DST_IP, Field, Header, Target, Value, wire_field};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Packet, manual};
+use packet::Annotations;
+use wire::{FiveTuple, FromBytes, ip_protocol, ipv4};
+
+use super::balancer::{self, Balancer, Delivery, HANDLERS, Place, Settings};
+use crate::editing::{each, needs, when, within};
+use crate::ip::store_ip_address::{store, stored};
+
+static ARGS: [ArgInfo; 8] =
+    join([ArgInfo::rest("DST", "address"), ArgInfo::keyword("VIP", "address", "")], balancer::ARGS);
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "FlowIPLoadBalancer",
+    processing: "h/h",
+    manual: manual!("flow_ip_load_balancer.rs"),
+    args: &ARGS,
+    handlers: HANDLERS,
+    phase: Phase::Service,
+    reconfigures: true,
+    samples: &[
+        "VIP 10.0.1.2, DST 10.9.0.1, DST 10.9.0.2, 10.9.0.3",
+        "VIP 10.0.1.2, DST 10.9.0.1, DST 10.9.0.2, LB_MODE maglev, NSERVER 1, CST_BUCKETS 251, CAPACITY 3",
+        "VIP 10.0.1.2, DST 10.9.0.1, DST 10.9.0.9, LB_MODE cst_hash_agg, TIMEOUT 1ms",
+        "VIP 10.0.1.2, DST 10.9.0.1, LB_MODE least",
+    ],
+    build: |args| {
+        let settings = Settings::read(args);
+        let vip: Option<Ipv4Addr> = args.get("VIP");
+        let servers = balancer::servers::<Ipv4Addr>(args);
+        args.finish()?;
+        let Some(vip) = vip else { return crate::editing::missing(args, "VIP") };
+        args.setup.publish(args.id(), Arc::new(VirtualAddress(vip)));
+        balancer::build(args, settings, servers, ToAddress)
+    },
+    ..Class::DEFAULT
+};
+
+/// What a balancer publishes: the address that clients use.
+pub(super) struct VirtualAddress(pub(super) Ipv4Addr);
+
+impl Place for Ipv4Addr {
+    const WHAT: &'static str = "server";
+    const EXPECTED: &'static str = "expected IP address";
+}
+
+/// Packets get the address of their server.
+struct ToAddress;
+
+/// Addresses, protocol and ports as the header annotations have them.
+#[inline]
+fn marked(packet: &Packet) -> Option<FiveTuple> {
+    let (ip, _) = ipv4::Header::ref_from_prefix(packet.header(Base::Network)?).ok()?;
+    if ip.version() != 4 {
+        return None;
+    }
+    let has_ports = ip_protocol::has_ports(ip.protocol) && ip.fragment_offset() == 0;
+    let ports = packet.header(Base::Transport).filter(|_| has_ports).and_then(|bytes| bytes.first_chunk());
+    let (source, destination) = match ports {
+        Some(&[a, b, c, d]) => (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])),
+        None => (0, 0),
+    };
+    Some(FiveTuple::v4((ip.source_addr(), source), (ip.destination_addr(), destination), ip.protocol))
+}
+
+/// What [`marked`] looks at.
+fn key() -> Vec<Field> {
+    vec![
+        wire_field::IP_SRC,
+        wire_field::IP_DST,
+        wire_field::IP_PROTOCOL,
+        wire_field::IP_FRAGMENT,
+        wire_field::SRC_PORT,
+        wire_field::DST_PORT,
+    ]
+}
+
+impl Delivery for ToAddress {
+    type Place = Ipv4Addr;
+
+    fn effects(&self, balancer: &Balancer<Ipv4Addr>) -> Effects {
+        let number = |server: &Ipv4Addr| u128::from(server.to_bits());
+        let set: IntervalSet = balancer.places().map(|server| (number(server), number(server))).collect();
+        let mut reads = key();
+        reads.extend(balancer.reads());
+        let chosen = || Value::Choose { set: set.clone(), key: reads.clone() };
+        let is_ipv4 = within(wire_field::IP_VERSION_IHL, 0xf0, 0x40, 0x40);
+        let actions = [Action::Set(wire_field::IP_DST, chosen()), Action::Set(DST_IP, chosen())];
+        let mut cases = vec![
+            needs(Header::Ipv4),
+            Case::new(is_ipv4.not(), Target::Drop(DropReason::NoHeader)),
+            when("no server is active for it", &reads, Target::Drop(DropReason::NotConnected)),
+        ];
+        cases.extend(stored(&actions, |when| Case::new(when, Target::Output(0))));
+        balancer.declare(Effects::cases(cases), key())
+    }
+
+    fn push(
+        &mut self,
+        cx: &mut Cx<'_>,
+        balancer: &mut Balancer<Ipv4Addr>,
+        mut batch: Batch,
+    ) -> Option<Batch> {
+        let now = cx.now();
+        balancer.look_up(&batch, marked);
+        let mut places = 0..;
+        each(cx, &mut batch, |packet| {
+            let place =
+                places.next().filter(|&place| balancer.has_flow(place)).ok_or(DropReason::NoHeader)?;
+            let server = balancer.server(place, packet, now).ok_or(DropReason::NotConnected)?;
+            let address = balancer.place(server).ok_or(DropReason::NotConnected)?.octets();
+            packet.annotations_mut().set_array4(Annotations::DST_IP, address);
+            store(packet, address, false)
+        });
+        Some(batch)
+    }
+}

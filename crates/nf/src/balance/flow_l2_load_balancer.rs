@@ -1,0 +1,125 @@
+//! # FlowL2LoadBalancer
+//! Balances flows over servers by writing a server's Ethernet address into their frames.
+//!
+//! Addresses and ports stay, so that servers that have the common address themselves answer clients directly (direct
+//! server return). A flow is what has the same IPv4 or IPv6 addresses, protocol and ports, found from the network header
+//! annotation on or, without it, behind the link header. How servers are chosen and remembered is that of
+//! FlowIPLoadBalancer; that connections are closed is noticed where the transport header annotation is set. The address is
+//! written to the Ethernet header that the MAC header annotation marks, or that the packet starts with.
+//!
+//! Frames without IP pass as they are. Those of new flows are dropped while no server is active.
+//!
+//! ## Usage
+//! `FlowL2LoadBalancer(DST ADDRESS, ... [, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `DST`: the Ethernet address of a server, as often as there are servers.
+//! - `LB_MODE`: how a server is chosen, see FlowIPLoadBalancer.
+//! - `NSERVER`: how many of the servers are active at first; 0 for all.
+//! - `CST_BUCKETS`: places of the consistent hashing table, a prime number.
+//! - `TIMEOUT`: seconds after which an idle flow is forgotten.
+//! - `DONE_TIMEOUT`: the same for TCP connections that were closed.
+//! - `CAPACITY`: how many flows are remembered.
+//!
+//! ## Handlers
+//! - `nb_total_servers`: how many servers there are.
+//! - `nb_active_servers`: how many new flows can go to.
+//! - `load_conn`: flows of each server.
+//! - `load_packets`: packets that each server got.
+//! - `load_bytes`: their bytes.
+//! - `servers`: a line for each server: address, `active` or `inactive`, flows, packets, bytes.
+//! - `connections`: flows that are remembered.
+//! - `overflows`: packets whose flow found no room.
+//! - `add_server`: makes a server active, by its address.
+//! - `remove_server`: lets no new flows go to a server.
+//! - `fail_server`: the same, and takes its flows away from it.
+//!
+//! ## Example
+//! ```click
+//! FastUDPFlows(RATE 0, LIMIT 1000, LENGTH 100, SRCETH 2:0:0:0:0:1, SRCIP 10.0.0.1, DSTETH 2:0:0:0:0:2, DSTIP 10.220.0.1,
+//!         FLOWS 50, FLOWSIZE 10)
+//!     -> lb :: FlowL2LoadBalancer(DST 02:00:00:00:01:01, DST 02:00:00:00:01:02, LB_MODE maglev)
+//!     -> Discard;
+//! DriverManager(pause, print "$(lb.load_packets)", stop)
+//! ```
+//!
+//! ## See also
+//! FlowIPLoadBalancer, FlowSwitch, EtherRewrite
+
+use classify::IntervalSet;
+use element::class::{ArgInfo, join};
+use element::effects::{Action, Case, Filter, Target, Value};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, manual};
+use wire::MacAddr;
+
+use super::balancer::{self, Balancer, Delivery, HANDLERS, Place, Settings};
+use crate::editing::{bytes, each, is_marked, when};
+use crate::five_tuple::{READS, five_tuple};
+
+static ARGS: [ArgInfo; 7] = join([ArgInfo::rest("DST", "Ethernet address")], balancer::ARGS);
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "FlowL2LoadBalancer",
+    processing: "h/h",
+    manual: manual!("flow_l2_load_balancer.rs"),
+    args: &ARGS,
+    handlers: HANDLERS,
+    reconfigures: true,
+    samples: &[
+        "DST 2:0:0:0:9:1, DST 2:0:0:0:9:2",
+        "2:0:0:0:9:1, 2:0:0:0:9:2, 2:0:0:0:9:3, LB_MODE maglev, CAPACITY 2",
+    ],
+    build: |args| {
+        let settings = Settings::read(args);
+        let servers = balancer::servers::<MacAddr>(args);
+        balancer::build(args, settings, servers, ToFrame)
+    },
+    ..Class::DEFAULT
+};
+
+impl Place for MacAddr {
+    const WHAT: &'static str = "server";
+    const EXPECTED: &'static str = "expected Ethernet address";
+}
+
+/// Frames get the Ethernet address of their server.
+struct ToFrame;
+
+impl Delivery for ToFrame {
+    type Place = MacAddr;
+
+    fn effects(&self, balancer: &Balancer<MacAddr>) -> Effects {
+        let mut reads = READS.to_vec();
+        reads.extend(balancer.reads());
+        let number = |server: &MacAddr| server.0.iter().fold(0u128, |sum, &byte| sum << 8 | u128::from(byte));
+        let set: IntervalSet = balancer.places().map(|server| (number(server), number(server))).collect();
+        let rewrite = |base, filter| {
+            let chosen = Value::Choose { set: set.clone(), key: reads.clone() };
+            Case::new(filter, Target::Output(0)).with(Action::Set(bytes(base, 0, 6), chosen))
+        };
+        let cases = vec![
+            when("not IP", &READS, Target::Output(0)),
+            when("no server is active for it", &reads, Target::Drop(DropReason::NotConnected)),
+            rewrite(Base::Mac, Filter::reaches(Base::Mac, 0, 6)),
+            rewrite(Base::Data, is_marked(Base::Mac).not().and([Filter::reaches(Base::Data, 0, 6)])),
+            Case::new(Filter::Any, Target::Drop(DropReason::TooShort)),
+        ];
+        balancer.declare(Effects::cases(cases), READS.to_vec())
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, balancer: &mut Balancer<MacAddr>, mut batch: Batch) -> Option<Batch> {
+        let now = cx.now();
+        balancer.look_up(&batch, five_tuple);
+        let mut places = 0..;
+        each(cx, &mut batch, |packet| {
+            let Some(place) = places.next().filter(|&place| balancer.has_flow(place)) else { return Ok(()) };
+            let server = balancer.server(place, packet, now).ok_or(DropReason::NotConnected)?;
+            let address = balancer.place(server).ok_or(DropReason::NotConnected)?;
+            let base = if packet.offset(Base::Mac).is_some() { Base::Mac } else { Base::Data };
+            *packet.header_chunk_mut(base).ok_or(DropReason::TooShort)? = address.0;
+            Ok(())
+        });
+        Some(batch)
+    }
+}

@@ -1,0 +1,138 @@
+//! # FlowSwitch
+//! Balances flows over outputs.
+//!
+//! Packets are not changed. A flow is what has the same IPv4 or IPv6 addresses, protocol and ports, found from the network
+//! header annotation on or, without it, behind the link header; all packets of a flow leave by the output that its first
+//! one has chosen. How outputs are chosen and remembered is that of FlowIPLoadBalancer, with outputs for servers; that
+//! connections are closed is noticed where the transport header annotation is set.
+//!
+//! Packets without IP leave by output 0. Those of new flows are dropped while no output is active.
+//!
+//! ## Usage
+//! `FlowSwitch([KEYWORDS])`
+//!
+//! ## Arguments
+//! - `LB_MODE`: how an output is chosen: `rr`, `least`, `hash`, `hash_agg`, `maglev` or `cst_hash_agg`, see FlowIPLoadBalancer.
+//! - `NSERVER`: how many of the outputs are active at first; 0 for all.
+//! - `CST_BUCKETS`: places of the consistent hashing table, a prime number.
+//! - `TIMEOUT`: seconds after which an idle flow is forgotten.
+//! - `DONE_TIMEOUT`: the same for TCP connections that were closed.
+//! - `CAPACITY`: how many flows are remembered.
+//!
+//! ## Handlers
+//! - `nb_total_servers`: how many outputs there are.
+//! - `nb_active_servers`: how many new flows can go to.
+//! - `load_conn`: flows of each output.
+//! - `load_packets`: packets that left by each output.
+//! - `load_bytes`: their bytes.
+//! - `servers`: a line for each output: number, `active` or `inactive`, flows, packets, bytes.
+//! - `connections`: flows that are remembered.
+//! - `overflows`: packets whose flow found no room.
+//! - `add_server`: makes an output active, by its number.
+//! - `remove_server`: lets no new flows go to an output.
+//! - `fail_server`: the same, and takes its flows away from it.
+//!
+//! ## Example
+//! ```click
+//! FastUDPFlows(RATE 0, LIMIT 1000, LENGTH 100, SRCETH 2:0:0:0:0:1, SRCIP 10.0.0.1, DSTETH 2:0:0:0:0:2, DSTIP 10.220.0.1,
+//!         FLOWS 50, FLOWSIZE 10)
+//!     -> lb :: FlowSwitch(LB_MODE maglev);
+//! lb[0] -> EtherRewrite(2:0:0:0:0:3, 2:0:0:0:1:1) -> Discard;
+//! lb[1] -> EtherRewrite(2:0:0:0:0:3, 2:0:0:0:1:2) -> Discard
+//! ```
+//!
+//! ## See also
+//! FlowIPLoadBalancer, FlowL2LoadBalancer, HashSwitch, RoundRobinSwitch
+
+use std::fmt;
+
+use element::args::Arg;
+use element::class::ArgInfo;
+use element::effects::{Case, Filter, Target};
+use element::{Batch, Class, Cx, DropReason, Effects, manual};
+
+use super::balancer::{self, Balancer, Delivery, HANDLERS, Place, Settings};
+use crate::editing::when;
+use crate::five_tuple::{READS, five_tuple};
+use crate::sorting::{Fate, Sorter};
+
+static ARGS: [ArgInfo; 6] = balancer::ARGS;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "FlowSwitch",
+    ports: "1/1-",
+    processing: "h/h",
+    manual: manual!("flow_switch.rs"),
+    args: &ARGS,
+    handlers: HANDLERS,
+    reconfigures: true,
+    samples: &[
+        "",
+        " -> 1/3",
+        "LB_MODE maglev, CST_BUCKETS 251, CAPACITY 4 -> 1/4",
+        "LB_MODE hash, NSERVER 1 -> 1/2",
+    ],
+    build: |args| {
+        let settings = Settings::read(args);
+        let outputs = args.outputs();
+        balancer::build(args, settings, (0..outputs).map(Output).collect(), Outputs(Sorter::new(outputs)))
+    },
+    ..Class::DEFAULT
+};
+
+/// The number of an output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Output(usize);
+
+impl fmt::Display for Output {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Arg for Output {
+    fn parse(text: &str, place: &element::args::Place<'_>) -> Result<Output, String> {
+        usize::parse(text, place).map(Output)
+    }
+}
+
+impl Place for Output {
+    const WHAT: &'static str = "output";
+    const EXPECTED: &'static str = "expected number of an output";
+}
+
+/// Packets leave by their output.
+struct Outputs(Sorter);
+
+impl Delivery for Outputs {
+    type Place = Output;
+
+    fn effects(&self, balancer: &Balancer<Output>) -> Effects {
+        let mut reads = READS.to_vec();
+        reads.extend(balancer.reads());
+        let outputs = self.0.outputs();
+        let mut cases = vec![
+            when("not IP", &READS, Target::Output(0)),
+            when("no output is active for it", &reads, Target::Drop(DropReason::NotConnected)),
+        ];
+        if outputs > 1 {
+            cases.push(when("choice of output", &reads, Target::SomeOutput));
+        }
+        cases.push(Case::new(Filter::Any, Target::Output(0)));
+        balancer.declare(Effects::cases(cases), READS.to_vec())
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, balancer: &mut Balancer<Output>, batch: Batch) -> Option<Batch> {
+        let now = cx.now();
+        balancer.look_up(&batch, five_tuple);
+        let mut places = 0..;
+        self.0.send(cx, batch, |_, packet| {
+            let Some(place) = places.next().filter(|&place| balancer.has_flow(place)) else {
+                return Fate::Output(0);
+            };
+            let server = balancer.server(place, packet, now);
+            server.map_or(Fate::Drop(DropReason::NotConnected), |server| Fate::Output(server.into()))
+        })
+    }
+}

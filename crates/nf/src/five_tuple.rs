@@ -1,0 +1,235 @@
+//! Which flow a packet belongs to, and looking up the flows of a whole batch.
+
+use element::effects::Field;
+use element::{Base, Batch, Packet};
+use flow::{Directed, FiveTupleKey, FlowId, FlowTable, Key, KeyHasher, TableError};
+use packet::BATCH_CAPACITY;
+use wire::{FiveTuple, FromBytes, Layers, LinkType, ip_protocol, ipv4};
+
+/// How far headers are looked for: bytes from the network header on, or from the packet's start without its annotation.
+const HEADERS: u16 = 128;
+
+/// What [`five_tuple`] looks at.
+pub(crate) const READS: [Field; 4] = [
+    Field::Bytes { base: Base::Network, offset: 0, length: HEADERS },
+    Field::Bytes { base: Base::Data, offset: 0, length: HEADERS },
+    Field::Length,
+    Field::HeaderOffset(Base::Network),
+];
+
+/// Addresses, protocol and ports of a packet: from its network header annotation on or, without one, behind its link
+/// header. Ports are 0 where there are none, also in fragments behind the first and behind more than so many bytes of
+/// headers. `None` if it is not IP.
+#[inline]
+pub(crate) fn five_tuple(packet: &Packet) -> Option<FiveTuple> {
+    match packet.offset(Base::Network) {
+        Some(_) => {
+            let ip = first(packet.header(Base::Network)?);
+            plain(ip).or_else(|| elsewhere(ip, LinkType::RawIp))
+        }
+        None => elsewhere(first(packet.data()), LinkType::from_number(packet.link())),
+    }
+}
+
+/// As much as is looked at.
+#[inline]
+fn first(bytes: &[u8]) -> &[u8] {
+    bytes.get(..usize::from(HEADERS)).unwrap_or(bytes)
+}
+
+/// IPv4 without options and fragments, and TCP or UDP with both ports: most packets.
+#[inline]
+fn plain(bytes: &[u8]) -> Option<FiveTuple> {
+    let (ip, rest) = ipv4::Header::ref_from_prefix(bytes).ok()?;
+    let length = usize::from(ip.total_length.get());
+    let is_plain = ip.version() == 4 && ip.header_len() == ipv4::Header::LEN && !ip.is_fragment();
+    if !is_plain || !matches!(ip.protocol, ip_protocol::TCP | ip_protocol::UDP) || length < PORTS_END {
+        return None;
+    }
+    let &[a, b, c, d] = rest.first_chunk()?;
+    let ports = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
+    Some(FiveTuple::v4((ip.source_addr(), ports.0), (ip.destination_addr(), ports.1), ip.protocol))
+}
+
+/// Bytes of an IPv4 packet without options up to the end of its ports.
+const PORTS_END: usize = ipv4::Header::LEN + 4;
+
+#[inline(never)]
+fn elsewhere(bytes: &[u8], link: LinkType) -> Option<FiveTuple> {
+    Layers::locate(bytes, link).five_tuple(bytes)
+}
+
+/// A table of flows, and the room to look up those of a batch together.
+pub(crate) struct Flows {
+    pub(crate) table: FlowTable<FiveTupleKey>,
+    hasher: KeyHasher,
+    /// Per packet of the batch, its place in the arrays below.
+    places: Vec<Option<usize>>,
+    keys: Vec<FiveTupleKey>,
+    turned: Vec<bool>,
+    hashes: Vec<u32>,
+    ids: Vec<Option<FlowId>>,
+}
+
+/// What is known of a packet's flow.
+#[derive(Clone, Copy)]
+pub(crate) struct Known {
+    pub(crate) key: FiveTupleKey,
+    pub(crate) hash: u32,
+    /// Where the flow was in the table before the batch; it may have gone since.
+    pub(crate) id: Option<FlowId>,
+    /// Whether the key is that of the other direction.
+    pub(crate) turned: bool,
+}
+
+impl Flows {
+    /// For at most so many flows.
+    pub(crate) fn new(capacity: usize) -> Result<Flows, TableError> {
+        Ok(Flows {
+            table: FlowTable::new(capacity)?,
+            hasher: KeyHasher::new(0),
+            places: Vec::with_capacity(BATCH_CAPACITY),
+            keys: Vec::with_capacity(BATCH_CAPACITY),
+            turned: Vec::with_capacity(BATCH_CAPACITY),
+            hashes: Vec::with_capacity(BATCH_CAPACITY),
+            ids: Vec::with_capacity(BATCH_CAPACITY),
+        })
+    }
+
+    /// Chooses the hash function; only while there are no flows.
+    pub(crate) fn seed(&mut self, seed: u64) {
+        debug_assert_eq!(self.table.stats().entries, 0);
+        self.hasher = KeyHasher::new(seed);
+    }
+
+    /// The hash of a key.
+    pub(crate) fn hash(&self, key: &FiveTupleKey) -> u32 {
+        self.hasher.hash(key)
+    }
+
+    /// Finds the flows of all packets of a batch, so that waits for memory overlap. With `both_directions`, the two
+    /// directions of a flow are one.
+    #[inline]
+    pub(crate) fn look_up(
+        &mut self,
+        batch: &Batch,
+        both_directions: bool,
+        locate: impl Fn(&Packet) -> Option<FiveTuple>,
+    ) {
+        self.places.clear();
+        self.keys.clear();
+        self.turned.clear();
+        self.hashes.clear();
+        for packet in batch.iter() {
+            let Some(tuple) = locate(packet) else {
+                self.places.push(None);
+                continue;
+            };
+            let key = FiveTupleKey::new(&tuple, 0);
+            let (key, turned) = if both_directions { ordered(key) } else { (key, false) };
+            self.places.push(Some(self.keys.len()));
+            self.hashes.push(self.hasher.hash(&key));
+            self.keys.push(key);
+            self.turned.push(turned);
+        }
+        self.ids.clear();
+        self.ids.resize(self.keys.len(), None);
+        self.table.lookup_batch(&self.keys, &self.hashes, &mut self.ids);
+    }
+
+    /// The flow of the packet at this place of the batch; `None` if it has none.
+    #[inline]
+    pub(crate) fn known(&self, packet: usize) -> Option<Known> {
+        let place = (*self.places.get(packet)?)?;
+        Some(Known {
+            key: *self.keys.get(place)?,
+            hash: *self.hashes.get(place)?,
+            id: *self.ids.get(place)?,
+            turned: *self.turned.get(place)?,
+        })
+    }
+}
+
+/// The same key for both directions of a flow, and whether it is that of the other direction.
+#[inline]
+fn ordered(key: FiveTupleKey) -> (FiveTupleKey, bool) {
+    let other = key.reversed();
+    if other.words() < key.words() { (other, true) } else { (key, false) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use packet::Pool;
+    use proptest::prelude::*;
+    use wire::MacAddr;
+    use wire::build::Builder;
+
+    use super::*;
+
+    fn end(text: &str) -> SocketAddr {
+        text.parse().unwrap()
+    }
+
+    fn show(pool: &mut Pool, frame: &[u8], network: Option<isize>) -> Option<String> {
+        let mut packet = pool.packet(frame).unwrap();
+        packet.set_offset(Base::Network, network);
+        let tuple = five_tuple(&packet);
+        pool.free(packet);
+        let show = |t: FiveTuple| {
+            let from = SocketAddr::new(t.source(), t.source_port());
+            let to = SocketAddr::new(t.destination(), t.destination_port());
+            format!("{from} {to} {}", t.protocol())
+        };
+        tuple.map(show)
+    }
+
+    #[test]
+    fn with_and_without_annotation() {
+        let ether = |builder: Builder| builder.ethernet(MacAddr([2; 6]), MacAddr([4; 6]));
+        let build = |builder: Builder| ether(builder).build(&[7; 30]).unwrap();
+        let udp = Builder::udp(end("10.0.0.1:5"), end("10.0.0.2:53"));
+        let mut pool = Pool::new(64 << 20).unwrap();
+        let mut of = |frame: &[u8], network| show(&mut pool, frame, network);
+        let expected = Some("10.0.0.1:5 10.0.0.2:53 17");
+        assert_eq!(of(&build(udp.clone()), None).as_deref(), expected);
+        assert_eq!(of(&build(udp.clone()), Some(14)).as_deref(), expected);
+        assert_eq!(of(&build(udp.clone().vlan(3)), None).as_deref(), expected);
+        assert_eq!(of(&build(udp.clone().vlan(3)), Some(18)).as_deref(), expected);
+        assert_eq!(of(&build(udp.clone().options(&[1, 1, 1, 0])), Some(14)).as_deref(), expected);
+        let behind = build(udp.fragment(8));
+        assert_eq!(of(&behind, Some(14)).as_deref(), Some("10.0.0.1:0 10.0.0.2:0 17"));
+        let six = build(Builder::tcp(end("[2001:db8::1]:5"), end("[2001:db8::2]:80"), 2));
+        assert_eq!(of(&six, None).as_deref(), Some("[2001:db8::1]:5 [2001:db8::2]:80 6"));
+        assert_eq!(of(&six, Some(14)).as_deref(), Some("[2001:db8::1]:5 [2001:db8::2]:80 6"));
+        let mut arp = build(Builder::udp(end("10.0.0.1:5"), end("10.0.0.2:53")));
+        arp[13] = 6;
+        assert_eq!(of(&arp, None), None);
+        assert_eq!(of(&[], Some(0)), None);
+    }
+
+    #[test]
+    fn both_directions_have_one_key() {
+        let there = FiveTuple::v4(([10, 0, 0, 1].into(), 7), ([10, 0, 0, 2].into(), 8), 6);
+        let [a, b] = [there, there.reversed()].map(|tuple| ordered(FiveTupleKey::new(&tuple, 0)));
+        assert_eq!(a.0, b.0);
+        assert_ne!(a.1, b.1);
+    }
+
+    proptest! {
+        #[test]
+        fn the_quick_way_agrees_with_the_general_one(bytes in prop::collection::vec(any::<u8>(), 0..60), plain_start: bool) {
+            let mut bytes = bytes;
+            if plain_start && bytes.len() > 24 {
+                bytes[0] = 0x45;
+                (bytes[2], bytes[3]) = (0, bytes.len() as u8);
+                bytes[6..8].fill(0);
+                bytes[9] = if bytes[9] & 1 == 0 { 6 } else { 17 };
+            }
+            if let Some(tuple) = plain(&bytes) {
+                prop_assert_eq!(Some(tuple), elsewhere(&bytes, LinkType::RawIp));
+            }
+        }
+    }
+}

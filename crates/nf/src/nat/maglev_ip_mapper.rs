@@ -1,0 +1,134 @@
+//! # MaglevIPMapper
+//! Lets translators choose among several patterns by consistent hashing, as for balancing load.
+//!
+//! A translator that names this element as an input's specification asks it for each new flow. The flow's addresses, ports
+//! and protocol choose a place in a table, and so a pattern (Eisenbud et al., "Maglev", NSDI 2016). All patterns have the
+//! same number of places, but for one; when a pattern is taken out or in, few of the places of others change hands; and
+//! several translators with the same patterns choose alike, in whatever order they are given. Flows that have a mapping
+//! keep it. Flows for whose pattern there is no free port are dropped, and so are all new ones while no pattern is active.
+//!
+//! ## Usage
+//! `MaglevIPMapper(PATTERN FOUTPUT ROUTPUT, ... [, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `PATTERN`: a pattern, or the name of one, and the outputs for the flow and its reply, as in IPRewriter.
+//! - `CST_BUCKETS`: places of the table, a prime number; 100 times the number of patterns or more.
+//!
+//! ## Handlers
+//! - `servers`: a line for each pattern: its number, `active` or `inactive`, places in the table, the pattern.
+//! - `nb_total_servers`: how many patterns there are.
+//! - `nb_active_servers`: how many new flows can get.
+//! - `add_server`: makes a pattern active, by its number.
+//! - `remove_server`: gives a pattern to no new flows.
+//!
+//! ## Example
+//! ```click
+//! balancer :: MaglevIPMapper(- - 10.0.0.1 80 0 1, - - 10.0.0.2 80 0 1);
+//! InfiniteSource(LIMIT 9) -> MarkIPHeader -> rw :: IPRewriter(balancer); rw[0] -> Discard; rw[1] -> Discard
+//! ```
+//!
+//! ## See also
+//! IPRewriter, RoundRobinIPMapper, SourceIPHashMapper, FlowIPLoadBalancer, IPRewriterPatterns
+
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use element::args::{Arg, Args};
+use element::class::{ArgInfo, HandlerInfo, Phase};
+use element::{Class, Cx, Effects, Element, Invalid, manual};
+
+use super::mapper::{self, Choice, Mapper};
+use crate::balance::maglev::{MOST_PLACES, Maglev, PLACES, is_prime};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "MaglevIPMapper",
+    ports: "0/0",
+    manual: manual!("maglev_ip_mapper.rs"),
+    args: &[ArgInfo::rest("PATTERN", "pattern"), ArgInfo::keyword("CST_BUCKETS", "unsigned", "65537")],
+    handlers: &[
+        HandlerInfo::read("servers"),
+        HandlerInfo::read("nb_total_servers"),
+        HandlerInfo::read("nb_active_servers"),
+        HandlerInfo::write("add_server"),
+        HandlerInfo::write("remove_server"),
+    ],
+    phase: Phase::Service,
+    samples: &["- - 10.0.0.1 80 0 1, - - 10.0.0.2 80 0 1"],
+    build,
+    ..Class::DEFAULT
+};
+
+fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
+    let places = args.or("CST_BUCKETS", PLACES);
+    let texts = args.rest();
+    match texts.len() {
+        0 => args.error("no patterns given"),
+        1 => args.warn("only one pattern given"),
+        n if n >= places.min(usize::from(u16::MAX)) => args.error("too many patterns"),
+        _ => {}
+    }
+    if places > MOST_PLACES || !is_prime(places) {
+        args.error(format!("CST_BUCKETS: must be a prime number up to {MOST_PLACES}"));
+    }
+    let targets = mapper::targets(args, &texts);
+    // Without a prime number the table might never be full.
+    args.finish()?;
+    // What flows become is the pattern's name, so that the order does not matter and named ones are like others.
+    let names = targets.iter().flatten().map(|target| target.pattern.to_string()).collect::<Vec<_>>();
+    let active = vec![true; names.len()];
+    let table = Mutex::new(table(places, &names, &active));
+    let mapper = mapper::publish(args, "MaglevIPMapper", targets, Choice::Consistent(table))?;
+    Ok(Box::new(MaglevIpMapper { mapper, places, names, active }))
+}
+
+fn table(places: usize, names: &[String], active: &[bool]) -> Maglev {
+    let numbered = names.iter().zip(active).enumerate();
+    let servers: Vec<(u16, &[u8])> = numbered
+        .filter(|(_, (_, active))| **active)
+        .map(|(number, (name, _))| (number as u16, name.as_bytes()))
+        .collect();
+    Maglev::new(places, &servers)
+}
+
+struct MaglevIpMapper {
+    mapper: Arc<Mapper>,
+    places: usize,
+    names: Vec<String>,
+    active: Vec<bool>,
+}
+
+impl Element for MaglevIpMapper {
+    fn effects(&self) -> Effects {
+        Effects::none()
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        Ok(match name {
+            "nb_total_servers" => self.names.len().to_string(),
+            "nb_active_servers" => self.active.iter().filter(|active| **active).count().to_string(),
+            _ => {
+                let mut text = String::new();
+                let shares = table(self.places, &self.names, &self.active).shares(self.names.len());
+                let rows = self.names.iter().zip(&self.active).zip(shares).enumerate();
+                for (number, ((name, active), places)) in rows {
+                    let state = if *active { "active" } else { "inactive" };
+                    // Writing to a string cannot fail.
+                    let _ = writeln!(text, "{number} {state} {places} {name}");
+                }
+                text
+            }
+        })
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
+        let number = usize::parse(value, &cx.place()).map_err(|_| "expected number of a pattern")?;
+        let active = self.active.get_mut(number).ok_or("there are not so many patterns")?;
+        *active = name == "add_server";
+        if let Choice::Consistent(current) = &self.mapper.choice {
+            let fresh = table(self.places, &self.names, &self.active);
+            *current.lock().unwrap_or_else(PoisonError::into_inner) = fresh;
+        }
+        Ok(())
+    }
+}

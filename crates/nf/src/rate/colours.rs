@@ -1,0 +1,330 @@
+//! What the markers of RFC 2697 and RFC 2698 share: whole tokens that come in at a rate, colours, and the element around
+//! a marker.
+
+use classify::IntervalSet;
+use element::args::{AnnotationOffset, Arg, Args};
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Access, Action, Case, Depends, Field, Filter, State, Target, Value};
+use element::{Base, Batch, Cx, DropReason, Effects, Element, Invalid, Packet, Timestamp};
+use packet::Annotations;
+
+use super::fixed::show_bandwidth;
+use super::limit::parse_rate;
+use crate::editing::{annotation, length_from, when};
+
+/// The colours, in the order of outputs and paints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Colour {
+    Green,
+    Yellow,
+    Red,
+}
+
+impl Colour {
+    pub(super) const ALL: [Colour; 3] = [Colour::Green, Colour::Yellow, Colour::Red];
+
+    /// What a paint means; whatever is neither green nor yellow is red.
+    fn of_paint(paint: u8) -> Colour {
+        match paint {
+            0 => Colour::Green,
+            1 => Colour::Yellow,
+            _ => Colour::Red,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Colour::Green => "green",
+            Colour::Yellow => "yellow",
+            Colour::Red => "red",
+        }
+    }
+}
+
+/// Tokens that come in one at a time, so many per second. Parts of a token are kept here, so that buckets hold whole
+/// ones, as the RFCs count them.
+#[derive(Clone, Debug)]
+pub(super) struct Ticks {
+    pub(super) rate: u64,
+    /// Billionths of a token that have come in since the last whole one.
+    rest: u64,
+    at: Option<Timestamp>,
+}
+
+/// Nanoseconds of a second.
+const SECOND: u128 = 1_000_000_000;
+
+impl Ticks {
+    pub(super) fn new(rate: u64) -> Ticks {
+        Ticks { rate, rest: 0, at: None }
+    }
+
+    /// Tokens that have come in since the last call. A clock that goes back brings none.
+    #[inline]
+    pub(super) fn take(&mut self, now: Timestamp) -> u64 {
+        let before = *self.at.get_or_insert(now);
+        if now <= before {
+            return 0;
+        }
+        self.at = Some(now);
+        let passed = (now.0 - before.0).cast_unsigned();
+        let parts = u128::from(passed) * u128::from(self.rate) + u128::from(self.rest);
+        self.rest = (parts % SECOND) as u64;
+        u64::try_from(parts / SECOND).unwrap_or(u64::MAX)
+    }
+}
+
+/// A parameter of a marker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Parameter {
+    /// In bytes per second.
+    Rate(u64),
+    /// In bytes.
+    Size(u64),
+}
+
+/// A rule that gives packets colours.
+pub(super) trait Marker: Clone + Send + 'static {
+    /// Names of the parameters, as handlers have them.
+    const PARAMETERS: &'static [&'static str];
+
+    /// Lets tokens come in.
+    fn refill(&mut self, now: Timestamp);
+
+    /// The colour of a packet of so many bytes that came with a colour, or with none that counts (then it is green).
+    fn mark(&mut self, bytes: u64, before: Colour) -> Colour;
+
+    /// Tokens in each bucket.
+    fn tokens(&self) -> [u64; 2];
+
+    /// A parameter by its name.
+    fn parameter(&self, name: &str) -> Parameter;
+
+    /// Changes a parameter; buckets keep what they have, up to their size.
+    ///
+    /// # Errors
+    /// If the parameters do not go together.
+    fn set(&mut self, name: &str, value: u64) -> Result<(), String>;
+}
+
+/// Arguments of both markers.
+pub(super) const COMMON: [ArgInfo; 2] =
+    [ArgInfo::keyword("COLOR_AWARE", "bool", "false"), ArgInfo::keyword("ANNO", "annotation", "PAINT")];
+
+/// Handlers of a marker's own, and those of both: `N` together.
+pub(super) const fn handlers<const M: usize, const N: usize>(own: [&'static str; M]) -> [HandlerInfo; N] {
+    let counts = ["green", "yellow", "red", "green_bytes", "yellow_bytes", "red_bytes", "tokens"];
+    assert!(M + counts.len() + 1 == N);
+    let mut all = [HandlerInfo::write("reset"); N];
+    let mut n = 0;
+    while n < M + counts.len() {
+        all[n] = if n < M { HandlerInfo::both(own[n]) } else { HandlerInfo::read(counts[n - M]) };
+        n += 1;
+    }
+    all
+}
+
+/// Makes the element around a marker.
+///
+/// # Errors
+/// If anything was wrong so far.
+pub(super) fn build<M: Marker>(
+    args: &mut Args<'_>,
+    marker: Result<M, String>,
+) -> Result<Box<dyn Element>, Invalid> {
+    let aware = args.or("COLOR_AWARE", false);
+    let AnnotationOffset(place) = args.or("ANNO", AnnotationOffset::<1>(Annotations::PAINT));
+    // Whatever is missing was reported before; what does not go together is of no interest then.
+    args.finish()?;
+    let marker = marker.map_err(|error| args.error(error)).map_err(|()| Invalid)?;
+    Ok(Box::new(Painter { marker, aware, place, outputs: args.outputs(), counts: [[0; 2]; 3] }))
+}
+
+struct Painter<M> {
+    marker: M,
+    /// Whether packets come with colours.
+    aware: bool,
+    /// The annotation byte of the colour.
+    place: usize,
+    outputs: usize,
+    /// Packets and bytes of each colour.
+    counts: [[u64; 2]; 3],
+}
+
+/// Bytes of the IP packet; of all of it where no header is marked.
+#[inline]
+fn ip_length(packet: &Packet) -> u64 {
+    length_from(packet, Base::Network).unwrap_or(packet.len()) as u64
+}
+
+impl<M: Marker> Painter<M> {
+    /// Gives a packet its colour.
+    #[inline]
+    fn paint(&mut self, packet: &mut Packet) -> Colour {
+        let bytes = ip_length(packet);
+        let before = match self.aware {
+            true => Colour::of_paint(packet.annotations().u8(self.place)),
+            false => Colour::Green,
+        };
+        let colour = self.marker.mark(bytes, before);
+        packet.annotations_mut().set_u8(self.place, colour as u8);
+        let [packets, sum] = &mut self.counts[colour as usize];
+        *packets += 1;
+        *sum += bytes;
+        colour
+    }
+}
+
+impl<M: Marker> Element for Painter<M> {
+    fn effects(&self) -> Effects {
+        let place = annotation(self.place, 1);
+        let mut reads = vec![Field::Length, Field::HeaderOffset(Base::Network)];
+        reads.extend(self.aware.then(|| place.clone()));
+        let case = |case: Case, colour: Colour| {
+            let paint = Action::Set(place.clone(), Value::Constant(vec![colour as u8]));
+            case.with(paint).or_drop(DropReason::OverRate)
+        };
+        let to = |colour: Colour| Target::Output(if self.outputs == 1 { 0 } else { colour as usize });
+        let mut cases = Vec::new();
+        if self.aware {
+            // Packets never get better.
+            let red = Filter::In { field: place.clone(), mask: 0xff, set: IntervalSet::one(2, 0xff) };
+            cases.push(case(Case::new(red, to(Colour::Red)), Colour::Red));
+        }
+        cases.push(case(when("red", &reads, to(Colour::Red)), Colour::Red));
+        if self.aware {
+            let yellow = Filter::equals(place.clone(), 1);
+            cases.push(case(Case::new(yellow, to(Colour::Yellow)), Colour::Yellow));
+        }
+        cases.push(case(when("yellow", &reads, to(Colour::Yellow)), Colour::Yellow));
+        cases.push(case(Case::new(Filter::Any, to(Colour::Green)), Colour::Green));
+        let state =
+            State { table: "tokens", key: Vec::new(), both_directions: false, access: Access::EveryPacket };
+        let effects = Effects { state: vec![state], ..Effects::cases(cases) };
+        effects.depending_on(Depends::Time).depending_on(Depends::Handler)
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        self.marker.refill(cx.now());
+        let splits = self.outputs > 1;
+        batch.sift(
+            |packet| match self.paint(packet) {
+                colour @ (Colour::Yellow | Colour::Red) if splits => Err(colour),
+                _ => Ok(()),
+            },
+            |packet, colour| cx.emit_one(colour as usize, packet, DropReason::OverRate),
+        );
+    }
+
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        if M::PARAMETERS.contains(&name) {
+            return Ok(match self.marker.parameter(name) {
+                Parameter::Rate(rate) => show_bandwidth(rate),
+                Parameter::Size(size) => size.to_string(),
+            });
+        }
+        if name == "tokens" {
+            self.marker.refill(cx.now());
+            let [first, second] = self.marker.tokens();
+            return Ok(format!("{first} {second}"));
+        }
+        let (colour, of_bytes) = match name.strip_suffix("_bytes") {
+            Some(colour) => (colour, true),
+            None => (name, false),
+        };
+        let counts = Colour::ALL.into_iter().find(|each| each.name() == colour);
+        let [packets, bytes] = counts.map_or([0; 2], |colour| self.counts[colour as usize]);
+        Ok(if of_bytes { bytes } else { packets }.to_string())
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
+        if name == "reset" {
+            self.counts = [[0; 2]; 3];
+            return Ok(());
+        }
+        let number = match self.marker.parameter(name) {
+            Parameter::Rate(_) => parse_rate(cx, value, true).map_err(|_| "expected bandwidth")?,
+            Parameter::Size(_) => u64::parse(value, &cx.place()).map_err(|_| "expected a number of bytes")?,
+        };
+        // What came in so far came in at the old rate.
+        self.marker.refill(cx.now());
+        let mut marker = self.marker.clone();
+        marker.set(name, number)?;
+        self.marker = marker;
+        Ok(())
+    }
+}
+
+/// Straightforward versions of the RFCs' rules, for tests: time passes token by token.
+#[cfg(test)]
+pub(super) mod model {
+    use super::*;
+
+    /// Times at which tokens come in, one after the other: the `n`-th after `n / rate` seconds.
+    pub(in super::super) struct Clock {
+        rate: u64,
+        arrived: u128,
+    }
+
+    impl Clock {
+        pub(in super::super) fn new(rate: u64) -> Clock {
+            Clock { rate, arrived: 0 }
+        }
+
+        /// Whether another token has come in `elapsed` nanoseconds behind the start.
+        pub(in super::super) fn tick(&mut self, elapsed: i64) -> bool {
+            let due = (self.arrived + 1) * SECOND <= elapsed as u128 * u128::from(self.rate);
+            self.arrived += u128::from(due);
+            due
+        }
+    }
+
+    /// A step of a run: nanoseconds that pass, and a packet that comes then.
+    pub(in super::super) type Step = (i64, u64, Colour);
+
+    /// Runs of packets.
+    pub(in super::super) fn steps() -> impl proptest::strategy::Strategy<Value = Vec<Step>> {
+        use proptest::prelude::*;
+        let colour = (0usize..3).prop_map(|n| Colour::ALL[n]);
+        let gap = prop_oneof![Just(0), 0i64..2_000_000, 0i64..400_000_000];
+        prop::collection::vec((gap, 0u64..1600, colour), 1..60)
+    }
+
+    /// Compares a marker with a rule that is told the nanoseconds since the start, and the packet.
+    pub(in super::super) fn agree<M: Marker>(
+        mut marker: M,
+        mut rule: impl FnMut(i64, u64, Colour) -> (Colour, [u64; 2]),
+        steps: &[Step],
+    ) -> Result<(), String> {
+        let start = Timestamp::from_secs(1_000);
+        marker.refill(start);
+        let mut elapsed = 0;
+        for (number, &(gap, bytes, before)) in steps.iter().enumerate() {
+            elapsed += gap;
+            marker.refill(start + Timestamp(elapsed));
+            let got = (marker.mark(bytes, before), marker.tokens());
+            let expected = rule(elapsed, bytes, before);
+            if got != expected {
+                return Err(format!("step {number} at {elapsed}: {got:?} instead of {expected:?}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_come_in_whole_and_none_is_lost() {
+        let mut ticks = Ticks::new(3);
+        let at = |ms: i64| Timestamp(5_000_000_000 + ms * 1_000_000);
+        let taken: Vec<u64> =
+            [0, 300, 334, 666, 667, 1000, 500, 1000, 1334].map(|ms| ticks.take(at(ms))).into();
+        assert_eq!(taken, [0, 0, 1, 0, 1, 1, 0, 0, 1]);
+        let mut fastest = Ticks::new(u64::MAX);
+        fastest.take(Timestamp(0));
+        assert_eq!(fastest.take(Timestamp::MAX), u64::MAX);
+    }
+}

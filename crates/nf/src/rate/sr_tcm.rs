@@ -1,0 +1,291 @@
+//! # SrTCM
+//! Gives packets a colour by one rate and two burst sizes: the single rate three color marker (RFC 2697).
+//!
+//! Tokens come in at the committed information rate, one per byte. They fill the committed bucket up to the committed
+//! burst size and, while that is full, the excess bucket up to the excess burst size; both are full at the start. A packet
+//! that the committed bucket has tokens for takes them and is green; otherwise one that the excess bucket has tokens for
+//! takes those and is yellow; all others are red and take none. If the meter is aware of colours, a packet that comes
+//! yellow cannot become green, and one that comes red stays so.
+//!
+//! The colour is written to an annotation: 0 for green, 1 for yellow, 2 for red; what comes with another value counts as
+//! red. With one output, all packets leave by it. With more, green packets leave by output 0, yellow ones by output 1 and
+//! red ones by output 2; colours without an output are dropped.
+//!
+//! The bytes of a packet are counted from the network header annotation on, so that link headers do not count; without
+//! the annotation all bytes count.
+//!
+//! ## Usage
+//! `SrTCM(CIR, CBS, EBS [, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `CIR`: committed information rate, a bandwidth.
+//! - `CBS`: committed burst size in bytes.
+//! - `EBS`: excess burst size in bytes. CBS and EBS cannot both be 0; one that is not should be as large as the largest
+//!   packet at least, since larger ones get another colour however long nothing came.
+//! - `COLOR_AWARE`: whether packets come with colours.
+//! - `ANNO`: the annotation of the colour, by name or offset.
+//!
+//! ## Handlers
+//! - `cir`: the committed information rate.
+//! - `cbs`: the committed burst size.
+//! - `ebs`: the excess burst size.
+//! - `green`: green packets.
+//! - `yellow`: yellow packets.
+//! - `red`: red packets.
+//! - `green_bytes`: their bytes.
+//! - `yellow_bytes`: their bytes.
+//! - `red_bytes`: their bytes.
+//! - `tokens`: tokens in the committed and the excess bucket.
+//! - `reset`: sets the counts to zero.
+//!
+//! ## Example
+//! ```click
+//! RatedSource(RATE 1000, LIMIT 100) -> m :: SrTCM(20kBps, 1500, 3000);
+//! m[0] -> Discard; m[1] -> Discard; m[2] -> red :: Counter -> Discard
+//! ```
+//!
+//! ## See also
+//! TrTCM, BandwidthMeter, Meter, BandwidthRatedSplitter, PaintSwitch, SetIPDSCP
+
+use element::args::Bandwidth;
+use element::class::{ArgInfo, HandlerInfo, join};
+use element::{Class, Timestamp, manual};
+
+use super::colours::{COMMON, Colour, Marker, Parameter, Ticks, build, handlers};
+
+static ARGS: [ArgInfo; 5] = join(
+    [
+        ArgInfo::required("CIR", "bandwidth"),
+        ArgInfo::required("CBS", "unsigned"),
+        ArgInfo::required("EBS", "unsigned"),
+    ],
+    COMMON,
+);
+static HANDLERS: [HandlerInfo; 11] = handlers(["cir", "cbs", "ebs"]);
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "SrTCM",
+    ports: "1/1-3",
+    processing: "a/ah",
+    manual: manual!("sr_tcm.rs"),
+    args: &ARGS,
+    handlers: &HANDLERS,
+    samples: &[
+        "1kBps, 200, 300 -> 1/3",
+        "1MBps, 100, 0 -> 1/2",
+        "1kBps, 200, 1000, COLOR_AWARE true -> 1/3",
+        "0, 0, 500, COLOR_AWARE true, ANNO 20",
+    ],
+    build: |args| {
+        let Bandwidth(rate) = args.required("CIR");
+        let sizes = (args.required("CBS"), args.required("EBS"));
+        build(args, SingleRate::new(rate, sizes))
+    },
+    ..Class::DEFAULT
+};
+
+#[derive(Clone, Debug)]
+struct SingleRate {
+    /// Tokens at the committed information rate.
+    ticks: Ticks,
+    /// Committed and excess burst size.
+    sizes: (u64, u64),
+    /// Tokens in the committed and the excess bucket: Tc and Te.
+    tokens: (u64, u64),
+}
+
+impl SingleRate {
+    fn new(rate: u64, sizes: (u64, u64)) -> Result<SingleRate, String> {
+        SingleRate { ticks: Ticks::new(rate), sizes, tokens: sizes }.sound()
+    }
+
+    fn sound(mut self) -> Result<SingleRate, String> {
+        let (committed, excess) = self.sizes;
+        self.tokens = (self.tokens.0.min(committed), self.tokens.1.min(excess));
+        match self.sizes {
+            (0, 0) => Err("CBS and EBS must not both be 0".into()),
+            _ => Ok(self),
+        }
+    }
+}
+
+impl Marker for SingleRate {
+    const PARAMETERS: &'static [&'static str] = &["cir", "cbs", "ebs"];
+
+    #[inline]
+    fn refill(&mut self, now: Timestamp) {
+        let came = self.ticks.take(now);
+        let fit = came.min(self.sizes.0 - self.tokens.0);
+        self.tokens.0 += fit;
+        self.tokens.1 += (came - fit).min(self.sizes.1 - self.tokens.1);
+    }
+
+    #[inline]
+    fn mark(&mut self, bytes: u64, before: Colour) -> Colour {
+        let (committed, excess) = &mut self.tokens;
+        if before == Colour::Green && bytes <= *committed {
+            *committed -= bytes;
+            return Colour::Green;
+        }
+        if before != Colour::Red && bytes <= *excess {
+            *excess -= bytes;
+            return Colour::Yellow;
+        }
+        Colour::Red
+    }
+
+    fn tokens(&self) -> [u64; 2] {
+        [self.tokens.0, self.tokens.1]
+    }
+
+    fn parameter(&self, name: &str) -> Parameter {
+        match name {
+            "cir" => Parameter::Rate(self.ticks.rate),
+            "cbs" => Parameter::Size(self.sizes.0),
+            _ => Parameter::Size(self.sizes.1),
+        }
+    }
+
+    fn set(&mut self, name: &str, value: u64) -> Result<(), String> {
+        match name {
+            "cir" => self.ticks.rate = value,
+            "cbs" => self.sizes.0 = value,
+            _ => self.sizes.1 = value,
+        }
+        *self = self.clone().sound()?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use Colour::{Green, Red, Yellow};
+    use proptest::prelude::*;
+
+    use super::super::colours::model::{Clock, agree, steps};
+    use super::*;
+
+    /// A marker with full buckets at time zero.
+    fn marker(rate: u64, cbs: u64, ebs: u64) -> SingleRate {
+        let mut marker = SingleRate::new(rate, (cbs, ebs)).unwrap();
+        marker.refill(Timestamp(0));
+        marker
+    }
+
+    fn after(marker: &mut SingleRate, milliseconds: i64) -> [u64; 2] {
+        marker.refill(Timestamp(milliseconds * 1_000_000));
+        marker.tokens()
+    }
+
+    #[test]
+    fn rfc2697_2_at_least_one_burst_size_is_not_zero() {
+        assert!(SingleRate::new(1000, (0, 0)).unwrap_err().contains("CBS and EBS"));
+        assert!(SingleRate::new(1000, (0, 1)).is_ok() && SingleRate::new(1000, (1, 0)).is_ok());
+        let mut marker = marker(1000, 10, 0);
+        assert!(marker.set("cbs", 0).is_err());
+    }
+
+    #[test]
+    fn rfc2697_3_buckets_are_full_at_the_start() {
+        assert_eq!(marker(1000, 70, 30).tokens(), [70, 30]);
+    }
+
+    #[test]
+    fn rfc2697_3_tokens_fill_tc_first_then_te_and_then_nothing() {
+        let mut marker = marker(1000, 10, 5);
+        assert_eq!((marker.mark(10, Green), marker.mark(5, Green)), (Green, Yellow));
+        assert_eq!(after(&mut marker, 0), [0, 0]);
+        assert_eq!(after(&mut marker, 9), [9, 0]);
+        assert_eq!(after(&mut marker, 10), [10, 0]);
+        assert_eq!(after(&mut marker, 12), [10, 2]);
+        assert_eq!(after(&mut marker, 15), [10, 5]);
+        assert_eq!(after(&mut marker, 1000), [10, 5]);
+    }
+
+    #[test]
+    fn rfc2697_3_tokens_come_cir_times_per_second() {
+        let mut marker = marker(3, 100, 0);
+        marker.mark(100, Green);
+        assert_eq!(after(&mut marker, 333), [0, 0]);
+        assert_eq!(after(&mut marker, 334), [1, 0]);
+        assert_eq!(after(&mut marker, 667), [2, 0]);
+        assert_eq!(after(&mut marker, 10_000), [30, 0]);
+    }
+
+    #[test]
+    fn rfc2697_3_blind_green_takes_from_tc_alone() {
+        let mut marker = marker(0, 100, 100);
+        assert_eq!((marker.mark(100, Green), marker.tokens()), (Green, [0, 100]));
+    }
+
+    #[test]
+    fn rfc2697_3_blind_yellow_takes_from_te_alone() {
+        let mut marker = marker(0, 99, 100);
+        assert_eq!((marker.mark(100, Green), marker.tokens()), (Yellow, [99, 0]));
+    }
+
+    #[test]
+    fn rfc2697_3_blind_red_takes_nothing() {
+        let mut marker = marker(0, 99, 99);
+        assert_eq!((marker.mark(100, Green), marker.tokens()), (Red, [99, 99]));
+    }
+
+    #[test]
+    fn rfc2697_3_aware_green_needs_a_green_packet_and_tc() {
+        let mut marker = marker(0, 100, 100);
+        assert_eq!((marker.mark(60, Green), marker.tokens()), (Green, [40, 100]));
+        assert_eq!((marker.mark(60, Green), marker.tokens()), (Yellow, [40, 40]));
+    }
+
+    #[test]
+    fn rfc2697_3_aware_yellow_never_takes_from_tc() {
+        let mut marker = marker(0, 100, 50);
+        assert_eq!((marker.mark(50, Yellow), marker.tokens()), (Yellow, [100, 0]));
+        assert_eq!((marker.mark(50, Yellow), marker.tokens()), (Red, [100, 0]));
+    }
+
+    #[test]
+    fn rfc2697_3_aware_red_stays_red_and_takes_nothing() {
+        let mut marker = marker(0, 100, 100);
+        assert_eq!((marker.mark(1, Red), marker.tokens()), (Red, [100, 100]));
+    }
+
+    #[test]
+    fn changed_parameters_keep_what_fits() {
+        let mut marker = marker(1000, 100, 50);
+        marker.set("cbs", 40).unwrap();
+        assert_eq!(marker.tokens(), [40, 50]);
+        marker.set("ebs", 500).unwrap();
+        assert_eq!((marker.tokens(), marker.parameter("ebs")), ([40, 50], Parameter::Size(500)));
+    }
+
+    proptest! {
+        /// Section 3 to the letter: at each tick Tc grows if it is below CBS, else Te if it is below EBS.
+        #[test]
+        fn agrees_with_the_rule_token_by_token(
+            rate in prop_oneof![0u64..50, 0u64..30_000], cbs in 0u64..4000, ebs in 1u64..4000, steps in steps(), aware: bool,
+        ) {
+            let (mut clock, mut tc, mut te) = (Clock::new(rate), cbs, ebs);
+            let rule = |elapsed, bytes: u64, before: Colour| {
+                while clock.tick(elapsed) {
+                    if tc < cbs { tc += 1 } else if te < ebs { te += 1 }
+                }
+                let colour = if (!aware || before == Green) && tc as i64 - bytes as i64 >= 0 {
+                    tc -= bytes;
+                    Green
+                } else if (!aware || before == Green || before == Yellow) && te as i64 - bytes as i64 >= 0 {
+                    te -= bytes;
+                    Yellow
+                } else {
+                    Red
+                };
+                (colour, [tc, te])
+            };
+            let blind = |(gap, bytes, before)| (gap, bytes, if aware { before } else { Green });
+            let steps: Vec<_> = steps.into_iter().map(blind).collect();
+            let marker = SingleRate::new(rate, (cbs, ebs)).unwrap();
+            prop_assert_eq!(agree(marker, rule, &steps), Ok(()));
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! # TrTCM
+//! Gives packets a colour by two rates and their burst sizes: the two rate three color marker (RFC 2698).
+//!
+//! Tokens come in at the peak information rate to the peak bucket and at the committed information rate to the committed
+//! bucket, one per byte, each up to its burst size; both are full at the start. A packet that the peak bucket has no tokens
+//! for is red and takes none. Otherwise it takes tokens there, and is yellow if the committed bucket has none for it; if it
+//! has, it takes those too and is green. If the meter is aware of colours, a packet that comes yellow cannot become green,
+//! and one that comes red stays so.
+//!
+//! Colours, outputs and bytes are those of SrTCM: the colour goes to an annotation (0 green, 1 yellow, 2 red) and, with
+//! more than one output, chooses the output of that number; colours without an output are dropped. Bytes count from the
+//! network header annotation on, if it is set.
+//!
+//! ## Usage
+//! `TrTCM(CIR, CBS, PIR, PBS [, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `CIR`: committed information rate, a bandwidth.
+//! - `CBS`: committed burst size in bytes, not 0.
+//! - `PIR`: peak information rate, not below CIR.
+//! - `PBS`: peak burst size in bytes, not 0. Both sizes should be as large as the largest packet at least.
+//! - `COLOR_AWARE`: whether packets come with colours.
+//! - `ANNO`: the annotation of the colour, by name or offset.
+//!
+//! ## Handlers
+//! - `cir`: the committed information rate.
+//! - `cbs`: the committed burst size.
+//! - `pir`: the peak information rate.
+//! - `pbs`: the peak burst size.
+//! - `green`: green packets.
+//! - `yellow`: yellow packets.
+//! - `red`: red packets.
+//! - `green_bytes`: their bytes.
+//! - `yellow_bytes`: their bytes.
+//! - `red_bytes`: their bytes.
+//! - `tokens`: tokens in the committed and the peak bucket.
+//! - `reset`: sets the counts to zero.
+//!
+//! ## Example
+//! ```click
+//! RatedSource(RATE 1000, LIMIT 100) -> TrTCM(20kBps, 1500, 40kBps, 3000) -> colour :: PaintSwitch;
+//! colour[0] -> Discard; colour[1] -> Discard; colour[2] -> red :: Counter -> Discard
+//! ```
+//!
+//! ## See also
+//! SrTCM, BandwidthMeter, Meter, BandwidthRatedSplitter, PaintSwitch, SetIPDSCP
+
+use element::args::Bandwidth;
+use element::class::{ArgInfo, HandlerInfo, join};
+use element::{Class, Timestamp, manual};
+
+use super::colours::{COMMON, Colour, Marker, Parameter, Ticks, build, handlers};
+
+static ARGS: [ArgInfo; 6] = join(
+    [
+        ArgInfo::required("CIR", "bandwidth"),
+        ArgInfo::required("CBS", "unsigned"),
+        ArgInfo::required("PIR", "bandwidth"),
+        ArgInfo::required("PBS", "unsigned"),
+    ],
+    COMMON,
+);
+static HANDLERS: [HandlerInfo; 12] = handlers(["cir", "cbs", "pir", "pbs"]);
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "TrTCM",
+    ports: "1/1-3",
+    processing: "a/ah",
+    manual: manual!("tr_tcm.rs"),
+    args: &ARGS,
+    handlers: &HANDLERS,
+    samples: &[
+        "1kBps, 200, 2kBps, 400 -> 1/3",
+        "1kBps, 200, 2kBps, 400 -> 1/2",
+        "1kBps, 200, 1kBps, 2000, COLOR_AWARE true -> 1/3",
+        "0, 1, 10MBps, 500, COLOR_AWARE true",
+    ],
+    build: |args| {
+        let (Bandwidth(committed), cbs) = (args.required("CIR"), args.required("CBS"));
+        let (Bandwidth(peak), pbs) = (args.required("PIR"), args.required("PBS"));
+        build(args, TwoRate::new(committed, cbs, peak, pbs))
+    },
+    ..Class::DEFAULT
+};
+
+/// Tokens of one of the two rates.
+#[derive(Clone, Debug)]
+struct Bucket {
+    ticks: Ticks,
+    size: u64,
+    tokens: u64,
+}
+
+impl Bucket {
+    fn full(rate: u64, size: u64) -> Bucket {
+        Bucket { ticks: Ticks::new(rate), size, tokens: size }
+    }
+
+    #[inline]
+    fn refill(&mut self, now: Timestamp) {
+        self.tokens = self.tokens.saturating_add(self.ticks.take(now)).min(self.size);
+    }
+}
+
+#[derive(Clone, Debug)]
+struct TwoRate {
+    committed: Bucket,
+    peak: Bucket,
+}
+
+impl TwoRate {
+    fn new(cir: u64, cbs: u64, pir: u64, pbs: u64) -> Result<TwoRate, String> {
+        TwoRate { committed: Bucket::full(cir, cbs), peak: Bucket::full(pir, pbs) }.sound()
+    }
+
+    fn sound(mut self) -> Result<TwoRate, String> {
+        let TwoRate { committed, peak } = &mut self;
+        for bucket in [&mut *committed, &mut *peak] {
+            bucket.tokens = bucket.tokens.min(bucket.size);
+        }
+        if peak.ticks.rate < committed.ticks.rate {
+            return Err("PIR must be equal to or greater than CIR".into());
+        }
+        if committed.size == 0 || peak.size == 0 {
+            return Err("CBS and PBS must be greater than 0".into());
+        }
+        Ok(self)
+    }
+}
+
+impl Marker for TwoRate {
+    const PARAMETERS: &'static [&'static str] = &["cir", "cbs", "pir", "pbs"];
+
+    #[inline]
+    fn refill(&mut self, now: Timestamp) {
+        self.committed.refill(now);
+        self.peak.refill(now);
+    }
+
+    #[inline]
+    fn mark(&mut self, bytes: u64, before: Colour) -> Colour {
+        if before == Colour::Red || self.peak.tokens < bytes {
+            return Colour::Red;
+        }
+        self.peak.tokens -= bytes;
+        if before == Colour::Yellow || self.committed.tokens < bytes {
+            return Colour::Yellow;
+        }
+        self.committed.tokens -= bytes;
+        Colour::Green
+    }
+
+    fn tokens(&self) -> [u64; 2] {
+        [self.committed.tokens, self.peak.tokens]
+    }
+
+    fn parameter(&self, name: &str) -> Parameter {
+        match name {
+            "cir" => Parameter::Rate(self.committed.ticks.rate),
+            "cbs" => Parameter::Size(self.committed.size),
+            "pir" => Parameter::Rate(self.peak.ticks.rate),
+            _ => Parameter::Size(self.peak.size),
+        }
+    }
+
+    fn set(&mut self, name: &str, value: u64) -> Result<(), String> {
+        match name {
+            "cir" => self.committed.ticks.rate = value,
+            "cbs" => self.committed.size = value,
+            "pir" => self.peak.ticks.rate = value,
+            _ => self.peak.size = value,
+        }
+        *self = self.clone().sound()?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use Colour::{Green, Red, Yellow};
+    use proptest::prelude::*;
+
+    use super::super::colours::model::{Clock, agree, steps};
+    use super::*;
+
+    fn marker(cir: u64, cbs: u64, pir: u64, pbs: u64) -> TwoRate {
+        let mut marker = TwoRate::new(cir, cbs, pir, pbs).unwrap();
+        marker.refill(Timestamp(0));
+        marker
+    }
+
+    #[test]
+    fn rfc2698_2_pir_is_not_below_cir() {
+        assert!(TwoRate::new(1001, 10, 1000, 10).unwrap_err().contains("PIR"));
+        assert!(TwoRate::new(1000, 10, 1000, 10).is_ok());
+        assert!(marker(1000, 10, 2000, 10).set("pir", 999).is_err());
+    }
+
+    #[test]
+    fn rfc2698_2_both_burst_sizes_are_greater_than_zero() {
+        assert!(TwoRate::new(1, 0, 1, 10).unwrap_err().contains("CBS"));
+        assert!(TwoRate::new(1, 10, 1, 0).unwrap_err().contains("PBS"));
+    }
+
+    #[test]
+    fn rfc2698_3_buckets_are_full_at_the_start() {
+        assert_eq!(marker(1, 20, 2, 30).tokens(), [20, 30]);
+    }
+
+    #[test]
+    fn rfc2698_3_each_bucket_fills_at_its_own_rate_up_to_its_size() {
+        let mut marker = marker(1000, 20, 3000, 30);
+        assert_eq!((marker.mark(20, Green), marker.mark(10, Yellow)), (Green, Yellow));
+        let mut after = |milliseconds: i64| {
+            marker.refill(Timestamp(milliseconds * 1_000_000));
+            marker.tokens()
+        };
+        assert_eq!(
+            [0, 1, 5, 10, 11, 20, 500].map(&mut after),
+            [[0, 0], [1, 3], [5, 15], [10, 30], [11, 30], [20, 30], [20, 30]]
+        );
+    }
+
+    #[test]
+    fn rfc2698_3_blind_red_takes_nothing() {
+        let mut marker = marker(0, 100, 0, 99);
+        assert_eq!((marker.mark(100, Green), marker.tokens()), (Red, [100, 99]));
+    }
+
+    #[test]
+    fn rfc2698_3_blind_yellow_takes_from_tp_alone() {
+        let mut marker = marker(0, 99, 0, 100);
+        assert_eq!((marker.mark(100, Green), marker.tokens()), (Yellow, [99, 0]));
+    }
+
+    #[test]
+    fn rfc2698_3_blind_green_takes_from_both() {
+        let mut marker = marker(0, 100, 0, 150);
+        assert_eq!((marker.mark(100, Green), marker.tokens()), (Green, [0, 50]));
+    }
+
+    #[test]
+    fn rfc2698_3_aware_red_stays_red_and_takes_nothing() {
+        let mut marker = marker(0, 100, 0, 100);
+        assert_eq!((marker.mark(1, Red), marker.tokens()), (Red, [100, 100]));
+    }
+
+    #[test]
+    fn rfc2698_3_aware_yellow_takes_from_tp_alone_or_is_red() {
+        let mut marker = marker(0, 100, 0, 100);
+        assert_eq!((marker.mark(60, Yellow), marker.tokens()), (Yellow, [100, 40]));
+        assert_eq!((marker.mark(60, Yellow), marker.tokens()), (Red, [100, 40]));
+    }
+
+    #[test]
+    fn rfc2698_3_aware_green_needs_both_buckets() {
+        let mut marker = marker(0, 50, 0, 100);
+        assert_eq!((marker.mark(50, Green), marker.tokens()), (Green, [0, 50]));
+        assert_eq!((marker.mark(50, Green), marker.tokens()), (Yellow, [0, 0]));
+        assert_eq!((marker.mark(1, Green), marker.tokens()), (Red, [0, 0]));
+    }
+
+    proptest! {
+        /// Section 3 to the letter.
+        #[test]
+        fn agrees_with_the_rule_token_by_token(
+            cir in prop_oneof![0u64..50, 0u64..20_000], more in 0u64..20_000,
+            cbs in 1u64..4000, pbs in 1u64..4000, steps in steps(), aware: bool,
+        ) {
+            let (mut committed, mut peak) = (Clock::new(cir), Clock::new(cir + more));
+            let (mut tc, mut tp) = (cbs, pbs);
+            let rule = |elapsed, bytes: u64, before: Colour| {
+                while committed.tick(elapsed) {
+                    tc = (tc + 1).min(cbs);
+                }
+                while peak.tick(elapsed) {
+                    tp = (tp + 1).min(pbs);
+                }
+                let lacks = |tokens: u64| (tokens as i64) - (bytes as i64) < 0;
+                let colour = if (aware && before == Red) || lacks(tp) {
+                    Red
+                } else if (aware && before == Yellow) || lacks(tc) {
+                    tp -= bytes;
+                    Yellow
+                } else {
+                    (tp, tc) = (tp - bytes, tc - bytes);
+                    Green
+                };
+                (colour, [tc, tp])
+            };
+            let blind = |(gap, bytes, before)| (gap, bytes, if aware { before } else { Green });
+            let steps: Vec<_> = steps.into_iter().map(blind).collect();
+            let marker = TwoRate::new(cir, cbs, cir + more, pbs).unwrap();
+            prop_assert_eq!(agree(marker, rule, &steps), Ok(()));
+        }
+    }
+}

@@ -1,0 +1,343 @@
+//! # FlowCounter
+//! Counts the packets and bytes of each flow, with the time stamps of its first and last packet.
+//!
+//! A flow is what has the same IPv4 or IPv6 addresses, protocol and ports, in one direction unless BIDIRECTIONAL is
+//! given. Ports are 0 for protocols that have none and for fragments behind the first, so that put IPReassembler in front
+//! where fragments are to count for their flow. The network header annotation says where IP starts; without it, the
+//! packet is taken to start with a header of its link type. Bytes are those of the packet as it passes. Packets that are
+//! not IP pass and are counted by themselves.
+//!
+//! A flow of which nothing was seen for TIMEOUT has ended: its next packet begins another one, handlers do not show it
+//! any more, and it is written to FILE. What an ended flow took up is free for others after an eighth of that time more,
+//! at most. When CAPACITY flows are there, packets of further ones pass and are counted as overflows. Time for that is the
+//! clock; what is shown are the packets' own time stamps (the clock for those that have none).
+//!
+//! As CSV, a flow is a line: source, source_port, destination, destination_port, protocol (its number), packets, bytes,
+//! first, last and, with BIDIRECTIONAL, reply_packets and reply_bytes; the first line has these names. As JSON, flows are
+//! objects with the same names in one array. A flow with BIDIRECTIONAL has the direction of its first packet.
+//!
+//! ## Usage
+//! `FlowCounter([KEYWORDS])`
+//!
+//! ## Arguments
+//! - `CAPACITY`: how many flows there can be at a time.
+//! - `TIMEOUT`: seconds after which an idle flow ends; 0 for never.
+//! - `BIDIRECTIONAL`: whether the two directions are one flow.
+//! - `FILE`: a file for every flow: when it ends, or at the end of the run; `-` is standard output.
+//! - `FORMAT`: of FILE, `csv` or `json`; by its name if not given.
+//!
+//! ## Handlers
+//! - `count`: flows that have begun.
+//! - `open`: flows that have not ended.
+//! - `expired`: flows that have ended by TIMEOUT.
+//! - `packets`: packets that were counted for a flow.
+//! - `bytes`: their bytes.
+//! - `overflows`: packets whose flow found no room.
+//! - `overflow_bytes`: their bytes.
+//! - `others`: packets without a flow.
+//! - `csv`: the flows that have not ended, in the order of their first packets; with `K [packets|bytes]` the K largest.
+//! - `json`: the same as JSON.
+//! - `top`: the largest as lines `SOURCE > DESTINATION PROTOCOL PACKETS BYTES`, ten unless `K [packets|bytes]` says
+//!   otherwise; with BIDIRECTIONAL, packets and bytes of the replies follow.
+//! - `clear`: ends all flows, and sets all counts to zero.
+//!
+//! ## Example
+//! ```click
+//! FastUDPFlows(RATE 0, LIMIT 1000, LENGTH 100, SRCETH 2:0:0:0:0:1, SRCIP 10.0.0.1, DSTETH 2:0:0:0:0:2, DSTIP 10.0.0.2,
+//!         FLOWS 5, FLOWSIZE 10)
+//!     -> flows :: FlowCounter(TIMEOUT 60)
+//!     -> Discard;
+//! DriverManager(pause, print "$(flows.count) flows, the largest: $(flows.top 1)", stop)
+//! ```
+//!
+//! ## See also
+//! AggregateIPFlows, AggregateCounter, IPRateMonitor, Counter
+
+use std::fmt::Write as _;
+
+use element::args::Args;
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Access, Field, State};
+use element::{Batch, Class, Cx, Effects, Element, Timestamp, manual};
+use flow::{FlowId, Inserted};
+
+use super::record::{Form, Layout, Record, Row, Wanted};
+use crate::five_tuple::{Flows, Known, READS, five_tuple};
+use crate::report_file::ReportFile;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "FlowCounter",
+    manual: manual!("flow_counter.rs"),
+    args: &[
+        ArgInfo::keyword("CAPACITY", "unsigned", "1048576"),
+        ArgInfo::keyword("TIMEOUT", "seconds", "300"),
+        ArgInfo::keyword("BIDIRECTIONAL", "bool", "false"),
+        ArgInfo::keyword("FILE", "file", ""),
+        ArgInfo::keyword("FORMAT", "csv or json", ""),
+    ],
+    handlers: &[
+        HandlerInfo::read("count"),
+        HandlerInfo::read("open"),
+        HandlerInfo::read("expired"),
+        HandlerInfo::read("packets"),
+        HandlerInfo::read("bytes"),
+        HandlerInfo::read("overflows"),
+        HandlerInfo::read("overflow_bytes"),
+        HandlerInfo::read("others"),
+        HandlerInfo::read_param("csv"),
+        HandlerInfo::read_param("json"),
+        HandlerInfo::read_param("top"),
+        HandlerInfo::write("clear"),
+    ],
+    samples: &["", "CAPACITY 3, TIMEOUT 1ms, BIDIRECTIONAL true", "FILE $OUTPUT, FORMAT json, TIMEOUT 2us"],
+    build: |args| {
+        let capacity: usize = args.or("CAPACITY", 1 << 20);
+        let timeout: Timestamp = args.or("TIMEOUT", Timestamp::from_secs(300));
+        let replies = args.or("BIDIRECTIONAL", false);
+        let path: Option<String> = args.get("FILE");
+        let layout = layout(args, path.as_deref());
+        if timeout.0 < 0 {
+            args.error("TIMEOUT: must not be negative");
+        }
+        args.finish()?;
+        let flows = Flows::new(capacity).map_err(|error| args.error(format!("CAPACITY: {error}")));
+        args.finish()?;
+        let flows = flows.map_err(|()| element::Invalid)?;
+        let records = Vec::with_capacity(capacity);
+        let counts = Counts::default();
+        let book = Book { records, written: Form { layout, replies }, rows: 0, file: None };
+        Ok(Box::new(FlowCounter { timeout, replies, path, flows, book, counts }))
+    },
+    ..Class::DEFAULT
+};
+
+/// How a file is written.
+fn layout(args: &mut Args<'_>, path: Option<&str>) -> Layout {
+    let given: Option<String> = args.get("FORMAT");
+    match given.as_deref().map(str::to_ascii_lowercase).as_deref() {
+        Some("csv") => Layout::Csv,
+        Some("json") => Layout::Json,
+        Some(_) => {
+            args.error("FORMAT: should be 'csv' or 'json'");
+            Layout::Csv
+        }
+        None if path.is_some_and(|path| path.ends_with(".json")) => Layout::Json,
+        None => Layout::Csv,
+    }
+}
+
+/// Counts over all flows.
+#[derive(Default)]
+struct Counts {
+    flows: u64,
+    packets: u64,
+    bytes: u64,
+    overflows: u64,
+    overflow_bytes: u64,
+    others: u64,
+    expired: u64,
+}
+
+/// The flows' records, and the file that they end in.
+struct Book {
+    /// By index of their ids.
+    records: Vec<Record>,
+    written: Form,
+    /// Flows in the file.
+    rows: u64,
+    file: Option<ReportFile>,
+}
+
+impl Book {
+    /// Writes the record of a flow that has ended.
+    #[inline]
+    fn end(&mut self, id: FlowId, key: &flow::FiveTupleKey) {
+        let Some(record) = self.records.get_mut(id.index() as usize) else { return };
+        record.id = None;
+        if let Some(file) = &mut self.file {
+            let row = Row { form: self.written, tuple: key.tuple(), record };
+            write!(file, "{}{row}", self.written.before(self.rows == 0));
+            self.rows += 1;
+        }
+    }
+}
+
+struct FlowCounter {
+    /// Zero for never.
+    timeout: Timestamp,
+    replies: bool,
+    path: Option<String>,
+    flows: Flows,
+    book: Book,
+    counts: Counts,
+}
+
+impl FlowCounter {
+    /// Finds the flow of a packet, or begins it. `None` where there is no room.
+    #[inline]
+    fn find(&mut self, known: &Known, now: Timestamp) -> Option<FlowId> {
+        let Known { key, hash, id, turned } = *known;
+        let table = &mut self.flows.table;
+        let id = match id.filter(|&id| table.is_current(id)) {
+            Some(id) => id,
+            None => match table.insert(&key, hash, now).ok()? {
+                Inserted::Present(id) => id,
+                Inserted::New(id) => {
+                    self.begin(id, turned);
+                    return Some(id);
+                }
+            },
+        };
+        let seen = table.last_seen(id).unwrap_or(now);
+        table.touch(id, now);
+        if self.timeout.is_set() && now - seen >= self.timeout {
+            self.book.end(id, &key);
+            self.counts.expired += 1;
+            self.begin(id, turned);
+        }
+        Some(id)
+    }
+
+    fn begin(&mut self, id: FlowId, turned: bool) {
+        let place = id.index() as usize;
+        let records = &mut self.book.records;
+        if records.len() <= place {
+            // There is room for as many as the table has.
+            records.resize(place + 1, Record::NONE);
+        }
+        records[place] = Record { id: Some(id), number: self.counts.flows, turned, ..Record::NONE };
+        self.counts.flows += 1;
+    }
+
+    /// Ends flows that are due, as many as are examined in passing.
+    #[inline]
+    fn expire(&mut self, now: Timestamp, at_most: usize) {
+        if self.timeout.is_set() {
+            let book = &mut self.book;
+            let ended = self.flows.table.expire(now, self.timeout, at_most, |id, key| book.end(id, key));
+            self.counts.expired += ended as u64;
+        }
+    }
+
+    /// Ends all flows for which `is_over` holds, of the time when they were last seen, in the order in which they began.
+    fn end_where(&mut self, is_over: impl Fn(Timestamp) -> bool) -> u64 {
+        let mut over: Vec<(u64, FlowId)> = Vec::new();
+        for record in &self.book.records {
+            if let Some(id) = record.id
+                && self.flows.table.last_seen(id).is_some_and(&is_over)
+            {
+                over.push((record.number, id));
+            }
+        }
+        over.sort_unstable_by_key(|&(number, _)| number);
+        for &(_, id) in &over {
+            if let Some(key) = self.flows.table.remove(id) {
+                self.book.end(id, &key);
+            }
+        }
+        over.len() as u64
+    }
+
+    /// Ends all flows that are due.
+    fn catch_up(&mut self, now: Timestamp) {
+        let timeout = self.timeout;
+        if timeout.is_set() {
+            self.counts.expired += self.end_where(|seen| now - seen >= timeout);
+        }
+    }
+
+    /// The document that a handler shows.
+    fn document(&self, layout: Layout, wanted: Wanted) -> String {
+        let form = Form { layout, replies: self.replies };
+        let mut text = form.head().to_string();
+        let open = self.book.records.iter().filter(|record| record.id.is_some());
+        let chosen = wanted.choose(open);
+        for (number, record) in chosen.iter().enumerate() {
+            let key = record.id.and_then(|id| self.flows.table.key(id));
+            let Some(tuple) = key.map(flow::FiveTupleKey::tuple) else { continue };
+            // Writing to a string cannot fail.
+            let _ = write!(text, "{}{}", form.before(number == 0), Row { form, tuple, record });
+        }
+        text.push_str(form.tail(chosen.is_empty()));
+        text
+    }
+}
+
+impl Element for FlowCounter {
+    fn effects(&self) -> Effects {
+        let state = State {
+            table: "flows",
+            key: READS.to_vec(),
+            both_directions: self.replies,
+            access: Access::Soft,
+        };
+        let pass = Effects { state: vec![state], ..Effects::pass() };
+        pass.observing(&READS).observing(&[Field::TimeStamp])
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        self.flows.seed(cx.hash_seed());
+        if let Some(path) = &self.path {
+            let mut file = ReportFile::create(path)?;
+            write!(file, "{}", self.book.written.head());
+            self.book.file = Some(file);
+        }
+        Ok(())
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        let now = cx.now();
+        self.flows.look_up(batch, self.replies, five_tuple);
+        for (place, packet) in batch.iter().enumerate() {
+            let bytes = packet.len() as u64;
+            let Some(known) = self.flows.known(place) else {
+                self.counts.others += 1;
+                continue;
+            };
+            let record = self.find(&known, now).and_then(|id| self.book.records.get_mut(id.index() as usize));
+            let Some(record) = record else {
+                self.counts.overflows += 1;
+                self.counts.overflow_bytes += bytes;
+                continue;
+            };
+            let time = if packet.time().is_set() { packet.time() } else { now };
+            record.add(bytes, known.turned, time);
+            self.counts.packets += 1;
+            self.counts.bytes += bytes;
+        }
+        self.expire(now, batch.len());
+    }
+
+    fn close(&mut self, _cx: &mut Cx<'_>) -> Result<(), String> {
+        self.end_where(|_| true);
+        let Some(mut file) = self.book.file.take() else { return Ok(()) };
+        write!(file, "{}", self.book.written.tail(self.book.rows == 0));
+        file.close()
+    }
+
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Result<String, String> {
+        self.catch_up(cx.now());
+        let counts = &self.counts;
+        let number = match name {
+            "count" => counts.flows,
+            "open" => self.flows.table.stats().entries as u64,
+            "expired" => counts.expired,
+            "packets" => counts.packets,
+            "bytes" => counts.bytes,
+            "overflows" => counts.overflows,
+            "overflow_bytes" => counts.overflow_bytes,
+            "others" => counts.others,
+            "csv" => return Ok(self.document(Layout::Csv, Wanted::parse(param, None)?)),
+            "json" => return Ok(self.document(Layout::Json, Wanted::parse(param, None)?)),
+            _ => return Ok(self.document(Layout::Lines, Wanted::parse(param, Some(10))?)),
+        };
+        Ok(number.to_string())
+    }
+
+    fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, _value: &str) -> Result<(), String> {
+        self.end_where(|_| true);
+        self.counts = Counts::default();
+        Ok(())
+    }
+}

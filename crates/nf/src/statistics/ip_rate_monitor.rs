@@ -1,0 +1,248 @@
+//! # IPRateMonitor
+//! Measures rates from and to IP addresses, and looks more closely at networks with much traffic.
+//!
+//! Packets on input 0 count for their source, those on input 1 for their destination; each leaves by the output of the
+//! same number. At first all addresses with the same first byte are measured together. Where either rate reaches THRESH,
+//! addresses are told apart by one byte more, up to all four; they are put together again when there is little. Rates are
+//! exponentially weighted moving averages. The network header annotation must be set; packets without it are dropped.
+//!
+//! ## Usage
+//! `IPRateMonitor(TYPE, RATIO, THRESH [, MEMORY, ANNO])`
+//!
+//! ## Arguments
+//! - `TYPE`: `PACKETS` or `BYTES`: what is counted; for bytes, the length in the IP header.
+//! - `RATIO`: part of the packets that are counted, between 0 and 1.
+//! - `THRESH`: packets or bytes per second above which a network is split, as if RATIO were 1.
+//! - `MEMORY`: kilobytes for counters, 100 at least; 0 for no limit.
+//! - `ANNO`: whether packets get both rates per second as annotations: FWD_RATE from, REV_RATE to their addresses.
+//!
+//! ## Handlers
+//! - `look`: epochs of 8 ms since the last reset; then lines with a network and the rates from and to it.
+//! - `thresh`: the threshold, multiplied by RATIO.
+//! - `mem`: bytes in use.
+//! - `memmax`: the limit in bytes; written in kilobytes.
+//! - `anno_level`: `ADDRESS LEVEL SECONDS`: networks around an address are not split below byte LEVEL (0 to 3) for a time.
+//! - `reset`: forgets all rates.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 100) -> MarkIPHeader -> m :: IPRateMonitor(PACKETS, 0.5, 256, 600) -> Discard;
+//! InfiniteSource(LIMIT 100) -> MarkIPHeader -> [1] m [1] -> Discard
+//! ```
+//!
+//! ## See also
+//! AggregateCounter, FlowCounter, Meter
+
+use std::net::Ipv4Addr;
+
+use classify::IntervalSet;
+use element::args::{Arg, Args};
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Access, Action, Case, Depends, Filter, Header, State, Target, Value, wire_field};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, Timestamp, manual};
+use packet::Annotations;
+use wire::{FromBytes, ipv4};
+
+use super::rate_tree::{RateTree, epoch};
+use crate::editing::{annotation, needs};
+use crate::rate::fixed::quantize;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "IPRateMonitor",
+    ports: "1-2/1-2",
+    flow: "#/#",
+    manual: manual!("ip_rate_monitor.rs"),
+    args: &[
+        ArgInfo::required("TYPE", "PACKETS or BYTES"),
+        ArgInfo::required("RATIO", "real"),
+        ArgInfo::required("THRESH", "int"),
+        ArgInfo::positional("MEMORY", "unsigned", "0"),
+        ArgInfo::positional("ANNO", "bool", "true"),
+    ],
+    handlers: &[
+        HandlerInfo::read("look"),
+        HandlerInfo::read("thresh"),
+        HandlerInfo::read("mem"),
+        HandlerInfo::both("memmax"),
+        HandlerInfo::write("anno_level"),
+        HandlerInfo::write("reset"),
+    ],
+    samples: &["PACKETS, 1, 10", "BYTES, 0.5, 1000, 100 -> 2/2", "BYTES, 1, 1, 0, false"],
+    build: |args| build(args),
+    ..Class::DEFAULT
+};
+
+fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
+    let kind: String = args.required("TYPE");
+    let ratio: f64 = args.required("RATIO");
+    let threshold: i32 = args.required("THRESH");
+    let memory: usize = args.or("MEMORY", 0);
+    let marks = args.or("ANNO", true);
+    args.finish()?;
+    let packets = match kind.to_ascii_uppercase().as_str() {
+        "PACKETS" => true,
+        "BYTES" => false,
+        _ => {
+            args.error("monitor type should be \"PACKETS\" or \"BYTES\"");
+            false
+        }
+    };
+    if !(0.0..=1.0).contains(&ratio) {
+        args.error("ratio must be between 0 and 1");
+    }
+    args.finish()?;
+    let ratio = quantize(ratio, 16);
+    let threshold = u64::from(threshold.max(0).unsigned_abs());
+    let tree = RateTree::new((threshold * ratio) >> 16, limit(memory));
+    Ok(Box::new(IpRateMonitor { packets, ratio, marks, tree, reset_at: 0 }))
+}
+
+/// Bytes of a limit in kilobytes.
+fn limit(kilobytes: usize) -> usize {
+    if kilobytes == 0 { 0 } else { kilobytes.max(100).saturating_mul(1024) }
+}
+
+struct IpRateMonitor {
+    /// Packets, and not bytes.
+    packets: bool,
+    /// Of 65536 packets.
+    ratio: u64,
+    marks: bool,
+    tree: RateTree,
+    /// The epoch of the last reset.
+    reset_at: i64,
+}
+
+impl IpRateMonitor {
+    /// Measures a packet of an input.
+    #[inline]
+    fn measure(
+        &mut self,
+        packet: &mut Packet,
+        input: usize,
+        counts: bool,
+        now: Timestamp,
+    ) -> Result<(), DropReason> {
+        let header = packet.header(Base::Network).ok_or(DropReason::NoHeader)?;
+        let (ip, _) = ipv4::Header::ref_from_prefix(header).map_err(|_| DropReason::NoHeader)?;
+        let address = if input == 0 { ip.source.get() } else { ip.destination.get() };
+        let amount = if self.packets { 1 } else { u64::from(ip.total_length.get()) };
+        let rates = self.tree.update(address, input, counts.then_some(amount), now);
+        if let Some(rates) = rates.filter(|_| self.marks) {
+            let [from, to] = rates.map(|rate| u32::try_from(rate).unwrap_or(u32::MAX));
+            packet.annotations_mut().set_u32(Annotations::AGGREGATE, from);
+            packet.annotations_mut().set_u32(Annotations::EXTRA_PACKETS, to);
+        }
+        Ok(())
+    }
+
+    fn measure_all(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, input: usize) {
+        let now = cx.now();
+        let (ratio, is_sure) = (self.ratio, self.ratio >= 0xffff);
+        // Both closures need the context, so the numbers come from a generator of the batch's own.
+        let mut random = if is_sure { fastrand::Rng::with_seed(0) } else { cx.random().fork() };
+        batch.sift(
+            |packet| {
+                let counts = is_sure || random.u64(..=0xffff) <= ratio;
+                self.measure(packet, input, counts, now)
+            },
+            |packet, reason| cx.drop(packet, reason),
+        );
+    }
+}
+
+impl Element for IpRateMonitor {
+    fn effects(&self) -> Effects {
+        let mut cases = vec![needs(Header::Ipv4)];
+        let sides = [wire_field::IP_SRC, wire_field::IP_DST];
+        for (input, address) in sides.iter().enumerate() {
+            let case = Case::new(Filter::Any, Target::Output(input)).on(input);
+            let rate = |offset| {
+                let mut key = vec![address.clone()];
+                key.extend((!self.packets).then_some(wire_field::IP_LENGTH));
+                let any = IntervalSet::one(0, u32::MAX.into());
+                Action::Set(annotation(offset, 4), Value::Choose { set: any, key })
+            };
+            cases.push(match self.marks {
+                true => case.with(rate(Annotations::AGGREGATE)).with(rate(Annotations::EXTRA_PACKETS)),
+                false => case,
+            });
+        }
+        let access = if self.marks { Access::EveryPacket } else { Access::Soft };
+        let state = State { table: "rates", key: sides.to_vec(), both_directions: true, access };
+        let mut effects = Effects { state: vec![state], ..Effects::cases(cases) };
+        if self.marks {
+            effects.depends.extend([Depends::Time, Depends::Handler]);
+            effects.depends.extend((self.ratio < 0xffff).then_some(Depends::Random));
+        }
+        effects.observing(&[wire_field::IP_LENGTH])
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        self.reset_at = epoch(cx.now());
+        Ok(())
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, port: usize, mut batch: Batch) -> Option<Batch> {
+        self.measure_all(cx, &mut batch, port);
+        match port {
+            0 => Some(batch),
+            _ => {
+                cx.emit(port, batch);
+                None
+            }
+        }
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>, port: usize, max: usize) -> Batch {
+        let mut batch = cx.pull(port, max);
+        self.measure_all(cx, &mut batch, port);
+        batch
+    }
+
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        Ok(match name {
+            "look" => {
+                let since = epoch(cx.now()) - self.reset_at;
+                format!("{since}\n{}", self.tree.show(cx.now()))
+            }
+            "thresh" => self.tree.threshold.to_string(),
+            "mem" => self.tree.used.to_string(),
+            _ => self.tree.limit.to_string(),
+        })
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
+        let now = cx.now();
+        let words: Vec<&str> = match value.contains(',') {
+            true => value.split(',').map(str::trim).collect(),
+            false => value.split_whitespace().collect(),
+        };
+        match name {
+            "reset" => {
+                self.tree.clear();
+                self.reset_at = epoch(now);
+            }
+            "memmax" => {
+                let [number] = words[..] else { return Err("expecting 1 integer".into()) };
+                let kilobytes = usize::parse(number, &cx.place()).map_err(|_| "not an integer")?;
+                self.tree.set_limit(limit(kilobytes), now);
+            }
+            _ => {
+                let [address, level, seconds] = words[..] else {
+                    return Err("expecting 3 arguments".into());
+                };
+                let place = cx.place();
+                let address = Ipv4Addr::parse(address, &place).map_err(|_| "not an IP address")?;
+                let level = usize::parse(level, &place).ok().filter(|level| (0..4).contains(level));
+                let level = level.ok_or("2nd argument specifies a level, between 0 and 3, to annotate")?;
+                let seconds = i32::parse(seconds, &place).ok().filter(|&seconds| seconds > 0);
+                let seconds = seconds.ok_or("3rd argument specifies when this rule expires, must be > 0")?;
+                let until = epoch(now + Timestamp::from_secs(seconds.into()));
+                self.tree.keep_whole(address.to_bits(), level, until);
+            }
+        }
+        Ok(())
+    }
+}

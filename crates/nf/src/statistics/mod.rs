@@ -1,0 +1,6 @@
+//! What flows and networks send.
+
+pub mod flow_counter;
+pub mod ip_rate_monitor;
+mod rate_tree;
+mod record;

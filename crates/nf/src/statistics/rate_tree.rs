@@ -1,0 +1,336 @@
+//! Rates of networks, which are looked at more closely where much comes from or goes to.
+
+use std::fmt::Write as _;
+
+use element::Timestamp;
+
+use crate::rate::ewma::Rate;
+
+/// Nanoseconds of an epoch.
+const EPOCH: i64 = 8_000_000;
+/// Epochs of a second.
+const FREQUENCY: i64 = 1_000_000_000 / EPOCH;
+
+/// Bytes that a counter and a network are taken to need: those of Click on machines of 64 bits, so that limits mean the
+/// same.
+const COUNTER: usize = 40;
+const NETWORK: usize = 2080;
+
+/// The epoch of a time.
+pub(super) fn epoch(now: Timestamp) -> i64 {
+    now.0.div_euclid(EPOCH)
+}
+
+/// One value of one byte of addresses.
+#[derive(Clone, Copy, Default)]
+struct Counter {
+    /// From the addresses, and to them.
+    rates: [Rate<10, 5, EPOCH>; 2],
+    /// The network that it is split into.
+    split: Option<u32>,
+    /// Until this epoch it is not split.
+    whole_until: i64,
+}
+
+impl Counter {
+    fn add(&mut self, direction: usize, amount: u64, now: Timestamp) {
+        for (number, rate) in self.rates.iter_mut().enumerate() {
+            rate.add(if number == direction { amount } else { 0 }, now);
+        }
+    }
+
+    fn per_second(&self) -> [u64; 2] {
+        self.rates.map(|rate| rate.per_second())
+    }
+}
+
+/// All addresses that start with the same bytes, by their next byte.
+struct Network {
+    counters: Vec<Option<Counter>>,
+    /// The network and the byte that it is a part of.
+    parent: Option<(u32, u8)>,
+}
+
+/// The tree of networks.
+pub(super) struct RateTree {
+    networks: Vec<Option<Network>>,
+    /// Places of networks that are not there any more.
+    free: Vec<u32>,
+    /// Networks other than the first, the oldest first.
+    ages: Vec<u32>,
+    pub(super) threshold: u64,
+    /// Bytes; 0 for no limit.
+    pub(super) limit: usize,
+    pub(super) used: usize,
+    folded_at: Option<i64>,
+}
+
+/// The network of all addresses.
+const ALL: u32 = 0;
+
+/// One of the four bytes of an address.
+fn byte(address: u32, level: usize) -> u8 {
+    address.to_be_bytes()[level]
+}
+
+impl RateTree {
+    pub(super) fn new(threshold: u64, limit: usize) -> RateTree {
+        let mut tree = RateTree {
+            networks: Vec::new(),
+            free: Vec::new(),
+            ages: Vec::new(),
+            threshold,
+            limit,
+            used: 0,
+            folded_at: None,
+        };
+        tree.clear();
+        tree
+    }
+
+    /// Forgets everything.
+    pub(super) fn clear(&mut self) {
+        let all = Network { counters: vec![None; 256], parent: None };
+        self.networks = vec![Some(all)];
+        self.free.clear();
+        self.ages.clear();
+        self.used = NETWORK;
+    }
+
+    fn counter(&mut self, network: u32, byte: u8) -> Option<&mut Option<Counter>> {
+        self.networks.get_mut(network as usize)?.as_mut()?.counters.get_mut(usize::from(byte))
+    }
+
+    fn has_room(&self, bytes: usize) -> bool {
+        self.limit == 0 || self.used + bytes <= self.limit
+    }
+
+    /// Adds to the rates from (0) or to (1) an address, or only looks; both rates of the smallest network that is looked
+    /// at, per second. `None` where there is no memory for it.
+    pub(super) fn update(
+        &mut self,
+        address: u32,
+        direction: usize,
+        amount: Option<u64>,
+        now: Timestamp,
+    ) -> Option<[u64; 2]> {
+        let now_epoch = epoch(now);
+        self.folded_at.get_or_insert(now_epoch);
+        let (mut network, mut level) = (ALL, 0);
+        let counter = loop {
+            let has_room = self.has_room(COUNTER);
+            let place = self.counter(network, byte(address, level))?;
+            let is_new = place.is_none();
+            if is_new && !has_room {
+                return None;
+            }
+            let counter = place.get_or_insert_default();
+            if let Some(amount) = amount {
+                counter.add(direction, amount, now);
+            }
+            let counter = *counter;
+            self.used += if is_new { COUNTER } else { 0 };
+            match counter.split {
+                Some(split) => (network, level) = (split, level + 1),
+                None => break counter,
+            }
+        };
+        let rates = counter.per_second();
+        let is_much = rates.iter().any(|&rate| rate >= self.threshold);
+        if is_much && level < 3 && counter.whole_until < now_epoch && self.has_room(COUNTER + NETWORK) {
+            self.split(network, byte(address, level), byte(address, level + 1), counter);
+        }
+        if now_epoch - self.folded_at.unwrap_or(now_epoch) >= FREQUENCY {
+            self.fold(self.threshold, now);
+            self.folded_at = Some(now_epoch);
+        }
+        Some(rates)
+    }
+
+    /// Looks more closely at the addresses of a counter. The part that has made it necessary starts with the rates of all
+    /// of it.
+    #[cold]
+    fn split(&mut self, network: u32, byte: u8, next: u8, counter: Counter) {
+        let mut counters = vec![None; 256];
+        counters[usize::from(next)] = Some(Counter { split: None, whole_until: 0, ..counter });
+        let fresh = Some(Network { counters, parent: Some((network, byte)) });
+        let place = match self.free.pop() {
+            Some(place) => place,
+            None => {
+                self.networks.push(None);
+                (self.networks.len() - 1) as u32
+            }
+        };
+        self.networks[place as usize] = fresh;
+        self.ages.push(place);
+        self.used += NETWORK + COUNTER;
+        if let Some(Some(counter)) = self.counter(network, byte) {
+            counter.split = Some(place);
+        }
+    }
+
+    /// Forgets a network and all below it.
+    fn forget(&mut self, network: u32) {
+        let Some(gone) = self.networks.get_mut(network as usize).and_then(Option::take) else { return };
+        self.free.push(network);
+        self.used -= NETWORK;
+        for counter in gone.counters.into_iter().flatten() {
+            self.used -= COUNTER;
+            if let Some(split) = counter.split {
+                self.forget(split);
+            }
+        }
+        if let Some((parent, byte)) = gone.parent
+            && let Some(Some(counter)) = self.counter(parent, byte)
+        {
+            counter.split = None;
+        }
+    }
+
+    /// Forgets networks that little comes from or goes to, the oldest first, until there is memory again; without a
+    /// limit, until a tenth of it is free.
+    fn fold(&mut self, threshold: u64, now: Timestamp) {
+        let enough = if self.limit > 0 { self.limit } else { self.used / 10 * 9 };
+        let mut at = 0;
+        while let Some(&network) = self.ages.get(at) {
+            let parent = self.networks[network as usize].as_ref().and_then(|network| network.parent);
+            let is_little = parent.is_none_or(|(parent, byte)| match self.counter(parent, byte) {
+                Some(Some(counter)) => {
+                    counter.add(0, 0, now);
+                    counter.rates.iter().all(|rate| rate.average() < threshold)
+                }
+                _ => true,
+            });
+            if !is_little {
+                at += 1;
+                continue;
+            }
+            self.forget(network);
+            let networks = &self.networks;
+            self.ages.retain(|&network| networks[network as usize].is_some());
+            if self.used < enough {
+                break;
+            }
+        }
+    }
+
+    /// Sets the limit, and forgets what is too much.
+    pub(super) fn set_limit(&mut self, limit: usize, now: Timestamp) {
+        self.limit = limit;
+        let mut threshold = self.threshold;
+        while limit > 0 && self.used > limit && !self.ages.is_empty() {
+            self.fold(threshold, now);
+            threshold = threshold.saturating_add((threshold / 5).max(1));
+        }
+    }
+
+    /// Takes an address together with all that share its first bytes, up to byte `level`, until an epoch.
+    pub(super) fn keep_whole(&mut self, address: u32, level: usize, until: i64) {
+        let mut network = ALL;
+        for at in 0..=level {
+            let Some(Some(counter)) = self.counter(network, byte(address, at)) else { return };
+            let split = counter.split;
+            if at == level {
+                counter.whole_until = until;
+                if let Some(split) = split {
+                    self.forget(split);
+                    let networks = &self.networks;
+                    self.ages.retain(|&network| networks[network as usize].is_some());
+                }
+                return;
+            }
+            let Some(split) = split else { return };
+            network = split;
+        }
+    }
+
+    /// Lines for people.
+    pub(super) fn show(&mut self, now: Timestamp) -> String {
+        let mut text = String::new();
+        self.show_network(&mut text, ALL, "", now);
+        text
+    }
+
+    fn show_network(&mut self, text: &mut String, network: u32, prefix: &str, now: Timestamp) {
+        for byte in 0..=u8::MAX {
+            let Some(Some(counter)) = self.counter(network, byte) else { continue };
+            // What has been nothing for long is not shown.
+            if counter.rates.iter().all(|rate| rate.average() == 0) {
+                continue;
+            }
+            let [from, to] = counter.rates.each_mut().map(|rate| rate.show(now, 0));
+            let split = counter.split;
+            let name = if prefix.is_empty() { byte.to_string() } else { format!("{prefix}.{byte}") };
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "{name}\t{from}\t{to}");
+            if let Some(split) = split {
+                self.show_network(text, split, &format!("\t{name}"), now);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    fn ip(text: &str) -> u32 {
+        text.parse::<Ipv4Addr>().unwrap().to_bits()
+    }
+
+    const START: i64 = 1_000_000_000_000;
+
+    /// A thousand packets per second from `address` for so many milliseconds, starting at another.
+    fn load(tree: &mut RateTree, address: &str, from: i64, milliseconds: i64) -> Option<[u64; 2]> {
+        let mut last = None;
+        for ms in from..from + milliseconds {
+            last = tree.update(ip(address), 0, Some(1), Timestamp(START + ms * 1_000_000));
+        }
+        last
+    }
+
+    #[test]
+    fn networks_are_split_where_much_comes_from() {
+        let mut tree = RateTree::new(500, 0);
+        tree.update(ip("9.1.1.1"), 1, Some(1), Timestamp(START));
+        let rates = load(&mut tree, "18.26.4.9", 0, 3000).unwrap();
+        assert!((990..=1010).contains(&rates[0]) && rates[1] == 0, "{rates:?}");
+        let shown = tree.show(Timestamp(START + 3_000_000_000));
+        let names: Vec<&str> = shown.lines().map(|line| line.rsplitn(3, '\t').nth(2).unwrap()).collect();
+        assert_eq!(names, ["18", "\t18.26", "\t\t18.26.4", "\t\t\t18.26.4.9"], "{shown}");
+        assert_eq!(tree.used, 4 * NETWORK + 5 * COUNTER);
+    }
+
+    #[test]
+    fn below_the_threshold_and_where_it_is_forbidden_nothing_is_split() {
+        let mut tree = RateTree::new(2000, 0);
+        load(&mut tree, "18.26.4.9", 0, 2000);
+        assert_eq!(tree.used, NETWORK + COUNTER);
+        tree.threshold = 500;
+        load(&mut tree, "18.26.4.9", 2000, 10);
+        assert_eq!(tree.used, 4 * NETWORK + 4 * COUNTER);
+        let until = epoch(Timestamp(START + 4_000_000_000));
+        tree.keep_whole(ip("18.26.4.0"), 1, until);
+        assert_eq!(tree.used, 2 * NETWORK + 2 * COUNTER);
+        load(&mut tree, "18.26.4.9", 2010, 1980);
+        assert_eq!(tree.used, 2 * NETWORK + 2 * COUNTER);
+        load(&mut tree, "18.26.4.9", 4010, 10);
+        assert_eq!(tree.used, 4 * NETWORK + 4 * COUNTER);
+    }
+
+    #[test]
+    fn idle_networks_are_forgotten_and_memory_has_a_limit() {
+        let mut tree = RateTree::new(500, 0);
+        load(&mut tree, "18.26.4.9", 0, 2000);
+        load(&mut tree, "200.1.2.3", 10_000, 3000);
+        let shown = tree.show(Timestamp(START + 13_000_000_000));
+        assert!(!shown.contains("18.26") && shown.contains("\t\t\t200.1.2.3\t"), "{shown}");
+        tree.set_limit(NETWORK + COUNTER, Timestamp(START + 13_000_000_000));
+        assert_eq!((tree.used, tree.ages.len()), (NETWORK + 2 * COUNTER, 0));
+        assert_eq!(tree.update(ip("7.0.0.1"), 0, Some(1), Timestamp(START + 14_000_000_000)), None);
+        tree.clear();
+        assert_eq!(tree.used, NETWORK);
+    }
+}

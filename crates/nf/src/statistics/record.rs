@@ -1,0 +1,255 @@
+//! What is counted of a flow, and how it is written.
+
+use std::cmp::Reverse;
+use std::fmt;
+use std::net::SocketAddr;
+
+use element::Timestamp;
+use flow::FlowId;
+use wire::FiveTuple;
+
+/// The counts of a flow. Where both directions are one flow, the second of two numbers is for replies.
+#[derive(Clone, Debug)]
+pub(super) struct Record {
+    /// The flow's id; `None` once it has ended.
+    pub(super) id: Option<FlowId>,
+    /// Flows are numbered in the order of their first packets.
+    pub(super) number: u64,
+    /// Whether the table's key is that of the reply.
+    pub(super) turned: bool,
+    /// The earliest time stamp.
+    pub(super) first: Timestamp,
+    /// The latest.
+    pub(super) last: Timestamp,
+    pub(super) packets: [u64; 2],
+    pub(super) bytes: [u64; 2],
+}
+
+impl Record {
+    /// One without packets, for the place in an array of a flow that has not begun.
+    pub(super) const NONE: Record = Record {
+        id: None,
+        number: 0,
+        turned: false,
+        first: Timestamp::MAX,
+        last: Timestamp(i64::MIN),
+        packets: [0; 2],
+        bytes: [0; 2],
+    };
+
+    /// Counts a packet.
+    #[inline]
+    pub(super) fn add(&mut self, bytes: u64, turned: bool, time: Timestamp) {
+        let direction = usize::from(turned != self.turned);
+        self.packets[direction] += 1;
+        self.bytes[direction] += bytes;
+        self.first = self.first.min(time);
+        self.last = self.last.max(time);
+    }
+}
+
+/// What the largest flows are those with most of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum By {
+    Packets,
+    Bytes,
+}
+
+/// Which flows a handler is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Wanted {
+    /// The largest ones; `None` for all, in the order in which they began.
+    pub(super) largest: Option<(usize, By)>,
+}
+
+impl Wanted {
+    /// Reads `[K [packets|bytes]]`.
+    ///
+    /// # Errors
+    /// What is expected.
+    pub(super) fn parse(text: &str, default: Option<usize>) -> Result<Wanted, String> {
+        const EXPECTED: &str = "expected '[K [packets|bytes]]'";
+        let mut words = text.split_whitespace();
+        let number = match words.next() {
+            Some(number) => Some(number.parse().map_err(|_| EXPECTED)?),
+            None => default,
+        };
+        let by = match words.next() {
+            None | Some("bytes") => By::Bytes,
+            Some("packets") => By::Packets,
+            Some(_) => return Err(EXPECTED.into()),
+        };
+        match words.next() {
+            Some(_) => Err(EXPECTED.into()),
+            None => Ok(Wanted { largest: number.map(|number| (number, by)) }),
+        }
+    }
+
+    /// Chooses and sorts; of flows that are as large as each other, those that began first come first.
+    pub(super) fn choose<'a>(self, records: impl Iterator<Item = &'a Record>) -> Vec<&'a Record> {
+        let mut chosen: Vec<&Record> = records.collect();
+        match self.largest {
+            None => chosen.sort_unstable_by_key(|record| record.number),
+            Some((k, by)) => {
+                let sum = |counts: [u64; 2]| counts[0].saturating_add(counts[1]);
+                let size = |record: &Record| match by {
+                    By::Packets => sum(record.packets),
+                    By::Bytes => sum(record.bytes),
+                };
+                chosen.sort_unstable_by_key(|record| (Reverse(size(record)), record.number));
+                chosen.truncate(k);
+            }
+        }
+        chosen
+    }
+}
+
+/// How flows are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Layout {
+    Csv,
+    Json,
+    /// For people.
+    Lines,
+}
+
+/// A kind of document: how flows are written, and whether replies are counted by themselves.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Form {
+    pub(super) layout: Layout,
+    pub(super) replies: bool,
+}
+
+impl Form {
+    /// What stands before the first flow.
+    pub(super) fn head(self) -> &'static str {
+        match (self.layout, self.replies) {
+            (Layout::Csv, false) => concat!(
+                "source,source_port,destination,destination_port,protocol,",
+                "packets,bytes,first,last\n"
+            ),
+            (Layout::Csv, true) => concat!(
+                "source,source_port,destination,destination_port,protocol,",
+                "packets,bytes,first,last,reply_packets,reply_bytes\n"
+            ),
+            (Layout::Json, _) => "[",
+            (Layout::Lines, _) => "",
+        }
+    }
+
+    /// What stands before a flow, behind the head or another one.
+    pub(super) fn before(self, is_first: bool) -> &'static str {
+        match self.layout {
+            Layout::Json if is_first => "\n",
+            Layout::Json => ",\n",
+            _ => "",
+        }
+    }
+
+    /// What stands behind the last flow.
+    pub(super) fn tail(self, is_empty: bool) -> &'static str {
+        match self.layout {
+            Layout::Json if is_empty => "]\n",
+            Layout::Json => "\n]\n",
+            _ => "",
+        }
+    }
+}
+
+/// A flow as it is written.
+pub(super) struct Row<'a> {
+    pub(super) form: Form,
+    /// As the table has it.
+    pub(super) tuple: FiveTuple,
+    pub(super) record: &'a Record,
+}
+
+impl fmt::Display for Row<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Row { form, tuple, record } = self;
+        let tuple = if record.turned { tuple.reversed() } else { *tuple };
+        let (source, destination) = (tuple.source(), tuple.destination());
+        let (source_port, destination_port) = (tuple.source_port(), tuple.destination_port());
+        let Record { first, last, packets: [packets, back], bytes: [bytes, bytes_back], .. } = record;
+        let protocol = tuple.protocol();
+        match form.layout {
+            Layout::Csv => {
+                write!(f, "{source},{source_port},{destination},{destination_port},{protocol},")?;
+                write!(f, "{packets},{bytes},{first},{last}")?;
+                if form.replies {
+                    write!(f, ",{back},{bytes_back}")?;
+                }
+                f.write_str("\n")
+            }
+            Layout::Json => {
+                write!(f, "{{\"source\": \"{source}\", \"source_port\": {source_port}, ")?;
+                write!(f, "\"destination\": \"{destination}\", \"destination_port\": {destination_port}, ")?;
+                write!(f, "\"protocol\": {protocol}, \"packets\": {packets}, \"bytes\": {bytes}, ")?;
+                write!(f, "\"first\": {first}, \"last\": {last}")?;
+                if form.replies {
+                    write!(f, ", \"reply_packets\": {back}, \"reply_bytes\": {bytes_back}")?;
+                }
+                f.write_str("}")
+            }
+            Layout::Lines => {
+                let from = SocketAddr::new(source, source_port);
+                let to = SocketAddr::new(destination, destination_port);
+                write!(f, "{from} > {to} {protocol} {packets} {bytes}")?;
+                if form.replies {
+                    write!(f, " {back} {bytes_back}")?;
+                }
+                f.write_str("\n")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(number: u64, packets: u64, bytes: u64) -> Record {
+        Record { number, packets: [packets, 0], bytes: [bytes, 0], ..Record::NONE }
+    }
+
+    #[test]
+    fn the_largest_come_first_and_ties_keep_their_order() {
+        let records = [record(0, 5, 10), record(1, 1, 99), record(2, 9, 10), record(3, 0, 98)];
+        let numbers = |text: &str| -> Vec<u64> {
+            let wanted = Wanted::parse(text, None).unwrap();
+            wanted.choose(records.iter().rev()).iter().map(|record| record.number).collect()
+        };
+        assert_eq!(numbers(""), [0, 1, 2, 3]);
+        assert_eq!(numbers("3"), [1, 3, 0]);
+        assert_eq!(numbers("2 packets"), [2, 0]);
+        assert_eq!(numbers("9 bytes"), [1, 3, 0, 2]);
+        assert_eq!(numbers("0"), [0u64; 0]);
+        for bad in ["x", "-1", "3 flows", "3 bytes more", "99999999999999999999999"] {
+            assert!(Wanted::parse(bad, None).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_flow_in_each_form() {
+        let tuple = FiveTuple::v4(([10, 0, 0, 1].into(), 7), ([10, 0, 0, 2].into(), 8), 17);
+        let record = Record {
+            turned: true,
+            first: Timestamp(1_500_000_000),
+            last: Timestamp(2_000_000_001),
+            packets: [3, 1],
+            bytes: [300, 40],
+            ..Record::NONE
+        };
+        let row = |layout, replies| {
+            let form = Form { layout, replies };
+            Row { form, tuple, record: &record }.to_string()
+        };
+        assert_eq!(row(Layout::Csv, false), "10.0.0.2,8,10.0.0.1,7,17,3,300,1.500000,2.000000001\n");
+        assert_eq!(row(Layout::Csv, true), "10.0.0.2,8,10.0.0.1,7,17,3,300,1.500000,2.000000001,1,40\n");
+        assert_eq!(row(Layout::Lines, true), "10.0.0.2:8 > 10.0.0.1:7 17 3 300 1 40\n");
+        let json = "{\"source\": \"10.0.0.2\", \"source_port\": 8, \"destination\": \"10.0.0.1\", \
+                    \"destination_port\": 7, \"protocol\": 17, \"packets\": 3, \"bytes\": 300, \
+                    \"first\": 1.500000, \"last\": 2.000000001}";
+        assert_eq!(row(Layout::Json, false), json);
+    }
+}

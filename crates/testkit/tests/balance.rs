@@ -1,0 +1,339 @@
+//! Load balancers: connections keep their server, servers come and go, and what leaves is sound.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::path::Path;
+
+use engine::Worker;
+use tidegate_testkit::checker::{self, Sum};
+use tidegate_testkit::elements::{Seen, collect, offer};
+use tidegate_testkit::{Run, worker};
+use wire::build::Builder;
+use wire::tcp::flags::{ACK, FIN, RST, SYN};
+
+const VIP: &str = "10.220.0.1";
+
+fn client(n: u16) -> SocketAddr {
+    SocketAddr::from(([10, 0, (n >> 8) as u8, n as u8], 1024 + n))
+}
+
+fn server() -> SocketAddr {
+    format!("{VIP}:80").parse().unwrap()
+}
+
+fn tcp(n: u16, flags: u8) -> Vec<u8> {
+    Builder::tcp(client(n), server(), flags).build(b"data").unwrap()
+}
+
+/// Some packets that come when the test says so.
+fn write(path: &Path, packets: &[Vec<u8>], framed: bool) {
+    let link = if framed { wire::LinkType::Ethernet } else { wire::LinkType::RawIp };
+    let options = capture::WriterOptions { link, ..Default::default() };
+    let mut writer = capture::Writer::new(std::fs::File::create(path).unwrap(), options);
+    for packet in packets {
+        writer.write(1_000_000_000, packet.len() as u32, [&packet[..]]).unwrap();
+    }
+    writer.flush().unwrap();
+}
+
+/// A balancer and groups of packets, which are let through one behind the other.
+struct Trial {
+    worker: Worker,
+    exchange: u64,
+    groups: usize,
+    // Kept until the end.
+    _folder: tempfile::TempDir,
+}
+
+impl Trial {
+    fn new(element: &str, outputs: usize, groups: &[Vec<Vec<u8>>], framed: bool) -> Trial {
+        let folder = tempfile::tempdir().unwrap();
+        let exchange = offer(Vec::new());
+        let mut text = format!("lb :: {element};\n");
+        for (number, packets) in groups.iter().enumerate() {
+            let path = folder.path().join(format!("{number}.pcap"));
+            write(&path, packets, framed);
+            let mark = if framed { "" } else { "-> MarkIPHeader " };
+            text += &format!("g{number} :: FromDump({}, ACTIVE false) {mark}-> lb;\n", path.display());
+        }
+        for output in 0..outputs {
+            text += &format!("lb [{output}] -> TestSink({exchange}, {output});\n");
+        }
+        let worker = worker(&text, Run::default()).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        Trial { worker, exchange, groups: 0, _folder: folder }
+    }
+
+    fn write(&mut self, handler: &str, value: &str) -> Result<(), String> {
+        let (element, handler) = handler.split_once('.').unwrap();
+        let id = self.worker.plan().graph.find(element);
+        self.worker.write(id, handler, value)
+    }
+
+    fn read(&mut self, handler: &str) -> String {
+        let id = self.worker.plan().graph.find("lb");
+        self.worker.read(id, handler, "").unwrap()
+    }
+
+    /// Lets the next group through.
+    fn next(&mut self) {
+        self.write(&format!("g{}.active", self.groups), "true").unwrap();
+        self.groups += 1;
+        while self.worker.step(100) {}
+    }
+
+    fn finish(mut self) -> Vec<Seen> {
+        let _ = self.worker.finish();
+        assert!(self.worker.report().balances());
+        collect(self.exchange)
+    }
+}
+
+/// Destination addresses of packets.
+fn destinations(seen: &[Seen]) -> Vec<[u8; 4]> {
+    seen.iter().map(|packet| packet.bytes[16..20].try_into().unwrap()).collect()
+}
+
+fn balancer(arguments: &str, servers: usize) -> String {
+    let servers: Vec<String> = (1..=servers).map(|n| format!("DST 10.221.0.{n}")).collect();
+    format!("FlowIPLoadBalancer(VIP {VIP}, {}{arguments})", servers.join(", "))
+}
+
+fn flows(n: u16, flags: u8) -> Vec<Vec<u8>> {
+    (0..n).map(|n| tcp(n, flags)).collect()
+}
+
+#[test]
+fn connections_keep_their_server_when_servers_come_and_go() {
+    for mode in ["rr", "least", "hash", "maglev"] {
+        let groups = [flows(300, SYN), flows(300, ACK), flows(300, ACK), flows(300, ACK)];
+        let mut trial = Trial::new(&balancer(&format!(", LB_MODE {mode}, NSERVER 4"), 5), 1, &groups, false);
+        trial.next();
+        assert_eq!(
+            (trial.read("nb_total_servers"), trial.read("nb_active_servers")),
+            ("5".into(), "4".into())
+        );
+        trial.write("lb.remove_server", "10.221.0.2").unwrap();
+        trial.next();
+        trial.write("lb.add_server", "10.221.0.5").unwrap();
+        trial.next();
+        trial.write("lb.add_server", "10.221.0.2").unwrap();
+        trial.next();
+        assert_eq!(trial.read("connections"), "300");
+        let destinations = destinations(&trial.finish());
+        let (first, rest) = destinations.split_at(300);
+        for later in rest.chunks(300) {
+            assert!(first == later, "{mode}");
+        }
+        let used: BTreeSet<_> = first.iter().collect();
+        assert_eq!(used.len(), 4, "{mode}");
+    }
+}
+
+#[test]
+fn a_server_that_has_failed_loses_its_connections_and_others_keep_theirs() {
+    let groups = [flows(1000, SYN), flows(1000, ACK), flows(1000, ACK)];
+    let mut trial = Trial::new(&balancer(", LB_MODE maglev", 5), 1, &groups, false);
+    trial.next();
+    trial.write("lb.fail_server", "10.221.0.3").unwrap();
+    trial.next();
+    let load = trial.read("load_conn");
+    assert_eq!(load.split(' ').nth(2), Some("0"), "{load}");
+    trial.write("lb.add_server", "10.221.0.3").unwrap();
+    trial.next();
+    let destinations = destinations(&trial.finish());
+    let gone = [10, 221, 0, 3];
+    for ((before, failed), after) in
+        destinations[..1000].iter().zip(&destinations[1000..2000]).zip(&destinations[2000..])
+    {
+        assert!(*failed != gone && (before == failed || *before == gone));
+        assert_eq!(failed, after);
+    }
+}
+
+#[test]
+fn new_flows_are_even_and_few_are_disturbed_without_memory() {
+    // A table of one connection: nearly all flows are chosen by the hash alone.
+    let groups = [flows(8000, ACK), flows(8000, ACK)];
+    let mut trial = Trial::new(&balancer(", LB_MODE maglev, CAPACITY 1", 10), 1, &groups, false);
+    trial.next();
+    let shares: Vec<u32> = trial.read("load_packets").split(' ').map(|n| n.parse().unwrap()).collect();
+    // 800 each; five standard deviations are 134.
+    assert!(shares.iter().all(|share| (666..=934).contains(share)), "{shares:?}");
+    assert_eq!(trial.read("overflows"), "7999");
+    trial.write("lb.remove_server", "10.221.0.4").unwrap();
+    trial.next();
+    let destinations = destinations(&trial.finish());
+    let moved =
+        destinations[..8000].iter().zip(&destinations[8000..]).filter(|(before, after)| before != after);
+    let (of_gone, of_others): (Vec<_>, Vec<_>) = moved.partition(|(before, _)| **before == [10, 221, 0, 4]);
+    assert!(
+        of_gone.len() as u32 + 1 >= shares[3] && of_others.len() * 100 <= 8000 * 2,
+        "{}",
+        of_others.len()
+    );
+}
+
+#[test]
+fn closed_connections_make_room_for_new_ones() {
+    for end in [FIN | ACK, RST] {
+        let groups = [vec![tcp(1, SYN), tcp(1, ACK), tcp(1, end), tcp(1, ACK), tcp(1, SYN), tcp(1, ACK)]];
+        let mut trial = Trial::new(&balancer("", 3), 1, &groups, false);
+        trial.next();
+        assert_eq!((trial.read("connections"), trial.read("load_conn")), ("1".into(), "0 1 0".into()));
+        let last: Vec<u8> = destinations(&trial.finish()).iter().map(|address| address[3]).collect();
+        assert_eq!(last, [1, 1, 1, 1, 2, 2]);
+    }
+}
+
+#[test]
+fn what_leaves_is_sound() {
+    let six = Builder::udp("[2001:db8::1]:5".parse().unwrap(), "[2001:db8::2]:5".parse().unwrap());
+    let mut packets = flows(20, SYN);
+    packets.push(Builder::udp(client(3), server()).build(b"odd").unwrap());
+    packets.push(Builder::icmp(client(4).ip(), server().ip(), 8, 0, [1, 2]).build(b"ping").unwrap());
+    packets.push(six.build(b"six").unwrap());
+    let mut trial = Trial::new(&balancer("", 3), 1, &[packets], false);
+    trial.next();
+    let seen = trial.finish();
+    assert_eq!(seen.len(), 22);
+    for packet in &seen {
+        let checked = checker::check(&packet.bytes).unwrap();
+        assert_eq!((checked.header, checked.transport), (Sum::Right, Sum::Right));
+        assert_eq!(packet.annotations[..4], packet.bytes[16..20]);
+    }
+    let text = format!(
+        "lb :: {}; Idle -> lb -> Discard;
+         InfiniteSource(LIMIT 3, DATA \\<{}>) -> MarkIPHeader -> FlowIPLoadBalancerReverse(lb) -> TestSink(EXCHANGE, 0)",
+        balancer("", 2),
+        Builder::tcp("10.221.0.2:80".parse().unwrap(), client(1), ACK)
+            .build(b"x")
+            .unwrap()
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect::<String>()
+    );
+    let exchange = offer(Vec::new());
+    Run::default().text(&text.replace("EXCHANGE", &exchange.to_string()), &[]).unwrap();
+    let seen = collect(exchange);
+    assert_eq!(seen.len(), 3);
+    for packet in seen {
+        assert_eq!(packet.bytes[12..16], [10, 220, 0, 1]);
+        assert_eq!(checker::check(&packet.bytes).unwrap().transport, Sum::Right);
+    }
+}
+
+#[test]
+fn frames_and_outputs() {
+    let mac = wire::MacAddr;
+    let frame = |builder: Builder| builder.ethernet(mac([2; 6]), mac([4; 6])).build(b"data").unwrap();
+    let mut frames = Vec::new();
+    for n in 0..40 {
+        frames.push(frame(Builder::tcp(client(n), server(), SYN)));
+        let six = SocketAddr::from(([0x2001, 0xdb8, 0, 0, 0, 0, 0, n + 1], 9));
+        frames.push(frame(Builder::udp(six, "[2001:db8::ffff]:53".parse().unwrap())));
+    }
+    let mut arp = frames[0].clone();
+    arp[12..14].copy_from_slice(&[8, 6]);
+    let groups = [frames.clone(), frames.clone(), vec![arp.clone()]];
+    let l2 = "FlowL2LoadBalancer(DST 2:0:0:0:9:1, 2:0:0:0:9:2, DST 2:0:0:0:9:3, LB_MODE maglev)";
+    let mut trial = Trial::new(l2, 1, &groups, true);
+    for _ in 0..3 {
+        trial.next();
+    }
+    let seen = trial.finish();
+    assert_eq!(seen.last().unwrap().bytes, arp);
+    for (n, frame) in frames.iter().enumerate() {
+        let (a, b) = (&seen[n].bytes, &seen[n + frames.len()].bytes);
+        assert!(a == b && a[..5] == [2, 0, 0, 0, 9] && a[6..] == frame[6..]);
+    }
+    let mut trial = Trial::new("FlowSwitch(LB_MODE maglev)", 3, &groups, true);
+    for handler in ["", "1", ""] {
+        trial.next();
+        if !handler.is_empty() {
+            trial.write("lb.remove_server", handler).unwrap();
+        }
+    }
+    assert_eq!(trial.write("lb.add_server", "3").unwrap_err().split(':').next(), Some("no output 3"));
+    let mut outputs: BTreeMap<Vec<u8>, BTreeSet<usize>> = BTreeMap::new();
+    for packet in trial.finish() {
+        outputs.entry(packet.bytes).or_default().insert(packet.sink);
+    }
+    assert!(outputs.values().all(|sinks| sinks.len() == 1) && outputs[&arp].contains(&0));
+    let used: BTreeSet<usize> = outputs.into_values().flatten().collect();
+    assert_eq!(used, BTreeSet::from([0, 1, 2]));
+}
+
+#[test]
+fn new_arguments_keep_connections() {
+    let groups = [flows(90, SYN), flows(90, ACK), flows(91, ACK)];
+    let mut trial = Trial::new(&balancer(", LB_MODE rr", 3), 1, &groups, false);
+    trial.next();
+    let fewer = format!("VIP {VIP}, DST 10.221.0.9, DST 10.221.0.3, DST 10.221.0.1");
+    trial.write("lb.config", &fewer).unwrap();
+    assert_eq!((trial.read("connections"), trial.read("load_conn")), ("60".into(), "0 30 30".into()));
+    trial.next();
+    assert_eq!(trial.read("load_conn"), "10 40 40");
+    for server in [9, 3, 1] {
+        trial.write("lb.remove_server", &format!("10.221.0.{server}")).unwrap();
+    }
+    trial.next();
+    let destinations = destinations(&trial.finish());
+    // The 91st flow found no server.
+    assert_eq!(destinations.len(), 270);
+    for (before, after) in destinations[..90].iter().zip(&destinations[90..180]) {
+        assert!(before == after || before[3] == 2);
+    }
+    assert_eq!(destinations[90..180], destinations[180..]);
+}
+
+#[test]
+fn mistakes() {
+    for (text, error) in [
+        ("FlowIPLoadBalancer(DST 1.2.3.4)", "VIP: required argument missing"),
+        ("FlowIPLoadBalancer(VIP 1.2.3.4)", "no server given"),
+        ("FlowIPLoadBalancer(VIP 1.2.3.4, DST x)", "DST: "),
+        ("FlowIPLoadBalancer(VIP 1.2.3.4, DST 1.1.1.1, DST 1.1.1.1)", "server 1.1.1.1 given twice"),
+        ("FlowIPLoadBalancer(VIP 1.2.3.4, DST 1.1.1.1, LB_MODE best)", "LB_MODE: unknown mode 'best'"),
+        (
+            "FlowIPLoadBalancer(VIP 1.2.3.4, DST 1.1.1.1, CST_BUCKETS 100)",
+            "CST_BUCKETS: must be a prime number",
+        ),
+        ("FlowIPLoadBalancer(VIP 1.2.3.4, DST 1.1.1.1, NSERVER 2)", "NSERVER"),
+        (
+            "IPRewriter(m); m :: MaglevIPMapper(- - 1.1.1.1 80 0 0, CST_BUCKETS 65536)",
+            "CST_BUCKETS: must be a prime number",
+        ),
+        ("IPRewriter(m); m :: MaglevIPMapper(CST_BUCKETS 7)", "no patterns given"),
+        ("FlowSwitch(TIMEOUT 0)", "TIMEOUT: must be positive"),
+        ("FlowIPLoadBalancerReverse(i)", "LB: element is not a FlowIPLoadBalancer"),
+    ] {
+        let text = format!("i :: Idle -> e :: {text}; e -> Discard");
+        let result = Run::default().text(&text, &[]);
+        assert!(result.as_ref().is_err_and(|text| text.contains(error)), "{text}: {result:?}");
+    }
+}
+
+#[test]
+fn translators_choose_by_consistent_hashing() {
+    let mapper = "m :: MaglevIPMapper(- - 10.221.0.1 80 0 0, - - 10.221.0.2 80 0 0, - - 10.221.0.3 80 0 0);";
+    let groups = [flows(600, SYN), flows(600, ACK), (0..1200).map(|n| tcp(n, SYN)).collect()];
+    let mut trial = Trial::new(&format!("IPRewriter(m); {mapper}"), 1, &groups, false);
+    trial.next();
+    trial.write("m.remove_server", "1").unwrap();
+    trial.next();
+    trial.next();
+    let id = trial.worker.plan().graph.find("m");
+    let servers = trial.worker.read(id, "servers", "").unwrap();
+    assert!(servers.contains("\n1 inactive 0 - - 10.221.0.2 80\n"), "{servers}");
+    assert!(trial.write("m.add_server", "3").is_err());
+    let destinations = destinations(&trial.finish());
+    assert_eq!(destinations.len(), 2400);
+    let last =
+        |range: std::ops::Range<usize>| -> Vec<u8> { destinations[range].iter().map(|a| a[3]).collect() };
+    assert_eq!(last(0..600), last(600..1200));
+    assert_eq!(last(0..600), last(1200..1800));
+    let count = |server: u8| last(0..600).into_iter().filter(|&last| last == server).count();
+    // 200 each; five standard deviations are 58.
+    assert!([1, 2, 3].into_iter().all(|server| (142..=258).contains(&count(server))));
+    assert!(last(1800..2400).iter().all(|&server| server != 2));
+}
