@@ -7,6 +7,7 @@ pub mod get_ip6_address;
 pub mod get_ip_address;
 pub mod paint;
 pub mod paint_switch;
+pub mod paint_tee;
 pub mod set_anno_byte;
 pub mod set_ip_address;
 pub mod set_packet_type;
