@@ -16,6 +16,7 @@ pub mod ip;
 pub mod latency;
 pub mod meter;
 pub mod nat;
+pub mod nd;
 mod patterns;
 pub mod printers;
 pub mod rate;
@@ -106,6 +107,7 @@ pub static CLASSES: &[&Class] = &[
     &ethernet::vlan::strip_ether_vlan_header::CLASS,
     &ethernet::vlan::vlan_decap::CLASS,
     &ethernet::vlan::vlan_encap::CLASS,
+    &icmp::icmp6_error::CLASS,
     &icmp::icmp_error::CLASS,
     &icmp::icmp_ping_responder::CLASS,
     &icmp::icmp_ping_source::CLASS,
@@ -128,6 +130,7 @@ pub static CLASSES: &[&Class] = &[
     &ip::filter::ip_classifier::CLASS,
     &ip::filter::ip_filter::CLASS,
     &ip::fix_ip_src::CLASS,
+    &ip::ip6_fragmenter::CLASS,
     &ip::ip6_mirror::CLASS,
     &ip::ip_fragmenter::CLASS,
     &ip::ip_input_combo::CLASS,
@@ -179,6 +182,8 @@ pub static CLASSES: &[&Class] = &[
     &nat::source_ip_hash_mapper::CLASS,
     &nat::tcp_rewriter::CLASS,
     &nat::udp_rewriter::CLASS,
+    &nd::ip6_nd_advertiser::CLASS,
+    &nd::ip6_nd_solicitor::CLASS,
     &printers::arp_print::CLASS,
     &printers::ip6_print::CLASS,
     &printers::ip_print::CLASS,

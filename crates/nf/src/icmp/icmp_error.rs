@@ -43,6 +43,7 @@ use wire::icmp::kind;
 use wire::ipv4::option;
 use wire::{FromBytes, IntoBytes, U16, U32, checksum, icmp, ip_protocol, ipv4};
 
+use super::{answer, quote};
 use crate::editing::{annotation, missing, value, when};
 use crate::encap::icmp_ip_encap::{parse_code, parse_kind};
 use crate::ip::Addresses;
@@ -190,12 +191,7 @@ impl IcmpError {
         self.write_route_back(route, problem);
         let header_length = self.bytes.len();
         self.write_icmp(problem, gateway);
-        let mut room = (self.mtu as usize).saturating_sub(self.bytes.len());
-        for chunk in std::iter::once(quoted).chain(packet.chunks().skip(1)) {
-            let step = chunk.len().min(room);
-            self.bytes.extend_from_slice(&chunk[..step]);
-            room -= step;
-        }
+        quote(&mut self.bytes, packet, self.mtu as usize);
         let total = u16::try_from(self.bytes.len()).ok()?;
         let ip = ipv4::Header {
             version_ihl: 0x40 | (header_length / 4) as u8,
@@ -259,12 +255,8 @@ impl IcmpError {
             cx.drop(packet, DropReason::Unsuitable);
             return None;
         };
-        cx.drop(packet, DropReason::Answered);
-        let now = cx.now();
-        let mut message = cx.packet(&self.bytes)?;
         let header_length = self.bytes.first().map_or(0, |first| usize::from(first & 15) * 4);
-        message.set_headers(0, header_length);
-        message.set_time(now);
+        let mut message = answer(cx, packet, &self.bytes, header_length)?;
         let annotations = message.annotations_mut();
         annotations.set_array4(Annotations::DST_IP, destination.octets());
         annotations.set_u8(Annotations::FIX_IP_SRC, self.sets_wish.into());
