@@ -9,6 +9,7 @@ pub mod paint;
 pub mod paint_switch;
 pub mod paint_tee;
 pub mod set_anno_byte;
+pub mod set_ip6_address;
 pub mod set_ip_address;
 pub mod set_packet_type;
 pub mod set_rand_ip_address;

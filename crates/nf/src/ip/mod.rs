@@ -29,6 +29,7 @@ pub mod set_ip_checksum;
 pub mod set_ip_dscp;
 pub mod set_ip_ecn;
 pub mod set_tcp_checksum;
+pub mod set_transport_checksum_ip6;
 pub mod set_udp_checksum;
 pub mod store_ip_address;
 pub mod strip_ip_header;
