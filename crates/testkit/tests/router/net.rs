@@ -136,7 +136,7 @@ pub fn folded(bytes: &[u8]) -> u16 {
 /// What came out of a run.
 pub struct Routed {
     pub outcome: Outcome,
-    seen: Vec<Seen>,
+    pub seen: Vec<Seen>,
 }
 
 /// A frame as it left, taken apart.
