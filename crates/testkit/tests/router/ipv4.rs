@@ -72,7 +72,7 @@ fn rfc1812_5_2_1_packets_go_to_the_next_hop() {
 #[test]
 fn rfc1812_5_2_2_malformed_headers_are_dropped_silently() {
     let sound = udp(LEFT.ip, RIGHT.ip, 100);
-    let spoilt: [(&str, fn(&mut Vec<u8>)); 6] = [
+    let spoilt: [Spoil; 6] = [
         ("version", |p| p[0] = 0x55),
         ("header length", |p| p[0] = 0x44),
         ("total length below the header", |p| p[2..4].copy_from_slice(&[0, 19])),

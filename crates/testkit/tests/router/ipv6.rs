@@ -99,7 +99,7 @@ fn rfc8200_3_packets_go_to_the_next_hop() {
 #[test]
 fn rfc8200_3_malformed_headers_are_dropped() {
     let sound = udp(LEFT.ip6, RIGHT.ip6, 100);
-    let spoilt: [(&str, fn(&mut Vec<u8>)); 3] = [
+    let spoilt: [Spoil; 3] = [
         ("version", |p| p[0] = 0x50),
         ("payload beyond the frame", |p| p[4] = 9),
         ("no whole header", |p| p.truncate(39)),
@@ -329,7 +329,7 @@ fn rfc4861_7_2_5_doubtful_addresses_are_asked_about_when_they_are_used() {
 
 #[test]
 fn rfc4861_7_1_2_invalid_advertisements_are_of_no_effect() {
-    let spoilt: [(&str, fn(&mut Vec<u8>)); 4] = [
+    let spoilt: [Spoil; 4] = [
         ("hop limit", |f| f[14 + 7] = 254),
         ("checksum", |f| f[14 + 42] ^= 1),
         ("code", |f| f[14 + 41] = 1),
@@ -413,4 +413,34 @@ fn rfc4861_8_2_hosts_with_a_shorter_way_are_redirected() {
     assert_eq!(redirect[88..], packet[..quoted]);
     let stranger: IpAddr = ip("2001:db8:77::1").into();
     assert_eq!(sent(&udp(stranger, NEAR.ip6, 8)).packets(0).len(), 1, "only for neighbours");
+}
+
+#[test]
+fn rfc4443_2_4_e_3_packets_to_groups_can_be_too_big() {
+    let packet = udp(LEFT.ip6, ip("ff0e::1"), 1400);
+    let answered = |about: &str| {
+        let seen =
+            crate::random::through(&format!("MarkIP6Header -> ICMP6Error(2001:db8::9, {about})"), &packet);
+        seen.first().map(|seen| (message(&seen.bytes).0, is_sound(&seen.bytes), seen.bytes.len()))
+    };
+    assert_eq!(answered("2, 0, PMTU 1280"), Some(([2, 0], true, 1280)));
+    assert_eq!(answered("4, 2"), Some(([4, 2], true, 1280)));
+    for others in ["1, 0", "3, 0", "4, 0", "4, 1", "137, 0"] {
+        assert_eq!(answered(others), None, "{others}");
+    }
+}
+
+#[test]
+fn rfc6583_addresses_that_nobody_has_are_forgotten() {
+    // Somebody sends to every address of the network; a neighbour goes on to be known.
+    let mut left = vec![(0, from(LEFT, &udp(LEFT.ip6, RIGHT.ip6, 8)))];
+    for i in 0..5_000u16 {
+        let to = Ipv6Addr::new(0x2001, 0xdb8, 2, 0, 0, 0, 7, i);
+        left.push((10_000 + 100 * i64::from(i), from(LEFT, &udp(nowhere(), to, 8))));
+    }
+    left.push((8_000_000, from(LEFT, &udp(LEFT.ip6, RIGHT.ip6, 9))));
+    let right = vec![(2_000, advertisement(RIGHT, ROUTER_RIGHT))];
+    let routed = run("router6.click", &left, &right, &["right_nd.table"]);
+    assert_eq!(routed.value(0), "2001:db8:2::1 1 02-00-00-00-02-01\n");
+    assert_eq!(routed.packets(1).len(), 2);
 }

@@ -11,10 +11,10 @@ use wire::{MacAddr, arp, ether_type};
 
 /// Somebody on one of the links.
 #[derive(Clone, Copy, Debug)]
-pub struct Host {
-    pub mac: MacAddr,
-    pub ip: [u8; 4],
-    pub ip6: Ipv6Addr,
+pub(crate) struct Host {
+    pub(crate) mac: MacAddr,
+    pub(crate) ip: [u8; 4],
+    pub(crate) ip6: Ipv6Addr,
 }
 
 const fn host(network: u16, number: u8) -> Host {
@@ -25,15 +25,15 @@ const fn host(network: u16, number: u8) -> Host {
     }
 }
 
-pub const LEFT: Host = host(1, 1);
+pub(crate) const LEFT: Host = host(1, 1);
 /// Another one on the left link.
-pub const NEAR: Host = host(1, 2);
-pub const RIGHT: Host = host(2, 1);
+pub(crate) const NEAR: Host = host(1, 2);
+pub(crate) const RIGHT: Host = host(2, 1);
 /// The way to 10.9.0.0/16 and 2001:db8:9::/48, on the right link.
-pub const FAR: Host = host(2, 2);
+pub(crate) const FAR: Host = host(2, 2);
 /// The router's interfaces.
-pub const ROUTER: Host = router(1, [10, 1, 0, 254]);
-pub const ROUTER_RIGHT: Host = router(2, [10, 2, 0, 254]);
+pub(crate) const ROUTER: Host = router(1, [10, 1, 0, 254]);
+pub(crate) const ROUTER_RIGHT: Host = router(2, [10, 2, 0, 254]);
 
 const fn router(network: u16, ip: [u8; 4]) -> Host {
     let ip6 = Ipv6Addr::new(0x2001, 0xdb8, network, 0, 0, 0, 0, 0xfe);
@@ -41,19 +41,19 @@ const fn router(network: u16, ip: [u8; 4]) -> Host {
 }
 
 /// A packet in a frame from a host to the router's interface on its link.
-pub fn from(host: Host, packet: &[u8]) -> Vec<u8> {
+pub(crate) fn from(host: Host, packet: &[u8]) -> Vec<u8> {
     let MacAddr([.., link, _]) = host.mac;
     framed(MacAddr([2, 0, 0, 0, link, 0xfe]), host.mac, packet)
 }
 
 /// A packet in a frame; its first byte says of which version it is.
-pub fn framed(to: MacAddr, from: MacAddr, packet: &[u8]) -> Vec<u8> {
+pub(crate) fn framed(to: MacAddr, from: MacAddr, packet: &[u8]) -> Vec<u8> {
     let ether_type = if packet[0] >> 4 == 6 { ether_type::IPV6 } else { ether_type::IPV4 };
     [&to.0[..], &from.0, &ether_type.to_be_bytes(), packet].concat()
 }
 
 /// An ARP frame; `operation` 1 asks and 2 answers.
-pub fn arp(operation: u16, to: MacAddr, sender: Host, target: ([u8; 4], MacAddr)) -> Vec<u8> {
+pub(crate) fn arp(operation: u16, to: MacAddr, sender: Host, target: ([u8; 4], MacAddr)) -> Vec<u8> {
     let mut frame = [&to.0[..], &sender.mac.0, &[8, 6, 0, 1, 8, 0, 6, 4], &operation.to_be_bytes()].concat();
     assert_eq!(operation == arp::REQUEST, target.1 == MacAddr([0; 6]));
     frame.extend([&sender.mac.0[..], &sender.ip, &target.1.0, &target.0].concat());
@@ -61,33 +61,33 @@ pub fn arp(operation: u16, to: MacAddr, sender: Host, target: ([u8; 4], MacAddr)
 }
 
 /// A host's answer to the router's query.
-pub fn arp_reply(host: Host, router: Host) -> Vec<u8> {
+pub(crate) fn arp_reply(host: Host, router: Host) -> Vec<u8> {
     arp(arp::REPLY, router.mac, host, (router.ip, router.mac))
 }
 
 /// A host's answer to the router's solicitation.
-pub fn advertisement(host: Host, router: Host) -> Vec<u8> {
+pub(crate) fn advertisement(host: Host, router: Host) -> Vec<u8> {
     advertised(host.mac, [host.ip6, router.ip6, host.ip6], neighbor::flag::SOLICITED, router.mac)
 }
 
 /// An advertisement from, to and about addresses.
-pub fn advertised(mac: MacAddr, addresses: [Ipv6Addr; 3], flags: u32, to: MacAddr) -> Vec<u8> {
+pub(crate) fn advertised(mac: MacAddr, addresses: [Ipv6Addr; 3], flags: u32, to: MacAddr) -> Vec<u8> {
     let option = (neighbor::option::TARGET, mac);
     framed(to, mac, &neighbor::build(136, flags, addresses, option))
 }
 
 /// The same port on both sides.
-pub fn ends(from: impl Into<IpAddr>, to: impl Into<IpAddr>) -> (SocketAddr, SocketAddr) {
+pub(crate) fn ends(from: impl Into<IpAddr>, to: impl Into<IpAddr>) -> (SocketAddr, SocketAddr) {
     (SocketAddr::new(from.into(), 4000), SocketAddr::new(to.into(), 5000))
 }
 
 /// A UDP datagram with so many bytes of payload.
-pub fn udp(from: impl Into<IpAddr>, to: impl Into<IpAddr>, payload: usize) -> Vec<u8> {
+pub(crate) fn udp(from: impl Into<IpAddr>, to: impl Into<IpAddr>, payload: usize) -> Vec<u8> {
     changed(from, to, payload, |builder| builder)
 }
 
 /// The same with another time to live or the like.
-pub fn changed(
+pub(crate) fn changed(
     from: impl Into<IpAddr>,
     to: impl Into<IpAddr>,
     payload: usize,
@@ -98,12 +98,18 @@ pub fn changed(
     change(Builder::udp(from, to)).build(&bytes).unwrap()
 }
 
-pub fn icmp(from: impl Into<IpAddr>, to: impl Into<IpAddr>, kind: u8, code: u8, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn icmp(
+    from: impl Into<IpAddr>,
+    to: impl Into<IpAddr>,
+    kind: u8,
+    code: u8,
+    payload: &[u8],
+) -> Vec<u8> {
     Builder::icmp(from.into(), to.into(), kind, code, [7, 1]).build(payload).unwrap()
 }
 
 /// An IPv4 packet with options in its header, padded.
-pub fn with_options(packet: &[u8], options: &[u8]) -> Vec<u8> {
+pub(crate) fn with_options(packet: &[u8], options: &[u8]) -> Vec<u8> {
     let mut options = options.to_vec();
     options.resize(options.len().next_multiple_of(4), 0);
     let mut bytes = [&packet[..20], &options, &packet[20..]].concat();
@@ -116,7 +122,7 @@ pub fn with_options(packet: &[u8], options: &[u8]) -> Vec<u8> {
 }
 
 /// Makes the checksum of an IPv4 header right.
-pub fn refill(packet: &mut [u8]) {
+pub(crate) fn refill(packet: &mut [u8]) {
     let length = usize::from(packet[0] & 15) * 4;
     packet[10..12].fill(0);
     let sum = !folded(&packet[..length]);
@@ -124,7 +130,7 @@ pub fn refill(packet: &mut [u8]) {
 }
 
 /// The one's complement sum, the slow way.
-pub fn folded(bytes: &[u8]) -> u16 {
+pub(crate) fn folded(bytes: &[u8]) -> u16 {
     let word = |pair: &[u8]| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0));
     let mut sum: u32 = bytes.chunks(2).map(word).sum();
     while sum > 0xffff {
@@ -134,27 +140,27 @@ pub fn folded(bytes: &[u8]) -> u16 {
 }
 
 /// What came out of a run.
-pub struct Routed {
-    pub outcome: Outcome,
-    pub seen: Vec<Seen>,
+pub(crate) struct Routed {
+    pub(crate) outcome: Outcome,
+    pub(crate) seen: Vec<Seen>,
 }
 
 /// A frame as it left, taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Frame {
+pub(crate) struct Frame {
     /// 0 for the left link, 1 for the right one.
-    pub link: usize,
-    pub to: MacAddr,
-    pub from: MacAddr,
-    pub ether_type: u16,
-    pub packet: Vec<u8>,
+    pub(crate) link: usize,
+    pub(crate) to: MacAddr,
+    pub(crate) from: MacAddr,
+    pub(crate) ether_type: u16,
+    pub(crate) packet: Vec<u8>,
     /// Microseconds since the first moment of the test.
-    pub time: i64,
+    pub(crate) time: i64,
 }
 
 impl Routed {
     /// All frames, in the order in which they left.
-    pub fn frames(&self) -> Vec<Frame> {
+    pub(crate) fn frames(&self) -> Vec<Frame> {
         let frame = |seen: &Seen| {
             let mac = |at: usize| MacAddr(seen.bytes[at..at + 6].try_into().unwrap());
             let ether_type = u16::from_be_bytes([seen.bytes[12], seen.bytes[13]]);
@@ -166,7 +172,7 @@ impl Routed {
     }
 
     /// IP packets that left by a link, without ARP and neighbour discovery; all of them have right checksums.
-    pub fn packets(&self, link: usize) -> Vec<Vec<u8>> {
+    pub(crate) fn packets(&self, link: usize) -> Vec<Vec<u8>> {
         let is_packet = |frame: &Frame| match frame.ether_type {
             ether_type::IPV4 => true,
             ether_type::IPV6 => !(frame.packet[6] == 58 && matches!(frame.packet[40], 135 | 136)),
@@ -177,28 +183,28 @@ impl Routed {
     }
 
     /// The only packet that left by a link.
-    pub fn only(&self, link: usize) -> Vec<u8> {
+    pub(crate) fn only(&self, link: usize) -> Vec<u8> {
         let packets = self.packets(link);
         assert_eq!(packets.len(), 1, "{packets:x?}");
         packets[0].clone()
     }
 
     /// Whether no packet has left anywhere.
-    pub fn is_silent(&self) -> bool {
+    pub(crate) fn is_silent(&self) -> bool {
         self.packets(0).is_empty() && self.packets(1).is_empty()
     }
 
     /// The value of a handler.
-    pub fn value(&self, n: usize) -> &str {
+    pub(crate) fn value(&self, n: usize) -> &str {
         self.outcome.values[n].as_deref().unwrap()
     }
 }
 
 /// The time of the first packets, in microseconds.
-pub const START: i64 = 1_000_000_000_000_000;
+pub(crate) const START: i64 = 1_000_000_000_000_000;
 
 /// Whether all checksums of a packet that is no later fragment are right, by etherparse's arithmetic or by hand.
-pub fn is_sound(packet: &[u8]) -> bool {
+pub(crate) fn is_sound(packet: &[u8]) -> bool {
     use etherparse::{Ipv4HeaderSlice, Ipv6HeaderSlice};
     let (protocol, start, pseudo) = match packet[0] >> 4 {
         4 => {
@@ -234,10 +240,10 @@ pub fn is_sound(packet: &[u8]) -> bool {
 }
 
 /// What comes in by a link: microseconds and frames.
-pub type Arrivals = Vec<(i64, Vec<u8>)>;
+pub(crate) type Arrivals = Vec<(i64, Vec<u8>)>;
 
 /// Writes a capture.
-pub fn write_capture(path: &Path, arrivals: &Arrivals) {
+pub(crate) fn write_capture(path: &Path, arrivals: &Arrivals) {
     let options = capture::WriterOptions { link: wire::LinkType::Ethernet, ..Default::default() };
     let mut writer = capture::Writer::new(std::fs::File::create(path).unwrap(), options);
     for (time, bytes) in arrivals {
@@ -247,7 +253,7 @@ pub fn write_capture(path: &Path, arrivals: &Arrivals) {
 }
 
 /// The text of a router, reading these captures and recording what leaves in an exchange.
-pub fn text_of(file: &str, captures: [&Path; 2], exchange: u64) -> String {
+pub(crate) fn text_of(file: &str, captures: [&Path; 2], exchange: u64) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs").join(file);
     let text = std::fs::read_to_string(path).unwrap();
     let mut lines: Vec<String> = text.lines().map(str::to_string).collect();
@@ -265,12 +271,12 @@ pub fn text_of(file: &str, captures: [&Path; 2], exchange: u64) -> String {
 }
 
 /// Runs a router on what comes in by both links.
-pub fn run(file: &str, left: &Arrivals, right: &Arrivals, handlers: &[&str]) -> Routed {
+pub(crate) fn run(file: &str, left: &Arrivals, right: &Arrivals, handlers: &[&str]) -> Routed {
     run_changed(file, left, right, handlers, |text| text)
 }
 
 /// The same with other words in its text.
-pub fn run_changed(
+pub(crate) fn run_changed(
     file: &str,
     left: &Arrivals,
     right: &Arrivals,
@@ -287,3 +293,6 @@ pub fn run_changed(
     assert!(outcome.report.balances(), "{:?}", outcome.report);
     Routed { outcome, seen: collect(exchange) }
 }
+
+/// What is wrong with a packet or a frame, and how to do it.
+pub(crate) type Spoil = (&'static str, fn(&mut Vec<u8>));
