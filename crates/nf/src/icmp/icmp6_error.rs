@@ -35,15 +35,15 @@
 use std::net::Ipv6Addr;
 
 use element::class::ArgInfo;
-use element::effects::{Case, DST_IP6, Depends, Emit, Field, Filter, Header, Target};
+use element::effects::{DST_IP6, Header};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
 use packet::{Annotations, MAX_PACKET, PacketKind};
 use wire::checksum::PseudoHeader;
 use wire::icmpv6::{self, kind};
 use wire::{FromBytes, IntoBytes, U16, U32, checksum, ip_protocol, ipv6};
 
-use super::{answer, quote};
-use crate::editing::{annotation, missing, when};
+use super::{answer, declared, quote};
+use crate::editing::missing;
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -204,21 +204,7 @@ impl Icmp6Error {
 
 impl Element for Icmp6Error {
     fn effects(&self) -> Effects {
-        let header = vec![Field::HeaderOffset(Base::Network), Field::Payload, Field::Length, Field::Kind];
-        let none = when("no error may be sent about it", &header, Target::Drop(DropReason::Unsuitable));
-        let mut reads = header;
-        reads.extend([annotation(Annotations::ICMP_PARAM, 1), DST_IP6]);
-        let message = Emit {
-            name: "ICMPv6 message",
-            input: None,
-            reads,
-            output: Some(0),
-            starts: Some(Header::Ipv6),
-            when: none.when.clone().not(),
-        };
-        let answered = Case::new(Filter::Any, Target::Drop(DropReason::Answered));
-        let effects = Effects { emits: vec![message], ..Effects::cases(vec![none, answered]) };
-        effects.depending_on(Depends::Time)
+        declared("ICMPv6 message", Header::Ipv6, DST_IP6)
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

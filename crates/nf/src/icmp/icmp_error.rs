@@ -36,15 +36,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use element::class::{ArgInfo, HandlerInfo};
-use element::effects::{Case, DST_IP, Depends, Emit, Field, Filter, Header, Target};
+use element::effects::{DST_IP, Depends, Header};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
 use packet::{Annotations, MAX_PACKET, PacketKind};
 use wire::icmp::kind;
 use wire::ipv4::option;
 use wire::{FromBytes, IntoBytes, U16, U32, checksum, icmp, ip_protocol, ipv4};
 
-use super::{answer, quote};
-use crate::editing::{annotation, missing, value, when};
+use super::{answer, declared, quote};
+use crate::editing::{missing, value};
 use crate::encap::icmp_ip_encap::{parse_code, parse_kind};
 use crate::ip::Addresses;
 
@@ -266,21 +266,9 @@ impl IcmpError {
 
 impl Element for IcmpError {
     fn effects(&self) -> Effects {
-        let header = vec![Field::HeaderOffset(Base::Network), Field::Payload, Field::Length, Field::Kind];
-        let none = when("no error may be sent about it", &header, Target::Drop(DropReason::Unsuitable));
-        let mut reads = header;
-        reads.extend([annotation(Annotations::ICMP_PARAM, 1), DST_IP]);
-        let message = Emit {
-            name: "ICMP error",
-            input: None,
-            reads,
-            output: Some(0),
-            starts: Some(Header::Ipv4),
-            when: none.when.clone().not(),
-        };
-        let answered = Case::new(Filter::Any, Target::Drop(DropReason::Answered));
-        let effects = Effects { emits: vec![message], ..Effects::cases(vec![none, answered]) };
-        effects.depending_on(Depends::Counter).depending_on(Depends::Time).depending_on(Depends::Handler)
+        declared("ICMP error", Header::Ipv4, DST_IP)
+            .depending_on(Depends::Counter)
+            .depending_on(Depends::Handler)
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

@@ -36,6 +36,7 @@ use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manu
 use wire::ipv6::{self, FragmentHeader};
 use wire::{FromBytes, IntoBytes, U16, U32, icmpv6, ip_protocol, tcp, udp};
 
+use super::fragmenting::{Choice, Fragmenting, Marks};
 use crate::editing::{annotation, aside, bytes, length_from, needs, otherwise, pure, refused, rest_from};
 
 /// The class.
@@ -82,14 +83,6 @@ struct Plan {
     room: usize,
 }
 
-/// What is to be done with a packet.
-#[derive(Debug, PartialEq)]
-enum Choice {
-    Pass,
-    Refuse,
-    Split(Plan),
-}
-
 /// The headers that every fragment has, and where those end that have to stand in the first one: `None` where the chain
 /// cannot be read, or the packet is a fragment.
 fn headers(ip: &ipv6::Header, rest: &[u8]) -> Option<(usize, usize, u8, usize)> {
@@ -117,8 +110,10 @@ fn headers(ip: &ipv6::Header, rest: &[u8]) -> Option<(usize, usize, u8, usize)> 
     Some((repeated, next_header_at, next_header, at + upper))
 }
 
-impl Ip6Fragmenter {
-    fn choose(&self, packet: &Packet) -> Result<Choice, DropReason> {
+impl Fragmenting for Ip6Fragmenter {
+    type Plan = Plan;
+
+    fn choose(&self, packet: &Packet) -> Result<Choice<Plan>, DropReason> {
         let data = packet.header(Base::Network).ok_or(DropReason::NoHeader)?;
         let (ip, rest) = ipv6::Header::ref_from_prefix(data).map_err(|_| DropReason::NoHeader)?;
         let available = length_from(packet, Base::Network).ok_or(DropReason::NoHeader)?;
@@ -143,7 +138,11 @@ impl Ip6Fragmenter {
         Ok(Choice::Split(Plan { repeated, next_header_at, next_header, total, room }))
     }
 
-    /// Sends all fragments of a packet.
+    fn refuse(&mut self, cx: &mut Cx<'_>, packet: Packet) {
+        self.drops += 1;
+        cx.emit_one(1, packet, DropReason::TooLong);
+    }
+
     fn split(&mut self, cx: &mut Cx<'_>, mut packet: Packet, plan: &Plan) {
         let Plan { repeated, room, .. } = *plan;
         // A stripped IPv6 header makes the distance negative.
@@ -159,7 +158,7 @@ impl Ip6Fragmenter {
         packet.set_offset(Base::Mac, mac);
         packet.set_headers(network, network + repeated + FragmentHeader::LEN);
         let headers = network..network + repeated + FragmentHeader::LEN;
-        let (time, kind, annotations) = (packet.time(), packet.kind(), *packet.annotations().bytes());
+        let marks = Marks::of(&packet);
         let mut offset = room;
         for part in self.payload[room.min(self.payload.len())..].chunks(room) {
             let Some(shared) = packet.data().get(headers.clone()) else { break };
@@ -169,13 +168,7 @@ impl Ip6Fragmenter {
             let is_last = offset + part.len() == self.payload.len();
             write_lengths(&mut self.fragment, repeated, part.len(), offset, is_last);
             offset += part.len();
-            let Some(mut fragment) = cx.packet(&self.fragment) else { continue };
-            fragment.set_headers(0, headers.len());
-            fragment.set_time(time);
-            fragment.set_kind(kind);
-            *fragment.annotations_mut().bytes_mut() = annotations;
-            self.fragments += 1;
-            cx.emit_one(0, fragment, DropReason::NoOutput);
+            self.fragments += u64::from(marks.send(cx, &self.fragment, headers.len()));
         }
         self.fragments += 1;
         cx.emit_one(0, packet, DropReason::NoOutput);
@@ -246,23 +239,8 @@ impl Element for Ip6Fragmenter {
         effects.depending_on(Depends::Random)
     }
 
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {
-        if batch.iter().all(|packet| matches!(self.choose(packet), Ok(Choice::Pass))) {
-            return Some(batch);
-        }
-        for packet in batch.drain() {
-            match self.choose(&packet) {
-                Ok(Choice::Pass) => cx.emit_one(0, packet, DropReason::NoOutput),
-                Ok(Choice::Refuse) => {
-                    self.drops += 1;
-                    cx.emit_one(1, packet, DropReason::TooLong);
-                }
-                Ok(Choice::Split(plan)) => self.split(cx, packet, &plan),
-                Err(reason) => cx.drop(packet, reason),
-            }
-        }
-        cx.recycle(batch);
-        None
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
+        self.fragment(cx, batch)
     }
 
     fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {

@@ -11,6 +11,7 @@ pub mod dec_ip6_hlim;
 pub mod dec_ip_ttl;
 pub mod filter;
 pub mod fix_ip_src;
+mod fragmenting;
 pub mod ip6_fragmenter;
 pub mod ip6_mirror;
 pub mod ip_fragmenter;
