@@ -63,27 +63,25 @@ elementclass Send { $color, $name, $mtu, $prefix |
     size[1] -> ICMP6Error($name, 2, 0, PMTU $mtu) -> [1] output;
 }
 
-// What is for the router itself: it answers pings, and says that there is nothing else. Answers to hosts on the link leave
-// by output 1.
-elementclass Local { $name |
-    // A route with segments left; an echo request, and other ICMPv6; fragments; UDP and TCP.
-    input -> kind :: Classifier(6/2b !43/00, 6/3a 40/80, 6/3a, 6/2c, 6/11, 6/06, -);
-    kind[0] -> Paint(42, ICMP_PARAMPROB) -> ICMP6Error($name, 4, 0) -> limit :: RatedSplitter($ERRORS);
+// What is for the router itself: it answers pings, by output 1 where they come from the link, and says by output 2 that
+// there is nothing else.
+elementclass Local {
+    // A route with segments left; an echo request, and other ICMPv6; fragments; UDP; all else.
+    input -> kind :: Classifier(6/2b !43/00, 6/3a 40/80, 6/3a, 6/2c, 6/11, -);
+    kind[0] -> Paint(42, ICMP_PARAMPROB) -> ICMP6Error(left, 4, 0) -> [2] output;
     kind[1] -> IP6Mirror
         -> StoreData(40, \<81>)
         -> StoreData(7, \<40>)
         -> SetTransportChecksumIP6
         -> GetIP6Address(24)
-        -> Paint(0)
         -> out :: Classifier(24/fe80%ffc0, -);
     kind[2] -> Discard;
     kind[3] -> Discard;
-    kind[4] -> port :: ICMP6Error($name, 1, 4) -> limit;
-    kind[5] -> port;
-    kind[6] -> Paint(6, ICMP_PARAMPROB) -> ICMP6Error($name, 4, 1) -> limit;
-    limit[0] -> out;
+    kind[4] -> ICMP6Error(left, 1, 4) -> [2] output;
+    kind[5] -> Paint(6, ICMP_PARAMPROB) -> ICMP6Error(left, 4, 1) -> [2] output;
     out[0] -> [1] output;
-    out[1] -> output;
+    // It does not go back where it came from: it starts here.
+    out[1] -> Paint(0) -> output;
 }
 
 // Outputs: 0 the router itself, 1 left, 2 right, 3 groups and link-local addresses, 4 no way to go. The first address of
@@ -120,12 +118,12 @@ from_right[1] -> [1] right_nd;
 from_right[2] -> to_right;
 from_right[3] -> [0] right_nd;
 
-rt[0] -> by :: PaintSwitch;
+rt[0] -> local :: Local -> rt;
+local[1] -> by :: PaintSwitch;
 by[0] -> Discard;
-by[1] -> local_left :: Local(left) -> rt;
-by[2] -> local_right :: Local(right) -> rt;
-local_left[1] -> [0] left_nd;
-local_right[1] -> [0] right_nd;
+by[1] -> [0] left_nd;
+by[2] -> [0] right_nd;
+local[2] -> errors;
 rt[1] -> forward_left :: Send(1, left, $LEFT_MTU, 20010db800010000) -> [0] left_nd;
 rt[2] -> forward_right :: Send(2, right, $RIGHT_MTU, 20010db800020000) -> [0] right_nd;
 rt[3] -> groups :: Counter -> Discard;
