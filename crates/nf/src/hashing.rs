@@ -57,6 +57,11 @@ impl Hasher for NumberHasher {
     fn write_u64(&mut self, number: u64) {
         self.add(number);
     }
+
+    fn write_u128(&mut self, number: u128) {
+        self.add((number >> 64) as u64);
+        self.add(number as u64);
+    }
 }
 
 #[cfg(test)]

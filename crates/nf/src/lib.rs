@@ -18,6 +18,7 @@ pub mod ip;
 pub mod latency;
 pub mod meter;
 pub mod nat;
+pub mod nd;
 mod patterns;
 pub mod printers;
 pub mod rate;
@@ -53,7 +54,9 @@ pub static CLASSES: &[&Class] = &[
     &annotation::get_ip_address::CLASS,
     &annotation::paint::CLASS,
     &annotation::paint_switch::CLASS,
+    &annotation::paint_tee::CLASS,
     &annotation::set_anno_byte::CLASS,
+    &annotation::set_ip6_address::CLASS,
     &annotation::set_ip_address::CLASS,
     &annotation::set_packet_type::CLASS,
     &annotation::set_rand_ip_address::CLASS,
@@ -113,6 +116,7 @@ pub static CLASSES: &[&Class] = &[
     &ethernet::vlan::strip_ether_vlan_header::CLASS,
     &ethernet::vlan::vlan_decap::CLASS,
     &ethernet::vlan::vlan_encap::CLASS,
+    &icmp::icmp6_error::CLASS,
     &icmp::icmp_error::CLASS,
     &icmp::icmp_ping_responder::CLASS,
     &icmp::icmp_ping_source::CLASS,
@@ -135,9 +139,12 @@ pub static CLASSES: &[&Class] = &[
     &ip::filter::ip_classifier::CLASS,
     &ip::filter::ip_filter::CLASS,
     &ip::fix_ip_src::CLASS,
+    &ip::ip6_fragmenter::CLASS,
     &ip::ip6_mirror::CLASS,
     &ip::ip_fragmenter::CLASS,
+    &ip::ip_input_combo::CLASS,
     &ip::ip_mirror::CLASS,
+    &ip::ip_output_combo::CLASS,
     &ip::ip_reassembler::CLASS,
     &ip::ipgw_options::CLASS,
     &ip::lookup::direct_ip_lookup::CLASS,
@@ -155,6 +162,7 @@ pub static CLASSES: &[&Class] = &[
     &ip::set_ip_dscp::CLASS,
     &ip::set_ip_ecn::CLASS,
     &ip::set_tcp_checksum::CLASS,
+    &ip::set_transport_checksum_ip6::CLASS,
     &ip::set_udp_checksum::CLASS,
     &ip::store_ip_address::CLASS,
     &ip::strip_ip_header::CLASS,
@@ -185,6 +193,8 @@ pub static CLASSES: &[&Class] = &[
     &nat::source_ip_hash_mapper::CLASS,
     &nat::tcp_rewriter::CLASS,
     &nat::udp_rewriter::CLASS,
+    &nd::ip6_nd_advertiser::CLASS,
+    &nd::ip6_nd_solicitor::CLASS,
     &printers::arp_print::CLASS,
     &printers::ip6_print::CLASS,
     &printers::ip_print::CLASS,

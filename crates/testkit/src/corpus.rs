@@ -1,6 +1,8 @@
 //! Packets of every kind: sound, odd, damaged, short, long.
 
-use wire::checksum;
+use std::net::Ipv6Addr;
+
+use wire::{MacAddr, checksum, neighbor};
 
 use crate::elements::Input;
 use element::Timestamp;
@@ -83,6 +85,28 @@ pub fn frames() -> Vec<Vec<u8>> {
     ipv6.extend([0x20; 32]);
     ipv6.extend(udp(4));
     frames.push(ethernet(0x86dd, &ipv6));
+    // Longer ones, with extension headers: hop-by-hop options, a route, destination options, a fragment; a chain that
+    // reaches too far.
+    let ipv6 = |next: u8, hops: u8, payload: &[u8]| {
+        let mut packet = vec![0x60, 0, 0, 0, 0, 0, next, hops];
+        packet[4..6].copy_from_slice(&(payload.len() as u16).to_be_bytes());
+        packet.extend([0x20; 32]);
+        packet.extend_from_slice(payload);
+        ethernet(0x86dd, &packet)
+    };
+    frames.push(ipv6(17, 1, &udp(300)));
+    let mut chain =
+        [[43u8, 0, 1, 4, 0, 0, 0, 0], [60, 0, 0, 0, 0, 0, 0, 0], [17, 0, 1, 4, 0, 0, 0, 0]].concat();
+    chain.extend(udp(200));
+    frames.push(ipv6(0, 9, &chain));
+    frames.push(ipv6(44, 9, &[&[17, 0, 0, 1, 0, 0, 0, 7][..], &udp(120)].concat()));
+    frames.push(ipv6(60, 9, &[58, 9, 1, 4, 0, 0, 0, 0, 128, 0, 0, 0, 0, 1, 0, 2]));
+    // A neighbour is asked for, and another one answers.
+    let (own, peer) = (Ipv6Addr::from_octets([0x20; 16]), Ipv6Addr::from_octets([0xfe; 16]));
+    for (kind, option) in [(135, neighbor::option::SOURCE), (136, neighbor::option::TARGET)] {
+        let message = neighbor::build(kind, 0x6000_0000, [peer, own, own], (option, MacAddr([2; 6])));
+        frames.push(ethernet(0x86dd, &message));
+    }
     let mut arp = vec![0, 1, 8, 0, 6, 4, 0, 1];
     arp.extend([7; 20]);
     frames.push(ethernet(0x0806, &arp));
@@ -108,7 +132,8 @@ pub fn frames() -> Vec<Vec<u8>> {
 pub fn inputs(seed: u64) -> Vec<Input> {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut frames = frames();
-    for _ in 0..20 {
+    // As many as full bursts have, so that batches begin at the same places of it in every round.
+    for _ in 0..(frames.len() + 20).next_multiple_of(32) - frames.len() {
         let length = random.usize(0..200);
         frames.push((0..length).map(|_| random.u8(..)).collect());
     }

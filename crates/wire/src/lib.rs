@@ -4,7 +4,7 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | [`ethernet`], [`vlan`], [`arp`], [`ipv4`], [`ipv6`], [`tcp`], [`udp`], [`icmp`], [`icmpv6`] | one protocol each: its `Header` and, where lengths have to be checked, `parse` |
+//! | [`ethernet`], [`vlan`], [`arp`], [`neighbor`], [`ipv4`], [`ipv6`], [`tcp`], [`udp`], [`icmp`], [`icmpv6`] | one protocol each: its `Header` and, where lengths have to be checked, `parse` |
 //! | [`ether_type`], [`ip_protocol`] | numbers that say which header follows |
 //! | [`checksum`] | Internet checksum: full, incremental, per protocol |
 //! | [`link`], [`layers`], [`five_tuple`] | from a frame of a link type to the places of its headers and its flow |
@@ -46,6 +46,7 @@ pub mod ipv4;
 pub mod ipv6;
 pub mod layers;
 pub mod link;
+pub mod neighbor;
 pub mod tcp;
 pub mod udp;
 pub mod vlan;

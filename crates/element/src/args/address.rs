@@ -132,8 +132,10 @@ impl std::str::FromStr for Ipv6Prefix {
 impl Arg for Ipv6Prefix {
     fn parse(text: &str, place: &Place<'_>) -> Result<Ipv6Prefix, String> {
         let text = text.trim();
-        if let Ok(prefix) = text.parse() {
-            return Ok(prefix);
+        if let Some((address, length)) = text.split_once('/') {
+            let address = Ipv6Addr::parse(address, place)?;
+            let length = length.parse().ok().filter(|&n| n <= 128).ok_or(PARSE_ERROR)?;
+            return Ok(Ipv6Prefix { address, length });
         }
         match place.setup.names.ipv6_prefix(place.scope(), text) {
             Some(prefix) => Ok(prefix),

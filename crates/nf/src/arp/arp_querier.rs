@@ -70,14 +70,15 @@ use element::effects::{
 };
 use element::{Args, Base, Batch, Call, Class, Cx, DropReason, Effects, Element, Packet, Timestamp, manual};
 use packet::Annotations;
-use wire::{IntoBytes, LinkType, MacAddr, arp, ether_type, ethernet};
+use wire::{LinkType, MacAddr, arp, ether_type, ethernet};
 
 use super::arp_table::{self, Change};
 use super::table::{self, Limits, RELEASE, Shared, Table, Waiters};
 use super::waiting::{Dropping, Waiting};
 use super::{FRAME, Party, frame, headers, is_operation, prefix_or_address};
-use crate::editing::{annotation, bytes, constant, header_at, value, when, within};
+use crate::editing::{annotation, bytes, constant, value, when, within};
 use crate::ethernet::vlan::{TCI, set_tci_annotation, tci_annotation, tci_is_read};
+use crate::ethernet::{encapsulate, encapsulated, readdress};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -266,15 +267,8 @@ impl Desk {
     /// Puts an Ethernet header in front of a packet. False, and the packet as it was, where there is no room.
     #[inline]
     fn encapsulate(&self, packet: &mut Packet, destination: MacAddr) -> bool {
-        let header = ethernet::Header { destination, source: self.mac, ether_type: ether_type::IPV4.into() };
-        let mut bytes = [0; ethernet::Header::LEN];
-        bytes.copy_from_slice(header.as_bytes());
-        let fits = packet.prepend(&bytes);
-        if fits {
-            packet.set_link_header(ethernet::Header::LEN);
-            packet.set_link(LinkType::Ethernet.number());
-        }
-        fits
+        let ether_type = ether_type::IPV4.into();
+        encapsulate(packet, &ethernet::Header { destination, source: self.mac, ether_type })
     }
 
     /// A packet on input 0: what leaves at once.
@@ -399,10 +393,7 @@ impl Desk {
                 continue;
             }
             // The handler that changes this element's address may have been called meanwhile.
-            if let Some(addresses) = packet.header_chunk_mut::<12>(Base::Data) {
-                addresses[..6].copy_from_slice(&destination.0);
-                addresses[6..].copy_from_slice(&self.mac.0);
-            }
+            readdress(&mut packet, destination, self.mac);
             cx.emit_one(0, packet, DropReason::NoOutput);
         }
     }
@@ -481,15 +472,7 @@ impl ArpQuerier {
 
     /// The packet with an Ethernet header in front of it, which has this destination.
     fn encapsulated(&self, when: Filter, to: Target, destination: Vec<Action>) -> Case {
-        let mut actions = vec![
-            Action::Strip(-(ethernet::Header::LEN as i32)),
-            header_at(Base::Mac, 0),
-            header_at(Base::Network, ethernet::Header::LEN),
-        ];
-        actions.extend(destination);
-        actions.push(constant(wire_field::ETHER_SRC, &self.desk.mac.0));
-        actions.push(constant(wire_field::ETHER_TYPE, &ether_type::IPV4.to_be_bytes()));
-        Case { actions, ..Case::new(when, to).on(0) }
+        encapsulated(when, to, self.desk.mac, ether_type::IPV4, destination)
     }
 }
 

@@ -37,6 +37,7 @@ use lang::args::split_spaces;
 use packet::{Annotations, PacketKind};
 use wire::{LinkType, MacAddr, arp, ethernet};
 
+use super::entries::{self, Entry};
 use super::{FRAME, Party, frame, headers, is_operation, prefix_or_address};
 use crate::editing::{Fate, annotation, aside, bytes, constant, each_or_aside, header_at, value};
 
@@ -77,32 +78,10 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Whose Ethernet address is whose.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Entry {
-    /// Without bits outside of the mask.
-    network: u32,
-    mask: u32,
-    mac: MacAddr,
-}
-
-impl Entry {
-    fn matches(&self, address: u32) -> bool {
-        address & self.mask == self.network
-    }
-
-    fn is_same_prefix(&self, other: &Entry) -> bool {
-        (self.network, self.mask) == (other.network, other.mask)
-    }
-
-    /// Whether all of the other one's addresses match.
-    fn covers(&self, other: &Entry) -> bool {
-        self.mask & other.mask == self.mask && self.matches(other.network)
-    }
-}
+type Entries = entries::Entries<u32>;
 
 /// As `network/length`, or `network/mask` where that is no prefix.
-impl std::fmt::Display for Entry {
+impl std::fmt::Display for Entry<u32> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (network, mask) = (Ipv4Addr::from_bits(self.network), Ipv4Addr::from_bits(self.mask));
         let length = self.mask.leading_ones();
@@ -113,37 +92,12 @@ impl std::fmt::Display for Entry {
     }
 }
 
-/// Entries, each before those that cover it; else in the order in which they came.
-#[derive(Clone, Debug, Default)]
-struct Entries(Vec<Entry>);
-
-impl Entries {
-    /// Adds entries, in the place of those with the same prefix, which are returned.
-    fn add(&mut self, entries: &[Entry]) -> Vec<Entry> {
-        let mut replaced = Vec::new();
-        for entry in entries {
-            match self.0.iter().position(|other| other.covers(entry)) {
-                Some(place) if self.0[place].is_same_prefix(entry) => {
-                    replaced.push(std::mem::replace(&mut self.0[place], *entry));
-                }
-                Some(place) => self.0.insert(place, *entry),
-                None => self.0.push(*entry),
-            }
-        }
-        replaced
-    }
-
-    fn look_up(&self, address: u32) -> Option<MacAddr> {
-        self.0.iter().find(|entry| entry.matches(address)).map(|entry| entry.mac)
-    }
-}
-
-fn entry_of(prefix: Ipv4Prefix, mac: MacAddr) -> Entry {
+fn entry_of(prefix: Ipv4Prefix, mac: MacAddr) -> Entry<u32> {
     Entry { network: prefix.network().to_bits(), mask: prefix.mask.to_bits(), mac }
 }
 
 /// Prefixes and an Ethernet address; Click's words for what is wrong.
-fn parse(text: &str, place: &Place<'_>) -> Result<Vec<Entry>, &'static str> {
+fn parse(text: &str, place: &Place<'_>) -> Result<Vec<Entry<u32>>, &'static str> {
     let words: Vec<String> = split_spaces(text).into_iter().map(|word| word.text).collect();
     let (mut prefixes, mut mac) = (Vec::new(), None);
     for word in &words {

@@ -5,8 +5,9 @@ pub mod arp_faker;
 pub mod arp_querier;
 pub mod arp_responder;
 pub mod arp_table;
-mod table;
-mod waiting;
+pub(crate) mod entries;
+pub(crate) mod table;
+pub(crate) mod waiting;
 
 use element::Base;
 use element::args::{Arg, Ipv4Prefix, Place};

@@ -1,4 +1,4 @@
-//! Ethernet addresses by IPv4 address, as far as they are known, in the order of their age.
+//! Ethernet addresses by IP address, as far as they are known, in the order of their age.
 //!
 //! A table counts the packets that wait for addresses and decides which of them have waited for too long or are too
 //! many; the elements that hold them drop them: the one at work at once ([`Waiters`]), others when they look what has
@@ -6,7 +6,9 @@
 //! what is due by the time of a call is done first, as if timers had done it.
 
 use std::collections::HashMap;
-use std::net::Ipv4Addr;
+use std::fmt::Display;
+use std::hash::Hash;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -17,7 +19,7 @@ use wire::MacAddr;
 use crate::hashing::{ByNumber, reseed};
 
 /// What can be said of a table.
-pub(super) const ARGS: [ArgInfo; 5] = [
+pub(crate) const ARGS: [ArgInfo; 5] = [
     ArgInfo::keyword("CAPACITY", "unsigned", "2048"),
     ArgInfo::keyword("ENTRY_CAPACITY", "unsigned", "0"),
     ArgInfo::keyword("ENTRY_PACKET_CAPACITY", "unsigned", "0"),
@@ -25,20 +27,52 @@ pub(super) const ARGS: [ArgInfo; 5] = [
     ArgInfo::keyword("TIMEOUT", "seconds", "300"),
 ];
 
-/// Bounds; zero for none.
+/// What a table finds Ethernet addresses by: an IPv4 or IPv6 address as a number.
+pub(crate) trait Address: Copy + Eq + Ord + Hash + Default {
+    /// The address as people read it.
+    fn shown(self) -> impl Display;
+}
+
+impl Address for u32 {
+    fn shown(self) -> impl Display {
+        Ipv4Addr::from_bits(self)
+    }
+}
+
+impl Address for u128 {
+    fn shown(self) -> impl Display {
+        Ipv6Addr::from_bits(self)
+    }
+}
+
+/// How often the same address may be asked for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
-    pub(super) packets: usize,
-    pub(super) entries: usize,
-    pub(super) packets_per_entry: usize,
+pub(crate) struct Pace {
+    /// How long after a query the next one may follow.
+    pub(crate) pause: i64,
+    /// After how many queries without an answer it takes longer, and how long then.
+    pub(crate) patience: u8,
+    pub(crate) long_pause: i64,
+}
+
+/// That of Click's ARPQuerier.
+const ARP_PACE: Pace = Pace { pause: 100, patience: 10, long_pause: 2_000 };
+
+/// Bounds, zero for none, and the pace of queries.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) packets: usize,
+    pub(crate) entries: usize,
+    pub(crate) packets_per_entry: usize,
     /// Of too many packets, one in so many of those allowed is given up.
-    pub(super) slim_factor: usize,
-    pub(super) timeout: i64,
+    pub(crate) slim_factor: usize,
+    pub(crate) timeout: i64,
+    pub(crate) pace: Pace,
 }
 
 impl Limits {
     /// Reads [`ARGS`].
-    pub(super) fn read(args: &mut Args<'_>) -> Limits {
+    pub(crate) fn read(args: &mut Args<'_>) -> Limits {
         let mut number = |name, default: u32| args.or(name, default) as usize;
         let packets = number("CAPACITY", 2048);
         let entries = number("ENTRY_CAPACITY", 0);
@@ -48,69 +82,73 @@ impl Limits {
             args.error("CAPACITY_SLIM_FACTOR cannot be zero");
         }
         let timeout = milliseconds(args.or("TIMEOUT", Timestamp::from_secs(300)));
-        Limits { packets, entries, packets_per_entry, slim_factor: slim_factor.max(1), timeout }
+        Limits {
+            packets,
+            entries,
+            packets_per_entry,
+            slim_factor: slim_factor.max(1),
+            timeout,
+            pace: ARP_PACE,
+        }
     }
 }
 
 /// A span of time; negative or endless ones mean none, as zero does.
-pub(super) fn milliseconds(time: Timestamp) -> i64 {
+pub(crate) fn milliseconds(time: Timestamp) -> i64 {
     let milliseconds = time.0.div_euclid(1_000_000);
     if (0..i64::from(u32::MAX)).contains(&milliseconds) { milliseconds } else { 0 }
 }
 
 /// A point in time.
-pub(super) fn now(cx: &Cx<'_>) -> i64 {
+pub(crate) fn now(cx: &Cx<'_>) -> i64 {
     cx.now().0.div_euclid(1_000_000)
 }
 
 /// Which entry packets wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ticket {
+pub(crate) struct Ticket {
     /// Its number: that of one entry among all tables of the process.
-    pub(super) id: u64,
+    pub(crate) id: u64,
     /// Its place in the order of age. It may go up.
-    pub(super) rank: u64,
+    pub(crate) rank: u64,
 }
 
 /// The order of entries by age.
-pub(super) trait Ranks {
+pub(crate) trait Ranks<A = u32> {
     /// The rank of the entry of an address, if there is one.
-    fn rank(&self, address: u32) -> Option<u64>;
+    fn rank(&self, address: A) -> Option<u64>;
 }
 
 /// Where the packets are that a table decides about.
-pub(super) trait Waiters {
+pub(crate) trait Waiters<A = u32> {
     /// Drops the packets that wait for an address.
-    fn give_up(&mut self, address: u32, reason: DropReason);
+    fn give_up(&mut self, address: A, reason: DropReason);
 
     /// Drops the first packet for the oldest entry that there are some for, and says for which address it was.
-    fn give_up_oldest(&mut self, ranks: &dyn Ranks, reason: DropReason) -> Option<u32>;
+    fn give_up_oldest(&mut self, ranks: &dyn Ranks<A>, reason: DropReason) -> Option<A>;
 }
 
 /// For those who hold none.
-pub(super) struct Nobody;
+pub(crate) struct Nobody;
 
-impl Waiters for Nobody {
-    fn give_up(&mut self, _: u32, _: DropReason) {}
+impl<A> Waiters<A> for Nobody {
+    fn give_up(&mut self, _: A, _: DropReason) {}
 
-    fn give_up_oldest(&mut self, _: &dyn Ranks, _: DropReason) -> Option<u32> {
+    fn give_up_oldest(&mut self, _: &dyn Ranks<A>, _: DropReason) -> Option<A> {
         None
     }
 }
 
-/// How long after a query the next one about the same address may follow, and after how many without an answer it
-/// takes longer.
-const PAUSE: i64 = 100;
-const LONG_PAUSE: i64 = 2_000;
-const PATIENCE: u8 = 10;
 /// Longer ago than any pause that a first query would have to wait for.
 const LONG_AGO: i64 = 1_000;
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entry {
-    pub(super) address: u32,
-    pub(super) mac: MacAddr,
+pub(crate) struct Entry<A = u32> {
+    pub(crate) address: A,
+    pub(crate) mac: MacAddr,
     is_known: bool,
+    /// Whether to ask again as soon as it is used.
+    is_doubtful: bool,
     /// Packets that wait for it, whoever holds them.
     waiting: usize,
     ticket: Ticket,
@@ -123,14 +161,14 @@ pub(super) struct Entry {
     newer: Option<u32>,
 }
 
-impl Entry {
+impl<A> Entry<A> {
     fn is_expired(&self, now: i64, timeout: i64) -> bool {
         timeout > 0 && self.live + timeout < now
     }
 
     /// Whether a query may be sent now; it is then taken to be sent.
-    fn query(&mut self, now: i64) -> bool {
-        let pause = if self.queries >= PATIENCE { LONG_PAUSE } else { PAUSE };
+    fn query(&mut self, now: i64, pace: Pace) -> bool {
+        let pause = if self.queries >= pace.patience { pace.long_pause } else { pace.pause };
         let may = now >= self.queried + pause;
         if may {
             self.queried = now;
@@ -149,17 +187,17 @@ static TABLES: AtomicU64 = AtomicU64::new(0);
 
 /// What becomes of a packet for an unknown address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Admission {
+pub(crate) struct Admission {
     /// It may wait, and is counted.
-    pub(super) waits: bool,
+    pub(crate) waits: bool,
     /// A query is to be sent.
-    pub(super) query: bool,
+    pub(crate) query: bool,
 }
 
-pub(super) struct Table {
+pub(crate) struct Table<A = u32> {
     limits: Limits,
-    places: HashMap<u32, u32, ByNumber>,
-    entries: Vec<Entry>,
+    places: HashMap<A, u32, ByNumber>,
+    entries: Vec<Entry<A>>,
     /// Places in `entries` that are not in use.
     free: Vec<u32>,
     oldest: Option<u32>,
@@ -172,13 +210,13 @@ pub(super) struct Table {
     /// Goes up with each change that packets of others may have waited for.
     changes: u64,
     /// The last of them in turn: addresses, and why packets that waited for one are to be dropped if its entry is gone.
-    log: [(u32, DropReason); LOG],
+    log: [(A, DropReason); LOG],
     /// When old entries are looked for next.
     next_look: Option<i64>,
 }
 
-impl Table {
-    pub(super) fn new(limits: Limits) -> Table {
+impl<A: Address> Table<A> {
+    pub(crate) fn new(limits: Limits) -> Table<A> {
         Table {
             limits,
             places: HashMap::default(),
@@ -190,60 +228,64 @@ impl Table {
             drops: 0,
             next: TABLES.fetch_add(1, Ordering::Relaxed) << 40,
             changes: 0,
-            log: [(0, DropReason::Reset); LOG],
+            log: [(A::default(), DropReason::Reset); LOG],
             next_look: None,
         }
     }
 
     /// Gives the table the seed of the run.
-    pub(super) fn set_seed(&mut self, seed: u64) {
+    pub(crate) fn set_seed(&mut self, seed: u64) {
         reseed(&mut self.places, seed);
     }
 
-    pub(super) fn set_limits(&mut self, limits: Limits) {
+    pub(crate) fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    pub(crate) fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
     }
 
     /// Entries.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.places.len()
     }
 
     /// Packets that wait.
-    pub(super) fn waiting(&self) -> usize {
+    pub(crate) fn waiting(&self) -> usize {
         self.waiting
     }
 
     /// Packets given up or refused.
-    pub(super) fn drops(&self) -> u64 {
+    pub(crate) fn drops(&self) -> u64 {
         self.drops
     }
 
     /// See the field.
-    pub(super) fn changes(&self) -> u64 {
+    pub(crate) fn changes(&self) -> u64 {
         self.changes
     }
 
     /// What has changed since then: addresses, and why packets for one are to be dropped if its entry is gone. `None`
     /// if that was too much to be remembered.
-    pub(super) fn changed_since(&self, seen: u64) -> Option<impl Iterator<Item = (u32, DropReason)> + use<>> {
+    pub(crate) fn changed_since(&self, seen: u64) -> Option<impl Iterator<Item = (A, DropReason)> + use<A>> {
         let log = self.log;
         let is_remembered = self.changes.checked_sub(seen).is_some_and(|n| n <= LOG as u64);
         is_remembered.then(|| (seen..self.changes).map(move |n| log[n as usize % LOG]))
     }
 
     /// Why the packets for the last address that changed are to be dropped if its entry is gone.
-    pub(super) fn last_reason(&self) -> DropReason {
+    pub(crate) fn last_reason(&self) -> DropReason {
         self.changes.checked_sub(1).map_or(DropReason::Reset, |n| self.log[n as usize % LOG].1)
     }
 
-    fn note(&mut self, address: u32, reason: DropReason) {
+    fn note(&mut self, address: A, reason: DropReason) {
         self.log[self.changes as usize % LOG] = (address, reason);
         self.changes += 1;
     }
 
     /// Packets for an address are on their way, or were dropped by whoever held them.
-    pub(super) fn released(&mut self, address: u32, packets: usize) {
+    pub(crate) fn released(&mut self, address: A, packets: usize) {
         if let Some(&place) = self.places.get(&address)
             && let Some(entry) = self.entry(place)
         {
@@ -253,18 +295,18 @@ impl Table {
     }
 
     /// The same, and they are given up.
-    fn gave_up(&mut self, address: u32, packets: usize) {
+    pub(crate) fn gave_up(&mut self, address: A, packets: usize) {
         self.released(address, packets);
         self.drops += packets as u64;
     }
 
     /// Packets that do not count as waiting have been dropped.
-    pub(super) fn dropped(&mut self, packets: usize) {
+    pub(crate) fn dropped(&mut self, packets: usize) {
         self.drops += packets as u64;
     }
 
     /// Packets for an address wait that did not count so far.
-    pub(super) fn took_over(&mut self, address: u32, packets: usize) {
+    pub(crate) fn took_over(&mut self, address: A, packets: usize) {
         if let Some(&place) = self.places.get(&address)
             && let Some(entry) = self.entry(place)
         {
@@ -274,7 +316,7 @@ impl Table {
     }
 
     /// What packets for an address wait for, if there is an entry.
-    pub(super) fn ticket(&self, address: u32) -> Option<Ticket> {
+    pub(crate) fn ticket(&self, address: A) -> Option<Ticket> {
         Some(self.entries.get(*self.places.get(&address)? as usize)?.ticket)
     }
 
@@ -283,35 +325,65 @@ impl Table {
         self.next
     }
 
-    fn entry(&mut self, place: u32) -> Option<&mut Entry> {
+    fn entry(&mut self, place: u32) -> Option<&mut Entry<A>> {
         self.entries.get_mut(place as usize)
     }
 
     /// The Ethernet address, if it is known.
-    pub(super) fn known(&self, address: u32, now: i64) -> Option<MacAddr> {
+    pub(crate) fn known(&self, address: A, now: i64) -> Option<MacAddr> {
         let entry = self.entries.get(*self.places.get(&address)? as usize)?;
         (entry.is_known && !entry.is_expired(now, self.limits.timeout)).then_some(entry.mac)
     }
 
     /// Whether there is an entry.
-    pub(super) fn contains(&self, address: u32) -> bool {
+    pub(crate) fn contains(&self, address: A) -> bool {
         self.places.contains_key(&address)
     }
 
     /// The Ethernet address, if it is known, and whether it is time to ask whether it still holds: `poll` after the
     /// last answer, never if that is zero.
     #[inline]
-    pub(super) fn look_up(&mut self, address: u32, now: i64, poll: i64) -> Option<(MacAddr, bool)> {
+    pub(crate) fn look_up(&mut self, address: A, now: i64, poll: i64) -> Option<(MacAddr, bool)> {
         let entry = self.entries.get_mut(*self.places.get(&address)? as usize)?;
         if !entry.is_known || entry.is_expired(now, self.limits.timeout) {
             return None;
         }
-        let asks = poll > 0 && now >= entry.live + poll && entry.query(now);
+        let is_due = entry.is_doubtful || now >= entry.live + poll;
+        let asks = poll > 0 && is_due && entry.query(now, self.limits.pace);
         Some((entry.mac, asks))
     }
 
+    /// Lets an address that is known be asked for as soon as it is used.
+    pub(crate) fn doubt(&mut self, address: A) {
+        if let Some(&place) = self.places.get(&address)
+            && let Some(entry) = self.entry(place)
+        {
+            entry.is_doubtful = true;
+        }
+    }
+
+    /// Queries for an address since the last answer.
+    pub(crate) fn queries(&self, address: A) -> u8 {
+        let entry = self.places.get(&address).and_then(|&place| self.entries.get(place as usize));
+        entry.map_or(0, |entry| entry.queries)
+    }
+
+    /// Asks whether a query about an address may be sent now; it is then taken to be sent.
+    pub(crate) fn ask(&mut self, address: A, now: i64) -> bool {
+        let pace = self.limits.pace;
+        let place = self.places.get(&address).copied();
+        place.and_then(|place| self.entry(place)).is_some_and(|entry| entry.query(now, pace))
+    }
+
+    /// Forgets an address, and gives up what waits for it.
+    pub(crate) fn forget(&mut self, address: A, reason: DropReason, waiters: &mut dyn Waiters<A>) {
+        if let Some(&place) = self.places.get(&address) {
+            self.remove(place, reason, waiters);
+        }
+    }
+
     /// Entries, oldest first.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Entry> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Entry<A>> {
         let at = |place: Option<u32>| place.and_then(|place| self.entries.get(place as usize));
         std::iter::successors(at(self.oldest), move |entry| at(entry.newer))
     }
@@ -343,7 +415,7 @@ impl Table {
         }
     }
 
-    fn remove(&mut self, place: u32, reason: DropReason, waiters: &mut dyn Waiters) {
+    fn remove(&mut self, place: u32, reason: DropReason, waiters: &mut dyn Waiters<A>) {
         let Some(&Entry { address, waiting, .. }) = self.entries.get(place as usize) else { return };
         // Whoever holds them: they wait no longer.
         self.gave_up(address, waiting);
@@ -356,7 +428,7 @@ impl Table {
 
     /// Gives up old entries, entries for which there is no room beside `coming` new ones, and packets that are too
     /// many.
-    fn slim(&mut self, now: i64, coming: usize, waiters: &mut dyn Waiters) {
+    fn slim(&mut self, now: i64, coming: usize, waiters: &mut dyn Waiters<A>) {
         let Limits { entries, timeout, packets, slim_factor, .. } = self.limits;
         while let Some(place) = self.oldest {
             let too_many = entries > 0 && self.len() + coming > entries;
@@ -380,7 +452,7 @@ impl Table {
     }
 
     /// Does what a timer would have done by now.
-    pub(super) fn catch_up(&mut self, now: i64, waiters: &mut dyn Waiters) {
+    pub(crate) fn catch_up(&mut self, now: i64, waiters: &mut dyn Waiters<A>) {
         if self.limits.timeout == 0 {
             return;
         }
@@ -396,7 +468,7 @@ impl Table {
     }
 
     /// The entry of an address, made if there is none.
-    fn ensure(&mut self, address: u32, now: i64, waiters: &mut dyn Waiters) -> u32 {
+    fn ensure(&mut self, address: A, now: i64, waiters: &mut dyn Waiters<A>) -> u32 {
         if let Some(&place) = self.places.get(&address) {
             return place;
         }
@@ -408,6 +480,7 @@ impl Table {
             address,
             mac: MacAddr::BROADCAST,
             is_known: false,
+            is_doubtful: false,
             waiting: 0,
             ticket: Ticket { id: number, rank: number },
             queries: 0,
@@ -432,22 +505,22 @@ impl Table {
     }
 
     /// Asks whether a packet may wait for an address, of whose packets `queued` are waiting in the same element.
-    pub(super) fn admit(
+    pub(crate) fn admit(
         &mut self,
-        address: u32,
+        address: A,
         now: i64,
         queued: usize,
-        waiters: &mut dyn Waiters,
+        waiters: &mut dyn Waiters<A>,
     ) -> Admission {
         let place = self.ensure(address, now, waiters);
         self.refresh(place, now, waiters);
         // The bound of one entry only keeps further packets out, so that lost queries are still repeated.
-        let Limits { packets, packets_per_entry, .. } = self.limits;
+        let Limits { packets, packets_per_entry, pace, .. } = self.limits;
         if packets_per_entry > 0 && queued >= packets_per_entry {
             self.drops += 1;
             return Admission {
                 waits: false,
-                query: self.entry(place).is_some_and(|entry| entry.query(now)),
+                query: self.entry(place).is_some_and(|entry| entry.query(now, pace)),
             };
         }
         self.took_over(address, 1);
@@ -463,12 +536,12 @@ impl Table {
         if !waits {
             self.gave_up(address, 1);
         }
-        Admission { waits, query: self.entry(place).is_some_and(|entry| entry.query(now)) }
+        Admission { waits, query: self.entry(place).is_some_and(|entry| entry.query(now, pace)) }
     }
 
     /// Keeps an entry that is still asked for this side of expiring. Others that have expired go, so that it is the
     /// oldest one.
-    fn refresh(&mut self, place: u32, now: i64, waiters: &mut dyn Waiters) {
+    fn refresh(&mut self, place: u32, now: i64, waiters: &mut dyn Waiters<A>) {
         let timeout = self.limits.timeout;
         let Some(entry) = self.entry(place).filter(|entry| entry.is_expired(now, timeout)) else { return };
         entry.live = now - timeout;
@@ -484,7 +557,7 @@ impl Table {
     }
 
     /// Notes an address. The broadcast address stands for none.
-    pub(super) fn insert(&mut self, address: u32, mac: MacAddr, now: i64, waiters: &mut dyn Waiters) {
+    pub(crate) fn insert(&mut self, address: A, mac: MacAddr, now: i64, waiters: &mut dyn Waiters<A>) {
         let place = self.ensure(address, now, waiters);
         self.unlink(place);
         self.link(place, None);
@@ -494,12 +567,13 @@ impl Table {
             entry.ticket.rank = rank;
             entry.mac = mac;
             entry.is_known = !mac.is_broadcast();
+            entry.is_doubtful = false;
             (entry.live, entry.queries, entry.queried) = (now, 0, now - LONG_AGO);
         }
     }
 
     /// Forgets everything.
-    pub(super) fn clear(&mut self, waiters: &mut dyn Waiters) {
+    pub(crate) fn clear(&mut self, waiters: &mut dyn Waiters<A>) {
         while let Some(place) = self.oldest {
             self.remove(place, DropReason::Reset, waiters);
         }
@@ -507,7 +581,7 @@ impl Table {
 
     /// All entries, for an element that goes on in this one's place. Packets that wait do not count there until their
     /// holder says so.
-    pub(super) fn take(&mut self) -> Table {
+    pub(crate) fn take(&mut self) -> Table<A> {
         let empty = Table { changes: self.changes + LOG as u64 + 1, ..Table::new(self.limits) };
         let mut taken = std::mem::replace(self, empty);
         taken.waiting = 0;
@@ -516,55 +590,55 @@ impl Table {
     }
 
     /// Goes on with the entries of another table.
-    pub(super) fn go_on_with(&mut self, other: Table) {
+    pub(crate) fn go_on_with(&mut self, other: Table<A>) {
         // More than is remembered, so that everybody looks at everything.
         let changes = self.changes.max(other.changes) + LOG as u64 + 1;
         *self = Table { limits: self.limits, next_look: self.next_look, changes, ..other };
     }
 
     /// What the handler `table` shows: address, whether it is known, Ethernet address, age.
-    pub(super) fn show(&self, now: i64) -> String {
-        let line = |entry: &Entry| {
+    pub(crate) fn show(&self, now: i64) -> String {
+        let line = |entry: &Entry<A>| {
             let known = entry.is_known && !entry.is_expired(now, self.limits.timeout);
             let age = Timestamp((now - entry.live).saturating_mul(1_000_000));
-            format!("{} {} {:#} {age}\n", Ipv4Addr::from_bits(entry.address), u8::from(known), entry.mac)
+            format!("{} {} {:#} {age}\n", entry.address.shown(), u8::from(known), entry.mac)
         };
         self.iter().map(line).collect()
     }
 }
 
-impl Ranks for Table {
-    fn rank(&self, address: u32) -> Option<u64> {
+impl<A: Address> Ranks<A> for Table<A> {
+    fn rank(&self, address: A) -> Option<u64> {
         Some(self.ticket(address)?.rank)
     }
 }
 
 /// A table that several elements use: the service of ARPTable.
-pub(super) struct Shared {
+pub(crate) struct Shared {
     table: Mutex<Table>,
     /// Calls to the elements whose packets may wait, when something has changed for them.
     calls: Mutex<Vec<Arc<Call>>>,
 }
 
 /// The handler that is called then.
-pub(super) const RELEASE: &str = "release";
+pub(crate) const RELEASE: &str = "release";
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 impl Shared {
-    pub(super) fn new(limits: Limits) -> Shared {
+    pub(crate) fn new(limits: Limits) -> Shared {
         Shared { table: Mutex::new(Table::new(limits)), calls: Mutex::default() }
     }
 
     /// The table; taken once per batch.
-    pub(super) fn open(&self) -> MutexGuard<'_, Table> {
+    pub(crate) fn open(&self) -> MutexGuard<'_, Table> {
         lock(&self.table)
     }
 
     /// An element that uses the table.
-    pub(super) fn join(&self, element: ElementId) {
+    pub(crate) fn join(&self, element: ElementId) {
         let mut calls = lock(&self.calls);
         if calls.iter().all(|call| call.element != Some(element)) {
             let call = Call { element: Some(element), handler: RELEASE.into(), value: String::new() };
@@ -573,7 +647,7 @@ impl Shared {
     }
 
     /// Lets the others look whether their packets may go.
-    pub(super) fn tell_others(&self, cx: &mut Cx<'_>) {
+    pub(crate) fn tell_others(&self, cx: &mut Cx<'_>) {
         let own = Some(cx.id());
         for call in lock(&self.calls).iter().filter(|call| call.element != own) {
             cx.call_later(call);

@@ -1,20 +1,19 @@
-//! Packets that wait for the Ethernet address of their next hop, in order, by its IPv4 address.
+//! Packets that wait for the Ethernet address of their next hop, in order, by its IP address.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use element::{Cx, DropReason, Packet};
 
-use super::table::{Ranks, Ticket, Waiters};
+use super::table::{Address, Ranks, Ticket, Waiters};
 use crate::hashing::{ByNumber, reseed};
 
 /// The packets of one element: lists in one array, so that nothing is allocated once it is long enough.
-#[derive(Default)]
-pub(super) struct Waiting {
-    queues: HashMap<u32, Queue, ByNumber>,
+pub(crate) struct Waiting<A = u32> {
+    queues: HashMap<A, Queue, ByNumber>,
     /// The addresses by the age of their entries, the oldest one on top. Some are out of date: what counts is the rank
     /// in the queue.
-    ages: BinaryHeap<Reverse<(u64, u32)>>,
+    ages: BinaryHeap<Reverse<(u64, A)>>,
     nodes: Vec<Node>,
     /// Places in `nodes` that are not in use.
     free: Vec<usize>,
@@ -40,29 +39,36 @@ struct Node {
 /// So many entries out of date are not worth the work of clearing up.
 const UNTIDY: usize = 64;
 
-impl Waiting {
+impl<A: Ord> Default for Waiting<A> {
+    fn default() -> Waiting<A> {
+        let (queues, ages) = (HashMap::default(), BinaryHeap::new());
+        Waiting { queues, ages, nodes: Vec::new(), free: Vec::new(), packets: 0 }
+    }
+}
+
+impl<A: Address> Waiting<A> {
     /// Gives the hash table the seed of the run.
-    pub(super) fn set_seed(&mut self, seed: u64) {
+    pub(crate) fn set_seed(&mut self, seed: u64) {
         reseed(&mut self.queues, seed);
     }
 
     /// How many there are.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.packets
     }
 
     /// How many wait for an address.
-    pub(super) fn len_of(&self, address: u32) -> usize {
+    pub(crate) fn len_of(&self, address: A) -> usize {
         self.queues.get(&address).map_or(0, |queue| queue.length)
     }
 
     /// The entry that packets for an address wait for, if there are any.
-    pub(super) fn ticket(&self, address: u32) -> Option<Ticket> {
+    pub(crate) fn ticket(&self, address: A) -> Option<Ticket> {
         Some(self.queues.get(&address)?.ticket)
     }
 
     /// Adds a packet behind those that wait for the same address.
-    pub(super) fn push(&mut self, address: u32, ticket: Ticket, packet: Packet) {
+    pub(crate) fn push(&mut self, address: A, ticket: Ticket, packet: Packet) {
         let node = Node { packet: Some(packet), next: usize::MAX };
         let place = self.free.pop().unwrap_or(self.nodes.len());
         match self.nodes.get_mut(place) {
@@ -82,7 +88,7 @@ impl Waiting {
         }
     }
 
-    fn note_age(&mut self, rank: u64, address: u32) {
+    fn note_age(&mut self, rank: u64, address: A) {
         if self.ages.len() >= 2 * self.queues.len() + UNTIDY {
             self.ages.clear();
             self.ages
@@ -93,7 +99,7 @@ impl Waiting {
     }
 
     /// Takes the packet that has waited longest for an address.
-    pub(super) fn pop(&mut self, address: u32) -> Option<Packet> {
+    pub(crate) fn pop(&mut self, address: A) -> Option<Packet> {
         let queue = self.queues.get_mut(&address)?;
         let place = queue.first;
         let node = self.nodes.get_mut(place)?;
@@ -108,7 +114,7 @@ impl Waiting {
     }
 
     /// The address with the oldest entry.
-    fn oldest(&mut self, ranks: &dyn Ranks) -> Option<u32> {
+    fn oldest(&mut self, ranks: &dyn Ranks<A>) -> Option<A> {
         while let Some(&Reverse((rank, address))) = self.ages.peek() {
             let queue = self.queues.get_mut(&address).filter(|queue| queue.ticket.rank == rank);
             let now = queue.as_ref().and_then(|_| ranks.rank(address)).unwrap_or(rank);
@@ -127,29 +133,29 @@ impl Waiting {
     }
 
     /// The addresses, those with the oldest entries first.
-    pub(super) fn addresses(&self, ranks: &dyn Ranks) -> Vec<u32> {
+    pub(crate) fn addresses(&self, ranks: &dyn Ranks<A>) -> Vec<A> {
         let aged =
-            |(&address, queue): (&u32, &Queue)| (ranks.rank(address).unwrap_or(queue.ticket.rank), address);
-        let mut aged: Vec<(u64, u32)> = self.queues.iter().map(aged).collect();
+            |(&address, queue): (&A, &Queue)| (ranks.rank(address).unwrap_or(queue.ticket.rank), address);
+        let mut aged: Vec<(u64, A)> = self.queues.iter().map(aged).collect();
         aged.sort_unstable();
         aged.into_iter().map(|(_, address)| address).collect()
     }
 }
 
 /// Lets a table drop packets of the element that is at work.
-pub(super) struct Dropping<'a, 'b> {
-    pub(super) cx: &'a mut Cx<'b>,
-    pub(super) waiting: &'a mut Waiting,
+pub(crate) struct Dropping<'a, 'b, A = u32> {
+    pub(crate) cx: &'a mut Cx<'b>,
+    pub(crate) waiting: &'a mut Waiting<A>,
 }
 
-impl Waiters for Dropping<'_, '_> {
-    fn give_up(&mut self, address: u32, reason: DropReason) {
+impl<A: Address> Waiters<A> for Dropping<'_, '_, A> {
+    fn give_up(&mut self, address: A, reason: DropReason) {
         while let Some(packet) = self.waiting.pop(address) {
             self.cx.drop(packet, reason);
         }
     }
 
-    fn give_up_oldest(&mut self, ranks: &dyn Ranks, reason: DropReason) -> Option<u32> {
+    fn give_up_oldest(&mut self, ranks: &dyn Ranks<A>, reason: DropReason) -> Option<A> {
         let address = self.waiting.oldest(ranks)?;
         let packet = self.waiting.pop(address)?;
         self.cx.drop(packet, reason);

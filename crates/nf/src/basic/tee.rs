@@ -19,7 +19,7 @@
 
 use element::class::ArgInfo;
 use element::effects::{Case, Emit, Filter, Target};
-use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, manual};
+use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, manual};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -48,8 +48,18 @@ pub(super) fn check_outputs(args: &mut Args<'_>) -> Result<(), Invalid> {
 
 /// Sends copies of the packets of a batch to an output.
 pub(crate) fn emit_copies(cx: &mut Cx<'_>, output: usize, batch: &Batch) {
+    emit_copies_of(cx, output, batch, |_| true);
+}
+
+/// The same for those packets that are wanted.
+pub(crate) fn emit_copies_of(
+    cx: &mut Cx<'_>,
+    output: usize,
+    batch: &Batch,
+    is_wanted: impl Fn(&Packet) -> bool,
+) {
     let mut copies = cx.batch();
-    for packet in batch.iter() {
+    for packet in batch.iter().filter(|packet| is_wanted(packet)) {
         if let Some(copy) = cx.copy(packet)
             && let Err(copy) = copies.push(copy)
         {

@@ -14,3 +14,49 @@ pub mod mark_mac_header;
 pub mod set_crc32;
 pub mod store_ether_address;
 pub mod vlan;
+
+use element::effects::{Action, Case, Filter, Target, wire_field};
+use element::{Base, Packet};
+use wire::{IntoBytes, LinkType, MacAddr, ethernet};
+
+use crate::editing::{constant, header_at};
+
+/// Puts an Ethernet header in front of a packet. False, and the packet as it was, where there is no room.
+#[inline]
+pub(crate) fn encapsulate(packet: &mut Packet, header: &ethernet::Header) -> bool {
+    let mut bytes = [0; ethernet::Header::LEN];
+    bytes.copy_from_slice(header.as_bytes());
+    let fits = packet.prepend(&bytes);
+    if fits {
+        packet.set_link_header(ethernet::Header::LEN);
+        packet.set_link(LinkType::Ethernet.number());
+    }
+    fits
+}
+
+/// The same as a case of input 0, with whatever sets the destination.
+pub(crate) fn encapsulated(
+    when: Filter,
+    to: Target,
+    source: MacAddr,
+    ether_type: u16,
+    destination: Vec<Action>,
+) -> Case {
+    let mut actions = vec![
+        Action::Strip(-(ethernet::Header::LEN as i32)),
+        header_at(Base::Mac, 0),
+        header_at(Base::Network, ethernet::Header::LEN),
+    ];
+    actions.extend(destination);
+    actions.push(constant(wire_field::ETHER_SRC, &source.0));
+    actions.push(constant(wire_field::ETHER_TYPE, &ether_type.to_be_bytes()));
+    Case { actions, ..Case::new(when, to).on(0) }
+}
+
+/// Writes the addresses of an Ethernet header that a packet starts with.
+pub(crate) fn readdress(packet: &mut Packet, destination: MacAddr, source: MacAddr) {
+    if let Some(addresses) = packet.header_chunk_mut::<12>(Base::Data) {
+        addresses[..6].copy_from_slice(&destination.0);
+        addresses[6..].copy_from_slice(&source.0);
+    }
+}

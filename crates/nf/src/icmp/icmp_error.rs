@@ -36,14 +36,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use element::class::{ArgInfo, HandlerInfo};
-use element::effects::{Case, DST_IP, Depends, Emit, Field, Filter, Header, Target};
+use element::effects::{DST_IP, Depends, Header};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
 use packet::{Annotations, MAX_PACKET, PacketKind};
 use wire::icmp::kind;
 use wire::ipv4::option;
 use wire::{FromBytes, IntoBytes, U16, U32, checksum, icmp, ip_protocol, ipv4};
 
-use crate::editing::{annotation, missing, value, when};
+use super::{answer, declared, quote};
+use crate::editing::{missing, value};
 use crate::encap::icmp_ip_encap::{parse_code, parse_kind};
 use crate::ip::Addresses;
 
@@ -190,12 +191,7 @@ impl IcmpError {
         self.write_route_back(route, problem);
         let header_length = self.bytes.len();
         self.write_icmp(problem, gateway);
-        let mut room = (self.mtu as usize).saturating_sub(self.bytes.len());
-        for chunk in std::iter::once(quoted).chain(packet.chunks().skip(1)) {
-            let step = chunk.len().min(room);
-            self.bytes.extend_from_slice(&chunk[..step]);
-            room -= step;
-        }
+        quote(&mut self.bytes, packet, self.mtu as usize);
         let total = u16::try_from(self.bytes.len()).ok()?;
         let ip = ipv4::Header {
             version_ihl: 0x40 | (header_length / 4) as u8,
@@ -259,12 +255,8 @@ impl IcmpError {
             cx.drop(packet, DropReason::Unsuitable);
             return None;
         };
-        cx.drop(packet, DropReason::Answered);
-        let now = cx.now();
-        let mut message = cx.packet(&self.bytes)?;
         let header_length = self.bytes.first().map_or(0, |first| usize::from(first & 15) * 4);
-        message.set_headers(0, header_length);
-        message.set_time(now);
+        let mut message = answer(cx, packet, &self.bytes, header_length)?;
         let annotations = message.annotations_mut();
         annotations.set_array4(Annotations::DST_IP, destination.octets());
         annotations.set_u8(Annotations::FIX_IP_SRC, self.sets_wish.into());
@@ -274,21 +266,9 @@ impl IcmpError {
 
 impl Element for IcmpError {
     fn effects(&self) -> Effects {
-        let header = vec![Field::HeaderOffset(Base::Network), Field::Payload, Field::Length, Field::Kind];
-        let none = when("no error may be sent about it", &header, Target::Drop(DropReason::Unsuitable));
-        let mut reads = header;
-        reads.extend([annotation(Annotations::ICMP_PARAM, 1), DST_IP]);
-        let message = Emit {
-            name: "ICMP error",
-            input: None,
-            reads,
-            output: Some(0),
-            starts: Some(Header::Ipv4),
-            when: none.when.clone().not(),
-        };
-        let answered = Case::new(Filter::Any, Target::Drop(DropReason::Answered));
-        let effects = Effects { emits: vec![message], ..Effects::cases(vec![none, answered]) };
-        effects.depending_on(Depends::Counter).depending_on(Depends::Time).depending_on(Depends::Handler)
+        declared("ICMP error", Header::Ipv4, DST_IP)
+            .depending_on(Depends::Counter)
+            .depending_on(Depends::Handler)
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

@@ -81,21 +81,8 @@ pub(super) fn build(
     if offset > packet::MAX_PACKET {
         args.error(format!("OFFSET: out of range, bound {}", packet::MAX_PACKET));
     }
-    let Prefixes(interfaces) = args.or("INTERFACES", Prefixes::default());
-    let Addresses(mut bad_sources) = args.or("BADSRC", Addresses::default());
-    let Addresses(mut good_destinations) = args.or("GOODDST", Addresses::default());
-    for Ipv4Prefix { address, mask } in &interfaces {
-        bad_sources.push(address.to_bits() | !mask.to_bits());
-        good_destinations.push(address.to_bits());
-    }
-    if !interfaces.is_empty() {
-        bad_sources.extend([0, u32::MAX]);
-    }
-    bad_sources.sort_unstable();
-    good_destinations.sort_unstable();
     let checksum = args.or("CHECKSUM", checksum);
-    let checks =
-        Checks { offset, bad_sources, good_destinations, checksum, sets_destination: true, usual: false };
+    let checks = Checks::read(args, offset, checksum);
     Checker::boxed(args, class, checks)
 }
 
@@ -125,7 +112,7 @@ impl Arg for Addresses {
 }
 
 /// What is checked.
-struct Checks {
+pub(super) struct Checks {
     offset: usize,
     /// Sorted.
     bad_sources: Vec<u32>,
@@ -139,6 +126,23 @@ struct Checks {
 }
 
 impl Checks {
+    /// Reads the arguments that say which addresses are good.
+    pub(super) fn read(args: &mut Args<'_>, offset: usize, checksum: bool) -> Checks {
+        let Prefixes(interfaces) = args.or("INTERFACES", Prefixes::default());
+        let Addresses(mut bad_sources) = args.or("BADSRC", Addresses::default());
+        let Addresses(mut good_destinations) = args.or("GOODDST", Addresses::default());
+        for Ipv4Prefix { address, mask } in &interfaces {
+            bad_sources.push(address.to_bits() | !mask.to_bits());
+            good_destinations.push(address.to_bits());
+        }
+        if !interfaces.is_empty() {
+            bad_sources.extend([0, u32::MAX]);
+        }
+        bad_sources.sort_unstable();
+        good_destinations.sort_unstable();
+        Checks { offset, bad_sources, good_destinations, checksum, sets_destination: true, usual: false }
+    }
+
     /// For packets that are not as nearly all are.
     #[inline(never)]
     fn check_all(&self, packet: &mut Packet) -> Result<(), usize> {

@@ -57,7 +57,7 @@ struct DecIpTtl {
 
 /// Decrements one packet's time to live; why not, otherwise.
 #[inline]
-fn decrement(packet: &mut Packet, multicast: bool) -> Result<(), DropReason> {
+pub(super) fn decrement(packet: &mut Packet, multicast: bool) -> Result<(), DropReason> {
     let header =
         packet.header_chunk_mut::<{ ipv4::Header::LEN }>(Base::Network).ok_or(DropReason::NoHeader)?;
     let Ok(ip) = ipv4::Header::mut_from_bytes(header) else { return Err(DropReason::NoHeader) };

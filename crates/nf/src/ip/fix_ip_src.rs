@@ -47,7 +47,8 @@ struct FixIpSrc {
     address: Ipv4Addr,
 }
 
-const WISH: Field = Field::Annotation { offset: Annotations::FIX_IP_SRC as u8, length: 1 };
+/// The annotation that asks for it.
+pub(super) const WISH: Field = Field::Annotation { offset: Annotations::FIX_IP_SRC as u8, length: 1 };
 
 fn fix(packet: &mut Packet, address: Ipv4Addr) -> Option<()> {
     let header = packet.header_mut(Base::Network)?;
@@ -56,6 +57,14 @@ fn fix(packet: &mut Packet, address: Ipv4Addr) -> Option<()> {
     ip.source.set(address.to_bits());
     let length = length.min(header.len());
     checksum::fill_ipv4(&mut header[..length]).ok()
+}
+
+/// Sets the source of a packet that asks for it.
+#[inline]
+pub(super) fn fix_where_asked(packet: &mut Packet, address: Ipv4Addr) {
+    if packet.annotations().u8(Annotations::FIX_IP_SRC) != 0 && fix(packet, address).is_some() {
+        packet.annotations_mut().set_u8(Annotations::FIX_IP_SRC, 0);
+    }
 }
 
 impl Element for FixIpSrc {
@@ -71,10 +80,6 @@ impl Element for FixIpSrc {
     }
 
     fn process(&mut self, _cx: &mut Cx<'_>, batch: &mut Batch) {
-        for packet in batch.iter_mut() {
-            if packet.annotations().u8(Annotations::FIX_IP_SRC) != 0 && fix(packet, self.address).is_some() {
-                packet.annotations_mut().set_u8(Annotations::FIX_IP_SRC, 0);
-            }
-        }
+        batch.iter_mut().for_each(|packet| fix_where_asked(packet, self.address));
     }
 }

@@ -34,6 +34,7 @@ use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manu
 use wire::ipv4::{DONT_FRAGMENT, FRAGMENT_OFFSET, MORE_FRAGMENTS, option};
 use wire::{IntoBytes, checksum, ipv4};
 
+use super::fragmenting::{Choice, Fragmenting, Marks};
 use crate::editing::{
     annotation, aside, ipv4, ipv4_header_length, ipv4_total, ipv4_with_options, length_from, otherwise, pure,
     rest_from, within,
@@ -90,13 +91,6 @@ struct Plan {
     payload: usize,
 }
 
-/// What is to be done with a packet.
-enum Choice {
-    Pass,
-    Refuse,
-    Split(Plan),
-}
-
 /// Adds those options that every fragment has, padded.
 fn copy_options(options: &[u8], to: &mut Vec<u8>) {
     for option in ipv4::options(options).flatten().filter(|option| option.kind & 0x80 != 0) {
@@ -106,8 +100,10 @@ fn copy_options(options: &[u8], to: &mut Vec<u8>) {
     to.resize(to.len().next_multiple_of(4), option::END);
 }
 
-impl IpFragmenter {
-    fn choose(&self, packet: &Packet) -> Result<Choice, DropReason> {
+impl Fragmenting for IpFragmenter {
+    type Plan = Plan;
+
+    fn choose(&self, packet: &Packet) -> Result<Choice<Plan>, DropReason> {
         let (ip, options) = ipv4_with_options(packet).ok_or(DropReason::NoHeader)?;
         let available = length_from(packet, Base::Network).ok_or(DropReason::NoHeader)?;
         let mtu = self.mtu as usize;
@@ -125,7 +121,6 @@ impl IpFragmenter {
         Ok(Choice::Split(Plan { header_length, first, payload: total - header_length }))
     }
 
-    /// Sends a packet that cannot be fragmented aside.
     fn refuse(&mut self, cx: &mut Cx<'_>, packet: Packet) {
         self.drops += 1;
         if (self.verbose || self.drops <= 5)
@@ -137,7 +132,6 @@ impl IpFragmenter {
         cx.emit_one(1, packet, DropReason::TooLong);
     }
 
-    /// Sends all fragments of a packet.
     fn split(&mut self, cx: &mut Cx<'_>, mut packet: Packet, plan: &Plan) {
         let Plan { header_length, first, payload } = *plan;
         // A stripped IP header makes the distance negative.
@@ -168,7 +162,7 @@ impl IpFragmenter {
             let _ = checksum::fill_ipv4(header);
         }
         packet.truncate(start + first);
-        let (time, kind, annotations) = (packet.time(), packet.kind(), *packet.annotations().bytes());
+        let marks = Marks::of(&packet);
         self.fragments += 1;
         cx.emit_one(0, packet, DropReason::NoOutput);
 
@@ -187,13 +181,7 @@ impl IpFragmenter {
             ip.fragment.set(old & !FRAGMENT_OFFSET | more | place);
             self.fragment[..ipv4::Header::LEN].copy_from_slice(ip.as_bytes());
             let _ = checksum::fill_ipv4(&mut self.fragment[..later_header]);
-            let Some(mut fragment) = cx.packet(&self.fragment) else { continue };
-            fragment.set_headers(0, later_header);
-            fragment.set_time(time);
-            fragment.set_kind(kind);
-            *fragment.annotations_mut().bytes_mut() = annotations;
-            self.fragments += 1;
-            cx.emit_one(0, fragment, DropReason::NoOutput);
+            self.fragments += u64::from(marks.send(cx, &self.fragment, later_header));
         }
     }
 }
@@ -240,20 +228,8 @@ impl Element for IpFragmenter {
         if self.honors { effects } else { effects.depending_on(Depends::Random) }
     }
 
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {
-        if batch.iter().all(|packet| matches!(self.choose(packet), Ok(Choice::Pass))) {
-            return Some(batch);
-        }
-        for packet in batch.drain() {
-            match self.choose(&packet) {
-                Ok(Choice::Pass) => cx.emit_one(0, packet, DropReason::NoOutput),
-                Ok(Choice::Refuse) => self.refuse(cx, packet),
-                Ok(Choice::Split(plan)) => self.split(cx, packet, &plan),
-                Err(reason) => cx.drop(packet, reason),
-            }
-        }
-        cx.recycle(batch);
-        None
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
+        self.fragment(cx, batch)
     }
 
     fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {

@@ -26,7 +26,7 @@
 use std::net::Ipv4Addr;
 
 use element::class::{ArgInfo, HandlerInfo};
-use element::effects::{Case, Checksum, Depends, Field, Filter, Header, Target, wire_field};
+use element::effects::{Action, Case, Checksum, Depends, Field, Filter, Header, Target, wire_field};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, Timestamp, manual};
 use packet::Annotations;
 use wire::ipv4::option;
@@ -46,11 +46,10 @@ pub static CLASS: Class = Class {
     samples: &["10.0.0.1", "10.0.0.1, 10.0.1.1 10.0.2.1 -> 1/2"],
     build: |args| {
         let address: Option<Ipv4Addr> = args.get("MYADDR");
-        let Addresses(mut own) = args.or("OTHERADDRS", Addresses::default());
+        let Addresses(own) = args.or("OTHERADDRS", Addresses::default());
         let Some(address) = address else { return crate::editing::missing(args, "MYADDR") };
         args.finish()?;
-        own.push(address.to_bits());
-        Ok(Box::new(IpgwOptions { gateway: Gateway { address: address.octets(), own }, drops: 0 }))
+        Ok(Box::new(IpgwOptions { gateway: Gateway::new(address, own), drops: 0 }))
     },
     ..Class::DEFAULT
 };
@@ -60,7 +59,8 @@ struct IpgwOptions {
     drops: u64,
 }
 
-struct Gateway {
+/// Who records itself.
+pub(super) struct Gateway {
     address: [u8; 4],
     /// The same, and the others.
     own: Vec<u32>,
@@ -70,6 +70,18 @@ struct Gateway {
 struct Problem(u8);
 
 impl Gateway {
+    /// One with an address and further ones.
+    pub(super) fn new(address: Ipv4Addr, mut own: Vec<u32>) -> Gateway {
+        own.push(address.to_bits());
+        Gateway { address: address.octets(), own }
+    }
+
+    /// What it writes, as part of a declaration.
+    pub(super) fn recorded() -> Action {
+        let options = Field::Bytes { base: Base::Network, offset: 20, length: 40 };
+        pure(options, "record route and time", &[wire_field::IP_HEADER, Field::Length])
+    }
+
     /// Handles the options of a header, at `header[20..]`; true if there was one to write to.
     fn handle(&self, header: &mut [u8], now: Timestamp) -> Result<bool, Problem> {
         let mut writes = false;
@@ -158,8 +170,8 @@ impl Gateway {
         Ok(())
     }
 
-    /// Handles a packet's options; why not, otherwise.
-    fn process(&self, packet: &mut Packet, now: Timestamp) -> Result<(), DropReason> {
+    /// Handles a packet's options; why not, otherwise. That they are wrong is `Unsuitable`.
+    pub(super) fn process(&self, packet: &mut Packet, now: Timestamp) -> Result<(), DropReason> {
         let header = packet.header_mut(Base::Network).ok_or(DropReason::NoHeader)?;
         let Ok((ip, _)) = ipv4::Header::ref_from_prefix(header) else { return Err(DropReason::NoHeader) };
         let length = ip.header_len();
@@ -193,8 +205,7 @@ impl Element for IpgwOptions {
         let header = wire_field::IP_HEADER;
         let plain =
             Filter::In { field: wire_field::IP_VERSION_IHL, mask: 15, set: classify::IntervalSet::one(0, 5) };
-        let options = Field::Bytes { base: Base::Network, offset: 20, length: 40 };
-        let recorded = pure(options, "record route and time", &[header.clone(), Field::Length]);
+        let recorded = Gateway::recorded();
         let problem = pure(
             annotation(Annotations::ICMP_PARAM, 1),
             "wrong byte of options",

@@ -168,6 +168,7 @@ fn limits() -> impl Strategy<Value = Limits> {
     let timeouts = prop::sample::select(vec![0i64, 500, 1000, 2000, 5500]);
     (0usize..6, 0usize..5, 0usize..4, 1usize..5, timeouts).prop_map(
         |(packets, entries, packets_per_entry, slim_factor, timeout)| Limits {
+            pace: ARP_PACE,
             packets,
             entries,
             packets_per_entry,
@@ -240,8 +241,15 @@ proptest! {
 
 #[test]
 fn ten_queries_a_second_and_then_one_in_two() {
-    let limits = Limits { packets: 0, entries: 0, packets_per_entry: 1, slim_factor: 2, timeout: 300_000 };
-    let mut table = Table::new(limits);
+    let limits = Limits {
+        packets: 0,
+        entries: 0,
+        packets_per_entry: 1,
+        slim_factor: 2,
+        timeout: 300_000,
+        pace: ARP_PACE,
+    };
+    let mut table = Table::<u32>::new(limits);
     let asked: Vec<i64> =
         (0..6000).filter(|&now| table.admit(7, now, usize::from(now > 0), &mut Nobody).query).collect();
     let expected: Vec<i64> = (0..10).map(|n| n * 100).chain([2900, 4900]).collect();

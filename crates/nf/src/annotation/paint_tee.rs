@@ -1,0 +1,81 @@
+//! # PaintTee
+//! Sends a copy of packets with a certain paint annotation to output 1; all packets go to output 0.
+//!
+//! In routers: a packet that leaves by the interface that it came in by had a shorter way, which ICMPError tells its
+//! sender in a redirect.
+//!
+//! ## Usage
+//! `PaintTee(COLOR [, ANNO])`
+//!
+//! ## Arguments
+//! - `COLOR`: 0 to 255.
+//! - `ANNO`: the annotation to look at, by name or offset.
+//!
+//! ## Handlers
+//! - `color`: the colour.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> Paint(2) -> t :: PaintTee(2) -> Discard; t[1] -> Discard
+//! ```
+//!
+//! ## See also
+//! Paint, CheckPaint, PaintSwitch, IPOutputCombo
+
+use element::args::AnnotationOffset;
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Depends, Emit, Filter};
+use element::{Batch, Class, Cx, Effects, Element, Packet, manual};
+use packet::Annotations;
+
+use crate::basic::tee::emit_copies_of;
+use crate::editing::{annotation, value};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "PaintTee",
+    ports: "1/2",
+    processing: "a/ah",
+    manual: manual!("paint_tee.rs"),
+    args: &[ArgInfo::required("COLOR", "0-255"), ArgInfo::positional("ANNO", "annotation", "PAINT")],
+    handlers: &[HandlerInfo::both("color")],
+    samples: &["2", "1, 20"],
+    build: |args| {
+        let colour = args.required("COLOR");
+        let AnnotationOffset(place) = args.or("ANNO", AnnotationOffset::<1>(Annotations::PAINT));
+        args.finish()?;
+        Ok(Box::new(PaintTee { colour, place }))
+    },
+    ..Class::DEFAULT
+};
+
+struct PaintTee {
+    colour: u8,
+    place: usize,
+}
+
+/// Copies of packets of a colour.
+pub(crate) fn copies_of(colour: u8, place: usize) -> Emit {
+    Emit { when: Filter::equals(annotation(place, 1), colour.into()), ..Emit::copies(Some(1)) }
+}
+
+impl Element for PaintTee {
+    fn effects(&self) -> Effects {
+        let effects = Effects { emits: vec![copies_of(self.colour, self.place)], ..Effects::pass() };
+        effects.depending_on(Depends::Handler)
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        let is_meant = |packet: &Packet| packet.annotations().u8(self.place) == self.colour;
+        emit_copies_of(cx, 1, batch, is_meant);
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
+        Ok(self.colour.to_string())
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, _name: &str, text: &str) -> Result<(), String> {
+        self.colour = value(cx, text, "expected uint8_t")?;
+        Ok(())
+    }
+}

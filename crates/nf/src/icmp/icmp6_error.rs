@@ -1,0 +1,213 @@
+//! # ICMP6Error
+//! Answers each IPv6 packet with an ICMPv6 error message or redirect about it (RFC 4443, RFC 4861).
+//!
+//! The message quotes as much of the packet as fits into 1280 bytes. No messages are sent about ICMPv6 errors and
+//! redirects, about packets that came or went to more than one host, or about packets whose source is no single host;
+//! those are dropped. Packets to many hosts are answered nevertheless if they are too big, or have an option that asks
+//! for it (code 2 of parameter problems). How many messages leave is up to other elements: put a RatedSplitter behind.
+//!
+//! The network header annotation must be set. The message's annotations: the destination address, the time, and the wish
+//! for a new source.
+//!
+//! ## Usage
+//! `ICMP6Error(SRC, TYPE, CODE [, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `SRC`: source address of the messages.
+//! - `TYPE`: 1 destination unreachable, 2 packet too big, 3 time exceeded, 4 parameter problem, 137 redirect.
+//! - `CODE`: code.
+//! - `PMTU`: the next hop's MTU in messages of type 2.
+//! - `MTU`: longest message; quotes are cut.
+//!
+//! The pointer of parameter problems is the parameter problem annotation. A redirect tells the address in the destination
+//! address annotation, which has to be that of the better first hop or of the destination itself, and quotes the packet in
+//! a redirected header option.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> CheckIP6Header(OFFSET 14) -> hops :: DecIP6HLIM -> Discard;
+//! hops[1] -> ICMP6Error(2001:db8::1, 3, 0) -> RatedSplitter(100) -> Discard
+//! ```
+//!
+//! ## See also
+//! DecIP6HLIM, CheckLength, LookupIP6Route, IP6NDSolicitor, ICMPError
+
+use std::net::Ipv6Addr;
+
+use element::class::ArgInfo;
+use element::effects::{DST_IP6, Header};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
+use packet::{Annotations, MAX_PACKET, PacketKind};
+use wire::checksum::PseudoHeader;
+use wire::icmpv6::{self, kind};
+use wire::{FromBytes, IntoBytes, U16, U32, checksum, ip_protocol, ipv6};
+
+use super::{answer, declared, quote};
+use crate::editing::missing;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "ICMP6Error",
+    manual: manual!("icmp6_error.rs"),
+    args: &[
+        ArgInfo::required("SRC", "IPv6 address"),
+        ArgInfo::required("TYPE", "1, 2, 3, 4 or 137"),
+        ArgInfo::required("CODE", "0-255"),
+        ArgInfo::keyword("PMTU", "unsigned", "1500"),
+        ArgInfo::keyword("MTU", "unsigned", "1280"),
+    ],
+    samples: &[
+        "2001:db8::1, 3, 0",
+        "2001:db8::1, 2, 0, PMTU 1400, MTU 100",
+        "2001:db8::1, 4, 2",
+        "fe80::1, 137, 0",
+    ],
+    build: |args| {
+        let source: Option<Ipv6Addr> = args.get("SRC");
+        let kind: i32 = args.required("TYPE");
+        let code: i32 = args.required("CODE");
+        let next_mtu = args.or("PMTU", 1500u32);
+        let mtu = args.or("MTU", MINIMUM_MTU);
+        let Some(source) = source else { return missing(args, "SRC") };
+        args.finish()?;
+        let is_known = u8::try_from(kind).is_ok_and(|kind| is_error(kind) || kind == kind::REDIRECT);
+        if source.is_unspecified() || kind < 0 || code < 0 {
+            args.error("not configured -a");
+        } else if !is_known {
+            args.error(format!("ICMP6 type {kind} is not an error or redirect type"));
+        } else if code > 255 {
+            args.error("ICMP6 code must be between 0 and 255");
+        }
+        args.finish()?;
+        let mtu = (mtu as usize).min(MAX_PACKET);
+        let (kind, code) = (kind as u8, code as u8);
+        Ok(Box::new(Icmp6Error { source, kind, code, next_mtu, mtu, bytes: Vec::with_capacity(mtu) }))
+    },
+    ..Class::DEFAULT
+};
+
+/// What every link carries (RFC 8200, section 5), and so every message keeps within (RFC 4443, section 2.4 c).
+const MINIMUM_MTU: u32 = 1280;
+
+/// The option that a redirect quotes the packet in (RFC 4861, section 4.6.3), and its bytes before the quote.
+const REDIRECTED_HEADER: u8 = 4;
+const REDIRECTED_HEADER_LEN: usize = 8;
+
+struct Icmp6Error {
+    source: Ipv6Addr,
+    kind: u8,
+    code: u8,
+    next_mtu: u32,
+    mtu: usize,
+    /// The message being written.
+    bytes: Vec<u8>,
+}
+
+/// The types that Click knows.
+fn is_error(kind: u8) -> bool {
+    (kind::UNREACHABLE..=kind::PARAMETER_PROBLEM).contains(&kind)
+}
+
+/// Whether a packet is, or may be, an ICMPv6 error message or a redirect. Of fragments but the first it is not known,
+/// so they count as such.
+fn may_be_error(ip: &ipv6::Header, payload: &[u8]) -> bool {
+    let upper = ipv6::upper_layer(ip.next_header, payload);
+    if upper.protocol != ip_protocol::ICMPV6 {
+        return false;
+    }
+    let is_later = upper.fragment.is_some_and(|fragment| fragment.offset() > 0);
+    // Of types that nobody knows, those below 128 are errors.
+    let told = |kind: u8| kind < 128 || kind == kind::REDIRECT;
+    is_later || payload.get(upper.offset).is_none_or(|&kind| told(kind))
+}
+
+/// Whether an address can be that of one sender.
+fn is_sender(address: Ipv6Addr) -> bool {
+    !address.is_multicast() && !address.is_unspecified() && !address.is_loopback()
+}
+
+impl Icmp6Error {
+    /// Whether the message is also for packets that went to many hosts (RFC 4443, section 2.4 e.3).
+    fn answers_groups(&self) -> bool {
+        let unknown_option = self.kind == kind::PARAMETER_PROBLEM && self.code == 2;
+        self.kind == kind::PACKET_TOO_BIG || unknown_option
+    }
+
+    /// Writes the message about a packet into the buffer; `None` if there is to be none.
+    fn message_about(&mut self, packet: &Packet) -> Option<Ipv6Addr> {
+        let (ip, payload) = ipv6::Header::ref_from_prefix(packet.header(Base::Network)?).ok()?;
+        let shared = matches!(packet.kind(), PacketKind::Broadcast | PacketKind::Multicast)
+            || ip.destination_addr().is_multicast();
+        let to = ip.source_addr();
+        if shared && !self.answers_groups() || !is_sender(to) || may_be_error(ip, payload) {
+            return None;
+        }
+        self.bytes.clear();
+        self.bytes.resize(ipv6::Header::LEN, 0);
+        let detail = match self.kind {
+            kind::PACKET_TOO_BIG => self.next_mtu,
+            kind::PARAMETER_PROBLEM => packet.annotations().u8(Annotations::ICMP_PARAM).into(),
+            _ => 0,
+        };
+        let [upper, lower] = [detail >> 16, detail & 0xffff].map(|half| U16::new(half as u16));
+        let (kind, code) = (self.kind, self.code);
+        let header = icmpv6::Header { kind, code, checksum: U16::new(0), identifier: upper, sequence: lower };
+        self.bytes.extend_from_slice(header.as_bytes());
+        if self.kind == kind::REDIRECT {
+            self.write_redirect(packet, ip);
+        } else {
+            quote(&mut self.bytes, packet, self.mtu);
+        }
+        let length = self.bytes.len().checked_sub(ipv6::Header::LEN)?;
+        let ip = ipv6::Header {
+            version_class_flow: U32::new(6 << 28),
+            payload_length: U16::new(u16::try_from(length).ok()?),
+            next_header: ip_protocol::ICMPV6,
+            // A redirect with less is none (RFC 4861, section 8.1).
+            hop_limit: 255,
+            source: self.source.octets(),
+            destination: to.octets(),
+        };
+        let (header, message) = self.bytes.split_at_mut(ipv6::Header::LEN);
+        header.copy_from_slice(ip.as_bytes());
+        checksum::fill_icmpv6(&PseudoHeader::from(&ip), message).ok()?;
+        Some(to)
+    }
+
+    /// Adds what a redirect has behind its header: where to send, for which destination, and the packet.
+    fn write_redirect(&mut self, packet: &Packet, ip: &ipv6::Header) {
+        let target: [u8; 16] = packet.annotations().array(Annotations::DST_IP);
+        self.bytes.extend_from_slice(&target);
+        self.bytes.extend_from_slice(&ip.destination);
+        let option = self.bytes.len();
+        self.bytes.extend_from_slice(&[REDIRECTED_HEADER, 0, 0, 0, 0, 0, 0, 0]);
+        quote(&mut self.bytes, packet, self.mtu.max(option + REDIRECTED_HEADER_LEN));
+        // Options are counted in units of eight bytes, and their length has eight bits.
+        let units = ((self.bytes.len() - option) / 8).min(usize::from(u8::MAX));
+        self.bytes.truncate(option + units * 8);
+        self.bytes[option + 1] = units as u8;
+    }
+
+    /// The message about a packet, which ends here in any case.
+    fn answer(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Option<Packet> {
+        let Some(destination) = self.message_about(&packet) else {
+            cx.drop(packet, DropReason::Unsuitable);
+            return None;
+        };
+        let mut message = answer(cx, packet, &self.bytes, ipv6::Header::LEN)?;
+        let annotations = message.annotations_mut();
+        annotations.set_array(Annotations::DST_IP, destination.octets());
+        annotations.set_u8(Annotations::FIX_IP_SRC, 1);
+        Some(message)
+    }
+}
+
+impl Element for Icmp6Error {
+    fn effects(&self) -> Effects {
+        declared("ICMPv6 message", Header::Ipv6, DST_IP6)
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        batch.replace_each(|packet| self.answer(cx, packet));
+    }
+}

@@ -1,0 +1,68 @@
+//! What elements that split packets share.
+
+use element::{Batch, Cx, DropReason, Packet, Timestamp};
+use packet::{Annotations, PacketKind};
+
+/// What is to be done with a packet.
+#[derive(Debug, PartialEq)]
+pub(super) enum Choice<P> {
+    Pass,
+    Refuse,
+    /// How it is to be split.
+    Split(P),
+}
+
+/// An element that splits packets.
+pub(super) trait Fragmenting {
+    type Plan;
+
+    fn choose(&self, packet: &Packet) -> Result<Choice<Self::Plan>, DropReason>;
+
+    /// Sends a packet that cannot be fragmented aside.
+    fn refuse(&mut self, cx: &mut Cx<'_>, packet: Packet);
+
+    /// Sends all fragments of a packet.
+    fn split(&mut self, cx: &mut Cx<'_>, packet: Packet, plan: &Self::Plan);
+
+    /// Does with each packet what is chosen.
+    fn fragment(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Option<Batch> {
+        if batch.iter().all(|packet| matches!(self.choose(packet), Ok(Choice::Pass))) {
+            return Some(batch);
+        }
+        for packet in batch.drain() {
+            match self.choose(&packet) {
+                Ok(Choice::Pass) => cx.emit_one(0, packet, DropReason::NoOutput),
+                Ok(Choice::Refuse) => self.refuse(cx, packet),
+                Ok(Choice::Split(plan)) => self.split(cx, packet, &plan),
+                Err(reason) => cx.drop(packet, reason),
+            }
+        }
+        cx.recycle(batch);
+        None
+    }
+}
+
+/// What fragments have of their packet beside its bytes.
+pub(super) struct Marks {
+    time: Timestamp,
+    kind: PacketKind,
+    annotations: [u8; Annotations::SIZE],
+}
+
+impl Marks {
+    pub(super) fn of(packet: &Packet) -> Marks {
+        let annotations = *packet.annotations().bytes();
+        Marks { time: packet.time(), kind: packet.kind(), annotations }
+    }
+
+    /// Sends a fragment whose header has this length; false if there was no room for it.
+    pub(super) fn send(&self, cx: &mut Cx<'_>, bytes: &[u8], header_length: usize) -> bool {
+        let Some(mut fragment) = cx.packet(bytes) else { return false };
+        fragment.set_headers(0, header_length);
+        fragment.set_time(self.time);
+        fragment.set_kind(self.kind);
+        *fragment.annotations_mut().bytes_mut() = self.annotations;
+        cx.emit_one(0, fragment, DropReason::NoOutput);
+        true
+    }
+}

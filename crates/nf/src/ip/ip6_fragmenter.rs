@@ -1,0 +1,284 @@
+//! # IP6Fragmenter
+//! Splits IPv6 packets that are longer than a limit into fragments (RFC 8200, section 4.5).
+//!
+//! Only the node that a packet comes from may fragment it, so this is for sources and for the ends of tunnels; routers
+//! answer with ICMP6Error what is too long. With HONOR_DF, all packets count as having said "don't fragment", as those
+//! of others do that a router forwards.
+//!
+//! Hop-by-hop options and a routing header, with the destination options in front of it, are repeated in each fragment.
+//! Packets that cannot be split go to output 1, or are dropped: fragments, jumbograms, and those whose headers cannot be
+//! read or do not fit into the first fragment (RFC 7112). The first fragment leaves last, as in Click. Identifications
+//! are random. The network header annotation must be set.
+//!
+//! ## Usage
+//! `IP6Fragmenter(MTU [, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `MTU`: longest packet that leaves, from the IPv6 header on.
+//! - `HONOR_DF`: whether longer packets go to output 1 whatever they are.
+//!
+//! ## Handlers
+//! - `drops`: packets that were not fragmented although they are too long.
+//! - `fragments`: fragments made.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> CheckIP6Header(OFFSET 14) -> f :: IP6Fragmenter(1280) -> Discard;
+//! f[1] -> ICMP6Error(2001:db8::1, 2, 0, PMTU 1280) -> Discard
+//! ```
+//!
+//! ## See also
+//! ICMP6Error, CheckLength, IPFragmenter
+
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Action, Case, Depends, Emit, Field, Filter, Header, Number, Target};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
+use wire::ipv6::{self, FragmentHeader};
+use wire::{FromBytes, IntoBytes, U16, U32, icmpv6, ip_protocol, tcp, udp};
+
+use super::fragmenting::{Choice, Fragmenting, Marks};
+use crate::editing::{annotation, aside, bytes, length_from, needs, otherwise, pure, refused, rest_from};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "IP6Fragmenter",
+    ports: "1/1-2",
+    processing: "h",
+    manual: manual!("ip6_fragmenter.rs"),
+    args: &[ArgInfo::required("MTU", "unsigned"), ArgInfo::keyword("HONOR_DF", "bool", "false")],
+    handlers: &[HandlerInfo::read("drops"), HandlerInfo::read("fragments")],
+    samples: &["1280", "64 -> 1/2", "50, HONOR_DF true", "56, HONOR_DF true -> 1/2"],
+    build: |args| {
+        let mtu: u32 = args.required("MTU");
+        let honors = args.or("HONOR_DF", false);
+        args.finish()?;
+        let [payload, fragment] = [(); 2].map(|()| Vec::with_capacity(u16::MAX.into()));
+        Ok(Box::new(Ip6Fragmenter { mtu: mtu as usize, honors, drops: 0, fragments: 0, payload, fragment }))
+    },
+    ..Class::DEFAULT
+};
+
+struct Ip6Fragmenter {
+    mtu: usize,
+    honors: bool,
+    drops: u64,
+    fragments: u64,
+    /// What is split of the packet.
+    payload: Vec<u8>,
+    /// The fragment being written.
+    fragment: Vec<u8>,
+}
+
+/// How a packet is to be split. All numbers are bytes, places from the IPv6 header on.
+#[derive(Debug, PartialEq)]
+struct Plan {
+    /// Headers that every fragment has.
+    repeated: usize,
+    /// Where the last of them says what follows it, and what that is.
+    next_header_at: usize,
+    next_header: u8,
+    /// Where the packet ends.
+    total: usize,
+    /// How much of what is split goes into each fragment.
+    room: usize,
+}
+
+/// The headers that every fragment has, and where those end that have to stand in the first one: `None` where the chain
+/// cannot be read, or the packet is a fragment.
+fn headers(ip: &ipv6::Header, rest: &[u8]) -> Option<(usize, usize, u8, usize)> {
+    let mut at = ipv6::Header::LEN;
+    let (mut repeated, mut next_header_at, mut next_header) = (at, 6, ip.next_header);
+    let mut protocol = ip.next_header;
+    for extension in ipv6::extensions(ip.next_header, rest) {
+        let extension = extension.ok()?;
+        if extension.kind == ip_protocol::FRAGMENT {
+            return None;
+        }
+        if matches!(extension.kind, ip_protocol::HOP_BY_HOP | ip_protocol::ROUTING) {
+            (next_header_at, next_header) = (at, extension.next_header);
+            repeated = at + extension.bytes.len();
+        }
+        at += extension.bytes.len();
+        protocol = extension.next_header;
+    }
+    let upper = match protocol {
+        ip_protocol::TCP => tcp::Header::LEN,
+        ip_protocol::UDP => udp::Header::LEN,
+        ip_protocol::ICMPV6 => icmpv6::Header::LEN,
+        _ => 0,
+    };
+    Some((repeated, next_header_at, next_header, at + upper))
+}
+
+impl Fragmenting for Ip6Fragmenter {
+    type Plan = Plan;
+
+    fn choose(&self, packet: &Packet) -> Result<Choice<Plan>, DropReason> {
+        let data = packet.header(Base::Network).ok_or(DropReason::NoHeader)?;
+        let (ip, rest) = ipv6::Header::ref_from_prefix(data).map_err(|_| DropReason::NoHeader)?;
+        let available = length_from(packet, Base::Network).ok_or(DropReason::NoHeader)?;
+        // Bytes behind the packet are padding. Jumbograms do not say here how long they are.
+        let total = match usize::from(ip.payload_length.get()) {
+            0 => available,
+            length => available.min(ipv6::Header::LEN + length),
+        };
+        if total <= self.mtu {
+            return Ok(Choice::Pass);
+        }
+        if self.honors || ip.payload_length.get() == 0 {
+            return Ok(Choice::Refuse);
+        }
+        let Some((repeated, next_header_at, next_header, first_end)) = headers(ip, rest) else {
+            return Ok(Choice::Refuse);
+        };
+        let room = self.mtu.saturating_sub(repeated + FragmentHeader::LEN) & !7;
+        if room < 8 || first_end > repeated + room || repeated >= total {
+            return Ok(Choice::Refuse);
+        }
+        Ok(Choice::Split(Plan { repeated, next_header_at, next_header, total, room }))
+    }
+
+    fn refuse(&mut self, cx: &mut Cx<'_>, packet: Packet) {
+        self.drops += 1;
+        cx.emit_one(1, packet, DropReason::TooLong);
+    }
+
+    fn split(&mut self, cx: &mut Cx<'_>, mut packet: Packet, plan: &Plan) {
+        let Plan { repeated, room, .. } = *plan;
+        // A stripped IPv6 header makes the distance negative.
+        let network = packet.offset(Base::Network).map(usize::try_from);
+        let Some(Ok(network)) = network else { return cx.drop(packet, DropReason::NoHeader) };
+        self.payload.resize(plan.total - repeated, 0);
+        packet.read_at(network + repeated, &mut self.payload);
+        let id = cx.random().u32(..);
+        let mac = packet.offset(Base::Mac);
+        if !make_first(&mut packet, network, plan, id) {
+            return cx.drop(packet, DropReason::NoHeadroom);
+        }
+        packet.set_offset(Base::Mac, mac);
+        packet.set_headers(network, network + repeated + FragmentHeader::LEN);
+        let headers = network..network + repeated + FragmentHeader::LEN;
+        let marks = Marks::of(&packet);
+        let mut offset = room;
+        for part in self.payload[room.min(self.payload.len())..].chunks(room) {
+            let Some(shared) = packet.data().get(headers.clone()) else { break };
+            self.fragment.clear();
+            self.fragment.extend_from_slice(shared);
+            self.fragment.extend_from_slice(part);
+            let is_last = offset + part.len() == self.payload.len();
+            write_lengths(&mut self.fragment, repeated, part.len(), offset, is_last);
+            offset += part.len();
+            self.fragments += u64::from(marks.send(cx, &self.fragment, headers.len()));
+        }
+        self.fragments += 1;
+        cx.emit_one(0, packet, DropReason::NoOutput);
+    }
+}
+
+/// Makes a packet its first fragment; false, and the packet as it was, where there is no room in front of it.
+fn make_first(packet: &mut Packet, network: usize, plan: &Plan, id: u32) -> bool {
+    let Plan { repeated, room, .. } = *plan;
+    if !packet.prepend(&[0; FragmentHeader::LEN]) {
+        return false;
+    }
+    let data = packet.data_mut();
+    let end = network + repeated;
+    data.copy_within(FragmentHeader::LEN..end + FragmentHeader::LEN, 0);
+    data[network + plan.next_header_at] = ip_protocol::FRAGMENT;
+    let next_header = plan.next_header;
+    let header = FragmentHeader { next_header, reserved: 0, offset_more: U16::new(0), id: U32::new(id) };
+    data[end..end + FragmentHeader::LEN].copy_from_slice(header.as_bytes());
+    write_lengths(&mut data[network..], repeated, room, 0, false);
+    packet.truncate(end + FragmentHeader::LEN + room);
+    true
+}
+
+/// Writes what is different from fragment to fragment.
+fn write_lengths(fragment: &mut [u8], repeated: usize, part: usize, offset: usize, is_last: bool) {
+    // All of them are shorter than the packet was.
+    let length = (repeated - ipv6::Header::LEN + FragmentHeader::LEN + part) as u16;
+    fragment[4..6].copy_from_slice(&length.to_be_bytes());
+    let place = offset as u16 | u16::from(!is_last);
+    fragment[repeated + 2..repeated + 4].copy_from_slice(&place.to_be_bytes());
+}
+
+impl Element for Ip6Fragmenter {
+    fn effects(&self) -> Effects {
+        let mtu = || Number::constant(self.mtu as i64);
+        let length = bytes(Base::Network, 4, 2);
+        let total = Number::of(length.clone()).plus_constant(ipv6::Header::LEN as i64);
+        let told = Filter::equals(length, 0).not().and([Filter::AtMost(total, mtu())]);
+        let short = Filter::One(vec![Filter::AtMost(rest_from(Base::Network), mtu()), told]);
+        let mut cases = vec![needs(Header::Ipv6), Case::new(short, Target::Output(0))];
+        if self.honors {
+            cases.push(aside(Filter::Any, DropReason::TooLong));
+            return Effects::cases(cases);
+        }
+        let reads = [Field::Payload, Field::Length, Field::HeaderOffset(Base::Network)];
+        cases.push(refused("cannot be fragmented", &reads, DropReason::TooLong));
+        let stripped = Filter::AtMost(Number::constant(0), Number::of(Field::HeaderOffset(Base::Network)));
+        cases.push(Case::new(stripped.not(), Target::Drop(DropReason::NoHeader)));
+        let later = Emit {
+            name: "later fragment",
+            input: None,
+            reads: vec![Field::Payload, Field::TimeStamp, Field::Kind, annotation(0, 48)],
+            output: Some(0),
+            starts: Some(Header::Ipv6),
+            when: Filter::One(cases.iter().map(|case| case.when.clone()).collect()).not(),
+        };
+        let at = |base| pure(Field::HeaderOffset(base), "in front of the fragment header", &reads);
+        cases.push(otherwise(vec![
+            Action::Strip(-(FragmentHeader::LEN as i32)),
+            pure(Field::Payload, "first fragment", &reads),
+            pure(Field::HeaderOffset(Base::Mac), "as before", &[Field::HeaderOffset(Base::Mac)]),
+            at(Base::Network),
+            at(Base::Transport),
+            Action::Resize(reads.to_vec()),
+        ]));
+        let effects = Effects { emits: vec![later], ..Effects::cases(cases) };
+        effects.depending_on(Depends::Random)
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
+        self.fragment(cx, batch)
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        Ok(if name == "drops" { self.drops } else { self.fragments }.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The headers that are repeated, where the last of them names its successor, and where the rest has to end, for
+    /// extension headers of 8 bytes each in front of UDP.
+    fn found(kinds: &[u8]) -> Option<(usize, usize, u8, usize)> {
+        let follows = |i: usize| kinds.get(i).copied().unwrap_or(ip_protocol::UDP);
+        let mut bytes = vec![0; 40];
+        bytes[6] = follows(0);
+        (1..=kinds.len()).for_each(|i| bytes.extend_from_slice(&[follows(i), 0, 0, 0, 0, 0, 0, 0]));
+        let (ip, rest) = ipv6::Header::ref_from_prefix(&bytes).unwrap();
+        headers(ip, rest)
+    }
+
+    #[test]
+    fn headers_for_routers_are_repeated() {
+        assert_eq!(found(&[]), Some((40, 6, 17, 48)));
+        assert_eq!(
+            found(&[60]),
+            Some((40, 6, 60, 56)),
+            "options for the destination go into the first fragment"
+        );
+        assert_eq!(found(&[0]), Some((48, 40, 17, 56)));
+        assert_eq!(found(&[0, 60]), Some((48, 40, 60, 64)));
+        assert_eq!(
+            found(&[0, 60, 43, 60]),
+            Some((64, 56, 60, 80)),
+            "and those in front of a route are for each hop"
+        );
+        assert_eq!(found(&[44]), None, "no fragments of fragments");
+        assert_eq!(found(&[60; 17]), None, "too many headers");
+    }
+}

@@ -1,0 +1,177 @@
+//! # IPOutputCombo
+//! Does in one step what a router does with IPv4 packets that leave by one of its interfaces.
+//!
+//! It is `DropBroadcasts -> PaintTee(COLOR) -> IPGWOptions(IPADDR) -> FixIPSrc(IPADDR) -> DecIPTTL -> CheckLength(MTU)`:
+//! link-level broadcasts are dropped; a copy of a packet with the paint leaves by output 1; packets with bad options
+//! leave by output 2, with the byte that is wrong in the parameter problem annotation; those whose time to live is over
+//! by output 3; those longer than the MTU by output 4, and all others by output 0. Nothing is fragmented. The network
+//! header annotation must be set; packets without it are dropped.
+//!
+//! ## Usage
+//! `IPOutputCombo(COLOR, IPADDR, MTU)`
+//!
+//! ## Arguments
+//! - `COLOR`: the paint of packets that came in by the same interface.
+//! - `IPADDR`: the address of the interface.
+//! - `MTU`: the longest packets that leave by output 0.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> CheckIPHeader(14) -> out :: IPOutputCombo(1, 10.0.0.1, 1500) -> Discard;
+//! out[1] -> ICMPError(10.0.0.1, redirect, host) -> Discard;
+//! out[2] -> ICMPError(10.0.0.1, parameterproblem) -> Discard;
+//! out[3] -> ICMPError(10.0.0.1, timeexceeded) -> Discard;
+//! out[4] -> IPFragmenter(1500) -> Discard
+//! ```
+//!
+//! ## See also
+//! DropBroadcasts, PaintTee, IPGWOptions, FixIPSrc, DecIPTTL, CheckLength, IPFragmenter, IPInputCombo
+
+use std::net::Ipv4Addr;
+
+use element::class::ArgInfo;
+use element::effects::{
+    Action, Case, Checksum, Depends, Field, Filter, Header, Number, Target, Value, wire_field,
+};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Packet, Timestamp, manual};
+use packet::{Annotations, BATCH_CAPACITY, PacketKind};
+
+use super::dec_ip_ttl::decrement;
+use super::fix_ip_src;
+use super::ipgw_options::Gateway;
+use crate::annotation::paint_tee::copies_of;
+use crate::basic::tee::emit_copies_of;
+use crate::editing::{annotation, constant, missing, needs, pure, when, within};
+use crate::sorting::{Fate, Sorter};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "IPOutputCombo",
+    ports: "1/5",
+    processing: "h",
+    manual: manual!("ip_output_combo.rs"),
+    args: &[
+        ArgInfo::required("COLOR", "0-255"),
+        ArgInfo::required("IPADDR", "address"),
+        ArgInfo::required("MTU", "unsigned"),
+    ],
+    samples: &["1, 10.0.0.1, 1500", "0, 10.0.0.1, 60"],
+    build: |args| {
+        let colour = args.required("COLOR");
+        let address: Option<Ipv4Addr> = args.get("IPADDR");
+        let mtu: u32 = args.required("MTU");
+        let Some(address) = address else { return missing(args, "IPADDR") };
+        args.finish()?;
+        let gateway = Gateway::new(address, Vec::new());
+        let (sorter, fates) = (Sorter::new(args.outputs()), Vec::with_capacity(BATCH_CAPACITY));
+        Ok(Box::new(IpOutputCombo { colour, address, gateway, mtu: mtu as usize, sorter, fates }))
+    },
+    ..Class::DEFAULT
+};
+
+struct IpOutputCombo {
+    colour: u8,
+    address: Ipv4Addr,
+    gateway: Gateway,
+    mtu: usize,
+    sorter: Sorter,
+    /// What becomes of each packet of a batch.
+    fates: Vec<Fate>,
+}
+
+/// Outputs beside the usual one.
+const SAME_INTERFACE: usize = 1;
+const BAD_OPTIONS: usize = 2;
+const EXPIRED: usize = 3;
+const TOO_LONG: usize = 4;
+
+/// Whether a packet came as link-level broadcast or multicast.
+fn is_group(packet: &Packet) -> bool {
+    matches!(packet.kind(), PacketKind::Broadcast | PacketKind::Multicast)
+}
+
+impl IpOutputCombo {
+    /// Whether a copy is to go to output 1.
+    fn came_by_the_same_way(&self, packet: &Packet) -> bool {
+        !is_group(packet) && packet.annotations().u8(Annotations::PAINT) == self.colour
+    }
+
+    /// What becomes of a packet: the output, or why it is dropped.
+    fn treat(&self, packet: &mut Packet, now: Timestamp) -> Result<usize, DropReason> {
+        if is_group(packet) {
+            return Err(DropReason::Denied);
+        }
+        match self.gateway.process(packet, now) {
+            Ok(()) => {}
+            Err(DropReason::Unsuitable) => return Ok(BAD_OPTIONS),
+            Err(reason) => return Err(reason),
+        }
+        fix_ip_src::fix_where_asked(packet, self.address);
+        match decrement(packet, true) {
+            Ok(()) if packet.len() > self.mtu => Ok(TOO_LONG),
+            Ok(()) => Ok(0),
+            Err(DropReason::TtlExpired) => Ok(EXPIRED),
+            Err(reason) => Err(reason),
+        }
+    }
+}
+
+impl Element for IpOutputCombo {
+    fn effects(&self) -> Effects {
+        let header = [wire_field::IP_HEADER, Field::Length];
+        let group =
+            within(Field::Kind, u128::MAX, PacketKind::Broadcast as u128, PacketKind::Multicast as u128);
+        let group = Case::new(group, Target::Drop(DropReason::Denied));
+        let recorded = Gateway::recorded;
+        let bad = when("bad options", &header, Target::Output(BAD_OPTIONS));
+        let problem = pure(annotation(Annotations::ICMP_PARAM, 1), "wrong byte of options", &header);
+        let mut cases = vec![group.clone(), needs(Header::Ipv4), bad.with(recorded()).with(problem)];
+        // A checksum is computed afresh where an address or an option was written, else updated for the time to live.
+        let plain = within(wire_field::IP_VERSION_IHL, 15, 0, 5);
+        let wished = Filter::equals(fix_ip_src::WISH, 0).not();
+        let ttl = wire_field::IP_TTL;
+        let expired = || within(wire_field::IP_TTL, 0xff, 0, 1);
+        let long = Filter::AtMost(Number::of(Field::Length), Number::constant(self.mtu as i64)).not();
+        for (is_plain, is_wished) in [(true, false), (true, true), (false, false), (false, true)] {
+            let is = |filter: &Filter, holds: bool| if holds { filter.clone() } else { filter.clone().not() };
+            let kind = is(&plain, is_plain).and([is(&wished, is_wished)]);
+            let ends = [(expired(), EXPIRED), (long.clone(), TOO_LONG), (Filter::Any, 0)];
+            for (end, output) in ends {
+                let mut case = Case::new(kind.clone().and([end]), Target::Output(output));
+                if !is_plain {
+                    case = case.with(recorded());
+                }
+                if is_wished {
+                    case = case.with(constant(fix_ip_src::WISH, &[0]));
+                    case = case.with(constant(wire_field::IP_SRC, &self.address.octets()));
+                }
+                if output != EXPIRED {
+                    case = case.with(Action::Set(ttl.clone(), Value::Plus(ttl.clone(), -1)));
+                }
+                case.checksum = match (is_plain && !is_wished, output) {
+                    (true, EXPIRED) => Checksum::Untouched,
+                    (true, _) => Checksum::Updated(vec![Header::Ipv4]),
+                    (false, _) => Checksum::Recomputed(vec![Header::Ipv4]),
+                };
+                cases.push(case);
+            }
+        }
+        let mut copies = copies_of(self.colour, Annotations::PAINT);
+        copies.when = group.when.not().and([copies.when]);
+        let effects = Effects { emits: vec![copies], ..Effects::cases(cases) };
+        effects.depending_on(Depends::Time)
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {
+        let now = cx.now();
+        emit_copies_of(cx, SAME_INTERFACE, &batch, |packet| self.came_by_the_same_way(packet));
+        self.fates.clear();
+        for packet in batch.iter_mut() {
+            let fate = self.treat(packet, now).map_or_else(Fate::Drop, Fate::Output);
+            self.fates.push(fate);
+        }
+        let mut fates = self.fates.iter().copied();
+        // Each packet is asked about once.
+        self.sorter.send(cx, batch, |_, _| fates.next().unwrap_or(Fate::Output(0)))
+    }
+}

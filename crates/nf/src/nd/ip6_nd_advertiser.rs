@@ -1,0 +1,151 @@
+//! # IP6NDAdvertiser
+//! Answers neighbour solicitations (RFC 4861) for the addresses that it is told, its own or others'.
+//!
+//! Packets that are not valid solicitations (section 7.1.1), or for other addresses, are dropped. The answer comes from
+//! the address that was asked for, says that it comes from a router, and is not to replace what is known already, as in
+//! Click; for addresses of its own, RFC 4861 (section 7.2.4) would rather have OVERRIDE true. A host without an address,
+//! which asks whether anybody has one, is answered by a message to all nodes. Of several prefixes that match, the most
+//! specific one counts.
+//!
+//! ## Usage
+//! `IP6NDAdvertiser(ENTRY, ... [, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `ENTRY`: `IP6/MASK [IP6/MASK ...] ETHER`: prefixes or addresses, and the Ethernet address for them.
+//! - `OVERRIDE`: whether answers replace what hosts know already.
+//!
+//! ## Example
+//! ```click
+//! Idle -> IP6NDAdvertiser(2001:db8::1 fe80::1 2:0:0:0:0:1, 2001:db8:1::/64 2:0:0:0:0:2) -> Discard
+//! ```
+//!
+//! ## See also
+//! IP6NDSolicitor, ARPResponder, AddressInfo
+
+use std::net::Ipv6Addr;
+
+use element::args::{Arg, Ipv6Prefix, Place};
+use element::class::ArgInfo;
+use element::effects::{Case, Emit, Field, Filter, Header, Target};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
+use lang::args::split_spaces;
+use wire::icmpv6::kind;
+use wire::neighbor::{flag, multicast_mac, option};
+use wire::{LinkType, MacAddr, ethernet};
+
+use super::{FRAME, frame, message};
+use crate::arp::entries::{Entries, Entry};
+use crate::editing::when;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "IP6NDAdvertiser",
+    manual: manual!("ip6_nd_advertiser.rs"),
+    args: &[
+        ArgInfo::rest("ENTRY", "IP6/MASK [IP6/MASK ...] ETHER"),
+        ArgInfo::keyword("OVERRIDE", "bool", "false"),
+    ],
+    samples: &[
+        "2001:db8::1 2:0:0:0:0:9",
+        "2001:db8::/32 2:0:0:0:0:9, 2001:db8::1 ::/0 2:0:0:0:0:8, OVERRIDE true",
+        "",
+    ],
+    build: |args| {
+        let overrides = args.or("OVERRIDE", false);
+        let mut table = Entries::default();
+        for (number, text) in args.rest().iter().enumerate() {
+            match parse(text, &args.place()) {
+                Ok(entries) => drop(table.add(&entries)),
+                Err(reason) => args.error(format!("argument {number} {reason}")),
+            }
+        }
+        args.finish()?;
+        let flags = flag::ROUTER | if overrides { flag::OVERRIDE } else { 0 };
+        Ok(Box::new(Ip6NdAdvertiser { table, flags }))
+    },
+    ..Class::DEFAULT
+};
+
+/// Prefixes and an Ethernet address; Click's words for what is wrong.
+fn parse(text: &str, place: &Place<'_>) -> Result<Vec<Entry<u128>>, &'static str> {
+    let (mut prefixes, mut mac) = (Vec::new(), None);
+    for word in split_spaces(text).into_iter().map(|word| word.text) {
+        if let Ok(prefix) = Ipv6Prefix::parse(&word, place) {
+            prefixes.push(prefix);
+        } else if let Ok(address) = MacAddr::parse(&word, place) {
+            if mac.replace(address).is_some() {
+                return Err("has more than one Ethernet address");
+            }
+        } else {
+            return Err("should be `IP6/MASK ETHADDR'");
+        }
+    }
+    if prefixes.is_empty() {
+        return Err("had no IP6 address and masks");
+    }
+    let mac = mac.ok_or("had no Ethernet address")?;
+    let entry = |Ipv6Prefix { address, length }| {
+        let mask = u128::MAX.checked_shl(128 - u32::from(length)).unwrap_or(0);
+        Entry { network: address.to_bits() & mask, mask, mac }
+    };
+    Ok(prefixes.into_iter().map(entry).collect())
+}
+
+const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+
+struct Ip6NdAdvertiser {
+    table: Entries<u128>,
+    /// Those of every answer.
+    flags: u32,
+}
+
+impl Ip6NdAdvertiser {
+    /// The answer to a solicitation.
+    fn answer_to(&self, packet: &Packet) -> Option<[u8; FRAME]> {
+        let (link, asked) = message(packet.data(), kind::NEIGHBOR_SOLICITATION)?;
+        let target = asked.target();
+        let mac = self.table.look_up(target.to_bits())?;
+        let asker = asked.ip.source_addr();
+        let (to, destination, flags) = match asker.is_unspecified() {
+            true => (multicast_mac(ALL_NODES), ALL_NODES, self.flags),
+            false => (link.source, asker, self.flags | flag::SOLICITED),
+        };
+        let addresses = [target, destination, target];
+        Some(frame([mac, to], kind::NEIGHBOR_ADVERTISEMENT, flags, addresses, (option::TARGET, mac)))
+    }
+
+    fn answer(&self, cx: &mut Cx<'_>, packet: Packet) -> Option<Packet> {
+        let Some(frame) = self.answer_to(&packet) else {
+            cx.drop(packet, DropReason::NoMatch);
+            return None;
+        };
+        let time = packet.time();
+        cx.drop(packet, DropReason::Answered);
+        let mut answer = cx.packet(&frame)?;
+        answer.set_time(time);
+        answer.set_link_header(ethernet::Header::LEN);
+        answer.set_link(LinkType::Ethernet.number());
+        Some(answer)
+    }
+}
+
+impl Element for Ip6NdAdvertiser {
+    fn effects(&self) -> Effects {
+        let reads = [Field::Payload, Field::Length];
+        let asked = when("solicited", &reads, Target::Drop(DropReason::Answered));
+        let advertisement = Emit {
+            name: "neighbour advertisement",
+            input: None,
+            reads: vec![Field::Payload, Field::Length, Field::TimeStamp],
+            output: Some(0),
+            starts: Some(Header::Ethernet),
+            when: asked.when.clone(),
+        };
+        let other = Case::new(Filter::Any, Target::Drop(DropReason::NoMatch));
+        Effects { emits: vec![advertisement], ..Effects::cases(vec![asked, other]) }
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        batch.replace_each(|packet| self.answer(cx, packet));
+    }
+}

@@ -1,0 +1,514 @@
+//! # IP6NDSolicitor
+//! Puts Ethernet headers in front of IPv6 packets, and asks for the addresses in them by neighbour discovery (RFC 4861).
+//!
+//! Packets come in on input 0 with their next hop in the destination address annotation. Those for whom it is not known
+//! yet wait, and a solicitation is sent instead, once a second and at most three times: packets that have waited in vain
+//! leave by output 2 as they came, for an ICMP6Error that says so (type 1, code 3), or are dropped. Advertisements, with
+//! their Ethernet headers, come in on input 1; those that are not valid (section 7.1.2) or that nobody has asked for
+//! are of no effect. Solicitations leave by output 1 if there is one.
+//!
+//! Addresses of groups need no solicitation (RFC 2464). Packets for the address `::` are dropped. An address holds for
+//! TIMEOUT after the last answer to a solicitation; some time before, or when somebody else has said that it has changed
+//! (section 7.2.5), its holder is asked while packets go on, and forgotten after three questions without an answer.
+//!
+//! ## Usage
+//! `IP6NDSolicitor(IP, ETH [, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `IP`: this host's address.
+//! - `ETH`: this host's Ethernet address.
+//! - `CAPACITY`: most packets that wait; 0 for no bound.
+//! - `ENTRY_CAPACITY`: most entries; the oldest give way; 0 for no bound. Without one, whoever sends to all addresses of a
+//!   network fills the memory (RFC 6583).
+//! - `ENTRY_PACKET_CAPACITY`: most packets that wait for one address; the last ones stay; 0 for no bound.
+//! - `TIMEOUT`: how long an address holds after the last answer; 0 for ever.
+//! - `POLL_TIMEOUT`: how long after the last answer solicitations start to ask whether an address still holds; 0 for never.
+//!
+//! ## Handlers
+//! - `table`: a line per entry, oldest first: IPv6 address, 1 if its Ethernet address is known, else 0, Ethernet address.
+//! - `stats`: packets dropped and solicitations sent, in words.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> MarkIP6Header -> GetIP6Address(24) -> nd :: IP6NDSolicitor(2001:db8::1, 2:0:0:0:0:1) -> Discard;
+//! nd[1] -> IP6NDAdvertiser(::/0 2:0:0:0:0:2) -> [1] nd;
+//! nd[2] -> ICMP6Error(2001:db8::1, 1, 3) -> Discard
+//! ```
+//!
+//! ## See also
+//! IP6NDAdvertiser, ICMP6Error, ARPQuerier
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::net::Ipv6Addr;
+
+use classify::IntervalSet;
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{
+    Access, Action, Case, DST_IP6, Depends, Emit, Field, Filter, Header, Hold, Number, Order, State, Target,
+    Value, wire_field,
+};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, Timestamp, manual};
+use packet::Annotations;
+use wire::icmpv6::kind;
+use wire::neighbor::{flag, multicast_mac, option, solicited_node};
+use wire::{LinkType, MacAddr, ether_type, ethernet};
+
+use super::{frame, message};
+use crate::arp::table::{self, Limits, Pace, Table, Waiters};
+use crate::arp::waiting::{Dropping, Waiting};
+use crate::editing::{annotation, bytes, constant, header_at, missing, when, within};
+use crate::ethernet::{encapsulate, encapsulated, readdress};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "IP6NDSolicitor",
+    ports: "2/1-3",
+    processing: "h",
+    flow: "xy/x",
+    manual: manual!("ip6_nd_solicitor.rs"),
+    args: &[
+        ArgInfo::required("IP", "IPv6 address"),
+        ArgInfo::required("ETH", "Ethernet address"),
+        ArgInfo::keyword("CAPACITY", "unsigned", "2048"),
+        ArgInfo::keyword("ENTRY_CAPACITY", "unsigned", "65536"),
+        ArgInfo::keyword("ENTRY_PACKET_CAPACITY", "unsigned", "1"),
+        ArgInfo::keyword("TIMEOUT", "seconds", "120"),
+        ArgInfo::keyword("POLL_TIMEOUT", "seconds", "60"),
+    ],
+    handlers: &[HandlerInfo::read("table"), HandlerInfo::read("stats")],
+    samples: &[
+        "2001:db8::1, 2:0:0:0:0:1",
+        "2001:db8::1, 2:0:0:0:0:1, ENTRY_PACKET_CAPACITY 0, CAPACITY 4, ENTRY_CAPACITY 3 -> 2/2",
+        "fe80::1, 2:0:0:0:0:1, TIMEOUT 1, POLL_TIMEOUT 0 -> 2/3",
+    ],
+    build: |args| {
+        let ip: Option<Ipv6Addr> = args.get("IP");
+        let mac = args.required("ETH");
+        let mut number = |name, default: u32| args.or(name, default) as usize;
+        let packets = number("CAPACITY", 2048);
+        let entries = number("ENTRY_CAPACITY", 65_536);
+        let per_address = number("ENTRY_PACKET_CAPACITY", 1);
+        let timeout = table::milliseconds(args.or("TIMEOUT", Timestamp::from_secs(120)));
+        let poll_timeout = table::milliseconds(args.or("POLL_TIMEOUT", Timestamp::from_secs(60)));
+        let Some(ip) = ip else { return missing(args, "IP") };
+        args.finish()?;
+        // The bound for one address is kept here, where the packets are.
+        let limits = Limits { packets, entries, packets_per_entry: 0, slim_factor: 2, timeout, pace: PACE };
+        Ok(Box::new(Ip6NdSolicitor {
+            known: Known { table: Table::new(limits), waiting: Waiting::default(), asked: VecDeque::new() },
+            ip,
+            mac,
+            per_address,
+            poll_timeout,
+            outputs: args.outputs(),
+            solicitations: 0,
+            drops: 0,
+            has_warned: false,
+        }))
+    },
+    ..Class::DEFAULT
+};
+
+/// RFC 4861, section 10: RetransTimer, in milliseconds, and how often one asks.
+const PAUSE: i64 = 1_000;
+const MOST_QUESTIONS: u8 = 3;
+const PACE: Pace = Pace { pause: PAUSE, patience: u8::MAX, long_pause: PAUSE };
+
+/// So many entries out of date are not worth the work of clearing up.
+const UNTIDY: usize = 64;
+
+/// Where packets leave that have waited in vain.
+const UNREACHABLE: usize = 2;
+
+struct Ip6NdSolicitor {
+    known: Known,
+    ip: Ipv6Addr,
+    mac: MacAddr,
+    /// Most packets that wait for one address; zero for no bound.
+    per_address: usize,
+    /// In milliseconds; zero for never.
+    poll_timeout: i64,
+    outputs: usize,
+    solicitations: u64,
+    /// Packets dropped that the table does not count.
+    drops: u64,
+    has_warned: bool,
+}
+
+/// Who is known, and what waits for others.
+struct Known {
+    table: Table<u128>,
+    waiting: Waiting<u128>,
+    /// What to ask for again, or to give up, in the order of time.
+    asked: VecDeque<Asked>,
+}
+
+/// An address that was asked for.
+struct Asked {
+    /// When to look again whether it is known.
+    due: i64,
+    address: u128,
+    /// The number of the entry that is to get the answer.
+    entry: u64,
+}
+
+impl Asked {
+    /// Whether there is still an answer to wait for.
+    fn counts(&self, table: &Table<u128>, now: i64) -> bool {
+        let entry = table.ticket(self.address).map(|ticket| ticket.id);
+        entry == Some(self.entry) && table.known(self.address, now).is_none()
+    }
+}
+
+/// What an element hands on to another one.
+struct Kept {
+    known: Known,
+    host: (Ipv6Addr, MacAddr),
+    solicitations: u64,
+    drops: u64,
+}
+
+impl Known {
+    /// Does something with the table, which may drop packets that wait.
+    fn with<T>(
+        &mut self,
+        cx: &mut Cx<'_>,
+        work: impl FnOnce(&mut Table<u128>, i64, &mut dyn Waiters<u128>) -> T,
+    ) -> T {
+        let now = table::now(cx);
+        work(&mut self.table, now, &mut Dropping { cx, waiting: &mut self.waiting })
+    }
+
+    /// Takes the packet that has waited longest for an address.
+    fn release(&mut self, address: u128) -> Option<Packet> {
+        let packet = self.waiting.pop(address)?;
+        self.table.released(address, 1);
+        Some(packet)
+    }
+}
+
+impl Ip6NdSolicitor {
+    fn encapsulate(&self, packet: &mut Packet, destination: MacAddr) -> bool {
+        let ether_type = ether_type::IPV6.into();
+        encapsulate(packet, &ethernet::Header { destination, source: self.mac, ether_type })
+    }
+
+    /// A packet on input 0: what leaves at once.
+    fn take(&mut self, cx: &mut Cx<'_>, mut packet: Packet) -> Option<Packet> {
+        let address = u128::from_be_bytes(packet.annotations().array(Annotations::DST_IP));
+        let Some(mac) = self.find(cx, address, packet.time()) else {
+            self.wait(cx, packet, address);
+            return None;
+        };
+        match self.encapsulate(&mut packet, mac) {
+            true => Some(packet),
+            false => self.refuse(cx, packet, DropReason::NoHeadroom),
+        }
+    }
+
+    /// The Ethernet address of an address, if it is known or needs no question.
+    fn find(&mut self, cx: &mut Cx<'_>, address: u128, time: Timestamp) -> Option<MacAddr> {
+        let now = table::now(cx);
+        if let Some((mac, asks)) = self.known.table.look_up(address, now, self.poll_timeout) {
+            if !asks {
+                return Some(mac);
+            }
+            if self.known.table.queries(address) <= MOST_QUESTIONS {
+                self.ask(cx, address, mac, Ipv6Addr::from_bits(address), time);
+                return Some(mac);
+            }
+            self.known.with(cx, |table, _, waiters| table.forget(address, DropReason::OutOfTime, waiters));
+            return None;
+        }
+        let address = Ipv6Addr::from_bits(address);
+        address.is_multicast().then(|| multicast_mac(address))
+    }
+
+    #[cold]
+    fn refuse(&mut self, cx: &mut Cx<'_>, packet: Packet, reason: DropReason) -> Option<Packet> {
+        self.drops += 1;
+        cx.drop(packet, reason);
+        None
+    }
+
+    /// A packet for an address that is not known.
+    fn wait(&mut self, cx: &mut Cx<'_>, mut packet: Packet, address: u128) {
+        if address == 0 {
+            if !std::mem::replace(&mut self.has_warned, true) {
+                let declaration = cx.declaration();
+                cx.message(format_args!(
+                    "{declaration}: would solicit ::; missing dest IP6 addr annotation?\n"
+                ));
+            }
+            self.refuse(cx, packet, DropReason::Unsuitable);
+            return;
+        }
+        // The addresses are written when it leaves; that there is room is better known now.
+        if !self.encapsulate(&mut packet, MacAddr::BROADCAST) {
+            self.refuse(cx, packet, DropReason::NoHeadroom);
+            return;
+        }
+        // The new one is worth more than the oldest (RFC 4861, section 7.2.2).
+        if self.per_address > 0
+            && self.known.waiting.len_of(address) >= self.per_address
+            && let Some(oldest) = self.known.release(address)
+        {
+            self.refuse(cx, oldest, DropReason::QueueFull);
+        }
+        let queued = self.known.waiting.len_of(address);
+        let admission = self.known.with(cx, |table, now, waiters| table.admit(address, now, queued, waiters));
+        if admission.query {
+            self.ask_all(cx, address, packet.time());
+        }
+        match self.known.table.ticket(address).filter(|_| admission.waits) {
+            Some(ticket) => self.known.waiting.push(address, ticket, packet),
+            None => cx.drop(packet, DropReason::QueueFull),
+        }
+    }
+
+    /// Asks the group of an address, and notes when to look whether that has been of use.
+    fn ask_all(&mut self, cx: &mut Cx<'_>, address: u128, time: Timestamp) {
+        let group = solicited_node(Ipv6Addr::from_bits(address));
+        self.ask(cx, address, multicast_mac(group), group, time);
+        self.look_again(cx, address);
+    }
+
+    fn look_again(&mut self, cx: &mut Cx<'_>, address: u128) {
+        let (now, due) = (table::now(cx), table::now(cx) + PAUSE);
+        let Known { table, asked, .. } = &mut self.known;
+        let Some(ticket) = table.ticket(address) else { return };
+        // Those that have given way to others are not worth remembering.
+        if asked.len() >= 2 * table.len() + UNTIDY {
+            asked.retain(|asked| asked.counts(table, now));
+        }
+        if asked.is_empty() {
+            set_timer(cx, due);
+        }
+        asked.push_back(Asked { due, address, entry: ticket.id });
+    }
+
+    /// Sends a solicitation.
+    fn ask(&mut self, cx: &mut Cx<'_>, address: u128, to: MacAddr, destination: Ipv6Addr, time: Timestamp) {
+        let addresses = [self.ip, destination, Ipv6Addr::from_bits(address)];
+        let option = (option::SOURCE, self.mac);
+        let frame = frame([self.mac, to], kind::NEIGHBOR_SOLICITATION, 0, addresses, option);
+        let Some(mut solicitation) = cx.packet(&frame) else { return };
+        self.solicitations += 1;
+        solicitation.set_time(time);
+        solicitation.set_link_header(ethernet::Header::LEN);
+        solicitation.set_link(LinkType::Ethernet.number());
+        cx.emit_one(self.outputs.saturating_sub(1).min(1), solicitation, DropReason::NoOutput);
+    }
+
+    /// A packet on input 1.
+    fn learn(&mut self, cx: &mut Cx<'_>, packet: Packet) {
+        let Some((_, found)) = message(packet.data(), kind::NEIGHBOR_ADVERTISEMENT) else {
+            return cx.drop(packet, DropReason::Unsuitable);
+        };
+        let (address, told) = (found.target().to_bits(), found.link_address(option::TARGET));
+        let flags = found.header.flags.get();
+        cx.drop(packet, DropReason::Answered);
+        let (is_answer, overrides) = (flags & flag::SOLICITED != 0, flags & flag::OVERRIDE != 0);
+        if !self.known.table.contains(address) {
+            return;
+        }
+        // RFC 4861, section 7.2.5.
+        let old = self.known.table.known(address, table::now(cx));
+        let mac = match (old, told) {
+            (None, None) => return,
+            (Some(old), Some(new)) if old != new && !overrides => {
+                return self.known.table.doubt(address);
+            }
+            (Some(old), None) => old,
+            (_, Some(new)) => new,
+        };
+        // What nobody has asked for confirms nothing.
+        if is_answer || old != Some(mac) {
+            self.known.with(cx, |table, now, waiters| table.insert(address, mac, now, waiters));
+        }
+        if !is_answer && old != Some(mac) {
+            self.known.table.doubt(address);
+        }
+        while let Some(mut packet) = self.known.release(address) {
+            readdress(&mut packet, mac, self.mac);
+            cx.emit_one(0, packet, DropReason::NoOutput);
+        }
+    }
+
+    /// What is to be done about an address that was asked for a while ago.
+    fn follow_up(&mut self, cx: &mut Cx<'_>, asked: &Asked) {
+        let (now, address) = (table::now(cx), asked.address);
+        if !asked.counts(&self.known.table, now) {
+            return;
+        }
+        let waits = self.known.waiting.len_of(address) > 0;
+        if waits && self.known.table.queries(address) < MOST_QUESTIONS {
+            match self.known.table.ask(address, now) {
+                true => self.ask_all(cx, address, cx.now()),
+                false => self.look_again(cx, address),
+            }
+            return;
+        }
+        while let Some(mut packet) = self.known.release(address) {
+            self.drops += 1;
+            // The header was put there only for the answer that has not come.
+            if packet.strip(ethernet::Header::LEN) {
+                packet.set_offset(Base::Mac, None);
+                cx.emit_one(UNREACHABLE, packet, DropReason::OutOfTime);
+            } else {
+                cx.drop(packet, DropReason::OutOfTime);
+            }
+        }
+        self.known.with(cx, |table, _, waiters| table.forget(address, DropReason::OutOfTime, waiters));
+    }
+}
+
+fn set_timer(cx: &mut Cx<'_>, due: i64) {
+    cx.set_timer(0, Timestamp(due.saturating_mul(1_000_000)));
+}
+
+/// The name of the state in declarations.
+const TABLE: &str = "neighbour cache";
+
+impl Element for Ip6NdSolicitor {
+    fn effects(&self) -> Effects {
+        let put = |when, to, destination| encapsulated(when, to, self.mac, ether_type::IPV6, destination);
+        let chosen = || {
+            let any = IntervalSet::one(0, (1 << 48) - 1);
+            vec![Action::Set(wire_field::ETHER_DST, Value::Choose { set: any, key: vec![DST_IP6] })]
+        };
+        let group = within(annotation(Annotations::DST_IP, 1), 0xff, 0xff, 0xff);
+        let low_bits = Number::of(annotation(Annotations::DST_IP + 12, 4));
+        let of_group = vec![
+            constant(bytes(Base::Mac, 0, 2), &[0x33, 0x33]),
+            Action::Set(bytes(Base::Mac, 2, 4), Value::Number(low_bits)),
+        ];
+        let advertised =
+            when("valid advertisement", &[Field::Payload, Field::Length], Target::Output(0)).when;
+        let hit = Filter::State { table: TABLE, hit: true };
+        let answered = when("an answer comes in time", &[DST_IP6], Target::Hold(0)).when;
+        let in_vain = when("no answer comes", &[DST_IP6], Target::Hold(0)).when;
+        let cases = vec![
+            Case::new(advertised, Target::Drop(DropReason::Answered)).on(1),
+            Case::new(Filter::Any, Target::Drop(DropReason::Unsuitable)).on(1),
+            put(hit, Target::Output(0), chosen()),
+            put(group, Target::Output(0), of_group),
+            Case::new(Filter::equals(DST_IP6, 0), Target::Drop(DropReason::Unsuitable)).on(0),
+            put(answered, Target::Hold(0), chosen()),
+            Case::new(in_vain, Target::Hold(UNREACHABLE))
+                .on(0)
+                .or_drop(DropReason::OutOfTime)
+                .with(constant(Field::HeaderOffset(Base::Mac), &[]))
+                .with(header_at(Base::Network, 0)),
+            Case::new(Filter::Any, Target::Drop(DropReason::QueueFull)).on(0),
+        ];
+        let solicitation = Emit {
+            name: "neighbour solicitation",
+            input: Some(0),
+            reads: vec![DST_IP6, Field::TimeStamp],
+            output: Some(self.outputs.saturating_sub(1).min(1)),
+            starts: Some(Header::Ethernet),
+            // Addresses that are known are asked for again before they expire.
+            when: Filter::Any,
+        };
+        let effects = Effects {
+            hold: Hold::PerFlow,
+            order: Order::KeepsPerFlow,
+            emits: vec![solicitation],
+            state: vec![State {
+                table: TABLE,
+                key: vec![DST_IP6],
+                both_directions: false,
+                access: Access::EveryPacket,
+            }],
+            ..Effects::cases(cases)
+        };
+        effects.depending_on(Depends::Time).depending_on(Depends::Counter)
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        self.known.waiting.set_seed(cx.hash_seed());
+        self.known.table.set_seed(cx.hash_seed());
+        self.known.with(cx, |table, now, waiters| table.catch_up(now, waiters));
+        Ok(())
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, port: usize, mut batch: Batch) -> Option<Batch> {
+        self.known.with(cx, |table, now, waiters| table.catch_up(now, waiters));
+        if port == 0 {
+            batch.replace_each(|packet| self.take(cx, packet));
+            return Some(batch);
+        }
+        batch.drain().for_each(|packet| self.learn(cx, packet));
+        cx.recycle(batch);
+        None
+    }
+
+    fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
+        let now = table::now(cx);
+        while let Some(asked) = self.known.asked.pop_front_if(|asked| asked.due <= now) {
+            self.follow_up(cx, &asked);
+        }
+        if let Some(asked) = self.known.asked.front() {
+            set_timer(cx, asked.due);
+        }
+    }
+
+    fn drain(&mut self, cx: &mut Cx<'_>) {
+        for address in self.known.waiting.addresses(&self.known.table) {
+            while let Some(packet) = self.known.release(address) {
+                cx.drop(packet, DropReason::Stop);
+            }
+        }
+    }
+
+    fn held(&self) -> usize {
+        self.known.waiting.len()
+    }
+
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        let now = table::now(cx);
+        let Known { table, .. } = &self.known;
+        let line = |entry: &table::Entry<u128>| {
+            let address = entry.address;
+            let known = u8::from(table.known(address, now).is_some());
+            format!("{} {known} {:#}\n", Ipv6Addr::from_bits(address), entry.mac)
+        };
+        Ok(match name {
+            "table" => table.iter().map(line).collect(),
+            _ => {
+                let (drops, sent) = (self.drops + table.drops(), self.solicitations);
+                format!("{drops} packets killed\n{sent} ND Solicitation Message sent\n")
+            }
+        })
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        let limits = self.known.table.limits();
+        let empty = Known { table: Table::new(limits), waiting: Waiting::default(), asked: VecDeque::new() };
+        let known = std::mem::replace(&mut self.known, empty);
+        let (host, solicitations, drops) = ((self.ip, self.mac), self.solicitations, self.drops);
+        Some(Box::new(Kept { known, host, solicitations, drops }))
+    }
+
+    fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        let mut kept = *state.downcast::<Kept>().map_err(|_| "not of an IP6NDSolicitor")?;
+        (self.solicitations, self.drops) = (kept.solicitations, kept.drops);
+        if kept.host == (self.ip, self.mac) {
+            kept.known.table.set_limits(self.known.table.limits());
+            self.known = kept.known;
+            if let Some(asked) = self.known.asked.front() {
+                set_timer(cx, asked.due);
+            }
+            return Ok(());
+        }
+        // What another host has learnt is of no use here.
+        for address in kept.known.waiting.addresses(&kept.known.table) {
+            while let Some(packet) = kept.known.release(address) {
+                self.refuse(cx, packet, DropReason::Reset);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,36 @@
+//! Neighbour discovery for IPv6 (RFC 4861): asking for Ethernet addresses and answering for them, with the tables that
+//! ARP has too.
+
+pub mod ip6_nd_advertiser;
+pub mod ip6_nd_solicitor;
+
+use std::net::Ipv6Addr;
+
+use wire::neighbor::{self, Message};
+use wire::{FromBytes, IntoBytes, MacAddr, ether_type, ethernet};
+
+/// Bytes of a frame with a message and one link-layer address.
+const FRAME: usize = ethernet::Header::LEN + neighbor::LEN;
+
+/// The message of a kind in a frame, if it is a valid one, and the frame's Ethernet header.
+fn message(frame: &[u8], kind: u8) -> Option<(&ethernet::Header, Message<'_>)> {
+    let (link, packet) = ethernet::Header::ref_from_prefix(frame).ok()?;
+    let message = neighbor::parse(packet).filter(|message| message.header.kind == kind)?;
+    (link.ether_type.get() == ether_type::IPV6).then_some((link, message))
+}
+
+/// A frame with a message: see [`neighbor::build`].
+fn frame(
+    [from, to]: [MacAddr; 2],
+    kind: u8,
+    flags: u32,
+    addresses: [Ipv6Addr; 3],
+    option: (u8, MacAddr),
+) -> [u8; FRAME] {
+    let ethernet = ethernet::Header { destination: to, source: from, ether_type: ether_type::IPV6.into() };
+    let mut frame = [0; FRAME];
+    let (link, rest) = frame.split_at_mut(ethernet::Header::LEN);
+    link.copy_from_slice(ethernet.as_bytes());
+    rest.copy_from_slice(&neighbor::build(kind, flags, addresses, option));
+    frame
+}

@@ -1,0 +1,308 @@
+//! Random and damaged packets, and the captures of others: nothing panics, every packet is accounted for, and what
+//! leaves has right checksums. What is made of several elements does what these do one by one.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use tidegate_testkit::elements::{Input, Seen, collect, offer};
+use tidegate_testkit::found::{self, files};
+use tidegate_testkit::{Run, corpus};
+use wire::MacAddr;
+
+use crate::net::*;
+
+/// Where packets come from and go to, of both versions.
+fn addresses() -> Vec<IpAddr> {
+    let mut all: Vec<IpAddr> = Vec::new();
+    for host in [LEFT, NEAR, RIGHT, FAR, ROUTER, ROUTER_RIGHT] {
+        all.extend([IpAddr::from(host.ip), host.ip6.into()]);
+    }
+    let four =
+        [[10, 9, 1, 1], [192, 0, 2, 1], [10, 1, 0, 255], [224, 0, 0, 1], [255; 4], [127, 0, 0, 1], [0; 4]];
+    all.extend(four.map(IpAddr::from));
+    let six = ["2001:db8:9::1", "2001:db8:ffff::1", "fe80::1", "fe80::fe", "ff02::1", "::1", "::"];
+    all.extend(six.map(|text| IpAddr::from(text.parse::<Ipv6Addr>().unwrap())));
+    all
+}
+
+/// A packet from a draft: addresses by number, kind, payload, time to live, and bytes to spoil.
+#[derive(Clone, Debug)]
+struct Draft {
+    by_left: bool,
+    to_all: bool,
+    ends: (prop::sample::Index, prop::sample::Index),
+    kind: u8,
+    payload: usize,
+    ttl: u8,
+    options: Vec<u8>,
+    spoilt: Vec<(prop::sample::Index, u8)>,
+    cut: Option<prop::sample::Index>,
+}
+
+fn draft() -> impl Strategy<Value = Draft> {
+    let spoilt =
+        prop_oneof![3 => Just(Vec::new()), 1 => vec((any::<prop::sample::Index>(), any::<u8>()), 1..4)];
+    let option = prop_oneof![0u8..12, Just(68), Just(131), Just(137), any::<u8>()];
+    let options = prop_oneof![2 => Just(Vec::new()), 1 => vec(option, 1..40)];
+    let payload = prop_oneof![0usize..100, 1200usize..1500];
+    let ttl = prop_oneof![Just(0u8), Just(1), Just(40), Just(130)];
+    let cut = prop::option::weighted(0.1, any::<prop::sample::Index>());
+    (
+        any::<bool>(),
+        prop::bool::weighted(0.1),
+        any::<(prop::sample::Index, prop::sample::Index)>(),
+        0u8..8,
+        payload,
+        ttl,
+    )
+        .prop_flat_map(move |(by_left, to_all, ends, kind, payload, ttl)| {
+            (options.clone(), spoilt.clone(), cut.clone()).prop_map(move |(options, spoilt, cut)| Draft {
+                by_left,
+                to_all,
+                ends,
+                kind,
+                payload,
+                ttl,
+                options,
+                spoilt,
+                cut,
+            })
+        })
+}
+
+impl Draft {
+    fn frame(&self) -> Vec<u8> {
+        let all = addresses();
+        // What has the router's address is taken to be its own.
+        let own = [ROUTER, ROUTER_RIGHT].map(|own| [IpAddr::from(own.ip), own.ip6.into()]);
+        let others: Vec<IpAddr> =
+            all.iter().copied().filter(|from| !own.as_flattened().contains(from)).collect();
+        let from = *self.ends.0.get(&others);
+        let same: Vec<IpAddr> = all.into_iter().filter(|to| to.is_ipv4() == from.is_ipv4()).collect();
+        let to = *self.ends.1.get(&same);
+        let message = match (from.is_ipv4(), self.kind) {
+            (true, 1) => Some(8),
+            (true, 2) => Some(3),
+            (false, 1) => Some(128),
+            (false, 2) => Some(2),
+            (false, 3) => Some(135),
+            (false, 4) => Some(136),
+            _ => None,
+        };
+        let bytes: Vec<u8> = (0..self.payload).map(|i| i as u8).collect();
+        let mut packet = match message {
+            Some(kind) => icmp(from, to, kind, 0, &bytes),
+            None => udp(from, to, self.payload),
+        };
+        if from.is_ipv4() {
+            packet[8] = self.ttl;
+            packet[6] = if self.kind == 5 { 0x40 } else { 0 };
+            refill(&mut packet);
+            if !self.options.is_empty() {
+                packet = with_options(&packet, &self.options);
+            }
+        } else {
+            packet[7] = if message >= Some(135) { 255 } else { self.ttl };
+            // The payload of other kinds is read as extension headers.
+            packet[6] =
+                [packet[6], packet[6], packet[6], packet[6], packet[6], 0, 43, 60][usize::from(self.kind)];
+        }
+        let (host, router) = if self.by_left { (LEFT, ROUTER) } else { (RIGHT, ROUTER_RIGHT) };
+        let mut frame = framed(if self.to_all { MacAddr::BROADCAST } else { router.mac }, host.mac, &packet);
+        for (place, byte) in &self.spoilt {
+            // The Ethernet header has been dealt with.
+            let place = 14 + place.index(frame.len() - 14);
+            frame[place] = *byte;
+        }
+        if let Some(cut) = &self.cut {
+            frame.truncate(cut.index(frame.len()));
+        }
+        frame
+    }
+}
+
+/// What is wrong with the packets that a router sent. Transport checksums are its business only in its own messages,
+/// which are known by their source and a time to live that few others have.
+fn faults(routed: &Routed) -> Option<String> {
+    let own = [ROUTER, ROUTER_RIGHT];
+    routed.frames().into_iter().find_map(|frame| {
+        let packet = &frame.packet;
+        let right = match frame.ether_type {
+            0x0800 => {
+                let length = usize::from(packet[0] & 15) * 4;
+                let is_own = packet[9] == 1
+                    && [199, 254].contains(&packet[8])
+                    && own.iter().any(|own| packet[12..16] == own.ip);
+                let whole = usize::from(u16::from_be_bytes([packet[2], packet[3]])) == packet.len();
+                whole && folded(&packet[..length]) == 0xffff && (!is_own || is_sound(packet))
+            }
+            0x86dd => {
+                let is_own = packet[6] == 58
+                    && [63, 254, 255].contains(&packet[7])
+                    && own.iter().any(|own| packet[8..24] == own.ip6.octets());
+                let whole = usize::from(u16::from_be_bytes([packet[4], packet[5]])) + 40 == packet.len();
+                whole && (!is_own || is_sound(packet))
+            }
+            _ => true,
+        };
+        (!right || frame.from != own[frame.link].mac).then(|| format!("{frame:x?}"))
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn routers_account_for_every_packet(drafts in vec(draft(), 1..60)) {
+        let (mut left, mut right) = (Arrivals::new(), Arrivals::new());
+        for (i, draft) in drafts.iter().enumerate() {
+            let time = 10_000 * i as i64;
+            if draft.by_left { &mut left } else { &mut right }.push((time, draft.frame()));
+            for (link, hosts, router) in [(&mut left, [LEFT, NEAR], ROUTER), (&mut right, [RIGHT, FAR], ROUTER_RIGHT)] {
+                link.extend(hosts.map(|host| (time + 1_000, arp_reply(host, router))));
+                link.extend(hosts.map(|host| (time + 1_000, advertisement(host, router))));
+            }
+        }
+        for file in ["router.click", "router6.click"] {
+            let routed = run(file, &left, &right, &[]);
+            prop_assert_eq!(faults(&routed), None);
+            prop_assert!(routed.outcome.report.elements.iter().all(|element| element.held == 0));
+        }
+    }
+
+    /// Fragments put together again by somebody who knows nothing of the element.
+    #[test]
+    fn rfc8200_4_5_fragments_are_the_packet_again(
+        payload in 0usize..6000, mtu in 100u32..1500, options: bool, route: bool, behind: bool,
+    ) {
+        let mut chain: Vec<u8> = Vec::new();
+        let mut kinds: Vec<u8> = Vec::new();
+        for (is_there, kind) in [(options, 0u8), (route, 43), (behind, 60)] {
+            if is_there {
+                kinds.push(kind);
+            }
+        }
+        let packet = udp(LEFT.ip6, RIGHT.ip6, payload);
+        for next in kinds.iter().skip(1).chain([&17]).take(kinds.len()) {
+            chain.extend([*next, 0, 1, 4, 0, 0, 0, 0]);
+        }
+        let mut whole = [&packet[..40], &chain, &packet[40..]].concat();
+        whole[6] = *kinds.first().unwrap_or(&17);
+        let length = (whole.len() - 40) as u16;
+        whole[4..6].copy_from_slice(&length.to_be_bytes());
+        let seen = through("MarkIP6Header -> f :: IP6Fragmenter(MTU); f[1] -> SINK1; f".replace("MTU", &mtu.to_string()).as_str(), &whole);
+        prop_assert!(seen.iter().all(|seen| seen.sink == 0 && seen.bytes.len() <= mtu as usize));
+        if whole.len() <= mtu as usize {
+            prop_assert_eq!(&seen[0].bytes, &whole);
+            return Ok(());
+        }
+        // What every fragment has: all that routers on the way look at.
+        let repeated = 40 + 8 * (usize::from(options) + usize::from(route)).min(kinds.len());
+        let mut joined = vec![None; whole.len() - repeated];
+        for (number, Seen { bytes, .. }) in seen.iter().enumerate() {
+            prop_assert_eq!(usize::from(u16::from_be_bytes([bytes[4], bytes[5]])) + 40, bytes.len());
+            prop_assert_eq!((&bytes[8..40], bytes[7]), (&whole[8..40], whole[7]));
+            let header = &bytes[repeated..repeated + 8];
+            let word = u16::from_be_bytes([header[2], header[3]]);
+            let at = usize::from(word & 0xfff8);
+            prop_assert_eq!((header[0], &header[4..]), (if behind { 60 } else { 17 }, &seen[0].bytes[repeated + 4..repeated + 8]));
+            for (place, &byte) in joined[at..].iter_mut().zip(&bytes[repeated + 8..]) {
+                prop_assert_eq!(place.replace(byte), None, "twice");
+            }
+            let reaches_end = at + bytes.len() - repeated - 8 == joined.len();
+            prop_assert_eq!(word & 1 == 0, reaches_end);
+            prop_assert_eq!(at == 0, number + 1 == seen.len(), "the first one leaves last");
+        }
+        let joined: Option<Vec<u8>> = joined.into_iter().collect();
+        prop_assert_eq!(joined.as_deref(), Some(&whole[repeated..]));
+    }
+}
+
+/// What becomes of a packet in a chain whose sinks are `SINK1` and, behind its end, 0.
+pub(crate) fn through(chain: &str, packet: &[u8]) -> Vec<Seen> {
+    let input = Input {
+        bytes: packet.to_vec(),
+        time: element::Timestamp(1),
+        annotations: [0; 48],
+        headers: [None; 3],
+    };
+    outputs(chain, vec![input], 32)
+}
+
+fn outputs(chain: &str, inputs: Vec<Input>, burst: usize) -> Vec<Seen> {
+    let exchange = offer(vec![inputs]);
+    let mut text = format!("TestSource({exchange}, 0) -> {chain} -> SINK0");
+    for sink in 0..5 {
+        text = text.replace(&format!("SINK{sink}"), &format!("TestSink({exchange}, {sink})"));
+    }
+    let outcome =
+        Run { burst: Some(burst), ..Run::default() }.text(&text, &[]).unwrap_or_else(|e| panic!("{e}"));
+    assert!(outcome.report.balances());
+    let mut seen = collect(exchange);
+    // Which sink comes first depends on how packets are sorted; each one keeps its order.
+    seen.sort_by_key(|seen| seen.sink);
+    seen
+}
+
+#[test]
+fn ip_input_combo_is_what_it_stands_for() {
+    for seed in 0..8 {
+        let run = |chain: &str| outputs(chain, corpus::inputs(seed), 32);
+        let combo = run("IPInputCombo(3, 1.2.3.4, INTERFACES 10.0.0.1/8, GOODDST 10.0.0.1)");
+        let chain = "Paint(3) -> Strip(14)
+            -> CheckIPHeader(BADSRC 1.2.3.4, INTERFACES 10.0.0.1/8, GOODDST 10.0.0.1) -> GetIPAddress(16)";
+        assert_eq!(combo, run(chain));
+        assert!(combo.len() > 5);
+    }
+}
+
+#[test]
+fn ip_output_combo_is_what_it_stands_for() {
+    let rest = "c[1] -> SINK1; c[2] -> SINK2; c[3] -> SINK3; c[4] -> SINK4; c[0]";
+    let chain = "DropBroadcasts -> p :: PaintTee(1) -> g :: IPGWOptions(10.0.0.9) -> FixIPSrc(10.0.0.9)
+        -> t :: DecIPTTL -> l :: CheckLength(100); p[1] -> SINK1; g[1] -> SINK2; t[1] -> SINK3; l[1] -> SINK4; l[0]";
+    for seed in 0..8 {
+        let mut inputs = corpus::inputs(seed);
+        // Without Ethernet, with the header annotation, and with options of every kind.
+        for (i, input) in inputs.iter_mut().enumerate() {
+            let options: &[u8] = match i % 4 {
+                0 => &[],
+                1 => &[7, 7, 4, 0, 0, 0, 0, 0],
+                2 => &[68, 4, 5, 0],
+                _ => &[7, 99, 4, 0],
+            };
+            input.bytes = corpus::ipv4(i as u8 % 3, 17, options, &vec![5; 3 * i]);
+            input.headers = [None, Some(0), None];
+        }
+        let mark = "MarkIPHeader -> ";
+        let combo =
+            outputs(&format!("{mark}c :: IPOutputCombo(1, 10.0.0.9, 100); {rest}"), inputs.clone(), 32);
+        assert_eq!(combo, outputs(&format!("{mark}{chain}"), inputs, 32));
+        assert!((1..5).all(|sink| combo.iter().any(|seen| seen.sink == sink)), "every output is used");
+    }
+}
+
+#[test]
+fn routers_send_right_checksums_on_every_capture() {
+    let Some(data) = found::path("traces") else { return };
+    let mut captures = 0;
+    for capture in files(&data) {
+        for file in ["router.click", "router6.click"] {
+            let exchange = offer(Vec::new());
+            // The same capture on both sides, as if its packets were for the router.
+            let text = text_of(file, [&capture, &capture], exchange);
+            let text = text.replace("HostEtherFilter($name)", "StoreEtherAddress($name, dst)");
+            let outcome = match Run::trace().text(&text, &[]) {
+                Ok(outcome) => outcome,
+                Err(error) if error.contains("not a tcpdump file") => continue,
+                Err(error) => panic!("{}: {error}", capture.display()),
+            };
+            captures += 1;
+            assert!(outcome.report.balances(), "{file} on {}", capture.display());
+            let routed = Routed { outcome, seen: collect(exchange) };
+            assert_eq!(faults(&routed), None, "{file} on {}", capture.display());
+        }
+    }
+    assert!(captures > 10);
+}

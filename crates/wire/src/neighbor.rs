@@ -1,0 +1,268 @@
+//! Neighbour discovery: solicitations and advertisements (RFC 4861, sections 4.3 and 4.4) on Ethernet (RFC 2464).
+
+use std::net::Ipv6Addr;
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::checksum::{self, PseudoHeader};
+use crate::icmpv6::kind;
+use crate::{MacAddr, U16, U32, ip_protocol, ipv6};
+
+/// Flags of advertisements, see [`Header::flags`].
+pub mod flag {
+    /// The sender is a router.
+    pub const ROUTER: u32 = 1 << 31;
+    /// It answers a solicitation.
+    pub const SOLICITED: u32 = 1 << 30;
+    /// It counts more than what is known already.
+    pub const OVERRIDE: u32 = 1 << 29;
+}
+
+/// Options that say a link-layer address.
+pub mod option {
+    /// The sender's.
+    pub const SOURCE: u8 = 1;
+    /// The target's.
+    pub const TARGET: u8 = 2;
+}
+
+/// What both messages have in front of their options.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct Header {
+    /// Solicitation or advertisement, see [`kind`].
+    pub kind: u8,
+    /// Zero.
+    pub code: u8,
+    /// Checksum over pseudo header and message.
+    pub checksum: U16,
+    /// Flags of advertisements, see [`flag`].
+    pub flags: U32,
+    /// The address that it is about.
+    pub target: [u8; 16],
+}
+
+impl Header {
+    /// Bytes of the header.
+    pub const LEN: usize = size_of::<Header>();
+}
+
+/// Bytes of an IPv6 packet with a message and one link-layer address.
+pub const LEN: usize = ipv6::Header::LEN + Header::LEN + 8;
+
+/// A message that has passed every check of RFC 4861, sections 7.1.1 and 7.1.2.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Message<'a> {
+    /// The IPv6 header in front of it.
+    pub ip: &'a ipv6::Header,
+    /// Its header.
+    pub header: &'a Header,
+    options: &'a [u8],
+}
+
+/// The solicitation or advertisement in an IPv6 packet, if it is a valid one. Extension headers are not looked behind.
+pub fn parse(bytes: &[u8]) -> Option<Message<'_>> {
+    let packet = ipv6::parse(bytes).ok()?;
+    let ip = packet.header;
+    let (header, options) = Header::ref_from_prefix(packet.payload).ok()?;
+    let is_fresh = ip.next_header == ip_protocol::ICMPV6 && ip.hop_limit == 255 && header.code == 0;
+    let message = Message { ip, header, options };
+    let is_sound = message.options().all(|option| option.is_some()) && !message.target().is_multicast();
+    let suits = match header.kind {
+        // Who has no address yet asks the group of the target, and tells nobody its link-layer address.
+        kind::NEIGHBOR_SOLICITATION if ip.source_addr().is_unspecified() => {
+            let group = solicited_node(message.target()).to_bits() >> 24;
+            ip.destination_addr().to_bits() >> 24 == group && message.option(option::SOURCE).is_none()
+        }
+        kind::NEIGHBOR_SOLICITATION => true,
+        kind::NEIGHBOR_ADVERTISEMENT => {
+            !ip.destination_addr().is_multicast() || header.flags.get() & flag::SOLICITED == 0
+        }
+        _ => false,
+    };
+    let is_valid = is_fresh && is_sound && suits && checksum::icmpv6_valid(&ip.into(), packet.payload);
+    is_valid.then_some(message)
+}
+
+impl<'a> Message<'a> {
+    /// The address that it is about.
+    pub fn target(&self) -> Ipv6Addr {
+        Ipv6Addr::from_octets(self.header.target)
+    }
+
+    /// The link-layer address in the first option of a kind (see [`option`]), if it is that of one host on Ethernet.
+    pub fn link_address(&self, kind: u8) -> Option<MacAddr> {
+        let address = *self.option(kind)?.get(2..)?.as_array()?;
+        Some(MacAddr(address)).filter(|address| !address.is_group())
+    }
+
+    /// The first option of a kind.
+    fn option(&self, kind: u8) -> Option<&'a [u8]> {
+        self.options().flatten().find(|option| option.first() == Some(&kind))
+    }
+
+    /// All options; `None` at the end where one of them has no length or reaches beyond the message.
+    fn options(&self) -> impl Iterator<Item = Option<&'a [u8]>> + use<'a> {
+        let mut rest = self.options;
+        std::iter::from_fn(move || {
+            if rest.is_empty() {
+                return None;
+            }
+            let length = rest.get(1).map_or(0, |&units| usize::from(units) * 8);
+            let option = rest.split_at_checked(length).filter(|_| length > 0);
+            rest = option.map_or(&[], |(_, behind)| behind);
+            Some(option.map(|(option, _)| option))
+        })
+    }
+}
+
+/// An IPv6 packet with a message that has one option, about `target`, with its checksum.
+pub fn build(
+    kind: u8,
+    flags: u32,
+    [source, destination, target]: [Ipv6Addr; 3],
+    (option, address): (u8, MacAddr),
+) -> [u8; LEN] {
+    let mut bytes = [0; LEN];
+    let ip = ipv6::Header {
+        version_class_flow: U32::new(6 << 28),
+        payload_length: U16::new((LEN - ipv6::Header::LEN) as u16),
+        next_header: ip_protocol::ICMPV6,
+        hop_limit: 255,
+        source: source.octets(),
+        destination: destination.octets(),
+    };
+    let header =
+        Header { kind, code: 0, checksum: U16::new(0), flags: U32::new(flags), target: target.octets() };
+    let (front, message) = bytes.split_at_mut(ipv6::Header::LEN);
+    front.copy_from_slice(ip.as_bytes());
+    message[..Header::LEN].copy_from_slice(header.as_bytes());
+    message[Header::LEN..Header::LEN + 2].copy_from_slice(&[option, 1]);
+    message[Header::LEN + 2..].copy_from_slice(&address.0);
+    // The message is long enough to have a checksum.
+    let _ = checksum::fill_icmpv6(&PseudoHeader::V6 { source, destination }, message);
+    bytes
+}
+
+/// The group that an address is asked for in (RFC 4291, section 2.7.1).
+pub fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
+    const PREFIX: u128 = 0xff02_0000_0000_0000_0000_0001_ff00_0000;
+    Ipv6Addr::from_bits(PREFIX | address.to_bits() & 0xff_ffff)
+}
+
+/// The Ethernet address of a multicast address (RFC 2464, section 7).
+pub fn multicast_mac(address: Ipv6Addr) -> MacAddr {
+    let [.., a, b, c, d] = address.octets();
+    MacAddr([0x33, 0x33, a, b, c, d])
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const HOST: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0x11, 0x2233);
+    const PEER: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 9);
+    const MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
+
+    fn solicitation(source: Ipv6Addr, option: u8) -> Vec<u8> {
+        build(kind::NEIGHBOR_SOLICITATION, 0, [source, solicited_node(HOST), HOST], (option, MAC)).to_vec()
+    }
+
+    fn advertisement(destination: Ipv6Addr, flags: u32) -> Vec<u8> {
+        let addresses = [HOST, destination, HOST];
+        build(kind::NEIGHBOR_ADVERTISEMENT, flags, addresses, (option::TARGET, MAC)).to_vec()
+    }
+
+    /// Whether a changed message is still one, its checksum made right again.
+    fn holds(mut packet: Vec<u8>, change: impl FnOnce(&mut Vec<u8>)) -> bool {
+        change(&mut packet);
+        let pseudo = PseudoHeader::from(ipv6::Header::ref_from_prefix(&packet).unwrap().0);
+        checksum::fill_icmpv6(&pseudo, &mut packet[40..]).unwrap();
+        parse(&packet).is_some()
+    }
+
+    #[test]
+    fn messages_are_as_the_rfcs_draw_them() {
+        let packet = solicitation(PEER, option::SOURCE);
+        let mut expected = vec![0x60, 0, 0, 0, 0, 32, 58, 255];
+        expected.extend(PEER.octets());
+        expected.extend([0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff, 0x11, 0x22, 0x33]);
+        expected.extend([135, 0, packet[42], packet[43], 0, 0, 0, 0]);
+        expected.extend(HOST.octets());
+        expected.extend([1, 1, 2, 0, 0, 0, 0, 9]);
+        assert_eq!(packet, expected);
+        let oracle = etherparse::PacketHeaders::from_ip_slice(&packet).unwrap();
+        let (Some(etherparse::NetHeaders::Ipv6(ip, _)), Some(etherparse::TransportHeader::Icmpv6(icmp))) =
+            (oracle.net, oracle.transport)
+        else {
+            panic!("not ICMPv6")
+        };
+        let right = icmp.icmp_type.calc_checksum(ip.source, ip.destination, oracle.payload.slice());
+        assert_eq!(icmp.checksum, right.unwrap());
+        let found = parse(&packet).unwrap();
+        assert_eq!((found.target(), found.link_address(option::SOURCE)), (HOST, Some(MAC)));
+        assert_eq!(found.link_address(option::TARGET), None);
+        let group = multicast_mac(solicited_node(HOST));
+        assert_eq!(group, MacAddr([0x33, 0x33, 0xff, 0x11, 0x22, 0x33]));
+    }
+
+    #[test]
+    fn rfc4861_7_1_1_invalid_solicitations_are_none() {
+        let whole = || solicitation(PEER, option::SOURCE);
+        assert!(holds(whole(), |_| {}));
+        assert!(!holds(whole(), |p| p[7] = 254), "hop limit");
+        assert!(!holds(whole(), |p| p[41] = 1), "code");
+        assert!(!holds(whole(), |p| p[48] = 0xff), "multicast target");
+        assert!(!holds(whole(), |p| p[65] = 0), "an option without length");
+        assert!(!holds(whole(), |p| p[65] = 2), "an option that reaches too far");
+        assert!(!holds(whole(), |p| p[5] = 20), "too short");
+        assert!(!holds(whole(), |p| p[40] = 133), "another message");
+        assert!(!holds(whole(), |p| p[6] = 59), "no ICMP");
+        let mut damaged = whole();
+        damaged[50] ^= 1;
+        assert!(parse(&damaged).is_none(), "checksum");
+        // From nobody: to the group of the target, and without an address.
+        let from_nobody = || solicitation(Ipv6Addr::UNSPECIFIED, 14);
+        assert!(holds(from_nobody(), |_| {}));
+        assert!(!holds(from_nobody(), |p| p[24..40].copy_from_slice(&HOST.octets())));
+        assert!(!holds(from_nobody(), |p| p[64] = option::SOURCE));
+    }
+
+    #[test]
+    fn rfc4861_7_1_2_invalid_advertisements_are_none() {
+        let all_nodes: Ipv6Addr = "ff02::1".parse().unwrap();
+        assert!(holds(advertisement(PEER, flag::SOLICITED), |_| {}));
+        assert!(holds(advertisement(all_nodes, flag::OVERRIDE), |_| {}));
+        assert!(!holds(advertisement(all_nodes, flag::SOLICITED), |_| {}), "to many, as an answer");
+        assert!(!holds(advertisement(PEER, 0), |p| p[7] = 64), "hop limit");
+        assert!(!holds(advertisement(PEER, 0), |p| p[65] = 0), "an option without length");
+        assert!(!holds(advertisement(PEER, 0), |p| p[48..50].fill(0xff)), "multicast target");
+    }
+
+    #[test]
+    fn addresses_of_groups_are_nobodys() {
+        let packet = advertisement(PEER, 0);
+        let mut shared = packet.clone();
+        shared[66] = 3;
+        checksum::fill_icmpv6(&PseudoHeader::V6 { source: HOST, destination: PEER }, &mut shared[40..])
+            .unwrap();
+        assert!(parse(&packet).unwrap().link_address(option::TARGET).is_some());
+        assert_eq!(parse(&shared).unwrap().link_address(option::TARGET), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_answered(change in vec((0usize..90, any::<u8>()), 0..6), cut in 0usize..90) {
+            let mut packet = solicitation(PEER, option::SOURCE);
+            packet.extend([0; 18]);
+            change.iter().for_each(|&(at, byte)| packet[at] = byte);
+            packet.truncate(cut);
+            if let Some(message) = parse(&packet) {
+                let _ = (message.link_address(option::SOURCE), message.link_address(option::TARGET));
+            }
+        }
+    }
+}
