@@ -378,11 +378,10 @@ impl Diagrams {
         self.one_zero.get()
     }
 
-    /// The answer for one packet, of which every variable is given.
-    pub fn answer(&self, bit: &Bit, value: &dyn Fn(&Symbol) -> bool) -> bool {
+    /// The values of all variables for one packet.
+    pub fn values(&self, value: &dyn Fn(&Symbol) -> bool) -> Vec<bool> {
         let symbols = self.symbols.borrow();
-        let known = |symbol: &Option<Symbol>| symbol.as_ref().is_some_and(value);
-        bit.eval(symbols.variables.iter().enumerate().map(|(number, symbol)| (number as u32, known(symbol))))
+        symbols.variables.iter().map(|symbol| symbol.as_ref().is_some_and(value)).collect()
     }
 
     /// Values of all variables that make it true, if there are any; `any` chooses where both would do.

@@ -127,8 +127,10 @@ impl Example {
             }
         }
         regional.sort_unstable();
-        for (place, bit, value) in regional {
-            if let Some(byte) = place_of(d, &bytes, choices, place).and_then(|place| bytes.get_mut(place)) {
+        for byte_of in regional.chunk_by(|left, right| left.0 == right.0) {
+            let Some(at) = place_of(d, &bytes, choices, byte_of[0].0) else { continue };
+            let Some(byte) = bytes.get_mut(at) else { continue };
+            for &(_, bit, value) in byte_of {
                 *byte = *byte & !(1 << bit) | u8::from(value) << bit;
             }
         }
@@ -165,8 +167,10 @@ fn place_of(d: &Diagrams, bytes: &[u8], choices: &Choices, place: i32) -> Option
         },
         _ => choices.get(symbol).copied().unwrap_or(false),
     };
-    let number =
-        real(d, place).bits().iter().rev().fold(0i64, |n, bit| n << 1 | i64::from(d.answer(bit, &value)));
+    let real = real(d, place);
+    // All at once: there are many variables, and a place has many bits.
+    let values = d.values(&value);
+    let number = real.bits().iter().rev().fold(0i64, |n, bit| n << 1 | i64::from(d.is_true(bit, &values)));
     usize::try_from(number).ok()
 }
 
