@@ -50,6 +50,15 @@ impl<const D: usize> Block<D> {
         block
     }
 
+    /// Asks for all of its cache lines.
+    #[inline(always)]
+    pub(super) fn prefetch(&self) {
+        let start: *const u8 = (&raw const *self).cast();
+        for line in (0..size_of::<Self>()).step_by(64) {
+            packet::prefetch_line(start.wrapping_add(line));
+        }
+    }
+
     /// Whether the leaf ends here.
     #[inline(always)]
     pub(super) fn is_last(&self) -> bool {

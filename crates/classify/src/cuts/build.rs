@@ -14,7 +14,7 @@ const CHILDREN: usize = 8;
 /// Boxes in the leaves of a tree, for each box that it is made of.
 const COPIES: usize = 12;
 /// Branches from the root to a leaf.
-const DEEPEST: u32 = 16;
+const DEEPEST: u32 = 8;
 /// A box that takes this much of a field or more says little about it.
 const WIDE: u32 = 1 << 27;
 

@@ -200,7 +200,7 @@ impl<const D: usize> Cuts<D> {
             let leaves = self.walk(tree.root, points, &open);
             for point in open.iter() {
                 if let Some(block) = self.blocks.get(leaves[point] as usize) {
-                    packet::prefetch_line((&raw const *block).cast());
+                    block.prefetch();
                 }
             }
             for point in open.iter() {
