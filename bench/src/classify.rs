@@ -80,11 +80,7 @@ pub(crate) fn run_firewall(settings: &Settings) -> Result<Vec<Row>, String> {
         let folder = std::env::temp_dir().join(format!("tidegate-bench-{}", std::process::id()));
         let file = folder.with_extension("rules");
         std::fs::write(&file, rules.join("\n")).map_err(|error| format!("{}: {error}", file.display()))?;
-        let mut texts = String::new();
-        for (rule, action) in rules.iter().zip(["allow", "deny"].into_iter().cycle()) {
-            // A string takes all that is written to it.
-            let _ = write!(texts, "{action} {rule}, ");
-        }
+        let texts = alternating(rules);
         let frames = format!("BenchmarkHeaders({}, {}, 64)", settings.packets, file.display());
         let chain = format!("CheckIPHeader(14) -> IPFilter({texts} deny all) -> Discard");
         let worker = worker_of(&frames, Start::Frame, &chain);
@@ -118,8 +114,14 @@ fn read(path: &Path) -> Result<Vec<String>, String> {
     Ok(rules)
 }
 
+/// Rules for an IPFilter, every other one a permission: if all came to the same, they could be one.
+pub(crate) fn alternating(rules: &[String]) -> String {
+    let actions = ["allow", "deny"].into_iter().cycle();
+    rules.iter().zip(actions).map(|(rule, action)| format!("{action} {rule}, ")).collect()
+}
+
 /// Rules of no particular network: pairs of prefixes of which many say little, and services.
-fn made(count: usize) -> Vec<String> {
+pub(crate) fn made(count: usize) -> Vec<String> {
     let mut random = Rng::with_seed(1);
     let prefix = |random: &mut Rng| match random.u8(..8) {
         0 => "0.0.0.0/0".to_string(),

@@ -32,23 +32,27 @@ pub(crate) fn queue(settings: &Settings) -> Result<Vec<Row>, String> {
 pub(crate) fn router(settings: &Settings) -> Result<Vec<Row>, String> {
     [200, 100_000]
         .into_iter()
-        .map(|routes| {
-            let routed = (0..routes).map(|number: u32| {
-                // Spread like the flows, 16 to 28 bits long; a few of them are the same.
-                let address = 0x0b00_0000 | number.wrapping_mul(0x9e37_79b1) >> 8;
-                let (length, output) = (16 + number % 13, number % 4);
-                format!("{}/{length} 10.0.{output}.1 {output}, ", Ipv4Addr::from_bits(address))
-            });
+        .map(|count| {
             let chain = format!(
                 "Classifier(12/0800) -> CheckIPHeader(14) -> rt :: RadixIPLookup({}0/0 10.0.0.1 0);
                 rt[0], rt[1], rt[2], rt[3] => DecIPTTL, DecIPTTL, DecIPTTL, DecIPTTL
                 => Discard, Discard, Discard, Discard",
-                routed.collect::<String>()
+                routes(count, 4)
             );
-            let params = [("frame", Param::Number(64)), ("routes", Param::Number(routes.into()))];
+            let params = [("frame", Param::Number(64)), ("routes", Param::Number(count.into()))];
             measure("router", settings, 64, &chain, &params)
         })
         .collect()
+}
+
+/// Routes to some outputs in turn, spread like the flows, 16 to 28 bits long; a few of them are the same.
+fn routes(count: u32, outputs: u32) -> String {
+    let route = |number: u32| {
+        let address = 0x0b00_0000 | number.wrapping_mul(0x9e37_79b1) >> 8;
+        let (length, output) = (16 + number % 13, number % outputs);
+        format!("{}/{length} 10.0.{output}.1 {output}, ", Ipv4Addr::from_bits(address))
+    };
+    (0..count).map(route).collect()
 }
 
 /// A translator with so many flows, none of which ends.
@@ -61,6 +65,42 @@ pub(crate) fn nat(settings: &Settings) -> Result<Vec<Row>, String> {
             let worker = worker_with(packets, (flows, 1), 64, Start::Ethernet, chain)?;
             let params = [("flows", Param::Number(flows as u64))];
             measure_worker("nat", settings, 64, worker, &params)
+        })
+        .collect()
+}
+
+/// The Reframer paper's chain: router, translator, firewall with 10,000 rules, statistics of flows, with packets of one flow
+/// in longer and longer runs, and with a Reframer that makes runs of what comes one by one.
+pub(crate) fn chain(settings: &Settings) -> Result<Vec<Row>, String> {
+    const FLOWS: usize = 10_000;
+    let chain = format!(
+        "CheckIPHeader(14) -> rt :: RadixIPLookup({}0/0 10.0.0.1 0); rt[1], rt[2], rt[3] => Discard, Discard, Discard;
+        rt -> DecIPTTL -> IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 0)
+        -> IPFilter({} allow all, CACHING true) -> FlowCounter -> Discard",
+        routes(200, 1),
+        classify::alternating(&classify::made(10_000)),
+    );
+    let mut rows = Vec::new();
+    for (held, front) in [("no", ""), ("flows", "Reframer(64us, BYPASS none) ->")] {
+        for slf in [1, 4, 16] {
+            let chain = format!("{front} {chain}");
+            let worker = worker_with(settings.packets, (FLOWS, slf), 64, Start::Ethernet, &chain)?;
+            let params = [("held", Param::Word(held)), ("slf", Param::Number(slf as u64))];
+            rows.push(measure_worker("chain", settings, 64, worker, &params)?);
+        }
+    }
+    Ok(rows)
+}
+
+/// A load balancer over flows that it knows.
+pub(crate) fn balancer(settings: &Settings) -> Result<Vec<Row>, String> {
+    [1_000, 10_000, 100_000]
+        .into_iter()
+        .map(|flows| {
+            let chain =
+                "FlowIPLoadBalancer(VIP 11.0.0.1, DST 10.2.0.1, DST 10.2.0.2, DST 10.2.0.3) -> Discard";
+            let worker = worker_with(settings.packets, (flows, 1), 64, Start::Ethernet, chain)?;
+            measure_worker("balancer", settings, 64, worker, &[("flows", Param::Number(flows as u64))])
         })
         .collect()
 }

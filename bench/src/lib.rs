@@ -128,6 +128,16 @@ pub const ALL: &[Benchmark] = &[
     Benchmark { name: "nat", about: "IPRewriter, with flows that it knows", run: graph::nat },
     Benchmark { name: "router", about: "CheckIPHeader, route look-up, DecIPTTL", run: graph::router },
     Benchmark {
+        name: "balancer",
+        about: "FlowIPLoadBalancer, with flows that it knows",
+        run: graph::balancer,
+    },
+    Benchmark {
+        name: "chain",
+        about: "router, translator, firewall, statistics: packets of one in a row, Reframer in front",
+        run: graph::chain,
+    },
+    Benchmark {
         name: "classify",
         about: "the first of many rules for headers that match them, alone (--rules FILE)",
         run: classify::run,

@@ -45,16 +45,12 @@ fn packets(path: &Path) -> Vec<Vec<u8>> {
 fn examples() -> Vec<(String, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs");
     let mut examples = Vec::new();
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.extension().is_some_and(|extension| extension == "click") {
-            let text = std::fs::read_to_string(&path).unwrap();
-            if text.contains("FromDump($IN") {
-                examples.push((path.file_stem().unwrap().to_string_lossy().into_owned(), text));
-            }
+    for path in files(&folder).into_iter().filter(|path| path.extension().is_some_and(|e| e == "click")) {
+        let text = std::fs::read_to_string(&path).unwrap();
+        if text.contains("FromDump($IN") {
+            examples.push((path.strip_prefix(&folder).unwrap().display().to_string(), text));
         }
     }
-    examples.sort();
     examples
 }
 
@@ -104,6 +100,8 @@ fn placed(text: &str, traffic: &Traffic, folder: &Path) -> String {
             placed += &match name {
                 "configs/data/quickstart.pcap" => path(traffic.path.clone()),
                 name if name.ends_with("-out.pcap") => path(folder.join(name)),
+                // The example's own rules are about its own hosts.
+                "configs/data/firewall.rules" => path(folder.join("rules")),
                 name if name.starts_with("configs/") => path(root.join(name)),
                 name => name.to_string(),
             };
@@ -116,6 +114,7 @@ fn placed(text: &str, traffic: &Traffic, folder: &Path) -> String {
 fn run(name: &str, text: &str, traffic: &Traffic, tally: &Mutex<Tally>) {
     let Traffic { path: capture, known, .. } = traffic;
     let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("rules"), "deny src net 192.168.0.0/16\nallow all\n").unwrap();
     let outcome = Run::trace().text(&placed(text, traffic, folder.path()), &[]);
     let mut own = Tally { runs: 1, ..Tally::default() };
     let mut fault = |what: String| own.faults.push(format!("{name} on {}: {what}", capture.display()));

@@ -1,0 +1,43 @@
+// A service chain behind a Reframer: router, address translation, firewall, statistics of flows.
+//
+//   cargo run --release -- run configs/chain.click --clock trace
+//
+// Run it from the folder above this one. It is the chain of the Reframer paper. Packets that come interleaved are held for
+// some microseconds and leave flow by flow, so that each function finds what it knows of a flow in the caches: `before` and
+// `behind` are the packets in a row that belong to one flow. What this brings on your machine, and when it does not pay:
+// `tidegate bench chain`, and `tidegate advise FILE` for a capture. Another capture, delay, network or address: IN=FILE
+// DELAY=64us INNER=10.0.0.0/8 OUTER=192.0.2.1 behind the name.
+
+define($IN configs/data/quickstart.pcap, $DELAY 64us, $INNER 10.1.0.1/32, $OUTER 192.0.2.1)
+
+reframer :: Reframer($DELAY);
+
+nat :: IPRewriter(pattern $OUTER 1024-65535 - - 0 1, drop, MAPPING_CAPACITY 1000000);
+
+// Output 0 leads inside, output 1 outside.
+routes :: RadixIPLookup($INNER 0, $OUTER/32 0, 0.0.0.0/0 192.0.2.254 1);
+
+FromDump($IN)
+    -> ether :: Classifier(12/0800, -)
+    -> reframer
+    -> CheckIPHeader(14)
+    -> routes;
+ether[1] -> Discard;
+
+// From inside: the translator gives packets the outer address. Answers for it come to its second input; those of the
+// capture, which was recorded without a translator, get that address first.
+routes[1] -> DecIPTTL -> from_inside :: IPClassifier(tcp or udp, -) -> [0] nat;
+routes[0] -> DecIPTTL -> from_outside :: IPClassifier(tcp or udp, -) -> StoreIPAddress($OUTER, dst) -> [1] nat;
+from_inside[1] -> others :: Counter -> Discard;
+from_outside[1] -> others;
+
+nat[0] -> rules :: IPFilter(deny dst net 192.168.0.0/16, allow all, CACHING true) -> flows :: FlowCounter -> Discard;
+nat[1] -> flows;
+
+DriverManager(
+    pause,
+    print "packets in a row of one flow: before $(reframer.slf_in), behind $(reframer.slf_out)",
+    print "translated $(flows.packets), without a port $(others.count), mappings $(nat.table_size)",
+    print "the largest flows:",
+    print "$(flows.top 3)",
+    stop)

@@ -1,0 +1,53 @@
+// A gateway: firewall, router, translator of addresses and ports.
+//
+//   cargo run --release -- run configs/gateway.click --clock trace
+//
+// Run it from the folder above this one. It is the chain of the SNF paper, each function as one would write it alone:
+// each looks at the header again, and two of them change it and its checksum. `tidegate check` says what can be composed
+// into one classifier and one change, and what is in the way. Another capture, network, address or rules: IN=FILE OUT=FILE
+// INNER=10.0.0.0/8 OUTER=192.0.2.1 RULES=FILE behind the name.
+
+define($IN configs/data/quickstart.pcap, $OUT gateway-out.pcap, $INNER 10.1.0.1/32, $OUTER 192.0.2.1,
+    $RULES configs/data/firewall.rules, $MTU 1500)
+
+elementclass Firewall {
+    input -> rules :: IPFilter(allow file $RULES) -> output;
+    rules[1] -> Discard
+}
+
+// Output 0 leads inside, output 1 outside.
+elementclass Router {
+    input -> routes :: RadixIPLookup($INNER 0, $OUTER/32 0, 0.0.0.0/0 192.0.2.254 1);
+    routes[0] -> DropBroadcasts -> DecIPTTL -> [0] output;
+    routes[1] -> DropBroadcasts -> DecIPTTL -> [1] output
+}
+
+// Input 0 is from inside, input 1 from outside, and so are the outputs. What has no ports does not pass.
+elementclass Translator {
+    nat :: IPRewriter(pattern $OUTER 1024-65535 - - 0 1, drop, MAPPING_CAPACITY 1000000);
+    input[0] -> out :: IPClassifier(tcp or udp, -) -> [0] nat;
+    input[1] -> in :: IPClassifier(tcp or udp, -) -> [1] nat;
+    out[1] -> Discard;
+    in[1] -> Discard;
+    nat[0] -> [0] output;
+    nat[1] -> [1] output
+}
+
+firewall :: Firewall; router :: Router; translator :: Translator;
+
+FromDump($IN) -> ether :: Classifier(12/0800, -) -> Strip(14) -> CheckIPHeader -> firewall -> router;
+ether[1] -> Discard;
+
+// The capture was recorded without a translator: answers get the outer address first.
+router[0] -> StoreIPAddress($OUTER, dst) -> [1] translator;
+router[1] -> [0] translator;
+
+translator[0] -> outside :: Counter -> IPFragmenter($MTU) -> EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:fe)
+    -> out :: ToDump($OUT, SNAPLEN 0);
+translator[1] -> inside :: Counter -> IPFragmenter($MTU) -> EtherEncap(0x0800, 2:0:0:0:0:2, 2:0:0:0:0:1) -> out;
+
+DriverManager(
+    pause,
+    print "to the outside $(outside.count), to the inside $(inside.count)",
+    print "$(translator/nat.table_size) mappings",
+    stop)
