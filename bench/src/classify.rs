@@ -10,11 +10,11 @@ use std::time::Instant;
 
 use classify::filter::{Condition, Header, Headers, Matcher, Test, Tree, classbench};
 use element::class::{ArgInfo, Notes};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, Signal};
+use element::{Batch, Class, Cx, Effects, Element};
 use fastrand::Rng;
 
 use crate::floor::Floor;
-use crate::graph::{Start, measure_worker, worker_of};
+use crate::graph::{Start, give, measure_worker, worker_of};
 use crate::serde_params::Param;
 use crate::{Pair, Row, Settings, source};
 
@@ -245,20 +245,6 @@ impl Element for Matching {
     }
 
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, max: usize) -> Batch {
-        let mut batch = cx.batch();
-        while batch.len() < max
-            && let Some(header) = self.headers.pop()
-        {
-            let bytes = source::frame_of(&header, self.frame);
-            if let Some(packet) = cx.packet(&bytes)
-                && let Err(packet) = batch.push(packet)
-            {
-                cx.drop(packet, DropReason::NoBuffer);
-            }
-        }
-        if self.headers.is_empty() {
-            cx.set_signal(Signal::Packets, false);
-        }
-        batch
+        give(cx, max, || Some(source::frame_of(&self.headers.pop()?, self.frame)))
     }
 }

@@ -178,26 +178,33 @@ impl Element for Frames {
     }
 
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, max: usize) -> Batch {
-        let mut batch = cx.batch();
-        while self.left > 0 && batch.len() < max {
-            self.left -= 1;
+        give(cx, max, || {
+            self.left = self.left.checked_sub(1)?;
             let number = source::in_runs(self.left, self.slf);
-            let bytes = match self.start {
+            Some(match self.start {
                 Start::Tcp => source::tcp_frame(number, self.flows, self.frame),
                 Start::Ip6 => source::ip6_frame(number, self.flows, self.frame),
                 Start::Frame | Start::Ethernet | Start::Ip => source::frame(number, self.flows, self.frame),
-            };
-            if let Some(packet) = cx.packet(&bytes)
-                && let Err(packet) = batch.push(packet)
-            {
-                cx.drop(packet, DropReason::NoBuffer);
-            }
-        }
-        if self.left == 0 {
-            cx.set_signal(Signal::Packets, false);
-        }
-        batch
+            })
+        })
     }
+}
+
+/// Packets of what comes next, until there is nothing any more.
+pub(crate) fn give(cx: &mut Cx<'_>, max: usize, mut next: impl FnMut() -> Option<Vec<u8>>) -> Batch {
+    let mut batch = cx.batch();
+    while batch.len() < max {
+        let Some(bytes) = next() else {
+            cx.set_signal(Signal::Packets, false);
+            break;
+        };
+        if let Some(packet) = cx.packet(&bytes)
+            && let Err(packet) = batch.push(packet)
+        {
+            cx.drop(packet, DropReason::NoBuffer);
+        }
+    }
+    batch
 }
 
 /// What replayed packets start with.

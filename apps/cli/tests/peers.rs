@@ -18,7 +18,8 @@ fn dpdk_finds_the_same_rules_and_routes() {
         let [a, b] = [i % 13, i / 13];
         let (length, port) = (12 + i % 21, 20 + i % 7 * 1000);
         writeln!(rule_lines, "@10.{a}.{b}.0/{length} 0.0.0.0/0 0 : 65535 {port} : 30000 0x06/0xFF").unwrap();
-        writeln!(rule_lines, "@0.0.0.0/0 172.16.{b}.{a}/{length} {port} : {port} 0 : 65535 0x00/0x00").unwrap();
+        writeln!(rule_lines, "@0.0.0.0/0 172.16.{b}.{a}/{length} {port} : {port} 0 : 65535 0x00/0x00")
+            .unwrap();
         writeln!(route_lines, "10.{a}.{b}.0/{length}").unwrap();
     }
     std::fs::write(&rules, rule_lines).unwrap();

@@ -198,9 +198,11 @@ impl<const D: usize> Cuts<D> {
             // Who has found an earlier rule than the first one of the tree is done.
             let open = Numbers::of(count, |point| found[point] > tree.first);
             let leaves = self.walk(tree.root, points, &open);
-            for point in open.iter() {
-                if let Some(block) = self.blocks.get(leaves[point] as usize) {
-                    block.prefetch();
+            if self.is_large() {
+                for point in open.iter() {
+                    if let Some(block) = self.blocks.get(leaves[point] as usize) {
+                        block.prefetch();
+                    }
                 }
             }
             for point in open.iter() {
@@ -209,6 +211,12 @@ impl<const D: usize> Cuts<D> {
             }
         }
         found
+    }
+
+    /// Whether leaves are hardly in a near cache, so that it pays to ask for them early.
+    #[inline(always)]
+    fn is_large(&self) -> bool {
+        size_of_val(&self.blocks[..]) > 1 << 19
     }
 
     /// The leaf's first block, for each open point.

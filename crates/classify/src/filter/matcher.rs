@@ -211,6 +211,9 @@ impl Matcher {
         group: &[Headers<'_>],
         mut recent: Option<&mut Recent>,
     ) -> [u32; GROUP] {
+        if recent.is_none() && boxes.six.is_none() {
+            return self.first_of_one_kind(boxes, group);
+        }
         let mut places = [Place::Known(NONE); GROUP];
         let mut four = Gathered::new();
         let mut six = None;
@@ -246,6 +249,29 @@ impl Matcher {
             recent.place = Place::Known(rule(recent.place));
         }
         places.map(rule)
+    }
+
+    /// For packets that are all looked up in the same boxes: what is usual, and quicker.
+    #[inline]
+    fn first_of_one_kind(&self, boxes: &Boxes, group: &[Headers<'_>]) -> [u32; GROUP] {
+        let mut points = Points::default();
+        let mut complete = true;
+        for (number, headers) in group.iter().enumerate() {
+            match V4::point(headers) {
+                Some(point) => points.set(number, &point),
+                None => complete = false,
+            }
+        }
+        let holds = |packet: usize, rule: u32| self.holds(boxes, &group[packet], rule);
+        let mut found = boxes.four.first(&points, group.len(), holds);
+        if !complete {
+            for (rule, headers) in found.iter_mut().zip(group) {
+                if V4::point(headers).is_none() {
+                    *rule = self.first_of_all(boxes, headers);
+                }
+            }
+        }
+        found
     }
 
     /// For a packet that has not all of an IP header.
