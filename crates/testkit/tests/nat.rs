@@ -217,7 +217,9 @@ fn mistakes_are_reported_in_clicks_words() {
         ("IPRewriter(nobody)", "input spec 0: unknown specification"),
         ("IPRewriter(drop, MAPPING_CAPACITY nobody)", "bad MAPPING_CAPACITY"),
         ("IPRewriter(drop, MAPPING_CAPACITY other)", "bad MAPPING_CAPACITY"),
+        ("IPRewriter(drop, UDP_TIMEOUT -1)", "UDP_TIMEOUT: invalid number"),
         ("ICMPRewriter(nobody)", "nobody not an IP rewriter"),
+        ("ICMPRewriter(nobody:1)", " nobody not an IP rewriter"),
         ("ICMPRewriter(other)", "other not an IP rewriter"),
     ] {
         let text = error(config);
@@ -408,6 +410,79 @@ fn the_reply_gets_the_annotation_of_the_first_packet() {
     let (_, seen) = run(config, 2, &[(0, there), (1, back)], &[]);
     assert_eq!([seen[0].annotations[16], seen[1].annotations[16]], [7, 7]);
     assert_eq!(seen[1].annotations[..4], OUTER, "as it came");
+}
+
+#[test]
+fn fragments_pass_whoever_has_marked_their_headers() {
+    let mut fragment = udp(end([10, 0, 0, 1], 20), end([2, 0, 0, 2], 30));
+    fragment[6..8].copy_from_slice(&4u16.to_be_bytes());
+    refill(&mut fragment[..]);
+    for class in ["IPRewriter", "UDPRewriter", "TCPRewriter", "ICMPPingRewriter"] {
+        for between in ["", "MarkIPHeader ->", "CheckIPHeader ->"] {
+            let config = format!("in -> {between} rw :: {class}(pass 1);");
+            let (_, seen) = run(&config, 2, &[(0, fragment.clone())], &[]);
+            let seen: Vec<_> = seen.iter().map(|seen| (seen.sink, &seen.bytes)).collect();
+            assert_eq!(seen, [(1, &fragment)], "{class}, {between}");
+        }
+    }
+}
+
+#[test]
+fn an_error_about_number_zero_gets_number_zero_back() {
+    let ping = echo([10, 0, 0, 1], [2, 0, 0, 2], 8, 0);
+    let datagram = udp(end([10, 0, 0, 1], 0), end([2, 0, 0, 2], 0));
+    for (class, pattern, packet) in
+        [("ICMPPingRewriter", "700-800#", ping), ("IPRewriter", "3000-4000#", datagram)]
+    {
+        let config = |rest: &str| {
+            format!(
+                "in -> p :: IPClassifier(dst host 192.0.2.1, -);
+                 p[1] -> nat :: {class}(pattern 192.0.2.1 {pattern} - - 0 0); {rest}"
+            )
+        };
+        let alone = config("nat -> rw :: Null; p[0] -> Discard;");
+        let outside = run(&alone, 1, &[(0, packet.clone())], &[]).1[0].bytes.clone();
+        assert_ne!(outside, packet);
+        let both = config("nat -> Discard; p[0] -> rw :: ICMPRewriter(nat);");
+        let (_, seen) = run(&both, 1, &[(0, packet.clone()), (1, error([7; 4], &outside, usize::MAX))], &[]);
+        assert_eq!(seen[0].bytes, error([7; 4], &packet, usize::MAX), "{class}");
+    }
+}
+
+#[test]
+fn mappings_that_are_over_are_over_for_everybody() {
+    let packet = udp(end([10, 0, 0, 1], 20), end([2, 0, 0, 2], 30));
+    let outside = udp(end(OUTER, 3000), end([2, 0, 0, 2], 30));
+    let config = "in -> p :: IPClassifier(dst host 192.0.2.1, -);
+        p[1] -> nat :: IPRewriter(pattern 192.0.2.1 3000-4000# - - 0 0, UDP_TIMEOUT 10, REAP_INTERVAL 1) -> Discard;
+        p[0] -> rw :: ICMPRewriter(nat);";
+    let late =
+        |at: i64| run(config, 1, &[(0, packet.clone()), (at, error([7; 4], &outside, 28))], &[]).1.len();
+    assert_eq!([late(9_900), late(11_000), late(5_000_000)], [1, 0, 0]);
+    // Errors refresh nothing (RFC 5508, requirement 6).
+    let errors: Vec<_> = (1..20).map(|n| (n * 1000, error([7; 4], &outside, 28))).collect();
+    assert_eq!(run(config, 1, &[vec![(0, packet.clone())], errors].concat(), &[]).1.len(), 9);
+    // Of two that share a capacity, one looks for both, also when only the other one has packets.
+    let config = "in -> c :: IPClassifier(src udp port 20, -);
+        c[0] -> rw :: UDPRewriter(keep 0 0, MAPPING_CAPACITY o, TIMEOUT 2, REAP_INTERVAL 1);
+        c[1] -> o :: UDPRewriter(keep 0 0, TIMEOUT 2, REAP_INTERVAL 0) -> Discard;";
+    let other = udp(end([10, 0, 0, 1], 21), end([2, 0, 0, 2], 30));
+    let others = (1..5).map(|n| (n * 49_000, other.clone()));
+    let packets: Vec<_> = std::iter::once((0, packet)).chain(others).collect();
+    let (outcome, _) = run(config, 1, &packets, &["o.size", "rw.size", "rw.table_size"]);
+    assert_eq!([0, 1, 2].map(|n| value(&outcome, n)), ["1", "1", "0"]);
+}
+
+#[test]
+fn a_flow_that_is_its_own_reply_is_listed_with_both_outputs() {
+    let own = udp(end([1, 0, 0, 1], 20), end([1, 0, 0, 1], 20));
+    let (outcome, seen) =
+        run("in -> rw :: UDPRewriter(keep 0 1);", 2, &[(0, own.clone()), (1, own)], &["rw.table"]);
+    assert_eq!(seen.iter().map(|seen| seen.sink).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(
+        value(&outcome, 0),
+        "(1.0.0.1, 20, 1.0.0.1, 20) => (1.0.0.1, 20, 1.0.0.1, 20) [0 *1] i0 exp300\n"
+    );
 }
 
 // RFC 4787, 5382 and 5508.

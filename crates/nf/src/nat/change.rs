@@ -2,6 +2,7 @@
 
 use wire::checksum::Delta;
 
+use super::state::State;
 use super::store::IDENTIFIERS;
 use super::tuple::Tuple;
 
@@ -14,6 +15,8 @@ pub(super) struct Change {
     pub(super) session: u32,
     pub(super) is_reply: bool,
     pub(super) output: u16,
+    /// What packets of this direction have told: see [`State`].
+    pub(super) state: State,
 }
 
 /// A change of a checksum in 16 bits; zero for none.
@@ -42,6 +45,7 @@ impl Change {
             session: 0,
             is_reply: false,
             output: 0,
+            state: State::default(),
         }
     }
 
@@ -70,7 +74,7 @@ impl Change {
             pair(self.to.source_port, self.to.destination_port),
             pair(self.address_change, self.transport_change),
             self.session << 1 | u32::from(self.is_reply),
-            self.output.into(),
+            pair(self.output, self.state.0),
         ]
     }
 
@@ -89,6 +93,17 @@ impl Change {
             session: session >> 1,
             is_reply: session & 1 != 0,
             output: output as u16,
+            state: State((output >> 16) as u16),
         }
     }
+}
+
+/// Notes another session in a packed one.
+pub(super) fn set_session(value: &mut [u32; 6], session: u32) {
+    value[4] = session << 1 | value[4] & 1;
+}
+
+/// Notes another state in a packed one.
+pub(super) fn set_state(value: &mut [u32; 6], state: State) {
+    value[5] = value[5] & 0xffff | u32::from(state.0) << 16;
 }

@@ -1,6 +1,7 @@
 //! What the translators differ in: which packets they are for, what they tell flows apart by, what they change.
 
 use element::{Base, DropReason, Packet};
+use flow::EndsKey;
 use packet::Annotations;
 use wire::checksum::Delta;
 use wire::{FromBytes, icmp, ip_protocol, ipv4};
@@ -8,7 +9,8 @@ use wire::{FromBytes, icmp, ip_protocol, ipv4};
 use crate::editing::ipv4;
 
 use super::change::Change;
-use super::store::{IDENTIFIERS, Kind, ONLY, Segment, UDP_BESIDE, mark};
+use super::state::{Kind, Told};
+use super::store::{IDENTIFIERS, ONLY, Store, UDP_BESIDE, mark, space};
 use super::tuple::Tuple;
 
 /// A kind of translator.
@@ -90,12 +92,14 @@ impl Flavour {
             }
             return Ok(looked(tuple, ONLY));
         }
+        if !self.protocols().contains(&protocol) || ip.fragment_offset() != 0 {
+            return Err(DropReason::Unsuitable);
+        }
         if packet.offset(Base::Transport).is_none() {
             return Err(DropReason::NoHeader);
         }
         let transport = packet.header(Base::Transport).unwrap_or_default();
-        let is_meant = self.protocols().contains(&protocol) && ip.fragment_offset() == 0;
-        if !is_meant || transport.len() < self.least() {
+        if transport.len() < self.least() {
             return Err(DropReason::Unsuitable);
         }
         let number = |at: usize| u16::from_be_bytes([transport[at], transport[at + 1]]);
@@ -115,6 +119,42 @@ impl Flavour {
         Ok(Looked { opens, ..looked(tuple, IDENTIFIERS) })
     }
 
+    /// The key that a packet is looked up by; none where it is not for this translator.
+    #[inline]
+    pub(super) fn key(self, packet: &mut Packet, owner: u16) -> EndsKey {
+        if let Some(key) = self.plain_key(packet, owner) {
+            return key;
+        }
+        let looked = self.look(packet);
+        looked.map_or(EndsKey::NONE, |looked| Store::key(looked.tuple, space(owner, looked.which)))
+    }
+
+    /// The same for nearly all packets: without options or fragments, all that counts lies in 28 bytes.
+    #[inline]
+    fn plain_key(self, packet: &mut Packet, owner: u16) -> Option<EndsKey> {
+        let behind = packet.offset(Base::Network)? + ipv4::Header::LEN as isize;
+        if !self.has_ports() || self == Flavour::Ping || packet.offset(Base::Transport)? != behind {
+            return None;
+        }
+        let bytes = packet.header_chunk_mut::<{ ipv4::Header::LEN + LEAST }>(Base::Network)?;
+        let half = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
+        let word = |at: usize| u32::from(half(at)) << 16 | u32::from(half(at + 2));
+        let (protocol, is_first) = (bytes[9], half(6) & ipv4::FRAGMENT_OFFSET == 0);
+        if !is_first || !self.protocols().contains(&protocol) {
+            return None;
+        }
+        let beside = self == Flavour::Both && protocol == ip_protocol::UDP;
+        let which = if beside { UDP_BESIDE } else { ONLY };
+        Some(EndsKey::new((word(12), half(20)), (word(16), half(22)), space(owner, which)))
+    }
+
+    /// The key of packets to an address, for translators of one address.
+    #[inline]
+    pub(super) fn other_key(self, packet: &Packet, owner: u16) -> EndsKey {
+        let to = |ip: &ipv4::Header| (ip.destination.get(), 0);
+        header(packet).map_or(EndsKey::NONE, |ip| EndsKey::new((0, 0), to(ip), space(owner, ONLY)))
+    }
+
     /// What mappings of a packet are like, and the number of their policy.
     pub(super) fn kind(self, protocol: u8) -> (Kind, u8) {
         match self {
@@ -126,10 +166,10 @@ impl Flavour {
         }
     }
 
-    /// Makes of a packet what its mapping says; what a TCP segment tells about its connection.
+    /// Makes of a packet what its mapping says; what it tells about the mapping.
     #[inline]
-    pub(super) fn apply(self, packet: &mut Packet, change: &Change) -> Option<Segment> {
-        let ip = ipv4(packet).ok()?;
+    pub(super) fn apply(self, packet: &mut Packet, change: &Change) -> Told {
+        let Ok(ip) = ipv4(packet) else { return Told::Nothing };
         if self != Flavour::Address || !change.is_reply {
             ip.source.set(change.to.source);
         }
@@ -142,14 +182,14 @@ impl Flavour {
         let (protocol, is_first) = (ip.protocol, ip.fragment_offset() == 0);
         let (length, total) = (ip.header_len(), usize::from(ip.total_length.get()));
         if !is_first {
-            return None;
+            return Told::Nothing;
         }
-        let transport = packet.header_mut(Base::Transport)?;
+        let Some(transport) = packet.header_mut(Base::Transport) else { return Told::Nothing };
         if self == Flavour::Ping {
             let to = if change.is_reply { change.to.destination_port } else { change.to.source_port };
             put(transport, 4, to);
             update(transport, 2, change.of_transport(), Delta::apply);
-            return None;
+            return Told::Nothing;
         }
         let is_whole_tcp = protocol == ip_protocol::TCP && transport.len() >= TCP_SUMMED;
         let keeps_ports = protocol == ip_protocol::TCP && !is_whole_tcp && self != Flavour::Udp;
@@ -159,13 +199,17 @@ impl Flavour {
         }
         if is_whole_tcp {
             update(transport, 16, change.of_transport(), Delta::apply);
-            let behind = length + usize::from(transport[12] >> 4) * 4;
-            return Some(Segment { flags: transport[13], has_payload: behind < total });
-        }
-        if protocol == ip_protocol::UDP && transport.len() >= LEAST {
+        } else if protocol == ip_protocol::UDP && transport.len() >= LEAST {
             update(transport, 6, change.of_transport(), Delta::apply_udp);
         }
-        None
+        match self.kind(protocol) {
+            (Kind::Datagrams, _) => Told::Datagram,
+            (Kind::Connection, _) if is_whole_tcp => {
+                let behind = length + usize::from(transport[12] >> 4) * 4;
+                Told::Segment { flags: transport[13], has_payload: behind < total }
+            }
+            _ => Told::Nothing,
+        }
     }
 
     /// The address that the destination annotation gets, if it gets one.

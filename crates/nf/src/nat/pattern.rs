@@ -37,6 +37,7 @@ pub(super) struct Pattern {
 struct Range {
     more: u32,
     sequential: bool,
+    /// The packet's own port is not tried first.
     any_first: bool,
 }
 
@@ -181,7 +182,11 @@ impl Pattern {
         if chosen.is_none() {
             let start = match self.sequential {
                 true => Some(self.next.load(Ordering::Relaxed)).filter(|&n| n <= self.more).unwrap_or(0),
-                false => cx.random().u32(0..=self.more),
+                // The seed of random numbers is often known, and ports are not to be guessed (RFC 6056, section 3.3.3).
+                false => {
+                    let secret = u64::from(store.secret_of(flow, space));
+                    ((u64::from(cx.random().u32(..)) + secret) % (u64::from(self.more) + 1)) as u32
+                }
             };
             let start = first + start;
             chosen = store.free_from(space, to, self.has_ports, start, last);

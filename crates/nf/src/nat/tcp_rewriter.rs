@@ -66,7 +66,7 @@ use element::{Class, manual};
 
 use super::flavour::Flavour;
 use super::rewriter::{self, *};
-use super::store::Policy;
+use super::state::Policy;
 use super::tcp_policy;
 
 /// The class.

@@ -65,7 +65,7 @@ use element::{Class, manual};
 
 use super::flavour::Flavour;
 use super::rewriter::{self, *};
-use super::store::Policy;
+use super::state::Policy;
 use super::udp_policy;
 
 /// The class.

@@ -80,6 +80,11 @@ impl Used {
         u32::try_from(at).ok().filter(|&number| number <= last)
     }
 
+    /// Gives back what only more words would need.
+    pub(super) fn give_memory_back(&mut self) {
+        self.words.shrink_to_fit();
+    }
+
     /// Words in memory.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
