@@ -71,6 +71,8 @@ pub struct Store {
     packets: Vec<Packet>,
     images: Vec<Image>,
     restore: Restore,
+    /// How far anybody may write in any of the packets.
+    farthest: usize,
     /// What is put back behind `front`, in pieces, as many for each packet.
     behind: Vec<[u8; PIECE]>,
     /// All bytes of all packets, if they have to be kept.
@@ -89,6 +91,7 @@ impl Store {
             packets: Vec::new(),
             images: Vec::new(),
             restore,
+            farthest: 0,
             behind: Vec::new(),
             bytes: full.then(Vec::new),
             starts: Vec::new(),
@@ -140,6 +143,7 @@ impl Store {
             piece.iter_mut().zip(part).for_each(|(to, from)| *to = *from);
             piece
         };
+        self.farthest = self.farthest.max(self.reach(&packet.meta().values));
         self.images.push(Image { values: packet.meta().values, front: piece(0) });
         self.behind.extend((1..=self.pieces_behind()).map(piece));
         if pool.uses_annotations() {
@@ -202,6 +206,20 @@ impl Store {
                 |slots, ahead| prefetch(slots, ahead, true, false),
                 |_, image, own, _| front(image, own),
             ),
+            (false, false, 0..=HEADERS) if self.farthest <= 2 * PIECE => {
+                let pieces = self.pieces_behind();
+                self.lend_slots_with(
+                    (start, end, batch),
+                    |slots, ahead| prefetch(slots, ahead, false, false),
+                    |number, image, own, _| {
+                        front(image, own);
+                        if let Some(piece) = self.behind.get(number * pieces) {
+                            // SAFETY: as above; `HEADERS` has more than two pieces.
+                            unsafe { own.add(1).write(*piece) };
+                        }
+                    },
+                )
+            }
             (_, _, 0..=HEADERS) => {
                 let pieces = self.pieces_behind();
                 self.lend_slots_with(
@@ -350,6 +368,7 @@ impl Store {
             }
         }
         self.images.clear();
+        self.farthest = 0;
         self.behind.clear();
         self.bytes.iter_mut().for_each(Vec::clear);
         self.starts.clear();

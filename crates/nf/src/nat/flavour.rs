@@ -30,6 +30,33 @@ pub(super) enum Flavour {
     Ping,
 }
 
+/// See [`Flavour::plain_spaces`].
+#[derive(Clone, Copy)]
+pub(super) struct PlainSpaces {
+    tcp: Option<u32>,
+    udp: Option<u32>,
+}
+
+impl PlainSpaces {
+    /// The key of a plain packet, as nearly all are: the first eight bytes of its transport header follow 20 of IPv4.
+    #[inline(always)]
+    pub(super) fn key(self, packet: &mut Packet) -> Option<EndsKey> {
+        if !packet.is_marked_behind(ipv4::Header::LEN) {
+            return None;
+        }
+        let bytes = packet.header_chunk_mut::<PLAIN>(Base::Network)?;
+        let half = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
+        let word = |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let space = match bytes[9] {
+            ip_protocol::UDP => self.udp?,
+            ip_protocol::TCP => self.tcp?,
+            _ => return None,
+        };
+        let is_first = half(6) & ipv4::FRAGMENT_OFFSET == 0;
+        is_first.then(|| EndsKey::new((word(12), half(20)), (word(16), half(22)), space))
+    }
+}
+
 /// What was found out about a packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Looked {
@@ -49,7 +76,10 @@ fn header(packet: &Packet) -> Option<&ipv4::Header> {
 pub(super) const TCP_SUMMED: usize = 18;
 /// Bytes that packets with ports must have behind the IP header.
 pub(super) const LEAST: usize = 8;
-/// The same for echo messages.
+/// Bytes of a plain packet that are always there, and those that TCP adds.
+const PLAIN: usize = ipv4::Header::LEN + LEAST;
+const PLAIN_TCP: usize = ipv4::Header::LEN + TCP_SUMMED;
+/// The same as `LEAST` for echo messages.
 pub(super) const LEAST_ECHO: usize = 6;
 
 impl Flavour {
@@ -120,32 +150,21 @@ impl Flavour {
     }
 
     /// The key that a packet is looked up by; none where it is not for this translator.
-    #[inline]
-    pub(super) fn key(self, packet: &mut Packet, owner: u16) -> EndsKey {
-        if let Some(key) = self.plain_key(packet, owner) {
-            return key;
-        }
+    pub(super) fn key(self, packet: &Packet, owner: u16) -> EndsKey {
         let looked = self.look(packet);
         looked.map_or(EndsKey::NONE, |looked| Store::key(looked.tuple, space(owner, looked.which)))
     }
 
-    /// The same for nearly all packets: without options or fragments, all that counts lies in 28 bytes.
-    #[inline]
-    fn plain_key(self, packet: &mut Packet, owner: u16) -> Option<EndsKey> {
-        let behind = packet.offset(Base::Network)? + ipv4::Header::LEN as isize;
-        if !self.has_ports() || self == Flavour::Ping || packet.offset(Base::Transport)? != behind {
-            return None;
-        }
-        let bytes = packet.header_chunk_mut::<{ ipv4::Header::LEN + LEAST }>(Base::Network)?;
-        let half = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
-        let word = |at: usize| u32::from(half(at)) << 16 | u32::from(half(at + 2));
-        let (protocol, is_first) = (bytes[9], half(6) & ipv4::FRAGMENT_OFFSET == 0);
-        if !is_first || !self.protocols().contains(&protocol) {
-            return None;
-        }
-        let beside = self == Flavour::Both && protocol == ip_protocol::UDP;
-        let which = if beside { UDP_BESIDE } else { ONLY };
-        Some(EndsKey::new((word(12), half(20)), (word(16), half(22)), space(owner, which)))
+    /// The spaces of plain packets of TCP and UDP; none where the translator is not for them.
+    pub(super) fn plain_spaces(self, owner: u16) -> PlainSpaces {
+        let space = |which| Some(space(owner, which));
+        let [tcp, udp] = match self {
+            Flavour::Both => [space(ONLY), space(UDP_BESIDE)],
+            Flavour::Tcp => [space(ONLY), None],
+            Flavour::Udp => [space(ONLY), space(ONLY)],
+            Flavour::Address | Flavour::Pair | Flavour::Ping => [None, None],
+        };
+        PlainSpaces { tcp, udp }
     }
 
     /// The key of packets to an address, for translators of one address.
@@ -166,8 +185,31 @@ impl Flavour {
         }
     }
 
-    /// Makes of a packet what its mapping says; what it tells about the mapping.
+    /// Makes of a plain packet what its mapping says; what it tells about the mapping.
     #[inline]
+    pub(super) fn apply_plain(self, packet: &mut Packet, change: &Change) -> Told {
+        let Some(bytes) = packet.header_chunk_mut::<PLAIN>(Base::Network) else { return Told::Nothing };
+        if bytes[9] == ip_protocol::UDP {
+            readdress(bytes, change);
+            let sum = u16::from_be_bytes([bytes[26], bytes[27]]);
+            [bytes[26], bytes[27]] = change.of_transport().apply_udp(sum).to_be_bytes();
+            return Told::Datagram;
+        }
+        let Some(bytes) = packet.header_chunk_mut::<PLAIN_TCP>(Base::Network) else {
+            return self.apply(packet, change);
+        };
+        readdress(bytes, change);
+        let sum = u16::from_be_bytes([bytes[36], bytes[37]]);
+        [bytes[36], bytes[37]] = change.of_transport().apply(sum).to_be_bytes();
+        if self == Flavour::Udp {
+            return Told::Datagram;
+        }
+        let headers = usize::from(bytes[0] & 15) * 4 + usize::from(bytes[32] >> 4) * 4;
+        let has_payload = headers < usize::from(u16::from_be_bytes([bytes[2], bytes[3]]));
+        Told::Segment { flags: bytes[33], has_payload }
+    }
+
+    /// The same for every packet.
     pub(super) fn apply(self, packet: &mut Packet, change: &Change) -> Told {
         let Ok(ip) = ipv4(packet) else { return Told::Nothing };
         if self != Flavour::Address || !change.is_reply {
@@ -176,9 +218,7 @@ impl Flavour {
         if self != Flavour::Address || change.is_reply {
             ip.destination.set(change.to.destination);
         }
-        if let Some(delta) = change.of_addresses() {
-            ip.checksum.set(delta.apply(ip.checksum.get()));
-        }
+        ip.checksum.set(change.of_addresses().apply(ip.checksum.get()));
         let (protocol, is_first) = (ip.protocol, ip.fragment_offset() == 0);
         let (length, total) = (ip.header_len(), usize::from(ip.total_length.get()));
         if !is_first {
@@ -224,6 +264,18 @@ pub(super) fn set_next_hop(packet: &mut Packet, address: u32) {
     packet.annotations_mut().set_array4(Annotations::DST_IP, address.to_be_bytes());
 }
 
+/// Gives a plain packet other addresses and ports.
+#[inline]
+fn readdress<const N: usize>(bytes: &mut [u8; N], change: &Change) {
+    let Change { to, .. } = *change;
+    let sum = u16::from_be_bytes([bytes[10], bytes[11]]);
+    [bytes[10], bytes[11]] = change.of_addresses().apply(sum).to_be_bytes();
+    bytes[12..16].copy_from_slice(&to.source.to_be_bytes());
+    bytes[16..20].copy_from_slice(&to.destination.to_be_bytes());
+    bytes[20..22].copy_from_slice(&to.source_port.to_be_bytes());
+    bytes[22..24].copy_from_slice(&to.destination_port.to_be_bytes());
+}
+
 #[inline]
 fn put(bytes: &mut [u8], at: usize, number: u16) {
     if let Some(place) = bytes.get_mut(at..at + 2) {
@@ -232,8 +284,8 @@ fn put(bytes: &mut [u8], at: usize, number: u16) {
 }
 
 #[inline]
-fn update(bytes: &mut [u8], at: usize, change: Option<Delta>, apply: impl Fn(Delta, u16) -> u16) {
-    if let (Some(change), Some(place)) = (change, bytes.get_mut(at..at + 2)) {
+fn update(bytes: &mut [u8], at: usize, change: Delta, apply: impl Fn(Delta, u16) -> u16) {
+    if let Some(place) = bytes.get_mut(at..at + 2) {
         let sum = u16::from_be_bytes([place[0], place[1]]);
         place.copy_from_slice(&apply(change, sum).to_be_bytes());
     }

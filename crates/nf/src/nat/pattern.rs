@@ -229,7 +229,8 @@ impl fmt::Display for Pattern {
             Some((low, high)) => write!(f, "{}-{}", Ipv4Addr::from_bits(low), Ipv4Addr::from_bits(high)),
         };
         let port = |f: &mut fmt::Formatter<'_>, range: Option<(u32, u32)>| match range {
-            None => f.write_str(" -"),
+            // Click takes a range that starts with zero for none here.
+            None | Some((0, _)) => f.write_str(" -"),
             Some((low, high)) if low == high => write!(f, " {low}"),
             Some((low, high)) => write!(f, " {low}-{high}"),
         };
@@ -351,6 +352,7 @@ mod tests {
             ("1.0.0.77/32 -", "1.0.0.77 -"),
             ("1.0.0.1 - 5-9", "1.0.0.1 5-9 - -"),
             ("- 5-5 - -", "- 5 - -"),
+            ("1.0.0.1 0-100 - -", "1.0.0.1 - - -"),
         ] {
             assert_eq!(read(text).as_deref(), Ok(written), "{text}");
         }

@@ -129,6 +129,9 @@ const COMMON: [ArgInfo; 7] = [
 /// One that most have.
 pub(super) const DST_ANNO: ArgInfo = ArgInfo::keyword("DST_ANNO", "bool", "true");
 
+/// One that FastClick's TCPRewriter and UDPRewriter have.
+pub(super) const HANDLE_MIGRATION: ArgInfo = ArgInfo::keyword("HANDLE_MIGRATION", "bool", "false");
+
 /// `M` arguments of a translator's own, and those that all have: `N` together.
 pub(super) const fn with_common<const M: usize, const N: usize>(own: [ArgInfo; M]) -> [ArgInfo; N] {
     assert!(M + COMMON.len() == N);
@@ -316,30 +319,56 @@ impl Desk {
         }
     }
 
-    /// Looks for keys in both ways that a packet may be found by: translators of one address know senders first.
-    fn find_all(&self, store: &Store, keys: &Keys, found: &mut [Option<FlowId>; WINDOW]) {
-        store.find_all(&keys.first[..keys.count], found);
-        if self.flavour == Flavour::Address {
-            let mut others = [None; WINDOW];
-            store.find_all(&keys.other[..keys.count], &mut others);
-            for (found, other) in found.iter_mut().zip(others) {
-                *found = found.or(other);
-            }
+    /// The key of a packet that has come now, looked for by itself.
+    #[cold]
+    fn find_again(
+        &self,
+        store: &mut Store,
+        owner: u16,
+        packet: &mut Packet,
+        now: Timestamp,
+    ) -> Option<(FlowId, Change)> {
+        let mut id = store.find_key(&self.flavour.key(packet, owner));
+        if id.is_none() && self.flavour == Flavour::Address {
+            id = store.find_key(&self.flavour.other_key(packet, owner));
+        }
+        id.and_then(|id| Some((id, store.see(id, now)?)))
+    }
+
+    /// Looks for the packets that translators of one address have not found by their senders.
+    fn find_others(
+        &self,
+        store: &Store,
+        owner: u16,
+        window: &[Packet],
+        found: &mut [Option<FlowId>; WINDOW],
+    ) {
+        let (mut keys, mut others) = ([EndsKey::NONE; WINDOW], [None; WINDOW]);
+        for (packet, key) in window.iter().zip(&mut keys) {
+            *key = self.flavour.other_key(packet, owner);
+        }
+        store.find_all(&keys[..window.len()], &mut others);
+        for (found, other) in found.iter_mut().zip(others) {
+            *found = found.or(other);
         }
     }
 
     /// Makes of a packet what its mapping says; where it goes.
-    #[inline]
+    #[inline(always)]
     fn change(
         &self,
         store: &mut Store,
         packet: &mut Packet,
-        (id, change): (FlowId, Change),
-        sets_next_hop: bool,
+        id: FlowId,
+        change: &Change,
+        (is_plain, sets_next_hop): (bool, bool),
     ) -> Fate {
-        let told = self.flavour.apply(packet, &change);
-        store.note(id, &change, told);
-        if sets_next_hop && let Some(address) = self.flavour.next_hop(&change) {
+        let told = match is_plain {
+            true => self.flavour.apply_plain(packet, change),
+            false => self.flavour.apply(packet, change),
+        };
+        store.note(id, change, told);
+        if sets_next_hop && let Some(address) = self.flavour.next_hop(change) {
             set_next_hop(packet, address);
         }
         if let Some(offset) = self.reply_annotation.filter(|_| change.is_reply) {
@@ -350,48 +379,49 @@ impl Desk {
     }
 }
 
-/// What the packets of a window are looked up by.
-struct Keys {
-    count: usize,
-    first: [EndsKey; WINDOW],
-    other: [EndsKey; WINDOW],
-}
-
 impl Rewriter {
     /// Finds what becomes of the packets of a window, and changes them.
     fn handle(&mut self, cx: &mut Cx<'_>, store: &mut Store, input: usize, window: &mut [Packet]) {
         let Rewriter { desk, home, sorter, is_read, .. } = self;
         let (flavour, owner, now) = (desk.flavour, home.owner, cx.now());
         let sets_next_hop = desk.sets_next_hop && *is_read;
-        let mut keys =
-            Keys { count: window.len(), first: [EndsKey::NONE; WINDOW], other: [EndsKey::NONE; WINDOW] };
-        for (n, packet) in window.iter_mut().enumerate().take(WINDOW) {
-            keys.first[n] = flavour.key(packet, owner);
-            if flavour == Flavour::Address {
-                keys.other[n] = flavour.other_key(packet, owner);
+        let (mut keys, mut found) = ([EndsKey::NONE; WINDOW], [None; WINDOW]);
+        let spaces = flavour.plain_spaces(owner);
+        // A bit for each plain packet.
+        let mut plain = 0u32;
+        for (n, (packet, key)) in (0..).zip(window.iter_mut().zip(&mut keys)) {
+            match spaces.key(packet) {
+                Some(plain_key) => {
+                    *key = plain_key;
+                    plain |= 1 << n;
+                }
+                None => *key = flavour.key(packet, owner),
             }
         }
-        let mut found = [None; WINDOW];
-        desk.find_all(store, &keys, &mut found);
+        store.find_all(&keys[..window.len()], &mut found);
+        if flavour == Flavour::Address {
+            desk.find_others(store, owner, window, &mut found);
+        }
         let (epoch, additions) = (store.epoch(), store.additions());
-        for (n, packet) in window.iter_mut().enumerate().take(WINDOW) {
-            let known = found[n].filter(|_| store.epoch() == epoch);
-            let mut known = known.and_then(|id| Some((id, store.see(id, now)?)));
-            if known.is_none() && store.additions() != additions {
-                let id = store.find_key(&keys.first[n]);
-                let id =
-                    id.or_else(|| store.find_key(&keys.other[n]).filter(|_| flavour == Flavour::Address));
-                known = id.and_then(|id| Some((id, store.see(id, now)?)));
+        for (packet, found) in window.iter_mut().zip(found) {
+            let is_plain = plain & 1 != 0;
+            plain >>= 1;
+            if let Some(id) = found
+                && store.epoch() == epoch
+                && let Some(change) = store.see(id, now)
+            {
+                sorter.note(desk.change(store, packet, id, &change, (is_plain, sets_next_hop)));
+                continue;
             }
-            let known = match known {
-                Some(known) => Ok(known),
-                None => desk.open(cx, store, owner, input, packet),
-            };
-            let fate = match known {
-                Ok(known) => desk.change(store, packet, known, sets_next_hop),
+            let mut known = None;
+            if store.additions() != additions {
+                known = desk.find_again(store, owner, packet, now);
+            }
+            let known = known.map_or_else(|| desk.open(cx, store, owner, input, packet), Ok);
+            sorter.note(match known {
+                Ok((id, change)) => desk.change(store, packet, id, &change, (false, sets_next_hop)),
                 Err(fate) => fate,
-            };
-            sorter.note(fate);
+            });
         }
     }
 

@@ -168,6 +168,7 @@ impl Store {
     /// Whoever wants keys to collide, or ports to be known, does not know the hash functions.
     pub(super) fn seed(&mut self, seed: u64) {
         self.secret = KeyHasher::new(!seed);
+        self.used.seed(seed);
         if self.size == 0 {
             (self.seed, self.hasher) = (seed, KeyHasher::new(seed));
         }
@@ -241,7 +242,7 @@ impl Store {
         for (hash, key) in hashes.iter_mut().zip(keys) {
             *hash = self.hasher.hash(key);
         }
-        self.table.lookup_batch(keys, &hashes[..keys.len().min(WINDOW)], found);
+        self.table.lookup_batch(keys, &hashes, found);
     }
 
     /// The key that a packet is found by.
@@ -274,6 +275,7 @@ impl Store {
         }
     }
 
+    #[cold]
     fn note_state(&mut self, id: FlowId, change: &Change, state: State, resets: bool) {
         if let Some(value) = self.table.value_mut(id) {
             set_state(value, state);
