@@ -147,7 +147,7 @@ fn keys_that_crowd_a_larger_table_are_not_lost() {
     let (mut store, owner) = store();
     assert!(store.rebuild(capacity));
     // The one in the middle has halves of two old ones, each of which has room for so many keys, but it has not for all.
-    let bucket = |hash: u32, buckets: u64| u64::from(hash) * buckets >> 32;
+    let bucket = |hash: u32, buckets: u64| (u64::from(hash) * buckets) >> 32;
     let middle = new / 2;
     let part = |half: u64| colliding(30, |hash| bucket(hash, new) == middle && bucket(hash, old) % 2 == half);
     let crowd = [part(0), part(1)].concat();
@@ -168,7 +168,7 @@ fn keys_that_crowd_a_larger_table_are_not_lost() {
 fn a_flow_that_finds_no_room_among_others_of_its_bucket_counts_as_a_failure() {
     let (mut store, owner) = store();
     let buckets = (FIRST_CAPACITY * 100).div_ceil(12 * 60) as u64;
-    let made = colliding(100, |hash| u64::from(hash) * buckets >> 32 == 7)
+    let made = colliding(100, |hash| (u64::from(hash) * buckets) >> 32 == 7)
         .into_iter()
         .filter(|&flow| keep(&mut store, owner, flow, Kind::Plain, 0).is_ok())
         .count();
@@ -242,7 +242,8 @@ proptest! {
             }
             let from = flow(1, port);
             let told = Told::Segment { flags, has_payload: what > 6 };
-            if !model.contains_key(&port) {
+            let is_new = !model.contains_key(&port);
+            if is_new {
                 let made = keep(&mut store, owner, from, Kind::Connection, now);
                 model.insert(port, Known { last: now, ..Known::default() });
                 let open = model.iter().filter(|(_, known)| !guaranteed(known, now));
