@@ -233,7 +233,8 @@ mod tests {
     #[test]
     fn what_nobody_writes_is_not_restored() {
         let facts = gathered(&[Effects::pass()]);
-        assert_eq!(facts.restore, Restore::NOTHING);
+        assert_eq!(Restore { marked: None, ..facts.restore }, Restore::NOTHING);
+        assert_eq!(facts.restore.marked, Some(Marked { bytes: 0, behind: 0 }));
         assert!(!facts.annotations_used);
     }
 
