@@ -14,7 +14,8 @@ define($IN configs/data/quickstart.pcap, $OUT nat-out.pcap, $INNER 10.1.0.1/32, 
 
 IPRewriterPatterns(ports $OUTER 1024-65535 - -);
 
-nat :: IPRewriter(pattern ports 0 1, drop, MAPPING_CAPACITY 1000000);
+// RFC 5382 wants connections to hold for two hours and four minutes, also while data go one way only.
+nat :: IPRewriter(pattern ports 0 1, drop, TCP_NODATA_TIMEOUT 7440, MAPPING_CAPACITY 1000000);
 ping :: ICMPPingRewriter(pattern ports 0 1, drop, MAPPING_CAPACITY nat);
 
 FromDump($IN)

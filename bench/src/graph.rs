@@ -10,7 +10,7 @@ use engine::{Options, Plan, Worker};
 
 use crate::floor::Floor;
 use crate::serde_params::Param;
-use crate::{Pair, Row, Settings, classify, locality, source};
+use crate::{Pair, Row, Settings, classify, locality, sessions, source};
 
 pub(crate) fn forward(settings: &Settings) -> Result<Vec<Row>, String> {
     both_frames("forward", settings, FORWARD)
@@ -61,8 +61,7 @@ pub(crate) fn nat(settings: &Settings) -> Result<Vec<Row>, String> {
         .into_iter()
         .map(|flows| {
             let packets = if settings.repeats > 1 { settings.packets.max(flows) } else { settings.packets };
-            let chain = "IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 0) -> Discard";
-            let worker = worker_with(packets, (flows, 1), 64, Start::Ethernet, chain)?;
+            let worker = worker_with(packets, (flows, 1), 64, Start::Ethernet, NAT)?;
             let params = [("flows", Param::Number(flows as u64))];
             measure_worker("nat", settings, 64, worker, &params)
         })
@@ -125,6 +124,7 @@ const REFRAMER: &str = "Reframer(64us, BYPASS none) -> Discard";
 const FORWARD: &str = "Classifier(12/0800) -> CheckIPHeader(14) -> Counter -> Discard";
 const EDIT: &str = "Classifier(12/0800) -> CheckIPHeader(14) -> DecIPTTL -> SetTimestamp
     -> EtherRewrite(2:0:0:0:0:3, 2:0:0:0:0:4) -> Counter -> Discard";
+const NAT: &str = "IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 0) -> Discard";
 const TEE: &str = "t :: Tee; t[0] -> Discard; t[1] -> Discard";
 const QUEUE: &str = "Queue(1024) -> Unqueue(32) -> Discard";
 
@@ -261,6 +261,11 @@ pub(crate) fn worker_of(frames: &str, start: Start, chain: &str) -> Result<Worke
         Start::Ip6 => "-> MarkIP6Header(14)",
     };
     let text = format!("{frames} {marks} -> replay :: ReplayUnqueue(STOP -1, BURST 32) -> {chain}");
+    running(text, Options::default())
+}
+
+/// A configuration, ready to be driven.
+pub(crate) fn running(text: String, options: Options) -> Result<Worker, String> {
     let mut sources = lang::Sources::new();
     let id = sources.add("benchmark", text);
     let (graph, diagnostics) = lang::parse(&mut sources, id, &lang::Options::default());
@@ -270,7 +275,7 @@ pub(crate) fn worker_of(frames: &str, start: Start, chain: &str) -> Result<Worke
     let registry = Registry::new()
         .with(nf::CLASSES)
         .with(reframer::CLASSES)
-        .with(&[&FRAMES])
+        .with(&[&FRAMES, &sessions::FLOWS])
         .with(locality::CLASSES)
         .with(classify::CLASSES);
     let first = |problems: Vec<engine::Problem>| {
@@ -279,7 +284,7 @@ pub(crate) fn worker_of(frames: &str, start: Start, chain: &str) -> Result<Worke
     let plan = Arc::new(Plan::new(graph, &registry).map_err(first)?);
     let configured = plan.configure(None).map_err(first)?;
     let sink = Box::new(Silence);
-    let mut worker = Worker::new(plan, configured, sink, Options::default()).map_err(|e| e.to_string())?;
+    let mut worker = Worker::new(plan, configured, sink, options).map_err(|e| e.to_string())?;
     worker.initialize().map_err(|problem| problem.render(&sources))?;
     Ok(worker)
 }
@@ -305,6 +310,7 @@ pub(crate) fn drive(worker: &mut Worker, packets: usize) -> Result<f64, String> 
 /// If there is no such benchmark, or it fails.
 pub fn drive_only(name: &str, packets: usize) -> Result<(), String> {
     let settings = Settings::SMALL;
+    let mut start = Start::Frame;
     let chain = match name {
         "floor" => {
             Floor::new(settings.packets, 64).map_err(|e| e.to_string())?.measure(packets);
@@ -315,11 +321,15 @@ pub fn drive_only(name: &str, packets: usize) -> Result<(), String> {
         "tee" => TEE,
         "queue" => QUEUE,
         "reframer" => REFRAMER,
+        "nat" => {
+            start = Start::Ethernet;
+            NAT
+        }
         // Any chain, for a look at one element.
         chain if chain.contains("->") => chain,
         other => return Err(format!("no benchmark '{other}' to count instructions of")),
     };
-    let mut worker = worker(settings.packets, 64, Start::Frame, chain)?;
+    let mut worker = worker(settings.packets, 64, start, chain)?;
     drive(&mut worker, packets)?;
     worker.finish().map_err(|errors| errors.join("; "))
 }

@@ -11,6 +11,7 @@ mod graph;
 mod language;
 mod locality;
 mod lpm;
+mod sessions;
 mod source;
 
 use std::collections::BTreeMap;
@@ -111,6 +112,7 @@ pub mod serde_params {
 
 pub use graph::{drive_only, measure_chain};
 use serde_params::Param;
+pub use sessions::{Phase, measure_sessions};
 
 /// All benchmarks.
 pub const ALL: &[Benchmark] = &[
@@ -241,6 +243,14 @@ mod tests {
             assert!(!rows.is_empty(), "{}", benchmark.name);
             assert!(rows.iter().all(|r| r.ns_per_packet > 0.0 && r.ratio > 0.0), "{}", table(&rows));
         }
+    }
+
+    #[test]
+    fn sessions_come_and_go_and_leave_nothing_behind() {
+        let phases = measure_sessions(1).unwrap();
+        let sessions: Vec<usize> = phases.iter().map(|phase| phase.sessions).collect();
+        assert_eq!(sessions, [0, 64_512, 0, 64_512, 0]);
+        assert!(phases.iter().all(|phase| phase.failures == 0));
     }
 
     #[test]

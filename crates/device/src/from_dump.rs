@@ -360,7 +360,12 @@ impl FromDump {
             return None;
         };
         packet.set_offset(Base::Network, Some(l3 as isize));
-        packet.set_offset(Base::Transport, layers.l4.map(|l4| l4 as isize));
+        // Of an IPv4 fragment too, although what lies there is no transport header: who minds that looks at the fragment.
+        let behind = match layers.network {
+            Network::Ipv4 => packet.data().get(l3).map(|first| l3 + usize::from(first & 15) * 4),
+            _ => layers.l4,
+        };
+        packet.set_offset(Base::Transport, behind.map(|behind| behind as isize));
         if layers.network == Network::Ipv4
             && let Some(destination) = packet.data().get(l3 + 16..l3 + 20).and_then(|b| b.try_into().ok())
         {

@@ -608,8 +608,8 @@ impl<'a> Cx<'a> {
         &mut self.core.random
     }
 
-    /// The seed for hash tables whose keys come from packets. What leaves must not depend on it: it is another one in
-    /// each run, but under clocks that make runs repeatable.
+    /// The seed for hash tables whose keys come from packets, and for numbers that nobody is to guess, such as ports. Nothing
+    /// else that leaves may depend on it: it is another one in each run, but under clocks that make runs repeatable.
     pub fn hash_seed(&self) -> u64 {
         self.core.hash_seed
     }

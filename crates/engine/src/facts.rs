@@ -2,7 +2,7 @@
 
 use element::effects::{Action, Case, Effects, Field, Header, Hold, Number, Value};
 use element::{Base, ElementId, Facts};
-use packet::Restore;
+use packet::{Marked, Restore};
 
 /// The longest IPv4 header.
 const IP_HEADER: i64 = 60;
@@ -41,6 +41,7 @@ pub(crate) fn gather(effects: &[Effects], forward: &Forward) -> Facts {
         copies: effects.iter().any(holds),
         annotations: annotations_read.iter().zip(annotations_written).any(|(&read, written)| read && written),
         in_front: grows_in_front(effects, forward),
+        marked: behind_marks(effects, forward),
     };
     Facts { annotations_read, annotations_used, restore }
 }
@@ -100,55 +101,118 @@ fn farthest(value: &Value) -> i64 {
     known.unwrap_or(ANYWHERE)
 }
 
+/// Elements that replayed packets come to.
+fn replayed(effects: &[Effects], forward: &Forward) -> Vec<bool> {
+    let mut reached = vec![false; effects.len()];
+    let mut open: Vec<ElementId> =
+        (0..effects.len()).filter(|&id| effects[id].hold == Hold::Replay).collect();
+    while let Some(id) = open.pop() {
+        for &(to, _) in forward[id].iter().flatten() {
+            if !std::mem::replace(&mut reached[to], true) {
+                open.push(to);
+            }
+        }
+    }
+    reached
+}
+
+/// How far any element may write, if none that replayed packets come to marks transport headers: then these lie where
+/// they did when the packets were stored.
+fn behind_marks(effects: &[Effects], forward: &Forward) -> Option<Marked> {
+    let marks = |effect: &Effects| {
+        let mut actions = effect.cases.iter().flat_map(|case| &case.actions);
+        let is_mark =
+            |action: &Action| matches!(action, Action::Set(Field::HeaderOffset(Base::Transport), _));
+        effect.opaque.is_some() || actions.any(is_mark)
+    };
+    if effects.iter().zip(replayed(effects, forward)).any(|(effect, reached)| reached && marks(effect)) {
+        return None;
+    }
+    let written = written(effects, &starts(effects))?;
+    Some(Marked { bytes: written.bytes, behind: written.behind_transport })
+}
+
 /// How far from the start of a packet, as it was when a source made it, any element may write.
 fn written_bytes(effects: &[Effects]) -> usize {
-    let mut stripped = 0i64;
+    let starts = starts(effects);
+    let Some(written) = written(effects, &starts) else { return usize::MAX };
+    match written.behind_transport {
+        0 => written.bytes,
+        behind => written.bytes.max((starts.stripped + starts.transport) as usize + behind),
+    }
+}
+
+/// How far from the start of a packet its data and its headers may begin.
+struct Starts {
+    stripped: i64,
+    mac: i64,
+    network: i64,
+    transport: i64,
+}
+
+fn starts(effects: &[Effects]) -> Starts {
     // A header annotation is set only by somebody who declares it; others find it unset and do not write.
-    let (mut mac, mut network, mut transport) = (0i64, 0i64, 0i64);
+    let mut starts = Starts { stripped: 0, mac: 0, network: 0, transport: 0 };
     for effect in effects {
         for action in effect.cases.iter().flat_map(|c| &c.actions) {
-            match action {
-                Action::Strip(n) => stripped += i64::from(*n).max(0),
+            let (place, value) = match action {
+                Action::Strip(n) => {
+                    starts.stripped += i64::from(*n).max(0);
+                    continue;
+                }
                 // Somewhere behind.
-                Action::Start(_) | Action::Set(Field::HeaderOffset(Base::Data), _) => stripped = ANYWHERE,
-                Action::Set(Field::HeaderOffset(Base::Mac), value) => mac = mac.max(farthest(value)),
-                Action::Set(Field::HeaderOffset(Base::Network), value) => {
-                    network = network.max(farthest(value));
+                Action::Start(_) | Action::Set(Field::HeaderOffset(Base::Data), _) => {
+                    starts.stripped = ANYWHERE;
+                    continue;
                 }
-                Action::Set(Field::HeaderOffset(Base::Transport), value) => {
-                    transport = transport.max(farthest(value));
-                }
-                _ => {}
-            }
+                Action::Set(Field::HeaderOffset(Base::Mac), value) => (&mut starts.mac, value),
+                Action::Set(Field::HeaderOffset(Base::Network), value) => (&mut starts.network, value),
+                Action::Set(Field::HeaderOffset(Base::Transport), value) => (&mut starts.transport, value),
+                _ => continue,
+            };
+            *place = farthest(value).max(*place);
         }
         // Packets that an element makes have their headers marked.
         if effect.emits.iter().any(|emit| emit.starts == Some(Header::Ipv4)) {
-            transport = transport.max(IP_HEADER);
+            starts.transport = starts.transport.max(IP_HEADER);
         }
     }
-    let mut most = 0i64;
+    starts
+}
+
+/// How far anybody may write.
+#[derive(Default)]
+struct Written {
+    /// From the start of a packet, apart from what is written behind the transport header's start.
+    bytes: usize,
+    /// From there.
+    behind_transport: usize,
+}
+
+/// How far any element may write; `None` for anywhere.
+fn written(effects: &[Effects], starts: &Starts) -> Option<Written> {
+    let mut written = Written::default();
     for effect in effects {
         if effect.opaque.is_some() {
-            return usize::MAX;
+            return None;
         }
         for field in effect.writes() {
-            let end = match field {
-                Field::Bytes { base, offset, length } => {
-                    let start = match base {
-                        Base::Data => stripped,
-                        Base::Mac => stripped + mac,
-                        Base::Network => stripped + network,
-                        Base::Transport => stripped + transport,
-                    };
-                    start + i64::from(offset) + i64::from(length)
-                }
-                Field::Payload => return usize::MAX,
-                _ => 0,
+            let (base, offset, length) = match field {
+                Field::Bytes { base, offset, length } => (base, offset, length),
+                Field::Payload => return None,
+                _ => continue,
             };
-            most = most.max(end);
+            let end = i64::from(offset) + i64::from(length);
+            let (most, start) = match base {
+                Base::Data => (&mut written.bytes, starts.stripped),
+                Base::Mac => (&mut written.bytes, starts.stripped + starts.mac),
+                Base::Network => (&mut written.bytes, starts.stripped + starts.network),
+                Base::Transport => (&mut written.behind_transport, 0),
+            };
+            *most = (*most).max((start + end).max(0) as usize);
         }
     }
-    most.max(0) as usize
+    Some(written)
 }
 
 #[cfg(test)]
@@ -169,7 +233,8 @@ mod tests {
     #[test]
     fn what_nobody_writes_is_not_restored() {
         let facts = gathered(&[Effects::pass()]);
-        assert_eq!(facts.restore, Restore::NOTHING);
+        assert_eq!(Restore { marked: None, ..facts.restore }, Restore::NOTHING);
+        assert_eq!(facts.restore.marked, Some(Marked { bytes: 0, behind: 0 }));
         assert!(!facts.annotations_used);
     }
 
@@ -205,6 +270,26 @@ mod tests {
         // Behind IPv6 extension headers, for example.
         assert!(bytes_with(Value::Pure { name: "somewhere", reads: Vec::new() }) > 1 << 20);
         assert!(bytes_with(Value::Number(Number::of(Field::Length))) > 1 << 20);
+    }
+
+    #[test]
+    fn packets_tell_where_their_transport_headers_are_unless_they_are_marked_later() {
+        let mark = Action::Set(Field::HeaderOffset(Base::Transport), Value::Constant(vec![74]));
+        let mark = Effects::cases(vec![Case::new(Filter::Any, Target::Output(0)).with(mark)]);
+        let replay = Effects { hold: Hold::Replay, ..Effects::pass() };
+        let ports = writing(wire_field::DST_PORT);
+        let chain = |chain: &[&Effects]| {
+            let mut forward: Vec<_> = (1..chain.len()).map(|next| vec![vec![(next, 0)]]).collect();
+            forward.push(Vec::new());
+            let chain: Vec<Effects> = chain.iter().map(|&effects| effects.clone()).collect();
+            gather(&chain, &forward).restore
+        };
+        let ttl = writing(wire_field::IP_TTL);
+        let restore = chain(&[&mark, &replay, &ports, &ttl]);
+        assert_eq!((restore.bytes, restore.marked), (78, Some(Marked { bytes: 9, behind: 4 })));
+        let restore = chain(&[&replay, &mark, &ports, &ttl]);
+        assert_eq!((restore.bytes, restore.marked), (78, None));
+        assert_eq!(chain(&[&replay, &writing(Field::Payload)]).marked, None);
     }
 
     #[test]

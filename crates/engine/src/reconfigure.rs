@@ -57,7 +57,10 @@ impl Inner {
         let replays = self.effects.iter().any(|effects| effects.hold == Hold::Replay);
         let more = |now: bool, was: bool| now && !was;
         let unkept = more(now.copies, was.copies) || more(now.annotations, was.annotations);
-        if replays && (now.bytes > was.bytes || unkept) {
+        let farther = was
+            .marked
+            .is_some_and(|was| now.marked.is_none_or(|now| now.bytes > was.bytes || now.behind > was.behind));
+        if replays && (now.bytes > was.bytes || farther || unkept) {
             return Err("this would write where packets that are replayed are not restored".into());
         }
         Ok(())

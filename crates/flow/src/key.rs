@@ -18,6 +18,15 @@ pub trait Key: Copy + FromZeros {
     fn words(&self) -> &[u64];
 }
 
+/// A key with a value that does not count when keys are compared, so that it may change while the key is in a table.
+pub trait Valued: Key {
+    /// What it is.
+    type Value;
+
+    /// The value, to be changed.
+    fn value_mut(&mut self) -> &mut Self::Value;
+}
+
 /// A key with two ends.
 pub trait Directed: Key {
     /// The same flow seen from the other end.
@@ -173,42 +182,68 @@ impl Key for FragmentKey {
     }
 }
 
-/// An IPv4 flow in one direction, in two words, and a value that belongs to it: 24 bytes for which the table's entry has
-/// room beside a key of this length, so that whoever finds the flow has the value in the same cache line.
-#[derive(Clone, Copy, Debug, FromZeros)]
-#[repr(C)]
-pub struct MappedKey {
-    words: [u64; 2],
-    value: [u32; 6],
-}
+/// An IPv4 flow in one direction, in two words: what a [`MappedKey`] is looked up by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromZeros)]
+#[repr(transparent)]
+pub struct EndsKey([u64; 2]);
 
-impl MappedKey {
-    /// A key to fill arrays with before there are others.
-    pub const ZERO: MappedKey = MappedKey { words: [0; 2], value: [0; 6] };
+impl EndsKey {
+    /// A key of the last space that there is, for packets that have none.
+    pub const NONE: EndsKey = EndsKey([u64::MAX; 2]);
 
     /// From the two ends, addresses and ports in host order, and the space that they are unique in: a protocol, a VLAN,
-    /// or whatever else tells flows apart. The value does not count when keys are compared.
+    /// or whatever else tells flows apart.
     #[inline]
-    pub fn new(source: (u32, u16), destination: (u32, u16), space: u32, value: [u32; 6]) -> Self {
+    pub fn new(source: (u32, u16), destination: (u32, u16), space: u32) -> Self {
         let addresses = u64::from(source.0) | u64::from(destination.0) << 32;
         let ports = u64::from(source.1) | u64::from(destination.1) << 16;
-        MappedKey { words: [addresses, ports | u64::from(space) << 32], value }
+        EndsKey([addresses, ports | u64::from(space) << 32])
     }
 
     /// Source and destination.
     #[inline]
     pub fn ends(&self) -> [(u32, u16); 2] {
-        let [addresses, ports] = self.words;
+        let [addresses, ports] = self.0;
         [(addresses as u32, ports as u16), ((addresses >> 32) as u32, (ports >> 16) as u16)]
     }
 
     /// See [`new`](Self::new).
     #[inline]
     pub fn space(&self) -> u32 {
-        (self.words[1] >> 32) as u32
+        (self.0[1] >> 32) as u32
+    }
+}
+
+impl Key for EndsKey {
+    #[inline(always)]
+    fn words(&self) -> &[u64] {
+        &self.0
+    }
+}
+
+/// An [`EndsKey`] and a value that belongs to it: 24 bytes for which the table's entry has room beside a key of this
+/// length, so that whoever finds the flow has the value in the same cache line.
+#[derive(Clone, Copy, Debug, FromZeros)]
+#[repr(C)]
+pub struct MappedKey {
+    ends: EndsKey,
+    value: [u32; 6],
+}
+
+impl MappedKey {
+    /// The value does not count when keys are compared.
+    #[inline]
+    pub fn new(ends: EndsKey, value: [u32; 6]) -> Self {
+        MappedKey { ends, value }
     }
 
-    /// See [`new`](Self::new).
+    /// What counts when keys are compared.
+    #[inline]
+    pub fn ends(&self) -> EndsKey {
+        self.ends
+    }
+
+    /// What does not.
     #[inline]
     pub fn value(&self) -> &[u32; 6] {
         &self.value
@@ -218,7 +253,16 @@ impl MappedKey {
 impl Key for MappedKey {
     #[inline(always)]
     fn words(&self) -> &[u64] {
-        &self.words
+        self.ends.words()
+    }
+}
+
+impl Valued for MappedKey {
+    type Value = [u32; 6];
+
+    #[inline(always)]
+    fn value_mut(&mut self) -> &mut [u32; 6] {
+        &mut self.value
     }
 }
 
@@ -272,14 +316,14 @@ mod tests {
 
     #[test]
     fn a_mapped_key_is_told_apart_by_all_but_its_value() {
-        let key = |a, b, space, value| MappedKey::new(a, b, space, [value; 6]);
+        let key = |a, b, space, value| MappedKey::new(EndsKey::new(a, b, space), [value; 6]);
         let all = [((1, 2), (3, 4), 5), ((9, 2), (3, 4), 5), ((1, 9), (3, 4), 5), ((1, 2), (9, 4), 5)];
         let more = [((1, 2), (3, 9), 5), ((1, 2), (3, 4), 9), ((3, 4), (1, 2), 5)];
-        let words = all.iter().chain(&more).map(|&(a, b, space)| key(a, b, space, 7).words);
+        let words = all.iter().chain(&more).map(|&(a, b, space)| key(a, b, space, 7).ends.0);
         assert_eq!(words.collect::<HashSet<_>>().len(), 7);
         let one = key((u32::MAX, 1), (2, u16::MAX), u32::MAX, 7);
         assert_eq!(one.words(), key((u32::MAX, 1), (2, u16::MAX), u32::MAX, 8).words());
-        assert_eq!((one.ends(), one.space()), ([(u32::MAX, 1), (2, u16::MAX)], u32::MAX));
+        assert_eq!((one.ends().ends(), one.ends().space()), ([(u32::MAX, 1), (2, u16::MAX)], u32::MAX));
         assert_eq!(one.value(), &[7; 6]);
     }
 

@@ -49,7 +49,8 @@ pub use error::{InsertError, MAX_CAPACITY, TableError};
 pub use hash::KeyHasher;
 pub use id::FlowId;
 pub use key::{
-    AddressKey, AddressPairKey, Directed, FiveTupleKey, FragmentKey, Key, MAX_WORDS, MappedKey, SpiKey,
+    AddressKey, AddressPairKey, Directed, EndsKey, FiveTupleKey, FragmentKey, Key, MAX_WORDS, MappedKey,
+    SpiKey, Valued,
 };
 pub use sketch::Sketch;
 pub use table::{FlowTable, Inserted, SLACK, TableStats};

@@ -24,7 +24,7 @@ use zerocopy::FromZeros;
 use crate::bucket::{Bucket, Link, SLOTS, position, tag};
 use crate::error::{InsertError, MAX_CAPACITY, TableError};
 use crate::id::FlowId;
-use crate::key::Key;
+use crate::key::{Key, Valued};
 use crate::memory::Lines;
 
 pub use self::expiry::SLACK;
@@ -143,9 +143,10 @@ impl<K: Key> FlowTable<K> {
         self.stats
     }
 
-    /// The id of a flow. `hash` is the hash of `key` that the flow was inserted with.
+    /// The id of a flow. `hash` is the hash of `key` that the flow was inserted with. The key may be of another kind, as long
+    /// as its words are the same.
     #[inline]
-    pub fn lookup(&self, key: &K, hash: u32) -> Option<FlowId> {
+    pub fn lookup<Q: Key>(&self, key: &Q, hash: u32) -> Option<FlowId> {
         let bucket = self.buckets.get(position(hash, self.buckets.len()))?;
         for link in bucket.candidates(tag(hash)) {
             if let Some(id) = self.compare(link, key) {
@@ -165,7 +166,7 @@ impl<K: Key> FlowTable<K> {
     /// Looks many flows up and writes their ids, `None` for flows that are not there. The three slices belong
     /// together element by element; what is longer than the shortest is ignored.
     #[inline]
-    pub fn lookup_batch(&self, keys: &[K], hashes: &[u32], ids: &mut [Option<FlowId>]) {
+    pub fn lookup_batch<Q: Key>(&self, keys: &[Q], hashes: &[u32], ids: &mut [Option<FlowId>]) {
         let windows = keys.chunks(WINDOW).zip(hashes.chunks(WINDOW)).zip(ids.chunks_mut(WINDOW));
         for ((keys, hashes), ids) in windows {
             self.lookup_window(keys, hashes, ids);
@@ -174,7 +175,7 @@ impl<K: Key> FlowTable<K> {
 
     /// First the lines of all buckets are asked for, then those of all entries, so that the waits overlap.
     #[inline]
-    fn lookup_window(&self, keys: &[K], hashes: &[u32], ids: &mut [Option<FlowId>]) {
+    fn lookup_window<Q: Key>(&self, keys: &[Q], hashes: &[u32], ids: &mut [Option<FlowId>]) {
         let buckets = &self.buckets[..];
         let entries = &self.entries[..];
         for &hash in hashes {
@@ -263,7 +264,7 @@ impl<K: Key> FlowTable<K> {
 
     /// The id of an entry in use.
     #[inline(always)]
-    fn compare(&self, link: Link, key: &K) -> Option<FlowId> {
+    fn compare<Q: Key>(&self, link: Link, key: &Q) -> Option<FlowId> {
         let entry = self.entry(link)?;
         let generation = NonZeroU32::new(entry.generation)?;
         same(&entry.key, key).then_some(FlowId { index: link.index()?, generation })
@@ -285,8 +286,25 @@ impl<K: Key> FlowTable<K> {
     }
 }
 
+impl<K: Valued> FlowTable<K> {
+    /// The value of a flow, to be changed; `None` if the id is stale.
+    #[inline]
+    pub fn value_mut(&mut self, id: FlowId) -> Option<&mut K::Value> {
+        self.current_mut(id).map(|entry| entry.key.value_mut())
+    }
+
+    /// Notes that the flow was seen at `now`, and gives its value.
+    #[inline]
+    pub fn see(&mut self, id: FlowId, now: Timestamp) -> Option<&mut K::Value> {
+        self.current_mut(id).map(|entry| {
+            entry.last = now.0;
+            entry.key.value_mut()
+        })
+    }
+}
+
 /// Whether two keys are equal. Without a branch per word, and without the call that comparing slices costs.
 #[inline(always)]
-fn same<K: Key>(a: &K, b: &K) -> bool {
+fn same<K: Key, Q: Key>(a: &K, b: &Q) -> bool {
     a.words().iter().zip(b.words()).fold(0, |differences, (a, b)| differences | (a ^ b)) == 0
 }

@@ -65,20 +65,36 @@ impl Sorter {
         // Most batches go one way as a whole: nothing has to be noted down, and no packet to be moved.
         let mut rest = rest.iter();
         let other = rest.find_map(|packet| Some(key(cx, packet)).filter(|&other| other != first));
-        let Some(other) = other else {
-            match fate(first) {
-                Fate::Output(0) => return Some(batch),
-                Fate::Output(output) => cx.emit(output, batch),
-                Fate::Drop(reason) => cx.drop_all(batch, reason),
-            }
-            return None;
-        };
+        let Some(other) = other else { return send_all(cx, batch, fate(first)) };
         self.fates.clear();
         self.fates.resize(batch.len() - rest.len() - 1, fate(first));
         self.fates.push(fate(other));
         self.fates.extend(rest.map(|packet| fate(key(cx, packet))));
         self.send_each(cx, batch);
         None
+    }
+
+    /// Starts to note what becomes of the packets of a batch.
+    #[inline]
+    pub(crate) fn begin(&mut self) {
+        self.fates.clear();
+    }
+
+    /// Notes it for the next packet.
+    #[inline]
+    pub(crate) fn note(&mut self, fate: Fate) {
+        self.fates.push(fate);
+    }
+
+    /// Sends each packet where was noted for it; see [`send`](Self::send).
+    pub(crate) fn send_noted(&mut self, cx: &mut Cx<'_>, batch: Batch) -> Option<Batch> {
+        debug_assert_eq!(self.fates.len(), batch.len());
+        let Some((&first, rest)) = self.fates.split_first() else { return Some(batch) };
+        if rest.iter().any(|&fate| fate != first) {
+            self.send_each(cx, batch);
+            return None;
+        }
+        send_all(cx, batch, first)
     }
 
     fn send_each(&mut self, cx: &mut Cx<'_>, mut batch: Batch) {
@@ -106,4 +122,15 @@ impl Sorter {
             }
         }
     }
+}
+
+/// Sends a whole batch one way; what goes to output 0 is given back.
+#[inline]
+fn send_all(cx: &mut Cx<'_>, batch: Batch, fate: Fate) -> Option<Batch> {
+    match fate {
+        Fate::Output(0) => return Some(batch),
+        Fate::Output(output) => cx.emit(output, batch),
+        Fate::Drop(reason) => cx.drop_all(batch, reason),
+    }
+    None
 }

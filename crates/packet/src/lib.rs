@@ -30,5 +30,5 @@ pub use slot::{
     Base, Chunks, HEADROOM, MAX_PACKET, NO_OFFSET, Packet, PacketKind, SLOT_CAPACITY, SLOT_STRIDE,
     prefetch_line,
 };
-pub use store::{Restore, Store};
+pub use store::{Marked, Restore, Store};
 pub use time::Timestamp;

@@ -520,6 +520,14 @@ impl Packet {
         Some(unsafe { meta.base.add(start).cast::<[u8; N]>().as_mut() })
     }
 
+    /// Whether the transport header is marked to start so many bytes behind the network header's start.
+    #[inline]
+    pub fn is_marked_behind(&self, length: usize) -> bool {
+        let Values { network, transport, .. } = self.meta().values;
+        // Both unset would be equal.
+        network as usize + length == transport as usize && transport != NO_OFFSET
+    }
+
     #[inline]
     fn header_range(&self, base: Base) -> Option<(usize, usize)> {
         let meta = self.meta();

@@ -8,7 +8,7 @@ use crate::annotations::Annotations;
 use crate::batch::Batch;
 use crate::memory::Slots;
 use crate::pool::Pool;
-use crate::slot::{HEADROOM, Packet, SLOT_STRIDE, Values, owner, prefetch_line};
+use crate::slot::{HEADROOM, NO_OFFSET, Packet, SLOT_STRIDE, Values, owner, prefetch_line};
 use crate::time::Timestamp;
 
 /// How much of a packet has to be put back before it is lent again. Both follow from what the elements of the
@@ -23,11 +23,23 @@ pub struct Restore {
     pub annotations: bool,
     /// Elements put headers in front of packets, so that the line before the data is worth asking for.
     pub in_front: bool,
+    /// Transport headers stay where they were when packets were stored: then each packet tells how far writes reach.
+    pub marked: Option<Marked>,
+}
+
+/// How far elements write where the transport header annotation is as it was stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Marked {
+    /// From the start of the packet, not counting what is written behind the transport header's start.
+    pub bytes: usize,
+    /// From the start of the transport header, if it is marked.
+    pub behind: usize,
 }
 
 impl Restore {
     /// Nothing at all.
-    pub const NOTHING: Restore = Restore { bytes: 0, copies: false, annotations: false, in_front: false };
+    pub const NOTHING: Restore =
+        Restore { bytes: 0, copies: false, annotations: false, in_front: false, marked: None };
 }
 
 /// Bytes are put back in pieces of this size: two wide moves.
@@ -35,6 +47,9 @@ const PIECE: usize = 32;
 
 /// Bytes of each packet that are kept aside where a full copy is not needed.
 const HEADERS: usize = 128;
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
 
 /// How many packets ahead data are asked for; far enough to hide the time that memory takes.
 const AHEAD: usize = 24;
@@ -56,6 +71,8 @@ pub struct Store {
     packets: Vec<Packet>,
     images: Vec<Image>,
     restore: Restore,
+    /// How far anybody may write in any of the packets.
+    farthest: usize,
     /// What is put back behind `front`, in pieces, as many for each packet.
     behind: Vec<[u8; PIECE]>,
     /// All bytes of all packets, if they have to be kept.
@@ -74,6 +91,7 @@ impl Store {
             packets: Vec::new(),
             images: Vec::new(),
             restore,
+            farthest: 0,
             behind: Vec::new(),
             bytes: full.then(Vec::new),
             starts: Vec::new(),
@@ -125,6 +143,7 @@ impl Store {
             piece.iter_mut().zip(part).for_each(|(to, from)| *to = *from);
             piece
         };
+        self.farthest = self.farthest.max(self.reach(&packet.meta().values));
         self.images.push(Image { values: packet.meta().values, front: piece(0) });
         self.behind.extend((1..=self.pieces_behind()).map(piece));
         if pool.uses_annotations() {
@@ -187,14 +206,32 @@ impl Store {
                 |slots, ahead| prefetch(slots, ahead, true, false),
                 |_, image, own, _| front(image, own),
             ),
+            (false, false, 0..=HEADERS) if self.farthest <= 2 * PIECE => {
+                let pieces = self.pieces_behind();
+                self.lend_slots_with(
+                    (start, end, batch),
+                    |slots, ahead| prefetch(slots, ahead, false, false),
+                    |number, image, own, _| {
+                        front(image, own);
+                        if let Some(piece) = self.behind.get(number * pieces) {
+                            // SAFETY: as above; `HEADERS` has more than two pieces.
+                            unsafe { own.add(1).write(*piece) };
+                        }
+                    },
+                )
+            }
             (_, _, 0..=HEADERS) => {
                 let pieces = self.pieces_behind();
                 self.lend_slots_with(
                     (start, end, batch),
-                    |slots, ahead| prefetch(slots, ahead, in_front, beside),
+                    |slots, ahead| {
+                        prefetch(slots, ahead, in_front, beside);
+                        prefetch_behind(slots, ahead, self.reach(ahead));
+                    },
                     |number, image, own, loan| {
                         front(image, own);
-                        for (i, piece) in self.behind[number * pieces..][..pieces].iter().enumerate() {
+                        let count = self.reach(&image.values).div_ceil(PIECE).saturating_sub(1).min(pieces);
+                        for (i, piece) in self.behind[number * pieces..][..count].iter().enumerate() {
                             // SAFETY: as above; there are fewer pieces than `HEADERS` has.
                             unsafe { own.add(1 + i).write(*piece) };
                         }
@@ -264,6 +301,18 @@ impl Store {
         lent
     }
 
+    /// How far from the first of its own bytes anybody may write in a packet.
+    #[inline]
+    fn reach(&self, packet: &Values) -> usize {
+        let Some(marked) = self.restore.marked else { return self.restore.bytes };
+        if packet.transport == NO_OFFSET {
+            return marked.bytes;
+        }
+        // A transport header before the first own byte is nobody's to write; the sum is right there too.
+        let start = (packet.transport as usize).saturating_sub(packet.own as usize);
+        marked.bytes.max(start + marked.behind)
+    }
+
     /// Pieces of each packet in `behind`.
     #[inline]
     fn pieces_behind(&self) -> usize {
@@ -319,6 +368,7 @@ impl Store {
             }
         }
         self.images.clear();
+        self.farthest = 0;
         self.behind.clear();
         self.bytes.iter_mut().for_each(Vec::clear);
         self.starts.clear();
@@ -347,6 +397,15 @@ fn prefetch(slots: Slots, packet: &Values, in_front: bool, annotations: bool) {
     }
     if annotations {
         prefetch_line(slots.annotations(packet.index).cast());
+    }
+}
+
+/// Asks for the line behind the one where the own bytes of a packet start, if so many of them reach into it.
+#[inline]
+fn prefetch_behind(slots: Slots, packet: &Values, reach: usize) {
+    let last = packet.own as usize + reach.next_multiple_of(PIECE).saturating_sub(1);
+    if last / LINE > packet.own as usize / LINE {
+        prefetch_line(slots.slot(packet.index).as_ptr().wrapping_add(last));
     }
 }
 
@@ -413,6 +472,28 @@ mod tests {
             }
             assert_eq!(store.release(&mut pool), 1);
             assert_eq!(pool.stats().in_use, 0);
+        }
+    }
+
+    #[test]
+    fn as_much_is_put_back_as_the_place_of_the_transport_header_asks_for() {
+        let marked = Some(Marked { bytes: 24, behind: 18 });
+        let mut pool = pool();
+        let mut store = Store::new(Restore { bytes: 92, marked, ..Restore::NOTHING });
+        // Without options, with as many as there can be, and unmarked: how far writes reach.
+        let all = [(Some(34), 52), (Some(74), 92), (None, 24)];
+        for (transport, _) in all {
+            let mut packet = pool.packet(&[1; 128]).unwrap();
+            packet.set_offset(Base::Transport, transport);
+            assert!(store.insert(packet, &mut pool));
+        }
+        for _ in 0..3 {
+            for (number, (_, reach)) in all.into_iter().enumerate() {
+                let mut loan = lend(&mut store, number, &mut pool).unwrap();
+                assert_eq!(loan.data()[..reach], [1; 128][..reach]);
+                loan.data_mut()[..reach].fill(2);
+                pool.free(loan);
+            }
         }
     }
 

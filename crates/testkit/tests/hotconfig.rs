@@ -148,6 +148,21 @@ fn a_switch_forgets_hosts_of_lans_that_it_has_no_more() {
 }
 
 #[test]
+fn no_more_mappings_live_on_than_the_heir_has_room_for() {
+    let flows = "FastUDPFlows(0, 200, 60, 2:0:0:0:0:1, 10.0.0.1, 2:0:0:0:0:2, 10.9.9.9, 10, 20)";
+    let (values, text) = run(
+        &format!(
+            "{flows} -> MarkIPHeader(14) -> rw :: UDPRewriter(keep 0 0) -> Discard;
+             Script(wait 1s, print $(rw.table_size), write hotconfig SECOND)"
+        ),
+        "Idle -> rw :: UDPRewriter(keep 0 0, MAPPING_CAPACITY 4) -> Discard; Script(wait 1s, stop)",
+        &["rw.table_size", "rw.size"],
+    );
+    assert!(text.trim().parse::<usize>().is_ok_and(|before| before >= 10), "{text}");
+    assert_eq!(values, ["4", "4"]);
+}
+
+#[test]
 fn mappings_of_a_translator_live_on() {
     let addresses = "2:0:0:0:0:1, 10.0.0.1, 1000, 2:0:0:0:0:2, 10.9.9.9, 53";
     let translator = "rw :: IPRewriter(pattern 192.0.2.1 2000-3000# - - 0 1, drop)";

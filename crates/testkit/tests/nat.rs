@@ -217,7 +217,9 @@ fn mistakes_are_reported_in_clicks_words() {
         ("IPRewriter(nobody)", "input spec 0: unknown specification"),
         ("IPRewriter(drop, MAPPING_CAPACITY nobody)", "bad MAPPING_CAPACITY"),
         ("IPRewriter(drop, MAPPING_CAPACITY other)", "bad MAPPING_CAPACITY"),
+        ("IPRewriter(drop, UDP_TIMEOUT -1)", "UDP_TIMEOUT: invalid number"),
         ("ICMPRewriter(nobody)", "nobody not an IP rewriter"),
+        ("ICMPRewriter(nobody:1)", " nobody not an IP rewriter"),
         ("ICMPRewriter(other)", "other not an IP rewriter"),
     ] {
         let text = error(config);
@@ -410,6 +412,79 @@ fn the_reply_gets_the_annotation_of_the_first_packet() {
     assert_eq!(seen[1].annotations[..4], OUTER, "as it came");
 }
 
+#[test]
+fn fragments_pass_whoever_has_marked_their_headers() {
+    let mut fragment = udp(end([10, 0, 0, 1], 20), end([2, 0, 0, 2], 30));
+    fragment[6..8].copy_from_slice(&4u16.to_be_bytes());
+    refill(&mut fragment[..]);
+    for class in ["IPRewriter", "UDPRewriter", "TCPRewriter", "ICMPPingRewriter"] {
+        for between in ["", "MarkIPHeader ->", "CheckIPHeader ->"] {
+            let config = format!("in -> {between} rw :: {class}(pass 1);");
+            let (_, seen) = run(&config, 2, &[(0, fragment.clone())], &[]);
+            let seen: Vec<_> = seen.iter().map(|seen| (seen.sink, &seen.bytes)).collect();
+            assert_eq!(seen, [(1, &fragment)], "{class}, {between}");
+        }
+    }
+}
+
+#[test]
+fn an_error_about_number_zero_gets_number_zero_back() {
+    let ping = echo([10, 0, 0, 1], [2, 0, 0, 2], 8, 0);
+    let datagram = udp(end([10, 0, 0, 1], 0), end([2, 0, 0, 2], 0));
+    for (class, pattern, packet) in
+        [("ICMPPingRewriter", "700-800#", ping), ("IPRewriter", "3000-4000#", datagram)]
+    {
+        let config = |rest: &str| {
+            format!(
+                "in -> p :: IPClassifier(dst host 192.0.2.1, -);
+                 p[1] -> nat :: {class}(pattern 192.0.2.1 {pattern} - - 0 0); {rest}"
+            )
+        };
+        let alone = config("nat -> rw :: Null; p[0] -> Discard;");
+        let outside = run(&alone, 1, &[(0, packet.clone())], &[]).1[0].bytes.clone();
+        assert_ne!(outside, packet);
+        let both = config("nat -> Discard; p[0] -> rw :: ICMPRewriter(nat);");
+        let (_, seen) = run(&both, 1, &[(0, packet.clone()), (1, error([7; 4], &outside, usize::MAX))], &[]);
+        assert_eq!(seen[0].bytes, error([7; 4], &packet, usize::MAX), "{class}");
+    }
+}
+
+#[test]
+fn mappings_that_are_over_are_over_for_everybody() {
+    let packet = udp(end([10, 0, 0, 1], 20), end([2, 0, 0, 2], 30));
+    let outside = udp(end(OUTER, 3000), end([2, 0, 0, 2], 30));
+    let config = "in -> p :: IPClassifier(dst host 192.0.2.1, -);
+        p[1] -> nat :: IPRewriter(pattern 192.0.2.1 3000-4000# - - 0 0, UDP_TIMEOUT 10, REAP_INTERVAL 1) -> Discard;
+        p[0] -> rw :: ICMPRewriter(nat);";
+    let late =
+        |at: i64| run(config, 1, &[(0, packet.clone()), (at, error([7; 4], &outside, 28))], &[]).1.len();
+    assert_eq!([late(9_900), late(11_000), late(5_000_000)], [1, 0, 0]);
+    // Errors refresh nothing (RFC 5508, requirement 6).
+    let errors: Vec<_> = (1..20).map(|n| (n * 1000, error([7; 4], &outside, 28))).collect();
+    assert_eq!(run(config, 1, &[vec![(0, packet.clone())], errors].concat(), &[]).1.len(), 9);
+    // Of two that share a capacity, one looks for both, also when only the other one has packets.
+    let config = "in -> c :: IPClassifier(src udp port 20, -);
+        c[0] -> rw :: UDPRewriter(keep 0 0, MAPPING_CAPACITY o, TIMEOUT 2, REAP_INTERVAL 1);
+        c[1] -> o :: UDPRewriter(keep 0 0, TIMEOUT 2, REAP_INTERVAL 0) -> Discard;";
+    let other = udp(end([10, 0, 0, 1], 21), end([2, 0, 0, 2], 30));
+    let others = (1..5).map(|n| (n * 49_000, other.clone()));
+    let packets: Vec<_> = std::iter::once((0, packet)).chain(others).collect();
+    let (outcome, _) = run(config, 1, &packets, &["o.size", "rw.size", "rw.table_size"]);
+    assert_eq!([0, 1, 2].map(|n| value(&outcome, n)), ["1", "1", "0"]);
+}
+
+#[test]
+fn a_flow_that_is_its_own_reply_is_listed_with_both_outputs() {
+    let own = udp(end([1, 0, 0, 1], 20), end([1, 0, 0, 1], 20));
+    let (outcome, seen) =
+        run("in -> rw :: UDPRewriter(keep 0 1);", 2, &[(0, own.clone()), (1, own)], &["rw.table"]);
+    assert_eq!(seen.iter().map(|seen| seen.sink).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(
+        value(&outcome, 0),
+        "(1.0.0.1, 20, 1.0.0.1, 20) => (1.0.0.1, 20, 1.0.0.1, 20) [0 *1] i0 exp300\n"
+    );
+}
+
 // RFC 4787, 5382 and 5508.
 
 const NAPT: &str = "pattern 192.0.2.1 1024-65535 - - 0 1, drop";
@@ -423,10 +498,16 @@ fn through(class: &str, packets: &[(i64, Vec<u8>)]) -> usize {
 
 #[test]
 fn rfc4787_req_2_flows_of_a_host_share_an_address() {
-    let packets: Vec<_> =
-        (0..20).map(|n| (n, udp(end(INSIDE, 5000 + n as u16), end([2, 0, 0, n as u8], 53)))).collect();
-    let (_, seen) = run(&gateway("IPRewriter", NAPT), 2, &packets, &[]);
-    assert!(seen.len() == 20 && seen.iter().all(|seen| seen.bytes[12..16] == OUTER));
+    // Of two outer addresses, each host gets one for all its flows.
+    let config =
+        "m :: SourceIPHashMapper(50 3, 192.0.2.1 1024-65535 - - 0 1 1, 192.0.2.2 1024-65535 - - 0 1 2);
+        in -> rw :: IPRewriter(m);";
+    let flow = |n: u8| udp(end([10, 0, 0, n % 20], 5000 + u16::from(n)), end([2, 0, 0, n], 53));
+    let packets: Vec<_> = (0..100).map(|n| (i64::from(n), flow(n))).collect();
+    let (_, seen) = run(config, 2, &packets, &[]);
+    let outer = |n: usize| seen[n].bytes[12..16].to_vec();
+    assert!((20..100).all(|n| outer(n) == outer(n % 20)));
+    assert!((0..20).any(|n| outer(n) == OUTER) && (0..20).any(|n| outer(n) == [192, 0, 2, 2]));
 }
 
 #[test]
@@ -459,10 +540,18 @@ fn rfc4787_req_10_payloads_are_left_alone() {
 }
 
 #[test]
-fn rfc4787_req_11_the_same_packets_are_always_translated_alike() {
-    let packets: Vec<_> = (0..50).map(|n| (n, udp(end([10, 0, 0, n as u8], 99), end(REMOTE, 53)))).collect();
-    let once = || run(&gateway("IPRewriter", NAPT), 2, &packets, &[]).1;
-    assert_eq!(once(), once());
+fn rfc4787_req_11_who_comes_too_late_for_a_port_is_translated_like_others() {
+    // All want the same port: the first gets it, the others get others of the range, and all get their replies.
+    let there: Vec<_> = (0..50).map(|n| (n, udp(end([10, 0, 0, n as u8], 5000), end(REMOTE, 53)))).collect();
+    let (_, seen) = run(&gateway("IPRewriter", NAPT), 2, &there, &[]);
+    let ports: std::collections::BTreeSet<u16> = seen.iter().map(|s| ends(&s.bytes).0.port()).collect();
+    assert!(ends(&seen[0].bytes).0.port() == 5000 && ports.len() == 50 && ports.first() >= Some(&1024));
+    let back = seen.iter().zip(100..).map(|(seen, at)| (at, answer(&seen.bytes)));
+    let (_, seen) = run(&gateway("IPRewriter", NAPT), 2, &[there.clone(), back.collect()].concat(), &[]);
+    for (seen, (_, there)) in seen[50..].iter().zip(&there) {
+        assert_eq!(seen.bytes, answer(there));
+    }
+    assert_eq!(seen.len(), 100);
 }
 
 #[test]
@@ -481,9 +570,36 @@ fn rfc5382_req_2_both_ends_may_open_a_connection_at_once() {
 
 #[test]
 fn rfc5382_req_4_nobody_answers_an_unsolicited_syn() {
-    let syn = tcp(end(REMOTE, 80), end(OUTER, 5000), SYN, b"");
-    let (outcome, seen) = run(&gateway("IPRewriter", NAPT), 2, &[(0, syn)], &["rw.size"]);
-    assert_eq!((seen.len(), value(&outcome, 0)), (0, "0"));
+    let (inside, remote, outer) = (end(INSIDE, 5000), end(REMOTE, 80), end(OUTER, 5000));
+    let open = tcp(inside, remote, SYN, b"");
+    // From where nobody was called: another host, another port of the same host, for another port.
+    let others = [(end([2, 0, 0, 3], 80), outer), (end(REMOTE, 81), outer), (remote, end(OUTER, 5001))];
+    let syns = others.into_iter().map(|(from, to)| (1, tcp(from, to, SYN, b"")));
+    let packets: Vec<_> = std::iter::once((0, open)).chain(syns).collect();
+    let (outcome, seen) = run(&gateway("IPRewriter", NAPT), 2, &packets, &["rw.size"]);
+    assert_eq!((seen.len(), value(&outcome, 0)), (1, "1"));
+}
+
+#[test]
+fn rfc5382_req_5_data_in_one_direction_needs_a_longer_time_out_than_clicks() {
+    let (inside, remote, outer) = (end(INSIDE, 5000), end(REMOTE, 80), end(OUTER, 5000));
+    let packets = |late: i64| {
+        [
+            (0, tcp(inside, remote, SYN, b"")),
+            (1, tcp(remote, outer, SYN | ACK, b"")),
+            (2, tcp(inside, remote, ACK, b"")),
+            (3, tcp(inside, remote, ACK, b"request")),
+            (4, tcp(remote, outer, ACK, b"")),
+            (late, tcp(remote, outer, ACK, b"reply")),
+        ]
+    };
+    let come = |more: &str, late: i64| {
+        let config = gateway("IPRewriter", &format!("{NAPT}, REAP_INTERVAL 1{more}"));
+        run(&config, 2, &packets(late), &[]).1.len()
+    };
+    assert_eq!([come("", 299_000), come("", 1_200_000)], [6, 5]);
+    let longer = ", TCP_NODATA_TIMEOUT 7440";
+    assert_eq!([come(longer, 7_440_000), come(longer, 7_442_000)], [6, 5]);
 }
 
 #[test]
@@ -516,10 +632,10 @@ fn rfc5382_req_5_connections_hold_for_two_hours_and_a_half_open_one_for_four_min
 /// A gateway with ICMPRewriter: errors leave by the outputs of `rw`'s neighbour, which are recorded as `rw`'s.
 fn with_errors(packets: &[(i64, Vec<u8>)]) -> Vec<Seen> {
     let config = "in -> p :: IPClassifier(icmp type echo or icmp type echo-reply, icmp, -);
-        p[2] -> c :: IPClassifier(dst host 192.0.2.1, -); c[1] -> [0] nat :: IPRewriter(pattern 192.0.2.1 3000-4000# - - 0 1, drop);
+        p[2] -> c :: IPClassifier(dst host 192.0.2.1, -); c[1] -> [0] nat :: IPRewriter(pattern 192.0.2.1 3000-4000# - - 0 1, drop, REAP_INTERVAL 1);
         c[0] -> [1] nat; nat[0] -> rw :: Null; nat[1] -> rw;
         p[0] -> d :: IPClassifier(dst host 192.0.2.1, -);
-        d[1] -> [0] ping :: ICMPPingRewriter(pattern 192.0.2.1 700-800# - - 0 1, drop); d[0] -> [1] ping;
+        d[1] -> [0] ping :: ICMPPingRewriter(pattern 192.0.2.1 700-800# - - 0 1, drop, REAP_INTERVAL 1); d[0] -> [1] ping;
         ping[0] -> rw; ping[1] -> rw;
         p[1] -> ICMPRewriter(nat ping) -> rw;";
     run(config, 1, packets, &[]).1
@@ -554,12 +670,16 @@ fn rfc5508_req_1_pings_are_told_apart_and_hold_for_more_than_a_minute() {
     let identifiers: Vec<u16> =
         outside.iter().map(|s| u16::from_be_bytes([s.bytes[24], s.bytes[25]])).collect();
     assert_eq!(identifiers, [700, 701, 702]);
-    let replies = outside.iter().zip(61_000..).map(|(seen, at)| {
-        let mut reply = answer(&seen.bytes);
-        refill(&mut reply);
-        (at, reply)
-    });
-    let seen = with_errors(&pings.iter().cloned().chain(replies).collect::<Vec<_>>());
+    let with_replies = |at: i64| {
+        let replies = outside.iter().zip(at..).map(|(seen, at)| {
+            let mut reply = answer(&seen.bytes);
+            refill(&mut reply);
+            (at, reply)
+        });
+        with_errors(&pings.iter().cloned().chain(replies).collect::<Vec<_>>())
+    };
+    assert_eq!(with_replies(302_000).len(), 3, "over");
+    let seen = with_replies(298_000);
     for (n, seen) in seen[3..].iter().enumerate() {
         let mut expected = answer(&pings[n].1);
         refill(&mut expected);
@@ -598,10 +718,26 @@ fn rfc5508_req_5_errors_from_inside_are_translated_with_what_they_quote() {
 }
 
 #[test]
+fn rfc5508_req_5_errors_from_inside_about_pings_find_no_mapping() {
+    let ping = echo(INSIDE, REMOTE, 8, 5);
+    let outside = with_errors(&[(0, ping.clone())])[0].bytes.clone();
+    let mut reply = answer(&outside);
+    refill(&mut reply);
+    let inside = with_errors(&[(0, ping.clone()), (1, reply.clone())])[1].bytes.clone();
+    let seen = with_errors(&[(0, ping), (1, reply), (2, error([10, 0, 0, 9], &inside, usize::MAX))]);
+    assert_eq!(seen.len(), 2);
+}
+
+#[test]
 fn odd_packets_do_no_harm() {
     let inside = tcp(end(INSIDE, 5000), end(REMOTE, 80), SYN, b"hello");
     let outside = with_errors(&[(0, inside.clone())])[0].bytes.clone();
     let whole = error([7; 4], &outside, usize::MAX);
+    let header_sum = |packet: &mut [u8]| {
+        packet[10..12].fill(0);
+        let sum = !fold(words(&packet[..20]));
+        packet[10..12].copy_from_slice(&sum.to_be_bytes());
+    };
     let mut packets = vec![(0, inside.clone())];
     for length in 0..whole.len() {
         for source in [&whole, &inside] {
@@ -609,6 +745,7 @@ fn odd_packets_do_no_harm() {
             if cut.len() >= 20 {
                 let total = cut.len() as u16;
                 cut[2..4].copy_from_slice(&total.to_be_bytes());
+                header_sum(&mut cut);
                 packets.push((length as i64 + 1, cut));
             }
         }
@@ -620,7 +757,17 @@ fn odd_packets_do_no_harm() {
             packets.push((1000, odd));
         }
     }
-    assert!(with_errors(&packets).len() > 1);
+    let seen = with_errors(&packets);
+    assert!(seen.len() > 40, "{}", seen.len());
+    for seen in &seen {
+        let mut bytes = seen.bytes.clone();
+        header_sum(&mut bytes);
+        assert_eq!(bytes, seen.bytes);
+        // Whatever leaves has been translated: from the outer address, or for the inner host.
+        assert!(bytes[12..16] == OUTER || bytes[16..20] == INSIDE, "{bytes:?}");
+    }
+    // All that is not cut off is as it would be if the checksums were computed anew.
+    assert!(is_sound(&seen[0].bytes));
 }
 
 // A straightforward translator.

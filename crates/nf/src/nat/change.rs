@@ -2,6 +2,7 @@
 
 use wire::checksum::Delta;
 
+use super::state::State;
 use super::store::IDENTIFIERS;
 use super::tuple::Tuple;
 
@@ -14,6 +15,8 @@ pub(super) struct Change {
     pub(super) session: u32,
     pub(super) is_reply: bool,
     pub(super) output: u16,
+    /// What packets of this direction have told: see [`State`].
+    pub(super) state: State,
 }
 
 /// A change of a checksum in 16 bits; zero for none.
@@ -24,9 +27,10 @@ fn folded(change: Delta) -> u16 {
     }
 }
 
-/// The change again, if there is one.
-fn unfolded(change: u16) -> Option<Delta> {
-    (change != 0).then(|| Delta::u16(0xffff, change))
+/// The change again.
+#[inline]
+fn unfolded(change: u16) -> Delta {
+    Delta::u16(0xffff, change)
 }
 
 impl Change {
@@ -42,6 +46,7 @@ impl Change {
             session: 0,
             is_reply: false,
             output: 0,
+            state: State::default(),
         }
     }
 
@@ -52,14 +57,20 @@ impl Change {
 
     /// Of the IPv4 header's checksum.
     #[inline]
-    pub(super) fn of_addresses(&self) -> Option<Delta> {
+    pub(super) fn of_addresses(&self) -> Delta {
         unfolded(self.address_change)
     }
 
     /// Of the transport header's.
     #[inline]
-    pub(super) fn of_transport(&self) -> Option<Delta> {
+    pub(super) fn of_transport(&self) -> Delta {
         unfolded(self.transport_change)
+    }
+
+    /// Whether it leaves checksums alone.
+    #[cfg(test)]
+    pub(super) fn is_none(&self) -> bool {
+        (self.address_change, self.transport_change) == (0, 0)
     }
 
     pub(super) fn packed(self) -> [u32; 6] {
@@ -70,7 +81,7 @@ impl Change {
             pair(self.to.source_port, self.to.destination_port),
             pair(self.address_change, self.transport_change),
             self.session << 1 | u32::from(self.is_reply),
-            self.output.into(),
+            pair(self.output, self.state.0),
         ]
     }
 
@@ -89,6 +100,17 @@ impl Change {
             session: session >> 1,
             is_reply: session & 1 != 0,
             output: output as u16,
+            state: State((output >> 16) as u16),
         }
     }
+}
+
+/// Notes another session in a packed one.
+pub(super) fn set_session(value: &mut [u32; 6], session: u32) {
+    value[4] = session << 1 | value[4] & 1;
+}
+
+/// Notes another state in a packed one.
+pub(super) fn set_state(value: &mut [u32; 6], state: State) {
+    value[5] = value[5] & 0xffff | u32::from(state.0) << 16;
 }

@@ -46,10 +46,15 @@ fn is_first() -> Filter {
     within(wire_field::IP_FRAGMENT, wire::ipv4::FRAGMENT_OFFSET.into(), 0, 0)
 }
 
-/// Packets that the translator is for.
+/// Packets of protocols that the translator is for, with whatever it is to find behind the IP header.
 fn is_meant(flavour: Flavour) -> Filter {
     let protocols = flavour.protocols().iter().map(|&protocol| is_protocol(protocol)).collect();
-    let mut all = vec![Filter::One(protocols), is_first(), reaches(flavour.least())];
+    Filter::All(vec![Filter::One(protocols), is_first()])
+}
+
+/// Those of them that it can read.
+fn is_readable(flavour: Flavour) -> Filter {
+    let mut all = vec![reaches(flavour.least())];
     if flavour == Flavour::Ping {
         let kind = |kind: u8| Filter::equals(bytes(Base::Transport, 0, 1), kind.into());
         all.push(Filter::One(vec![kind(icmp::kind::ECHO), kind(icmp::kind::ECHO_REPLY)]));
@@ -133,12 +138,16 @@ pub(super) fn effects(desk: &Desk) -> Effects {
     let flavour = desk.flavour;
     let mut cases = vec![needs(Header::Ipv4)];
     if flavour.has_ports() {
+        let others = |what: Filter| {
+            let inputs = desk.specs.iter().enumerate();
+            inputs.map(move |(input, spec)| {
+                Case::new(what.clone().not(), unmapped(spec, DropReason::Unsuitable)).on(input)
+            })
+        };
+        cases.extend(others(is_meant(flavour)));
         let unmarked = is_marked(Base::Transport).not();
         cases.push(Case::new(unmarked, Target::Drop(DropReason::NoHeader)));
-        for (input, spec) in desk.specs.iter().enumerate() {
-            let to = unmapped(spec, DropReason::Unsuitable);
-            cases.push(Case::new(is_meant(flavour).not(), to).on(input));
-        }
+        cases.extend(others(is_readable(flavour)));
     }
     let mut changing = |when: &Filter, input: Option<usize>, values: Values, is_reply: bool, to: Target| {
         for shape in shapes(flavour) {

@@ -1,6 +1,7 @@
 //! What the translators differ in: which packets they are for, what they tell flows apart by, what they change.
 
 use element::{Base, DropReason, Packet};
+use flow::EndsKey;
 use packet::Annotations;
 use wire::checksum::Delta;
 use wire::{FromBytes, icmp, ip_protocol, ipv4};
@@ -8,7 +9,8 @@ use wire::{FromBytes, icmp, ip_protocol, ipv4};
 use crate::editing::ipv4;
 
 use super::change::Change;
-use super::store::{IDENTIFIERS, Kind, ONLY, Segment, UDP_BESIDE, mark};
+use super::state::{Kind, Told};
+use super::store::{IDENTIFIERS, ONLY, Store, UDP_BESIDE, mark, space};
 use super::tuple::Tuple;
 
 /// A kind of translator.
@@ -26,6 +28,33 @@ pub(super) enum Flavour {
     Pair,
     /// ICMPPingRewriter: echo requests and replies.
     Ping,
+}
+
+/// See [`Flavour::plain_spaces`].
+#[derive(Clone, Copy)]
+pub(super) struct PlainSpaces {
+    tcp: Option<u32>,
+    udp: Option<u32>,
+}
+
+impl PlainSpaces {
+    /// The key of a plain packet, as nearly all are: the first eight bytes of its transport header follow 20 of IPv4.
+    #[inline(always)]
+    pub(super) fn key(self, packet: &mut Packet) -> Option<EndsKey> {
+        if !packet.is_marked_behind(ipv4::Header::LEN) {
+            return None;
+        }
+        let bytes = packet.header_chunk_mut::<PLAIN>(Base::Network)?;
+        let half = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
+        let word = |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let space = match bytes[9] {
+            ip_protocol::UDP => self.udp?,
+            ip_protocol::TCP => self.tcp?,
+            _ => return None,
+        };
+        let is_first = half(6) & ipv4::FRAGMENT_OFFSET == 0;
+        is_first.then(|| EndsKey::new((word(12), half(20)), (word(16), half(22)), space))
+    }
 }
 
 /// What was found out about a packet.
@@ -47,7 +76,10 @@ fn header(packet: &Packet) -> Option<&ipv4::Header> {
 pub(super) const TCP_SUMMED: usize = 18;
 /// Bytes that packets with ports must have behind the IP header.
 pub(super) const LEAST: usize = 8;
-/// The same for echo messages.
+/// Bytes of a plain packet that are always there, and those that TCP adds.
+const PLAIN: usize = ipv4::Header::LEN + LEAST;
+const PLAIN_TCP: usize = ipv4::Header::LEN + TCP_SUMMED;
+/// The same as `LEAST` for echo messages.
 pub(super) const LEAST_ECHO: usize = 6;
 
 impl Flavour {
@@ -90,12 +122,14 @@ impl Flavour {
             }
             return Ok(looked(tuple, ONLY));
         }
+        if !self.protocols().contains(&protocol) || ip.fragment_offset() != 0 {
+            return Err(DropReason::Unsuitable);
+        }
         if packet.offset(Base::Transport).is_none() {
             return Err(DropReason::NoHeader);
         }
         let transport = packet.header(Base::Transport).unwrap_or_default();
-        let is_meant = self.protocols().contains(&protocol) && ip.fragment_offset() == 0;
-        if !is_meant || transport.len() < self.least() {
+        if transport.len() < self.least() {
             return Err(DropReason::Unsuitable);
         }
         let number = |at: usize| u16::from_be_bytes([transport[at], transport[at + 1]]);
@@ -115,6 +149,31 @@ impl Flavour {
         Ok(Looked { opens, ..looked(tuple, IDENTIFIERS) })
     }
 
+    /// The key that a packet is looked up by; none where it is not for this translator.
+    pub(super) fn key(self, packet: &Packet, owner: u16) -> EndsKey {
+        let looked = self.look(packet);
+        looked.map_or(EndsKey::NONE, |looked| Store::key(looked.tuple, space(owner, looked.which)))
+    }
+
+    /// The spaces of plain packets of TCP and UDP; none where the translator is not for them.
+    pub(super) fn plain_spaces(self, owner: u16) -> PlainSpaces {
+        let space = |which| Some(space(owner, which));
+        let [tcp, udp] = match self {
+            Flavour::Both => [space(ONLY), space(UDP_BESIDE)],
+            Flavour::Tcp => [space(ONLY), None],
+            Flavour::Udp => [space(ONLY), space(ONLY)],
+            Flavour::Address | Flavour::Pair | Flavour::Ping => [None, None],
+        };
+        PlainSpaces { tcp, udp }
+    }
+
+    /// The key of packets to an address, for translators of one address.
+    #[inline]
+    pub(super) fn other_key(self, packet: &Packet, owner: u16) -> EndsKey {
+        let to = |ip: &ipv4::Header| (ip.destination.get(), 0);
+        header(packet).map_or(EndsKey::NONE, |ip| EndsKey::new((0, 0), to(ip), space(owner, ONLY)))
+    }
+
     /// What mappings of a packet are like, and the number of their policy.
     pub(super) fn kind(self, protocol: u8) -> (Kind, u8) {
         match self {
@@ -126,30 +185,51 @@ impl Flavour {
         }
     }
 
-    /// Makes of a packet what its mapping says; what a TCP segment tells about its connection.
+    /// Makes of a plain packet what its mapping says; what it tells about the mapping.
     #[inline]
-    pub(super) fn apply(self, packet: &mut Packet, change: &Change) -> Option<Segment> {
-        let ip = ipv4(packet).ok()?;
+    pub(super) fn apply_plain(self, packet: &mut Packet, change: &Change) -> Told {
+        let Some(bytes) = packet.header_chunk_mut::<PLAIN>(Base::Network) else { return Told::Nothing };
+        if bytes[9] == ip_protocol::UDP {
+            readdress(bytes, change);
+            let sum = u16::from_be_bytes([bytes[26], bytes[27]]);
+            [bytes[26], bytes[27]] = change.of_transport().apply_udp(sum).to_be_bytes();
+            return Told::Datagram;
+        }
+        let Some(bytes) = packet.header_chunk_mut::<PLAIN_TCP>(Base::Network) else {
+            return self.apply(packet, change);
+        };
+        readdress(bytes, change);
+        let sum = u16::from_be_bytes([bytes[36], bytes[37]]);
+        [bytes[36], bytes[37]] = change.of_transport().apply(sum).to_be_bytes();
+        if self == Flavour::Udp {
+            return Told::Datagram;
+        }
+        let headers = usize::from(bytes[0] & 15) * 4 + usize::from(bytes[32] >> 4) * 4;
+        let has_payload = headers < usize::from(u16::from_be_bytes([bytes[2], bytes[3]]));
+        Told::Segment { flags: bytes[33], has_payload }
+    }
+
+    /// The same for every packet.
+    pub(super) fn apply(self, packet: &mut Packet, change: &Change) -> Told {
+        let Ok(ip) = ipv4(packet) else { return Told::Nothing };
         if self != Flavour::Address || !change.is_reply {
             ip.source.set(change.to.source);
         }
         if self != Flavour::Address || change.is_reply {
             ip.destination.set(change.to.destination);
         }
-        if let Some(delta) = change.of_addresses() {
-            ip.checksum.set(delta.apply(ip.checksum.get()));
-        }
+        ip.checksum.set(change.of_addresses().apply(ip.checksum.get()));
         let (protocol, is_first) = (ip.protocol, ip.fragment_offset() == 0);
         let (length, total) = (ip.header_len(), usize::from(ip.total_length.get()));
         if !is_first {
-            return None;
+            return Told::Nothing;
         }
-        let transport = packet.header_mut(Base::Transport)?;
+        let Some(transport) = packet.header_mut(Base::Transport) else { return Told::Nothing };
         if self == Flavour::Ping {
             let to = if change.is_reply { change.to.destination_port } else { change.to.source_port };
             put(transport, 4, to);
             update(transport, 2, change.of_transport(), Delta::apply);
-            return None;
+            return Told::Nothing;
         }
         let is_whole_tcp = protocol == ip_protocol::TCP && transport.len() >= TCP_SUMMED;
         let keeps_ports = protocol == ip_protocol::TCP && !is_whole_tcp && self != Flavour::Udp;
@@ -159,13 +239,17 @@ impl Flavour {
         }
         if is_whole_tcp {
             update(transport, 16, change.of_transport(), Delta::apply);
-            let behind = length + usize::from(transport[12] >> 4) * 4;
-            return Some(Segment { flags: transport[13], has_payload: behind < total });
-        }
-        if protocol == ip_protocol::UDP && transport.len() >= LEAST {
+        } else if protocol == ip_protocol::UDP && transport.len() >= LEAST {
             update(transport, 6, change.of_transport(), Delta::apply_udp);
         }
-        None
+        match self.kind(protocol) {
+            (Kind::Datagrams, _) => Told::Datagram,
+            (Kind::Connection, _) if is_whole_tcp => {
+                let behind = length + usize::from(transport[12] >> 4) * 4;
+                Told::Segment { flags: transport[13], has_payload: behind < total }
+            }
+            _ => Told::Nothing,
+        }
     }
 
     /// The address that the destination annotation gets, if it gets one.
@@ -180,6 +264,18 @@ pub(super) fn set_next_hop(packet: &mut Packet, address: u32) {
     packet.annotations_mut().set_array4(Annotations::DST_IP, address.to_be_bytes());
 }
 
+/// Gives a plain packet other addresses and ports.
+#[inline]
+fn readdress<const N: usize>(bytes: &mut [u8; N], change: &Change) {
+    let Change { to, .. } = *change;
+    let sum = u16::from_be_bytes([bytes[10], bytes[11]]);
+    [bytes[10], bytes[11]] = change.of_addresses().apply(sum).to_be_bytes();
+    bytes[12..16].copy_from_slice(&to.source.to_be_bytes());
+    bytes[16..20].copy_from_slice(&to.destination.to_be_bytes());
+    bytes[20..22].copy_from_slice(&to.source_port.to_be_bytes());
+    bytes[22..24].copy_from_slice(&to.destination_port.to_be_bytes());
+}
+
 #[inline]
 fn put(bytes: &mut [u8], at: usize, number: u16) {
     if let Some(place) = bytes.get_mut(at..at + 2) {
@@ -188,8 +284,8 @@ fn put(bytes: &mut [u8], at: usize, number: u16) {
 }
 
 #[inline]
-fn update(bytes: &mut [u8], at: usize, change: Option<Delta>, apply: impl Fn(Delta, u16) -> u16) {
-    if let (Some(change), Some(place)) = (change, bytes.get_mut(at..at + 2)) {
+fn update(bytes: &mut [u8], at: usize, change: Delta, apply: impl Fn(Delta, u16) -> u16) {
+    if let Some(place) = bytes.get_mut(at..at + 2) {
         let sum = u16::from_be_bytes([place[0], place[1]]);
         place.copy_from_slice(&apply(change, sum).to_be_bytes());
     }

@@ -33,7 +33,9 @@ use std::sync::Arc;
 use element::args::{AnnotationOffset, Raw, parse_integer};
 use element::class::ArgInfo;
 use element::effects::{Case, DST_IP, Depends, Effects, Field, Filter, Header, State, Target, wire_field};
-use element::{Args, Base, Batch, Class, Cx, DropReason, Element, ElementId, Invalid, Packet, manual};
+use element::{
+    Args, Base, Batch, Class, Cx, DropReason, Element, ElementId, Invalid, Packet, Timestamp, manual,
+};
 use packet::BATCH_CAPACITY;
 use wire::checksum::Delta;
 use wire::{FromBytes, icmp, ip_protocol, ipv4};
@@ -75,7 +77,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         };
         match (args.place().element(name), offset) {
             (Some(element), Some(offset)) => maps.push(Map { element, offset, published: None }),
-            _ => args.error(format!("{word} not an IP rewriter")),
+            _ => args.error(format!("{name} not an IP rewriter")),
         }
     }
     args.finish()?;
@@ -175,7 +177,7 @@ fn exchange(bytes: &mut [u8], at: usize, new: u16) -> Delta {
     Delta::u16(old, new)
 }
 
-/// Updates a checksum in a message; how a sum over it changes. The second number says which zero rule holds.
+/// Updates a checksum in a message; how a sum over it changes. `apply` knows what zero means in it.
 fn sum_in(bytes: &mut [u8], at: usize, change: Delta, apply: impl Fn(Delta, u16) -> u16) -> Delta {
     let Some(&[a, b]) = bytes.get(at..at + 2).and_then(|place| place.first_chunk()) else {
         return Delta::default();
@@ -221,14 +223,14 @@ impl IcmpRewriter {
     }
 
     /// The first map that has a mapping, and what it says.
-    fn find(&self, error: &Error) -> Option<(Option<usize>, Quoted)> {
+    fn find(&self, error: &Error, now: Timestamp) -> Option<(Option<usize>, Quoted)> {
         self.maps.iter().find_map(|map| {
-            let quoted = map.published.as_ref()?.find(error.protocol, error.answer)?;
+            let quoted = map.published.as_ref()?.find(error.protocol, error.answer, now)?;
             Some((map.offset, quoted))
         })
     }
 
-    fn handle(&self, packet: &mut Packet) -> Fate {
+    fn handle(&self, packet: &mut Packet, now: Timestamp) -> Fate {
         let Some(network) = packet.header(Base::Network) else { return Fate::Drop(DropReason::NoHeader) };
         let Ok((ip, _)) = ipv4::Header::ref_from_prefix(network) else {
             return Fate::Drop(DropReason::NoHeader);
@@ -242,24 +244,18 @@ impl IcmpRewriter {
         }
         let message = packet.header(Base::Transport).filter(|_| is_first).unwrap_or_default();
         let Some(error) = read(message) else { return self.aside(DropReason::NoMapping) };
-        let Some((offset, quoted)) = self.find(&error) else { return self.aside(DropReason::NoMapping) };
+        let Some((offset, quoted)) = self.find(&error, now) else { return self.aside(DropReason::NoMapping) };
         let or = |new: u32, old: u32| if new == 0 { old } else { new };
         // Those who translate one address only say nothing of the other.
         let old_source = or(quoted.to.destination, error.answer.destination);
         let old_destination = or(quoted.to.source, error.answer.source);
-        let ports = match error.behind {
-            Behind::Identifier => (quoted.to.destination_port, 0),
-            _ if quoted.to.destination_port == 0 && quoted.to.source_port == 0 => {
-                (error.answer.destination_port, error.answer.source_port)
-            }
-            _ => (quoted.to.destination_port, quoted.to.source_port),
+        let ports = match (quoted.has_ports, error.behind) {
+            (true, _) => (quoted.to.destination_port, quoted.to.source_port),
+            // A translator of addresses leaves ports and identifiers as they are.
+            (false, Behind::Identifier) => (error.answer.source_port, 0),
+            (false, _) => (error.answer.destination_port, error.answer.source_port),
         };
         if let Some(message) = packet.header_mut(Base::Transport) {
-            let ports = match error.behind {
-                // A translator of addresses leaves identifiers as they are.
-                Behind::Identifier if ports.0 == 0 => (error.answer.source_port, 0),
-                _ => ports,
-            };
             requote(message, &error, old_source, old_destination, ports);
         }
         if destination == error.answer.destination {
@@ -338,7 +334,8 @@ impl Element for IcmpRewriter {
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {
         let mut fates = std::mem::take(&mut self.fates);
         fates.clear();
-        fates.extend(batch.iter_mut().map(|packet| self.handle(packet)));
+        let now = cx.now();
+        fates.extend(batch.iter_mut().map(|packet| self.handle(packet, now)));
         let mut each = fates.iter().copied();
         let lost = Fate::Drop(DropReason::NoOutput);
         let rest = self.sorter.send(cx, batch, |_, _| each.next().unwrap_or(lost));

@@ -17,6 +17,7 @@ mod rewriter;
 pub mod round_robin_ip_mapper;
 pub mod source_ip_hash_mapper;
 mod spec;
+mod state;
 mod store;
 pub mod tcp_rewriter;
 mod tuple;
@@ -26,7 +27,7 @@ mod used;
 use element::Args;
 
 use rewriter::last_of;
-use store::Policy;
+use state::Policy;
 
 /// Seconds for which mappings do not give way to others, and those that they hold at most.
 const GUARANTEE: i64 = 5;

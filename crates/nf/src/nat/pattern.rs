@@ -37,6 +37,7 @@ pub(super) struct Pattern {
 struct Range {
     more: u32,
     sequential: bool,
+    /// The packet's own port is not tried first.
     any_first: bool,
 }
 
@@ -181,7 +182,11 @@ impl Pattern {
         if chosen.is_none() {
             let start = match self.sequential {
                 true => Some(self.next.load(Ordering::Relaxed)).filter(|&n| n <= self.more).unwrap_or(0),
-                false => cx.random().u32(0..=self.more),
+                // The seed of random numbers is often known, and ports are not to be guessed (RFC 6056, section 3.3.3).
+                false => {
+                    let secret = u64::from(store.secret_of(flow, space));
+                    ((u64::from(cx.random().u32(..)) + secret) % (u64::from(self.more) + 1)) as u32
+                }
             };
             let start = first + start;
             chosen = store.free_from(space, to, self.has_ports, start, last);
@@ -224,7 +229,8 @@ impl fmt::Display for Pattern {
             Some((low, high)) => write!(f, "{}-{}", Ipv4Addr::from_bits(low), Ipv4Addr::from_bits(high)),
         };
         let port = |f: &mut fmt::Formatter<'_>, range: Option<(u32, u32)>| match range {
-            None => f.write_str(" -"),
+            // Click takes a range that starts with zero for none here.
+            None | Some((0, _)) => f.write_str(" -"),
             Some((low, high)) if low == high => write!(f, " {low}"),
             Some((low, high)) => write!(f, " {low}-{high}"),
         };
@@ -346,6 +352,7 @@ mod tests {
             ("1.0.0.77/32 -", "1.0.0.77 -"),
             ("1.0.0.1 - 5-9", "1.0.0.1 5-9 - -"),
             ("- 5-5 - -", "- 5 - -"),
+            ("1.0.0.1 0-100 - -", "1.0.0.1 - - -"),
         ] {
             assert_eq!(read(text).as_deref(), Ok(written), "{text}");
         }

@@ -1,8 +1,8 @@
 //! The translators themselves: one element with several faces.
 //!
 //! A batch is handled in windows: first the keys of its packets are found, then they are looked up together, and then
-//! each packet is dealt with in order. What was found before is looked up again where a packet of the same window has
-//! changed the table meanwhile.
+//! each packet is dealt with in order. What was not found is looked up again where a packet of the same window has
+//! made a mapping meanwhile.
 
 use std::any::Any;
 use std::fmt::Write as _;
@@ -12,21 +12,22 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use element::args::{AnnotationOffset, Arg, ElementRef, Port, Raw};
 use element::class::{Access, ArgInfo, HandlerInfo, join};
 use element::{Args, Batch, Cx, DropReason, Effects, Element, ElementId, Invalid, Packet, Timestamp};
-use flow::MappedKey;
-use packet::{Annotations, BATCH_CAPACITY};
+use flow::{EndsKey, FlowId};
+use packet::Annotations;
 
 use crate::sorting::{Fate, Sorter};
 
 use super::change::Change;
 use super::declaration;
-use super::flavour::{Flavour, Looked, set_next_hop};
+use super::flavour::{Flavour, set_next_hop};
 use super::mapper::Mapper;
 use super::pattern::{Named, Outputs, all_names, words};
 use super::spec::{Reading, Spec, mapper_of};
-use super::store::{Chosen, Fresh, ONLY, Policy, Store, UDP_BESIDE, WINDOW, Written, rounded, space};
+use super::state::Policy;
+use super::store::{Chosen, Fresh, ONLY, Store, UDP_BESIDE, WINDOW, Written, space};
 use super::tuple::Tuple;
 
-/// Where a translator's mappings are.
+/// Where a translator's mappings are: a store, which may be another one's too, and as whose they stand there.
 #[derive(Clone)]
 pub(super) struct Home {
     store: Arc<Mutex<Store>>,
@@ -50,6 +51,8 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(super) struct Quoted {
     /// As the packets of the other direction have it; zero for addresses that stay.
     pub(super) to: Tuple,
+    /// Whether ports or identifiers are those of `to`; otherwise they stay.
+    pub(super) has_ports: bool,
     pub(super) output: usize,
     pub(super) is_reply: bool,
     pub(super) annotation: u8,
@@ -57,10 +60,11 @@ pub(super) struct Quoted {
 
 impl Published {
     /// The mapping for packets that answer a quoted one.
-    pub(super) fn find(&self, protocol: u8, tuple: Tuple) -> Option<Quoted> {
+    pub(super) fn find(&self, protocol: u8, tuple: Tuple, now: Timestamp) -> Option<Quoted> {
         use wire::ip_protocol::{ICMP, TCP, UDP};
         let home = locked(&self.home).clone();
-        let store = locked(&home.store);
+        let mut store = locked(&home.store);
+        store.catch_up(now);
         let find = |tuple, which| store.find(tuple, space(home.owner, which));
         let addresses = Tuple { source_port: 0, destination_port: 0, ..tuple };
         let found = match self.flavour {
@@ -83,14 +87,14 @@ impl Published {
         };
         let change = found?;
         let (made_by, annotation) = store.details(change.session);
-        let fits = !self.flavour.has_ports() || made_by == protocol;
-        let quoted =
-            Quoted { to: change.to, output: change.output.into(), is_reply: change.is_reply, annotation };
-        fits.then_some(quoted)
+        let has_ports = self.flavour.has_ports();
+        let (to, is_reply) = (change.to, change.is_reply);
+        let quoted = Quoted { to, has_ports, output: change.output.into(), is_reply, annotation };
+        (!has_ports || made_by == protocol).then_some(quoted)
     }
 }
 
-/// Everything that stays as it was configured.
+/// How packets are dealt with: everything that stays as it was configured.
 pub(super) struct Desk {
     pub(super) flavour: Flavour,
     pub(super) specs: Vec<Spec>,
@@ -106,10 +110,8 @@ pub(super) struct Rewriter {
     policies: [Policy; 2],
     capacity: Option<i32>,
     reap_interval: i64,
-    next_reap: Option<i64>,
     /// Whether anybody looks at the destination annotation.
     is_read: bool,
-    fates: Vec<Fate>,
     sorter: Sorter,
 }
 
@@ -126,6 +128,9 @@ const COMMON: [ArgInfo; 7] = [
 
 /// One that most have.
 pub(super) const DST_ANNO: ArgInfo = ArgInfo::keyword("DST_ANNO", "bool", "true");
+
+/// One that FastClick's TCPRewriter and UDPRewriter have.
+pub(super) const HANDLE_MIGRATION: ArgInfo = ArgInfo::keyword("HANDLE_MIGRATION", "bool", "false");
 
 /// `M` arguments of a translator's own, and those that all have: `N` together.
 pub(super) const fn with_common<const M: usize, const N: usize>(own: [ArgInfo; M]) -> [ArgInfo; N] {
@@ -156,8 +161,15 @@ pub(super) const HANDLERS: [HandlerInfo; 9] = {
 
 /// The last of some time-outs that is given, in nanoseconds.
 pub(super) fn last_of(args: &mut Args<'_>, names: &[&'static str], default: i64) -> i64 {
-    let given = names.iter().filter_map(|name| args.get::<Timestamp>(name));
-    given.last().map_or(default * 1_000_000_000, |time| time.0.max(0))
+    let mut last = default * 1_000_000_000;
+    for name in names {
+        match args.get::<Timestamp>(name) {
+            Some(Timestamp(time)) if time < 0 => args.error(format!("{name}: invalid number")),
+            Some(Timestamp(time)) => last = time,
+            None => {}
+        }
+    }
+    last
 }
 
 /// The capacity, by number or by the name of another translator.
@@ -210,7 +222,7 @@ pub(super) fn build(
         args.error("there is no memory for mappings");
         return Err(Invalid);
     };
-    let owner = store.join(policies, inputs);
+    let owner = store.join(policies, inputs, reap_interval);
     let home = Home { store: Arc::new(Mutex::new(store)), owner };
     let published = Arc::new(Published { flavour, home: Mutex::new(home.clone()), shares, outputs });
     args.setup.publish(args.id(), Arc::clone(&published));
@@ -222,23 +234,28 @@ pub(super) fn build(
         policies,
         capacity,
         reap_interval,
-        next_reap: None,
         is_read: true,
-        fates: Vec::with_capacity(BATCH_CAPACITY),
         sorter: Sorter::new(outputs),
     }))
 }
 
 impl Desk {
-    /// What a packet without a mapping is to become; what becomes of it otherwise.
+    /// Makes a mapping for a packet that has none: what it is found by, and what the packet is to become. What becomes of
+    /// the packet where there is none to be had.
+    #[cold]
     fn open(
         &self,
         cx: &mut Cx<'_>,
         store: &mut Store,
         owner: u16,
         input: usize,
-        looked: &Looked,
-    ) -> Result<Change, Fate> {
+        packet: &Packet,
+    ) -> Result<(FlowId, Change), Fate> {
+        let looked = match self.flavour.look(packet) {
+            Ok(looked) => looked,
+            Err(DropReason::NoHeader) => return Err(Fate::Drop(DropReason::NoHeader)),
+            Err(reason) => return Err(self.unmapped(input, reason)),
+        };
         let Some(spec) = self.specs.get(input) else { return Err(Fate::Drop(DropReason::NoMapping)) };
         if !looked.opens {
             return Err(self.unmapped(input, DropReason::NoMapping));
@@ -271,7 +288,11 @@ impl Desk {
             policy,
             protocol: looked.protocol,
         };
-        store.add(&fresh, cx.now()).map_err(Fate::Drop)
+        let (id, change) = store.add(&fresh, cx.now()).map_err(Fate::Drop)?;
+        if let Some(offset) = self.reply_annotation {
+            store.set_annotation(change.session, packet.annotations().u8(offset));
+        }
+        Ok((id, change))
     }
 
     /// Whether a pattern is one for this translator.
@@ -291,102 +312,109 @@ impl Desk {
         }
     }
 
-    /// Another key that a packet may be found by.
-    #[inline]
-    fn find_otherwise(&self, store: &Store, owner: u16, packet: &Packet) -> Option<Change> {
-        if self.flavour != Flavour::Address {
-            return None;
+    /// The key of a packet that has come now, looked for by itself.
+    #[cold]
+    fn find_again(
+        &self,
+        store: &mut Store,
+        owner: u16,
+        packet: &mut Packet,
+        now: Timestamp,
+    ) -> Option<(FlowId, Change)> {
+        let mut id = store.find_key(&self.flavour.key(packet, owner));
+        if id.is_none() && self.flavour == Flavour::Address {
+            id = store.find_key(&self.flavour.other_key(packet, owner));
         }
-        let looked = Flavour::Pair.look(packet).ok()?;
-        store.find(Tuple { source: 0, ..looked.tuple }, space(owner, ONLY))
+        id.and_then(|id| Some((id, store.see(id, now)?)))
+    }
+
+    /// Looks for the packets that translators of one address have not found by their senders.
+    fn find_others(
+        &self,
+        store: &Store,
+        owner: u16,
+        window: &[Packet],
+        found: &mut [Option<FlowId>; WINDOW],
+    ) {
+        let (mut keys, mut others) = ([EndsKey::NONE; WINDOW], [None; WINDOW]);
+        for (packet, key) in window.iter().zip(&mut keys) {
+            *key = self.flavour.other_key(packet, owner);
+        }
+        store.find_all(&keys[..window.len()], &mut others);
+        for (found, other) in found.iter_mut().zip(others) {
+            *found = found.or(other);
+        }
+    }
+
+    /// Makes of a packet what its mapping says; where it goes.
+    #[inline(always)]
+    fn change(
+        &self,
+        store: &mut Store,
+        packet: &mut Packet,
+        id: FlowId,
+        change: &Change,
+        (is_plain, sets_next_hop): (bool, bool),
+    ) -> Fate {
+        let told = match is_plain {
+            true => self.flavour.apply_plain(packet, change),
+            false => self.flavour.apply(packet, change),
+        };
+        store.note(id, change, told);
+        if sets_next_hop && let Some(address) = self.flavour.next_hop(change) {
+            set_next_hop(packet, address);
+        }
+        if let Some(offset) = self.reply_annotation.filter(|_| change.is_reply) {
+            let (_, value) = store.details(change.session);
+            packet.annotations_mut().set_u8(offset, value);
+        }
+        Fate::Output(change.output.into())
     }
 }
 
 impl Rewriter {
-    /// Mappings that were over when they were last looked for, until now, are ended.
-    fn catch_up(&mut self, now: Timestamp) {
-        if self.reap_interval == 0 {
-            return;
-        }
-        let next = *self.next_reap.get_or_insert(now.0.saturating_add(self.reap_interval));
-        if now.0 >= next {
-            let turns = (now.0 - next) / self.reap_interval;
-            let at = next + turns * self.reap_interval;
-            self.next_reap = Some(at.saturating_add(self.reap_interval));
-            locked(&self.home.store).shrink(Timestamp(at));
-        }
-    }
-
     /// Finds what becomes of the packets of a window, and changes them.
-    fn handle(&mut self, cx: &mut Cx<'_>, input: usize, window: &mut [Packet]) {
-        let Rewriter { desk, home, fates, is_read, .. } = self;
-        let mut store = locked(&home.store);
-        let store = &mut *store;
-        let owner = home.owner;
-        let mut looked = [const { Err(DropReason::NoHeader) }; WINDOW];
-        let mut keys = [const { Store::NO_KEY }; WINDOW];
-        let mut found = [None; WINDOW];
-        for ((packet, looked), key) in window.iter().zip(&mut looked).zip(&mut keys) {
-            *looked = desk.flavour.look(packet);
-            if let Ok(Looked { tuple, which, .. }) = looked {
-                *key = Store::key(*tuple, space(owner, *which));
+    fn handle(&mut self, cx: &mut Cx<'_>, store: &mut Store, input: usize, window: &mut [Packet]) {
+        let Rewriter { desk, home, sorter, is_read, .. } = self;
+        let (flavour, owner, now) = (desk.flavour, home.owner, cx.now());
+        let sets_next_hop = desk.sets_next_hop && *is_read;
+        let (mut keys, mut found) = ([EndsKey::NONE; WINDOW], [None; WINDOW]);
+        let spaces = flavour.plain_spaces(owner);
+        // A bit for each plain packet.
+        let mut plain = 0u32;
+        for (n, (packet, key)) in (0..).zip(window.iter_mut().zip(&mut keys)) {
+            match spaces.key(packet) {
+                Some(plain_key) => {
+                    *key = plain_key;
+                    plain |= 1 << n;
+                }
+                None => *key = flavour.key(packet, owner),
             }
         }
-        let known: &[MappedKey] = &keys[..window.len()];
-        store.find_all(known, &mut found);
-        let mut changes = store.changes();
-        let used = rounded(cx.now().0);
-        for ((packet, looked), found) in window.iter_mut().zip(looked).zip(found) {
-            let looked = match looked {
-                Ok(looked) => looked,
-                Err(DropReason::NoHeader) => {
-                    fates.push(Fate::Drop(DropReason::NoHeader));
-                    continue;
-                }
-                Err(reason) => {
-                    fates.push(desk.unmapped(input, reason));
-                    continue;
-                }
-            };
-            let mut change = match store.changes() == changes {
-                true => found.and_then(|id| store.change(id)),
-                false => store.find(looked.tuple, space(owner, looked.which)),
-            };
-            if change.is_none() {
-                change = desk.find_otherwise(store, owner, packet);
-            }
-            let change = match change {
-                Some(change) => change,
-                None => match desk.open(cx, store, owner, input, &looked) {
-                    Ok(change) => {
-                        if let Some(offset) = desk.reply_annotation {
-                            store.set_annotation(change.session, packet.annotations().u8(offset));
-                        }
-                        change
-                    }
-                    Err(fate) => {
-                        fates.push(fate);
-                        continue;
-                    }
-                },
-            };
-            // Ids of before are of no use once keys have come or gone.
-            changes = if store.changes() == changes { changes } else { u64::MAX };
-            let segment = desk.flavour.apply(packet, &change);
-            if desk.sets_next_hop
-                && *is_read
-                && let Some(address) = desk.flavour.next_hop(&change)
+        store.find_all(&keys[..window.len()], &mut found);
+        if flavour == Flavour::Address {
+            desk.find_others(store, owner, window, &mut found);
+        }
+        let (epoch, additions) = (store.epoch(), store.additions());
+        for (packet, found) in window.iter_mut().zip(found) {
+            let is_plain = plain & 1 != 0;
+            plain >>= 1;
+            if let Some(id) = found
+                && store.epoch() == epoch
+                && let Some(change) = store.see(id, now)
             {
-                set_next_hop(packet, address);
+                sorter.note(desk.change(store, packet, id, &change, (is_plain, sets_next_hop)));
+                continue;
             }
-            if change.is_reply
-                && let Some(offset) = desk.reply_annotation
-            {
-                let (_, value) = store.details(change.session);
-                packet.annotations_mut().set_u8(offset, value);
+            let mut known = None;
+            if store.additions() != additions {
+                known = desk.find_again(store, owner, packet, now);
             }
-            store.touch(&change, owner, segment, used);
-            fates.push(Fate::Output(change.output.into()));
+            let known = known.map_or_else(|| desk.open(cx, store, owner, input, packet), Ok);
+            sorter.note(match known {
+                Ok((id, change)) => desk.change(store, packet, id, &change, (false, sets_next_hop)),
+                Err(fate) => fate,
+            });
         }
     }
 
@@ -510,36 +538,36 @@ impl Element for Rewriter {
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         if let Some(other) = self.shared(cx)? {
-            let owner = locked(&other.store).join(self.policies, self.desk.specs.len());
+            let owner = locked(&other.store).join(self.policies, self.desk.specs.len(), self.reap_interval);
             self.home = Home { owner, ..other };
             *locked(&self.published.home) = self.home.clone();
         } else {
-            let seed = cx.random().u64(..);
             let mut store = locked(&self.home.store);
-            store.seed(seed);
+            store.seed(cx.hash_seed());
             store.set_capacity(self.capacity.unwrap_or(i32::MAX));
         }
-        if cx.now().is_set() && self.reap_interval > 0 {
-            self.next_reap = Some(cx.now().0.saturating_add(self.reap_interval));
+        if cx.now().is_set() {
+            locked(&self.home.store).catch_up(cx.now());
         }
         self.is_read = cx.facts().annotation_read(Annotations::DST_IP, 4);
         Ok(())
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, mut batch: Batch) -> Option<Batch> {
-        self.catch_up(cx.now());
-        self.fates.clear();
+        let shared = Arc::clone(&self.home.store);
+        let mut store = locked(&shared);
+        store.catch_up(cx.now());
+        self.sorter.begin();
         for window in batch.chunks_mut(WINDOW) {
-            self.handle(cx, port, window);
+            self.handle(cx, &mut store, port, window);
         }
-        let mut fates = self.fates.iter().copied();
-        let lost = Fate::Drop(DropReason::NoOutput);
-        self.sorter.send(cx, batch, |_, _| fates.next().unwrap_or(lost))
+        drop(store);
+        self.sorter.send_noted(cx, batch)
     }
 
     fn read(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Result<String, String> {
         let now = cx.now();
-        self.catch_up(now);
+        locked(&self.home.store).catch_up(now);
         let tally = |of: fn(&super::store::Tally) -> u32| {
             let store = locked(&self.home.store);
             store.tallies(self.home.owner).iter().map(of).sum::<u32>().to_string()
@@ -560,7 +588,7 @@ impl Element for Rewriter {
 
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
         let now = cx.now();
-        self.catch_up(now);
+        locked(&self.home.store).catch_up(now);
         match name {
             "clear" => locked(&self.home.store).clear(),
             "capacity" => {
@@ -584,20 +612,21 @@ impl Element for Rewriter {
     }
 
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
-        let mappings = locked(&self.home.store).take(self.home.owner);
-        Some(Box::new(Kept { mappings, next_reap: self.next_reap }))
+        let (mappings, next_search) = locked(&self.home.store).take(self.home.owner);
+        Some(Box::new(Kept { mappings, next_search }))
     }
 
-    fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+    fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
         let kept: Kept = *state.downcast().map_err(|_| "not the state of a translator")?;
-        self.next_reap = kept.next_reap.or(self.next_reap);
         let mut store = locked(&self.home.store);
+        store.search_at(self.home.owner, kept.next_search);
         for written in &kept.mappings {
             let exist = written.outputs.iter().all(|&output| usize::from(output) < self.desk.outputs);
             if exist && usize::from(written.input) < self.desk.specs.len() {
                 store.put(self.home.owner, written);
             }
         }
+        store.shrink_to_capacity(cx.now());
         Ok(())
     }
 }
@@ -605,5 +634,5 @@ impl Element for Rewriter {
 /// What an element hands on to another one.
 struct Kept {
     mappings: Vec<Written>,
-    next_reap: Option<i64>,
+    next_search: Option<i64>,
 }

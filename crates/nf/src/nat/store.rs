@@ -1,28 +1,37 @@
 //! What translators remember: mappings, who made them, and until when they hold.
 //!
-//! A mapping is two keys in one flow table, one per direction, whose values say what a packet is to become, and a
-//! session for what changes while packets come. Sessions stand in lists in the order in which they expire: each list
-//! is for one time-out, so that the session used last always goes to its end. Whoever is to go is at the front of a list,
-//! and nothing is searched.
+//! A mapping is two keys in one flow table, one per direction, and a session. The value of a key says what a packet is to
+//! become and what packets of this direction have told; the table's entry has the time of the last one. So a packet of a
+//! known mapping touches one entry and nothing else. The session has what is needed when a mapping comes or goes.
+//!
+//! Sessions stand in queues by a time before which they are certainly not over. Whoever comes to the front is looked at: if
+//! there were packets meanwhile, it goes back to where it belongs, so that who is really over first is found without
+//! anything being moved per packet.
 //!
 //! Translators that share a capacity share a store; each is an owner in it.
 
-use element::{DropReason, Timestamp};
-use flow::{FlowId, FlowTable, KeyHasher, MappedKey};
-use packet::prefetch_line;
+mod handover;
+mod turns;
 
-use super::change::Change;
+use element::{DropReason, Timestamp};
+use flow::{EndsKey, FlowId, FlowTable, KeyHasher, MappedKey, Valued};
+
+use super::change::{Change, set_session, set_state};
+use super::state::{Kind, Policy, State, Told};
 use super::tuple::Tuple;
 use super::used::{Pool, Used};
+
+pub(super) use handover::Written;
+use turns::{Queue, Turn, Turns};
 
 /// Keys that there is room for at first.
 const FIRST_CAPACITY: usize = 1 << 13;
 
-/// Times of last use are rounded up to so many nanoseconds: within them a session is put to the end of its list once.
-const TICK: i64 = 10_000_000;
-
 /// No session.
 const NONE: u32 = u32::MAX;
+
+/// Hash functions that are tried when a table is made anew.
+const ATTEMPTS: u64 = 4;
 
 /// Packets that are looked up together.
 pub(super) const WINDOW: usize = 32;
@@ -42,56 +51,6 @@ pub(super) fn space(owner: u16, which: u32) -> u32 {
 /// bytes as they lie in memory, and shows it in its tables.
 pub(super) fn mark(identifier: u16) -> u16 {
     identifier.swap_bytes().wrapping_add(1).swap_bytes()
-}
-
-/// How long mappings hold, in nanoseconds.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Policy {
-    /// Most mappings.
-    pub(super) plain: i64,
-    /// TCP with data in both directions, or streams of datagrams.
-    pub(super) busy: i64,
-    /// TCP closed in both directions, or reset.
-    pub(super) done: i64,
-    /// For so long they do not give way to others; zero for not at all.
-    pub(super) guarantee: i64,
-}
-
-impl Policy {
-    /// How long a mapping holds after its last packet, and the number of the list for that.
-    #[inline]
-    fn timeout(&self, kind: Kind, state: u8) -> (i64, u32) {
-        match kind {
-            Kind::Connection if state & BOTH_DONE == BOTH_DONE => (self.done, 3),
-            Kind::Connection if state & BOTH_DATA == BOTH_DATA => (self.busy, 2),
-            Kind::Datagrams if state > MANY => (self.busy, 2),
-            _ => (self.plain, 1),
-        }
-    }
-
-    /// The same for one that was just used: it holds by guarantee first, if there is one.
-    #[inline]
-    fn holding(&self, kind: Kind, state: u8) -> (i64, u32) {
-        if self.guarantee > 0 { (self.guarantee, 0) } else { self.timeout(kind, state) }
-    }
-}
-
-/// What a mapping's packets tell about it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// Nothing.
-    Plain,
-    /// How many there were, and whether there was a reply.
-    Datagrams,
-    /// Whether the connection is open, and has carried data.
-    Connection,
-}
-
-/// What a TCP segment is for its connection.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Segment {
-    pub(super) flags: u8,
-    pub(super) has_payload: bool,
 }
 
 /// What a new flow is to become.
@@ -115,35 +74,36 @@ pub(super) struct Fresh {
     pub(super) protocol: u8,
 }
 
-/// One cache line: what changes while packets come.
+/// What is needed when a mapping comes or goes.
 #[derive(Clone, Debug)]
-#[repr(align(64))]
 struct Session {
-    expiry: i64,
-    serial: u64,
+    /// The flow's, unless it is its own reply, and the reply's; none while the place is free.
     keys: [Option<FlowId>; 2],
-    older: u32,
-    newer: u32,
-    list: u32,
+    serial: u64,
+    /// The time of its turn, and in which queue that is.
+    due: i64,
+    queue: Queue,
+    ticket: u32,
+    /// The next free place, if this one is.
+    next: u32,
+    owner: u16,
     input: u16,
+    /// Where packets of the flow go; for a flow that is its own reply this is found nowhere else.
+    output: u16,
     kind: Kind,
-    state: u8,
     policy: u8,
     protocol: u8,
     annotation: u8,
     pool: Option<bool>,
 }
 
-const _: () = assert!(size_of::<Session>() == 64);
-
-/// Lists of one owner: for each of two policies one per time-out, the guarantee first.
-const LISTS: u32 = 8;
-
-#[derive(Clone, Copy, Debug)]
-struct List {
-    oldest: u32,
-    newest: u32,
+impl Session {
+    fn is_in_use(&self) -> bool {
+        self.keys[1].is_some()
+    }
 }
+
+const _: () = assert!(size_of::<Session>() <= 64);
 
 /// What an input of an owner has to show.
 #[derive(Clone, Copy, Debug, Default)]
@@ -155,43 +115,32 @@ pub(super) struct Tally {
 struct Owner {
     policies: [Policy; 2],
     inputs: Vec<Tally>,
-}
-
-/// A mapping as it is written down, for people and for another element to go on with.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Written {
-    pub(super) serial: u64,
-    pub(super) which: u32,
-    /// The tuples that packets come with, in both directions; a mapping onto itself has only the reply's.
-    pub(super) tuples: [Tuple; 2],
-    pub(super) is_own_reply: bool,
-    pub(super) outputs: [u16; 2],
-    pub(super) input: u16,
-    /// When it ends if nothing comes.
-    pub(super) expiry: i64,
-    pub(super) kind: Kind,
-    policy: u8,
-    protocol: u8,
-    state: u8,
-    annotation: u8,
-    pool: Option<bool>,
-    last: i64,
+    /// Time between two searches for mappings that are over, zero for never, and when the next one is due.
+    interval: i64,
+    next: Option<i64>,
 }
 
 pub(super) struct Store {
     table: FlowTable<MappedKey>,
+    seed: u64,
     hasher: KeyHasher,
+    /// Where ports that nobody is to guess come from.
+    secret: KeyHasher,
     sessions: Vec<Session>,
-    /// Sessions not in use, linked by `newer`.
+    /// Sessions not in use, linked by `next`.
     free: u32,
-    lists: Vec<List>,
+    turns: Turns,
     owners: Vec<Owner>,
+    /// When mappings that are over are to be looked for next.
+    next_search: i64,
     used: Used,
     size: usize,
     capacity: i32,
     next_serial: u64,
-    /// Goes up with each key that comes or goes.
-    changes: u64,
+    /// Goes up with each key that comes.
+    additions: u64,
+    /// Goes up when all keys get other ids.
+    epoch: u64,
 }
 
 impl Store {
@@ -199,30 +148,41 @@ impl Store {
     pub(super) fn new() -> Option<Store> {
         Some(Store {
             table: FlowTable::new(FIRST_CAPACITY).ok()?,
+            seed: 0,
             hasher: KeyHasher::new(0),
-            sessions: Vec::with_capacity(FIRST_CAPACITY / 2),
+            secret: KeyHasher::new(!0),
+            sessions: Vec::new(),
             free: NONE,
-            lists: Vec::new(),
+            turns: Turns::default(),
             owners: Vec::new(),
+            next_search: i64::MIN,
             used: Used::default(),
             size: 0,
             capacity: i32::MAX,
             next_serial: 0,
-            changes: 0,
+            additions: 0,
+            epoch: 0,
         })
     }
 
-    /// Whoever wants keys to collide does not know the hash function.
+    /// Whoever wants keys to collide, or ports to be known, does not know the hash functions.
     pub(super) fn seed(&mut self, seed: u64) {
+        self.secret = KeyHasher::new(!seed);
+        self.used.seed(seed);
         if self.size == 0 {
-            self.hasher = KeyHasher::new(seed);
+            (self.seed, self.hasher) = (seed, KeyHasher::new(seed));
         }
     }
 
-    /// A new owner.
-    pub(super) fn join(&mut self, policies: [Policy; 2], inputs: usize) -> u16 {
-        self.owners.push(Owner { policies, inputs: vec![Tally::default(); inputs] });
-        self.lists.extend([List { oldest: NONE, newest: NONE }; LISTS as usize]);
+    /// A number that follows from a flow and from the seed.
+    pub(super) fn secret_of(&self, flow: Tuple, space: u32) -> u32 {
+        self.secret.hash(&Store::key(flow, space))
+    }
+
+    /// A new owner, with its inputs, and the time between two searches for mappings that are over.
+    pub(super) fn join(&mut self, policies: [Policy; 2], inputs: usize, interval: i64) -> u16 {
+        self.owners.push(Owner { policies, inputs: vec![Tally::default(); inputs], interval, next: None });
+        self.next_search = i64::MIN;
         (self.owners.len() - 1) as u16
     }
 
@@ -255,46 +215,86 @@ impl Store {
     }
 
     /// See the field.
-    pub(super) fn changes(&self) -> u64 {
-        self.changes
+    #[inline]
+    pub(super) fn additions(&self) -> u64 {
+        self.additions
+    }
+
+    /// See the field.
+    #[inline]
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch
     }
 
     // Look-ups.
 
-    /// The key of no tuple.
-    pub(super) const NO_KEY: MappedKey = MappedKey::ZERO;
-
     /// The key of a tuple.
     #[inline]
-    pub(super) fn key(tuple: Tuple, space: u32) -> MappedKey {
+    pub(super) fn key(tuple: Tuple, space: u32) -> EndsKey {
         let source = (tuple.source, tuple.source_port);
-        MappedKey::new(source, (tuple.destination, tuple.destination_port), space, [0; 6])
+        EndsKey::new(source, (tuple.destination, tuple.destination_port), space)
     }
 
-    /// What packets are to become, many at a time.
+    /// The keys that packets are found by, many at a time.
     #[inline]
-    pub(super) fn find_all(&self, keys: &[MappedKey], found: &mut [Option<FlowId>; WINDOW]) {
+    pub(super) fn find_all(&self, keys: &[EndsKey], found: &mut [Option<FlowId>; WINDOW]) {
         let mut hashes = [0; WINDOW];
         for (hash, key) in hashes.iter_mut().zip(keys) {
             *hash = self.hasher.hash(key);
         }
-        self.table.lookup_batch(keys, &hashes[..keys.len().min(WINDOW)], found);
-        for id in found.iter().take(keys.len()).flatten() {
-            let session = self.change(*id).map_or(0, |change| change.session);
-            prefetch_line(self.sessions.as_ptr().wrapping_add(session as usize).cast());
-        }
+        self.table.lookup_batch(keys, &hashes, found);
+    }
+
+    /// The key that a packet is found by.
+    pub(super) fn find_key(&self, key: &EndsKey) -> Option<FlowId> {
+        self.table.lookup(key, self.hasher.hash(key))
     }
 
     /// What a packet is to become.
     pub(super) fn find(&self, tuple: Tuple, space: u32) -> Option<Change> {
-        let key = Store::key(tuple, space);
-        self.change(self.table.lookup(&key, self.hasher.hash(&key))?)
+        self.change(self.find_key(&Store::key(tuple, space))?)
     }
 
     /// The same, of a key that was found before.
-    #[inline]
-    pub(super) fn change(&self, id: FlowId) -> Option<Change> {
+    fn change(&self, id: FlowId) -> Option<Change> {
         self.table.key(id).map(|key| Change::unpacked(key.value()))
+    }
+
+    /// The same, for a packet that has come now.
+    #[inline]
+    pub(super) fn see(&mut self, id: FlowId, now: Timestamp) -> Option<Change> {
+        self.table.see(id, now).map(|value| Change::unpacked(value))
+    }
+
+    /// Notes what a packet has told about its mapping.
+    #[inline]
+    pub(super) fn note(&mut self, id: FlowId, change: &Change, told: Told) {
+        let state = change.state.after(told);
+        if state != change.state || told.resets() {
+            self.note_state(id, change, state, told.resets());
+        }
+    }
+
+    #[cold]
+    fn note_state(&mut self, id: FlowId, change: &Change, state: State, resets: bool) {
+        if let Some(value) = self.table.value_mut(id) {
+            set_state(value, state);
+        }
+        let Some(session) = self.sessions.get(change.session as usize) else { return };
+        let keys = session.keys;
+        if resets {
+            for other in keys.into_iter().flatten().filter(|&other| other != id) {
+                if let Some(value) = self.table.value_mut(other) {
+                    set_state(value, Change::unpacked(value).state.closed());
+                }
+            }
+        }
+        // Who holds longer is asked when its turn comes; who holds less long gets an earlier turn.
+        let due = self.expiry(change.session);
+        let session = &self.sessions[change.session as usize];
+        if session.queue == Queue::Open && due < session.due {
+            self.queue(change.session, Queue::Open, due);
+        }
     }
 
     /// The protocol and the annotation byte of a mapping.
@@ -355,28 +355,33 @@ impl Store {
 
     // Coming and going.
 
-    /// Makes a mapping; what its first packet is to become.
-    pub(super) fn add(&mut self, fresh: &Fresh, now: Timestamp) -> Result<Change, DropReason> {
-        let change = self.insert(fresh, now.0)?;
+    /// Makes a mapping; the key that its first packet is found by, and what it is to become.
+    pub(super) fn add(&mut self, fresh: &Fresh, now: Timestamp) -> Result<(FlowId, Change), DropReason> {
+        let owner = (fresh.space >> 8) as u16;
+        let (id, change) = self.insert(fresh, now).inspect_err(|_| self.count_failure(owner, fresh.input))?;
         if self.size as i64 > i64::from(self.capacity) {
-            self.end_guarantees(now.0);
-            let victim = self.next_to_expire(false).unwrap_or(change.session);
+            let victim = self.next_to_expire(now.0).unwrap_or(change.session);
             self.remove(victim);
             if victim == change.session {
-                self.count_failure((fresh.space >> 8) as u16, fresh.input);
+                self.count_failure(owner, fresh.input);
                 return Err(DropReason::TableFull);
             }
         }
-        Ok(change)
+        Ok((id, change))
     }
 
-    fn insert(&mut self, fresh: &Fresh, now: i64) -> Result<Change, DropReason> {
+    fn insert(&mut self, fresh: &Fresh, now: Timestamp) -> Result<(FlowId, Change), DropReason> {
         let &Fresh { space, from, chosen, input, outputs, .. } = fresh;
         let mut to = chosen.to;
         if space & 0xff == IDENTIFIERS {
             to.destination_port = mark(to.source_port);
         }
         let reply = to.reversed();
+        while self.table.stats().entries + 2 > self.table.stats().capacity {
+            if !self.rebuild(self.table.stats().capacity.saturating_mul(2)) {
+                return Err(DropReason::TableFull);
+            }
+        }
         // Whoever has the reply's tuple so far gives way, as in Click.
         if let Some(other) = self.find(reply, space) {
             self.remove(other.session);
@@ -392,35 +397,29 @@ impl Store {
             backward.change_identifier(to.source_port, from.source_port);
         }
         (backward.session, backward.output, backward.is_reply) = (place, outputs[1], true);
-        let keys = [(from, forward), (reply, backward)].map(|(tuple, change)| {
-            let source = (tuple.source, tuple.source_port);
-            let destination = (tuple.destination, tuple.destination_port);
-            MappedKey::new(source, destination, space, change.packed())
-        });
-        while self.table.stats().entries + keys.len() > self.table.stats().capacity {
-            if !self.grow() {
-                return Err(DropReason::TableFull);
-            }
-        }
+        let keys = [(from, forward), (reply, backward)]
+            .map(|(tuple, change)| MappedKey::new(Store::key(tuple, space), change.packed()));
         // A flow that is its own reply is found as the reply.
-        let first = if from == reply { None } else { Some(self.insert_key(&keys[0])?) };
-        let second = match self.insert_key(&keys[1]) {
+        let first = if from == reply { None } else { Some(self.insert_key(&keys[0], now)?) };
+        let second = match self.insert_key(&keys[1], now) {
             Ok(id) => id,
             Err(reason) => {
                 first.map(|id| self.table.remove(id));
                 return Err(reason);
             }
         };
+        let owner = (space >> 8) as u16;
         let session = Session {
-            expiry: 0,
-            serial: self.next_serial,
             keys: [first, Some(second)],
-            older: NONE,
-            newer: NONE,
-            list: 0,
+            serial: self.next_serial,
+            due: 0,
+            queue: Queue::Open,
+            ticket: self.sessions.get(place as usize).map_or(0, |old| old.ticket),
+            next: NONE,
+            owner,
             input,
+            output: outputs[0],
             kind: fresh.kind,
-            state: 0,
             policy: fresh.policy,
             protocol: fresh.protocol,
             annotation: 0,
@@ -429,217 +428,245 @@ impl Store {
         self.next_serial += 1;
         match self.sessions.get_mut(place as usize) {
             Some(old) => {
-                self.free = old.newer;
+                self.free = old.next;
                 *old = session;
             }
             None => self.sessions.push(session),
         }
-        let owner = (space >> 8) as u16;
-        let list = self.list_of(place, owner);
-        self.append(place, list, now);
+        self.queue_first(place);
         if let Some(is_port) = chosen.pool {
             let number = if is_port { to.source_port.into() } else { to.source };
             self.used.set(Store::pool(to, space, is_port), number);
         }
         self.size += 1;
-        self.changes += 1;
+        self.additions += 1;
         if let Some(tally) = self.tally(owner, input) {
             tally.mappings += 1;
         }
-        Ok(forward)
+        Ok((first.unwrap_or(second), forward))
     }
 
-    fn insert_key(&mut self, key: &MappedKey) -> Result<FlowId, DropReason> {
-        let inserted = self.table.insert(key, self.hasher.hash(key), Timestamp::ZERO);
+    fn insert_key(&mut self, key: &MappedKey, now: Timestamp) -> Result<FlowId, DropReason> {
+        let inserted = self.table.insert(key, self.hasher.hash(key), now);
         inserted.map(|inserted| inserted.id()).map_err(|_| DropReason::TableFull)
     }
 
-    /// Makes room for twice as many keys.
+    /// Moves all there is to a table for so many keys; whether that worked. Otherwise all stays as it was.
     #[cold]
-    fn grow(&mut self) -> bool {
-        let Ok(mut table) = FlowTable::new(self.table.stats().capacity.saturating_mul(2)) else {
-            return false;
-        };
-        let mut moved = |id: FlowId| {
-            let key = self.table.key(id)?;
-            table.insert(key, self.hasher.hash(key), Timestamp::ZERO).ok().map(|inserted| inserted.id())
-        };
-        for session in &mut self.sessions {
-            session.keys = session.keys.map(|id| id.and_then(&mut moved));
+    fn rebuild(&mut self, capacity: usize) -> bool {
+        // With another number of buckets, keys may crowd that did not so far; with another hash function they do not.
+        let made = (0..ATTEMPTS).find_map(|attempt| self.moved(capacity, self.seed.wrapping_add(attempt)));
+        let Some(((table, sessions), seed)) = made else { return false };
+        (self.table, self.sessions) = (table, sessions);
+        (self.seed, self.hasher) = (seed, KeyHasher::new(seed));
+        (self.free, self.turns) = (NONE, Turns::default());
+        for (place, session) in (0..).zip(&self.sessions) {
+            self.turns.push(session.queue, Turn { due: session.due, place, ticket: session.ticket });
         }
-        self.table = table;
-        self.changes += 1;
+        self.epoch += 1;
         true
+    }
+
+    /// A table of another size with all keys, and the sessions without gaps.
+    fn moved(&self, capacity: usize, seed: u64) -> Option<(Moved, u64)> {
+        let mut table = FlowTable::new(capacity).ok()?;
+        let hasher = KeyHasher::new(seed);
+        let mut sessions: Vec<Session> = Vec::new();
+        sessions.try_reserve(self.size + 1).ok()?;
+        for session in self.sessions.iter().filter(|session| session.is_in_use()) {
+            let mut session = session.clone();
+            for id in session.keys.iter_mut().flatten() {
+                let (mut key, last) = (*self.table.key(*id)?, self.table.last_seen(*id)?);
+                set_session(key.value_mut(), sessions.len() as u32);
+                *id = table.insert(&key, hasher.hash(&key), last).ok()?.id();
+            }
+            sessions.push(session);
+        }
+        Some(((table, sessions), seed))
     }
 
     /// Ends a mapping.
     pub(super) fn remove(&mut self, place: u32) {
-        let Some(session) = self.sessions.get_mut(place as usize) else { return };
-        let (keys, input, pool) = (std::mem::take(&mut session.keys), session.input, session.pool);
-        let [_, Some(reply)] = keys else { return };
-        let mut owner = 0;
-        if let Some(key) = self.table.key(reply) {
-            owner = (key.space() >> 8) as u16;
-            if let Some(is_port) = pool {
-                let [(destination, destination_port), (source, source_port)] = key.ends();
+        let Some(session) = self.sessions.get_mut(place as usize).filter(|session| session.is_in_use())
+        else {
+            return;
+        };
+        let (owner, input, pool) = (session.owner, session.input, session.pool);
+        let keys = std::mem::take(&mut session.keys);
+        session.next = std::mem::replace(&mut self.free, place);
+        self.forget_turn(place);
+        for (is_reply, id) in [false, true].into_iter().zip(keys) {
+            let Some(key) = id.and_then(|id| self.table.remove(id)) else { continue };
+            if let Some(is_port) = pool.filter(|_| is_reply) {
+                let [(destination, destination_port), (source, source_port)] = key.ends().ends();
                 let to = Tuple { source, destination, source_port, destination_port };
                 let number = if is_port { source_port.into() } else { source };
-                self.used.clear(Store::pool(to, key.space(), is_port), number);
+                self.used.clear(Store::pool(to, key.ends().space(), is_port), number);
             }
         }
-        for id in keys.into_iter().flatten() {
-            self.table.remove(id);
-        }
-        self.unlink(place);
-        self.sessions[place as usize].newer = std::mem::replace(&mut self.free, place);
         self.size -= 1;
-        self.changes += 1;
         if let Some(tally) = self.tally(owner, input) {
             tally.mappings -= 1;
         }
     }
 
-    /// Ends all mappings that an input of an owner has made.
-    pub(super) fn remove_of_input(&mut self, owner: u16, input: u16) {
-        for place in 0..self.sessions.len() as u32 {
-            let session = &self.sessions[place as usize];
-            if session.keys[1].is_some() && session.list / LISTS == owner.into() && session.input == input {
-                self.remove(place);
+    /// Ends the mappings for which something holds.
+    fn remove_where(&mut self, ends: impl Fn(&Session) -> bool) {
+        for place in 0..self.sessions.len() {
+            if self.sessions.get(place).is_some_and(&ends) {
+                self.remove(place as u32);
             }
         }
     }
 
-    /// Ends mappings that are over at a time, and then as many as there are above the capacity.
-    pub(super) fn shrink(&mut self, now: Timestamp) {
-        self.end_guarantees(now.0);
-        while let Some(place) = self.next_to_expire(false).filter(|&place| self.expiry(place) <= now.0) {
-            self.remove(place);
-        }
-        self.shrink_to(i64::from(self.capacity));
+    /// Ends all mappings that an input of an owner has made.
+    pub(super) fn remove_of_input(&mut self, owner: u16, input: u16) {
+        self.remove_where(|session| session.owner == owner && session.input == input);
     }
 
     /// Ends all mappings.
     pub(super) fn clear(&mut self) {
-        self.shrink_to(0);
+        self.remove_where(|_| true);
     }
 
-    fn shrink_to(&mut self, size: i64) {
-        while self.size as i64 > size {
-            let Some(place) = self.next_to_expire(false).or_else(|| self.next_to_expire(true)) else {
-                return;
-            };
+    /// Ends mappings that are over at a time, and then as many as there are above the capacity.
+    pub(super) fn shrink(&mut self, now: Timestamp) {
+        while let Some(place) = self.next_to_expire(now.0).filter(|&place| self.expiry(place) <= now.0) {
+            self.remove(place);
+        }
+        self.shrink_to_capacity(now);
+        self.give_memory_back();
+    }
+
+    /// Ends as many mappings as there are above the capacity.
+    pub(super) fn shrink_to_capacity(&mut self, now: Timestamp) {
+        while self.size as i64 > i64::from(self.capacity).max(0) {
+            let first = self.next_to_expire(now.0).or_else(|| self.first(Queue::Guaranteed));
+            let Some(place) = first else { break };
             self.remove(place);
         }
     }
 
-    // Lists.
+    /// Makes the table small again when hardly anything is left of it.
+    fn give_memory_back(&mut self) {
+        let stats = self.table.stats();
+        if stats.capacity > FIRST_CAPACITY && stats.entries < stats.capacity / 16 {
+            // Twice what there is, so that it does not grow again at once.
+            let capacity = (4 * stats.entries).next_power_of_two().max(FIRST_CAPACITY);
+            self.rebuild(capacity);
+            self.used.give_memory_back();
+        }
+    }
 
+    /// Ends what was over when it would have been looked for last: each owner does so in its intervals.
+    #[inline]
+    pub(super) fn catch_up(&mut self, now: Timestamp) {
+        if now.0 >= self.next_search {
+            self.search(now.0);
+        }
+    }
+
+    #[cold]
+    fn search(&mut self, now: i64) {
+        let (mut at, mut first) = (None, i64::MAX);
+        for owner in self.owners.iter_mut().filter(|owner| owner.interval > 0) {
+            let mut next = owner.next.unwrap_or(now.saturating_add(owner.interval));
+            if now >= next {
+                let last = next + (now - next) / owner.interval * owner.interval;
+                at = at.max(Some(last));
+                next = last.saturating_add(owner.interval);
+            }
+            owner.next = Some(next);
+            first = first.min(next);
+        }
+        self.next_search = first;
+        if let Some(at) = at {
+            self.shrink(Timestamp(at));
+        }
+    }
+
+    // Turns.
+
+    fn policy(&self, session: &Session) -> Policy {
+        let owner = self.owners.get(usize::from(session.owner));
+        owner.and_then(|owner| owner.policies.get(usize::from(session.policy))).copied().unwrap_or_default()
+    }
+
+    /// When a mapping had its last packet, until when it holds by guarantee if there is one, and when it is over.
+    fn times(&self, session: &Session) -> (i64, Option<i64>, i64) {
+        let (mut last, mut states) = (i64::MIN, [State::default(); 2]);
+        for (id, state) in session.keys.iter().zip(&mut states) {
+            let Some(id) = *id else { continue };
+            last = last.max(self.table.last_seen(id).map_or(i64::MIN, |time| time.0));
+            *state = self.change(id).map_or(*state, |change| change.state);
+        }
+        let policy = self.policy(session);
+        let guaranteed = (policy.guarantee > 0).then(|| last.saturating_add(policy.guarantee));
+        (last, guaranteed, last.saturating_add(policy.timeout(session.kind, states)))
+    }
+
+    /// When a mapping is over.
     fn expiry(&self, place: u32) -> i64 {
-        self.sessions.get(place as usize).map_or(i64::MAX, |session| session.expiry)
+        self.sessions.get(place as usize).map_or(i64::MAX, |session| self.times(session).2)
     }
 
-    /// The session that expires first, among those that hold by guarantee or among the others.
-    fn next_to_expire(&self, by_guarantee: bool) -> Option<u32> {
-        let lists = self.lists.iter().enumerate();
-        let lists = lists
-            .filter(|(n, list)| list.oldest != NONE && (*n as u32 & (LISTS / 2 - 1) == 0) == by_guarantee);
-        lists.map(|(_, list)| list.oldest).min_by_key(|&place| self.expiry(place))
+    /// Gives a session a turn, in place of the one that it has.
+    fn queue(&mut self, place: u32, queue: Queue, due: i64) {
+        self.forget_turn(place);
+        self.queue_again(place, queue, due);
     }
 
-    /// Guarantees that are over at a time.
-    fn end_guarantees(&mut self, now: i64) {
-        for list in (0..self.lists.len() as u32).step_by(LISTS as usize / 2) {
-            loop {
-                let place = self.lists[list as usize].oldest;
-                if place == NONE || self.expiry(place) > now {
+    /// The same where it has none.
+    fn queue_again(&mut self, place: u32, queue: Queue, due: i64) {
+        if let Some(session) = self.sessions.get_mut(place as usize) {
+            (session.queue, session.due) = (queue, due);
+            self.turns.push(queue, Turn { due, place, ticket: session.ticket });
+        }
+    }
+
+    /// Gives a session its first turn.
+    fn queue_first(&mut self, place: u32) {
+        let (_, guaranteed, expiry) = self.times(&self.sessions[place as usize]);
+        match guaranteed {
+            Some(end) => self.queue_again(place, Queue::Guaranteed, end),
+            None => self.queue_again(place, Queue::Open, expiry),
+        }
+    }
+
+    /// The turn of a session no longer counts.
+    fn forget_turn(&mut self, place: u32) {
+        if let Some(session) = self.sessions.get_mut(place as usize) {
+            session.ticket = session.ticket.wrapping_add(1);
+            self.turns.forget(|turn| counts(&self.sessions, turn));
+        }
+    }
+
+    fn first(&mut self, queue: Queue) -> Option<u32> {
+        self.turns.first(queue, |turn| counts(&self.sessions, turn)).map(|turn| turn.place)
+    }
+
+    /// The mapping that is over first, among those that do not hold by guarantee.
+    fn next_to_expire(&mut self, now: i64) -> Option<u32> {
+        for queue in [Queue::Guaranteed, Queue::Open] {
+            while let Some(place) = self.first(queue) {
+                let session = &self.sessions[place as usize];
+                if queue == Queue::Guaranteed && session.due > now {
                     break;
                 }
-                let (timeout, to) = self.timeout(place, (list / LISTS) as u16);
-                let policy = self.policy(place, (list / LISTS) as u16);
-                let expiry = self.expiry(place) - policy.guarantee + timeout;
-                self.unlink(place);
-                self.link(place, list + to, expiry);
-            }
-        }
-    }
-
-    fn policy(&self, place: u32, owner: u16) -> Policy {
-        let policy = self.sessions.get(place as usize).map_or(0, |session| session.policy);
-        let owner = self.owners.get(usize::from(owner));
-        owner.and_then(|owner| owner.policies.get(usize::from(policy))).copied().unwrap_or_default()
-    }
-
-    /// How long a session holds after its last packet, and the number of the list for that.
-    fn timeout(&self, place: u32, owner: u16) -> (i64, u32) {
-        let policy = self.policy(place, owner);
-        self.sessions
-            .get(place as usize)
-            .map_or((0, 1), |session| policy.timeout(session.kind, session.state))
-    }
-
-    /// The list that a session goes to when it is used.
-    fn list_of(&self, place: u32, owner: u16) -> u32 {
-        let policy = self.policy(place, owner);
-        let Some(session) = self.sessions.get(place as usize) else { return 0 };
-        list(owner, session.policy, policy.holding(session.kind, session.state).1)
-    }
-
-    /// Notes that a session was used.
-    fn append(&mut self, place: u32, list: u32, now: i64) {
-        let policy = self.policy(place, (list / LISTS) as u16);
-        let Some(session) = self.sessions.get(place as usize) else { return };
-        let (holds, _) = policy.holding(session.kind, session.state);
-        self.link(place, list, rounded(now).saturating_add(holds));
-    }
-
-    fn link(&mut self, place: u32, list: u32, expiry: i64) {
-        let older = std::mem::replace(&mut self.lists[list as usize].newest, place);
-        match self.sessions.get_mut(older as usize) {
-            Some(session) => session.newer = place,
-            None => self.lists[list as usize].oldest = place,
-        }
-        let session = &mut self.sessions[place as usize];
-        (session.older, session.newer, session.list, session.expiry) = (older, NONE, list, expiry);
-    }
-
-    fn unlink(&mut self, place: u32) {
-        let Session { older, newer, list, .. } = self.sessions[place as usize];
-        match self.sessions.get_mut(older as usize) {
-            Some(session) => session.newer = newer,
-            None => self.lists[list as usize].oldest = newer,
-        }
-        match self.sessions.get_mut(newer as usize) {
-            Some(session) => session.older = older,
-            None => self.lists[list as usize].newest = older,
-        }
-    }
-
-    /// Notes a packet of a mapping, and what it tells; the time of its use is [`rounded`].
-    #[inline]
-    pub(super) fn touch(&mut self, change: &Change, owner: u16, segment: Option<Segment>, used: i64) {
-        let Some(session) = self.sessions.get_mut(change.session as usize) else { return };
-        match session.kind {
-            Kind::Plain => {}
-            Kind::Datagrams => {
-                session.state |= u8::from(change.is_reply);
-                session.state += if session.state < MANY { 2 } else { 0 };
-            }
-            Kind::Connection => {
-                if let Some(segment) = segment {
-                    session.state = connection(session.state, segment, change.is_reply);
+                let (_, guaranteed, expiry) = self.times(session);
+                let (belongs, due) = match guaranteed.filter(|&end| end > now) {
+                    Some(end) => (Queue::Guaranteed, end),
+                    None => (Queue::Open, expiry),
+                };
+                if belongs == queue && due <= session.due {
+                    return Some(place);
                 }
+                // There were packets, or the guarantee is over.
+                self.turns.pop(queue);
+                self.queue_again(place, belongs, due);
             }
         }
-        let owners = self.owners.get(usize::from(owner));
-        let Some(policy) = owners.and_then(|owner| owner.policies.get(usize::from(session.policy))) else {
-            return;
-        };
-        let (holds, number) = policy.holding(session.kind, session.state);
-        let (list, expiry) = (list(owner, session.policy, number), used.saturating_add(holds));
-        if session.list != list || session.expiry != expiry {
-            self.unlink(change.session);
-            self.link(change.session, list, expiry);
-        }
+        None
     }
 
     /// Keeps a byte for packets of the reply.
@@ -649,81 +676,6 @@ impl Store {
         }
     }
 
-    // For people, and for another element.
-
-    /// All mappings of an owner, in the order of their age.
-    pub(super) fn written(&self, owner: u16) -> Vec<Written> {
-        let mut all: Vec<Written> = self.sessions.iter().filter_map(|s| self.write(s, owner)).collect();
-        all.sort_by_key(|written| written.serial);
-        all
-    }
-
-    fn write(&self, session: &Session, owner: u16) -> Option<Written> {
-        let [forward, reply] = session.keys;
-        let key = self.table.key(reply?)?;
-        if session.list / LISTS != owner.into() {
-            return None;
-        }
-        let place = Change::unpacked(key.value()).session;
-        let [(source, source_port), (destination, destination_port)] = key.ends();
-        let comes = Tuple { source, destination, source_port, destination_port };
-        let back = Change::unpacked(key.value());
-        let there = forward.and_then(|id| self.change(id));
-        let (timeout, _) = self.timeout(place, owner);
-        let by_guarantee = session.list & (LISTS / 2 - 1) == 0;
-        let held = if by_guarantee { self.policy(place, owner).guarantee } else { timeout };
-        let last = session.expiry - held;
-        Some(Written {
-            serial: session.serial,
-            which: key.space() & 0xff,
-            tuples: [back.to.reversed(), comes],
-            is_own_reply: forward.is_none(),
-            outputs: [there.unwrap_or(back).output, back.output],
-            input: session.input,
-            expiry: last + timeout,
-            kind: session.kind,
-            policy: session.policy,
-            protocol: session.protocol,
-            state: session.state,
-            annotation: session.annotation,
-            pool: session.pool,
-            last,
-        })
-    }
-
-    /// Takes all mappings of an owner out, in the order in which they were used last.
-    pub(super) fn take(&mut self, owner: u16) -> Vec<Written> {
-        let mut all = self.written(owner);
-        for place in 0..self.sessions.len() as u32 {
-            if self.sessions[place as usize].list / LISTS == owner.into() {
-                self.remove(place);
-            }
-        }
-        all.sort_by_key(|written| written.last);
-        all
-    }
-
-    /// Makes a mapping again.
-    pub(super) fn put(&mut self, owner: u16, written: &Written) {
-        let fresh = Fresh {
-            space: space(owner, written.which),
-            from: written.tuples[0],
-            chosen: Chosen { to: written.tuples[1].reversed(), pool: written.pool },
-            input: written.input,
-            outputs: written.outputs,
-            kind: written.kind,
-            policy: written.policy,
-            protocol: written.protocol,
-        };
-        let Ok(change) = self.insert(&fresh, written.last) else { return };
-        if let Some(session) = self.sessions.get_mut(change.session as usize) {
-            (session.state, session.annotation) = (written.state, written.annotation);
-        }
-        let list = self.list_of(change.session, owner);
-        self.unlink(change.session);
-        self.append(change.session, list, written.last);
-    }
-
     /// Keys, sessions and words in memory.
     #[cfg(test)]
     pub(super) fn memory(&self) -> (usize, usize, usize) {
@@ -731,39 +683,12 @@ impl Store {
     }
 }
 
-/// Bits of a connection's state: closed, and has carried data, in both directions.
-const BOTH_DONE: u8 = 3;
-const BOTH_DATA: u8 = 12;
-/// Datagrams of a stream: three, or two and a reply.
-const MANY: u8 = 6;
+type Moved = (FlowTable<MappedKey>, Vec<Session>);
 
-/// The state of a connection behind a segment.
-fn connection(mut state: u8, segment: Segment, is_reply: bool) -> u8 {
-    use wire::tcp::flags::{FIN, RST, SYN};
-    let side = u8::from(is_reply);
-    if segment.flags & RST != 0 {
-        state |= BOTH_DONE;
-    } else if segment.flags & FIN != 0 {
-        state |= 1 << side;
-    } else if segment.flags & SYN != 0 || segment.has_payload {
-        state &= !(1 << side);
-    }
-    if segment.has_payload {
-        state |= 4 << side;
-    }
-    state
-}
-
-/// The list of an owner for a policy and a time-out.
-#[inline]
-fn list(owner: u16, policy: u8, number: u32) -> u32 {
-    u32::from(owner) * LISTS + u32::from(policy) * (LISTS / 2) + number
-}
-
-/// A time, rounded up to a tick.
-#[inline]
-pub(super) fn rounded(now: i64) -> i64 {
-    now.saturating_add((-now).rem_euclid(TICK))
+/// Whether a turn is the one that its session has.
+fn counts(sessions: &[Session], turn: &Turn) -> bool {
+    let session = sessions.get(turn.place as usize);
+    session.is_some_and(|session| session.is_in_use() && session.ticket == turn.ticket)
 }
 
 #[cfg(test)]

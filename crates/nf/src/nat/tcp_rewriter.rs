@@ -36,6 +36,7 @@
 //! - `MAPPING_CAPACITY`: most mappings, or another translator with which this one shares its capacity.
 //! - `CAPACITY`: the same.
 //! - `REPLY_ANNO`: an annotation byte of the first packet that all packets of the reply get.
+//! - `HANDLE_MIGRATION`: FastClick's; without effect, for a translator belongs to one worker.
 //! - `DST_ANNO`: whether the destination annotation becomes the new destination.
 //!
 //! ## Handlers
@@ -66,7 +67,7 @@ use element::{Class, manual};
 
 use super::flavour::Flavour;
 use super::rewriter::{self, *};
-use super::store::Policy;
+use super::state::Policy;
 use super::tcp_policy;
 
 /// The class.
@@ -75,13 +76,14 @@ pub static CLASS: Class = Class {
     ports: "1-/1-",
     processing: "h/h",
     manual: manual!("tcp_rewriter.rs"),
-    args: &with_common::<6, 13>([
+    args: &with_common::<7, 14>([
         seconds("TCP_TIMEOUT", "86400"),
         seconds("TIMEOUT", "86400"),
         seconds("TCP_DONE_TIMEOUT", "240"),
         seconds("TCP_NODATA_TIMEOUT", "300"),
         seconds("TCP_GUARANTEE", "5"),
         DST_ANNO,
+        HANDLE_MIGRATION,
     ]),
     handlers: &{
         let [a, b, c, d, e, f, g, h, i] = HANDLERS;
@@ -92,6 +94,7 @@ pub static CLASS: Class = Class {
         "keep 0 0, TCP_GUARANTEE 0, TCP_NODATA_TIMEOUT 3",
     ],
     build: |args| {
+        args.or(HANDLE_MIGRATION.name, false);
         let tcp = tcp_policy(args);
         rewriter::build(args, Flavour::Tcp, [tcp, Policy::default()])
     },

@@ -37,6 +37,7 @@
 //! - `MAPPING_CAPACITY`: most mappings, or another translator with which this one shares its capacity.
 //! - `CAPACITY`: the same.
 //! - `REPLY_ANNO`: an annotation byte of the first packet that all packets of the reply get.
+//! - `HANDLE_MIGRATION`: FastClick's; without effect, for a translator belongs to one worker.
 //! - `DST_ANNO`: whether the destination annotation becomes the new destination.
 //!
 //! ## Handlers
@@ -65,7 +66,7 @@ use element::{Class, manual};
 
 use super::flavour::Flavour;
 use super::rewriter::{self, *};
-use super::store::Policy;
+use super::state::Policy;
 use super::udp_policy;
 
 /// The class.
@@ -74,17 +75,19 @@ pub static CLASS: Class = Class {
     ports: "1-/1-",
     processing: "h/h",
     manual: manual!("udp_rewriter.rs"),
-    args: &with_common::<6, 13>([
+    args: &with_common::<7, 14>([
         seconds("UDP_TIMEOUT", "300"),
         seconds("TIMEOUT", "300"),
         seconds("UDP_STREAMING_TIMEOUT", ""),
         seconds("STREAMING_TIMEOUT", ""),
         seconds("UDP_GUARANTEE", "5"),
         DST_ANNO,
+        HANDLE_MIGRATION,
     ]),
     handlers: &HANDLERS,
     samples: &["pattern 1.0.0.1 1024-65535 - - 0 1, drop -> 2/2", "keep 0 0, UDP_GUARANTEE 0, TIMEOUT 3"],
     build: |args| {
+        args.or(HANDLE_MIGRATION.name, false);
         let streaming = ["UDP_STREAMING_TIMEOUT", "STREAMING_TIMEOUT"];
         let udp = udp_policy(args, &["UDP_TIMEOUT", "TIMEOUT"], &streaming, &["UDP_GUARANTEE", "GUARANTEE"]);
         rewriter::build(args, Flavour::Udp, [udp, Policy::default()])

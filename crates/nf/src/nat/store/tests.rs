@@ -1,3 +1,7 @@
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
 use super::*;
 
 const SECOND: i64 = 1_000_000_000;
@@ -6,7 +10,7 @@ const POLICY: Policy =
 
 fn store() -> (Store, u16) {
     let mut store = Store::new().unwrap();
-    let owner = store.join([POLICY; 2], 1);
+    let owner = store.join([POLICY; 2], 1, 0);
     (store, owner)
 }
 
@@ -23,6 +27,21 @@ fn open(store: &mut Store, owner: u16, from: Tuple, ports: (u32, u32), at: i64) 
     let (kind, outputs) = (Kind::Datagrams, [0, 1]);
     let fresh = Fresh { space, from, chosen, input: 0, outputs, kind, policy: 0, protocol: 17 };
     store.add(&fresh, Timestamp(at)).ok().map(|_| port)
+}
+
+/// A packet of a known mapping.
+fn packet(store: &mut Store, owner: u16, tuple: Tuple, told: Told, at: i64) {
+    let id = store.find_key(&Store::key(tuple, space(owner, ONLY))).unwrap();
+    let change = store.see(id, Timestamp(at)).unwrap();
+    store.note(id, &change, told);
+}
+
+/// Keeps a flow as it is.
+fn keep(store: &mut Store, owner: u16, from: Tuple, kind: Kind, at: i64) -> Result<u32, DropReason> {
+    let chosen = Chosen { to: from, pool: None };
+    let (space, outputs) = (space(owner, ONLY), [0, 1]);
+    let fresh = Fresh { space, from, chosen, input: 0, outputs, kind, policy: 0, protocol: 6 };
+    store.add(&fresh, Timestamp(at)).map(|(_, change)| change.session)
 }
 
 #[test]
@@ -42,8 +61,9 @@ fn nothing_leaks_when_sessions_come_and_go() {
         store.shrink(Timestamp(at + 9 * SECOND));
         assert_eq!(store.size(), 40_000);
         store.shrink(Timestamp(at + 10 * SECOND));
-        let (_, _, words) = store.memory();
-        assert_eq!((store.size(), store.tallies(owner)[0].mappings, words), (0, 0, 0));
+        assert_eq!((store.size(), store.tallies(owner)[0].mappings), (0, 0));
+        // As small as when it was new, and no port is still taken.
+        assert_eq!(store.memory(), (FIRST_CAPACITY, 0, 0));
     }
 }
 
@@ -80,10 +100,11 @@ fn a_flow_that_is_its_own_reply_has_one_key() {
         policy: 0,
         protocol: 17,
     };
-    let first = store.add(&fresh, Timestamp(0)).unwrap();
+    let (_, first) = store.add(&fresh, Timestamp(0)).unwrap();
     let later = store.find(own, fresh.space).unwrap();
     assert_eq!((first.output, later.output, store.size()), (3, 4, 1));
-    assert_eq!((later.of_addresses().is_none(), later.of_transport().is_none()), (true, true));
+    assert!(later.is_none());
+    assert_eq!(store.written(owner)[0].outputs, [3, 4]);
     store.clear();
     assert_eq!((store.size(), store.find(own, fresh.space)), (0, None));
 }
@@ -94,13 +115,10 @@ fn mappings_go_on_in_another_store() {
     for n in 0..100 {
         open(&mut old, owner, flow(n, 7), (2000, 3000), i64::from(n) * SECOND / 100);
     }
-    let known = old.find(flow(7, 7), space(owner, ONLY)).unwrap();
-    let segment = None;
-    let mut reply = known;
-    reply.is_reply = true;
-    (0..4).for_each(|_| old.touch(&reply, owner, segment, SECOND));
+    let known = Tuple { source: 0xc000_0201, ..flow(7, 2007) }.reversed();
+    (0..4).for_each(|_| packet(&mut old, owner, known, Told::Datagram, SECOND));
     let before: Vec<_> = old.written(owner).iter().map(|w| (w.tuples, w.expiry, w.outputs)).collect();
-    let taken = old.take(owner);
+    let (taken, _) = old.take(owner);
     assert_eq!((old.size(), old.memory().2), (0, 0));
     let (mut new, owner) = store();
     taken.iter().for_each(|written| new.put(owner, written));
@@ -109,4 +127,145 @@ fn mappings_go_on_in_another_store() {
     assert_eq!(after, before);
     assert_eq!(open(&mut new, owner, flow(200, 7), (2000, 3000), SECOND), Some(2100));
     assert_eq!(new.written(owner).iter().map(|w| w.expiry).max(), Some(21 * SECOND));
+}
+
+/// Flows that fall into the same bucket of a table of a capacity, or into given ones: by whoever knows the seed.
+fn colliding(count: usize, hits: impl Fn(u32) -> bool) -> Vec<Tuple> {
+    let hasher = KeyHasher::new(0);
+    let all = (0..u32::MAX).map(|n| flow(0x10_0000 + (n >> 15), n as u16 & 0x7fff));
+    all.filter(|&flow| hits(hasher.hash(&Store::key(flow, 0)))).take(count).collect()
+}
+
+#[test]
+fn keys_that_crowd_a_larger_table_are_not_lost() {
+    // Where twice the places make twice the buckets but one, a new bucket takes from two old ones.
+    let buckets = |capacity: usize| (capacity * 100).div_ceil(12 * 60) as u64;
+    let capacity = (FIRST_CAPACITY..).step_by(2).find(|&n| buckets(n) % 2 == 0 && buckets(2 * n) % 2 == 1);
+    let capacity = capacity.unwrap();
+    let (old, new) = (buckets(capacity), buckets(2 * capacity));
+    assert_eq!(new, 2 * old - 1);
+    let (mut store, owner) = store();
+    assert!(store.rebuild(capacity));
+    // The one in the middle has halves of two old ones, each of which has room for so many keys, but it has not for all.
+    let bucket = |hash: u32, buckets: u64| (u64::from(hash) * buckets) >> 32;
+    let middle = new / 2;
+    let part = |half: u64| colliding(30, |hash| bucket(hash, new) == middle && bucket(hash, old) % 2 == half);
+    let crowd = [part(0), part(1)].concat();
+    assert_eq!(crowd.len(), 60);
+    for &flow in &crowd {
+        keep(&mut store, owner, flow, Kind::Plain, 0).unwrap();
+    }
+    for n in 0..capacity as u32 {
+        keep(&mut store, owner, flow(n >> 12, n as u16 & 0xfff), Kind::Plain, 0).unwrap();
+    }
+    assert!(store.memory().0 > capacity && store.size() == capacity + crowd.len());
+    assert!(crowd.iter().all(|&flow| store.find(flow, space(owner, ONLY)).is_some()));
+    store.shrink(Timestamp(100 * SECOND));
+    assert_eq!((store.size(), store.memory().1), (0, 0));
+}
+
+#[test]
+fn a_flow_that_finds_no_room_among_others_of_its_bucket_counts_as_a_failure() {
+    let (mut store, owner) = store();
+    let buckets = (FIRST_CAPACITY * 100).div_ceil(12 * 60) as u64;
+    let made = colliding(100, |hash| (u64::from(hash) * buckets) >> 32 == 7)
+        .into_iter()
+        .filter(|&flow| keep(&mut store, owner, flow, Kind::Plain, 0).is_ok())
+        .count();
+    assert_eq!((made, store.size(), store.tallies(owner)[0].failures), (44, 44, 56));
+}
+
+#[test]
+fn a_seed_makes_other_buckets_and_other_ports() {
+    let numbers = |seed: u64| {
+        let (mut store, owner) = store();
+        store.seed(seed);
+        (store.secret_of(flow(1, 1), space(owner, ONLY)), store.hasher.hash(&Store::key(flow(1, 1), 0)))
+    };
+    let (a, b) = (numbers(1), numbers(2));
+    assert!(a.0 != b.0 && a.1 != b.1 && a.0 != a.1);
+    assert_eq!(numbers(1), a);
+}
+
+#[test]
+fn mappings_of_all_owners_end_when_one_of_them_looks() {
+    let mut store = Store::new().unwrap();
+    let [often, never] = [SECOND, 0].map(|interval| store.join([POLICY; 2], 1, interval));
+    keep(&mut store, often, flow(1, 1), Kind::Plain, 0).unwrap();
+    keep(&mut store, never, flow(2, 2), Kind::Plain, 0).unwrap();
+    for (at, size) in [(0, 2), (9_900, 2), (10_000, 0)] {
+        store.catch_up(Timestamp(at * SECOND / 1000));
+        assert_eq!(store.size(), size, "{at}");
+    }
+}
+
+#[test]
+fn turns_that_no_longer_count_do_not_pile_up() {
+    let (mut store, owner) = store();
+    for n in 0..100_000u32 {
+        // Each takes the reply of the one before over.
+        open_fixed(&mut store, owner, flow(n >> 8, n as u16));
+        assert_eq!(store.size(), 1);
+    }
+    assert!(store.turns.len() < 3000, "{}", store.turns.len());
+}
+
+fn open_fixed(store: &mut Store, owner: u16, from: Tuple) {
+    let chosen = Chosen { to: Tuple { source: 1, source_port: 1, ..from }, pool: None };
+    let (kind, outputs) = (Kind::Plain, [0, 1]);
+    let space = space(owner, ONLY);
+    let fresh = Fresh { space, from, chosen, input: 0, outputs, kind, policy: 0, protocol: 17 };
+    store.add(&fresh, Timestamp(0)).unwrap();
+}
+
+proptest! {
+    /// Against a list that is searched.
+    #[test]
+    fn whoever_is_over_first_goes_first(
+        steps in proptest::collection::vec((0i64..4000, 0u16..9, any::<bool>(), 0u8..32, 0u8..12), 1..400),
+        capacity in 1i32..9,
+    ) {
+        #[derive(Debug, Default, Clone, Copy)]
+        struct Known { last: i64, states: [State; 2] }
+        let (mut store, owner) = store();
+        store.set_capacity(capacity);
+        let mut model: BTreeMap<u16, Known> = BTreeMap::new();
+        let expiry = |known: &Known| known.last + POLICY.timeout(Kind::Connection, known.states);
+        let guaranteed = |known: &Known, now: i64| known.last + POLICY.guarantee > now;
+        let mut now = 0;
+        for (pause, port, is_reply, flags, what) in steps {
+            // No two times are equal, whatever is added to them.
+            now += pause * 1_000_000 + 1;
+            if what == 0 {
+                store.shrink(Timestamp(now));
+                model.retain(|_, known| guaranteed(known, now) || expiry(known) > now);
+            }
+            let from = flow(1, port);
+            let told = Told::Segment { flags, has_payload: what > 6 };
+            let is_new = !model.contains_key(&port);
+            if is_new {
+                let made = keep(&mut store, owner, from, Kind::Connection, now);
+                model.insert(port, Known { last: now, ..Known::default() });
+                let open = model.iter().filter(|(_, known)| !guaranteed(known, now));
+                let victim = open.min_by_key(|(_, known)| expiry(known)).map_or(port, |(&port, _)| port);
+                if model.len() > capacity as usize {
+                    model.remove(&victim);
+                }
+                prop_assert_eq!(made.is_ok(), model.contains_key(&port));
+            }
+            if let Some(known) = model.get_mut(&port) {
+                let tuple = if is_reply { from.reversed() } else { from };
+                packet(&mut store, owner, tuple, told, now);
+                let state = &mut known.states[usize::from(is_reply)];
+                (*state, known.last) = (state.after(told), now);
+                if told.resets() {
+                    known.states = known.states.map(State::closed);
+                }
+            }
+            let all: BTreeMap<u16, i64> =
+                store.written(owner).iter().map(|w| (w.tuples[0].source_port, w.expiry)).collect();
+            let expected: BTreeMap<u16, i64> = model.iter().map(|(&port, known)| (port, expiry(known))).collect();
+            prop_assert_eq!(all, expected);
+        }
+    }
 }

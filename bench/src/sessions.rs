@@ -1,0 +1,147 @@
+//! Sessions of a translator that come, end, and come again: what they take in memory, and whether all ports come back.
+
+use std::time::Instant;
+
+use element::class::{HandlerInfo, Notes, Task};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Timestamp};
+use engine::{ClockKind, Options, Worker};
+
+use crate::graph::running;
+use crate::source;
+
+/// Ports of the pattern: with so many flows to a server, every one of them is used.
+const PORTS: usize = 65_535 - 1024 + 1;
+
+const CHAIN: &str =
+    "-> MarkIPHeader(14) -> nat :: IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 0, UDP_TIMEOUT 600,
+    REAP_INTERVAL 60) -> Discard";
+
+/// What there is behind a phase.
+#[derive(Clone, Debug)]
+pub struct Phase {
+    /// What was done.
+    pub name: &'static str,
+    /// Sessions behind it.
+    pub sessions: usize,
+    /// Flows that got none so far.
+    pub failures: usize,
+    /// How long it took, in seconds.
+    pub seconds: f64,
+    /// Memory of the process in MiB; 0 where the system does not tell.
+    pub resident: usize,
+}
+
+/// Opens one flow per port to each of so many servers, lets them all end, and does so again.
+///
+/// # Errors
+/// If the worker cannot be made or driven.
+pub fn measure_sessions(servers: usize) -> Result<Vec<Phase>, String> {
+    let start = Timestamp::from_secs(1_000_000_000);
+    let clock = ClockKind::Simulated { start, tick: Timestamp(1_000_000) };
+    let text = format!("flows :: BenchmarkFlows({servers}) {CHAIN}");
+    let mut worker = running(text, Options { clock, ..Options::default() })?;
+    let mut phases = vec![phase(&mut worker, "start", Instant::now())?];
+    for names in [["created", "expired"], ["created again", "expired again"]] {
+        let since = Instant::now();
+        call(&mut worker, "flows.again")?;
+        while worker.step(256) {}
+        phases.push(phase(&mut worker, names[0], since)?);
+        let since = Instant::now();
+        // Nothing is to be done, but time passes with each look at the clock.
+        for _ in 0..700_000 {
+            worker.step(1);
+        }
+        phases.push(phase(&mut worker, names[1], since)?);
+    }
+    worker.finish().map_err(|errors| errors.join("; "))?;
+    Ok(phases)
+}
+
+fn phase(worker: &mut Worker, name: &'static str, since: Instant) -> Result<Phase, String> {
+    let nat = worker.plan().graph.find("nat");
+    let mut number = |handler| {
+        let text = worker.read(nat, handler, "")?;
+        text.trim().parse().map_err(|_| format!("{handler}: {text}"))
+    };
+    let (sessions, failures) = (number("size")?, number("mapping_failures")?);
+    Ok(Phase { name, sessions, failures, seconds: since.elapsed().as_secs_f64(), resident: resident() })
+}
+
+fn call(worker: &mut Worker, handler: &str) -> Result<(), String> {
+    let (element, handler) = handler.split_once('.').ok_or("no handler")?;
+    let id = worker.plan().graph.find(element);
+    worker.write(id, handler, "")
+}
+
+/// Memory of this process in MiB, where Linux tells.
+fn resident() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<usize>().ok());
+    kib.unwrap_or(0) / 1024
+}
+
+/// Sends one packet of each flow when told to, so many flows to each of so many servers.
+pub(crate) static FLOWS: Class = Class {
+    name: "BenchmarkFlows",
+    ports: "0/1",
+    processing: "h/h",
+    args: &[element::class::ArgInfo::required("SERVERS", "unsigned")],
+    handlers: &[HandlerInfo::write("again")],
+    notes: Notes { task: Task::WherePushing, ..Notes::NONE },
+    build: |args| {
+        let servers = args.required("SERVERS");
+        args.finish()?;
+        Ok(Box::new(Flows { servers, next: usize::MAX, frame: source::frame(0, 1, 64) }))
+    },
+    ..Class::DEFAULT
+};
+
+struct Flows {
+    servers: usize,
+    next: usize,
+    frame: Vec<u8>,
+}
+
+impl Flows {
+    fn fill(&mut self, cx: &mut Cx<'_>) -> Batch {
+        let mut batch = cx.batch();
+        while self.next < self.servers * PORTS && batch.len() < cx.burst() {
+            // Neighbours have nothing in common, and no flow has its own port, for that is outside of the range.
+            let (server, host) = (self.next % self.servers, self.next / self.servers);
+            self.next += 1;
+            let bytes = &mut self.frame;
+            bytes[26..30].copy_from_slice(&(0x0a00_0000 + host as u32).to_be_bytes());
+            bytes[30..34].copy_from_slice(&(0x0b00_0000 + server as u32).to_be_bytes());
+            bytes[34..36].copy_from_slice(&7u16.to_be_bytes());
+            if let Some(packet) = cx.packet(bytes)
+                && let Err(packet) = batch.push(packet)
+            {
+                cx.drop(packet, DropReason::NoBuffer);
+            }
+        }
+        batch
+    }
+}
+
+impl Element for Flows {
+    fn effects(&self) -> Effects {
+        Effects::source("frame")
+    }
+
+    fn run(&mut self, cx: &mut Cx<'_>) -> bool {
+        let batch = self.fill(cx);
+        let worked = !batch.is_empty();
+        if worked {
+            cx.emit(0, batch);
+            cx.schedule();
+        }
+        worked
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, _name: &str, _value: &str) -> Result<(), String> {
+        self.next = 0;
+        cx.schedule();
+        Ok(())
+    }
+}

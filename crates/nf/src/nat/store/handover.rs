@@ -1,0 +1,107 @@
+//! Mappings as they are written down, for people and for another element to go on with.
+
+use element::Timestamp;
+
+use super::{Chosen, Fresh, Session, Store, space};
+use crate::nat::change::{Change, set_state};
+use crate::nat::state::{Kind, State};
+use crate::nat::tuple::Tuple;
+
+/// One of them.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::nat) struct Written {
+    serial: u64,
+    pub(in crate::nat) which: u32,
+    /// The tuples that packets come with, in both directions; a mapping onto itself has only the reply's.
+    pub(in crate::nat) tuples: [Tuple; 2],
+    pub(in crate::nat) is_own_reply: bool,
+    pub(in crate::nat) outputs: [u16; 2],
+    pub(in crate::nat) input: u16,
+    /// When it ends if nothing comes.
+    pub(in crate::nat) expiry: i64,
+    kind: Kind,
+    policy: u8,
+    protocol: u8,
+    states: [State; 2],
+    annotation: u8,
+    pool: Option<bool>,
+    last: i64,
+}
+
+impl Store {
+    /// All mappings of an owner, in the order of their age.
+    pub(in crate::nat) fn written(&self, owner: u16) -> Vec<Written> {
+        let own = self.sessions.iter().filter(|session| session.owner == owner);
+        let mut all: Vec<Written> = own.filter_map(|session| self.write(session)).collect();
+        all.sort_by_key(|written| written.serial);
+        all
+    }
+
+    fn write(&self, session: &Session) -> Option<Written> {
+        let [forward, reply] = session.keys;
+        let key = self.table.key(reply?)?;
+        let [(source, source_port), (destination, destination_port)] = key.ends().ends();
+        let comes = Tuple { source, destination, source_port, destination_port };
+        let back = Change::unpacked(key.value());
+        let there = forward.and_then(|id| self.change(id));
+        let (last, _, expiry) = self.times(session);
+        Some(Written {
+            serial: session.serial,
+            which: key.ends().space() & 0xff,
+            tuples: [back.to.reversed(), comes],
+            is_own_reply: forward.is_none(),
+            outputs: [session.output, back.output],
+            input: session.input,
+            expiry,
+            kind: session.kind,
+            policy: session.policy,
+            protocol: session.protocol,
+            states: [there.map_or(State::default(), |there| there.state), back.state],
+            annotation: session.annotation,
+            pool: session.pool,
+            last,
+        })
+    }
+
+    /// Takes all mappings of an owner out, in the order in which they were used last, and when it would have looked for
+    /// those that are over.
+    pub(in crate::nat) fn take(&mut self, owner: u16) -> (Vec<Written>, Option<i64>) {
+        let mut all = self.written(owner);
+        self.remove_where(|session| session.owner == owner);
+        all.sort_by_key(|written| written.last);
+        (all, self.owners.get(usize::from(owner)).and_then(|owner| owner.next))
+    }
+
+    /// When an owner is to look for mappings that are over, if another element has said so.
+    pub(in crate::nat) fn search_at(&mut self, owner: u16, next: Option<i64>) {
+        if let (Some(owner), Some(_)) = (self.owners.get_mut(usize::from(owner)), next) {
+            owner.next = next;
+            self.next_search = i64::MIN;
+        }
+    }
+
+    /// Makes mappings again; how many there is no room for is up to whoever shrinks the store then.
+    pub(in crate::nat) fn put(&mut self, owner: u16, written: &Written) {
+        let fresh = Fresh {
+            space: space(owner, written.which),
+            from: written.tuples[0],
+            chosen: Chosen { to: written.tuples[1].reversed(), pool: written.pool },
+            input: written.input,
+            outputs: written.outputs,
+            kind: written.kind,
+            policy: written.policy,
+            protocol: written.protocol,
+        };
+        let Ok((_, change)) = self.insert(&fresh, Timestamp(written.last)) else { return };
+        self.set_annotation(change.session, written.annotation);
+        let keys = self.sessions[change.session as usize].keys;
+        for (id, state) in keys.into_iter().zip(written.states) {
+            if let Some(value) = id.and_then(|id| self.table.value_mut(id)) {
+                set_state(value, state);
+            }
+        }
+        // By its state it may be over sooner than a fresh one.
+        self.forget_turn(change.session);
+        self.queue_first(change.session);
+    }
+}
