@@ -306,8 +306,8 @@ fn segments_that_came_late_are_counted() {
     let data = |number: u32| frame(tcp(1, 16, 1 + 10 * number, 9), &[number as u8; 10]);
     let count = |order: &[u32]| {
         let frames: Vec<_> = order.iter().map(|&number| (0, data(number))).collect();
-        let (outcome, seen) =
-            through("Reframer(20, REORDER true, BYPASS none)", &frames, &["e.mended", "e.reordered"]);
+        let element = format!("Reframer(20, MAX_BURST {}, REORDER true, BYPASS none)", order.len());
+        let (outcome, seen) = through(&element, &frames, &["e.mended", "e.reordered"]);
         assert!(seen.is_sorted_by_key(|(_, bytes)| bytes[54]), "{order:?}");
         outcome.values.iter().map(|value| value.as_deref().unwrap().parse().unwrap()).collect::<Vec<u64>>()
     };
