@@ -395,3 +395,12 @@ proptest! {
         prop_assert_eq!(wrong(&arrivals, &flows, &seen, 1000 * delay), None);
     }
 }
+
+#[test]
+fn wrong_delays_say_what_would_be_right() {
+    for (delay, words) in [("-1", "out of range: give a time from 0"), ("soon", "such as 64us")] {
+        let text = format!("Idle -> Reframer({delay}) -> Discard");
+        let Err(error) = Run::default().text(&text, &[]) else { panic!("{delay} is taken") };
+        assert!(error.to_string().contains(words), "{error}");
+    }
+}

@@ -26,6 +26,7 @@
 //! ## See also
 //! ARPQuerier, ARPFaker, AddressInfo, ICMPPingResponder
 
+use std::collections::{BTreeSet, HashSet};
 use std::net::Ipv4Addr;
 
 use classify::IntervalSet;
@@ -115,26 +116,50 @@ impl std::fmt::Display for Entry {
 
 /// Entries, each before those that cover it; else in the order in which they came.
 #[derive(Clone, Debug, Default)]
-struct Entries(Vec<Entry>);
+struct Entries {
+    list: Vec<Entry>,
+    /// Their prefixes, and the masks of these: whether any covers a new entry is found out without a look at each.
+    prefixes: HashSet<(u32, u32)>,
+    masks: BTreeSet<u32>,
+}
 
 impl Entries {
     /// Adds entries, in the place of those with the same prefix, which are returned.
     fn add(&mut self, entries: &[Entry]) -> Vec<Entry> {
         let mut replaced = Vec::new();
         for entry in entries {
-            match self.0.iter().position(|other| other.covers(entry)) {
-                Some(place) if self.0[place].is_same_prefix(entry) => {
-                    replaced.push(std::mem::replace(&mut self.0[place], *entry));
+            match self.first_covering(entry) {
+                Some(place) if self.list[place].is_same_prefix(entry) => {
+                    replaced.push(std::mem::replace(&mut self.list[place], *entry));
+                    continue;
                 }
-                Some(place) => self.0.insert(place, *entry),
-                None => self.0.push(*entry),
+                Some(place) => self.list.insert(place, *entry),
+                None => self.list.push(*entry),
             }
+            self.prefixes.insert((entry.network, entry.mask));
+            self.masks.insert(entry.mask);
         }
         replaced
     }
 
+    /// The place of the first entry that covers another one. Most entries of a long list are covered by none.
+    fn first_covering(&self, entry: &Entry) -> Option<usize> {
+        let mut masks = self.masks.iter().filter(|mask| **mask & entry.mask == **mask);
+        let any = masks.any(|mask| self.prefixes.contains(&(entry.network & mask, *mask)));
+        if any { self.list.iter().position(|other| other.covers(entry)) } else { None }
+    }
+
+    /// Takes the entry of a prefix out; whether there was one.
+    fn remove(&mut self, wanted: &Entry) -> bool {
+        let there = self.prefixes.remove(&(wanted.network, wanted.mask));
+        if there {
+            self.list.retain(|entry| !entry.is_same_prefix(wanted));
+        }
+        there
+    }
+
     fn look_up(&self, address: u32) -> Option<MacAddr> {
-        self.0.iter().find(|entry| entry.matches(address)).map(|entry| entry.mac)
+        self.list.iter().find(|entry| entry.matches(address)).map(|entry| entry.mac)
     }
 }
 
@@ -220,7 +245,7 @@ fn reply(mac: MacAddr) -> Vec<Action> {
 impl Element for ArpResponder {
     fn effects(&self) -> Effects {
         let mut cases: Vec<Case> = Vec::new();
-        for entry in &self.table.0 {
+        for entry in &self.table.list {
             let network = u128::from(entry.network);
             let is_meant = Filter::In {
                 field: bytes(Base::Data, 38, 4),
@@ -241,7 +266,7 @@ impl Element for ArpResponder {
 
     fn read(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Result<String, String> {
         if name == "table" {
-            return Ok(self.table.0.iter().map(|entry| format!("{entry} {:#}\n", entry.mac)).collect());
+            return Ok(self.table.list.iter().map(|entry| format!("{entry} {:#}\n", entry.mac)).collect());
         }
         let address: Ipv4Addr = value(cx, param, "expected IP address")?;
         Ok(self.table.look_up(address.to_bits()).map_or(String::new(), |mac| format!("{mac:#}")))
@@ -254,12 +279,47 @@ impl Element for ArpResponder {
         }
         let prefix = prefix_or_address(text, &cx.place()).map_err(|_| "expected IP/MASK")?;
         let wanted = entry_of(prefix, MacAddr::default());
-        match self.table.0.iter().position(|entry| entry.is_same_prefix(&wanted)) {
-            Some(place) => {
-                self.table.0.remove(place);
-                Ok(())
+        match self.table.remove(&wanted) {
+            true => Ok(()),
+            false => Err(format!("{wanted} not found")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn entry(network: u32, length: u32, number: u8) -> Entry {
+        let mask = u32::MAX.checked_shl(32 - length).unwrap_or(0);
+        Entry { network: network & mask, mask, mac: MacAddr([number; 6]) }
+    }
+
+    proptest! {
+        #[test]
+        fn each_entry_is_in_front_of_the_first_that_covers_it(
+            ops in proptest::collection::vec((0u32..16, 27u32..=32, 0u8..4, proptest::bool::weighted(0.2)), 0..60),
+        ) {
+            let mut entries = Entries::default();
+            let mut slow: Vec<Entry> = Vec::new();
+            for (network, length, number, removes) in ops {
+                let entry = entry(network << 1, length, number);
+                let same = slow.iter().position(|other| other.is_same_prefix(&entry));
+                if removes {
+                    same.map(|place| slow.remove(place));
+                    prop_assert_eq!(entries.remove(&entry), same.is_some());
+                } else {
+                    let replaced = entries.add(&[entry]);
+                    prop_assert_eq!(replaced.len(), usize::from(same.is_some()));
+                    match (same, slow.iter().position(|other| other.covers(&entry))) {
+                        (Some(place), _) => slow[place] = entry,
+                        (None, Some(place)) => slow.insert(place, entry),
+                        (None, None) => slow.push(entry),
+                    }
+                }
+                prop_assert_eq!(&entries.list, &slow);
             }
-            None => Err(format!("{wanted} not found")),
         }
     }
 }
