@@ -161,7 +161,7 @@ pub const ALL: &[Benchmark] = &[
     },
     Benchmark {
         name: "locality",
-        about: "per-flow state larger than the caches, behind Reframer, Batcher and neither",
+        about: "per-flow state larger than the caches, behind Reframer, Batcher and neither (takes minutes)",
         run: locality::run,
     },
     Benchmark { name: "elements", about: "each element alone, with frames of 64 bytes", run: elements::run },

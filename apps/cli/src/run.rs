@@ -28,7 +28,8 @@ pub(crate) struct Args {
     /// Worker threads; one for now
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1))]
     threads: u16,
-    /// Print a handler's value at the end; may be given several times
+    /// Print a handler's value at the end, before elements let go of what they hold (the table counts that too); may be
+    /// given several times
     #[arg(short = 'h', long = "handler", value_name = "ELEMENT.HANDLER")]
     handlers: Vec<String>,
     /// Write the final report as JSON; `-` for standard output

@@ -1,6 +1,7 @@
 //! What is looked at in a packet.
 
 use capture::Record;
+use wire::checksum::tcp_packet_valid;
 use wire::layers::Network;
 use wire::{FiveTuple, FromBytes, Layers, LinkType, U16, U32, ip_protocol, tcp, udp};
 
@@ -74,7 +75,16 @@ pub struct Segment {
     pub sequence: u32,
     /// Control bits, see [`tcp::flags`].
     pub flags: u8,
+    /// Whether it only acknowledges: ACK without SYN, FIN, RST, PSH or URG, and no payload.
+    pub acknowledges: Option<Intact>,
 }
+
+/// Whether the checksums of an acknowledgment were captured and are right.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Intact(pub bool);
+
+/// Flags of segments that do more than acknowledge.
+const NOT_ALONE: u8 = tcp::flags::SYN | tcp::flags::FIN | tcp::flags::RST | tcp::flags::PSH | tcp::flags::URG;
 
 impl Member {
     /// Whether it is TCP.
@@ -143,12 +153,21 @@ impl<'a> Dissected<'a> {
         let sequence = bytes.get(4..8).and_then(|bytes| U32::read_from_bytes(bytes).ok());
         let segment = match (sequence, bytes.get(13)) {
             (Some(sequence), Some(&flags)) if header_len >= tcp::Header::LEN => {
-                Some(Segment { sequence: sequence.get(), flags })
+                let only = on_wire <= header_len && flags & tcp::flags::ACK != 0 && flags & NOT_ALONE == 0;
+                let acknowledges = only.then(|| Intact(self.is_intact(l4)));
+                Some(Segment { sequence: sequence.get(), flags, acknowledges })
             }
             _ => None,
         };
         let payload = if segment.is_some() { narrow(on_wire.saturating_sub(header_len)) } else { 0 };
         Member { number, ordinal, payload, transport: Transport::Tcp(segment) }
+    }
+
+    /// Whether the checksums of a TCP packet are right.
+    fn is_intact(&self, l4: usize) -> bool {
+        let l3 = self.layers.l3.unwrap_or(l4);
+        let ip = self.frame.get(l3..self.layers.end);
+        self.layers.missing == 0 && ip.is_some_and(|ip| tcp_packet_valid(ip, l4 - l3))
     }
 
     /// Where the IP packet ended on the wire. A length field of zero (a frame on its way to a network card that

@@ -57,7 +57,7 @@ pub fn analyze(
     mut open: impl FnMut(&Path) -> Result<Reader, capture::Error>,
 ) -> Result<Report, Error> {
     let mut analyzer = Analyzer::new(options)?;
-    let (mut traces, mut notes) = (Vec::new(), Vec::new());
+    let (mut traces, mut notes, mut unknown_packets) = (Vec::new(), Vec::new(), 0);
     for path in captures {
         let mut reader = open(path).map_err(Error::Capture)?;
         analyzer.begin();
@@ -70,6 +70,7 @@ pub fn analyze(
         })?;
         let name = path.display().to_string();
         for (number, count) in unknown {
+            unknown_packets += count;
             let link = LinkType::from_number(number);
             notes.push(format!(
                 "{name}: {link} is not known: {count} packets count, but no flow is seen in them"
@@ -103,7 +104,7 @@ pub fn analyze(
         }
     }
     second.finish(&mut report);
-    Ok(Report { traces, notes, ..report })
+    Ok(Report { traces, notes, unknown_packets, ..report })
 }
 
 /// Hands out the packets up to the end or the first fault.

@@ -44,6 +44,10 @@ pub struct Report {
     pub kinds: Kinds,
     /// Packets of which not all bytes were captured.
     pub cut_packets: u64,
+    /// Packets whose time lies before that of one in front of them.
+    pub packets_behind: u64,
+    /// Packets whose link type is not known.
+    pub unknown_packets: u64,
     /// Bytes per packet.
     pub packet_bytes: Distribution,
     /// How large flows are.

@@ -80,9 +80,7 @@ struct Flow {
     sent: u32,
     /// The how manieth flow it is.
     seen: u32,
-    /// Which ring its values are in.
-    lane: u8,
-    /// The owner's.
+    /// The owner's, and which ring its values are in.
     note: Note,
 }
 
@@ -91,14 +89,18 @@ struct Flow {
 pub struct Note {
     /// The highest acknowledgment number that left, for the compressor; means something if the next field says so.
     pub acknowledged: u32,
-    /// Whether there is one.
+    /// The hash of its key, which names it among flows that have no index too.
+    pub hash: u32,
+    /// Whether there is an acknowledgment number.
     pub has_acknowledged: bool,
     /// What the flow is; the owner's own code.
     pub kind: u8,
-    /// How often in a row it was held in vain, less how often not.
-    pub fails: i8,
-    /// How surely the next packet comes in time: up with each that does, down with each that does not.
-    pub hope: i8,
+    /// What it has earned so far. Where a flow that is held in vain is given up: how often in a row it was, less how
+    /// often not. Under an SLO: how surely the next packet comes in time, up with each that does, down with each that
+    /// does not. No element has both.
+    pub score: i8,
+    /// Its class, which only [`Lists::open`] and [`Lists::set_lane`] set.
+    pub lane: u8,
 }
 
 const _: () = assert!(size_of::<Flow>() == 32);
@@ -270,7 +272,8 @@ impl<T> Lists<T> {
     /// A new flow gets an index; it counts as seen behind all others.
     #[inline]
     pub fn open(&mut self, flow: u32, note: Note, lane: u8) {
-        let new = Flow { head: 0, tail: 0, length: 0, sent: 0, seen: self.opened, lane, note };
+        let note = Note { lane, ..note };
+        let new = Flow { head: 0, tail: 0, length: 0, sent: 0, seen: self.opened, note };
         self.opened = self.opened.wrapping_add(1);
         match self.flows.get_mut(flow as usize) {
             Some(flow) => *flow = new,
@@ -310,7 +313,7 @@ impl<T> Lists<T> {
     #[inline(always)]
     pub fn hold(&mut self, index: u32, item: T, now: Timestamp) -> usize {
         let flow = &mut self.flows[index as usize];
-        let lane = &mut self.lanes[flow.lane as usize % LANES];
+        let lane = &mut self.lanes[flow.note.lane as usize % LANES];
         let number = lane.push(item, now, index);
         if flow.length == 0 {
             flow.head = number;
@@ -330,7 +333,7 @@ impl<T> Lists<T> {
         let index = self.lanes[lane].slot(number).flow;
         let flow = self.flows.get(index as usize)?;
         // The same number may stand for a value of the other class.
-        (flow.head == number && flow.length > 0 && flow.lane as usize == lane).then_some(index)
+        (flow.head == number && flow.length > 0 && flow.note.lane as usize == lane).then_some(index)
     }
 
     /// The first flow of a class, and since when it holds something.
@@ -350,7 +353,7 @@ impl<T> Lists<T> {
     /// Takes what a flow holds; it leaves with the next [`let_go`](Self::let_go).
     #[inline]
     pub fn release(&mut self, flow: u32, reason: Reason, priority: Priority) {
-        let Flow { head, length, lane, .. } = self.flows[flow as usize];
+        let Flow { head, length, note: Note { lane, .. }, .. } = self.flows[flow as usize];
         if length > 0 {
             let first = self.lanes[lane as usize % LANES].slot(head).came;
             let leaving = self.take(flow, first, reason, priority);
@@ -368,7 +371,7 @@ impl<T> Lists<T> {
             Priority::OldestFlow => i64::from(flow.seen),
             Priority::LongestWait => first.0,
         };
-        let Flow { head, length, lane, .. } = *flow;
+        let Flow { head, length, note: Note { lane, .. }, .. } = *flow;
         self.held -= length as usize;
         self.active -= 1;
         flow.sent = flow.sent.saturating_add(length);
@@ -380,7 +383,7 @@ impl<T> Lists<T> {
     pub fn set_lane(&mut self, flow: u32, lane: u8) {
         let flow = &mut self.flows[flow as usize];
         if flow.length == 0 {
-            flow.lane = lane;
+            flow.note.lane = lane;
         }
     }
 
@@ -441,12 +444,6 @@ impl<T> Lists<T> {
         }
     }
 
-    /// Whether anything was released.
-    #[inline]
-    pub fn has_leaving(&self) -> bool {
-        !self.leaving.is_empty()
-    }
-
     /// Hands out what was released and what is due by now: list by list in the order of priority, equal ones as they
     /// have waited, longest first. Lists of one flow keep their order, because no priority ever decreases for it.
     #[inline]
@@ -457,7 +454,9 @@ impl<T> Lists<T> {
             while self.lanes[0].front != self.lanes[0].back {
                 let number = self.lanes[0].front;
                 let slot = self.lanes[0].slot(number);
-                if slot.came > latest {
+                // Places that are empty are given up here whatever their time: whoever asks next for the first one
+                // would pass over them again and again.
+                if slot.came > latest && slot.item.is_some() {
                     break;
                 }
                 self.prefetch(self.lanes[0].slot(number.wrapping_add(AHEAD)).flow);
@@ -630,6 +629,23 @@ mod tests {
         assert_eq!(gone(&mut lists), [(0, vec![0])]);
         assert_eq!(lists.next_due(), Some(Timestamp(1_000_020)));
         assert_eq!(lists.lanes[0].length(), 1);
+    }
+
+    #[test]
+    fn places_that_are_empty_are_passed_over_once() {
+        let mut lists = Lists::new(2, Timestamp(100)).unwrap();
+        (0..2).for_each(|flow| lists.open(flow, Note::default(), 0));
+        // Of what leaves together most is not due yet, so that the places behind its first one become empty.
+        (0..50).for_each(|time| {
+            lists.hold(0, 0, Timestamp(time));
+        });
+        lists.hold(1, 1, Timestamp(60));
+        lists.let_go_due(Timestamp(100), Priority::LongestWait, &mut Gone::default());
+        let lane = &lists.lanes[0];
+        assert_eq!((lists.held(), lane.length()), (1, 1));
+        assert!(lane.slot(lane.front).item.is_some());
+        lists.let_go_due(Timestamp(160), Priority::LongestWait, &mut Gone::default());
+        assert_eq!(lists.lanes[0].length(), 0);
     }
 
     /// The same with vectors, searched from front to back.

@@ -47,10 +47,12 @@ impl Outgoing<'_, '_> {
 
     /// Puts segments in order, merges ACKs, and sends what is left on.
     #[inline(never)]
-    fn finish_tcp(&mut self, flow: u32, note: &mut Note) {
+    fn finish_tcp(&mut self, note: &mut Note) {
         let mut burst = std::mem::take(&mut self.sorting.burst);
-        if self.settings.reorder && self.sorting.sorter.sort(&mut burst) {
-            self.statistics.reordered += 1;
+        if self.settings.reorder {
+            let late = self.sorting.sorter.sort(&mut burst);
+            self.statistics.reordered += u64::from(late > 0);
+            self.statistics.mended += late;
         }
         if self.settings.compress {
             let Outgoing { cx, statistics, .. } = self;
@@ -62,7 +64,7 @@ impl Outgoing<'_, '_> {
             note.has_acknowledged = acknowledged.is_some();
             note.acknowledged = acknowledged.unwrap_or(0);
         }
-        self.statistics.locality_out.see(flow.into(), burst.len() as u64);
+        self.statistics.locality_out.see(note.hash.into(), burst.len() as u64);
         burst.drain(..).for_each(|packet| self.push(packet));
         self.sorting.burst = burst;
     }
@@ -73,12 +75,12 @@ impl Output<Packet> for Outgoing<'_, '_> {
     fn begin(&mut self, leaving: Leaving, note: &mut Note) {
         if self.settings.bypass_after > 0 {
             // Held in vain, or not.
-            note.fails = note.fails.saturating_add(if leaving.length == 1 { 1 } else { -1 });
+            note.score = note.score.saturating_add(if leaving.length == 1 { 1 } else { -1 });
         }
         let sorts = self.settings.reorder && leaving.length > 1;
         self.collects = (sorts || self.settings.compress) && note.kind == Kind::Tcp as u8;
         if !self.collects && counts(note.kind) {
-            self.statistics.locality_out.see(leaving.flow.into(), leaving.length.into());
+            self.statistics.locality_out.see(note.hash.into(), leaving.length.into());
         }
     }
 
@@ -92,7 +94,7 @@ impl Output<Packet> for Outgoing<'_, '_> {
     fn end(&mut self, leaving: Leaving, note: &mut Note, last: Timestamp) {
         self.statistics.release(leaving.reason, leaving.length, since(last, self.now));
         if self.collects {
-            self.finish_tcp(leaving.flow, note);
+            self.finish_tcp(note);
         }
     }
 }
@@ -105,22 +107,28 @@ fn since(then: Timestamp, now: Timestamp) -> Timestamp {
 
 /// Takes what a successor will send on.
 pub struct Legacy<'s> {
-    /// In the order in which they would have left.
-    pub packets: Vec<Packet>,
-    /// Counts them.
+    /// In the order in which they would have left, and when they came.
+    pub packets: Vec<(Packet, Timestamp)>,
+    /// How many each burst has, and when its last one came.
+    pub bursts: Vec<(u32, Timestamp)>,
+    /// Counts their runs.
     pub statistics: &'s mut Statistics,
 }
 
 impl Output<Packet> for Legacy<'_> {
-    fn begin(&mut self, leaving: Leaving, _: &mut Note) {
-        self.statistics.release(leaving.reason, leaving.length, Timestamp::ZERO);
+    fn begin(&mut self, leaving: Leaving, note: &mut Note) {
+        if counts(note.kind) {
+            self.statistics.locality_out.see(note.hash.into(), leaving.length.into());
+        }
     }
 
-    fn value(&mut self, packet: Packet, _: Timestamp) {
-        self.packets.push(packet);
+    fn value(&mut self, packet: Packet, came: Timestamp) {
+        self.packets.push((packet, came));
     }
 
-    fn end(&mut self, _: Leaving, _: &mut Note, _: Timestamp) {}
+    fn end(&mut self, leaving: Leaving, _: &mut Note, last: Timestamp) {
+        self.bursts.push((leaving.length, last));
+    }
 }
 
 /// Adds a packet to a batch, and sends the batch on in front of it if that is as large as it may become.
@@ -134,11 +142,6 @@ pub fn send(cx: &mut Cx<'_>, batch: &mut Batch, limit: usize, packet: Packet) {
     if let Err(packet) = batch.push(packet) {
         cx.drop(packet, DropReason::NoBuffer);
     }
-}
-
-/// Flows without an index are told apart by their hashes, which are no indices.
-pub fn name_of_unknown(hash: u32) -> u64 {
-    u64::from(hash) | 1 << 32
 }
 
 /// Whether runs of a kind of flow count for the spatial locality factor.

@@ -47,6 +47,7 @@
 //! - `passed`: packets that were not held because they belong to no flow or there was no room.
 //! - `overflows`: those of them for which there was no room, and packets that left at once for that reason.
 //! - `reordered`: bursts in which REORDER moved segments.
+//! - `mended`: segments that came behind later ones of their burst, and left in front of them.
 //! - `coalesced`: ACKs that COMPRESS dropped.
 //! - `flush`: lets everything go.
 //! - `reset`: sets all counts to zero.
@@ -72,7 +73,7 @@ use packet::BATCH_CAPACITY;
 
 use crate::key::{self, Brief, FlowKey, HEADERS};
 use crate::lists::{LANES, Lists, Note, Reason};
-use crate::outgoing::{Legacy, Outgoing, Sorting, name_of_unknown, send};
+use crate::outgoing::{Legacy, Outgoing, Sorting, send};
 use crate::settings::{Bypass, Count, Elephants, HOPEFUL, HOPELESS, Micros, Settings, Slo, batch_length};
 use crate::statistics::{Statistics, mean};
 
@@ -118,6 +119,7 @@ pub static CLASS: Class = Class {
         HandlerInfo::read("passed"),
         HandlerInfo::read("overflows"),
         HandlerInfo::read("reordered"),
+        HandlerInfo::read("mended"),
         HandlerInfo::read("coalesced"),
         HandlerInfo::write("flush"),
         HandlerInfo::write("reset"),
@@ -326,7 +328,7 @@ impl Reframer {
     #[inline(never)]
     fn has_failed(&mut self, flow: u32) -> bool {
         let fails = self.settings.bypass_after;
-        fails > 0 && self.lists.note(flow).fails >= fails
+        fails > 0 && self.lists.note(flow).score >= fails
     }
 
     /// What the settings say that has to be known for each packet.
@@ -343,8 +345,8 @@ impl Reframer {
         {
             let in_time = now - before <= self.settings.delay_of(HOPEFUL);
             let note = self.lists.note(id.index());
-            note.hope = (note.hope + if in_time { 1 } else { -1 }).clamp(-SURE, SURE - 1);
-            let lane = if note.hope >= 0 { HOPEFUL } else { HOPELESS };
+            note.score = (note.score + if in_time { 1 } else { -1 }).clamp(-SURE, SURE - 1);
+            let lane = if note.score >= 0 { HOPEFUL } else { HOPELESS };
             self.lists.set_lane(id.index(), lane as u8);
         }
     }
@@ -376,7 +378,7 @@ impl Reframer {
         }
         match inserted {
             Ok(Inserted::New(id)) => {
-                let note = Note { kind: brief.kind as u8, ..Note::default() };
+                let note = Note { kind: brief.kind as u8, hash, ..Note::default() };
                 // Under an SLO there is hope for each new flow.
                 let lane = if self.settings.slo.is_set() { HOPEFUL } else { HOPELESS };
                 self.lists.open(id.index(), note, lane as u8);
@@ -396,7 +398,7 @@ impl Reframer {
     fn pass(&mut self, cx: &mut Cx<'_>, out: &mut Batch, packet: Packet, hash: Option<u32>) {
         self.statistics.passed += 1;
         if let Some(hash) = hash {
-            self.statistics.locality_out.see(name_of_unknown(hash), 1);
+            self.statistics.locality_out.see(hash.into(), 1);
         }
         send(cx, out, self.settings.max_tx_burst, packet);
     }
@@ -532,7 +534,9 @@ impl Reframer {
 
 /// What a new element goes on with: packets that leave now, and counts.
 struct Inherited {
-    packets: Vec<Packet>,
+    packets: Vec<(Packet, Timestamp)>,
+    /// How many each burst has, and when its last one came.
+    bursts: Vec<(u32, Timestamp)>,
     statistics: Statistics,
 }
 
@@ -626,6 +630,7 @@ impl Element for Reframer {
             "passed" => statistics.passed.to_string(),
             "overflows" => statistics.overflows.to_string(),
             "reordered" => statistics.reordered.to_string(),
+            "mended" => statistics.mended.to_string(),
             "coalesced" | "dropped" => statistics.coalesced.to_string(),
             _ => return self.read_as_fastclick(name),
         })
@@ -647,16 +652,22 @@ impl Element for Reframer {
 
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
         self.lists.release_all(Reason::Drain, self.settings.priority);
-        let mut legacy = Legacy { packets: Vec::new(), statistics: &mut self.statistics };
+        let mut legacy = Legacy { packets: Vec::new(), bursts: Vec::new(), statistics: &mut self.statistics };
         self.lists.let_go(&mut legacy);
-        let packets = legacy.packets;
-        Some(Box::new(Inherited { packets, statistics: std::mem::take(&mut self.statistics) }))
+        let Legacy { packets, bursts, .. } = legacy;
+        Some(Box::new(Inherited { packets, bursts, statistics: std::mem::take(&mut self.statistics) }))
     }
 
     fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
         let state = state.downcast::<Inherited>().map_err(|_| "not the state of a Reframer")?;
         self.statistics = state.statistics;
-        for packet in state.packets {
+        // It leaves now: only here is it known when that is.
+        let now = cx.now();
+        for (length, last) in state.bursts {
+            self.statistics.release(Reason::Drain, length, now - last);
+        }
+        for (packet, came) in state.packets {
+            self.statistics.holds.see(now - came);
             cx.emit_one(0, packet, DropReason::NoOutput);
         }
         Ok(())

@@ -24,11 +24,16 @@ impl Arg for Micros {
     fn parse(text: &str, _: &Place<'_>) -> Result<Micros, String> {
         let span = match parse_real(text) {
             Some(micros) => Timestamp((micros * 1000.0).round() as i64),
-            None => parse_seconds(text).ok_or("parse error")?,
+            None => parse_seconds(text)
+                .ok_or("parse error: give microseconds, such as 64, or a time, such as 64us")?,
         };
         // Longer ones would only lead to overflows.
         let bounds = Timestamp(0)..=Timestamp::from_secs(1 << 20);
-        if bounds.contains(&span) { Ok(Micros(span)) } else { Err("out of range".into()) }
+        if bounds.contains(&span) {
+            Ok(Micros(span))
+        } else {
+            Err("out of range: give a time from 0 to 1048576s, such as 64us".into())
+        }
     }
 }
 

@@ -88,6 +88,8 @@ pub struct Statistics {
     pub overflows: u64,
     /// Bursts in which segments were put in order.
     pub reordered: u64,
+    /// Segments in them that came behind one that belongs behind them.
+    pub mended: u64,
     /// ACKs merged into later ones.
     pub coalesced: u64,
     /// Packets among them that did not wait: each is a burst of its own.

@@ -14,9 +14,9 @@
 //! blocks. Both checksums have to be right: a later one that is damaged would not replace anything.
 
 use element::Packet;
-use wire::checksum::{PseudoHeader, ipv4_valid, tcp_valid};
+use wire::checksum::tcp_packet_valid;
 use wire::tcp::{Opt, flags, options, parse};
-use wire::{FromBytes, Layers, LinkType, ip_protocol, ipv4, ipv6};
+use wire::{Layers, LinkType, ip_protocol};
 
 use crate::key;
 
@@ -88,11 +88,11 @@ impl Sorter {
         }
     }
 
-    /// Puts the segments of one flow in order; whether any of them moved.
-    pub fn sort(&mut self, packets: &mut Vec<Packet>) -> bool {
+    /// Puts the segments of one flow in order; how many of them had one in front that belongs behind.
+    pub fn sort(&mut self, packets: &mut Vec<Packet>) -> u64 {
         self.places.clear();
         self.places.extend(packets.iter().map(place));
-        let mut changed = false;
+        let mut late = 0;
         let mut start = 0;
         while start < packets.len() {
             let Some(first) = self.places[start] else {
@@ -104,13 +104,13 @@ impl Sorter {
                 place.is_some_and(|place| place.time_stamp.is_some() == first.time_stamp.is_some())
             };
             let length = self.places[start..].iter().take_while(|place| belongs(place)).count();
-            changed |= self.sort_run(packets, start, length, first);
+            late += self.sort_run(packets, start, length, first);
             start += length;
         }
-        changed
+        late
     }
 
-    fn sort_run(&mut self, packets: &mut Vec<Packet>, start: usize, length: usize, base: Place) -> bool {
+    fn sort_run(&mut self, packets: &mut Vec<Packet>, start: usize, length: usize, base: Place) -> u64 {
         let key = |(place, number): (&Option<Place>, u32)| {
             let place = place.unwrap_or(base);
             let sent = place.time_stamp.unwrap_or(0).wrapping_sub(base.time_stamp.unwrap_or(0)) as i32;
@@ -118,8 +118,14 @@ impl Sorter {
         };
         self.order.clear();
         self.order.extend(self.places[start..start + length].iter().zip(0..).map(key));
-        if self.order.is_sorted() {
-            return false;
+        let mut latest = (i32::MIN, i32::MIN, 0);
+        let mut late = 0;
+        for &place in &self.order {
+            late += u64::from(place < latest);
+            latest = latest.max(place);
+        }
+        if late == 0 {
+            return 0;
         }
         self.order.sort_unstable();
         self.moved.extend(packets.drain(start..).map(Some));
@@ -127,7 +133,7 @@ impl Sorter {
             packets.extend(self.moved[number as usize].take());
         }
         packets.extend(self.moved.drain(..).flatten());
-        true
+        late
     }
 }
 
@@ -137,17 +143,7 @@ fn pure_ack(packet: &Packet) -> Option<View<'_>> {
     let header = view.segment.header;
     let others = !(flags::ACK | flags::ECE | flags::CWR);
     let is_pure = view.segment.payload.is_empty() && header.has(flags::ACK) && !header.has(others);
-    (is_pure && is_intact(&view)).then_some(view)
-}
-
-fn is_intact(view: &View<'_>) -> bool {
-    let pseudo = match view.ip[0] >> 4 {
-        4 => ipv4::Header::ref_from_prefix(view.ip).ok().and_then(|(header, _)| {
-            ipv4_valid(&view.ip[..header.header_len()]).then(|| PseudoHeader::from(header))
-        }),
-        _ => ipv6::Header::ref_from_prefix(view.ip).ok().map(|(header, _)| PseudoHeader::from(header)),
-    };
-    pseudo.is_some_and(|pseudo| tcp_valid(&pseudo, &view.ip[view.l4..]))
+    (is_pure && tcp_packet_valid(view.ip, view.l4)).then_some(view)
 }
 
 /// Whether the options of `b` say all that those of `a` do, with time stamps that are not older.

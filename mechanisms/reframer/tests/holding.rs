@@ -120,6 +120,27 @@ fn packets_that_bypass() {
 }
 
 #[test]
+fn runs_stay_whole_where_packets_without_an_entry_pass() {
+    // Of each flow a SYN, which opens no entry, and data behind it, which does; nothing is held, nothing moves.
+    let arrivals: Vec<_> = (0..100u16)
+        .flat_map(|n| {
+            let syn = frame(tcp(1 + n, 2, 1, 0), &[]);
+            let data = frame(tcp(1 + n, 24, 2, 1), &[1; 10]);
+            [(200 * i64::from(n), syn), (200 * i64::from(n) + 1, data)]
+        })
+        .collect();
+    for bypass in ["tcp opt syn", "none", "tcp"] {
+        let element = format!("Reframer(0, BYPASS {bypass})");
+        let (outcome, _) = through(&element, &us(&arrivals), &["e.slf_in", "e.slf_out"]);
+        assert_eq!(outcome.values, ["2.000", "2.000"].map(|v| Ok(v.to_string())), "{bypass}");
+    }
+    // The first packets of a flow pass, and the others are held, but not beyond the next one.
+    let arrivals: Vec<_> = (0..40).map(|n| (100 * n, udp(1 + n as u16 / 4, 0))).collect();
+    let (outcome, _) = through("Reframer(0, ELEPHANTS 3)", &us(&arrivals), &["e.slf_in", "e.slf_out"]);
+    assert_eq!(outcome.values, ["4.000", "4.000"].map(|v| Ok(v.to_string())));
+}
+
+#[test]
 fn what_there_is_no_room_for_passes() {
     let arrivals: Vec<_> = (0..6).map(|t| (t, udp(t as u16 + 1, 0))).collect();
     let (outcome, seen) = through("Reframer(50, CAPACITY 2)", &us(&arrivals), &["e.overflows", "e.passed"]);
@@ -372,5 +393,14 @@ proptest! {
         );
         let (_, seen) = through(&element, &arrivals, &[]);
         prop_assert_eq!(wrong(&arrivals, &flows, &seen, 1000 * delay), None);
+    }
+}
+
+#[test]
+fn wrong_delays_say_what_would_be_right() {
+    for (delay, words) in [("-1", "out of range: give a time from 0"), ("soon", "such as 64us")] {
+        let text = format!("Idle -> Reframer({delay}) -> Discard");
+        let Err(error) = Run::default().text(&text, &[]) else { panic!("{delay} is taken") };
+        assert!(error.to_string().contains(words), "{error}");
     }
 }

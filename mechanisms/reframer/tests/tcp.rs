@@ -300,3 +300,18 @@ fn acks_over_ipv6_are_merged() {
     let (kept, dropped) = leaves("Reframer(20, COMPRESS true)", &[1, 2, 3, 4].map(ack), &[0]);
     assert_eq!((kept, dropped), (vec![ack(1), ack(4)], 2));
 }
+
+#[test]
+fn segments_that_came_late_are_counted() {
+    let data = |number: u32| frame(tcp(1, 16, 1 + 10 * number, 9), &[number as u8; 10]);
+    let count = |order: &[u32]| {
+        let frames: Vec<_> = order.iter().map(|&number| (0, data(number))).collect();
+        let element = format!("Reframer(20, MAX_BURST {}, REORDER true, BYPASS none)", order.len());
+        let (outcome, seen) = through(&element, &frames, &["e.mended", "e.reordered"]);
+        assert!(seen.is_sorted_by_key(|(_, bytes)| bytes[54]), "{order:?}");
+        outcome.values.iter().map(|value| value.as_deref().unwrap().parse().unwrap()).collect::<Vec<u64>>()
+    };
+    assert_eq!(count(&[1, 2, 3, 4]), [0, 0]);
+    // Behind 3 come 1 and 2; behind 5, which is early, 4.
+    assert_eq!(count(&[3, 1, 2, 5, 4, 6]), [3, 1]);
+}

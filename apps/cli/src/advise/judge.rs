@@ -10,8 +10,6 @@ use super::text::percent;
 pub(super) const DELAYS: [u32; 6] = [16, 32, 64, 128, 256, 512];
 /// Packets after which a flow is tried as heavy.
 pub(super) const ELEPHANTS: [u32; 3] = [16, 64, 256];
-/// What holding a packet costs, in nanoseconds (docs/reframer.md).
-pub(super) const HOLD_NS: f64 = 35.0;
 
 /// A delay is as good as the best one if it brings this share of its gain: less delay is worth something too.
 const GOOD_ENOUGH: f64 = 0.9;
@@ -26,8 +24,24 @@ const FAST: f64 = 1e10;
 const CORE_PACKETS: f64 = 1e6;
 /// With more of the cores busy than this, spreading flows is enough.
 const BUSY: f64 = 0.8;
-/// Reordered segments from which sorting is worth it.
-const REORDERED: f64 = 0.001;
+/// Shares of the segments that are put in order from which that is worth it, and worth a word.
+const MENDED: (f64, f64) = (0.001, 0.0001);
+/// With this share of the packets behind their time, nobody knows when packets came.
+const BEHIND: f64 = 0.01;
+/// With this share of the ACKs damaged, the others say nothing about them.
+const DAMAGED: f64 = 0.5;
+/// What holding a packet costs, in nanoseconds, among so many flows (docs/reframer.md, with an SLF of 1).
+const HOLD: [(f64, f64); 3] = [(1e4, 35.0), (1e5, 80.0), (1e6, 83.0)];
+
+/// What holding a packet costs among so many flows, in nanoseconds.
+pub(super) fn hold_cost(flows: u64) -> f64 {
+    let flows = (flows as f64).clamp(HOLD[0].0, HOLD[HOLD.len() - 1].0);
+    let between = HOLD.windows(2).find(|ends| flows <= ends[1].0);
+    between.map_or(HOLD[0].1, |ends| {
+        let ((few, low), (many, high)) = (ends[0], ends[1]);
+        (low + (high - low) * (flows / few).ln() / (many / few).ln()).round()
+    })
+}
 
 /// Whether a mechanism is worth it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -90,8 +104,9 @@ pub(super) struct Row {
     pub(super) elephants: u32,
     pub(super) slo_us: f64,
     pub(super) slf: f64,
-    /// Share of the flow switches that are saved.
+    /// Share of the flow switches that are saved, and how many for each packet.
     pub(super) saved_switches: f64,
+    pub(super) saved_per_packet: f64,
     pub(super) mean_burst: f64,
     pub(super) mean_delay_us: f64,
     pub(super) p99_delay_us: f64,
@@ -100,6 +115,9 @@ pub(super) struct Row {
     pub(super) held: f64,
     /// Packets for which there was no room.
     pub(super) overflows: u64,
+    /// ACKs that were dropped, and segments that were put in front of later ones.
+    pub(super) coalesced: u64,
+    pub(super) mended: u64,
     /// What is gained for each packet.
     pub(super) gain_ns: f64,
 }
@@ -109,10 +127,10 @@ pub(super) struct Row {
 pub(super) struct Reframing {
     pub(super) verdict: Verdict,
     pub(super) why: String,
-    /// The shortest of the delays that is nearly as good as the best.
-    pub(super) delay_us: u32,
+    /// The shortest of the delays that is nearly as good as the best; `None` if none saves anything.
+    pub(super) delay_us: Option<u32>,
     /// What a flow switch has to cost for holding to gain anything there.
-    pub(super) break_even_ns: f64,
+    pub(super) break_even_ns: Option<f64>,
     /// Share of a core that is gained, at the trace's rate.
     pub(super) core: f64,
     pub(super) delays: Vec<Row>,
@@ -142,8 +160,9 @@ pub(super) struct Acks {
     pub(super) judged: Judged,
     /// Share of all packets that would be gone.
     pub(super) removed: f64,
-    /// Share of all packets that only acknowledge.
+    /// Share of all packets that only acknowledge, and of these with wrong checksums.
     pub(super) pure: f64,
+    pub(super) damaged: f64,
 }
 
 /// Putting segments in order.
@@ -155,6 +174,8 @@ pub(super) struct Sorting {
     pub(super) reordered: f64,
     /// Those of the reordered that are probably sent again.
     pub(super) late: f64,
+    /// Segments that would be put in order, by segments.
+    pub(super) mended: f64,
 }
 
 /// Leaving payloads aside.
@@ -200,6 +221,8 @@ pub(super) struct Advice {
     pub(super) sorting: Sorting,
     pub(super) slicing: Slicing,
     pub(super) spraying: Spraying,
+    /// What the configuration does, if it holds packets.
+    pub(super) configured: Option<Row>,
     pub(super) configuration: String,
 }
 
@@ -207,23 +230,97 @@ fn share(part: f64, all: f64) -> f64 {
     if all > 0.0 { part / all } else { 0.0 }
 }
 
-/// A row, but for its arguments.
-fn row(report: &Report, assumed: &Assumptions, outcome: &Outcome) -> Row {
-    let flows = report.kinds.tcp.packets + report.kinds.udp.packets;
-    let changes = |slf: f64| share(1.0, slf);
-    let saved = changes(outcome.slf_before) - changes(outcome.slf);
+/// Why nothing can be told of a trace.
+fn untold(report: &Report) -> Option<String> {
+    if report.packets == 0 {
+        Some("there are no packets".into())
+    } else if flow_packets(report) == 0 && report.unknown_packets > 0 {
+        let packets = trace::text::grouped(report.unknown_packets);
+        Some(format!("the link type of {packets} packets is not known, and no flow is seen in any"))
+    } else {
+        None
+    }
+}
+
+/// Why it is not known when packets came.
+fn timeless(report: &Report) -> Option<String> {
+    let behind = share(report.packets_behind as f64, report.packets as f64);
+    if report.packets == 1 {
+        Some("there is only one packet".into())
+    } else if behind >= BEHIND {
+        Some(format!(
+            "{} of the packets have a time before that of a packet in front of them, so that it is not known when they \
+             came",
+            percent(behind)
+        ))
+    } else if report.duration_s <= 0.0 {
+        Some("all packets have the same time stamp, so that any delay brings them all together".into())
+    } else {
+        None
+    }
+}
+
+fn unknown(why: String) -> Judged {
+    Judged { verdict: Verdict::Unknown, why }
+}
+
+/// What a reader should know before believing any of it.
+pub(super) fn notes(report: &Report) -> Vec<String> {
+    let mut notes = report.notes.clone();
+    let counted = |part: u64, all: u64| {
+        let (some, of) = (trace::text::grouped(part), trace::text::grouped(all));
+        format!("{some} of {of} packets ({})", percent(share(part as f64, all as f64)))
+    };
+    if report.packets_behind > 0 {
+        notes.push(format!(
+            "{} have a time before that of a packet in front of them; the trace clock stands still until that has \
+             passed, so that they seem to come all at once",
+            counted(report.packets_behind, report.packets)
+        ));
+    }
+    let (pure, damaged) = pure_acks(report);
+    if damaged > 0 {
+        notes.push(format!(
+            "{} that only acknowledge have wrong checksums, or these were not captured: COMPRESS leaves such packets \
+             alone; where a capture was made on the machine that sends, the network card writes checksums only behind it",
+            counted(damaged, pure)
+        ));
+    }
+    notes
+}
+
+/// Packets that only acknowledge, and those of them with wrong checksums.
+fn pure_acks(report: &Report) -> (u64, u64) {
+    report.ack_coalescing.values().next().map_or((0, 0), |acks| (acks.pure_acks, acks.pure_damaged))
+}
+
+/// Packets that are part of a flow.
+fn flow_packets(report: &Report) -> u64 {
+    report.kinds.tcp.packets + report.kinds.udp.packets
+}
+
+/// What a reframer with these arguments brings.
+pub(super) fn row(report: &Report, assumed: &Assumptions, outcome: &Outcome) -> Row {
+    let flows = flow_packets(report) as f64;
     let all = report.packets as f64;
+    // Runs of packets of one flow, by those packets; an ACK that is gone takes no run with it.
+    let before = share(flows, outcome.slf_before);
+    let saved = before - share(flows - outcome.coalesced as f64, outcome.slf);
+    let saved_per_packet = share(saved, all);
     Row {
         slf: outcome.slf,
-        saved_switches: share(saved, changes(outcome.slf_before)),
+        saved_switches: share(saved, before),
+        saved_per_packet,
         mean_burst: outcome.mean_burst,
         mean_delay_us: outcome.mean_delay_us,
         p99_delay_us: outcome.p99_delay_us,
         waited_in_vain_us: outcome.in_vain_us,
         held: share(outcome.held as f64, all),
         overflows: outcome.overflows,
+        coalesced: outcome.coalesced,
+        mended: outcome.mended,
         // Each packet goes through the element, also one that is not held.
-        gain_ns: saved * share(flows as f64, all) * assumed.flow_cost_ns - assumed.hold_cost_ns,
+        gain_ns: saved_per_packet * assumed.flow_cost_ns - assumed.hold_cost_ns,
         ..Row::default()
     }
 }
@@ -236,42 +333,66 @@ pub(super) fn reframing(report: &Report, assumed: &Assumptions, outcomes: &[Outc
         .zip(outcomes)
         .map(|(&delay, outcome)| Row { delay_us: delay.into(), ..row(report, assumed, outcome) })
         .collect();
-    let saving = |row: &Row| row.gain_ns + assumed.hold_cost_ns;
-    let most = delays.iter().filter(allowed).map(saving).fold(0.0, f64::max);
-    let mut bearable = delays.iter().filter(allowed);
-    let chosen = bearable.find(|row| saving(row) >= most * GOOD_ENOUGH).copied().unwrap_or_default();
-    let core = (chosen.gain_ns * report.packets_per_s / 1e9).max(0.0);
-    // What is saved is in proportion to what a flow switch costs.
-    let break_even_ns = share(assumed.hold_cost_ns * assumed.flow_cost_ns, saving(&chosen));
-    let delay_us = chosen.delay_us as u32;
-    let (verdict, why) = if report.kinds.tcp.packets + report.kinds.udp.packets == 0 {
+    // Which delay is best does not depend on what a flow switch costs.
+    let most = delays.iter().filter(allowed).map(|row| row.saved_switches).fold(0.0, f64::max);
+    let good = |row: &&Row| most > 0.0 && row.saved_switches >= most * GOOD_ENOUGH;
+    let chosen = delays.iter().filter(allowed).find(good).copied();
+    let core = chosen.map_or(0.0, |row| (row.gain_ns * report.packets_per_s / 1e9).max(0.0));
+    let break_even_ns = chosen.map(|row| assumed.hold_cost_ns / row.saved_per_packet);
+    let (verdict, why) = if let Some(why) = untold(report) {
+        (Verdict::Unknown, why)
+    } else if flow_packets(report) == 0 {
         (Verdict::DoesNotPay, "there is no TCP and no UDP".to_string())
-    } else if report.duration_s <= 0.0 {
-        (
-            Verdict::Unknown,
-            "all packets have the same time stamp, so that any delay brings them all together".into(),
-        )
-    } else if most <= 0.0 {
-        (Verdict::DoesNotPay, "no delay brings packets of a flow together".into())
-    } else if chosen.gain_ns <= 0.0 {
-        let why = format!(
-            "{delay_us} us would save {} of the flow switches, worth {:.0} ns per packet; holding one costs {:.0} ns",
-            percent(chosen.saved_switches),
-            saving(&chosen),
-            assumed.hold_cost_ns
-        );
-        (Verdict::DoesNotPay, why)
+    } else if let Some(why) = timeless(report) {
+        (Verdict::Unknown, why)
+    } else if let (Some(chosen), Some(break_even)) = (chosen, break_even_ns) {
+        of_delay(&chosen, assumed, core, break_even)
     } else {
-        let why = format!(
-            "{delay_us} us saves {} of the flow switches; after what holding costs, {:.0} ns per packet are gained, \
-             which at this rate is {} of a core",
-            percent(chosen.saved_switches),
-            chosen.gain_ns,
-            if core < 1e-3 { "less than 0.1 %".to_string() } else { percent(core) }
-        );
-        (if core >= CORE { Verdict::Pays } else { Verdict::Little }, why)
+        let why = format!("no delay of up to {} us brings packets of a flow together", longest(assumed));
+        (Verdict::DoesNotPay, why)
     };
+    let is_known = verdict != Verdict::Unknown;
+    let delay_us = chosen.filter(|_| is_known).map(|row| row.delay_us as u32);
+    let break_even_ns = break_even_ns.filter(|_| is_known);
+    let core = if is_known { core } else { 0.0 };
     Reframing { verdict, why, delay_us, break_even_ns, core, delays }
+}
+
+/// The longest of the delays that may be advised.
+pub(super) fn longest(assumed: &Assumptions) -> u32 {
+    DELAYS.into_iter().rfind(|&delay| delay <= assumed.max_delay_us).unwrap_or(DELAYS[0])
+}
+
+/// Judges the delay that was chosen.
+fn of_delay(row: &Row, assumed: &Assumptions, core: f64, break_even_ns: f64) -> (Verdict, String) {
+    let (delay, saved) = (row.delay_us, percent(row.saved_switches));
+    let (switch, hold) = (assumed.flow_cost_ns, assumed.hold_cost_ns);
+    if row.gain_ns <= 0.0 {
+        let why = format!(
+            "{delay} us would save {saved} of the flow switches; if a switch costs the chain behind {switch} ns, that is \
+             {:.0} ns per packet, and holding one costs {hold:.0} ns: it pays where a switch costs {break_even_ns:.0} ns or \
+             more",
+            row.gain_ns + hold
+        );
+        return (Verdict::DoesNotPay, why);
+    }
+    let why = format!(
+        "{delay} us saves {saved} of the flow switches; for a chain whose state does not fit into the caches, so that a \
+         switch costs it {switch} ns, {:.0} ns per packet are gained after what holding costs, which at this rate is {}; \
+         where a switch costs less than {break_even_ns:.0} ns, it does not pay",
+        row.gain_ns,
+        cores(core)
+    );
+    (if core >= CORE { Verdict::Pays } else { Verdict::Little }, why)
+}
+
+/// A part of a core, or several.
+fn cores(core: f64) -> String {
+    match core {
+        part if part < 1e-3 => "less than 0.1 % of a core".into(),
+        part if part <= 1.0 => format!("{} of a core", percent(part)),
+        many => format!("{many:.1} cores"),
+    }
 }
 
 /// Judges holding only heavy flows, from an outcome for each of [`ELEPHANTS`] with the delay that was chosen; from none if
@@ -286,19 +407,18 @@ pub(super) fn elephants(
         .iter()
         .zip(outcomes)
         .map(|(&packets, outcome)| {
-            let delay_us = all.delay_us.into();
+            let delay_us = all.delay_us.unwrap_or(0).into();
             Row { delay_us, elephants: packets, ..row(report, assumed, outcome) }
         })
         .collect();
-    let Some(reference) = all.chosen() else { return Choice { rows, ..Choice::default() } };
+    let reference = match all.chosen() {
+        Some(reference) if all.verdict.is_worth_a_try() => reference,
+        _ => return all.nothing_to_choose_from(rows),
+    };
     // The highest bound that keeps most of the gain holds the fewest packets.
     let good = |row: &&Row| row.saved_switches >= reference.saved_switches * GOOD_ENOUGH;
     let chosen = rows.iter().rfind(good).filter(|row| row.held <= reference.held * GOOD_ENOUGH);
     match chosen {
-        _ if !all.verdict.is_worth_a_try() => {
-            let why = "there is nothing to choose from where no delay pays".into();
-            Choice { verdict: all.verdict, why, best: 0, rows }
-        }
         Some(row) => {
             let why = format!(
                 "holding flows from their packet {} on saves {} of the switches with {} of the packets held instead of {}",
@@ -321,6 +441,11 @@ pub(super) fn slo_for(delay_us: u32) -> u32 {
     (delay_us * 8).div_ceil(7)
 }
 
+/// How long packets wait at most under an SLO, in microseconds: an eighth of it is kept back.
+pub(super) fn longest_under(slo_us: u32) -> f64 {
+    f64::from(slo_us) * 7.0 / 8.0
+}
+
 /// Judges holding only flows of which more is expected, from the outcome, if holding is worth it.
 pub(super) fn slo(
     report: &Report,
@@ -328,11 +453,10 @@ pub(super) fn slo(
     all: &Reframing,
     outcome: Option<&Outcome>,
 ) -> Choice {
-    let slo_us = slo_for(all.delay_us);
     let (Some(outcome), Some(reference)) = (outcome, all.chosen()) else {
-        let why = "there is nothing to choose from where no delay pays".into();
-        return Choice { verdict: all.verdict, why, ..Choice::default() };
+        return all.nothing_to_choose_from(Vec::new());
     };
+    let slo_us = slo_for(reference.delay_us as u32);
     let found = Row { slo_us: slo_us.into(), ..row(report, assumed, outcome) };
     let rows = vec![found];
     let spared = 1.0 - share(found.mean_delay_us, reference.mean_delay_us);
@@ -355,54 +479,69 @@ pub(super) fn slo(
 impl Reframing {
     /// The row of the delay that was chosen.
     pub(super) fn chosen(&self) -> Option<&Row> {
-        self.delays.iter().find(|row| row.delay_us as u32 == self.delay_us)
+        self.delays.iter().find(|row| Some(row.delay_us as u32) == self.delay_us)
+    }
+
+    fn nothing_to_choose_from(&self, rows: Vec<Row>) -> Choice {
+        let why = match self.verdict {
+            Verdict::Unknown => "it is not known whether any delay pays",
+            _ => "there is nothing to choose from where no delay pays",
+        };
+        Choice { verdict: self.verdict, why: why.into(), best: 0, rows }
     }
 }
 
-/// Judges dropping ACKs, from the outcome with COMPRESS and the delay that was chosen.
+/// Judges dropping ACKs, from the outcome with COMPRESS and this delay.
 pub(super) fn acks(report: &Report, delay_us: u32, outcome: &Outcome) -> Acks {
     let removed = share(outcome.coalesced as f64, report.packets as f64);
-    let pure = report.ack_coalescing.values().next().map_or(0, |acks| acks.pure_acks);
-    let why = if pure == 0 {
-        "no packet only acknowledges".to_string()
+    let (pure, damaged) = pure_acks(report);
+    let damaged = share(damaged as f64, pure as f64);
+    let judged = if let Some(why) = untold(report) {
+        unknown(why)
+    } else if pure == 0 {
+        Judged { verdict: Verdict::DoesNotPay, why: "no packet only acknowledges".into() }
+    } else if let Some(why) = timeless(report) {
+        unknown(why)
+    } else if damaged >= DAMAGED {
+        unknown(format!(
+            "the checksums of {} of the packets that only acknowledge are wrong or were not captured",
+            percent(damaged)
+        ))
     } else {
-        format!(
+        let why = format!(
             "of {} packets that only acknowledge, {} are superfluous if packets wait {delay_us} us: {} of all packets",
             trace::text::grouped(pure),
             trace::text::grouped(outcome.coalesced),
             percent(removed)
-        )
+        );
+        Judged { verdict: Verdict::of(removed, ACKS), why }
     };
-    let pure = share(pure as f64, report.packets as f64);
-    let verdict = if report.duration_s > 0.0 { Verdict::of(removed, ACKS) } else { Verdict::Unknown };
-    Acks { judged: Judged { verdict, why }, removed, pure }
+    Acks { judged, removed, pure: share(pure as f64, report.packets as f64), damaged }
 }
 
-/// Judges putting segments in order.
-pub(super) fn sorting(report: &Report, delay_us: u32) -> Sorting {
+/// Judges putting segments in order, from the outcome with REORDER and this delay.
+pub(super) fn sorting(report: &Report, delay_us: u32, outcome: &Outcome) -> Sorting {
     let order = &report.tcp_reordering;
     let late = share(order.late as f64, order.reordered as f64);
-    // What is late was lost and sent again: no delay of microseconds helps.
-    let worth = report.tcp_reordered_ratio * (1.0 - late);
-    let in_time = order.delay_ns.p50 <= u64::from(delay_us) * 1000;
-    let (verdict, why) = if order.reordered == 0 {
-        (Verdict::DoesNotPay, "no TCP segment is out of order".to_string())
-    } else if worth < REORDERED {
-        let why = format!(
-            "{} of the TCP segments are out of order, {} of these probably sent again",
-            percent(report.tcp_reordered_ratio),
-            percent(late)
-        );
-        (Verdict::DoesNotPay, why)
+    let mended = share(outcome.mended as f64, order.segments as f64);
+    let judged = if let Some(why) = untold(report) {
+        unknown(why)
+    } else if order.reordered == 0 && outcome.mended == 0 {
+        Judged { verdict: Verdict::DoesNotPay, why: "no TCP segment is out of order".into() }
+    } else if let Some(why) = timeless(report) {
+        unknown(why)
     } else {
-        let median = trace::text::span(order.delay_ns.p50 as f64);
         let why = format!(
-            "{} of the TCP segments are out of order, half of them by no more than {median}",
-            percent(report.tcp_reordered_ratio)
+            "{} of the TCP segments are out of order, {} of these probably lost and sent again; if packets wait \
+             {delay_us} us, {} are put in front of later ones: {} of all segments",
+            percent(report.tcp_reordered_ratio),
+            percent(late),
+            trace::text::grouped(outcome.mended),
+            percent(mended)
         );
-        (if in_time { Verdict::Pays } else { Verdict::Little }, why)
+        Judged { verdict: Verdict::of(mended, MENDED), why }
     };
-    Sorting { judged: Judged { verdict, why }, reordered: report.tcp_reordered_ratio, late }
+    Sorting { judged, reordered: report.tcp_reordered_ratio, late, mended }
 }
 
 /// Judges leaving payloads aside.
@@ -414,7 +553,14 @@ pub(super) fn slicing(report: &Report) -> Slicing {
         percent(bytes)
     );
     let mut verdict = Verdict::of(bytes, SLICED);
-    if verdict == Verdict::Pays && report.bits_per_s < FAST {
+    if let Some(reason) = untold(report) {
+        (verdict, why) = (Verdict::Unknown, reason);
+    } else if verdict == Verdict::Pays
+        && let Some(reason) = timeless(report)
+    {
+        verdict = Verdict::Unknown;
+        why += &format!("; but how fast they come is not known: {reason}");
+    } else if verdict == Verdict::Pays && report.bits_per_s < FAST {
         verdict = Verdict::Little;
         why += &format!("; {}bit/s are moved without effort", trace::text::prefixed(report.bits_per_s));
     }
@@ -427,10 +573,12 @@ pub(super) fn spraying(report: &Report, cores: u32) -> Spraying {
     // Of k cores each is missed by a flow with probability 1 - 1/k.
     let missed = (1.0 - 1.0 / f64::from(cores)).powf(flows.p50 as f64);
     let busy = 1.0 - missed;
-    let (verdict, why) = if flows.count == 0 {
+    let (verdict, why) = if let Some(why) = untold(report) {
+        (Verdict::Unknown, why)
+    } else if flows.count == 0 {
         (Verdict::DoesNotPay, "there is no TCP".to_string())
-    } else if report.duration_s <= 0.0 {
-        (Verdict::Unknown, "all packets have the same time stamp".into())
+    } else if let Some(why) = timeless(report) {
+        (Verdict::Unknown, why)
     } else {
         let why = format!(
             "TCP flows at a time (150 us): {} (p50), {} (p99); spread by flow, they keep {} of {cores} cores busy",
@@ -478,20 +626,88 @@ mod tests {
     fn the_shortest_delay_that_is_nearly_as_good() {
         let found = reframing(&report(), &ASSUMED, &rising());
         // A half of the switches at 64 us is nine tenths of the 54.5 % at 512 us.
-        assert_eq!((found.verdict, found.delay_us), (Verdict::Pays, 64));
+        assert_eq!((found.verdict, found.delay_us), (Verdict::Pays, Some(64)));
         let row = found.chosen().unwrap();
         // Half a switch per packet for 300 ns, less 70 ns; at a million packets per second 8 % of a core.
         assert!((row.gain_ns - 80.0).abs() < 1e-9 && (found.core - 0.08).abs() < 1e-9, "{found:?}");
-        assert!((found.break_even_ns - 140.0).abs() < 1e-9, "{found:?}");
+        assert!((found.break_even_ns.unwrap() - 140.0).abs() < 1e-9, "{found:?}");
         // What may not be waited for does not count.
         let short = reframing(&report(), &Assumptions { max_delay_us: 32, ..ASSUMED }, &rising());
-        assert_eq!((short.verdict, short.delay_us), (Verdict::DoesNotPay, 32));
+        assert_eq!((short.verdict, short.delay_us), (Verdict::DoesNotPay, Some(32)));
         let slow = reframing(&Report { packets_per_s: 1e4, ..report() }, &ASSUMED, &rising());
         assert_eq!(slow.verdict, Verdict::Little);
         let cheap = reframing(&report(), &Assumptions { flow_cost_ns: 139.0, ..ASSUMED }, &rising());
-        assert_eq!((cheap.verdict, cheap.break_even_ns.round()), (Verdict::DoesNotPay, 140.0));
-        let still = reframing(&Report { duration_s: 0.0, ..report() }, &ASSUMED, &rising());
-        assert_eq!(still.verdict, Verdict::Unknown);
+        assert_eq!((cheap.verdict, cheap.break_even_ns.map(f64::round)), (Verdict::DoesNotPay, Some(140.0)));
+        // What a switch costs changes what is gained, not what is saved nor where it begins to pay.
+        let free = reframing(&report(), &Assumptions { flow_cost_ns: 0.0, ..ASSUMED }, &rising());
+        assert_eq!((free.verdict, free.delay_us), (Verdict::DoesNotPay, Some(64)));
+        assert_eq!((free.break_even_ns.map(f64::round), free.core), (Some(140.0), 0.0));
+        assert!(free.why.starts_with("64 us would save 50.0 %"), "{}", free.why);
+        // Where nothing is saved, no delay is named.
+        let none = [1.0, 1.0, 2.0, 2.0, 2.0, 2.0].map(|slf| outcome(slf, 1000, 50.0));
+        let none = reframing(&report(), &Assumptions { max_delay_us: 40, ..ASSUMED }, &none);
+        assert_eq!((none.verdict, none.delay_us, none.break_even_ns), (Verdict::DoesNotPay, None, None));
+        assert!(none.why.contains("no delay of up to 32 us"), "{}", none.why);
+        let fast = reframing(&Report { packets_per_s: 2e7, ..report() }, &ASSUMED, &rising());
+        assert!(fast.why.contains("1.6 cores") && !fast.why.contains("160"), "{}", fast.why);
+    }
+
+    #[test]
+    fn holding_costs_more_among_many_flows() {
+        assert_eq!(
+            [0, 1000, 10_000, 100_000, 1_000_000, u64::MAX].map(hold_cost),
+            [35.0, 35.0, 35.0, 80.0, 83.0, 83.0]
+        );
+        // Half way between 35 and 80, where the number of flows is as many times the one as the other is times it.
+        assert_eq!(hold_cost(31_623), 58.0);
+    }
+
+    #[test]
+    fn captures_without_times_say_nothing_of_waiting() {
+        let judge = |change: fn(&mut Report)| {
+            let mut report = report();
+            (report.tcp_reordering.segments, report.tcp_reordering.reordered) = (1000, 5);
+            report
+                .ack_coalescing
+                .insert(1, trace::analysis::batches::AckBatch { pure_acks: 1000, ..Default::default() });
+            (report.sliceable.bytes, report.bits_per_s, report.concurrent_flows_150us.count) = (0.9, 4e10, 1);
+            change(&mut report);
+            let outcome = Outcome { coalesced: 500, mended: 500, ..outcome(2.0, 1000, 5.0) };
+            let all = [
+                reframing(&report, &ASSUMED, &rising()).verdict,
+                acks(&report, 64, &outcome).judged.verdict,
+                sorting(&report, 64, &outcome).judged.verdict,
+                slicing(&report).judged.verdict,
+                spraying(&report, 8).judged.verdict,
+            ];
+            (all, notes(&report).len())
+        };
+        assert_eq!(judge(|_| ()), ([Verdict::Pays; 5], 0));
+        assert_eq!(judge(|report| report.packets_behind = 9), ([Verdict::Pays; 5], 1));
+        assert_eq!(judge(|report| report.packets_behind = 10), ([Verdict::Unknown; 5], 1));
+        assert_eq!(judge(|report| report.duration_s = 0.0), ([Verdict::Unknown; 5], 0));
+        assert_eq!(judge(|report| report.packets = 1), ([Verdict::Unknown; 5], 0));
+        assert_eq!(judge(|report| report.packets = 0), ([Verdict::Unknown; 5], 0));
+        let unknown = judge(|report| {
+            (report.kinds.tcp.packets, report.unknown_packets) = (0, 1000);
+        });
+        assert_eq!(unknown.0, [Verdict::Unknown; 5]);
+    }
+
+    #[test]
+    fn acks_with_wrong_checksums_are_not_what_the_traffic_is() {
+        let judge = |damaged: u64| {
+            let counts = trace::analysis::batches::AckBatch {
+                pure_acks: 500,
+                pure_damaged: damaged,
+                ..Default::default()
+            };
+            let report = Report { ack_coalescing: [(1, counts)].into(), ..report() };
+            (acks(&report, 64, &outcome(2.0, 1000, 5.0)).judged.verdict, notes(&report).len())
+        };
+        assert_eq!(judge(0), (Verdict::DoesNotPay, 0));
+        assert_eq!(judge(10), (Verdict::DoesNotPay, 1));
+        assert_eq!(judge(250), (Verdict::Unknown, 1));
     }
 
     #[test]
@@ -509,19 +725,17 @@ mod tests {
     }
 
     #[test]
-    fn sorting_helps_against_what_comes_soon() {
-        let judge = |reordered: u64, late: u64, delay_ns: u64| {
+    fn sorting_is_judged_by_what_it_does() {
+        let judge = |reordered: u64, mended: u64| {
             let mut report = report();
-            report.tcp_reordered_ratio = reordered as f64 / 1000.0;
-            (report.tcp_reordering.segments, report.tcp_reordering.reordered) = (1000, reordered);
-            (report.tcp_reordering.late, report.tcp_reordering.delay_ns.p50) = (late, delay_ns);
-            sorting(&report, 64).judged.verdict
+            (report.tcp_reordering.segments, report.tcp_reordering.reordered) = (10_000, reordered);
+            sorting(&report, 64, &Outcome { mended, ..Outcome::default() }).judged.verdict
         };
-        assert_eq!(judge(0, 0, 0), Verdict::DoesNotPay);
-        assert_eq!(judge(20, 0, 50_000), Verdict::Pays);
-        assert_eq!(judge(20, 0, 500_000), Verdict::Little);
-        // What was lost and sent again is not to be sorted.
-        assert_eq!(judge(20, 20, 50_000), Verdict::DoesNotPay);
+        assert_eq!(judge(0, 0), Verdict::DoesNotPay);
+        assert_eq!(judge(200, 10), Verdict::Pays);
+        assert_eq!(judge(200, 9), Verdict::Little);
+        // What comes later than packets wait is not sorted.
+        assert_eq!(judge(200, 0), Verdict::DoesNotPay);
     }
 
     #[test]

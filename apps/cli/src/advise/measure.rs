@@ -31,6 +31,8 @@ pub(super) struct Outcome {
     pub(super) overflows: u64,
     /// ACKs that were dropped because others say what they say.
     pub(super) coalesced: u64,
+    /// Segments that were put in front of later ones.
+    pub(super) mended: u64,
 }
 
 /// A Reframer to try.
@@ -119,6 +121,7 @@ fn outcome(worker: &mut Worker, number: usize, longest_us: f64) -> Result<Outcom
         held: classes.iter().filter(|(bound, _)| *bound > 1).map(|(_, count)| count).sum(),
         overflows: value(&reframer, "overflows")? as u64,
         coalesced: value(&reframer, "coalesced")? as u64,
+        mended: value(&reframer, "mended")? as u64,
     })
 }
 
@@ -134,9 +137,10 @@ fn classes(text: &str) -> Vec<(u64, u64)> {
 
 /// The bound that so many of all packets stay below; those that are in no class did not wait.
 fn percentile(classes: &[(u64, u64)], packets: u64, percent: u64) -> u64 {
-    let mut above = packets - packets * percent / 100;
+    // How many may wait longer.
+    let mut above = packets * (100 - percent) / 100;
     for &(bound, count) in classes.iter().rev() {
-        if count >= above {
+        if count > above {
             // Less than a nanosecond is no time at all.
             return if bound > 1 { bound } else { 0 };
         }
@@ -156,8 +160,12 @@ mod tests {
         // 100 packets, 5 of which passed.
         assert_eq!(
             [99, 85, 84, 56, 55, 54, 1].map(|p| percentile(&classes, 100, p)),
-            [65536, 65536, 2048, 2048, 2048, 0, 0]
+            [65536, 2048, 2048, 2048, 0, 0, 0]
         );
+        // One of a hundred may wait longer, and of one alone none.
+        assert_eq!(percentile(&[(2048, 99), (65536, 1)], 100, 99), 2048);
+        assert_eq!(percentile(&[(2048, 98), (65536, 2)], 100, 99), 65536);
+        assert_eq!(percentile(&[(65536, 1)], 1, 99), 65536);
         assert_eq!(percentile(&[], 0, 99), 0);
     }
 

@@ -9,16 +9,16 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use self::judge::{Advice, Assumptions, DELAYS, ELEPHANTS, HOLD_NS};
-use self::measure::Trial;
+use self::judge::{Advice, Assumptions, DELAYS, ELEPHANTS, Row};
+use self::measure::{Outcome, Trial};
 use crate::analyze::{self, is_stream};
 use crate::{FAILURE, print};
 
 /// Arguments of `advise`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-The capture is read three times: once to analyse it, and twice through Reframers under its own clock, so that their \
-figures are those of the element. docs/advise.md says what is measured, what is assumed and what the JSON holds.")]
+The capture is read four times: once to analyse it, and up to three times through Reframers under its own clock, so that \
+their figures are those of the element. docs/advise.md says what is measured, what is assumed and what the JSON holds.")]
 pub(crate) struct Args {
     /// A capture: pcap or pcapng, plain, gzip or zstd
     #[arg(value_name = "TRACE", required_unless_present = "json")]
@@ -30,13 +30,13 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// What a flow switch costs the chain behind, in nanoseconds: a cache line from memory takes about 100
-    #[arg(long, value_name = "NS", default_value_t = 300.0, value_parser = nanoseconds)]
+    #[arg(long, value_name = "NS", default_value_t = 300.0, value_parser = nanoseconds, allow_hyphen_values = true)]
     flow_cost: f64,
     /// The longest delay to advise, in microseconds
-    #[arg(long, value_name = "US", default_value_t = 512, value_parser = clap::value_parser!(u32).range(16..))]
+    #[arg(long, value_name = "US", default_value_t = 512, value_parser = clap::value_parser!(u32).range(16..), allow_hyphen_values = true)]
     max_delay: u32,
     /// Cores that packets could be spread over
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1024), allow_hyphen_values = true)]
     cores: u32,
 }
 
@@ -53,6 +53,10 @@ pub(crate) fn main(mut args: Args) -> ExitCode {
         crate::tell(format_args!("there is no TRACE; `tidegate advise --help` shows the usage"));
         return ExitCode::from(2);
     };
+    if trace.is_dir() {
+        crate::tell(format_args!("{}: this is a folder; name a capture", trace.display()));
+        return ExitCode::from(2);
+    }
     if is_stream(&trace) || (trace.exists() && !trace.is_file()) {
         let name = trace.display();
         crate::tell(format_args!("{name}: it has to be read several times; save it to a file first"));
@@ -61,6 +65,13 @@ pub(crate) fn main(mut args: Args) -> ExitCode {
     let saved = args.json.iter().chain(&args.output).filter(|path| !is_stream(path));
     if let Some(wrong) = saved.filter_map(|path| analyze::unwritable(path).err()).next() {
         crate::tell(format_args!("{wrong}"));
+        return ExitCode::from(2);
+    }
+    if let (Some(output), Some(json)) = (&args.output, &args.json)
+        && is_same(output, json)
+    {
+        let name = output.display();
+        crate::tell(format_args!("{name}: -o and --json would write one over the other; name two files"));
         return ExitCode::from(2);
     }
     let advice = match advise(&trace, &args) {
@@ -80,6 +91,17 @@ pub(crate) fn main(mut args: Args) -> ExitCode {
     }
 }
 
+/// Whether two names are those of one file, which need not be there yet.
+fn is_same(a: &Path, b: &Path) -> bool {
+    let whole = |path: &Path| {
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+        let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
+        let found = path.canonicalize().ok();
+        found.or_else(|| Some(folder?.join(path.file_name()?))).unwrap_or(path)
+    };
+    a == b || (!is_stream(a) && !is_stream(b) && whole(a) == whole(b))
+}
+
 /// Flows that a Reframer is given room for.
 fn capacity(flows: u64) -> u64 {
     flows.next_power_of_two().clamp(1 << 16, 1 << 18)
@@ -93,14 +115,14 @@ fn advise(trace: &Path, args: &Args) -> Result<Advice, String> {
     let report = report.map_err(|error| error.to_string())?;
     let assumed = Assumptions {
         flow_cost_ns: args.flow_cost,
-        hold_cost_ns: HOLD_NS,
+        hold_cost_ns: judge::hold_cost(report.flows),
         max_delay_us: args.max_delay,
         cores: args.cores,
     };
     let room = capacity(report.flows);
-    let trial = |longest: u32, arguments: String| Trial {
+    let trial = |longest_us: f64, arguments: String| Trial {
         arguments: format!("{arguments}, CAPACITY {room}"),
-        longest_us: longest.into(),
+        longest_us,
     };
     let through = |message: &'static str, trials: Vec<Trial>| {
         let count = Arc::new(AtomicU64::new(0));
@@ -110,27 +132,31 @@ fn advise(trace: &Path, args: &Args) -> Result<Advice, String> {
         bar.finish_and_clear();
         outcomes
     };
-    let delays = DELAYS.iter().map(|&delay| trial(delay, format!("DELAY {delay}us"))).collect();
+    let delays = DELAYS.iter().map(|&delay| trial(delay.into(), format!("DELAY {delay}us"))).collect();
     let outcomes = through("delays", delays)?;
     let reframer = judge::reframing(&report, &assumed, &outcomes);
-    let delay = reframer.delay_us;
-    let slo = judge::slo_for(delay);
-    let heavy = ELEPHANTS.iter().map(|packets| format!("DELAY {delay}us, ELEPHANTS {packets}"));
-    let mut trials = vec![trial(delay, format!("DELAY {delay}us, COMPRESS true"))];
+    // What has other uses than order is tried with the longest delay where none is of use for order.
+    let delay = reframer.delay_us.unwrap_or_else(|| judge::longest(&assumed));
+    let waits = f64::from(delay);
+    let others = ["COMPRESS", "REORDER"];
+    let mut trials: Vec<_> =
+        others.map(|keyword| trial(waits, format!("DELAY {delay}us, {keyword} true"))).into();
     if reframer.verdict.is_worth_a_try() {
-        // An eighth of the SLO is kept back.
-        trials.push(trial(delay, format!("SLO {slo}us")));
-        trials.extend(heavy.map(|arguments| trial(delay, arguments)));
+        let slo = judge::slo_for(delay);
+        trials.push(trial(judge::longest_under(slo), format!("SLO {slo}us")));
+        let heavy = ELEPHANTS.iter().map(|packets| format!("DELAY {delay}us, ELEPHANTS {packets}"));
+        trials.extend(heavy.map(|arguments| trial(waits, arguments)));
     }
     let outcomes = through("ways of holding", trials)?;
-    let mut outcomes = outcomes.iter();
-    let compress = outcomes.next().ok_or("a trial has no outcome; this is a bug")?;
-    let slo = outcomes.next();
-    let heavy = outcomes.as_slice();
+    let (compress, reorder, others) = match &outcomes[..] {
+        [compress, reorder, others @ ..] => (compress, reorder, others),
+        _ => return Err("a trial has no outcome; this is a bug".into()),
+    };
+    let (slo, heavy) = others.split_first().map_or((None, others), |(slo, heavy)| (Some(slo), heavy));
     let mut advice = Advice {
         trace: trace.display().to_string(),
         complete: report.traces.iter().all(|trace| trace.complete),
-        notes: report.notes.clone(),
+        notes: judge::notes(&report),
         packets: report.packets,
         duration_s: report.duration_s,
         packets_per_s: report.packets_per_s,
@@ -141,28 +167,41 @@ fn advise(trace: &Path, args: &Args) -> Result<Advice, String> {
         elephants: judge::elephants(&report, &assumed, &reframer, heavy),
         slo: judge::slo(&report, &assumed, &reframer, slo),
         ack_coalescing: judge::acks(&report, delay, compress),
-        sorting: judge::sorting(&report, delay),
+        sorting: judge::sorting(&report, delay, reorder),
         slicing: judge::slicing(&report),
         spraying: judge::spraying(&report, args.cores),
         reframer,
+        configured: None,
         configuration: String::new(),
     };
-    advice.configuration = advice.configuration(trace, room);
+    let arguments = advice.arguments(delay);
+    if let Some((arguments, row)) = &arguments {
+        let longest_us = if row.slo_us > 0.0 { judge::longest_under(row.slo_us as u32) } else { waits };
+        // What is advised together has not been tried together.
+        let outcomes = through("the configuration", vec![trial(longest_us, arguments.clone())])?;
+        let found = outcomes.first().map(|outcome: &Outcome| judge::row(&report, &assumed, outcome));
+        let Row { delay_us, elephants, slo_us, .. } = *row;
+        advice.configured = found.map(|found| Row { delay_us, elephants, slo_us, ..found });
+    }
+    advice.configuration = advice.configuration(trace, arguments.map(|(text, _)| text), room);
     Ok(advice)
 }
 
 fn write(args: &Args, advice: &Advice) -> Result<ExitCode, String> {
+    let json =
+        || serde_json::to_string_pretty(advice).map(|text| text + "\n").map_err(|error| error.to_string());
+    let mut shown = None;
     if let Some(path) = &args.output {
-        if is_stream(path) {
-            return Ok(print(&advice.configuration));
+        match is_stream(path) {
+            true => shown = Some(advice.configuration.clone()),
+            false => analyze::save(path, &advice.configuration)?,
         }
-        analyze::save(path, &advice.configuration)?;
     }
-    let Some(path) = &args.json else { return Ok(print(&advice.to_string())) };
-    let text = serde_json::to_string_pretty(advice).map_err(|error| error.to_string())? + "\n";
-    if is_stream(path) {
-        return Ok(print(&text));
+    if let Some(path) = &args.json {
+        match is_stream(path) {
+            true => shown = Some(json()?),
+            false => analyze::save(path, &json()?)?,
+        }
     }
-    analyze::save(path, &text)?;
-    Ok(print(&advice.to_string()))
+    Ok(print(&shown.unwrap_or_else(|| advice.to_string())))
 }

@@ -98,30 +98,25 @@ impl Advice {
         let worth = reframer.verdict.is_worth_a_try();
         head(text, "DELAY");
         for row in &reframer.delays {
-            let mark = if worth && row.delay_us as u32 == reframer.delay_us { "  <" } else { "" };
+            let mark = if worth && Some(row.delay_us as u32) == reframer.delay_us { "  <" } else { "" };
             line(text, &format!("{} us", row.delay_us), row, mark);
         }
         let a = self.assumptions;
-        let mut assumed = format!(
-            "if a flow switch costs the chain behind {} ns, and holding a packet {} ns",
-            a.flow_cost_ns, a.hold_cost_ns
+        let assumed = format!(
+            "if a flow switch costs the chain behind {} ns, and holding a packet {} ns among {} flows",
+            a.flow_cost_ns,
+            a.hold_cost_ns,
+            grouped(self.flows)
         );
-        if reframer.break_even_ns > 0.0 {
-            assumed +=
-                &format!("; with {} us it pays from {:.0} ns on", reframer.delay_us, reframer.break_even_ns);
-        }
         paragraph(text, &format!("({assumed})"));
         if let Some(full) = reframer.delays.iter().find(|row| row.overflows > 0) {
             let from = grouped(full.overflows);
             paragraph(text, &format!("({from} packets found no room with {} us)", full.delay_us));
         }
         let (heavy, slo) = (&self.elephants, &self.slo);
-        verdict(
-            text,
-            &format!("ELEPHANTS (holding heavy flows only, {} us)", reframer.delay_us),
-            heavy.verdict,
-            &heavy.why,
-        );
+        let delay = reframer.delay_us.map_or(String::new(), |delay| format!(", {delay} us"));
+        let what = format!("ELEPHANTS (holding heavy flows only{delay})");
+        verdict(text, &what, heavy.verdict, &heavy.why);
         if worth {
             head(text, "packets");
             for row in &heavy.rows {
@@ -153,53 +148,97 @@ impl Advice {
             text.push('\n');
             paragraph(text, &format!("note: {note}"));
         }
-        text.push_str("\nConfiguration\n\n");
+        text.push_str("\nConfiguration\n");
+        if let Some(row) = &self.configured {
+            paragraph(text, &self.configured(row));
+        }
+        text.push('\n');
         for line in self.configuration.lines() {
             let _ = writeln!(text, "{}{line}", if line.is_empty() { "" } else { "  " });
         }
     }
 
-    /// Arguments of the Reframer that is advised, for order or for fewer ACKs; `None` if none is.
-    fn arguments(&self, capacity: u64) -> Option<String> {
-        if !self.reframer.verdict.is_worth_a_try() && self.ack_coalescing.judged.verdict != Verdict::Pays {
+    /// What was found when the configuration was tried.
+    fn configured(&self, row: &Row) -> String {
+        let mut text = format!(
+            "tried: {} of the flow switches saved, SLF {:.3} behind the reframer, mean delay {:.1} us",
+            percent(row.saved_switches),
+            row.slf,
+            row.mean_delay_us
+        );
+        if row.coalesced > 0 {
+            text += &format!(", {} ACKs dropped, which are in no run any more", grouped(row.coalesced));
+        }
+        if row.mended > 0 {
+            text += &format!(", {} segments put in order", grouped(row.mended));
+        }
+        text
+    }
+
+    /// Arguments of the Reframer that is advised, for order, for fewer ACKs or for segments in order, and as a row has
+    /// them; `None` if none is.
+    pub(super) fn arguments(&self, delay_us: u32) -> Option<(String, Row)> {
+        let (acks, order) = (self.ack_coalescing.judged.verdict, self.sorting.judged.verdict);
+        if !self.reframer.verdict.is_worth_a_try() && ![acks, order].contains(&Verdict::Pays) {
             return None;
         }
-        let mut arguments = match self.slo.best {
-            0 => format!("DELAY {}us", self.reframer.delay_us),
-            slo => format!("SLO {slo}us"),
-        };
         // Under an SLO it is known of all flows what to expect: small ones are let through anyway.
-        if self.slo.best == 0 && self.elephants.best > 0 {
-            let _ = write!(arguments, ", ELEPHANTS {}", self.elephants.best);
+        let (mut text, row) = match (self.slo.best, self.elephants.best) {
+            (0, 0) => (format!("DELAY {delay_us}us"), Row { delay_us: delay_us.into(), ..Row::default() }),
+            (0, elephants) => (
+                format!("DELAY {delay_us}us, ELEPHANTS {elephants}"),
+                Row { delay_us: delay_us.into(), elephants, ..Row::default() },
+            ),
+            (slo, _) => (format!("SLO {slo}us"), Row { slo_us: slo.into(), ..Row::default() }),
+        };
+        if acks.is_worth_a_try() {
+            text += ", COMPRESS true";
         }
-        if self.ack_coalescing.judged.verdict.is_worth_a_try() {
-            arguments += ", COMPRESS true";
+        if order.is_worth_a_try() {
+            text += ", REORDER true";
         }
-        if self.sorting.judged.verdict.is_worth_a_try() {
-            arguments += ", REORDER true";
-        }
-        if capacity > 65_536 {
-            let _ = write!(arguments, ", CAPACITY {capacity}");
-        }
-        Some(arguments)
+        Some((text, row))
+    }
+
+    /// What the reframer is there for, as comments.
+    fn purpose(&self) -> String {
+        let alone = match self.reframer.verdict {
+            Verdict::Pays | Verdict::Little => {
+                return "// What stands behind the reframer finds the packets of a flow together.\n".into();
+            }
+            Verdict::DoesNotPay => "for the order of flows alone it does not pay",
+            Verdict::Unknown => "whether it pays for the order of flows cannot be told",
+        };
+        let uses = [
+            (self.ack_coalescing.judged.verdict, "drop superfluous ACKs"),
+            (self.sorting.judged.verdict, "put TCP segments in order"),
+        ];
+        let uses: Vec<_> = uses.iter().filter(|(verdict, _)| verdict.is_worth_a_try()).map(|u| u.1).collect();
+        format!("// The reframer is there to {}; {alone}.\n", uses.join(" and to "))
     }
 
     /// A configuration that does what is advised to this capture. It runs as it is.
-    pub(super) fn configuration(&self, capture: &Path, capacity: u64) -> String {
+    pub(super) fn configuration(&self, capture: &Path, arguments: Option<String>, capacity: u64) -> String {
         let name = quote(capture.as_os_str().as_encoded_bytes());
         let mut text = String::from("// Made by `tidegate advise`.\n");
-        let arguments = self.arguments(capacity);
-        match &arguments {
-            Some(_) if !self.reframer.verdict.is_worth_a_try() => {
-                text += "// The reframer is there to drop superfluous ACKs; for the order alone it does not pay.\n";
+        match (&self.configured, self.reframer.verdict) {
+            (Some(row), _) => {
+                text += &self.purpose();
+                let _ = writeln!(
+                    text,
+                    "// To have packets wait by the capture's own time: tidegate run --clock trace FILE. The SLF behind the\n\
+                     // reframer is then {:.3}.",
+                    row.slf
+                );
             }
-            Some(_) => text += "// What stands behind the reframer finds the packets of a flow together.\n",
-            None => {
-                let _ = writeln!(text, "// Reframer {} here.", self.reframer.verdict.as_str());
-            }
+            (None, Verdict::Unknown) => text += "// Whether a Reframer pays here cannot be told.\n",
+            (None, _) => text += "// A Reframer does not pay here.\n",
         }
         let _ = write!(text, "\ndefine($IN {name}, $OUT advised-out.pcap)\n\nFromDump($IN)\n");
-        if let Some(arguments) = &arguments {
+        if let Some(mut arguments) = arguments.clone() {
+            if capacity > 65_536 {
+                let _ = write!(arguments, ", CAPACITY {capacity}");
+            }
             let _ = writeln!(text, "    -> reframer :: Reframer({arguments})");
         }
         text +=

@@ -9,7 +9,8 @@
 //! `EtherSwitch([KEYWORDS])`
 //!
 //! ## Arguments
-//! - `TIMEOUT`: how long an address is remembered after its last frame; with 0 nothing is learnt, as in a hub.
+//! - `TIMEOUT`: how long an address is remembered after its last frame, in whole seconds (rounded, as in
+//!   Click); with 0, and so with less than half a second, nothing is learnt, as in a hub.
 //!
 //! ## Handlers
 //! - `table`: a line per address: the address, the number of its LAN.
@@ -73,6 +74,8 @@ pub(super) fn build(args: &mut Args<'_>, listens: bool) -> Result<Box<dyn Elemen
     let timeout = args.or("TIMEOUT", Timestamp::from_secs(300));
     if timeout < Timestamp::ZERO {
         args.error("TIMEOUT: parse error");
+    } else if timeout > Timestamp::ZERO && whole_seconds(timeout) == Timestamp::ZERO {
+        args.warn("TIMEOUT is rounded to 0 seconds, so that no address is learnt");
     }
     args.finish()?;
     let outputs = args.outputs();

@@ -18,7 +18,7 @@ use element::effects::{Case, Filter, Header, Target, wire_field};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
 use wire::{FromBytes, ip_protocol, ipv6};
 
-use super::ip_mirror::{swap_ports, swapped};
+use super::ip_mirror::{set_ports, swapped, swapped_ports};
 use crate::editing::{Fate, bytes, each, needs, otherwise};
 
 /// The class.
@@ -42,10 +42,11 @@ pub(super) fn ipv6(packet: &mut Packet) -> Result<&mut ipv6::Header, DropReason>
 }
 
 fn mirror(packet: &mut Packet) -> Fate {
+    let ports = swapped_ports(packet);
     let ip = ipv6(packet)?;
     std::mem::swap(&mut ip.source, &mut ip.destination);
     if matches!(ip.next_header, ip_protocol::TCP | ip_protocol::UDP) {
-        swap_ports(packet);
+        set_ports(packet, ports);
     }
     Ok(())
 }

@@ -44,14 +44,22 @@ struct IpMirror {
     sets_destination: bool,
 }
 
-/// Swaps the ports of a TCP or UDP header, and the numbers of TCP, where they are in the packet.
-pub(super) fn swap_ports(packet: &mut Packet) {
-    if let Some(ports) = packet.header_chunk_mut::<8>(Base::Transport) {
-        ports[..4].rotate_left(2);
+/// What the ports become: each other. They are asked for before anything is changed, because the transport header may be
+/// marked inside of the IP header.
+pub(super) fn swapped_ports(packet: &mut Packet) -> Option<[u8; 4]> {
+    let &mut [a, b, c, d, ..] = packet.header_chunk_mut::<8>(Base::Transport)?;
+    Some([c, d, a, b])
+}
+
+/// Writes them, if they were there.
+pub(super) fn set_ports(packet: &mut Packet, ports: Option<[u8; 4]>) {
+    if let (Some(header), Some(ports)) = (packet.header_chunk_mut::<8>(Base::Transport), ports) {
+        header[..4].copy_from_slice(&ports);
     }
 }
 
 fn mirror(packet: &mut Packet, sets_destination: bool) -> Fate {
+    let ports = swapped_ports(packet);
     let ip = ipv4(packet)?;
     std::mem::swap(&mut ip.source, &mut ip.destination);
     let (protocol, first) = (ip.protocol, ip.fragment_offset() == 0);
@@ -60,7 +68,7 @@ fn mirror(packet: &mut Packet, sets_destination: bool) -> Fate {
         packet.annotations_mut().set_array4(Annotations::DST_IP, destination);
     }
     if first && matches!(protocol, ip_protocol::TCP | ip_protocol::UDP) {
-        swap_ports(packet);
+        set_ports(packet, ports);
         let header = packet.header_chunk_mut::<{ tcp::Header::LEN }>(Base::Transport);
         if protocol == ip_protocol::TCP
             && let Some(Ok(tcp)) = header.map(|bytes| tcp::Header::mut_from_bytes(bytes))

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::Accumulator;
 use crate::histogram::{Histogram, ratio};
-use crate::packet::{Member, Packet};
+use crate::packet::{Intact, Member, Packet};
 use wire::tcp::flags;
 
 /// The windows, in microseconds.
@@ -219,6 +219,8 @@ pub struct AckBatch {
     pub all: BatchSize,
     /// Packets that only acknowledge: ACK without SYN, FIN, RST, PSH or URG, and no payload.
     pub pure_acks: u64,
+    /// Those of them whose checksums are wrong or were not captured.
+    pub pure_damaged: u64,
     /// Batches of these alone.
     pub pure_batches: u64,
     /// The share of pure ACKs that others of their batch could stand for: an upper bound, as SACK, duplicates and
@@ -231,11 +233,12 @@ pub struct Acks {
     all: Batcher,
     pure: Batcher,
     count: u64,
+    damaged: u64,
 }
 
 impl Default for Acks {
     fn default() -> Acks {
-        Acks { all: Batcher::new(CAP), pure: Batcher::new(CAP), count: 0 }
+        Acks { all: Batcher::new(CAP), pure: Batcher::new(CAP), count: 0, damaged: 0 }
     }
 }
 
@@ -263,19 +266,20 @@ impl Accumulator for Acks {
         let Some(flow) = packet.flow else { return };
         let Some(segment) = flow.segment().filter(|segment| segment.flags & flags::ACK != 0) else { return };
         self.all.take(flow.ordinal, packet.time);
-        const MORE: u8 = flags::SYN | flags::FIN | flags::RST | flags::PSH | flags::URG;
-        if flow.payload == 0 && segment.flags & MORE == 0 {
+        if let Some(Intact(intact)) = segment.acknowledges {
             self.count += 1;
+            self.damaged += u64::from(!intact);
             self.pure.take(flow.ordinal, packet.time);
         }
     }
 
     fn finish(self) -> BTreeMap<u32, AckBatch> {
-        let pure_acks = self.count;
+        let (pure_acks, pure_damaged) = (self.count, self.damaged);
         let both = self.all.finish().into_iter().zip(self.pure.finish().into_values());
         let row = |all, pure: BatchSize| AckBatch {
             all,
             pure_acks,
+            pure_damaged,
             pure_batches: pure.batches,
             removable: ratio((pure_acks - pure.batches) as f64, pure_acks as f64),
         };

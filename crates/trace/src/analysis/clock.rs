@@ -8,6 +8,8 @@ pub(crate) struct Clock {
     latest: Option<i64>,
     /// Whether the next packet is a capture's first.
     first: bool,
+    /// Packets with a time before that of one in front of them, in the same capture or one that it goes on from.
+    pub(crate) behind: u64,
 }
 
 impl Clock {
@@ -21,6 +23,7 @@ impl Clock {
     pub(crate) fn goes_back(&mut self, time: i64) -> bool {
         let latest = self.latest.unwrap_or(time);
         let back = std::mem::take(&mut self.first) && time < latest;
+        self.behind += u64::from(time < latest && !back);
         self.latest = Some(if back { time } else { latest.max(time) });
         back
     }
@@ -44,5 +47,7 @@ mod tests {
         assert_eq!(capture(&[1, 2]), [true, false]);
         // What counts is the capture in front, not the one that was latest of all.
         assert_eq!(capture(&[3]), [false]);
+        // 15 and 29.
+        assert_eq!(clock.behind, 2);
     }
 }

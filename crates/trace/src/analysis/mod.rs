@@ -247,6 +247,7 @@ impl Analyzer {
             mean_packet_bytes: ratio(totals.all.bytes as f64, totals.all.packets as f64),
             kinds: totals.kinds,
             cut_packets: totals.cut,
+            packets_behind: self.clock.behind,
             flow_sizes: totals.flow_sizes(&flows, false),
             tcp_flow_sizes: totals.flow_sizes(&flows, true),
             switches: self.switches.finish(),

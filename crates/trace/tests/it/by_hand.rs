@@ -105,6 +105,31 @@ fn acknowledgments_that_could_be_one() {
     // With the flag: {0, 1, 3}, {50} and {51}; pure: {0, 3}, {50}, {51}.
     assert_eq!((acks.all.batches, acks.all.max), (3, 3));
     assert_eq!((acks.pure_acks, acks.pure_batches, acks.removable), (4, 3, 0.25));
+    assert_eq!(acks.pure_damaged, 0);
+}
+
+#[test]
+fn acknowledgments_with_wrong_checksums() {
+    let v6 = |flow| {
+        let end = |host, port| SocketAddr::from(([0x2001, 0xdb8, 0, 0, 0, 0, 0, host], port));
+        raw(0, &Builder::tcp(end(flow, 1000), end(9, 80), flags::ACK).sequence(1, 1), 0)
+    };
+    // TCP's checksum, IPv4's, an option that was not captured, IPv6; data, for which nobody asks; and two that are right.
+    let mut raws = [ack(0, 1), ack(1, 2), ack(2, 3), v6(4), tcp(4, 5, flags::ACK, 1, 9), ack(5, 6), v6(7)];
+    raws[0].frame[50] ^= 1;
+    raws[1].frame[24] ^= 1;
+    raws[2].frame.truncate(53);
+    raws[3].frame[70] ^= 1;
+    raws[4].frame[50] ^= 1;
+    let acks = analyze(&raws).ack_coalescing[&8];
+    assert_eq!((acks.pure_acks, acks.pure_damaged), (6, 4));
+}
+
+#[test]
+fn packets_behind_their_time() {
+    assert_eq!(analyze(&[ack(5, 1), ack(3, 1), udp(5, 1), ack(4, 1)]).packets_behind, 2);
+    // Another capture has a clock of its own.
+    assert_eq!(analyze_captures(&[&[ack(5, 1)], &[udp(1, 1), ack(2, 1), ack(1, 1)]]).packets_behind, 1);
 }
 
 #[test]

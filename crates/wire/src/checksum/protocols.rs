@@ -4,7 +4,7 @@ use std::mem::offset_of;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::Sum;
-use crate::{Error, IntoBytes, Layer, icmp, icmpv6, ip_protocol, ipv4, ipv6, tcp, udp};
+use crate::{Error, FromBytes, IntoBytes, Layer, icmp, icmpv6, ip_protocol, ipv4, ipv6, tcp, udp};
 
 /// The addresses that TCP, UDP and ICMPv6 sum before their own bytes (RFC 9293 3.1, RFC 8200 8.1).
 ///
@@ -129,6 +129,20 @@ pub fn fill_ipv4_plain(header: &mut ipv4::Header) {
 #[inline]
 pub fn tcp_valid(pseudo: &PseudoHeader, segment: &[u8]) -> bool {
     pseudo.sum(ip_protocol::TCP, segment.len()).bytes(segment).folded() == 0xffff
+}
+
+/// Whether the checksums of a packet that is TCP are right: that of TCP, and IPv4's. It lies in `ip`, from its IP header
+/// to its end, with TCP's header at `l4`.
+pub fn tcp_packet_valid(ip: &[u8], l4: usize) -> bool {
+    let pseudo = match ip.first().map(|byte| byte >> 4) {
+        Some(4) => ipv4::Header::ref_from_prefix(ip).ok().and_then(|(header, _)| {
+            let whole = ip.get(..header.header_len())?;
+            ipv4_valid(whole).then(|| PseudoHeader::from(header))
+        }),
+        _ => ipv6::Header::ref_from_prefix(ip).ok().map(|(header, _)| PseudoHeader::from(header)),
+    };
+    let segment = ip.get(l4..);
+    pseudo.zip(segment).is_some_and(|(pseudo, segment)| tcp_valid(&pseudo, segment))
 }
 
 /// Writes the checksum of a TCP segment (header and payload).

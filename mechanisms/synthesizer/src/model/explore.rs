@@ -8,7 +8,7 @@ use element::{Base, DropReason};
 use super::chain::{Chain, Port};
 use super::diagrams::{Bit, Diagrams, Term};
 use super::packet::{Packet, headers_of};
-use super::step::{To, Unit, remembers};
+use super::step::{Leaving, To, Unit, remembers};
 
 /// Rounds through an element on a circle whose outcome depends on all that came there: what that was is not known while
 /// packets go round, so that more of them tell nothing.
@@ -157,9 +157,8 @@ pub fn explore(
             if outcome.ignores_full_queues && !ends.queues.contains(&node) {
                 ends.queues.push(node);
             }
-            for leaving in outcome.leaving {
-                let arrival = Arrival { condition: leaving.condition, packet: leaving.packet };
-                match leaving.to {
+            for (to, arrival) in gather(d, outcome.leaving) {
+                match to {
                     To::Output(output) => {
                         for &to in &element.forward[output] {
                             arrive(&mut waiting, to, arrival.clone());
@@ -212,6 +211,40 @@ pub fn sees_marks(exit: &Effects) -> bool {
 /// there are many: bits that depend on which one it was make large diagrams of the conditions.
 fn join(d: &Diagrams, arrivals: &mut Vec<Arrival>, new: Arrival) {
     let many = arrivals.len() >= MOST_APART;
+    join_as(d, arrivals, new, many);
+}
+
+/// What leaves an element, by where to. Where there are many packets for one place (a route table has one for each
+/// gateway), halves of them are put together before the whole: merged one by one, each would meet all that were
+/// merged before it.
+fn gather(d: &Diagrams, leaving: Vec<Leaving>) -> Vec<(To, Arrival)> {
+    let mut places: Vec<(To, Vec<Arrival>)> = Vec::new();
+    for Leaving { to, condition, packet } in leaving {
+        let arrival = Arrival { condition, packet };
+        match places.iter_mut().find(|(other, _)| *other == to) {
+            Some((_, arrivals)) => arrivals.push(arrival),
+            None => places.push((to, vec![arrival])),
+        }
+    }
+    let merged = places.into_iter().flat_map(|(to, arrivals)| {
+        let merges = arrivals.len() > MOST_APART && !matches!(to, To::Drop(_));
+        let arrivals = if merges { halves(d, arrivals) } else { arrivals };
+        arrivals.into_iter().map(move |arrival| (to, arrival))
+    });
+    merged.collect()
+}
+
+fn halves(d: &Diagrams, mut arrivals: Vec<Arrival>) -> Vec<Arrival> {
+    if arrivals.len() < 2 {
+        return arrivals;
+    }
+    let second = arrivals.split_off(arrivals.len() / 2);
+    let mut all = halves(d, arrivals);
+    halves(d, second).into_iter().for_each(|arrival| join_as(d, &mut all, arrival, true));
+    all
+}
+
+fn join_as(d: &Diagrams, arrivals: &mut Vec<Arrival>, new: Arrival, many: bool) {
     for arrival in arrivals.iter_mut() {
         // Two packets for one that came in stay two.
         if !many && arrival.packet != new.packet || d.overlap(&arrival.condition, &new.condition) {
@@ -266,4 +299,42 @@ fn stream(
     *number += 1;
     term.numbers.push(*number);
     Some(d.term(term))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::word::{Word, bits_in};
+
+    #[test]
+    fn many_packets_for_one_place_become_one() {
+        let d = Diagrams::new(1 << 20);
+        let place = d.input(0);
+        // By the value of their first byte, packets come along with a byte of their own; two of them end elsewhere.
+        let leaving = |to: fn(u8) -> To| -> Vec<Leaving> {
+            let one = |value: u8| {
+                let condition = bits_in(&d, &place, &classify::IntervalSet::one(value.into(), value.into()));
+                Leaving {
+                    to: to(value),
+                    condition,
+                    packet: Packet::known(&d, &[value ^ 0x5a; 20], [None; 3], &[]),
+                }
+            };
+            (0..60).map(one).collect()
+        };
+        let gathered = gather(&d, leaving(|value| To::Output(usize::from(value % 30 == 7))));
+        let places: Vec<To> = gathered.iter().map(|(to, _)| *to).collect();
+        // The two are few enough to stay apart.
+        assert_eq!(places, [To::Output(0), To::Output(1), To::Output(1)]);
+        let (_, all) = &gathered[0];
+        for value in (0..60u8).filter(|value| value % 30 != 7) {
+            let is = bits_in(&d, &place, &classify::IntervalSet::one(value.into(), value.into()));
+            assert!(d.is_never(&d.and_not(&is, &all.condition)), "{value}");
+            let byte = Word::from_bits(&d, &all.packet.byte(&d, 5));
+            let values = byte.values(&d, &is, 4).unwrap();
+            assert_eq!(values.iter().map(|(byte, _)| *byte).collect::<Vec<_>>(), [i64::from(value ^ 0x5a)]);
+        }
+        // What ends is only counted.
+        assert_eq!(gather(&d, leaving(|_| To::Drop(DropReason::NoRoute))).len(), 60);
+    }
 }

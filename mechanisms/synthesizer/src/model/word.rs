@@ -131,19 +131,30 @@ fn bits_at_most(d: &Diagrams, bits: &[Bit], bound: u128) -> Bit {
     at_most
 }
 
-/// Where bits without a sign, most significant first, lie in a set of numbers.
+/// Where bits without a sign, most significant first, lie in a set of numbers. Halves of a large set are put together
+/// before the whole, so that each interval meets few others.
 pub fn bits_in(d: &Diagrams, bits: &[Bit], set: &classify::IntervalSet) -> Bit {
     let largest = if bits.len() >= 128 { u128::MAX } else { (1 << bits.len()) - 1 };
-    let mut inside = d.no();
-    for &(low, high) in set.intervals().iter().filter(|(low, _)| *low <= largest) {
-        let below_high = if high >= largest { d.yes() } else { bits_at_most(d, bits, high) };
-        let interval = match low.checked_sub(1) {
-            None => below_high,
-            Some(before) => d.and_not(&below_high, &bits_at_most(d, bits, before)),
-        };
-        inside = d.or(&inside, &interval);
+    let intervals = set.intervals();
+    let within = intervals.partition_point(|(low, _)| *low <= largest);
+    bits_in_any(d, bits, &intervals[..within], largest)
+}
+
+fn bits_in_any(d: &Diagrams, bits: &[Bit], intervals: &[(u128, u128)], largest: u128) -> Bit {
+    match intervals {
+        [] => d.no(),
+        &[(low, high)] => {
+            let below_high = if high >= largest { d.yes() } else { bits_at_most(d, bits, high) };
+            match low.checked_sub(1) {
+                None => below_high,
+                Some(before) => d.and_not(&below_high, &bits_at_most(d, bits, before)),
+            }
+        }
+        several => {
+            let (first, second) = several.split_at(several.len() / 2);
+            d.or(&bits_in_any(d, bits, first, largest), &bits_in_any(d, bits, second, largest))
+        }
     }
-    inside
 }
 
 #[cfg(test)]

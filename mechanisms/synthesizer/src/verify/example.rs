@@ -6,7 +6,7 @@ use wire::checksum;
 
 use crate::model::diagrams::{Bit, Diagrams, Example as Choices, Symbol, Term};
 use crate::model::packet::{KIND, TIME};
-use crate::model::places::{ETHERNET, behind_ipv4, in_region, real};
+use crate::model::places::{ETHERNET, behind_ipv4, in_region, real, region_of, start_of};
 
 const EXTRA_LENGTH: u8 = Annotations::EXTRA_LENGTH as u8;
 
@@ -127,10 +127,17 @@ impl Example {
             }
         }
         regional.sort_unstable();
-        for byte_of in regional.chunk_by(|left, right| left.0 == right.0) {
-            let Some(at) = place_of(d, &bytes, choices, byte_of[0].0) else { continue };
-            let Some(byte) = bytes.get_mut(at) else { continue };
-            for &(_, bit, value) in byte_of {
+        // Where a region starts, the bytes in front of it say: it is asked once.
+        let mut start: Option<(usize, Option<usize>)> = None;
+        for (place, bit, value) in regional {
+            let Some((region, offset)) = region_of(place) else { continue };
+            let at = match start {
+                Some((known, at)) if known == region => at,
+                _ => place_of(d, &bytes, choices, start_of(region)),
+            };
+            start = Some((region, at));
+            let place = at.and_then(|at| at.checked_add_signed(offset as isize));
+            if let Some(byte) = place.and_then(|place| bytes.get_mut(place)) {
                 *byte = *byte & !(1 << bit) | u8::from(value) << bit;
             }
         }

@@ -203,7 +203,8 @@ impl RouteLookup {
         }
         if removes {
             let removed = self.table.remove(route).map(Change::Removed);
-            return removed.ok_or_else(|| format!("route '{route}' not found"));
+            // As it was given: what was left out stands for any.
+            return removed.ok_or_else(|| format!("route '{}' not found", words.join(" ")));
         }
         match self.table.add(route, command == Command::Set) {
             Ok(before) => Ok(before.map_or(Change::Added(route), Change::Replaced)),
