@@ -59,7 +59,9 @@ pub(crate) fn vague_effects(base: Base, reads: &[Field]) -> Effects {
     reads.extend([Field::HeaderOffset(base), Field::Length]);
     let there = Filter::Opaque { about: "header inside the packet", reads: reads.clone() };
     let lacks = Case::new(there.not(), Target::Drop(DropReason::NoHeader));
+    let whole = Filter::Opaque { about: "all of the header in the packet", reads: reads.clone() };
+    let short = Case::new(whole.not(), Target::Drop(DropReason::TooShort));
     let start = pure(Field::HeaderOffset(Base::Data), "to the header", &reads);
     let length = pure(Field::Length, "from the header", &reads);
-    Effects::cases(vec![lacks, otherwise(vec![start, length])])
+    Effects::cases(vec![lacks, short, otherwise(vec![start, length])])
 }
