@@ -6,7 +6,9 @@ use std::process::{Command, Output};
 use testkit::found;
 
 fn check(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_tidegate")).arg("check").args(args).output().unwrap()
+    // Examples name their files as seen from there.
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    Command::new(env!("CARGO_BIN_EXE_tidegate")).current_dir(root).arg("check").args(args).output().unwrap()
 }
 
 fn text(bytes: &[u8]) -> String {

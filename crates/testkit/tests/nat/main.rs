@@ -4,13 +4,18 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use proptest::prelude::*;
 use tidegate_testkit::elements::{Seen, collect, offer};
 use tidegate_testkit::{Outcome, Run};
 use wire::build::Builder;
 use wire::checksum;
 use wire::tcp::flags::{ACK, FIN, RST, SYN};
 
+mod model;
+mod rfc;
+
+const NAPT: &str = "pattern 192.0.2.1 1024-65535 - - 0 1, drop";
+const INSIDE: [u8; 4] = [10, 0, 0, 1];
+const REMOTE: [u8; 4] = [2, 0, 0, 2];
 const OUTER: [u8; 4] = [192, 0, 2, 1];
 
 fn end(address: [u8; 4], port: u16) -> SocketAddr {
@@ -117,6 +122,18 @@ fn gateway(class: &str, config: &str) -> String {
     format!(
         "in -> c :: IPClassifier(dst host 192.0.2.1, -); c[1] -> [0] rw :: {class}({config}); c[0] -> [1] rw;"
     )
+}
+
+/// A gateway with ICMPRewriter: errors leave by the outputs of `rw`'s neighbour, which are recorded as `rw`'s.
+fn with_errors(packets: &[(i64, Vec<u8>)]) -> Vec<Seen> {
+    let config = "in -> p :: IPClassifier(icmp type echo or icmp type echo-reply, icmp, -);
+        p[2] -> c :: IPClassifier(dst host 192.0.2.1, -); c[1] -> [0] nat :: IPRewriter(pattern 192.0.2.1 3000-4000# - - 0 1, drop, REAP_INTERVAL 1);
+        c[0] -> [1] nat; nat[0] -> rw :: Null; nat[1] -> rw;
+        p[0] -> d :: IPClassifier(dst host 192.0.2.1, -);
+        d[1] -> [0] ping :: ICMPPingRewriter(pattern 192.0.2.1 700-800# - - 0 1, drop, REAP_INTERVAL 1); d[0] -> [1] ping;
+        ping[0] -> rw; ping[1] -> rw;
+        p[1] -> ICMPRewriter(nat ping) -> rw;";
+    run(config, 1, packets, &[]).1
 }
 
 fn value(outcome: &Outcome, n: usize) -> &str {
@@ -485,249 +502,6 @@ fn a_flow_that_is_its_own_reply_is_listed_with_both_outputs() {
     );
 }
 
-// RFC 4787, 5382 and 5508.
-
-const NAPT: &str = "pattern 192.0.2.1 1024-65535 - - 0 1, drop";
-const INSIDE: [u8; 4] = [10, 0, 0, 1];
-const REMOTE: [u8; 4] = [2, 0, 0, 2];
-
-/// How many of these packets come through.
-fn through(class: &str, packets: &[(i64, Vec<u8>)]) -> usize {
-    run(&gateway(class, &format!("{NAPT}, REAP_INTERVAL 1")), 2, packets, &[]).1.len()
-}
-
-#[test]
-fn rfc4787_req_2_flows_of_a_host_share_an_address() {
-    // Of two outer addresses, each host gets one for all its flows.
-    let config =
-        "m :: SourceIPHashMapper(50 3, 192.0.2.1 1024-65535 - - 0 1 1, 192.0.2.2 1024-65535 - - 0 1 2);
-        in -> rw :: IPRewriter(m);";
-    let flow = |n: u8| udp(end([10, 0, 0, n % 20], 5000 + u16::from(n)), end([2, 0, 0, n], 53));
-    let packets: Vec<_> = (0..100).map(|n| (i64::from(n), flow(n))).collect();
-    let (_, seen) = run(config, 2, &packets, &[]);
-    let outer = |n: usize| seen[n].bytes[12..16].to_vec();
-    assert!((20..100).all(|n| outer(n) == outer(n % 20)));
-    assert!((0..20).any(|n| outer(n) == OUTER) && (0..20).any(|n| outer(n) == [192, 0, 2, 2]));
-}
-
-#[test]
-fn rfc4787_req_4_the_parity_of_a_free_port_is_kept() {
-    let packets: Vec<_> = (0..20).map(|n| (n, udp(end(INSIDE, 5000 + n as u16), end(REMOTE, 53)))).collect();
-    let (_, seen) = run(&gateway("IPRewriter", NAPT), 2, &packets, &[]);
-    assert!(seen.iter().zip(5000..).all(|(seen, port)| ends(&seen.bytes).0.port() == port));
-}
-
-#[test]
-fn rfc4787_req_5_udp_mappings_hold_for_five_minutes() {
-    let there = udp(end(INSIDE, 5000), end(REMOTE, 53));
-    let back = udp(end(REMOTE, 53), end(OUTER, 5000));
-    assert_eq!(through("IPRewriter", &[(0, there.clone()), (299_000, back.clone())]), 2);
-    assert_eq!(through("IPRewriter", &[(0, there), (302_000, back)]), 1);
-}
-
-#[test]
-fn rfc4787_req_6_packets_from_inside_refresh_a_mapping() {
-    let there = udp(end(INSIDE, 5000), end(REMOTE, 53));
-    let back = udp(end(REMOTE, 53), end(OUTER, 5000));
-    assert_eq!(through("IPRewriter", &[(0, there.clone()), (250_000, there), (500_000, back)]), 3);
-}
-
-#[test]
-fn rfc4787_req_10_payloads_are_left_alone() {
-    let there = Builder::udp(end(INSIDE, 5060), end(REMOTE, 5060)).build(b"Contact: 10.0.0.1:5060").unwrap();
-    let (_, seen) = run(&gateway("IPRewriter", NAPT), 2, &[(0, there.clone())], &[]);
-    assert_eq!(seen[0].bytes[28..], there[28..]);
-}
-
-#[test]
-fn rfc4787_req_11_who_comes_too_late_for_a_port_is_translated_like_others() {
-    // All want the same port: the first gets it, the others get others of the range, and all get their replies.
-    let there: Vec<_> = (0..50).map(|n| (n, udp(end([10, 0, 0, n as u8], 5000), end(REMOTE, 53)))).collect();
-    let (_, seen) = run(&gateway("IPRewriter", NAPT), 2, &there, &[]);
-    let ports: std::collections::BTreeSet<u16> = seen.iter().map(|s| ends(&s.bytes).0.port()).collect();
-    assert!(ends(&seen[0].bytes).0.port() == 5000 && ports.len() == 50 && ports.first() >= Some(&1024));
-    let back = seen.iter().zip(100..).map(|(seen, at)| (at, answer(&seen.bytes)));
-    let (_, seen) = run(&gateway("IPRewriter", NAPT), 2, &[there.clone(), back.collect()].concat(), &[]);
-    for (seen, (_, there)) in seen[50..].iter().zip(&there) {
-        assert_eq!(seen.bytes, answer(there));
-    }
-    assert_eq!(seen.len(), 100);
-}
-
-#[test]
-fn rfc5382_req_2_both_ends_may_open_a_connection_at_once() {
-    let (inside, remote) = (end(INSIDE, 5000), end(REMOTE, 80));
-    let outer = end(OUTER, 5000);
-    let packets = [
-        (0, tcp(inside, remote, SYN, b"")),
-        (1, tcp(remote, outer, SYN, b"")),
-        (2, tcp(inside, remote, SYN | ACK, b"")),
-        (3, tcp(remote, outer, SYN | ACK, b"")),
-    ];
-    assert_eq!(through("IPRewriter", &packets), 4);
-    assert_eq!(through("TCPRewriter", &packets), 4);
-}
-
-#[test]
-fn rfc5382_req_4_nobody_answers_an_unsolicited_syn() {
-    let (inside, remote, outer) = (end(INSIDE, 5000), end(REMOTE, 80), end(OUTER, 5000));
-    let open = tcp(inside, remote, SYN, b"");
-    // From where nobody was called: another host, another port of the same host, for another port.
-    let others = [(end([2, 0, 0, 3], 80), outer), (end(REMOTE, 81), outer), (remote, end(OUTER, 5001))];
-    let syns = others.into_iter().map(|(from, to)| (1, tcp(from, to, SYN, b"")));
-    let packets: Vec<_> = std::iter::once((0, open)).chain(syns).collect();
-    let (outcome, seen) = run(&gateway("IPRewriter", NAPT), 2, &packets, &["rw.size"]);
-    assert_eq!((seen.len(), value(&outcome, 0)), (1, "1"));
-}
-
-#[test]
-fn rfc5382_req_5_data_in_one_direction_needs_a_longer_time_out_than_clicks() {
-    let (inside, remote, outer) = (end(INSIDE, 5000), end(REMOTE, 80), end(OUTER, 5000));
-    let packets = |late: i64| {
-        [
-            (0, tcp(inside, remote, SYN, b"")),
-            (1, tcp(remote, outer, SYN | ACK, b"")),
-            (2, tcp(inside, remote, ACK, b"")),
-            (3, tcp(inside, remote, ACK, b"request")),
-            (4, tcp(remote, outer, ACK, b"")),
-            (late, tcp(remote, outer, ACK, b"reply")),
-        ]
-    };
-    let come = |more: &str, late: i64| {
-        let config = gateway("IPRewriter", &format!("{NAPT}, REAP_INTERVAL 1{more}"));
-        run(&config, 2, &packets(late), &[]).1.len()
-    };
-    assert_eq!([come("", 299_000), come("", 1_200_000)], [6, 5]);
-    let longer = ", TCP_NODATA_TIMEOUT 7440";
-    assert_eq!([come(longer, 7_440_000), come(longer, 7_442_000)], [6, 5]);
-}
-
-#[test]
-fn rfc5382_req_5_connections_hold_for_two_hours_and_a_half_open_one_for_four_minutes() {
-    let (inside, remote, outer) = (end(INSIDE, 5000), end(REMOTE, 80), end(OUTER, 5000));
-    let late = |milliseconds: i64| (milliseconds, tcp(remote, outer, ACK, b""));
-    let open = vec![
-        (0, tcp(inside, remote, SYN, b"")),
-        (1, tcp(remote, outer, SYN | ACK, b"")),
-        (2, tcp(inside, remote, ACK, b"request")),
-        (3, tcp(remote, outer, ACK, b"reply")),
-    ];
-    let with = |more: Vec<(i64, Vec<u8>)>| through("IPRewriter", &[open.clone(), more].concat()) - open.len();
-    assert_eq!(with(vec![late(23 * 3_600_000)]), 1, "two hours and four minutes are asked for");
-    assert_eq!(with(vec![late(25 * 3_600_000)]), 0);
-    let half = |at| through("IPRewriter", &[open[0].clone(), late(at)]) - 1;
-    assert_eq!([half(241_000), half(302_000)], [1, 0]);
-    let closed = |at| {
-        with(vec![
-            (4, tcp(inside, remote, FIN | ACK, b"")),
-            (5, tcp(remote, outer, FIN | ACK, b"")),
-            late(at),
-        ])
-    };
-    assert_eq!([closed(239_000), closed(243_000)], [3, 2]);
-    let reset = |at| with(vec![(4, tcp(inside, remote, RST, b"")), late(at)]);
-    assert_eq!([reset(239_000), reset(243_000)], [2, 1]);
-}
-
-/// A gateway with ICMPRewriter: errors leave by the outputs of `rw`'s neighbour, which are recorded as `rw`'s.
-fn with_errors(packets: &[(i64, Vec<u8>)]) -> Vec<Seen> {
-    let config = "in -> p :: IPClassifier(icmp type echo or icmp type echo-reply, icmp, -);
-        p[2] -> c :: IPClassifier(dst host 192.0.2.1, -); c[1] -> [0] nat :: IPRewriter(pattern 192.0.2.1 3000-4000# - - 0 1, drop, REAP_INTERVAL 1);
-        c[0] -> [1] nat; nat[0] -> rw :: Null; nat[1] -> rw;
-        p[0] -> d :: IPClassifier(dst host 192.0.2.1, -);
-        d[1] -> [0] ping :: ICMPPingRewriter(pattern 192.0.2.1 700-800# - - 0 1, drop, REAP_INTERVAL 1); d[0] -> [1] ping;
-        ping[0] -> rw; ping[1] -> rw;
-        p[1] -> ICMPRewriter(nat ping) -> rw;";
-    run(config, 1, packets, &[]).1
-}
-
-#[test]
-fn rfc5382_req_9_errors_about_tcp_are_translated() {
-    let segment = tcp(end(INSIDE, 5000), end(REMOTE, 80), SYN, b"hello");
-    let outside = &with_errors(&[(0, segment.clone())])[0].bytes;
-    for quoted in [28, 40, 45] {
-        let seen = with_errors(&[(0, segment.clone()), (1, error([7; 4], outside, quoted))]);
-        assert_eq!(seen[1].bytes, error([7; 4], &segment, quoted), "{quoted} bytes quoted");
-    }
-}
-
-#[test]
-fn rfc4787_req_12_and_rfc5382_req_10_an_error_ends_no_mapping() {
-    for packet in [udp(end(INSIDE, 1), end(REMOTE, 80)), tcp(end(INSIDE, 1), end(REMOTE, 80), SYN, b"")] {
-        let outside = with_errors(&[(0, packet.clone())])[0].bytes.clone();
-        let mut reply = answer(&outside);
-        refill(&mut reply);
-        let seen = with_errors(&[(0, packet.clone()), (1, error([7; 4], &outside, 28)), (2, reply)]);
-        assert_eq!(seen.len(), 3);
-        assert_eq!(ends(&seen[2].bytes), (end(REMOTE, 80), end(INSIDE, 1)));
-    }
-}
-
-#[test]
-fn rfc5508_req_1_pings_are_told_apart_and_hold_for_more_than_a_minute() {
-    let pings: Vec<_> = (0..3).map(|n| (n, echo([10, 0, 0, n as u8 + 1], REMOTE, 8, 5))).collect();
-    let outside = with_errors(&pings);
-    let identifiers: Vec<u16> =
-        outside.iter().map(|s| u16::from_be_bytes([s.bytes[24], s.bytes[25]])).collect();
-    assert_eq!(identifiers, [700, 701, 702]);
-    let with_replies = |at: i64| {
-        let replies = outside.iter().zip(at..).map(|(seen, at)| {
-            let mut reply = answer(&seen.bytes);
-            refill(&mut reply);
-            (at, reply)
-        });
-        with_errors(&pings.iter().cloned().chain(replies).collect::<Vec<_>>())
-    };
-    assert_eq!(with_replies(302_000).len(), 3, "over");
-    let seen = with_replies(298_000);
-    for (n, seen) in seen[3..].iter().enumerate() {
-        let mut expected = answer(&pings[n].1);
-        refill(&mut expected);
-        assert_eq!(seen.bytes, expected);
-    }
-    assert_eq!(seen.len(), 6);
-    // A reply that nobody waits for, and an identifier that nobody has.
-    let stray = answer(&echo(OUTER, REMOTE, 8, 4));
-    assert_eq!(with_errors(&[(0, stray)]).len(), 0);
-}
-
-#[test]
-fn rfc5508_req_4_errors_from_outside_are_translated_with_what_they_quote() {
-    for packet in [udp(end(INSIDE, 5000), end(REMOTE, 53)), echo(INSIDE, REMOTE, 8, 9)] {
-        let outside = with_errors(&[(0, packet.clone())])[0].bytes.clone();
-        let seen = with_errors(&[(0, packet.clone()), (1, error([7; 4], &outside, usize::MAX))]);
-        let mut expected = error([7; 4], &packet, usize::MAX);
-        refill(&mut expected);
-        assert_eq!(seen[1].bytes, expected);
-        // Without a mapping there is nothing to translate.
-        assert_eq!(with_errors(&[(0, error([7; 4], &outside, usize::MAX))]).len(), 0);
-    }
-}
-
-#[test]
-fn rfc5508_req_5_errors_from_inside_are_translated_with_what_they_quote() {
-    let packet = udp(end(INSIDE, 5000), end(REMOTE, 53));
-    let outside = with_errors(&[(0, packet.clone())])[0].bytes.clone();
-    let mut reply = answer(&outside);
-    refill(&mut reply);
-    let inside = with_errors(&[(0, packet.clone()), (1, reply.clone())])[1].bytes.clone();
-    let seen = with_errors(&[(0, packet), (1, reply.clone()), (2, error(INSIDE, &inside, usize::MAX))]);
-    // The outer source is for the translator that the error passes later.
-    assert_eq!(seen[2].bytes[28..], reply[..]);
-    assert!(is_sound(&seen[2].bytes));
-}
-
-#[test]
-fn rfc5508_req_5_errors_from_inside_about_pings_find_no_mapping() {
-    let ping = echo(INSIDE, REMOTE, 8, 5);
-    let outside = with_errors(&[(0, ping.clone())])[0].bytes.clone();
-    let mut reply = answer(&outside);
-    refill(&mut reply);
-    let inside = with_errors(&[(0, ping.clone()), (1, reply.clone())])[1].bytes.clone();
-    let seen = with_errors(&[(0, ping), (1, reply), (2, error([10, 0, 0, 9], &inside, usize::MAX))]);
-    assert_eq!(seen.len(), 2);
-}
-
 #[test]
 fn odd_packets_do_no_harm() {
     let inside = tcp(end(INSIDE, 5000), end(REMOTE, 80), SYN, b"hello");
@@ -768,176 +542,4 @@ fn odd_packets_do_no_harm() {
     }
     // All that is not cut off is as it would be if the checksums were computed anew.
     assert!(is_sound(&seen[0].bytes));
-}
-
-// A straightforward translator.
-
-#[derive(Clone, Debug)]
-struct Session {
-    protocol: u8,
-    inside: (SocketAddr, SocketAddr),
-    outside: (SocketAddr, SocketAddr),
-    last: i64,
-    packets: u32,
-    replied: bool,
-    done: [bool; 2],
-    data: [bool; 2],
-}
-
-/// Time-outs in milliseconds; no two sums of one and a time of use are equal.
-const PLAIN: [i64; 2] = [7_003, 5_001];
-const BUSY: [i64; 2] = [20_007, 9_002];
-const TCP_DONE: i64 = 3_004;
-const GUARANTEE: i64 = 2_000;
-const REAP: i64 = 4_000;
-const PORTS: [u16; 2] = [3000, 3005];
-const CAPACITY: usize = 12;
-
-impl Session {
-    fn is_udp(&self) -> usize {
-        usize::from(self.protocol == 17)
-    }
-
-    fn ends_at(&self) -> i64 {
-        let timeout = match self.protocol {
-            6 if self.done == [true; 2] => TCP_DONE,
-            6 if self.data == [true; 2] => BUSY[0],
-            17 if self.packets >= 3 && self.replied => BUSY[1],
-            _ => PLAIN[self.is_udp()],
-        };
-        self.last + timeout
-    }
-
-    fn tuple(&self, is_reply: bool) -> (SocketAddr, SocketAddr) {
-        if is_reply { (self.outside.1, self.outside.0) } else { self.inside }
-    }
-}
-
-#[derive(Default)]
-struct Model {
-    sessions: Vec<Session>,
-    next: u16,
-    next_reap: Option<i64>,
-    failures: u32,
-}
-
-impl Model {
-    fn find(&self, protocol: u8, tuple: (SocketAddr, SocketAddr)) -> Option<(usize, bool)> {
-        let of = |(n, session): (usize, &Session)| {
-            let found = [true, false].into_iter().find(|&is_reply| session.tuple(is_reply) == tuple)?;
-            (session.protocol == protocol).then_some((n, found))
-        };
-        self.sessions.iter().enumerate().find_map(of)
-    }
-
-    /// What becomes of a packet: output and bytes.
-    fn handle(&mut self, now: i64, packet: &[u8]) -> Option<(usize, Vec<u8>)> {
-        let next = *self.next_reap.get_or_insert(now + REAP);
-        if now >= next {
-            let at = next + (now - next) / REAP * REAP;
-            self.next_reap = Some(at + REAP);
-            self.sessions.retain(|session| session.last + GUARANTEE > at || session.ends_at() > at);
-        }
-        let (protocol, tuple) = (packet[9], ends(packet));
-        let from_outside = tuple.1.ip() == IpAddr::from(Ipv4Addr::from(OUTER));
-        let (n, is_reply) = match self.find(protocol, tuple) {
-            Some(found) => found,
-            None if from_outside => return None,
-            None => (self.open(now, protocol, tuple)?, false),
-        };
-        let session = &mut self.sessions[n];
-        (session.last, session.packets) = (now, session.packets + 1);
-        session.replied |= is_reply;
-        if protocol == 6 {
-            let side = usize::from(is_reply);
-            let (flags, has_data) = (packet[33], packet.len() > 40);
-            if flags & RST != 0 {
-                session.done = [true; 2];
-            } else if flags & FIN != 0 {
-                session.done[side] = true;
-            } else if flags & SYN != 0 || has_data {
-                session.done[side] = false;
-            }
-            session.data[side] |= has_data;
-        }
-        let (source, destination) =
-            if is_reply { (session.inside.1, session.inside.0) } else { session.outside };
-        let mut bytes = packet.to_vec();
-        for (end, address, port) in [(source, 12, 20), (destination, 16, 22)] {
-            let IpAddr::V4(v4) = end.ip() else { unreachable!() };
-            bytes[address..address + 4].copy_from_slice(&v4.octets());
-            bytes[port..port + 2].copy_from_slice(&end.port().to_be_bytes());
-        }
-        refill(&mut bytes);
-        Some((usize::from(is_reply), bytes))
-    }
-
-    fn open(&mut self, now: i64, protocol: u8, inside: (SocketAddr, SocketAddr)) -> Option<usize> {
-        let [low, high] = PORTS;
-        let count = high - low + 1;
-        let start = if self.next >= count { 0 } else { self.next };
-        let outer = |port: u16| end(OUTER, port);
-        let free = |n: &u16| self.find(protocol, (inside.1, outer(low + n % count))).is_none();
-        let Some(n) = (start..start + count).find(free) else {
-            self.failures += 1;
-            return None;
-        };
-        self.next = n % count + 1;
-        let outside = (outer(low + n % count), inside.1);
-        let (done, data) = ([false; 2], [false; 2]);
-        let new = Session { protocol, inside, outside, last: now, packets: 0, replied: false, done, data };
-        self.sessions.push(new);
-        if self.sessions.len() > CAPACITY {
-            let may_go = |&n: &usize| self.sessions[n].last + GUARANTEE <= now;
-            let oldest = (0..self.sessions.len()).filter(may_go).min_by_key(|&n| self.sessions[n].ends_at());
-            match oldest {
-                Some(n) => {
-                    self.sessions.remove(n);
-                }
-                None => {
-                    self.failures += 1;
-                    self.sessions.pop();
-                    return None;
-                }
-            }
-        }
-        Some(self.sessions.len() - 1)
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(40))]
-
-    #[test]
-    fn agrees_with_a_straightforward_translator(
-        steps in proptest::collection::vec(
-            (1i64..120, any::<bool>(), 0u8..4, 0u16..3, 0u8..3, any::<bool>(), 0u8..8, any::<bool>()), 1..300,
-        ),
-    ) {
-        let (mut model, mut packets, mut expected, mut now) = (Model::default(), Vec::new(), Vec::new(), 0);
-        for (pause, is_tcp, host, port, server, outward, flags, has_data) in steps {
-            now += pause * 10;
-            let inside = end([10, 0, 0, host], 100 + port);
-            let remote = end([2, 0, 0, server], 80);
-            // Replies are for any port of the range, known or not.
-            let outer = end(OUTER, PORTS[0] + (u16::from(host) * 3 + port) % 7);
-            let (from, to) = if outward { (inside, remote) } else { (remote, outer) };
-            let payload: &[u8] = if has_data { b"some data" } else { b"" };
-            let packet = match is_tcp {
-                true => tcp(from, to, flags, payload),
-                false => Builder::udp(from, to).build(payload).unwrap(),
-            };
-            expected.extend(model.handle(now, &packet));
-            packets.push((now, packet));
-        }
-        let config = gateway("IPRewriter", "pattern 192.0.2.1 3000-3005# - - 0 1, drop, REAP_INTERVAL 4,
-            TCP_NODATA_TIMEOUT 7003ms, TCP_TIMEOUT 20007ms, TCP_DONE_TIMEOUT 3004ms, TCP_GUARANTEE 2,
-            UDP_TIMEOUT 5001ms, UDP_STREAMING_TIMEOUT 9002ms, UDP_GUARANTEE 2, MAPPING_CAPACITY 12");
-        let handlers = ["rw.size", "rw.mapping_failures"];
-        let (outcome, seen) = run(&config, 2, &packets, &handlers);
-        let seen: Vec<_> = seen.into_iter().map(|seen| (seen.sink, seen.bytes)).collect();
-        prop_assert_eq!(seen, expected);
-        prop_assert_eq!(value(&outcome, 0), model.sessions.len().to_string());
-        prop_assert_eq!(value(&outcome, 1), model.failures.to_string());
-    }
 }
