@@ -2,7 +2,8 @@
 //!
 //! - [`IntervalSet`]: a set of numbers as disjoint intervals, the currency of declared effects
 //! - [`filter`]: Click's expressions over IP packets (`src net 10/8 and tcp port www`), and matchers for many of them
-//! - [`prefixes`]: longest-prefix match over IPv4 addresses
+//! - [`cuts`]: the first of many boxes over header fields that a packet lies in
+//! - [`prefixes`]: longest-prefix match over IPv4 and IPv6 addresses
 //! - [`pattern`]: Click's byte patterns (`12/0800 33/02%12`), compiled into a decision tree
 
 pub mod cuts;
