@@ -104,7 +104,7 @@ int main(int argc, char **argv)
 		die("rte_acl_build");
 	double built = now() - start;
 
-	size_t count = 0, space = 0;
+	size_t count = 0;
 	struct tuple *headers = NULL;
 	int *expected = NULL;
 	file = open_or_die(argv[2]);
@@ -115,13 +115,8 @@ int main(int argc, char **argv)
 		if (sscanf(line, "%" SCNu32 " %" SCNu32 " %u %u %u %d", &source, &destination, &source_port,
 			   &destination_port, &protocol, &rule) != 6)
 			continue;
-		if (count == space) {
-			space = space ? 2 * space : 1 << 16;
-			headers = realloc(headers, space * sizeof *headers);
-			expected = realloc(expected, space * sizeof *expected);
-			if (!headers || !expected)
-				die("memory");
-		}
+		headers = room(headers, sizeof *headers, count);
+		expected = room(expected, sizeof *expected, count);
 		headers[count] = (struct tuple){ .protocol = protocol, .source = rte_cpu_to_be_32(source),
 						 .destination = rte_cpu_to_be_32(destination),
 						 .source_port = rte_cpu_to_be_16(source_port),

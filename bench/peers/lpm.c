@@ -42,7 +42,7 @@ int main(int argc, char **argv)
 	fclose(file);
 	double built = now() - start;
 
-	size_t count = 0, space = 0;
+	size_t count = 0;
 	uint32_t *addresses = NULL;
 	int64_t *expected = NULL;
 	file = open_or_die(argv[2]);
@@ -51,13 +51,8 @@ int main(int argc, char **argv)
 		int64_t route;
 		if (sscanf(line, "%" SCNu32 " %" SCNd64, &address, &route) != 2)
 			continue;
-		if (count == space) {
-			space = space ? 2 * space : 1 << 16;
-			addresses = realloc(addresses, space * sizeof *addresses);
-			expected = realloc(expected, space * sizeof *expected);
-			if (!addresses || !expected)
-				die("memory");
-		}
+		addresses = room(addresses, sizeof *addresses, count);
+		expected = room(expected, sizeof *expected, count);
 		addresses[count] = address;
 		expected[count++] = route;
 	}

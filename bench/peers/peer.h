@@ -51,6 +51,15 @@ static inline double median(double *values, int count)
 	return values[count / 2];
 }
 
+/* An array of so many elements, with room for one more. */
+static inline void *room(void *array, size_t size, size_t count)
+{
+	/* Twice as large whenever it is full: at no element, and at each power of two. */
+	if ((count & (count - 1)) == 0 && !(array = realloc(array, size * (count ? 2 * count : 1))))
+		die("memory");
+	return array;
+}
+
 /* Memory of DPDK's heap that is in use. */
 static inline double memory_mib(void)
 {
