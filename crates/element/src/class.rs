@@ -79,6 +79,9 @@ pub struct Notes {
     pub manages_driver: bool,
     /// Makes time pass under the trace clock (see [`Element::next_time`]).
     pub follows_captures: bool,
+    /// Each worker's copy has a queue of its own to the outside (see [`crate::Cx::worker`]). Sources and sinks that
+    /// have not do their work on one worker only.
+    pub has_queues: bool,
     /// Whether it has a task ([`Element::run`]).
     pub task: Task,
 }
@@ -104,6 +107,7 @@ impl Notes {
         signals_room: false,
         manages_driver: false,
         follows_captures: false,
+        has_queues: false,
         task: Task::Never,
     };
 

@@ -308,6 +308,8 @@ pub trait Host {
     fn stop(&mut self);
     /// Writes text.
     fn print(&mut self, stream: Stream, text: fmt::Arguments<'_>);
+    /// Which worker's copy of the graph this is, and how many there are.
+    fn worker(&self) -> (usize, usize);
     /// Where names in the element's values are looked up.
     fn place(&self, element: ElementId) -> Place<'_>;
     /// The element's name and class.
@@ -468,6 +470,11 @@ impl<'a> Cx<'a> {
     /// Whether a packet of any size could be had now. Sources that read from outside look before they read.
     pub fn has_room(&mut self) -> bool {
         self.core.pool.has_room()
+    }
+
+    /// Which worker this copy of the graph belongs to, from 0, and how many workers there are.
+    pub fn worker(&self) -> (usize, usize) {
+        self.host.worker()
     }
 
     /// Whether time is that of captures: sources then make batches of one time stamp, when it is due.

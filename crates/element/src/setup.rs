@@ -28,13 +28,17 @@ pub struct Setup {
     /// How often tasks run in relation to others: the compound in which that was said, the element or compound
     /// inside it, and its tickets.
     pub schedule: Vec<(String, String, u32)>,
+    /// Which worker's copy of the graph this is, from 0.
+    pub worker: usize,
+    /// How many workers there are, each with a copy.
+    pub workers: usize,
     services: HashMap<(TypeId, ElementId), Arc<dyn Any + Send + Sync>>,
 }
 
 impl Setup {
     /// A graph without elements yet.
     pub fn new(burst: Option<usize>) -> Setup {
-        Setup { burst, ..Setup::default() }
+        Setup { burst, workers: 1, ..Setup::default() }
     }
 
     /// The element that `name` means inside the compound `scope` (empty, or ending in a slash): the innermost

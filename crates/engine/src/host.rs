@@ -293,6 +293,10 @@ impl Host for Inner {
         self.sink.write(stream, text);
     }
 
+    fn worker(&self) -> (usize, usize) {
+        (self.setup.worker, self.setup.workers)
+    }
+
     fn place(&self, element: ElementId) -> Place<'_> {
         Place::new(&self.setup, element)
     }
