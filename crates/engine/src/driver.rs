@@ -23,6 +23,8 @@ const ROUNDS_PER_REPORT: u64 = 256;
 const ROUNDS_PER_LOOK: u64 = 16;
 /// Longest sleep of an idle driver, so that an interrupt is noticed.
 const NAP: Duration = Duration::from_millis(20);
+/// Looks for work from other workers before one sleeps: some ten microseconds.
+const LOOKS_BEFORE_SLEEP: usize = 500;
 /// Times that a driver script may be consulted about one stop.
 const MOST_CONSULTATIONS: usize = 1000;
 /// The run count after an interrupt: no driver script can raise it above zero.
@@ -61,7 +63,7 @@ impl Worker {
     /// # Errors
     /// What an element reports.
     pub fn initialize(&mut self) -> Result<(), Box<Problem>> {
-        let mut order: Vec<ElementId> = (0..self.inner.plan.len()).collect();
+        let mut order: Vec<ElementId> = self.inner.placed().collect();
         let trace = self.options.clock == ClockKind::Trace;
         let is_late = |class: &Class| trace && !class.notes.follows_captures;
         order.sort_by_key(|&id| {
@@ -115,7 +117,7 @@ impl Worker {
     pub fn finish(&mut self) -> Result<(), Vec<String>> {
         self.drain();
         let mut errors = Vec::new();
-        for id in 0..self.inner.plan.len() {
+        for id in self.inner.placed().collect::<Vec<_>>() {
             if let Some(Err(text)) = self.inner.call(&mut self.core, id, |element, cx| element.close(cx)) {
                 errors.push(text);
             }
@@ -126,8 +128,9 @@ impl Worker {
 
     /// Drains every element, those that packets come to first before those that they go on to, and again for as long
     /// as something is held and still moves. Under the trace clock time goes on in between.
-    fn drain(&mut self) {
-        let order = self.inner.plan.order();
+    pub(crate) fn drain(&mut self) {
+        let mut order = self.inner.plan.order();
+        order.retain(|&id| self.inner.placement.is_at(id, self.inner.worker()));
         let mut timers = MOST_LAST_TIMERS;
         // A path through the graph is at most that long: what moves after that goes in circles, and ends where it
         // comes to next.
@@ -173,6 +176,7 @@ impl Worker {
             if let Some(end) = self.stop_check() {
                 return end;
             }
+            let came = self.import();
             self.run_tasks(TASKS_PER_ROUND);
             if self.inner.runcount <= 0 {
                 continue;
@@ -180,12 +184,12 @@ impl Worker {
             self.look_at_clock();
             self.run_timers(self.core.now);
             let goes_on = self.inner.runcount > 0 && self.inner.next.is_none();
-            if self.inner.tasks.is_empty() && goes_on {
+            if self.inner.tasks.is_empty() && goes_on && !came {
                 match (self.inner.timers.next(), self.options.clock) {
                     (Some(at), ClockKind::Real) => self.sleep_until(at),
                     (Some(at), _) => self.core.now = self.core.now.max(at),
                     (None, clock) if self.options.ends_when_idle && !self.is_awaited(clock) => {
-                        if self.end_idle() {
+                        if self.is_team_idle() && self.end_idle() {
                             return End::Idle;
                         }
                     }
@@ -327,8 +331,51 @@ impl Worker {
             }
             let Some(id) = self.inner.tasks.take_next() else { return };
             self.look_at_clock();
+            if self.has_to_wait(id) {
+                self.inner.tasks.schedule(id);
+                std::thread::yield_now();
+                return;
+            }
             self.fire(id);
         }
+    }
+
+    /// Whether a source has to wait until other workers have caught up.
+    #[inline]
+    fn has_to_wait(&self, id: ElementId) -> bool {
+        self.links.as_ref().is_some_and(|links| self.inner.plan.inputs[id].is_empty() && !links.is_clear())
+    }
+
+    /// Where there are other workers: whether none of them has anything to do. Rests a little if some have.
+    fn is_team_idle(&mut self) -> bool {
+        let Some(team) = self.inner.team.clone() else { return true };
+        self.set_idle(true);
+        let is_idle = self.inner.worker() == 0 && team.is_idle();
+        if !is_idle {
+            self.nap();
+        }
+        is_idle
+    }
+
+    /// Does what other workers ask for; whether the run is over for this one.
+    fn attend(&mut self) -> bool {
+        let Some(team) = self.inner.team.clone() else { return false };
+        let me = self.inner.worker();
+        if team.is_asked(me) {
+            self.set_idle(false);
+            self.inner.answer(&mut self.core);
+            self.settle();
+        }
+        if me == 0 {
+            self.inner.runcount -= team.take_stops();
+            return false;
+        }
+        // The first worker decides, and asks the driver's script.
+        if self.inner.runcount <= 0 {
+            team.ask_to_stop(1 - self.inner.runcount);
+            self.inner.runcount = 1;
+        }
+        team.is_over()
     }
 
     fn run_timers(&mut self, by: Timestamp) {
@@ -360,14 +407,19 @@ impl Worker {
             self.switch();
         }
         if self.rounds.is_multiple_of(ROUNDS_PER_REPORT) {
-            let made = self.core.counters.iter().map(|counters| counters.made).sum();
-            self.options.progress.store(made, Ordering::Relaxed);
+            self.show_progress();
+        }
+        if self.inner.team.is_some() && self.attend() {
+            return Some(End::Stopped);
         }
         if self.rounds.is_multiple_of(ROUNDS_PER_LOOK) && !self.inner.watches.is_empty() {
             self.serve_files(Duration::ZERO);
         }
         if !self.inner.os_signals.is_empty() {
             self.deliver_os_signals();
+        }
+        if self.inner.worker() != 0 {
+            return None;
         }
         // A signal that an element waits for has raised its flag too, and comes first.
         if self.options.interrupt.load(Ordering::Relaxed) && !self.inner.os_signals.has_come() {
@@ -376,6 +428,14 @@ impl Worker {
             return Some(End::Interrupted);
         }
         (self.inner.runcount <= 0 && self.consult()).then_some(End::Stopped)
+    }
+
+    fn show_progress(&self) {
+        let made = self.core.counters.iter().map(|counters| counters.made).sum();
+        let all = self.inner.team.as_ref().map_or(made, |team| team.note_made(self.inner.worker(), made));
+        if self.inner.worker() == 0 {
+            self.options.progress.store(all, Ordering::Relaxed);
+        }
     }
 
     /// Treats having nothing to do as a request to stop. True if the run is over.
@@ -430,10 +490,35 @@ impl Worker {
     }
 
     fn rest(&mut self, longest: Duration) {
-        if self.inner.watches.is_empty() {
+        if self.options.busy_poll {
+            std::hint::spin_loop();
+        } else if self.inner.team.is_some() {
+            self.rest_in_team(longest);
+        } else if self.inner.watches.is_empty() {
             std::thread::sleep(longest);
         } else {
             self.serve_files(longest);
+        }
+    }
+
+    /// Sleeps until another worker has something for this one, a file is ready, or time is over. Looks around for a
+    /// moment first, because waking up takes longer than most pauses are.
+    #[cold]
+    fn rest_in_team(&mut self, longest: Duration) {
+        let (Some(team), Some(links)) = (self.inner.team.clone(), &self.links) else { return };
+        let me = links.me;
+        let has_work = || links.has_work() || team.is_asked(me) || team.is_over();
+        for _ in 0..LOOKS_BEFORE_SLEEP {
+            if has_work() {
+                return;
+            }
+            std::hint::spin_loop();
+        }
+        let bell = &team.bells[me];
+        if bell.may_sleep(has_work) {
+            let ready = self.inner.watches.wait(longest, Some(bell.event()));
+            bell.awake();
+            self.tell_ready(ready);
         }
     }
 
@@ -452,7 +537,15 @@ impl Worker {
 
     /// Lets elements read and write whose files are ready.
     fn serve_files(&mut self, longest: Duration) {
-        for (id, token) in self.inner.watches.wait(longest) {
+        let ready = self.inner.watches.wait(longest, None);
+        self.tell_ready(ready);
+    }
+
+    fn tell_ready(&mut self, ready: Vec<(ElementId, u32)>) {
+        if !ready.is_empty() {
+            self.set_idle(false);
+        }
+        for (id, token) in ready {
             self.look_at_clock();
             self.inner.call(&mut self.core, id, |element, cx| element.ready(cx, token));
             self.settle();
