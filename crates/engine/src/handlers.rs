@@ -112,7 +112,7 @@ impl Inner {
         name: &str,
         param: &str,
     ) -> Result<String, String> {
-        let others = self.ask(element, name, param, false);
+        let others = self.ask(element, name, param, false)?;
         let mut values = Vec::with_capacity(1 + others.len());
         if self.is_here(element) {
             values.push(self.read_here(core, element, name, param)?);
@@ -132,11 +132,27 @@ impl Inner {
     }
 
     /// Asks the other workers that do the element's work.
-    fn ask(&self, element: Option<ElementId>, name: &str, value: &str, writes: bool) -> Vec<Answer> {
-        let (Some(team), Some(id)) = (&self.team, element) else { return Vec::new() };
-        let others =
+    ///
+    /// # Errors
+    /// If they take turns.
+    fn ask(
+        &self,
+        element: Option<ElementId>,
+        name: &str,
+        value: &str,
+        writes: bool,
+    ) -> Result<Vec<Answer>, String> {
+        let (Some(team), Some(id)) = (&self.team, element) else { return Ok(Vec::new()) };
+        if !writes && self.is_here(element) && self.merging(element, name) == Merge::First {
+            return Ok(Vec::new());
+        }
+        let mut others =
             (0..team.len()).filter(|&worker| worker != self.worker() && self.placement.is_at(id, worker));
-        others.filter_map(|worker| team.ask(worker, element, name, value, writes)).collect()
+        if team.in_turn && others.next().is_some() {
+            let name = self.handler_name(element, name);
+            return Err(format!("{name}: under the trace clock, workers do not answer each other"));
+        }
+        Ok(others.filter_map(|worker| team.ask(worker, element, name, value, writes)).collect())
     }
 
     /// Waits for another worker, and answers what others ask meanwhile.
@@ -206,7 +222,7 @@ impl Inner {
         name: &str,
         value: &str,
     ) -> Result<(), String> {
-        let others = self.ask(element, name, value, true);
+        let others = self.ask(element, name, value, true)?;
         if others.is_empty() && !self.is_here(element) {
             return Err(format!("the worker of '{}' does not run", self.handler_name(element, name)));
         }

@@ -28,6 +28,7 @@ mod signals;
 mod tasks;
 mod team;
 mod timers;
+mod trace_time;
 mod watch;
 mod worker;
 mod workers;

@@ -12,6 +12,8 @@ use crate::handover::Bell;
 /// All workers.
 pub(crate) struct Team {
     pub(crate) bells: Arc<[Bell]>,
+    /// Whether they take turns on one thread, so that none can answer while another one works.
+    pub(crate) in_turn: bool,
     members: Vec<Member>,
     /// The run is over.
     over: AtomicBool,
@@ -58,8 +60,9 @@ impl Team {
     ///
     /// # Errors
     /// If the process has no file descriptor left.
-    pub(crate) fn new(workers: usize) -> nix::Result<Team> {
+    pub(crate) fn new(workers: usize, in_turn: bool) -> nix::Result<Team> {
         Ok(Team {
+            in_turn,
             bells: (0..workers).map(|_| Bell::new()).collect::<nix::Result<_>>()?,
             members: (0..workers).map(|_| Member::default()).collect(),
             over: AtomicBool::new(false),
@@ -194,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_team_is_idle_when_all_are_and_nothing_is_on_its_way() {
-        let team = Team::new(2).unwrap();
+        let team = Team::new(2, false).unwrap();
         team.begin_idle(0, 5, 0);
         assert!(!team.is_idle(), "one works");
         team.begin_idle(1, 0, 4);
@@ -206,7 +209,7 @@ mod tests {
 
     #[test]
     fn requests_find_an_answer_or_nobody() {
-        let team = Team::new(2).unwrap();
+        let team = Team::new(2, false).unwrap();
         assert!(team.ask(1, None, "version", "", false).is_none());
         team.set_answers(1, true);
         let answer = team.ask(1, None, "version", "", false).unwrap();

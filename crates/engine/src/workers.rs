@@ -1,4 +1,5 @@
-//! All workers of a graph: one thread each, pinned to a core of its own, with a copy of the graph.
+//! All workers of a graph: one thread each, pinned to a core of its own, with a copy of the graph. Under the trace clock
+//! they take turns on one thread.
 //!
 //! The first worker runs on the caller's thread. It decides when the run is over, hears of interrupts and asks the
 //! driver's script; what has one place only is usually there.
@@ -22,6 +23,7 @@ use crate::plan::Plan;
 use crate::problem::Problem;
 use crate::report::Report;
 use crate::team::Team;
+use crate::trace_time::run_trace;
 use crate::worker::{Options, Worker};
 
 /// A graph on one or several workers.
@@ -46,12 +48,19 @@ impl Workers {
         mut options: Options,
     ) -> Result<Workers, String> {
         let count = copies.len().max(1);
-        if count > 1 && options.clock != ClockKind::Real {
-            return Err("several workers need the real clock".into());
-        }
+        let in_turn = match options.clock {
+            ClockKind::Real => false,
+            ClockKind::Trace => true,
+            ClockKind::Simulated { .. } if count == 1 => true,
+            ClockKind::Simulated { .. } => return Err("simulated time is for one worker".into()),
+        };
         let team = match count {
             1 => None,
-            _ => Some(Arc::new(Team::new(count).map_err(|error| format!("no event for a worker: {error}"))?)),
+            _ => {
+                let team =
+                    Team::new(count, in_turn).map_err(|error| format!("no event for a worker: {error}"));
+                Some(Arc::new(team?))
+            }
         };
         let sink = Shared::new(sink);
         let memory = options.memory / count;
@@ -113,6 +122,9 @@ impl Workers {
     /// # Errors
     /// What an element reports.
     pub fn initialize(&mut self) -> Result<(), Box<Problem>> {
+        if self.team.as_ref().is_some_and(|team| team.in_turn) {
+            return self.initialize_in_turn();
+        }
         for number in (1..self.here.len()).rev() {
             if let Err(problem) = self.here[number].initialize() {
                 self.here.iter_mut().skip(number + 1).for_each(|worker| drop(worker.finish()));
@@ -126,6 +138,18 @@ impl Workers {
             self.here.iter_mut().skip(1).for_each(|worker| drop(worker.finish()));
         }
         result
+    }
+
+    /// The same where no thread runs: the first worker's captures say when time starts.
+    fn initialize_in_turn(&mut self) -> Result<(), Box<Problem>> {
+        for number in 0..self.here.len() {
+            self.here[number].core.now = self.here[0].core.now;
+            if let Err(problem) = self.here[number].initialize() {
+                self.here.iter_mut().take(number).for_each(|worker| drop(worker.finish()));
+                return Err(problem);
+            }
+        }
+        Ok(())
     }
 
     fn start(&mut self) {
@@ -165,6 +189,11 @@ impl Workers {
     /// Runs until somebody stops the driver, nothing is left to do, or the user interrupts. Call
     /// [`initialize`](Self::initialize) before, [`finish`](Self::finish) afterwards.
     pub fn run(&mut self) -> End {
+        if self.team.as_ref().is_some_and(|team| team.in_turn) {
+            let end = run_trace(&mut self.here);
+            self.flush();
+            return end;
+        }
         let end = self.here[0].run();
         self.join();
         end
