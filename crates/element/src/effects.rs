@@ -548,6 +548,15 @@ impl Effects {
         self
     }
 
+    /// The same, with something that every packet changes and the next one must see, whatever flow it is of: a rate, a
+    /// number in sequence.
+    #[must_use]
+    pub fn sharing(mut self, table: &'static str) -> Effects {
+        let access = Access::EveryPacket;
+        self.state.push(State { table, key: Vec::new(), both_directions: false, access });
+        self
+    }
+
     /// Fields that the fate or the bytes of packets depend on.
     pub fn reads(&self) -> Vec<Field> {
         self.reads_where(|_, _| true)

@@ -15,6 +15,7 @@ use nix::unistd::Pid;
 use crate::clock::ClockKind;
 use crate::configure::Configured;
 use crate::driver::End;
+use crate::handlers::WORKER;
 use crate::handover;
 use crate::host::{Shared, Sink};
 use crate::merge::merge;
@@ -235,6 +236,10 @@ impl Workers {
     pub fn read(&mut self, element: Option<ElementId>, handler: &str, param: &str) -> Result<String, String> {
         if !self.threads.is_empty() || self.here.len() == 1 {
             return self.here[0].read(element, handler, param);
+        }
+        if let (None, WORKER) = (element, handler) {
+            let (worker, id, handler) = self.here[0].inner.of_worker(param)?;
+            return self.here[worker].read_here(Some(id), handler, "");
         }
         let place = element.map_or(Place::One(0), |id| self.placement().places[id]);
         match place {

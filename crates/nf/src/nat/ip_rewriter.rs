@@ -93,8 +93,8 @@ pub static CLASS: Class = Class {
         [
             HandlerInfo::read("tcp_table"),
             HandlerInfo::read("udp_table"),
-            HandlerInfo::read("tcp_mappings"),
-            HandlerInfo::read("udp_mappings"),
+            HandlerInfo::list("tcp_mappings"),
+            HandlerInfo::list("udp_mappings"),
             HandlerInfo::read_param("tcp_lookup"),
             a,
             b,

@@ -145,10 +145,10 @@ pub(super) const fn seconds(name: &'static str, default: &'static str) -> ArgInf
 /// Handlers that all translators have.
 pub(super) const SIZES: [HandlerInfo; 7] = [
     HandlerInfo::read("table_size"),
-    HandlerInfo::read("nmappings"),
-    HandlerInfo::read("mapping_failures"),
+    HandlerInfo::count("nmappings"),
+    HandlerInfo::count("mapping_failures"),
     HandlerInfo::read("patterns"),
-    HandlerInfo::read("size"),
+    HandlerInfo::count("size"),
     HandlerInfo::both("capacity"),
     HandlerInfo::write("clear"),
 ];
@@ -156,7 +156,7 @@ pub(super) const SIZES: [HandlerInfo; 7] = [
 /// The same, and their one table by two names.
 pub(super) const HANDLERS: [HandlerInfo; 9] = {
     let [a, b, c, d, e, f, g] = SIZES;
-    [HandlerInfo::read("table"), HandlerInfo::read("mappings"), a, b, c, d, e, f, g]
+    [HandlerInfo::read("table"), HandlerInfo::list("mappings"), a, b, c, d, e, f, g]
 };
 
 /// The last of some time-outs that is given, in nanoseconds.
