@@ -489,6 +489,9 @@ pub struct Effects {
     pub depends: Vec<Depends>,
     /// State.
     pub state: Vec<State>,
+    /// Where it gives flows other addresses and ports: whether it chooses them such that replies belong to the worker
+    /// that the flow belongs to ([`crate::Cx::is_home`]).
+    pub chooses_home: bool,
     /// Order.
     pub order: Order,
     /// What the element looks at for people (printers, recorders, counters); the packets' fate does not

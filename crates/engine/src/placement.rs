@@ -193,6 +193,17 @@ fn own_place(plan: &Plan, id: ElementId, effects: &Effects) -> (Place, Option<St
     if let Some(state) = effects.state.iter().find(of_all) {
         return one(format!("all packets share its state '{}'", state.table));
     }
+    let renames = || effects.writes().iter().any(tells_flows_apart);
+    if let Some(state) =
+        effects.state.iter().find(|state| state.both_directions && state.access != Access::Soft)
+        && !effects.chooses_home
+        && renames()
+    {
+        return one(format!(
+            "replies to flows of '{}' may belong to other workers than the flows",
+            state.table
+        ));
+    }
     // What is kept per core is added up later; but one entry for a flow is better than one on each core.
     match effects.state.iter().any(|state| state.access != Access::Soft || is_per_flow(state)) {
         true => (Place::Owner, None),

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use element::ElementId;
-use element::steering::{Dispatch, Rss};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
@@ -84,13 +83,12 @@ impl Workers {
     /// Connects the workers by rings.
     fn connect(&mut self) {
         let Some(team) = &self.team else { return };
-        let dispatch: Arc<dyn Dispatch> = Arc::new(Rss::new(team.len()));
         // Interfaces do not wait; everything else does.
         let waits = !self.here.iter().take(1).any(|worker| {
             let plan = worker.plan();
             (0..plan.len()).any(|id| plan.classes[id].notes.has_queues && plan.inputs[id].is_empty())
         });
-        let links = handover::connect(&team.bells, &dispatch, waits);
+        let links = handover::connect(&team.bells, &team.dispatch, waits);
         for (worker, links) in self.here.iter_mut().zip(links) {
             worker.links = Some(links);
             worker.inner.team = Some(Arc::clone(team));

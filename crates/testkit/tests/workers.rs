@@ -164,3 +164,84 @@ fn what_is_held_at_the_end_goes_on_to_other_workers() {
     assert_eq!(seen.len(), FLOWS * PACKETS);
     assert_eq!(outcome.report.totals.held, 0);
 }
+
+/// 10,000 flows through a translator, and a reply to every packet of theirs.
+fn translate(how: Run, protocol: &str, flows: usize) -> (Outcome, Vec<Seen>) {
+    let client = |flow: usize| {
+        let address = [10, 1, (flow / 250) as u8, (1 + flow % 250) as u8];
+        (address, 1024 + (flow * 7 % 60_000) as u16)
+    };
+    let frame = |flow: usize, round: u32| {
+        let (source, destination) = (client(flow).into(), ([198, 51, 100, 7], 80).into());
+        let payload = [(flow as u32).to_be_bytes(), round.to_be_bytes()].concat();
+        let builder = match protocol {
+            "udp" => Builder::udp(source, destination),
+            "tcp" => Builder::tcp(source, destination, if round == 0 { wire::tcp::flags::SYN } else { 0x18 }),
+            _ => Builder::icmp(source.ip(), destination.ip(), 8, 0, [source.port(), round as u16]),
+        };
+        builder.build(&payload).unwrap()
+    };
+    let input = |(round, flow)| Input {
+        bytes: frame(flow, round),
+        time: element::Timestamp(1),
+        annotations: [0; 48],
+        headers: [Some(0), Some(0), Some(20)],
+    };
+    let order = (0..3).flat_map(|round| (0..flows).map(move |flow| (round, flow)));
+    let exchange = offer(vec![order.map(input).collect()]);
+    let (class, answer, list) = match protocol {
+        "icmp" => ("ICMPPingRewriter", "ICMPPingResponder", "mappings"),
+        "tcp" => ("IPRewriter", "IPMirror", "tcp_mappings"),
+        _ => ("IPRewriter", "IPMirror", "udp_mappings"),
+    };
+    let text = format!(
+        "TestSource({exchange}, 0) -> CheckIPHeader -> [0] nat :: {class}(pattern 192.0.2.1 1024-65535 - - 0 1, drop);
+        nat[0] -> there :: Tee -> TestSink({exchange}, 0); there[1] -> {answer} -> [1] nat;
+        nat[1] -> TestSink({exchange}, 1)"
+    );
+    let handlers = ["nat.size", "nat.mapping_failures", &format!("nat.{list}")];
+    let outcome = how.text(&text, &handlers).unwrap_or_else(|error| panic!("{error}"));
+    (outcome, collect(exchange))
+}
+
+#[test]
+fn replies_come_home_to_the_worker_of_their_mapping() {
+    const MANY: usize = 10_000;
+    for (protocol, flows) in [("udp", MANY), ("tcp", MANY), ("icmp", MANY)] {
+        for how in [Run::real(), Run::trace()] {
+            let (outcome, seen) = translate(how.on(4), protocol, flows);
+            assert!(outcome.report.balances());
+            let (back, there): (Vec<_>, Vec<_>) = seen.iter().partition(|seen| seen.sink == 1);
+            assert_eq!((there.len(), back.len()), (3 * flows, 3 * flows), "{:?}", outcome.report.totals);
+            // No port (or identifier) twice, and each flow keeps its own.
+            let at = if protocol == "icmp" { 24 } else { 20 };
+            let mut ports = HashMap::new();
+            for packet in there {
+                let port = u16::from_be_bytes([packet.bytes[at], packet.bytes[at + 1]]);
+                assert_eq!(packet.bytes[12..16], [192, 0, 2, 1]);
+                let flow = *ports.entry(port).or_insert(told(packet).0);
+                assert_eq!(flow, told(packet).0, "port {port}");
+            }
+            assert_eq!(ports.len(), flows);
+            for packet in back {
+                let flow = told(packet).0 as usize;
+                let address = [10, 1, (flow / 250) as u8, (1 + flow % 250) as u8];
+                assert_eq!(packet.bytes[16..20], address, "flow {flow}");
+            }
+            assert_eq!(outcome.values[0].as_deref(), Ok(&*flows.to_string()));
+            assert_eq!(outcome.values[1].as_deref(), Ok("0"));
+            assert_eq!(outcome.values[2].as_ref().unwrap().lines().count(), 2 * flows);
+            // All four have their part.
+            assert!(outcome.report.workers.iter().all(|w| w.taken > flows as u64 / 8));
+        }
+    }
+}
+
+#[test]
+fn translators_that_cannot_choose_have_one_worker() {
+    // The server behind the address is fixed, so replies could belong to any worker.
+    let text = "SOURCE -> MarkIPHeader(14) -> [0] nat :: UDPRewriter(pattern - - 10.9.9.9 53 0 1, drop);
+        nat[0] -> there :: Tee -> SINK; there[1] -> IPMirror -> [1] nat; nat[1] -> back :: Counter -> Discard";
+    let (outcome, _) = run(Run::real().on(3), text, &["back.count"]);
+    assert_eq!(outcome.values[0].as_deref(), Ok("2000"));
+}
