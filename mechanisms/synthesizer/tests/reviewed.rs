@@ -307,3 +307,30 @@ fn switches_that_learn_nothing_send_elsewhere() {
         "FromDump(x) -> out :: ToDump(y);",
     );
 }
+
+const EXTENSIONS: &str =
+    "FromDump(x) -> Classifier(12/86dd) -> Strip(14) -> CheckIP6Header(PROCESS_EH true) ->";
+
+/// Where a header is that only the element knows, both chains know as little.
+#[test]
+fn headers_somewhere_are_in_the_same_place() {
+    let chain = |first: &str, second: &str| {
+        format!(
+            "{EXTENSIONS} DecIP6HLIM -> c :: Classifier({first}, {second}, -); c[0] -> out :: ToDump(y);
+             c[1] -> out; c[2] -> SetIP6DSCP(10) -> out;"
+        )
+    };
+    are_equivalent(&chain("24/20", "24/30"), &chain("24/30", "24/20"));
+    are_not_equivalent(&chain("24/20", "24/30"), &chain("24/20", "24/31"));
+}
+
+/// The bytes of such a header have other names elsewhere.
+#[test]
+fn headers_somewhere_may_be_what_is_asked_about() {
+    let mirrored =
+        |before: &str, behind: &str| format!("{EXTENSIONS} {before} IP6Mirror -> {behind} out :: ToDump(y);");
+    for element in ["Classifier(40/0050)", "StoreData(40, \\<0050>)"] {
+        are_not_equivalent(&mirrored(&format!("{element} ->"), ""), &mirrored("", &format!("{element} ->")));
+    }
+    are_not_equivalent(&mirrored("", ""), &mirrored("", "").replace("PROCESS_EH true", ""));
+}
