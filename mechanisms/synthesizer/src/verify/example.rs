@@ -53,7 +53,7 @@ fn usual(d: &Diagrams) -> Vec<Bit> {
         d.or(&d.not(&all(&[(12, if low == 0xdd { 0x86 } else { 8 }), (13, low)])), &all(then))
     };
     let ipv6 = |then: &[(i32, u8)]| of_type(0xdd, then);
-    // One of 2001:db8::/64.
+    // One of 2001:db8::/64. Where that cannot be, at least the rest is zero.
     let address = |at: i32, last: u8| {
         let mut bytes = vec![(at, 0x20), (at + 1, 0x01), (at + 2, 0x0d), (at + 3, 0xb8)];
         bytes.extend((at + 4..at + 15).map(|place| (place, 0)).chain([(at + 15, last)]));
@@ -70,6 +70,8 @@ fn usual(d: &Diagrams) -> Vec<Bit> {
         ipv6(&[(18, 0), (19, 6)]),
         ipv6(&[(21, 64)]),
         ipv6(&address(22, 1)),
+        ipv6(&address(22, 1)[4..]),
+        ipv6(&address(22, 1)[8..]),
         ipv6(&address(38, 2)),
         ipv6(&address(38, 2)[8..]),
         all(&[(14, 0x45)]),
