@@ -64,6 +64,8 @@ pub struct Diagrams {
     exact: Cell<bool>,
     overlap: Cell<bool>,
     one_zero: Cell<bool>,
+    /// By checksum: how it has been updated.
+    updates: RefCell<HashMap<u32, u32>>,
     deadline: Cell<Option<Instant>>,
 }
 
@@ -125,6 +127,7 @@ impl Diagrams {
             exact: Cell::new(false),
             overlap: Cell::new(false),
             one_zero: Cell::new(false),
+            updates: RefCell::default(),
             deadline: Cell::new(None),
         }
     }
@@ -427,6 +430,13 @@ impl Diagrams {
     /// Notes that checksums of 0000 and ffff were taken for one.
     pub(super) fn note_one_zero(&self) {
         self.one_zero.set(true);
+    }
+
+    /// Notes how a checksum has been updated. The same one after other updates is taken for the same.
+    pub(super) fn note_updates(&self, checksum: u32, updates: u32) {
+        if *self.updates.borrow_mut().entry(checksum).or_insert(updates) != updates {
+            self.note_one_zero();
+        }
     }
 
     /// Whether checksums of 0000 and ffff were taken for one: they count the same in a sum, but are different bytes.
