@@ -4,6 +4,7 @@ pub mod control_socket;
 pub mod encapsulation;
 pub mod from_dump;
 pub mod from_ip_summary_dump;
+pub mod in_memory_nic;
 mod pace;
 mod sink;
 pub mod sockets;
@@ -17,6 +18,7 @@ pub static CLASSES: &[&Class] = &[
     &control_socket::CLASS,
     &from_dump::CLASS,
     &from_ip_summary_dump::CLASS,
+    &in_memory_nic::CLASS,
     &sockets::mcast_socket::CLASS,
     &sockets::socket::CLASS,
     &to_dump::CLASS,

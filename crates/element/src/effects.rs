@@ -490,7 +490,8 @@ pub struct Effects {
     /// State.
     pub state: Vec<State>,
     /// Where it gives flows other addresses and ports: whether it chooses them such that replies belong to the worker
-    /// that the flow belongs to ([`crate::Cx::is_home`]).
+    /// that the flow belongs to ([`crate::Cx::is_home`]). Where it is a source with queues: whether each worker's queue
+    /// has the flows that belong to the worker.
     pub chooses_home: bool,
     /// Order.
     pub order: Order,

@@ -121,7 +121,8 @@ impl Placement {
                 let comes_in = plan.inputs[id].is_empty() || makes;
                 let renames =
                     effects[id].opaque.is_some() || effects[id].writes().iter().any(tells_flows_apart);
-                !comes_in && !renames && !matches!(self.places[id], Place::One(_))
+                (effects[id].chooses_home || !comes_in && !renames)
+                    && !matches!(self.places[id], Place::One(_))
             })
             .collect();
         self.sorted = keeps.clone();
@@ -186,7 +187,7 @@ fn own_place(plan: &Plan, id: ElementId, effects: &Effects) -> (Place, Option<St
             return one("what it gives is there once".into());
         }
     }
-    if effects.hold == Hold::Replay {
+    if effects.hold == Hold::Replay && !notes.has_queues {
         return one("it keeps packets to replay them in their order".into());
     }
     let of_all = |state: &&State| !matches!(state.access, Access::Soft) && !is_per_flow(state);
