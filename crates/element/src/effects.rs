@@ -445,6 +445,8 @@ pub enum Access {
     Soft,
     /// Each packet may write it, and the next one must see it.
     EveryPacket,
+    /// There is one for all workers, which take care of each other.
+    Shared,
 }
 
 /// Packets that the element makes from others: ICMP errors, ARP, fragments, copies.

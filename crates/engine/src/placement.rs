@@ -190,13 +190,12 @@ fn own_place(plan: &Plan, id: ElementId, effects: &Effects) -> (Place, Option<St
     if effects.hold == Hold::Replay && !notes.has_queues {
         return one("it keeps packets to replay them in their order".into());
     }
-    let of_all = |state: &&State| !matches!(state.access, Access::Soft) && !is_per_flow(state);
+    let of_all = |state: &&State| !is_anywhere(state) && !is_per_flow(state);
     if let Some(state) = effects.state.iter().find(of_all) {
         return one(format!("all packets share its state '{}'", state.table));
     }
     let renames = || effects.writes().iter().any(tells_flows_apart);
-    if let Some(state) =
-        effects.state.iter().find(|state| state.both_directions && state.access != Access::Soft)
+    if let Some(state) = effects.state.iter().find(|state| state.both_directions && !is_anywhere(state))
         && !effects.chooses_home
         && renames()
     {
@@ -206,10 +205,15 @@ fn own_place(plan: &Plan, id: ElementId, effects: &Effects) -> (Place, Option<St
         ));
     }
     // What is kept per core is added up later; but one entry for a flow is better than one on each core.
-    match effects.state.iter().any(|state| state.access != Access::Soft || is_per_flow(state)) {
+    match effects.state.iter().any(|state| !is_anywhere(state) || is_per_flow(state)) {
         true => (Place::Owner, None),
         false => (Place::Everywhere, None),
     }
+}
+
+/// Whether any worker may have packets that use the state.
+fn is_anywhere(state: &State) -> bool {
+    matches!(state.access, Access::Soft | Access::Shared)
 }
 
 /// Whether all packets that use one entry of the state belong to one worker: the key has both addresses, or those of a

@@ -304,3 +304,20 @@ fn loss_ends_with_the_overload() {
     let count: u64 = outcome.values[0].as_ref().unwrap().parse().unwrap();
     assert!(count > 500_000, "{count}");
 }
+
+#[test]
+fn a_reply_that_one_worker_hears_counts_for_all() {
+    // Packets of all flows wait at their workers for one address; the reply is no IP packet, and so worker 0's.
+    let text = "SOURCE -> Strip(14) -> CheckIPHeader -> c :: Counter
+        -> a :: ARPQuerier(192.168.0.254/24, 2:0:0:0:0:1, CAPACITY 5000) -> SINK;
+        a[1] -> ARPResponder(192.168.0.1 2:0:0:0:0:9) -> Queue(10) -> DelayUnqueue(20ms) -> [1] a";
+    for how in [Run::real(), Run::trace()] {
+        let (outcome, seen) = run(how.on(4), text, &["a.count", "a.length", "a.queries"]);
+        assert_all_in_order(&seen);
+        assert!(seen.iter().all(|packet| packet.bytes[..6] == [2, 0, 0, 0, 0, 9]));
+        let queries: u64 = outcome.values[2].as_ref().unwrap().parse().unwrap();
+        assert_eq!(outcome.values[1].as_deref(), Ok("0"));
+        assert!((1..=2).contains(&queries), "one query for all: {queries}");
+        assert!(outcome.report.workers.iter().all(|w| w.taken > 0));
+    }
+}
