@@ -44,7 +44,7 @@ pub(crate) fn check(args: CheckArgs) -> ExitCode {
         Err(code) => return code,
     };
     // What is known of elements of other classes can be said all the same.
-    let built = loaded.build(None).is_some();
+    let built = loaded.build(None);
     let reasoned = match reasoning::read(&args.input) {
         Ok(reasoned) => reasoned,
         Err(unread) => {
@@ -65,10 +65,11 @@ pub(crate) fn check(args: CheckArgs) -> ExitCode {
     crate::show(format_args!("{more}"));
     let graph = &loaded.graph;
     let (elements, connections) = (graph.elements.len(), graph.connections.len());
-    let state = if built { "no errors" } else { "with errors" };
+    let state = if built.is_some() { "no errors" } else { "with errors" };
     let head = format!("{}: {elements} elements, {connections} connections, {state}\n", loaded.name);
-    let printed = print(&(head + &explain::describe(&reasoned, &findings)));
-    if built { printed } else { ExitCode::from(FAILURE) }
+    let workers = built.as_ref().map(|(plan, configured)| explain::workers(plan, configured));
+    let printed = print(&(head + &explain::describe(&reasoned, &findings) + &workers.unwrap_or_default()));
+    if built.is_some() { printed } else { ExitCode::from(FAILURE) }
 }
 
 pub(crate) fn flatten(args: TextArgs) -> ExitCode {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use element::effects::Written;
 use element::obstacles::{to_order, to_slicing, to_spraying};
-use engine::Problem;
+use engine::{Configured, Placement, Plan, Problem};
 use indicatif::ProgressBar;
 use lang::{Diagnostic, Span};
 use synthesizer::check::rules::MOST_NAMED;
@@ -235,6 +235,31 @@ fn mechanisms(text: &mut String, chain: &Chain, findings: &Findings) {
     for (mechanism, line) in rows {
         let _ = writeln!(text, "{}", format!("  {mechanism:12} {line}").trim_end());
     }
+}
+
+/// Where elements work when there are several workers: as a row of the same table.
+pub(crate) fn workers(plan: &Plan, configured: &Configured) -> String {
+    let placement = Placement::new(plan, &configured.effects, &configured.setup, 2);
+    let mut by_reason: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (id, reason) in placement.reasons.iter().enumerate() {
+        let Some(reason) =
+            reason.as_deref().filter(|_| !plan.inputs[id].is_empty() || !plan.outputs[id].is_empty())
+        else {
+            continue;
+        };
+        let name = plan.graph.elements[id].name.as_str();
+        match by_reason.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, names)) => names.push(name),
+            None => by_reason.push((reason, vec![name])),
+        }
+    }
+    let mut rows = vec![("workers", "every element works on all of them".to_string())];
+    if !by_reason.is_empty() {
+        rows[0].1 = "on one worker only".into();
+        let line = |(reason, names): (&str, Vec<&str>)| format!("  {}: {reason}", list(names.into_iter()));
+        rows.extend(by_reason.into_iter().map(|reason| ("", line(reason))));
+    }
+    rows.iter().map(|(what, line)| format!("{}\n", format!("  {what:12} {line}").trim_end())).collect()
 }
 
 /// The elements that something is said about, by what it is.

@@ -130,7 +130,14 @@ fn is_explained(file: &Path) -> Option<String> {
     // The machine may be busy, and routers have many ways.
     let output = check(&[file.to_str().unwrap(), "--seconds", "300"]);
     let report = text(&output.stdout);
-    let needed = ["\nPackets from ", "\n  synthesizer  ", "\n  slicer  ", "\n  sprayer  ", "\n  order  "];
+    let needed = [
+        "\nPackets from ",
+        "\n  synthesizer  ",
+        "\n  slicer  ",
+        "\n  sprayer  ",
+        "\n  order  ",
+        "\n  workers  ",
+    ];
     let missing = needed.into_iter().find(|part| !report.contains(part));
     let ends = ["leave by", "end in", "come to"].iter().any(|verb| report.contains(&format!("\n  {verb}")));
     let unknown_only = text(&output.stderr)

@@ -195,7 +195,7 @@ fn own_place(plan: &Plan, id: ElementId, effects: &Effects) -> (Place, Option<St
         return one(format!("all packets share its state '{}'", state.table));
     }
     let renames = || effects.writes().iter().any(tells_flows_apart);
-    if let Some(state) = effects.state.iter().find(|state| state.both_directions && !is_anywhere(state))
+    if let Some(state) = effects.state.iter().find(|state| state.both_directions && is_written(state))
         && !effects.chooses_home
         && renames()
     {
@@ -209,6 +209,11 @@ fn own_place(plan: &Plan, id: ElementId, effects: &Effects) -> (Place, Option<St
         true => (Place::Owner, None),
         false => (Place::Everywhere, None),
     }
+}
+
+/// Whether packets change the state, and only where they belong.
+fn is_written(state: &State) -> bool {
+    !is_anywhere(state) && state.access != Access::Read
 }
 
 /// Whether any worker may have packets that use the state.
