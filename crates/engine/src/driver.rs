@@ -271,7 +271,7 @@ impl Worker {
         }
         if me == 0 {
             self.inner.runcount -= team.take_stops();
-            return false;
+            return team.has_failed();
         }
         // The first worker decides, and asks the driver's script.
         if self.inner.runcount <= 0 {

@@ -20,6 +20,7 @@ pub(crate) struct Team {
     members: Vec<Member>,
     /// The run is over.
     over: AtomicBool,
+    failed: AtomicBool,
     /// Requests to stop that the first worker has not heard of yet.
     stops: AtomicI64,
 }
@@ -70,6 +71,7 @@ impl Team {
             bells: (0..workers).map(|_| Bell::new()).collect::<nix::Result<_>>()?,
             members: (0..workers).map(|_| Member::default()).collect(),
             over: AtomicBool::new(false),
+            failed: AtomicBool::new(false),
             stops: AtomicI64::new(0),
         })
     }
@@ -81,6 +83,17 @@ impl Team {
     /// Whether the run is over.
     pub(crate) fn is_over(&self) -> bool {
         self.over.load(Ordering::Acquire)
+    }
+
+    /// A worker's thread has panicked.
+    pub(crate) fn fail(&self) {
+        self.failed.store(true, Ordering::Release);
+        self.bells[0].ring();
+    }
+
+    /// Whether a worker's thread has panicked.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Relaxed)
     }
 
     /// Begins or ends a run.

@@ -32,6 +32,8 @@ pub struct Workers {
     here: Vec<Worker>,
     /// The others while they run.
     threads: Vec<JoinHandle<Worker>>,
+    /// The cores that this thread could run on before it was pinned.
+    allowed: Option<CpuSet>,
     team: Option<Arc<Team>>,
 }
 
@@ -72,7 +74,7 @@ impl Workers {
             let worker = Worker::new(Arc::clone(plan), configured, Box::new(sink.clone()), options);
             here.push(worker.map_err(|error| error.to_string())?);
         }
-        let mut workers = Workers { here, threads: Vec::new(), team };
+        let mut workers = Workers { here, threads: Vec::new(), allowed: None, team };
         if let Some(first) = workers.here.first_mut() {
             first.inner.rebuild = rebuild;
         }
@@ -153,15 +155,19 @@ impl Workers {
 
     fn start(&mut self) {
         let Some(team) = &self.team else { return };
-        let cores = cores(team.len());
+        let allowed = sched_getaffinity(Pid::from_raw(0)).ok();
+        let cores = cores(allowed.as_ref(), team.len());
         pin(cores.first());
+        self.allowed = allowed;
         for (number, worker) in self.here.drain(1..).enumerate().collect::<Vec<_>>() {
             team.set_answers(number + 1, true);
             let core = cores.get(number + 1).copied();
+            let leaves = Leaves { team: Arc::clone(team), worker: number + 1 };
             self.threads.push(thread::spawn(move || {
                 pin(core.as_ref());
                 let mut worker = worker;
                 worker.run();
+                drop(leaves);
                 worker
             }));
         }
@@ -175,14 +181,14 @@ impl Workers {
         team.set_answers(0, false);
         for thread in self.threads.drain(..) {
             match thread.join() {
-                Ok(worker) => {
-                    team.set_answers(worker.inner.worker(), false);
-                    self.here.push(worker);
-                }
+                Ok(worker) => self.here.push(worker),
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         }
         team.set_over(false);
+        if let Some(allowed) = self.allowed.take() {
+            let _ = sched_setaffinity(Pid::from_raw(0), &allowed);
+        }
     }
 
     /// Runs until somebody stops the driver, nothing is left to do, or the user interrupts. Call
@@ -274,9 +280,24 @@ impl Drop for Workers {
     }
 }
 
+/// Tells the others when a worker's thread ends, whatever it ends by.
+struct Leaves {
+    team: Arc<Team>,
+    worker: usize,
+}
+
+impl Drop for Leaves {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.team.fail();
+        }
+        self.team.set_answers(self.worker, false);
+    }
+}
+
 /// A core for each worker, where there are enough of them.
-fn cores(workers: usize) -> Vec<usize> {
-    let Ok(allowed) = sched_getaffinity(Pid::from_raw(0)) else { return Vec::new() };
+fn cores(allowed: Option<&CpuSet>, workers: usize) -> Vec<usize> {
+    let Some(allowed) = allowed else { return Vec::new() };
     let cores: Vec<usize> = (0..CpuSet::count()).filter(|&core| allowed.is_set(core) == Ok(true)).collect();
     if cores.len() < workers { Vec::new() } else { cores }
 }
