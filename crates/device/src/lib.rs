@@ -1,9 +1,11 @@
-//! Elements at the edge of the graph: captures and sockets now, interfaces later.
+//! Elements at the edge of the graph: captures, sockets and network interfaces.
 
 pub mod control_socket;
 pub mod encapsulation;
+mod force_ip;
 pub mod from_dump;
 pub mod from_ip_summary_dump;
+pub mod interface;
 mod pace;
 mod sink;
 pub mod sockets;
@@ -17,6 +19,8 @@ pub static CLASSES: &[&Class] = &[
     &control_socket::CLASS,
     &from_dump::CLASS,
     &from_ip_summary_dump::CLASS,
+    &interface::from_device::CLASS,
+    &interface::to_device::CLASS,
     &sockets::mcast_socket::CLASS,
     &sockets::socket::CLASS,
     &to_dump::CLASS,
