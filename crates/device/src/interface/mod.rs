@@ -1,13 +1,19 @@
 //! Elements on network interfaces of the machine.
 //!
 //! - [`from_device`], [`to_device`]: frames from and to an interface, by packet sockets
+//! - [`kernel_tun`], [`kernel_tap`], [`from_host`], [`to_host`]: packets from and to the machine's own network stack
 //! - [`incoming`]: from the bytes that came to packets, and what was left to a device done where it must be
 //! - [`sys`]: the system calls
 
 pub mod from_device;
+pub mod from_host;
+mod host;
 mod incoming;
+pub mod kernel_tap;
+pub mod kernel_tun;
 mod sys;
 pub mod to_device;
+pub mod to_host;
 
 use std::io;
 

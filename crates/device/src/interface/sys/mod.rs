@@ -1,13 +1,11 @@
 //! System calls on network interfaces that no crate in use wraps: the only unsafe code of this crate.
 #![allow(unsafe_code)]
 
-#[allow(dead_code)]
 pub(crate) mod address;
 pub(crate) mod fanout;
 pub(crate) mod link;
 pub(crate) mod ring;
 pub(crate) mod sender;
-#[allow(dead_code)]
 pub(crate) mod tun;
 
 use std::io;
