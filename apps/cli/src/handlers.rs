@@ -1,17 +1,17 @@
 //! Reading handlers from the command line, in Click's format.
 
 use element::ElementId;
-use engine::Worker;
+use engine::Workers;
 
 /// Reads the handlers that `-h` asks for, in Click's format: the bare value of a single one, `name:` before
 /// each of several.
 ///
 /// # Errors
 /// Each handler that could not be read; the others have been.
-pub(crate) fn read_all(worker: &mut Worker, wanted: &[String]) -> (String, Vec<String>) {
+pub(crate) fn read_all(workers: &mut Workers, wanted: &[String]) -> (String, Vec<String>) {
     let (mut text, mut errors) = (String::new(), Vec::new());
     for want in wanted {
-        let (found, by_pattern) = match find(worker, want) {
+        let (found, by_pattern) = match find(workers, want) {
             Ok(found) => found,
             Err(error) => {
                 errors.push(error);
@@ -20,10 +20,10 @@ pub(crate) fn read_all(worker: &mut Worker, wanted: &[String]) -> (String, Vec<S
         };
         for (element, handler) in found {
             let name = match element {
-                Some(id) => format!("{}.{handler}", worker.plan().graph.elements[id].name),
+                Some(id) => format!("{}.{handler}", workers.plan().graph.elements[id].name),
                 None => handler.clone(),
             };
-            match worker.read(element, &handler, "") {
+            match workers.read(element, &handler, "") {
                 Err(error) => errors.push(format!("{name}: {error}")),
                 Ok(mut value) => {
                     if !value.is_empty() && !value.ends_with('\n') {
@@ -45,9 +45,9 @@ pub(crate) fn read_all(worker: &mut Worker, wanted: &[String]) -> (String, Vec<S
 ///
 /// # Errors
 /// What the user should know.
-pub(crate) fn read_one(worker: &mut Worker, want: &str, param: &str) -> Result<String, String> {
-    match find(worker, want)?.0.as_slice() {
-        [(element, handler)] => worker.read(*element, handler, param),
+pub(crate) fn read_one(workers: &mut Workers, want: &str, param: &str) -> Result<String, String> {
+    match find(workers, want)?.0.as_slice() {
+        [(element, handler)] => workers.read(*element, handler, param),
         _ => Err(format!("no '{want}' read handler")),
     }
 }
@@ -55,18 +55,18 @@ pub(crate) fn read_one(worker: &mut Worker, want: &str, param: &str) -> Result<S
 type Found = (Vec<(Option<ElementId>, String)>, bool);
 
 /// The elements that `ELEMENT.HANDLER` means: one by name, or several by pattern or class.
-fn find(worker: &Worker, want: &str) -> Result<Found, String> {
+fn find(workers: &Workers, want: &str) -> Result<Found, String> {
     // Element names have no dots, handler names may.
     let Some((element, handler)) = want.split_once('.') else {
-        return match worker.can_read(None, want) {
+        return match workers.can_read(None, want) {
             Some(true) => Ok((vec![(None, want.to_string())], false)),
             _ => Err(format!("no '{want}' handler")),
         };
     };
     let handler = handler.to_string();
-    let graph = &worker.plan().graph;
+    let graph = &workers.plan().graph;
     if let Some(id) = graph.find(element) {
-        return match worker.can_read(Some(id), &handler) {
+        return match workers.can_read(Some(id), &handler) {
             Some(true) => Ok((vec![(Some(id), handler)], false)),
             Some(false) => Err(format!("'{want}' is a write handler")),
             None => Err(format!("no '{want}' handler")),
@@ -77,10 +77,10 @@ fn find(worker: &Worker, want: &str) -> Result<Found, String> {
         let fits = if is_pattern {
             glob(element.as_bytes(), graph.elements[id].name.as_bytes())
         } else {
-            let class = worker.plan().classes[id];
+            let class = workers.plan().classes[id];
             class.name == element || class.aliases.contains(&element)
         };
-        fits && worker.can_read(Some(id), &handler) == Some(true)
+        fits && workers.can_read(Some(id), &handler) == Some(true)
     });
     let found: Vec<_> = matching.map(|id| (Some(id), handler.clone())).collect();
     match (found.is_empty(), is_pattern) {

@@ -122,6 +122,16 @@ impl Loaded {
 
     /// Builds plan and elements, and adds to the problems what is found on the way. `None` if there are errors.
     pub(crate) fn build(&mut self, burst: Option<usize>) -> Option<(Arc<Plan>, Configured)> {
+        let (plan, copies) = self.build_copies(burst, 1)?;
+        Some((plan, copies.into_iter().next()?))
+    }
+
+    /// The same with elements for each of so many workers.
+    pub(crate) fn build_copies(
+        &mut self,
+        burst: Option<usize>,
+        workers: usize,
+    ) -> Option<(Arc<Plan>, Vec<Configured>)> {
         if self.has_errors() {
             return None;
         }
@@ -132,10 +142,11 @@ impl Loaded {
                 return None;
             }
         };
-        match plan.configure(burst) {
-            Ok(mut configured) => {
-                self.problems.append(&mut configured.warnings);
-                Some((Arc::new(plan), configured))
+        match plan.configure_all(burst, workers) {
+            Ok(mut copies) => {
+                // The same for each worker.
+                self.problems.append(&mut copies.first_mut()?.warnings);
+                Some((Arc::new(plan), copies))
             }
             Err(problems) => {
                 self.problems.extend(problems);

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
-use engine::{ClockKind, Options, StandardStreams, Worker};
+use engine::{ClockKind, Options, StandardStreams, Workers};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::load::Input;
@@ -25,9 +25,16 @@ pub(crate) struct Args {
     /// What drives time: the machine's clock, or the time stamps of the captures
     #[arg(long, value_enum, default_value_t = Clock::Real)]
     clock: Clock,
-    /// Worker threads; one for now
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1))]
+    /// Worker threads, each on a core of its own with a copy of the graph; what has to be in one place, such as a file or a
+    /// shaper, is on the first one
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     threads: u16,
+    /// How flows come to workers
+    #[arg(long, value_enum, default_value_t = Steering::Rss)]
+    steering: Steering,
+    /// Workers look for packets without ever sleeping: the least delay, and a core each even when idle
+    #[arg(long)]
+    busy_poll: bool,
     /// Print a handler's value at the end, before elements let go of what they hold (the table counts that too); may be
     /// given several times
     #[arg(short = 'h', long = "handler", value_name = "ELEMENT.HANDLER")]
@@ -50,6 +57,12 @@ pub(crate) struct Args {
     /// Print help
     #[arg(long, action = clap::ArgAction::Help)]
     help: Option<bool>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Steering {
+    /// Each flow to one worker, by the hash that interfaces use too
+    Rss,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -122,9 +135,9 @@ pub(crate) fn main(args: Args) -> ExitCode {
             return ExitCode::from(FAILURE);
         }
     };
-    let built = loaded.build(Some(usize::from(args.burst)));
+    let built = loaded.build_copies(Some(usize::from(args.burst)), usize::from(args.threads));
     loaded.show();
-    let Some((plan, configured)) = built else { return ExitCode::from(FAILURE) };
+    let Some((plan, copies)) = built else { return ExitCode::from(FAILURE) };
     if plan.is_empty() {
         crate::tell(format_args!("{}: configuration has no elements", loaded.name));
     }
@@ -138,33 +151,36 @@ pub(crate) fn main(args: Args) -> ExitCode {
         text: loaded.text(),
         memory: args.memory,
         seed: args.seed,
+        busy_poll: args.busy_poll,
         ends_when_idle: true,
         interrupt: interrupt_flag(),
         rebuild: None,
         progress: Arc::clone(&progress_count),
     };
-    let mut worker = match Worker::new(plan, configured, Box::new(StandardStreams::default()), options) {
-        Ok(worker) => worker,
+    // Flows are the only thing to go by, so far.
+    let Steering::Rss = args.steering;
+    let mut workers = match Workers::new(&plan, copies, Box::new(StandardStreams::default()), options) {
+        Ok(workers) => workers,
         Err(error) => {
             crate::tell(format_args!("{error}"));
             return ExitCode::from(FAILURE);
         }
     };
     let spinner = progress(&progress_count);
-    if let Err(problem) = worker.initialize() {
-        worker.flush();
+    if let Err(problem) = workers.initialize() {
+        workers.flush();
         loaded.problems = vec![*problem];
         loaded.show();
         return ExitCode::from(FAILURE);
     }
     let started = Instant::now();
-    worker.run();
+    workers.run();
     let elapsed = started.elapsed();
     spinner.finish_and_clear();
     // Handlers are read before elements let go of what they hold, as in Click.
-    let (values, mut errors) = handlers::read_all(&mut worker, &args.handlers);
-    errors.extend(worker.finish().err().unwrap_or_default());
-    let report = worker.report();
+    let (values, mut errors) = handlers::read_all(&mut workers, &args.handlers);
+    errors.extend(workers.finish().err().unwrap_or_default());
+    let report = workers.report();
     if !args.quiet {
         crate::show(format_args!("{}", table::render(&report, elapsed)));
     }

@@ -82,6 +82,8 @@ pub struct Notes {
     /// Each worker's copy has a queue of its own to the outside (see [`crate::Cx::worker`]). Sources and sinks that
     /// have not do their work on one worker only.
     pub has_queues: bool,
+    /// Writes to something outside of which there is one, a file or a socket, beside passing packets on.
+    pub is_outside: bool,
     /// Whether it has a task ([`Element::run`]).
     pub task: Task,
 }
@@ -108,6 +110,7 @@ impl Notes {
         manages_driver: false,
         follows_captures: false,
         has_queues: false,
+        is_outside: false,
         task: Task::Never,
     };
 
@@ -222,6 +225,18 @@ impl Access {
     pub const READ_PARAM_WRITE: Access = Access { param: true, ..Access::READ_WRITE };
 }
 
+/// What the values that several workers' copies of an element give come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Merge {
+    /// The first one's: they are the same, or one stands for all.
+    #[default]
+    First,
+    /// Their sum, line by line where lines begin with the same words.
+    Sum,
+    /// All lines.
+    Lines,
+}
+
 /// One handler of a class. What it does is said in the manual under the same name.
 #[derive(Clone, Copy, Debug)]
 pub struct HandlerInfo {
@@ -229,27 +244,45 @@ pub struct HandlerInfo {
     pub name: &'static str,
     /// What can be done with it.
     pub access: Access,
+    /// What several workers' values come to.
+    pub merge: Merge,
 }
 
 impl HandlerInfo {
     /// A read handler.
     pub const fn read(name: &'static str) -> HandlerInfo {
-        HandlerInfo { name, access: Access::READ }
+        HandlerInfo { name, access: Access::READ, merge: Merge::First }
     }
 
     /// A read handler with a parameter.
     pub const fn read_param(name: &'static str) -> HandlerInfo {
-        HandlerInfo { name, access: Access::READ_PARAM }
+        HandlerInfo { name, access: Access::READ_PARAM, merge: Merge::First }
+    }
+
+    /// A read handler whose values at several workers are added up: a count.
+    pub const fn count(name: &'static str) -> HandlerInfo {
+        HandlerInfo { merge: Merge::Sum, ..HandlerInfo::read(name) }
+    }
+
+    /// A read handler whose values at several workers are lines of one list.
+    pub const fn list(name: &'static str) -> HandlerInfo {
+        HandlerInfo { merge: Merge::Lines, ..HandlerInfo::read(name) }
+    }
+
+    /// The same handler, where values at several workers are added up.
+    #[must_use]
+    pub const fn summed(self) -> HandlerInfo {
+        HandlerInfo { merge: Merge::Sum, ..self }
     }
 
     /// A write handler.
     pub const fn write(name: &'static str) -> HandlerInfo {
-        HandlerInfo { name, access: Access::WRITE }
+        HandlerInfo { name, access: Access::WRITE, merge: Merge::First }
     }
 
     /// A handler for both.
     pub const fn both(name: &'static str) -> HandlerInfo {
-        HandlerInfo { name, access: Access::READ_WRITE }
+        HandlerInfo { name, access: Access::READ_WRITE, merge: Merge::First }
     }
 }
 

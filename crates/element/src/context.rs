@@ -62,6 +62,12 @@ impl Counters {
         self.arrived as i128 + self.made as i128 - gone
     }
 
+    /// Counts a packet that was emitted but got nowhere as dropped.
+    pub fn lose(&mut self, reason: DropReason) {
+        self.emitted -= 1;
+        self.drop(reason, 1);
+    }
+
     #[inline]
     fn drop(&mut self, reason: DropReason, n: u64) {
         match self.drops.iter_mut().find(|(r, _)| *r == reason) {

@@ -11,6 +11,7 @@
 //! - [`ports`]: Click's port count and processing codes
 //! - [`names`]: addresses and ports that configurations give names to
 //! - [`services`]: names of ports that the machine knows
+//! - [`steering`]: which worker a packet belongs to
 //! - [`mod@manual`]: reading the doc block of an element's file
 
 pub mod args;
@@ -25,6 +26,7 @@ pub mod ports;
 mod sample;
 pub mod services;
 pub mod setup;
+pub mod steering;
 
 use std::any::Any;
 

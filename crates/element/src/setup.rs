@@ -2,7 +2,7 @@
 
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use crate::ElementId;
 use crate::class::Class;
@@ -32,7 +32,28 @@ pub struct Setup {
     pub worker: usize,
     /// How many workers there are, each with a copy.
     pub workers: usize,
-    services: HashMap<(TypeId, ElementId), Arc<dyn Any + Send + Sync>>,
+    /// What the copies share.
+    pub common: Arc<Common>,
+    services: Services,
+}
+
+/// What the workers' copies of a graph share: objects by type and element.
+#[derive(Default)]
+pub struct Common(Mutex<Services>);
+
+type Services = HashMap<(TypeId, ElementId), Arc<dyn Any + Send + Sync>>;
+
+impl Common {
+    /// The object of type `T` of an element: the first copy that asks makes it.
+    pub fn get_or_make<T: Any + Send + Sync>(&self, element: ElementId, make: impl FnOnce() -> T) -> Arc<T> {
+        let mut all = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let found = all.get(&(TypeId::of::<T>(), element)).cloned();
+        found.and_then(|any| any.downcast().ok()).unwrap_or_else(|| {
+            let made = Arc::new(make());
+            all.insert((TypeId::of::<T>(), element), Arc::clone(&made) as Arc<dyn Any + Send + Sync>);
+            made
+        })
+    }
 }
 
 impl Setup {

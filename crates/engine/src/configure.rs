@@ -1,5 +1,8 @@
 //! Building elements from their arguments.
 
+use std::sync::Arc;
+
+use element::setup::Common;
 use element::{Args, Effects, Element, ElementId, Facts, Setup};
 use lang::{Diagnostic, Severity};
 
@@ -30,7 +33,32 @@ impl Plan {
     /// # Errors
     /// Everything that elements find wrong with their arguments.
     pub fn configure(&self, burst: Option<usize>) -> Result<Configured, Vec<Problem>> {
+        self.configure_copy(burst, (0, 1), Arc::default())
+    }
+
+    /// The same for each of so many workers. What users should know is in the first copy.
+    ///
+    /// # Errors
+    /// Everything that elements find wrong with their arguments.
+    pub fn configure_all(
+        &self,
+        burst: Option<usize>,
+        workers: usize,
+    ) -> Result<Vec<Configured>, Vec<Problem>> {
+        let common = Arc::default();
+        (0..workers)
+            .map(|worker| self.configure_copy(burst, (worker, workers), Arc::clone(&common)))
+            .collect()
+    }
+
+    fn configure_copy(
+        &self,
+        burst: Option<usize>,
+        (worker, workers): (usize, usize),
+        common: Arc<Common>,
+    ) -> Result<Configured, Vec<Problem>> {
         let mut setup = Setup::new(burst);
+        (setup.worker, setup.workers, setup.common) = (worker, workers, common);
         for (id, (element, class)) in self.graph.elements.iter().zip(&self.classes).enumerate() {
             setup.elements.push((element.name.clone(), class));
             setup.by_name.insert(element.name.clone(), id);

@@ -10,37 +10,28 @@ use crate::clock::ClockKind;
 use crate::host::Inner;
 use crate::os_signals::OsSignals;
 use crate::problem::Problem;
+use crate::trace_time::run_trace;
 use crate::worker::{MOST_WORK, Worker};
 
 /// Tasks that run before the driver looks at timers and stop requests again.
 const TASKS_PER_ROUND: usize = 128;
-/// Rounds in which other tasks may run before a capture under the trace clock goes on although they still want
-/// to: an endless source beside a capture must not keep time from passing.
-const ROUNDS_PER_STEP: usize = 1024;
+/// Timers that run in a row before stop requests are looked at.
+const TIMERS_PER_ROUND: usize = 1024;
 /// Rounds between two reports of progress.
 const ROUNDS_PER_REPORT: u64 = 256;
 /// Rounds between two looks at the files that elements wait for, while there is other work.
 const ROUNDS_PER_LOOK: u64 = 16;
 /// Longest sleep of an idle driver, so that an interrupt is noticed.
 const NAP: Duration = Duration::from_millis(20);
+/// Looks for work from other workers before one sleeps: some ten microseconds.
+const LOOKS_BEFORE_SLEEP: usize = 500;
 /// Times that a driver script may be consulted about one stop.
 const MOST_CONSULTATIONS: usize = 1000;
 /// The run count after an interrupt: no driver script can raise it above zero.
 const INTERRUPTED: i64 = i64::MIN / 2;
 
-/// Timers after the captures' end that move no packet, before what is held is taken to stay where it is.
-const MOST_STILL: usize = 1_000;
-
 /// Timers at the end of a run: a periodic one beside an element that never lets go must not keep it from ending.
 const MOST_LAST_TIMERS: usize = 1_000_000;
-
-/// For how many timers no packet has moved.
-#[derive(Default)]
-struct Stillness {
-    timers: usize,
-    held: usize,
-    gone: u64,
-}
 
 /// Why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +52,7 @@ impl Worker {
     /// # Errors
     /// What an element reports.
     pub fn initialize(&mut self) -> Result<(), Box<Problem>> {
-        let mut order: Vec<ElementId> = (0..self.inner.plan.len()).collect();
+        let mut order: Vec<ElementId> = self.inner.placed().collect();
         let trace = self.options.clock == ClockKind::Trace;
         let is_late = |class: &Class| trace && !class.notes.follows_captures;
         order.sort_by_key(|&id| {
@@ -92,7 +83,7 @@ impl Worker {
     /// [`initialize`](Self::initialize) before, [`finish`](Self::finish) afterwards.
     pub fn run(&mut self) -> End {
         let end = match self.options.clock {
-            ClockKind::Trace => self.run_trace(),
+            ClockKind::Trace => run_trace(std::slice::from_mut(self)),
             _ => self.run_live(),
         };
         self.inner.sink.flush();
@@ -115,7 +106,7 @@ impl Worker {
     pub fn finish(&mut self) -> Result<(), Vec<String>> {
         self.drain();
         let mut errors = Vec::new();
-        for id in 0..self.inner.plan.len() {
+        for id in self.inner.placed().collect::<Vec<_>>() {
             if let Some(Err(text)) = self.inner.call(&mut self.core, id, |element, cx| element.close(cx)) {
                 errors.push(text);
             }
@@ -126,8 +117,9 @@ impl Worker {
 
     /// Drains every element, those that packets come to first before those that they go on to, and again for as long
     /// as something is held and still moves. Under the trace clock time goes on in between.
-    fn drain(&mut self) {
-        let order = self.inner.plan.order();
+    pub(crate) fn drain(&mut self) {
+        let mut order = self.inner.plan.order();
+        order.retain(|&id| self.inner.placement.is_at(id, self.inner.worker()));
         let mut timers = MOST_LAST_TIMERS;
         // A path through the graph is at most that long: what moves after that goes in circles, and ends where it
         // comes to next.
@@ -156,13 +148,13 @@ impl Worker {
         while *most > 0 && !holders.is_empty() {
             let Some(at) = self.inner.timers.next() else { return };
             *most -= 1;
-            self.run_next_timer(at);
+            self.run_next_timer_of(at, |_, _| true);
             holders.retain(|&id| self.inner.elements[id].as_ref().is_some_and(|e| e.held() > 0));
         }
     }
 
     /// What tells whether packets have moved: how many are held, and how many have gone on.
-    fn traces(&self) -> (usize, u64) {
+    pub(crate) fn traces(&self) -> (usize, u64) {
         let held = self.inner.elements.iter().flatten().map(|element| element.held()).sum();
         (held, self.core.counters.iter().map(|counters| counters.emitted).sum())
     }
@@ -173,6 +165,7 @@ impl Worker {
             if let Some(end) = self.stop_check() {
                 return end;
             }
+            let came = self.import();
             self.run_tasks(TASKS_PER_ROUND);
             if self.inner.runcount <= 0 {
                 continue;
@@ -180,12 +173,12 @@ impl Worker {
             self.look_at_clock();
             self.run_timers(self.core.now);
             let goes_on = self.inner.runcount > 0 && self.inner.next.is_none();
-            if self.inner.tasks.is_empty() && goes_on {
+            if self.inner.tasks.is_empty() && goes_on && !came {
                 match (self.inner.timers.next(), self.options.clock) {
                     (Some(at), ClockKind::Real) => self.sleep_until(at),
                     (Some(at), _) => self.core.now = self.core.now.max(at),
                     (None, clock) if self.options.ends_when_idle && !self.is_awaited(clock) => {
-                        if self.end_idle() {
+                        if self.is_team_idle() && self.end_idle() {
                             return End::Idle;
                         }
                     }
@@ -195,94 +188,8 @@ impl Worker {
         }
     }
 
-    /// The captures' time. Sources that know when their next packet is due wait until everybody else has
-    /// nothing to do; then the earliest timer or packet is next.
-    fn run_trace(&mut self) -> End {
-        let has_captures = !self.captures.is_empty();
-        // Timers that have run since time moved or a capture gave a packet.
-        let mut timers_in_a_row = 0;
-        // Whether the last capture that was asked gave nothing, because packet memory is full.
-        let mut stalled = false;
-        let mut still = Stillness::default();
-        loop {
-            if let Some(end) = self.stop_check() {
-                return end;
-            }
-            // At this time: everybody who has something to do.
-            let mut busy = true;
-            for _ in 0..ROUNDS_PER_STEP {
-                busy = self.inner.runcount > 0 && self.run_other_tasks();
-                if !busy {
-                    break;
-                }
-            }
-            if self.inner.runcount <= 0 || self.inner.next.is_some() {
-                continue;
-            }
-            // Then the next time at which something happens.
-            let pushes =
-                self.sources().filter(|&(_, id)| self.inner.tasks.is_scheduled(id)).min_by_key(|&(at, _)| at);
-            // A driver script that was asked and wants to wait gets its time; so do timers until then.
-            let goes_on = !has_captures
-                || self.sources().next().is_some()
-                || self.manager.is_some_and(|id| self.inner.timers.is_waiting(id));
-            let tail = !goes_on && self.is_moving(&mut still);
-            match (pushes, self.inner.timers.next()) {
-                // A timer that sets itself for now, over and over, must not keep captures from going on.
-                (Some((at, _)), Some(timer))
-                    if stalled || (timer <= at.max(self.core.now) && timers_in_a_row < ROUNDS_PER_STEP) =>
-                {
-                    timers_in_a_row = if timer > self.core.now { 0 } else { timers_in_a_row + 1 };
-                    stalled = false;
-                    self.run_next_timer(timer);
-                }
-                // Nobody is left who could free memory.
-                (Some(_), None) if stalled => {
-                    if self.end_idle() {
-                        return End::Idle;
-                    }
-                }
-                (Some((at, source)), _) => {
-                    self.core.now = self.core.now.max(at);
-                    self.inner.tasks.unschedule(source);
-                    stalled = !self.fire(source) && self.next_time(source) == Some(Timestamp(i64::MIN));
-                    timers_in_a_row = 0;
-                }
-                (None, Some(timer)) if goes_on => self.run_next_timer(timer),
-                (None, Some(timer)) if tail => self.run_next_timer_of(timer, |inner, id| {
-                    // What makes packets by itself stops with the captures; what holds some goes on.
-                    !inner.plan.inputs[id].is_empty() || inner.plan.classes[id].notes.manages_driver
-                }),
-                // Only their turn is over: they still have work.
-                (None, _) if busy => {}
-                // The captures are over, or there is nothing else to wait for.
-                (None, timer) => {
-                    if self.end_idle() {
-                        return End::Idle;
-                    }
-                    // A driver script wants to go on, so time does too.
-                    if let Some(timer) = timer {
-                        self.run_next_timer(timer);
-                    }
-                }
-            }
-        }
-    }
-
-    /// After the captures' end: whether packets are held that timers still move.
-    fn is_moving(&self, still: &mut Stillness) -> bool {
-        let (held, gone) = self.traces();
-        still.timers = if (still.held, still.gone) == (held, gone) { still.timers + 1 } else { 0 };
-        (still.held, still.gone) = (held, gone);
-        held > 0 && still.timers < MOST_STILL
-    }
-
-    fn run_next_timer(&mut self, at: Timestamp) {
-        self.run_next_timer_of(at, |_, _| true);
-    }
-
-    /// The same, but timers of elements that do not count are cleared instead.
-    fn run_next_timer_of(&mut self, at: Timestamp, counts: impl Fn(&Inner, ElementId) -> bool) {
+    /// Runs the next timer, which is due at `at`; timers of elements that do not count are cleared instead.
+    pub(crate) fn run_next_timer_of(&mut self, at: Timestamp, counts: impl Fn(&Inner, ElementId) -> bool) {
         if let Some((_, (id, token))) = self.inner.timers.take(at)
             && counts(&self.inner, id)
         {
@@ -294,16 +201,16 @@ impl Worker {
     }
 
     /// Elements that have packets of a capture, and when the next one is due, in the order of the graph.
-    fn sources(&self) -> impl Iterator<Item = (Timestamp, ElementId)> + '_ {
+    pub(crate) fn sources(&self) -> impl Iterator<Item = (Timestamp, ElementId)> + '_ {
         self.captures.iter().filter_map(|&id| Some((self.next_time(id)?, id)))
     }
 
-    fn next_time(&self, id: ElementId) -> Option<Timestamp> {
+    pub(crate) fn next_time(&self, id: ElementId) -> Option<Timestamp> {
         self.inner.elements[id].as_ref()?.next_time()
     }
 
     /// Runs each scheduled task once that does not follow a capture; whether any of them had work.
-    fn run_other_tasks(&mut self) -> bool {
+    pub(crate) fn run_other_tasks(&mut self) -> bool {
         let mut worked = false;
         for _ in 0..self.inner.tasks.len() {
             if self.inner.runcount <= 0 {
@@ -327,13 +234,56 @@ impl Worker {
             }
             let Some(id) = self.inner.tasks.take_next() else { return };
             self.look_at_clock();
+            if self.has_to_wait(id) {
+                self.inner.tasks.schedule(id);
+                std::thread::yield_now();
+                return;
+            }
             self.fire(id);
         }
     }
 
+    /// Whether a source has to wait until other workers have caught up.
+    #[inline]
+    fn has_to_wait(&self, id: ElementId) -> bool {
+        self.links.as_ref().is_some_and(|links| self.inner.plan.inputs[id].is_empty() && !links.is_clear())
+    }
+
+    /// Where there are other workers: whether none of them has anything to do. Rests a little if some have.
+    fn is_team_idle(&mut self) -> bool {
+        let Some(team) = self.inner.team.clone() else { return true };
+        self.set_idle(true);
+        let is_idle = self.inner.worker() == 0 && team.is_idle();
+        if !is_idle {
+            self.nap();
+        }
+        is_idle
+    }
+
+    /// Does what other workers ask for; whether the run is over for this one.
+    fn attend(&mut self) -> bool {
+        let Some(team) = self.inner.team.clone() else { return false };
+        let me = self.inner.worker();
+        if team.is_asked(me) {
+            self.set_idle(false);
+            self.inner.answer(&mut self.core);
+            self.settle();
+        }
+        if me == 0 {
+            self.inner.runcount -= team.take_stops();
+            return false;
+        }
+        // The first worker decides, and asks the driver's script.
+        if self.inner.runcount <= 0 {
+            team.ask_to_stop(1 - self.inner.runcount);
+            self.inner.runcount = 1;
+        }
+        team.is_over()
+    }
+
     fn run_timers(&mut self, by: Timestamp) {
         // Timers that are set for now by timers run in the next round, after stop requests have been looked at.
-        for _ in 0..ROUNDS_PER_STEP {
+        for _ in 0..TIMERS_PER_ROUND {
             if self.inner.runcount <= 0 {
                 return;
             }
@@ -354,20 +304,25 @@ impl Worker {
     }
 
     /// Ends the run if it was stopped and no driver script objects.
-    fn stop_check(&mut self) -> Option<End> {
+    pub(crate) fn stop_check(&mut self) -> Option<End> {
         self.rounds = self.rounds.wrapping_add(1);
         if self.inner.next.is_some() {
             self.switch();
         }
         if self.rounds.is_multiple_of(ROUNDS_PER_REPORT) {
-            let made = self.core.counters.iter().map(|counters| counters.made).sum();
-            self.options.progress.store(made, Ordering::Relaxed);
+            self.show_progress();
+        }
+        if self.inner.team.is_some() && self.attend() {
+            return Some(End::Stopped);
         }
         if self.rounds.is_multiple_of(ROUNDS_PER_LOOK) && !self.inner.watches.is_empty() {
             self.serve_files(Duration::ZERO);
         }
         if !self.inner.os_signals.is_empty() {
             self.deliver_os_signals();
+        }
+        if self.inner.worker() != 0 {
+            return None;
         }
         // A signal that an element waits for has raised its flag too, and comes first.
         if self.options.interrupt.load(Ordering::Relaxed) && !self.inner.os_signals.has_come() {
@@ -378,8 +333,16 @@ impl Worker {
         (self.inner.runcount <= 0 && self.consult()).then_some(End::Stopped)
     }
 
+    fn show_progress(&self) {
+        let made = self.core.counters.iter().map(|counters| counters.made).sum();
+        let all = self.inner.team.as_ref().map_or(made, |team| team.note_made(self.inner.worker(), made));
+        if self.inner.worker() == 0 {
+            self.options.progress.store(all, Ordering::Relaxed);
+        }
+    }
+
     /// Treats having nothing to do as a request to stop. True if the run is over.
-    fn end_idle(&mut self) -> bool {
+    pub(crate) fn end_idle(&mut self) -> bool {
         self.inner.runcount = 0;
         if self.consult() {
             return true;
@@ -430,10 +393,35 @@ impl Worker {
     }
 
     fn rest(&mut self, longest: Duration) {
-        if self.inner.watches.is_empty() {
+        if self.options.busy_poll {
+            std::hint::spin_loop();
+        } else if self.inner.team.is_some() {
+            self.rest_in_team(longest);
+        } else if self.inner.watches.is_empty() {
             std::thread::sleep(longest);
         } else {
             self.serve_files(longest);
+        }
+    }
+
+    /// Sleeps until another worker has something for this one, a file is ready, or time is over. Looks around for a
+    /// moment first, because waking up takes longer than most pauses are.
+    #[cold]
+    fn rest_in_team(&mut self, longest: Duration) {
+        let (Some(team), Some(links)) = (self.inner.team.clone(), &self.links) else { return };
+        let me = links.me;
+        let has_work = || links.has_work() || team.is_asked(me) || team.is_over();
+        for _ in 0..LOOKS_BEFORE_SLEEP {
+            if has_work() {
+                return;
+            }
+            std::hint::spin_loop();
+        }
+        let bell = &team.bells[me];
+        if bell.may_sleep(has_work) {
+            let ready = self.inner.watches.wait(longest, Some(bell.event()));
+            bell.awake();
+            self.tell_ready(ready);
         }
     }
 
@@ -452,7 +440,15 @@ impl Worker {
 
     /// Lets elements read and write whose files are ready.
     fn serve_files(&mut self, longest: Duration) {
-        for (id, token) in self.inner.watches.wait(longest) {
+        let ready = self.inner.watches.wait(longest, None);
+        self.tell_ready(ready);
+    }
+
+    fn tell_ready(&mut self, ready: Vec<(ElementId, u32)>) {
+        if !ready.is_empty() {
+            self.set_idle(false);
+        }
+        for (id, token) in ready {
             self.look_at_clock();
             self.inner.call(&mut self.core, id, |element, cx| element.ready(cx, token));
             self.settle();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use element::args::Place;
 use element::context::{Nearby, PerGraph};
@@ -18,9 +18,11 @@ use crate::clock;
 use crate::configure::Configured;
 use crate::hotconfig::{Next, Rebuild};
 use crate::os_signals::OsSignals;
+use crate::placement::{Placement, Way};
 use crate::plan::Plan;
 use crate::signals::Signals;
 use crate::tasks::{MOST_TICKETS, Tasks};
+use crate::team::Team;
 use crate::timers::Timers;
 use crate::watch::Watches;
 
@@ -62,6 +64,26 @@ impl Sink for StandardStreams {
     }
 }
 
+/// One place to write to for several workers. Text is for people, so the lock is no matter.
+#[derive(Clone)]
+pub(crate) struct Shared(Arc<Mutex<Box<dyn Sink>>>);
+
+impl Shared {
+    pub(crate) fn new(sink: Box<dyn Sink>) -> Shared {
+        Shared(Arc::new(Mutex::new(sink)))
+    }
+}
+
+impl Sink for Shared {
+    fn write(&mut self, stream: Stream, text: fmt::Arguments<'_>) {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).write(stream, text);
+    }
+
+    fn flush(&mut self) {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).flush();
+    }
+}
+
 /// Everything of a worker but its hot state, so that an element can be called with both.
 pub(crate) struct Inner {
     pub(crate) plan: Arc<Plan>,
@@ -92,27 +114,32 @@ pub(crate) struct Inner {
     pub(crate) rebuild: Option<Rebuild>,
     /// The graph that takes this one's place before the next round.
     pub(crate) next: Option<Box<Next>>,
+    /// Which workers do which element's work.
+    pub(crate) placement: Placement,
+    /// The other workers, if there are any.
+    pub(crate) team: Option<Arc<Team>>,
 }
 
 /// Where a push output leads to.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) element: u32,
     pub(crate) input: u32,
+    pub(crate) way: Way,
 }
 
 impl Target {
     /// For an output without a connection.
-    pub(crate) const NOWHERE: Target = Target { element: u32::MAX, input: 0 };
+    pub(crate) const NOWHERE: Target = Target { element: u32::MAX, input: 0, way: Way::Here };
 }
 
 /// Connections of push outputs, flat. A push output has exactly one (`Plan::check_use`); others lead nowhere.
-fn targets(plan: &Plan) -> (Vec<u32>, Vec<Target>) {
+fn targets(plan: &Plan, placement: &Placement) -> (Vec<u32>, Vec<Target>) {
     let (mut starts, mut targets) = (Vec::new(), Vec::new());
-    for outputs in &plan.forward {
+    for (from, outputs) in plan.forward.iter().enumerate() {
         starts.push(targets.len() as u32);
         let first = |ends: &Vec<(ElementId, usize)>| match ends.first() {
-            Some(&(to, at)) => Target { element: to as u32, input: at as u32 },
+            Some(&(to, at)) => Target { element: to as u32, input: at as u32, way: placement.way(from, to) },
             None => Target::NOWHERE,
         };
         targets.extend(outputs.iter().map(first));
@@ -142,7 +169,9 @@ impl Inner {
         text: String,
     ) -> (Inner, PerGraph) {
         let outputs = plan.outputs.iter().map(|side| side.len() as u32).collect();
-        let (first_target, targets) = targets(&plan);
+        let placement =
+            Placement::new(&plan, &configured.effects, &configured.setup, configured.setup.workers);
+        let (first_target, targets) = targets(&plan, &placement);
         let inner = Inner {
             first_target,
             targets,
@@ -161,9 +190,22 @@ impl Inner {
             text,
             rebuild: None,
             next: None,
+            placement,
+            team: None,
             plan,
         };
         (inner, PerGraph::new(outputs, configured.facts))
+    }
+
+    /// Which worker this is.
+    #[inline]
+    pub(crate) fn worker(&self) -> usize {
+        self.setup.worker
+    }
+
+    /// The elements whose work is done here.
+    pub(crate) fn placed(&self) -> impl Iterator<Item = ElementId> + use<'_> {
+        (0..self.plan.len()).filter(|&id| self.placement.is_at(id, self.worker()))
     }
 
     /// What an output is connected to.

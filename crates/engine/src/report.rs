@@ -64,10 +64,40 @@ impl ElementReport {
 }
 
 impl Report {
+    /// The reports of several workers on their copies of one graph as one.
+    pub(crate) fn sum(reports: impl IntoIterator<Item = Report>) -> Report {
+        let mut reports = reports.into_iter();
+        let Some(mut sum) = reports.next() else {
+            return Report { elements: Vec::new(), totals: Totals::default() };
+        };
+        for report in reports {
+            for (to, from) in sum.elements.iter_mut().zip(report.elements) {
+                to.packets_in += from.packets_in;
+                to.made += from.made;
+                to.out += from.out;
+                to.held += from.held;
+                add(&mut to.drops, from.drops);
+            }
+            let (to, from) = (&mut sum.totals, report.totals);
+            to.packets_in += from.packets_in;
+            to.out += from.out;
+            to.held += from.held;
+            to.dropped += from.dropped;
+            add(&mut to.drops, from.drops);
+        }
+        sum
+    }
+
     /// Whether every packet is accounted for, in each element and in all.
     pub fn balances(&self) -> bool {
         let t = &self.totals;
         t.packets_in == t.out + t.held + t.dropped && self.elements.iter().all(ElementReport::balances)
+    }
+}
+
+fn add(to: &mut BTreeMap<&'static str, u64>, from: BTreeMap<&'static str, u64>) {
+    for (reason, n) in from {
+        *to.entry(reason).or_insert(0) += n;
     }
 }
 

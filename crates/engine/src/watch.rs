@@ -4,7 +4,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use element::{ElementId, Interest};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::eventfd::EventFd;
+use nix::sys::time::TimeSpec;
 
 /// What elements wait for.
 #[derive(Default)]
@@ -30,8 +32,8 @@ impl Watches {
         self.entries.is_empty()
     }
 
-    /// Whose files are ready, after `longest` at the latest.
-    pub(crate) fn wait(&self, longest: Duration) -> Vec<(ElementId, u32)> {
+    /// Whose files are ready, after `longest` at the latest, or when the bell rings.
+    pub(crate) fn wait(&self, longest: Duration, bell: Option<&EventFd>) -> Vec<(ElementId, u32)> {
         let flags = |interest: Interest| match interest {
             Interest::Read => PollFlags::POLLIN,
             Interest::Write => PollFlags::POLLOUT,
@@ -39,10 +41,9 @@ impl Watches {
         };
         let mut files: Vec<PollFd<'_>> =
             self.entries.iter().map(|watch| PollFd::new(watch.file.as_fd(), flags(watch.interest))).collect();
-        // Rounded up, so that the last fraction of a millisecond is not spent in a busy loop.
-        let longest = longest.as_micros().div_ceil(1000).min(i32::MAX as u128) as i32;
+        files.extend(bell.map(|bell| PollFd::new(bell.as_fd(), PollFlags::POLLIN)));
         // An interrupted call has found nothing; the driver comes again.
-        match poll(&mut files, PollTimeout::try_from(longest).unwrap_or(PollTimeout::ZERO)) {
+        match ppoll(&mut files, Some(TimeSpec::from_duration(longest)), None) {
             Ok(n) if n > 0 => {}
             Ok(_) | Err(nix::errno::Errno::EINTR) => return Vec::new(),
             Err(_) => {

@@ -9,8 +9,10 @@ use packet::{Pool, PoolError};
 
 use crate::clock::{ClockKind, RealClock};
 use crate::configure::Configured;
-use crate::host::{Inner, Sink};
+use crate::handover::Links;
+use crate::host::{Inner, Sink, Target};
 use crate::hotconfig::Rebuild;
+use crate::placement::Way;
 use crate::plan::Plan;
 
 /// How a worker runs.
@@ -23,6 +25,8 @@ pub struct Options {
     pub memory: usize,
     /// Seed of random numbers.
     pub seed: u64,
+    /// Whether workers look for work without ever sleeping: quickest to answer, and a core each even when idle.
+    pub busy_poll: bool,
     /// Whether a run ends when no task is scheduled and no timer set. Click's own driver waits for ever.
     pub ends_when_idle: bool,
     /// Set from outside (by a signal handler) to end the run.
@@ -35,6 +39,24 @@ pub struct Options {
     pub progress: Arc<AtomicU64>,
 }
 
+impl Options {
+    /// The same without what only one worker can have.
+    pub(crate) fn clone_for_copy(&self) -> Options {
+        Options {
+            clock: self.clock,
+            burst: self.burst,
+            memory: self.memory,
+            seed: self.seed,
+            busy_poll: self.busy_poll,
+            ends_when_idle: self.ends_when_idle,
+            interrupt: Arc::clone(&self.interrupt),
+            text: String::new(),
+            rebuild: None,
+            progress: Arc::clone(&self.progress),
+        }
+    }
+}
+
 impl Default for Options {
     fn default() -> Self {
         Options {
@@ -42,6 +64,7 @@ impl Default for Options {
             burst: 32,
             memory: 4 << 30,
             seed: 1,
+            busy_poll: false,
             ends_when_idle: true,
             interrupt: Arc::default(),
             text: String::new(),
@@ -73,6 +96,8 @@ pub struct Worker {
     pub(crate) rounds: u64,
     /// Elements that follow captures, in the order of the graph.
     pub(crate) captures: Vec<ElementId>,
+    /// The rings to and from other workers, if there are any.
+    pub(crate) links: Option<Links>,
 }
 
 impl Worker {
@@ -89,10 +114,17 @@ impl Worker {
         let mut pool = Pool::new(options.memory)?;
         pool.use_annotations(configured.facts.annotations_used);
         let captures = captures(&plan);
+        let worker = configured.setup.worker;
         let text = std::mem::take(&mut options.text);
         let (mut inner, graph) = Inner::new(plan, configured, sink, text);
         inner.rebuild = options.rebuild.take();
-        let mut core = Core::new(pool, graph.outputs, graph.facts, options.burst, options.seed);
+        let mut core = Core::new(
+            pool,
+            graph.outputs,
+            graph.facts,
+            options.burst,
+            options.seed.wrapping_add(worker as u64),
+        );
         core.follows_captures = options.clock == ClockKind::Trace;
         if options.clock == ClockKind::Real {
             core.hide_hash_seed();
@@ -107,6 +139,7 @@ impl Worker {
             work: Vec::with_capacity(64),
             rounds: 0,
             captures,
+            links: None,
         };
         worker.core.now = match worker.options.clock {
             ClockKind::Real => worker.clock.now(),
@@ -185,16 +218,27 @@ impl Worker {
     /// up or something else was emitted before it. How many elements it went through.
     #[inline]
     fn deliver(&mut self, element: u32, output: u32, batch: Batch, endless: bool) -> u64 {
-        let Some(mut at) = self.inner.target(element, output) else {
+        let Some(at) = self.inner.target(element, output) else {
             // It was counted as emitted, and now ends as dropped.
             self.core.counters[element as usize].emitted -= batch.len() as u64;
             self.core.drop_batch(element as usize, batch, DropReason::NoOutput);
             return 0;
         };
-        let mut batch = batch;
+        self.go(element, at, batch, endless)
+    }
+
+    /// The same behind the element `from`, once it is known what is connected.
+    #[inline]
+    fn go(&mut self, mut from: u32, mut at: Target, mut batch: Batch, endless: bool) -> u64 {
         let mut hops = 0;
         loop {
             let id = at.element as usize;
+            if at.way != Way::Here {
+                match self.hand_over(from, at, batch) {
+                    Some(rest) => batch = rest,
+                    None => return hops,
+                }
+            }
             self.core.counters[id].arrived += batch.len() as u64;
             if endless || hops > MOST_WORK {
                 self.core.drop_batch(id, batch, DropReason::Loop);
@@ -209,12 +253,77 @@ impl Worker {
                 && let Some(next) = self.inner.target(at.element, 0)
             {
                 self.core.counters[id].emitted += rest.len() as u64;
-                (at, batch) = (next, rest);
+                (from, at, batch) = (at.element, next, rest);
                 continue;
             }
             // It waits behind what was emitted before it, if it goes anywhere at all.
             Cx::new(&mut self.core, &mut self.inner, id).emit(0, rest);
             return hops;
+        }
+    }
+
+    /// Hands packets over to the workers that they have to go to; gives back those that stay.
+    #[cold]
+    #[inline(never)]
+    fn hand_over(&mut self, from: u32, at: Target, mut batch: Batch) -> Option<Batch> {
+        let Some(links) = &mut self.links else { return Some(batch) };
+        let Core { counters, pool, .. } = &mut self.core;
+        let lost = |packet| {
+            counters[from as usize].lose(DropReason::WorkerBusy);
+            pool.free(packet);
+        };
+        match at.way {
+            Way::Here => {}
+            Way::To(worker) if worker == links.me => {}
+            Way::To(worker) => links.send(&mut batch, worker, at, lost),
+            Way::ToOwner => links.sort(&mut batch, at, lost),
+        }
+        if batch.is_empty() {
+            self.core.recycle(batch);
+            return None;
+        }
+        Some(batch)
+    }
+
+    /// Takes in what other workers have handed over, and goes on with it; whether there was anything.
+    #[inline]
+    pub(crate) fn import(&mut self) -> bool {
+        match &mut self.links {
+            None => false,
+            Some(links) => {
+                links.push_waiting();
+                links.has_work() && self.import_all()
+            }
+        }
+    }
+
+    fn import_all(&mut self) -> bool {
+        let Some(turns) = self.links.as_ref().map(Links::turns) else { return false };
+        self.set_idle(false);
+        let mut came = false;
+        for from in turns {
+            let mut batch = self.core.batch();
+            let taken = self.links.as_mut().and_then(|links| links.take(from, self.core.burst, &mut batch));
+            match taken {
+                Some(to) => {
+                    came = true;
+                    // They are where they have to be.
+                    self.go(to.element, Target { way: Way::Here, ..to }, batch, false);
+                    self.settle();
+                }
+                None => self.core.recycle(batch),
+            }
+        }
+        came
+    }
+
+    /// Tells the team whether there is anything to do here.
+    pub(crate) fn set_idle(&self, idle: bool) {
+        if let (Some(team), Some(links)) = (&self.inner.team, &self.links) {
+            match idle {
+                true => team.begin_idle(links.me, links.handed, links.taken),
+                false => team.end_idle(links.me),
+            }
         }
     }
 
@@ -232,6 +341,18 @@ impl Worker {
     /// What the user should know.
     pub fn read(&mut self, element: Option<ElementId>, handler: &str, param: &str) -> Result<String, String> {
         let result = self.inner.read_handler(&mut self.core, element, handler, param);
+        self.settle();
+        result
+    }
+
+    /// Reads a handler of this worker's copy.
+    pub(crate) fn read_here(
+        &mut self,
+        element: Option<ElementId>,
+        handler: &str,
+        param: &str,
+    ) -> Result<String, String> {
+        let result = self.inner.read_here(&mut self.core, element, handler, param);
         self.settle();
         result
     }

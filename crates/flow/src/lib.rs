@@ -6,6 +6,7 @@
 //! | `hash` | [`KeyHasher`]: seeded hashes, also symmetric ones, made once per packet and handed in |
 //! | `id` | [`FlowId`]: index and generation |
 //! | `table` | [`FlowTable`]: look-up, insert, remove, touch; pairs and holders of flows; expiry |
+//! | [`rss`] | which worker a packet belongs to: the hash that interfaces spread packets by |
 //! | `sketch` | [`Sketch`]: which flows are heavy, in little memory |
 //! | `bucket`, `memory` | the cache line that finds entries; zeroed memory on huge pages |
 //!
@@ -42,6 +43,7 @@ mod hash;
 mod id;
 mod key;
 mod memory;
+pub mod rss;
 mod sketch;
 mod table;
 

@@ -309,10 +309,50 @@ impl Pool {
         std::mem::forget(packet);
     }
 
-    /// Takes back the slots of all packets of a batch, and leaves it empty.
+    /// Takes back the slots of all packets of a batch, and leaves it empty. Those of another pool go home together.
     #[inline]
     pub fn free_all(&mut self, batch: &mut Batch) {
-        batch.drain().for_each(|packet| self.free(packet));
+        let mut guests = Guests { home: std::ptr::null(), first: NO_SLOT, last: NO_SLOT };
+        for packet in batch.drain() {
+            match self.owns(&packet) {
+                true => self.free(packet),
+                false => guests.add(packet),
+            }
+        }
+        guests.leave();
+    }
+}
+
+/// Packets of another pool, linked so that one atomic operation gives all of them back.
+struct Guests {
+    home: *const Home,
+    first: u32,
+    last: u32,
+}
+
+impl Guests {
+    #[cold]
+    fn add(&mut self, packet: Packet) {
+        let meta = packet.meta();
+        if meta.owner.load(Ordering::Relaxed) != owner::POOL || meta.next != NO_SLOT {
+            return packet.give_back();
+        }
+        if !std::ptr::eq(meta.home, self.home) {
+            self.leave();
+            (self.home, self.last) = (meta.home, meta.values.index);
+        }
+        let index = meta.values.index;
+        let mut packet = ManuallyDrop::new(packet);
+        packet.meta_mut().next_free = self.first;
+        self.first = index;
+    }
+
+    fn leave(&mut self) {
+        if self.first != NO_SLOT {
+            // SAFETY: a pool's shared part outlives its packets (see `Pool::drop`), and the list has some.
+            unsafe { &*self.home }.give_back(self.first, self.last);
+            (self.home, self.first) = (std::ptr::null(), NO_SLOT);
+        }
     }
 }
 
@@ -451,9 +491,22 @@ mod tests {
         let mut pool = pool();
         let mut other = Pool::new(STEP as usize * SLOT_STRIDE).unwrap();
         let packets: Vec<_> = (0..40).map(|_| pool.packet(&[7; 5_000]).unwrap()).collect();
-        std::thread::spawn(move || packets.into_iter().for_each(|p| other.free(p))).join().unwrap();
+        let some: Vec<_> = (0..50).map(|_| pool.packet(&[7; 50]).unwrap()).collect();
+        std::thread::spawn(move || {
+            packets.into_iter().for_each(|p| other.free(p));
+            // Guests of one pool, one of its own among them.
+            let mut batch = Batch::new();
+            let own = other.packet(b"own").unwrap();
+            for packet in some.into_iter().chain([own]) {
+                batch.push(packet).unwrap();
+            }
+            other.free_all(&mut batch);
+            assert_eq!(other.stats().in_use, 0);
+        })
+        .join()
+        .unwrap();
         let before = pool.stats();
-        assert_eq!(before.in_use, 120);
+        assert_eq!(before.in_use, 170);
         let mut all = Vec::new();
         while let Some(packet) = pool.allocate() {
             all.push(packet);

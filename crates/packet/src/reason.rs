@@ -34,6 +34,8 @@ reasons! {
     NoRoute = "no route",
     /// A queue was full.
     QueueFull = "queue full",
+    /// The worker that the packet belongs to was too busy to take it.
+    WorkerBusy = "worker busy",
     /// A queue was emptied or shortened by a handler.
     Reset = "reset",
     /// The pool had no free slot for a copy or a new packet.

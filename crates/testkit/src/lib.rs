@@ -16,7 +16,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use element::{Class, Registry, Stream, Timestamp};
-use engine::{ClockKind, End, Options, Plan, Report, Sink, Worker};
+use engine::{ClockKind, Configured, End, Options, Plan, Report, Sink, Worker, Workers};
 
 /// All classes of the product.
 pub fn classes() -> impl Iterator<Item = &'static Class> {
@@ -36,13 +36,15 @@ pub struct Run {
     pub clock: ClockKind,
     /// Packets per batch; `None` for Click's defaults with a burst of one.
     pub burst: Option<usize>,
+    /// Workers; several only under the real and the trace clock.
+    pub workers: usize,
 }
 
 /// Simulated time that moves by a microsecond with each task, and a burst of 32.
 impl Default for Run {
     fn default() -> Self {
         let start = Timestamp::from_secs(1_000_000_000);
-        Run { clock: ClockKind::Simulated { start, tick: Timestamp(1_000) }, burst: Some(32) }
+        Run { clock: ClockKind::Simulated { start, tick: Timestamp(1_000) }, burst: Some(32), workers: 1 }
     }
 }
 
@@ -85,10 +87,38 @@ impl Sink for Collector {
 /// # Errors
 /// The first thing that is wrong, rendered.
 pub fn worker(text: &str, run: Run) -> Result<Worker, String> {
-    build(text, run, Box::new(Collector::default()))
+    prepare(text, run, |plan, mut copies, options| {
+        let only = copies.pop().ok_or("no copy")?;
+        let mut worker =
+            Worker::new(plan, only, Box::new(Collector::default()), options).map_err(|e| e.to_string())?;
+        match worker.initialize() {
+            Ok(()) => Ok(Ok(worker)),
+            Err(problem) => Ok(Err(problem)),
+        }
+    })
 }
 
-fn build(text: &str, run: Run, sink: Box<dyn Sink>) -> Result<Worker, String> {
+/// All workers of a run, initialised.
+///
+/// # Errors
+/// The first thing that is wrong, rendered.
+pub fn workers(text: &str, run: Run, sink: Box<dyn Sink>) -> Result<Workers, String> {
+    prepare(text, run, |plan, copies, options| {
+        let mut workers = Workers::new(&plan, copies, sink, options)?;
+        match workers.initialize() {
+            Ok(()) => Ok(Ok(workers)),
+            Err(problem) => Ok(Err(problem)),
+        }
+    })
+}
+
+type Initialized<T> = Result<Result<T, Box<engine::Problem>>, String>;
+
+fn prepare<T>(
+    text: &str,
+    run: Run,
+    start: impl FnOnce(Arc<Plan>, Vec<Configured>, Options) -> Initialized<T>,
+) -> Result<T, String> {
     let mut sources = lang::Sources::new();
     let id = sources.add("test", text);
     let (graph, diagnostics) = lang::parse(&mut sources, id, &lang::Options::default());
@@ -98,12 +128,14 @@ fn build(text: &str, run: Run, sink: Box<dyn Sink>) -> Result<Worker, String> {
     let all =
         |problems: Vec<engine::Problem>| problems.iter().map(|p| p.render(&sources)).collect::<String>();
     let plan = Arc::new(Plan::new(graph, &registry()).map_err(all)?);
-    let configured = plan.configure(run.burst).map_err(all)?;
-    let options =
-        Options { clock: run.clock, burst: run.burst.unwrap_or(1), memory: 256 << 20, ..Options::default() };
-    let mut worker = Worker::new(plan, configured, sink, options).map_err(|e| e.to_string())?;
-    worker.initialize().map_err(|problem| problem.render(&sources))?;
-    Ok(worker)
+    let copies = plan.configure_all(run.burst, run.workers).map_err(all)?;
+    let options = Options {
+        clock: run.clock,
+        burst: run.burst.unwrap_or(1),
+        memory: run.workers * (256 << 20),
+        ..Options::default()
+    };
+    start(plan, copies, options)?.map_err(|problem| problem.render(&sources))
 }
 
 impl Run {
@@ -112,18 +144,29 @@ impl Run {
         Run { clock: ClockKind::Trace, ..Run::default() }
     }
 
+    /// The same on so many workers.
+    #[must_use]
+    pub fn on(self, workers: usize) -> Run {
+        Run { workers, ..self }
+    }
+
+    /// On the machine's clock.
+    pub fn real() -> Run {
+        Run { clock: ClockKind::Real, ..Run::default() }
+    }
+
     /// Runs a configuration to its end, and reads handlers before it is closed.
     ///
     /// # Errors
     /// What is wrong with the configuration, rendered.
     pub fn text(self, text: &str, handlers: &[&str]) -> Result<Outcome, String> {
         let collector = Collector::default();
-        let mut worker = build(text, self, Box::new(collector.clone()))?;
-        let end = worker.run();
-        let values = handlers.iter().map(|name| read(&mut worker, name)).collect();
-        let errors = worker.finish().err().unwrap_or_default();
-        let report = worker.report();
-        drop(worker);
+        let mut workers = workers(text, self, Box::new(collector.clone()))?;
+        let end = workers.run();
+        let values = handlers.iter().map(|name| read(&mut workers, name)).collect();
+        let errors = workers.finish().err().unwrap_or_default();
+        let report = workers.report();
+        drop(workers);
         let texts = collector.texts.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let (output, messages) = texts.clone();
         Ok(Outcome { end, report, output, messages, errors, values })
@@ -131,8 +174,8 @@ impl Run {
 }
 
 /// Reads `element.handler`.
-fn read(worker: &mut Worker, name: &str) -> Result<String, String> {
+fn read(workers: &mut Workers, name: &str) -> Result<String, String> {
     let (element, handler) = name.split_once('.').ok_or("no dot")?;
-    let id = worker.plan().graph.find(element).ok_or_else(|| format!("no element {element}"))?;
-    worker.read(Some(id), handler, "")
+    let id = workers.plan().graph.find(element).ok_or_else(|| format!("no element {element}"))?;
+    workers.read(Some(id), handler, "")
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use element::effects::{Effects, Field, Order};
+use element::effects::{Access, Effects, Field, Hold, Order};
 use element::{Base, Class};
 use packet::HEADROOM;
 use tidegate_testkit::elements::{Input, Seen};
@@ -68,6 +68,32 @@ fn the_same_input_gives_the_same_output() {
     for_each_sample(|sample, _| {
         let once = || sample.run(Run::default(), inputs_for(sample, 1)).map(|(_, seen)| seen);
         if once()? == once()? { Ok(()) } else { Err("two runs differ".into()) }
+    });
+}
+
+/// Where neither state nor chance decides, several workers send the same packets as one; always, every packet is accounted
+/// for.
+#[test]
+fn several_workers_do_what_one_does() {
+    for_each_sample(|sample, effects| {
+        let run = |workers| sample.run(Run::trace().on(workers), inputs_for(sample, 1));
+        let ((one, few), (_, many)) = (run(3)?, run(1)?);
+        if !one.report.balances() || one.report.elements.iter().any(|e| e.held > 0) {
+            return Err(format!("{:?}", one.report));
+        }
+        let soft = effects.state.iter().all(|state| state.access == Access::Soft);
+        if effects.opaque.is_some() || !effects.depends.is_empty() || !soft || effects.hold != Hold::None {
+            return Ok(());
+        }
+        let sorted = |seen: Vec<Seen>| {
+            let mut all: Vec<_> = seen.into_iter().map(|s| (s.sink, s.id, s.bytes, s.time)).collect();
+            all.sort();
+            all
+        };
+        match sorted(few) == sorted(many) {
+            true => Ok(()),
+            false => Err("other packets came out".into()),
+        }
     });
 }
 

@@ -5,11 +5,10 @@ mod options;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use element::Timestamp;
 use element::args::{parse_bool, parse_integer};
-use engine::{ClockKind, Options, Problem, Rebuild, StandardStreams, Worker};
+use engine::{ClockKind, Options, Problem, Rebuild, StandardStreams, Workers};
 use lang::{Severity, Sources};
 
 use crate::load::{Loaded, parse, read_text};
@@ -233,17 +232,17 @@ fn start(mut asked: Asked) -> ExitCode {
         rebuild: asked.reconfigures.then(|| rebuild(&asked)),
         ..Options::default()
     };
-    let mut worker =
-        match Worker::new(Arc::clone(&plan), configured, Box::new(StandardStreams::default()), options) {
-            Ok(worker) => worker,
+    let mut workers =
+        match Workers::new(&plan, vec![configured], Box::new(StandardStreams::default()), options) {
+            Ok(workers) => workers,
             Err(error) => {
                 crate::tell(format_args!("{error}"));
                 return ExitCode::from(FAILURE);
             }
         };
     let started = std::time::Instant::now();
-    if let Err(problem) = worker.initialize() {
-        worker.flush();
+    if let Err(problem) = workers.initialize() {
+        workers.flush();
         crate::show(format_args!("{}", clicks_words(&[*problem], &loaded.sources)));
         crate::tell(format_args!("Router could not be initialized!"));
         return ExitCode::from(FAILURE);
@@ -265,20 +264,20 @@ fn start(mut asked: Asked) -> ExitCode {
                 crate::tell(format_args!("warning: {name}: configuration has no elements, exiting"));
             }
         } else {
-            worker.run();
+            workers.run();
         }
     }
-    worker.flush();
+    workers.flush();
     if asked.time {
         print(&time_line(started.elapsed()));
     }
-    let (values, errors) = handlers::read_all(&mut worker, &asked.handlers);
-    worker.flush();
+    let (values, errors) = handlers::read_all(&mut workers, &asked.handlers);
+    workers.flush();
     print(&values);
     errors.iter().for_each(|error| crate::tell(format_args!("{error}")));
     failed |= !errors.is_empty();
-    let status = asked.exit_handler.map(|handler| exit_status(&mut worker, &handler));
-    for error in worker.finish().err().unwrap_or_default() {
+    let status = asked.exit_handler.map(|handler| exit_status(&mut workers, &handler));
+    for error in workers.finish().err().unwrap_or_default() {
         crate::tell(format_args!("{error}"));
     }
     match status {
@@ -322,10 +321,10 @@ fn rebuild(asked: &Asked) -> Rebuild {
 }
 
 /// An integer is the status, true is 0 and false is 1, anything else is an error.
-fn exit_status(worker: &mut Worker, handler: &str) -> u8 {
+fn exit_status(workers: &mut Workers, handler: &str) -> u8 {
     let handler = handler.trim();
     let (handler, param) = handler.split_once(char::is_whitespace).unwrap_or((handler, ""));
-    let (value, errors) = match handlers::read_one(worker, handler, param.trim()) {
+    let (value, errors) = match handlers::read_one(workers, handler, param.trim()) {
         Ok(value) => (value, None),
         Err(error) => (String::new(), Some(error)),
     };

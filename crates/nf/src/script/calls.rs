@@ -17,7 +17,7 @@ use super::run::{Frame, Outcome, TOO_DEEP};
 
 /// Handlers that are not functions of their parameter alone.
 const OWN: &[HandlerInfo] = &[
-    HandlerInfo { name: "run", access: Access::READ_PARAM_WRITE },
+    HandlerInfo { access: Access::READ_PARAM_WRITE, ..HandlerInfo::both("run") },
     HandlerInfo::write("step"),
     HandlerInfo::write("goto"),
     HandlerInfo::read_param("get"),

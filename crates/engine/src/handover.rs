@@ -1,0 +1,247 @@
+//! Packets that one worker hands over to another one: rings with one producer and one consumer each.
+//!
+//! Where packets have to go elsewhere is decided beforehand ([`Placement`](crate::Placement)). A ring keeps their
+//! order, so packets of a flow that take the same way stay in order. What a full ring means depends on the source:
+//! captures and generators wait until there is room again ([`Links::is_clear`]), and what is under way meanwhile waits
+//! beside the ring; from interfaces, which cannot wait, packets are dropped and counted.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+
+use element::steering::Dispatch;
+use element::{Batch, Packet};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+
+use crate::host::Target;
+
+/// Packets that a ring holds.
+const CAPACITY: usize = 4096;
+/// Batches that are taken out of each ring before other work has its turn.
+const MOST_BATCHES: usize = 16;
+
+/// A packet on its way to another worker.
+struct Handed {
+    packet: Packet,
+    to: Target,
+}
+
+/// One worker's ends of the rings to and from all others.
+pub(crate) struct Links {
+    pub(crate) me: usize,
+    lanes: Vec<Option<Lane>>,
+    arrivals: Vec<Option<rtrb::Consumer<Handed>>>,
+    bells: Arc<[Bell]>,
+    dispatch: Arc<dyn Dispatch>,
+    /// Whether packets that a ring has no room for wait; otherwise they are dropped.
+    waits: bool,
+    /// Packets handed over to others and taken from others so far.
+    pub(crate) handed: u64,
+    pub(crate) taken: u64,
+}
+
+/// The way to one other worker.
+struct Lane {
+    ring: rtrb::Producer<Handed>,
+    /// Of the batch at hand.
+    staged: Vec<Handed>,
+    /// What the ring had no room for, in order.
+    waiting: VecDeque<Handed>,
+}
+
+/// Wakes a worker that sleeps.
+#[repr(align(64))]
+pub(crate) struct Bell {
+    asleep: AtomicBool,
+    event: EventFd,
+}
+
+impl Bell {
+    /// One that nobody listens to yet.
+    ///
+    /// # Errors
+    /// If the process has no file descriptor left.
+    pub(crate) fn new() -> nix::Result<Bell> {
+        let event = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?;
+        Ok(Bell { asleep: AtomicBool::new(false), event })
+    }
+
+    /// Wakes the worker if it sleeps. What was done before is seen by it.
+    #[inline]
+    pub(crate) fn ring(&self) {
+        // Pairs with the fence in `may_sleep`: either this sees that it sleeps, or it sees what there is to do.
+        fence(Ordering::SeqCst);
+        if self.asleep.load(Ordering::Relaxed) {
+            // A counter that is full has woken it already.
+            let _ = self.event.write(1);
+        }
+    }
+
+    /// Says that the worker is about to sleep, unless there is something to do after all.
+    pub(crate) fn may_sleep(&self, has_work: impl FnOnce() -> bool) -> bool {
+        self.asleep.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        let sleeps = !has_work();
+        self.asleep.store(sleeps, Ordering::Relaxed);
+        sleeps
+    }
+
+    /// Says that the worker is awake.
+    pub(crate) fn awake(&self) {
+        self.asleep.store(false, Ordering::Relaxed);
+        let _ = self.event.read();
+    }
+
+    /// What to wait for.
+    pub(crate) fn event(&self) -> &EventFd {
+        &self.event
+    }
+}
+
+/// The links of all workers.
+pub(crate) fn connect(bells: &Arc<[Bell]>, dispatch: &Arc<dyn Dispatch>, waits: bool) -> Vec<Links> {
+    let workers = bells.len();
+    let mut links: Vec<_> = (0..workers)
+        .map(|me| Links {
+            me,
+            lanes: (0..workers).map(|_| None).collect(),
+            arrivals: (0..workers).map(|_| None).collect(),
+            bells: Arc::clone(bells),
+            dispatch: Arc::clone(dispatch),
+            waits,
+            handed: 0,
+            taken: 0,
+        })
+        .collect();
+    for from in 0..workers {
+        for to in (0..workers).filter(|&to| to != from) {
+            let (producer, consumer) = rtrb::RingBuffer::new(CAPACITY);
+            let staged = Vec::with_capacity(packet::BATCH_CAPACITY);
+            links[from].lanes[to] = Some(Lane { ring: producer, staged, waiting: VecDeque::new() });
+            links[to].arrivals[from] = Some(consumer);
+        }
+    }
+    links
+}
+
+impl Links {
+    /// Keeps the packets of a batch that belong to this worker, and hands the others over. What cannot be handed over
+    /// is given to `lost`.
+    pub(crate) fn sort(&mut self, batch: &mut Batch, to: Target, mut lost: impl FnMut(Packet)) {
+        let Links { me, dispatch, lanes, .. } = self;
+        batch.sift(
+            |packet| match dispatch.worker_of(packet) {
+                owner if owner == *me => Ok(()),
+                owner => Err(owner),
+            },
+            |packet, owner| match lanes.get_mut(owner).and_then(Option::as_mut) {
+                Some(lane) => lane.staged.push(Handed { packet, to }),
+                None => lost(packet),
+            },
+        );
+        self.hand_over(lost);
+    }
+
+    /// Hands all packets of a batch to a worker.
+    pub(crate) fn send(
+        &mut self,
+        batch: &mut Batch,
+        worker: usize,
+        to: Target,
+        mut lost: impl FnMut(Packet),
+    ) {
+        match self.lanes.get_mut(worker).and_then(Option::as_mut) {
+            Some(lane) => lane.staged.extend(batch.drain().map(|packet| Handed { packet, to })),
+            None => batch.drain().for_each(&mut lost),
+        }
+        self.hand_over(lost);
+    }
+
+    fn hand_over(&mut self, mut lost: impl FnMut(Packet)) {
+        for (lane, bell) in self.lanes.iter_mut().zip(&*self.bells) {
+            let Some(lane) = lane.as_mut().filter(|lane| !lane.staged.is_empty()) else { continue };
+            lane.push_waiting();
+            let room = match lane.waiting.is_empty() {
+                true => lane.ring.slots().min(lane.staged.len()),
+                false => 0,
+            };
+            self.handed += lane.staged.len() as u64;
+            if let Ok(places) = lane.ring.write_chunk_uninit(room) {
+                places.fill_from_iter(lane.staged.drain(..room));
+            }
+            match self.waits {
+                true => lane.waiting.extend(lane.staged.drain(..)),
+                false => lane.staged.drain(..).for_each(|handed| {
+                    self.handed -= 1;
+                    lost(handed.packet);
+                }),
+            }
+            bell.ring();
+        }
+    }
+
+    /// Moves what has waited into rings that have room again. True if some did.
+    pub(crate) fn push_waiting(&mut self) -> bool {
+        let mut moved = false;
+        for (lane, bell) in self.lanes.iter_mut().zip(&*self.bells) {
+            if let Some(lane) = lane
+                && lane.push_waiting()
+            {
+                moved = true;
+                bell.ring();
+            }
+        }
+        moved
+    }
+
+    /// Takes packets that have come from one worker for one place, as many as `most`, into an empty batch.
+    #[inline]
+    pub(crate) fn take(&mut self, from: usize, most: usize, batch: &mut Batch) -> Option<Target> {
+        let ring = self.arrivals.get_mut(from)?.as_mut()?;
+        let chunk = ring.read_chunk(ring.slots().min(most)).ok()?;
+        let (front, back) = chunk.as_slices();
+        let to = front.first()?.to;
+        let same = front.iter().chain(back).take_while(|handed| handed.to == to).count();
+        self.taken += same as u64;
+        for handed in chunk.into_iter().take(same) {
+            handed.packet.prefetch();
+            // A batch holds more than the most that is asked for.
+            if let Err(packet) = batch.push(handed.packet) {
+                debug_assert!(false, "a batch has room for what is asked for");
+                drop(packet);
+            }
+        }
+        Some(to)
+    }
+
+    /// Whether sources may go on: nothing waits, and every ring has room for what many batches may lead to.
+    pub(crate) fn is_clear(&self) -> bool {
+        let lanes = self.lanes.iter().flatten();
+        let arrivals = self.arrivals.iter().flatten();
+        !self.waits
+            || lanes.map(|lane| lane.waiting.len() + CAPACITY - lane.ring.slots()).all(|n| n < CAPACITY / 2)
+                && arrivals.map(|ring| ring.slots()).all(|n| n < CAPACITY / 2)
+    }
+
+    /// Whether packets have come, or wait to go.
+    pub(crate) fn has_work(&self) -> bool {
+        self.arrivals.iter().flatten().any(|ring| !ring.is_empty())
+            || self.lanes.iter().flatten().any(|lane| !lane.waiting.is_empty())
+    }
+
+    /// How many batches are taken from each ring in a row.
+    pub(crate) fn turns(&self) -> impl Iterator<Item = usize> + use<> {
+        let workers = self.arrivals.len();
+        (0..workers).flat_map(|from| std::iter::repeat_n(from, MOST_BATCHES))
+    }
+}
+
+impl Lane {
+    fn push_waiting(&mut self) -> bool {
+        let room = self.ring.slots().min(self.waiting.len());
+        match self.ring.write_chunk_uninit(room) {
+            Ok(places) if room > 0 => places.fill_from_iter(self.waiting.drain(..room)) > 0,
+            _ => false,
+        }
+    }
+}

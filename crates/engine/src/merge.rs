@@ -1,0 +1,89 @@
+//! What the values that several workers' copies of an element give come to.
+
+use element::class::Merge;
+
+/// What the values of several workers come to.
+pub(crate) fn merge(values: &[String], how: Merge) -> String {
+    match (values, how) {
+        ([only], _) => only.clone(),
+        (_, Merge::First) => values.first().cloned().unwrap_or_default(),
+        (_, Merge::Lines) => values.concat(),
+        (_, Merge::Sum) => sum(values),
+    }
+}
+
+/// Adds up the numbers that lines end in, of lines that are the same but for that.
+fn sum(values: &[String]) -> String {
+    let mut lines: Vec<(&str, Number)> = Vec::new();
+    for line in values.iter().flat_map(|value| value.lines()) {
+        let start = line.rfind([' ', '\t']).map_or(0, |at| at + 1);
+        let (words, number) = line.split_at(start);
+        let Some(number) = Number::parse(number) else {
+            // Not a number: nothing to add up.
+            return values.first().cloned().unwrap_or_default();
+        };
+        match lines.iter_mut().find(|(known, _)| *known == words) {
+            Some((_, sum)) => *sum = sum.plus(number),
+            None => lines.push((words, number)),
+        }
+    }
+    let end = if values.iter().any(|value| value.ends_with('\n')) { "\n" } else { "" };
+    let lines: Vec<_> = lines.iter().map(|(words, sum)| format!("{words}{sum}")).collect();
+    lines.join("\n") + end
+}
+
+/// A number as handlers write it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Number {
+    Whole(i128),
+    /// With so many digits behind the point.
+    Decimal(f64, usize),
+}
+
+impl Number {
+    fn parse(text: &str) -> Option<Number> {
+        if let Ok(whole) = text.parse() {
+            return Some(Number::Whole(whole));
+        }
+        let digits = text.split_once('.').map_or(0, |(_, digits)| digits.len());
+        text.parse().ok().map(|decimal| Number::Decimal(decimal, digits))
+    }
+
+    fn plus(self, other: Number) -> Number {
+        match (self, other) {
+            (Number::Whole(a), Number::Whole(b)) => Number::Whole(a + b),
+            (Number::Whole(a), Number::Decimal(b, digits))
+            | (Number::Decimal(b, digits), Number::Whole(a)) => Number::Decimal(a as f64 + b, digits),
+            (Number::Decimal(a, digits), Number::Decimal(b, more)) => {
+                Number::Decimal(a + b, digits.max(more))
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for Number {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match *self {
+            Number::Whole(whole) => write!(f, "{whole}"),
+            Number::Decimal(decimal, digits) => write!(f, "{decimal:.digits$}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_several_workers_come_to_one() {
+        let merged =
+            |values: &[&str], how| merge(&values.iter().map(|v| v.to_string()).collect::<Vec<_>>(), how);
+        assert_eq!(merged(&["5", "5"], Merge::Sum), "10");
+        assert_eq!(merged(&["5", "5"], Merge::First), "5");
+        assert_eq!(merged(&["0.50", "1.25"], Merge::Sum), "1.75");
+        assert_eq!(merged(&["in 1\nout 2\n", "in 3\nout 4\n"], Merge::Sum), "in 4\nout 6\n");
+        assert_eq!(merged(&["", "no route\t4\n"], Merge::Sum), "no route\t4\n");
+        assert_eq!(merged(&["a 1\n", "b 2\n"], Merge::Lines), "a 1\nb 2\n");
+        assert_eq!(merged(&["idle", "busy"], Merge::Sum), "idle");
+    }
+}

@@ -1,0 +1,242 @@
+//! Which workers do an element's work, decided from what elements declare.
+//!
+//! Each worker has a copy of the graph. An element without state, or whose state is kept per core, works on every copy.
+//! One with an entry per flow works on every copy too, each for the flows that belong to its worker. What has one place
+//! outside, or state that every packet must see, works on one copy only, and packets are handed over to its worker.
+
+use element::effects::{Access, Field, Hold, State, Target as Fate};
+use element::ports::Processing;
+use element::{Base, Effects, ElementId, Setup};
+
+use crate::plan::Plan;
+
+/// Where an element's work is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// On every worker, for whatever comes.
+    Everywhere,
+    /// On every worker, for the flows that belong to it.
+    Owner,
+    /// On this worker alone.
+    One(usize),
+}
+
+/// The places of all elements of a graph.
+#[derive(Clone, Debug)]
+pub struct Placement {
+    /// By number.
+    pub places: Vec<Place>,
+    /// Why an element works on one worker only.
+    pub reasons: Vec<Option<String>>,
+    /// Elements that the user gave to a thread: what they pass on stays there.
+    assigned: Vec<bool>,
+    /// Per element: whether what it passes on is at the worker that its flow belongs to.
+    sorted: Vec<bool>,
+}
+
+/// How a batch gets to an element's input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// As it is.
+    Here,
+    /// Each packet to the worker that its flow belongs to.
+    ToOwner,
+    /// All packets to this worker.
+    To(usize),
+}
+
+impl Placement {
+    /// The places for so many workers.
+    pub fn new(plan: &Plan, effects: &[Effects], setup: &Setup, workers: usize) -> Placement {
+        let mut placement = Placement {
+            places: vec![Place::Everywhere; plan.len()],
+            reasons: vec![None; plan.len()],
+            assigned: vec![false; plan.len()],
+            sorted: vec![true; plan.len()],
+        };
+        if workers <= 1 {
+            return placement;
+        }
+        for (id, effects) in effects.iter().enumerate() {
+            let (place, reason) = match setup.threads.get(&id) {
+                Some(&thread) => {
+                    placement.assigned[id] = true;
+                    (Place::One(thread % workers), Some(format!("it is assigned to thread {thread}")))
+                }
+                None => own_place(plan, id, effects),
+            };
+            (placement.places[id], placement.reasons[id]) = (place, reason);
+        }
+        placement.join_pulled(plan);
+        placement.find_sorted(plan, effects);
+        placement
+    }
+
+    /// Elements that pull from each other, directly or through others, are at one place: the strictest of them.
+    fn join_pulled(&mut self, plan: &Plan) {
+        let mut done = vec![false; plan.len()];
+        for start in 0..plan.len() {
+            if std::mem::replace(&mut done[start], true) {
+                continue;
+            }
+            let mut group = vec![start];
+            let mut next = 0;
+            while let Some(&id) = group.get(next) {
+                next += 1;
+                for (other, _) in pulled(plan, id) {
+                    if !std::mem::replace(&mut done[other], true) {
+                        group.push(other);
+                    }
+                }
+            }
+            let strictness = |place| match place {
+                Place::Everywhere => (0, 0),
+                Place::Owner => (1, 0),
+                Place::One(worker) => (2, usize::MAX - worker),
+            };
+            let Some(&leader) =
+                group.iter().max_by_key(|&&id| (self.assigned[id], strictness(self.places[id])))
+            else {
+                continue;
+            };
+            let place = self.places[leader];
+            for id in group {
+                if self.places[id] != place {
+                    self.places[id] = place;
+                    if let Place::One(_) = place {
+                        let name = &plan.graph.elements[leader].name;
+                        self.reasons[id] = Some(format!("packets are pulled through it by or from {name}"));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Finds out behind which elements packets are certainly at the worker that their flow belongs to: those that pass
+    /// on what came that way, and change nothing that tells flows apart.
+    fn find_sorted(&mut self, plan: &Plan, effects: &[Effects]) {
+        let keeps: Vec<bool> = (0..plan.len())
+            .map(|id| {
+                let makes = effects[id].emits.iter().any(|emit| !emit.is_copy());
+                let comes_in = plan.inputs[id].is_empty() || makes;
+                let renames =
+                    effects[id].opaque.is_some() || effects[id].writes().iter().any(tells_flows_apart);
+                !comes_in && !renames && !matches!(self.places[id], Place::One(_))
+            })
+            .collect();
+        self.sorted = keeps.clone();
+        loop {
+            let before = self.sorted.clone();
+            for id in 0..plan.len() {
+                self.sorted[id] &= plan.backward[id]
+                    .iter()
+                    .flatten()
+                    .all(|&(from, _)| before[from] || self.way_if(from, id, false) == Way::ToOwner);
+            }
+            if self.sorted == before {
+                return;
+            }
+        }
+    }
+
+    /// How packets get from an output of one element to an input of another one.
+    pub(crate) fn way(&self, from: ElementId, to: ElementId) -> Way {
+        self.way_if(from, to, self.sorted[from])
+    }
+
+    fn way_if(&self, from: ElementId, to: ElementId, sorted: bool) -> Way {
+        match (self.places[from], self.places[to]) {
+            (Place::One(here), Place::One(there)) if here == there => Way::Here,
+            (_, Place::One(there)) => Way::To(there),
+            (_, Place::Owner) if !sorted => Way::ToOwner,
+            (Place::One(_), Place::Everywhere) if !self.assigned[from] => Way::ToOwner,
+            _ => Way::Here,
+        }
+    }
+
+    /// Whether a worker does an element's work.
+    pub(crate) fn is_at(&self, id: ElementId, worker: usize) -> bool {
+        !matches!(self.places[id], Place::One(place) if place != worker)
+    }
+}
+
+/// Elements that an element pulls from, or that pull from it.
+fn pulled(plan: &Plan, id: ElementId) -> impl Iterator<Item = (ElementId, usize)> + '_ {
+    let ends = |sides: &'_ [Processing], ends: &'_ [Vec<(ElementId, usize)>]| {
+        let of_pull = sides.iter().zip(ends).filter(|(side, _)| **side == Processing::Pull);
+        of_pull.flat_map(|(_, ends)| ends.clone()).collect::<Vec<_>>()
+    };
+    let inputs = ends(&plan.inputs[id], &plan.backward[id]);
+    inputs.into_iter().chain(ends(&plan.outputs[id], &plan.forward[id]))
+}
+
+/// The place of an element for itself.
+fn own_place(plan: &Plan, id: ElementId, effects: &Effects) -> (Place, Option<String>) {
+    let notes = plan.classes[id].notes;
+    let one = |reason: String| (Place::One(0), Some(reason));
+    let (inputs, outputs) = (plan.inputs[id].len(), plan.outputs[id].len());
+    if inputs == 0 && outputs == 0 {
+        return one("no packets come to it".into());
+    }
+    if !notes.has_queues {
+        if notes.is_outside || effects.cases.iter().any(|case| case.to == Fate::Send) {
+            return one("what it writes to is there once".into());
+        }
+        if inputs == 0 && !effects.emits.is_empty() {
+            return one("what it gives is there once".into());
+        }
+    }
+    if effects.hold == Hold::Replay {
+        return one("it keeps packets to replay them in their order".into());
+    }
+    let of_all = |state: &&State| !matches!(state.access, Access::Soft) && !is_per_flow(state);
+    if let Some(state) = effects.state.iter().find(of_all) {
+        return one(format!("all packets share its state '{}'", state.table));
+    }
+    match effects.state.iter().any(|state| state.access != Access::Soft) {
+        true => (Place::Owner, None),
+        false => (Place::Everywhere, None),
+    }
+}
+
+/// Whether all packets that use one entry of the state belong to one worker: the key has both addresses, or those of a
+/// quoted packet, and ports, or the identification that fragments have in common.
+fn is_per_flow(state: &State) -> bool {
+    // Bytes of addresses and ports in each kind of header, and of what stands for ports in fragments.
+    let has = |base, from: i32, to: i32| {
+        (from..to).all(|byte| {
+            state.key.iter().any(|field| {
+                matches!(field, Field::Bytes { base: b, offset, length }
+                    if *b == base && (*offset..*offset + i32::from(*length)).contains(&byte))
+            })
+        })
+    };
+    let v4 = has(Base::Network, 12, 20);
+    let v6 = has(Base::Network, 8, 40);
+    let ports = has(Base::Transport, 0, 4) || has(Base::Network, 20, 24);
+    let identifier = has(Base::Transport, 4, 6);
+    let identification = has(Base::Network, 4, 6);
+    let quoted = has(Base::Transport, 20, 32);
+    (v4 || v6) && (ports || identifier || identification) || quoted
+}
+
+/// Whether packets that differ in a field may belong to different workers.
+fn tells_flows_apart(field: &Field) -> bool {
+    let overlaps =
+        |offset: i32, length: u16, from: i32, to: i32| offset < to && from < offset + i32::from(length);
+    match field {
+        Field::Bytes { base: Base::Network, offset, length } => {
+            // Fragment offset and protocol of IPv4, and addresses of either version; but not IPv4's time to live and
+            // checksum nor IPv6's hop limit, which routers change.
+            let routed = matches!((*offset, *length), (7 | 8, 1) | (10, 2));
+            !routed && overlaps(*offset, *length, 6, i32::MAX)
+        }
+        Field::Bytes { base: Base::Transport, offset, length } => {
+            let is_checksum = matches!((*offset, *length), (2 | 6, 2));
+            !is_checksum && overlaps(*offset, *length, 0, 6)
+        }
+        Field::Bytes { base: Base::Data, .. } => true,
+        Field::Payload | Field::HeaderOffset(Base::Network) => true,
+        _ => false,
+    }
+}

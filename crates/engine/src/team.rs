@@ -1,0 +1,224 @@
+//! What the workers of one graph know of each other: who is idle, what they ask each other, and when it is over.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex};
+
+use element::ElementId;
+
+use crate::handover::Bell;
+
+/// All workers.
+pub(crate) struct Team {
+    pub(crate) bells: Arc<[Bell]>,
+    /// Whether they take turns on one thread, so that none can answer while another one works.
+    pub(crate) in_turn: bool,
+    members: Vec<Member>,
+    /// The run is over.
+    over: AtomicBool,
+    /// Requests to stop that the first worker has not heard of yet.
+    stops: AtomicI64,
+}
+
+/// What others know of one worker.
+#[derive(Default)]
+#[repr(align(64))]
+struct Member {
+    /// How often it has begun or stopped to be idle: odd while it is.
+    idle: AtomicU64,
+    /// Packets handed over and taken, as of when it became idle.
+    handed: AtomicU64,
+    taken: AtomicU64,
+    /// Packets that have entered the graph at it.
+    made: AtomicU64,
+    /// Whether its thread answers requests.
+    answers: AtomicBool,
+    has_requests: AtomicBool,
+    requests: Mutex<VecDeque<Request>>,
+}
+
+/// A handler call from another worker.
+pub(crate) struct Request {
+    pub(crate) element: Option<ElementId>,
+    pub(crate) handler: String,
+    /// The parameter or the value.
+    pub(crate) value: String,
+    pub(crate) writes: bool,
+    reply: Sender<Result<String, String>>,
+}
+
+impl Request {
+    pub(crate) fn answer(self, result: Result<String, String>) {
+        // Whoever asked may have given up.
+        let _ = self.reply.send(result);
+    }
+}
+
+impl Team {
+    /// So many workers.
+    ///
+    /// # Errors
+    /// If the process has no file descriptor left.
+    pub(crate) fn new(workers: usize, in_turn: bool) -> nix::Result<Team> {
+        Ok(Team {
+            in_turn,
+            bells: (0..workers).map(|_| Bell::new()).collect::<nix::Result<_>>()?,
+            members: (0..workers).map(|_| Member::default()).collect(),
+            over: AtomicBool::new(false),
+            stops: AtomicI64::new(0),
+        })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Whether the run is over.
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.load(Ordering::Acquire)
+    }
+
+    /// Begins or ends a run.
+    pub(crate) fn set_over(&self, over: bool) {
+        self.over.store(over, Ordering::Release);
+        self.bells.iter().for_each(Bell::ring);
+    }
+
+    /// Asks the first worker to stop the run.
+    pub(crate) fn ask_to_stop(&self, times: i64) {
+        self.stops.fetch_add(times, Ordering::AcqRel);
+        self.bells[0].ring();
+    }
+
+    /// Requests to stop since the last look.
+    pub(crate) fn take_stops(&self) -> i64 {
+        match self.stops.load(Ordering::Relaxed) {
+            0 => 0,
+            _ => self.stops.swap(0, Ordering::AcqRel),
+        }
+    }
+
+    /// Says that a worker has nothing to do, and how many packets it has handed over and taken.
+    pub(crate) fn begin_idle(&self, me: usize, handed: u64, taken: u64) {
+        let member = &self.members[me];
+        if member.idle.load(Ordering::Relaxed).is_multiple_of(2) {
+            member.handed.store(handed, Ordering::SeqCst);
+            member.taken.store(taken, Ordering::SeqCst);
+            member.idle.fetch_add(1, Ordering::SeqCst);
+            if me != 0 {
+                self.bells[0].ring();
+            }
+        }
+    }
+
+    /// Says that a worker has something to do, before it does it.
+    pub(crate) fn end_idle(&self, me: usize) {
+        let member = &self.members[me];
+        if !member.idle.load(Ordering::Relaxed).is_multiple_of(2) {
+            member.idle.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// Whether nobody has anything to do and no packet is on its way. A worker has something to do only after it has
+    /// said so; so if all were idle all the time between two looks, and as many packets were taken as were handed over,
+    /// nothing can begin any more.
+    pub(crate) fn is_idle(&self) -> bool {
+        let all = || self.members.iter().map(|member| member.idle.load(Ordering::SeqCst));
+        let before: Vec<u64> = all().collect();
+        let sum = |of: fn(&Member) -> &AtomicU64| {
+            self.members.iter().map(|member| of(member).load(Ordering::SeqCst)).fold(0, u64::wrapping_add)
+        };
+        before.iter().all(|n| !n.is_multiple_of(2))
+            && sum(|member| &member.handed) == sum(|member| &member.taken)
+            && all().eq(before.iter().copied())
+    }
+
+    /// Notes how many packets have entered the graph at a worker; how many at all of them.
+    pub(crate) fn note_made(&self, me: usize, made: u64) -> u64 {
+        self.members[me].made.store(made, Ordering::Relaxed);
+        self.members.iter().map(|member| member.made.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Says whether a worker answers requests. Those that it leaves are told so.
+    pub(crate) fn set_answers(&self, me: usize, answers: bool) {
+        self.members[me].answers.store(answers, Ordering::SeqCst);
+        if !answers {
+            self.requests(me).clear();
+        }
+    }
+
+    fn requests(&self, me: usize) -> std::sync::MutexGuard<'_, VecDeque<Request>> {
+        self.members[me].requests.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Asks a worker; `None` if it does not answer now.
+    pub(crate) fn ask(
+        &self,
+        worker: usize,
+        element: Option<ElementId>,
+        handler: &str,
+        value: &str,
+        writes: bool,
+    ) -> Option<Receiver<Result<String, String>>> {
+        let member = &self.members[worker];
+        let (reply, answer) = mpsc::channel();
+        let (handler, value) = (handler.to_string(), value.to_string());
+        {
+            let mut requests = self.requests(worker);
+            if !member.answers.load(Ordering::SeqCst) {
+                return None;
+            }
+            requests.push_back(Request { element, handler, value, writes, reply });
+        }
+        member.has_requests.store(true, Ordering::Release);
+        self.bells[worker].ring();
+        Some(answer)
+    }
+
+    /// Whether anybody asks a worker something.
+    #[inline]
+    pub(crate) fn is_asked(&self, me: usize) -> bool {
+        self.members[me].has_requests.load(Ordering::Relaxed)
+    }
+
+    /// The next request for a worker.
+    pub(crate) fn next_request(&self, me: usize) -> Option<Request> {
+        let mut requests = self.requests(me);
+        let next = requests.pop_front();
+        self.members[me].has_requests.store(!requests.is_empty(), Ordering::Release);
+        next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_team_is_idle_when_all_are_and_nothing_is_on_its_way() {
+        let team = Team::new(2, false).unwrap();
+        team.begin_idle(0, 5, 0);
+        assert!(!team.is_idle(), "one works");
+        team.begin_idle(1, 0, 4);
+        assert!(!team.is_idle(), "a packet is on its way");
+        team.end_idle(1);
+        team.begin_idle(1, 0, 5);
+        assert!(team.is_idle());
+    }
+
+    #[test]
+    fn requests_find_an_answer_or_nobody() {
+        let team = Team::new(2, false).unwrap();
+        assert!(team.ask(1, None, "version", "", false).is_none());
+        team.set_answers(1, true);
+        let answer = team.ask(1, None, "version", "", false).unwrap();
+        assert!(team.is_asked(1));
+        team.next_request(1).unwrap().answer(Ok("1".into()));
+        assert!(!team.is_asked(1));
+        assert_eq!(answer.recv().unwrap(), Ok("1".into()));
+        let answer = team.ask(1, None, "version", "", false).unwrap();
+        team.set_answers(1, false);
+        assert!(answer.recv().is_err(), "told that nobody answers");
+    }
+}

@@ -1,0 +1,289 @@
+//! All workers of a graph: one thread each, pinned to a core of its own, with a copy of the graph. Under the trace clock
+//! they take turns on one thread.
+//!
+//! The first worker runs on the caller's thread. It decides when the run is over, hears of interrupts and asks the
+//! driver's script; what has one place only is usually there.
+
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use element::ElementId;
+use element::steering::{Dispatch, Rss};
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
+
+use crate::clock::ClockKind;
+use crate::configure::Configured;
+use crate::driver::End;
+use crate::handover;
+use crate::host::{Shared, Sink};
+use crate::merge::merge;
+use crate::placement::{Place, Placement};
+use crate::plan::Plan;
+use crate::problem::Problem;
+use crate::report::Report;
+use crate::team::Team;
+use crate::trace_time::run_trace;
+use crate::worker::{Options, Worker};
+
+/// A graph on one or several workers.
+pub struct Workers {
+    /// The first one, and those whose threads have ended or not begun.
+    here: Vec<Worker>,
+    /// The others while they run.
+    threads: Vec<JoinHandle<Worker>>,
+    team: Option<Arc<Team>>,
+}
+
+impl Workers {
+    /// Gives each copy of a configured graph (see [`Plan::configure_all`]) a pool, a clock and its part of the memory.
+    /// With one copy all is as with a [`Worker`].
+    ///
+    /// # Errors
+    /// What the system refuses.
+    pub fn new(
+        plan: &Arc<Plan>,
+        copies: Vec<Configured>,
+        sink: Box<dyn Sink>,
+        mut options: Options,
+    ) -> Result<Workers, String> {
+        let count = copies.len().max(1);
+        let in_turn = match options.clock {
+            ClockKind::Real => false,
+            ClockKind::Trace => true,
+            ClockKind::Simulated { .. } if count == 1 => true,
+            ClockKind::Simulated { .. } => return Err("simulated time is for one worker".into()),
+        };
+        let team = match count {
+            1 => None,
+            _ => {
+                let team =
+                    Team::new(count, in_turn).map_err(|error| format!("no event for a worker: {error}"));
+                Some(Arc::new(team?))
+            }
+        };
+        let sink = Shared::new(sink);
+        let memory = options.memory / count;
+        let mut here = Vec::with_capacity(count);
+        let rebuild = options.rebuild.take().filter(|_| count == 1);
+        let text = std::mem::take(&mut options.text);
+        for configured in copies {
+            let options = Options { memory, text: text.clone(), rebuild: None, ..options.clone_for_copy() };
+            let worker = Worker::new(Arc::clone(plan), configured, Box::new(sink.clone()), options);
+            here.push(worker.map_err(|error| error.to_string())?);
+        }
+        let mut workers = Workers { here, threads: Vec::new(), team };
+        if let Some(first) = workers.here.first_mut() {
+            first.inner.rebuild = rebuild;
+        }
+        workers.connect();
+        Ok(workers)
+    }
+
+    /// Connects the workers by rings.
+    fn connect(&mut self) {
+        let Some(team) = &self.team else { return };
+        let dispatch: Arc<dyn Dispatch> = Arc::new(Rss::new(team.len()));
+        // Interfaces do not wait; everything else does.
+        let waits = !self.here.iter().take(1).any(|worker| {
+            let plan = worker.plan();
+            (0..plan.len()).any(|id| plan.classes[id].notes.has_queues && plan.inputs[id].is_empty())
+        });
+        let links = handover::connect(&team.bells, &dispatch, waits);
+        for (worker, links) in self.here.iter_mut().zip(links) {
+            worker.links = Some(links);
+            worker.inner.team = Some(Arc::clone(team));
+        }
+    }
+
+    /// The number of workers.
+    pub fn count(&self) -> usize {
+        self.team.as_ref().map_or(1, |team| team.len())
+    }
+
+    /// The first worker.
+    pub fn first(&mut self) -> &mut Worker {
+        &mut self.here[0]
+    }
+
+    /// The graph.
+    pub fn plan(&self) -> &Plan {
+        self.here[0].plan()
+    }
+
+    /// Which workers do which element's work.
+    pub fn placement(&self) -> &Placement {
+        &self.here[0].inner.placement
+    }
+
+    /// Initialises the elements of every worker and starts the threads; stops at the first failure, after closing what
+    /// was opened. The first worker comes last, so that scripts find the others at work.
+    ///
+    /// # Errors
+    /// What an element reports.
+    pub fn initialize(&mut self) -> Result<(), Box<Problem>> {
+        if self.team.as_ref().is_some_and(|team| team.in_turn) {
+            return self.initialize_in_turn();
+        }
+        for number in (1..self.here.len()).rev() {
+            if let Err(problem) = self.here[number].initialize() {
+                self.here.iter_mut().skip(number + 1).for_each(|worker| drop(worker.finish()));
+                return Err(problem);
+            }
+        }
+        self.start();
+        let result = self.here[0].initialize();
+        if result.is_err() {
+            self.join();
+            self.here.iter_mut().skip(1).for_each(|worker| drop(worker.finish()));
+        }
+        result
+    }
+
+    /// The same where no thread runs: the first worker's captures say when time starts.
+    fn initialize_in_turn(&mut self) -> Result<(), Box<Problem>> {
+        for number in 0..self.here.len() {
+            self.here[number].core.now = self.here[0].core.now;
+            if let Err(problem) = self.here[number].initialize() {
+                self.here.iter_mut().take(number).for_each(|worker| drop(worker.finish()));
+                return Err(problem);
+            }
+        }
+        Ok(())
+    }
+
+    fn start(&mut self) {
+        let Some(team) = &self.team else { return };
+        let cores = cores(team.len());
+        pin(cores.first());
+        for (number, worker) in self.here.drain(1..).enumerate().collect::<Vec<_>>() {
+            team.set_answers(number + 1, true);
+            let core = cores.get(number + 1).copied();
+            self.threads.push(thread::spawn(move || {
+                pin(core.as_ref());
+                let mut worker = worker;
+                worker.run();
+                worker
+            }));
+        }
+        team.set_answers(0, true);
+    }
+
+    /// Ends the threads and takes their workers back.
+    fn join(&mut self) {
+        let Some(team) = &self.team else { return };
+        team.set_over(true);
+        team.set_answers(0, false);
+        for thread in self.threads.drain(..) {
+            match thread.join() {
+                Ok(worker) => {
+                    team.set_answers(worker.inner.worker(), false);
+                    self.here.push(worker);
+                }
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        team.set_over(false);
+    }
+
+    /// Runs until somebody stops the driver, nothing is left to do, or the user interrupts. Call
+    /// [`initialize`](Self::initialize) before, [`finish`](Self::finish) afterwards.
+    pub fn run(&mut self) -> End {
+        if self.team.as_ref().is_some_and(|team| team.in_turn) {
+            let end = run_trace(&mut self.here);
+            self.flush();
+            return end;
+        }
+        let end = self.here[0].run();
+        self.join();
+        end
+    }
+
+    /// Drains and closes every element.
+    ///
+    /// # Errors
+    /// What could not be written.
+    pub fn finish(&mut self) -> Result<(), Vec<String>> {
+        if self.team.is_some() {
+            // What one worker lets go may go on to another one.
+            let most = self.plan().len();
+            for _ in 0..=most {
+                self.here.iter_mut().for_each(Worker::drain);
+                let mut moves = false;
+                while self.here.iter_mut().any(Worker::import) {
+                    moves = true;
+                }
+                if !moves {
+                    break;
+                }
+            }
+        }
+        let errors: Vec<_> =
+            self.here.iter_mut().flat_map(|worker| worker.finish().err().unwrap_or_default()).collect();
+        if errors.is_empty() { Ok(()) } else { Err(errors) }
+    }
+
+    /// What has become of every packet so far, at all workers together.
+    pub fn report(&self) -> Report {
+        Report::sum(self.here.iter().map(Worker::report))
+    }
+
+    /// Reads a handler from outside the graph; values of several workers come together as the handler says.
+    ///
+    /// # Errors
+    /// What the user should know.
+    pub fn read(&mut self, element: Option<ElementId>, handler: &str, param: &str) -> Result<String, String> {
+        if !self.threads.is_empty() || self.here.len() == 1 {
+            return self.here[0].read(element, handler, param);
+        }
+        let place = element.map_or(Place::One(0), |id| self.placement().places[id]);
+        match place {
+            Place::One(worker) => self.here[worker].read_here(element, handler, param),
+            _ => {
+                let values = self.here.iter_mut().map(|worker| worker.read_here(element, handler, param));
+                let values = values.collect::<Result<Vec<_>, _>>()?;
+                Ok(merge(&values, self.here[0].inner.merging(element, handler)))
+            }
+        }
+    }
+
+    /// Whether a handler can be read.
+    pub fn can_read(&self, element: Option<ElementId>, handler: &str) -> Option<bool> {
+        self.here[0].can_read(element, handler)
+    }
+
+    /// Lets all text out.
+    pub fn flush(&mut self) {
+        self.here[0].flush();
+    }
+}
+
+impl Drop for Workers {
+    /// Threads that still run end; what they have is dropped with them.
+    fn drop(&mut self) {
+        if let Some(team) = &self.team {
+            team.set_over(true);
+        }
+        for thread in self.threads.drain(..) {
+            // A panic has been shown already.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A core for each worker, where there are enough of them.
+fn cores(workers: usize) -> Vec<usize> {
+    let Ok(allowed) = sched_getaffinity(Pid::from_raw(0)) else { return Vec::new() };
+    let cores: Vec<usize> = (0..CpuSet::count()).filter(|&core| allowed.is_set(core) == Ok(true)).collect();
+    if cores.len() < workers { Vec::new() } else { cores }
+}
+
+/// Keeps this thread on a core. Without the right to, it runs wherever there is room.
+fn pin(core: Option<&usize>) {
+    let mut set = CpuSet::new();
+    if let Some(&core) = core
+        && set.set(core).is_ok()
+    {
+        let _ = sched_setaffinity(Pid::from_raw(0), &set);
+    }
+}
