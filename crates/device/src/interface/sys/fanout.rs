@@ -10,7 +10,8 @@ use super::{checked, option, set_option};
 /// How packets are spread over the sockets of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Spread {
-    /// By a hash of addresses and ports; fragments are put together first, so that they follow their flow.
+    /// By a hash of addresses and ports; fragments by addresses alone, because putting them together first would leave
+    /// packets that no interface takes.
     Hash,
     /// By bits of the TCP checksum.
     Spray,
@@ -21,7 +22,7 @@ pub(crate) fn join(socket: BorrowedFd<'_>, element: usize, spread: Spread) -> io
     // 16 bits for a group that the kernel knows by number only: neighbouring processes must not meet.
     let group = (std::process::id().wrapping_mul(251).wrapping_add(element as u32)) as u16;
     let kind = match spread {
-        Spread::Hash => libc::PACKET_FANOUT_HASH | libc::PACKET_FANOUT_FLAG_DEFRAG,
+        Spread::Hash => libc::PACKET_FANOUT_HASH,
         Spread::Spray => libc::PACKET_FANOUT_CBPF,
     };
     let value = (u32::from(group) | kind << 16) as c_int;
