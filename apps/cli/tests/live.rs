@@ -174,6 +174,50 @@ fn frames_that_are_too_large_are_named() {
     assert!(sender.status.success() && table.contains("too large for the interface 3"), "{table}");
 }
 
+#[test]
+fn a_full_send_queue() {
+    let Some(line) = Line::new() else { return };
+    let narrow = "qdisc add dev left root tbf rate 4mbit burst 4kb limit 8kb".split(' ');
+    assert!(line.between.command("tc").args(narrow).status().unwrap().success());
+    // The line behind "RX:" has bytes and packets.
+    let received = || {
+        let text = line.left.ip("-s link show dev eth0");
+        let packets = text.lines().skip_while(|line| !line.contains("RX:")).nth(1);
+        packets.and_then(|line| line.split_whitespace().nth(1)?.parse().ok()).unwrap_or(0) >= 200
+    };
+    let send = |way: &str| {
+        let config = format!(
+            "InfiniteSource(LENGTH 1000, LIMIT 200, STOP {}) -> {way} d :: ToDevice(left, QDISC_BYPASS false)",
+            way.is_empty()
+        );
+        run(&line.between, &config, &["-h", "d.count", "-h", "d.drops"])
+    };
+    // What is pulled waits for room; what is pushed does not.
+    let pulling = send("Queue ->");
+    for _ in 0..100 {
+        if received() {
+            break;
+        }
+        sleep(Duration::from_millis(100));
+    }
+    let (good, [output, messages]) = pulling.stop();
+    assert!(good && (value(&output, "d.count"), value(&output, "d.drops")) == (200, 0), "{output}{messages}");
+    let (_, [output, messages]) = send("").end();
+    let (sent, dropped) = (value(&output, "d.count"), value(&output, "d.drops"));
+    assert!(sent + dropped == 200 && dropped > 100, "{output}");
+    assert!(messages.contains(&format!("send queue full {dropped}")), "{messages}");
+}
+
+#[test]
+fn an_interface_that_is_down_takes_nothing() {
+    let Some(line) = Line::new() else { return };
+    line.between.ip("link set left down");
+    let config = "InfiniteSource(LENGTH 1000, LIMIT 5, STOP true) -> d :: ToDevice(left)";
+    let (good, [_, messages]) = run(&line.between, config, &[]).end();
+    assert!(good && messages.contains("interface down 5"), "{messages}");
+    assert!(messages.contains("d :: ToDevice: left: Network is down\n"), "{messages}");
+}
+
 /// The machine between talks itself, over a TAP.
 const TAP: &str =
     "tap :: KernelTap(10.77.0.3/24, DEVNAME tap7, BURST 32) -> CHAIN -> Queue -> ToDevice(left);

@@ -19,6 +19,9 @@ use wire::checksum;
 /// How long anything may take.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
+/// How long a transfer may stand still before it has failed: longer than the pauses that TCP makes after losses.
+const STANDSTILL: Duration = Duration::from_secs(8);
+
 /// Sockets below transport protocols (SOCK_RAW, socket(2)).
 const RAW: i32 = 3;
 
@@ -253,8 +256,8 @@ pub fn transfer(
     thread::scope(|scope| {
         let sender = scope.spawn(|| -> Result<(), Error> {
             let mut stream = from.enter(|| TcpStream::connect_timeout(&address, PATIENCE))?;
-            stream.set_write_timeout(Some(PATIENCE))?;
-            stream.set_read_timeout(Some(PATIENCE))?;
+            stream.set_write_timeout(Some(STANDSTILL))?;
+            stream.set_read_timeout(Some(STANDSTILL))?;
             stream.write_all(&expected)?;
             stream.shutdown(Shutdown::Write)?;
             // The other side has everything.
@@ -262,7 +265,7 @@ pub fn transfer(
         });
         let mut received = Vec::with_capacity(n);
         let mut stream = accept(&listener)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(STANDSTILL))?;
         let mut part = vec![0; n / 4];
         stream.read_exact(&mut part)?;
         received.append(&mut part);
