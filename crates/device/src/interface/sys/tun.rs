@@ -46,7 +46,7 @@ impl Tun {
             flags |= libc::IFF_MULTI_QUEUE;
         }
         request.ifr_ifru.ifru_flags = flags as libc::c_short;
-        ioctl(file.as_fd(), libc::TUNSETIFF as u64, &mut request).map_err(step("TUNSETIFF"))?;
+        ioctl(file.as_fd(), libc::TUNSETIFF, &mut request).map_err(step("TUNSETIFF"))?;
         let tun = Tun { file, name: name(&request) };
         // UDP segments are new; without them the kernel cuts datagrams itself.
         tun.set_offloads(OFFLOADS | UDP_OFFLOADS)
