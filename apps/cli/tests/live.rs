@@ -228,7 +228,9 @@ fn the_machine_talks_over_a_tap() {
     let Some(line) = Line::new() else { return };
     // As they are, and as ordinary frames.
     for chain in ["Null", "Print(ACTIVE false)"] {
-        let running = run(&line.between, &TAP.replace("CHAIN", chain), &["-h", "tap.dev_name"]);
+        let threads = if chain == "Null" { "2" } else { "1" };
+        let options = ["-h", "tap.dev_name", "--threads", threads];
+        let running = run(&line.between, &TAP.replace("CHAIN", chain), &options);
         assert_eq!(ping(&line.between, LEFT, 3), 3);
         let own = Ipv4Addr::new(10, 77, 0, 3);
         for (from, to, address) in [(&line.left, &line.between, own), (&line.between, &line.left, LEFT)] {

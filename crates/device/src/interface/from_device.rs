@@ -62,7 +62,7 @@ use libc::c_int;
 use packet::{BATCH_CAPACITY, PacketKind};
 use wire::LinkType;
 
-use super::incoming::{Incoming, Received};
+use super::incoming::{Incoming, MarksIp, Received};
 use super::sys::fanout::{self, Spread};
 use super::sys::ring::Ring;
 use super::sys::{link, take_error};
@@ -151,7 +151,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
             Spread::Hash
         }
     };
-    let force_ip = args.or("FORCE_IP", false);
+    let marks_ip = if args.or("FORCE_IP", false) { MarksIp::Only } else { MarksIp::No };
     let from_device = FromDevice {
         device,
         promiscuous,
@@ -163,7 +163,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         offloads: args.or("OFFLOAD", true),
         outputs: args.outputs(),
         spread,
-        incoming: Incoming::new(snap_length as usize, force_ip, LinkType::Ethernet),
+        incoming: Incoming::new(snap_length as usize, marks_ip, LinkType::Ethernet),
         ring: None,
         index: 0,
         state: State::Up,

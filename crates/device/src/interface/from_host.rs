@@ -2,7 +2,8 @@
 //! Receives what the machine's own network stack sends to a TAP interface.
 //!
 //! The interface is made when the graph starts and goes away with the element. ToHost sends to the same interface. The
-//! machine sends ARP queries there, which somebody has to answer before it sends anything else. KernelTap is both in one.
+//! machine sends ARP queries there, which somebody has to answer before it sends anything else. Header annotations of
+//! IP packets and the destination annotation are set. KernelTap is both in one.
 //!
 //! ## Usage
 //! `FromHost(DEVNAME [, DST, KEYWORDS])`
@@ -35,10 +36,10 @@ use std::sync::{Arc, Mutex};
 
 use element::args::{Ipv4Prefix, Ipv6Prefix};
 use element::class::{ArgInfo, HandlerInfo, Notes, Phase, Task};
-use element::{Args, Class, Cx, Effects, Element, Invalid, manual};
-use wire::LinkType;
+use element::{Args, Class, Element, Invalid, manual};
 
-use super::host::{RECEIVE, Receiver, Wanted, open};
+use super::host::Wanted;
+use super::kernel_tun::KernelTun;
 use super::sys::tun::Tun;
 
 /// The class.
@@ -75,7 +76,7 @@ pub(super) struct HostInterface {
 }
 
 impl HostInterface {
-    fn set(&self, tun: Option<Arc<Tun>>) {
+    pub(super) fn set(&self, tun: Option<Arc<Tun>>) {
         *self.tun.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = tun;
     }
 
@@ -101,63 +102,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     args.finish()?;
     let interface = Arc::new(HostInterface { name: name.clone(), ..HostInterface::default() });
     args.setup.publish(args.id(), Arc::clone(&interface));
-    let wanted = Wanted { name, tap: true, near, near6, gateway, mac, mtu };
-    Ok(Box::new(FromHost {
-        wanted,
-        interface,
-        receiver: Receiver::new(false, LinkType::Ethernet),
-        tun: None,
-    }))
-}
-
-struct FromHost {
-    wanted: Wanted,
-    interface: Arc<HostInterface>,
-    receiver: Receiver,
-    tun: Option<Arc<Tun>>,
-}
-
-impl Element for FromHost {
-    fn effects(&self) -> Effects {
-        Effects { offloads: Some(-14), ..self.receiver.incoming.effects(1) }
-    }
-
-    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        let tun = Arc::new(open(cx, &self.wanted)?);
-        self.receiver.start(cx, &tun)?;
-        self.interface.set(Some(Arc::clone(&tun)));
-        self.tun = Some(tun);
-        Ok(())
-    }
-
-    fn run(&mut self, cx: &mut Cx<'_>) -> bool {
-        let Some(tun) = &self.tun else { return false };
-        let before = self.receiver.incoming.count;
-        if self.receiver.receive(cx, tun, cx.burst()) {
-            cx.schedule();
-        }
-        self.receiver.incoming.count > before
-    }
-
-    fn ready(&mut self, cx: &mut Cx<'_>, _token: u32) {
-        cx.schedule();
-    }
-
-    fn drain(&mut self, cx: &mut Cx<'_>) {
-        cx.unschedule();
-    }
-
-    fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        cx.unwatch(RECEIVE);
-        self.interface.set(None);
-        self.tun = None;
-        Ok(())
-    }
-
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(match name {
-            "dev_name" => self.wanted.name.clone(),
-            _ => cx.may_push(0).to_string(),
-        })
-    }
+    let wanted = Wanted { name, tap: true, alone: true, near, near6, gateway, mac, mtu };
+    let burst = args.setup.burst.unwrap_or(1);
+    Ok(Box::new(KernelTun::shared(wanted, burst, interface)))
 }

@@ -12,7 +12,7 @@ use wire::LinkType;
 use wire::ethernet::MacAddr;
 
 use super::cannot;
-use super::incoming::{Incoming, Received};
+use super::incoming::{Incoming, MarksIp, Received};
 use super::sys::tun::Tun;
 use super::sys::{VIRTIO, address, link, parse_virtio};
 use crate::reason;
@@ -30,6 +30,8 @@ pub(super) struct Wanted {
     /// Its name; empty for one of the kernel's choice.
     pub(super) name: String,
     pub(super) tap: bool,
+    /// Whether only one worker has it.
+    pub(super) alone: bool,
     /// The machine's address there.
     pub(super) near: Option<Ipv4Prefix>,
     pub(super) near6: Option<(Ipv6Addr, u8)>,
@@ -41,7 +43,7 @@ pub(super) struct Wanted {
 
 /// Makes the interface, gives it its addresses and routes, and brings it up. All of that goes with it.
 pub(super) fn open(cx: &mut Cx<'_>, wanted: &Wanted) -> Result<Tun, String> {
-    let (number, workers) = cx.worker();
+    let (_, workers) = if wanted.alone { (0, 1) } else { cx.worker() };
     // Workers have to agree on a name, and so cannot leave the choice to the kernel.
     let name = match wanted.name.as_str() {
         "" if workers > 1 => format!("tap{}.{}", std::process::id(), cx.id()),
@@ -50,10 +52,11 @@ pub(super) fn open(cx: &mut Cx<'_>, wanted: &Wanted) -> Result<Tun, String> {
     let shown = if name.is_empty() { "/dev/net/tun" } else { &name };
     let tun =
         Tun::open(&name, wanted.tap, workers > 1).map_err(|(step, error)| cannot(shown, step, &error))?;
-    if number > 0 {
+    let name = tun.name.clone();
+    // The first worker that comes does the rest.
+    if workers > 1 && link::is_up(&name).unwrap_or(false) {
         return Ok(tun);
     }
-    let name = tun.name.clone();
     let warn = |cx: &mut Cx<'_>, what: &str, error: &io::Error| {
         let element = cx.declaration();
         cx.message(format_args!("{element}: warning: could not set interface {what}: {}\n", reason(error)));
@@ -91,9 +94,9 @@ pub(super) struct Receiver {
 }
 
 impl Receiver {
-    pub(super) fn new(force_ip: bool, link: LinkType) -> Receiver {
+    pub(super) fn new(marks_ip: MarksIp, link: LinkType) -> Receiver {
         Receiver {
-            incoming: Incoming::new(packet::MAX_PACKET, force_ip, link),
+            incoming: Incoming::new(packet::MAX_PACKET, marks_ip, link),
             buffer: vec![0; LONGEST],
             turns: 0,
             is_gone: false,

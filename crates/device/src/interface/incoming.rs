@@ -29,10 +29,20 @@ pub(super) struct Received<'a> {
     pub(super) virtio: VirtioNet,
 }
 
+/// Whether header annotations of IP packets are set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MarksIp {
+    No,
+    /// Of those that are IP.
+    Yes,
+    /// And others leave by output 1.
+    Only,
+}
+
 /// How packets are made.
 pub(super) struct Incoming {
     pub(super) snap_length: usize,
-    pub(super) force_ip: bool,
+    marks_ip: MarksIp,
     pub(super) link: LinkType,
     /// Packets made.
     pub(super) count: u64,
@@ -42,10 +52,10 @@ pub(super) struct Incoming {
 }
 
 impl Incoming {
-    pub(super) fn new(snap_length: usize, force_ip: bool, link: LinkType) -> Incoming {
+    pub(super) fn new(snap_length: usize, marks_ip: MarksIp, link: LinkType) -> Incoming {
         // Room for the largest, so that nothing grows while packets flow.
         let room = || Vec::with_capacity(1 << 17);
-        Incoming { snap_length, force_ip, link, count: 0, scratch: room(), tagged: room() }
+        Incoming { snap_length, marks_ip, link, count: 0, scratch: room(), tagged: room() }
     }
 
     /// The declaration of a source that makes packets so.
@@ -55,7 +65,7 @@ impl Incoming {
         let mut case = Case::new(Filter::One(Vec::new()), Target::Output(0))
             .with(Action::Set(EXTRA_LENGTH, pure("length on the wire")))
             .with(Action::Set(Field::Kind, pure("whom it was for")));
-        if self.force_ip {
+        if self.marks_ip != MarksIp::No {
             case = marking_ip(case);
         }
         let mut effects = Effects { cases: vec![case], ..Effects::source("received packet") };
@@ -153,7 +163,7 @@ impl Incoming {
             packet.annotations_mut().set_u32(Annotations::EXTRA_LENGTH, missing as u32);
         }
         self.count += 1;
-        if self.force_ip && !mark_ip(&mut packet) {
+        if self.marks_ip != MarksIp::No && !mark_ip(&mut packet) && self.marks_ip == MarksIp::Only {
             return cx.emit_one(1, packet, DropReason::BadIpHeader);
         }
         if let Err(packet) = batch.push(packet) {

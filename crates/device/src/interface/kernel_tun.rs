@@ -48,7 +48,9 @@ use packet::BATCH_CAPACITY;
 use wire::LinkType;
 use wire::ethernet::MacAddr;
 
+use super::from_host::HostInterface;
 use super::host::{RECEIVE, Receiver, Transmitter, Wanted, open};
+use super::incoming::MarksIp;
 use super::sys::tun::Tun;
 
 /// The class.
@@ -116,20 +118,20 @@ pub(super) fn build(args: &mut Args<'_>, tap: bool) -> Result<Box<dyn Element>, 
     args.finish()?;
     let link = if tap { LinkType::Ethernet } else { LinkType::RawIp };
     let changed = (mtu != MTU).then_some(mtu as u32);
-    let wanted = Wanted { name, tap, near: Some(near), near6: None, gateway, mac, mtu: changed };
+    let wanted =
+        Wanted { name, tap, alone: false, near: Some(near), near6: None, gateway, mac, mtu: changed };
+    let marks_ip = if tap { MarksIp::No } else { MarksIp::Only };
     Ok(Box::new(KernelTun {
-        wanted,
         burst: (burst as usize).min(BATCH_CAPACITY),
         inputs: args.inputs(),
         outputs: args.outputs(),
-        pulls: false,
-        receiver: Receiver::new(!tap, link),
         transmitter: Transmitter::new(mtu as usize, ignores_overflows),
-        tun: None,
+        ..KernelTun::new(wanted, Receiver::new(marks_ip, link))
     }))
 }
 
-struct KernelTun {
+/// An element that makes an interface and reads from it; FromHost too.
+pub(super) struct KernelTun {
     wanted: Wanted,
     burst: usize,
     inputs: usize,
@@ -139,6 +141,36 @@ struct KernelTun {
     receiver: Receiver,
     transmitter: Transmitter,
     tun: Option<Arc<Tun>>,
+    /// Who else may write to it.
+    shared: Option<Arc<HostInterface>>,
+}
+
+impl KernelTun {
+    fn new(wanted: Wanted, receiver: Receiver) -> KernelTun {
+        KernelTun {
+            wanted,
+            burst: 1,
+            inputs: 0,
+            outputs: 1,
+            pulls: false,
+            receiver,
+            transmitter: Transmitter::default(),
+            tun: None,
+            shared: None,
+        }
+    }
+
+    /// An element that only reads; others write to the same interface.
+    pub(super) fn shared(wanted: Wanted, burst: usize, interface: Arc<HostInterface>) -> KernelTun {
+        let receiver = Receiver::new(MarksIp::Yes, LinkType::Ethernet);
+        KernelTun { burst, shared: Some(interface), ..KernelTun::new(wanted, receiver) }
+    }
+
+    fn share(&self) {
+        if let Some(shared) = &self.shared {
+            shared.set(self.tun.clone());
+        }
+    }
 }
 
 impl Element for KernelTun {
@@ -159,6 +191,7 @@ impl Element for KernelTun {
         let tun = Arc::new(open(cx, &self.wanted)?);
         self.receiver.start(cx, &tun)?;
         self.tun = Some(tun);
+        self.share();
         self.pulls = self.inputs > 0 && !cx.input_is_push(0);
         if self.pulls {
             cx.schedule();
@@ -203,11 +236,13 @@ impl Element for KernelTun {
         // With the last file the interface goes, and with it its addresses and routes.
         cx.unwatch(RECEIVE);
         self.tun = None;
+        self.share();
         Ok(())
     }
 
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
         Ok(match name {
+            "signal" => cx.may_push(0).to_string(),
             "dev_name" => self.tun.as_ref().map_or(&self.wanted.name, |tun| &tun.name).clone(),
             "packets" => self.receiver.incoming.count.to_string(),
             _ => self.receiver.turns.to_string(),
