@@ -25,6 +25,10 @@ pub(crate) fn render(report: &Report, elapsed: Duration) -> String {
     }
     let t = &report.totals;
     row("all", [t.packets_in, t.out, t.held, t.dropped], &reasons(&t.drops));
+    for (number, w) in report.workers.iter().enumerate() {
+        let exchange = format!("took {} over, handed {} over", w.taken, w.handed);
+        row(&format!("worker {number}"), [w.packets_in, w.out, w.held, w.dropped], &exchange);
+    }
     let head = format!("{:width$} {:>12} {:>12} {:>8} {:>10}\n", "element", "in", "out", "held", "dropped");
     if busy.len() > ROWS {
         let _ = writeln!(text, "({} more elements; --json has all of them)", busy.len() - ROWS);

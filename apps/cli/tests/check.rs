@@ -166,27 +166,7 @@ fn is_refused(file: &Path, errors: &[&str]) -> Option<String> {
     (!good).then(|| format!("{}: {output:?}", file.display()))
 }
 
-/// Examples with more packets than there is room for: what holds them apart makes too large diagrams. Then this is said, and
-/// what each element says of itself.
-const LARGE: &[&str] = &["router6.click"];
-
-fn is_given_up(file: &Path) -> Option<String> {
-    let output = check(&[file.to_str().unwrap()]);
-    let report = text(&output.stdout);
-    let needed = [
-        "There is no time or room to look at all packets",
-        "\n  synthesizer  ",
-        "\n  slicer  ",
-        "\n  sprayer  ",
-    ];
-    let good = output.status.success() && needed.iter().all(|part| report.contains(part));
-    (!good).then(|| format!("{}: {output:?}", file.display()))
-}
-
 fn judge(file: &Path) -> Option<String> {
-    if LARGE.iter().any(|name| file.ends_with(name)) {
-        return is_given_up(file);
-    }
     match WRONG.iter().find(|(name, _)| file.ends_with(name)) {
         Some((_, errors)) => is_refused(file, errors),
         None => is_explained(file),

@@ -92,7 +92,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("FORCE_LEN", "int", "-1"),
     ],
     handlers: &[
-        HandlerInfo::read("count"),
+        HandlerInfo::count("count"),
         HandlerInfo::both("active"),
         HandlerInfo::write("stop"),
         HandlerInfo::read("encap"),

@@ -53,7 +53,7 @@ pub static CLASS: Class = Class {
     aliases: &["ToTcpdump"],
     ports: "1/0-1",
     manual: manual!("to_dump.rs"),
-    notes: Notes { task: Task::WherePulling, ..Notes::NONE },
+    notes: Notes { is_outside: true, task: Task::WherePulling, ..Notes::NONE },
     args: &[
         ArgInfo::required("FILENAME", "file"),
         ArgInfo::positional("SNAPLEN", "unsigned", "2000"),
@@ -67,7 +67,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("PER_NODE", "bool", "false"),
     ],
     handlers: &[
-        HandlerInfo::read("count"),
+        HandlerInfo::count("count"),
         HandlerInfo::read("filename"),
         HandlerInfo::write("reset_counts"),
     ],

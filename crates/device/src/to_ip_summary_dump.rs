@@ -58,7 +58,7 @@ pub static CLASS: Class = Class {
     name: "ToIPSummaryDump",
     ports: "1/0-1",
     manual: manual!("to_ip_summary_dump.rs"),
-    notes: Notes { task: Task::WherePulling, ..Notes::NONE },
+    notes: Notes { is_outside: true, task: Task::WherePulling, ..Notes::NONE },
     args: &[
         ArgInfo::required("FILENAME", "file"),
         ArgInfo::keyword("FIELDS", "field names", "timestamp ip_src"),

@@ -233,7 +233,7 @@ pub enum Merge {
     First,
     /// Their sum, line by line where lines begin with the same words.
     Sum,
-    /// All lines.
+    /// All lines, a heading that all have once; one array of all arrays.
     Lines,
 }
 
@@ -261,18 +261,24 @@ impl HandlerInfo {
 
     /// A read handler whose values at several workers are added up: a count.
     pub const fn count(name: &'static str) -> HandlerInfo {
-        HandlerInfo { merge: Merge::Sum, ..HandlerInfo::read(name) }
+        HandlerInfo::read(name).summed()
     }
 
     /// A read handler whose values at several workers are lines of one list.
     pub const fn list(name: &'static str) -> HandlerInfo {
-        HandlerInfo { merge: Merge::Lines, ..HandlerInfo::read(name) }
+        HandlerInfo::read(name).listed()
     }
 
     /// The same handler, where values at several workers are added up.
     #[must_use]
     pub const fn summed(self) -> HandlerInfo {
         HandlerInfo { merge: Merge::Sum, ..self }
+    }
+
+    /// The same handler, where values at several workers are parts of one list.
+    #[must_use]
+    pub const fn listed(self) -> HandlerInfo {
+        HandlerInfo { merge: Merge::Lines, ..self }
     }
 
     /// A write handler.

@@ -6,6 +6,7 @@
 use std::any::Any;
 use std::fmt;
 use std::io;
+use std::net::IpAddr;
 use std::ops::Range;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -318,6 +319,8 @@ pub trait Host {
     fn print(&mut self, stream: Stream, text: fmt::Arguments<'_>);
     /// Which worker's copy of the graph this is, and how many there are.
     fn worker(&self) -> (usize, usize);
+    /// Whether packets between two ends belong to this worker.
+    fn is_home(&self, a: (IpAddr, u16), b: (IpAddr, u16)) -> bool;
     /// Where names in the element's values are looked up.
     fn place(&self, element: ElementId) -> Place<'_>;
     /// The element's name and class.
@@ -488,6 +491,12 @@ impl<'a> Cx<'a> {
     /// Which worker this copy of the graph belongs to, from 0, and how many workers there are.
     pub fn worker(&self) -> (usize, usize) {
         self.host.worker()
+    }
+
+    /// Whether packets between these two ends, addresses and ports (or 0 and an identifier), belong to this worker.
+    #[inline]
+    pub fn is_home(&self, a: (IpAddr, u16), b: (IpAddr, u16)) -> bool {
+        self.host.is_home(a, b)
     }
 
     /// Whether time is that of captures: sources then make batches of one time stamp, when it is due.

@@ -489,6 +489,9 @@ pub struct Effects {
     pub depends: Vec<Depends>,
     /// State.
     pub state: Vec<State>,
+    /// Where it gives flows other addresses and ports: whether it chooses them such that replies belong to the worker
+    /// that the flow belongs to ([`crate::Cx::is_home`]).
+    pub chooses_home: bool,
     /// Order.
     pub order: Order,
     /// What the element looks at for people (printers, recorders, counters); the packets' fate does not
@@ -549,6 +552,15 @@ impl Effects {
     #[must_use]
     pub fn depending_on(mut self, what: Depends) -> Effects {
         self.depends.push(what);
+        self
+    }
+
+    /// The same, with something that every packet changes and the next one must see, whatever flow it is of: a rate, a
+    /// number in sequence.
+    #[must_use]
+    pub fn sharing(mut self, table: &'static str) -> Effects {
+        let access = Access::EveryPacket;
+        self.state.push(State { table, key: Vec::new(), both_directions: false, access });
         self
     }
 

@@ -28,6 +28,9 @@ const STANDARD: &[(&str, Access)] = &[
 const OF_TASK: &[(&str, Access)] =
     &[("scheduled", Access::READ), ("tickets", Access::READ_WRITE), ("home_thread", Access::READ)];
 
+/// The handler that reads another handler as one worker has it: `N ELEMENT.HANDLER`.
+pub(crate) const WORKER: &str = "worker";
+
 /// The handler that replaces the whole graph, where that is allowed.
 const HOTCONFIG: &str = "hotconfig";
 
@@ -42,6 +45,7 @@ const GLOBAL: &[(&str, Access)] = &[
     ("list", Access::READ),
     ("classes", Access::READ),
     ("nthreads", Access::READ),
+    (WORKER, Access::READ_PARAM),
     ("stop", Access::WRITE),
     ("packages", Access::READ),
     (HOTCONFIG, Access::WRITE),
@@ -88,8 +92,12 @@ impl Inner {
 
     /// What the graph answers.
     fn global(&self) -> impl Iterator<Item = (&'static str, Access)> + use<> {
-        let swaps = self.rebuild.is_some();
-        GLOBAL.iter().copied().filter(move |(name, _)| *name != HOTCONFIG || swaps)
+        let (swaps, several) = (self.rebuild.is_some(), self.setup.workers > 1);
+        GLOBAL.iter().copied().filter(move |&(name, _)| match name {
+            HOTCONFIG => swaps,
+            WORKER => several,
+            _ => true,
+        })
     }
 
     fn own_handler(&self, id: ElementId, name: &str) -> Option<Access> {
@@ -112,6 +120,18 @@ impl Inner {
         name: &str,
         param: &str,
     ) -> Result<String, String> {
+        if let (None, WORKER) = (element, name) {
+            let (worker, id, handler) = self.of_worker(param)?;
+            if worker == self.worker() {
+                return self.read_here(core, Some(id), handler, "");
+            }
+            let answer = self.team.as_ref().filter(|team| !team.in_turn);
+            let answer = answer.and_then(|team| team.ask(worker, Some(id), handler, "", false));
+            return match answer {
+                Some(answer) => self.await_answer(core, &answer),
+                None => Err(format!("worker {worker} does not answer now")),
+            };
+        }
         let others = self.ask(element, name, param, false)?;
         let mut values = Vec::with_capacity(1 + others.len());
         if self.is_here(element) {
@@ -124,6 +144,17 @@ impl Inner {
             true => Err(format!("the worker of '{}' does not run", self.handler_name(element, name))),
             false => Ok(merge(&values, self.merging(element, name))),
         }
+    }
+
+    /// What the graph's handler `worker` is asked: a worker, an element and its handler.
+    pub(crate) fn of_worker<'a>(&self, param: &'a str) -> Result<(usize, ElementId, &'a str), String> {
+        let usage = || format!("'{WORKER}' wants a worker's number and ELEMENT.HANDLER");
+        let (number, rest) = param.trim().split_once(char::is_whitespace).ok_or_else(usage)?;
+        let (element, handler) = rest.trim().split_once('.').ok_or_else(usage)?;
+        let number = number.parse().ok().filter(|&number: &usize| number < self.setup.workers);
+        let number = number.ok_or_else(|| format!("there are workers 0 to {}", self.setup.workers - 1))?;
+        let id = self.plan.graph.find(element).ok_or_else(|| format!("no element named '{element}'"))?;
+        Ok((number, id, handler))
     }
 
     /// Whether this worker does the element's work.

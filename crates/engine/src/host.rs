@@ -4,6 +4,7 @@ use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Write};
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 
@@ -337,6 +338,10 @@ impl Host for Inner {
 
     fn worker(&self) -> (usize, usize) {
         (self.setup.worker, self.setup.workers)
+    }
+
+    fn is_home(&self, a: (IpAddr, u16), b: (IpAddr, u16)) -> bool {
+        self.team.as_ref().is_none_or(|team| team.dispatch.worker_between(a, b) == self.setup.worker)
     }
 
     fn place(&self, element: ElementId) -> Place<'_> {

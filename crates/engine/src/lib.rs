@@ -41,6 +41,6 @@ pub use hotconfig::Rebuild;
 pub use placement::{Place, Placement};
 pub use plan::Plan;
 pub use problem::Problem;
-pub use report::{ElementReport, Report, Totals};
+pub use report::{ElementReport, Report, Totals, WorkerReport};
 pub use worker::{Options, Worker};
 pub use workers::Workers;

@@ -7,9 +7,26 @@ pub(crate) fn merge(values: &[String], how: Merge) -> String {
     match (values, how) {
         ([only], _) => only.clone(),
         (_, Merge::First) => values.first().cloned().unwrap_or_default(),
-        (_, Merge::Lines) => values.concat(),
+        (_, Merge::Lines) => list(values),
         (_, Merge::Sum) => sum(values),
     }
+}
+
+/// One list of several: of lines, or of elements of JSON arrays.
+fn list(values: &[String]) -> String {
+    let inner = |value: &'_ String| {
+        let inner = value.trim().strip_prefix('[')?.strip_suffix(']')?;
+        Some(inner.trim().to_string())
+    };
+    if let Some(parts) = values.iter().map(inner).collect::<Option<Vec<_>>>() {
+        let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        return format!("[\n{}\n]\n", parts.join(",\n"));
+    }
+    let heading = values[0].split_inclusive('\n').next().unwrap_or_default();
+    let has_heading = values.iter().all(|value| value.starts_with(heading));
+    let rest = |value: &'_ String| value[if has_heading { heading.len() } else { 0 }..].to_string();
+    let all: String = values.iter().map(rest).collect();
+    if has_heading { heading.to_string() + &all } else { all }
 }
 
 /// Adds up the numbers that lines end in, of lines that are the same but for that.
@@ -84,6 +101,12 @@ mod tests {
         assert_eq!(merged(&["in 1\nout 2\n", "in 3\nout 4\n"], Merge::Sum), "in 4\nout 6\n");
         assert_eq!(merged(&["", "no route\t4\n"], Merge::Sum), "no route\t4\n");
         assert_eq!(merged(&["a 1\n", "b 2\n"], Merge::Lines), "a 1\nb 2\n");
+        assert_eq!(merged(&["", "b 2\n"], Merge::Lines), "b 2\n");
+        assert_eq!(
+            merged(&["name,n\na,1\n", "name,n\n", "name,n\nb,2\n"], Merge::Lines),
+            "name,n\na,1\nb,2\n"
+        );
+        assert_eq!(merged(&["[\n1\n]\n", "[]\n", "[2]\n"], Merge::Lines), "[\n1,\n2\n]\n");
         assert_eq!(merged(&["idle", "busy"], Merge::Sum), "idle");
     }
 }

@@ -193,7 +193,19 @@ fn own_place(plan: &Plan, id: ElementId, effects: &Effects) -> (Place, Option<St
     if let Some(state) = effects.state.iter().find(of_all) {
         return one(format!("all packets share its state '{}'", state.table));
     }
-    match effects.state.iter().any(|state| state.access != Access::Soft) {
+    let renames = || effects.writes().iter().any(tells_flows_apart);
+    if let Some(state) =
+        effects.state.iter().find(|state| state.both_directions && state.access != Access::Soft)
+        && !effects.chooses_home
+        && renames()
+    {
+        return one(format!(
+            "replies to flows of '{}' may belong to other workers than the flows",
+            state.table
+        ));
+    }
+    // What is kept per core is added up later; but one entry for a flow is better than one on each core.
+    match effects.state.iter().any(|state| state.access != Access::Soft || is_per_flow(state)) {
         true => (Place::Owner, None),
         false => (Place::Everywhere, None),
     }
@@ -232,11 +244,43 @@ fn tells_flows_apart(field: &Field) -> bool {
             !routed && overlaps(*offset, *length, 6, i32::MAX)
         }
         Field::Bytes { base: Base::Transport, offset, length } => {
-            let is_checksum = matches!((*offset, *length), (2 | 6, 2));
-            !is_checksum && overlaps(*offset, *length, 0, 6)
+            // Ports, or type and identifier; ICMP's checksum between them is where a port is in others.
+            overlaps(*offset, *length, 0, 6)
         }
         Field::Bytes { base: Base::Data, .. } => true,
         Field::Payload | Field::HeaderOffset(Base::Network) => true,
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use element::effects::wire_field;
+
+    fn state(key: &[Field]) -> State {
+        State { table: "t", key: key.to_vec(), both_directions: false, access: Access::EveryPacket }
+    }
+
+    #[test]
+    fn keys_with_both_ends_are_per_flow() {
+        let bytes = |base, offset, length| Field::Bytes { base, offset, length };
+        let ends = [wire_field::IP_SRC, wire_field::IP_DST];
+        let ports = [wire_field::SRC_PORT, wire_field::DST_PORT];
+        assert!(is_per_flow(&state(&[&ends[..], &ports].concat())));
+        assert!(is_per_flow(&state(&[&ends[..], &[wire_field::IP_ID]].concat())));
+        assert!(is_per_flow(&state(&[bytes(Base::Network, 0, 128)])));
+        assert!(is_per_flow(&state(&[bytes(Base::Transport, 16, 16)])), "of a quoted packet");
+        assert!(!is_per_flow(&state(&ends)), "packets of several flows share an entry");
+        assert!(!is_per_flow(&state(&[&ends[..1], &ports].concat())));
+        assert!(!is_per_flow(&state(&[])));
+    }
+
+    #[test]
+    fn routers_leave_flows_as_they_are() {
+        assert!(!tells_flows_apart(&wire_field::IP_TTL) && !tells_flows_apart(&wire_field::IP_CHECKSUM));
+        assert!(!tells_flows_apart(&wire_field::ETHER_DST));
+        assert!(tells_flows_apart(&wire_field::IP_SRC) && tells_flows_apart(&wire_field::DST_PORT));
+        assert!(tells_flows_apart(&wire_field::IP_PROTOCOL));
     }
 }

@@ -13,6 +13,27 @@ pub struct Report {
     pub elements: Vec<ElementReport>,
     /// The graph as a whole.
     pub totals: Totals,
+    /// Each worker, if there are several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub workers: Vec<WorkerReport>,
+}
+
+/// One of several workers: `in + taken = out + held + dropped + handed`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct WorkerReport {
+    /// Packets that elements of its copy made.
+    #[serde(rename = "in")]
+    pub packets_in: u64,
+    /// Packets that left the graph here.
+    pub out: u64,
+    /// Packets that elements of its copy hold.
+    pub held: u64,
+    /// Packets dropped here.
+    pub dropped: u64,
+    /// Packets handed over to other workers.
+    pub handed: u64,
+    /// Packets taken over from other workers.
+    pub taken: u64,
 }
 
 /// One element: `in = out + held + dropped`.
@@ -68,9 +89,10 @@ impl Report {
     pub(crate) fn sum(reports: impl IntoIterator<Item = Report>) -> Report {
         let mut reports = reports.into_iter();
         let Some(mut sum) = reports.next() else {
-            return Report { elements: Vec::new(), totals: Totals::default() };
+            return Report { elements: Vec::new(), totals: Totals::default(), workers: Vec::new() };
         };
         for report in reports {
+            sum.workers.extend(report.workers);
             for (to, from) in sum.elements.iter_mut().zip(report.elements) {
                 to.packets_in += from.packets_in;
                 to.made += from.made;
@@ -128,6 +150,18 @@ impl Worker {
                 drops,
             });
         }
-        Report { elements, totals }
+        let mut workers = Vec::new();
+        if let Some(links) = &self.links {
+            let Totals { packets_in, out, held, dropped, .. } = totals;
+            workers.push(WorkerReport {
+                packets_in,
+                out,
+                held,
+                dropped,
+                handed: links.handed,
+                taken: links.taken,
+            });
+        }
+        Report { elements, totals, workers }
     }
 }

@@ -6,12 +6,15 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 
 use element::ElementId;
+use element::steering::{Dispatch, Rss};
 
 use crate::handover::Bell;
 
 /// All workers.
 pub(crate) struct Team {
     pub(crate) bells: Arc<[Bell]>,
+    /// Which worker packets belong to.
+    pub(crate) dispatch: Arc<dyn Dispatch>,
     /// Whether they take turns on one thread, so that none can answer while another one works.
     pub(crate) in_turn: bool,
     members: Vec<Member>,
@@ -62,6 +65,7 @@ impl Team {
     /// If the process has no file descriptor left.
     pub(crate) fn new(workers: usize, in_turn: bool) -> nix::Result<Team> {
         Ok(Team {
+            dispatch: Arc::new(Rss::new(workers)),
             in_turn,
             bells: (0..workers).map(|_| Bell::new()).collect::<nix::Result<_>>()?,
             members: (0..workers).map(|_| Member::default()).collect(),

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use element::ElementId;
-use element::steering::{Dispatch, Rss};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
 use crate::clock::ClockKind;
 use crate::configure::Configured;
 use crate::driver::End;
+use crate::handlers::WORKER;
 use crate::handover;
 use crate::host::{Shared, Sink};
 use crate::merge::merge;
@@ -83,13 +83,12 @@ impl Workers {
     /// Connects the workers by rings.
     fn connect(&mut self) {
         let Some(team) = &self.team else { return };
-        let dispatch: Arc<dyn Dispatch> = Arc::new(Rss::new(team.len()));
         // Interfaces do not wait; everything else does.
         let waits = !self.here.iter().take(1).any(|worker| {
             let plan = worker.plan();
             (0..plan.len()).any(|id| plan.classes[id].notes.has_queues && plan.inputs[id].is_empty())
         });
-        let links = handover::connect(&team.bells, &dispatch, waits);
+        let links = handover::connect(&team.bells, &team.dispatch, waits);
         for (worker, links) in self.here.iter_mut().zip(links) {
             worker.links = Some(links);
             worker.inner.team = Some(Arc::clone(team));
@@ -235,6 +234,10 @@ impl Workers {
     pub fn read(&mut self, element: Option<ElementId>, handler: &str, param: &str) -> Result<String, String> {
         if !self.threads.is_empty() || self.here.len() == 1 {
             return self.here[0].read(element, handler, param);
+        }
+        if let (None, WORKER) = (element, handler) {
+            let (worker, id, handler) = self.here[0].inner.of_worker(param)?;
+            return self.here[worker].read_here(Some(id), handler, "");
         }
         let place = element.map_or(Place::One(0), |id| self.placement().places[id]);
         match place {

@@ -1,46 +1,107 @@
-//! Which worker a packet belongs to: receive-side scaling with a symmetric key.
+//! Which worker a packet belongs to: receive-side scaling, the same for both directions of a flow.
 //!
-//! Network interfaces spread packets over queues by the Toeplitz hash of addresses and ports (Microsoft's RSS). With
-//! a key that repeats every 16 bits (Woo and Park, "Scalable TCP Session Monitoring with Symmetric Receive-side
-//! Scaling", 2012) both directions of a flow get the same hash, and the hash comes to one of the exclusive or of all
-//! 16-bit words: so it takes a few instructions here, and is the same as in an interface that was given this key.
+//! Network interfaces spread packets over queues by the Toeplitz hash of addresses and ports (Microsoft, "Introduction
+//! to Receive Side Scaling"). Sorted, the smaller address and the smaller port first, both directions have the same input
+//! and so the same hash; interfaces can do that too (DPDK's `SYMMETRIC_TOEPLITZ_SORT`). The other way to get there, a
+//! key that repeats every 16 bits, makes the hash one of the exclusive or of all 16-bit words: then clients whose ports
+//! count up with their addresses, as generated traffic has them, all come to one queue.
 
 use std::net::IpAddr;
 
-use wire::FiveTuple;
-
-/// The 16 bits that the key consists of, over and over.
-pub const KEY: u16 = 0x6d5a;
+/// The key of Microsoft's examples, which interfaces come with.
+pub const KEY: [u8; 40] = [
+    0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0, 0xd0,
+    0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30, 0xf2, 0x0c, 0x6a, 0x42,
+    0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
+];
 
 /// Entries of the table from hashes to queues, as interfaces have it.
 const ENTRIES: u32 = 128;
+/// Bytes of two IPv4 addresses and two ports.
+const V4: usize = 12;
+/// Bytes of two IPv6 addresses and two ports.
+const V6: usize = 36;
 
-/// The hash of each byte of the folded input, in its upper and its lower place.
-static TOEPLITZ: [[u32; 256]; 2] = tables();
+/// The hash of each byte at each place of the input with IPv4 addresses.
+static BYTES: [[u32; 256]; V4] = byte_tables();
+/// The hash of each half byte at each place of the input with IPv6 addresses: whole bytes would fill the first cache.
+static HALVES: [[u32; 16]; 2 * V6] = half_tables();
 
-const fn tables() -> [[u32; 256]; 2] {
-    let key = (KEY as u32) << 16 | KEY as u32;
-    let mut tables = [[0; 256]; 2];
-    let mut byte = 0;
-    while byte < 512 {
-        let (place, value) = (byte / 256, byte % 256);
-        let mut bit = 0;
-        while bit < 8 {
-            if value & (0x80 >> bit) != 0 {
-                tables[place][value] ^= key.rotate_left((8 * place + bit) as u32);
-            }
-            bit += 1;
+/// The key's 32 bits from a bit on.
+const fn window(bit: usize) -> u32 {
+    let (at, shift) = (bit / 8, bit % 8);
+    let mut bits = 0u64;
+    let mut i = 0;
+    while i < 5 {
+        bits = bits << 8 | if at + i < KEY.len() { KEY[at + i] as u64 } else { 0 };
+        i += 1;
+    }
+    (bits >> (8 - shift)) as u32
+}
+
+/// The hash of `value`, `width` bits wide, that starts at a bit.
+const fn hash_at(value: usize, width: usize, start: usize) -> u32 {
+    let mut hash = 0;
+    let mut bit = 0;
+    while bit < width {
+        if value >> (width - 1 - bit) & 1 == 1 {
+            hash ^= window(start + bit);
         }
-        byte += 1;
+        bit += 1;
+    }
+    hash
+}
+
+const fn byte_tables() -> [[u32; 256]; V4] {
+    let mut tables = [[0; 256]; V4];
+    let mut i = 0;
+    while i < V4 * 256 {
+        tables[i / 256][i % 256] = hash_at(i % 256, 8, i / 256 * 8);
+        i += 1;
     }
     tables
 }
 
-/// The hash of the exclusive or of all 16-bit words of addresses and ports.
+const fn half_tables() -> [[u32; 16]; 2 * V6] {
+    let mut tables = [[0; 16]; 2 * V6];
+    let mut i = 0;
+    while i < 2 * V6 * 16 {
+        tables[i / 16][i % 16] = hash_at(i % 16, 4, i / 16 * 4);
+        i += 1;
+    }
+    tables
+}
+
+/// The hash of two IPv4 addresses and two ports, in any order; ports are 0 where there are none.
 #[inline]
-pub fn toeplitz(folded: u16) -> u32 {
-    let [upper, lower] = folded.to_be_bytes();
-    TOEPLITZ[0][usize::from(upper)] ^ TOEPLITZ[1][usize::from(lower)]
+pub fn hash_v4(addresses: [u32; 2], ports: [u16; 2]) -> u32 {
+    let [a, b] = addresses;
+    let [p, q] = ports;
+    let (first, last) = (u64::from(a.min(b)) << 32 | u64::from(a.max(b)), u32::from(p.min(q)) << 16);
+    let last = last | u32::from(p.max(q));
+    let front = first.to_be_bytes().into_iter().zip(&BYTES[..8]);
+    let back = last.to_be_bytes().into_iter().zip(&BYTES[8..]);
+    front.chain(back).fold(0, |hash, (byte, table)| hash ^ table[usize::from(byte)])
+}
+
+/// The same for IPv6.
+pub fn hash_v6(addresses: [u128; 2], ports: [u16; 2]) -> u32 {
+    let [a, b] = addresses;
+    let [p, q] = ports;
+    let ports = (u32::from(p.min(q)) << 16 | u32::from(p.max(q))).to_be_bytes();
+    let all = a.min(b).to_be_bytes().into_iter().chain(a.max(b).to_be_bytes()).chain(ports);
+    all.zip(HALVES.as_chunks::<2>().0).fold(0, |hash, (byte, [upper, lower])| {
+        hash ^ upper[usize::from(byte >> 4)] ^ lower[usize::from(byte & 15)]
+    })
+}
+
+/// The same for the two ends of a flow; ends of different IP versions have none.
+pub fn hash_ends(a: (IpAddr, u16), b: (IpAddr, u16)) -> u32 {
+    match (a.0, b.0) {
+        (IpAddr::V4(x), IpAddr::V4(y)) => hash_v4([x.to_bits(), y.to_bits()], [a.1, b.1]),
+        (IpAddr::V6(x), IpAddr::V6(y)) => hash_v6([x.to_bits(), y.to_bits()], [a.1, b.1]),
+        _ => 0,
+    }
 }
 
 /// The queue of a hash, of so many.
@@ -49,69 +110,75 @@ pub fn queue(hash: u32, queues: usize) -> usize {
     (hash % ENTRIES) as usize % queues.max(1)
 }
 
-/// The exclusive or of the 16-bit words of a number.
-#[inline]
-pub fn fold(number: u128) -> u16 {
-    let half = (number >> 64) as u64 ^ number as u64;
-    let quarter = (half >> 32) as u32 ^ half as u32;
-    (quarter >> 16) as u16 ^ quarter as u16
-}
-
-/// The same of both addresses and ports of a five-tuple.
-#[inline]
-pub fn fold_tuple(tuple: &FiveTuple) -> u16 {
-    let address = |address| match address {
-        IpAddr::V4(address) => fold(u128::from(address.to_bits())),
-        IpAddr::V6(address) => fold(address.to_bits()),
-    };
-    let addresses = address(tuple.source()) ^ address(tuple.destination());
-    addresses ^ tuple.source_port() ^ tuple.destination_port()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::net::{Ipv4Addr, Ipv6Addr};
 
-    /// The hash as the specification defines it: the key's window at each bit that is set.
+    /// The hash as the specification defines it, bit by bit.
     fn specified(input: &[u8]) -> u32 {
-        let key: Vec<u8> = (0..40).map(|i| KEY.to_be_bytes()[i % 2]).collect();
-        let window = |bit: usize| {
-            let at = bit / 8;
-            let bytes = [key[at], key[at + 1], key[at + 2], key[at + 3], key[at + 4], 0, 0, 0];
-            (u64::from_be_bytes(bytes) << (bit % 8) >> 32) as u32
-        };
-        let is_set = |bit: &usize| input[bit / 8] & (0x80 >> (bit % 8)) != 0;
-        (0..8 * input.len()).filter(is_set).fold(0, |hash, bit| hash ^ window(bit))
+        let mut key = u64::from_be_bytes(*KEY.first_chunk().unwrap());
+        let mut next = 64;
+        let mut hash = 0;
+        for byte in input {
+            for bit in (0..8).rev() {
+                if byte >> bit & 1 == 1 {
+                    hash ^= (key >> 32) as u32;
+                }
+                let more = if next < 320 { KEY[next / 8] >> (7 - next % 8) & 1 } else { 0 };
+                key = key << 1 | u64::from(more);
+                next += 1;
+            }
+        }
+        hash
     }
 
     #[test]
-    fn the_hash_is_that_of_interfaces_in_both_directions() {
+    fn the_hash_is_that_of_the_specification() {
+        // From Microsoft's "Verifying the RSS Hash Calculation".
+        let source_first =
+            [&[66, 9, 149, 187][..], &[161, 142, 100, 80], &2794u16.to_be_bytes(), &1766u16.to_be_bytes()];
+        assert_eq!(specified(&source_first.concat()), 0x51cc_c178);
+        assert_eq!(specified(&source_first.concat()[..8]), 0x323e_8fc2);
+        // Sorted, this input's ends are the other way round in both parts.
+        let sorted =
+            [&[66, 9, 149, 187][..], &[161, 142, 100, 80], &1766u16.to_be_bytes(), &2794u16.to_be_bytes()];
+        let ends =
+            ((Ipv4Addr::new(66, 9, 149, 187).into(), 2794), (Ipv4Addr::new(161, 142, 100, 80).into(), 1766));
+        assert_eq!(hash_ends(ends.0, ends.1), specified(&sorted.concat()));
+    }
+
+    #[test]
+    fn both_directions_have_one_hash() {
         let mut random = fastrand::Rng::with_seed(7);
         for _ in 0..1_000 {
-            let (a, b): (Ipv4Addr, Ipv4Addr) = (random.u32(..).into(), random.u32(..).into());
+            let (a, b) = (random.u128(..), random.u128(..));
             let (p, q) = (random.u16(..), random.u16(..));
-            let input = [&a.octets()[..], &b.octets(), &p.to_be_bytes(), &q.to_be_bytes()].concat();
-            let hash = toeplitz(fold_tuple(&FiveTuple::v4((a, p), (b, q), 6)));
+            let input = [&a.min(b).to_be_bytes()[..], &a.max(b).to_be_bytes()].concat();
+            let input = [&input[..], &p.min(q).to_be_bytes(), &p.max(q).to_be_bytes()].concat();
+            let hash = hash_ends((Ipv6Addr::from(a).into(), p), (Ipv6Addr::from(b).into(), q));
             assert_eq!(hash, specified(&input));
-            assert_eq!(hash, toeplitz(fold_tuple(&FiveTuple::v4((b, q), (a, p), 6))));
-            let (a, b): (Ipv6Addr, Ipv6Addr) = (random.u128(..).into(), random.u128(..).into());
-            let input = [&a.octets()[..], &b.octets(), &p.to_be_bytes(), &q.to_be_bytes()].concat();
-            assert_eq!(toeplitz(fold_tuple(&FiveTuple::v6((a, p), (b, q), 17))), specified(&input));
+            assert_eq!(hash, hash_ends((Ipv6Addr::from(b).into(), q), (Ipv6Addr::from(a).into(), p)));
+            let (a, b) = (a as u32, b as u32);
+            assert_eq!(hash_v4([a, b], [p, q]), hash_v4([b, a], [q, p]));
         }
     }
 
     #[test]
     fn flows_spread_over_queues() {
+        // Clients whose ports are as close to each other as their addresses, and such that count up together.
+        let shapes: [fn(u32) -> (u32, u16); 3] =
+            [|n| (n / 8, 1024 + (n % 8) as u16), |n| (n, 1024 + n as u16), |n| (n, 5000)];
         for queues in [2, 3, 4, 7] {
-            let mut counts = vec![0u32; queues];
-            for flow in 0..10_000u32 {
-                let client = Ipv4Addr::from(0x0a00_0000 | flow / 8);
-                let tuple = FiveTuple::v4((client, 1024 + (flow % 8) as u16), (Ipv4Addr::LOCALHOST, 80), 6);
-                counts[queue(toeplitz(fold_tuple(&tuple)), queues)] += 1;
+            for shape in shapes {
+                let mut counts = vec![0u32; queues];
+                for (client, port) in (0..10_000).map(shape) {
+                    let hash = hash_v4([0x0a00_0000 + client, 0xc0a8_0001], [port, 80]);
+                    counts[queue(hash, queues)] += 1;
+                }
+                let even = 10_000 / queues as u32;
+                assert!(counts.iter().all(|&n| n > even * 8 / 10 && n < even * 12 / 10), "{counts:?}");
             }
-            let even = 10_000 / queues as u32;
-            assert!(counts.iter().all(|&n| n > even * 8 / 10 && n < even * 12 / 10), "{counts:?}");
         }
     }
 }

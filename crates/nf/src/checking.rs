@@ -36,7 +36,7 @@ pub(crate) enum Speaker {
 }
 
 /// Handlers of every element of this kind. `drop_details` comes with DETAILS.
-pub(crate) const HANDLERS: &[HandlerInfo] = &[HandlerInfo::read("count"), HandlerInfo::read("drops")];
+pub(crate) const HANDLERS: &[HandlerInfo] = &[HandlerInfo::count("count"), HandlerInfo::count("drops")];
 
 /// An element that checks headers.
 pub(crate) struct Checker<C> {

@@ -46,7 +46,7 @@ pub static CLASS: Class = Class {
     handlers: &[
         HandlerInfo::both("delay"),
         HandlerInfo::both("burst"),
-        HandlerInfo::read("held"),
+        HandlerInfo::count("held"),
         HandlerInfo::read("mean_batch"),
     ],
     samples: &["", "5us, 4", "0, 256"],

@@ -169,6 +169,46 @@ fn nothing_is_said_of_packets_that_are_not_known() {
     assert_eq!(names(&chain, &found.entries[0].opaque), ["Script@2"]);
 }
 
+/// A router's way in, behind which transport headers are where only the element knows.
+const EXTENSIONS: &str =
+    "FromDump(x) -> Classifier(12/86dd) -> Strip(14) -> CheckIP6Header(PROCESS_EH true) -> ";
+
+/// That a transport header may be anywhere says nothing about the rest of the packet.
+#[test]
+fn packets_with_a_header_somewhere_are_known_otherwise() {
+    let chain = read(&format!(
+        "{EXTENSIONS} c :: Classifier(24/20, 24/2001, -); c[0] -> short :: Classifier(0/40%f0, -);
+         c[1] -> never :: Counter -> Discard; c[2] -> Discard; short[0] -> four :: Counter -> Discard;
+         short[1] -> Discard;"
+    ));
+    let found = findings(&chain);
+    assert_eq!(names(&chain, &found.unreached), ["never", "Discard@8", "four", "Discard@11"]);
+}
+
+/// Those that come round again and again too.
+#[test]
+fn packets_with_a_header_somewhere_come_round() {
+    let chain = read(&format!(
+        "{EXTENSIONS} Null -> rt :: Classifier(24/20, 24/2001, 24/3f, -); rt[0] -> hops :: DecIP6HLIM -> rt;
+         hops[1] -> Discard; rt[1] -> never :: Discard; rt[2] -> Paint(1) -> rt; rt[3] -> ToDump(y);"
+    ));
+    let found = findings(&chain);
+    assert!(!found.round.is_empty());
+    assert_eq!(names(&chain, &found.unreached), ["never"]);
+    let idle: Vec<_> = found.idle.iter().map(|idle| idle.rule.argument).collect();
+    assert_eq!(idle, [1]);
+}
+
+/// What is written there may be any byte of the packet, also one that another element asks about then.
+#[test]
+fn what_is_written_somewhere_may_be_anything() {
+    let chain = read(&format!(
+        "{EXTENSIONS} Classifier(6/11 40/0050) -> IP6Mirror -> c :: Classifier(40/0050, -);
+         c[0] -> same :: Discard; c[1] -> swapped :: Discard;"
+    ));
+    assert_eq!(names(&chain, &findings(&chain).unreached), Vec::<String>::new());
+}
+
 /// What an element makes of its own goes on from there.
 #[test]
 fn packets_that_elements_make_reach_what_is_behind() {

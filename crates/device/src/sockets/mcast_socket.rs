@@ -48,7 +48,7 @@ pub static CLASS: Class = Class {
     name: "McastSocket",
     ports: "0-1/0-1",
     processing: "a/h",
-    notes: Notes { task: Task::WherePulling, ..Notes::NONE },
+    notes: Notes { is_outside: true, task: Task::WherePulling, ..Notes::NONE },
     flow: "x/y",
     manual: manual!("mcast_socket.rs"),
     args: &[

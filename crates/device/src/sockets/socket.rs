@@ -68,7 +68,7 @@ pub static CLASS: Class = Class {
     name: "Socket",
     ports: "0-1/0-1",
     processing: "a/h",
-    notes: Notes { task: Task::WherePulling, ..Notes::NONE },
+    notes: Notes { is_outside: true, task: Task::WherePulling, ..Notes::NONE },
     flow: "x/y",
     manual: manual!("socket.rs"),
     args: &[

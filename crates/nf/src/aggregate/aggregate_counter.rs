@@ -91,8 +91,8 @@ pub static CLASS: Class = Class {
         HandlerInfo::write("clear"),
         HandlerInfo::both("aggregate_call"),
         HandlerInfo::both("count_call"),
-        HandlerInfo::read("count"),
-        HandlerInfo::read("nagg"),
+        HandlerInfo::count("count"),
+        HandlerInfo::count("nagg"),
     ],
     samples: &[
         "",

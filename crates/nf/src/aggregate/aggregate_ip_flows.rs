@@ -529,8 +529,9 @@ impl Element for AggregateIpFlows {
         ];
         let state =
             State { table: "flows", key, both_directions: self.symmetric, access: Access::EveryPacket };
-        let mut effects =
-            Effects { state: vec![state], ..Effects::cases(cases) }.depending_on(Depends::Counter);
+        let mut effects = Effects { state: vec![state], ..Effects::cases(cases) }
+            .depending_on(Depends::Counter)
+            .sharing("numbers");
         if self.fragments {
             effects.hold = Hold::PerFlow;
             effects.order = Order::MayReorder;

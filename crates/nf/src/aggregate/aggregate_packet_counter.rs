@@ -46,7 +46,7 @@ pub static CLASS: Class = Class {
     ],
     handlers: &[
         HandlerInfo::write("clear"),
-        HandlerInfo::read("count"),
+        HandlerInfo::count("count"),
         HandlerInfo::read_param("received"),
         HandlerInfo::read_param("undelivered"),
     ],

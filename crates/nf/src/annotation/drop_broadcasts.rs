@@ -31,7 +31,7 @@ pub static CLASS: Class = Class {
     ports: "1/1-2",
     processing: "a/ah",
     manual: manual!("drop_broadcasts.rs"),
-    handlers: &[HandlerInfo::read("drops")],
+    handlers: &[HandlerInfo::count("drops")],
     samples: &["", " -> 1/2"],
     build: |args| {
         args.finish()?;

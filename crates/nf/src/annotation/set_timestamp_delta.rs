@@ -75,7 +75,11 @@ impl Element for SetTimestampDelta {
         };
         let delta = Action::Set(Field::TimeStamp, Value::Pure { name, reads });
         let effects = Effects::cases(vec![Case::new(Filter::Any, Target::Output(0)).with(delta)]);
-        depends.into_iter().fold(effects, Effects::depending_on)
+        match depends {
+            Some(Depends::Counter) => effects.depending_on(Depends::Counter).sharing("first time"),
+            Some(depends) => effects.depending_on(depends),
+            None => effects,
+        }
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

@@ -263,7 +263,7 @@ impl Element for TimeFilter {
         let relative = |from| from == From::FirstPacket || from == From::Start;
         let effects = Effects::cases(cases).depending_on(Depends::Handler);
         match relative(self.start_from) || relative(self.end_from) {
-            true => effects.depending_on(Depends::Counter),
+            true => effects.depending_on(Depends::Counter).sharing("first time"),
             false => effects,
         }
     }

@@ -173,8 +173,8 @@ const HANDLERS: [HandlerInfo; 13] = {
         f,
         g,
         HandlerInfo::read("stats"),
-        HandlerInfo::read("queries"),
-        HandlerInfo::read("responses"),
+        HandlerInfo::count("queries"),
+        HandlerInfo::count("responses"),
         HandlerInfo::write(RELEASE),
     ]
 };

@@ -72,9 +72,9 @@ pub static CLASS: Class = Class {
 /// Handlers of everybody who has a table.
 pub(super) const HANDLERS: [HandlerInfo; 7] = [
     HandlerInfo::read("table"),
-    HandlerInfo::read("drops"),
-    HandlerInfo::read("count"),
-    HandlerInfo::read("length"),
+    HandlerInfo::count("drops"),
+    HandlerInfo::count("count"),
+    HandlerInfo::count("length"),
     HandlerInfo::write("insert"),
     HandlerInfo::write("delete"),
     HandlerInfo::write("clear"),

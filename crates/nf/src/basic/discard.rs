@@ -36,7 +36,7 @@ pub static CLASS: Class = Class {
     manual: manual!("discard.rs"),
     notes: Notes { task: Task::WherePulling, ..Notes::NONE },
     args: &[ArgInfo::keyword("ACTIVE", "bool", "true"), ArgInfo::keyword("BURST", "unsigned", "1")],
-    handlers: &[HandlerInfo::read("count"), HandlerInfo::write("reset_counts"), HandlerInfo::both("active")],
+    handlers: &[HandlerInfo::count("count"), HandlerInfo::write("reset_counts"), HandlerInfo::both("active")],
     build: |args| {
         let default = args.setup.burst.unwrap_or(1);
         let discard = Discard { active: args.or("ACTIVE", true), burst: args.or("BURST", default), count: 0 };

@@ -71,7 +71,7 @@ pub static CLASS: Class = Class {
         HandlerInfo::both("active"),
         HandlerInfo::both("src"),
         HandlerInfo::both("dst"),
-        HandlerInfo::read("count"),
+        HandlerInfo::count("count"),
         HandlerInfo::write("limit"),
         HandlerInfo::write("interval"),
         HandlerInfo::write("reset_counts"),
@@ -323,6 +323,7 @@ impl Element for IcmpPingSource {
             .depending_on(Depends::Time)
             .depending_on(Depends::Counter)
             .depending_on(Depends::Handler)
+            .sharing("echo requests")
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {

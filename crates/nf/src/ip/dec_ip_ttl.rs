@@ -38,7 +38,7 @@ pub static CLASS: Class = Class {
     processing: "a/ah",
     manual: manual!("dec_ip_ttl.rs"),
     args: &[ArgInfo::keyword("ACTIVE", "bool", "true"), ArgInfo::keyword("MULTICAST", "bool", "true")],
-    handlers: &[HandlerInfo::read("drops"), HandlerInfo::both("active")],
+    handlers: &[HandlerInfo::count("drops"), HandlerInfo::both("active")],
     samples: &["", " -> 1/2", "MULTICAST false", "ACTIVE false"],
     build: |args| {
         let element =

@@ -46,7 +46,7 @@ pub static CLASS: Class = Class {
     processing: "h",
     manual: manual!("ip6_fragmenter.rs"),
     args: &[ArgInfo::required("MTU", "unsigned"), ArgInfo::keyword("HONOR_DF", "bool", "false")],
-    handlers: &[HandlerInfo::read("drops"), HandlerInfo::read("fragments")],
+    handlers: &[HandlerInfo::count("drops"), HandlerInfo::count("fragments")],
     samples: &["1280", "64 -> 1/2", "50, HONOR_DF true", "56, HONOR_DF true -> 1/2"],
     build: |args| {
         let mtu: u32 = args.required("MTU");

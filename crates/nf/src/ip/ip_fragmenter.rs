@@ -52,7 +52,7 @@ pub static CLASS: Class = Class {
         ArgInfo::positional("VERBOSE", "bool", "false"),
         ArgInfo::keyword("HEADROOM", "unsigned", ""),
     ],
-    handlers: &[HandlerInfo::read("drops"), HandlerInfo::read("fragments")],
+    handlers: &[HandlerInfo::count("drops"), HandlerInfo::count("fragments")],
     samples: &["576", "100, false -> 1/2", "60 -> 1/2"],
     build: |args| {
         let mtu: u32 = args.required("MTU");

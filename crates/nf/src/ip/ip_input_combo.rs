@@ -45,7 +45,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("INTERFACES", "prefixes", ""),
         ArgInfo::keyword("GOODDST", "addresses", ""),
     ],
-    handlers: &[HandlerInfo::read("drops")],
+    handlers: &[HandlerInfo::count("drops")],
     samples: &["7", "0, 10.0.0.1 1.2.3.4", "2, INTERFACES 10.0.0.1/8, GOODDST 10.0.1.2"],
     build: |args| {
         let colour = args.required("COLOR");

@@ -42,7 +42,7 @@ pub static CLASS: Class = Class {
     processing: "a/ah",
     manual: manual!("ipgw_options.rs"),
     args: &[ArgInfo::required("MYADDR", "address"), ArgInfo::positional("OTHERADDRS", "addresses", "")],
-    handlers: &[HandlerInfo::read("drops")],
+    handlers: &[HandlerInfo::count("drops")],
     samples: &["10.0.0.1", "10.0.0.1, 10.0.1.1 10.0.2.1 -> 1/2"],
     build: |args| {
         let address: Option<Ipv4Addr> = args.get("MYADDR");

@@ -33,7 +33,7 @@ pub static CLASS: Class = Class {
     name: "MarkIPCE",
     manual: manual!("mark_ip_ce.rs"),
     args: &[ArgInfo::positional("FORCE", "bool", "false")],
-    handlers: &[HandlerInfo::read("drops")],
+    handlers: &[HandlerInfo::count("drops")],
     samples: &["", "true"],
     build: |args| {
         let force = args.or("FORCE", false);

@@ -29,7 +29,7 @@ use crate::editing::{bytes, ipv4_header_length, is_marked, pure, rest_from, with
 pub static CLASS: Class = Class {
     name: "SetIPChecksum",
     manual: manual!("set_ip_checksum.rs"),
-    handlers: &[HandlerInfo::read("drops")],
+    handlers: &[HandlerInfo::count("drops")],
     build: |args| {
         args.finish()?;
         Ok(Box::new(SetIpChecksum { drops: 0 }))

@@ -86,7 +86,7 @@ impl Element for CheckNumberPacket {
             wrong(DropReason::NoMatch),
             Case::new(Filter::Any, Target::Output(0)),
         ];
-        Effects::cases(cases).depending_on(Depends::Handler)
+        Effects::cases(cases).depending_on(Depends::Handler).sharing("numbers seen")
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

@@ -34,7 +34,7 @@ pub static CLASS: Class = Class {
     name: "NumberPacket",
     manual: manual!("number_packet.rs"),
     args: &[ArgInfo::positional("OFFSET", "int", "40"), ArgInfo::keyword("NET_ORDER", "bool", "false")],
-    handlers: &[HandlerInfo::read("count")],
+    handlers: &[HandlerInfo::count("count")],
     samples: &["", "10, NET_ORDER true"],
     build: |args| {
         let offset = args.or("OFFSET", DEFAULT_OFFSET);
@@ -100,7 +100,7 @@ impl Element for NumberPacket {
             .with(ip)
             .with(number.clone());
         let effects = Effects::cases(vec![longer, Case::new(Filter::Any, Target::Output(0)).with(number)]);
-        effects.depending_on(Depends::Counter)
+        effects.depending_on(Depends::Counter).sharing("numbers")
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

@@ -34,10 +34,10 @@ pub static CLASS: Class = Class {
     handlers: &[
         HandlerInfo::read("average"),
         HandlerInfo::read("average_total"),
-        HandlerInfo::read("count_packets"),
-        HandlerInfo::read("count_packets_total"),
-        HandlerInfo::read("count_batches"),
-        HandlerInfo::read("count_batches_total"),
+        HandlerInfo::count("count_packets"),
+        HandlerInfo::count("count_packets_total"),
+        HandlerInfo::count("count_batches"),
+        HandlerInfo::count("count_batches_total"),
     ],
     build: |args| {
         let interval = Timestamp(i64::from(args.or("INTERVAL", 1000u32).max(1)) * 1_000_000);

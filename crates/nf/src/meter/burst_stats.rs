@@ -38,7 +38,7 @@ pub static CLASS: Class = Class {
         HandlerInfo::read("most_seen"),
         HandlerInfo::read("most_seen_freq"),
         HandlerInfo::read("max"),
-        HandlerInfo::read("count"),
+        HandlerInfo::count("count"),
         HandlerInfo::read("nval"),
         HandlerInfo::read("median"),
         HandlerInfo::read("average"),

@@ -29,10 +29,10 @@ pub static CLASS: Class = Class {
     name: "CycleCountAccum",
     manual: manual!("cycle_count_accum.rs"),
     handlers: &[
-        HandlerInfo::read("count"),
+        HandlerInfo::count("count"),
         HandlerInfo::read("cycles"),
         HandlerInfo::read("cycles_pp"),
-        HandlerInfo::read("zero_count"),
+        HandlerInfo::count("zero_count"),
         HandlerInfo::write("reset_counts"),
     ],
     build: |args| {

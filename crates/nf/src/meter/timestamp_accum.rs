@@ -36,7 +36,7 @@ pub static CLASS: Class = Class {
     manual: manual!("timestamp_accum.rs"),
     args: &[ArgInfo::keyword("STEADY", "bool", "true")],
     handlers: &[
-        HandlerInfo::read("count"),
+        HandlerInfo::count("count"),
         HandlerInfo::read("time"),
         HandlerInfo::read("average_time"),
         HandlerInfo::read("min"),

@@ -194,6 +194,11 @@ pub(super) fn effects(desk: &Desk) -> Effects {
     }
     let state = State { table: TABLE, key, both_directions: true, access: Access::Connection };
     let mut effects = Effects { state: vec![state], ..Effects::cases(cases) };
+    effects.chooses_home = desk.specs.iter().all(|spec| match spec {
+        Spec::Drop | Spec::Pass(_) | Spec::Keep(_) => true,
+        Spec::Pattern(target) => target.pattern.chooses_port(),
+        Spec::Mapper(_) => false,
+    });
     effects = effects.depending_on(Depends::Time).depending_on(Depends::Handler);
     for what in chances(desk) {
         effects = effects.depending_on(what);

@@ -91,10 +91,10 @@ pub static CLASS: Class = Class {
     handlers: &{
         let [a, b, c, d, e, f, g] = SIZES;
         [
-            HandlerInfo::read("tcp_table"),
-            HandlerInfo::read("udp_table"),
-            HandlerInfo::read("tcp_mappings"),
-            HandlerInfo::read("udp_mappings"),
+            HandlerInfo::list("tcp_table"),
+            HandlerInfo::list("udp_table"),
+            HandlerInfo::list("tcp_mappings"),
+            HandlerInfo::list("udp_mappings"),
             HandlerInfo::read_param("tcp_lookup"),
             a,
             b,

@@ -10,7 +10,7 @@ use element::setup::scope_of;
 use element::{Cx, ElementId, Setup};
 use lang::args::split_spaces;
 
-use super::store::{Chosen, Store};
+use super::store::{Chosen, IDENTIFIERS, Store};
 use super::tuple::Tuple;
 
 /// `SADDR SPORT DADDR DPORT`, or `SADDR DADDR` for those that translate addresses only. Zero where the packet's own value
@@ -31,6 +31,9 @@ pub(super) struct Pattern {
     /// The packet's own port first.
     same_first: bool,
 }
+
+/// Ports more than one that there have to be for every worker to find some.
+const LEAST_CHOICE: u32 = 255;
 
 /// A range in the making.
 #[derive(Default)]
@@ -172,12 +175,21 @@ impl Pattern {
         if self.more == 0 {
             return Some(Chosen { to, pool: None });
         }
+        // Packets of the reply have to come to this worker.
+        let is_home = |cx: &Cx<'_>, to: Tuple| {
+            let (source, destination) = (Ipv4Addr::from_bits(to.source), Ipv4Addr::from_bits(to.destination));
+            let ports = match space & 0xff == IDENTIFIERS {
+                true => (0, to.source_port),
+                false => (to.source_port, to.destination_port),
+            };
+            cx.worker().1 == 1 || cx.is_home((source.into(), ports.0), (destination.into(), ports.1))
+        };
         let first = if self.has_ports { u32::from(self.source_port) } else { self.source };
         let last = first + self.more;
         let own = u32::from(flow.source_port);
         let mut chosen = None;
         if self.same_first && self.has_ports && (first..=last).contains(&own) {
-            chosen = store.free_from(space, to, self.has_ports, own, own);
+            chosen = store.free_from(space, to, self.has_ports, (own, own), |to| is_home(cx, to));
         }
         if chosen.is_none() {
             let start = match self.sequential {
@@ -189,9 +201,9 @@ impl Pattern {
                 }
             };
             let start = first + start;
-            chosen = store.free_from(space, to, self.has_ports, start, last);
+            chosen = store.free_from(space, to, self.has_ports, (start, last), |to| is_home(cx, to));
             if chosen.is_none() && start > first {
-                chosen = store.free_from(space, to, self.has_ports, first, start - 1);
+                chosen = store.free_from(space, to, self.has_ports, (first, start - 1), |to| is_home(cx, to));
             }
         }
         let number = chosen?;
@@ -201,6 +213,11 @@ impl Pattern {
             false => to.source = number,
         }
         Some(Chosen { to, pool: Some(self.has_ports) })
+    }
+
+    /// Whether it has ports to choose from, so that replies can be made to come to the worker of their flow.
+    pub(super) fn chooses_port(&self) -> bool {
+        self.has_ports && self.more >= LEAST_CHOICE
     }
 
     /// The values that the source address, its port, the destination address and its port may get; nothing where

@@ -144,19 +144,19 @@ pub(super) const fn seconds(name: &'static str, default: &'static str) -> ArgInf
 
 /// Handlers that all translators have.
 pub(super) const SIZES: [HandlerInfo; 7] = [
-    HandlerInfo::read("table_size"),
-    HandlerInfo::read("nmappings"),
-    HandlerInfo::read("mapping_failures"),
+    HandlerInfo::count("table_size"),
+    HandlerInfo::count("nmappings"),
+    HandlerInfo::count("mapping_failures"),
     HandlerInfo::read("patterns"),
-    HandlerInfo::read("size"),
-    HandlerInfo::both("capacity"),
+    HandlerInfo::count("size"),
+    HandlerInfo::both("capacity").summed(),
     HandlerInfo::write("clear"),
 ];
 
 /// The same, and their one table by two names.
 pub(super) const HANDLERS: [HandlerInfo; 9] = {
     let [a, b, c, d, e, f, g] = SIZES;
-    [HandlerInfo::read("table"), HandlerInfo::read("mappings"), a, b, c, d, e, f, g]
+    [HandlerInfo::list("table"), HandlerInfo::list("mappings"), a, b, c, d, e, f, g]
 };
 
 /// The last of some time-outs that is given, in nanoseconds.
@@ -544,7 +544,7 @@ impl Element for Rewriter {
         } else {
             let mut store = locked(&self.home.store);
             store.seed(cx.hash_seed());
-            store.set_capacity(self.capacity.unwrap_or(i32::MAX));
+            store.set_capacity(part(self.capacity.unwrap_or(i32::MAX), cx.worker()));
         }
         if cx.now().is_set() {
             locked(&self.home.store).catch_up(cx.now());
@@ -599,7 +599,7 @@ impl Element for Rewriter {
                     _ => return Err("too many arguments".into()),
                 };
                 let mut store = locked(&self.home.store);
-                store.set_capacity(number);
+                store.set_capacity(part(number, cx.worker()));
                 store.shrink(now);
             }
             _ => self.change_pattern(cx, input_of(name).unwrap_or(usize::MAX), value)?,
@@ -629,6 +629,12 @@ impl Element for Rewriter {
         store.shrink_to_capacity(cx.now());
         Ok(())
     }
+}
+
+/// This worker's part of a capacity.
+fn part(capacity: i32, (worker, workers): (usize, usize)) -> i32 {
+    let (worker, workers) = (worker as i32, workers as i32);
+    if workers <= 1 { capacity } else { capacity / workers + i32::from(worker < capacity % workers) }
 }
 
 /// What an element hands on to another one.

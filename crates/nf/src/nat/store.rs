@@ -326,14 +326,14 @@ impl Store {
         }
     }
 
-    /// The first number from `from` to `last` with which `to` has a reply that is nobody's yet.
+    /// The first number from `from` to `last` with which `to` has a reply that is nobody's yet, and that is wanted.
     pub(super) fn free_from(
         &self,
         space: u32,
         to: Tuple,
         is_port: bool,
-        from: u32,
-        last: u32,
+        (from, last): (u32, u32),
+        is_wanted: impl Fn(Tuple) -> bool,
     ) -> Option<u32> {
         let pool = Store::pool(to, space, is_port);
         let mut from = from;
@@ -345,10 +345,10 @@ impl Store {
             } else {
                 to.source = number;
             }
-            if self.find(Store::reply(to, space), space).is_none() {
+            if is_wanted(to) && self.find(Store::reply(to, space), space).is_none() {
                 return Some(number);
             }
-            // Somebody has it who did not choose it.
+            // Somebody has it who did not choose it, or it is of no use.
             from = number.checked_add(1)?;
         }
     }

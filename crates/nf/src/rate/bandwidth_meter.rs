@@ -29,6 +29,7 @@ use element::{Args, Batch, Class, Cx, Effects, Element, Invalid, manual};
 
 use super::ewma::{FREQUENCY, Rate};
 use super::fixed;
+use crate::rate::RATE;
 use crate::sorting::{Fate, Sorter};
 
 /// The class.
@@ -47,7 +48,7 @@ pub static CLASS: Class = Class {
 /// Those of both meters.
 pub(super) const ARGS: &[ArgInfo] = &[ArgInfo::rest("RATE", "rate")];
 /// Those of both meters.
-pub(super) const HANDLERS: &[HandlerInfo] = &[HandlerInfo::read("rate"), HandlerInfo::read("meters")];
+pub(super) const HANDLERS: &[HandlerInfo] = &[HandlerInfo::count("rate"), HandlerInfo::read("meters")];
 
 /// Averages have so many binary digits behind the point.
 const SCALE: u32 = 10;
@@ -96,7 +97,7 @@ impl Element for Meter {
         let reads = if self.bandwidth { vec![Field::Length] } else { Vec::new() };
         let rate = Filter::Opaque { about: "rate of arrival", reads };
         let cases = vec![Case::new(rate, Target::SomeOutput), Case::new(Filter::Any, Target::Output(0))];
-        Effects::cases(cases).depending_on(Depends::Time)
+        Effects::cases(cases).depending_on(Depends::Time).sharing(RATE)
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {

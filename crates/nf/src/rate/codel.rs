@@ -52,7 +52,7 @@ pub static CLASS: Class = Class {
         HandlerInfo::both("codel_target"),
         HandlerInfo::both("interval"),
         HandlerInfo::both("codel_interval"),
-        HandlerInfo::read("drops"),
+        HandlerInfo::count("drops"),
         HandlerInfo::read("queues"),
         HandlerInfo::read("stats"),
     ],
@@ -196,7 +196,7 @@ impl Element for CoDel {
         };
         let drop = Case::new(late, Target::Drop(DropReason::EarlyDrop));
         let effects = Effects::cases(vec![drop, Case::new(Filter::Any, Target::Output(0))]);
-        effects.depending_on(Depends::Time).depending_on(Depends::Counter)
+        effects.depending_on(Depends::Time).depending_on(Depends::Counter).sharing("time above the target")
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {

@@ -47,7 +47,7 @@ pub static CLASS: Class = Class {
     handlers: &[
         HandlerInfo::both("latency"),
         HandlerInfo::both("bandwidth"),
-        HandlerInfo::read("size"),
+        HandlerInfo::count("size"),
         HandlerInfo::write("reset"),
     ],
     samples: &["1ms, 100Mbps", "10us, 0"],
@@ -130,7 +130,9 @@ impl Element for LinkUnqueue {
     fn effects(&self) -> Effects {
         let leaves = Value::Pure { name: "link", reads: vec![Field::Length, EXTRA_LENGTH] };
         let delayed = Case::new(Filter::Any, Target::Hold(0)).with(Action::Set(Field::TimeStamp, leaves));
-        Effects { hold: Hold::Delay, ..Effects::cases(vec![delayed]) }.depending_on(Depends::Time)
+        Effects { hold: Hold::Delay, ..Effects::cases(vec![delayed]) }
+            .depending_on(Depends::Time)
+            .sharing("link")
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {

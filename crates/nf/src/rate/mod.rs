@@ -26,3 +26,6 @@ pub mod sr_tcm;
 pub mod timed_sink;
 pub mod timed_unqueue;
 pub mod tr_tcm;
+
+/// What elements that limit or measure a rate call what all their packets share.
+pub(crate) const RATE: &str = "rate";

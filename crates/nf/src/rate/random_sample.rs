@@ -50,7 +50,7 @@ pub static CLASS: Class = Class {
         HandlerInfo::both("sampling_prob"),
         HandlerInfo::both("drop_prob"),
         HandlerInfo::both("active"),
-        HandlerInfo::read("drops"),
+        HandlerInfo::count("drops"),
     ],
     samples: &["0.5", "DROP 0.25 -> 1/2", "0, ACTIVE false"],
     reconfigures: true,

@@ -28,6 +28,7 @@ use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
 
 use super::limit::{Limit, PACKET_ARGS};
 use crate::editing::aside;
+use crate::rate::RATE;
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -57,7 +58,7 @@ impl Element for RatedSplitter {
         // How long packets are decides how many of them may go.
         let above = Filter::Opaque { about: "above the rate", reads: self.limit.reads() };
         let cases = vec![aside(above, DropReason::OverRate), Case::new(Filter::Any, Target::Output(0))];
-        Effects::cases(cases).depending_on(Depends::Time)
+        Effects::cases(cases).depending_on(Depends::Time).sharing(RATE)
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

@@ -32,6 +32,7 @@ use element::{Class, Cx, Effects, Element, manual};
 use packet::BATCH_CAPACITY;
 
 use super::limit::{Limit, PACKET_ARGS};
+use crate::rate::RATE;
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -53,7 +54,7 @@ pub static CLASS: Class = Class {
 
 /// Those of both classes.
 pub(super) const HANDLERS: &[HandlerInfo] =
-    &[HandlerInfo::both("rate"), HandlerInfo::both("active"), HandlerInfo::read("calls")];
+    &[HandlerInfo::both("rate"), HandlerInfo::both("active"), HandlerInfo::count("calls")];
 
 /// Pulls what a limit allows.
 pub(super) struct RatedUnqueue {
@@ -74,7 +75,7 @@ impl RatedUnqueue {
 
 impl Element for RatedUnqueue {
     fn effects(&self) -> Effects {
-        Effects::pass().depending_on(Depends::Time).observing(&self.limit.reads())
+        Effects::pass().depending_on(Depends::Time).sharing(RATE).observing(&self.limit.reads())
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {

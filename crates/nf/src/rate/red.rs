@@ -61,7 +61,7 @@ pub static CLASS: Class = Class {
         HandlerInfo::both("min_thresh"),
         HandlerInfo::both("max_thresh"),
         HandlerInfo::both("max_p"),
-        HandlerInfo::read("drops"),
+        HandlerInfo::count("drops"),
         HandlerInfo::read("queues"),
         HandlerInfo::read("avg_queue_size"),
         HandlerInfo::read("stats"),
@@ -214,7 +214,7 @@ impl Element for Red {
         let long = Filter::Opaque { about: "length of queues", reads: Vec::new() };
         let cases = vec![aside(long, DropReason::EarlyDrop), Case::new(Filter::Any, Target::Output(0))];
         let effects = Effects::cases(cases).depending_on(Depends::Random).depending_on(Depends::Time);
-        effects.depending_on(Depends::Counter).depending_on(Depends::Handler)
+        effects.depending_on(Depends::Counter).depending_on(Depends::Handler).sharing("average length")
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {

@@ -30,6 +30,7 @@ use element::{Args, Batch, Class, Cx, Effects, Element, Signal, Timestamp, manua
 
 use super::fixed::show_bandwidth;
 use super::limit::parse_rate;
+use crate::rate::RATE;
 use crate::schedule::{collect, pull_one};
 
 /// The class.
@@ -139,9 +140,9 @@ impl Element for Shaper {
             let about = if self.bandwidth { vec![Field::Length] } else { Vec::new() };
             let when = Filter::Opaque { about: "whoever pulls", reads: about };
             let cases = vec![Case::new(when, Target::Output(1)), Case::new(Filter::Any, Target::Output(0))];
-            return Effects::cases(cases).depending_on(Depends::Time);
+            return Effects::cases(cases).depending_on(Depends::Time).sharing(RATE);
         }
-        Effects::pass().depending_on(Depends::Time).observing(&[Field::Length])
+        Effects::pass().depending_on(Depends::Time).sharing(RATE).observing(&[Field::Length])
     }
 
     fn pull(&mut self, cx: &mut Cx<'_>, port: usize, max: usize) -> Batch {

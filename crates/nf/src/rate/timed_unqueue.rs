@@ -16,6 +16,7 @@
 //! ## See also
 //! RatedUnqueue, Unqueue, Burster
 
+use crate::rate::RATE;
 use element::class::{ArgInfo, Notes};
 use element::effects::Depends;
 use element::{Args, Class, Cx, Effects, Element, Invalid, Timestamp, manual};
@@ -56,7 +57,7 @@ struct TimedUnqueue {
 
 impl Element for TimedUnqueue {
     fn effects(&self) -> Effects {
-        Effects::pass().depending_on(Depends::Time)
+        Effects::pass().depending_on(Depends::Time).sharing(RATE)
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {

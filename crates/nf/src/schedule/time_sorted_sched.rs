@@ -36,7 +36,7 @@ pub static CLASS: Class = Class {
     processing: "l/l",
     manual: manual!("time_sorted_sched.rs"),
     args: &[ArgInfo::keyword("STOP", "bool", "false"), ArgInfo::keyword("BUFFER", "int", "1")],
-    handlers: &[HandlerInfo::read("well_ordered")],
+    handlers: &[HandlerInfo::count("well_ordered")],
     notes: Notes { signals_packets: true, ..Notes::NONE },
     samples: &[" -> 1/1", "BUFFER 4, STOP true -> 3/1"],
     build: |args| {

@@ -49,7 +49,7 @@ pub(super) const COMMON: Class = Class {
 };
 
 const HANDLERS: &[HandlerInfo] = &[
-    HandlerInfo::read("count"),
+    HandlerInfo::count("count"),
     HandlerInfo::both("rate"),
     HandlerInfo::write("reset"),
     HandlerInfo::both("active"),

@@ -59,7 +59,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("END_CALL", "HANDLER [VALUE]", ""),
     ],
     handlers: &[
-        HandlerInfo::read("count"),
+        HandlerInfo::count("count"),
         HandlerInfo::both("data"),
         HandlerInfo::both("limit"),
         HandlerInfo::both("burst"),

@@ -46,7 +46,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("END_CALL", "HANDLER [VALUE]", ""),
     ],
     handlers: &[
-        HandlerInfo::read("count"),
+        HandlerInfo::count("count"),
         HandlerInfo::both("limit"),
         HandlerInfo::both("burst"),
         HandlerInfo::both("active"),

@@ -65,7 +65,7 @@ pub static CLASS: Class = Class {
     handlers: &[
         HandlerInfo::both("active"),
         HandlerInfo::read("loaded"),
-        HandlerInfo::read("count"),
+        HandlerInfo::count("count"),
         HandlerInfo::both("stop"),
         HandlerInfo::both("timing"),
         HandlerInfo::write("reset"),

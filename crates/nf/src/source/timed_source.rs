@@ -47,7 +47,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("HEADROOM", "unsigned", "256"),
     ],
     handlers: &[
-        HandlerInfo::read("count"),
+        HandlerInfo::count("count"),
         HandlerInfo::both("interval"),
         HandlerInfo::both("data"),
         HandlerInfo::both("limit"),

@@ -77,17 +77,17 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("FORMAT", "csv or json", ""),
     ],
     handlers: &[
-        HandlerInfo::read("count"),
+        HandlerInfo::count("count"),
         HandlerInfo::read("open"),
-        HandlerInfo::read("expired"),
-        HandlerInfo::read("packets"),
-        HandlerInfo::read("bytes"),
-        HandlerInfo::read("overflows"),
-        HandlerInfo::read("overflow_bytes"),
+        HandlerInfo::count("expired"),
+        HandlerInfo::count("packets"),
+        HandlerInfo::count("bytes"),
+        HandlerInfo::count("overflows"),
+        HandlerInfo::count("overflow_bytes"),
         HandlerInfo::read("others"),
-        HandlerInfo::read_param("csv"),
-        HandlerInfo::read_param("json"),
-        HandlerInfo::read_param("top"),
+        HandlerInfo::read_param("csv").listed(),
+        HandlerInfo::read_param("json").listed(),
+        HandlerInfo::read_param("top").listed(),
         HandlerInfo::write("clear"),
     ],
     samples: &["", "CAPACITY 3, TIMEOUT 1ms, BIDIRECTIONAL true", "FILE $OUTPUT, FORMAT json, TIMEOUT 2us"],
@@ -273,7 +273,9 @@ impl Element for FlowCounter {
             access: Access::Soft,
         };
         let pass = Effects { state: vec![state], ..Effects::pass() };
-        pass.observing(&READS).observing(&[Field::TimeStamp])
+        let effects = pass.observing(&READS).observing(&[Field::TimeStamp]);
+        // There is one file.
+        if self.path.is_some() { effects.sharing("report") } else { effects }
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {

@@ -34,7 +34,7 @@ pub static CLASS: Class = Class {
     processing: "h/l",
     manual: manual!("cpu_queue.rs"),
     args: &[ArgInfo::positional("CAPACITY", "unsigned", "128")],
-    handlers: &[HandlerInfo::read("capacity"), HandlerInfo::read("drops")],
+    handlers: &[HandlerInfo::read("capacity"), HandlerInfo::count("drops")],
     samples: &["", "3 -> 1/2"],
     reconfigures: true,
     build: |args| {

@@ -20,10 +20,10 @@ pub(super) const ARGS: &[ArgInfo] = &[
 
 /// The handlers of all queues.
 pub(super) const HANDLERS: &[HandlerInfo] = &[
-    HandlerInfo::read("length"),
+    HandlerInfo::count("length"),
     HandlerInfo::read("highwater_length"),
     HandlerInfo::both("capacity"),
-    HandlerInfo::read("drops"),
+    HandlerInfo::count("drops"),
     HandlerInfo::write("reset_counts"),
     HandlerInfo::write("reset"),
 ];

@@ -42,7 +42,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("SIGNAL", "bool", "true"),
     ],
     handlers: &[
-        HandlerInfo::read("count"),
+        HandlerInfo::count("count"),
         HandlerInfo::both("active"),
         HandlerInfo::both("burst"),
         HandlerInfo::both("limit"),

@@ -41,7 +41,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("QUEUES", "elements", ""),
         ArgInfo::keyword("QUIET", "bool", "false"),
     ],
-    handlers: &[HandlerInfo::read("packets")],
+    handlers: &[HandlerInfo::count("packets")],
     samples: &["", "0, QUIET true", "7"],
     build: |args| {
         let burst = args.or("BURST", 1i32);

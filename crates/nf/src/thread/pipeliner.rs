@@ -53,7 +53,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("NOUSELESS", "bool", "false"),
         ArgInfo::keyword("VERBOSE", "bool", "true"),
     ],
-    handlers: &[HandlerInfo::read("dropped"), HandlerInfo::read("count"), HandlerInfo::both("active")],
+    handlers: &[HandlerInfo::count("dropped"), HandlerInfo::count("count"), HandlerInfo::both("active")],
     samples: &["", "DIRECT_TRAVERSAL false", "8, 2, DIRECT_TRAVERSAL false -> 2/1"],
     build: |args| {
         let capacity = args.or("CAPACITY", 1024i32);

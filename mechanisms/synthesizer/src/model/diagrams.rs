@@ -1,7 +1,8 @@
 //! Yes-or-no questions about packets as decision diagrams: equal questions are equal diagrams.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 use std::time::Instant;
 
 use super::places::start_of;
@@ -59,11 +60,20 @@ pub struct Diagrams {
     /// So many nodes are many.
     collect_at: Cell<usize>,
     /// Where regions start in the frame.
-    regions: RefCell<Vec<Word>>,
+    regions: RefCell<Vec<Region>>,
     exact: Cell<bool>,
     overlap: Cell<bool>,
     one_zero: Cell<bool>,
+    /// By checksum: how it has been updated.
+    updates: RefCell<HashMap<u32, u32>>,
     deadline: Cell<Option<Instant>>,
+}
+
+#[derive(PartialEq, Eq)]
+struct Region {
+    start: Word,
+    /// Whether it may start at any place.
+    is_anywhere: bool,
 }
 
 #[derive(Default)]
@@ -72,6 +82,8 @@ struct Symbols {
     variables: Vec<Option<Symbol>>,
     /// Variables kept for functions, the next one last.
     spare: Vec<u32>,
+    /// By weight: variables kept for bits of functions that are lengths or places.
+    weighty: BTreeMap<u32, Vec<u32>>,
     bits: HashMap<Symbol, Bit>,
     terms: HashMap<Term, u32>,
     /// By name: the first function that was asked for a value.
@@ -115,6 +127,7 @@ impl Diagrams {
             exact: Cell::new(false),
             overlap: Cell::new(false),
             one_zero: Cell::new(false),
+            updates: RefCell::default(),
             deadline: Cell::new(None),
         }
     }
@@ -270,12 +283,22 @@ impl Diagrams {
 
     /// The variable of a symbol.
     pub fn symbol(&self, symbol: Symbol) -> Bit {
+        self.symbol_from(
+            symbol,
+            |symbols, term| {
+                if symbols.is_first(term) { symbols.spare.pop() } else { None }
+            },
+        )
+    }
+
+    /// The same; values of functions may take kept variables.
+    fn symbol_from(&self, symbol: Symbol, kept: impl FnOnce(&mut Symbols, u32) -> Option<u32>) -> Bit {
         let mut symbols = self.symbols.borrow_mut();
         if let Some(bit) = symbols.bits.get(&symbol) {
             return bit.clone();
         }
         let spare = match symbol {
-            Symbol::Term(term, _) if symbols.is_first(term) => symbols.spare.pop(),
+            Symbol::Term(term, _) => kept(&mut symbols, term),
             _ => None,
         };
         let number = spare.unwrap_or_else(|| {
@@ -291,10 +314,21 @@ impl Diagrams {
 
     /// Keeps variables at this place of the order for values of functions, which are not known beforehand.
     pub fn keep_for_functions(&self, n: u32) {
-        let mut symbols = self.symbols.borrow_mut();
+        let numbers = self.new_variables(n);
+        self.symbols.borrow_mut().spare.extend(numbers.rev());
+    }
+
+    /// Keeps variables at this place of the order for bits of this weight of functions' values that are compared with
+    /// lengths.
+    pub fn keep_for_weight(&self, weight: u32, n: u32) {
+        let numbers = self.new_variables(n);
+        self.symbols.borrow_mut().weighty.entry(weight).or_default().extend(numbers.rev());
+    }
+
+    fn new_variables(&self, n: u32) -> Range<u32> {
         let numbers = self.manager.with_manager_exclusive(|manager| manager.add_vars(n));
-        symbols.variables.resize(numbers.end as usize, None);
-        symbols.spare.extend(numbers.rev());
+        self.symbols.borrow_mut().variables.resize(numbers.end as usize, None);
+        numbers
     }
 
     /// A byte of the packet as it came in.
@@ -320,16 +354,36 @@ impl Diagrams {
         (0..width).map(|bit| self.symbol(Symbol::Term(number, bit as u32))).collect()
     }
 
+    /// The same for a value that is compared with lengths.
+    pub fn weighty(&self, term: Term, width: u32) -> Vec<Bit> {
+        let number = self.term(term);
+        let bit = |bit: u32| {
+            self.symbol_from(Symbol::Term(number, bit), |symbols, _| {
+                symbols.weighty.get_mut(&(width - 1 - bit)).and_then(Vec::pop)
+            })
+        };
+        (0..width).map(bit).collect()
+    }
+
     /// The term of a number.
     pub fn term_of(&self, number: u32) -> Term {
         self.symbols.borrow().list.get(number as usize).cloned().unwrap_or_default()
     }
 
-    /// The place at which a region starts that stands there in the frame.
-    pub fn region_at(&self, word: &Word) -> i32 {
+    /// The place at which a region starts that stands there in the frame, behind an IP header.
+    pub fn region_at(&self, start: Word) -> i32 {
+        self.region_of(Region { start, is_anywhere: false })
+    }
+
+    /// The same for a region that may be anywhere, also in front of headers and behind the end.
+    pub fn region_anywhere(&self, start: Word) -> i32 {
+        self.region_of(Region { start, is_anywhere: true })
+    }
+
+    fn region_of(&self, region: Region) -> i32 {
         let mut regions = self.regions.borrow_mut();
-        let number = regions.iter().position(|region| region == word).unwrap_or_else(|| {
-            regions.push(word.clone());
+        let number = regions.iter().position(|other| *other == region).unwrap_or_else(|| {
+            regions.push(region);
             regions.len() - 1
         });
         start_of(number)
@@ -337,7 +391,12 @@ impl Diagrams {
 
     /// Where a region starts in the frame.
     pub fn region(&self, number: usize) -> Option<Word> {
-        self.regions.borrow().get(number).cloned()
+        self.regions.borrow().get(number).map(|region| region.start.clone())
+    }
+
+    /// Whether a region may start at any place.
+    pub fn is_anywhere(&self, number: usize) -> bool {
+        self.regions.borrow().get(number).is_some_and(|region| region.is_anywhere)
     }
 
     /// How many regions there are.
@@ -371,6 +430,13 @@ impl Diagrams {
     /// Notes that checksums of 0000 and ffff were taken for one.
     pub(super) fn note_one_zero(&self) {
         self.one_zero.set(true);
+    }
+
+    /// Notes how a checksum has been updated. The same one after other updates is taken for the same.
+    pub(super) fn note_updates(&self, checksum: u32, updates: u32) {
+        if *self.updates.borrow_mut().entry(checksum).or_insert(updates) != updates {
+            self.note_one_zero();
+        }
     }
 
     /// Whether checksums of 0000 and ffff were taken for one: they count the same in a sum, but are different bytes.

@@ -13,19 +13,26 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use element::Base;
-use element::effects::{Action, Field, Header, Value};
+use element::effects::{Action, Case, Field, Filter, Header, Number, Value};
 use packet::Annotations;
 
 use super::chain::Chain;
 use super::diagrams::{Diagrams, Symbol};
 use super::packet::{KIND, LENGTH_BITS, Side};
-use super::places::{ETHERNET, behind_ipv4, start_of};
+use super::places::{ANYWHERE_BITS, ETHERNET, behind_ipv4, start_of};
 
 /// Variables kept for values of functions; further ones stand last.
 const FUNCTIONS: u32 = 64;
 
+/// Variables kept for places of headers that only an element knows: so many for each element, and in all.
+const PLACES_EACH: u32 = 2;
+const MOST_PLACES: u32 = 16;
+
 /// The offset of the time to live in an IP header.
 const TTL: i32 = 8;
+
+/// The offset of an IPv4 packet's length in its header.
+const TOTAL_LENGTH: i32 = 2;
 
 /// The byte with this weight of a number of four bytes in annotations.
 fn native(offset: usize, weight: u8) -> Side {
@@ -36,24 +43,18 @@ fn native(offset: usize, weight: u8) -> Side {
 fn networks(chains: &[&Chain]) -> Vec<i32> {
     let (mut at_start, mut marked, mut stripped) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     for node in chains.iter().flat_map(|chain| &chain.nodes) {
-        let makes_ip = node.effects.emits.iter().any(|emit| emit.starts == Some(Header::Ipv4));
+        let is_ip = |header: Option<Header>| matches!(header, Some(Header::Ipv4 | Header::Ipv6));
+        let makes_ip = node.effects.emits.iter().any(|emit| is_ip(emit.starts));
         at_start.extend(makes_ip.then_some(0));
         for action in node.effects.cases.iter().flat_map(|case| &case.actions) {
             match action {
                 Action::Strip(n) if *n > 0 => {
                     stripped.insert(*n);
                 }
-                Action::Set(Field::HeaderOffset(Base::Network), Value::Constant(bytes))
-                    if !bytes.is_empty() =>
-                {
-                    let offset = bytes.iter().fold(0, |n, &byte| n << 8 | i32::from(byte));
-                    if node.inputs == 0 {
-                        at_start.insert(offset)
-                    } else {
-                        marked.insert(offset)
-                    };
+                action => {
+                    let place = if node.inputs == 0 { &mut at_start } else { &mut marked };
+                    place.extend(marks_network(action));
                 }
-                _ => {}
             }
         }
     }
@@ -69,11 +70,67 @@ fn networks(chains: &[&Chain]) -> Vec<i32> {
     networks
 }
 
+/// Where an action says that the IP header is.
+fn marks_network(action: &Action) -> Option<i32> {
+    match action {
+        Action::Set(Field::HeaderOffset(Base::Network), Value::Constant(bytes)) if !bytes.is_empty() => {
+            Some(bytes.iter().fold(0, |n, &byte| n << 8 | i32::from(byte)))
+        }
+        _ => None,
+    }
+}
+
+/// How many places of headers that only an element knows variables are kept for: several for each such element, because
+/// different packets may come to it.
+fn unknown_places(chains: &[&Chain]) -> u32 {
+    let cases = chains.iter().flat_map(|chain| &chain.nodes).flat_map(|node| &node.effects.cases);
+    let is_unknown = |action: &&Action| {
+        matches!(action, Action::Set(Field::HeaderOffset(Base::Transport), Value::Pure { .. }))
+    };
+    let unknown = cases.flat_map(|case| &case.actions).filter(is_unknown).count() as u32;
+    (unknown * PLACES_EACH).min(MOST_PLACES)
+}
+
+/// Where numbers of two bytes stand in IP headers that are compared with lengths.
+fn lengths(chains: &[&Chain]) -> BTreeSet<i32> {
+    let mut lengths = BTreeSet::from([TOTAL_LENGTH]);
+    for case in chains.iter().flat_map(|chain| &chain.nodes).flat_map(|node| &node.effects.cases) {
+        collect_lengths(case, &case.when, &mut lengths);
+    }
+    lengths
+}
+
+fn collect_lengths(case: &Case, filter: &Filter, lengths: &mut BTreeSet<i32>) {
+    let offset = |number: &Number| {
+        let told = number.terms.iter().map(|(_, field, _)| field);
+        let offset = told.filter_map(|field| match *field {
+            Field::Bytes { base: Base::Network, offset, length: 2 } => Some(offset),
+            // Before the header is marked it is counted from the start.
+            Field::Bytes { base: Base::Data, offset, length: 2 } => {
+                Some(offset - case.actions.iter().find_map(marks_network)?)
+            }
+            _ => None,
+        });
+        offset.filter(|offset| (0..20).contains(offset)).collect::<Vec<_>>()
+    };
+    match filter {
+        Filter::AtMost(a, b) => lengths.extend([a, b].into_iter().flat_map(offset)),
+        Filter::Not(inner) => collect_lengths(case, inner, lengths),
+        Filter::All(inner) | Filter::One(inner) => {
+            inner.iter().for_each(|inner| collect_lengths(case, inner, lengths));
+        }
+        _ => {}
+    }
+}
+
 /// Makes the usual variables, for chains that are to be looked at together.
 pub fn order_variables(d: &Diagrams, chains: &[&Chain]) {
     let networks = networks(chains);
+    let lengths = lengths(chains);
+    let lengths: Vec<i32> =
+        networks.iter().flat_map(|network| lengths.iter().map(move |length| network + length)).collect();
     // What is a length of one header may be something else of another one: lengths go before.
-    let is_length = |place: i32| networks.iter().any(|network| (2..4).contains(&(place - network)));
+    let is_length = |place: i32| lengths.iter().any(|length| (0..2).contains(&(place - length)));
     let early = |place: i32| {
         if place >= 0 && !is_length(place) {
             d.input(place);
@@ -89,7 +146,10 @@ pub fn order_variables(d: &Diagrams, chains: &[&Chain]) {
             early(network);
         }
     }
+    let places = unknown_places(chains);
+    (u32::from(LENGTH_BITS)..ANYWHERE_BITS).rev().for_each(|weight| d.keep_for_weight(weight, places));
     for bit in (0..LENGTH_BITS).rev() {
+        d.keep_for_weight(bit.into(), places);
         if bit == 5 {
             // An IP header has up to 60 bytes, so that its length counts from here on.
             networks.iter().for_each(|&network| drop(d.input(network)));
@@ -97,10 +157,10 @@ pub fn order_variables(d: &Diagrams, chains: &[&Chain]) {
         d.symbol(Symbol::Length(bit));
         // Elements that cut packets add up what they cut off.
         d.symbol(Symbol::Side(native(Annotations::EXTRA_LENGTH, bit / 8), bit % 8));
-        for &network in &networks {
+        for &length in &lengths {
             match bit {
-                8..16 => d.symbol(Symbol::Input(network + 2, bit - 8)),
-                0..8 => d.symbol(Symbol::Input(network + 3, bit)),
+                8..16 => d.symbol(Symbol::Input(length, bit - 8)),
+                0..8 => d.symbol(Symbol::Input(length + 1, bit)),
                 _ => continue,
             };
         }

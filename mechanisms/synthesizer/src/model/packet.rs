@@ -5,13 +5,14 @@
 //! where that depends on the packet (the length of an IP header), the cases are told apart before.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 
 use element::Base;
 use element::effects::{Action, Effects, Field, Header, Number, Value};
 use packet::{HEADROOM, SLOT_STRIDE};
 
 use super::diagrams::{Bit, Byte, Diagrams, Symbol, Term};
-use super::places::{behind_ipv4, in_region, real, region_of};
+use super::places::{behind_ipv4, in_region, is_anywhere, real, region_of};
 use super::sums::{Sum, SumKey};
 use super::word::Word;
 
@@ -27,6 +28,9 @@ pub const INPUT: Side = 57;
 
 /// The shortest IPv4 header.
 const IPV4_HEADER: i32 = 20;
+
+/// Places in a packet's first slot, where headers are marked.
+const SLOT: RangeInclusive<i32> = -(HEADROOM as i32)..=(SLOT_STRIDE - HEADROOM) as i32;
 
 /// Bits of a length.
 pub const LENGTH_BITS: u8 = 18;
@@ -107,7 +111,9 @@ impl Packet {
             return None;
         }
         let mut headers = self.headers.map(|place| place.map(|place| place - self.start));
-        if self.headers[2].is_some_and(in_region) {
+        if let Some(place) = self.headers[2].filter(|place| is_anywhere(d, *place)) {
+            headers[2] = Some(place);
+        } else if self.headers[2].is_some_and(in_region) {
             // Behind an IP header, which says how long it is.
             let network = headers[1].filter(|_| !self.headers[1].is_some_and(in_region))?;
             headers[2] = Some(behind_ipv4(d, network));
@@ -135,8 +141,7 @@ impl Packet {
 
     /// Marks a header. Outside of the packet's first slot it counts as not marked.
     pub fn mark(&mut self, base: Base, place: Option<i32>) {
-        let in_slot = -(HEADROOM as i32)..=(SLOT_STRIDE - HEADROOM) as i32;
-        let place = place.filter(|place| in_region(*place) || in_slot.contains(place));
+        let place = place.filter(|place| in_region(*place) || SLOT.contains(place));
         match base {
             Base::Data => {}
             Base::Mac => self.headers[0] = place,
@@ -296,7 +301,15 @@ impl Packet {
     /// How far behind the start a header is, and where it is marked.
     fn header_offset(&self, d: &Diagrams, base: Base) -> (Word, Bit) {
         match self.place(base) {
-            Some(place) => (real(d, place).minus(d, &real(d, self.start)), d.yes()),
+            Some(place) => {
+                let at = real(d, place);
+                // Outside of the slot it is not marked.
+                let is_set = match is_anywhere(d, place) {
+                    true => at.within(d, i64::from(*SLOT.start()), i64::from(*SLOT.end())),
+                    false => d.yes(),
+                };
+                (at.minus(d, &real(d, self.start)), is_set)
+            }
             None => (Word::constant(d, 0), d.no()),
         }
     }
@@ -304,16 +317,17 @@ impl Packet {
     /// Notes where a byte may have been written under another name: in a region and in the frame, or in two regions.
     fn watch(&self, d: &Diagrams, place: i32) {
         let mut written = self.bytes.keys().copied().chain(self.sums.keys().map(|key| key.field().start));
+        // Bytes in front of every header that has a region lie in no region, but for one that may be anywhere.
+        let frontier = self.frontier();
         let overlaps = match region_of(place) {
-            None => written.any(in_region),
+            None => written.any(|other| in_region(other) && (place >= frontier || is_anywhere(d, other))),
             // In front of a region is the frame as it is; behind its start only what may be there counts.
             Some((region, offset)) => written.any(|other| match region_of(other) {
                 Some((other, _)) => other != region,
-                None => offset < 0 || other >= self.frontier(),
+                None => offset < 0 || other >= frontier || d.is_anywhere(region),
             }),
         };
-        // Bytes in front of every header that has a region lie in no region.
-        if overlaps && (in_region(place) || place >= self.frontier()) {
+        if overlaps {
             d.note_overlap();
         }
     }

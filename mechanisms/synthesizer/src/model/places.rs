@@ -6,8 +6,11 @@
 //! are bytes of the frame too does no harm as long as nobody writes through one name and reads through the other:
 //! variables that are not tied to each other only make for more packets than there are. Where somebody does
 //! ([`Diagrams::overlap_found`]), all is done again with cases told apart.
+//!
+//! Where only the element knows where a transport header is (behind the extension headers of IPv6), its bytes are a region
+//! too, one that may be anywhere ([`anywhere`]).
 
-use super::diagrams::Diagrams;
+use super::diagrams::{Diagrams, Term};
 use super::word::Word;
 
 /// Places from here on are in regions.
@@ -51,7 +54,23 @@ pub fn real(d: &Diagrams, place: i32) -> Word {
 /// Where the region starts that is behind an IPv4 header of the packet that came in.
 pub fn behind_ipv4(d: &Diagrams, network: i32) -> i32 {
     let length = Word::from_bits(d, &d.input(network)[4..]).times(d, 4);
-    d.region_at(&length.plus(d, &Word::constant(d, network.into())))
+    d.region_at(length.plus(d, &Word::constant(d, network.into())))
+}
+
+/// Bits of a place that may be any, with a sign: beyond all packets, too.
+pub const ANYWHERE_BITS: u32 = 20;
+
+/// A region of which nothing is known but the function that says where it is. For the usual place of a header the
+/// function's value is zero.
+pub fn anywhere(d: &Diagrams, usual: &Word, term: Term) -> i32 {
+    let mut bits = d.weighty(term, ANYWHERE_BITS);
+    let sign = Word::from_bits(d, &[bits.remove(0)]).times(d, -(1 << (ANYWHERE_BITS - 1)));
+    d.region_anywhere(usual.plus(d, &Word::from_bits(d, &bits)).plus(d, &sign))
+}
+
+/// Whether a place is in such a region.
+pub fn is_anywhere(d: &Diagrams, place: i32) -> bool {
+    region_of(place).is_some_and(|(region, _)| d.is_anywhere(region))
 }
 
 #[cfg(test)]

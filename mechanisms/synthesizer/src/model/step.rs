@@ -1,14 +1,14 @@
 //! What one element makes of a packet, after its declaration.
 
-use element::DropReason;
 use element::effects::{
     Access, Action, Case, Checksum, Depends, Effects, Field, Filter, Header, Hold, Target, Value,
 };
+use element::{Base, DropReason};
 
 use super::chain::Node;
 use super::diagrams::{Bit, Diagrams, Term};
 use super::packet::{LENGTH_BITS, Packet};
-use super::places::{in_region, real};
+use super::places::{anywhere, in_region, real};
 use super::sums::Sum;
 use super::word::{Word, bits_in};
 
@@ -323,7 +323,7 @@ impl<'u> Unit<'u> {
                     let in_region = d.and(condition, &behind);
                     told_apart = d.and_not(condition, &behind);
                     if !d.is_never(&in_region) {
-                        go_on(in_region, d.region_at(&place));
+                        go_on(in_region, d.region_at(place.clone()));
                     }
                 }
                 if d.is_never(&told_apart) {
@@ -391,6 +391,13 @@ impl<'u> Unit<'u> {
                         false => place - before.start + packet.start,
                     });
                     packet.mark(*base, place);
+                }
+                _ if *base == Base::Transport && !d.is_exact() => {
+                    // Usually it is right behind the IP header.
+                    let network = packet.place(Base::Network).unwrap_or(packet.start);
+                    let usual = real(d, network + i32::from(Header::Ipv6.least_length()));
+                    let term = self.unknown(d, "a header somewhere", before, &[Field::Payload]);
+                    packet.mark(*base, Some(anywhere(d, &usual, term)));
                 }
                 _ => {
                     let term = self.unknown(d, "a header somewhere", before, &[Field::Payload]);

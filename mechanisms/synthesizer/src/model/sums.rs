@@ -44,6 +44,64 @@ pub struct Sum {
     /// By place: what it accounts for, where that is not what stood there when the packet came in (for written
     /// ones: not what stood there first, which comes behind it).
     accounted: BTreeMap<i32, Vec<Bit>>,
+    updates: Updates,
+}
+
+/// How a checksum has been updated. What counts as zero may be ffff only as long as no update has found another word than
+/// it leaves: from then on it is 0000 (RFC 1624, section 4; in UDP the other way round).
+#[derive(Clone, PartialEq, Eq)]
+enum Updates {
+    /// By these, as numbers of terms; none of them has surely changed anything.
+    These(BTreeSet<u32>),
+    /// By one that has, or it was computed: there is one way to write zero.
+    Settled,
+}
+
+impl Updates {
+    fn none() -> Updates {
+        Updates::These(BTreeSet::new())
+    }
+
+    /// And one more, of words that were something and are something else now.
+    fn and(&self, d: &Diagrams, key: SumKey, words: &BTreeMap<i32, [Vec<Bit>; 2]>) -> Updates {
+        let Updates::These(updates) = self else { return Updates::Settled };
+        if words.values().any(|[old, new]| surely_changes(d, old, new)) {
+            return Updates::Settled;
+        }
+        let mut updates = updates.clone();
+        if !words.is_empty() {
+            let numbers = key.numbers().into_iter().chain(words.keys().map(|&place| place.into())).collect();
+            let bits = words.values().flatten().flatten().cloned().collect();
+            updates.insert(d.term(Term { name: "checksum update".into(), numbers, bits }));
+        }
+        Updates::These(updates)
+    }
+
+    /// For either of two sums.
+    fn either(d: &Diagrams, condition: &Bit, a: &Updates, b: &Updates) -> Updates {
+        if a == b {
+            return a.clone();
+        }
+        let numbers = vec![a.number(d).into(), b.number(d).into()];
+        let bits = vec![condition.clone()];
+        Updates::These(BTreeSet::from([d.term(Term { name: "either update".into(), numbers, bits })]))
+    }
+
+    /// Equal ones have equal numbers.
+    fn number(&self, d: &Diagrams) -> u32 {
+        let numbers = match self {
+            Updates::These(updates) => updates.iter().map(|&update| update.into()).collect(),
+            Updates::Settled => vec![-1],
+        };
+        d.term(Term { name: "checksum updates".into(), numbers, bits: Vec::new() })
+    }
+}
+
+/// Whether a word is another one then for every packet, and not 0000 behind ffff: both can be seen from single bits.
+fn surely_changes(d: &Diagrams, old: &[Bit], new: &[Bit]) -> bool {
+    let bits = || old.iter().zip(new);
+    let falls_never = |(old, new): (&Bit, &Bit)| old == new || d.is_never(old) || d.known(new) == Some(true);
+    bits().any(|(old, new)| *new == d.not(old)) && bits().any(falls_never)
 }
 
 const IPV4: u8 = 0;
@@ -194,7 +252,7 @@ impl Sum {
             || !packet.is_original();
         let origin =
             if written { Origin::Written(packet.bits(d, key.field().start, 2)) } else { Origin::Input };
-        Sum { origin, accounted: BTreeMap::new() }
+        Sum { origin, accounted: BTreeMap::new(), updates: Updates::none() }
     }
 
     /// One computed over a header as it is.
@@ -206,12 +264,17 @@ impl Sum {
                 accounted.insert(place, now);
             }
         }
-        Sum { origin: Origin::Computed(packet.version()), accounted }
+        // Of data that are all zero it is ffff.
+        let updates = if key.kind == ICMP { Updates::none() } else { Updates::Settled };
+        Sum { origin: Origin::Computed(packet.version()), accounted, updates }
     }
 
     /// The one of `before`, updated for what was written at these places since.
     pub fn updated(d: &Diagrams, before: &Packet, now: &Packet, key: SumKey, places: &[i32]) -> Sum {
         let mut sum = Sum::found(d, before, key);
+        let words = places.iter().filter_map(|&place| key.word_of(place));
+        let words = words.map(|place| (place, [word(d, before, place), word(d, now, place)])).collect();
+        sum.updates = sum.updates.and(d, key, &words);
         for place in places.iter().filter_map(|&place| key.word_of(place)) {
             let value = word(d, now, place);
             if let Origin::Written(_) = sum.origin {
@@ -240,17 +303,18 @@ impl Sum {
             Origin::Written(bits) => bits.clone(),
             Origin::Computed(_) => Vec::new(),
         };
-        if self.accounted.is_empty() && !found.is_empty() {
-            return found;
-        }
+        let is_found = self.accounted.is_empty() && !found.is_empty();
         let mut numbers = key.numbers();
         numbers.push(match self.origin {
             Origin::Computed(version) => 1 + version.map_or(-1, i64::from),
             _ => -1,
         });
         numbers.extend(self.accounted.keys().map(|&place| i64::from(place)));
-        let bits = found.into_iter().chain(self.accounted.values().flatten().cloned()).collect();
-        d.value(Term { name: "checksum".into(), numbers, bits }, 16)
+        let bits = found.iter().cloned().chain(self.accounted.values().flatten().cloned()).collect();
+        let term = Term { name: "checksum".into(), numbers, bits };
+        // The same one after other updates is taken for the same.
+        d.note_updates(d.term(term.clone()), self.updates.number(d));
+        if is_found { found } else { d.value(term, 16) }
     }
 
     /// Where the checksum of a packet is right.
@@ -313,6 +377,9 @@ impl Sum {
     /// Where two checksums of the same header are different, for packets whose headers are equal otherwise, in parts.
     pub fn differences(d: &Diagrams, key: SumKey, a: &Packet, b: &Packet) -> Vec<Bit> {
         let (left, right) = (Sum::found(d, a, key), Sum::found(d, b, key));
+        if left.updates != right.updates {
+            d.note_one_zero();
+        }
         let written = |sum: &Sum| matches!(sum.origin, Origin::Written(_));
         if written(&left) || written(&right) || !a.is_original() || !b.is_original() {
             return d.differences(&left.bits(d, key), &right.bits(d, key)).collect();
@@ -363,6 +430,7 @@ impl Sum {
             let (x, y) = (of(&left, a), of(&right, b));
             accounted.insert(place, x.iter().zip(&y).map(|(x, y)| d.choose(condition, x, y)).collect());
         }
-        Some(Sum { origin: left.origin, accounted })
+        let updates = Updates::either(d, condition, &left.updates, &right.updates);
+        Some(Sum { origin: left.origin, accounted, updates })
     }
 }

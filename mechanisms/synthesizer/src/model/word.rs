@@ -93,6 +93,12 @@ impl Word {
         at_most
     }
 
+    /// Where it is one of these numbers, both included.
+    pub fn within(&self, d: &Diagrams, low: i64, high: i64) -> Bit {
+        let (low, high) = (Word::constant(d, low), Word::constant(d, high));
+        d.and(&low.at_most(d, self), &self.at_most(d, &high))
+    }
+
     /// `self` where the condition holds, else the other one.
     #[must_use]
     pub fn choose(d: &Diagrams, condition: &Bit, then: &Word, otherwise: &Word) -> Word {

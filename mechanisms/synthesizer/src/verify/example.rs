@@ -52,18 +52,28 @@ fn usual(d: &Diagrams) -> Vec<Bit> {
     let of_type = |low: u8, then: &[(i32, u8)]| {
         d.or(&d.not(&all(&[(12, if low == 0xdd { 0x86 } else { 8 }), (13, low)])), &all(then))
     };
-    let mut ipv6 = vec![(14, 0x60), (15, 0), (16, 0), (17, 0), (18, 0), (19, 6), (20, 59), (21, 64)];
-    for (at, last) in [(22, 1), (38, 2)] {
-        ipv6.extend([(at, 0x20), (at + 1, 0x01), (at + 2, 0x0d), (at + 3, 0xb8)]);
-        ipv6.extend((at + 4..at + 15).map(|place| (place, 0)).chain([(at + 15, last)]));
-    }
+    let ipv6 = |then: &[(i32, u8)]| of_type(0xdd, then);
+    // One of 2001:db8::/64. Where that cannot be, at least the rest is zero.
+    let address = |at: i32, last: u8| {
+        let mut bytes = vec![(at, 0x20), (at + 1, 0x01), (at + 2, 0x0d), (at + 3, 0xb8)];
+        bytes.extend((at + 4..at + 15).map(|place| (place, 0)).chain([(at + 15, last)]));
+        bytes
+    };
     vec![
         // A sound packet first, because strange ones go strange ways; bytes behind the end say nothing.
         length(60),
         all(&[(12, 8), (13, 0)]),
         // Other packets are empty ones: an ARP request, IPv6 without a further header from 2001:db8::1 to 2001:db8::2.
         of_type(0x06, &[(15, 1), (16, 8), (17, 0), (18, 6), (19, 4), (21, 1)]),
-        of_type(0xdd, &ipv6),
+        ipv6(&[(14, 0x60), (15, 0), (16, 0), (17, 0)]),
+        ipv6(&[(20, 59)]),
+        ipv6(&[(18, 0), (19, 6)]),
+        ipv6(&[(21, 64)]),
+        ipv6(&address(22, 1)),
+        ipv6(&address(22, 1)[4..]),
+        ipv6(&address(22, 1)[8..]),
+        ipv6(&address(38, 2)),
+        ipv6(&address(38, 2)[8..]),
         all(&[(14, 0x45)]),
         all(&[(16, 0), (17, 46)]),
         all(&[(20, 0), (21, 0)]),

@@ -59,9 +59,9 @@ pub static CLASS: Class = Class {
     args: &[ArgInfo::rest("RULE", "action pattern"), ArgInfo::keyword("CACHING", "bool", "false")],
     handlers: &[
         HandlerInfo::read("program"),
-        HandlerInfo::read("cache_hits_count"),
-        HandlerInfo::read("cache_misses_count"),
-        HandlerInfo::read("cache_total_count"),
+        HandlerInfo::count("cache_hits_count"),
+        HandlerInfo::count("cache_misses_count"),
+        HandlerInfo::count("cache_total_count"),
         HandlerInfo::read("cache_hits_ratio"),
         HandlerInfo::read("cache_misses_ratio"),
         RULE_COUNTS,

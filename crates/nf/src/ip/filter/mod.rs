@@ -42,7 +42,7 @@ struct Rules {
 }
 
 /// Handlers of all that have rules.
-const RULE_COUNTS: HandlerInfo = HandlerInfo::read("rule_counts");
+const RULE_COUNTS: HandlerInfo = HandlerInfo::count("rule_counts");
 const RESET_RULE_COUNTS: HandlerInfo = HandlerInfo::write("reset_rule_counts");
 
 impl Rules {

@@ -1,0 +1,247 @@
+//! Several workers: what one does, all do together.
+
+use std::collections::HashMap;
+
+use tidegate_testkit::elements::{Input, Seen, collect, offer};
+use tidegate_testkit::{Outcome, Run};
+use wire::{MacAddr, build::Builder};
+
+/// Flows, and packets of each in a row.
+const FLOWS: usize = 40;
+const PACKETS: usize = 50;
+
+/// Packet `number` of a flow; its payload says so.
+fn packet(flow: usize, number: usize) -> Input {
+    let source = ([10, 0, (flow / 200) as u8, (flow % 200) as u8], 1024 + flow as u16).into();
+    let destination = ([192, 168, 0, 1], 53).into();
+    let payload = [(flow as u32).to_be_bytes(), (number as u32).to_be_bytes()].concat();
+    let frame = Builder::udp(source, destination).ethernet(MacAddr([2; 6]), MacAddr([4; 6]));
+    let bytes = frame.build(&payload).unwrap();
+    Input { bytes, time: element::Timestamp(1 + number as i64), annotations: [0; 48], headers: [None; 3] }
+}
+
+/// All flows, interleaved.
+fn packets() -> Vec<Input> {
+    (0..PACKETS).flat_map(|number| (0..FLOWS).map(move |flow| packet(flow, number))).collect()
+}
+
+/// Flow and number, from the payload.
+fn told(seen: &Seen) -> (u32, u32) {
+    let end = seen.bytes.len();
+    let number = |at: usize| u32::from_be_bytes(seen.bytes[at..at + 4].try_into().unwrap());
+    (number(end - 8), number(end - 4))
+}
+
+fn run(how: Run, text: &str, handlers: &[&str]) -> (Outcome, Vec<Seen>) {
+    let exchange = offer(vec![packets()]);
+    let text = text.replace("SOURCE", &format!("TestSource({exchange}, 0)"));
+    let text = text.replace("SINK", &format!("TestSink({exchange}, 0)"));
+    let outcome = how.text(&text, handlers).unwrap_or_else(|error| panic!("{error}"));
+    assert!(outcome.report.balances(), "{:?}", outcome.report);
+    assert_eq!(outcome.errors, Vec::<String>::new());
+    (outcome, collect(exchange))
+}
+
+/// Each packet once, and those of each flow in order.
+fn assert_all_in_order(seen: &[Seen]) {
+    assert_eq!(seen.len(), FLOWS * PACKETS);
+    let mut next = HashMap::new();
+    for packet in seen {
+        let (flow, number) = told(packet);
+        let expected = next.entry(flow).or_insert(0);
+        assert_eq!(number, *expected, "flow {flow}");
+        *expected += 1;
+    }
+}
+
+#[test]
+fn flows_spread_and_stay_in_order() {
+    for how in [Run::real(), Run::trace()] {
+        for workers in [1, 2, 5] {
+            let (outcome, seen) =
+                run(how.on(workers), "SOURCE -> c :: Counter -> SINK", &["c.count", "c.counts"]);
+            assert_all_in_order(&seen);
+            let total = FLOWS * PACKETS;
+            assert_eq!(outcome.values[0].as_deref(), Ok(&*total.to_string()));
+            assert_eq!(outcome.values[1].as_deref(), Ok(&*format!("in {total}\nout {total}\ndropped 0\n")));
+            // Everybody worked, and what was handed over was taken.
+            let workers = &outcome.report.workers;
+            assert!(workers.iter().skip(1).all(|w| w.taken > 0 && w.taken == w.handed), "{workers:?}");
+            let sums = |of: fn(&engine::WorkerReport) -> u64| workers.iter().map(of).sum::<u64>();
+            assert_eq!(sums(|w| w.handed), sums(|w| w.taken));
+        }
+    }
+}
+
+#[test]
+fn turns_are_repeatable() {
+    let once = || run(Run::trace().on(3), "SOURCE -> RandomSample(0.5) -> SINK", &[]).1;
+    assert_eq!(once(), once());
+    assert!(once().len() < FLOWS * PACKETS);
+}
+
+#[test]
+fn shared_state_has_one_worker() {
+    // Numbers in sequence: nobody gets one twice.
+    let text = "SOURCE -> Counter -> n :: NumberPacket(OFFSET 42) -> SINK";
+    let (outcome, seen) = run(Run::real().on(3), text, &["n.count"]);
+    assert_eq!(outcome.values[0].as_deref(), Ok("2000"));
+    assert_eq!(seen.len(), FLOWS * PACKETS);
+}
+
+#[test]
+fn each_flow_has_one_worker_with_its_state() {
+    // What comes to the same flow from elsewhere goes to the same worker: one record for both directions.
+    let text = "SOURCE -> MarkIPHeader(14) -> t :: Tee;
+        t[0] -> q :: Queue(10000) -> Unqueue -> f :: FlowCounter(BIDIRECTIONAL true) -> SINK;
+        t[1] -> IPMirror -> [0] back :: Counter -> q";
+    let (outcome, seen) = run(Run::real().on(4), text, &["back.count", "f.count", "f.csv"]);
+    assert_eq!(outcome.values[0].as_deref(), Ok("2000"));
+    assert_eq!(seen.len(), 2 * FLOWS * PACKETS);
+    assert_eq!(outcome.values[1].as_deref(), Ok(&*FLOWS.to_string()));
+    let lines = outcome.values[2].as_ref().unwrap().lines().count();
+    assert_eq!(lines, 1 + FLOWS, "one heading");
+}
+
+#[test]
+fn assigned_elements_stay_on_their_thread() {
+    let text = "s :: SOURCE -> c :: Counter -> q :: Queue(5000) -> u :: Unqueue -> d :: Counter -> SINK;
+        StaticThreadSched(s 1, u 0)";
+    let (outcome, seen) = run(Run::real().on(2), text, &["c.count", "d.count"]);
+    assert_all_in_order(&seen);
+    assert_eq!(outcome.values, [Ok("2000".to_string()), Ok("2000".to_string())]);
+    let workers = &outcome.report.workers;
+    // All of it is made on worker 1 and ends on worker 0.
+    assert_eq!((workers[1].packets_in, workers[1].handed, workers[0].out), (2000, 2000, 2000), "{workers:?}");
+}
+
+#[test]
+fn any_worker_can_stop_the_run() {
+    let text = "InfiniteSource(LIMIT -1) -> UDPIPEncap(1.0.0.1, 1, 2.0.0.2, 2)
+        -> SetIPAddress(2.0.0.3) -> c :: Counter(COUNT_CALL 10000 stop) -> Discard";
+    for workers in [2, 3] {
+        let outcome = Run::real().on(workers).text(text, &["c.count"]).unwrap();
+        assert_eq!(outcome.end, engine::End::Stopped);
+        let count: u64 = outcome.values[0].as_ref().unwrap().parse().unwrap();
+        assert!(count >= 10_000, "{count}");
+        assert!(outcome.report.balances());
+    }
+}
+
+#[test]
+fn scripts_reach_all_workers() {
+    // The script waits for all packets, which are counted on all workers, and clears all counts.
+    let text = "SOURCE -> c :: Counter -> SINK;
+        Script(label again, wait 1ms, goto again $(lt $(c.count) 2000),
+            print $(c.count), print $(worker 0 c.count), print $(worker 1 c.count),
+            write c.reset, print $(c.count), stop);
+        DriverManager(wait_stop)";
+    let (outcome, _) = run(Run::real().on(2), text, &["c.count"]);
+    let lines: Vec<u64> = outcome.output.lines().map(|line| line.parse().unwrap()).collect();
+    let [all, first, second, cleared] = lines[..] else { panic!("{:?}", outcome.output) };
+    assert_eq!((all, first + second, cleared), (2000, 2000, 0));
+    assert!(first > 0 && second > 0);
+    assert_eq!(outcome.values[0].as_deref(), Ok("0"));
+}
+
+#[test]
+fn captures_wait_for_slow_workers() {
+    // Far more packets than a ring holds, each one copied a few times on its way back.
+    let text = "InfiniteSource(LIMIT 60000, BURST 256) -> UDPIPEncap(1.0.0.1, 1, 2.0.0.2, 2)
+        -> SetRandIPAddress(10.0.0.0/8) -> StoreIPAddress(16)
+        -> MarkIPHeader -> t :: Tee(3);
+        t[0] -> Counter -> n :: NumberPacket(OFFSET 28) -> Discard; t[1] -> n; t[2] -> n";
+    let outcome = Run::real().on(2).text(text, &["n.count"]).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(outcome.values[0].as_deref(), Ok("180000"));
+    assert!(outcome.report.balances());
+    assert!(!outcome.report.totals.drops.contains_key("worker busy"), "{:?}", outcome.report.totals);
+}
+
+#[test]
+fn what_is_held_at_the_end_goes_on_to_other_workers() {
+    let text = "SOURCE -> MarkIPHeader(14) -> Reframer(DELAY 10s) -> n :: NumberPacket(OFFSET 42) -> SINK";
+    let (outcome, seen) = run(Run::trace().on(3), text, &[]);
+    assert_eq!(seen.len(), FLOWS * PACKETS);
+    assert_eq!(outcome.report.totals.held, 0);
+}
+
+/// 10,000 flows through a translator, and a reply to every packet of theirs.
+fn translate(how: Run, protocol: &str, flows: usize) -> (Outcome, Vec<Seen>) {
+    let client = |flow: usize| {
+        let address = [10, 1, (flow / 250) as u8, (1 + flow % 250) as u8];
+        (address, 1024 + (flow * 7 % 60_000) as u16)
+    };
+    let frame = |flow: usize, round: u32| {
+        let (source, destination) = (client(flow).into(), ([198, 51, 100, 7], 80).into());
+        let payload = [(flow as u32).to_be_bytes(), round.to_be_bytes()].concat();
+        let builder = match protocol {
+            "udp" => Builder::udp(source, destination),
+            "tcp" => Builder::tcp(source, destination, if round == 0 { wire::tcp::flags::SYN } else { 0x18 }),
+            _ => Builder::icmp(source.ip(), destination.ip(), 8, 0, [source.port(), round as u16]),
+        };
+        builder.build(&payload).unwrap()
+    };
+    let input = |(round, flow)| Input {
+        bytes: frame(flow, round),
+        time: element::Timestamp(1),
+        annotations: [0; 48],
+        headers: [Some(0), Some(0), Some(20)],
+    };
+    let order = (0..3).flat_map(|round| (0..flows).map(move |flow| (round, flow)));
+    let exchange = offer(vec![order.map(input).collect()]);
+    let (class, answer, list) = match protocol {
+        "icmp" => ("ICMPPingRewriter", "ICMPPingResponder", "mappings"),
+        "tcp" => ("IPRewriter", "IPMirror", "tcp_mappings"),
+        _ => ("IPRewriter", "IPMirror", "udp_mappings"),
+    };
+    let text = format!(
+        "TestSource({exchange}, 0) -> CheckIPHeader -> [0] nat :: {class}(pattern 192.0.2.1 1024-65535 - - 0 1, drop);
+        nat[0] -> there :: Tee -> TestSink({exchange}, 0); there[1] -> {answer} -> [1] nat;
+        nat[1] -> TestSink({exchange}, 1)"
+    );
+    let handlers = ["nat.size", "nat.mapping_failures", &format!("nat.{list}")];
+    let outcome = how.text(&text, &handlers).unwrap_or_else(|error| panic!("{error}"));
+    (outcome, collect(exchange))
+}
+
+#[test]
+fn replies_come_home_to_the_worker_of_their_mapping() {
+    const MANY: usize = 10_000;
+    for (protocol, flows) in [("udp", MANY), ("tcp", MANY), ("icmp", MANY)] {
+        for how in [Run::real(), Run::trace()] {
+            let (outcome, seen) = translate(how.on(4), protocol, flows);
+            assert!(outcome.report.balances());
+            let (back, there): (Vec<_>, Vec<_>) = seen.iter().partition(|seen| seen.sink == 1);
+            assert_eq!((there.len(), back.len()), (3 * flows, 3 * flows), "{:?}", outcome.report.totals);
+            // No port (or identifier) twice, and each flow keeps its own.
+            let at = if protocol == "icmp" { 24 } else { 20 };
+            let mut ports = HashMap::new();
+            for packet in there {
+                let port = u16::from_be_bytes([packet.bytes[at], packet.bytes[at + 1]]);
+                assert_eq!(packet.bytes[12..16], [192, 0, 2, 1]);
+                let flow = *ports.entry(port).or_insert(told(packet).0);
+                assert_eq!(flow, told(packet).0, "port {port}");
+            }
+            assert_eq!(ports.len(), flows);
+            for packet in back {
+                let flow = told(packet).0 as usize;
+                let address = [10, 1, (flow / 250) as u8, (1 + flow % 250) as u8];
+                assert_eq!(packet.bytes[16..20], address, "flow {flow}");
+            }
+            assert_eq!(outcome.values[0].as_deref(), Ok(&*flows.to_string()));
+            assert_eq!(outcome.values[1].as_deref(), Ok("0"));
+            assert_eq!(outcome.values[2].as_ref().unwrap().lines().count(), 2 * flows);
+            // All four have their part.
+            assert!(outcome.report.workers.iter().all(|w| w.taken > flows as u64 / 8));
+        }
+    }
+}
+
+#[test]
+fn translators_that_cannot_choose_have_one_worker() {
+    // The server behind the address is fixed, so replies could belong to any worker.
+    let text = "SOURCE -> MarkIPHeader(14) -> [0] nat :: UDPRewriter(pattern - - 10.9.9.9 53 0 1, drop);
+        nat[0] -> there :: Tee -> SINK; there[1] -> IPMirror -> [1] nat; nat[1] -> back :: Counter -> Discard";
+    let (outcome, _) = run(Run::real().on(3), text, &["back.count"]);
+    assert_eq!(outcome.values[0].as_deref(), Ok("2000"));
+}
