@@ -191,3 +191,204 @@ fn tag((protocol, control): (u16, u16)) -> [u8; 4] {
     let ([a, b], [c, d]) = (protocol.to_be_bytes(), control.to_be_bytes());
     [a, b, c, d]
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+    use std::sync::{Arc, Mutex};
+
+    use element::class::{ArgInfo, Notes};
+    use element::{Class, Element, Registry};
+    use engine::{ClockKind, Options, Plan, StandardStreams, Worker};
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use wire::build::Builder;
+    use wire::ethernet::MacAddr;
+    use wire::offload::start_checksum;
+
+    use super::*;
+
+    /// What came out: bytes, what is left to be done, and how much is missing.
+    type Seen = (Vec<u8>, VirtioNet, u32);
+    /// What comes in, with its tag, and the length at which it is cut.
+    type Given = (Vec<u8>, Option<(u16, u16)>, VirtioNet, usize);
+
+    /// One test at a time: elements are made from texts, and find their packets here.
+    static TEST: Mutex<()> = Mutex::new(());
+    static GIVEN: Mutex<Option<Given>> = Mutex::new(None);
+    static SEEN: Mutex<Vec<Seen>> = Mutex::new(Vec::new());
+
+    struct Source(Incoming);
+
+    impl Element for Source {
+        fn effects(&self) -> Effects {
+            Effects { offloads: Some(-14), ..self.0.effects(1) }
+        }
+
+        fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+            cx.schedule();
+            Ok(())
+        }
+
+        fn run(&mut self, cx: &mut Cx<'_>) -> bool {
+            let Some((bytes, vlan, virtio, cut)) = GIVEN.lock().unwrap().take() else { return false };
+            self.0.snap_length = cut;
+            let (length, time, kind) = (bytes.len(), Timestamp(1), PacketKind::Host);
+            let mut batch = cx.batch();
+            self.0.take(cx, &mut batch, &Received { bytes: &bytes, length, time, kind, vlan, virtio });
+            cx.emit(0, batch);
+            true
+        }
+    }
+
+    static SOURCE: Class = Class {
+        name: "Source",
+        ports: "0/1",
+        processing: "h",
+        notes: Notes::TASK,
+        build: |_| Ok(Box::new(Source(Incoming::new(0, MarksIp::No, LinkType::Ethernet)))),
+        ..Class::DEFAULT
+    };
+
+    struct Sink(Option<i32>);
+
+    impl Element for Sink {
+        fn effects(&self) -> Effects {
+            let seen = [Field::Payload, EXTRA_LENGTH];
+            let sent = Effects::cases(vec![Case::new(Filter::Any, Target::Send)]).observing(&seen);
+            Effects { offloads: self.0, ..sent }
+        }
+
+        fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
+            let mut batch = batch;
+            let mut done = cx.batch();
+            for packet in batch.drain() {
+                let annotations = packet.annotations();
+                let missing = annotations.u32(Annotations::EXTRA_LENGTH);
+                let bytes = packet.chunks().collect::<Vec<_>>().concat();
+                SEEN.lock().unwrap().push((bytes, annotations.virtio, missing));
+                drop(done.push(packet));
+            }
+            cx.sent(done);
+            cx.recycle(batch);
+            None
+        }
+    }
+
+    static SINK: Class = Class {
+        name: "Sink",
+        ports: "1/0",
+        processing: "h",
+        args: &[ArgInfo::required("OFFLOADS", "bool")],
+        build: |args| {
+            let offloads = args.required::<bool>("OFFLOADS").then_some(-14);
+            args.finish()?;
+            Ok(Box::new(Sink(offloads)))
+        },
+        ..Class::DEFAULT
+    };
+
+    /// What packets come of something that comes from an interface.
+    fn run(offloads: bool, given: Given) -> Vec<Seen> {
+        let _one = TEST.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        *GIVEN.lock().unwrap() = Some(given);
+        let mut sources = lang::Sources::new();
+        let id = sources.add("test", format!("Source -> Sink({offloads})"));
+        let (graph, _) = lang::parse(&mut sources, id, &lang::Options::default());
+        let plan = Plan::new(graph, &Registry::new().with(&[&SOURCE, &SINK])).unwrap_or_else(|_| panic!());
+        let plan = Arc::new(plan);
+        let configured = plan.configure(Some(32)).unwrap_or_else(|_| panic!());
+        let clock = ClockKind::Simulated { start: Timestamp(1), tick: Timestamp(1) };
+        let options = Options { clock, memory: 64 << 20, ..Options::default() };
+        let mut worker =
+            Worker::new(plan, configured, Box::new(StandardStreams::default()), options).unwrap();
+        worker.initialize().unwrap_or_else(|_| panic!());
+        while worker.step(1) {}
+        worker.finish().unwrap();
+        assert!(worker.report().balances());
+        std::mem::take(&mut *SEEN.lock().unwrap())
+    }
+
+    fn builder(tag: Option<(u16, u16)>, sequence: u32) -> Builder {
+        let [a, b]: [SocketAddr; 2] = [([10, 0, 0, 1], 1).into(), ([10, 0, 0, 2], 2).into()];
+        let builder =
+            Builder::tcp(a, b, 0x10).sequence(sequence, 5).ethernet(MacAddr([2; 6]), MacAddr([4; 6]));
+        tag.into_iter().fold(builder, |builder, (_, control)| builder.vlan(control))
+    }
+
+    /// A frame as an interface gives it: without its tag, and with the checksum started only.
+    fn unfinished(payload: &[u8], gso_size: u16) -> (Vec<u8>, VirtioNet) {
+        let mut frame = builder(None, 1).build(payload).unwrap();
+        let length = frame.len();
+        let (start, offset) = start_checksum(&mut frame, LinkType::Ethernet, length).unwrap();
+        let virtio = VirtioNet {
+            flags: NEEDS_CHECKSUM,
+            gso_type: if gso_size > 0 { 1 } else { 0 },
+            header_length: 54,
+            gso_size,
+            checksum_start: start as u16,
+            checksum_offset: offset as u16,
+        };
+        (frame, virtio)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn whoever_minds_gets_what_would_have_been_on_the_wire(
+            payload in vec(any::<u8>(), 1..9000), size in 100u16..1448, control in proptest::option::of(1u16..0x1000), large: bool,
+            cut in 60usize..2000,
+        ) {
+            let tag = control.map(|control| (0x8100, control));
+            let size = if large { size } else { 0 };
+            let (frame, virtio) = unfinished(&payload, size);
+            let chunks: Vec<&[u8]> = if large { payload.chunks(size.into()).collect() } else { vec![&payload] };
+            let seen = run(false, (frame, tag, virtio, cut));
+            prop_assert_eq!(seen.len(), chunks.len());
+            let mut sequence = 1;
+            for (number, (chunk, (bytes, _, missing))) in chunks.iter().zip(seen).enumerate() {
+                let mut whole = builder(tag, sequence).id(number as u16).build(chunk).unwrap();
+                let checksum = whole.len() - chunk.len() - 4;
+                if !large && whole[checksum..][..2] == [0, 0] {
+                    // The same in one's complement.
+                    whole[checksum..][..2].fill(0xff);
+                }
+                let kept = whole.len().min(cut);
+                prop_assert_eq!((&bytes[..], missing as usize), (&whole[..kept], whole.len() - kept));
+                sequence += chunk.len() as u32;
+            }
+        }
+
+        #[test]
+        fn whoever_does_not_mind_gets_it_as_it_is(
+            payload in vec(any::<u8>(), 1..9000), size in 100u16..1448, control in proptest::option::of(1u16..0x1000),
+        ) {
+            let tag = control.map(|control| (0x8100, control));
+            let (frame, virtio) = unfinished(&payload, size);
+            let seen = run(true, (frame.clone(), tag, virtio, 2046));
+            let shift = if tag.is_some() { 4 } else { 0 };
+            let moved = VirtioNet {
+                checksum_start: virtio.checksum_start + shift, header_length: virtio.header_length + shift, ..virtio
+            };
+            let mut expected = builder(tag, 1).build(&payload).unwrap();
+            // As it came, but for the tag.
+            expected.splice(expected.len() - frame.len() + 14.., frame[14..].iter().copied());
+            prop_assert_eq!(seen, vec![(expected, moved, 0)]);
+        }
+    }
+
+    #[test]
+    fn what_is_not_what_its_header_says_goes_on_as_it_is() {
+        let (frame, virtio) = unfinished(&[1; 3000], 1000);
+        let mut arp = frame.clone();
+        arp[12..14].copy_from_slice(&[8, 6]);
+        let seen = run(false, (arp.clone(), None, virtio, 65535));
+        assert_eq!(seen.iter().map(|(bytes, ..)| bytes).collect::<Vec<_>>(), [&arp]);
+        // A checksum beyond the end, segments of nothing.
+        let beyond = VirtioNet { checksum_start: 60_000, gso_type: 0, ..virtio };
+        assert_eq!(run(false, (frame.clone(), None, beyond, 65535))[0].0, frame);
+        let nothing = VirtioNet { gso_size: 0, ..virtio };
+        assert_eq!(run(false, (frame.clone(), None, nothing, 65535))[0].0, frame);
+    }
+}
