@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use element::class::{ArgInfo, Notes};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Registry, Signal, Stream};
-use engine::{Options, Plan, Worker};
+use engine::{Configured, Options, Plan, Worker};
 
 use crate::floor::Floor;
 use crate::serde_params::Param;
@@ -71,24 +71,31 @@ pub(crate) fn nat(settings: &Settings) -> Result<Vec<Row>, String> {
 /// The Reframer paper's chain: router, translator, firewall with 10,000 rules, statistics of flows, with packets of one flow
 /// in longer and longer runs, and with a Reframer that makes runs of what comes one by one.
 pub(crate) fn chain(settings: &Settings) -> Result<Vec<Row>, String> {
-    const FLOWS: usize = 10_000;
-    let chain = format!(
-        "CheckIPHeader(14) -> rt :: RadixIPLookup({}0/0 10.0.0.1 0); rt[1], rt[2], rt[3] => Discard, Discard, Discard;
-        rt -> DecIPTTL -> IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 0)
-        -> IPFilter({} allow all, CACHING true) -> FlowCounter -> Discard",
-        routes(200, 1),
-        classify::alternating(&classify::made(10_000)),
-    );
+    let chain = functions();
     let mut rows = Vec::new();
     for (held, front) in [("no", ""), ("flows", "Reframer(64us, BYPASS none) ->")] {
         for slf in [1, 4, 16] {
             let chain = format!("{front} {chain}");
-            let worker = worker_with(settings.packets, (FLOWS, slf), 64, Start::Ethernet, &chain)?;
+            let worker = worker_with(settings.packets, (FUNCTIONS_FLOWS, slf), 64, Start::Ethernet, &chain)?;
             let params = [("held", Param::Word(held)), ("slf", Param::Number(slf as u64))];
             rows.push(measure_worker("chain", settings, 64, worker, &params)?);
         }
     }
     Ok(rows)
+}
+
+/// Flows that the chain of functions is measured with.
+pub(crate) const FUNCTIONS_FLOWS: usize = 10_000;
+
+/// Router, translator, firewall with 10,000 rules and a cache, statistics of flows.
+pub(crate) fn functions() -> String {
+    format!(
+        "CheckIPHeader(14) -> rt :: RadixIPLookup({}0/0 10.0.0.1 0); rt[1], rt[2], rt[3] => Discard, Discard, Discard;
+        rt -> DecIPTTL -> IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 0)
+        -> IPFilter({} allow all, CACHING true) -> FlowCounter -> Discard",
+        routes(200, 1),
+        classify::alternating(&classify::made(10_000)),
+    )
 }
 
 /// A load balancer over flows that it knows.
@@ -121,7 +128,7 @@ pub(crate) fn reframer(settings: &Settings) -> Result<Vec<Row>, String> {
 }
 
 const REFRAMER: &str = "Reframer(64us, BYPASS none) -> Discard";
-const FORWARD: &str = "Classifier(12/0800) -> CheckIPHeader(14) -> Counter -> Discard";
+pub(crate) const FORWARD: &str = "Classifier(12/0800) -> CheckIPHeader(14) -> Counter -> Discard";
 const EDIT: &str = "Classifier(12/0800) -> CheckIPHeader(14) -> DecIPTTL -> SetTimestamp
     -> EtherRewrite(2:0:0:0:0:3, 2:0:0:0:0:4) -> Counter -> Discard";
 const NAT: &str = "IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 0) -> Discard";
@@ -223,7 +230,7 @@ pub(crate) enum Start {
 }
 
 /// Text that nobody reads.
-struct Silence;
+pub(crate) struct Silence;
 
 impl engine::Sink for Silence {
     fn write(&mut self, _stream: Stream, _text: std::fmt::Arguments<'_>) {}
@@ -266,6 +273,15 @@ pub(crate) fn worker_of(frames: &str, start: Start, chain: &str) -> Result<Worke
 
 /// A configuration, ready to be driven.
 pub(crate) fn running(text: String, options: Options) -> Result<Worker, String> {
+    let (plan, mut copies) = configured(text, 1)?;
+    let only = copies.pop().ok_or("no worker")?;
+    let mut worker = Worker::new(plan, only, Box::new(Silence), options).map_err(|e| e.to_string())?;
+    worker.initialize().map_err(|problem| problem.diagnostic.message)?;
+    Ok(worker)
+}
+
+/// A configuration with elements for each of so many workers.
+pub(crate) fn configured(text: String, workers: usize) -> Result<(Arc<Plan>, Vec<Configured>), String> {
     let mut sources = lang::Sources::new();
     let id = sources.add("benchmark", text);
     let (graph, diagnostics) = lang::parse(&mut sources, id, &lang::Options::default());
@@ -274,6 +290,7 @@ pub(crate) fn running(text: String, options: Options) -> Result<Worker, String> 
     }
     let registry = Registry::new()
         .with(nf::CLASSES)
+        .with(device::CLASSES)
         .with(reframer::CLASSES)
         .with(&[&FRAMES, &sessions::FLOWS])
         .with(locality::CLASSES)
@@ -282,11 +299,8 @@ pub(crate) fn running(text: String, options: Options) -> Result<Worker, String> 
         problems.first().map_or_else(|| "no reason given".into(), |problem| problem.render(&sources))
     };
     let plan = Arc::new(Plan::new(graph, &registry).map_err(first)?);
-    let configured = plan.configure(None).map_err(first)?;
-    let sink = Box::new(Silence);
-    let mut worker = Worker::new(plan, configured, sink, options).map_err(|e| e.to_string())?;
-    worker.initialize().map_err(|problem| problem.render(&sources))?;
-    Ok(worker)
+    let copies = plan.configure_all(None, workers).map_err(first)?;
+    Ok((plan, copies))
 }
 
 /// Drives the worker until at least `packets` more packets have been replayed; nanoseconds per packet.

@@ -61,6 +61,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
         ratio: 1.0,
         excludes_floor: true,
         unit: "element",
+        speedup: None,
         ..Row::new(name, &params, pairs)
     };
     Ok(vec![row("lang-10k", &language), row("setup-10k", &set_up)])

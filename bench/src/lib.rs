@@ -13,6 +13,7 @@ mod locality;
 mod lpm;
 mod sessions;
 mod source;
+mod workers;
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -84,6 +85,9 @@ pub struct Row {
     pub excludes_floor: bool,
     /// What is counted.
     pub unit: &'static str,
+    /// How many times as many packets as with one worker.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub speedup: Option<f64>,
 }
 
 /// Values of parameters.
@@ -140,6 +144,11 @@ pub const ALL: &[Benchmark] = &[
         run: graph::chain,
     },
     Benchmark {
+        name: "workers",
+        about: "forward and the chain on one worker and on two, from an InMemoryNic; handing packets over",
+        run: workers::run,
+    },
+    Benchmark {
         name: "classify",
         about: "the first of many rules for headers that match them, alone (--rules FILE)",
         run: classify::run,
@@ -192,6 +201,7 @@ impl Row {
             ],
             excludes_floor: false,
             unit: "packet",
+            speedup: None,
         }
     }
 }
@@ -217,9 +227,10 @@ pub fn table(rows: &[Row]) -> String {
         let params: Vec<String> = row.params.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let [low, high] = row.spread_ns;
         let unit = if row.unit == "packet" { String::new() } else { format!(" per {}", row.unit) };
+        let speedup = row.speedup.map(|times| format!(", {times:.2} times one worker")).unwrap_or_default();
         let _ = writeln!(
             text,
-            "{:26} {:28} {:9.1} {:9.1} {:7.2} {:8.1}  {low:.1}-{high:.1}{unit}",
+            "{:26} {:28} {:9.1} {:9.1} {:7.2} {:8.1}  {low:.1}-{high:.1}{unit}{speedup}",
             row.name,
             params.join(" "),
             row.ns_per_packet,

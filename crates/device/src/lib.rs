@@ -5,6 +5,7 @@ pub mod encapsulation;
 mod force_ip;
 pub mod from_dump;
 pub mod from_ip_summary_dump;
+pub mod in_memory_nic;
 pub mod interface;
 mod pace;
 mod sink;
@@ -19,6 +20,7 @@ pub static CLASSES: &[&Class] = &[
     &control_socket::CLASS,
     &from_dump::CLASS,
     &from_ip_summary_dump::CLASS,
+    &in_memory_nic::CLASS,
     &interface::from_device::CLASS,
     &interface::from_host::CLASS,
     &interface::kernel_tap::CLASS,

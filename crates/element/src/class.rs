@@ -82,6 +82,9 @@ pub struct Notes {
     /// Each worker's copy has a queue of its own to the outside (see [`crate::Cx::worker`]). Sources and sinks that
     /// have not do their work on one worker only.
     pub has_queues: bool,
+    /// Its packets come whether there is time for them or not: those that a busy worker cannot take are dropped, not
+    /// waited for.
+    pub is_live: bool,
     /// Writes to something outside of which there is one, a file or a socket, beside passing packets on.
     pub is_outside: bool,
     /// Whether it has a task ([`Element::run`]).
@@ -110,6 +113,7 @@ impl Notes {
         manages_driver: false,
         follows_captures: false,
         has_queues: false,
+        is_live: false,
         is_outside: false,
         task: Task::Never,
     };

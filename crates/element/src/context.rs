@@ -12,6 +12,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use packet::{Batch, DropReason, Packet, Pool, Restore, Store, Timestamp};
+use wire::LinkType;
 
 use crate::ElementId;
 use crate::args::Place;
@@ -319,6 +320,8 @@ pub trait Host {
     fn print(&mut self, stream: Stream, text: fmt::Arguments<'_>);
     /// Which worker's copy of the graph this is, and how many there are.
     fn worker(&self) -> (usize, usize);
+    /// The worker that a frame belongs to.
+    fn worker_of(&self, frame: &[u8], link: LinkType) -> usize;
     /// Whether packets between two ends belong to this worker.
     fn is_home(&self, a: (IpAddr, u16), b: (IpAddr, u16)) -> bool;
     /// Where names in the element's values are looked up.
@@ -491,6 +494,11 @@ impl<'a> Cx<'a> {
     /// Which worker this copy of the graph belongs to, from 0, and how many workers there are.
     pub fn worker(&self) -> (usize, usize) {
         self.host.worker()
+    }
+
+    /// The worker that a frame belongs to.
+    pub fn worker_of(&self, frame: &[u8], link: LinkType) -> usize {
+        self.host.worker_of(frame, link)
     }
 
     /// Whether packets between these two ends, addresses and ports (or 0 and an identifier), belong to this worker.

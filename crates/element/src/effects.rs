@@ -445,6 +445,8 @@ pub enum Access {
     Soft,
     /// Each packet may write it, and the next one must see it.
     EveryPacket,
+    /// There is one for all workers, which take care of each other.
+    Shared,
 }
 
 /// Packets that the element makes from others: ICMP errors, ARP, fragments, copies.
@@ -490,7 +492,8 @@ pub struct Effects {
     /// State.
     pub state: Vec<State>,
     /// Where it gives flows other addresses and ports: whether it chooses them such that replies belong to the worker
-    /// that the flow belongs to ([`crate::Cx::is_home`]).
+    /// that the flow belongs to ([`crate::Cx::is_home`]). Where it is a source with queues: whether each worker's queue
+    /// has the flows that belong to the worker.
     pub chooses_home: bool,
     /// Order.
     pub order: Order,

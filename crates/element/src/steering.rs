@@ -7,13 +7,17 @@ use std::net::IpAddr;
 
 use flow::rss;
 use packet::{Base, Packet};
-use wire::{LinkType, U16, ip_protocol, ipv4};
+pub use wire::LinkType;
+use wire::{U16, ip_protocol, ipv4};
 use zerocopy::FromBytes;
 
 /// A rule that gives packets to workers.
 pub trait Dispatch: Send + Sync {
     /// The worker, counted from 0, that a packet belongs to.
     fn worker_of(&self, packet: &Packet) -> usize;
+
+    /// The same for a frame that is no packet yet.
+    fn worker_of_frame(&self, frame: &[u8], link: LinkType) -> usize;
 
     /// The worker that packets between these two ends belong to, in either direction: addresses and ports, or an
     /// identifier and 0.
@@ -43,6 +47,10 @@ impl Dispatch for Rss {
         hash(packet).map_or(0, |hash| rss::queue(hash, self.workers))
     }
 
+    fn worker_of_frame(&self, frame: &[u8], link: LinkType) -> usize {
+        hash_frame(frame, link).map_or(0, |hash| rss::queue(hash, self.workers))
+    }
+
     fn worker_between(&self, a: (IpAddr, u16), b: (IpAddr, u16)) -> usize {
         rss::queue(rss::hash_ends(a, b), self.workers)
     }
@@ -56,13 +64,17 @@ pub fn hash(packet: &Packet) -> Option<u32> {
     {
         return Some(hash);
     }
-    let data = packet.data();
-    if packet.link() == LinkType::Ethernet.number()
-        && let Some(&[0x08, 0x00]) = data.get(12..14)
+    hash_frame(packet.data(), LinkType::from_number(packet.link()))
+}
+
+#[inline]
+fn hash_frame(frame: &[u8], link: LinkType) -> Option<u32> {
+    if link == LinkType::Ethernet
+        && let Some(&[0x08, 0x00]) = frame.get(12..14)
     {
-        return hash_ip(&data[14..], 0);
+        return hash_ip(&frame[14..], 0);
     }
-    hash_elsewhere(data, LinkType::from_number(packet.link()), 0)
+    hash_elsewhere(frame, link, 0)
 }
 
 /// Quotes within quotes that are looked into: one, because errors are not sent about errors.

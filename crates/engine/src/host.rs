@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use element::args::Place;
 use element::context::{Nearby, PerGraph};
 use element::ports::Processing;
+use element::steering::LinkType;
 use element::{
     Batch, Call, Core, Cx, Effects, Element, ElementId, Host, Interest, Setup, Signal, Stream, Timestamp,
 };
@@ -338,6 +339,10 @@ impl Host for Inner {
 
     fn worker(&self) -> (usize, usize) {
         (self.setup.worker, self.setup.workers)
+    }
+
+    fn worker_of(&self, frame: &[u8], link: LinkType) -> usize {
+        self.team.as_ref().map_or(0, |team| team.dispatch.worker_of_frame(frame, link))
     }
 
     fn is_home(&self, a: (IpAddr, u16), b: (IpAddr, u16)) -> bool {

@@ -121,7 +121,8 @@ impl Placement {
                 let comes_in = plan.inputs[id].is_empty() || makes;
                 let renames =
                     effects[id].opaque.is_some() || effects[id].writes().iter().any(tells_flows_apart);
-                !comes_in && !renames && !matches!(self.places[id], Place::One(_))
+                (effects[id].chooses_home || !comes_in && !renames)
+                    && !matches!(self.places[id], Place::One(_))
             })
             .collect();
         self.sorted = keeps.clone();
@@ -186,16 +187,15 @@ fn own_place(plan: &Plan, id: ElementId, effects: &Effects) -> (Place, Option<St
             return one("what it gives is there once".into());
         }
     }
-    if effects.hold == Hold::Replay {
+    if effects.hold == Hold::Replay && !notes.has_queues {
         return one("it keeps packets to replay them in their order".into());
     }
-    let of_all = |state: &&State| !matches!(state.access, Access::Soft) && !is_per_flow(state);
+    let of_all = |state: &&State| !is_anywhere(state) && !is_per_flow(state);
     if let Some(state) = effects.state.iter().find(of_all) {
         return one(format!("all packets share its state '{}'", state.table));
     }
     let renames = || effects.writes().iter().any(tells_flows_apart);
-    if let Some(state) =
-        effects.state.iter().find(|state| state.both_directions && state.access != Access::Soft)
+    if let Some(state) = effects.state.iter().find(|state| state.both_directions && !is_anywhere(state))
         && !effects.chooses_home
         && renames()
     {
@@ -205,10 +205,15 @@ fn own_place(plan: &Plan, id: ElementId, effects: &Effects) -> (Place, Option<St
         ));
     }
     // What is kept per core is added up later; but one entry for a flow is better than one on each core.
-    match effects.state.iter().any(|state| state.access != Access::Soft || is_per_flow(state)) {
+    match effects.state.iter().any(|state| !is_anywhere(state) || is_per_flow(state)) {
         true => (Place::Owner, None),
         false => (Place::Everywhere, None),
     }
+}
+
+/// Whether any worker may have packets that use the state.
+fn is_anywhere(state: &State) -> bool {
+    matches!(state.access, Access::Soft | Access::Shared)
 }
 
 /// Whether all packets that use one entry of the state belong to one worker: the key has both addresses, or those of a

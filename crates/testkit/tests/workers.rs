@@ -245,3 +245,79 @@ fn translators_that_cannot_choose_have_one_worker() {
     let (outcome, _) = run(Run::real().on(3), text, &["back.count"]);
     assert_eq!(outcome.values[0].as_deref(), Ok("2000"));
 }
+
+/// A capture with all packets.
+fn capture() -> tempfile::NamedTempFile {
+    let file = tempfile::NamedTempFile::with_suffix(".pcap").unwrap();
+    let mut writer = capture::Writer::new(file.reopen().unwrap(), capture::WriterOptions::default());
+    for input in packets() {
+        writer.write(input.time.0, input.bytes.len() as u32, [&input.bytes[..]]).unwrap();
+    }
+    writer.flush().unwrap();
+    file
+}
+
+#[test]
+fn queues_of_a_nic_have_the_flows_of_their_worker() {
+    let file = capture();
+    let text = |steering: &str| {
+        format!(
+            "nic :: InMemoryNic({}, LOOPS 3, STEERING {steering}) -> Strip(14) -> MarkIPHeader
+            -> f :: FlowCounter -> Discard",
+            file.path().display()
+        )
+    };
+    for how in [Run::real(), Run::trace()] {
+        for (steering, moves) in [("rss", false), ("turn", true), ("next", true)] {
+            let handlers = ["f.packets", "f.count", "nic.count", "nic.packets"];
+            let outcome = how.on(3).text(&text(steering), &handlers).unwrap_or_else(|e| panic!("{e}"));
+            let expected = [3 * FLOWS * PACKETS, FLOWS, 3 * FLOWS * PACKETS, FLOWS * PACKETS];
+            assert_eq!(outcome.values, expected.map(|n| Ok(n.to_string())), "{steering}");
+            assert!(outcome.report.balances());
+            let handed: u64 = outcome.report.workers.iter().map(|w| w.handed).sum();
+            assert_eq!(handed > 0, moves, "{steering}");
+            if steering == "next" {
+                assert_eq!(handed, (3 * FLOWS * PACKETS) as u64);
+            }
+        }
+    }
+}
+
+#[test]
+fn loss_ends_with_the_overload() {
+    // Time moves by a millisecond with each look at it, so that a worker takes some 16,000 packets a second: a minute with
+    // six times as many, then half.
+    let file = capture();
+    let text = format!(
+        "nic :: InMemoryNic({}, LOOPS -1, RATE 100000, RING 1000) -> c :: Counter -> Discard;
+        Script(wait 60s, set during $(nic.missed), write nic.rate 8000,
+            wait 1s, set soon $(nic.missed), wait 10s, print $during, print $(sub $(nic.missed) $soon), stop);
+        DriverManager(wait_stop)",
+        file.path().display()
+    );
+    let start = element::Timestamp::from_secs(1_000);
+    let clock = engine::ClockKind::Simulated { start, tick: element::Timestamp(1_000_000) };
+    let outcome = Run { clock, ..Run::default() }.text(&text, &["c.count"]).unwrap_or_else(|e| panic!("{e}"));
+    assert!(outcome.report.balances());
+    let missed: Vec<u64> = outcome.output.lines().map(|line| line.parse().unwrap()).collect();
+    assert!(missed[0] > 1_000_000 && missed[1] == 0, "{missed:?}");
+    let count: u64 = outcome.values[0].as_ref().unwrap().parse().unwrap();
+    assert!(count > 500_000, "{count}");
+}
+
+#[test]
+fn a_reply_that_one_worker_hears_counts_for_all() {
+    // Packets of all flows wait at their workers for one address; the reply is no IP packet, and so worker 0's.
+    let text = "SOURCE -> Strip(14) -> CheckIPHeader -> c :: Counter
+        -> a :: ARPQuerier(192.168.0.254/24, 2:0:0:0:0:1, CAPACITY 5000) -> SINK;
+        a[1] -> ARPResponder(192.168.0.1 2:0:0:0:0:9) -> Queue(10) -> DelayUnqueue(20ms) -> [1] a";
+    for how in [Run::real(), Run::trace()] {
+        let (outcome, seen) = run(how.on(4), text, &["a.count", "a.length", "a.queries"]);
+        assert_all_in_order(&seen);
+        assert!(seen.iter().all(|packet| packet.bytes[..6] == [2, 0, 0, 0, 0, 9]));
+        let queries: u64 = outcome.values[2].as_ref().unwrap().parse().unwrap();
+        assert_eq!(outcome.values[1].as_deref(), Ok("0"));
+        assert!((1..=2).contains(&queries), "one query for all: {queries}");
+        assert!(outcome.report.workers.iter().all(|w| w.taken > 0));
+    }
+}

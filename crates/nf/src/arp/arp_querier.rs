@@ -120,8 +120,11 @@ pub static CLASS: Class = Class {
         }
         args.finish()?;
         let Some(prefix) = prefix else { return Err(element::Invalid) };
+        let (id, several) = (args.id(), args.setup.workers > 1);
         let home = match shared {
             Some(table) => Home::Shared(table),
+            // A reply comes to one worker, and counts for all.
+            None if several => Home::Shared(args.setup.common.get_or_make(id, || Shared::new(limits))),
             None => Home::Own(Box::new(Table::new(limits))),
         };
         let desk = Desk {
@@ -467,6 +470,10 @@ impl ArpQuerier {
         if has_changed && let Home::Shared(shared) = &self.home {
             shared.tell_others(cx);
         }
+        // Another worker may get the reply.
+        if cx.worker().1 > 1 && self.desk.waiting.len() > 0 {
+            cx.set_timer(0, cx.now() + LOOK_AGAIN);
+        }
         result
     }
 
@@ -475,6 +482,9 @@ impl ArpQuerier {
         encapsulated(when, to, self.desk.mac, ether_type::IPV4, destination)
     }
 }
+
+/// How long packets wait, at most, after another worker has learnt what they wait for.
+const LOOK_AGAIN: Timestamp = Timestamp(1_000_000);
 
 /// The name of the state in declarations.
 const TABLE: &str = "ARP table";
@@ -539,7 +549,7 @@ impl Element for ArpQuerier {
                 table: TABLE,
                 key: vec![DST_IP],
                 both_directions: false,
-                access: Access::EveryPacket,
+                access: Access::Shared,
             }],
             ..Effects::cases(cases)
         };
@@ -549,6 +559,10 @@ impl Element for ArpQuerier {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         if let Home::Shared(shared) = &self.home {
             shared.join(cx.id());
+            let mut table = shared.open();
+            if table.len() == 0 {
+                table.set_seed(cx.hash_seed());
+            }
         }
         self.desk.waiting.set_seed(cx.hash_seed());
         if let Home::Own(table) = &mut self.home {
@@ -574,6 +588,10 @@ impl Element for ArpQuerier {
         });
         cx.recycle(batch);
         None
+    }
+
+    fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
+        self.with(cx, |_, _, _| {});
     }
 
     fn drain(&mut self, cx: &mut Cx<'_>) {

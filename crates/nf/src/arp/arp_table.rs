@@ -61,7 +61,9 @@ pub static CLASS: Class = Class {
         let limits = Limits::read(args);
         args.finish()?;
         // Those who use the table go on with it when it gets other arguments.
-        let shared = args.setup.service(args.id()).unwrap_or_else(|| Arc::new(Shared::new(limits)));
+        let id = args.id();
+        let common = Arc::clone(&args.setup.common);
+        let shared = args.setup.service(id).unwrap_or_else(|| common.get_or_make(id, || Shared::new(limits)));
         shared.open().set_limits(limits);
         args.setup.publish(args.id(), Arc::clone(&shared));
         Ok(Box::new(ArpTable { shared }))
@@ -73,8 +75,8 @@ pub static CLASS: Class = Class {
 pub(super) const HANDLERS: [HandlerInfo; 7] = [
     HandlerInfo::read("table"),
     HandlerInfo::count("drops"),
-    HandlerInfo::count("count"),
-    HandlerInfo::count("length"),
+    HandlerInfo::read("count"),
+    HandlerInfo::read("length"),
     HandlerInfo::write("insert"),
     HandlerInfo::write("delete"),
     HandlerInfo::write("clear"),

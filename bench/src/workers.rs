@@ -1,0 +1,86 @@
+//! What a second worker brings, and what it costs to hand a packet over to it.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use capture::{Writer, WriterOptions};
+use engine::{Options, Plan, Workers};
+
+use crate::floor::Floor;
+use crate::graph::{FORWARD, FUNCTIONS_FLOWS, Silence, configured, functions};
+use crate::serde_params::Param;
+use crate::{Pair, Row, Settings, median, source};
+
+/// One worker and two; a row for each chain and number, and one for handing over.
+pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
+    let file = tempfile::NamedTempFile::with_suffix(".pcap").map_err(|e| e.to_string())?;
+    write_capture(file.as_file(), settings.packets).map_err(|e| e.to_string())?;
+    let text = |steering: &str, chain: &str| {
+        let loops = settings.per_run.div_ceil(settings.packets);
+        format!(
+            "nic :: InMemoryNic({}, LOOPS {loops}, STEERING {steering}) -> {chain}",
+            file.path().display()
+        )
+    };
+    let mut floor = Floor::new(settings.packets, FRAME).map_err(|e| e.to_string())?;
+    floor.measure(settings.packets);
+    let chain = functions();
+    let mut rows = Vec::new();
+    for (name, chain) in [("forward", FORWARD), ("functions", chain.as_str())] {
+        let text = text("rss", chain);
+        let (mut one, mut two) = (Vec::new(), Vec::new());
+        for _ in 0..settings.repeats {
+            let beside = floor.measure(settings.per_run);
+            one.push(Pair { cost: once(&text, 1)?, floor: beside });
+            two.push(Pair { cost: once(&text, 2)?, floor: beside });
+        }
+        let speedup = median(one.iter().zip(&two).map(|(one, two)| one.cost / two.cost).collect());
+        for (threads, pairs, speedup) in [(1, one, None), (2, two, Some(speedup))] {
+            let params = [("chain", Param::Word(name)), ("threads", Param::Number(threads))];
+            rows.push(Row { speedup, ..Row::new("workers", &params, &pairs) });
+        }
+    }
+    // No packet, or each one, comes to the other worker's queue: what that takes of both workers' time.
+    let texts = [text("rss", FLOWS), text("next", FLOWS)];
+    let mut pairs = [Vec::new(), Vec::new()];
+    for _ in 0..settings.repeats {
+        let beside = floor.measure(settings.per_run);
+        for (text, pairs) in texts.iter().zip(&mut pairs) {
+            pairs.push(Pair { cost: 2.0 * once(text, 2)?, floor: beside });
+        }
+    }
+    for (handed, pairs) in ["none", "all"].into_iter().zip(pairs) {
+        let params = [("handed", Param::Word(handed)), ("threads", Param::Number(2))];
+        rows.push(Row::new("handover", &params, &pairs));
+    }
+    Ok(rows)
+}
+
+/// Bytes of a frame.
+const FRAME: usize = 64;
+
+/// A chain with state per flow, so that packets have to be where they belong.
+const FLOWS: &str = "MarkIPHeader(14) -> FlowCounter -> Discard";
+
+fn write_capture(file: &std::fs::File, packets: usize) -> std::io::Result<()> {
+    let mut writer = Writer::new(std::io::BufWriter::new(file), WriterOptions::default());
+    for number in 0..packets {
+        let frame = source::frame(number, FUNCTIONS_FLOWS, FRAME);
+        writer.write(number as i64, frame.len() as u32, [&frame[..]])?;
+    }
+    writer.flush()
+}
+
+/// Nanoseconds per packet from the start to the end of a run.
+fn once(text: &str, threads: usize) -> Result<f64, String> {
+    let (plan, copies): (Arc<Plan>, _) = configured(text.to_string(), threads)?;
+    let mut workers = Workers::new(&plan, copies, Box::new(Silence), Options::default())?;
+    workers.initialize().map_err(|problem| problem.diagnostic.message)?;
+    let start = Instant::now();
+    workers.run();
+    let passed = start.elapsed().as_nanos() as f64;
+    let count = workers.read(plan.graph.find("nic"), "count", "")?;
+    let count: f64 = count.parse().map_err(|_| "no count".to_string())?;
+    workers.finish().map_err(|errors| errors.join("; "))?;
+    Ok(passed / count)
+}

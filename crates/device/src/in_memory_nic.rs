@@ -1,0 +1,246 @@
+//! # InMemoryNic
+//! Gives the packets of a capture from memory, as an interface with one receive queue per worker does.
+//!
+//! The capture is read once, before the run, and each packet is put into the queue of a worker. Every worker then takes
+//! its packets as fast as it can, or at a rate, so that what several workers bring is measured without a generator in the
+//! way. Packets are lent, not copied: what elements behind it changed is put back before the next round.
+//!
+//! With RATE, packets arrive whether somebody takes them or not: RING of them wait in each queue, further ones are
+//! missed.
+//!
+//! ## Usage
+//! `InMemoryNic(FILENAME [, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `FILENAME`: the capture.
+//! - `LOOPS`: times that its packets are given; -1 for no end.
+//! - `STEERING`: which queue a packet comes to: `rss`, that of the worker that its flow belongs to; `turn`, each one in
+//!   turn; `next`, the one behind that of its worker, so that all packets have to be handed over.
+//! - `RATE`: packets per second that arrive at all queues together; 0 for as many as can be taken.
+//! - `RING`: packets that wait in each queue, with RATE.
+//! - `BURST`: most packets per turn.
+//!
+//! ## Handlers
+//! - `count`: packets given.
+//! - `missed`: packets that arrived when a queue was full.
+//! - `packets`: packets in the queues, of one round.
+//! - `rate`: the rate.
+//!
+//! ## Example
+//! ```click
+//! InMemoryNic(capture.pcap, LOOPS 10) -> Counter -> Discard
+//! ```
+//!
+//! ## See also
+//! FromDump, ReplayUnqueue
+
+use capture::Reader;
+use element::args::parse_integer;
+use element::class::{ArgInfo, HandlerInfo, Notes, Task};
+use element::effects::Hold;
+use element::{Base, Class, Cx, DropReason, Effects, Element, Timestamp, manual};
+use packet::{BATCH_CAPACITY, Store};
+use wire::LinkType;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "InMemoryNic",
+    ports: "0/1",
+    processing: "h",
+    manual: manual!("in_memory_nic.rs"),
+    notes: Notes { has_queues: true, task: Task::Always, ..Notes::NONE },
+    args: &[
+        ArgInfo::required("FILENAME", "file"),
+        ArgInfo::keyword("LOOPS", "int", "1"),
+        ArgInfo::keyword("STEERING", "rss, turn or next", "rss"),
+        ArgInfo::keyword("RATE", "unsigned", "0"),
+        ArgInfo::keyword("RING", "unsigned", "1024"),
+        ArgInfo::keyword("BURST", "unsigned", ""),
+    ],
+    handlers: &[
+        HandlerInfo::count("count"),
+        HandlerInfo::count("missed"),
+        HandlerInfo::count("packets"),
+        HandlerInfo::both("rate"),
+    ],
+    samples: &["$CAPTURE", "$CAPTURE, LOOPS 3, STEERING turn, BURST 7"],
+    build: |args| {
+        let nic = InMemoryNic {
+            filename: args.required("FILENAME"),
+            loops: args.or("LOOPS", 1i64),
+            steering: match args.or("STEERING", "rss".to_string()).as_str() {
+                "rss" => Steering::Rss,
+                "turn" => Steering::Turn,
+                "next" => Steering::Next,
+                _ => {
+                    args.error("STEERING is rss, turn or next");
+                    Steering::Rss
+                }
+            },
+            rate: args.or("RATE", 0u64),
+            ring: args.or("RING", 1024u64),
+            burst: args.get::<usize>("BURST").map(|n| n.clamp(1, BATCH_CAPACITY)),
+            store: None,
+            next: 0,
+            count: 0,
+            missed: 0,
+            filled: Timestamp::ZERO,
+            waiting: 0,
+            part: 0,
+        };
+        args.finish()?;
+        Ok(Box::new(nic))
+    },
+    ..Class::DEFAULT
+};
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Steering {
+    Rss,
+    Turn,
+    Next,
+}
+
+struct InMemoryNic {
+    filename: String,
+    /// Rounds left; negative for no end.
+    loops: i64,
+    steering: Steering,
+    /// Per second, at all queues.
+    rate: u64,
+    ring: u64,
+    burst: Option<usize>,
+    /// This worker's queue.
+    store: Option<Box<Store>>,
+    /// The packet to give next.
+    next: usize,
+    count: u64,
+    missed: u64,
+    /// Until when packets have arrived, how many of them wait, and the part of the next one that has come: nanoseconds
+    /// times packets per second.
+    filled: Timestamp,
+    waiting: u64,
+    part: u128,
+}
+
+/// How long a queue with a rate sleeps when nothing has come.
+const PAUSE: Timestamp = Timestamp(20_000);
+
+impl InMemoryNic {
+    /// Reads the capture, and keeps the packets of this worker's queue.
+    fn load(&self, cx: &mut Cx<'_>) -> Result<Store, String> {
+        let mut reader = Reader::open(&self.filename).map_err(|error| error.to_string())?;
+        let mut store = cx.store();
+        let (me, workers) = cx.worker();
+        let mut number = 0;
+        while let Some(record) = reader.next().map_err(|error| error.to_string())? {
+            let queue = match self.steering {
+                Steering::Rss => cx.worker_of(record.data, record.link),
+                Steering::Turn => number % workers,
+                Steering::Next => (cx.worker_of(record.data, record.link) + 1) % workers,
+            };
+            number += 1;
+            if queue != me {
+                continue;
+            }
+            let (time, link) = (record.time, record.link);
+            let Some(mut packet) = cx.packet(record.data) else {
+                return Err(format!("{} does not fit into the memory for packets (--memory)", self.filename));
+            };
+            packet.set_time(Timestamp(time));
+            packet.set_link(link.number());
+            let base = if link == LinkType::RawIp { Base::Network } else { Base::Mac };
+            packet.set_offset(base, Some(0));
+            cx.keep(&mut store, packet);
+        }
+        Ok(store)
+    }
+
+    /// How many packets can be taken now.
+    fn arrived(&mut self, now: Timestamp, workers: usize, most: usize) -> usize {
+        if self.rate == 0 {
+            return most;
+        }
+        if self.filled.is_set() {
+            let passed = (now - self.filled).0.max(0) as u128;
+            self.part += passed * u128::from(self.rate);
+        }
+        self.filled = now;
+        let one = 1_000_000_000 * workers as u128;
+        self.waiting += (self.part / one) as u64;
+        self.part %= one;
+        self.missed += self.waiting.saturating_sub(self.ring);
+        self.waiting = self.waiting.min(self.ring);
+        self.waiting.min(most as u64) as usize
+    }
+}
+
+impl Element for InMemoryNic {
+    fn effects(&self) -> Effects {
+        let chooses_home = self.steering == Steering::Rss;
+        Effects { hold: Hold::Replay, chooses_home, ..Effects::source("packet of the capture") }
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        let store = self.load(cx)?;
+        if !store.is_empty() && self.loops != 0 {
+            cx.schedule();
+        }
+        self.store = Some(Box::new(store));
+        Ok(())
+    }
+
+    fn run(&mut self, cx: &mut Cx<'_>) -> bool {
+        let burst = self.burst.unwrap_or(cx.burst());
+        let most = self.arrived(cx.now(), cx.worker().1, burst);
+        let Some(store) = &mut self.store else { return false };
+        if most == 0 {
+            cx.set_timer(0, cx.now() + PAUSE);
+            return false;
+        }
+        let mut batch = cx.batch();
+        let end = (self.next + most).min(store.len());
+        // Fewer where packets are still on their way: they are back soon.
+        let lent = cx.lend_into(store, self.next..end, &mut batch);
+        self.next += lent;
+        self.count += lent as u64;
+        self.waiting = self.waiting.saturating_sub(lent as u64);
+        if self.next == store.len() {
+            self.next = 0;
+            self.loops -= i64::from(self.loops > 0);
+        }
+        if self.loops != 0 {
+            cx.schedule();
+        }
+        cx.emit(0, batch);
+        lent > 0
+    }
+
+    fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
+        cx.schedule();
+    }
+
+    fn drain(&mut self, cx: &mut Cx<'_>) {
+        if let Some(mut store) = self.store.take() {
+            cx.release(&mut store, DropReason::Stop);
+        }
+    }
+
+    fn held(&self) -> usize {
+        self.store.as_ref().map_or(0, |store| store.len())
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        Ok(match name {
+            "count" => self.count.to_string(),
+            "missed" => self.missed.to_string(),
+            "packets" => self.held().to_string(),
+            _ => self.rate.to_string(),
+        })
+    }
+
+    fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, value: &str) -> Result<(), String> {
+        self.rate = parse_integer(value).ok().and_then(|n| u64::try_from(n).ok()).ok_or("bad RATE")?;
+        Ok(())
+    }
+}
