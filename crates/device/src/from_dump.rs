@@ -54,14 +54,14 @@ use std::sync::Arc;
 use capture::Reader;
 use element::args::{Raw, parse_bool, parse_seconds};
 use element::class::{ArgInfo, HandlerInfo, Notes, Task};
-use element::effects::{Action, Case, DST_IP, EXTRA_LENGTH, Field, Filter, Target, Value};
+use element::effects::{Action, Case, EXTRA_LENGTH, Filter, Target, Value};
 use element::{
     Base, Batch, Call, Class, Cx, DropReason, Effects, Element, Packet, Signal, Timestamp, manual,
 };
 use packet::{Annotations, BATCH_CAPACITY};
-use wire::layers::Network;
-use wire::{Layers, LinkType};
+use wire::LinkType;
 
+use crate::force_ip::{mark_ip, marking_ip};
 use crate::pace::{Pace, begin};
 use crate::{encapsulation, probability};
 
@@ -352,24 +352,9 @@ impl FromDump {
         if !self.force_ip {
             return Some(packet);
         }
-        let layers = Layers::locate(packet.data(), LinkType::from_number(packet.link()));
-        let (Some(l3), true) =
-            (layers.l3, layers.network == Network::Ipv4 || layers.network == Network::Ipv6)
-        else {
+        if !mark_ip(&mut packet) {
             cx.emit_one(1, packet, DropReason::BadIpHeader);
             return None;
-        };
-        packet.set_offset(Base::Network, Some(l3 as isize));
-        // Of an IPv4 fragment too, although what lies there is no transport header: who minds that looks at the fragment.
-        let behind = match layers.network {
-            Network::Ipv4 => packet.data().get(l3).map(|first| l3 + usize::from(first & 15) * 4),
-            _ => layers.l4,
-        };
-        packet.set_offset(Base::Transport, behind.map(|behind| behind as isize));
-        if layers.network == Network::Ipv4
-            && let Some(destination) = packet.data().get(l3 + 16..l3 + 20).and_then(|b| b.try_into().ok())
-        {
-            packet.annotations_mut().set_array4(Annotations::DST_IP, destination);
         }
         Some(packet)
     }
@@ -389,10 +374,7 @@ impl Element for FromDump {
         let mut case = Case::new(Filter::One(Vec::new()), Target::Output(0))
             .with(Action::Set(EXTRA_LENGTH, pure("length on the wire")));
         if self.force_ip {
-            case = case
-                .with(Action::Set(Field::HeaderOffset(Base::Network), pure("where IP starts")))
-                .with(Action::Set(Field::HeaderOffset(Base::Transport), pure("behind IP")))
-                .with(Action::Set(DST_IP, pure("destination")));
+            case = marking_ip(case);
         }
         Effects { cases: vec![case], ..Effects::source("captured packet") }
     }

@@ -1,10 +1,12 @@
-//! Elements at the edge of the graph: captures and sockets now, interfaces later.
+//! Elements at the edge of the graph: captures, sockets and network interfaces.
 
 pub mod control_socket;
 pub mod encapsulation;
+mod force_ip;
 pub mod from_dump;
 pub mod from_ip_summary_dump;
 pub mod in_memory_nic;
+pub mod interface;
 mod pace;
 mod sink;
 pub mod sockets;
@@ -19,6 +21,12 @@ pub static CLASSES: &[&Class] = &[
     &from_dump::CLASS,
     &from_ip_summary_dump::CLASS,
     &in_memory_nic::CLASS,
+    &interface::from_device::CLASS,
+    &interface::from_host::CLASS,
+    &interface::kernel_tap::CLASS,
+    &interface::kernel_tun::CLASS,
+    &interface::to_device::CLASS,
+    &interface::to_host::CLASS,
     &sockets::mcast_socket::CLASS,
     &sockets::socket::CLASS,
     &to_dump::CLASS,

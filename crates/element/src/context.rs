@@ -26,6 +26,8 @@ pub struct Facts {
     pub annotations_used: bool,
     /// What lent packets need to have put back.
     pub restore: Restore,
+    /// Which elements may emit frames in which something is left for a device to do, because nobody behind them minds.
+    pub offloads: Vec<bool>,
 }
 
 impl Facts {
@@ -390,6 +392,11 @@ impl<'a> Cx<'a> {
 
     fn own(&mut self) -> &mut Counters {
         &mut self.core.counters[self.id]
+    }
+
+    /// Whether frames that the element emits may have something left for a device to do.
+    pub fn may_offload(&self) -> bool {
+        self.core.facts.offloads.get(self.id).copied().unwrap_or(false)
     }
 
     // Packets out.

@@ -500,6 +500,10 @@ pub struct Effects {
     /// What the element looks at for people (printers, recorders, counters); the packets' fate does not
     /// depend on it.
     pub observes: Vec<Field>,
+    /// Whether the element takes frames in which something is left for a device to do (large segments, partial
+    /// checksums), or makes some where nobody minds: see [`crate::obstacles::to_offloads`]. The number says where such
+    /// frames start: so many bytes behind their IP header, -14 for Ethernet.
+    pub offloads: Option<i32>,
     /// Why the cases do not tell the whole truth, if they do not.
     pub opaque: Option<&'static str>,
 }

@@ -85,6 +85,48 @@ pub fn to_spraying(effects: &Effects) -> Option<String> {
     written.map(|state| every_packet(state.table))
 }
 
+/// Why frames must not come to the element in which something is left for a device to do: one that stands for many
+/// segments, or a checksum that covers only the pseudo header so far. Whoever looks at payload or lengths, shows packets
+/// to people, or keeps transport checksums right would take them for what they are not.
+///
+/// `start` says where the frames start, as in [`to_slicing`].
+pub fn to_offloads(effects: &Effects, start: i32) -> Option<String> {
+    if let Some(why) = to_slicing(effects, start) {
+        return Some(why);
+    }
+    if effects.hold == Hold::Replay {
+        return Some("replays packets".into());
+    }
+    if effects.observes.contains(&Field::Payload) {
+        return Some("shows the payload".into());
+    }
+    if effects.offloads.is_none() && effects.cases.iter().any(|case| case.to == Target::Send) {
+        return Some("sends packets as they are".into());
+    }
+    let at = Place { start };
+    for case in &effects.cases {
+        if let Checksum::Updated(headers) | Checksum::Recomputed(headers) = &case.checksum
+            && headers.iter().any(|header| header.base() == Base::Transport)
+        {
+            return Some("changes transport checksums".into());
+        }
+        for action in &case.actions {
+            match action {
+                Action::Strip(_) | Action::Start(_) => return Some("moves the start".into()),
+                Action::Set(field, _) if !at.is_header(field, true) => {
+                    return Some("writes what a transport checksum covers".into());
+                }
+                _ => {}
+            }
+        }
+    }
+    let reads = effects.reads();
+    // A whole IP header is read for its own checksum, which is never left to a device.
+    let is_ip = |field: &&Field| matches!(field, Field::Bytes { length: 60, .. });
+    let strange = reads.iter().filter(|field| !is_ip(field)).any(|field| !at.is_header(field, false));
+    strange.then(|| "reads more than addresses and ports".into())
+}
+
 /// What the element does to order, or needs of it, if that is worth saying.
 pub fn to_order(effects: &Effects) -> Option<&'static str> {
     match effects.order {
@@ -153,6 +195,28 @@ impl Place {
             }
             _ => None,
         }
+    }
+
+    /// Whether a field is the same in each segment that a large frame stands for: link header, addresses, ports, TCP's
+    /// flags. Where it is written, it must not be part of a transport checksum either.
+    fn is_header(self, field: &Field, written: bool) -> bool {
+        let Field::Bytes { base, offset, length } = *field else { return true };
+        let network = match base {
+            Base::Network => offset,
+            Base::Mac => offset - 14,
+            Base::Data => offset + self.start,
+            Base::Transport => {
+                let end = offset + i32::from(length);
+                return !written && ((0..=4).contains(&end) || offset >= 12 && end <= 14);
+            }
+        };
+        let end = network + i32::from(length);
+        if written {
+            // Time to live and the checksum of IPv4, or the hop limit of IPv6, lie between what is covered.
+            return end <= 4 || network >= 6 && end <= 12 && !(network..end).contains(&9);
+        }
+        // Behind that, the checksum of UDP may come. Addresses of IPv6 are known by their length.
+        end <= 24 || matches!((network, length), (8 | 24, 16) | (8, 32))
     }
 
     fn deep_filter(self, filter: &Filter) -> Option<&'static str> {
@@ -291,6 +355,70 @@ mod tests {
         assert_eq!(to_slicing(&marks, -14).as_deref(), Some("writes the DSCP"));
         let cut = Effects::cases(vec![pass().with(Action::Resize(vec![Field::Length]))]);
         assert_eq!(to_slicing(&cut, -14).as_deref(), Some("changes the length"));
+    }
+
+    #[test]
+    fn offloads_pass_where_nobody_looks_at_what_is_left_to_do() {
+        let reads = |field| cases(Filter::equals(field, 1));
+        let set = |field: Field| {
+            let length = match field {
+                Field::Bytes { length, .. } => length.into(),
+                _ => 1,
+            };
+            let action = Action::Set(field, Value::Constant(vec![0; length]));
+            Effects::cases(vec![Case::new(Filter::Any, Target::Output(0)).with(action)])
+        };
+        let ttl = Case::new(Filter::Any, Target::Output(0))
+            .with(Action::Set(wire_field::IP_TTL, Value::Plus(wire_field::IP_TTL, -1)))
+            .updating(&[Header::Ipv4]);
+        let device =
+            Effects { offloads: Some(-14), ..Effects::cases(vec![Case::new(Filter::Any, Target::Send)]) };
+        let pass = [
+            Effects::pass().observing(&[Field::Length]),
+            reads(wire_field::IP_SRC),
+            reads(wire_field::DST_PORT),
+            reads(Field::Bytes { base: Base::Data, offset: 12, length: 2 }),
+            reads(Field::Bytes { base: Base::Transport, offset: 13, length: 1 }),
+            reads(Field::Bytes { base: Base::Network, offset: 24, length: 16 }),
+            cases(Filter::RightChecksum { header: Header::Ipv4, base: Base::Network, offset: 0 }),
+            cases(Filter::AtMost(Number::of(wire_field::IP_LENGTH), Number::of(Field::Length))),
+            set(wire_field::ETHER_DST),
+            Effects::cases(vec![ttl]),
+            device,
+        ];
+        for effects in pass {
+            assert_eq!(to_offloads(&effects, -14), None, "{effects:?}");
+        }
+        let strip = Case::new(Filter::Any, Target::Output(0)).with(Action::Strip(14));
+        let ports = Case::new(Filter::Any, Target::Output(0))
+            .with(Action::Set(wire_field::SRC_PORT, Value::Constant(vec![0, 1])))
+            .updating(&[Header::Udp]);
+        let stop = [
+            (Effects::pass().observing(&[Field::Payload]), "shows the payload"),
+            (
+                reads(Field::Bytes { base: Base::Transport, offset: 16, length: 2 }),
+                "reads more than addresses and ports",
+            ),
+            (
+                reads(Field::Bytes { base: Base::Data, offset: 40, length: 2 }),
+                "reads more than addresses and ports",
+            ),
+            (reads(wire_field::IP_LENGTH), "reads the length"),
+            (set(wire_field::IP_DST), "writes what a transport checksum covers"),
+            (set(wire_field::IP_PROTOCOL), "writes what a transport checksum covers"),
+            (set(wire_field::DST_PORT), "writes what a transport checksum covers"),
+            (Effects::cases(vec![ports]), "changes transport checksums"),
+            (Effects::cases(vec![strip]), "moves the start"),
+            (Effects::cases(vec![Case::new(Filter::Any, Target::Send)]), "sends packets as they are"),
+            (Effects { hold: Hold::Replay, ..Effects::pass() }, "replays packets"),
+        ];
+        for (effects, told) in stop {
+            assert_eq!(to_offloads(&effects, -14).as_deref(), Some(told), "{effects:?}");
+        }
+        // Where packets start with IP, the same place is another field.
+        let place = reads(Field::Bytes { base: Base::Data, offset: 16, length: 4 });
+        assert_eq!(to_offloads(&place, 0), None);
+        assert_eq!(to_offloads(&place, -14).as_deref(), Some("reads the length"));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What the declarations of all elements of a graph say together.
 
 use element::effects::{Action, Case, Effects, Field, Header, Hold, Number, Value};
+use element::obstacles::to_offloads;
 use element::{Base, ElementId, Facts};
 use packet::{Marked, Restore};
 
@@ -34,7 +35,9 @@ pub(crate) fn gather(effects: &[Effects], forward: &Forward) -> Facts {
         }
     }
     // What is only written is seen by nobody.
-    let annotations_used = annotations_read.contains(&true);
+    let offloads = offloads(effects, forward);
+    // The fields of virtio-net lie beside annotations, and are cleared with them.
+    let annotations_used = annotations_read.contains(&true) || offloads.contains(&true);
     let holds = |e: &Effects| !matches!(e.hold, Hold::None | Hold::Replay) || e.opaque.is_some();
     let restore = Restore {
         bytes: written_bytes(effects),
@@ -43,7 +46,32 @@ pub(crate) fn gather(effects: &[Effects], forward: &Forward) -> Facts {
         in_front: grows_in_front(effects, forward),
         marked: behind_marks(effects, forward),
     };
-    Facts { annotations_read, annotations_used, restore }
+    Facts { annotations_read, annotations_used, restore, offloads }
+}
+
+/// For each element, whether it may emit frames in which something is left for a device to do.
+fn offloads(effects: &[Effects], forward: &Forward) -> Vec<bool> {
+    let may = |source: ElementId| {
+        let Some(start) = effects[source].offloads else { return false };
+        let mut seen = vec![false; effects.len()];
+        let mut open = vec![source];
+        while let Some(id) = open.pop() {
+            for &(to, _) in forward[id].iter().flatten() {
+                if std::mem::replace(&mut seen[to], true) {
+                    continue;
+                }
+                match effects[to].offloads {
+                    // They end there, but must start where that device takes them to start.
+                    Some(there) if there == start => {}
+                    Some(_) => return false,
+                    None if to_offloads(&effects[to], start).is_some() => return false,
+                    None => open.push(to),
+                }
+            }
+        }
+        seen.contains(&true)
+    };
+    (0..effects.len()).map(may).collect()
 }
 
 /// Whether a replayed packet may get bytes in front of those that it was replayed with.
@@ -290,6 +318,24 @@ mod tests {
         let restore = chain(&[&replay, &mark, &ports, &ttl]);
         assert_eq!((restore.bytes, restore.marked), (78, None));
         assert_eq!(chain(&[&replay, &writing(Field::Payload)]).marked, None);
+    }
+
+    #[test]
+    fn offloads_pass_from_device_to_device() {
+        let source = Effects { offloads: Some(-14), ..Effects::source("received packet") };
+        let send = Effects::cases(vec![Case::new(Filter::Any, Target::Send)]);
+        let sink = |start| Effects { offloads: Some(start), ..send.clone() };
+        let chain = |between: Effects, end: Effects| {
+            let forward = [vec![vec![(1, 0)]], vec![vec![(2, 0)]], Vec::new()];
+            let facts = gather(&[source.clone(), between, end], &forward);
+            assert_eq!(facts.annotations_used, facts.offloads[0]);
+            facts.offloads[0]
+        };
+        assert!(chain(Effects::pass(), sink(-14)));
+        assert!(!chain(Effects::pass(), sink(0)), "those would start with IP");
+        assert!(!chain(Effects::pass(), send.clone()));
+        assert!(!chain(writing(Field::Payload), sink(-14)));
+        assert!(!gathered(std::slice::from_ref(&source)).offloads[0], "nobody to go to");
     }
 
     #[test]

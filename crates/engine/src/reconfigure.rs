@@ -53,6 +53,9 @@ impl Inner {
         if now.iter().zip(was).any(|(&now, &was)| now && !was) {
             return Err("this would read annotations that nobody has set so far".into());
         }
+        if core.facts.offloads.iter().zip(&facts.offloads).any(|(&was, &now)| was && !now) {
+            return Err("this would look at what devices have been told that nobody looks at".into());
+        }
         let (now, was) = (facts.restore, core.facts.restore);
         let replays = self.effects.iter().any(|effects| effects.hold == Hold::Replay);
         let more = |now: bool, was: bool| now && !was;

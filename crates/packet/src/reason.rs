@@ -82,6 +82,12 @@ reasons! {
     EarlyDrop = "early drop",
     /// A file or interface did not take the packet.
     WriteError = "write error",
+    /// Longer than the interface carries, and not to be cut into segments.
+    TooLarge = "too large for the interface",
+    /// The interface is down, or gone.
+    InterfaceDown = "interface down",
+    /// The interface takes nothing more at the moment.
+    SendQueueFull = "send queue full",
     /// There is nobody to send to.
     NotConnected = "not connected",
     /// Held when the run was stopped.

@@ -22,7 +22,7 @@ fn flow(host: u32, port: u16) -> Tuple {
 fn open(store: &mut Store, owner: u16, from: Tuple, ports: (u32, u32), at: i64) -> Option<u16> {
     let space = space(owner, ONLY);
     let to = Tuple { source: 0xc000_0201, ..from };
-    let port = store.free_from(space, to, true, ports.0, ports.1)? as u16;
+    let port = store.free_from(space, to, true, ports, |_| true)? as u16;
     let chosen = Chosen { to: Tuple { source_port: port, ..to }, pool: Some(true) };
     let (kind, outputs) = (Kind::Datagrams, [0, 1]);
     let fresh = Fresh { space, from, chosen, input: 0, outputs, kind, policy: 0, protocol: 17 };

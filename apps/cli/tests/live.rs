@@ -1,0 +1,363 @@
+//! Live interfaces: a machine between two others, cabled together on this one, with the kernel's own TCP, UDP and ping at
+//! both ends and whatever offloads these have. Skipped with a message where there can be no network namespaces.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::thread::sleep;
+use std::time::Duration;
+
+use testkit::live::{Net, Running, Space, exchange_datagrams, ping, transfer};
+
+const TIDEGATE: &str = env!("CARGO_BIN_EXE_tidegate");
+const LEFT: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
+const RIGHT: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
+const MEGABYTE: usize = 1 << 20;
+
+/// `left` - `between` - `right`: interfaces of the one between are called after the others.
+struct Line {
+    left: Space,
+    between: Space,
+    right: Space,
+    // Last, so that programs have ended before.
+    net: Net,
+}
+
+impl Line {
+    fn new() -> Option<Line> {
+        let mut net = Net::new()?;
+        let [left, between, right] = ["left", "between", "right"].map(|name| net.space(name));
+        net.cable([(&left, "eth0", "10.77.0.1/24"), (&between, "left", "")]);
+        net.cable([(&right, "eth0", "10.77.0.2/24"), (&between, "right", "")]);
+        Some(Line { left, between, right, net })
+    }
+
+    /// Both directions through the same kind of chain.
+    fn forward(&self, chain: &str, options: &[&str]) -> Running {
+        let both = ["left", "right"].map(|from| {
+            let to = if from == "left" { "right" } else { "left" };
+            format!(
+                "FromDevice({from}, PROMISC true) -> {chain} -> {from} :: Counter -> Queue -> ToDevice({to});"
+            )
+        });
+        run(&self.between, &both.concat(), options)
+    }
+
+    /// A file each way, and other traffic.
+    fn check(&self) {
+        assert_eq!(ping(&self.left, RIGHT, 3), 3);
+        for (from, to, address) in [(&self.left, &self.right, RIGHT), (&self.right, &self.left, LEFT)] {
+            transfer(from, to, SocketAddr::from((address, 7000)), 8 * MEGABYTE, || ()).unwrap();
+            // The last ones are fragments.
+            let lengths = [0, 1, 100, 1472, 1473, 9000];
+            let back = exchange_datagrams(from, to, SocketAddr::from((address, 7001)), &lengths);
+            assert_eq!(back, lengths.len());
+        }
+    }
+}
+
+/// Runs a configuration, from when its elements are at work.
+fn run(space: &Space, config: &str, options: &[&str]) -> Running {
+    let config = format!("{config}; Script(print ready)");
+    space.start(TIDEGATE, &[&["run", "-e", &config], options].concat())
+}
+
+/// Value of a handler that was printed at the end, behind its name.
+fn value(output: &str, name: &str) -> u64 {
+    let mut lines = output.lines().skip_while(|line| *line != format!("{name}:"));
+    let value = lines.nth(1).unwrap_or_else(|| panic!("no {name} in {output}"));
+    value.parse().unwrap()
+}
+
+const COUNTS: [&str; 4] = ["-h", "left.count", "-h", "right.count"];
+
+#[test]
+fn large_segments_pass_where_nobody_minds() {
+    let Some(line) = Line::new() else { return };
+    let running = line.forward("Null", &COUNTS);
+    line.check();
+    let (good, [output, messages]) = running.stop();
+    assert!(good, "{messages}");
+    // 8 MB would be 5,800 ordinary frames, and as many acknowledgements come with the other file.
+    assert!(value(&output, "left.count") < 5000, "{output}");
+    assert!(value(&output, "right.count") < 5000, "{output}");
+}
+
+#[test]
+fn whoever_looks_closely_gets_ordinary_frames() {
+    let Some(line) = Line::new() else { return };
+    let check = "{ input -> c :: Classifier(12/0800, -); c[1] -> output;
+        c[0] -> CheckIPHeader(14) -> i :: IPClassifier(tcp, udp and not frag, -);
+        i[0] -> t :: CheckTCPHeader(VERBOSE true) -> output; i[1] -> CheckUDPHeader(VERBOSE true) -> output;
+        i[2] -> output }";
+    let running = line.forward(check, &COUNTS);
+    line.check();
+    let (good, [output, messages]) = running.stop();
+    assert!(good && !messages.contains("bad"), "{messages}");
+    assert!(value(&output, "left.count") > 5000, "{output}");
+}
+
+#[test]
+fn two_workers_share_an_interface() {
+    let Some(line) = Line::new() else { return };
+    for steering in ["hash", "spray"] {
+        let config = format!(
+            "FromDevice(left, PROMISC true, STEERING {steering}) -> Queue -> ToDevice(right);
+             FromDevice(right, PROMISC true, STEERING {steering}) -> Queue -> ToDevice(left);"
+        );
+        let running = run(&line.between, &config, &["--threads", "2"]);
+        line.check();
+        let (good, [_, messages]) = running.stop();
+        assert!(good, "{messages}");
+    }
+}
+
+/// Addresses and ports of one network stand for those of another one; checksums are changed where senders have not
+/// completed them.
+#[test]
+fn a_translator_between_two_networks() {
+    let Some(line) = Line::new() else { return };
+    line.left.ip("addr flush dev eth0");
+    line.left.ip("addr add 10.1.0.1/24 dev eth0");
+    line.left.ip("route add default via 10.1.0.254");
+    let end = |side: &str, own: &str, last: u8| {
+        format!(
+            "FromDevice({side}) -> {side} :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
+             {side}[0] -> ARPResponder({own} 2:0:0:0:1:{last}) -> {side}_out :: Queue -> ToDevice({side});
+             {side}[1] -> [1] {side}_arp :: ARPQuerier({own}, 2:0:0:0:1:{last}) -> {side}_out;
+             {side}[3] -> Discard;"
+        )
+    };
+    let config = end("left", "10.1.0.254", 1)
+        + &end("right", "10.77.0.254", 2)
+        + "rw :: IPRewriter(pattern 10.77.0.254 1024-65535 - - 0 1, drop);
+           left[2] -> Strip(14) -> CheckIPHeader -> IPClassifier(tcp or udp) -> rw;
+           right[2] -> Strip(14) -> CheckIPHeader -> IPClassifier(tcp or udp) -> [1] rw;
+           rw[0] -> DecIPTTL -> right_arp; rw[1] -> DecIPTTL -> left_arp";
+    for threads in ["1", "2"] {
+        let running = run(&line.between, &config, &["--threads", threads]);
+        // Interfaces take what is for these addresses, as promiscuous mode would.
+        line.between.ip("link set left address 2:0:0:0:1:1");
+        line.between.ip("link set right address 2:0:0:0:1:2");
+        transfer(&line.left, &line.right, SocketAddr::from((RIGHT, 7000)), 8 * MEGABYTE, || ()).unwrap();
+        let lengths = [1, 700, 1472];
+        let back = exchange_datagrams(&line.left, &line.right, SocketAddr::from((RIGHT, 7001)), &lengths);
+        assert_eq!(back, 3, "{threads} workers");
+        let (good, [_, messages]) = running.stop();
+        assert!(good, "{messages}");
+    }
+}
+
+#[test]
+fn a_cable_that_is_pulled_and_plugged_in_again() {
+    let Some(line) = Line::new() else { return };
+    let running = line.forward("Null", &[]);
+    let pull = || {
+        line.between.ip("link set right down");
+        sleep(Duration::from_millis(400));
+        line.between.ip("link set right up");
+    };
+    transfer(&line.left, &line.right, SocketAddr::from((RIGHT, 7000)), 8 * MEGABYTE, pull).unwrap();
+    line.check();
+    let (good, [_, messages]) = running.stop();
+    assert!(good, "{messages}");
+    for text in ["right: is down; waiting for it", "right: is up again"] {
+        assert!(messages.contains(text), "{messages}");
+    }
+}
+
+#[test]
+fn interfaces_that_go_away() {
+    let Some(line) = Line::new() else { return };
+    let mut running = line.forward("Null", &[]);
+    let cut = || line.between.ip("link del right");
+    let cut = || drop(cut());
+    let result = transfer(&line.left, &line.right, SocketAddr::from((RIGHT, 7000)), MEGABYTE, || {
+        cut();
+        // Both ends are gone; what is there now is another cable, which nobody serves.
+        line.net.cable([(&line.right, "eth0", "10.77.0.2/24"), (&line.between, "right", "")]);
+        line.right.ip("link del eth0");
+    });
+    assert!(result.is_err(), "nobody can have carried that");
+    running.wait_for("right: is gone");
+    // The other one is still served; without it there is nothing to wait for.
+    line.between.ip("link del left");
+    let (good, [_, messages]) = running.end();
+    assert!(good && messages.contains("left: is gone"), "{messages}");
+}
+
+#[test]
+fn tags_are_put_back() {
+    let Some(line) = Line::new() else { return };
+    let count = "FromDevice(left, SNIFFER true) -> c :: Classifier(12/8100 14/0005 16/0800, 12/8100, -);
+        c[0] -> tagged :: Counter -> Discard; c[1] -> Discard; c[2] -> Discard";
+    let running = run(&line.between, count, &["-h", "tagged.count", "-h", "tagged.byte_count"]);
+    let data = "0200000000010200000000028100000508004500002e";
+    let send =
+        format!("InfiniteSource(DATA \\<{data}{}>, LIMIT 3, STOP true) -> ToDevice(eth0)", "00".repeat(50));
+    let sender = line.left.command(TIDEGATE).args(["run", "-e", &send]).output().unwrap();
+    assert!(sender.status.success(), "{}", String::from_utf8_lossy(&sender.stderr));
+    sleep(Duration::from_millis(300));
+    let (good, [output, messages]) = running.stop();
+    assert!(good, "{messages}");
+    assert_eq!((value(&output, "tagged.count"), value(&output, "tagged.byte_count")), (3, 3 * 72));
+}
+
+#[test]
+fn frames_that_are_too_large_are_named() {
+    let Some(line) = Line::new() else { return };
+    let send = "InfiniteSource(LENGTH 1600, LIMIT 3, STOP true) -> ToDevice(eth0)";
+    let sender = line.left.command(TIDEGATE).args(["run", "-e", send]).output().unwrap();
+    let table = String::from_utf8_lossy(&sender.stderr);
+    assert!(sender.status.success() && table.contains("too large for the interface 3"), "{table}");
+}
+
+#[test]
+fn a_full_send_queue() {
+    let Some(line) = Line::new() else { return };
+    let narrow = "qdisc add dev left root tbf rate 4mbit burst 4kb limit 8kb".split(' ');
+    assert!(line.between.command("tc").args(narrow).status().unwrap().success());
+    // The line behind "RX:" has bytes and packets.
+    let received = || {
+        let text = line.left.ip("-s link show dev eth0");
+        let packets = text.lines().skip_while(|line| !line.contains("RX:")).nth(1);
+        packets.and_then(|line| line.split_whitespace().nth(1)?.parse().ok()).unwrap_or(0) >= 200
+    };
+    let send = |way: &str| {
+        let config = format!(
+            "InfiniteSource(LENGTH 1000, LIMIT 200, STOP {}) -> {way} d :: ToDevice(left, QDISC_BYPASS false)",
+            way.is_empty()
+        );
+        run(&line.between, &config, &["-h", "d.count", "-h", "d.drops"])
+    };
+    // What is pulled waits for room; what is pushed does not.
+    let pulling = send("Queue ->");
+    for _ in 0..100 {
+        if received() {
+            break;
+        }
+        sleep(Duration::from_millis(100));
+    }
+    let (good, [output, messages]) = pulling.stop();
+    assert!(good && (value(&output, "d.count"), value(&output, "d.drops")) == (200, 0), "{output}{messages}");
+    let (_, [output, messages]) = send("").end();
+    let (sent, dropped) = (value(&output, "d.count"), value(&output, "d.drops"));
+    assert!(sent + dropped == 200 && dropped > 100, "{output}");
+    assert!(messages.contains(&format!("send queue full {dropped}")), "{messages}");
+}
+
+#[test]
+fn an_interface_that_is_down_takes_nothing() {
+    let Some(line) = Line::new() else { return };
+    line.between.ip("link set left down");
+    let config = "InfiniteSource(LENGTH 1000, LIMIT 5, STOP true) -> d :: ToDevice(left)";
+    let (good, [_, messages]) = run(&line.between, config, &[]).end();
+    assert!(good && messages.contains("interface down 5"), "{messages}");
+    assert!(messages.contains("d :: ToDevice: left: Network is down\n"), "{messages}");
+}
+
+/// The machine between talks itself, over a TAP.
+const TAP: &str =
+    "tap :: KernelTap(10.77.0.3/24, DEVNAME tap7, BURST 32) -> CHAIN -> Queue -> ToDevice(left);
+    FromDevice(left, PROMISC true) -> CHAIN -> Queue -> tap";
+
+#[test]
+fn the_machine_talks_over_a_tap() {
+    let Some(line) = Line::new() else { return };
+    // As they are, and as ordinary frames.
+    for chain in ["Null", "Print(ACTIVE false)"] {
+        let threads = if chain == "Null" { "2" } else { "1" };
+        let options = ["-h", "tap.dev_name", "--threads", threads];
+        let running = run(&line.between, &TAP.replace("CHAIN", chain), &options);
+        assert_eq!(ping(&line.between, LEFT, 3), 3);
+        let own = Ipv4Addr::new(10, 77, 0, 3);
+        for (from, to, address) in [(&line.left, &line.between, own), (&line.between, &line.left, LEFT)] {
+            transfer(from, to, SocketAddr::from((address, 7000)), 8 * MEGABYTE, || ()).unwrap();
+            let back = exchange_datagrams(from, to, SocketAddr::from((address, 7001)), &[1, 1472, 5000]);
+            assert_eq!(back, 3);
+        }
+        let (good, [output, messages]) = running.stop();
+        assert!(good && output.contains("tap7"), "{output}{messages}");
+        assert!(!line.between.has("tap7"), "the interface is still there");
+    }
+}
+
+#[test]
+fn nothing_is_left_behind() {
+    let Some(line) = Line::new() else { return };
+    let config = TAP.replace("CHAIN", "Null").replace("tap7,", "tap7, GATEWAY 10.77.0.1,");
+    let running = run(&line.between, &config, &[]);
+    assert!(line.between.ip("route show").contains("default via 10.77.0.1 dev tap7"));
+    running.signal("KILL");
+    let (good, _) = running.end();
+    assert!(!good && !line.between.has("tap7"));
+    assert_eq!(line.between.ip("route show"), "");
+}
+
+#[test]
+fn a_tap_that_is_removed_by_somebody() {
+    let Some(line) = Line::new() else { return };
+    let running = run(&line.between, "KernelTap(10.77.0.3/24, DEVNAME tap7) -> Discard", &[]);
+    line.between.ip("link del tap7");
+    let (good, [_, messages]) = running.end();
+    assert!(good && messages.contains("tap7 is gone; nothing more comes from it"), "{messages}");
+}
+
+#[test]
+fn the_machine_talks_over_a_tun() {
+    let Some(line) = Line::new() else { return };
+    let config = "tun :: KernelTun(10.9.0.1/24, DEVNAME tun7) -> r :: ICMPPingResponder -> tun;
+        r[1] -> EtherEncap(0x0800, 2:0:0:0:0:9, 2:0:0:0:0:8) -> Queue -> ToDevice(left);
+        FromDevice(left, PROMISC true) -> Classifier(12/0800) -> Strip(14) -> CheckIPHeader -> tun";
+    let running = run(&line.between, config, &[]);
+    // The responder has every address but the machine's own.
+    assert_eq!(ping(&line.between, Ipv4Addr::new(10, 9, 0, 5), 3), 3);
+    line.left.ip("link set eth0 address 2:0:0:0:0:8");
+    line.left.ip("addr add 10.9.0.8/24 dev eth0");
+    line.left.ip("neigh add 10.9.0.1 lladdr 2:0:0:0:0:9 dev eth0");
+    let (here, there) = (Ipv4Addr::new(10, 9, 0, 1), Ipv4Addr::new(10, 9, 0, 8));
+    for (from, to, address) in [(&line.left, &line.between, here), (&line.between, &line.left, there)] {
+        transfer(from, to, SocketAddr::from((address, 7000)), 2 * MEGABYTE, || ()).unwrap();
+    }
+    let (good, [_, messages]) = running.stop();
+    assert!(good, "{messages}");
+    assert!(!line.between.has("tun7"));
+}
+
+#[test]
+fn host_interfaces_are_for_two_elements() {
+    let Some(line) = Line::new() else { return };
+    let config =
+        "FromHost(fake, 10.9.0.1/24, ETHER 2:0:0:0:0:1) -> c :: Classifier(12/0806 20/0001, 12/0800, -);
+        c[0] -> ARPResponder(0.0.0.0/0 2:0:0:0:0:2) -> h :: ToHost(fake);
+        c[1] -> CheckIPHeader(14) -> ICMPPingResponder -> EtherMirror -> h; c[2] -> Discard";
+    let running = run(&line.between, config, &["-h", "h.drops"]);
+    assert_eq!(ping(&line.between, Ipv4Addr::new(10, 9, 0, 5), 3), 3);
+    let (good, [output, messages]) = running.stop();
+    assert!(good && output.contains('0'), "{output}{messages}");
+    assert!(!line.between.has("fake"));
+}
+
+#[test]
+fn faults_say_what_to_do() {
+    let Some(line) = Line::new() else { return };
+    for (config, text) in [
+        ("FromDevice(eth9) -> Discard", "eth9: SIOCGIFINDEX: No such device; `ip link` shows"),
+        ("Idle -> ToDevice(eth9)", "eth9: SIOCGIFINDEX: No such device"),
+        ("KernelTap(10.9.0.1/24, DEVNAME left) -> Discard", "left: TUNSETIFF: "),
+        (
+            "KernelTap(10.9.0.1/24, DEVNAME t) -> Discard; KernelTap(10.9.1.1/24, DEVNAME t) -> Discard",
+            "t: TUNSETIFF: Device or resource busy",
+        ),
+    ] {
+        let output = line.between.command(TIDEGATE).args(["run", "-e", config]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(1) && said.contains(text), "{config}: {said}");
+        // Looking at a configuration opens nothing.
+        for command in ["check", "flatten", "dot"] {
+            let file = std::env::temp_dir().join(format!("tidegate-live-{}.click", std::process::id()));
+            std::fs::write(&file, config).unwrap();
+            let output = line.between.command(TIDEGATE).arg(command).arg(&file).output().unwrap();
+            std::fs::remove_file(&file).unwrap();
+            assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! What FORCE_IP asks of sources: header annotations of IP packets, and to know which packets are none.
+
+use element::effects::{Action, Case, DST_IP, Field, Value};
+use element::{Base, Packet};
+use packet::Annotations;
+use wire::layers::Network;
+use wire::{Layers, LinkType};
+
+/// Sets network and transport header and the destination annotation. False, and nothing done, if it is not IP.
+pub(crate) fn mark_ip(packet: &mut Packet) -> bool {
+    let layers = Layers::locate(packet.data(), LinkType::from_number(packet.link()));
+    let (Some(l3), Network::Ipv4 | Network::Ipv6) = (layers.l3, layers.network) else { return false };
+    packet.set_offset(Base::Network, Some(l3 as isize));
+    // Of an IPv4 fragment too, although what lies there is no transport header: who minds that looks at the fragment.
+    let behind = match layers.network {
+        Network::Ipv4 => packet.data().get(l3).map(|first| l3 + usize::from(first & 15) * 4),
+        _ => layers.l4,
+    };
+    packet.set_offset(Base::Transport, behind.map(|behind| behind as isize));
+    if layers.network == Network::Ipv4
+        && let Some(destination) = packet.data().get(l3 + 16..l3 + 20).and_then(|b| b.try_into().ok())
+    {
+        packet.annotations_mut().set_array4(Annotations::DST_IP, destination);
+    }
+    true
+}
+
+/// A case of a declaration, with that.
+pub(crate) fn marking_ip(case: Case) -> Case {
+    let pure = |name| Value::Pure { name, reads: Vec::new() };
+    case.with(Action::Set(Field::HeaderOffset(Base::Network), pure("where IP starts")))
+        .with(Action::Set(Field::HeaderOffset(Base::Transport), pure("behind IP")))
+        .with(Action::Set(DST_IP, pure("destination")))
+}

@@ -1,0 +1,413 @@
+//! # FromDevice
+//! Receives packets from a network interface.
+//!
+//! The kernel's own network stack still sees them too: without addresses on the interface it does nothing with them.
+//! Packets get the time stamp of their reception and the packet type annotation that the kernel gives them, the MAC
+//! header annotation points to their start, and a VLAN tag that the device took out is put back. What ToDevice sends to the same
+//! interface does not come in here.
+//!
+//! Large segments and partial checksums, as they come from local senders and devices with offloads, go on as they are
+//! if nobody behind this element minds and each path ends at an element that can send them. Else they become ordinary
+//! frames here.
+//!
+//! With several workers each one has a ring of its own, and the kernel chooses between them.
+//!
+//! ## Usage
+//! `FromDevice(DEVNAME [, PROMISC, SNAPLEN, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `DEVNAME`: the interface.
+//! - `PROMISC`: whether to receive what is for other hosts too.
+//! - `SNAPLEN`: most bytes of a frame; longer ones are cut, and the extra length annotation says by how much.
+//! - `SNIFFER`: accepted; without it Click would keep packets from the kernel's network stack, which is left to
+//!   firewall rules here.
+//! - `FORCE_IP`: whether to send IP packets only, with network and transport header annotations and the destination
+//!   annotation set; others go to output 1 or are dropped.
+//! - `METHOD`: `LINUX`; others that Click knows are accepted and mean the same.
+//! - `CAPTURE`: an older name for METHOD.
+//! - `BPF_FILTER`: not supported; a Classifier or IPClassifier behind this element does the same.
+//! - `PROTOCOL`: the only protocol (Ethernet type) to receive; 0 for all.
+//! - `OUTBOUND`: whether packets that the machine sends by the interface come in too.
+//! - `HEADROOM`: accepted; packets always have 256 bytes in front.
+//! - `ENCAP`: accepted; the interface says it itself.
+//! - `BURST`: most packets per turn.
+//! - `TIMESTAMP`: whether packets get a time stamp.
+//! - `ACTIVE`: whether it receives. What comes in meanwhile is lost.
+//! - `STEERING`: how packets are spread over workers: `hash`, so that a flow stays on one, or `spray`, by bits of the
+//!   TCP checksum, which spreads even a single flow.
+//! - `OFFLOAD`: whether large segments and partial checksums may come in as they are. Without, the kernel's statement
+//!   about them is not asked for, and they come in as broken packets.
+//!
+//! ## Handlers
+//! - `count`: packets received.
+//! - `reset_counts`: sets the count to zero.
+//! - `kernel_drops`: packets that the kernel had no room for.
+//! - `encap`: what packets start with.
+//! - `active`: whether it receives.
+//!
+//! ## Example
+//! ```click
+//! FromDevice(eth0, PROMISC true) -> Counter -> Queue -> ToDevice(eth1)
+//! ```
+//!
+//! ## See also
+//! ToDevice, FromDump, KernelTap
+
+use std::os::fd::AsFd;
+
+use element::args::parse_bool;
+use element::class::{ArgInfo, HandlerInfo, Notes, Task};
+use element::{Args, Class, Cx, Effects, Element, Interest, Invalid, Timestamp, manual};
+use libc::c_int;
+use packet::{BATCH_CAPACITY, PacketKind};
+use wire::LinkType;
+
+use super::incoming::{Incoming, MarksIp, Received};
+use super::sys::fanout::{self, Spread};
+use super::sys::ring::Ring;
+use super::sys::{link, take_error};
+use super::{cannot, read_method};
+use crate::encapsulation;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "FromDevice",
+    ports: "0/1-2",
+    processing: "h",
+    manual: manual!("from_device.rs"),
+    notes: Notes { task: Task::Always, has_queues: true, ..Notes::NONE },
+    args: &[
+        ArgInfo::required("DEVNAME", "interface"),
+        ArgInfo::positional("PROMISC", "bool", "false"),
+        ArgInfo::positional("SNAPLEN", "unsigned", "2046"),
+        ArgInfo::keyword("SNIFFER", "bool", "true"),
+        ArgInfo::keyword("FORCE_IP", "bool", "false"),
+        ArgInfo::keyword("METHOD", "word", "LINUX"),
+        ArgInfo::keyword("CAPTURE", "word", "LINUX"),
+        ArgInfo::keyword("BPF_FILTER", "text", ""),
+        ArgInfo::keyword("PROTOCOL", "unsigned", "0"),
+        ArgInfo::keyword("OUTBOUND", "bool", "false"),
+        ArgInfo::keyword("HEADROOM", "unsigned", "28"),
+        ArgInfo::keyword("ENCAP", "word", ""),
+        ArgInfo::keyword("BURST", "int", ""),
+        ArgInfo::keyword("TIMESTAMP", "bool", "true"),
+        ArgInfo::keyword("ACTIVE", "bool", "true"),
+        ArgInfo::keyword("STEERING", "hash or spray", "hash"),
+        ArgInfo::keyword("OFFLOAD", "bool", "true"),
+    ],
+    handlers: &[
+        HandlerInfo::read("count"),
+        HandlerInfo::write("reset_counts"),
+        HandlerInfo::read("kernel_drops"),
+        HandlerInfo::read("encap"),
+        HandlerInfo::both("active"),
+    ],
+    // Needs an interface: what it does is tested between network namespaces.
+    samples: &[],
+    build,
+    ..Class::DEFAULT
+};
+
+fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
+    let device: String = args.required("DEVNAME");
+    let promiscuous = args.or("PROMISC", false);
+    let snap_length = args.or("SNAPLEN", 2046u32);
+    let sniffer = args.or("SNIFFER", true);
+    let method =
+        [read_method(args, "METHOD"), read_method(args, "CAPTURE")].into_iter().flatten().next_back();
+    let filter: Option<String> = args.get("BPF_FILTER");
+    let encapsulation = args.get::<String>("ENCAP");
+    let burst: Option<i64> = args.get("BURST");
+    if device.is_empty() {
+        args.error("interface not set");
+    }
+    if !(14..=65535).contains(&snap_length) {
+        args.error("SNAPLEN out of range");
+    }
+    if args.or("HEADROOM", 0u32) > 8190 {
+        args.error("HEADROOM out of range");
+    }
+    if burst.is_some_and(|burst| burst <= 0) {
+        args.error("BURST out of range");
+    }
+    if encapsulation.is_some_and(|name| encapsulation::parse(&name).is_none()) {
+        args.error("bad encapsulation type");
+    }
+    match (filter.as_deref(), method.as_deref()) {
+        (None | Some(""), _) => {}
+        (_, Some("LINUX" | "NETMAP")) => args.warn("not using METHOD PCAP, BPF filter ignored"),
+        _ => args.error("BPF_FILTER: not supported; put a Classifier or an IPClassifier behind FromDevice"),
+    }
+    if !sniffer {
+        args.warn(
+            "SNIFFER false: the kernel still sees what comes in; firewall rules can keep it from acting",
+        );
+    }
+    let spread = match args.or("STEERING", String::from("hash")).as_str() {
+        "hash" => Spread::Hash,
+        "spray" => Spread::Spray,
+        _ => {
+            args.error("STEERING: 'hash' or 'spray' expected");
+            Spread::Hash
+        }
+    };
+    let marks_ip = if args.or("FORCE_IP", false) { MarksIp::Only } else { MarksIp::No };
+    let from_device = FromDevice {
+        device,
+        promiscuous,
+        protocol: args.or("PROTOCOL", 0),
+        outbound: args.or("OUTBOUND", false),
+        burst: burst.map(|n| (n as usize).min(BATCH_CAPACITY)),
+        time_stamps: args.or("TIMESTAMP", true),
+        active: args.or("ACTIVE", true),
+        offloads: args.or("OFFLOAD", true),
+        outputs: args.outputs(),
+        spread,
+        incoming: Incoming::new(snap_length as usize, marks_ip, LinkType::Ethernet),
+        ring: None,
+        index: 0,
+        state: State::Up,
+        kernel_drops: 0,
+    };
+    args.finish()?;
+    Ok(Box::new(from_device))
+}
+
+/// Tokens of files and timers.
+const RECEIVE: u32 = 0;
+const LOOK: u32 = 1;
+/// How often to look whether an interface that is down is up again, or gone.
+const PAUSE: Timestamp = Timestamp(100_000_000);
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Up,
+    Down,
+    Gone,
+}
+
+struct FromDevice {
+    device: String,
+    promiscuous: bool,
+    /// The only one to receive, or 0.
+    protocol: u16,
+    outbound: bool,
+    burst: Option<usize>,
+    time_stamps: bool,
+    active: bool,
+    offloads: bool,
+    outputs: usize,
+    spread: Spread,
+    incoming: Incoming,
+    ring: Option<Ring>,
+    /// Number of the interface; another one of the same name has another.
+    index: c_int,
+    state: State,
+    /// What the kernel has said so far, which it forgets when it is asked.
+    kernel_drops: u64,
+}
+
+impl FromDevice {
+    fn open(&mut self, cx: &mut Cx<'_>) -> Result<Ring, String> {
+        let failed = |step: &str, error: &std::io::Error| cannot(&self.device, step, error);
+        self.index = link::index(&self.device).map_err(|error| failed("SIOCGIFINDEX", &error))?;
+        let hardware = link::hardware(&self.device).map_err(|error| failed("SIOCGIFHWADDR", &error))?;
+        self.incoming.link = match hardware {
+            libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK => LinkType::Ethernet,
+            // TUN interfaces and tunnels.
+            _ => LinkType::RawIp,
+        };
+        let ring = Ring::open(self.offloads).map_err(|(step, error)| failed(step, &error))?;
+        ring.bind(self.index).map_err(|error| failed("bind", &error))?;
+        if let Err(error) = fanout::join_groups(ring.socket(), self.index, self.promiscuous)
+            && self.promiscuous
+        {
+            let name = cx.declaration();
+            cx.message(format_args!("{name}: cannot set promiscuous mode: {}\n", crate::reason(&error)));
+        }
+        let (_, workers) = cx.worker();
+        if workers > 1 {
+            fanout::join(ring.socket(), cx.id(), self.spread)
+                .map_err(|error| failed("PACKET_FANOUT", &error))?;
+        }
+        Ok(ring)
+    }
+
+    fn say(&self, cx: &mut Cx<'_>, text: std::fmt::Arguments<'_>) {
+        let name = cx.declaration();
+        cx.message(format_args!("{name}: {}: {text}\n", self.device));
+    }
+
+    /// Finds out what has become of the interface.
+    fn look(&mut self, cx: &mut Cx<'_>) {
+        let state = match link::index(&self.device) {
+            Ok(index) if index == self.index => match link::is_up(&self.device) {
+                Ok(true) => State::Up,
+                _ => State::Down,
+            },
+            _ => State::Gone,
+        };
+        if state != self.state {
+            match state {
+                State::Up => self.say(cx, format_args!("is up again")),
+                State::Down => {
+                    self.say(cx, format_args!("is down; waiting for it (`ip link set {} up`)", self.device))
+                }
+                State::Gone => self.say(cx, format_args!("is gone; nothing more comes from it")),
+            }
+        }
+        self.state = state;
+        match state {
+            State::Up => cx.schedule(),
+            State::Down => cx.set_timer(LOOK, cx.now() + PAUSE),
+            State::Gone => cx.unwatch(RECEIVE),
+        }
+    }
+
+    fn drops(&mut self) -> u64 {
+        if let Some(ring) = &self.ring {
+            self.kernel_drops += u64::from(fanout::drops(ring.socket()));
+        }
+        self.kernel_drops
+    }
+}
+
+fn kind(number: u8) -> PacketKind {
+    match number {
+        libc::PACKET_BROADCAST => PacketKind::Broadcast,
+        libc::PACKET_MULTICAST => PacketKind::Multicast,
+        libc::PACKET_OTHERHOST => PacketKind::OtherHost,
+        libc::PACKET_OUTGOING => PacketKind::Outgoing,
+        _ => PacketKind::Host,
+    }
+}
+
+impl Element for FromDevice {
+    fn effects(&self) -> Effects {
+        let offloads = self.offloads.then_some(-14);
+        Effects { offloads, ..self.incoming.effects(self.outputs) }
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        let ring = self.open(cx)?;
+        if let Some(remark) = &ring.remark {
+            self.say(cx, format_args!("{remark}"));
+        }
+        cx.watch(RECEIVE, ring.socket().as_fd(), Interest::Read)
+            .map_err(|error| cannot(&self.device, "poll", &error))?;
+        self.ring = Some(ring);
+        if !link::is_up(&self.device).unwrap_or(true) {
+            self.look(cx);
+        }
+        Ok(())
+    }
+
+    fn run(&mut self, cx: &mut Cx<'_>) -> bool {
+        let most = self.burst.unwrap_or(cx.burst());
+        let mut batch = cx.batch();
+        let mut looked = 0;
+        let Some(ring) = &mut self.ring else { return false };
+        while looked < most && cx.has_room() {
+            let Some(frame) = ring.next() else { break };
+            looked += 1;
+            let wanted = self.active
+                && (self.outbound || frame.kind != libc::PACKET_OUTGOING)
+                && (self.protocol == 0 || self.protocol == frame.protocol);
+            if !wanted {
+                continue;
+            }
+            let received = Received {
+                bytes: frame.bytes,
+                length: frame.length,
+                time: if self.time_stamps { Timestamp(frame.time) } else { Timestamp::ZERO },
+                kind: kind(frame.kind),
+                vlan: frame.vlan,
+                virtio: frame.virtio,
+            };
+            self.incoming.take(cx, &mut batch, &received);
+        }
+        cx.emit(0, batch);
+        // A block that has been read goes back to the kernel at once.
+        if ring.is_ready() {
+            cx.schedule();
+        }
+        looked > 0
+    }
+
+    fn ready(&mut self, cx: &mut Cx<'_>, _token: u32) {
+        let Some(ring) = &mut self.ring else { return };
+        if ring.is_ready() {
+            return cx.schedule();
+        }
+        if take_error(ring.socket()).is_some() {
+            self.look(cx);
+        }
+    }
+
+    fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
+        self.look(cx);
+    }
+
+    fn drain(&mut self, cx: &mut Cx<'_>) {
+        self.active = false;
+        cx.unschedule();
+    }
+
+    fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        cx.unwatch(RECEIVE);
+        self.drops();
+        self.ring = None;
+        Ok(())
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        Ok(match name {
+            "count" => self.incoming.count.to_string(),
+            "kernel_drops" => self.drops().to_string(),
+            "encap" => encapsulation::name(self.incoming.link),
+            _ => self.active.to_string(),
+        })
+    }
+
+    fn write(&mut self, _cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
+        match name {
+            "active" => self.active = parse_bool(value).ok_or("type mismatch")?,
+            _ => self.incoming.count = 0,
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::Run;
+
+    fn errors(arguments: &str) -> String {
+        Run::default().text(&format!("FromDevice({arguments}) -> Discard"), &[]).unwrap_err()
+    }
+
+    #[test]
+    fn arguments_that_are_wrong_are_refused_in_clicks_words() {
+        for (arguments, text) in [
+            ("eth0, SNAPLEN 13", "SNAPLEN out of range"),
+            ("eth0, SNAPLEN 65536", "SNAPLEN out of range"),
+            ("eth0, HEADROOM 8191", "HEADROOM out of range"),
+            ("eth0, BURST 0", "BURST out of range"),
+            ("eth0, METHOD CARRIER_PIGEON", "bad METHOD"),
+            ("eth0, ENCAP PIGEON", "bad encapsulation type"),
+            ("eth0, STEERING PIGEON", "STEERING: 'hash' or 'spray' expected"),
+            ("eth0, BPF_FILTER tcp", "BPF_FILTER: not supported"),
+            ("\"\"", "interface not set"),
+            ("", "DEVNAME: required argument missing"),
+        ] {
+            let errors = errors(arguments);
+            assert!(errors.contains(text), "{arguments}: {errors}");
+        }
+    }
+
+    #[test]
+    fn an_interface_that_is_not_there_is_named() {
+        let errors = errors("no-such-device, METHOD PCAP");
+        assert!(errors.contains("no-such-device: SIOCGIFINDEX: No such device; `ip link` shows"), "{errors}");
+    }
+}

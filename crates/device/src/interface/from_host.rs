@@ -1,0 +1,108 @@
+//! # FromHost
+//! Receives what the machine's own network stack sends to a TAP interface.
+//!
+//! The interface is made when the graph starts and goes away with the element. ToHost sends to the same interface. The
+//! machine sends ARP queries there, which somebody has to answer before it sends anything else. Header annotations of
+//! IP packets and the destination annotation are set. KernelTap is both in one.
+//!
+//! ## Usage
+//! `FromHost(DEVNAME [, DST, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `DEVNAME`: the name of the interface.
+//! - `DST`: the machine's address on the interface, and its network; without, somebody else sets it.
+//! - `GATEWAY`: an address of that network to which the machine shall send what goes elsewhere.
+//! - `HEADROOM`: accepted; packets always have 256 bytes in front.
+//! - `ETHER`: the interface's Ethernet address; without, the kernel chooses one.
+//! - `MTU`: the longest packet, without Ethernet header.
+//! - `DST6`: the machine's IPv6 address on the interface, and its network.
+//!
+//! ## Handlers
+//! - `dev_name`: the name of the interface.
+//! - `signal`: whether there is room behind the element.
+//!
+//! ## Example
+//! ```click
+//! FromHost(fake, 192.0.2.1/24) -> c :: Classifier(12/0806 20/0001, -);
+//! c[0] -> ARPResponder(0.0.0.0/0 2:0:0:0:0:2) -> ToHost(fake);
+//! c[1] -> Print(sent) -> Discard
+//! ```
+//!
+//! ## See also
+//! ToHost, KernelTap
+
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex};
+
+use element::args::{Ipv4Prefix, Ipv6Prefix};
+use element::class::{ArgInfo, HandlerInfo, Notes, Phase, Task};
+use element::{Args, Class, Element, Invalid, manual};
+
+use super::host::Wanted;
+use super::kernel_tun::KernelTun;
+use super::sys::tun::Tun;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "FromHost",
+    ports: "0/1",
+    processing: "h",
+    manual: manual!("from_host.rs"),
+    notes: Notes { task: Task::Always, ..Notes::NONE },
+    // Before ToHost, which looks for the interface.
+    phase: Phase::Service,
+    args: &[
+        ArgInfo::required("DEVNAME", "interface"),
+        ArgInfo::positional("DST", "IP prefix", ""),
+        ArgInfo::keyword("GATEWAY", "IP address", ""),
+        ArgInfo::keyword("HEADROOM", "unsigned", "28"),
+        ArgInfo::keyword("ETHER", "Ethernet address", ""),
+        ArgInfo::keyword("MTU", "int", "2048"),
+        ArgInfo::keyword("DST6", "IPv6 prefix", ""),
+    ],
+    handlers: &[HandlerInfo::read("dev_name"), HandlerInfo::read("signal")],
+    // Makes an interface: what it does is tested between network namespaces.
+    samples: &[],
+    build,
+    ..Class::DEFAULT
+};
+
+/// An interface that ToHost sends to.
+#[derive(Default)]
+pub(super) struct HostInterface {
+    pub(super) name: String,
+    /// While it is open.
+    pub(super) tun: Mutex<Option<Arc<Tun>>>,
+}
+
+impl HostInterface {
+    pub(super) fn set(&self, tun: Option<Arc<Tun>>) {
+        *self.tun.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = tun;
+    }
+
+    pub(super) fn get(&self) -> Option<Arc<Tun>> {
+        self.tun.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    }
+}
+
+fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
+    let name: String = args.required("DEVNAME");
+    let near: Option<Ipv4Prefix> = args.get("DST");
+    let gateway = args.get::<Ipv4Addr>("GATEWAY").filter(|gateway| !gateway.is_unspecified());
+    let near6 = args.get::<Ipv6Prefix>("DST6").map(|prefix| (prefix.address, prefix.length));
+    args.or("HEADROOM", 0u32);
+    let mtu: Option<u32> = args.get("MTU");
+    let mac = args.get("ETHER");
+    if name.is_empty() {
+        args.error("must specify device name");
+    }
+    if gateway.is_some_and(|gateway| near.is_none_or(|near| !near.contains(gateway))) {
+        args.error("bad GATEWAY");
+    }
+    args.finish()?;
+    let interface = Arc::new(HostInterface { name: name.clone(), ..HostInterface::default() });
+    args.setup.publish(args.id(), Arc::clone(&interface));
+    let wanted = Wanted { name, tap: true, alone: true, near, near6, gateway, mac, mtu };
+    let burst = args.setup.burst.unwrap_or(1);
+    Ok(Box::new(KernelTun::shared(wanted, burst, interface)))
+}

@@ -1,0 +1,271 @@
+//! What elements share that talk to the machine's own network stack over a TUN or TAP interface.
+
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use element::args::Ipv4Prefix;
+use element::{Base, Batch, Cx, DropReason, Interest, Packet};
+use packet::{PacketKind, VirtioNet};
+use wire::LinkType;
+use wire::ethernet::MacAddr;
+
+use super::cannot;
+use super::incoming::{Incoming, MarksIp, Received};
+use super::sys::tun::Tun;
+use super::sys::{VIRTIO, address, link, parse_virtio};
+use crate::reason;
+
+/// Room for the longest packet with its header.
+const LONGEST: usize = VIRTIO + packet::MAX_PACKET;
+/// An Ethernet header, and the least of an IP header.
+const ETHERNET: usize = 14;
+/// Token of the watched file.
+pub(super) const RECEIVE: u32 = 0;
+
+/// What an interface is to be like.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Wanted {
+    /// Its name; empty for one of the kernel's choice.
+    pub(super) name: String,
+    pub(super) tap: bool,
+    /// Whether only one worker has it.
+    pub(super) alone: bool,
+    /// The machine's address there.
+    pub(super) near: Option<Ipv4Prefix>,
+    pub(super) near6: Option<(Ipv6Addr, u8)>,
+    pub(super) gateway: Option<Ipv4Addr>,
+    pub(super) mac: Option<MacAddr>,
+    /// The longest packet, without Ethernet header, if it is not the usual one.
+    pub(super) mtu: Option<u32>,
+}
+
+/// Makes the interface, gives it its addresses and routes, and brings it up. All of that goes with it.
+pub(super) fn open(cx: &mut Cx<'_>, wanted: &Wanted) -> Result<Tun, String> {
+    let (_, workers) = if wanted.alone { (0, 1) } else { cx.worker() };
+    // Workers have to agree on a name, and so cannot leave the choice to the kernel.
+    let name = match wanted.name.as_str() {
+        "" if workers > 1 => format!("tap{}.{}", std::process::id(), cx.id()),
+        name => name.into(),
+    };
+    let shown = if name.is_empty() { "/dev/net/tun" } else { &name };
+    let tun =
+        Tun::open(&name, wanted.tap, workers > 1).map_err(|(step, error)| cannot(shown, step, &error))?;
+    let name = tun.name.clone();
+    // The first worker that comes does the rest.
+    if workers > 1 && link::is_up(&name).unwrap_or(false) {
+        return Ok(tun);
+    }
+    let warn = |cx: &mut Cx<'_>, what: &str, error: &io::Error| {
+        let element = cx.declaration();
+        cx.message(format_args!("{element}: warning: could not set interface {what}: {}\n", reason(error)));
+    };
+    if let Some(near) = wanted.near {
+        address::set(&name, near.address, near.mask).map_err(|(step, error)| cannot(&name, step, &error))?;
+    }
+    if let Some(mac) = wanted.mac
+        && let Err(error) = link::set_mac(&name, mac)
+    {
+        warn(cx, "Ethernet address", &error);
+    }
+    if let Some(mtu) = wanted.mtu
+        && let Err(error) = link::set_mtu(&name, mtu as i32)
+    {
+        warn(cx, "MTU", &error);
+    }
+    link::set_flags(&name, libc::IFF_UP, 0).map_err(|error| cannot(&name, "SIOCSIFFLAGS", &error))?;
+    if let Some((address, prefix)) = wanted.near6 {
+        address::set6(&name, address, prefix).map_err(|error| cannot(&name, "SIOCSIFADDR", &error))?;
+    }
+    if let Some(gateway) = wanted.gateway {
+        address::set_default_route(gateway).map_err(|error| cannot(&name, "default route", &error))?;
+    }
+    Ok(tun)
+}
+
+/// Packets from the machine.
+pub(super) struct Receiver {
+    pub(super) incoming: Incoming,
+    buffer: Vec<u8>,
+    /// Turns in which there was something to read.
+    pub(super) turns: u64,
+    is_gone: bool,
+}
+
+impl Receiver {
+    pub(super) fn new(marks_ip: MarksIp, link: LinkType) -> Receiver {
+        Receiver {
+            incoming: Incoming::new(packet::MAX_PACKET, marks_ip, link),
+            buffer: vec![0; LONGEST],
+            turns: 0,
+            is_gone: false,
+        }
+    }
+
+    pub(super) fn start(&self, cx: &mut Cx<'_>, tun: &Tun) -> Result<(), String> {
+        let watched = cx.watch(RECEIVE, tun.file().as_fd(), Interest::Read);
+        watched.map_err(|error| cannot(&tun.name, "poll", &error))
+    }
+
+    /// Emits at most so many packets; whether there may be more now.
+    pub(super) fn receive(&mut self, cx: &mut Cx<'_>, tun: &Tun, most: usize) -> bool {
+        if self.is_gone {
+            return false;
+        }
+        self.turns += 1;
+        let mut batch = cx.batch();
+        let mut more = true;
+        for _ in 0..most {
+            if !cx.has_room() {
+                break;
+            }
+            let length = match tun.read(&mut self.buffer) {
+                Ok(length) => length,
+                Err(error) => {
+                    self.fault(cx, tun, &error);
+                    more = false;
+                    break;
+                }
+            };
+            let Some((header, bytes)) = self.buffer[..length].split_first_chunk::<VIRTIO>() else { continue };
+            let received = Received {
+                bytes,
+                length: bytes.len(),
+                time: cx.now(),
+                kind: kind(bytes, self.incoming.link),
+                vlan: None,
+                virtio: parse_virtio(header),
+            };
+            self.incoming.take(cx, &mut batch, &received);
+        }
+        cx.emit(0, batch);
+        more
+    }
+
+    fn fault(&mut self, cx: &mut Cx<'_>, tun: &Tun, error: &io::Error) {
+        if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR)) {
+            return;
+        }
+        // Somebody has removed the interface; the file stays behind.
+        self.is_gone = matches!(error.raw_os_error(), Some(libc::EBADFD | libc::EIO | libc::ENODEV));
+        let name = cx.declaration();
+        match self.is_gone {
+            true => {
+                cx.unwatch(RECEIVE);
+                cx.message(format_args!("{name}: {} is gone; nothing more comes from it\n", tun.name));
+            }
+            false => cx.message(format_args!("{name} read: {}\n", reason(error))),
+        }
+    }
+}
+
+/// Whom an Ethernet frame is for.
+fn kind(bytes: &[u8], link: LinkType) -> PacketKind {
+    match bytes.first_chunk() {
+        Some([0xff, 0xff, 0xff, 0xff, 0xff, 0xff]) if link == LinkType::Ethernet => PacketKind::Broadcast,
+        Some([first, ..]) if link == LinkType::Ethernet && first & 1 == 1 => PacketKind::Multicast,
+        _ => PacketKind::Host,
+    }
+}
+
+/// Packets to the machine.
+#[derive(Default)]
+pub(super) struct Transmitter {
+    /// Longest packet, without Ethernet header; 0 leaves it to the interface.
+    mtu: usize,
+    /// Whether a full queue is reported only once.
+    ignores_overflows: bool,
+    /// The last failure that was told: the same one is not told again.
+    told: Option<i32>,
+    pub(super) drops: u64,
+}
+
+impl Transmitter {
+    pub(super) fn new(mtu: usize, ignores_overflows: bool) -> Transmitter {
+        Transmitter { mtu, ignores_overflows, ..Transmitter::default() }
+    }
+
+    /// Writes packets to the interface. Those of a TUN interface start with their network header.
+    pub(super) fn send(&mut self, cx: &mut Cx<'_>, tun: &Arc<Tun>, tap: bool, mut batch: Batch) {
+        let mut sent = cx.batch();
+        for mut packet in batch.drain() {
+            match self.send_one(cx, tun, tap, &mut packet) {
+                // As large as the batch that they come from.
+                Ok(()) => drop(sent.push(packet)),
+                Err(why) => {
+                    self.drops += 1;
+                    cx.drop(packet, why);
+                }
+            }
+        }
+        cx.recycle(batch);
+        cx.sent(sent);
+    }
+
+    fn send_one(
+        &mut self,
+        cx: &mut Cx<'_>,
+        tun: &Tun,
+        tap: bool,
+        packet: &mut Packet,
+    ) -> Result<(), DropReason> {
+        // What stands there otherwise has no meaning.
+        let offloads = cx.facts().offloads.contains(&true);
+        let virtio = if offloads { packet.annotations().virtio } else { VirtioNet::default() };
+        let refused = if tap {
+            (packet.len() < ETHERNET).then_some((DropReason::TooShort, "packet too small"))
+        } else {
+            bare(packet).err()
+        };
+        if let Some((why, text)) = refused {
+            self.say(cx, tun, -(why as i32) - 1, format_args!("{text}"));
+            return Err(why);
+        }
+        let length = match virtio.gso_type {
+            0 => packet.len(),
+            _ => usize::from(virtio.header_length) + usize::from(virtio.gso_size),
+        };
+        let mtu = self.mtu;
+        if mtu > 0 && length.saturating_sub(if tap { ETHERNET } else { 0 }) > mtu {
+            self.say(cx, tun, libc::EMSGSIZE, format_args!("packet larger than MTU ({mtu})"));
+            return Err(DropReason::TooLarge);
+        }
+        loop {
+            let Err(error) = tun.write(&virtio, packet.chunks()) else { return Ok(()) };
+            let number = error.raw_os_error().unwrap_or(0);
+            let why = match number {
+                libc::EINTR => continue,
+                libc::ENOBUFS | libc::EAGAIN => DropReason::SendQueueFull,
+                libc::EIO | libc::EBADFD | libc::ENODEV => DropReason::InterfaceDown,
+                _ => DropReason::WriteError,
+            };
+            if why == DropReason::SendQueueFull && !self.ignores_overflows {
+                self.told = None;
+            }
+            self.say(cx, tun, number, format_args!("write failed: {}", reason(&error)));
+            return Err(why);
+        }
+    }
+
+    /// Reports a failure, unless it was the last one too.
+    fn say(&mut self, cx: &mut Cx<'_>, tun: &Tun, number: i32, text: std::fmt::Arguments<'_>) {
+        if self.told.replace(number) != Some(number) {
+            let name = cx.declaration();
+            cx.message(format_args!("{name}: {}: {text}\n", tun.name));
+        }
+    }
+}
+
+/// Lets a packet start with its network header, which must be one of IP.
+fn bare(packet: &mut Packet) -> Result<(), (DropReason, &'static str)> {
+    let missing = (DropReason::NoHeader, "no network header");
+    let offset = packet.offset(Base::Network).ok_or(missing)?;
+    let header = packet.header(Base::Network).filter(|header| header.len() >= 20).ok_or(missing)?;
+    if !matches!(header[0] >> 4, 4 | 6) {
+        return Err((DropReason::BadIpHeader, "unknown IP version"));
+    }
+    let moved =
+        if offset < 0 { packet.unstrip(offset.unsigned_abs()) } else { packet.strip(offset as usize) };
+    moved.then_some(()).ok_or(missing)
+}

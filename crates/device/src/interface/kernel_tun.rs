@@ -1,0 +1,276 @@
+//! # KernelTun
+//! Exchanges IP packets with the machine's own network stack, over a TUN interface.
+//!
+//! The interface is made when the graph starts, with an address and the network behind it: what the machine sends to any
+//! other address of that network comes out of the element, and what goes into it, the machine receives. Everything goes
+//! away with the element. Packets that are not IP leave by output 1, or are dropped.
+//!
+//! Large segments and partial checksums go on as they are if nobody behind the element minds and each path ends at an
+//! element that can send them; else they become ordinary packets here.
+//!
+//! ## Usage
+//! `KernelTun(ADDR/MASK [, GATEWAY, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `ADDR`: the machine's address on the interface, and its network.
+//! - `GATEWAY`: an address of that network to which the machine shall send what goes elsewhere.
+//! - `TAP`: whether packets have Ethernet headers, as with KernelTap.
+//! - `HEADROOM`: accepted; packets always have 256 bytes in front.
+//! - `BURST`: most packets per turn.
+//! - `ETHER`: the interface's Ethernet address.
+//! - `IGNORE_QUEUE_OVERFLOWS`: whether to say only once that the interface takes nothing more.
+//! - `MTU`: the longest packet, without Ethernet header.
+//! - `DEVNAME`: the name of the interface; without, the kernel chooses one.
+//! - `DEV_NAME`: an older name for DEVNAME.
+//!
+//! ## Handlers
+//! - `dev_name`: the name of the interface.
+//! - `selected_calls`: turns in which there was something to read.
+//! - `packets`: packets read.
+//!
+//! ## Example
+//! ```click
+//! tun :: KernelTun(10.9.0.1/24);
+//! tun -> ICMPPingResponder -> IPPrint(ping) -> tun
+//! ```
+//!
+//! ## See also
+//! KernelTap, FromHost, FromDevice
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use element::args::Ipv4Prefix;
+use element::class::{ArgInfo, HandlerInfo, Notes, Task};
+use element::effects::{Case, Field, Filter, Header, Target};
+use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, manual};
+use packet::BATCH_CAPACITY;
+use wire::LinkType;
+use wire::ethernet::MacAddr;
+
+use super::from_host::HostInterface;
+use super::host::{RECEIVE, Receiver, Transmitter, Wanted, open};
+use super::incoming::MarksIp;
+use super::sys::tun::Tun;
+
+/// The class.
+pub static CLASS: Class = Class { name: "KernelTun", manual: manual!("kernel_tun.rs"), ..DESCRIPTION };
+
+pub(super) const DESCRIPTION: Class = Class {
+    ports: "0-1/1-2",
+    processing: "a/h",
+    flow: "x/y",
+    notes: Notes { task: Task::Always, has_queues: true, ..Notes::NONE },
+    args: &[
+        ArgInfo::required("ADDR", "IP prefix"),
+        ArgInfo::positional("GATEWAY", "IP address", ""),
+        ArgInfo::keyword("TAP", "bool", "false"),
+        ArgInfo::keyword("HEADROOM", "unsigned", "28"),
+        ArgInfo::keyword("BURST", "unsigned", "1"),
+        ArgInfo::keyword("ETHER", "Ethernet address", ""),
+        ArgInfo::keyword("IGNORE_QUEUE_OVERFLOWS", "bool", "false"),
+        ArgInfo::keyword("MTU", "int", "1500"),
+        ArgInfo::keyword("DEVNAME", "interface", ""),
+        ArgInfo::keyword("DEV_NAME", "interface", ""),
+    ],
+    handlers: &[
+        HandlerInfo::read("dev_name"),
+        HandlerInfo::read("selected_calls"),
+        HandlerInfo::read("packets"),
+    ],
+    // Makes an interface: what it does is tested between network namespaces.
+    samples: &[],
+    build: |args| build(args, false),
+    ..Class::DEFAULT
+};
+
+/// The longest packet where nothing else is asked for.
+const MTU: i32 = 1500;
+/// The least of an IP header.
+const IP: i32 = 20;
+
+/// For both classes.
+pub(super) fn build(args: &mut Args<'_>, tap: bool) -> Result<Box<dyn Element>, Invalid> {
+    let nowhere = Ipv4Prefix { address: Ipv4Addr::UNSPECIFIED, mask: Ipv4Addr::UNSPECIFIED };
+    let near: Ipv4Prefix = args.required_or("ADDR", nowhere);
+    let gateway = args.get::<Ipv4Addr>("GATEWAY").filter(|gateway| !gateway.is_unspecified());
+    let tap = args.or("TAP", tap);
+    let headroom = args.or("HEADROOM", 0u32);
+    let usual = args.setup.burst.unwrap_or(1) as u32;
+    let burst = args.or("BURST", usual);
+    let mac: Option<MacAddr> = args.get("ETHER");
+    let ignores_overflows = args.or("IGNORE_QUEUE_OVERFLOWS", false);
+    let mtu = args.or("MTU", MTU);
+    let older: Option<String> = args.get("DEV_NAME");
+    let name = args.get("DEVNAME").or(older).unwrap_or_default();
+    if gateway.is_some_and(|gateway| !near.contains(gateway)) {
+        args.error("bad GATEWAY");
+    }
+    if burst < 1 {
+        args.error("BURST must be >= 1");
+    }
+    if mtu < IP {
+        args.error(format!("MTU must be greater than {IP}"));
+    }
+    if headroom > 8192 {
+        args.error("HEADROOM too big");
+    }
+    args.finish()?;
+    let link = if tap { LinkType::Ethernet } else { LinkType::RawIp };
+    let changed = (mtu != MTU).then_some(mtu as u32);
+    let wanted =
+        Wanted { name, tap, alone: false, near: Some(near), near6: None, gateway, mac, mtu: changed };
+    let marks_ip = if tap { MarksIp::No } else { MarksIp::Only };
+    Ok(Box::new(KernelTun {
+        burst: (burst as usize).min(BATCH_CAPACITY),
+        inputs: args.inputs(),
+        outputs: args.outputs(),
+        transmitter: Transmitter::new(mtu as usize, ignores_overflows),
+        ..KernelTun::new(wanted, Receiver::new(marks_ip, link))
+    }))
+}
+
+/// An element that makes an interface and reads from it; FromHost too.
+pub(super) struct KernelTun {
+    wanted: Wanted,
+    burst: usize,
+    inputs: usize,
+    outputs: usize,
+    /// Whether the input is a pull input.
+    pulls: bool,
+    receiver: Receiver,
+    transmitter: Transmitter,
+    tun: Option<Arc<Tun>>,
+    /// Who else may write to it.
+    shared: Option<Arc<HostInterface>>,
+}
+
+impl KernelTun {
+    fn new(wanted: Wanted, receiver: Receiver) -> KernelTun {
+        KernelTun {
+            wanted,
+            burst: 1,
+            inputs: 0,
+            outputs: 1,
+            pulls: false,
+            receiver,
+            transmitter: Transmitter::default(),
+            tun: None,
+            shared: None,
+        }
+    }
+
+    /// An element that only reads; others write to the same interface.
+    pub(super) fn shared(wanted: Wanted, burst: usize, interface: Arc<HostInterface>) -> KernelTun {
+        let receiver = Receiver::new(MarksIp::Yes, LinkType::Ethernet);
+        KernelTun { burst, shared: Some(interface), ..KernelTun::new(wanted, receiver) }
+    }
+
+    fn share(&self) {
+        if let Some(shared) = &self.shared {
+            shared.set(self.tun.clone());
+        }
+    }
+}
+
+impl Element for KernelTun {
+    fn effects(&self) -> Effects {
+        let mut effects = self.receiver.incoming.effects(self.outputs);
+        if self.inputs > 0 {
+            if !self.wanted.tap {
+                let no_header = Filter::All(vec![Filter::Present(Header::Ipv4).not()]);
+                effects.cases.push(Case::new(no_header, Target::Drop(DropReason::NoHeader)));
+            }
+            effects.cases.push(Case::new(Filter::Any, Target::Send));
+        }
+        let offloads = Some(if self.wanted.tap { -14 } else { 0 });
+        Effects { offloads, ..effects.observing(&[Field::Length, Field::Payload]) }
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        let tun = Arc::new(open(cx, &self.wanted)?);
+        self.receiver.start(cx, &tun)?;
+        self.tun = Some(tun);
+        self.share();
+        self.pulls = self.inputs > 0 && !cx.input_is_push(0);
+        if self.pulls {
+            cx.schedule();
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
+        match &self.tun {
+            Some(tun) => self.transmitter.send(cx, tun, self.wanted.tap, batch),
+            None => cx.drop_all(batch, DropReason::NotConnected),
+        }
+        None
+    }
+
+    fn run(&mut self, cx: &mut Cx<'_>) -> bool {
+        let Some(tun) = &self.tun else { return false };
+        let before = self.receiver.incoming.count;
+        let mut goes_on = self.receiver.receive(cx, tun, self.burst);
+        let mut worked = self.receiver.incoming.count > before;
+        if self.pulls {
+            let batch = cx.pull(0, self.burst);
+            worked |= !batch.is_empty();
+            goes_on |= !batch.is_empty() || cx.may_pull(0);
+            self.transmitter.send(cx, tun, self.wanted.tap, batch);
+        }
+        if goes_on {
+            cx.schedule();
+        }
+        worked
+    }
+
+    fn ready(&mut self, cx: &mut Cx<'_>, _token: u32) {
+        cx.schedule();
+    }
+
+    fn drain(&mut self, cx: &mut Cx<'_>) {
+        cx.unschedule();
+    }
+
+    fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        // With the last file the interface goes, and with it its addresses and routes.
+        cx.unwatch(RECEIVE);
+        self.tun = None;
+        self.share();
+        Ok(())
+    }
+
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        Ok(match name {
+            "signal" => cx.may_push(0).to_string(),
+            "dev_name" => self.tun.as_ref().map_or(&self.wanted.name, |tun| &tun.name).clone(),
+            "packets" => self.receiver.incoming.count.to_string(),
+            _ => self.receiver.turns.to_string(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::Run;
+
+    #[test]
+    fn arguments_that_are_wrong_are_refused_in_clicks_words() {
+        for (arguments, text) in [
+            ("10.0.0.1/8, 11.0.0.1", "bad GATEWAY"),
+            ("10.0.0.1/8, BURST 0", "BURST must be >= 1"),
+            ("10.0.0.1/8, MTU 19", "MTU must be greater than 20"),
+            ("10.0.0.1/8, HEADROOM 8193", "HEADROOM too big"),
+            ("", "ADDR: required argument missing"),
+            ("10.0.0.1/8, DEVNAME a/b", "a/b: TUNSETIFF: No such device"),
+        ] {
+            for class in ["KernelTun", "KernelTap"] {
+                let errors =
+                    Run::default().text(&format!("{class}({arguments}) -> Discard"), &[]).unwrap_err();
+                // Without the device there is nothing to be refused.
+                let absent = errors.contains("/dev/net/tun") && text.contains("TUNSETIFF");
+                assert!(errors.contains(text) || absent, "{arguments}: {errors}");
+            }
+        }
+    }
+}

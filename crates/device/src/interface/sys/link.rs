@@ -1,0 +1,115 @@
+//! What the kernel knows of an interface, by ioctl (netdevice(7)).
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use libc::{c_int, ifreq};
+use wire::ethernet::MacAddr;
+
+use super::{checked, socket};
+
+/// A request about an interface.
+pub(super) fn request(name: &str) -> io::Result<ifreq> {
+    // SAFETY: the structure is plain memory, for which zero is a value.
+    let mut request: ifreq = unsafe { std::mem::zeroed() };
+    if name.is_empty() || name.len() >= libc::IFNAMSIZ || name.contains(['/', '\0']) {
+        return Err(io::Error::from_raw_os_error(libc::ENODEV));
+    }
+    for (to, byte) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = byte as libc::c_char;
+    }
+    Ok(request)
+}
+
+/// The name in a request.
+pub(super) fn name(request: &ifreq) -> String {
+    let bytes = request.ifr_name.iter().take_while(|&&byte| byte != 0).map(|&byte| byte as u8);
+    String::from_utf8_lossy(&bytes.collect::<Vec<u8>>()).into_owned()
+}
+
+/// Carries out a request that the kernel answers in the same structure.
+pub(super) fn ioctl(file: BorrowedFd<'_>, what: u64, request: &mut ifreq) -> io::Result<()> {
+    // SAFETY: every request that this module makes takes an `ifreq`, which lives through the call.
+    let result = unsafe { libc::ioctl(file.as_raw_fd(), what as _, &raw mut *request) };
+    checked(result).map(drop)
+}
+
+fn ask(name: &str, what: u64) -> io::Result<ifreq> {
+    let socket = socket(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
+    let mut request = request(name)?;
+    ioctl(socket.as_fd(), what, &mut request)?;
+    Ok(request)
+}
+
+fn tell(request: &mut ifreq, what: u64) -> io::Result<()> {
+    ioctl(socket(libc::AF_INET, libc::SOCK_DGRAM, 0)?.as_fd(), what, request)
+}
+
+/// The number of an interface.
+pub(crate) fn index(name: &str) -> io::Result<c_int> {
+    let answer = ask(name, libc::SIOCGIFINDEX)?;
+    // SAFETY: the kernel has written this member of the union.
+    Ok(unsafe { answer.ifr_ifru.ifru_ifindex })
+}
+
+/// Bytes of the longest packet that it carries, without link header.
+pub(crate) fn mtu(name: &str) -> io::Result<usize> {
+    let answer = ask(name, libc::SIOCGIFMTU)?;
+    // SAFETY: the kernel has written this member of the union.
+    Ok(unsafe { answer.ifr_ifru.ifru_mtu }.max(0) as usize)
+}
+
+/// Its kind of hardware (ARPHRD_*).
+pub(crate) fn hardware(name: &str) -> io::Result<u16> {
+    let answer = ask(name, libc::SIOCGIFHWADDR)?;
+    // SAFETY: the kernel has written this member of the union.
+    Ok(unsafe { answer.ifr_ifru.ifru_hwaddr.sa_family })
+}
+
+fn flags(name: &str) -> io::Result<c_int> {
+    let answer = ask(name, libc::SIOCGIFFLAGS)?;
+    // SAFETY: the kernel has written this member of the union.
+    Ok(c_int::from(unsafe { answer.ifr_ifru.ifru_flags }))
+}
+
+/// Whether it is up.
+pub(crate) fn is_up(name: &str) -> io::Result<bool> {
+    Ok(flags(name)? & libc::IFF_UP != 0)
+}
+
+/// Sets some flags and takes others away.
+pub(crate) fn set_flags(name: &str, on: c_int, off: c_int) -> io::Result<()> {
+    let mut request = request(name)?;
+    request.ifr_ifru.ifru_flags = ((flags(name)? | on) & !off) as libc::c_short;
+    tell(&mut request, libc::SIOCSIFFLAGS)
+}
+
+/// Sets the longest packet.
+pub(crate) fn set_mtu(name: &str, mtu: c_int) -> io::Result<()> {
+    let mut request = request(name)?;
+    request.ifr_ifru.ifru_mtu = mtu;
+    tell(&mut request, libc::SIOCSIFMTU)
+}
+
+/// Sets the Ethernet address.
+pub(crate) fn set_mac(name: &str, address: MacAddr) -> io::Result<()> {
+    let mut request = request(name)?;
+    let mut raw = libc::sockaddr { sa_family: libc::ARPHRD_ETHER, sa_data: [0; 14] };
+    for (to, byte) in raw.sa_data.iter_mut().zip(address.0) {
+        *to = byte as libc::c_char;
+    }
+    request.ifr_ifru.ifru_hwaddr = raw;
+    tell(&mut request, libc::SIOCSIFHWADDR)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_no_interface_can_have_are_no_devices() {
+        for name in ["", "a/b", "sixteen letters!", "no-such-device"] {
+            assert_eq!(index(name).unwrap_err().raw_os_error(), Some(libc::ENODEV), "{name}");
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! System calls on network interfaces that no crate in use wraps: the only unsafe code of this crate.
+#![allow(unsafe_code)]
+
+pub(crate) mod address;
+pub(crate) mod fanout;
+pub(crate) mod link;
+pub(crate) mod ring;
+pub(crate) mod sender;
+pub(crate) mod tun;
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use libc::{c_int, c_void, socklen_t};
+use packet::VirtioNet;
+
+/// Bytes of a virtio-net header without the number of buffers.
+pub(crate) const VIRTIO: usize = 10;
+/// Bit of its flags: the checksum is partial.
+pub(crate) const NEEDS_CHECKSUM: u8 = 1;
+
+/// What the result of a system call says.
+fn checked(result: c_int) -> io::Result<c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// A new socket.
+pub(crate) fn socket(family: c_int, kind: c_int, protocol: c_int) -> io::Result<OwnedFd> {
+    // SAFETY: no pointers; the descriptor that comes back belongs to nobody else.
+    unsafe {
+        let fd = checked(libc::socket(family, kind | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, protocol))?;
+        Ok(OwnedFd::from_raw_fd(fd))
+    }
+}
+
+/// Types that are plain memory for the kernel: any bytes are a value, and there is no padding.
+///
+/// # Safety
+/// As said.
+pub(crate) unsafe trait Plain: Copy {}
+// SAFETY: numbers.
+unsafe impl Plain for c_int {}
+// SAFETY: numbers.
+unsafe impl Plain for u32 {}
+// SAFETY: numbers, without padding.
+unsafe impl Plain for libc::tpacket_req3 {}
+// SAFETY: numbers, without padding.
+unsafe impl Plain for libc::packet_mreq {}
+// SAFETY: numbers, without padding.
+unsafe impl Plain for libc::tpacket_stats_v3 {}
+
+/// Sets an option of a socket.
+pub(crate) fn set_option<T: Plain>(
+    socket: BorrowedFd<'_>,
+    level: c_int,
+    name: c_int,
+    value: &T,
+) -> io::Result<()> {
+    let length = size_of::<T>() as socklen_t;
+    // SAFETY: the value lives through the call, and its length is right.
+    let result = unsafe {
+        libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const *value).cast::<c_void>(), length)
+    };
+    checked(result).map(drop)
+}
+
+/// Reads an option of a socket; what the kernel does not write stays zero.
+pub(crate) fn option<T: Plain>(socket: BorrowedFd<'_>, level: c_int, name: c_int) -> io::Result<T> {
+    let mut value = MaybeUninit::<T>::zeroed();
+    let mut length = size_of::<T>() as socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes into the value.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            level,
+            name,
+            value.as_mut_ptr().cast::<c_void>(),
+            &raw mut length,
+        )
+    };
+    checked(result)?;
+    // SAFETY: zeroed plain memory is a value, whatever was written over it.
+    Ok(unsafe { value.assume_init() })
+}
+
+/// Takes the error that the kernel keeps for a socket.
+pub(crate) fn take_error(socket: BorrowedFd<'_>) -> Option<io::Error> {
+    let number = option::<c_int>(socket, libc::SOL_SOCKET, libc::SO_ERROR).unwrap_or(0);
+    (number != 0).then(|| io::Error::from_raw_os_error(number))
+}
+
+/// The fields of a virtio-net header as a packet socket or a TAP writes it, in the machine's order; of the flags only
+/// whether the checksum is partial.
+pub(crate) fn parse_virtio(bytes: &[u8; VIRTIO]) -> VirtioNet {
+    let word = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
+    VirtioNet {
+        flags: bytes[0] & NEEDS_CHECKSUM,
+        gso_type: bytes[1],
+        header_length: word(2),
+        gso_size: word(4),
+        checksum_start: word(6),
+        checksum_offset: word(8),
+    }
+}
+
+/// The opposite.
+pub(crate) fn virtio_bytes(fields: &VirtioNet) -> [u8; VIRTIO] {
+    let mut bytes = [0; VIRTIO];
+    bytes[0] = fields.flags & NEEDS_CHECKSUM;
+    bytes[1] = fields.gso_type;
+    let words = [fields.header_length, fields.gso_size, fields.checksum_start, fields.checksum_offset];
+    for (place, word) in bytes[2..].chunks_exact_mut(2).zip(words) {
+        place.copy_from_slice(&word.to_ne_bytes());
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn virtio_headers_round_trip() {
+        let fields = VirtioNet {
+            flags: 1,
+            gso_type: 4,
+            header_length: 86,
+            gso_size: 1428,
+            checksum_start: 54,
+            checksum_offset: 16,
+        };
+        assert_eq!(parse_virtio(&virtio_bytes(&fields)), fields);
+        assert_eq!(virtio_bytes(&VirtioNet::default()), [0; VIRTIO]);
+        // That the kernel has verified a checksum is nobody's business further on.
+        assert_eq!(parse_virtio(&[2, 0, 0, 0, 0, 0, 0, 0, 0, 0]), VirtioNet::default());
+    }
+}

@@ -1,0 +1,244 @@
+//! The ring of blocks that the kernel writes received packets to: `TPACKET_V3` (packet(7), packet_mmap.rst).
+//!
+//! Each block belongs to the kernel or to us, which its status word says. The kernel fills a block with packets, one
+//! behind the other, and gives it over when it is full or a time has passed.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+use std::slice;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use libc::{c_int, c_void, sockaddr_ll, tpacket_req3, tpacket3_hdr};
+use packet::VirtioNet;
+
+use super::{VIRTIO, checked, parse_virtio, set_option, socket};
+
+/// Bytes of a block: the longest frame with offloads (64 KiB) and what stands before it fit well.
+const BLOCK: usize = 1 << 18;
+/// Most and fewest blocks.
+const BLOCKS: [usize; 2] = [64, 4];
+/// Milliseconds after which a block that is not full is given over: the least there is.
+const PATIENCE: u32 = 1;
+
+/// Where the fields of a block's header stand (`struct tpacket_block_desc`).
+mod block {
+    pub(super) const STATUS: usize = 8;
+    pub(super) const PACKETS: usize = 12;
+    pub(super) const FIRST: usize = 16;
+}
+
+/// A packet as it lies in the ring.
+pub(crate) struct Frame<'a> {
+    /// Its bytes, from the link header on.
+    pub(crate) bytes: &'a [u8],
+    /// How many there were.
+    pub(crate) length: usize,
+    /// When it was received, in nanoseconds since 1970.
+    pub(crate) time: i64,
+    /// Whom it was for (`PACKET_HOST` and so on).
+    pub(crate) kind: u8,
+    /// The protocol behind the link header.
+    pub(crate) protocol: u16,
+    /// The VLAN tag that the device or the kernel took out: protocol and control information.
+    pub(crate) vlan: Option<(u16, u16)>,
+    /// What is left to be done.
+    pub(crate) virtio: VirtioNet,
+}
+
+/// A packet socket with a mapped ring.
+pub(crate) struct Ring {
+    socket: OwnedFd,
+    map: NonNull<u8>,
+    blocks: usize,
+    /// The block to be read next.
+    current: usize,
+    /// Packets of it that have not been read, and where the next one lies; `None` while it is the kernel's.
+    left: Option<(u32, usize)>,
+    offloads: bool,
+    /// What could not be had and was done without.
+    pub(crate) remark: Option<String>,
+}
+
+// SAFETY: the mapping belongs to the ring alone, and no thread is special to it.
+unsafe impl Send for Ring {}
+
+impl Ring {
+    /// Opens a socket for an interface. It receives from [`bind`](Self::bind) on.
+    pub(crate) fn open(offloads: bool) -> Result<Ring, (&'static str, io::Error)> {
+        let step = |what: &'static str| move |error| (what, error);
+        let socket = socket(libc::AF_PACKET, libc::SOCK_RAW, 0).map_err(step("socket"))?;
+        let set = |name: c_int, value: c_int| set_option(socket.as_fd(), libc::SOL_PACKET, name, &value);
+        let version = libc::tpacket_versions::TPACKET_V3 as c_int;
+        set(libc::PACKET_VERSION, version).map_err(step("PACKET_VERSION"))?;
+        if offloads {
+            set(libc::PACKET_VNET_HDR, 1).map_err(step("PACKET_VNET_HDR"))?;
+        }
+        let mut blocks = BLOCKS[0];
+        let refused = loop {
+            let request = tpacket_req3 {
+                tp_block_size: BLOCK as u32,
+                tp_block_nr: blocks as u32,
+                tp_frame_size: 2048,
+                tp_frame_nr: (blocks * BLOCK / 2048) as u32,
+                tp_retire_blk_tov: PATIENCE,
+                tp_sizeof_priv: 0,
+                tp_feature_req_word: 0,
+            };
+            match set_option(socket.as_fd(), libc::SOL_PACKET, libc::PACKET_RX_RING, &request) {
+                Ok(()) => break blocks < BLOCKS[0],
+                Err(_) if blocks > BLOCKS[1] => blocks /= 2,
+                Err(error) => return Err(("ring", error)),
+            }
+        };
+        let length = blocks * BLOCK;
+        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
+        // SAFETY: a new mapping at a place of the kernel's choice.
+        let map =
+            unsafe { libc::mmap(std::ptr::null_mut(), length, protection, flags, socket.as_raw_fd(), 0) };
+        if map == libc::MAP_FAILED {
+            return Err(("mmap", io::Error::last_os_error()));
+        }
+        let Some(map) = NonNull::new(map.cast()) else { return Err(("mmap", io::ErrorKind::Other.into())) };
+        let remark =
+            refused.then(|| format!("the kernel gave only {} KiB of memory for receiving", length >> 10));
+        Ok(Ring { socket, map, blocks, current: 0, left: None, offloads, remark })
+    }
+
+    /// Starts to receive from an interface.
+    pub(crate) fn bind(&self, index: c_int) -> io::Result<()> {
+        bind(self.socket.as_fd(), index, libc::ETH_P_ALL as u16)
+    }
+
+    pub(crate) fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    fn block(&self) -> *mut u8 {
+        // SAFETY: `current` is less than the number of blocks that are mapped.
+        unsafe { self.map.as_ptr().add(self.current * BLOCK) }
+    }
+
+    fn status(&self) -> &AtomicU32 {
+        // SAFETY: every block starts with its header, which is aligned and lives as long as the mapping; the kernel
+        // accesses this word as atomically as we do.
+        unsafe { &*self.block().add(block::STATUS).cast::<AtomicU32>() }
+    }
+
+    /// Whether there is something to read. Gives a block that was read to its end back.
+    pub(crate) fn is_ready(&mut self) -> bool {
+        if let Some((0, _)) = self.left {
+            self.left = None;
+            // Release: we have read all of it before the kernel writes there again.
+            self.status().store(libc::TP_STATUS_KERNEL, Ordering::Release);
+            self.current = (self.current + 1) % self.blocks;
+        }
+        if self.left.is_none() {
+            // Acquire: what the kernel wrote before it gave the block over is there.
+            if self.status().load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
+                return false;
+            }
+            let word = |at: usize| {
+                // SAFETY: inside the block's header, which is ours now.
+                unsafe { self.block().add(at).cast::<u32>().read() }
+            };
+            self.left = Some((word(block::PACKETS), word(block::FIRST) as usize));
+        }
+        true
+    }
+
+    /// The next packet. A block that turns out to be malformed is skipped.
+    pub(crate) fn next(&mut self) -> Option<Frame<'_>> {
+        // Blocks may be empty.
+        loop {
+            if !self.is_ready() {
+                return None;
+            }
+            let (packets, at) = self.left?;
+            if packets == 0 {
+                continue;
+            }
+            // SAFETY: the block is ours until its status is set, which needs `&mut self`.
+            let bytes = unsafe { slice::from_raw_parts(self.block(), BLOCK) };
+            match parse(bytes, at, self.offloads) {
+                Some((frame, next)) => {
+                    self.left = Some((packets - 1, at.saturating_add(next)));
+                    return Some(frame);
+                }
+                None => self.left = Some((0, 0)),
+            }
+        }
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made by `open` with this length, and nobody borrows from it any more.
+        unsafe { libc::munmap(self.map.as_ptr().cast::<c_void>(), self.blocks * BLOCK) };
+    }
+}
+
+/// The packet at a place in a block, and how far away the next one is.
+fn parse(block: &[u8], at: usize, offloads: bool) -> Option<(Frame<'_>, usize)> {
+    let slot = block.get(at..)?;
+    if slot.len() < size_of::<tpacket3_hdr>() {
+        return None;
+    }
+    // SAFETY: there are as many bytes, and any of them are a value.
+    let header: tpacket3_hdr = unsafe { slot.as_ptr().cast::<tpacket3_hdr>().read_unaligned() };
+    let start = usize::from(header.tp_mac);
+    let bytes = slot.get(start..start.checked_add(header.tp_snaplen as usize)?)?;
+    let virtio = match start.checked_sub(VIRTIO).filter(|_| offloads) {
+        Some(at) => parse_virtio(slot.get(at..)?.first_chunk()?),
+        None => VirtioNet::default(),
+    };
+    // The address stands behind the header, which is padded to 16 bytes.
+    let address = slot.get(size_of::<tpacket3_hdr>().next_multiple_of(16)..)?;
+    if address.len() < size_of::<sockaddr_ll>() {
+        return None;
+    }
+    // SAFETY: as above.
+    let address: sockaddr_ll = unsafe { address.as_ptr().cast::<sockaddr_ll>().read_unaligned() };
+    let is = |bit: u32| header.tp_status & bit != 0;
+    let protocol = if is(libc::TP_STATUS_VLAN_TPID_VALID) { header.hv1.tp_vlan_tpid } else { 0x8100 };
+    let frame = Frame {
+        bytes,
+        length: header.tp_len as usize,
+        time: i64::from(header.tp_sec) * 1_000_000_000 + i64::from(header.tp_nsec),
+        kind: address.sll_pkttype,
+        protocol: u16::from_be(address.sll_protocol),
+        vlan: is(libc::TP_STATUS_VLAN_VALID).then_some((protocol, header.hv1.tp_vlan_tci as u16)),
+        virtio,
+    };
+    // The last one of a block says zero.
+    Some((frame, header.tp_next_offset as usize))
+}
+
+/// Binds a packet socket to an interface; with protocol 0 it receives nothing.
+pub(super) fn bind(socket: BorrowedFd<'_>, index: c_int, protocol: u16) -> io::Result<()> {
+    // SAFETY: the structure is plain memory, for which zero is a value.
+    let mut address: sockaddr_ll = unsafe { std::mem::zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = protocol.to_be();
+    address.sll_ifindex = index;
+    let length = size_of::<sockaddr_ll>() as libc::socklen_t;
+    // SAFETY: the address lives through the call, and its length is right.
+    let result = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) };
+    checked(result).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn no_block_panics(bytes in vec(any::<u8>(), 0..300), at in 0usize..300, offloads: bool) {
+            if let Some((frame, _)) = parse(&bytes, at, offloads) {
+                prop_assert!(frame.bytes.len() <= bytes.len());
+            }
+        }
+    }
+}

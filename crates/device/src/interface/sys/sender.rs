@@ -1,0 +1,96 @@
+//! Sending packets to an interface: `sendmmsg` on a packet socket, many packets with one call.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use libc::{c_int, iovec, mmsghdr};
+use packet::Packet;
+
+use super::{VIRTIO, ring, set_option, socket, virtio_bytes};
+
+/// Packets per call.
+pub(crate) const MOST: usize = 64;
+/// Pieces per call: a packet of 64 KiB has 32.
+const PIECES: usize = 1024;
+
+/// A packet socket for sending.
+pub(crate) struct Sender {
+    socket: OwnedFd,
+    offloads: bool,
+    messages: Vec<mmsghdr>,
+    pieces: Vec<iovec>,
+    headers: Vec<[u8; VIRTIO]>,
+}
+
+// SAFETY: the pointers in messages and pieces are used only inside of `send`, which writes all of them anew.
+unsafe impl Send for Sender {}
+
+impl Sender {
+    /// A socket that sends to an interface. With `offloads` packets carry what is left to be done by the device; without,
+    /// they pass by queueing disciplines and by whoever watches the interface.
+    pub(crate) fn open(
+        index: c_int,
+        offloads: bool,
+        bypass: bool,
+    ) -> Result<Sender, (&'static str, io::Error)> {
+        let step = |what: &'static str| move |error| (what, error);
+        let socket = socket(libc::AF_PACKET, libc::SOCK_RAW, 0).map_err(step("socket"))?;
+        let set = |name: c_int| set_option::<c_int>(socket.as_fd(), libc::SOL_PACKET, name, &1);
+        if offloads {
+            set(libc::PACKET_VNET_HDR).map_err(step("PACKET_VNET_HDR"))?;
+        }
+        if bypass {
+            set(libc::PACKET_QDISC_BYPASS).map_err(step("PACKET_QDISC_BYPASS"))?;
+        }
+        ring::bind(socket.as_fd(), index, 0).map_err(step("bind"))?;
+        Ok(Sender {
+            socket,
+            offloads,
+            messages: Vec::with_capacity(MOST),
+            pieces: Vec::with_capacity(PIECES),
+            headers: Vec::with_capacity(MOST),
+        })
+    }
+
+    pub(crate) fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Sends the first packets of some; how many. An error is about the first one.
+    pub(crate) fn send<'a>(&mut self, packets: impl Iterator<Item = &'a Packet>) -> io::Result<usize> {
+        self.messages.clear();
+        self.pieces.clear();
+        self.headers.clear();
+        for packet in packets.take(MOST) {
+            let first = self.pieces.len();
+            // Nothing grows, because pointers into these lists must stay valid.
+            if PIECES - first <= packet.chunks().count() {
+                break;
+            }
+            if self.offloads {
+                self.headers.push(virtio_bytes(&packet.annotations().virtio));
+                let header =
+                    self.headers.last_mut().map_or(std::ptr::null_mut(), |header| header.as_mut_ptr());
+                self.pieces.push(iovec { iov_base: header.cast(), iov_len: VIRTIO });
+            }
+            let piece =
+                |chunk: &[u8]| iovec { iov_base: chunk.as_ptr().cast_mut().cast(), iov_len: chunk.len() };
+            self.pieces.extend(packet.chunks().map(piece));
+            // SAFETY: the structure is plain memory, for which zero is a value.
+            let mut message: mmsghdr = unsafe { std::mem::zeroed() };
+            message.msg_hdr.msg_iov = self.pieces[first..].as_mut_ptr();
+            message.msg_hdr.msg_iovlen = self.pieces.len() - first;
+            self.messages.push(message);
+        }
+        if self.messages.is_empty() {
+            return Ok(0);
+        }
+        // SAFETY: the messages point to pieces, and these to headers and packets, all of which live through the call and
+        // none of which the kernel writes to; the lists have not moved since.
+        let sent = unsafe {
+            let (first, count) = (self.messages.as_mut_ptr(), self.messages.len() as u32);
+            libc::sendmmsg(self.socket.as_raw_fd(), first, count, libc::MSG_DONTWAIT)
+        };
+        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(sent as usize) }
+    }
+}

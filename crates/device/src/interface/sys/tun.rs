@@ -1,0 +1,100 @@
+//! TUN and TAP interfaces: one end is a network interface of the kernel, the other a file (tuntap.rst).
+
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use libc::{c_int, c_uint};
+use packet::VirtioNet;
+
+use super::link::{ioctl, name, request};
+use super::{VIRTIO, checked, virtio_bytes};
+
+/// What we can have left to do: checksums, TCP segments of both versions, also with ECN, and UDP segments.
+const OFFLOADS: c_uint = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
+const UDP_OFFLOADS: c_uint = libc::TUN_F_USO4 | libc::TUN_F_USO6;
+
+/// A queue of a TUN or TAP interface.
+pub(crate) struct Tun {
+    file: OwnedFd,
+    /// What the kernel calls it.
+    pub(crate) name: String,
+}
+
+impl Tun {
+    /// Makes an interface, or attaches to one that is there. Without a name the kernel chooses one. It is gone when all
+    /// of its queues are.
+    pub(crate) fn open(wanted: &str, tap: bool, queues: bool) -> Result<Tun, (&'static str, io::Error)> {
+        let step = |what: &'static str| move |error| (what, error);
+        let flags = libc::O_RDWR | libc::O_NONBLOCK | libc::O_CLOEXEC;
+        // SAFETY: the path ends with a zero byte; the descriptor that comes back belongs to nobody else.
+        let file = unsafe {
+            let fd = checked(libc::open(c"/dev/net/tun".as_ptr(), flags)).map_err(step("/dev/net/tun"))?;
+            OwnedFd::from_raw_fd(fd)
+        };
+        let mut request = match wanted {
+            "" => request("tun%d").map(|mut request| {
+                request.ifr_name[1] = if tap { b'a' } else { b'u' } as libc::c_char;
+                request.ifr_name[2] = if tap { b'p' } else { b'n' } as libc::c_char;
+                request
+            }),
+            name => request(name),
+        }
+        .map_err(step("TUNSETIFF"))?;
+        let mut flags = libc::IFF_NO_PI | libc::IFF_VNET_HDR;
+        flags |= if tap { libc::IFF_TAP } else { libc::IFF_TUN };
+        if queues {
+            flags |= libc::IFF_MULTI_QUEUE;
+        }
+        request.ifr_ifru.ifru_flags = flags as libc::c_short;
+        ioctl(file.as_fd(), libc::TUNSETIFF, &mut request).map_err(step("TUNSETIFF"))?;
+        let tun = Tun { file, name: name(&request) };
+        // UDP segments are new; without them the kernel cuts datagrams itself.
+        tun.set_offloads(OFFLOADS | UDP_OFFLOADS)
+            .or_else(|_| tun.set_offloads(OFFLOADS))
+            .map_err(step("TUNSETOFFLOAD"))?;
+        Ok(tun)
+    }
+
+    fn set_offloads(&self, offloads: c_uint) -> io::Result<()> {
+        // SAFETY: the argument is a number.
+        let result = unsafe {
+            libc::ioctl(self.file.as_raw_fd(), libc::TUNSETOFFLOAD as _, libc::c_ulong::from(offloads))
+        };
+        checked(result).map(drop)
+    }
+
+    pub(crate) fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// Reads a packet with its virtio-net header; how many bytes there were.
+    pub(crate) fn read(&self, to: &mut [u8]) -> io::Result<usize> {
+        // SAFETY: the kernel writes at most as many bytes as there are.
+        let n = unsafe { libc::read(self.file.as_raw_fd(), to.as_mut_ptr().cast(), to.len()) };
+        if n < 0 { Err(io::Error::last_os_error()) } else { Ok(n as usize) }
+    }
+
+    /// Writes a packet.
+    pub(crate) fn write<'a>(
+        &self,
+        virtio: &VirtioNet,
+        chunks: impl Iterator<Item = &'a [u8]>,
+    ) -> io::Result<()> {
+        let header = virtio_bytes(virtio);
+        let mut pieces = [IoSlice::new(&[]); MOST_PIECES];
+        pieces[0] = IoSlice::new(&header);
+        let mut used = 1;
+        for (piece, chunk) in pieces[1..].iter_mut().zip(chunks) {
+            *piece = IoSlice::new(chunk);
+            used += 1;
+        }
+        // SAFETY: `IoSlice` has the layout of `iovec`, and the slices live through the call.
+        let n = unsafe { libc::writev(self.file.as_raw_fd(), pieces.as_ptr().cast(), used as c_int) };
+        if n < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+}
+
+/// A packet of the largest size, with the header.
+const MOST_PIECES: usize = packet::MAX_PACKET.div_ceil(packet::SLOT_CAPACITY) + 2;
+
+const _: () = assert!(MOST_PIECES < 1024 && VIRTIO == 10);

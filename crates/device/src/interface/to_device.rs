@@ -1,0 +1,387 @@
+//! # ToDevice
+//! Sends packets to a network interface.
+//!
+//! Packets have a link header already. With a pull input it pulls as the interface takes packets: while that takes
+//! nothing, a burst waits in the element, and the rest where it is pulled from. What is pushed while the interface takes
+//! nothing is dropped.
+//!
+//! Large segments and partial checksums that FromDevice or KernelTap have let through go out as they are. Packets then
+//! pass through the interface's queueing discipline; otherwise they go to it directly, and whoever watches the interface
+//! (FromDevice with OUTBOUND, tcpdump) does not see them.
+//!
+//! ## Usage
+//! `ToDevice(DEVNAME [, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `DEVNAME`: the interface.
+//! - `BURST`: packets to pull per turn.
+//! - `METHOD`: `LINUX`; others that Click knows are accepted and mean the same.
+//! - `DEBUG`: whether to say when the interface takes nothing.
+//! - `QDISC_BYPASS`: whether packets go to the interface directly, where that is possible.
+//! - `SET_ERROR_ANNO`: accepted for the sake of old versions of Click, without effect.
+//! - `IGNORE_QUEUE_OVERFLOWS`: the same; they are counted.
+//!
+//! Packets that were sent go on to output 0 if there is one, those that could not be sent to output 1.
+//!
+//! ## Handlers
+//! - `debug`: the value of DEBUG.
+//! - `pulls`: how often it has pulled.
+//! - `signal`: whether there may be something to pull.
+//! - `q`: whether packets wait for the interface.
+//! - `count`: packets sent.
+//! - `drops`: packets that could not be sent.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 3) -> EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2) -> Queue -> ToDevice(eth0)
+//! ```
+//!
+//! ## See also
+//! FromDevice, ToDump, KernelTap, Queue
+
+use std::collections::VecDeque;
+use std::io;
+
+use element::args::parse_bool;
+use element::class::{ArgInfo, HandlerInfo, Notes, Task};
+use element::effects::{Case, Field, Filter, Hold, Target};
+use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, Timestamp, manual};
+use packet::BATCH_CAPACITY;
+
+use super::sys::sender::Sender;
+use super::sys::{link, take_error};
+use super::{cannot, read_method};
+use crate::reason;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "ToDevice",
+    ports: "1/0-2",
+    processing: "a/h",
+    manual: manual!("to_device.rs"),
+    notes: Notes { task: Task::WherePulling, has_queues: true, ..Notes::NONE },
+    args: &[
+        ArgInfo::required("DEVNAME", "interface"),
+        ArgInfo::keyword("BURST", "int", "1"),
+        ArgInfo::keyword("METHOD", "word", "LINUX"),
+        ArgInfo::keyword("DEBUG", "bool", "false"),
+        ArgInfo::keyword("QDISC_BYPASS", "bool", "true"),
+        ArgInfo::keyword("SET_ERROR_ANNO", "bool", "false"),
+        ArgInfo::keyword("IGNORE_QUEUE_OVERFLOWS", "bool", "false"),
+    ],
+    handlers: &[
+        HandlerInfo::both("debug"),
+        HandlerInfo::read("pulls"),
+        HandlerInfo::read("signal"),
+        HandlerInfo::read("q"),
+        HandlerInfo::read("count"),
+        HandlerInfo::read("drops"),
+    ],
+    // Needs an interface: what it does is tested between network namespaces.
+    samples: &[],
+    build,
+    ..Class::DEFAULT
+};
+
+fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
+    let device: String = args.required("DEVNAME");
+    read_method(args, "METHOD");
+    let usual = args.setup.burst.unwrap_or(1) as i64;
+    let burst = args.or("BURST", usual);
+    if device.is_empty() {
+        args.error("interface not set");
+    }
+    if burst <= 0 {
+        args.error("bad BURST");
+    }
+    for name in ["SET_ERROR_ANNO", "IGNORE_QUEUE_OVERFLOWS"] {
+        args.or(name, false);
+    }
+    let to_device = ToDevice {
+        device,
+        burst: (burst.max(1) as usize).min(BATCH_CAPACITY),
+        debug: args.or("DEBUG", false),
+        bypass: args.or("QDISC_BYPASS", true),
+        outputs: args.outputs(),
+        pulls_input: false,
+        sender: None,
+        longest: 0,
+        looked: Timestamp::ZERO,
+        waiting: VecDeque::with_capacity(BATCH_CAPACITY),
+        pause: LEAST_PAUSE,
+        is_down: false,
+        told: None,
+        pulls: 0,
+        count: 0,
+        drops: 0,
+    };
+    args.finish()?;
+    Ok(Box::new(to_device))
+}
+
+/// How long to wait for an interface that takes nothing: at first, and at most.
+const LEAST_PAUSE: Timestamp = Timestamp(20_000);
+const LONGEST_PAUSE: Timestamp = Timestamp(1_000_000);
+/// How often to look whether the longest packet of the interface has become longer.
+const LOOK: Timestamp = Timestamp(1_000_000_000);
+/// An Ethernet header with a VLAN tag.
+const LINK_HEADER: usize = 18;
+
+struct ToDevice {
+    device: String,
+    burst: usize,
+    debug: bool,
+    bypass: bool,
+    outputs: usize,
+    pulls_input: bool,
+    sender: Option<Sender>,
+    /// Bytes of the longest frame.
+    longest: usize,
+    /// When that was last looked at.
+    looked: Timestamp,
+    /// What the interface has not taken yet.
+    waiting: VecDeque<Packet>,
+    pause: Timestamp,
+    is_down: bool,
+    /// The last failure that was told: the same one is not told again.
+    told: Option<i32>,
+    pulls: u64,
+    count: u64,
+    drops: u64,
+}
+
+/// What became of what was waiting.
+#[derive(PartialEq, Eq)]
+enum Flushed {
+    All,
+    /// The interface takes nothing more now.
+    Full,
+}
+
+impl ToDevice {
+    fn look_at_length(&mut self, now: Timestamp) {
+        self.looked = now;
+        if let Ok(mtu) = link::mtu(&self.device) {
+            self.longest = mtu + LINK_HEADER;
+        }
+    }
+
+    /// Whether each frame that the packet stands for is short enough. The kernel looks at ordinary ones itself.
+    fn is_short_enough(&mut self, now: Timestamp, packet: &Packet, offloads: bool) -> bool {
+        let length = match offloads {
+            true if packet.annotations().virtio.gso_type != 0 => {
+                let virtio = &packet.annotations().virtio;
+                usize::from(virtio.header_length) + usize::from(virtio.gso_size)
+            }
+            _ => packet.len(),
+        };
+        if length > self.longest && now - self.looked > LOOK {
+            self.look_at_length(now);
+        }
+        length <= self.longest
+    }
+
+    /// Ends a packet that cannot be sent.
+    fn fail(&mut self, cx: &mut Cx<'_>, packet: Packet, why: DropReason) {
+        self.drops += 1;
+        cx.emit_one(1, packet, why);
+    }
+
+    /// Sends what is waiting, as far as the interface takes it.
+    fn flush(&mut self, cx: &mut Cx<'_>) -> Flushed {
+        while !self.waiting.is_empty() {
+            let Some(sender) = &mut self.sender else { break };
+            let error = match sender.send(self.waiting.iter()) {
+                Ok(0) => break,
+                Ok(sent) => {
+                    self.finish(cx, sent);
+                    self.recover(cx);
+                    continue;
+                }
+                Err(error) => error,
+            };
+            let number = error.raw_os_error().unwrap_or(0);
+            let why = match number {
+                libc::EINTR => continue,
+                libc::EAGAIN | libc::ENOBUFS => return Flushed::Full,
+                libc::EMSGSIZE => DropReason::TooLarge,
+                libc::ENETDOWN | libc::ENXIO | libc::ENODEV => DropReason::InterfaceDown,
+                _ => DropReason::WriteError,
+            };
+            self.tell(cx, &error, why);
+            if let Some(packet) = self.waiting.pop_front() {
+                self.fail(cx, packet, why);
+            }
+            if why == DropReason::InterfaceDown {
+                // As long as it is down, nobody need be asked about each packet.
+                while let Some(packet) = self.waiting.pop_front() {
+                    self.fail(cx, packet, why);
+                }
+            }
+        }
+        Flushed::All
+    }
+
+    fn tell(&mut self, cx: &mut Cx<'_>, error: &io::Error, why: DropReason) {
+        self.is_down = why == DropReason::InterfaceDown;
+        if self.told != error.raw_os_error() && why != DropReason::TooLarge {
+            self.told = error.raw_os_error();
+            let name = cx.declaration();
+            cx.message(format_args!("{name}: {}: {}\n", self.device, reason(error)));
+        }
+    }
+
+    /// Something was sent again.
+    fn recover(&mut self, cx: &mut Cx<'_>) {
+        self.pause = LEAST_PAUSE;
+        if std::mem::take(&mut self.is_down) {
+            let name = cx.declaration();
+            cx.message(format_args!("{name}: {}: sends again\n", self.device));
+            self.told = None;
+        }
+    }
+
+    /// The first packets were sent.
+    fn finish(&mut self, cx: &mut Cx<'_>, sent: usize) {
+        self.count += sent as u64;
+        let mut done = cx.batch();
+        for packet in self.waiting.drain(..sent.min(self.waiting.len())) {
+            // As large as the most that are sent at once.
+            drop(done.push(packet));
+        }
+        if self.outputs > 0 { cx.emit(0, done) } else { cx.sent(done) }
+    }
+
+    /// Takes packets in; those that the interface cannot carry end at once.
+    fn add(&mut self, cx: &mut Cx<'_>, mut batch: Batch) {
+        let offloads = cx.facts().offloads.contains(&true);
+        for packet in batch.drain() {
+            match self.is_short_enough(cx.now(), &packet, offloads) {
+                true => self.waiting.push_back(packet),
+                false => self.fail(cx, packet, DropReason::TooLarge),
+            }
+        }
+        cx.recycle(batch);
+    }
+}
+
+impl Element for ToDevice {
+    fn effects(&self) -> Effects {
+        let seen = [Field::Length, Field::Payload];
+        if self.outputs == 0 {
+            let sent = Effects::cases(vec![Case::new(Filter::Any, Target::Send)]).observing(&seen);
+            return Effects { offloads: Some(-14), hold: Hold::Fifo { may_drop: true }, ..sent };
+        }
+        let taken = Filter::Opaque { about: "taken by the interface", reads: Vec::new() };
+        let cases = vec![
+            Case::new(taken, Target::Output(0)),
+            Case::new(Filter::Any, Target::Output(1)).or_drop(DropReason::WriteError),
+        ];
+        Effects { hold: Hold::Fifo { may_drop: true }, ..Effects::cases(cases).observing(&seen) }
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        let index =
+            link::index(&self.device).map_err(|error| cannot(&self.device, "SIOCGIFINDEX", &error))?;
+        // Only where something may come in that is left to a device, the kernel has to be told what.
+        let offloads = cx.facts().offloads.contains(&true);
+        let sender = Sender::open(index, offloads, self.bypass && !offloads)
+            .map_err(|(step, error)| cannot(&self.device, step, &error))?;
+        self.sender = Some(sender);
+        self.look_at_length(cx.now());
+        self.pulls_input = !cx.input_is_push(0);
+        if self.pulls_input {
+            cx.schedule();
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
+        self.add(cx, batch);
+        if self.flush(cx) == Flushed::Full {
+            while let Some(packet) = self.waiting.pop_front() {
+                self.fail(cx, packet, DropReason::SendQueueFull);
+            }
+        }
+        None
+    }
+
+    fn run(&mut self, cx: &mut Cx<'_>) -> bool {
+        let before = self.count;
+        if self.waiting.is_empty() {
+            self.pulls += 1;
+            let batch = cx.pull(0, self.burst);
+            self.add(cx, batch);
+        }
+        let worked = !self.waiting.is_empty();
+        if self.flush(cx) == Flushed::Full {
+            if self.debug {
+                let (name, pause) = (cx.declaration(), self.pause);
+                cx.message(format_args!("{name} backing off for {}\n", pause.as_interval()));
+            }
+            cx.set_timer(0, cx.now() + self.pause);
+            self.pause = (self.pause + self.pause).min(LONGEST_PAUSE);
+            return self.count > before;
+        }
+        if worked || cx.may_pull(0) {
+            cx.schedule();
+        }
+        worked
+    }
+
+    fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
+        cx.schedule();
+    }
+
+    fn drain(&mut self, cx: &mut Cx<'_>) {
+        self.flush(cx);
+        for packet in std::mem::take(&mut self.waiting) {
+            cx.drop(packet, DropReason::Stop);
+        }
+    }
+
+    fn close(&mut self, _cx: &mut Cx<'_>) -> Result<(), String> {
+        // The error of an interface that went down is told already.
+        self.sender.take().map(|sender| take_error(sender.socket()));
+        Ok(())
+    }
+
+    fn held(&self) -> usize {
+        self.waiting.len()
+    }
+
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        Ok(match name {
+            "debug" => self.debug.to_string(),
+            "pulls" => self.pulls.to_string(),
+            "signal" => (self.pulls_input && cx.may_pull(0)).to_string(),
+            "q" => (!self.waiting.is_empty()).to_string(),
+            "count" => self.count.to_string(),
+            _ => self.drops.to_string(),
+        })
+    }
+
+    fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, value: &str) -> Result<(), String> {
+        self.debug = parse_bool(value).ok_or("type mismatch")?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::Run;
+
+    #[test]
+    fn arguments_that_are_wrong_are_refused_in_clicks_words() {
+        for (arguments, text) in [
+            ("eth0, BURST 0", "bad BURST"),
+            ("eth0, METHOD CARRIER_PIGEON", "bad METHOD"),
+            ("\"\"", "interface not set"),
+            ("no-such-device", "no-such-device: SIOCGIFINDEX: No such device"),
+        ] {
+            let text_of = format!("Idle -> Queue -> ToDevice({arguments})");
+            let errors = Run::default().text(&text_of, &[]).unwrap_err();
+            assert!(errors.contains(text), "{arguments}: {errors}");
+        }
+    }
+}

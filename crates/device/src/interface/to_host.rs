@@ -1,0 +1,107 @@
+//! # ToHost
+//! Hands frames to the machine's own network stack, over the TAP interface of a FromHost.
+//!
+//! The machine takes frames that are sent to the interface's Ethernet address.
+//!
+//! ## Usage
+//! `ToHost(DEVNAME)`
+//!
+//! ## Arguments
+//! - `DEVNAME`: the interface; a FromHost makes it.
+//!
+//! ## Handlers
+//! - `dev_name`: the name of the interface.
+//! - `drops`: frames that the machine did not take.
+//!
+//! ## Example
+//! ```click
+//! FromHost(fake, 192.0.2.1/24) -> Discard;
+//! FromDump(capture.pcap) -> ToHost(fake)
+//! ```
+//!
+//! ## See also
+//! FromHost, KernelTap
+
+use std::sync::Arc;
+
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Case, Field, Filter, Target};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
+
+use super::from_host::HostInterface;
+use super::host::Transmitter;
+use super::sys::tun::Tun;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "ToHost",
+    ports: "1/0",
+    processing: "h",
+    manual: manual!("to_host.rs"),
+    args: &[ArgInfo::required("DEVNAME", "interface")],
+    handlers: &[HandlerInfo::read("dev_name"), HandlerInfo::read("drops")],
+    // Needs an interface: what it does is tested between network namespaces.
+    samples: &[],
+    build: |args| {
+        let name: String = args.required("DEVNAME");
+        args.finish()?;
+        Ok(Box::new(ToHost { name, transmitter: Transmitter::default(), tun: None }))
+    },
+    ..Class::DEFAULT
+};
+
+struct ToHost {
+    name: String,
+    transmitter: Transmitter,
+    tun: Option<Arc<Tun>>,
+}
+
+impl Element for ToHost {
+    fn effects(&self) -> Effects {
+        let sent = Effects::cases(vec![Case::new(Filter::Any, Target::Send)]);
+        Effects { offloads: Some(-14), ..sent.observing(&[Field::Length, Field::Payload]) }
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        let elements = 0..cx.place().elements();
+        let interfaces = elements.filter_map(|id| cx.service::<HostInterface>(id));
+        self.tun = interfaces.filter(|interface| interface.name == self.name).find_map(|found| found.get());
+        let name = &self.name;
+        let missing = || format!("ToHost({name}) requires an initialized FromHost with the same dev_name");
+        self.tun.is_some().then_some(()).ok_or_else(missing)
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
+        match &self.tun {
+            Some(tun) => self.transmitter.send(cx, tun, true, batch),
+            None => cx.drop_all(batch, DropReason::NotConnected),
+        }
+        None
+    }
+
+    fn close(&mut self, _cx: &mut Cx<'_>) -> Result<(), String> {
+        self.tun = None;
+        Ok(())
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        Ok(match name {
+            "dev_name" => self.name.clone(),
+            _ => self.transmitter.drops.to_string(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::Run;
+
+    #[test]
+    fn somebody_has_to_make_the_interface() {
+        let errors = Run::default().text("Idle -> ToHost(fake)", &[]).unwrap_err();
+        assert!(
+            errors.contains("ToHost(fake) requires an initialized FromHost with the same dev_name"),
+            "{errors}"
+        );
+    }
+}

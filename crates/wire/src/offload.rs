@@ -1,0 +1,363 @@
+//! What a device with offloads leaves to be done with a frame: a checksum of which only the pseudo header's part is
+//! there yet ([`completed`]), and one large frame that stands for many of the size that fits the wire ([`Segments`]).
+//!
+//! The numbers come with the frame, in a virtio-net header (virtio 1.2, section 5.1.6). Frames may lie in pieces, so
+//! nothing here needs more than the headers in one of them.
+
+use std::ops::Range;
+
+use crate::checksum::{self, PseudoHeader, Sum};
+use crate::layers::Network;
+use crate::{Error, FromBytes, Layer, Layers, LinkType, ip_protocol, ipv4, ipv6, tcp, udp};
+
+/// The checksum that belongs into a field which holds the sum of the pseudo header: over everything from `start` to the
+/// end of the frame, which comes in pieces. A sum of zero becomes 0xffff, which means the same and, for UDP, not "none".
+///
+/// ```
+/// use tidegate_wire::offload::completed;
+///
+/// // The field is at 2; the pseudo header's sum was 0x1234.
+/// let frame = [0, 0, 0x12, 0x34, 0xab];
+/// assert_eq!(completed([&frame[..3], &frame[3..]], 2), !(0x1234 + 0xab00));
+/// ```
+pub fn completed<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, start: usize) -> u16 {
+    let mut skip = start;
+    let mut sum = Sum::new();
+    for piece in pieces {
+        let skipped = skip.min(piece.len());
+        skip -= skipped;
+        sum = sum.bytes(&piece[skipped..]);
+    }
+    match sum.checksum() {
+        0 => 0xffff,
+        checksum => checksum,
+    }
+}
+
+/// Completes a checksum in a frame of one piece. The field is `offset` bytes behind `start`, where summing starts.
+///
+/// # Errors
+/// `Truncated` where the field is not in the frame.
+pub fn complete(frame: &mut [u8], start: usize, offset: usize) -> Result<(), Error> {
+    let checksum = completed([&*frame], start);
+    set_checksum(frame, start, offset, checksum)
+}
+
+/// Writes a checksum into its field.
+///
+/// # Errors
+/// `Truncated` where the field is not in these bytes.
+pub fn set_checksum(head: &mut [u8], start: usize, offset: usize, checksum: u16) -> Result<(), Error> {
+    let at = start.saturating_add(offset);
+    let have = head.len();
+    let field = head.get_mut(at..).and_then(|bytes| bytes.first_chunk_mut());
+    *field.ok_or(Error::Truncated { layer: Layer::Link, need: at.saturating_add(2), have })? =
+        checksum.to_be_bytes();
+    Ok(())
+}
+
+/// How a large frame of TCP or UDP becomes frames of the size that its sender chose: as many as there are pieces of the
+/// payload, each behind the same headers with lengths, identification, sequence number and flags of its own.
+///
+/// ```
+/// use tidegate_wire::offload::Segments;
+/// # use tidegate_wire::{LinkType, build::Builder};
+/// # let [a, b] = [([10, 0, 0, 1], 1).into(), ([10, 0, 0, 2], 2).into()];
+/// # let large = Builder::tcp(a, b, 0).build(&[7; 2500]).unwrap();
+///
+/// let segments = Segments::of(&large, LinkType::RawIp, large.len(), 1000)?;
+/// for number in 0..segments.count() {
+///     let mut frame = large[..segments.header_length()].to_vec();
+///     frame.extend_from_slice(&large[segments.payload(number)]);
+///     segments.finish(number, &mut frame);
+///     assert_eq!(frame.len(), 40 + [1000, 1000, 500][number]);
+/// }
+/// # Ok::<(), tidegate_wire::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segments {
+    network: Network,
+    l3: usize,
+    l4: usize,
+    /// Behind all headers.
+    start: usize,
+    /// End of the payload; link padding is behind it.
+    end: usize,
+    /// Payload bytes of each frame but the last.
+    size: usize,
+    is_tcp: bool,
+}
+
+impl Segments {
+    /// Looks at the headers of a frame of `length` bytes, of which `head` are the first, to be cut into payloads of
+    /// `size` bytes.
+    ///
+    /// # Errors
+    /// Where it is neither TCP nor UDP over IP, is a fragment already, or its headers are not all in `head`.
+    pub fn of(head: &[u8], link: LinkType, length: usize, size: usize) -> Result<Segments, Error> {
+        let layers = Layers::locate(head, link);
+        let fault = |found| Error::Format { layer: Layer::Link, found };
+        let (Some(l3), Some(l4), Some(start), Some(protocol), None) =
+            (layers.l3, layers.l4, layers.payload, layers.protocol, layers.fragment)
+        else {
+            return Err(layers.fault.unwrap_or(fault(u32::from(layers.ether_type.unwrap_or(0)))));
+        };
+        let is_tcp = protocol == ip_protocol::TCP;
+        if !is_tcp && protocol != ip_protocol::UDP {
+            return Err(fault(protocol.into()));
+        }
+        let end = (layers.end + layers.missing).min(length);
+        // Where nothing says how long the packet is, the frame does.
+        let end = if layers.end == head.len() && layers.missing == 0 { length } else { end };
+        if size == 0 || end < start {
+            return Err(Error::Length { layer: if is_tcp { Layer::Tcp } else { Layer::Udp }, found: size });
+        }
+        Ok(Segments { network: layers.network, l3, l4, start, end, size, is_tcp })
+    }
+
+    /// How many frames there will be; at least one.
+    pub fn count(&self) -> usize {
+        (self.end - self.start).div_ceil(self.size).max(1)
+    }
+
+    /// Bytes of the headers, which each frame begins with.
+    pub fn header_length(&self) -> usize {
+        self.start
+    }
+
+    /// Bytes of the longest of the frames.
+    pub fn longest(&self) -> usize {
+        self.start + self.size.min(self.end - self.start)
+    }
+
+    /// Which bytes of the large frame are the payload of a frame.
+    pub fn payload(&self, number: usize) -> Range<usize> {
+        let start = number.saturating_mul(self.size).saturating_add(self.start).min(self.end);
+        start..start.saturating_add(self.size).min(self.end)
+    }
+
+    /// Puts a frame right which consists of the headers of the large one and its payload: lengths, identification,
+    /// sequence number, flags and all checksums.
+    pub fn finish(&self, number: usize, frame: &mut [u8]) {
+        let Some((headers, segment)) = frame.split_at_mut_checked(self.l4) else { return };
+        let ip = headers.get_mut(self.l3..).unwrap_or_default();
+        let length = segment.len();
+        let is_last = number + 1 >= self.count();
+        let pseudo = match self.network {
+            Network::Ipv4 => finish_ipv4(ip, length, number),
+            _ => finish_ipv6(ip, length),
+        };
+        if self.is_tcp {
+            if let Ok((header, _)) = tcp::Header::mut_from_prefix(segment) {
+                let gone = (number.wrapping_mul(self.size)) as u32;
+                header.sequence.set(header.sequence.get().wrapping_add(gone));
+                // These speak of the end of the whole, and this of its beginning (RFC 3168, 6.1.2).
+                if !is_last {
+                    header.flags &= !(tcp::flags::FIN | tcp::flags::PSH);
+                }
+                if number > 0 {
+                    header.flags &= !tcp::flags::CWR;
+                }
+            }
+        } else if let Ok((header, _)) = udp::Header::mut_from_prefix(segment) {
+            header.length.set(length as u16);
+        }
+        if let Some(pseudo) = pseudo {
+            // The header is there, or `of` had refused the frame.
+            let _ = match self.is_tcp {
+                true => checksum::fill_tcp(&pseudo, segment),
+                false => checksum::fill_udp(&pseudo, segment),
+            };
+        }
+    }
+}
+
+fn finish_ipv4(ip: &mut [u8], length: usize, number: usize) -> Option<PseudoHeader> {
+    let whole = ip.len() + length;
+    let (header, options) = ipv4::Header::mut_from_prefix(ip).ok()?;
+    header.total_length.set(whole as u16);
+    header.id.set(header.id.get().wrapping_add(number as u16));
+    let pseudo = PseudoHeader::routed(header, options);
+    checksum::fill_ipv4(ip).ok()?;
+    Some(pseudo)
+}
+
+fn finish_ipv6(ip: &mut [u8], length: usize) -> Option<PseudoHeader> {
+    let (header, extensions) = ipv6::Header::mut_from_prefix(ip).ok()?;
+    header.payload_length.set((extensions.len() + length) as u16);
+    Some(PseudoHeader::from(&*header))
+}
+
+/// The sum of the pseudo header of the TCP segment or UDP datagram of a frame, as it stands in the field of a checksum
+/// that is still to be completed: what a sender writes who leaves the rest to a device. `length` is that of the frame.
+///
+/// # Errors
+/// As [`Segments::of`].
+pub fn start_checksum(head: &mut [u8], link: LinkType, length: usize) -> Result<(usize, usize), Error> {
+    let parts = Segments::of(head, link, length, usize::MAX)?;
+    let ip = &head[parts.l3..];
+    let pseudo = match parts.network {
+        Network::Ipv4 => ipv4::Header::ref_from_prefix(ip).map(|(header, _)| PseudoHeader::from(header)).ok(),
+        _ => ipv6::Header::ref_from_prefix(ip).map(|(header, _)| PseudoHeader::from(header)).ok(),
+    };
+    let (protocol, offset) = if parts.is_tcp { (ip_protocol::TCP, 16) } else { (ip_protocol::UDP, 6) };
+    if let Some(pseudo) = pseudo {
+        let sum = pseudo.sum(protocol, parts.end - parts.l4).folded();
+        set_checksum(head, parts.l4, offset, sum)?;
+    }
+    Ok((parts.l4, offset))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, SocketAddr};
+
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::build::Builder;
+    use crate::ethernet::MacAddr;
+    use crate::tcp::flags;
+
+    /// All frames of a large one that lies in one piece.
+    fn segment(large: &[u8], link: LinkType, head: usize, size: usize) -> Vec<Vec<u8>> {
+        let segments = Segments::of(&large[..head], link, large.len(), size).unwrap();
+        let frame = |number: usize| {
+            let mut frame = large[..segments.header_length()].to_vec();
+            frame.extend_from_slice(&large[segments.payload(number)]);
+            segments.finish(number, &mut frame);
+            assert!(frame.len() <= segments.longest());
+            frame
+        };
+        (0..segments.count()).map(frame).collect()
+    }
+
+    fn addresses(v6: bool) -> [SocketAddr; 2] {
+        let ip = |last: u8| -> IpAddr {
+            if v6 {
+                [0x20, 1, 13, 184, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last].into()
+            } else {
+                [10, 9, 8, last].into()
+            }
+        };
+        [SocketAddr::new(ip(1), 1000), SocketAddr::new(ip(2), 443)]
+    }
+
+    fn framed(builder: Builder, tags: &[u16], link: LinkType) -> Builder {
+        if link == LinkType::RawIp {
+            return builder;
+        }
+        let builder = builder.ethernet(MacAddr([2; 6]), MacAddr([4; 6]));
+        tags.iter().fold(builder, |builder, &tag| builder.vlan(tag))
+    }
+
+    fn link() -> impl Strategy<Value = LinkType> {
+        prop_oneof![Just(LinkType::Ethernet), Just(LinkType::RawIp)]
+    }
+
+    proptest! {
+        #[test]
+        fn tcp_becomes_what_its_sender_would_have_sent(
+            v6: bool, tags in vec(0u16..0x1000, 0..3), link in link(), sequence: u32, id: u16, set: u8, options in 0usize..4,
+            payload in vec(any::<u8>(), 1..9000), size in 1usize..3000, cut in 0usize..9000,
+        ) {
+            // SYN and URG never come with segments.
+            let set = set & !(flags::SYN | flags::URG | flags::RST) | flags::ACK;
+            let [a, b] = addresses(v6);
+            let build = |number: usize, set: u8, payload: &[u8]| {
+                let builder = Builder::tcp(a, b, set).id(id.wrapping_add(number as u16)).options(&[1, 1, 1, 1].repeat(options));
+                let builder = builder.sequence(sequence.wrapping_add((number * size) as u32), 77).tos(2);
+                framed(builder, &tags, link).build(payload).unwrap()
+            };
+            let mut large = build(0, set, &payload);
+            // What the sender has written there does not matter.
+            start_checksum(&mut large, link, payload.len()).ok();
+            let chunks: Vec<&[u8]> = payload.chunks(size).collect();
+            let expected: Vec<Vec<u8>> = chunks.iter().enumerate().map(|(number, chunk)| {
+                let mut set = set;
+                if number + 1 < chunks.len() { set &= !(flags::FIN | flags::PSH); }
+                if number > 0 { set &= !flags::CWR; }
+                build(number, set, chunk)
+            }).collect();
+            let head = (large.len() - payload.len() + cut).min(large.len());
+            prop_assert_eq!(segment(&large, link, head, size), expected);
+        }
+
+        #[test]
+        fn udp_becomes_datagrams(
+            v6: bool, tags in vec(0u16..0x1000, 0..2), link in link(), id: u16,
+            payload in vec(any::<u8>(), 1..5000), size in 1usize..1500,
+        ) {
+            let [a, b] = addresses(v6);
+            let build = |number: usize, payload: &[u8]| {
+                framed(Builder::udp(a, b).id(id.wrapping_add(number as u16)), &tags, link).build(payload).unwrap()
+            };
+            let expected: Vec<Vec<u8>> =
+                payload.chunks(size).enumerate().map(|(number, chunk)| build(number, chunk)).collect();
+            let large = build(0, &payload);
+            prop_assert_eq!(segment(&large, link, large.len(), size), expected);
+        }
+
+        #[test]
+        fn a_completed_checksum_is_the_right_one(
+            v6: bool, tcp: bool, link in link(), payload in vec(any::<u8>(), 0..3000), cuts in vec(0usize..3000, 0..4),
+        ) {
+            let [a, b] = addresses(v6);
+            let builder = if tcp { Builder::tcp(a, b, flags::ACK) } else { Builder::udp(a, b) };
+            let right = framed(builder, &[], link).build(&payload).unwrap();
+            let mut frame = right.clone();
+            let length = frame.len();
+            let (start, offset) = start_checksum(&mut frame, link, length).unwrap();
+            let mut pieces: Vec<&[u8]> = vec![&frame];
+            for cut in cuts {
+                let last = pieces.pop().unwrap_or_default();
+                let (front, back) = last.split_at(cut.min(last.len()));
+                pieces.extend([front, back]);
+            }
+            let stands = &right[start + offset..][..2];
+            // Both are zero in one's complement, but 0 says "none" for UDP.
+            let shown = if stands == [0, 0] { [0xff; 2] } else { [stands[0], stands[1]] };
+            prop_assert_eq!(completed(pieces, start).to_be_bytes(), shown);
+            complete(&mut frame, start, offset).unwrap();
+            prop_assert_eq!(&frame[start + offset..][..2], shown);
+        }
+
+        #[test]
+        fn no_bytes_panic(bytes in vec(any::<u8>(), 0..200), length in 0usize..70_000, size in 0usize..2000, number: usize) {
+            for link in [LinkType::Ethernet, LinkType::RawIp] {
+                if let Ok(segments) = Segments::of(&bytes, link, length, size) {
+                    let _ = (segments.count(), segments.payload(number), segments.longest());
+                    segments.finish(number, &mut bytes.clone());
+                    segments.finish(number, &mut []);
+                }
+                let _ = start_checksum(&mut bytes.clone(), link, length);
+            }
+            let _ = complete(&mut bytes.clone(), length, size);
+        }
+    }
+
+    #[test]
+    fn a_length_beyond_the_head_counts() {
+        let [a, b] = addresses(false);
+        let large = Builder::tcp(a, b, 0).build(&[1; 60_000]).unwrap();
+        let segments = Segments::of(&large[..2000], LinkType::RawIp, large.len(), 1448).unwrap();
+        assert_eq!((segments.count(), segments.payload(41)), (42, 40 + 41 * 1448..60_040));
+        // Larger than IP can say (BIG TCP): its length is zero, and the frame's counts.
+        let mut large = Builder::tcp(a, b, 0).build(&[1; 1000]).unwrap();
+        large[2..4].fill(0);
+        large.resize(100_040, 1);
+        assert_eq!(Segments::of(&large[..2000], LinkType::RawIp, large.len(), 1000).unwrap().count(), 100);
+    }
+
+    #[test]
+    fn what_is_no_transport_is_refused() {
+        let [a, b] = addresses(false);
+        let refused = |frame: &[u8]| Segments::of(frame, LinkType::RawIp, frame.len(), 100).is_err();
+        assert!(refused(&Builder::icmp(a.ip(), b.ip(), 8, 0, [1, 2]).build(&[0; 300]).unwrap()));
+        assert!(refused(&Builder::udp(a, b).fragment(0x2000).build(&[0; 300]).unwrap()));
+        assert!(refused(&[]));
+        let frame = Builder::udp(a, b).build(&[0; 300]).unwrap();
+        assert!(!refused(&frame) && Segments::of(&frame, LinkType::RawIp, frame.len(), 0).is_err());
+    }
+}
