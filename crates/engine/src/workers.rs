@@ -88,7 +88,7 @@ impl Workers {
         // Interfaces do not wait; everything else does.
         let waits = !self.here.iter().take(1).any(|worker| {
             let plan = worker.plan();
-            (0..plan.len()).any(|id| plan.classes[id].notes.is_live && plan.inputs[id].is_empty())
+            (0..plan.len()).any(|id| plan.classes[id].notes.is_live && !plan.outputs[id].is_empty())
         });
         let links = handover::connect(&team.bells, &team.dispatch, waits);
         for (worker, links) in self.here.iter_mut().zip(links) {

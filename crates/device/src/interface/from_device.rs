@@ -75,7 +75,7 @@ pub static CLASS: Class = Class {
     ports: "0/1-2",
     processing: "h",
     manual: manual!("from_device.rs"),
-    notes: Notes { task: Task::Always, has_queues: true, ..Notes::NONE },
+    notes: Notes { task: Task::Always, has_queues: true, is_live: true, ..Notes::NONE },
     args: &[
         ArgInfo::required("DEVNAME", "interface"),
         ArgInfo::positional("PROMISC", "bool", "false"),
@@ -96,9 +96,9 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("OFFLOAD", "bool", "true"),
     ],
     handlers: &[
-        HandlerInfo::read("count"),
+        HandlerInfo::count("count"),
         HandlerInfo::write("reset_counts"),
-        HandlerInfo::read("kernel_drops"),
+        HandlerInfo::count("kernel_drops"),
         HandlerInfo::read("encap"),
         HandlerInfo::both("active"),
     ],

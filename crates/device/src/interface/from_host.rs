@@ -48,7 +48,7 @@ pub static CLASS: Class = Class {
     ports: "0/1",
     processing: "h",
     manual: manual!("from_host.rs"),
-    notes: Notes { task: Task::Always, ..Notes::NONE },
+    notes: Notes { task: Task::Always, is_live: true, ..Notes::NONE },
     // Before ToHost, which looks for the interface.
     phase: Phase::Service,
     args: &[

@@ -60,7 +60,7 @@ pub(super) const DESCRIPTION: Class = Class {
     ports: "0-1/1-2",
     processing: "a/h",
     flow: "x/y",
-    notes: Notes { task: Task::Always, has_queues: true, ..Notes::NONE },
+    notes: Notes { task: Task::Always, has_queues: true, is_live: true, ..Notes::NONE },
     args: &[
         ArgInfo::required("ADDR", "IP prefix"),
         ArgInfo::positional("GATEWAY", "IP address", ""),
@@ -75,8 +75,8 @@ pub(super) const DESCRIPTION: Class = Class {
     ],
     handlers: &[
         HandlerInfo::read("dev_name"),
-        HandlerInfo::read("selected_calls"),
-        HandlerInfo::read("packets"),
+        HandlerInfo::count("selected_calls"),
+        HandlerInfo::count("packets"),
     ],
     // Makes an interface: what it does is tested between network namespaces.
     samples: &[],

@@ -71,11 +71,11 @@ pub static CLASS: Class = Class {
     ],
     handlers: &[
         HandlerInfo::both("debug"),
-        HandlerInfo::read("pulls"),
+        HandlerInfo::count("pulls"),
         HandlerInfo::read("signal"),
-        HandlerInfo::read("q"),
-        HandlerInfo::read("count"),
-        HandlerInfo::read("drops"),
+        HandlerInfo::count("q"),
+        HandlerInfo::count("count"),
+        HandlerInfo::count("drops"),
     ],
     // Needs an interface: what it does is tested between network namespaces.
     samples: &[],

@@ -39,7 +39,7 @@ pub static CLASS: Class = Class {
     processing: "h",
     manual: manual!("to_host.rs"),
     args: &[ArgInfo::required("DEVNAME", "interface")],
-    handlers: &[HandlerInfo::read("dev_name"), HandlerInfo::read("drops")],
+    handlers: &[HandlerInfo::read("dev_name"), HandlerInfo::count("drops")],
     // Needs an interface: what it does is tested between network namespaces.
     samples: &[],
     build: |args| {
