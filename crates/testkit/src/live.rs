@@ -341,3 +341,33 @@ pub fn ping(from: &Space, to: Ipv4Addr, n: u16) -> usize {
     };
     (0..n).filter(|&sequence| answered(sequence)).count()
 }
+
+/// The way to an address, as `traceroute` finds it: whose ICMP errors come back for datagrams that may go one hop, two, and
+/// so on, up to the address itself, whose port is unreachable; at most `most` of them.
+pub fn hops(from: &Space, to: Ipv4Addr, most: u32) -> Vec<Ipv4Addr> {
+    let errors = from.enter(|| Socket::new(Domain::IPV4, Type::from(RAW), Some(Protocol::ICMPV4)));
+    let mut errors = errors.expect("whoever may make namespaces may make such sockets");
+    assert!(errors.set_read_timeout(Some(Duration::from_secs(2))).is_ok());
+    let sender = from.enter(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))).expect("any address");
+    let mut found = Vec::new();
+    let mut buffer = [0; 256];
+    for ttl in 1..=most {
+        let port = 33434 + ttl as u16;
+        if sender.set_ttl(ttl).is_err() || sender.send_to(&[0; 32], (to, port)).is_err() {
+            break;
+        }
+        // An IP header without options, the ICMP header, and the datagram's own headers: the answer to this one has its port.
+        let answer = loop {
+            let Ok(n) = errors.read(&mut buffer) else { return found };
+            let Some(icmp) = buffer[..n].get(20..) else { continue };
+            if icmp.get(30..32) == Some(&port.to_be_bytes()) {
+                break (Ipv4Addr::new(buffer[12], buffer[13], buffer[14], buffer[15]), icmp[0]);
+            }
+        };
+        found.push(answer.0);
+        if answer.1 == wire::icmp::kind::UNREACHABLE {
+            break;
+        }
+    }
+    found
+}

@@ -1,0 +1,117 @@
+//! The examples between real machines: what runs on captures runs on interfaces with other ends. Skipped with a message
+//! where there can be no network namespaces.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+
+use testkit::live::{Net, Running, Space, exchange_datagrams, hops, ping, transfer};
+
+const TIDEGATE: &str = env!("CARGO_BIN_EXE_tidegate");
+const MEGABYTE: usize = 1 << 20;
+
+/// Two hosts in networks of their own, and the machine between them.
+struct Networks {
+    left: Space,
+    between: Space,
+    right: Space,
+    _net: Net,
+}
+
+const LEFT: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 1);
+const RIGHT: Ipv4Addr = Ipv4Addr::new(10, 2, 0, 1);
+
+impl Networks {
+    fn new() -> Option<Networks> {
+        let mut net = Net::new()?;
+        let [left, between, right] = ["left", "between", "right"].map(|name| net.space(name));
+        net.cable([(&left, "eth0", "10.1.0.1/24"), (&between, "left", "")]);
+        net.cable([(&right, "eth0", "10.2.0.1/24"), (&between, "right", "")]);
+        left.ip("route add default via 10.1.0.254");
+        right.ip("route add default via 10.2.0.254");
+        Some(Networks { left, between, right, _net: net })
+    }
+
+    /// An example with some of its text exchanged, from when its elements are at work.
+    fn run(&self, example: &str, changes: &[(&str, &str)], options: &[&str]) -> Running {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut text = std::fs::read_to_string(folder.join("configs").join(example)).unwrap();
+        // What it prints at its end does not matter here.
+        let end = text.find("DriverManager(").unwrap_or(text.len());
+        text.truncate(end);
+        for (from, to) in changes {
+            assert!(text.contains(from), "{example} has no {from}");
+            text = text.replace(from, to);
+        }
+        text = text.replace("configs/data", &folder.join("configs/data").display().to_string());
+        self.between.start(TIDEGATE, &[&["run", "-e", &(text + "Script(print ready)")], options].concat())
+    }
+}
+
+#[test]
+fn the_router() {
+    let Some(networks) = Networks::new() else { return };
+    let Networks { left, between, right, .. } = &networks;
+    let changes = [
+        ("FromDump($LEFT_IN)", "FromDevice(left)"),
+        ("FromDump($RIGHT_IN)", "FromDevice(right)"),
+        ("ToDump($LEFT_OUT, SNAPLEN 0, ENCAP ETHER)", "Counter -> Queue -> ToDevice(left)"),
+        ("ToDump($RIGHT_OUT, SNAPLEN 0, ENCAP ETHER)", "Counter -> Queue -> ToDevice(right)"),
+    ];
+    for threads in ["1", "2"] {
+        let running = networks.run("router.click", &changes, &["--threads", threads]);
+        assert_eq!(ping(left, RIGHT, 3), 3, "{threads} workers");
+        assert_eq!(ping(right, Ipv4Addr::new(10, 1, 0, 254), 3), 3, "the router's other address");
+        for (from, to, address) in [(left, right, RIGHT), (right, left, LEFT)] {
+            // The network on the right takes 1280 bytes, which senders on the left are told.
+            transfer(from, to, SocketAddr::from((address, 7000)), 4 * MEGABYTE, || ()).unwrap();
+            let lengths = [0, 1, 700, 1200, 4000];
+            let back = exchange_datagrams(from, to, SocketAddr::from((address, 7001)), &lengths);
+            assert_eq!(back, lengths.len(), "{threads} workers");
+        }
+        assert_eq!(hops(left, RIGHT, 5), [Ipv4Addr::new(10, 1, 0, 254), RIGHT], "{threads} workers");
+        assert_eq!(hops(right, LEFT, 5), [Ipv4Addr::new(10, 2, 0, 254), LEFT], "{threads} workers");
+        let (good, [_, messages]) = running.stop();
+        assert!(good, "{messages}");
+        // Both ends ask anew.
+        for space in [left, right] {
+            space.ip("neigh flush all");
+        }
+        assert!(between.has("left"));
+    }
+}
+
+#[test]
+fn the_firewall() {
+    let Some(mut net) = Net::new() else { return };
+    let [left, between, right] = ["left", "between", "right"].map(|name| net.space(name));
+    net.cable([(&left, "eth0", "10.1.0.1/24"), (&between, "left", "")]);
+    net.cable([(&right, "eth0", "10.1.0.2/24"), (&between, "right", "")]);
+    let networks = Networks { left, between, right, _net: net };
+    let Networks { left, right, .. } = &networks;
+    // It is between the two in one direction and once more in the other; what is not IPv4 passes.
+    let right_address = Ipv4Addr::new(10, 1, 0, 2);
+    for threads in ["1", "2"] {
+        let both = [("left", "right"), ("right", "left")].map(|(from, to)| {
+            let source = format!("FromDevice({from}, PROMISC true)");
+            let sink = format!("out :: Queue -> ToDevice({to})");
+            let changes = [
+                ("FromDump($IN)", source.as_str()),
+                ("ToDump($OUT, SNAPLEN 0)", sink.as_str()),
+                ("others :: Counter -> Discard", "others :: Counter -> out"),
+            ];
+            networks.run("firewall.click", &changes, &["--threads", threads])
+        });
+        assert_eq!(ping(left, right_address, 3), 3, "{threads} workers");
+        assert_eq!(ping(right, LEFT, 1), 0, "nobody may ask the left one");
+        let allowed = SocketAddr::from((right_address, 40001));
+        transfer(left, right, allowed, 4 * MEGABYTE, || ()).unwrap();
+        let back = exchange_datagrams(left, right, SocketAddr::from((right_address, 40000)), &[1, 1000]);
+        assert_eq!(back, 2, "{threads} workers");
+        let denied = exchange_datagrams(left, right, SocketAddr::from((right_address, 40002)), &[1]);
+        assert_eq!(denied, 0, "no rule allows that");
+        for running in both {
+            let (good, [_, messages]) = running.stop();
+            assert!(good, "{messages}");
+        }
+    }
+}
