@@ -374,7 +374,10 @@ impl Inner {
             }
             "scheduled" => self.tasks.is_scheduled(id).to_string(),
             "tickets" => self.tasks.tickets(id).to_string(),
-            "home_thread" => self.setup.threads.get(&id).copied().unwrap_or(0).to_string(),
+            "home_thread" => match self.placement.places[id] {
+                crate::placement::Place::One(worker) => worker.to_string(),
+                _ => self.setup.threads.get(&id).copied().unwrap_or(0).to_string(),
+            },
             _ => String::new(),
         }
     }

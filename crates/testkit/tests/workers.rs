@@ -116,6 +116,18 @@ fn assigned_elements_stay_on_their_thread() {
 }
 
 #[test]
+fn switches_know_their_worker() {
+    let text = "s :: SOURCE -> Counter -> w :: CPUSwitch; w[0] -> a :: Counter -> SINK;
+        w[1] -> b :: Counter -> Discard; w[2] -> c :: Counter -> Discard";
+    let (outcome, _) = run(Run::real().on(3), text, &["a.count", "b.count", "c.count"]);
+    let counts: Vec<u64> = outcome.values.iter().map(|v| v.as_ref().unwrap().parse().unwrap()).collect();
+    let workers: Vec<u64> = outcome.report.workers.iter().skip(1).map(|w| w.taken).collect();
+    assert_eq!(counts.iter().sum::<u64>(), 2000);
+    assert!(counts.iter().all(|&n| n > 300), "{counts:?}");
+    assert_eq!(counts[1..], workers, "each worker's own");
+}
+
+#[test]
 fn any_worker_can_stop_the_run() {
     let text = "InfiniteSource(LIMIT -1) -> UDPIPEncap(1.0.0.1, 1, 2.0.0.2, 2)
         -> SetIPAddress(2.0.0.3) -> c :: Counter(COUNT_CALL 10000 stop) -> Discard";

@@ -1,7 +1,7 @@
 //! # CPUSwitch
 //! Sends packets to the output of the thread's number.
 //!
-//! The remainder counts where there are fewer outputs than threads. A single worker is thread 0.
+//! The remainder counts where there are fewer outputs than threads. Threads are workers, counted from 0.
 //!
 //! ## Usage
 //! `CPUSwitch`
@@ -15,7 +15,7 @@
 //! ExactCPUSwitch, RoundRobinSwitch, StrideSwitch, HashSwitch
 
 use element::effects::{Case, Filter, Target};
-use element::{Args, Class, Effects, Element, Invalid, manual};
+use element::{Args, Batch, Class, Cx, Effects, Element, Invalid, manual};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -28,17 +28,31 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Makes either switch: with one worker both do the same.
+/// Makes either switch: packets may come to it on every worker, so both do the same.
 pub(super) fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
+    let several = args.setup.workers > 1 && args.outputs() > 1;
+    let output = args.setup.worker % args.outputs().max(1);
     args.finish()?;
-    Ok(Box::new(CpuSwitch))
+    Ok(Box::new(CpuSwitch { output, several }))
 }
 
-/// Pushing passes to output 0, that of the only worker.
-struct CpuSwitch;
+struct CpuSwitch {
+    /// This worker's.
+    output: usize,
+    several: bool,
+}
 
 impl Element for CpuSwitch {
     fn effects(&self) -> Effects {
-        Effects::cases(vec![Case::new(Filter::Any, Target::Output(0))])
+        let to = if self.several { Target::SomeOutput } else { Target::Output(0) };
+        Effects::cases(vec![Case::new(Filter::Any, to)])
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
+        if self.output == 0 {
+            return Some(batch);
+        }
+        cx.emit(self.output, batch);
+        None
     }
 }

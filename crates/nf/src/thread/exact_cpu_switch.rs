@@ -1,7 +1,7 @@
 //! # ExactCPUSwitch
 //! Spreads the threads that packets come from evenly over the outputs.
 //!
-//! A single worker uses output 0.
+//! Threads are workers; all of them may have packets for it.
 //!
 //! ## Usage
 //! `ExactCPUSwitch`
