@@ -405,6 +405,8 @@ pub enum Depends {
     Counter,
     /// A switch that handlers turn.
     Handler,
+    /// The worker that the packet is at.
+    Worker,
 }
 
 /// What the element does to the order of packets.

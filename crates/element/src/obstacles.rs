@@ -22,6 +22,7 @@ pub fn to_synthesis(effects: &Effects) -> Option<String> {
             Depends::Time => "depends on time".into(),
             Depends::Random => "depends on chance".into(),
             Depends::Counter => "depends on the packets before".into(),
+            Depends::Worker => "depends on the worker".into(),
             Depends::Handler => continue,
         });
     }

@@ -10,7 +10,7 @@ use crate::clock::ClockKind;
 use crate::host::Inner;
 use crate::os_signals::OsSignals;
 use crate::problem::Problem;
-use crate::trace_time::run_trace;
+use crate::trace_time::{Crew, run_trace};
 use crate::worker::{MOST_WORK, Worker};
 
 /// Tasks that run before the driver looks at timers and stop requests again.
@@ -83,7 +83,7 @@ impl Worker {
     /// [`initialize`](Self::initialize) before, [`finish`](Self::finish) afterwards.
     pub fn run(&mut self) -> End {
         let end = match self.options.clock {
-            ClockKind::Trace => run_trace(std::slice::from_mut(self)),
+            ClockKind::Trace => run_trace(&mut Crew::One(self)),
             _ => self.run_live(),
         };
         self.inner.sink.flush();

@@ -1,16 +1,13 @@
 //! Handlers that every element has, those of the whole graph, and finding the right one.
 
 use std::fmt::Write;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::Duration;
 
 use element::args::{Arg, Place};
-use element::class::{ANY_HANDLER, Access, Merge};
+use element::class::{ANY_HANDLER, Access};
 use element::ports::{self, Processing};
 use element::{Class, Core, ElementId, Stream};
 
 use crate::host::Inner;
-use crate::merge::merge;
 use crate::tasks::MOST_TICKETS;
 
 /// What every element answers, oldest first as Click registers them.
@@ -64,12 +61,6 @@ fn standard(class: &Class) -> impl DoubleEndedIterator<Item = (&'static str, Acc
 /// Handler calls may lead to handler calls; beyond this depth somebody goes round in circles.
 const DEEPEST: u32 = 64;
 
-/// What another worker will say.
-type Answer = Receiver<Result<String, String>>;
-
-/// How long to wait for an answer before looking whether others ask too.
-const PATIENCE: Duration = Duration::from_micros(200);
-
 impl Inner {
     /// What can be done with a handler; `None` if there is none of that name.
     pub(crate) fn find_handler(&self, element: Option<ElementId>, name: &str) -> Option<Access> {
@@ -105,118 +96,10 @@ impl Inner {
         own.into_iter().find(|(n, _)| n == name).map(|(_, access)| access)
     }
 
-    fn handler_name(&self, element: Option<ElementId>, name: &str) -> String {
+    pub(crate) fn handler_name(&self, element: Option<ElementId>, name: &str) -> String {
         match element {
             Some(id) => format!("{}.{name}", self.plan.graph.elements[id].name),
             None => name.to_string(),
-        }
-    }
-
-    /// Reads a handler; where several workers have a copy of the element, of all of them.
-    pub(crate) fn read_handler(
-        &mut self,
-        core: &mut Core,
-        element: Option<ElementId>,
-        name: &str,
-        param: &str,
-    ) -> Result<String, String> {
-        if let (None, WORKER) = (element, name) {
-            let (worker, id, handler) = self.of_worker(param)?;
-            if worker == self.worker() {
-                return self.read_here(core, Some(id), handler, "");
-            }
-            let answer = self.team.as_ref().filter(|team| !team.in_turn);
-            let answer = answer.and_then(|team| team.ask(worker, Some(id), handler, "", false));
-            return match answer {
-                Some(answer) => self.await_answer(core, &answer),
-                None => Err(format!("worker {worker} does not answer now")),
-            };
-        }
-        let others = self.ask(element, name, param, false)?;
-        let mut values = Vec::with_capacity(1 + others.len());
-        if self.is_here(element) {
-            values.push(self.read_here(core, element, name, param)?);
-        }
-        for answer in others {
-            values.push(self.await_answer(core, &answer)?);
-        }
-        match values.is_empty() {
-            true => Err(format!("the worker of '{}' does not run", self.handler_name(element, name))),
-            false => Ok(merge(&values, self.merging(element, name))),
-        }
-    }
-
-    /// What the graph's handler `worker` is asked: a worker, an element and its handler.
-    pub(crate) fn of_worker<'a>(&self, param: &'a str) -> Result<(usize, ElementId, &'a str), String> {
-        let usage = || format!("'{WORKER}' wants a worker's number and ELEMENT.HANDLER");
-        let (number, rest) = param.trim().split_once(char::is_whitespace).ok_or_else(usage)?;
-        let (element, handler) = rest.trim().split_once('.').ok_or_else(usage)?;
-        let number = number.parse().ok().filter(|&number: &usize| number < self.setup.workers);
-        let number = number.ok_or_else(|| format!("there are workers 0 to {}", self.setup.workers - 1))?;
-        let id = self.plan.graph.find(element).ok_or_else(|| format!("no element named '{element}'"))?;
-        Ok((number, id, handler))
-    }
-
-    /// Whether this worker does the element's work.
-    fn is_here(&self, element: Option<ElementId>) -> bool {
-        element.is_none_or(|id| self.placement.is_at(id, self.worker()))
-    }
-
-    /// Asks the other workers that do the element's work.
-    ///
-    /// # Errors
-    /// If they take turns.
-    fn ask(
-        &self,
-        element: Option<ElementId>,
-        name: &str,
-        value: &str,
-        writes: bool,
-    ) -> Result<Vec<Answer>, String> {
-        let (Some(team), Some(id)) = (&self.team, element) else { return Ok(Vec::new()) };
-        if !writes && self.is_here(element) && self.merging(element, name) == Merge::First {
-            return Ok(Vec::new());
-        }
-        let mut others =
-            (0..team.len()).filter(|&worker| worker != self.worker() && self.placement.is_at(id, worker));
-        if team.in_turn && others.next().is_some() {
-            let name = self.handler_name(element, name);
-            return Err(format!("{name}: under the trace clock, workers do not answer each other"));
-        }
-        Ok(others.filter_map(|worker| team.ask(worker, element, name, value, writes)).collect())
-    }
-
-    /// Waits for another worker, and answers what others ask meanwhile.
-    fn await_answer(&mut self, core: &mut Core, answer: &Answer) -> Result<String, String> {
-        loop {
-            match answer.recv_timeout(PATIENCE) {
-                Ok(result) => return result,
-                Err(RecvTimeoutError::Timeout) => self.answer(core),
-                Err(RecvTimeoutError::Disconnected) => return Err("the worker has ended".into()),
-            }
-        }
-    }
-
-    /// Answers what other workers have asked.
-    pub(crate) fn answer(&mut self, core: &mut Core) {
-        let Some(team) = self.team.clone() else { return };
-        while let Some(request) = team.next_request(self.worker()) {
-            let (name, value) = (&request.handler, &request.value);
-            let result = match request.writes {
-                true => self.write_here(core, request.element, name, value).map(|()| String::new()),
-                false => self.read_here(core, request.element, name, value),
-            };
-            request.answer(result);
-        }
-    }
-
-    /// What values of several workers come to.
-    pub(crate) fn merging(&self, element: Option<ElementId>, name: &str) -> Merge {
-        let Some(id) = element else { return Merge::First };
-        match self.plan.classes[id].handlers.iter().find(|handler| handler.name == name) {
-            Some(handler) => handler.merge,
-            None if matches!(name, "counts" | "drops_by_reason") => Merge::Sum,
-            None => Merge::First,
         }
     }
 
@@ -245,30 +128,8 @@ impl Inner {
         self.deeper(id, |inner| inner.call(core, id, |element, cx| element.read(cx, name, param)))
     }
 
-    /// Writes a handler; where several workers have a copy of the element, of all of them.
-    pub(crate) fn write_handler(
-        &mut self,
-        core: &mut Core,
-        element: Option<ElementId>,
-        name: &str,
-        value: &str,
-    ) -> Result<(), String> {
-        let others = self.ask(element, name, value, true)?;
-        if others.is_empty() && !self.is_here(element) {
-            return Err(format!("the worker of '{}' does not run", self.handler_name(element, name)));
-        }
-        let mut result = match self.is_here(element) {
-            true => self.write_here(core, element, name, value),
-            false => Ok(()),
-        };
-        for answer in others {
-            result = result.and(self.await_answer(core, &answer).map(drop));
-        }
-        result
-    }
-
     /// Writes a handler of this worker's copy.
-    fn write_here(
+    pub(crate) fn write_here(
         &mut self,
         core: &mut Core,
         element: Option<ElementId>,

@@ -9,6 +9,7 @@
 //! The engine knows elements only through the contract of the `element` crate, and names none of them.
 #![allow(unsafe_code)]
 
+mod asking;
 mod clock;
 mod configure;
 mod driver;

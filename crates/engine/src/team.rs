@@ -3,20 +3,23 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use element::ElementId;
 use element::steering::{Dispatch, Rss};
 
 use crate::handover::Bell;
+use crate::worker::Worker;
 
 /// All workers.
 pub(crate) struct Team {
     pub(crate) bells: Arc<[Bell]>,
     /// Which worker packets belong to.
     pub(crate) dispatch: Arc<dyn Dispatch>,
-    /// Whether they take turns on one thread, so that none can answer while another one works.
+    /// Whether they take turns on one thread.
     pub(crate) in_turn: bool,
+    /// Those that wait for their turn, if they do; whoever has it can ask them.
+    waiting: Vec<Mutex<Option<Box<Worker>>>>,
     members: Vec<Member>,
     /// The run is over.
     over: AtomicBool,
@@ -68,6 +71,7 @@ impl Team {
         Ok(Team {
             dispatch: Arc::new(Rss::new(workers)),
             in_turn,
+            waiting: (0..workers).map(|_| Mutex::new(None)).collect(),
             bells: (0..workers).map(|_| Bell::new()).collect::<nix::Result<_>>()?,
             members: (0..workers).map(|_| Member::default()).collect(),
             over: AtomicBool::new(false),
@@ -78,6 +82,16 @@ impl Team {
 
     pub(crate) fn len(&self) -> usize {
         self.members.len()
+    }
+
+    /// Puts a worker where others can ask it until its turn comes.
+    pub(crate) fn let_wait(&self, number: usize, worker: Box<Worker>) {
+        *lock(&self.waiting[number]) = Some(worker);
+    }
+
+    /// Takes a worker that waits; `None` if it does not, or somebody asks it already.
+    pub(crate) fn take_waiting(&self, number: usize) -> Option<Box<Worker>> {
+        lock(&self.waiting[number]).take()
     }
 
     /// Whether the run is over.
@@ -165,8 +179,8 @@ impl Team {
         }
     }
 
-    fn requests(&self, me: usize) -> std::sync::MutexGuard<'_, VecDeque<Request>> {
-        self.members[me].requests.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    fn requests(&self, me: usize) -> MutexGuard<'_, VecDeque<Request>> {
+        lock(&self.members[me].requests)
     }
 
     /// Asks a worker; `None` if it does not answer now.
@@ -206,6 +220,10 @@ impl Team {
         self.members[me].has_requests.store(!requests.is_empty(), Ordering::Release);
         next
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 #[cfg(test)]

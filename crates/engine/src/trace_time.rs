@@ -2,10 +2,13 @@
 //!
 //! Several workers take turns on one thread, so that who comes first does not depend on the machine.
 
+use std::sync::Arc;
+
 use element::{ElementId, Timestamp};
 
 use crate::driver::End;
 use crate::host::Inner;
+use crate::team::Team;
 use crate::worker::Worker;
 
 /// Rounds in which other tasks may run before a capture goes on although they still want to: an endless source beside
@@ -22,70 +25,139 @@ struct Stillness {
     gone: u64,
 }
 
-/// An element of a worker.
-type At = (usize, ElementId);
+/// Those who take turns.
+pub(crate) enum Crew<'a> {
+    /// Only one.
+    One(&'a mut Worker),
+    /// Several; while one has its turn, the others wait where it can ask them.
+    Several(Vec<Option<Box<Worker>>>, Arc<Team>),
+}
+
+impl Crew<'_> {
+    pub(crate) fn several(workers: Vec<Box<Worker>>, team: Arc<Team>) -> Crew<'static> {
+        Crew::Several(workers.into_iter().map(Some).collect(), team)
+    }
+
+    pub(crate) fn into_workers(self) -> Vec<Box<Worker>> {
+        match self {
+            Crew::One(_) => Vec::new(),
+            Crew::Several(workers, _) => workers.into_iter().flatten().collect(),
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Worker> {
+        let (one, several) = match self {
+            Crew::One(worker) => (Some(&**worker), &[][..]),
+            Crew::Several(workers, _) => (None, &workers[..]),
+        };
+        one.into_iter().chain(several.iter().filter_map(Option::as_deref))
+    }
+
+    fn iter_mut(&mut self) -> impl Iterator<Item = &mut Worker> {
+        let (one, several) = match self {
+            Crew::One(worker) => (Some(&mut **worker), &mut [][..]),
+            Crew::Several(workers, _) => (None, &mut workers[..]),
+        };
+        one.into_iter().chain(several.iter_mut().filter_map(Option::as_deref_mut))
+    }
+
+    fn count(&self) -> usize {
+        self.iter().count()
+    }
+
+    /// The first worker.
+    fn first(&self) -> &Worker {
+        match self {
+            Crew::One(worker) => worker,
+            Crew::Several(workers, _) => {
+                workers[0].as_deref().unwrap_or_else(|| unreachable!("nobody has a turn"))
+            }
+        }
+    }
+
+    /// Lets a worker do something.
+    fn turn<T>(&mut self, number: usize, work: impl FnOnce(&mut Worker) -> T) -> T {
+        let (workers, team) = match self {
+            Crew::One(worker) => return work(worker),
+            Crew::Several(workers, team) => (workers, team),
+        };
+        let others = |other: &usize| *other != number;
+        for other in (0..workers.len()).filter(others) {
+            if let Some(worker) = workers[other].take() {
+                team.let_wait(other, worker);
+            }
+        }
+        let result = match workers[number].as_deref_mut() {
+            Some(worker) => work(worker),
+            None => unreachable!("whoever had a turn is back"),
+        };
+        for other in (0..workers.len()).filter(others) {
+            workers[other] = team.take_waiting(other);
+        }
+        result
+    }
+}
 
 /// Runs until the first worker says that it is over. Sources that know when their next packet is due wait until
 /// everybody else has nothing to do; then the earliest timer or packet is next.
-pub(crate) fn run_trace(workers: &mut [Worker]) -> End {
-    let has_captures = workers.iter().any(|worker| !worker.captures.is_empty());
+pub(crate) fn run_trace(crew: &mut Crew<'_>) -> End {
+    let has_captures = crew.iter().any(|worker| !worker.captures.is_empty());
     // Timers that have run since time moved or a capture gave a packet.
     let mut timers_in_a_row = 0;
     // Whether the last capture that was asked gave nothing, because packet memory is full.
     let mut stalled = false;
     let mut still = Stillness::default();
     loop {
-        for worker in workers.iter_mut().rev() {
+        for number in (0..crew.count()).rev() {
             // The first one comes last, and decides.
-            if let Some(end) = worker.stop_check() {
+            if let Some(end) = crew.turn(number, Worker::stop_check) {
                 return end;
             }
         }
         // At this time: everybody who has something to do.
         let mut busy = true;
         for _ in 0..ROUNDS_PER_STEP {
-            busy = workers[0].inner.runcount > 0 && run_others(workers);
+            busy = crew.first().inner.runcount > 0 && run_others(crew);
             if !busy {
                 break;
             }
         }
-        if workers[0].inner.runcount <= 0 || workers[0].inner.next.is_some() {
+        if crew.first().inner.runcount <= 0 || crew.first().inner.next.is_some() {
             continue;
         }
         // Then the next time at which something happens.
-        let pushes = sources(workers)
-            .filter(|&(_, (worker, id))| workers[worker].inner.tasks.is_scheduled(id))
-            .min_by_key(|&(at, _)| at);
-        let timer = next_timer(workers);
+        let pushes = sources(crew).filter(|source| source.is_scheduled).min_by_key(|source| source.at);
+        let timer = next_timer(crew);
         // A driver script that was asked and wants to wait gets its time; so do timers until then.
         let waits = |worker: &Worker| worker.manager.is_some_and(|id| worker.inner.timers.is_waiting(id));
-        let goes_on = !has_captures || sources(workers).next().is_some() || workers.iter().any(waits);
-        let tail = !goes_on && is_moving(workers, &mut still);
-        let now = workers[0].core.now;
+        let goes_on = !has_captures || sources(crew).next().is_some() || crew.iter().any(waits);
+        let tail = !goes_on && is_moving(crew, &mut still);
+        let now = crew.first().core.now;
         match (pushes, timer) {
             // A timer that sets itself for now, over and over, must not keep captures from going on.
-            (Some((at, _)), Some((timer, worker)))
+            (Some(Source { at, .. }), Some((timer, worker)))
                 if stalled || (timer <= at.max(now) && timers_in_a_row < ROUNDS_PER_STEP) =>
             {
                 timers_in_a_row = if timer > now { 0 } else { timers_in_a_row + 1 };
                 stalled = false;
-                run_timer(workers, (timer, worker), |_, _| true);
+                run_timer(crew, (timer, worker), |_, _| true);
             }
             // Nobody is left who could free memory.
             (Some(_), None) if stalled => {
-                if workers[0].end_idle() {
+                if crew.turn(0, Worker::end_idle) {
                     return End::Idle;
                 }
             }
-            (Some((at, (worker, source))), _) => {
-                move_to(workers, at);
-                let worker = &mut workers[worker];
-                worker.inner.tasks.unschedule(source);
-                stalled = !worker.fire(source) && worker.next_time(source) == Some(Timestamp(i64::MIN));
+            (Some(Source { at, worker, id, .. }), _) => {
+                move_to(crew, at);
+                stalled = crew.turn(worker, |worker| {
+                    worker.inner.tasks.unschedule(id);
+                    !worker.fire(id) && worker.next_time(id) == Some(Timestamp(i64::MIN))
+                });
                 timers_in_a_row = 0;
             }
-            (None, Some(timer)) if goes_on => run_timer(workers, timer, |_, _| true),
-            (None, Some(timer)) if tail => run_timer(workers, timer, |inner, id| {
+            (None, Some(timer)) if goes_on => run_timer(crew, timer, |_, _| true),
+            (None, Some(timer)) if tail => run_timer(crew, timer, |inner, id| {
                 // What makes packets by itself stops with the captures; what holds some goes on.
                 !inner.plan.inputs[id].is_empty() || inner.plan.classes[id].notes.manages_driver
             }),
@@ -93,12 +165,12 @@ pub(crate) fn run_trace(workers: &mut [Worker]) -> End {
             (None, _) if busy => {}
             // The captures are over, or there is nothing else to wait for.
             (None, timer) => {
-                if workers[0].end_idle() {
+                if crew.turn(0, Worker::end_idle) {
                     return End::Idle;
                 }
                 // A driver script wants to go on, so time does too.
                 if let Some(timer) = timer {
-                    run_timer(workers, timer, |_, _| true);
+                    run_timer(crew, timer, |_, _| true);
                 }
             }
         }
@@ -106,45 +178,60 @@ pub(crate) fn run_trace(workers: &mut [Worker]) -> End {
 }
 
 /// Lets each worker take in packets and run its tasks that follow no capture; whether any had something to do.
-fn run_others(workers: &mut [Worker]) -> bool {
-    workers.iter_mut().fold(false, |busy, worker| worker.import() | worker.run_other_tasks() | busy)
+fn run_others(crew: &mut Crew<'_>) -> bool {
+    let mut busy = false;
+    for number in 0..crew.count() {
+        busy |= crew.turn(number, |worker| worker.import() | worker.run_other_tasks());
+    }
+    busy
 }
 
-/// Elements that have packets of a capture, and when the next one is due.
-fn sources(workers: &[Worker]) -> impl Iterator<Item = (Timestamp, At)> + '_ {
-    let of_one = |(number, worker): (usize, &'_ Worker)| {
-        worker.sources().map(move |(at, id)| (at, (number, id))).collect::<Vec<_>>()
-    };
-    workers.iter().enumerate().flat_map(of_one)
+/// An element that has packets of a capture.
+struct Source {
+    /// When the next one is due.
+    at: Timestamp,
+    worker: usize,
+    id: ElementId,
+    is_scheduled: bool,
+}
+
+fn sources(crew: &Crew<'_>) -> impl Iterator<Item = Source> {
+    crew.iter().enumerate().flat_map(|(number, worker)| {
+        worker.sources().map(move |(at, id)| Source {
+            at,
+            worker: number,
+            id,
+            is_scheduled: worker.inner.tasks.is_scheduled(id),
+        })
+    })
 }
 
 /// When the next timer of any worker is due, and whose it is.
-fn next_timer(workers: &mut [Worker]) -> Option<(Timestamp, usize)> {
-    let each =
-        workers.iter_mut().enumerate().filter_map(|(n, worker)| Some((worker.inner.timers.next()?, n)));
-    each.min()
+fn next_timer(crew: &mut Crew<'_>) -> Option<(Timestamp, usize)> {
+    let each = crew.iter_mut().enumerate();
+    each.filter_map(|(number, worker)| Some((worker.inner.timers.next()?, number))).min()
 }
 
 fn run_timer(
-    workers: &mut [Worker],
+    crew: &mut Crew<'_>,
     (at, worker): (Timestamp, usize),
     counts: impl Fn(&Inner, ElementId) -> bool,
 ) {
-    move_to(workers, at);
-    workers[worker].run_next_timer_of(at, counts);
+    move_to(crew, at);
+    crew.turn(worker, |worker| worker.run_next_timer_of(at, counts));
 }
 
 /// Time moves, for all.
-fn move_to(workers: &mut [Worker], at: Timestamp) {
-    for worker in workers {
+fn move_to(crew: &mut Crew<'_>, at: Timestamp) {
+    for worker in crew.iter_mut() {
         worker.core.now = worker.core.now.max(at);
     }
 }
 
 /// After the captures' end: whether packets are held that timers still move.
-fn is_moving(workers: &[Worker], still: &mut Stillness) -> bool {
+fn is_moving(crew: &Crew<'_>, still: &mut Stillness) -> bool {
     let add = |(held, gone), (more, further)| (held + more, gone + further);
-    let (held, gone) = workers.iter().map(Worker::traces).fold((0, 0), add);
+    let (held, gone) = crew.iter().map(Worker::traces).fold((0, 0), add);
     still.timers = if (still.held, still.gone) == (held, gone) { still.timers + 1 } else { 0 };
     (still.held, still.gone) = (held, gone);
     held > 0 && still.timers < MOST_STILL

@@ -357,6 +357,18 @@ impl Worker {
         result
     }
 
+    /// Writes a handler of this worker's copy.
+    pub(crate) fn write_here(
+        &mut self,
+        element: Option<ElementId>,
+        handler: &str,
+        value: &str,
+    ) -> Result<(), String> {
+        let result = self.inner.write_here(&mut self.core, element, handler, value);
+        self.settle();
+        result
+    }
+
     /// Writes a handler from outside the graph.
     ///
     /// # Errors

@@ -23,15 +23,15 @@ use crate::plan::Plan;
 use crate::problem::Problem;
 use crate::report::Report;
 use crate::team::Team;
-use crate::trace_time::run_trace;
+use crate::trace_time::{Crew, run_trace};
 use crate::worker::{Options, Worker};
 
 /// A graph on one or several workers.
 pub struct Workers {
     /// The first one, and those whose threads have ended or not begun.
-    here: Vec<Worker>,
+    here: Vec<Box<Worker>>,
     /// The others while they run.
-    threads: Vec<JoinHandle<Worker>>,
+    threads: Vec<JoinHandle<Box<Worker>>>,
     /// The cores that this thread could run on before it was pinned.
     allowed: Option<CpuSet>,
     team: Option<Arc<Team>>,
@@ -72,7 +72,7 @@ impl Workers {
         for configured in copies {
             let options = Options { memory, text: text.clone(), rebuild: None, ..options.clone_for_copy() };
             let worker = Worker::new(Arc::clone(plan), configured, Box::new(sink.clone()), options);
-            here.push(worker.map_err(|error| error.to_string())?);
+            here.push(Box::new(worker.map_err(|error| error.to_string())?));
         }
         let mut workers = Workers { here, threads: Vec::new(), allowed: None, team };
         if let Some(first) = workers.here.first_mut() {
@@ -194,8 +194,10 @@ impl Workers {
     /// Runs until somebody stops the driver, nothing is left to do, or the user interrupts. Call
     /// [`initialize`](Self::initialize) before, [`finish`](Self::finish) afterwards.
     pub fn run(&mut self) -> End {
-        if self.team.as_ref().is_some_and(|team| team.in_turn) {
-            let end = run_trace(&mut self.here);
+        if let Some(team) = self.team.clone().filter(|team| team.in_turn) {
+            let mut crew = Crew::several(std::mem::take(&mut self.here), team);
+            let end = run_trace(&mut crew);
+            self.here = crew.into_workers();
             self.flush();
             return end;
         }
@@ -213,9 +215,9 @@ impl Workers {
             // What one worker lets go may go on to another one.
             let most = self.plan().len();
             for _ in 0..=most {
-                self.here.iter_mut().for_each(Worker::drain);
+                self.here.iter_mut().for_each(|worker| worker.drain());
                 let mut moves = false;
-                while self.here.iter_mut().any(Worker::import) {
+                while self.here.iter_mut().any(|worker| worker.import()) {
                     moves = true;
                 }
                 if !moves {
@@ -230,7 +232,7 @@ impl Workers {
 
     /// What has become of every packet so far, at all workers together.
     pub fn report(&self) -> Report {
-        Report::sum(self.here.iter().map(Worker::report))
+        Report::sum(self.here.iter().map(|worker| worker.report()))
     }
 
     /// Reads a handler from outside the graph; values of several workers come together as the handler says.

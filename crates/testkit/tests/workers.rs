@@ -333,3 +333,12 @@ fn a_reply_that_one_worker_hears_counts_for_all() {
         assert!(outcome.report.workers.iter().all(|w| w.taken > 0));
     }
 }
+
+#[test]
+fn scripts_reach_all_workers_in_turn_too() {
+    let text = "SOURCE -> c :: Counter -> SINK;
+        DriverManager(pause, print $(c.count), print $(worker 1 c.count), write c.reset, print $(c.count), stop)";
+    let (outcome, _) = run(Run::trace().on(3), text, &["c.count"]);
+    let lines: Vec<u64> = outcome.output.lines().map(|line| line.parse().unwrap()).collect();
+    assert!(lines[0] == 2000 && (1..2000).contains(&lines[1]) && lines[2] == 0, "{lines:?}");
+}

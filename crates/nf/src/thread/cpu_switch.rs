@@ -14,7 +14,7 @@
 //! ## See also
 //! ExactCPUSwitch, RoundRobinSwitch, StrideSwitch, HashSwitch
 
-use element::effects::{Case, Filter, Target};
+use element::effects::{Case, Depends, Filter, Target};
 use element::{Args, Batch, Class, Cx, Effects, Element, Invalid, manual};
 
 /// The class.
@@ -30,22 +30,25 @@ pub static CLASS: Class = Class {
 
 /// Makes either switch: packets may come to it on every worker, so both do the same.
 pub(super) fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
-    let several = args.setup.workers > 1 && args.outputs() > 1;
-    let output = args.setup.worker % args.outputs().max(1);
+    let outputs = args.outputs();
+    let several = args.setup.workers > 1 && outputs > 1;
+    let output = args.setup.worker % outputs.max(1);
     args.finish()?;
-    Ok(Box::new(CpuSwitch { output, several }))
+    Ok(Box::new(CpuSwitch { output, outputs, several }))
 }
 
 struct CpuSwitch {
     /// This worker's.
     output: usize,
+    outputs: usize,
     several: bool,
 }
 
 impl Element for CpuSwitch {
     fn effects(&self) -> Effects {
         let to = if self.several { Target::SomeOutput } else { Target::Output(0) };
-        Effects::cases(vec![Case::new(Filter::Any, to)])
+        let effects = Effects::cases(vec![Case::new(Filter::Any, to)]);
+        if self.outputs > 1 { effects.depending_on(Depends::Worker) } else { effects }
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {

@@ -1,0 +1,171 @@
+//! Handlers of elements that several workers have copies of: asking all of them, and making one value of theirs.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+use element::class::Merge;
+use element::{Core, ElementId};
+
+use crate::handlers::WORKER;
+use crate::host::Inner;
+use crate::merge::merge;
+
+/// What another worker says.
+enum Answer {
+    /// Its thread will say it.
+    Later(Receiver<Result<String, String>>),
+    /// It has said it, as it had no turn.
+    Now(Result<String, String>),
+}
+
+/// How long to wait for an answer before looking whether others ask too.
+const PATIENCE: Duration = Duration::from_micros(200);
+
+/// A handler, and the parameter to read it with or the value to write.
+#[derive(Clone, Copy)]
+struct Question<'a> {
+    element: Option<ElementId>,
+    handler: &'a str,
+    value: &'a str,
+    writes: bool,
+}
+
+impl Inner {
+    /// Reads a handler; where several workers have a copy of the element, of all of them.
+    pub(crate) fn read_handler(
+        &mut self,
+        core: &mut Core,
+        element: Option<ElementId>,
+        handler: &str,
+        param: &str,
+    ) -> Result<String, String> {
+        if let (None, WORKER) = (element, handler) {
+            let (worker, id, handler) = self.of_worker(param)?;
+            if worker == self.worker() {
+                return self.read_here(core, Some(id), handler, "");
+            }
+            let question = Question { element: Some(id), handler, value: "", writes: false };
+            let answer = self.ask(worker, question);
+            let nobody = || format!("worker {worker} does not answer now");
+            return self.await_answer(core, answer.ok_or_else(nobody)?);
+        }
+        let mut values = Vec::new();
+        let question = Question { element, handler, value: param, writes: false };
+        let merging = self.merging(element, handler);
+        // One value may stand for all.
+        let others = match merging == Merge::First && self.is_here(element) {
+            true => Vec::new(),
+            false => self.ask_others(question),
+        };
+        if self.is_here(element) {
+            values.push(self.read_here(core, element, handler, param)?);
+        }
+        for answer in others {
+            values.push(self.await_answer(core, answer)?);
+        }
+        match values.is_empty() {
+            true => Err(format!("the worker of '{}' does not run", self.handler_name(element, handler))),
+            false => Ok(merge(&values, merging)),
+        }
+    }
+
+    /// Writes a handler; where several workers have a copy of the element, of all of them.
+    pub(crate) fn write_handler(
+        &mut self,
+        core: &mut Core,
+        element: Option<ElementId>,
+        handler: &str,
+        value: &str,
+    ) -> Result<(), String> {
+        let others = self.ask_others(Question { element, handler, value, writes: true });
+        let mut result = match self.is_here(element) {
+            true => self.write_here(core, element, handler, value),
+            false if others.is_empty() => {
+                Err(format!("the worker of '{}' does not run", self.handler_name(element, handler)))
+            }
+            false => Ok(()),
+        };
+        for answer in others {
+            result = result.and(self.await_answer(core, answer).map(drop));
+        }
+        result
+    }
+
+    /// What the graph's handler `worker` is asked: a worker, an element and its handler.
+    pub(crate) fn of_worker<'a>(&self, param: &'a str) -> Result<(usize, ElementId, &'a str), String> {
+        let usage = || format!("'{WORKER}' wants a worker's number and ELEMENT.HANDLER");
+        let (number, rest) = param.trim().split_once(char::is_whitespace).ok_or_else(usage)?;
+        let (element, handler) = rest.trim().split_once('.').ok_or_else(usage)?;
+        let number = number.parse().ok().filter(|&number: &usize| number < self.setup.workers);
+        let number = number.ok_or_else(|| format!("there are workers 0 to {}", self.setup.workers - 1))?;
+        let id = self.plan.graph.find(element).ok_or_else(|| format!("no element named '{element}'"))?;
+        Ok((number, id, handler))
+    }
+
+    /// What values of several workers come to.
+    pub(crate) fn merging(&self, element: Option<ElementId>, handler: &str) -> Merge {
+        let Some(id) = element else { return Merge::First };
+        match self.plan.classes[id].handlers.iter().find(|known| known.name == handler) {
+            Some(known) => known.merge,
+            None if matches!(handler, "counts" | "drops_by_reason") => Merge::Sum,
+            None => Merge::First,
+        }
+    }
+
+    /// Whether this worker does the element's work.
+    fn is_here(&self, element: Option<ElementId>) -> bool {
+        element.is_none_or(|id| self.placement.is_at(id, self.worker()))
+    }
+
+    /// Asks the other workers that do the element's work.
+    fn ask_others(&self, question: Question<'_>) -> Vec<Answer> {
+        let (Some(team), Some(id)) = (&self.team, question.element) else { return Vec::new() };
+        let others = (0..team.len()).filter(|&worker| worker != self.worker());
+        let others = others.filter(|&worker| self.placement.is_at(id, worker));
+        others.filter_map(|worker| self.ask(worker, question)).collect()
+    }
+
+    /// Asks a worker; `None` if it does not run.
+    fn ask(&self, worker: usize, question: Question<'_>) -> Option<Answer> {
+        let team = self.team.as_ref()?;
+        let Question { element, handler, value, writes } = question;
+        if !team.in_turn {
+            return team.ask(worker, element, handler, value, writes).map(Answer::Later);
+        }
+        let mut other = team.take_waiting(worker)?;
+        let result = match writes {
+            true => other.write_here(element, handler, value).map(|()| String::new()),
+            false => other.read_here(element, handler, value),
+        };
+        team.let_wait(worker, other);
+        Some(Answer::Now(result))
+    }
+
+    /// Waits for another worker, and answers what others ask meanwhile.
+    fn await_answer(&mut self, core: &mut Core, answer: Answer) -> Result<String, String> {
+        let answer = match answer {
+            Answer::Now(result) => return result,
+            Answer::Later(answer) => answer,
+        };
+        loop {
+            match answer.recv_timeout(PATIENCE) {
+                Ok(result) => return result,
+                Err(RecvTimeoutError::Timeout) => self.answer(core),
+                Err(RecvTimeoutError::Disconnected) => return Err("the worker has ended".into()),
+            }
+        }
+    }
+
+    /// Answers what other workers have asked.
+    pub(crate) fn answer(&mut self, core: &mut Core) {
+        let Some(team) = self.team.clone() else { return };
+        while let Some(request) = team.next_request(self.worker()) {
+            let (name, value) = (&request.handler, &request.value);
+            let result = match request.writes {
+                true => self.write_here(core, request.element, name, value).map(|()| String::new()),
+                false => self.read_here(core, request.element, name, value),
+            };
+            request.answer(result);
+        }
+    }
+}
