@@ -33,6 +33,7 @@ pub(crate) enum Crew<'a> {
     Several(Vec<Option<Box<Worker>>>, Arc<Team>),
 }
 
+#[allow(clippy::vec_box, reason = "workers change places, and a box is one word to move")]
 impl Crew<'_> {
     pub(crate) fn several(workers: Vec<Box<Worker>>, team: Arc<Team>) -> Crew<'static> {
         Crew::Several(workers.into_iter().map(Some).collect(), team)

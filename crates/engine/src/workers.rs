@@ -27,6 +27,7 @@ use crate::trace_time::{Crew, run_trace};
 use crate::worker::{Options, Worker};
 
 /// A graph on one or several workers.
+#[allow(clippy::vec_box, reason = "workers change places, and a box is one word to move")]
 pub struct Workers {
     /// The first one, and those whose threads have ended or not begun.
     here: Vec<Box<Worker>>,
