@@ -237,6 +237,8 @@ pub enum Merge {
     First,
     /// Their sum, line by line where lines begin with the same words.
     Sum,
+    /// The sum of each column of numbers, line by line where the other columns are the same.
+    Columns,
     /// All lines, a heading that all have once; one array of all arrays.
     Lines,
 }
@@ -277,6 +279,12 @@ impl HandlerInfo {
     #[must_use]
     pub const fn summed(self) -> HandlerInfo {
         HandlerInfo { merge: Merge::Sum, ..self }
+    }
+
+    /// The same handler, where values at several workers are tables of counts.
+    #[must_use]
+    pub const fn tabled(self) -> HandlerInfo {
+        HandlerInfo { merge: Merge::Columns, ..self }
     }
 
     /// The same handler, where values at several workers are parts of one list.

@@ -9,6 +9,7 @@ pub(crate) fn merge(values: &[String], how: Merge) -> String {
         (_, Merge::First) => values.first().cloned().unwrap_or_default(),
         (_, Merge::Lines) => list(values),
         (_, Merge::Sum) => sum(values),
+        (_, Merge::Columns) => columns(values),
     }
 }
 
@@ -47,6 +48,31 @@ fn sum(values: &[String]) -> String {
     let end = if values.iter().any(|value| value.ends_with('\n')) { "\n" } else { "" };
     let lines: Vec<_> = lines.iter().map(|(words, sum)| format!("{words}{sum}")).collect();
     lines.join("\n") + end
+}
+
+/// Adds up all numbers of lines whose other words are the same.
+fn columns(values: &[String]) -> String {
+    let mut lines: Vec<Vec<(&str, Option<Number>)>> = Vec::new();
+    for line in values.iter().flat_map(|value| value.lines()) {
+        let words: Vec<_> = line.split(' ').map(|word| (word, Number::parse(word))).collect();
+        let is_same = |known: &&mut Vec<(&str, Option<Number>)>| {
+            let pairs = known.iter().zip(&words);
+            let same = |(a, b): (&(&str, Option<Number>), &(&str, Option<Number>))| match (a.1, b.1) {
+                (Some(_), Some(_)) => true,
+                _ => a.0 == b.0,
+            };
+            known.len() == words.len() && pairs.into_iter().all(same)
+        };
+        match lines.iter_mut().find(is_same) {
+            Some(known) => known.iter_mut().zip(words).for_each(|((_, sum), (_, more))| {
+                *sum = sum.zip(more).map(|(sum, more)| sum.plus(more));
+            }),
+            None => lines.push(words),
+        }
+    }
+    let shown = |(word, number): &(&str, Option<Number>)| number.map_or(word.to_string(), |n| n.to_string());
+    let line = |words: &Vec<_>| words.iter().map(shown).collect::<Vec<_>>().join(" ") + "\n";
+    lines.iter().map(line).collect()
 }
 
 /// A number as handlers write it.
@@ -107,6 +133,8 @@ mod tests {
             "name,n\na,1\nb,2\n"
         );
         assert_eq!(merged(&["[\n1\n]\n", "[]\n", "[2]\n"], Merge::Lines), "[\n1,\n2\n]\n");
+        let tables = ["1.0.0.1 active 1 2\n1.0.0.2 gone 3 4\n", "1.0.0.1 active 5 6\n1.0.0.2 gone 7 8\n"];
+        assert_eq!(merged(&tables, Merge::Columns), "1.0.0.1 active 6 8\n1.0.0.2 gone 10 12\n");
         assert_eq!(merged(&["idle", "busy"], Merge::Sum), "idle");
     }
 }

@@ -110,7 +110,7 @@ pub static CLASS: Class = Class {
         HandlerInfo::read("slf_in"),
         HandlerInfo::read("slf_out"),
         HandlerInfo::read("mean_batch"),
-        HandlerInfo::read("hold_times"),
+        HandlerInfo::count("hold_times"),
         HandlerInfo::count("releases"),
         HandlerInfo::count("waited_in_vain"),
         HandlerInfo::list("flows"),
