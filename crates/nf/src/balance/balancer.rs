@@ -8,8 +8,8 @@ use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Access, Depends, Effects, Field, State};
 use element::{Base, Batch, Cx, Element, Invalid, Packet, Timestamp};
 use flow::{FiveTupleKey, FlowId, Inserted};
-use packet::Annotations;
-use wire::{FiveTuple, ip_protocol, tcp::flags};
+use packet::{Annotations, BATCH_CAPACITY};
+use wire::{FiveTuple, ip_protocol, ipv6, tcp::flags};
 
 use super::maglev::{MOST_PLACES, Maglev, PLACES, flow_hash, is_prime};
 use crate::aggregate::AGGREGATE;
@@ -218,23 +218,47 @@ impl Settings {
 pub(super) struct Balancer<P> {
     settings: Settings,
     servers: Vec<Server<P>>,
-    /// Numbers of those that new flows can go to.
+    /// Numbers of those that new flows can go to, in order.
     active: Vec<u16>,
-    /// The place of the next one among these.
-    next: usize,
+    /// The least number of the one whose turn is next.
+    next: u16,
     table: Maglev,
     flows: Flows,
     /// By index of their ids.
     connections: Vec<Connection>,
     /// Packets of flows that there was no room for.
     overflows: u64,
+    /// When there was none last.
+    full: Option<Timestamp>,
+    /// Per packet of the batch, whether it is an ICMP error, about the flow that was looked up.
+    errors: Vec<bool>,
 }
+
+/// Connections that are looked at for idle ones when there is no room.
+const LOOKED_AT: usize = 64;
 
 /// TCP's flags, where a transport header is marked that has them.
 #[inline]
 fn tcp_flags(packet: &Packet, protocol: u8) -> u8 {
     let flags = || packet.header(Base::Transport)?.get(13).copied();
     if protocol == ip_protocol::TCP { flags().unwrap_or(0) } else { 0 }
+}
+
+/// Whether a TCP segment has data: what the link has added behind the IP packet is none.
+#[cold]
+fn has_payload(packet: &Packet) -> bool {
+    let start = || {
+        let offset = packet.header(Base::Transport)?.get(12)? >> 4;
+        Some(packet.offset(Base::Transport)? + isize::from(offset) * 4)
+    };
+    let end = || {
+        let ip = packet.header(Base::Network)?;
+        let number = |at: usize| Some(usize::from(u16::from_be_bytes([*ip.get(at)?, *ip.get(at + 1)?])));
+        let length = if ip.first()? >> 4 == 6 { number(4)? + ipv6::Header::LEN } else { number(2)? };
+        Some(packet.offset(Base::Network)? + length as isize)
+    };
+    let length = packet.len() as isize;
+    start().is_some_and(|start| start < end().unwrap_or(length).min(length))
 }
 
 impl<P: Place> Balancer<P> {
@@ -267,6 +291,8 @@ impl<P: Place> Balancer<P> {
             flows,
             connections: Vec::with_capacity(settings.capacity),
             overflows: 0,
+            full: None,
+            errors: Vec::with_capacity(BATCH_CAPACITY),
         };
         balancer.choose_anew();
         Ok(balancer)
@@ -276,7 +302,6 @@ impl<P: Place> Balancer<P> {
     fn choose_anew(&mut self) {
         let active = self.servers.iter().enumerate().filter(|(_, server)| server.is_active);
         self.active = active.map(|(number, _)| number as u16).collect();
-        self.next = 0;
         if let Mode::Hash { consistent: true, .. } = self.settings.mode {
             let names: Vec<(u16, String)> =
                 self.active.iter().map(|&n| (n, self.servers[usize::from(n)].place.to_string())).collect();
@@ -297,16 +322,19 @@ impl<P: Place> Balancer<P> {
     }
 
     /// Chooses a server for a new flow.
-    fn pick(&mut self, key: &FiveTupleKey, packet: &Packet, is_tracked: bool) -> Option<u16> {
+    fn pick(&mut self, key: &FiveTupleKey, packet: &Packet, is_remembered: bool) -> Option<u16> {
         let mode = match self.settings.mode {
-            // Nobody would remember the choice for the flow's next packet.
-            Mode::InTurn | Mode::Least if !is_tracked => Mode::Hash { aggregate: false, consistent: false },
+            // Nobody remembers the choice for the flow's other packets.
+            Mode::InTurn | Mode::Least if !is_remembered => {
+                Mode::Hash { aggregate: false, consistent: false }
+            }
             mode => mode,
         };
         match mode {
             Mode::InTurn => {
-                let server = *self.active.get(self.next)?;
-                self.next = (self.next + 1) % self.active.len();
+                let behind = self.active.partition_point(|&number| number < self.next);
+                let server = *self.active.get(behind).or(self.active.first())?;
+                self.next = server + 1;
                 Some(server)
             }
             Mode::Least => {
@@ -330,10 +358,27 @@ impl<P: Place> Balancer<P> {
         }
     }
 
-    /// Finds the flows of all packets of a batch.
+    /// Finds the flows of all packets of a batch: those that they are of, or that they are about, if they are ICMP errors.
     #[inline]
-    pub(super) fn look_up(&mut self, batch: &Batch, locate: impl Fn(&Packet) -> Option<FiveTuple>) {
-        self.flows.look_up(batch, false, locate);
+    pub(super) fn look_up(
+        &mut self,
+        batch: &Batch,
+        locate: impl Fn(&Packet) -> Option<FiveTuple>,
+        about: impl Fn(&Packet) -> Option<FiveTuple>,
+    ) {
+        let errors = &mut self.errors;
+        errors.clear();
+        self.flows.look_up(batch, false, |packet| {
+            let about = about(packet);
+            errors.push(about.is_some());
+            about.or_else(|| locate(packet))
+        });
+    }
+
+    /// Whether the packet at a place of the batch is an ICMP error about its flow.
+    #[inline]
+    pub(super) fn is_error(&self, place: usize) -> bool {
+        self.errors.get(place).is_some_and(|&is_error| is_error)
     }
 
     /// Whether the packet at a place of the batch has a flow.
@@ -346,10 +391,19 @@ impl<P: Place> Balancer<P> {
     #[inline]
     pub(super) fn server(&mut self, place: usize, packet: &Packet, now: Timestamp) -> Option<u16> {
         let known = self.flows.known(place)?;
-        let seen = tcp_flags(packet, known.key.tuple().protocol());
-        let server = match self.find(&known, seen, now) {
-            Some(server) => server,
-            None => self.open(&known, packet, seen, now)?,
+        let server = match self.is_error(place) {
+            // It opens nothing, and says nothing of how long its flow lasts.
+            true => match self.current(&known) {
+                Some((_, connection)) => connection.server,
+                None => self.pick(&known.key, packet, false)?,
+            },
+            false => {
+                let seen = tcp_flags(packet, known.key.tuple().protocol());
+                match self.find(&known, packet, seen, now) {
+                    Some(server) => server,
+                    None => self.open(&known, packet, seen, now)?,
+                }
+            }
         };
         let load = &mut self.servers.get_mut(usize::from(server))?.load;
         load.packets += 1;
@@ -357,27 +411,39 @@ impl<P: Place> Balancer<P> {
         Some(server)
     }
 
-    /// The server of a connection that is there.
+    /// The connection that is there.
     #[inline]
-    fn find(&mut self, known: &Known, seen: u8, now: Timestamp) -> Option<u16> {
-        let table = &mut self.flows.table;
+    fn current(&self, known: &Known) -> Option<(FlowId, Connection)> {
+        let table = &self.flows.table;
         // What came before in the same batch may have opened it.
         let id =
             known.id.filter(|&id| table.is_current(id)).or_else(|| table.lookup(&known.key, known.hash))?;
-        let connection = self.connections.get_mut(id.index() as usize)?;
-        let is_late = now - table.last_seen(id)? >= self.settings.timeout;
+        Some((id, *self.connections.get(id.index() as usize)?))
+    }
+
+    /// The server of a connection that is there, which a packet belongs to.
+    #[inline]
+    fn find(&mut self, known: &Known, packet: &Packet, seen: u8, now: Timestamp) -> Option<u16> {
+        let (id, connection) = self.current(known)?;
+        let is_late = now - self.flows.table.last_seen(id)? >= self.settings.timeout;
         let is_fresh = seen & (flags::SYN | flags::ACK) == flags::SYN;
         if is_late || (connection.is_over && is_fresh) {
             self.end(id);
             return None;
         }
-        if !connection.is_over {
-            connection.is_over = seen & (flags::FIN | flags::RST) != 0;
-            let stays =
-                if connection.is_over { self.settings.timeout - self.settings.done } else { Timestamp(0) };
-            table.touch(id, now - stays);
+        // Whoever sends data goes on: the reset was not one that the peers believed.
+        let is_over = seen & (flags::FIN | flags::RST) != 0 || (connection.is_over && !has_payload(packet));
+        if is_over != connection.is_over {
+            self.connections.get_mut(id.index() as usize)?.is_over = is_over;
         }
+        self.flows.table.touch(id, self.seen(is_over, now));
         Some(connection.server)
+    }
+
+    /// The time that is noted for a connection that has had a packet now: one that is over is forgotten sooner.
+    #[inline]
+    fn seen(&self, is_over: bool, now: Timestamp) -> Timestamp {
+        if is_over { now - (self.settings.timeout - self.settings.done) } else { now }
     }
 
     /// Chooses the server of a new connection, and remembers it.
@@ -386,22 +452,36 @@ impl<P: Place> Balancer<P> {
             return None;
         }
         let is_over = seen & (flags::FIN | flags::RST) != 0;
-        let stays = if is_over { self.settings.timeout - self.settings.done } else { Timestamp(0) };
-        let inserted = self.flows.table.insert(&known.key, known.hash, now - stays);
-        let server = self.pick(&known.key, packet, inserted.is_ok())?;
-        match inserted {
-            Ok(Inserted::New(id) | Inserted::Present(id)) => {
-                let place = id.index() as usize;
-                if self.connections.len() <= place {
-                    // There is room for as many as the table has.
-                    self.connections.resize(place + 1, NO_CONNECTION);
-                }
-                self.connections[place] = Connection { id: Some(id), server, is_over };
-                self.servers.get_mut(usize::from(server))?.load.connections += 1;
-            }
-            Err(_) => self.overflows += 1,
+        let noted = self.seen(is_over, now);
+        let mut inserted = self.flows.table.insert(&known.key, known.hash, noted);
+        if inserted.is_err() {
+            self.expire(now, LOOKED_AT);
+            inserted = self.flows.table.insert(&known.key, known.hash, noted);
+        }
+        if inserted.is_err() {
+            self.overflows += 1;
+            self.full = Some(now);
+        }
+        // While there was no room, flows were not remembered, and one of these may be what seems to be new now.
+        let was_full = self.full.is_some_and(|full| now - full < self.settings.timeout);
+        let server = self.pick(&known.key, packet, !was_full)?;
+        if let Ok(Inserted::New(id) | Inserted::Present(id)) = inserted {
+            self.remember(Connection { id: Some(id), server, is_over }, id);
         }
         Some(server)
+    }
+
+    /// Notes what the table has an entry for.
+    fn remember(&mut self, connection: Connection, id: FlowId) {
+        let place = id.index() as usize;
+        if self.connections.len() <= place {
+            // There is room for as many as the table has.
+            self.connections.resize(place + 1, NO_CONNECTION);
+        }
+        self.connections[place] = connection;
+        if let Some(server) = self.servers.get_mut(usize::from(connection.server)) {
+            server.load.connections += 1;
+        }
     }
 
     /// Forgets a connection.
@@ -432,7 +512,10 @@ impl<P: Place> Balancer<P> {
     /// The values of handlers.
     fn read(&mut self, cx: &Cx<'_>, name: &str) -> String {
         let (now, timeout) = (cx.now(), self.settings.timeout);
-        self.forget_where(|_, seen| now - seen >= timeout);
+        // The others do not tell how many connections there are.
+        if matches!(name, "load_conn" | "connections" | "servers") {
+            self.forget_where(|_, seen| now - seen >= timeout);
+        }
         let each = |number: &dyn Fn(&Load) -> u64| {
             let all: Vec<String> =
                 self.servers.iter().map(|server| number(&server.load).to_string()).collect();
@@ -488,8 +571,13 @@ impl<P: Place> Balancer<P> {
             };
             kept.push((*key, seen, *connection));
         }
-        let loads = self.servers.iter().map(|server| (server.place.clone(), server.load)).collect();
-        Box::new(Kept { loads, connections: kept, overflows: self.overflows })
+        Box::new(Kept {
+            servers: self.servers.clone(),
+            active: self.settings.active,
+            connections: kept,
+            overflows: self.overflows,
+            full: self.full,
+        })
     }
 
     /// Goes on with what another one had. Connections to servers that are gone are forgotten, and so are those that there
@@ -499,27 +587,29 @@ impl<P: Place> Balancer<P> {
     /// If it is something else.
     fn put_state(&mut self, state: Box<dyn Any + Send>) -> Result<(), String> {
         let kept: Kept<P> = *state.downcast().map_err(|_| "not the state of such a load balancer")?;
-        self.overflows = kept.overflows;
-        let mut numbers = Vec::with_capacity(kept.loads.len());
-        for (place, load) in kept.loads {
+        (self.overflows, self.full) = (kept.overflows, kept.full);
+        // A number of active servers that was changed says anew which ones are.
+        let stays = kept.active == self.settings.active;
+        let mut numbers = Vec::with_capacity(kept.servers.len());
+        for Server { place, is_active, load } in kept.servers {
             let number = self.places().position(|known| *known == place);
             if let Some(number) = number {
-                self.servers[number].load = Load { connections: 0, ..load };
+                let server = &mut self.servers[number];
+                server.load = Load { connections: 0, ..load };
+                if stays {
+                    server.is_active = is_active;
+                }
             }
             numbers.push(number);
         }
+        self.choose_anew();
         for (key, seen, connection) in kept.connections {
             let Some(number) = numbers.get(usize::from(connection.server)).copied().flatten() else {
                 continue;
             };
             let hash = self.flows.hash(&key);
             let Ok(Inserted::New(id)) = self.flows.table.insert(&key, hash, seen) else { continue };
-            let place = id.index() as usize;
-            if self.connections.len() <= place {
-                self.connections.resize(place + 1, NO_CONNECTION);
-            }
-            self.connections[place] = Connection { id: Some(id), server: number as u16, ..connection };
-            self.servers[number].load.connections += 1;
+            self.remember(Connection { id: Some(id), server: number as u16, ..connection }, id);
         }
         Ok(())
     }
@@ -547,9 +637,12 @@ impl<P: Place> Balancer<P> {
 
 /// What a balancer hands on.
 struct Kept<P> {
-    loads: Vec<(P, Load)>,
+    servers: Vec<Server<P>>,
+    /// As [`Settings::active`].
+    active: usize,
     connections: Vec<(FiveTupleKey, Timestamp, Connection)>,
     overflows: u64,
+    full: Option<Timestamp>,
 }
 
 #[inline]

@@ -5,7 +5,8 @@
 //! server return). A flow is what has the same IPv4 or IPv6 addresses, protocol and ports, found from the network header
 //! annotation on or, without it, behind the link header. How servers are chosen and remembered is that of
 //! FlowIPLoadBalancer; that connections are closed is noticed where the transport header annotation is set. The address is
-//! written to the Ethernet header that the MAC header annotation marks, or that the packet starts with.
+//! written to the Ethernet header that the MAC header annotation marks, or that the packet starts with. ICMP errors get the
+//! server of the flow that they are about.
 //!
 //! Frames without IP pass as they are. Those of new flows are dropped while no server is active.
 //!
@@ -54,7 +55,7 @@ use wire::MacAddr;
 
 use super::balancer::{self, Balancer, Delivery, HANDLERS, Place, Settings};
 use crate::editing::{bytes, each, is_marked, when};
-use crate::five_tuple::{READS, five_tuple};
+use crate::five_tuple::{READS, five_tuple, flow_of_error};
 
 static ARGS: [ArgInfo; 7] = join([ArgInfo::rest("DST", "Ethernet address")], balancer::ARGS);
 
@@ -110,7 +111,7 @@ impl Delivery for ToFrame {
 
     fn push(&mut self, cx: &mut Cx<'_>, balancer: &mut Balancer<MacAddr>, mut batch: Batch) -> Option<Batch> {
         let now = cx.now();
-        balancer.look_up(&batch, five_tuple);
+        balancer.look_up(&batch, five_tuple, flow_of_error);
         let mut places = 0..;
         each(cx, &mut batch, |packet| {
             let Some(place) = places.next().filter(|&place| balancer.has_flow(place)) else { return Ok(()) };

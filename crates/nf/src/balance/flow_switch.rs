@@ -4,7 +4,8 @@
 //! Packets are not changed. A flow is what has the same IPv4 or IPv6 addresses, protocol and ports, found from the network
 //! header annotation on or, without it, behind the link header; all packets of a flow leave by the output that its first
 //! one has chosen. How outputs are chosen and remembered is that of FlowIPLoadBalancer, with outputs for servers; that
-//! connections are closed is noticed where the transport header annotation is set.
+//! connections are closed is noticed where the transport header annotation is set. ICMP errors leave where the flow does
+//! that they are about.
 //!
 //! Packets without IP leave by output 0. Those of new flows are dropped while no output is active.
 //!
@@ -53,7 +54,7 @@ use element::{Batch, Class, Cx, DropReason, Effects, manual};
 
 use super::balancer::{self, Balancer, Delivery, HANDLERS, Place, Settings};
 use crate::editing::when;
-use crate::five_tuple::{READS, five_tuple};
+use crate::five_tuple::{READS, five_tuple, flow_of_error};
 use crate::sorting::{Fate, Sorter};
 
 static ARGS: [ArgInfo; 6] = balancer::ARGS;
@@ -125,7 +126,7 @@ impl Delivery for Outputs {
 
     fn push(&mut self, cx: &mut Cx<'_>, balancer: &mut Balancer<Output>, batch: Batch) -> Option<Batch> {
         let now = cx.now();
-        balancer.look_up(&batch, five_tuple);
+        balancer.look_up(&batch, five_tuple, flow_of_error);
         let mut places = 0..;
         self.0.send(cx, batch, |_, packet| {
             let Some(place) = places.next().filter(|&place| balancer.has_flow(place)) else {
