@@ -10,8 +10,35 @@ use wire::build::Builder;
 use wire::checksum;
 use wire::tcp::flags::{ACK, FIN, RST, SYN};
 
+mod gateway;
 mod model;
 mod rfc;
+
+/// The document names every test of a requirement here, and no tests that do not exist.
+#[test]
+fn the_document_has_every_requirement() {
+    let document = include_str!("../../../../docs/nat.md");
+    let sources = [
+        include_str!("main.rs"),
+        include_str!("gateway.rs"),
+        include_str!("model.rs"),
+        include_str!("rfc.rs"),
+        include_str!("../../../nf/src/nat/store/tests.rs"),
+    ];
+    let tests: Vec<&str> = sources
+        .iter()
+        .flat_map(|source| source.split("fn ").skip(1))
+        .filter_map(|rest| rest.split('(').next())
+        .collect();
+    // Names of tests have several words.
+    let is_test = |name: &&str| name.matches('_').count() > 3 && !name.contains(|c: char| c.is_uppercase());
+    let named: Vec<&str> = document.split('`').skip(1).step_by(2).filter(is_test).collect();
+    let missing: Vec<_> =
+        tests.iter().filter(|test| test.starts_with("rfc") && !named.contains(test)).collect();
+    let wrong: Vec<_> = named.iter().filter(|name| !tests.contains(name)).collect();
+    assert!(named.len() > 20, "{named:?}");
+    assert!(missing.is_empty() && wrong.is_empty(), "not in the document: {missing:?}, no tests: {wrong:?}");
+}
 
 const NAPT: &str = "pattern 192.0.2.1 1024-65535 - - 0 1, drop";
 const INSIDE: [u8; 4] = [10, 0, 0, 1];
