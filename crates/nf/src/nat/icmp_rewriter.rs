@@ -46,7 +46,7 @@ use crate::sorting::{Fate, Sorter};
 
 use super::flavour::set_next_hop;
 use super::pattern::words;
-use super::rewriter::{Published, Quoted};
+use super::published::{Published, Quoted};
 use super::tuple::Tuple;
 
 /// The class.

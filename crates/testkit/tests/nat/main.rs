@@ -382,6 +382,15 @@ fn mappers_choose_in_turn_and_by_source() {
 }
 
 #[test]
+fn translators_whose_capacities_name_each_other_share_one() {
+    let config = "in -> c :: RoundRobinSwitch; c[0] -> rw :: UDPRewriter(keep 0 0, CAPACITY b);
+        c[1] -> b :: UDPRewriter(keep 0 0, CAPACITY d) -> Discard; c[2] -> d :: UDPRewriter(keep 0 0, CAPACITY b) -> Discard;";
+    let packets: Vec<_> = (0..6).map(|n| (n, udp(end(INSIDE, 5000 + n as u16), end(REMOTE, 53)))).collect();
+    let (outcome, _) = run(config, 1, &packets, &["rw.size", "b.size", "d.size", "d.table_size"]);
+    assert_eq!([0, 1, 2, 3].map(|n| value(&outcome, n)), ["6", "6", "6", "2"]);
+}
+
+#[test]
 fn translators_can_share_a_capacity_and_be_changed_while_they_run() {
     let new = |port: u16| udp(end([10, 0, 0, 1], port), end([2, 0, 0, 2], 30));
     let config = "in -> c :: IPClassifier(src udp port < 10, -);
