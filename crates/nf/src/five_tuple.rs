@@ -85,6 +85,9 @@ fn elsewhere(bytes: &[u8], link: LinkType) -> Option<FiveTuple> {
     Layers::locate(bytes, link).five_tuple(bytes)
 }
 
+/// Flows that are looked at for idle ones when there is no room for another.
+pub(crate) const LOOKED_AT: usize = 64;
+
 /// A table of flows, and the room to look up those of a batch together.
 pub(crate) struct Flows {
     pub(crate) table: FlowTable<FiveTupleKey>,

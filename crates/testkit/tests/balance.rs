@@ -529,13 +529,13 @@ fn mistakes() {
         ("FlowIPLoadBalancer(VIP 1.2.3.4, DST 1.1.1.1, DST 1.1.1.1)", "server 1.1.1.1 given twice"),
         ("FlowIPLoadBalancer(VIP 1.2.3.4, DST 1.1.1.1, LB_MODE best)", "LB_MODE: unknown mode 'best'"),
         (
-            "FlowIPLoadBalancer(VIP 1.2.3.4, DST 1.1.1.1, CST_BUCKETS 100)",
-            "CST_BUCKETS: must be a prime number",
+            "FlowIPLoadBalancer(VIP 1.2.3.4, DST 1.1.1.1, CST_BUCKETS 0)",
+            "CST_BUCKETS: must be between 1 and 16777216",
         ),
         ("FlowIPLoadBalancer(VIP 1.2.3.4, DST 1.1.1.1, NSERVER 2)", "NSERVER"),
         (
-            "IPRewriter(m); m :: MaglevIPMapper(- - 1.1.1.1 80 0 0, CST_BUCKETS 65536)",
-            "CST_BUCKETS: must be a prime number",
+            "IPRewriter(m); m :: MaglevIPMapper(- - 1.1.1.1 80 0 0, CST_BUCKETS 17000000)",
+            "CST_BUCKETS: must be between 1 and 16777216",
         ),
         ("IPRewriter(m); m :: MaglevIPMapper(CST_BUCKETS 7)", "no patterns given"),
         ("FlowSwitch(TIMEOUT 0)", "TIMEOUT: must be positive"),
@@ -570,4 +570,52 @@ fn translators_choose_by_consistent_hashing() {
     // 200 each; five standard deviations are 58.
     assert!([1, 2, 3].into_iter().all(|server| (142..=258).contains(&count(server))));
     assert!(last(1800..2400).iter().all(|&server| server != 2));
+}
+
+/// FastClick takes any number of places.
+#[test]
+fn tables_have_a_prime_number_of_places() {
+    let text = "m :: MaglevIPMapper(- - 10.0.0.1 80 0 0, - - 10.0.0.2 80 0 0, CST_BUCKETS 1000); Idle -> IPRewriter(m) -> Discard";
+    let outcome = Run::default().text(text, &["m.servers"]).unwrap();
+    let servers = outcome.values[0].clone().unwrap();
+    let places = servers.lines().map(|line| line.split(' ').nth(2).unwrap().parse::<u32>().unwrap());
+    assert_eq!(places.sum::<u32>(), 1009);
+    let text = format!("Idle -> {} -> Discard", balancer(", LB_MODE maglev, CST_BUCKETS 1000", 3));
+    assert!(Run::default().text(&text, &[]).is_ok());
+}
+
+#[test]
+fn load_can_be_told_and_least_goes_by_it() {
+    let groups = [flows(10, SYN), flows(20, SYN)];
+    let mut trial = Trial::new(&balancer(", LB_MODE least, LST_MODE cpu", 3), 1, &groups, false);
+    trial.write("lb.load", "0:70,1:50, 2:60").unwrap();
+    trial.next();
+    assert_eq!((trial.read("load"), trial.read("load_conn")), ("70 50 60".into(), "0 10 0".into()));
+    trial.write("lb.load", "1:80").unwrap();
+    trial.next();
+    assert_eq!(trial.read("load_conn"), "0 10 10");
+    assert_eq!(trial.write("lb.load", "0:1,3:1").unwrap_err(), "Invalid server id 3");
+    assert!(trial.write("lb.load", "x").is_err() && trial.read("load") == "70 80 60");
+    let id = trial.worker.plan().graph.find("lb");
+    assert_eq!(trial.worker.read(id, "load", "2").unwrap(), "60");
+    assert_eq!(trial.worker.read(id, "load", "9").unwrap(), "unknown");
+}
+
+#[test]
+fn every_mode_and_metric_of_fastclick_is_taken() {
+    for mode in
+        ["rr", "wrr", "awrr", "least", "pow2", "hash", "hash_crc", "hash_ip", "hash_agg", "cst_hash_agg"]
+    {
+        for metric in ["conn", "packets", "bytes", "cpu"] {
+            let more = format!(
+                ", LB_MODE {mode}, LST_MODE {metric}, AWRR_TIME 1, AWRR_ALPHA 0.5, FORCE_TRACK_LOAD true"
+            );
+            let groups = [flows(90, SYN), flows(90, ACK)];
+            let mut trial = Trial::new(&balancer(&more, 3), 1, &groups, false);
+            trial.next();
+            trial.next();
+            let destinations = destinations(&trial.finish());
+            assert_eq!(destinations[..90], destinations[90..], "{mode} {metric}");
+        }
+    }
 }

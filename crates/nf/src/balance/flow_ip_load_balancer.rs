@@ -27,11 +27,17 @@
 //! ## Arguments
 //! - `DST`: the address of a server, as often as there are servers.
 //! - `VIP`: the address that clients use.
-//! - `LB_MODE`: how a server is chosen: `rr` (in turn), `least` (fewest connections), `hash` (of the flow), `hash_agg` (of the
-//!   aggregate annotation), `maglev` and `cst_hash_agg` (the same two by consistent hashing, so that few flows would change
-//!   their server when one comes or goes, and several balancers agree).
+//! - `LB_MODE`: how a server is chosen: `rr` or `wrr` (in turn), `awrr` (in turn, the more often the less load), `least` (the
+//!   least load), `pow2` (of two that a hash says, the one with less load), `hash` or `hash_crc` (of the flow), `hash_ip` (of
+//!   the addresses), `hash_agg` (of the aggregate annotation), `maglev` and `cst_hash_agg` (of the flow and of the annotation
+//!   by consistent hashing, so that few flows would change their server when one comes or goes, and several balancers agree).
+//! - `LST_MODE`: what load is: `conn` (flows), `packets` or `bytes` (all that a server got so far), or `cpu` (what was written to
+//!   the handler `load`).
+//! - `AWRR_TIME`: milliseconds between two times that weights are found for `awrr`: from 2 to 30, ten for the average load.
+//! - `AWRR_ALPHA`: how little weights depend on the load: 0 for in full, 1 for not at all.
+//! - `FORCE_TRACK_LOAD`: accepted; loads are always counted.
 //! - `NSERVER`: how many of the servers are active at first; 0 for all.
-//! - `CST_BUCKETS`: places of the consistent hashing table, a prime number; 100 times the number of servers or more.
+//! - `CST_BUCKETS`: places of the consistent hashing table, a prime number, or else the next one; 100 times the number of servers or more.
 //! - `TIMEOUT`: seconds after which an idle flow is forgotten.
 //! - `DONE_TIMEOUT`: the same for TCP connections that were closed.
 //! - `CAPACITY`: how many flows are remembered.
@@ -42,6 +48,7 @@
 //! - `load_conn`: flows of each server.
 //! - `load_packets`: packets that each server got.
 //! - `load_bytes`: their bytes.
+//! - `load`: loads that were written, of all servers, or of the one with a number; written as `NUMBER:LOAD,NUMBER:LOAD`.
 //! - `servers`: a line for each server: address, `active` or `inactive`, flows, packets, bytes.
 //! - `connections`: flows that are remembered.
 //! - `overflows`: packets whose flow found no room.
@@ -77,7 +84,7 @@ use crate::editing::{each, needs, pure, when, within};
 use crate::ip::store_ip_address::{store, stored};
 use crate::quotation::{Behind, Quotation};
 
-static ARGS: [ArgInfo; 8] =
+static ARGS: [ArgInfo; 12] =
     join([ArgInfo::rest("DST", "address"), ArgInfo::keyword("VIP", "address", "")], balancer::ARGS);
 
 /// The class.
@@ -94,6 +101,9 @@ pub static CLASS: Class = Class {
         "VIP 10.0.1.2, DST 10.9.0.1, DST 10.9.0.2, LB_MODE maglev, NSERVER 1, CST_BUCKETS 251, CAPACITY 3",
         "VIP 10.0.1.2, DST 10.9.0.1, DST 10.9.0.9, LB_MODE cst_hash_agg, TIMEOUT 1ms",
         "VIP 10.0.1.2, DST 10.9.0.1, LB_MODE least",
+        "VIP 10.0.1.2, DST 10.9.0.1, DST 10.9.0.2, LB_MODE awrr, LST_MODE bytes, AWRR_TIME 1",
+        "VIP 10.0.1.2, DST 10.9.0.1, DST 10.9.0.2, LB_MODE pow2, LST_MODE cpu, FORCE_TRACK_LOAD true",
+        "VIP 10.0.1.2, DST 10.9.0.1, DST 10.9.0.2, LB_MODE hash_ip",
     ],
     build: |args| {
         let settings = Settings::read(args);

@@ -16,8 +16,12 @@
 //! ## Arguments
 //! - `DST`: the Ethernet address of a server, as often as there are servers.
 //! - `LB_MODE`: how a server is chosen, see FlowIPLoadBalancer.
+//! - `LST_MODE`: what load is, see there.
+//! - `AWRR_TIME`: milliseconds between two times that weights are found.
+//! - `AWRR_ALPHA`: how little weights depend on the load.
+//! - `FORCE_TRACK_LOAD`: accepted; loads are always counted.
 //! - `NSERVER`: how many of the servers are active at first; 0 for all.
-//! - `CST_BUCKETS`: places of the consistent hashing table, a prime number.
+//! - `CST_BUCKETS`: places of the consistent hashing table, a prime number, or else the next one.
 //! - `TIMEOUT`: seconds after which an idle flow is forgotten.
 //! - `DONE_TIMEOUT`: the same for TCP connections that were closed.
 //! - `CAPACITY`: how many flows are remembered.
@@ -28,6 +32,7 @@
 //! - `load_conn`: flows of each server.
 //! - `load_packets`: packets that each server got.
 //! - `load_bytes`: their bytes.
+//! - `load`: loads that were written, of all servers, or of the one with a number; written as `NUMBER:LOAD,NUMBER:LOAD`.
 //! - `servers`: a line for each server: address, `active` or `inactive`, flows, packets, bytes.
 //! - `connections`: flows that are remembered.
 //! - `overflows`: packets whose flow found no room.
@@ -57,7 +62,7 @@ use super::balancer::{self, Balancer, Delivery, HANDLERS, Place, Settings};
 use crate::editing::{bytes, each, is_marked, when};
 use crate::five_tuple::{READS, five_tuple, flow_of_error};
 
-static ARGS: [ArgInfo; 7] = join([ArgInfo::rest("DST", "Ethernet address")], balancer::ARGS);
+static ARGS: [ArgInfo; 11] = join([ArgInfo::rest("DST", "Ethernet address")], balancer::ARGS);
 
 /// The class.
 pub static CLASS: Class = Class {

@@ -13,9 +13,13 @@
 //! `FlowSwitch([KEYWORDS])`
 //!
 //! ## Arguments
-//! - `LB_MODE`: how an output is chosen: `rr`, `least`, `hash`, `hash_agg`, `maglev` or `cst_hash_agg`, see FlowIPLoadBalancer.
+//! - `LB_MODE`: how an output is chosen, see FlowIPLoadBalancer.
+//! - `LST_MODE`: what load is, see there.
+//! - `AWRR_TIME`: milliseconds between two times that weights are found.
+//! - `AWRR_ALPHA`: how little weights depend on the load.
+//! - `FORCE_TRACK_LOAD`: accepted; loads are always counted.
 //! - `NSERVER`: how many of the outputs are active at first; 0 for all.
-//! - `CST_BUCKETS`: places of the consistent hashing table, a prime number.
+//! - `CST_BUCKETS`: places of the consistent hashing table, a prime number, or else the next one.
 //! - `TIMEOUT`: seconds after which an idle flow is forgotten.
 //! - `DONE_TIMEOUT`: the same for TCP connections that were closed.
 //! - `CAPACITY`: how many flows are remembered.
@@ -26,6 +30,7 @@
 //! - `load_conn`: flows of each output.
 //! - `load_packets`: packets that left by each output.
 //! - `load_bytes`: their bytes.
+//! - `load`: loads that were written, of all servers, or of the one with a number; written as `NUMBER:LOAD,NUMBER:LOAD`.
 //! - `servers`: a line for each output: number, `active` or `inactive`, flows, packets, bytes.
 //! - `connections`: flows that are remembered.
 //! - `overflows`: packets whose flow found no room.
@@ -57,7 +62,7 @@ use crate::editing::when;
 use crate::five_tuple::{READS, five_tuple, flow_of_error};
 use crate::sorting::{Fate, Sorter};
 
-static ARGS: [ArgInfo; 6] = balancer::ARGS;
+static ARGS: [ArgInfo; 10] = balancer::ARGS;
 
 /// The class.
 pub static CLASS: Class = Class {
