@@ -8,7 +8,7 @@
 // flows.
 //
 // The capture was recorded without servers behind the common address, so answers come from that address itself; those of
-// servers would get it. What is neither, pings too, is counted. Another capture or address: IN=FILE OUT=FILE VIP=192.0.2.1
+// servers would get it. ICMP errors go where the packets go that they are about. What is neither, pings too, is counted. Another capture or address: IN=FILE OUT=FILE VIP=192.0.2.1
 // SERVERS=10.0.0.0/24 behind the name; the servers stand below.
 
 define($IN configs/data/quickstart.pcap, $OUT balanced-out.pcap, $VIP 10.1.0.2, $SERVERS 10.2.0.0/24)
@@ -22,12 +22,15 @@ FromDump($IN)
     -> Strip(14)
     -> CheckIPHeader
     -> IPReassembler
-    -> side :: IPClassifier(dst host $VIP and (tcp or udp), (src net $SERVERS or src host $VIP) and (tcp or udp), -);
+    -> error :: IPClassifier(icmp type unreachable or icmp type timeexceeded or icmp type parameterproblem, -)
+    -> side :: IPClassifier(dst host $VIP, src net $SERVERS or src host $VIP, -);
+error[1] -> data :: IPClassifier(tcp or udp, -) -> side;
+data[1] -> others :: Counter -> Discard;
 ether[1] -> Discard;
 
 side[0] -> flows :: FlowCounter -> lb -> ttl :: DecIPTTL -> requests -> out :: ToDump($OUT, SNAPLEN 0, ENCAP IP);
 side[1] -> FlowIPLoadBalancerReverse(lb) -> answers :: Counter -> out;
-side[2] -> others :: Counter -> Discard;
+side[2] -> others;
 
 DriverManager(
     pause,

@@ -3,20 +3,28 @@
 //   cargo run --release -- run configs/nat.click --clock trace
 //
 // Run it from the folder above this one. The time stamps of the capture drive time, and with it the time-outs. TCP and UDP
-// get ports of the outer address, pings get identifiers, and ICMP errors about either are changed back with the packets that
-// they quote. What comes from outside without being an answer is dropped.
+// get ports of the outer address, pings get identifiers, and ICMP errors about either, from inside and from outside, are
+// changed with the packets that they quote. What comes from outside without being an answer is dropped. Packets from
+// inside to the outer address come back in as those that they would be outside, with outer addresses and ports as sources
+// (hairpinning): as there, both hosts must have sent. docs/nat.md says what RFCs ask, and which test shows it.
 //
 // The capture was recorded without a gateway, so its answers are for the inner network: `readdress` gives them the outer
-// address first, which is right as long as each host gets the ports that it asks for. Another capture, network or address:
-// IN=FILE OUT=FILE INNER=10.0.0.0/8 OUTER=192.0.2.1 behind the name.
+// address first, which is right as long as each host gets the ports that it asks for. Another capture, network, address or
+// MTU, another limit on the gateway's own messages: IN=FILE OUT=FILE INNER=10.0.0.0/8 OUTER=192.0.2.1 OUTER_MTU=1500
+// ERRORS=100 behind the name.
 
-define($IN configs/data/quickstart.pcap, $OUT nat-out.pcap, $INNER 10.1.0.1/32, $OUTER 192.0.2.1)
+define($IN configs/data/quickstart.pcap, $OUT nat-out.pcap, $INNER 10.1.0.1/32, $OUTER 192.0.2.1,
+    $INNER_MTU 1500, $OUTER_MTU 1500, $ERRORS 1000)
 
 IPRewriterPatterns(ports $OUTER 1024-65535 - -);
 
 // RFC 5382 wants connections to hold for two hours and four minutes, also while data go one way only.
 nat :: IPRewriter(pattern ports 0 1, drop, TCP_NODATA_TIMEOUT 7440, MAPPING_CAPACITY 1000000);
 ping :: ICMPPingRewriter(pattern ports 0 1, drop, MAPPING_CAPACITY nat);
+
+// What has been translated: to the outside, or as a hairpin back to the inside.
+to_outside :: IPClassifier(dst host $OUTER, -);
+to_inside :: DecIPTTL;
 
 FromDump($IN)
     -> ether :: Classifier(12/0800, -)
@@ -27,24 +35,41 @@ FromDump($IN)
 ether[1] -> Discard;
 
 side[0] -> stays :: Counter -> Discard;
-side[1] -> from_inside :: IPClassifier(tcp or udp, icmp type echo, -);
+// A packet that goes no further shall not make a mapping.
+side[1] -> hops :: DecIPTTL -> from_inside :: IPClassifier(tcp or udp, icmp type echo and not dst host $OUTER, icmp, -);
 side[2] -> from_outside :: IPClassifier(tcp or udp, icmp type echo-reply, icmp, -);
 side[3] -> readdress :: StoreIPAddress($OUTER, dst) -> from_outside;
 side[4] -> others :: Counter -> Discard;
 
 from_inside[0] -> [0] nat;
 from_inside[1] -> [0] ping;
-from_inside[2] -> Discard;
+// Who sends an error from inside is nobody outside.
+from_inside[2] -> errors_out :: ICMPRewriter(nat ping) -> StoreIPAddress($OUTER, src) -> to_outside;
+from_inside[3] -> Discard;
 
 from_outside[0] -> [1] nat;
 from_outside[1] -> [1] ping;
-from_outside[2] -> errors :: ICMPRewriter(nat ping) -> inside :: Counter;
+from_outside[2] -> errors_in :: ICMPRewriter(nat ping) -> to_inside;
 from_outside[3] -> Discard;
 
-nat[0] -> ttl :: DecIPTTL -> outside :: Counter -> out :: ToDump($OUT, SNAPLEN 0, ENCAP IP);
-ping[0] -> ttl;
-nat[1] -> inside;
-ping[1] -> inside -> out;
+nat[0] -> to_outside;
+ping[0] -> to_outside;
+to_outside[0] -> hairpins :: Counter -> from_outside;
+to_outside[1] -> size_out :: IPFragmenter($OUTER_MTU) -> outside :: Counter -> out :: ToDump($OUT, SNAPLEN 0, ENCAP IP);
+
+nat[1] -> to_inside;
+ping[1] -> to_inside -> size_in :: IPFragmenter($INNER_MTU) -> inside :: Counter -> out;
+
+// The gateway's own messages, no more than so many a second. They quote packets as they are where the message was made,
+// so that those about translated ones are translated like others.
+hops[1] -> ICMPError($OUTER, timeexceeded) -> Paint(0) -> limit :: RatedSplitter($ERRORS) -> way :: PaintSwitch;
+size_out[1] -> ICMPError($OUTER, unreachable, needfrag, PMTU $OUTER_MTU) -> Paint(1) -> limit;
+to_inside[1] -> ICMPError($OUTER, timeexceeded) -> Paint(2) -> limit;
+size_in[1] -> ICMPError($OUTER, unreachable, needfrag, PMTU $INNER_MTU) -> Paint(2) -> limit;
+way[0] -> inside;
+way[1] -> errors_in;
+way[2] -> errors_out;
+limit[1] -> limited :: Counter -> Discard;
 
 DriverManager(
     pause,

@@ -63,12 +63,15 @@ elementclass Send { $color, $name, $mtu, $prefix |
     size[1] -> ICMP6Error($name, 2, 0, PMTU $mtu) -> [1] output;
 }
 
-// What is for the router itself: it answers pings, by output 1 where they come from the link, and says by output 2 that
-// there is nothing else.
+// What is for the router itself: it answers pings, and says that there is nothing else. Answers and messages to hosts that
+// have only an address of their link leave by output 1; other answers by output 0, other messages by output 2. Nothing is said of what stands behind extension headers, which are not looked into.
 elementclass Local {
-    // A route with segments left; an echo request, and other ICMPv6; fragments; UDP; all else.
-    input -> kind :: Classifier(6/2b !43/00, 6/3a 40/80, 6/3a, 6/2c, 6/11, -);
-    kind[0] -> Paint(42, ICMP_PARAMPROB) -> ICMP6Error(left, 4, 0) -> [2] output;
+    // A route with segments left; an echo request, and other ICMPv6; fragments; UDP; what has nothing behind its header, or
+    // options or a route that has been followed; all else.
+    input -> kind :: Classifier(6/2b !43/00, 6/3a 40/80, 6/3a, 6/2c, 6/11, 6/3b, 6/00, 6/3c, 6/2b, -);
+    kind[0] -> Paint(42, ICMP_PARAMPROB) -> ICMP6Error(left, 4, 0) -> said :: Classifier(24/fe80%ffc0, -);
+    said[0] -> RatedSplitter($ERRORS) -> [1] output;
+    said[1] -> [2] output;
     kind[1] -> IP6Mirror
         -> StoreData(40, \<81>)
         -> StoreData(7, \<40>)
@@ -77,8 +80,12 @@ elementclass Local {
         -> out :: Classifier(24/fe80%ffc0, -);
     kind[2] -> Discard;
     kind[3] -> Discard;
-    kind[4] -> ICMP6Error(left, 1, 4) -> [2] output;
-    kind[5] -> Paint(6, ICMP_PARAMPROB) -> ICMP6Error(left, 4, 1) -> [2] output;
+    kind[4] -> ICMP6Error(left, 1, 4) -> said;
+    kind[5] -> Discard;
+    kind[6] -> unread :: Discard;
+    kind[7] -> unread;
+    kind[8] -> unread;
+    kind[9] -> Paint(6, ICMP_PARAMPROB) -> ICMP6Error(left, 4, 1) -> said;
     out[0] -> [1] output;
     // It does not go back where it came from: it starts here.
     out[1] -> Paint(0) -> output;
@@ -118,12 +125,15 @@ from_right[1] -> [1] right_nd;
 from_right[2] -> to_right;
 from_right[3] -> [0] right_nd;
 
-rt[0] -> local :: Local -> rt;
-local[1] -> by :: PaintSwitch;
+// What is for the router is answered where it came from; it sends nothing to itself.
+rt[0] -> by :: PaintSwitch;
 by[0] -> Discard;
-by[1] -> [0] left_nd;
-by[2] -> [0] right_nd;
-local[2] -> errors;
+by[1] -> local_left :: Local -> rt;
+by[2] -> local_right :: Local -> rt;
+local_left[1] -> [0] left_nd;
+local_left[2] -> errors;
+local_right[1] -> [0] right_nd;
+local_right[2] -> errors;
 rt[1] -> forward_left :: Send(1, left, $LEFT_MTU, 20010db800010000) -> [0] left_nd;
 rt[2] -> forward_right :: Send(2, right, $RIGHT_MTU, 20010db800020000) -> [0] right_nd;
 rt[3] -> groups :: Counter -> Discard;

@@ -4,7 +4,7 @@ use element::effects::Field;
 use element::{Base, Batch, Packet};
 use flow::{Directed, FiveTupleKey, FlowId, FlowTable, Key, KeyHasher, TableError};
 use packet::BATCH_CAPACITY;
-use wire::{FiveTuple, FromBytes, Layers, LinkType, ip_protocol, ipv4};
+use wire::{FiveTuple, FromBytes, Layers, LinkType, icmp, icmpv6, ip_protocol, ipv4};
 
 /// How far headers are looked for: bytes from the network header on, or from the packet's start without its annotation.
 const HEADERS: u16 = 128;
@@ -37,6 +37,32 @@ fn first(bytes: &[u8]) -> &[u8] {
     bytes.get(..usize::from(HEADERS)).unwrap_or(bytes)
 }
 
+/// The flow that an ICMP or ICMPv6 error is about: that of the packets that go where it goes, if the one that it quotes
+/// has come from there. `None` for all other packets.
+#[inline]
+pub(crate) fn flow_of_error(packet: &Packet) -> Option<FiveTuple> {
+    let (bytes, link) = match packet.offset(Base::Network) {
+        Some(_) => (first(packet.header(Base::Network)?), LinkType::RawIp),
+        None => (first(packet.data()), LinkType::from_number(packet.link())),
+    };
+    if link == LinkType::RawIp && plain(bytes).is_some() {
+        return None;
+    }
+    let layers = Layers::locate(bytes, link);
+    let message = bytes.get(layers.l4?..)?;
+    let is_error = match layers.protocol? {
+        ip_protocol::ICMP => icmp::Header::ref_from_prefix(message).ok()?.0.is_error(),
+        ip_protocol::ICMPV6 => icmpv6::Header::ref_from_prefix(message).ok()?.0.is_error(),
+        _ => false,
+    };
+    if !is_error {
+        return None;
+    }
+    let quoted = message.get(icmp::Header::LEN..)?;
+    let about = Layers::locate(quoted, LinkType::RawIp).five_tuple(quoted)?.reversed();
+    (about.destination() == layers.five_tuple(bytes)?.destination()).then_some(about)
+}
+
 /// IPv4 without options and fragments, and TCP or UDP with both ports: most packets.
 #[inline]
 fn plain(bytes: &[u8]) -> Option<FiveTuple> {
@@ -58,6 +84,9 @@ const PORTS_END: usize = ipv4::Header::LEN + 4;
 fn elsewhere(bytes: &[u8], link: LinkType) -> Option<FiveTuple> {
     Layers::locate(bytes, link).five_tuple(bytes)
 }
+
+/// Flows that are looked at for idle ones when there is no room for another.
+pub(crate) const LOOKED_AT: usize = 64;
 
 /// A table of flows, and the room to look up those of a batch together.
 pub(crate) struct Flows {
@@ -114,7 +143,7 @@ impl Flows {
         &mut self,
         batch: &Batch,
         both_directions: bool,
-        locate: impl Fn(&Packet) -> Option<FiveTuple>,
+        mut locate: impl FnMut(&Packet) -> Option<FiveTuple>,
     ) {
         self.places.clear();
         self.keys.clear();

@@ -21,6 +21,7 @@ pub mod nat;
 pub mod nd;
 mod patterns;
 pub mod printers;
+mod quotation;
 pub mod rate;
 mod report_file;
 pub mod schedule;

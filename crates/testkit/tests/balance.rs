@@ -27,13 +27,35 @@ fn tcp(n: u16, flags: u8) -> Vec<u8> {
 
 /// Some packets that come when the test says so.
 fn write(path: &Path, packets: &[Vec<u8>], framed: bool) {
+    write_timed(path, packets.iter().map(|packet| (1.0, packet)), framed);
+}
+
+/// Packets and when they come, in seconds.
+fn write_timed<'a>(path: &Path, packets: impl Iterator<Item = (f64, &'a Vec<u8>)>, framed: bool) {
     let link = if framed { wire::LinkType::Ethernet } else { wire::LinkType::RawIp };
     let options = capture::WriterOptions { link, ..Default::default() };
     let mut writer = capture::Writer::new(std::fs::File::create(path).unwrap(), options);
-    for packet in packets {
-        writer.write(1_000_000_000, packet.len() as u32, [&packet[..]]).unwrap();
+    for (seconds, packet) in packets {
+        writer.write((seconds * 1e9) as i64, packet.len() as u32, [&packet[..]]).unwrap();
     }
     writer.flush().unwrap();
+}
+
+/// What becomes of packets that come at these times, in seconds; and the value of a handler behind them.
+fn timed(element: &str, packets: &[(f64, Vec<u8>)], handler: &str) -> (Vec<Seen>, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("in.pcap");
+    write_timed(&path, packets.iter().map(|(at, packet)| (1000.0 + at, packet)), false);
+    let exchange = offer(Vec::new());
+    let text =
+        format!("FromDump({}) -> MarkIPHeader -> lb :: {element} -> TestSink({exchange}, 0)", path.display());
+    let outcome = Run::trace().text(&text, &[handler]).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    (collect(exchange), outcome.values[0].clone().unwrap())
+}
+
+/// Which server each packet has got.
+fn servers(element: &str, packets: &[(f64, Vec<u8>)]) -> Vec<u8> {
+    destinations(&timed(element, packets, "lb.servers").0).iter().map(|address| address[3]).collect()
 }
 
 /// A balancer and groups of packets, which are let through one behind the other.
@@ -176,13 +198,225 @@ fn new_flows_are_even_and_few_are_disturbed_without_memory() {
 #[test]
 fn closed_connections_make_room_for_new_ones() {
     for end in [FIN | ACK, RST] {
-        let groups = [vec![tcp(1, SYN), tcp(1, ACK), tcp(1, end), tcp(1, ACK), tcp(1, SYN), tcp(1, ACK)]];
+        let bare = Builder::tcp(client(1), server(), ACK).build(b"").unwrap();
+        let groups = [vec![tcp(1, SYN), tcp(1, ACK), tcp(1, end), bare, tcp(1, SYN), tcp(1, ACK)]];
         let mut trial = Trial::new(&balancer("", 3), 1, &groups, false);
         trial.next();
         assert_eq!((trial.read("connections"), trial.read("load_conn")), ("1".into(), "0 1 0".into()));
         let last: Vec<u8> = destinations(&trial.finish()).iter().map(|address| address[3]).collect();
         assert_eq!(last, [1, 1, 1, 1, 2, 2]);
     }
+}
+
+/// As after the first half of a close: the other side goes on, and all that is seen of it are acknowledgements.
+#[test]
+fn connections_that_are_over_keep_their_server_while_packets_come() {
+    let bare = |flags| Builder::tcp(client(1), server(), flags).build(b"").unwrap();
+    for (end, later) in [(FIN | ACK, bare(ACK)), (RST, bare(ACK)), (RST, tcp(1, ACK))] {
+        let mut packets = vec![(0.0, bare(SYN)), (0.1, tcp(1, ACK)), (1.0, bare(end))];
+        packets.extend((2..40).map(|second| (f64::from(second), later.clone())));
+        assert_eq!(servers(&balancer("", 3), &packets), [1; 41]);
+    }
+}
+
+#[test]
+fn idle_connections_are_forgotten_and_data_behind_a_reset_shows_that_it_was_none() {
+    let bare = |flags| Builder::tcp(client(1), server(), flags).build(b"").unwrap();
+    let at = |packets: &[(f64, &Vec<u8>)]| -> Vec<u8> {
+        let packets: Vec<_> = packets.iter().map(|(at, packet)| (*at, Vec::clone(packet))).collect();
+        servers(&balancer(", TIMEOUT 60", 3), &packets)
+    };
+    let (syn, ack, rst, fin, data) = (bare(SYN), bare(ACK), bare(RST), bare(FIN | ACK), tcp(1, ACK));
+    assert_eq!(at(&[(0.0, &syn), (59.9, &ack), (119.8, &ack), (179.8, &ack)]), [1, 1, 1, 2]);
+    for end in [&rst, &fin] {
+        assert_eq!(at(&[(0.0, &syn), (1.0, end), (10.9, &ack), (20.8, &ack), (30.8, &ack)]), [1, 1, 1, 1, 2]);
+        assert_eq!(
+            at(&[(0.0, &syn), (1.0, end), (2.0, &data), (61.9, &ack), (122.0, &ack)]),
+            [1, 1, 1, 1, 2]
+        );
+    }
+    // What the link adds to a short packet is no data.
+    let mut padded = ack.clone();
+    padded.extend([0; 6]);
+    assert_eq!(at(&[(0.0, &syn), (1.0, &rst), (2.0, &padded), (12.0, &ack)]), [1, 1, 1, 2]);
+}
+
+#[test]
+fn idle_connections_make_room_before_new_ones_are_refused() {
+    for capacity in [4, 64] {
+        let mut packets: Vec<_> = (0..capacity).map(|n| (0.0, tcp(n, SYN))).collect();
+        for n in 100..100 + capacity {
+            let start = 1000.0 + f64::from(n);
+            packets.extend([SYN, ACK, ACK].map(|flags| (start, tcp(n, flags))));
+        }
+        let text = balancer(&format!(", CAPACITY {capacity}"), 3);
+        let (seen, overflows) = timed(&text, &packets, "lb.overflows");
+        assert_eq!(overflows, "0");
+        let used = destinations(&seen[usize::from(capacity)..]);
+        assert!(used.chunks(3).all(|flow| flow[0] == flow[1] && flow[1] == flow[2]), "{used:?}");
+    }
+}
+
+#[test]
+fn connections_that_there_was_no_room_for_stay_where_they_are_when_there_is() {
+    for mode in ["rr", "least", "hash", "maglev"] {
+        for other in 10..40 {
+            let mut packets: Vec<_> = (0..4).map(|n| (0.0, tcp(n, SYN))).collect();
+            packets.push((1.0, tcp(other, SYN)));
+            for second in 2..120 {
+                let at = f64::from(second);
+                packets.extend((0..3).map(|n| (at, tcp(n, ACK))));
+                packets.extend((second == 2).then(|| (at, tcp(3, FIN | ACK))));
+                packets.push((at, tcp(other, ACK)));
+            }
+            let (seen, connections) = timed(
+                &balancer(&format!(", CAPACITY 4, TIMEOUT 60, LB_MODE {mode}"), 3),
+                &packets,
+                "lb.connections",
+            );
+            assert_eq!(connections, "4");
+            let of_other: BTreeSet<_> = seen
+                .iter()
+                .filter(|packet| packet.bytes[20..22] == client(other).port().to_be_bytes())
+                .map(|packet| packet.bytes[16..20].to_vec())
+                .collect();
+            assert_eq!(of_other.len(), 1, "{mode} {other}");
+        }
+    }
+}
+
+/// An ICMP error from a router on the way, about a packet.
+fn error_about(packet: &[u8]) -> Vec<u8> {
+    let to: [u8; 4] = packet[12..16].try_into().unwrap();
+    Builder::icmp([7, 7, 7, 7].into(), to.into(), 3, 4, [0, 1400]).build(&packet[..28]).unwrap()
+}
+
+#[test]
+fn errors_go_to_the_server_of_the_flow_that_they_are_about() {
+    for mode in ["rr", "maglev"] {
+        let answer = |n: u16| Builder::tcp(server(), client(n), ACK).build(b"a long answer").unwrap();
+        let errors: Vec<_> = (0..90).map(|n| error_about(&answer(n))).collect();
+        let groups = [flows(90, SYN), errors, flows(90, ACK)];
+        let mut trial = Trial::new(&balancer(&format!(", LB_MODE {mode}"), 3), 1, &groups, false);
+        for _ in 0..3 {
+            trial.next();
+        }
+        assert_eq!(trial.read("connections"), "90");
+        let seen = trial.finish();
+        let to = destinations(&seen);
+        assert_eq!((&to[..90], &to[..90]), (&to[90..180], &to[180..]));
+        for error in &seen[90..180] {
+            let bytes = &error.bytes;
+            assert_eq!((&bytes[16..20], &bytes[16..20]), (&bytes[40..44], &error.annotations[..4]));
+            assert_eq!(bytes[44..46], [10, 0]);
+            let checked = checker::check(bytes).unwrap();
+            assert_eq!((checked.header, checked.transport), (Sum::Right, Sum::Right));
+            let words = bytes[28..48].chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1]));
+            assert_eq!(words.sum::<u32>() % 0xffff, 0, "the quoted header's checksum");
+        }
+    }
+}
+
+#[test]
+fn errors_open_no_flows_and_bring_none_back() {
+    let bare = |flags| Builder::tcp(client(1), server(), flags).build(b"").unwrap();
+    let error = error_about(&Builder::tcp(server(), client(1), ACK).build(b"x").unwrap());
+    let packets = [(0.0, error.clone()), (1.0, bare(SYN)), (50.0, error), (62.0, bare(ACK))];
+    let (seen, connections) = timed(&balancer(", TIMEOUT 60", 3), &packets, "lb.connections");
+    assert_eq!(connections, "1");
+    let last: Vec<u8> = destinations(&seen).iter().map(|address| address[3]).collect();
+    // The second one is the first in turn, and the last one is a flow of its own.
+    assert_eq!(last[1..], [1, 1, 2]);
+}
+
+#[test]
+fn outputs_and_frames_get_errors_about_their_flows() {
+    let mac = wire::MacAddr;
+    let framed = |packet: Vec<u8>| [&[2; 6][..], &mac([4; 6]).0, &[8, 0], &packet].concat();
+    let syns: Vec<_> = flows(60, SYN).into_iter().map(framed).collect();
+    let answer = |n: u16| Builder::tcp(server(), client(n), ACK).build(b"a long answer").unwrap();
+    let errors: Vec<_> = (0..60).map(|n| framed(error_about(&answer(n)))).collect();
+    let mut trial = Trial::new("FlowSwitch", 3, &[syns.clone(), errors.clone()], true);
+    trial.next();
+    trial.next();
+    assert_eq!(trial.read("connections"), "60");
+    let seen = trial.finish();
+    let sink = |bytes: &Vec<u8>| seen.iter().find(|packet| packet.bytes == *bytes).unwrap().sink;
+    assert!(syns.iter().zip(&errors).all(|(syn, error)| sink(syn) == sink(error)));
+    let mut trial =
+        Trial::new("FlowL2LoadBalancer(DST 2:0:0:0:9:1, DST 2:0:0:0:9:2)", 1, &[syns, errors], true);
+    trial.next();
+    trial.next();
+    let seen = trial.finish();
+    for (syn, error) in seen[..60].iter().zip(&seen[60..]) {
+        assert_eq!(syn.bytes[..6], error.bytes[..6]);
+    }
+    // IPv6: packet too big.
+    let [a, b] = ["[2001:db8::1]:5", "[2001:db8::2]:80"].map(|end| end.parse::<SocketAddr>().unwrap());
+    let large = Builder::tcp(b, a, ACK).build(&[7; 40]).unwrap();
+    let too_big =
+        Builder::icmp("2001:db8::99".parse().unwrap(), b.ip(), 2, 0, [0, 1280]).build(&large).unwrap();
+    let fill = |n: u16| Builder::tcp(SocketAddr::new(a.ip(), n), b, SYN).build(b"").unwrap();
+    let groups = [vec![fill(1), Builder::tcp(a, b, SYN).build(b"").unwrap(), fill(2)], vec![too_big]];
+    let mut trial = Trial::new("FlowSwitch", 3, &groups, false);
+    trial.next();
+    trial.next();
+    assert_eq!(trial.read("load_packets"), "1 2 1");
+}
+
+#[test]
+fn answers_and_errors_of_servers_get_the_common_address() {
+    let at_server: SocketAddr = "10.221.0.2:80".parse().unwrap();
+    let request = Builder::udp(client(1), at_server).build(b"nobody listens").unwrap();
+    let to = client(1).ip();
+    let error = Builder::icmp(at_server.ip(), to, 3, 3, [0, 0]).build(&request).unwrap();
+    let text = format!("x :: {}; Idle -> x -> Discard", balancer("", 2));
+    let exchange = offer(Vec::new());
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("in.pcap");
+    write(&path, &[error], false);
+    let text = format!(
+        "{text}; FromDump({}) -> MarkIPHeader -> FlowIPLoadBalancerReverse(x) -> TestSink({exchange}, 0)",
+        path.display()
+    );
+    Run::default().text(&text, &[]).unwrap();
+    let [seen] = &collect(exchange)[..] else { panic!() };
+    // Word for word what somebody with the common address would have sent.
+    let request = Builder::udp(client(1), server()).build(b"nobody listens").unwrap();
+    let expected = Builder::icmp(server().ip(), to, 3, 3, [0, 0]).build(&request).unwrap();
+    assert_eq!(seen.bytes, expected);
+}
+
+#[test]
+fn new_arguments_leave_servers_as_they_were_taken_out() {
+    let mut trial = Trial::new(&balancer(", NSERVER 3", 4), 1, &[flows(1, SYN)], false);
+    trial.write("lb.remove_server", "10.221.0.2").unwrap();
+    let config = |more: &str| {
+        let servers: Vec<String> = [1, 2, 3, 4, 5].map(|n| format!("DST 10.221.0.{n}")).into();
+        format!("VIP {VIP}, {}{more}", servers.join(", "))
+    };
+    let active = |trial: &mut Trial| -> String {
+        trial.read("servers").lines().map(|line| if line.contains(" active") { '1' } else { '0' }).collect()
+    };
+    trial.write("lb.config", &config(", NSERVER 3")).unwrap();
+    assert_eq!((active(&mut trial), trial.read("nb_active_servers")), ("10100".into(), "2".into()));
+    trial.write("lb.config", &config("")).unwrap();
+    assert_eq!(active(&mut trial), "11111", "the number has changed");
+    trial.write("lb.fail_server", "10.221.0.5").unwrap();
+    trial.write("lb.config", &config(", LB_MODE maglev")).unwrap();
+    assert_eq!(active(&mut trial), "11110");
+}
+
+#[test]
+fn whose_turn_it_is_stays_when_servers_come_and_go() {
+    let groups: Vec<Vec<Vec<u8>>> = (0..6).map(|n| vec![tcp(n, SYN)]).collect();
+    let mut trial = Trial::new(&balancer("", 3), 1, &groups, false);
+    for n in 0..6 {
+        trial.next();
+        trial.write(if n % 2 == 0 { "lb.remove_server" } else { "lb.add_server" }, "10.221.0.3").unwrap();
+    }
+    let last: Vec<u8> = destinations(&trial.finish()).iter().map(|address| address[3]).collect();
+    assert_eq!(last, [1, 2, 3, 1, 2, 1]);
 }
 
 #[test]
@@ -295,13 +529,13 @@ fn mistakes() {
         ("FlowIPLoadBalancer(VIP 1.2.3.4, DST 1.1.1.1, DST 1.1.1.1)", "server 1.1.1.1 given twice"),
         ("FlowIPLoadBalancer(VIP 1.2.3.4, DST 1.1.1.1, LB_MODE best)", "LB_MODE: unknown mode 'best'"),
         (
-            "FlowIPLoadBalancer(VIP 1.2.3.4, DST 1.1.1.1, CST_BUCKETS 100)",
-            "CST_BUCKETS: must be a prime number",
+            "FlowIPLoadBalancer(VIP 1.2.3.4, DST 1.1.1.1, CST_BUCKETS 0)",
+            "CST_BUCKETS: must be between 1 and 16777216",
         ),
         ("FlowIPLoadBalancer(VIP 1.2.3.4, DST 1.1.1.1, NSERVER 2)", "NSERVER"),
         (
-            "IPRewriter(m); m :: MaglevIPMapper(- - 1.1.1.1 80 0 0, CST_BUCKETS 65536)",
-            "CST_BUCKETS: must be a prime number",
+            "IPRewriter(m); m :: MaglevIPMapper(- - 1.1.1.1 80 0 0, CST_BUCKETS 17000000)",
+            "CST_BUCKETS: must be between 1 and 16777216",
         ),
         ("IPRewriter(m); m :: MaglevIPMapper(CST_BUCKETS 7)", "no patterns given"),
         ("FlowSwitch(TIMEOUT 0)", "TIMEOUT: must be positive"),
@@ -336,4 +570,52 @@ fn translators_choose_by_consistent_hashing() {
     // 200 each; five standard deviations are 58.
     assert!([1, 2, 3].into_iter().all(|server| (142..=258).contains(&count(server))));
     assert!(last(1800..2400).iter().all(|&server| server != 2));
+}
+
+/// FastClick takes any number of places.
+#[test]
+fn tables_have_a_prime_number_of_places() {
+    let text = "m :: MaglevIPMapper(- - 10.0.0.1 80 0 0, - - 10.0.0.2 80 0 0, CST_BUCKETS 1000); Idle -> IPRewriter(m) -> Discard";
+    let outcome = Run::default().text(text, &["m.servers"]).unwrap();
+    let servers = outcome.values[0].clone().unwrap();
+    let places = servers.lines().map(|line| line.split(' ').nth(2).unwrap().parse::<u32>().unwrap());
+    assert_eq!(places.sum::<u32>(), 1009);
+    let text = format!("Idle -> {} -> Discard", balancer(", LB_MODE maglev, CST_BUCKETS 1000", 3));
+    assert!(Run::default().text(&text, &[]).is_ok());
+}
+
+#[test]
+fn load_can_be_told_and_least_goes_by_it() {
+    let groups = [flows(10, SYN), flows(20, SYN)];
+    let mut trial = Trial::new(&balancer(", LB_MODE least, LST_MODE cpu", 3), 1, &groups, false);
+    trial.write("lb.load", "0:70,1:50, 2:60").unwrap();
+    trial.next();
+    assert_eq!((trial.read("load"), trial.read("load_conn")), ("70 50 60".into(), "0 10 0".into()));
+    trial.write("lb.load", "1:80").unwrap();
+    trial.next();
+    assert_eq!(trial.read("load_conn"), "0 10 10");
+    assert_eq!(trial.write("lb.load", "0:1,3:1").unwrap_err(), "Invalid server id 3");
+    assert!(trial.write("lb.load", "x").is_err() && trial.read("load") == "70 80 60");
+    let id = trial.worker.plan().graph.find("lb");
+    assert_eq!(trial.worker.read(id, "load", "2").unwrap(), "60");
+    assert_eq!(trial.worker.read(id, "load", "9").unwrap(), "unknown");
+}
+
+#[test]
+fn every_mode_and_metric_of_fastclick_is_taken() {
+    for mode in
+        ["rr", "wrr", "awrr", "least", "pow2", "hash", "hash_crc", "hash_ip", "hash_agg", "cst_hash_agg"]
+    {
+        for metric in ["conn", "packets", "bytes", "cpu"] {
+            let more = format!(
+                ", LB_MODE {mode}, LST_MODE {metric}, AWRR_TIME 1, AWRR_ALPHA 0.5, FORCE_TRACK_LOAD true"
+            );
+            let groups = [flows(90, SYN), flows(90, ACK)];
+            let mut trial = Trial::new(&balancer(&more, 3), 1, &groups, false);
+            trial.next();
+            trial.next();
+            let destinations = destinations(&trial.finish());
+            assert_eq!(destinations[..90], destinations[90..], "{mode} {metric}");
+        }
+    }
 }

@@ -118,8 +118,8 @@ fn flows_without_room_are_counted_and_room_comes_back() {
     packets.push((3_000, udp("10.0.0.1:9", "10.0.0.2:2", 2)));
     let handlers = ["f.count", "f.open", "f.overflows", "f.overflow_bytes", "f.expired", "f.packets"];
     let outcome = run("in -> f :: FlowCounter(CAPACITY 4, TIMEOUT 1s) -> Discard;", &packets, &handlers);
-    // The last but one makes room behind itself.
-    assert_eq!(values(&outcome), ["5", "1", "3", "90", "4", "6"]);
+    // The last but one makes room for itself, and the last one finds that it has been idle for too long.
+    assert_eq!(values(&outcome), ["6", "1", "2", "60", "5", "7"]);
 }
 
 /// A flow of the straightforward count.
@@ -211,4 +211,13 @@ fn rates_of_networks() {
         let text = format!("Idle -> IPRateMonitor({arguments}) -> Discard");
         assert!(Run::default().text(&text, &[]).unwrap_err().contains(error), "{arguments}");
     }
+}
+
+#[test]
+fn flows_that_are_due_make_room_for_others() {
+    let mut packets: Vec<_> = (0..4).map(|n| (n, udp(&format!("10.0.0.1:{n}"), "10.0.0.2:53", 10))).collect();
+    packets.push((1_000_000, udp("10.0.0.3:9", "10.0.0.2:53", 10)));
+    let handlers = ["f.overflows", "f.count", "f.open", "f.expired"];
+    let outcome = run("in -> f :: FlowCounter(CAPACITY 4, TIMEOUT 1) -> Discard;", &packets, &handlers);
+    assert_eq!(values(&outcome), ["0", "5", "1", "4"]);
 }

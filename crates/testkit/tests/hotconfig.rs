@@ -185,3 +185,18 @@ fn mappings_of_a_translator_live_on() {
         values[1]
     );
 }
+
+/// Others come and go, but what an operator has taken out stays out.
+#[test]
+fn patterns_of_a_mapper_that_were_taken_out_stay_so() {
+    let mapper = "m :: MaglevIPMapper(- - 10.221.0.1 80 0 0, - - 10.221.0.2 80 0 0";
+    let (values, _) = run(
+        &format!(
+            "{mapper}); Idle -> IPRewriter(m) -> Discard; Script(write m.remove_server 1, wait 1s, write hotconfig SECOND)"
+        ),
+        &format!("{mapper}, - - 10.221.0.3 80 0 0); Idle -> IPRewriter(m) -> Discard; Script(stop)"),
+        &["m.servers", "m.nb_active_servers"],
+    );
+    let states: Vec<_> = values[0].lines().map(|line| line.split(' ').nth(1).unwrap()).collect();
+    assert_eq!((states, &values[1][..]), (vec!["active", "inactive", "active"], "2"));
+}

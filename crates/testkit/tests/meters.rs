@@ -200,3 +200,21 @@ fn parameters_of_meters() {
         assert!(seen.contains(message), "{text}: {seen}");
     }
 }
+
+/// RFC 2697 and 2698 count bytes of the IP packet, not what the link adds to short frames.
+#[test]
+fn colours_count_ip_packets_without_padding() {
+    // A datagram without data: 28 bytes in a frame of 60.
+    let datagram = "4500001c00000000401100000a0000010a0000020001000200080000";
+    let frame = format!("{}0800{datagram}{}", "02".repeat(12), "00".repeat(18));
+    for meter in ["SrTCM(1Bps, 28, 100)", "TrTCM(1Bps, 28, 1Bps, 100)"] {
+        let text = format!(
+            r"InfiniteSource(LIMIT 2, DATA \<{frame}>) -> MarkIPHeader(14) -> m :: {meter} -> Discard"
+        );
+        assert_eq!(
+            values(&text, &["m.green", "m.green_bytes", "m.yellow_bytes"]),
+            ["1", "28", "28"],
+            "{meter}"
+        );
+    }
+}

@@ -5,7 +5,7 @@
 //! changed ([`Table::changed_since`]). Time is counted in milliseconds, as by Click. Nothing here happens by itself:
 //! what is due by the time of a call is done first, as if timers had done it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fmt::Display;
 use std::hash::Hash;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -68,6 +68,8 @@ pub(crate) struct Limits {
     pub(crate) slim_factor: usize,
     pub(crate) timeout: i64,
     pub(crate) pace: Pace,
+    /// Whether entries without an answer give way to new ones before others do, however old.
+    pub(crate) keeps_known: bool,
 }
 
 impl Limits {
@@ -89,6 +91,7 @@ impl Limits {
             slim_factor: slim_factor.max(1),
             timeout,
             pace: ARP_PACE,
+            keeps_known: false,
         }
     }
 }
@@ -178,6 +181,9 @@ impl<A> Entry<A> {
     }
 }
 
+/// So many notes out of date are not worth the work of clearing up.
+pub(crate) const UNTIDY: usize = 64;
+
 /// Changes that a table remembers.
 const LOG: usize = 64;
 
@@ -202,6 +208,9 @@ pub(crate) struct Table<A = u32> {
     free: Vec<u32>,
     oldest: Option<u32>,
     newest: Option<u32>,
+    /// With [`Limits::keeps_known`], entries that were made without an answer, by address and number, oldest first. Some may
+    /// have got one since, or be gone.
+    unanswered: VecDeque<(A, u64)>,
     /// Packets that wait for addresses.
     waiting: usize,
     drops: u64,
@@ -224,6 +233,7 @@ impl<A: Address> Table<A> {
             free: Vec::new(),
             oldest: None,
             newest: None,
+            unanswered: VecDeque::new(),
             waiting: 0,
             drops: 0,
             next: TABLES.fetch_add(1, Ordering::Relaxed) << 40,
@@ -435,7 +445,10 @@ impl<A: Address> Table<A> {
             let expired = self.entry(place).is_some_and(|entry| entry.is_expired(now, timeout));
             match (expired, too_many) {
                 (true, _) => self.remove(place, DropReason::OutOfTime, waiters),
-                (false, true) => self.remove(place, DropReason::QueueFull, waiters),
+                (false, true) => {
+                    let place = self.first_without_answer().unwrap_or(place);
+                    self.remove(place, DropReason::QueueFull, waiters);
+                }
                 (false, false) => break,
             }
         }
@@ -449,6 +462,35 @@ impl<A: Address> Table<A> {
         {
             self.gave_up(address, 1);
         }
+    }
+
+    /// Whether an entry is still the one with that number, and without an answer.
+    fn is_unanswered(&self, address: A, number: u64) -> bool {
+        let entry = self.places.get(&address).and_then(|&place| self.entries.get(place as usize));
+        entry.is_some_and(|entry| entry.ticket.id == number && !entry.is_known)
+    }
+
+    /// The place of the oldest entry without an answer, which is to be removed.
+    fn first_without_answer(&mut self) -> Option<u32> {
+        while let Some((address, number)) = self.unanswered.pop_front() {
+            if self.is_unanswered(address, number) {
+                return self.places.get(&address).copied();
+            }
+        }
+        None
+    }
+
+    /// Notes an entry that has no answer.
+    fn note_unanswered(&mut self, address: A, number: u64) {
+        if !self.limits.keeps_known {
+            return;
+        }
+        if self.unanswered.len() >= 2 * self.len() + UNTIDY {
+            let mut all = std::mem::take(&mut self.unanswered);
+            all.retain(|&(address, number)| self.is_unanswered(address, number));
+            self.unanswered = all;
+        }
+        self.unanswered.push_back((address, number));
     }
 
     /// Does what a timer would have done by now.
@@ -501,6 +543,7 @@ impl<A: Address> Table<A> {
         }
         self.places.insert(address, place);
         self.link(place, None);
+        self.note_unanswered(address, number);
         place
     }
 
@@ -546,7 +589,11 @@ impl<A: Address> Table<A> {
         let Some(entry) = self.entry(place).filter(|entry| entry.is_expired(now, timeout)) else { return };
         entry.live = now - timeout;
         // The address that was known once is not known any more.
-        entry.is_known = false;
+        let was_known = std::mem::replace(&mut entry.is_known, false);
+        let (address, number) = (entry.address, entry.ticket.id);
+        if was_known {
+            self.note_unanswered(address, number);
+        }
         self.unlink(place);
         while let Some(oldest) = self.oldest
             && self.entry(oldest).is_some_and(|entry| entry.is_expired(now, timeout))

@@ -4,42 +4,16 @@ use std::any::Any;
 use std::fmt::{Display, Write as _};
 
 use element::args::{Arg, Args};
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::{ArgInfo, HandlerInfo, Merge, join};
 use element::effects::{Access, Depends, Effects, Field, State};
-use element::{Base, Batch, Cx, Element, Invalid, Packet, Timestamp};
+use element::{Base, Batch, Cx, Element, Invalid, Packet, Timestamp, class};
 use flow::{FiveTupleKey, FlowId, Inserted};
-use packet::Annotations;
-use wire::{FiveTuple, ip_protocol, tcp::flags};
+use packet::{Annotations, BATCH_CAPACITY};
+use wire::{FiveTuple, ip_protocol, ipv6, tcp::flags};
 
-use super::maglev::{MOST_PLACES, Maglev, PLACES, flow_hash, is_prime};
+use super::choice::{self, Choice, Load, Rule};
 use crate::aggregate::AGGREGATE;
-use crate::five_tuple::{Flows, Known};
-
-/// How a server is chosen for a new flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
-    /// One behind the other.
-    InTurn,
-    /// The one with the fewest connections.
-    Least,
-    /// By a hash, of the five-tuple or of the aggregate annotation; consistent or not.
-    Hash { aggregate: bool, consistent: bool },
-}
-
-impl Mode {
-    fn parse(text: &str) -> Option<Mode> {
-        let hash = |aggregate, consistent| Mode::Hash { aggregate, consistent };
-        Some(match text {
-            "rr" => Mode::InTurn,
-            "least" => Mode::Least,
-            "hash" => hash(false, false),
-            "hash_agg" => hash(true, false),
-            "maglev" => hash(false, true),
-            "cst_hash_agg" => hash(true, true),
-            _ => return None,
-        })
-    }
-}
+use crate::five_tuple::{Flows, Known, LOOKED_AT};
 
 /// Where packets can be sent: an address, or an output.
 pub(super) trait Place: Arg + Display + Clone + PartialEq + Send + 'static {
@@ -106,11 +80,14 @@ impl<D: Delivery> Element for Balancing<D> {
         rest
     }
 
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(self.balancer.read(cx, name))
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Result<String, String> {
+        Ok(if name == "load" { self.balancer.told(param) } else { self.balancer.read(cx, name) })
     }
 
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
+        if name == "load" {
+            return self.balancer.tell(value);
+        }
         let place = D::Place::parse(value.trim(), &cx.place()).map_err(|_| D::Place::EXPECTED)?;
         self.balancer.write(name, &place)
     }
@@ -122,14 +99,6 @@ impl<D: Delivery> Element for Balancing<D> {
     fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
         self.balancer.put_state(state)
     }
-}
-
-/// What was sent to a server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Load {
-    connections: u64,
-    packets: u64,
-    bytes: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -153,9 +122,7 @@ const NO_CONNECTION: Connection = Connection { id: None, server: 0, is_over: fal
 /// What does not change while it runs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {
-    mode: Mode,
-    /// Places of the consistent table.
-    places: usize,
+    rule: Rule,
     timeout: Timestamp,
     done: Timestamp,
     capacity: usize,
@@ -164,14 +131,15 @@ pub(super) struct Settings {
 }
 
 /// Arguments of all balancers.
-pub(super) const ARGS: [ArgInfo; 6] = [
-    ArgInfo::keyword("LB_MODE", "mode", "rr"),
-    ArgInfo::keyword("NSERVER", "unsigned", "0"),
-    ArgInfo::keyword("CST_BUCKETS", "unsigned", "65537"),
-    ArgInfo::keyword("TIMEOUT", "seconds", "300"),
-    ArgInfo::keyword("DONE_TIMEOUT", "seconds", "10"),
-    ArgInfo::keyword("CAPACITY", "unsigned", "1048576"),
-];
+pub(super) const ARGS: [ArgInfo; 10] = join(
+    choice::ARGS,
+    [
+        ArgInfo::keyword("NSERVER", "unsigned", "0"),
+        ArgInfo::keyword("TIMEOUT", "seconds", "300"),
+        ArgInfo::keyword("DONE_TIMEOUT", "seconds", "10"),
+        ArgInfo::keyword("CAPACITY", "unsigned", "1048576"),
+    ],
+);
 
 /// Handlers of all balancers.
 pub(super) const HANDLERS: &[HandlerInfo] = &[
@@ -180,6 +148,7 @@ pub(super) const HANDLERS: &[HandlerInfo] = &[
     HandlerInfo::count("load_conn"),
     HandlerInfo::count("load_packets"),
     HandlerInfo::count("load_bytes"),
+    HandlerInfo { name: "load", access: class::Access::READ_PARAM_WRITE, merge: Merge::First },
     HandlerInfo::read("servers"),
     HandlerInfo::list("connections"),
     HandlerInfo::count("overflows"),
@@ -191,16 +160,7 @@ pub(super) const HANDLERS: &[HandlerInfo] = &[
 impl Settings {
     /// Reads the arguments of all balancers.
     pub(super) fn read(args: &mut Args<'_>) -> Settings {
-        let mode: Option<String> = args.get("LB_MODE");
-        let given = mode.as_deref().unwrap_or("rr");
-        let mode = Mode::parse(given).unwrap_or_else(|| {
-            args.error(format!("LB_MODE: unknown mode '{given}'"));
-            Mode::InTurn
-        });
-        let places = args.or("CST_BUCKETS", PLACES);
-        if places > MOST_PLACES || !is_prime(places) {
-            args.error(format!("CST_BUCKETS: must be a prime number up to {MOST_PLACES}"));
-        }
+        let rule = Rule::read(args);
         let mut seconds = |name, default| {
             let time: Timestamp = args.or(name, Timestamp::from_secs(default));
             if time.0 <= 0 {
@@ -210,7 +170,7 @@ impl Settings {
         };
         let (timeout, done) = (seconds("TIMEOUT", 300), seconds("DONE_TIMEOUT", 10));
         let (active, capacity) = (args.or("NSERVER", 0), args.or("CAPACITY", 1 << 20));
-        Settings { mode, places, timeout, done: done.min(timeout), capacity, active }
+        Settings { rule, timeout, done: done.min(timeout), capacity, active }
     }
 }
 
@@ -218,16 +178,16 @@ impl Settings {
 pub(super) struct Balancer<P> {
     settings: Settings,
     servers: Vec<Server<P>>,
-    /// Numbers of those that new flows can go to.
-    active: Vec<u16>,
-    /// The place of the next one among these.
-    next: usize,
-    table: Maglev,
+    choice: Choice,
     flows: Flows,
     /// By index of their ids.
     connections: Vec<Connection>,
     /// Packets of flows that there was no room for.
     overflows: u64,
+    /// When there was none last.
+    full: Option<Timestamp>,
+    /// Per packet of the batch, whether it is an ICMP error, about the flow that was looked up.
+    errors: Vec<bool>,
 }
 
 /// TCP's flags, where a transport header is marked that has them.
@@ -235,6 +195,23 @@ pub(super) struct Balancer<P> {
 fn tcp_flags(packet: &Packet, protocol: u8) -> u8 {
     let flags = || packet.header(Base::Transport)?.get(13).copied();
     if protocol == ip_protocol::TCP { flags().unwrap_or(0) } else { 0 }
+}
+
+/// Whether a TCP segment has data: what the link has added behind the IP packet is none.
+#[cold]
+fn has_payload(packet: &Packet) -> bool {
+    let start = || {
+        let offset = packet.header(Base::Transport)?.get(12)? >> 4;
+        Some(packet.offset(Base::Transport)? + isize::from(offset) * 4)
+    };
+    let end = || {
+        let ip = packet.header(Base::Network)?;
+        let number = |at: usize| Some(usize::from(u16::from_be_bytes([*ip.get(at)?, *ip.get(at + 1)?])));
+        let length = if ip.first()? >> 4 == 6 { number(4)? + ipv6::Header::LEN } else { number(2)? };
+        Some(packet.offset(Base::Network)? + length as isize)
+    };
+    let length = packet.len() as isize;
+    start().is_some_and(|start| start < end().unwrap_or(length).min(length))
 }
 
 impl<P: Place> Balancer<P> {
@@ -246,7 +223,7 @@ impl<P: Place> Balancer<P> {
         if places.is_empty() {
             return Err("no server given".into());
         }
-        if places.len() >= usize::from(u16::MAX) || places.len() > settings.places {
+        if places.len() >= usize::from(u16::MAX) || places.len() > settings.rule.places {
             return Err("too many servers".into());
         }
         if let Some(twice) = places.iter().enumerate().find(|(i, place)| places[..*i].contains(place)) {
@@ -261,12 +238,12 @@ impl<P: Place> Balancer<P> {
         let mut balancer = Balancer {
             settings,
             servers: places.into_iter().enumerate().map(server).collect(),
-            active: Vec::new(),
-            next: 0,
-            table: Maglev::default(),
+            choice: Choice::new(settings.rule),
             flows,
             connections: Vec::with_capacity(settings.capacity),
             overflows: 0,
+            full: None,
+            errors: Vec::with_capacity(BATCH_CAPACITY),
         };
         balancer.choose_anew();
         Ok(balancer)
@@ -275,14 +252,9 @@ impl<P: Place> Balancer<P> {
     /// Finds out who can be chosen.
     fn choose_anew(&mut self) {
         let active = self.servers.iter().enumerate().filter(|(_, server)| server.is_active);
-        self.active = active.map(|(number, _)| number as u16).collect();
-        self.next = 0;
-        if let Mode::Hash { consistent: true, .. } = self.settings.mode {
-            let names: Vec<(u16, String)> =
-                self.active.iter().map(|&n| (n, self.servers[usize::from(n)].place.to_string())).collect();
-            let names: Vec<(u16, &[u8])> = names.iter().map(|(n, name)| (*n, name.as_bytes())).collect();
-            self.table = Maglev::new(self.settings.places, &names);
-        }
+        let names: Vec<_> =
+            active.map(|(number, server)| (number as u16, server.place.to_string())).collect();
+        self.choice.set_active(&names);
     }
 
     /// The places of all servers, of which those that are not active may become so.
@@ -297,43 +269,41 @@ impl<P: Place> Balancer<P> {
     }
 
     /// Chooses a server for a new flow.
-    fn pick(&mut self, key: &FiveTupleKey, packet: &Packet, is_tracked: bool) -> Option<u16> {
-        let mode = match self.settings.mode {
-            // Nobody would remember the choice for the flow's next packet.
-            Mode::InTurn | Mode::Least if !is_tracked => Mode::Hash { aggregate: false, consistent: false },
-            mode => mode,
-        };
-        match mode {
-            Mode::InTurn => {
-                let server = *self.active.get(self.next)?;
-                self.next = (self.next + 1) % self.active.len();
-                Some(server)
-            }
-            Mode::Least => {
-                let load = |&&server: &&u16| self.servers[usize::from(server)].load.connections;
-                self.active.iter().min_by_key(load).copied()
-            }
-            Mode::Hash { aggregate, consistent } => {
-                let hash = match aggregate {
-                    // Neighbouring numbers shall get places far from each other.
-                    true => packet.annotations().u32(Annotations::AGGREGATE).wrapping_mul(0x9e37_79b1),
-                    false => flow_hash(key),
-                };
-                match consistent {
-                    true => self.table.server(hash),
-                    false => {
-                        let place = (u64::from(hash) * self.active.len() as u64) >> 32;
-                        self.active.get(place as usize).copied()
-                    }
-                }
-            }
-        }
+    fn pick(
+        &mut self,
+        key: &FiveTupleKey,
+        packet: &Packet,
+        is_remembered: bool,
+        now: Timestamp,
+    ) -> Option<u16> {
+        let Balancer { choice, servers, .. } = self;
+        let load =
+            |number: u16| servers.get(usize::from(number)).map_or(Load::default(), |server| server.load);
+        let aggregate = || packet.annotations().u32(Annotations::AGGREGATE);
+        choice.pick(key, aggregate, load, is_remembered, now)
     }
 
-    /// Finds the flows of all packets of a batch.
+    /// Finds the flows of all packets of a batch: those that they are of, or that they are about, if they are ICMP errors.
     #[inline]
-    pub(super) fn look_up(&mut self, batch: &Batch, locate: impl Fn(&Packet) -> Option<FiveTuple>) {
-        self.flows.look_up(batch, false, locate);
+    pub(super) fn look_up(
+        &mut self,
+        batch: &Batch,
+        locate: impl Fn(&Packet) -> Option<FiveTuple>,
+        about: impl Fn(&Packet) -> Option<FiveTuple>,
+    ) {
+        let errors = &mut self.errors;
+        errors.clear();
+        self.flows.look_up(batch, false, |packet| {
+            let about = about(packet);
+            errors.push(about.is_some());
+            about.or_else(|| locate(packet))
+        });
+    }
+
+    /// Whether the packet at a place of the batch is an ICMP error about its flow.
+    #[inline]
+    pub(super) fn is_error(&self, place: usize) -> bool {
+        self.errors.get(place).is_some_and(|&is_error| is_error)
     }
 
     /// Whether the packet at a place of the batch has a flow.
@@ -346,10 +316,19 @@ impl<P: Place> Balancer<P> {
     #[inline]
     pub(super) fn server(&mut self, place: usize, packet: &Packet, now: Timestamp) -> Option<u16> {
         let known = self.flows.known(place)?;
-        let seen = tcp_flags(packet, known.key.tuple().protocol());
-        let server = match self.find(&known, seen, now) {
-            Some(server) => server,
-            None => self.open(&known, packet, seen, now)?,
+        let server = match self.is_error(place) {
+            // It opens nothing, and says nothing of how long its flow lasts.
+            true => match self.current(&known) {
+                Some((_, connection)) => connection.server,
+                None => self.pick(&known.key, packet, false, now)?,
+            },
+            false => {
+                let seen = tcp_flags(packet, known.key.tuple().protocol());
+                match self.find(&known, packet, seen, now) {
+                    Some(server) => server,
+                    None => self.open(&known, packet, seen, now)?,
+                }
+            }
         };
         let load = &mut self.servers.get_mut(usize::from(server))?.load;
         load.packets += 1;
@@ -357,51 +336,77 @@ impl<P: Place> Balancer<P> {
         Some(server)
     }
 
-    /// The server of a connection that is there.
+    /// The connection that is there.
     #[inline]
-    fn find(&mut self, known: &Known, seen: u8, now: Timestamp) -> Option<u16> {
-        let table = &mut self.flows.table;
+    fn current(&self, known: &Known) -> Option<(FlowId, Connection)> {
+        let table = &self.flows.table;
         // What came before in the same batch may have opened it.
         let id =
             known.id.filter(|&id| table.is_current(id)).or_else(|| table.lookup(&known.key, known.hash))?;
-        let connection = self.connections.get_mut(id.index() as usize)?;
-        let is_late = now - table.last_seen(id)? >= self.settings.timeout;
+        Some((id, *self.connections.get(id.index() as usize)?))
+    }
+
+    /// The server of a connection that is there, which a packet belongs to.
+    #[inline]
+    fn find(&mut self, known: &Known, packet: &Packet, seen: u8, now: Timestamp) -> Option<u16> {
+        let (id, connection) = self.current(known)?;
+        let is_late = now - self.flows.table.last_seen(id)? >= self.settings.timeout;
         let is_fresh = seen & (flags::SYN | flags::ACK) == flags::SYN;
         if is_late || (connection.is_over && is_fresh) {
             self.end(id);
             return None;
         }
-        if !connection.is_over {
-            connection.is_over = seen & (flags::FIN | flags::RST) != 0;
-            let stays =
-                if connection.is_over { self.settings.timeout - self.settings.done } else { Timestamp(0) };
-            table.touch(id, now - stays);
+        // Whoever sends data goes on: the reset was not one that the peers believed.
+        let is_over = seen & (flags::FIN | flags::RST) != 0 || (connection.is_over && !has_payload(packet));
+        if is_over != connection.is_over {
+            self.connections.get_mut(id.index() as usize)?.is_over = is_over;
         }
+        self.flows.table.touch(id, self.seen(is_over, now));
         Some(connection.server)
+    }
+
+    /// The time that is noted for a connection that has had a packet now: one that is over is forgotten sooner.
+    #[inline]
+    fn seen(&self, is_over: bool, now: Timestamp) -> Timestamp {
+        if is_over { now - (self.settings.timeout - self.settings.done) } else { now }
     }
 
     /// Chooses the server of a new connection, and remembers it.
     fn open(&mut self, known: &Known, packet: &Packet, seen: u8, now: Timestamp) -> Option<u16> {
-        if self.active.is_empty() {
+        if self.choice.len() == 0 {
             return None;
         }
         let is_over = seen & (flags::FIN | flags::RST) != 0;
-        let stays = if is_over { self.settings.timeout - self.settings.done } else { Timestamp(0) };
-        let inserted = self.flows.table.insert(&known.key, known.hash, now - stays);
-        let server = self.pick(&known.key, packet, inserted.is_ok())?;
-        match inserted {
-            Ok(Inserted::New(id) | Inserted::Present(id)) => {
-                let place = id.index() as usize;
-                if self.connections.len() <= place {
-                    // There is room for as many as the table has.
-                    self.connections.resize(place + 1, NO_CONNECTION);
-                }
-                self.connections[place] = Connection { id: Some(id), server, is_over };
-                self.servers.get_mut(usize::from(server))?.load.connections += 1;
-            }
-            Err(_) => self.overflows += 1,
+        let noted = self.seen(is_over, now);
+        let mut inserted = self.flows.table.insert(&known.key, known.hash, noted);
+        if inserted.is_err() {
+            self.expire(now, LOOKED_AT);
+            inserted = self.flows.table.insert(&known.key, known.hash, noted);
+        }
+        if inserted.is_err() {
+            self.overflows += 1;
+            self.full = Some(now);
+        }
+        // While there was no room, flows were not remembered, and one of these may be what seems to be new now.
+        let was_full = self.full.is_some_and(|full| now - full < self.settings.timeout);
+        let server = self.pick(&known.key, packet, !was_full, now)?;
+        if let Ok(Inserted::New(id) | Inserted::Present(id)) = inserted {
+            self.remember(Connection { id: Some(id), server, is_over }, id);
         }
         Some(server)
+    }
+
+    /// Notes what the table has an entry for.
+    fn remember(&mut self, connection: Connection, id: FlowId) {
+        let place = id.index() as usize;
+        if self.connections.len() <= place {
+            // There is room for as many as the table has.
+            self.connections.resize(place + 1, NO_CONNECTION);
+        }
+        self.connections[place] = connection;
+        if let Some(server) = self.servers.get_mut(usize::from(connection.server)) {
+            server.load.connections += 1;
+        }
     }
 
     /// Forgets a connection.
@@ -432,7 +437,10 @@ impl<P: Place> Balancer<P> {
     /// The values of handlers.
     fn read(&mut self, cx: &Cx<'_>, name: &str) -> String {
         let (now, timeout) = (cx.now(), self.settings.timeout);
-        self.forget_where(|_, seen| now - seen >= timeout);
+        // The others do not tell how many connections there are.
+        if matches!(name, "load_conn" | "connections" | "servers") {
+            self.forget_where(|_, seen| now - seen >= timeout);
+        }
         let each = |number: &dyn Fn(&Load) -> u64| {
             let all: Vec<String> =
                 self.servers.iter().map(|server| number(&server.load).to_string()).collect();
@@ -440,7 +448,7 @@ impl<P: Place> Balancer<P> {
         };
         match name {
             "nb_total_servers" => self.servers.len().to_string(),
-            "nb_active_servers" => self.active.len().to_string(),
+            "nb_active_servers" => self.choice.len().to_string(),
             "load_conn" => each(&|load| load.connections),
             "load_packets" => each(&|load| load.packets),
             "load_bytes" => each(&|load| load.bytes),
@@ -450,13 +458,43 @@ impl<P: Place> Balancer<P> {
                 let mut text = String::new();
                 for Server { place, is_active, load } in &self.servers {
                     let state = if *is_active { "active" } else { "inactive" };
-                    let Load { connections, packets, bytes } = load;
+                    let Load { connections, packets, bytes, .. } = load;
                     // Writing to a string cannot fail.
                     let _ = writeln!(text, "{place} {state} {connections} {packets} {bytes}");
                 }
                 text
             }
         }
+    }
+
+    /// What somebody has said of the load of a server, by its number, or of all.
+    fn told(&self, number: &str) -> String {
+        let number = number.trim();
+        if number.is_empty() {
+            let all: Vec<String> = self.servers.iter().map(|server| server.load.told.to_string()).collect();
+            return all.join(" ");
+        }
+        let server = number.parse().ok().and_then(|number: usize| self.servers.get(number));
+        server.map_or("unknown".into(), |server| server.load.told.to_string())
+    }
+
+    /// Notes the loads of servers: `NUMBER:LOAD`, separated by commas.
+    ///
+    /// # Errors
+    /// What is wrong; nothing was noted then.
+    fn tell(&mut self, text: &str) -> Result<(), String> {
+        let told = text.split(',').map(str::trim).filter(|text| !text.is_empty()).map(|text| {
+            let (number, load) = text.split_once(':').ok_or("expected NUMBER:LOAD")?;
+            let [number, load] = [number, load].map(|text| text.trim().parse::<u64>());
+            let (number, load) =
+                (number.map_err(|_| "expected NUMBER:LOAD")?, load.map_err(|_| "expected NUMBER:LOAD")?);
+            let place = usize::try_from(number).ok().filter(|&place| place < self.servers.len());
+            Ok((place.ok_or_else(|| format!("Invalid server id {number}"))?, load))
+        });
+        for (place, load) in told.collect::<Result<Vec<_>, String>>()? {
+            self.servers[place].load.told = load;
+        }
+        Ok(())
     }
 
     /// Takes a server in, or out.
@@ -488,8 +526,13 @@ impl<P: Place> Balancer<P> {
             };
             kept.push((*key, seen, *connection));
         }
-        let loads = self.servers.iter().map(|server| (server.place.clone(), server.load)).collect();
-        Box::new(Kept { loads, connections: kept, overflows: self.overflows })
+        Box::new(Kept {
+            servers: self.servers.clone(),
+            active: self.settings.active,
+            connections: kept,
+            overflows: self.overflows,
+            full: self.full,
+        })
     }
 
     /// Goes on with what another one had. Connections to servers that are gone are forgotten, and so are those that there
@@ -499,27 +542,29 @@ impl<P: Place> Balancer<P> {
     /// If it is something else.
     fn put_state(&mut self, state: Box<dyn Any + Send>) -> Result<(), String> {
         let kept: Kept<P> = *state.downcast().map_err(|_| "not the state of such a load balancer")?;
-        self.overflows = kept.overflows;
-        let mut numbers = Vec::with_capacity(kept.loads.len());
-        for (place, load) in kept.loads {
+        (self.overflows, self.full) = (kept.overflows, kept.full);
+        // A number of active servers that was changed says anew which ones are.
+        let stays = kept.active == self.settings.active;
+        let mut numbers = Vec::with_capacity(kept.servers.len());
+        for Server { place, is_active, load } in kept.servers {
             let number = self.places().position(|known| *known == place);
             if let Some(number) = number {
-                self.servers[number].load = Load { connections: 0, ..load };
+                let server = &mut self.servers[number];
+                server.load = Load { connections: 0, ..load };
+                if stays {
+                    server.is_active = is_active;
+                }
             }
             numbers.push(number);
         }
+        self.choose_anew();
         for (key, seen, connection) in kept.connections {
             let Some(number) = numbers.get(usize::from(connection.server)).copied().flatten() else {
                 continue;
             };
             let hash = self.flows.hash(&key);
             let Ok(Inserted::New(id)) = self.flows.table.insert(&key, hash, seen) else { continue };
-            let place = id.index() as usize;
-            if self.connections.len() <= place {
-                self.connections.resize(place + 1, NO_CONNECTION);
-            }
-            self.connections[place] = Connection { id: Some(id), server: number as u16, ..connection };
-            self.servers[number].load.connections += 1;
+            self.remember(Connection { id: Some(id), server: number as u16, ..connection }, id);
         }
         Ok(())
     }
@@ -529,16 +574,16 @@ impl<P: Place> Balancer<P> {
         let state = State { table: "connections", key, both_directions: false, access: Access::Connection };
         let effects = Effects { state: vec![state], ..effects };
         let effects = effects.depending_on(Depends::Time).depending_on(Depends::Handler);
-        match self.settings.mode {
-            Mode::InTurn | Mode::Least => effects.depending_on(Depends::Counter),
-            Mode::Hash { .. } => effects,
+        match self.settings.rule.mode.counts() {
+            true => effects.depending_on(Depends::Counter),
+            false => effects,
         }
     }
 
     /// What of a packet its server depends on, beside its flow.
     pub(super) fn reads(&self) -> Vec<Field> {
         let flags = Field::Bytes { base: Base::Transport, offset: 13, length: 1 };
-        let aggregate = matches!(self.settings.mode, Mode::Hash { aggregate: true, .. });
+        let aggregate = self.settings.rule.mode.reads_aggregate();
         let mut reads = vec![flags, Field::HeaderOffset(Base::Transport)];
         reads.extend(aggregate.then_some(AGGREGATE));
         reads
@@ -547,9 +592,12 @@ impl<P: Place> Balancer<P> {
 
 /// What a balancer hands on.
 struct Kept<P> {
-    loads: Vec<(P, Load)>,
+    servers: Vec<Server<P>>,
+    /// As [`Settings::active`].
+    active: usize,
     connections: Vec<(FiveTupleKey, Timestamp, Connection)>,
     overflows: u64,
+    full: Option<Timestamp>,
 }
 
 #[inline]

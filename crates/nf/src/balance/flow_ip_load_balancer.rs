@@ -6,9 +6,15 @@
 //! FIN or RST. The destination address and the destination annotation become the server's, and all checksums are
 //! updated. FlowIPLoadBalancerReverse does the opposite for answers.
 //!
+//! An ICMP error goes to the server of the flow that it is about: the packet that it quotes has come from the address that
+//! the error goes to. There, too, the server's address is put in. An error about a flow that is not remembered goes where
+//! a hash of the flow says; errors neither open flows nor keep them.
+//!
 //! New flows go to servers that are active. A server that is taken out keeps its flows; one that has failed loses them,
 //! and the flows choose anew with their next packets. Other flows stay where they are in any case. When CAPACITY flows
-//! are there, further ones are not remembered: a hash then chooses the server of each packet.
+//! are there, further ones are not remembered: a hash then chooses the server of each packet, and that of all new flows until
+//! there was room for TIMEOUT, so that a flow that began without being remembered stays where it is. Arguments that are
+//! changed while it runs leave active what is so and inactive what is not, unless NSERVER has changed.
 //!
 //! All packets are balanced: those for other addresses than VIP have to go another way before. The network header
 //! annotation must be set, and the transport header annotation for ports to count; packets without the first or an IPv4
@@ -21,11 +27,17 @@
 //! ## Arguments
 //! - `DST`: the address of a server, as often as there are servers.
 //! - `VIP`: the address that clients use.
-//! - `LB_MODE`: how a server is chosen: `rr` (in turn), `least` (fewest connections), `hash` (of the flow), `hash_agg` (of the
-//!   aggregate annotation), `maglev` and `cst_hash_agg` (the same two by consistent hashing, so that few flows would change
-//!   their server when one comes or goes, and several balancers agree).
+//! - `LB_MODE`: how a server is chosen: `rr` or `wrr` (in turn), `awrr` (in turn, the more often the less load), `least` (the
+//!   least load), `pow2` (of two that a hash says, the one with less load), `hash` or `hash_crc` (of the flow), `hash_ip` (of
+//!   the addresses), `hash_agg` (of the aggregate annotation), `maglev` and `cst_hash_agg` (of the flow and of the annotation
+//!   by consistent hashing, so that few flows would change their server when one comes or goes, and several balancers agree).
+//! - `LST_MODE`: what load is: `conn` (flows), `packets` or `bytes` (all that a server got so far), or `cpu` (what was written to
+//!   the handler `load`).
+//! - `AWRR_TIME`: milliseconds between two times that weights are found for `awrr`: from 2 to 30, ten for the average load.
+//! - `AWRR_ALPHA`: how little weights depend on the load: 0 for in full, 1 for not at all.
+//! - `FORCE_TRACK_LOAD`: accepted; loads are always counted.
 //! - `NSERVER`: how many of the servers are active at first; 0 for all.
-//! - `CST_BUCKETS`: places of the consistent hashing table, a prime number; 100 times the number of servers or more.
+//! - `CST_BUCKETS`: places of the consistent hashing table, a prime number, or else the next one; 100 times the number of servers or more.
 //! - `TIMEOUT`: seconds after which an idle flow is forgotten.
 //! - `DONE_TIMEOUT`: the same for TCP connections that were closed.
 //! - `CAPACITY`: how many flows are remembered.
@@ -36,6 +48,7 @@
 //! - `load_conn`: flows of each server.
 //! - `load_packets`: packets that each server got.
 //! - `load_bytes`: their bytes.
+//! - `load`: loads that were written, of all servers, or of the one with a number; written as `NUMBER:LOAD,NUMBER:LOAD`.
 //! - `servers`: a line for each server: address, `active` or `inactive`, flows, packets, bytes.
 //! - `connections`: flows that are remembered.
 //! - `overflows`: packets whose flow found no room.
@@ -61,16 +74,17 @@ use std::sync::Arc;
 
 use classify::IntervalSet;
 use element::class::{ArgInfo, Phase, join};
-use element::effects::{Action, Case, DST_IP, Field, Header, Target, Value, wire_field};
+use element::effects::{Action, Case, DST_IP, Field, Filter, Header, Target, Value, wire_field};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Packet, manual};
 use packet::Annotations;
 use wire::{FiveTuple, FromBytes, ip_protocol, ipv4};
 
 use super::balancer::{self, Balancer, Delivery, HANDLERS, Place, Settings};
-use crate::editing::{each, needs, when, within};
+use crate::editing::{each, needs, pure, when, within};
 use crate::ip::store_ip_address::{store, stored};
+use crate::quotation::{Behind, Quotation};
 
-static ARGS: [ArgInfo; 8] =
+static ARGS: [ArgInfo; 12] =
     join([ArgInfo::rest("DST", "address"), ArgInfo::keyword("VIP", "address", "")], balancer::ARGS);
 
 /// The class.
@@ -87,6 +101,9 @@ pub static CLASS: Class = Class {
         "VIP 10.0.1.2, DST 10.9.0.1, DST 10.9.0.2, LB_MODE maglev, NSERVER 1, CST_BUCKETS 251, CAPACITY 3",
         "VIP 10.0.1.2, DST 10.9.0.1, DST 10.9.0.9, LB_MODE cst_hash_agg, TIMEOUT 1ms",
         "VIP 10.0.1.2, DST 10.9.0.1, LB_MODE least",
+        "VIP 10.0.1.2, DST 10.9.0.1, DST 10.9.0.2, LB_MODE awrr, LST_MODE bytes, AWRR_TIME 1",
+        "VIP 10.0.1.2, DST 10.9.0.1, DST 10.9.0.2, LB_MODE pow2, LST_MODE cpu, FORCE_TRACK_LOAD true",
+        "VIP 10.0.1.2, DST 10.9.0.1, DST 10.9.0.2, LB_MODE hash_ip",
     ],
     build: |args| {
         let settings = Settings::read(args);
@@ -127,6 +144,48 @@ fn marked(packet: &Packet) -> Option<FiveTuple> {
     Some(FiveTuple::v4((ip.source_addr(), source), (ip.destination_addr(), destination), ip.protocol))
 }
 
+/// The ICMP message of a packet.
+fn message(packet: &Packet) -> Option<&[u8]> {
+    let (ip, _) = ipv4::Header::ref_from_prefix(packet.header(Base::Network)?).ok()?;
+    let is_icmp = ip.version() == 4 && ip.protocol == ip_protocol::ICMP && ip.fragment_offset() == 0;
+    if is_icmp { packet.header(Base::Transport) } else { None }
+}
+
+/// The flow that an ICMP error is about, if the packet that it quotes has come from where it goes.
+#[inline]
+fn about(packet: &Packet) -> Option<FiveTuple> {
+    let quotation = Quotation::read(message(packet)?)?;
+    let (ip, _) = ipv4::Header::ref_from_prefix(packet.header(Base::Network)?).ok()?;
+    let (source, destination) = match quotation.behind {
+        Behind::Ports => quotation.ports,
+        Behind::Identifier | Behind::Nothing => (0, 0),
+    };
+    let [from, to] = [quotation.source, quotation.destination].map(Ipv4Addr::from_bits);
+    (ip.destination_addr() == from)
+        .then(|| FiveTuple::v4((to, destination), (from, source), quotation.protocol))
+}
+
+/// Gives the packet that an ICMP error quotes another source and destination.
+pub(super) fn requote(packet: &mut Packet, change: impl Fn(&Quotation) -> (u32, u32)) {
+    let Some(quotation) = message(packet).and_then(Quotation::read) else { return };
+    let (source, destination) = change(&quotation);
+    if let Some(message) = packet.header_mut(Base::Transport) {
+        quotation.change(message, source, destination, quotation.ports);
+    }
+}
+
+/// What is declared of packets that are or may be ICMP errors, with these changes beside that of the quotation.
+pub(super) fn requoted(about: &'static str, reads: &[Field], actions: &[Action]) -> Case {
+    let message = [Field::Payload, Field::Length, Field::HeaderOffset(Base::Transport)];
+    let icmp = Filter::equals(wire_field::IP_PROTOCOL, ip_protocol::ICMP.into());
+    let first = within(wire_field::IP_FRAGMENT, 0x1fff, 0, 0);
+    let of_error = Filter::Opaque { about, reads: [reads, &message].concat() };
+    let icmp = Filter::Present(Header::Icmp).and([icmp, first, of_error]);
+    let case = Case::new(icmp, Target::Output(0)).updating(&[Header::Ipv4]);
+    let case = actions.iter().cloned().fold(case, Case::with);
+    case.with(pure(Field::Payload, "quotation", &[reads, &message].concat()))
+}
+
 /// What [`marked`] looks at.
 fn key() -> Vec<Field> {
     vec![
@@ -155,6 +214,7 @@ impl Delivery for ToAddress {
             Case::new(is_ipv4.not(), Target::Drop(DropReason::NoHeader)),
             when("no server is active for it", &reads, Target::Drop(DropReason::NotConnected)),
         ];
+        cases.push(requoted("an ICMP error about a flow", &reads, &actions));
         cases.extend(stored(&actions, |when| Case::new(when, Target::Output(0))));
         balancer.declare(Effects::cases(cases), key())
     }
@@ -166,7 +226,7 @@ impl Delivery for ToAddress {
         mut batch: Batch,
     ) -> Option<Batch> {
         let now = cx.now();
-        balancer.look_up(&batch, marked);
+        balancer.look_up(&batch, marked, about);
         let mut places = 0..;
         each(cx, &mut batch, |packet| {
             let place =
@@ -174,6 +234,9 @@ impl Delivery for ToAddress {
             let server = balancer.server(place, packet, now).ok_or(DropReason::NotConnected)?;
             let address = balancer.place(server).ok_or(DropReason::NotConnected)?.octets();
             packet.annotations_mut().set_array4(Annotations::DST_IP, address);
+            if balancer.is_error(place) {
+                requote(packet, |quotation| (u32::from_be_bytes(address), quotation.destination));
+            }
             store(packet, address, false)
         });
         Some(batch)

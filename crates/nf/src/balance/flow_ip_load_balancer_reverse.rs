@@ -1,9 +1,9 @@
 //! # FlowIPLoadBalancerReverse
 //! Gives answers of servers the address that clients know.
 //!
-//! The source address becomes the VIP of a FlowIPLoadBalancer, whatever it was, and all checksums are updated. The network
-//! header annotation must be set, and that of the transport header for its checksum; packets without the first are
-//! dropped.
+//! The source address becomes the VIP of a FlowIPLoadBalancer, whatever it was, and so does the destination of the packet
+//! that an ICMP error quotes. All checksums are updated. The network header annotation must be set, and that of the
+//! transport header for its checksum; packets without the first are dropped.
 //!
 //! ## Usage
 //! `FlowIPLoadBalancerReverse(LB)`
@@ -27,7 +27,7 @@ use element::class::ArgInfo;
 use element::effects::{Action, Case, Header, Target, Value, wire_field};
 use element::{Batch, Class, Cx, Effects, Element, manual};
 
-use super::flow_ip_load_balancer::VirtualAddress;
+use super::flow_ip_load_balancer::{VirtualAddress, requote, requoted};
 use crate::editing::{each, needs};
 use crate::ip::store_ip_address::{store, stored};
 
@@ -58,13 +58,17 @@ struct FlowIpLoadBalancerReverse {
 impl Element for FlowIpLoadBalancerReverse {
     fn effects(&self) -> Effects {
         let vip = Action::Set(wire_field::IP_SRC, Value::Constant(self.vip.octets().to_vec()));
-        let mut cases = vec![needs(Header::Ipv4)];
+        let error = requoted("an ICMP error", &[], std::slice::from_ref(&vip));
+        let mut cases = vec![needs(Header::Ipv4), error];
         cases.extend(stored(&[vip], |when| Case::new(when, Target::Output(0))));
         Effects::cases(cases)
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         let vip = self.vip.octets();
-        each(cx, batch, |packet| store(packet, vip, true));
+        each(cx, batch, |packet| {
+            requote(packet, |quotation| (quotation.source, u32::from_be_bytes(vip)));
+            store(packet, vip, true)
+        });
     }
 }

@@ -5,7 +5,8 @@
 //! server return). A flow is what has the same IPv4 or IPv6 addresses, protocol and ports, found from the network header
 //! annotation on or, without it, behind the link header. How servers are chosen and remembered is that of
 //! FlowIPLoadBalancer; that connections are closed is noticed where the transport header annotation is set. The address is
-//! written to the Ethernet header that the MAC header annotation marks, or that the packet starts with.
+//! written to the Ethernet header that the MAC header annotation marks, or that the packet starts with. ICMP errors get the
+//! server of the flow that they are about.
 //!
 //! Frames without IP pass as they are. Those of new flows are dropped while no server is active.
 //!
@@ -15,8 +16,12 @@
 //! ## Arguments
 //! - `DST`: the Ethernet address of a server, as often as there are servers.
 //! - `LB_MODE`: how a server is chosen, see FlowIPLoadBalancer.
+//! - `LST_MODE`: what load is, see there.
+//! - `AWRR_TIME`: milliseconds between two times that weights are found.
+//! - `AWRR_ALPHA`: how little weights depend on the load.
+//! - `FORCE_TRACK_LOAD`: accepted; loads are always counted.
 //! - `NSERVER`: how many of the servers are active at first; 0 for all.
-//! - `CST_BUCKETS`: places of the consistent hashing table, a prime number.
+//! - `CST_BUCKETS`: places of the consistent hashing table, a prime number, or else the next one.
 //! - `TIMEOUT`: seconds after which an idle flow is forgotten.
 //! - `DONE_TIMEOUT`: the same for TCP connections that were closed.
 //! - `CAPACITY`: how many flows are remembered.
@@ -27,6 +32,7 @@
 //! - `load_conn`: flows of each server.
 //! - `load_packets`: packets that each server got.
 //! - `load_bytes`: their bytes.
+//! - `load`: loads that were written, of all servers, or of the one with a number; written as `NUMBER:LOAD,NUMBER:LOAD`.
 //! - `servers`: a line for each server: address, `active` or `inactive`, flows, packets, bytes.
 //! - `connections`: flows that are remembered.
 //! - `overflows`: packets whose flow found no room.
@@ -54,9 +60,9 @@ use wire::MacAddr;
 
 use super::balancer::{self, Balancer, Delivery, HANDLERS, Place, Settings};
 use crate::editing::{bytes, each, is_marked, when};
-use crate::five_tuple::{READS, five_tuple};
+use crate::five_tuple::{READS, five_tuple, flow_of_error};
 
-static ARGS: [ArgInfo; 7] = join([ArgInfo::rest("DST", "Ethernet address")], balancer::ARGS);
+static ARGS: [ArgInfo; 11] = join([ArgInfo::rest("DST", "Ethernet address")], balancer::ARGS);
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -110,7 +116,7 @@ impl Delivery for ToFrame {
 
     fn push(&mut self, cx: &mut Cx<'_>, balancer: &mut Balancer<MacAddr>, mut batch: Batch) -> Option<Batch> {
         let now = cx.now();
-        balancer.look_up(&batch, five_tuple);
+        balancer.look_up(&batch, five_tuple, flow_of_error);
         let mut places = 0..;
         each(cx, &mut batch, |packet| {
             let Some(place) = places.next().filter(|&place| balancer.has_flow(place)) else { return Ok(()) };

@@ -4,7 +4,8 @@
 //! Packets are not changed. A flow is what has the same IPv4 or IPv6 addresses, protocol and ports, found from the network
 //! header annotation on or, without it, behind the link header; all packets of a flow leave by the output that its first
 //! one has chosen. How outputs are chosen and remembered is that of FlowIPLoadBalancer, with outputs for servers; that
-//! connections are closed is noticed where the transport header annotation is set.
+//! connections are closed is noticed where the transport header annotation is set. ICMP errors leave where the flow does
+//! that they are about.
 //!
 //! Packets without IP leave by output 0. Those of new flows are dropped while no output is active.
 //!
@@ -12,9 +13,13 @@
 //! `FlowSwitch([KEYWORDS])`
 //!
 //! ## Arguments
-//! - `LB_MODE`: how an output is chosen: `rr`, `least`, `hash`, `hash_agg`, `maglev` or `cst_hash_agg`, see FlowIPLoadBalancer.
+//! - `LB_MODE`: how an output is chosen, see FlowIPLoadBalancer.
+//! - `LST_MODE`: what load is, see there.
+//! - `AWRR_TIME`: milliseconds between two times that weights are found.
+//! - `AWRR_ALPHA`: how little weights depend on the load.
+//! - `FORCE_TRACK_LOAD`: accepted; loads are always counted.
 //! - `NSERVER`: how many of the outputs are active at first; 0 for all.
-//! - `CST_BUCKETS`: places of the consistent hashing table, a prime number.
+//! - `CST_BUCKETS`: places of the consistent hashing table, a prime number, or else the next one.
 //! - `TIMEOUT`: seconds after which an idle flow is forgotten.
 //! - `DONE_TIMEOUT`: the same for TCP connections that were closed.
 //! - `CAPACITY`: how many flows are remembered.
@@ -25,6 +30,7 @@
 //! - `load_conn`: flows of each output.
 //! - `load_packets`: packets that left by each output.
 //! - `load_bytes`: their bytes.
+//! - `load`: loads that were written, of all servers, or of the one with a number; written as `NUMBER:LOAD,NUMBER:LOAD`.
 //! - `servers`: a line for each output: number, `active` or `inactive`, flows, packets, bytes.
 //! - `connections`: flows that are remembered.
 //! - `overflows`: packets whose flow found no room.
@@ -53,10 +59,10 @@ use element::{Batch, Class, Cx, DropReason, Effects, manual};
 
 use super::balancer::{self, Balancer, Delivery, HANDLERS, Place, Settings};
 use crate::editing::when;
-use crate::five_tuple::{READS, five_tuple};
+use crate::five_tuple::{READS, five_tuple, flow_of_error};
 use crate::sorting::{Fate, Sorter};
 
-static ARGS: [ArgInfo; 6] = balancer::ARGS;
+static ARGS: [ArgInfo; 10] = balancer::ARGS;
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -125,7 +131,7 @@ impl Delivery for Outputs {
 
     fn push(&mut self, cx: &mut Cx<'_>, balancer: &mut Balancer<Output>, batch: Batch) -> Option<Batch> {
         let now = cx.now();
-        balancer.look_up(&batch, five_tuple);
+        balancer.look_up(&batch, five_tuple, flow_of_error);
         let mut places = 0..;
         self.0.send(cx, batch, |_, packet| {
             let Some(place) = places.next().filter(|&place| balancer.has_flow(place)) else {

@@ -5,13 +5,14 @@
 //! each takes the first place of its permutation that nobody has. So all have the same number of places, but for one; and
 //! when a server comes or goes, few places of the others change hands.
 
+use element::Args;
 use flow::{FiveTupleKey, KeyHasher};
 
 /// Places of a table unless something else is said: the smaller one of the paper's sizes.
-pub(crate) const PLACES: usize = 65_537;
+const PLACES: usize = 65_537;
 
 /// Most places that a table can have.
-pub(crate) const MOST_PLACES: usize = 1 << 24;
+const MOST_PLACES: usize = 1 << 24;
 
 /// Servers by place; without servers, no places.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,8 +21,22 @@ pub(crate) struct Maglev {
 }
 
 /// Whether a number is prime: only then does a server's permutation reach every place.
-pub(crate) fn is_prime(number: usize) -> bool {
+fn is_prime(number: usize) -> bool {
     number > 1 && (2..).take_while(|d| d * d <= number).all(|d| !number.is_multiple_of(d))
+}
+
+/// Reads the argument that says how many places a table has: what is no prime number becomes the next one.
+pub(crate) fn places(args: &mut Args<'_>) -> usize {
+    let given = args.or("CST_BUCKETS", PLACES);
+    if given == 0 || given > MOST_PLACES {
+        args.error(format!("CST_BUCKETS: must be between 1 and {MOST_PLACES}"));
+        return PLACES;
+    }
+    let places = (given..).find(|&places| is_prime(places)).unwrap_or(PLACES);
+    if places != given {
+        args.warn(format!("CST_BUCKETS: {places} is used, the next prime number"));
+    }
+    places
 }
 
 /// The hash of a server's name under one of several seeds: FNV-1a, and the last step of SplitMix64 to spread it. It is

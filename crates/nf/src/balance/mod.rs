@@ -1,6 +1,7 @@
 //! Choosing servers for flows.
 
 mod balancer;
+mod choice;
 pub mod flow_ip_load_balancer;
 pub mod flow_ip_load_balancer_reverse;
 pub mod flow_l2_load_balancer;

@@ -83,9 +83,20 @@ struct Plan {
     room: usize,
 }
 
-/// The headers that every fragment has, and where those end that have to stand in the first one: `None` where the chain
-/// cannot be read, or the packet is a fragment.
-fn headers(ip: &ipv6::Header, rest: &[u8]) -> Option<(usize, usize, u8, usize)> {
+/// The headers of a packet. All numbers but one are places from the IPv6 header on.
+#[derive(Debug, PartialEq)]
+struct Headers {
+    /// Where those end that every fragment has.
+    repeated: usize,
+    /// Where the last of them says what follows it, and what that is.
+    next_header_at: usize,
+    next_header: u8,
+    /// Where those end that have to stand in the first fragment.
+    first_end: usize,
+}
+
+/// The headers of a packet: `None` where the chain cannot be read, or the packet is a fragment.
+fn headers(ip: &ipv6::Header, rest: &[u8]) -> Option<Headers> {
     let mut at = ipv6::Header::LEN;
     let (mut repeated, mut next_header_at, mut next_header) = (at, 6, ip.next_header);
     let mut protocol = ip.next_header;
@@ -107,7 +118,7 @@ fn headers(ip: &ipv6::Header, rest: &[u8]) -> Option<(usize, usize, u8, usize)> 
         ip_protocol::ICMPV6 => icmpv6::Header::LEN,
         _ => 0,
     };
-    Some((repeated, next_header_at, next_header, at + upper))
+    Some(Headers { repeated, next_header_at, next_header, first_end: at + upper })
 }
 
 impl Fragmenting for Ip6Fragmenter {
@@ -118,21 +129,27 @@ impl Fragmenting for Ip6Fragmenter {
         let (ip, rest) = ipv6::Header::ref_from_prefix(data).map_err(|_| DropReason::NoHeader)?;
         let available = length_from(packet, Base::Network).ok_or(DropReason::NoHeader)?;
         // Bytes behind the packet are padding. Jumbograms do not say here how long they are.
-        let total = match usize::from(ip.payload_length.get()) {
+        let told = match usize::from(ip.payload_length.get()) {
             0 => available,
-            length => available.min(ipv6::Header::LEN + length),
+            length => ipv6::Header::LEN + length,
         };
+        let total = available.min(told);
         if total <= self.mtu {
             return Ok(Choice::Pass);
         }
-        if self.honors || ip.payload_length.get() == 0 {
+        // Of a packet that was cut, fragments would be a whole one.
+        if self.honors || ip.payload_length.get() == 0 || told > available {
             return Ok(Choice::Refuse);
         }
-        let Some((repeated, next_header_at, next_header, first_end)) = headers(ip, rest) else {
+        let Some(Headers { repeated, next_header_at, next_header, first_end }) = headers(ip, rest) else {
             return Ok(Choice::Refuse);
         };
         let room = self.mtu.saturating_sub(repeated + FragmentHeader::LEN) & !7;
         if room < 8 || first_end > repeated + room || repeated >= total {
+            return Ok(Choice::Refuse);
+        }
+        // Long headers in each of many fragments would make much of little.
+        if repeated > ipv6::Header::LEN && room < self.mtu / 4 {
             return Ok(Choice::Refuse);
         }
         Ok(Choice::Split(Plan { repeated, next_header_at, next_header, total, room }))
@@ -260,7 +277,8 @@ mod tests {
         bytes[6] = follows(0);
         (1..=kinds.len()).for_each(|i| bytes.extend_from_slice(&[follows(i), 0, 0, 0, 0, 0, 0, 0]));
         let (ip, rest) = ipv6::Header::ref_from_prefix(&bytes).unwrap();
-        headers(ip, rest)
+        let Headers { repeated, next_header_at, next_header, first_end } = headers(ip, rest)?;
+        Some((repeated, next_header_at, next_header, first_end))
     }
 
     #[test]

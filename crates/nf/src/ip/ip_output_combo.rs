@@ -4,7 +4,8 @@
 //! It is `DropBroadcasts -> PaintTee(COLOR) -> IPGWOptions(IPADDR) -> FixIPSrc(IPADDR) -> DecIPTTL -> CheckLength(MTU)`:
 //! link-level broadcasts are dropped; a copy of a packet with the paint leaves by output 1; packets with bad options
 //! leave by output 2, with the byte that is wrong in the parameter problem annotation; those whose time to live is over
-//! by output 3; those longer than the MTU by output 4, and all others by output 0. Nothing is fragmented. The network
+//! by output 3; those longer than the MTU by output 4, and all others by output 0. The copies of a batch leave before its
+//! packets do, where the elements would send them in turns. Nothing is fragmented. The network
 //! header annotation must be set; packets without it are dropped.
 //!
 //! ## Usage

@@ -10,10 +10,10 @@ use wire::{icmp, ip_protocol};
 
 use crate::editing::{annotation, bytes, is_marked, needs, rest_from, when, within};
 
+use super::desk::Desk;
 use super::flavour::{Flavour, TCP_SUMMED};
 use super::mapper::Choice;
 use super::pattern::Outputs;
-use super::rewriter::Desk;
 use super::spec::Spec;
 
 /// The name of the state.

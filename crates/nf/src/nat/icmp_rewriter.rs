@@ -38,14 +38,15 @@ use element::{
 };
 use packet::BATCH_CAPACITY;
 use wire::checksum::Delta;
-use wire::{FromBytes, icmp, ip_protocol, ipv4};
+use wire::{FromBytes, ip_protocol, ipv4};
 
 use crate::editing::{annotation, bytes, is_marked, needs, pure, when};
+use crate::quotation::{Behind, Quotation};
 use crate::sorting::{Fate, Sorter};
 
 use super::flavour::set_next_hop;
 use super::pattern::words;
-use super::rewriter::{Published, Quoted};
+use super::published::{Published, Quoted};
 use super::tuple::Tuple;
 
 /// The class.
@@ -116,105 +117,14 @@ struct IcmpRewriter {
     fates: Vec<Fate>,
 }
 
-/// Where the quoted packet's transport header starts, from that of its IP header.
-fn quoted_transport(ip: &ipv4::Header) -> Option<usize> {
-    let length = ip.header_len();
-    (ip.version() == 4 && length >= ipv4::Header::LEN).then_some(length)
-}
-
-/// What is quoted behind the IP header.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Behind {
-    Ports,
-    Identifier,
-    Nothing,
-}
-
-/// What an error says about the packet that it quotes: the tuple of those that answer it.
-struct Error {
-    protocol: u8,
-    answer: Tuple,
-    behind: Behind,
-    transport: usize,
-}
-
-/// Reads an ICMP error, from the ICMP header on.
-fn read(message: &[u8]) -> Option<Error> {
-    let (head, quoted) = icmp::Header::ref_from_prefix(message).ok()?;
-    if !head.is_error() {
-        return None;
-    }
-    let (ip, _) = ipv4::Header::ref_from_prefix(quoted).ok()?;
-    let transport = quoted_transport(ip)?;
-    let behind = quoted.get(transport..).unwrap_or_default();
-    let mut answer = Tuple {
-        source: ip.destination.get(),
-        destination: ip.source.get(),
-        source_port: 0,
-        destination_port: 0,
+/// The tuple of packets that answer a quoted one.
+fn answer(quotation: &Quotation) -> Tuple {
+    let (source_port, destination_port) = match quotation.behind {
+        // Where translators of pings expect it.
+        Behind::Identifier => (quotation.ports.0, 0),
+        _ => (quotation.ports.1, quotation.ports.0),
     };
-    let number = |at: usize| u16::from_be_bytes([behind[at], behind[at + 1]]);
-    let is_first = ip.fragment_offset() == 0;
-    let kind = match ip.protocol {
-        ip_protocol::TCP | ip_protocol::UDP | ip_protocol::DCCP if is_first && behind.len() >= 8 => {
-            (answer.source_port, answer.destination_port) = (number(2), number(0));
-            Behind::Ports
-        }
-        ip_protocol::ICMP if is_first && behind.len() >= 6 && behind[0] == icmp::kind::ECHO => {
-            answer.source_port = number(4);
-            Behind::Identifier
-        }
-        _ => Behind::Nothing,
-    };
-    Some(Error { protocol: ip.protocol, answer, behind: kind, transport })
-}
-
-/// Puts a number of 16 bits into a message; how a sum over it changes.
-fn exchange(bytes: &mut [u8], at: usize, new: u16) -> Delta {
-    let Some(place) = bytes.get_mut(at..at + 2) else { return Delta::default() };
-    let old = u16::from_be_bytes([place[0], place[1]]);
-    place.copy_from_slice(&new.to_be_bytes());
-    Delta::u16(old, new)
-}
-
-/// Updates a checksum in a message; how a sum over it changes. `apply` knows what zero means in it.
-fn sum_in(bytes: &mut [u8], at: usize, change: Delta, apply: impl Fn(Delta, u16) -> u16) -> Delta {
-    let Some(&[a, b]) = bytes.get(at..at + 2).and_then(|place| place.first_chunk()) else {
-        return Delta::default();
-    };
-    exchange(bytes, at, apply(change, u16::from_be_bytes([a, b])))
-}
-
-/// Changes the quotation in an ICMP error, and the error's checksum.
-fn requote(message: &mut [u8], error: &Error, source: u32, destination: u32, ports: (u16, u16)) {
-    let (head, quoted) = message.split_at_mut(icmp::Header::LEN);
-    let Ok((ip, _)) = ipv4::Header::mut_from_prefix(quoted) else { return };
-    let addresses = Delta::u32(ip.source.get(), source) + Delta::u32(ip.destination.get(), destination);
-    ip.source.set(source);
-    ip.destination.set(destination);
-    let old = ip.checksum.get();
-    let new = addresses.apply(old);
-    ip.checksum.set(new);
-    let mut change = addresses + Delta::u16(old, new);
-    let behind = quoted.get_mut(error.transport..).unwrap_or_default();
-    match error.behind {
-        Behind::Ports => {
-            let both = exchange(behind, 0, ports.0) + exchange(behind, 2, ports.1);
-            let all = addresses + both;
-            change = change + both;
-            match error.protocol {
-                ip_protocol::TCP => change = change + sum_in(behind, 16, all, Delta::apply),
-                ip_protocol::UDP => change = change + sum_in(behind, 6, all, Delta::apply_udp),
-                _ => {}
-            }
-        }
-        Behind::Identifier => {
-            let identifier = exchange(behind, 4, ports.0);
-            change = change + identifier + sum_in(behind, 2, identifier, Delta::apply);
-        }
-        Behind::Nothing => {}
-    }
-    sum_in(head, 2, change, Delta::apply);
+    Tuple { source: quotation.destination, destination: quotation.source, source_port, destination_port }
 }
 
 impl IcmpRewriter {
@@ -223,9 +133,9 @@ impl IcmpRewriter {
     }
 
     /// The first map that has a mapping, and what it says.
-    fn find(&self, error: &Error, now: Timestamp) -> Option<(Option<usize>, Quoted)> {
+    fn find(&self, protocol: u8, answer: Tuple, now: Timestamp) -> Option<(Option<usize>, Quoted)> {
         self.maps.iter().find_map(|map| {
-            let quoted = map.published.as_ref()?.find(error.protocol, error.answer, now)?;
+            let quoted = map.published.as_ref()?.find(protocol, answer, now)?;
             Some((map.offset, quoted))
         })
     }
@@ -243,22 +153,23 @@ impl IcmpRewriter {
             return Fate::Drop(DropReason::Unsuitable);
         }
         let message = packet.header(Base::Transport).filter(|_| is_first).unwrap_or_default();
-        let Some(error) = read(message) else { return self.aside(DropReason::NoMapping) };
-        let Some((offset, quoted)) = self.find(&error, now) else { return self.aside(DropReason::NoMapping) };
+        let Some(quotation) = Quotation::read(message) else { return self.aside(DropReason::NoMapping) };
+        let Some((offset, quoted)) = self.find(quotation.protocol, answer(&quotation), now) else {
+            return self.aside(DropReason::NoMapping);
+        };
         let or = |new: u32, old: u32| if new == 0 { old } else { new };
         // Those who translate one address only say nothing of the other.
-        let old_source = or(quoted.to.destination, error.answer.destination);
-        let old_destination = or(quoted.to.source, error.answer.source);
-        let ports = match (quoted.has_ports, error.behind) {
-            (true, _) => (quoted.to.destination_port, quoted.to.source_port),
+        let old_source = or(quoted.to.destination, quotation.source);
+        let old_destination = or(quoted.to.source, quotation.destination);
+        let ports = match quoted.has_ports {
+            true => (quoted.to.destination_port, quoted.to.source_port),
             // A translator of addresses leaves ports and identifiers as they are.
-            (false, Behind::Identifier) => (error.answer.source_port, 0),
-            (false, _) => (error.answer.destination_port, error.answer.source_port),
+            false => quotation.ports,
         };
         if let Some(message) = packet.header_mut(Base::Transport) {
-            requote(message, &error, old_source, old_destination, ports);
+            quotation.change(message, old_source, old_destination, ports);
         }
-        if destination == error.answer.destination {
+        if destination == quotation.source {
             if let Ok(ip) = crate::editing::ipv4(packet) {
                 let change = Delta::u32(destination, old_source);
                 ip.destination.set(old_source);

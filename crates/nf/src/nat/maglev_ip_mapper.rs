@@ -12,7 +12,7 @@
 //!
 //! ## Arguments
 //! - `PATTERN`: a pattern, or the name of one, and the outputs for the flow and its reply, as in IPRewriter.
-//! - `CST_BUCKETS`: places of the table, a prime number; 100 times the number of patterns or more.
+//! - `CST_BUCKETS`: places of the table, a prime number, or else the next one; 100 times the number of patterns or more.
 //!
 //! ## Handlers
 //! - `servers`: a line for each pattern: its number, `active` or `inactive`, places in the table, the pattern.
@@ -30,15 +30,16 @@
 //! ## See also
 //! IPRewriter, RoundRobinIPMapper, SourceIPHashMapper, FlowIPLoadBalancer, IPRewriterPatterns
 
+use std::any::Any;
 use std::fmt::Write as _;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use element::args::{Arg, Args};
 use element::class::{ArgInfo, HandlerInfo, Phase};
 use element::{Class, Cx, Effects, Element, Invalid, manual};
 
 use super::mapper::{self, Choice, Mapper};
-use crate::balance::maglev::{MOST_PLACES, Maglev, PLACES, is_prime};
+use crate::balance::maglev::{Maglev, places};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -60,7 +61,7 @@ pub static CLASS: Class = Class {
 };
 
 fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
-    let places = args.or("CST_BUCKETS", PLACES);
+    let places = places(args);
     let texts = args.rest();
     match texts.len() {
         0 => args.error("no patterns given"),
@@ -68,11 +69,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         n if n >= places.min(usize::from(u16::MAX)) => args.error("too many patterns"),
         _ => {}
     }
-    if places > MOST_PLACES || !is_prime(places) {
-        args.error(format!("CST_BUCKETS: must be a prime number up to {MOST_PLACES}"));
-    }
     let targets = mapper::targets(args, &texts);
-    // Without a prime number the table might never be full.
     args.finish()?;
     // What flows become is the pattern's name, so that the order does not matter and named ones are like others.
     let names = targets.iter().flatten().map(|target| target.pattern.to_string()).collect::<Vec<_>>();
@@ -98,6 +95,26 @@ struct MaglevIpMapper {
     active: Vec<bool>,
 }
 
+/// The patterns that were taken out: what another element goes on with.
+struct Inactive(Vec<String>);
+
+impl MaglevIpMapper {
+    /// The table that new flows choose by.
+    fn current(&self) -> Option<MutexGuard<'_, Maglev>> {
+        match &self.mapper.choice {
+            Choice::Consistent(current) => Some(current.lock().unwrap_or_else(PoisonError::into_inner)),
+            _ => None,
+        }
+    }
+
+    fn choose_anew(&mut self) {
+        let fresh = table(self.places, &self.names, &self.active);
+        if let Some(mut current) = self.current() {
+            *current = fresh;
+        }
+    }
+}
+
 impl Element for MaglevIpMapper {
     fn effects(&self) -> Effects {
         Effects::none()
@@ -109,7 +126,7 @@ impl Element for MaglevIpMapper {
             "nb_active_servers" => self.active.iter().filter(|active| **active).count().to_string(),
             _ => {
                 let mut text = String::new();
-                let shares = table(self.places, &self.names, &self.active).shares(self.names.len());
+                let shares = self.current().map(|table| table.shares(self.names.len())).unwrap_or_default();
                 let rows = self.names.iter().zip(&self.active).zip(shares).enumerate();
                 for (number, ((name, active), places)) in rows {
                     let state = if *active { "active" } else { "inactive" };
@@ -125,10 +142,21 @@ impl Element for MaglevIpMapper {
         let number = usize::parse(value, &cx.place()).map_err(|_| "expected number of a pattern")?;
         let active = self.active.get_mut(number).ok_or("there are not so many patterns")?;
         *active = name == "add_server";
-        if let Choice::Consistent(current) = &self.mapper.choice {
-            let fresh = table(self.places, &self.names, &self.active);
-            *current.lock().unwrap_or_else(PoisonError::into_inner) = fresh;
+        self.choose_anew();
+        Ok(())
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        let inactive = self.names.iter().zip(&self.active).filter(|(_, active)| !**active);
+        Some(Box::new(Inactive(inactive.map(|(name, _)| name.clone()).collect())))
+    }
+
+    fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        let Inactive(names) = *state.downcast().map_err(|_| "not the state of a MaglevIPMapper")?;
+        for (name, active) in self.names.iter().zip(&mut self.active) {
+            *active = !names.contains(name);
         }
+        self.choose_anew();
         Ok(())
     }
 }

@@ -3,6 +3,7 @@
 
 mod change;
 mod declaration;
+mod desk;
 mod flavour;
 pub mod icmp_ping_rewriter;
 pub mod icmp_rewriter;
@@ -13,6 +14,7 @@ pub mod ip_rewriter_patterns;
 pub mod maglev_ip_mapper;
 mod mapper;
 mod pattern;
+mod published;
 mod rewriter;
 pub mod round_robin_ip_mapper;
 pub mod source_ip_hash_mapper;

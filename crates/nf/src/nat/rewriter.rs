@@ -7,101 +7,26 @@
 use std::any::Any;
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use element::args::{AnnotationOffset, Arg, ElementRef, Port, Raw};
 use element::class::{Access, ArgInfo, HandlerInfo, join};
-use element::{Args, Batch, Cx, DropReason, Effects, Element, ElementId, Invalid, Packet, Timestamp};
-use flow::{EndsKey, FlowId};
+use element::{Args, Batch, Cx, Effects, Element, ElementId, Invalid, Packet, Timestamp};
+use flow::EndsKey;
 use packet::Annotations;
 
-use crate::sorting::{Fate, Sorter};
+use crate::sorting::Sorter;
 
-use super::change::Change;
 use super::declaration;
-use super::flavour::{Flavour, set_next_hop};
+use super::desk::Desk;
+use super::flavour::Flavour;
 use super::mapper::Mapper;
-use super::pattern::{Named, Outputs, all_names, words};
+use super::pattern::{Named, all_names, words};
+use super::published::{Home, Published, locked};
 use super::spec::{Reading, Spec, mapper_of};
 use super::state::Policy;
-use super::store::{Chosen, Fresh, ONLY, Store, UDP_BESIDE, WINDOW, Written, space};
+use super::store::{ONLY, Store, Tally, UDP_BESIDE, WINDOW, Written, space};
 use super::tuple::Tuple;
-
-/// Where a translator's mappings are: a store, which may be another one's too, and as whose they stand there.
-#[derive(Clone)]
-pub(super) struct Home {
-    store: Arc<Mutex<Store>>,
-    owner: u16,
-}
-
-/// What a translator publishes: others ask it for mappings, or share its capacity.
-pub(super) struct Published {
-    pub(super) flavour: Flavour,
-    home: Mutex<Home>,
-    /// The element whose capacity it shares.
-    shares: Option<ElementId>,
-    pub(super) outputs: usize,
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
-/// What an error message about a packet of a mapping is to say instead.
-pub(super) struct Quoted {
-    /// As the packets of the other direction have it; zero for addresses that stay.
-    pub(super) to: Tuple,
-    /// Whether ports or identifiers are those of `to`; otherwise they stay.
-    pub(super) has_ports: bool,
-    pub(super) output: usize,
-    pub(super) is_reply: bool,
-    pub(super) annotation: u8,
-}
-
-impl Published {
-    /// The mapping for packets that answer a quoted one.
-    pub(super) fn find(&self, protocol: u8, tuple: Tuple, now: Timestamp) -> Option<Quoted> {
-        use wire::ip_protocol::{ICMP, TCP, UDP};
-        let home = locked(&self.home).clone();
-        let mut store = locked(&home.store);
-        store.catch_up(now);
-        let find = |tuple, which| store.find(tuple, space(home.owner, which));
-        let addresses = Tuple { source_port: 0, destination_port: 0, ..tuple };
-        let found = match self.flavour {
-            Flavour::Both => match protocol {
-                TCP => find(tuple, ONLY),
-                UDP => find(tuple, UDP_BESIDE),
-                _ => None,
-            },
-            Flavour::Tcp | Flavour::Udp => find(tuple, ONLY),
-            Flavour::Address => find(Tuple { destination: 0, ..addresses }, ONLY)
-                .or_else(|| find(Tuple { source: 0, ..addresses }, ONLY)),
-            Flavour::Pair => find(addresses, ONLY),
-            Flavour::Ping if protocol == ICMP => {
-                let identifier = tuple.source_port;
-                let marked = super::store::mark(identifier);
-                let reply = Tuple { source_port: marked, destination_port: identifier, ..tuple };
-                find(reply, super::store::IDENTIFIERS)
-            }
-            Flavour::Ping => None,
-        };
-        let change = found?;
-        let (made_by, annotation) = store.details(change.session);
-        let has_ports = self.flavour.has_ports();
-        let (to, is_reply) = (change.to, change.is_reply);
-        let quoted = Quoted { to, has_ports, output: change.output.into(), is_reply, annotation };
-        (!has_ports || made_by == protocol).then_some(quoted)
-    }
-}
-
-/// How packets are dealt with: everything that stays as it was configured.
-pub(super) struct Desk {
-    pub(super) flavour: Flavour,
-    pub(super) specs: Vec<Spec>,
-    pub(super) outputs: usize,
-    pub(super) sets_next_hop: bool,
-    pub(super) reply_annotation: Option<usize>,
-}
 
 pub(super) struct Rewriter {
     desk: Desk,
@@ -239,139 +164,6 @@ pub(super) fn build(
     }))
 }
 
-impl Desk {
-    /// Makes a mapping for a packet that has none: what it is found by, and what the packet is to become. What becomes of
-    /// the packet where there is none to be had.
-    #[cold]
-    fn open(
-        &self,
-        cx: &mut Cx<'_>,
-        store: &mut Store,
-        owner: u16,
-        input: usize,
-        packet: &Packet,
-    ) -> Result<(FlowId, Change), Fate> {
-        let looked = match self.flavour.look(packet) {
-            Ok(looked) => looked,
-            Err(DropReason::NoHeader) => return Err(Fate::Drop(DropReason::NoHeader)),
-            Err(reason) => return Err(self.unmapped(input, reason)),
-        };
-        let Some(spec) = self.specs.get(input) else { return Err(Fate::Drop(DropReason::NoMapping)) };
-        if !looked.opens {
-            return Err(self.unmapped(input, DropReason::NoMapping));
-        }
-        let space = space(owner, looked.which);
-        let chosen = match spec {
-            Spec::Drop | Spec::Pass(_) => return Err(self.unmapped(input, DropReason::NoMapping)),
-            Spec::Keep(outputs) => Some((Chosen { to: looked.tuple, pool: None }, *outputs)),
-            Spec::Pattern(target) => {
-                let chosen = target.pattern.rewrite(cx, store, space, looked.tuple);
-                chosen.map(|chosen| (chosen, target.outputs))
-            }
-            Spec::Mapper(mapper) => mapper.map(cx, store, space, looked.tuple),
-        };
-        let Some((chosen, Outputs { forward, reply })) = chosen else {
-            store.count_failure(owner, input as u16);
-            return Err(Fate::Drop(DropReason::NoFreePort));
-        };
-        if !self.fits(chosen.to) {
-            return Err(Fate::Drop(DropReason::NoMapping));
-        }
-        let (kind, policy) = self.flavour.kind(looked.protocol);
-        let fresh = Fresh {
-            space,
-            from: looked.tuple,
-            chosen,
-            input: input as u16,
-            outputs: [forward as u16, reply as u16],
-            kind,
-            policy,
-            protocol: looked.protocol,
-        };
-        let (id, change) = store.add(&fresh, cx.now()).map_err(Fate::Drop)?;
-        if let Some(offset) = self.reply_annotation {
-            store.set_annotation(change.session, packet.annotations().u8(offset));
-        }
-        Ok((id, change))
-    }
-
-    /// Whether a pattern is one for this translator.
-    fn fits(&self, to: Tuple) -> bool {
-        match self.flavour {
-            Flavour::Address => (to.source_port, to.destination_port, to.destination) == (0, 0, 0),
-            Flavour::Pair => (to.source_port, to.destination_port) == (0, 0),
-            _ => true,
-        }
-    }
-
-    #[inline]
-    fn unmapped(&self, input: usize, reason: DropReason) -> Fate {
-        match self.specs.get(input) {
-            Some(Spec::Pass(output)) => Fate::Output(*output),
-            _ => Fate::Drop(reason),
-        }
-    }
-
-    /// The key of a packet that has come now, looked for by itself.
-    #[cold]
-    fn find_again(
-        &self,
-        store: &mut Store,
-        owner: u16,
-        packet: &mut Packet,
-        now: Timestamp,
-    ) -> Option<(FlowId, Change)> {
-        let mut id = store.find_key(&self.flavour.key(packet, owner));
-        if id.is_none() && self.flavour == Flavour::Address {
-            id = store.find_key(&self.flavour.other_key(packet, owner));
-        }
-        id.and_then(|id| Some((id, store.see(id, now)?)))
-    }
-
-    /// Looks for the packets that translators of one address have not found by their senders.
-    fn find_others(
-        &self,
-        store: &Store,
-        owner: u16,
-        window: &[Packet],
-        found: &mut [Option<FlowId>; WINDOW],
-    ) {
-        let (mut keys, mut others) = ([EndsKey::NONE; WINDOW], [None; WINDOW]);
-        for (packet, key) in window.iter().zip(&mut keys) {
-            *key = self.flavour.other_key(packet, owner);
-        }
-        store.find_all(&keys[..window.len()], &mut others);
-        for (found, other) in found.iter_mut().zip(others) {
-            *found = found.or(other);
-        }
-    }
-
-    /// Makes of a packet what its mapping says; where it goes.
-    #[inline(always)]
-    fn change(
-        &self,
-        store: &mut Store,
-        packet: &mut Packet,
-        id: FlowId,
-        change: &Change,
-        (is_plain, sets_next_hop): (bool, bool),
-    ) -> Fate {
-        let told = match is_plain {
-            true => self.flavour.apply_plain(packet, change),
-            false => self.flavour.apply(packet, change),
-        };
-        store.note(id, change, told);
-        if sets_next_hop && let Some(address) = self.flavour.next_hop(change) {
-            set_next_hop(packet, address);
-        }
-        if let Some(offset) = self.reply_annotation.filter(|_| change.is_reply) {
-            let (_, value) = store.details(change.session);
-            packet.annotations_mut().set_u8(offset, value);
-        }
-        Fate::Output(change.output.into())
-    }
-}
-
 impl Rewriter {
     /// Finds what becomes of the packets of a window, and changes them.
     fn handle(&mut self, cx: &mut Cx<'_>, store: &mut Store, input: usize, window: &mut [Packet]) {
@@ -497,15 +289,22 @@ impl Rewriter {
 
     /// The translator whose capacity this one shares, over others that share it too.
     fn shared(&self, cx: &Cx<'_>) -> Result<Option<Home>, String> {
-        let mut found = None;
+        let mut way = vec![cx.id()];
         let mut next = self.published.shares;
-        for _ in 0..cx.place().elements() {
-            let Some(id) = next else { break };
+        while let Some(id) = next {
+            if let Some(first) = way.iter().position(|&seen| seen == id) {
+                // Those in a circle have that of one of them.
+                let leader = way[first..].iter().copied().min();
+                way.extend(leader);
+                break;
+            }
             let other = cx.service::<Published>(id).ok_or("bad MAPPING_CAPACITY")?;
             next = other.shares;
-            found = Some(locked(&other.home).clone());
+            way.push(id);
         }
-        Ok(found)
+        let Some(last) = way.pop().filter(|&id| id != cx.id()) else { return Ok(None) };
+        let other = cx.service::<Published>(last).ok_or("bad MAPPING_CAPACITY")?;
+        Ok(Some(locked(&other.home).clone()))
     }
 
     /// Gives an input another specification; mappings that it has made so far end.
@@ -567,10 +366,10 @@ impl Element for Rewriter {
 
     fn read(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Result<String, String> {
         let now = cx.now();
-        locked(&self.home.store).catch_up(now);
-        let tally = |of: fn(&super::store::Tally) -> u32| {
+        locked(&self.home.store).catch_up_fully(now);
+        let tally = |of: fn(&Tally) -> u64| {
             let store = locked(&self.home.store);
-            store.tallies(self.home.owner).iter().map(of).sum::<u32>().to_string()
+            store.tallies(self.home.owner).iter().map(of).sum::<u64>().to_string()
         };
         Ok(match name {
             "table" | "mappings" => self.table(None, now),
@@ -588,7 +387,7 @@ impl Element for Rewriter {
 
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
         let now = cx.now();
-        locked(&self.home.store).catch_up(now);
+        locked(&self.home.store).catch_up_fully(now);
         match name {
             "clear" => locked(&self.home.store).clear(),
             "capacity" => {

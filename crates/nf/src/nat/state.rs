@@ -79,6 +79,9 @@ impl State {
                 let mut bits = self.0;
                 if flags & (FIN | RST) != 0 {
                     bits |= DONE;
+                } else if flags & SYN != 0 && bits & DONE != 0 {
+                    // Another connection, which has carried nothing yet.
+                    bits = 0;
                 } else if flags & SYN != 0 || has_payload {
                     bits &= !DONE;
                 }
@@ -127,8 +130,12 @@ mod tests {
         assert_eq!(timeout(&[(SYN, false), (ACK, true)], &[(SYN | ACK, true)]), 2);
         assert_eq!(timeout(&[(ACK, true), (FIN | ACK, false)], &[(ACK, true)]), 2);
         assert_eq!(timeout(&[(ACK, true), (FIN | ACK, false)], &[(FIN, true)]), 3);
-        // Whoever sends on, or opens again, is not done.
+        // Whoever sends on, or opens again, is not done; and what is opened again is only half open.
         assert_eq!(timeout(&[(FIN, false), (SYN, false)], &[(FIN, false)]), 1);
+        assert_eq!(timeout(&[(ACK, true), (FIN, false), (SYN, false)], &[(ACK, true), (FIN, false)]), 1);
+        let again = &[(ACK, true), (FIN, false), (SYN, false), (ACK, true)];
+        assert_eq!(timeout(again, &[(ACK, true), (FIN, false), (SYN | ACK, false)]), 1);
+        assert_eq!(timeout(again, &[(ACK, true), (FIN, false), (SYN | ACK, false), (ACK, true)]), 2);
         assert_eq!(timeout(&[(FIN, true), (ACK, true)], &[(FIN, true)]), 2);
         assert!(told(RST | ACK, false).resets() && !told(FIN, true).resets() && !Told::Datagram.resets());
         assert_eq!(POLICY.timeout(Kind::Connection, [after(&[(RST, false)]), State::default().closed()]), 3);

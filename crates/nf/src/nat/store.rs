@@ -10,6 +10,7 @@
 //!
 //! Translators that share a capacity share a store; each is an owner in it.
 
+mod expiry;
 mod handover;
 mod turns;
 
@@ -108,8 +109,8 @@ const _: () = assert!(size_of::<Session>() <= 64);
 /// What an input of an owner has to show.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tally {
-    pub(super) mappings: u32,
-    pub(super) failures: u32,
+    pub(super) mappings: u64,
+    pub(super) failures: u64,
 }
 
 struct Owner {
@@ -133,6 +134,8 @@ pub(super) struct Store {
     owners: Vec<Owner>,
     /// When mappings that are over are to be looked for next.
     next_search: i64,
+    /// Those that were over at this time are being looked for, and were not all found yet.
+    sweeping: Option<i64>,
     used: Used,
     size: usize,
     capacity: i32,
@@ -156,6 +159,7 @@ impl Store {
             turns: Turns::default(),
             owners: Vec::new(),
             next_search: i64::MIN,
+            sweeping: None,
             used: Used::default(),
             size: 0,
             capacity: i32::MAX,
@@ -360,7 +364,7 @@ impl Store {
         let owner = (fresh.space >> 8) as u16;
         let (id, change) = self.insert(fresh, now).inspect_err(|_| self.count_failure(owner, fresh.input))?;
         if self.size as i64 > i64::from(self.capacity) {
-            let victim = self.next_to_expire(now.0).unwrap_or(change.session);
+            let victim = self.who_gives_way(now.0).unwrap_or(change.session);
             self.remove(victim);
             if victim == change.session {
                 self.count_failure(owner, fresh.input);
@@ -529,146 +533,6 @@ impl Store {
         self.remove_where(|_| true);
     }
 
-    /// Ends mappings that are over at a time, and then as many as there are above the capacity.
-    pub(super) fn shrink(&mut self, now: Timestamp) {
-        while let Some(place) = self.next_to_expire(now.0).filter(|&place| self.expiry(place) <= now.0) {
-            self.remove(place);
-        }
-        self.shrink_to_capacity(now);
-        self.give_memory_back();
-    }
-
-    /// Ends as many mappings as there are above the capacity.
-    pub(super) fn shrink_to_capacity(&mut self, now: Timestamp) {
-        while self.size as i64 > i64::from(self.capacity).max(0) {
-            let first = self.next_to_expire(now.0).or_else(|| self.first(Queue::Guaranteed));
-            let Some(place) = first else { break };
-            self.remove(place);
-        }
-    }
-
-    /// Makes the table small again when hardly anything is left of it.
-    fn give_memory_back(&mut self) {
-        let stats = self.table.stats();
-        if stats.capacity > FIRST_CAPACITY && stats.entries < stats.capacity / 16 {
-            // Twice what there is, so that it does not grow again at once.
-            let capacity = (4 * stats.entries).next_power_of_two().max(FIRST_CAPACITY);
-            self.rebuild(capacity);
-            self.used.give_memory_back();
-        }
-    }
-
-    /// Ends what was over when it would have been looked for last: each owner does so in its intervals.
-    #[inline]
-    pub(super) fn catch_up(&mut self, now: Timestamp) {
-        if now.0 >= self.next_search {
-            self.search(now.0);
-        }
-    }
-
-    #[cold]
-    fn search(&mut self, now: i64) {
-        let (mut at, mut first) = (None, i64::MAX);
-        for owner in self.owners.iter_mut().filter(|owner| owner.interval > 0) {
-            let mut next = owner.next.unwrap_or(now.saturating_add(owner.interval));
-            if now >= next {
-                let last = next + (now - next) / owner.interval * owner.interval;
-                at = at.max(Some(last));
-                next = last.saturating_add(owner.interval);
-            }
-            owner.next = Some(next);
-            first = first.min(next);
-        }
-        self.next_search = first;
-        if let Some(at) = at {
-            self.shrink(Timestamp(at));
-        }
-    }
-
-    // Turns.
-
-    fn policy(&self, session: &Session) -> Policy {
-        let owner = self.owners.get(usize::from(session.owner));
-        owner.and_then(|owner| owner.policies.get(usize::from(session.policy))).copied().unwrap_or_default()
-    }
-
-    /// When a mapping had its last packet, until when it holds by guarantee if there is one, and when it is over.
-    fn times(&self, session: &Session) -> (i64, Option<i64>, i64) {
-        let (mut last, mut states) = (i64::MIN, [State::default(); 2]);
-        for (id, state) in session.keys.iter().zip(&mut states) {
-            let Some(id) = *id else { continue };
-            last = last.max(self.table.last_seen(id).map_or(i64::MIN, |time| time.0));
-            *state = self.change(id).map_or(*state, |change| change.state);
-        }
-        let policy = self.policy(session);
-        let guaranteed = (policy.guarantee > 0).then(|| last.saturating_add(policy.guarantee));
-        (last, guaranteed, last.saturating_add(policy.timeout(session.kind, states)))
-    }
-
-    /// When a mapping is over.
-    fn expiry(&self, place: u32) -> i64 {
-        self.sessions.get(place as usize).map_or(i64::MAX, |session| self.times(session).2)
-    }
-
-    /// Gives a session a turn, in place of the one that it has.
-    fn queue(&mut self, place: u32, queue: Queue, due: i64) {
-        self.forget_turn(place);
-        self.queue_again(place, queue, due);
-    }
-
-    /// The same where it has none.
-    fn queue_again(&mut self, place: u32, queue: Queue, due: i64) {
-        if let Some(session) = self.sessions.get_mut(place as usize) {
-            (session.queue, session.due) = (queue, due);
-            self.turns.push(queue, Turn { due, place, ticket: session.ticket });
-        }
-    }
-
-    /// Gives a session its first turn.
-    fn queue_first(&mut self, place: u32) {
-        let (_, guaranteed, expiry) = self.times(&self.sessions[place as usize]);
-        match guaranteed {
-            Some(end) => self.queue_again(place, Queue::Guaranteed, end),
-            None => self.queue_again(place, Queue::Open, expiry),
-        }
-    }
-
-    /// The turn of a session no longer counts.
-    fn forget_turn(&mut self, place: u32) {
-        if let Some(session) = self.sessions.get_mut(place as usize) {
-            session.ticket = session.ticket.wrapping_add(1);
-            self.turns.forget(|turn| counts(&self.sessions, turn));
-        }
-    }
-
-    fn first(&mut self, queue: Queue) -> Option<u32> {
-        self.turns.first(queue, |turn| counts(&self.sessions, turn)).map(|turn| turn.place)
-    }
-
-    /// The mapping that is over first, among those that do not hold by guarantee.
-    fn next_to_expire(&mut self, now: i64) -> Option<u32> {
-        for queue in [Queue::Guaranteed, Queue::Open] {
-            while let Some(place) = self.first(queue) {
-                let session = &self.sessions[place as usize];
-                if queue == Queue::Guaranteed && session.due > now {
-                    break;
-                }
-                let (_, guaranteed, expiry) = self.times(session);
-                let (belongs, due) = match guaranteed.filter(|&end| end > now) {
-                    Some(end) => (Queue::Guaranteed, end),
-                    None => (Queue::Open, expiry),
-                };
-                if belongs == queue && due <= session.due {
-                    return Some(place);
-                }
-                // There were packets, or the guarantee is over.
-                self.turns.pop(queue);
-                self.queue_again(place, belongs, due);
-            }
-        }
-        None
-    }
-
     /// Keeps a byte for packets of the reply.
     pub(super) fn set_annotation(&mut self, session: u32, value: u8) {
         if let Some(session) = self.sessions.get_mut(session as usize) {
@@ -684,12 +548,6 @@ impl Store {
 }
 
 type Moved = (FlowTable<MappedKey>, Vec<Session>);
-
-/// Whether a turn is the one that its session has.
-fn counts(sessions: &[Session], turn: &Turn) -> bool {
-    let session = sessions.get(turn.place as usize);
-    session.is_some_and(|session| session.is_in_use() && session.ticket == turn.ticket)
-}
 
 #[cfg(test)]
 mod tests;

@@ -18,8 +18,8 @@
 //! - `IP`: this host's address.
 //! - `ETH`: this host's Ethernet address.
 //! - `CAPACITY`: most packets that wait; 0 for no bound.
-//! - `ENTRY_CAPACITY`: most entries; the oldest give way; 0 for no bound. Without one, whoever sends to all addresses of a
-//!   network fills the memory (RFC 6583).
+//! - `ENTRY_CAPACITY`: most entries; 0 for no bound. Without one, whoever sends to all addresses of a network fills the memory
+//!   (RFC 6583). The oldest one without an answer gives way first, so that who is known stays; then the oldest one.
 //! - `ENTRY_PACKET_CAPACITY`: most packets that wait for one address; the last ones stay; 0 for no bound.
 //! - `TIMEOUT`: how long an address holds after the last answer; 0 for ever.
 //! - `POLL_TIMEOUT`: how long after the last answer solicitations start to ask whether an address still holds; 0 for never.
@@ -55,7 +55,7 @@ use wire::neighbor::{flag, multicast_mac, option, solicited_node};
 use wire::{LinkType, MacAddr, ether_type, ethernet};
 
 use super::{frame, message};
-use crate::arp::table::{self, Limits, Pace, Table, Waiters};
+use crate::arp::table::{self, Limits, Pace, Table, UNTIDY, Waiters};
 use crate::arp::waiting::{Dropping, Waiting};
 use crate::editing::{annotation, bytes, constant, header_at, missing, when, within};
 use crate::ethernet::{encapsulate, encapsulated, readdress};
@@ -94,7 +94,15 @@ pub static CLASS: Class = Class {
         let Some(ip) = ip else { return missing(args, "IP") };
         args.finish()?;
         // The bound for one address is kept here, where the packets are.
-        let limits = Limits { packets, entries, packets_per_entry: 0, slim_factor: 2, timeout, pace: PACE };
+        let limits = Limits {
+            packets,
+            entries,
+            packets_per_entry: 0,
+            slim_factor: 2,
+            timeout,
+            pace: PACE,
+            keeps_known: true,
+        };
         Ok(Box::new(Ip6NdSolicitor {
             known: Known { table: Table::new(limits), waiting: Waiting::default(), asked: VecDeque::new() },
             ip,
@@ -114,9 +122,6 @@ pub static CLASS: Class = Class {
 const PAUSE: i64 = 1_000;
 const MOST_QUESTIONS: u8 = 3;
 const PACE: Pace = Pace { pause: PAUSE, patience: u8::MAX, long_pause: PAUSE };
-
-/// So many entries out of date are not worth the work of clearing up.
-const UNTIDY: usize = 64;
 
 /// Where packets leave that have waited in vain.
 const UNREACHABLE: usize = 2;

@@ -7,6 +7,7 @@ use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Access, Action, Case, Depends, Field, Filter, State, Target, Value};
 use element::{Base, Batch, Cx, DropReason, Effects, Element, Invalid, Packet, Timestamp};
 use packet::Annotations;
+use wire::ipv6;
 
 use super::fixed::show_bandwidth;
 use super::limit::parse_rate;
@@ -151,10 +152,21 @@ struct Painter<M> {
     counts: [[u64; 2]; 3],
 }
 
-/// Bytes of the IP packet; of all of it where no header is marked.
+/// Bytes of the IP packet, without what the link has added behind it; of all there is where no header is marked.
 #[inline]
 fn ip_length(packet: &Packet) -> u64 {
-    length_from(packet, Base::Network).unwrap_or(packet.len()) as u64
+    let rest = length_from(packet, Base::Network).unwrap_or(packet.len());
+    let told = || {
+        let ip: &[u8; 6] = packet.header(Base::Network)?.first_chunk()?;
+        let number = |at: usize| usize::from(u16::from_be_bytes([ip[at], ip[at + 1]]));
+        match ip[0] >> 4 {
+            4 => Some(number(2)),
+            // A jumbogram does not say here how long it is.
+            6 if number(4) > 0 => Some(number(4) + ipv6::Header::LEN),
+            _ => None,
+        }
+    };
+    told().map_or(rest, |told| told.min(rest)) as u64
 }
 
 impl<M: Marker> Painter<M> {
@@ -178,7 +190,8 @@ impl<M: Marker> Painter<M> {
 impl<M: Marker> Element for Painter<M> {
     fn effects(&self) -> Effects {
         let place = annotation(self.place, 1);
-        let mut reads = vec![Field::Length, Field::HeaderOffset(Base::Network)];
+        let lengths = Field::Bytes { base: Base::Network, offset: 0, length: 6 };
+        let mut reads = vec![Field::Length, Field::HeaderOffset(Base::Network), lengths];
         reads.extend(self.aware.then(|| place.clone()));
         let case = |case: Case, colour: Colour| {
             let paint = Action::Set(place.clone(), Value::Constant(vec![colour as u8]));

@@ -8,9 +8,10 @@
 //! not IP pass and are counted by themselves.
 //!
 //! A flow of which nothing was seen for TIMEOUT has ended: its next packet begins another one, handlers do not show it
-//! any more, and it is written to FILE. What an ended flow took up is free for others after an eighth of that time more,
-//! at most. When CAPACITY flows are there, packets of further ones pass and are counted as overflows. Time for that is the
-//! clock; what is shown are the packets' own time stamps (the clock for those that have none).
+//! any more, and it is written to FILE: when that is noticed, with packets that come later, or at the end of the run. When
+//! CAPACITY flows are there, a new one takes the place of one that has ended if 64 that are looked at have one among them;
+//! otherwise its packets pass and are counted as overflows. Time for that is the clock; what is shown are the packets' own
+//! time stamps (the clock for those that have none).
 //!
 //! As CSV, a flow is a line: source, source_port, destination, destination_port, protocol (its number), packets, bytes,
 //! first, last and, with BIDIRECTIONAL, reply_packets and reply_bytes; the first line has these names. As JSON, flows are
@@ -59,10 +60,10 @@ use element::args::Args;
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Access, Field, State};
 use element::{Batch, Class, Cx, Effects, Element, Timestamp, manual};
-use flow::{FlowId, Inserted};
+use flow::{FiveTupleKey, FlowId, Inserted};
 
 use super::record::{Form, Layout, Record, Row, Wanted};
-use crate::five_tuple::{Flows, Known, READS, five_tuple};
+use crate::five_tuple::{Flows, Known, LOOKED_AT, READS, five_tuple};
 use crate::report_file::ReportFile;
 
 /// The class.
@@ -178,10 +179,9 @@ impl FlowCounter {
     #[inline]
     fn find(&mut self, known: &Known, now: Timestamp) -> Option<FlowId> {
         let Known { key, hash, id, turned } = *known;
-        let table = &mut self.flows.table;
-        let id = match id.filter(|&id| table.is_current(id)) {
+        let id = match id.filter(|&id| self.flows.table.is_current(id)) {
             Some(id) => id,
-            None => match table.insert(&key, hash, now).ok()? {
+            None => match self.insert(&key, hash, now)? {
                 Inserted::Present(id) => id,
                 Inserted::New(id) => {
                     self.begin(id, turned);
@@ -189,6 +189,7 @@ impl FlowCounter {
                 }
             },
         };
+        let table = &mut self.flows.table;
         let seen = table.last_seen(id).unwrap_or(now);
         table.touch(id, now);
         if self.timeout.is_set() && now - seen >= self.timeout {
@@ -197,6 +198,15 @@ impl FlowCounter {
             self.begin(id, turned);
         }
         Some(id)
+    }
+
+    /// Finds room for a flow, where there is none by ending some that are due.
+    fn insert(&mut self, key: &FiveTupleKey, hash: u32, now: Timestamp) -> Option<Inserted> {
+        if let Ok(inserted) = self.flows.table.insert(key, hash, now) {
+            return Some(inserted);
+        }
+        self.expire(now, LOOKED_AT);
+        self.flows.table.insert(key, hash, now).ok()
     }
 
     fn begin(&mut self, id: FlowId, turned: bool) {
@@ -255,7 +265,7 @@ impl FlowCounter {
         let chosen = wanted.choose(open);
         for (number, record) in chosen.iter().enumerate() {
             let key = record.id.and_then(|id| self.flows.table.key(id));
-            let Some(tuple) = key.map(flow::FiveTupleKey::tuple) else { continue };
+            let Some(tuple) = key.map(FiveTupleKey::tuple) else { continue };
             // Writing to a string cannot fail.
             let _ = write!(text, "{}{}", form.before(number == 0), Row { form, tuple, record });
         }
@@ -319,7 +329,10 @@ impl Element for FlowCounter {
     }
 
     fn read(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Result<String, String> {
-        self.catch_up(cx.now());
+        // These do not tell how many flows have ended.
+        if !matches!(name, "count" | "packets" | "bytes" | "overflows" | "overflow_bytes" | "others") {
+            self.catch_up(cx.now());
+        }
         let counts = &self.counts;
         let number = match name {
             "count" => counts.flows,

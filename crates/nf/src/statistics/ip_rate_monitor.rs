@@ -3,8 +3,9 @@
 //!
 //! Packets on input 0 count for their source, those on input 1 for their destination; each leaves by the output of the
 //! same number. At first all addresses with the same first byte are measured together. Where either rate reaches THRESH,
-//! addresses are told apart by one byte more, up to all four; they are put together again when there is little. Rates are
-//! exponentially weighted moving averages. The network header annotation must be set; packets without it are dropped.
+//! addresses are told apart by one byte more, up to all four; they are put together again when there is less. Rates are
+//! exponentially weighted moving averages; as in Click, rounding keeps those that come down from reaching less than about
+//! two per second, so that with a threshold of two or less (multiplied by RATIO) networks stay apart for ever. The network header annotation must be set; packets without it are dropped.
 //!
 //! ## Usage
 //! `IPRateMonitor(TYPE, RATIO, THRESH [, MEMORY, ANNO])`
@@ -13,13 +14,14 @@
 //! - `TYPE`: `PACKETS` or `BYTES`: what is counted; for bytes, the length in the IP header.
 //! - `RATIO`: part of the packets that are counted, between 0 and 1.
 //! - `THRESH`: packets or bytes per second above which a network is split, as if RATIO were 1.
-//! - `MEMORY`: kilobytes for counters, 100 at least; 0 for no limit.
+//! - `MEMORY`: kilobytes for counters, 100 at least; 0 for no limit. Counted as Click does, 40 bytes for a counter and 2080 for
+//!   a network that is split; up to twice as much is used.
 //! - `ANNO`: whether packets get both rates per second as annotations: FWD_RATE from, REV_RATE to their addresses.
 //!
 //! ## Handlers
 //! - `look`: epochs of 8 ms since the last reset; then lines with a network and the rates from and to it.
 //! - `thresh`: the threshold, multiplied by RATIO.
-//! - `mem`: bytes in use.
+//! - `mem`: bytes in use, counted so.
 //! - `memmax`: the limit in bytes; written in kilobytes.
 //! - `anno_level`: `ADDRESS LEVEL SECONDS`: networks around an address are not split below byte LEVEL (0 to 3) for a time.
 //! - `reset`: forgets all rates.

@@ -12,7 +12,7 @@ const EPOCH: i64 = 8_000_000;
 const FREQUENCY: i64 = 1_000_000_000 / EPOCH;
 
 /// Bytes that a counter and a network are taken to need: those of Click on machines of 64 bits, so that limits mean the
-/// same.
+/// same. A counter needs up to twice as much.
 const COUNTER: usize = 40;
 const NETWORK: usize = 2080;
 
@@ -46,9 +46,14 @@ impl Counter {
 
 /// All addresses that start with the same bytes, by their next byte.
 struct Network {
-    counters: Vec<Option<Counter>>,
+    counters: Vec<Option<Box<Counter>>>,
     /// The network and the byte that it is a part of.
     parent: Option<(u32, u8)>,
+}
+
+/// No counters yet.
+fn empty() -> Vec<Option<Box<Counter>>> {
+    (0..256).map(|_| None).collect()
 }
 
 /// The tree of networks.
@@ -90,14 +95,14 @@ impl RateTree {
 
     /// Forgets everything.
     pub(super) fn clear(&mut self) {
-        let all = Network { counters: vec![None; 256], parent: None };
+        let all = Network { counters: empty(), parent: None };
         self.networks = vec![Some(all)];
         self.free.clear();
         self.ages.clear();
         self.used = NETWORK;
     }
 
-    fn counter(&mut self, network: u32, byte: u8) -> Option<&mut Option<Counter>> {
+    fn counter(&mut self, network: u32, byte: u8) -> Option<&mut Option<Box<Counter>>> {
         self.networks.get_mut(network as usize)?.as_mut()?.counters.get_mut(usize::from(byte))
     }
 
@@ -128,7 +133,7 @@ impl RateTree {
             if let Some(amount) = amount {
                 counter.add(direction, amount, now);
             }
-            let counter = *counter;
+            let counter = **counter;
             self.used += if is_new { COUNTER } else { 0 };
             match counter.split {
                 Some(split) => (network, level) = (split, level + 1),
@@ -151,8 +156,8 @@ impl RateTree {
     /// of it.
     #[cold]
     fn split(&mut self, network: u32, byte: u8, next: u8, counter: Counter) {
-        let mut counters = vec![None; 256];
-        counters[usize::from(next)] = Some(Counter { split: None, whole_until: 0, ..counter });
+        let mut counters = empty();
+        counters[usize::from(next)] = Some(Box::new(Counter { split: None, whole_until: 0, ..counter }));
         let fresh = Some(Network { counters, parent: Some((network, byte)) });
         let place = match self.free.pop() {
             Some(place) => place,
@@ -193,7 +198,11 @@ impl RateTree {
         let enough = if self.limit > 0 { self.limit } else { self.used / 10 * 9 };
         let mut at = 0;
         while let Some(&network) = self.ages.get(at) {
-            let parent = self.networks[network as usize].as_ref().and_then(|network| network.parent);
+            let Some(parent) = self.networks[network as usize].as_ref().map(|network| network.parent) else {
+                // It was below one that has been forgotten.
+                at += 1;
+                continue;
+            };
             let is_little = parent.is_none_or(|(parent, byte)| match self.counter(parent, byte) {
                 Some(Some(counter)) => {
                     counter.add(0, 0, now);
@@ -206,12 +215,18 @@ impl RateTree {
                 continue;
             }
             self.forget(network);
-            let networks = &self.networks;
-            self.ages.retain(|&network| networks[network as usize].is_some());
+            at += 1;
             if self.used < enough {
                 break;
             }
         }
+        self.forget_ages();
+    }
+
+    /// Drops networks that are gone from the order of their ages. Before that, no place of theirs may be used again.
+    fn forget_ages(&mut self) {
+        let networks = &self.networks;
+        self.ages.retain(|&network| networks[network as usize].is_some());
     }
 
     /// Sets the limit, and forgets what is too much.
@@ -234,8 +249,7 @@ impl RateTree {
                 counter.whole_until = until;
                 if let Some(split) = split {
                     self.forget(split);
-                    let networks = &self.networks;
-                    self.ages.retain(|&network| networks[network as usize].is_some());
+                    self.forget_ages();
                 }
                 return;
             }
@@ -254,7 +268,7 @@ impl RateTree {
     fn show_network(&mut self, text: &mut String, network: u32, prefix: &str, now: Timestamp) {
         for byte in 0..=u8::MAX {
             let Some(Some(counter)) = self.counter(network, byte) else { continue };
-            // What has been nothing for long is not shown.
+            // What was only looked at is not shown.
             if counter.rates.iter().all(|rate| rate.average() == 0) {
                 continue;
             }
@@ -273,6 +287,9 @@ impl RateTree {
 #[cfg(test)]
 mod tests {
     use std::net::Ipv4Addr;
+
+    // Limits mean nearly what they say.
+    const _: () = assert!(size_of::<Counter>() <= 2 * COUNTER && size_of::<Option<Box<Counter>>>() == 8);
 
     use super::*;
 

@@ -10,8 +10,35 @@ use wire::build::Builder;
 use wire::checksum;
 use wire::tcp::flags::{ACK, FIN, RST, SYN};
 
+mod gateway;
 mod model;
 mod rfc;
+
+/// The document names every test of a requirement here, and no tests that do not exist.
+#[test]
+fn the_document_has_every_requirement() {
+    let document = include_str!("../../../../docs/nat.md");
+    let sources = [
+        include_str!("main.rs"),
+        include_str!("gateway.rs"),
+        include_str!("model.rs"),
+        include_str!("rfc.rs"),
+        include_str!("../../../nf/src/nat/store/tests.rs"),
+    ];
+    let tests: Vec<&str> = sources
+        .iter()
+        .flat_map(|source| source.split("fn ").skip(1))
+        .filter_map(|rest| rest.split('(').next())
+        .collect();
+    // Names of tests have several words.
+    let is_test = |name: &&str| name.matches('_').count() > 3 && !name.contains(|c: char| c.is_uppercase());
+    let named: Vec<&str> = document.split('`').skip(1).step_by(2).filter(is_test).collect();
+    let missing: Vec<_> =
+        tests.iter().filter(|test| test.starts_with("rfc") && !named.contains(test)).collect();
+    let wrong: Vec<_> = named.iter().filter(|name| !tests.contains(name)).collect();
+    assert!(named.len() > 20, "{named:?}");
+    assert!(missing.is_empty() && wrong.is_empty(), "not in the document: {missing:?}, no tests: {wrong:?}");
+}
 
 const NAPT: &str = "pattern 192.0.2.1 1024-65535 - - 0 1, drop";
 const INSIDE: [u8; 4] = [10, 0, 0, 1];
@@ -352,6 +379,15 @@ fn mappers_choose_in_turn_and_by_source() {
     let servers: Vec<u8> = seen.iter().map(|seen| seen.bytes[19]).collect();
     assert!(servers.chunks(2).all(|pair| pair[0] == pair[1]));
     assert!(servers.contains(&1) && servers.contains(&2));
+}
+
+#[test]
+fn translators_whose_capacities_name_each_other_share_one() {
+    let config = "in -> c :: RoundRobinSwitch; c[0] -> rw :: UDPRewriter(keep 0 0, CAPACITY b);
+        c[1] -> b :: UDPRewriter(keep 0 0, CAPACITY d) -> Discard; c[2] -> d :: UDPRewriter(keep 0 0, CAPACITY b) -> Discard;";
+    let packets: Vec<_> = (0..6).map(|n| (n, udp(end(INSIDE, 5000 + n as u16), end(REMOTE, 53)))).collect();
+    let (outcome, _) = run(config, 1, &packets, &["rw.size", "b.size", "d.size", "d.table_size"]);
+    assert_eq!([0, 1, 2, 3].map(|n| value(&outcome, n)), ["6", "6", "6", "2"]);
 }
 
 #[test]

@@ -88,6 +88,9 @@ impl Model {
             } else if flags & FIN != 0 {
                 session.done[side] = true;
             } else if flags & SYN != 0 || has_data {
+                if flags & SYN != 0 && session.done[side] {
+                    session.data[side] = false;
+                }
                 session.done[side] = false;
             }
             session.data[side] |= has_data;

@@ -138,6 +138,16 @@ fn rfc5382_req_5_connections_hold_for_two_hours_and_a_half_open_one_for_four_min
     assert_eq!([closed(239_000), closed(243_000)], [3, 2]);
     let reset = |at| with(vec![(4, tcp(inside, remote, RST, b"")), late(at)]);
     assert_eq!([reset(239_000), reset(243_000)], [2, 1]);
+    // One that is opened again on the same ports is half open, whatever was sent on the last one.
+    let again = |at| {
+        with(vec![
+            (4, tcp(inside, remote, FIN | ACK, b"")),
+            (5, tcp(remote, outer, FIN | ACK, b"")),
+            (6, tcp(inside, remote, SYN, b"")),
+            late(at),
+        ])
+    };
+    assert_eq!([again(241_000), again(302_000)], [4, 3]);
 }
 
 #[test]

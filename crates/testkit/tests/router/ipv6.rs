@@ -197,6 +197,45 @@ fn rfc4443_3_1_and_3_4_the_router_says_what_it_does_not_have() {
 }
 
 #[test]
+fn rfc8200_4_what_must_be_stepped_over_is_not_refused() {
+    let packet = udp(LEFT.ip6, ROUTER.ip6, 8);
+    let ping = icmp(LEFT.ip6, ROUTER.ip6, 128, 0, b"ping");
+    // Six bytes of padding.
+    let padding: &[u8] = &[0, 1, 4, 0, 0, 0, 0];
+    let mut nothing = packet[..40].to_vec();
+    (nothing[5], nothing[6]) = (0, 59);
+    for silent in [
+        nothing,
+        with_extensions(&packet, &[(0, padding)]),
+        with_extensions(&ping, &[(0, padding)]),
+        with_extensions(&packet, &[(60, padding)]),
+        with_extensions(&ping, &[(60, padding)]),
+        with_extensions(&packet, &[(43, &[0, 2, 0, 0, 0, 0, 0])]),
+    ] {
+        let routed = sent(&silent);
+        assert!(routed.packets(0).is_empty() && routed.packets(1).is_empty(), "{:x?}", routed.packets(0));
+    }
+}
+
+#[test]
+fn rfc4443_3_1_hosts_without_a_global_address_get_messages_too() {
+    let near = ip("fe80::1");
+    for to in [link_local(), ROUTER.ip6] {
+        let packet = udp(near, to, 8);
+        let answer =
+            advertised(LEFT.mac, [near, link_local(), near], flag::SOLICITED | flag::OVERRIDE, ROUTER.mac);
+        let left = [(0, from(LEFT, &packet)), (2_000, answer.clone())];
+        let (left, right) = (left.to_vec(), Arrivals::new());
+        let routed = run("router6.click", &left, &right, &[]);
+        let message_of = |packet: &Vec<u8>| packet[6] == 58 && packet[40] == 1;
+        let messages: Vec<_> = routed.packets(0).into_iter().filter(message_of).collect();
+        let [answer] = &messages[..] else { panic!("{messages:x?}") };
+        let (kind, _, quoted) = message(answer);
+        assert_eq!((kind, quoted, &answer[24..40]), ([1, 4], &packet[..], &near.octets()[..]));
+    }
+}
+
+#[test]
 fn rfc5095_3_and_rfc8200_4_4_routes_of_type_0_are_not_followed() {
     let packet = with_extensions(&udp(LEFT.ip6, ROUTER.ip6, 8), &[(43, &[0, 0, 1, 0, 0, 0, 0])]);
     let (pointer, _) = is_answered(&packet, [4, 0]);
@@ -443,4 +482,25 @@ fn rfc6583_addresses_that_nobody_has_are_forgotten() {
     let routed = run("router6.click", &left, &right, &["right_nd.table"]);
     assert_eq!(routed.value(0), "2001:db8:2::1 1 02-00-00-00-02-01\n");
     assert_eq!(routed.packets(1).len(), 2);
+}
+
+/// Section 6.2: what is known has precedence over what is only asked for.
+#[test]
+fn rfc6583_a_sweep_of_addresses_leaves_known_neighbours_alone() {
+    let mut packets = vec![(0, from(LEFT, &udp(LEFT.ip6, RIGHT.ip6, 8)))];
+    for i in 0..40u16 {
+        let to = Ipv6Addr::new(0x2001, 0xdb8, 2, 0, 0, 0, 7, i);
+        packets.push((10_000 + 100 * i64::from(i), from(LEFT, &udp(nowhere(), to, 8))));
+    }
+    packets.push((500_000, from(LEFT, &udp(LEFT.ip6, RIGHT.ip6, 9))));
+    let right = vec![(2_000, advertisement(RIGHT, ROUTER_RIGHT))];
+    let with_four = |text: String| {
+        let changed =
+            text.replace("IP6NDSolicitor(right, right", "IP6NDSolicitor(right, right, ENTRY_CAPACITY 4");
+        assert_ne!(changed, text);
+        changed
+    };
+    let routed = run_changed("router6.click", &packets, &right, &["right_nd.table"], with_four);
+    assert_eq!(routed.packets(1).len(), 2);
+    assert_eq!(routed.value(0), "2001:db8:2::1 1 02-00-00-00-02-01\n");
 }

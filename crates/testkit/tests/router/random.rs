@@ -306,3 +306,31 @@ fn routers_send_right_checksums_on_every_capture() {
     }
     assert!(captures > 10);
 }
+
+#[test]
+fn ipv6_packets_that_were_cut_or_are_mostly_headers_are_not_fragmented() {
+    let through =
+        |packet: &[u8]| through("MarkIP6Header -> f :: IP6Fragmenter(1280); f[1] -> SINK1; f", packet);
+    let datagram = udp(LEFT.ip6, RIGHT.ip6, 3000);
+    assert_eq!(through(&datagram).len(), 3);
+    let cut = through(&datagram[..2000]);
+    assert!(cut.len() == 1 && cut[0].sink == 1, "what is whole again would be something else");
+    // Hop-by-hop options of padding.
+    let with_options = |length: usize| {
+        let mut packet = datagram.clone();
+        let mut options = vec![0; length];
+        (options[0], options[1]) = (packet[6], (length / 8 - 1) as u8);
+        for at in (2..length).step_by(200) {
+            options[at] = 1;
+            options[at + 1] = (length - at - 2).min(198) as u8;
+        }
+        packet[6] = 0;
+        packet.splice(40..40, options);
+        let total = (packet.len() - 40) as u16;
+        packet[4..6].copy_from_slice(&total.to_be_bytes());
+        packet
+    };
+    assert!(through(&with_options(800)).iter().all(|seen| seen.sink == 0));
+    let long = through(&with_options(1224));
+    assert!(long.len() == 1 && long[0].sink == 1, "{}", long.len());
+}

@@ -169,6 +169,7 @@ fn limits() -> impl Strategy<Value = Limits> {
     (0usize..6, 0usize..5, 0usize..4, 1usize..5, timeouts).prop_map(
         |(packets, entries, packets_per_entry, slim_factor, timeout)| Limits {
             pace: ARP_PACE,
+            keeps_known: false,
             packets,
             entries,
             packets_per_entry,
@@ -248,6 +249,7 @@ fn ten_queries_a_second_and_then_one_in_two() {
         slim_factor: 2,
         timeout: 300_000,
         pace: ARP_PACE,
+        keeps_known: false,
     };
     let mut table = Table::<u32>::new(limits);
     let asked: Vec<i64> =

@@ -269,3 +269,48 @@ proptest! {
         }
     }
 }
+
+/// However many are over at once, or had packets: one batch, or one new mapping, does only some of the work.
+#[test]
+fn the_work_of_a_batch_is_bounded() {
+    let (mut store, owner) = (Store::new().unwrap(), 0);
+    store.join([POLICY; 2], 1, SECOND);
+    store.catch_up(Timestamp(0));
+    for n in 0..10_000u32 {
+        keep(&mut store, owner, flow(n, 1), Kind::Plain, 0).unwrap();
+    }
+    let mut batches = 0;
+    while store.size() > 0 {
+        let before = store.size();
+        store.catch_up(Timestamp(20 * SECOND));
+        assert!(before - store.size() <= 1025, "{before} {}", store.size());
+        batches += 1;
+        assert!(batches < 25, "each is looked at twice, when its guarantee is over and when it is");
+    }
+    assert!(batches >= 9, "{batches}");
+    // Who asks gets to know what there is.
+    for n in 0..10_000u32 {
+        keep(&mut store, owner, flow(n, 1), Kind::Plain, 30 * SECOND).unwrap();
+    }
+    store.catch_up_fully(Timestamp(50 * SECOND));
+    assert_eq!(store.size(), 0);
+}
+
+#[test]
+fn at_capacity_somebody_gives_way_without_a_search_through_all() {
+    let (mut store, owner) = store();
+    store.set_capacity(10_000);
+    for n in 0..10_000u32 {
+        keep(&mut store, owner, flow(n, 1), Kind::Plain, 0).unwrap();
+    }
+    // All had packets since, the later ones later, and none holds by guarantee any more.
+    for n in 0..10_000u32 {
+        packet(&mut store, owner, flow(n, 1), Told::Nothing, SECOND + i64::from(n));
+    }
+    for n in 0..200u32 {
+        keep(&mut store, owner, flow(n, 2), Kind::Plain, 4 * SECOND).unwrap();
+        assert_eq!((store.size(), store.tallies(owner)[0].failures), (10_000, 0));
+    }
+    let gone = (0..10_000).filter(|&n| store.find(flow(n, 1), space(owner, ONLY)).is_none()).count();
+    assert_eq!(gone, 200, "and no new one");
+}

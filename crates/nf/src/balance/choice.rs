@@ -1,0 +1,356 @@
+//! How load balancers choose among servers.
+
+use element::Timestamp;
+use element::args::Args;
+use element::class::ArgInfo;
+use flow::FiveTupleKey;
+use wire::FiveTuple;
+
+use super::maglev::{self, Maglev, flow_hash};
+
+/// How a server is chosen for a new flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// One behind the other.
+    InTurn,
+    /// The same, the more often the less load a server has had lately.
+    Weighted,
+    /// The one with the least load.
+    Least,
+    /// Of two that the flow's hash says, the one with less load.
+    OfTwo,
+    /// By a hash; consistent or not.
+    Hash { of: Hashed, consistent: bool },
+}
+
+/// What a hash is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hashed {
+    Flow,
+    Addresses,
+    /// The aggregate annotation.
+    Aggregate,
+}
+
+impl Mode {
+    fn parse(text: &str) -> Option<Mode> {
+        let hash = |of, consistent| Mode::Hash { of, consistent };
+        Some(match text {
+            // Weights are equal as long as nobody changes them.
+            "rr" | "wrr" => Mode::InTurn,
+            "awrr" => Mode::Weighted,
+            "least" => Mode::Least,
+            "pow2" => Mode::OfTwo,
+            "hash" | "hash_crc" => hash(Hashed::Flow, false),
+            "hash_ip" => hash(Hashed::Addresses, false),
+            "hash_agg" => hash(Hashed::Aggregate, false),
+            "maglev" => hash(Hashed::Flow, true),
+            "cst_hash_agg" => hash(Hashed::Aggregate, true),
+            _ => return None,
+        })
+    }
+
+    /// Whether the choice depends on what was chosen before, or on what has come.
+    pub(super) fn counts(self) -> bool {
+        !matches!(self, Mode::Hash { .. })
+    }
+
+    /// Whether it is of the aggregate annotation.
+    pub(super) fn reads_aggregate(self) -> bool {
+        matches!(self, Mode::Hash { of: Hashed::Aggregate, .. })
+    }
+}
+
+/// What load is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Metric {
+    Connections,
+    Packets,
+    Bytes,
+    /// What somebody has said by the handler `load`.
+    Told,
+}
+
+impl Metric {
+    fn parse(text: &str) -> Option<Metric> {
+        Some(match text {
+            "conn" => Metric::Connections,
+            "packets" => Metric::Packets,
+            "bytes" => Metric::Bytes,
+            "cpu" => Metric::Told,
+            _ => return None,
+        })
+    }
+}
+
+/// What was sent to a server, and what it says of itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Load {
+    pub(super) connections: u64,
+    pub(super) packets: u64,
+    pub(super) bytes: u64,
+    pub(super) told: u64,
+}
+
+impl Load {
+    fn of(&self, metric: Metric) -> u64 {
+        match metric {
+            Metric::Connections => self.connections,
+            Metric::Packets => self.packets,
+            Metric::Bytes => self.bytes,
+            Metric::Told => self.told,
+        }
+    }
+}
+
+/// What does not change while it runs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rule {
+    pub(super) mode: Mode,
+    metric: Metric,
+    /// Places of the consistent table.
+    pub(super) places: usize,
+    /// How often weights are found anew, and how little they depend on the load: 0 for in full, 1 for not at all.
+    interval: Timestamp,
+    alpha: f64,
+}
+
+/// Arguments about the choice.
+pub(super) const ARGS: [ArgInfo; 6] = [
+    ArgInfo::keyword("LB_MODE", "mode", "rr"),
+    ArgInfo::keyword("LST_MODE", "metric", "conn"),
+    ArgInfo::keyword("CST_BUCKETS", "unsigned", "65537"),
+    ArgInfo::keyword("AWRR_TIME", "milliseconds", "100"),
+    ArgInfo::keyword("AWRR_ALPHA", "real", "0"),
+    ArgInfo::keyword("FORCE_TRACK_LOAD", "bool", "false"),
+];
+
+impl Rule {
+    /// Reads [`ARGS`].
+    pub(super) fn read(args: &mut Args<'_>) -> Rule {
+        let text = args.or("LB_MODE", "rr".to_string());
+        let mode = Mode::parse(&text).unwrap_or_else(|| {
+            args.error(format!("LB_MODE: unknown mode '{text}'"));
+            Mode::InTurn
+        });
+        let text = args.or("LST_MODE", "conn".to_string());
+        let metric = Metric::parse(&text).unwrap_or_else(|| {
+            args.error(format!("LST_MODE: unknown metric '{text}'"));
+            Metric::Connections
+        });
+        let places = maglev::places(args);
+        let interval = Timestamp(i64::from(args.or("AWRR_TIME", 100u32).max(1)) * 1_000_000);
+        let alpha = args.or("AWRR_ALPHA", 0.0);
+        if !(0.0..=1.0).contains(&alpha) {
+            args.error("AWRR_ALPHA: must be between 0 and 1");
+        }
+        // Loads are always counted.
+        let _ = args.or("FORCE_TRACK_LOAD", false);
+        Rule { mode, metric, places, interval, alpha }
+    }
+}
+
+/// Weights of servers, from 2 to 30.
+const WEIGHTS: (f64, f64) = (2.0, 30.0);
+
+/// Who can be chosen, and whose turn it is.
+pub(super) struct Choice {
+    pub(super) rule: Rule,
+    /// Numbers of servers that new flows can go to, in order.
+    active: Vec<u16>,
+    /// The least number of the one whose turn is next.
+    next: u16,
+    /// By number: weights, and how far a server is behind what its weight says.
+    weights: Vec<(i64, i64)>,
+    /// When weights were found last.
+    weighed: Option<Timestamp>,
+    table: Maglev,
+}
+
+impl Choice {
+    pub(super) fn new(rule: Rule) -> Choice {
+        let (active, weights) = (Vec::new(), Vec::new());
+        Choice { rule, active, next: 0, weights, weighed: None, table: Maglev::default() }
+    }
+
+    /// How many can be chosen.
+    pub(super) fn len(&self) -> usize {
+        self.active.len()
+    }
+
+    /// Says who can be chosen, by number, and names.
+    pub(super) fn set_active(&mut self, active: &[(u16, String)]) {
+        self.active = active.iter().map(|&(number, _)| number).collect();
+        let most = active.iter().map(|&(number, _)| usize::from(number) + 1).max().unwrap_or(0);
+        if self.weights.len() < most {
+            self.weights.resize(most, (1, 0));
+        }
+        self.weighed = None;
+        if let Mode::Hash { consistent: true, .. } = self.rule.mode {
+            let names: Vec<(u16, &[u8])> = active.iter().map(|(n, name)| (*n, name.as_bytes())).collect();
+            self.table = Maglev::new(self.rule.places, &names);
+        }
+    }
+
+    /// Chooses a server for a new flow. Flows that nobody remembers the choice for, and others that may be such, get one
+    /// that the flow says alone.
+    pub(super) fn pick(
+        &mut self,
+        key: &FiveTupleKey,
+        aggregate: impl Fn() -> u32,
+        load: impl Fn(u16) -> Load,
+        is_remembered: bool,
+        now: Timestamp,
+    ) -> Option<u16> {
+        let mode = match self.rule.mode {
+            mode if mode.counts() && !is_remembered => Mode::Hash { of: Hashed::Flow, consistent: false },
+            mode => mode,
+        };
+        let metric = self.rule.metric;
+        let amount = |number: u16| load(number).of(metric);
+        match mode {
+            Mode::InTurn => {
+                let behind = self.active.partition_point(|&number| number < self.next);
+                let server = *self.active.get(behind).or(self.active.first())?;
+                self.next = server + 1;
+                Some(server)
+            }
+            Mode::Weighted => {
+                if self.weighed.is_none_or(|then| now - then >= self.rule.interval || now < then) {
+                    self.weighed = Some(now);
+                    self.weigh(amount);
+                }
+                self.whose_turn()
+            }
+            Mode::Least => self.active.iter().copied().min_by_key(|&number| amount(number)),
+            Mode::OfTwo => {
+                let hash = flow_hash(key);
+                let n = self.active.len();
+                let first = place(hash, n);
+                // One of the others.
+                let second = (first + 1 + place(spread(hash), n.saturating_sub(1))) % n.max(1);
+                let both = [first, second].map(|place| self.active.get(place).copied());
+                both.into_iter().flatten().min_by_key(|&number| amount(number))
+            }
+            Mode::Hash { of, consistent } => {
+                let hash = match of {
+                    Hashed::Flow => flow_hash(key),
+                    Hashed::Addresses => flow_hash(&without_ports(key)),
+                    // Neighbouring numbers shall get places far from each other.
+                    Hashed::Aggregate => spread(aggregate()),
+                };
+                match consistent {
+                    true => self.table.server(hash),
+                    false => self.active.get(place(hash, self.active.len())).copied(),
+                }
+            }
+        }
+    }
+
+    /// Finds weights anew: ten for the average load, more for less.
+    fn weigh(&mut self, amount: impl Fn(u16) -> u64) {
+        let Choice { active, weights, rule, .. } = self;
+        let total: f64 = active.iter().map(|&number| amount(number) as f64).sum();
+        let average = total / active.len().max(1) as f64;
+        for &number in &*active {
+            let own = amount(number) as f64;
+            let weight = match own {
+                0.0 => WEIGHTS.1,
+                own => 10.0 * average / ((1.0 - rule.alpha) * own + rule.alpha * average),
+            };
+            weights[usize::from(number)].0 = weight.clamp(WEIGHTS.0, WEIGHTS.1) as i64;
+        }
+    }
+
+    /// The server that is furthest behind what its weight says.
+    fn whose_turn(&mut self) -> Option<u16> {
+        let Choice { active, weights, .. } = self;
+        let mut total = 0;
+        for &number in &*active {
+            let (weight, behind) = &mut weights[usize::from(number)];
+            *behind += *weight;
+            total += *weight;
+        }
+        // The first of equals.
+        let server = active.iter().copied().rev().max_by_key(|&number| weights[usize::from(number)].1)?;
+        weights[usize::from(server)].1 -= total;
+        Some(server)
+    }
+}
+
+/// A place among so many.
+fn place(hash: u32, n: usize) -> usize {
+    ((u64::from(hash) * n as u64) >> 32) as usize
+}
+
+/// Another hash, of which all bits depend on those of the first.
+fn spread(hash: u32) -> u32 {
+    hash.wrapping_mul(0x9e37_79b1)
+}
+
+fn without_ports(key: &FiveTupleKey) -> FiveTupleKey {
+    use std::net::IpAddr::{V4, V6};
+    let tuple = key.tuple();
+    let plain = match (tuple.source(), tuple.destination()) {
+        (V4(source), V4(destination)) => FiveTuple::v4((source, 0), (destination, 0), 0),
+        (V6(source), V6(destination)) => FiveTuple::v6((source, 0), (destination, 0), 0),
+        _ => return *key,
+    };
+    FiveTupleKey::new(&plain, 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(n: u16) -> FiveTupleKey {
+        FiveTupleKey::new(&FiveTuple::v4(([10, 0, 0, 1].into(), n), ([10, 0, 0, 2].into(), 80), 6), 0)
+    }
+
+    fn choice(mode: Mode, metric: Metric, servers: u16) -> Choice {
+        let rule = Rule { mode, metric, places: 251, interval: Timestamp(100_000_000), alpha: 0.0 };
+        let mut choice = Choice::new(rule);
+        let names: Vec<(u16, String)> = (0..servers).map(|n| (n, n.to_string())).collect();
+        choice.set_active(&names);
+        choice
+    }
+
+    /// How often each of three servers is chosen for so many flows.
+    fn shares(choice: &mut Choice, loads: [u64; 3], flows: u16, at: i64) -> [u32; 3] {
+        let mut shares = [0; 3];
+        for n in 0..flows {
+            let load = |number: u16| Load { bytes: loads[usize::from(number)], ..Load::default() };
+            let server = choice.pick(&key(n), || 0, load, true, Timestamp(at)).unwrap();
+            shares[usize::from(server)] += 1;
+        }
+        shares
+    }
+
+    #[test]
+    fn weights_follow_the_load() {
+        let mut choice = choice(Mode::Weighted, Metric::Bytes, 3);
+        assert_eq!(shares(&mut choice, [0; 3], 90, 0), [30; 3]);
+        // Ten times the average divided by the own load, that is 20, 10 and 6; but only when it is time.
+        assert_eq!(shares(&mut choice, [50, 100, 200], 90, 99_999_999), [30; 3]);
+        assert_eq!(shares(&mut choice, [75, 150, 225], 72, 100_000_000), [40, 20, 12]);
+    }
+
+    #[test]
+    fn of_two_the_one_with_less_load() {
+        let mut choice = choice(Mode::OfTwo, Metric::Bytes, 3);
+        let [a, b, c] = shares(&mut choice, [1, 2, 3], 3000, 0);
+        // The one with the most is never chosen, the one with the least by two of three pairs.
+        assert!(c == 0 && (1800..2200).contains(&a) && a + b == 3000, "{a} {b}");
+        let mut alone = self::choice(Mode::OfTwo, Metric::Bytes, 1);
+        assert_eq!(shares(&mut alone, [9, 0, 0], 5, 0), [5, 0, 0]);
+        let mut nobody = self::choice(Mode::OfTwo, Metric::Bytes, 0);
+        assert_eq!(nobody.pick(&key(1), || 0, |_| Load::default(), true, Timestamp(0)), None);
+    }
+
+    #[test]
+    fn flows_of_the_same_hosts_go_to_one_server() {
+        let mut choice = choice(Mode::Hash { of: Hashed::Addresses, consistent: false }, Metric::Bytes, 3);
+        let shares = shares(&mut choice, [0; 3], 100, 0);
+        assert!(shares.contains(&100), "{shares:?}");
+    }
+}

@@ -1,0 +1,76 @@
+//! What translators are to others: who asks for the mapping of a quoted packet, and who shares their capacity.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use element::{ElementId, Timestamp};
+
+use super::flavour::Flavour;
+use super::store::{IDENTIFIERS, ONLY, Store, UDP_BESIDE, mark, space};
+use super::tuple::Tuple;
+
+/// Where a translator's mappings are: a store, which may be another one's too, and as whose they stand there.
+#[derive(Clone)]
+pub(super) struct Home {
+    pub(super) store: Arc<Mutex<Store>>,
+    pub(super) owner: u16,
+}
+
+/// What a translator publishes: others ask it for mappings, or share its capacity.
+pub(super) struct Published {
+    pub(super) flavour: Flavour,
+    pub(super) home: Mutex<Home>,
+    /// The element whose capacity it shares.
+    pub(super) shares: Option<ElementId>,
+    pub(super) outputs: usize,
+}
+
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// What an error message about a packet of a mapping is to say instead.
+pub(super) struct Quoted {
+    /// As the packets of the other direction have it; zero for addresses that stay.
+    pub(super) to: Tuple,
+    /// Whether ports or identifiers are those of `to`; otherwise they stay.
+    pub(super) has_ports: bool,
+    pub(super) output: usize,
+    pub(super) is_reply: bool,
+    pub(super) annotation: u8,
+}
+
+impl Published {
+    /// The mapping for packets that answer a quoted one.
+    pub(super) fn find(&self, protocol: u8, tuple: Tuple, now: Timestamp) -> Option<Quoted> {
+        use wire::ip_protocol::{ICMP, TCP, UDP};
+        let home = locked(&self.home).clone();
+        let mut store = locked(&home.store);
+        store.catch_up(now);
+        let find = |tuple, which| store.find(tuple, space(home.owner, which));
+        let addresses = Tuple { source_port: 0, destination_port: 0, ..tuple };
+        let found = match self.flavour {
+            Flavour::Both => match protocol {
+                TCP => find(tuple, ONLY),
+                UDP => find(tuple, UDP_BESIDE),
+                _ => None,
+            },
+            Flavour::Tcp | Flavour::Udp => find(tuple, ONLY),
+            Flavour::Address => find(Tuple { destination: 0, ..addresses }, ONLY)
+                .or_else(|| find(Tuple { source: 0, ..addresses }, ONLY)),
+            Flavour::Pair => find(addresses, ONLY),
+            Flavour::Ping if protocol == ICMP => {
+                let identifier = tuple.source_port;
+                let marked = mark(identifier);
+                let reply = Tuple { source_port: marked, destination_port: identifier, ..tuple };
+                find(reply, IDENTIFIERS)
+            }
+            Flavour::Ping => None,
+        };
+        let change = found?;
+        let (made_by, annotation) = store.details(change.session);
+        let has_ports = self.flavour.has_ports();
+        let (to, is_reply) = (change.to, change.is_reply);
+        let quoted = Quoted { to, has_ports, output: change.output.into(), is_reply, annotation };
+        (!has_ports || made_by == protocol).then_some(quoted)
+    }
+}

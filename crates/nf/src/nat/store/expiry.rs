@@ -1,0 +1,219 @@
+//! Who is over, who gives way to others, and looking for them a few at a time.
+
+use element::Timestamp;
+
+use super::turns::{Queue, Turn};
+use super::{FIRST_CAPACITY, Session, Store};
+use crate::nat::state::{Policy, State};
+
+/// Mappings that one batch looks at when mappings are looked for that are over: less than a millisecond's work.
+const STEP: usize = 1024;
+
+/// Mappings that are looked at for one that gives way to a new one.
+const LOOKS: usize = 64;
+
+/// What was found at the front of the queues.
+enum Front {
+    /// The mapping that is over first, among those that do not hold by guarantee.
+    First(u32),
+    /// There was no more time to look: of those looked at, the one that is over first, if they do not all hold by
+    /// guarantee.
+    Unsure(Option<u32>),
+    /// All hold by guarantee.
+    Nobody,
+}
+
+impl Store {
+    /// Ends mappings that are over at a time, and then as many as there are above the capacity.
+    pub(in crate::nat) fn shrink(&mut self, now: Timestamp) {
+        self.sweep(now.0, usize::MAX);
+        self.shrink_to_capacity(now);
+        self.give_memory_back();
+    }
+
+    /// Ends mappings that are over at a time, looking at no more than so many; whether all were found.
+    fn sweep(&mut self, at: i64, looks: usize) -> bool {
+        let mut left = looks;
+        loop {
+            match self.look(at, &mut left) {
+                Front::First(place) if self.expiry(place) <= at => {
+                    self.remove(place);
+                    if left == 0 {
+                        return false;
+                    }
+                    left -= 1;
+                }
+                Front::First(_) | Front::Nobody => return true,
+                Front::Unsure(_) => return false,
+            }
+        }
+    }
+
+    /// Ends as many mappings as there are above the capacity.
+    pub(in crate::nat) fn shrink_to_capacity(&mut self, now: Timestamp) {
+        while self.size as i64 > i64::from(self.capacity).max(0) {
+            let first = match self.look(now.0, &mut { usize::MAX }) {
+                Front::First(place) => Some(place),
+                Front::Unsure(_) | Front::Nobody => self.first(Queue::Guaranteed),
+            };
+            let Some(place) = first else { break };
+            self.remove(place);
+        }
+    }
+
+    /// Who gives way to a new mapping: who is over first, or nearly so where it would take long to find out.
+    pub(super) fn who_gives_way(&mut self, now: i64) -> Option<u32> {
+        match self.look(now, &mut { LOOKS }) {
+            Front::First(place) => Some(place),
+            Front::Unsure(place) => place,
+            Front::Nobody => None,
+        }
+    }
+
+    /// Makes the table small again when hardly anything is left of it.
+    fn give_memory_back(&mut self) {
+        let stats = self.table.stats();
+        if stats.capacity > FIRST_CAPACITY && stats.entries < stats.capacity / 16 {
+            // Twice what there is, so that it does not grow again at once.
+            let capacity = (4 * stats.entries).next_power_of_two().max(FIRST_CAPACITY);
+            self.rebuild(capacity);
+            self.used.give_memory_back();
+        }
+    }
+
+    /// Ends what was over when it would have been looked for last: each owner does so in its intervals. What is a lot takes
+    /// several calls.
+    #[inline]
+    pub(in crate::nat) fn catch_up(&mut self, now: Timestamp) {
+        if now.0 >= self.next_search {
+            self.search(now.0, STEP);
+        }
+    }
+
+    /// The same at once, for those who ask what there is.
+    pub(in crate::nat) fn catch_up_fully(&mut self, now: Timestamp) {
+        if now.0 >= self.next_search {
+            self.search(now.0, usize::MAX);
+        }
+    }
+
+    #[cold]
+    fn search(&mut self, now: i64, looks: usize) {
+        let mut first = i64::MAX;
+        for owner in self.owners.iter_mut().filter(|owner| owner.interval > 0) {
+            let mut next = owner.next.unwrap_or(now.saturating_add(owner.interval));
+            if now >= next {
+                let last = next + (now - next) / owner.interval * owner.interval;
+                self.sweeping = self.sweeping.max(Some(last));
+                next = last.saturating_add(owner.interval);
+            }
+            owner.next = Some(next);
+            first = first.min(next);
+        }
+        self.next_search = first;
+        let Some(at) = self.sweeping else { return };
+        if self.sweep(at, looks) {
+            self.sweeping = None;
+            self.shrink_to_capacity(Timestamp(at));
+            self.give_memory_back();
+        } else {
+            self.next_search = i64::MIN;
+        }
+    }
+
+    fn policy(&self, session: &Session) -> Policy {
+        let owner = self.owners.get(usize::from(session.owner));
+        owner.and_then(|owner| owner.policies.get(usize::from(session.policy))).copied().unwrap_or_default()
+    }
+
+    /// When a mapping had its last packet, until when it holds by guarantee if there is one, and when it is over.
+    pub(super) fn times(&self, session: &Session) -> (i64, Option<i64>, i64) {
+        let (mut last, mut states) = (i64::MIN, [State::default(); 2]);
+        for (id, state) in session.keys.iter().zip(&mut states) {
+            let Some(id) = *id else { continue };
+            last = last.max(self.table.last_seen(id).map_or(i64::MIN, |time| time.0));
+            *state = self.change(id).map_or(*state, |change| change.state);
+        }
+        let policy = self.policy(session);
+        let guaranteed = (policy.guarantee > 0).then(|| last.saturating_add(policy.guarantee));
+        (last, guaranteed, last.saturating_add(policy.timeout(session.kind, states)))
+    }
+
+    /// When a mapping is over.
+    pub(super) fn expiry(&self, place: u32) -> i64 {
+        self.sessions.get(place as usize).map_or(i64::MAX, |session| self.times(session).2)
+    }
+
+    /// Gives a session a turn, in place of the one that it has.
+    pub(super) fn queue(&mut self, place: u32, queue: Queue, due: i64) {
+        self.forget_turn(place);
+        self.queue_again(place, queue, due);
+    }
+
+    /// The same where it has none.
+    pub(super) fn queue_again(&mut self, place: u32, queue: Queue, due: i64) {
+        if let Some(session) = self.sessions.get_mut(place as usize) {
+            (session.queue, session.due) = (queue, due);
+            self.turns.push(queue, Turn { due, place, ticket: session.ticket });
+        }
+    }
+
+    /// Gives a session its first turn.
+    pub(super) fn queue_first(&mut self, place: u32) {
+        let (_, guaranteed, expiry) = self.times(&self.sessions[place as usize]);
+        match guaranteed {
+            Some(end) => self.queue_again(place, Queue::Guaranteed, end),
+            None => self.queue_again(place, Queue::Open, expiry),
+        }
+    }
+
+    /// The turn of a session no longer counts.
+    pub(super) fn forget_turn(&mut self, place: u32) {
+        if let Some(session) = self.sessions.get_mut(place as usize) {
+            session.ticket = session.ticket.wrapping_add(1);
+            self.turns.forget(|turn| counts(&self.sessions, turn));
+        }
+    }
+
+    fn first(&mut self, queue: Queue) -> Option<u32> {
+        self.turns.first(queue, |turn| counts(&self.sessions, turn)).map(|turn| turn.place)
+    }
+
+    /// Looks who is first, at no more mappings than there are looks left.
+    fn look(&mut self, now: i64, left: &mut usize) -> Front {
+        let mut seen: Option<(i64, u32)> = None;
+        for queue in [Queue::Guaranteed, Queue::Open] {
+            while let Some(place) = self.first(queue) {
+                let session = &self.sessions[place as usize];
+                if queue == Queue::Guaranteed && session.due > now {
+                    break;
+                }
+                let (_, guaranteed, expiry) = self.times(session);
+                let (belongs, due) = match guaranteed.filter(|&end| end > now) {
+                    Some(end) => (Queue::Guaranteed, end),
+                    None => (Queue::Open, expiry),
+                };
+                if belongs == queue && due <= session.due {
+                    return Front::First(place);
+                }
+                if *left == 0 {
+                    return Front::Unsure(seen.map(|(_, place)| place));
+                }
+                *left -= 1;
+                // There were packets, or the guarantee is over.
+                self.turns.pop(queue);
+                self.queue_again(place, belongs, due);
+                if belongs == Queue::Open && seen.is_none_or(|(first, _)| due < first) {
+                    seen = Some((due, place));
+                }
+            }
+        }
+        Front::Nobody
+    }
+}
+
+/// Whether a turn is the one that its session has.
+fn counts(sessions: &[Session], turn: &Turn) -> bool {
+    let session = sessions.get(turn.place as usize);
+    session.is_some_and(|session| session.is_in_use() && session.ticket == turn.ticket)
+}

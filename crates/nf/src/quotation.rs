@@ -1,0 +1,111 @@
+//! The packet that an ICMP error quotes: reading it, and changing it with the checksums that cover it.
+
+use wire::checksum::Delta;
+use wire::{FromBytes, icmp, ip_protocol, ipv4};
+
+/// What is quoted behind the IP header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Behind {
+    /// Two ports.
+    Ports,
+    /// The identifier of an echo request.
+    Identifier,
+    /// Nothing that tells flows apart.
+    Nothing,
+}
+
+/// The packet that an error quotes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Quotation {
+    /// Its protocol.
+    pub(crate) protocol: u8,
+    /// Its source address.
+    pub(crate) source: u32,
+    /// Its destination address.
+    pub(crate) destination: u32,
+    /// Its source and destination port; or the identifier and 0; or zeros.
+    pub(crate) ports: (u16, u16),
+    /// What they are.
+    pub(crate) behind: Behind,
+    /// Where its transport header starts, from that of its IP header.
+    transport: usize,
+}
+
+impl Quotation {
+    /// Reads an ICMP error, from the ICMP header on. `None` for other messages.
+    #[inline]
+    pub(crate) fn read(message: &[u8]) -> Option<Quotation> {
+        let (head, quoted) = icmp::Header::ref_from_prefix(message).ok()?;
+        if !head.is_error() {
+            return None;
+        }
+        let (ip, _) = ipv4::Header::ref_from_prefix(quoted).ok()?;
+        let transport = ip.header_len();
+        if ip.version() != 4 || transport < ipv4::Header::LEN {
+            return None;
+        }
+        let rest = quoted.get(transport..).unwrap_or_default();
+        let number = |at: usize| u16::from_be_bytes([rest[at], rest[at + 1]]);
+        let is_first = ip.fragment_offset() == 0;
+        let (behind, ports) = match ip.protocol {
+            ip_protocol::TCP | ip_protocol::UDP | ip_protocol::DCCP if is_first && rest.len() >= 8 => {
+                (Behind::Ports, (number(0), number(2)))
+            }
+            ip_protocol::ICMP if is_first && rest.len() >= 6 && rest[0] == icmp::kind::ECHO => {
+                (Behind::Identifier, (number(4), 0))
+            }
+            _ => (Behind::Nothing, (0, 0)),
+        };
+        let (source, destination) = (ip.source.get(), ip.destination.get());
+        Some(Quotation { protocol: ip.protocol, source, destination, ports, behind, transport })
+    }
+
+    /// Gives the packet that this message quotes other addresses and ports, and updates all checksums, the message's own
+    /// too.
+    pub(crate) fn change(&self, message: &mut [u8], source: u32, destination: u32, ports: (u16, u16)) {
+        let Some((head, quoted)) = message.split_at_mut_checked(icmp::Header::LEN) else { return };
+        let Ok((ip, _)) = ipv4::Header::mut_from_prefix(quoted) else { return };
+        let addresses = Delta::u32(ip.source.get(), source) + Delta::u32(ip.destination.get(), destination);
+        ip.source.set(source);
+        ip.destination.set(destination);
+        let old = ip.checksum.get();
+        let new = addresses.apply(old);
+        ip.checksum.set(new);
+        let mut change = addresses + Delta::u16(old, new);
+        let rest = quoted.get_mut(self.transport..).unwrap_or_default();
+        match self.behind {
+            Behind::Ports => {
+                let both = exchange(rest, 0, ports.0) + exchange(rest, 2, ports.1);
+                let all = addresses + both;
+                change = change + both;
+                match self.protocol {
+                    ip_protocol::TCP => change = change + sum_in(rest, 16, all, Delta::apply),
+                    ip_protocol::UDP => change = change + sum_in(rest, 6, all, Delta::apply_udp),
+                    _ => {}
+                }
+            }
+            Behind::Identifier => {
+                let identifier = exchange(rest, 4, ports.0);
+                change = change + identifier + sum_in(rest, 2, identifier, Delta::apply);
+            }
+            Behind::Nothing => {}
+        }
+        sum_in(head, 2, change, Delta::apply);
+    }
+}
+
+/// Puts a number of 16 bits into a message; how a sum over it changes.
+fn exchange(bytes: &mut [u8], at: usize, new: u16) -> Delta {
+    let Some(place) = bytes.get_mut(at..at + 2) else { return Delta::default() };
+    let old = u16::from_be_bytes([place[0], place[1]]);
+    place.copy_from_slice(&new.to_be_bytes());
+    Delta::u16(old, new)
+}
+
+/// Updates a checksum in a message; how a sum over it changes. `apply` knows what zero means in it.
+fn sum_in(bytes: &mut [u8], at: usize, change: Delta, apply: impl Fn(Delta, u16) -> u16) -> Delta {
+    let Some(&[a, b]) = bytes.get(at..at + 2).and_then(|place| place.first_chunk()) else {
+        return Delta::default();
+    };
+    exchange(bytes, at, apply(change, u16::from_be_bytes([a, b])))
+}

@@ -1,0 +1,179 @@
+//! What RFCs ask of a gateway as a whole, on `configs/nat.click` as it is.
+
+use wire::icmp::kind::{TIME_EXCEEDED, UNREACHABLE};
+
+use super::*;
+
+const OTHER: [u8; 4] = [10, 0, 0, 2];
+
+/// Runs packets, each with its time in milliseconds, through the gateway.
+fn run_gateway(packets: &[(i64, Vec<u8>)], handlers: &[&str]) -> (Outcome, Vec<Vec<u8>>) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("in.pcap");
+    let options = capture::WriterOptions { link: wire::LinkType::Ethernet, ..Default::default() };
+    let mut writer = capture::Writer::new(std::fs::File::create(&path).unwrap(), options);
+    for (milliseconds, bytes) in packets {
+        let frame = [&[2; 12][..], &[8, 0], bytes].concat();
+        writer.write((1_000_000 + milliseconds) * 1_000_000, frame.len() as u32, [&frame[..]]).unwrap();
+    }
+    writer.flush().unwrap();
+    let exchange = offer(Vec::new());
+    let text = include_str!("../../../../configs/nat.click")
+        .replace("configs/data/quickstart.pcap", &path.display().to_string())
+        .replace("10.1.0.1/32", "10.0.0.0/8")
+        .replace("ToDump($OUT, SNAPLEN 0, ENCAP IP)", &format!("TestSink({exchange}, 0)"));
+    let outcome = Run::trace().text(&text, handlers).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    assert!(outcome.report.balances(), "{:?}", outcome.report);
+    let seen: Vec<_> = collect(exchange).into_iter().map(|seen| seen.bytes).collect();
+    let is_fragment = |packet: &[u8]| packet[6] & 0x3f != 0 || packet[7] != 0;
+    let mut whole = seen.iter().filter(|packet| packet[9] != 1 && !is_fragment(packet));
+    assert!(whole.all(|packet| is_sound(packet)), "a wrong checksum");
+    (outcome, seen)
+}
+
+/// What leaves the gateway.
+fn out(packets: &[(i64, Vec<u8>)]) -> Vec<Vec<u8>> {
+    run_gateway(packets, &[]).1
+}
+
+/// UDP with a time to live, "don't fragment", and so many bytes of payload.
+fn datagram(from: SocketAddr, to: SocketAddr, ttl: u8, is_whole: bool, payload: usize) -> Vec<u8> {
+    let mut packet = Builder::udp(from, to).ttl(ttl).build(&vec![7; payload]).unwrap();
+    packet[6] = if is_whole { 0x40 } else { 0 };
+    refill(&mut packet);
+    packet
+}
+
+/// The packet after one hop.
+fn after_a_hop(packet: &[u8]) -> Vec<u8> {
+    let mut packet = packet.to_vec();
+    packet[8] -= 1;
+    refill(&mut packet);
+    packet
+}
+
+/// That a packet is this ICMP error, between these addresses, and quotes this much of that packet.
+fn is_error(packet: &[u8], kind: [u8; 2], from: [u8; 4], to: [u8; 4], quoted: &[u8]) {
+    let start = usize::from(packet[0] & 15) * 4;
+    assert_eq!((packet[9], &packet[start..start + 2]), (1, &kind[..]), "{packet:x?}");
+    assert_eq!((&packet[12..16], &packet[16..20]), (&from[..], &to[..]));
+    let quote = &packet[start + 8..];
+    assert_eq!(quote[..28], quoted[..28], "the quotation");
+    assert_eq!(fold(words(&packet[start..])), 0xffff, "checksum");
+}
+
+#[test]
+fn rfc4787_req_9_and_rfc5382_req_8_hairpins_come_back_from_the_outer_address() {
+    let (a, b) = (end(INSIDE, 6000), end(OTHER, 5000));
+    let packets = [
+        // Each must have sent, as it must have to a host outside.
+        (0, udp(a, end(OUTER, 5000))),
+        (1, udp(b, end(OUTER, 6000))),
+        (2, udp(a, end(OUTER, 5000))),
+        (10, tcp(a, end(OUTER, 5000), SYN, b"")),
+        (11, tcp(b, end(OUTER, 6000), SYN, b"")),
+        (12, tcp(a, end(OUTER, 5000), ACK, b"data")),
+    ];
+    let (outcome, seen) = run_gateway(&packets, &["outside.count", "hairpins.count"]);
+    assert_eq!((value(&outcome, 0), value(&outcome, 1)), ("0", "6"), "none leaks to the outside");
+    let tuples: Vec<_> = seen.iter().map(|packet| (packet[9], ends(packet))).collect();
+    let (to_a, to_b) = ((end(OUTER, 5000), a), (end(OUTER, 6000), b));
+    assert_eq!(tuples, [(17, to_a), (17, to_b), (6, to_a), (6, to_b)]);
+}
+
+#[test]
+fn rfc5508_req_7_errors_about_hairpins_come_back_too() {
+    let (a, b) = (end(INSIDE, 6000), end(OTHER, 5000));
+    let there = [(0, udp(a, end(OUTER, 5000))), (1, udp(b, end(OUTER, 6000)))];
+    let got = out(&there).remove(0);
+    let refusal = error(INSIDE, &got, 28);
+    let seen = out(&[there[0].clone(), there[1].clone(), (2, refusal)]);
+    // What the other host has sent, but for the hops.
+    let mut sent = there[1].1.clone();
+    sent[8] = seen[1][28 + 8];
+    refill(&mut sent);
+    is_error(&seen[1], [3, 1], OUTER, OTHER, &sent);
+}
+
+#[test]
+fn rfc4787_req_13_packets_that_are_too_big_are_answered() {
+    let big = datagram(end(INSIDE, 5000), end(REMOTE, 53), 64, true, 1600);
+    let seen = out(&[(0, big.clone())]);
+    assert_eq!(seen.len(), 1);
+    is_error(&seen[0], [UNREACHABLE, 4], OUTER, INSIDE, &after_a_hop(&big));
+    assert_eq!(seen[0][26..28], 1500u16.to_be_bytes());
+    // Others are fragmented.
+    let seen = out(&[(0, datagram(end(INSIDE, 5000), end(REMOTE, 53), 64, false, 1600))]);
+    assert!(seen.len() == 2 && seen.iter().all(|packet| packet.len() <= 1500 && packet[12..16] == OUTER));
+    // From outside.
+    let reply = datagram(end(REMOTE, 53), end(OUTER, 5000), 64, true, 1600);
+    let seen = out(&[(0, udp(end(INSIDE, 5000), end(REMOTE, 53))), (1, reply.clone())]);
+    assert_eq!(seen.len(), 2);
+    is_error(&seen[1], [UNREACHABLE, 4], OUTER, REMOTE, &after_a_hop(&reply));
+}
+
+#[test]
+fn rfc4787_req_14_fragments_come_in_any_order() {
+    let whole = datagram(end(REMOTE, 53), end(OUTER, 5000), 64, false, 2000);
+    let fragment = |from: usize, to: usize, more: u16| {
+        let mut packet = [&whole[..20], &whole[20 + from..20 + to]].concat();
+        let length = packet.len() as u16;
+        packet[2..4].copy_from_slice(&length.to_be_bytes());
+        packet[6..8].copy_from_slice(&((from / 8) as u16 | more << 13).to_be_bytes());
+        packet[10..12].fill(0);
+        let sum = !fold(words(&packet[..20]));
+        packet[10..12].copy_from_slice(&sum.to_be_bytes());
+        packet
+    };
+    let parts = [fragment(0, 800, 1), fragment(800, 1600, 1), fragment(1600, 2008, 0)];
+    for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0], [2, 0, 1]] {
+        let mut packets = vec![(0, udp(end(INSIDE, 5000), end(REMOTE, 53)))];
+        packets.extend(order.iter().zip(1..).map(|(&part, at)| (at, parts[part].clone())));
+        let seen = out(&packets);
+        let payload: usize = seen[1..].iter().map(|packet| packet.len() - 20).sum();
+        assert!(payload == 2008 && seen[1..].iter().all(|packet| packet[16..20] == INSIDE), "{order:?}");
+    }
+}
+
+#[test]
+fn rfc5508_req_5_errors_from_inside_come_from_the_outer_address() {
+    let request = udp(end(INSIDE, 5000), end(REMOTE, 53));
+    let reply = udp(end(REMOTE, 53), end(OUTER, 5000));
+    let got = out(&[(0, request.clone()), (1, reply.clone())]).remove(1);
+    for router in [INSIDE, [10, 0, 0, 99]] {
+        let seen = out(&[(0, request.clone()), (1, reply.clone()), (2, error(router, &got, 28))]);
+        is_error(&seen[2], [3, 1], OUTER, REMOTE, &after_a_hop(&reply));
+    }
+}
+
+#[test]
+fn rfc5508_req_10_the_gateway_says_that_time_is_exceeded() {
+    let old = datagram(end(INSIDE, 5000), end(REMOTE, 53), 1, false, 8);
+    let (outcome, seen) = run_gateway(&[(0, old.clone())], &["nat.table_size"]);
+    assert_eq!((seen.len(), value(&outcome, 0)), (1, "0"), "and no mapping is made");
+    is_error(&seen[0], [TIME_EXCEEDED, 0], OUTER, INSIDE, &old);
+    // From outside: what is quoted is what was sent.
+    let request = udp(end(INSIDE, 5000), end(REMOTE, 53));
+    let old = datagram(end(REMOTE, 53), end(OUTER, 5000), 1, false, 8);
+    let seen = out(&[(0, request.clone()), (1, old.clone())]);
+    assert_eq!(seen.len(), 2);
+    is_error(&seen[1], [TIME_EXCEEDED, 0], OUTER, REMOTE, &old);
+    // Each way takes one from the time to live.
+    let reply = datagram(end(REMOTE, 53), end(OUTER, 5000), 9, false, 8);
+    let seen = out(&[(0, datagram(end(INSIDE, 5000), end(REMOTE, 53), 7, false, 8)), (1, reply)]);
+    assert_eq!([seen[0][8], seen[1][8]], [6, 8]);
+}
+
+#[test]
+fn rfc5508_req_11_other_queries_are_dropped() {
+    let query = Builder::icmp(INSIDE.into(), REMOTE.into(), 13, 0, [5, 1]).build(&[0; 12]).unwrap();
+    assert!(out(&[(0, query)]).is_empty());
+}
+
+#[test]
+fn rfc1812_4_3_2_8_the_gateways_messages_are_limited() {
+    let old: Vec<_> =
+        (0..3000).map(|n| (n / 3, datagram(end(INSIDE, 5000), end(REMOTE, 53), 1, false, 8))).collect();
+    let (outcome, seen) = run_gateway(&old, &["limited.count"]);
+    assert!(seen.len() < 2100 && value(&outcome, 0) != "0", "{}", seen.len());
+}
