@@ -115,3 +115,44 @@ fn the_firewall() {
         }
     }
 }
+
+#[test]
+fn the_translator() {
+    let Some(networks) = Networks::new() else { return };
+    let Networks { left, right, .. } = &networks;
+    // Nobody outside knows a way to the inner network.
+    right.ip("route del default");
+    let end = |side: &str, own: &str, mac: &str| {
+        format!(
+            "FromDevice({side}) -> {side} :: Classifier(12/0806 20/0001, 12/0806 20/0002, -);
+             {side}[0] -> ARPResponder({own} {mac}) -> {side}_out :: Queue -> ToDevice({side});
+             {side}[1] -> [1] {side}_arp :: ARPQuerier({own}/24, {mac}) -> {side}_out; {side}[2] -> both;"
+        )
+    };
+    let source = "both :: Null;".to_string()
+        + &end("left", "10.1.0.254", "02:00:00:00:01:fe")
+        + &end("right", "10.2.0.254", "02:00:00:00:02:fe")
+        + "both";
+    let changes = [
+        ("FromDump($IN)", source.as_str()),
+        ("outside :: Counter -> out :: ToDump($OUT, SNAPLEN 0, ENCAP IP)", "outside :: Counter -> right_arp"),
+        ("inside :: Counter -> out", "inside :: Counter -> left_arp"),
+    ];
+    for threads in ["1", "2"] {
+        let options = ["INNER=10.1.0.0/24", "OUTER=10.2.0.254", "--threads", threads];
+        let running = networks.run("nat.click", &changes, &options);
+        assert_eq!(ping(left, RIGHT, 3), 3, "{threads} workers");
+        transfer(left, right, SocketAddr::from((RIGHT, 7000)), 4 * MEGABYTE, || ()).unwrap();
+        let lengths = [0, 1, 700, 1472, 4000];
+        let back = exchange_datagrams(left, right, SocketAddr::from((RIGHT, 7001)), &lengths);
+        assert_eq!(back, lengths.len(), "{threads} workers");
+        // The gateway says who it is by its outer address.
+        assert_eq!(hops(left, RIGHT, 5), [Ipv4Addr::new(10, 2, 0, 254), RIGHT], "{threads} workers");
+        assert_eq!(ping(right, LEFT, 1), 0, "nobody outside can ask");
+        let (good, [_, messages]) = running.stop();
+        assert!(good, "{messages}");
+        for space in [left, right] {
+            space.ip("neigh flush all");
+        }
+    }
+}

@@ -71,8 +71,9 @@ fn columns(values: &[String]) -> String {
         }
     }
     let shown = |(word, number): &(&str, Option<Number>)| number.map_or(word.to_string(), |n| n.to_string());
-    let line = |words: &Vec<_>| words.iter().map(shown).collect::<Vec<_>>().join(" ") + "\n";
-    lines.iter().map(line).collect()
+    let line = |words: &Vec<_>| words.iter().map(shown).collect::<Vec<_>>().join(" ");
+    let end = if values.iter().any(|value| value.ends_with('\n')) { "\n" } else { "" };
+    lines.iter().map(line).collect::<Vec<_>>().join("\n") + end
 }
 
 /// A number as handlers write it.
@@ -135,6 +136,7 @@ mod tests {
         assert_eq!(merged(&["[\n1\n]\n", "[]\n", "[2]\n"], Merge::Lines), "[\n1,\n2\n]\n");
         let tables = ["1.0.0.1 active 1 2\n1.0.0.2 gone 3 4\n", "1.0.0.1 active 5 6\n1.0.0.2 gone 7 8\n"];
         assert_eq!(merged(&tables, Merge::Columns), "1.0.0.1 active 6 8\n1.0.0.2 gone 10 12\n");
+        assert_eq!(merged(&["1 2 3", "4 5 6"], Merge::Columns), "5 7 9");
         assert_eq!(merged(&["idle", "busy"], Merge::Sum), "idle");
     }
 }
