@@ -11,7 +11,7 @@ mod host;
 mod incoming;
 pub mod kernel_tap;
 pub mod kernel_tun;
-mod sys;
+pub(crate) mod sys;
 pub mod to_device;
 pub mod to_host;
 
@@ -36,7 +36,7 @@ fn read_method(args: &mut Args<'_>, name: &'static str) -> Option<String> {
 }
 
 /// What went wrong when an interface was opened, and what to do.
-fn cannot(device: &str, step: &str, error: &io::Error) -> String {
+pub(crate) fn cannot(device: &str, step: &str, error: &io::Error) -> String {
     let what = match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => {
             "; this needs root, or the capabilities CAP_NET_RAW and CAP_NET_ADMIN"
