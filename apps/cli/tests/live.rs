@@ -412,12 +412,15 @@ fn the_kernel_runs_the_program_where_it_shall() {
             return println!("skipped: no ethtool here");
         }
     }
-    let running = line.forward_by_xdp(", MODE skb", &["-h", "left.mode", "-h", "left.rx_dropped"]);
+    // Which queue a frame comes by is the kernel's choice.
+    assert!(line.between.command("ethtool").args("-L left rx 2 tx 2".split(' ')).status().unwrap().success());
+    let options = ["-h", "left.mode", "-h", "left.rx_dropped", "-h", "left.queues"];
+    let running = line.forward_by_xdp(", MODE skb", &options);
     assert!(line.between.ip("link show dev left").contains("xdpgeneric"));
     line.check();
     let (good, [output, messages]) = running.stop();
     assert!(good && output.contains("left.mode:\nskb\n"), "{output}{messages}");
-    assert_eq!(value(&output, "left.rx_dropped"), 0);
+    assert_eq!((value(&output, "left.rx_dropped"), value(&output, "left.queues")), (0, 2));
 }
 
 #[test]
@@ -443,9 +446,9 @@ fn xdp_without_the_driver_and_frames_that_are_too_long() {
 #[test]
 fn what_is_not_in_the_pool_is_copied_for_xdp() {
     let Some(line) = Line::new().filter(has_xdp) else { return };
-    // On two workers: what the other one has made comes from its pool. FromDevice and AF_XDP meet in one graph.
-    let config = "FromDevice(left, PROMISC true) -> q :: ThreadSafeQueue -> out :: ToXDP(right);
-         StaticThreadSched(out 1);
+    // What the other worker has made comes from its pool. Packet sockets and AF_XDP meet in one graph.
+    let config = "from :: FromDevice(left, PROMISC true) -> ThreadSafeQueue -> out :: ToXDP(right);
+         StaticThreadSched(from 0, out 1);
          in :: FromXDP(right, PROMISC true) -> Queue -> ToDevice(left); StaticThreadSched(in 1)";
     let options = ["--threads", "2", "-h", "out.count", "-h", "out.copied", "-h", "in.count"];
     let running = run(&line.between, config, &options);
@@ -453,6 +456,7 @@ fn what_is_not_in_the_pool_is_copied_for_xdp() {
     let (good, [output, messages]) = running.stop();
     assert!(good && value(&output, "in.count") > 1000, "{output}{messages}");
     assert!(value(&output, "out.count") > 5000, "{output}{messages}");
+    assert_eq!(value(&output, "out.copied"), value(&output, "out.count"));
 }
 
 #[test]

@@ -63,8 +63,8 @@ use wire::offload::{completed, set_checksum, start_checksum};
 use super::port::{Receiver, close_all, open_all};
 use super::sys::program::{Program, Runner};
 use super::{Offer, Wanted, read_wanted};
-use crate::interface::cannot;
 use crate::interface::sys::{fanout, link, socket};
+use crate::interface::{Presence, cannot};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -126,7 +126,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         membership: None,
         runner: Runner::Driver,
         index: 0,
-        state: State::Up,
+        state: Presence::Up,
         told: false,
         count: 0,
         completed: 0,
@@ -154,13 +154,6 @@ const NOTHING: xdp_statistics = xdp_statistics {
     tx_ring_empty_descs: 0,
 };
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
-    Up,
-    Down,
-    Gone,
-}
-
 struct FromXdp {
     wanted: Wanted,
     burst: Option<usize>,
@@ -178,7 +171,7 @@ struct FromXdp {
     runner: Runner,
     /// Number of the interface; another one of the same name has another.
     index: c_int,
-    state: State,
+    state: Presence,
     /// Whether the user knows that frames are too long.
     told: bool,
     count: u64,
@@ -209,26 +202,13 @@ impl FromXdp {
 
     /// Finds out what has become of the interface: its sockets do not say that it is gone.
     fn look(&mut self, cx: &mut Cx<'_>) {
-        let device = &self.wanted.device;
-        let state = match link::index(device) {
-            Ok(index) if index == self.index => match link::is_up(device) {
-                Ok(true) => State::Up,
-                _ => State::Down,
-            },
-            _ => State::Gone,
-        };
+        let state = Presence::of(&self.wanted.device, self.index);
         if state != self.state {
-            match state {
-                State::Up => self.say(cx, format_args!("is up again")),
-                State::Down => {
-                    self.say(cx, format_args!("is down; waiting for it (`ip link set {device} up`)"))
-                }
-                State::Gone => self.say(cx, format_args!("is gone; nothing more comes from it")),
-            }
+            self.say(cx, format_args!("{}", state.text(&self.wanted.device)));
         }
         self.state = state;
         match state {
-            State::Gone => self.unwatch(cx),
+            Presence::Gone => self.unwatch(cx),
             _ => cx.set_timer(LOOK, cx.now() + LOOK_PAUSE),
         }
         if !self.told && self.statistics().rx_dropped > 0 {

@@ -65,6 +65,7 @@ impl Receiver {
             if packet.is_some() {
                 return packet;
             }
+            pool.take_empty(self.port.device, slot);
         }
         None
     }

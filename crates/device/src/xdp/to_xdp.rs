@@ -38,12 +38,13 @@ use std::sync::Arc;
 use element::class::{ArgInfo, HandlerInfo, Notes, Task};
 use element::effects::{Case, Field, Filter, Target};
 use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, Timestamp, manual};
+use libc::c_int;
 use packet::{BATCH_CAPACITY, SLOT_CAPACITY};
 
 use super::port::{Kicked, Transmitter, open_transmitter};
 use super::{Offer, Wanted, read_wanted};
-use crate::interface::cannot;
 use crate::interface::sys::link;
+use crate::interface::{Presence, cannot};
 use crate::reason;
 
 /// The class.
@@ -89,6 +90,8 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         looked: Timestamp::ZERO,
         pause: LEAST_PAUSE,
         is_down: false,
+        told: None,
+        index: 0,
         pulls: 0,
         count: 0,
         drops: 0,
@@ -105,7 +108,8 @@ const LEAST_PAUSE: Timestamp = Timestamp(20_000);
 const LONGEST_PAUSE: Timestamp = Timestamp(1_000_000);
 /// How often to look whether the interface is up again, or its longest packet has become longer.
 const LOOK_PAUSE: Timestamp = Timestamp(100_000_000);
-/// An Ethernet header with a VLAN tag.
+/// An Ethernet header, and one with a VLAN tag.
+const HEADER: usize = 14;
 const LINK_HEADER: usize = 18;
 
 struct ToXdp {
@@ -119,6 +123,10 @@ struct ToXdp {
     looked: Timestamp,
     pause: Timestamp,
     is_down: bool,
+    /// The last failure that was told: the same one is not told again.
+    told: Option<i32>,
+    /// Number of the interface.
+    index: c_int,
     pulls: u64,
     count: u64,
     drops: u64,
@@ -173,7 +181,7 @@ impl ToXdp {
             let why = match (&mut self.transmitter, packet.len()) {
                 (Some(_), _) if self.is_down => DropReason::InterfaceDown,
                 (Some(_), length) if length > self.longest => DropReason::TooLarge,
-                (Some(_), 0) => DropReason::TooShort,
+                (Some(_), length) if length < HEADER => DropReason::TooShort,
                 (Some(transmitter), _) => match transmitter.put(cx.pool(), packet) {
                     Ok(()) => {
                         self.count += 1;
@@ -210,10 +218,12 @@ impl ToXdp {
                 return false;
             }
             Kicked::Failed(error) => {
-                if !std::mem::replace(&mut self.is_down, true) {
+                self.is_down = true;
+                if self.told != error.raw_os_error() {
+                    self.told = error.raw_os_error();
                     self.say(cx, format_args!("{}", reason(&error)));
-                    cx.set_timer(LOOK, cx.now() + LOOK_PAUSE);
                 }
+                cx.set_timer(LOOK, cx.now() + LOOK_PAUSE);
             }
         }
         true
@@ -221,17 +231,17 @@ impl ToXdp {
 
     /// Whether an interface that was down is up again.
     fn look(&mut self, cx: &mut Cx<'_>) {
-        match link::is_up(&self.wanted.device) {
-            Ok(true) => {
+        match Presence::of(&self.wanted.device, self.index) {
+            Presence::Up => {
                 self.is_down = false;
                 self.kick(cx);
                 if !self.is_down {
+                    self.told = None;
                     self.say(cx, format_args!("sends again"));
                 }
             }
-            Ok(false) => cx.set_timer(LOOK, cx.now() + LOOK_PAUSE),
-            // It is gone, and another one of its name is not ours.
-            Err(_) => {}
+            Presence::Down => cx.set_timer(LOOK, cx.now() + LOOK_PAUSE),
+            Presence::Gone => {}
         }
     }
 }
@@ -244,7 +254,7 @@ impl Element for ToXdp {
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         let device = &self.wanted.device;
-        link::index(device).map_err(|error| cannot(device, "SIOCGIFINDEX", &error))?;
+        self.index = link::index(device).map_err(|error| cannot(device, "SIOCGIFINDEX", &error))?;
         self.transmitter = Some(self.open(cx)?);
         self.look_at_length(cx.now());
         self.pulls_input = !cx.input_is_push(0);

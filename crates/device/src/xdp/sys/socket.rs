@@ -40,12 +40,12 @@ pub(crate) fn open(pool: &Pool, size: u32) -> Result<Opened, (&'static str, io::
     let (start, length) = pool.device_area();
     // The kernel leaves 256 bytes in front of each frame itself, as the pool does.
     let memory = xdp_umem_reg {
-        addr: start as u64,
-        len: length as u64,
+        flags: libc::XDP_UMEM_UNALIGNED_CHUNK_FLAG,
         chunk_size: SLOT_STRIDE as u32,
         headroom: 0,
-        flags: libc::XDP_UMEM_UNALIGNED_CHUNK_FLAG,
         tx_metadata_len: 0,
+        addr: start as u64,
+        len: length as u64,
     };
     // The kernel writes only to slots that it finds in the ring `fill`, all of which the pool has handed out, until it
     // returns them by `receive`; it reads those in `transmit` until it returns them by `completed`.
