@@ -504,7 +504,12 @@ fn no_program_is_left_behind() {
 fn faults_of_xdp_say_what_to_do() {
     let Some(line) = Line::new().filter(has_xdp) else { return };
     let running = line.forward_by_xdp("", &[]);
+    // A queue that came later, and that nobody has.
+    let more = line.between.command("ethtool").args("-L left rx 2 tx 2".split(' ')).status();
+    let has_more = more.is_ok_and(|status| status.success());
+    let other = "left: attach: another XDP program is there; `ip -d link show left` shows it";
     for (config, text) in [
+        ("FromXDP(left, 1) -> Discard", if has_more { other } else { "the interface has no such QUEUE" }),
         ("FromXDP(eth9) -> Discard", "eth9: SIOCGIFINDEX: No such device; `ip link` shows"),
         ("Idle -> ToXDP(eth9)", "eth9: SIOCGIFINDEX: No such device"),
         ("FromXDP(left) -> Discard", "left: bind: Device or resource busy; another socket has this queue"),

@@ -8,7 +8,7 @@
 //! Packets get the time of the turn in which they were read, and the MAC header annotation points to their start.
 //! Frames are received as they are before the kernel puts them right: senders on the same machine should not leave
 //! large segments to the interface (`ethtool -K IF tso off gso off` at the other end of a virtual cable); they would be
-//! lost, which `rx_dropped` counts. Checksums that such a sender has left to be completed are completed.
+//! lost, which `rx_dropped` counts and a message says. Checksums that such a sender has left to be completed are completed.
 //!
 //! The element works on one worker only.
 //!
@@ -33,10 +33,10 @@
 //! - `mode`: who runs the program, `native` or `skb`.
 //! - `queues`: how many queues it receives from.
 //! - `completed`: packets whose checksum was completed.
-//! - `kernel_drops`: packets that the kernel has lost for the reasons of the next three.
+//! - `kernel_drops`: packets that the kernel has lost, for whatever reason.
 //! - `rx_ring_full`: there was no room in the ring of received packets.
 //! - `fill_ring_empty`: how often there was no free slot for a packet.
-//! - `rx_dropped`: they were longer than a slot, or lost for another reason.
+//! - `rx_dropped`: packets that were longer than a slot; where the kernel copies, those without a free slot too.
 //! - `rx_invalid`: slots that the kernel refused; always 0, if all is well.
 //! - `active`: whether it receives.
 //!
@@ -211,7 +211,12 @@ impl FromXdp {
             Presence::Gone => self.unwatch(cx),
             _ => cx.set_timer(LOOK, cx.now() + LOOK_PAUSE),
         }
-        if !self.told && self.statistics().rx_dropped > 0 {
+        if self.told {
+            return;
+        }
+        let statistics = self.statistics();
+        // Where the kernel copies, packets without a free slot are in both counts.
+        if statistics.rx_dropped > statistics.rx_fill_ring_empty_descs {
             self.told = true;
             let device = &self.wanted.device;
             self.say(
@@ -385,7 +390,8 @@ impl Element for FromXdp {
             "completed" => self.completed,
             "queues" => self.receivers.len() as u64,
             "kernel_drops" => {
-                statistics.rx_ring_full + statistics.rx_fill_ring_empty_descs + statistics.rx_dropped
+                let others = statistics.rx_dropped.max(statistics.rx_fill_ring_empty_descs);
+                statistics.rx_ring_full + others
             }
             "rx_ring_full" => statistics.rx_ring_full,
             "fill_ring_empty" => statistics.rx_fill_ring_empty_descs,

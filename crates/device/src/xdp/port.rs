@@ -221,6 +221,12 @@ fn explain(wanted: &Wanted, step: &str, error: &io::Error) -> String {
         ("XDP_UMEM_REG", Some(libc::EINVAL)) => {
             "the kernel does not take the pool as it is (unaligned chunks, Linux 5.4 and later); use FromDevice and ToDevice"
         }
+        (_, Some(libc::EPERM | libc::EACCES)) => {
+            "this needs root, or the capabilities CAP_BPF, CAP_NET_ADMIN and CAP_NET_RAW"
+        }
+        ("XDP_UMEM_REG", Some(libc::ENOBUFS)) => {
+            "`ulimit -l` does not allow 64 MiB, and there is no CAP_IPC_LOCK"
+        }
         ("attach", Some(libc::EBUSY | libc::EEXIST)) => {
             return format!(
                 "{device}: {step}: another XDP program is there; `ip -d link show {device}` shows it"
