@@ -1,8 +1,8 @@
 //! Elements on queues of network interfaces by AF_XDP: nothing is copied between the kernel's driver and the pool.
 //!
 //! - [`from_xdp`], [`to_xdp`]: frames from and to an interface
-//! - [`port`]: a queue of an interface, in two halves that share a socket
-//! - [`sys`]: the system calls
+//! - `port`: a queue of an interface, in two halves that share a socket
+//! - `sys`: the system calls
 //!
 //! Frames that come are in slots of the pool before anybody here hears of them, and what is sent is read from there.
 
