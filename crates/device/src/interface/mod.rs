@@ -2,8 +2,8 @@
 //!
 //! - [`from_device`], [`to_device`]: frames from and to an interface, by packet sockets
 //! - [`kernel_tun`], [`kernel_tap`], [`from_host`], [`to_host`]: packets from and to the machine's own network stack
-//! - [`incoming`]: from the bytes that came to packets, and what was left to a device done where it must be
-//! - [`sys`]: the system calls
+//! - `incoming`: from the bytes that came to packets, and what was left to a device done where it must be
+//! - `sys`: the system calls
 
 pub mod from_device;
 pub mod from_host;
