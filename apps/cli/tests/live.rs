@@ -30,6 +30,15 @@ impl Line {
         Some(Line { left, between, right, net })
     }
 
+    /// Both directions by AF_XDP, with more arguments.
+    fn forward_by_xdp(&self, arguments: &str, options: &[&str]) -> Running {
+        let config = format!(
+            "left :: FromXDP(left, PROMISC true{arguments}) -> to_right :: ToXDP(right);
+             right :: FromXDP(right, PROMISC true{arguments}) -> to_left :: ToXDP(left)"
+        );
+        run(&self.between, &config, options)
+    }
+
     /// Both directions through the same kind of chain.
     fn forward(&self, chain: &str, options: &[&str]) -> Running {
         let both = ["left", "right"].map(|from| {
@@ -39,6 +48,17 @@ impl Line {
             )
         });
         run(&self.between, &both.concat(), options)
+    }
+
+    /// Pulls a cable while a file is on its way, and plugs it in again.
+    fn pull_while_sending(&self) {
+        let pull = || {
+            self.between.ip("link set right down");
+            sleep(Duration::from_millis(400));
+            self.between.ip("link set right up");
+        };
+        transfer(&self.left, &self.right, SocketAddr::from((RIGHT, 7000)), 8 * MEGABYTE, pull).unwrap();
+        self.check();
     }
 
     /// A file each way, and other traffic.
@@ -150,13 +170,7 @@ fn a_translator_between_two_networks() {
 fn a_cable_that_is_pulled_and_plugged_in_again() {
     let Some(line) = Line::new() else { return };
     let running = line.forward("Null", &[]);
-    let pull = || {
-        line.between.ip("link set right down");
-        sleep(Duration::from_millis(400));
-        line.between.ip("link set right up");
-    };
-    transfer(&line.left, &line.right, SocketAddr::from((RIGHT, 7000)), 8 * MEGABYTE, pull).unwrap();
-    line.check();
+    line.pull_while_sending();
     let (good, [_, messages]) = running.stop();
     assert!(good, "{messages}");
     for text in ["right: is down; waiting for it", "right: is up again"] {
@@ -360,4 +374,151 @@ fn faults_say_what_to_do() {
             assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
         }
     }
+}
+
+/// Whether the kernel has sockets for AF_XDP; says so if not.
+fn has_xdp(line: &Line) -> bool {
+    let config = "FromXDP(lo) -> Discard; Script(stop)";
+    let output = line.right.command(TIDEGATE).args(["run", "-e", config]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    let missing = ["AF_XDP socket: ", "BPF_"].iter().any(|step| said.contains(step));
+    if missing {
+        println!("skipped: {said}");
+    }
+    !missing
+}
+
+#[test]
+fn frames_pass_by_xdp_without_a_copy() {
+    let Some(line) = Line::new().filter(has_xdp) else { return };
+    let options = ["left.mode", "left.count", "left.rx_invalid", "to_right.count", "to_right.copied"];
+    let options: Vec<&str> = options.iter().flat_map(|handler| ["-h", handler]).collect();
+    let running = line.forward_by_xdp("", &options);
+    line.check();
+    let (good, [output, messages]) = running.stop();
+    assert!(good && output.contains("left.mode:\nnative\n"), "{output}{messages}");
+    // As ordinary frames, each of which left from where it had come.
+    assert!(value(&output, "left.count") > 5000, "{output}");
+    assert_eq!(value(&output, "to_right.count"), value(&output, "left.count"));
+    assert_eq!((value(&output, "to_right.copied"), value(&output, "left.rx_invalid")), (0, 0));
+}
+
+#[test]
+fn the_kernel_runs_the_program_where_it_shall() {
+    let Some(line) = Line::new().filter(has_xdp) else { return };
+    for space in [&line.left, &line.right] {
+        let off = "-K eth0 tso off gso off".split(' ');
+        if !space.command("ethtool").args(off).status().is_ok_and(|status| status.success()) {
+            return println!("skipped: no ethtool here");
+        }
+    }
+    // Which queue a frame comes by is the kernel's choice.
+    assert!(line.between.command("ethtool").args("-L left rx 2 tx 2".split(' ')).status().unwrap().success());
+    let options = ["-h", "left.mode", "-h", "left.rx_dropped", "-h", "left.queues"];
+    let running = line.forward_by_xdp(", MODE skb", &options);
+    assert!(line.between.ip("link show dev left").contains("xdpgeneric"));
+    line.check();
+    let (good, [output, messages]) = running.stop();
+    assert!(good && output.contains("left.mode:\nskb\n"), "{output}{messages}");
+    assert_eq!((value(&output, "left.rx_dropped"), value(&output, "left.queues")), (0, 2));
+}
+
+#[test]
+fn xdp_without_the_driver_and_frames_that_are_too_long() {
+    let Some(line) = Line::new().filter(has_xdp) else { return };
+    // Which is too much for the driver's way.
+    for (space, interface) in [(&line.left, "eth0"), (&line.between, "left")] {
+        space.ip(&format!("link set {interface} mtu 9000"));
+    }
+    let refused = ["run", "-e", "FromXDP(left, MODE native) -> Discard"];
+    let refused = line.between.command(TIDEGATE).args(refused).output().unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(said.contains("left: attach: ") && said.contains("use MODE skb"), "{said}");
+    let mut running = line.forward_by_xdp("", &["-h", "left.mode", "-h", "left.rx_dropped"]);
+    let back = exchange_datagrams(&line.left, &line.right, SocketAddr::from((RIGHT, 7001)), &[1000, 5000]);
+    assert_eq!(back, 1);
+    running.wait_for("frames of more than 2112 bytes are lost; where senders leave segments");
+    let (good, [output, messages]) = running.stop();
+    assert!(good && output.contains("left.mode:\nskb\n"), "{output}{messages}");
+    assert_eq!(value(&output, "left.rx_dropped"), 1);
+}
+
+#[test]
+fn what_is_not_in_the_pool_is_copied_for_xdp() {
+    let Some(line) = Line::new().filter(has_xdp) else { return };
+    // What the other worker has made comes from its pool. Packet sockets and AF_XDP meet in one graph.
+    let config = "from :: FromDevice(left, PROMISC true) -> ThreadSafeQueue -> out :: ToXDP(right);
+         StaticThreadSched(from 0, out 1);
+         in :: FromXDP(right, PROMISC true) -> Queue -> ToDevice(left); StaticThreadSched(in 1)";
+    let options = ["--threads", "2", "-h", "out.count", "-h", "out.copied", "-h", "in.count"];
+    let running = run(&line.between, config, &options);
+    line.check();
+    let (good, [output, messages]) = running.stop();
+    assert!(good && value(&output, "in.count") > 1000, "{output}{messages}");
+    assert!(value(&output, "out.count") > 5000, "{output}{messages}");
+    assert_eq!(value(&output, "out.copied"), value(&output, "out.count"));
+}
+
+#[test]
+fn xdp_waits_for_a_cable_that_is_pulled() {
+    let Some(line) = Line::new().filter(has_xdp) else { return };
+    let running = line.forward_by_xdp("", &[]);
+    line.pull_while_sending();
+    let (good, [_, messages]) = running.stop();
+    assert!(good, "{messages}");
+    for text in ["right: is down; waiting for it", "right: is up again", "right: sends again"] {
+        assert!(messages.contains(text), "{messages}");
+    }
+}
+
+#[test]
+fn xdp_interfaces_that_go_away() {
+    let Some(line) = Line::new().filter(has_xdp) else { return };
+    let mut running = line.forward_by_xdp("", &[]);
+    assert_eq!(ping(&line.left, RIGHT, 2), 2);
+    line.between.ip("link del right");
+    running.wait_for("right: is gone");
+    // Nobody takes these; the program goes on without the interface.
+    line.left.ip("neigh replace 10.77.0.2 lladdr 2:0:0:0:0:2 dev eth0");
+    assert_eq!(ping(&line.left, RIGHT, 1), 0);
+    line.between.ip("link del left");
+    let (good, [_, messages]) = running.end();
+    assert!(good && messages.contains("left: is gone") && messages.contains("interface down"), "{messages}");
+}
+
+#[test]
+fn no_program_is_left_behind() {
+    let Some(line) = Line::new().filter(has_xdp) else { return };
+    for signal in ["TERM", "KILL"] {
+        let running = line.forward_by_xdp("", &[]);
+        assert!(line.between.ip("-d link show dev left").contains("prog/xdp"));
+        running.signal(signal);
+        let (good, _) = running.end();
+        assert_eq!(good, signal == "TERM");
+        let shown = line.between.ip("-d link show dev left");
+        assert!(!shown.contains("xdp"), "{signal}: {shown}");
+    }
+}
+
+#[test]
+fn faults_of_xdp_say_what_to_do() {
+    let Some(line) = Line::new().filter(has_xdp) else { return };
+    let running = line.forward_by_xdp("", &[]);
+    // A queue that came later, and that nobody has.
+    let more = line.between.command("ethtool").args("-L left rx 2 tx 2".split(' ')).status();
+    let has_more = more.is_ok_and(|status| status.success());
+    let other = "left: attach: another XDP program is there; `ip -d link show left` shows it";
+    for (config, text) in [
+        ("FromXDP(left, 1) -> Discard", if has_more { other } else { "the interface has no such QUEUE" }),
+        ("FromXDP(eth9) -> Discard", "eth9: SIOCGIFINDEX: No such device; `ip link` shows"),
+        ("Idle -> ToXDP(eth9)", "eth9: SIOCGIFINDEX: No such device"),
+        ("FromXDP(left) -> Discard", "left: bind: Device or resource busy; another socket has this queue"),
+        ("FromXDP(left, 77) -> Discard", "left: bind: Invalid argument; the interface has no such QUEUE"),
+    ] {
+        let output = line.between.command(TIDEGATE).args(["run", "-e", config]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(1) && said.contains(text), "{config}: {said}");
+    }
+    let (good, [_, messages]) = running.stop();
+    assert!(good, "{messages}");
 }

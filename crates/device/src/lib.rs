@@ -12,6 +12,7 @@ mod sink;
 pub mod sockets;
 pub mod to_dump;
 pub mod to_ip_summary_dump;
+pub mod xdp;
 
 use element::Class;
 
@@ -31,6 +32,8 @@ pub static CLASSES: &[&Class] = &[
     &sockets::socket::CLASS,
     &to_dump::CLASS,
     &to_ip_summary_dump::CLASS,
+    &xdp::from_xdp::CLASS,
+    &xdp::to_xdp::CLASS,
 ];
 
 /// The probability with which packets are taken.

@@ -456,6 +456,24 @@ impl<'a> Cx<'a> {
         self.core.recycle(batch);
     }
 
+    /// The pool, for devices that it is the memory of.
+    #[inline]
+    pub fn pool(&mut self) -> &mut Pool {
+        &mut self.core.pool
+    }
+
+    /// Counts packets that a device has put into the pool's slots: they were made here.
+    #[inline]
+    pub fn count_made(&mut self, n: usize) {
+        self.own().made += n as u64;
+    }
+
+    /// Counts packets whose slots a device has taken: they were sent.
+    #[inline]
+    pub fn count_sent(&mut self, n: usize) {
+        self.own().sent += n as u64;
+    }
+
     // Packets in.
 
     /// Pulls at most `max` packets from an input.
@@ -514,13 +532,13 @@ impl<'a> Cx<'a> {
 
     /// A new packet with these bytes. `None`, with a drop counted, when the pool has no room.
     pub fn packet(&mut self, bytes: &[u8]) -> Option<Packet> {
-        self.count_made(|core| core.pool.packet(bytes))
+        self.make(|core| core.pool.packet(bytes))
     }
 
     /// A copy of a packet in slots of its own. `None`, with a drop counted, when the pool has no room.
     #[inline]
     pub fn copy(&mut self, packet: &Packet) -> Option<Packet> {
-        self.count_made(|core| core.pool.copy(packet))
+        self.make(|core| core.pool.copy(packet))
     }
 
     /// Packets on loan from a store, into a batch; how many. Fewer than asked for when one cannot be had now;
@@ -542,7 +560,7 @@ impl<'a> Cx<'a> {
         packet
     }
 
-    fn count_made(&mut self, make: impl FnOnce(&mut Core) -> Option<Packet>) -> Option<Packet> {
+    fn make(&mut self, make: impl FnOnce(&mut Core) -> Option<Packet>) -> Option<Packet> {
         let packet = make(self.core);
         let own = self.own();
         own.made += 1;

@@ -52,28 +52,52 @@ fn sum(values: &[String]) -> String {
 
 /// Adds up all numbers of lines whose other words are the same.
 fn columns(values: &[String]) -> String {
-    let mut lines: Vec<Vec<(&str, Option<Number>)>> = Vec::new();
+    let mut lines: Vec<Vec<Cell<'_>>> = Vec::new();
     for line in values.iter().flat_map(|value| value.lines()) {
-        let words: Vec<_> = line.split(' ').map(|word| (word, Number::parse(word))).collect();
-        let is_same = |known: &&mut Vec<(&str, Option<Number>)>| {
-            let pairs = known.iter().zip(&words);
-            let same = |(a, b): (&(&str, Option<Number>), &(&str, Option<Number>))| match (a.1, b.1) {
-                (Some(_), Some(_)) => true,
-                _ => a.0 == b.0,
-            };
-            known.len() == words.len() && pairs.into_iter().all(same)
+        let cells: Vec<_> =
+            line.split(' ').map(|word| Number::parse(word).map_or(Cell::Word(word), Cell::Sum)).collect();
+        let is_same = |known: &&mut Vec<Cell<'_>>| {
+            known.len() == cells.len() && known.iter().zip(&cells).all(|(a, b)| a.is_same(b))
         };
         match lines.iter_mut().find(is_same) {
-            Some(known) => known.iter_mut().zip(words).for_each(|((_, sum), (_, more))| {
-                *sum = sum.zip(more).map(|(sum, more)| sum.plus(more));
-            }),
-            None => lines.push(words),
+            Some(known) => known.iter_mut().zip(cells).for_each(|(sum, more)| sum.add(more)),
+            None => lines.push(cells),
         }
     }
-    let shown = |(word, number): &(&str, Option<Number>)| number.map_or(word.to_string(), |n| n.to_string());
-    let line = |words: &Vec<_>| words.iter().map(shown).collect::<Vec<_>>().join(" ");
+    let line = |cells: &Vec<Cell<'_>>| cells.iter().map(Cell::to_string).collect::<Vec<_>>().join(" ");
     let end = if values.iter().any(|value| value.ends_with('\n')) { "\n" } else { "" };
     lines.iter().map(line).collect::<Vec<_>>().join("\n") + end
+}
+
+/// One of a table.
+enum Cell<'a> {
+    Word(&'a str),
+    Sum(Number),
+}
+
+impl Cell<'_> {
+    fn is_same(&self, other: &Cell<'_>) -> bool {
+        match (self, other) {
+            (Cell::Word(a), Cell::Word(b)) => a == b,
+            (Cell::Sum(_), Cell::Sum(_)) => true,
+            _ => false,
+        }
+    }
+
+    fn add(&mut self, other: Cell<'_>) {
+        if let (Cell::Sum(sum), Cell::Sum(more)) = (self, other) {
+            *sum = sum.plus(more);
+        }
+    }
+}
+
+impl std::fmt::Display for Cell<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Cell::Word(word) => f.write_str(word),
+            Cell::Sum(sum) => sum.fmt(f),
+        }
+    }
 }
 
 /// A number as handlers write it.

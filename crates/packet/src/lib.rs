@@ -15,6 +15,7 @@
 
 mod annotations;
 mod batch;
+mod device;
 mod memory;
 mod pool;
 mod reason;
@@ -24,6 +25,7 @@ mod time;
 
 pub use annotations::{Annotations, VirtioNet};
 pub use batch::{BATCH_CAPACITY, Batch, Drain};
+pub use device::{DeviceId, Span};
 pub use pool::{Pool, PoolError, PoolStats};
 pub use reason::DropReason;
 pub use slot::{

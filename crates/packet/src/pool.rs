@@ -11,7 +11,7 @@ use crate::memory::Home;
 use crate::slot::{MAX_PACKET, Meta, NO_SLOT, Packet, SLOT_CAPACITY, SLOT_STRIDE, Values, owner};
 
 /// Slots taken into use at a time: 64 MiB of packet data.
-const STEP: u32 = if cfg!(miri) { 64 } else { (64 << 20) / SLOT_STRIDE as u32 };
+pub(crate) const STEP: u32 = if cfg!(miri) { 64 } else { (64 << 20) / SLOT_STRIDE as u32 };
 
 /// Slots of the largest packet.
 const LARGEST: usize = MAX_PACKET.div_ceil(SLOT_CAPACITY) + 1;
@@ -66,11 +66,15 @@ pub struct PoolStats {
 /// A worker's stock of slots. The pool is the only one that allocates from it; packets may be given back
 /// from anywhere.
 pub struct Pool {
-    home: ManuallyDrop<Box<Home>>,
+    pub(crate) home: ManuallyDrop<Box<Home>>,
     /// Free slots, the one used last on top: its lines are likely still in the cache.
-    free: Vec<u32>,
-    grown: u32,
+    pub(crate) free: Vec<u32>,
+    pub(crate) grown: u32,
     annotations: bool,
+    /// Which numbers of devices are in use, as bits.
+    pub(crate) devices: u64,
+    /// Where in `free` a slot for a device was last looked for.
+    pub(crate) looked: usize,
 }
 
 impl Pool {
@@ -82,7 +86,14 @@ impl Pool {
         }
         let limit = (memory / SLOT_STRIDE).min(NO_SLOT as usize - 1) as u32;
         let home = Home::reserve(limit).map_err(|source| PoolError::Refused { asked: memory, source })?;
-        let mut pool = Pool { home: ManuallyDrop::new(home), free: Vec::new(), grown: 0, annotations: true };
+        let mut pool = Pool {
+            home: ManuallyDrop::new(home),
+            free: Vec::new(),
+            grown: 0,
+            annotations: true,
+            devices: 0,
+            looked: 0,
+        };
         pool.grow();
         Ok(pool)
     }
@@ -122,8 +133,14 @@ impl Pool {
             Some(index) => index,
             None => self.refill()?,
         };
-        // SAFETY: an index from the free list has no other owner, and its metadata was initialised by `grow`. The
-        // handle keeps the pool's own pointer: a store lends the slot through it while it keeps the handle.
+        Some(self.fresh(index))
+    }
+
+    /// An empty packet in a slot that nobody else has.
+    #[inline]
+    pub(crate) fn fresh(&mut self, index: u32) -> Packet {
+        // SAFETY: the caller has the slot, and its metadata was initialised by `grow`. The handle keeps the
+        // pool's own pointer: a store lends the slot through it while it keeps the handle.
         let mut packet = Packet(unsafe { NonNull::new_unchecked(self.home.meta(index)) });
         let meta = packet.meta_mut();
         meta.values = Values::fresh(index);
@@ -132,7 +149,7 @@ impl Pool {
         if self.annotations || cfg!(debug_assertions) {
             *packet.annotations_mut() = Annotations::CLEAR;
         }
-        Some(packet)
+        packet
     }
 
     /// Whether a packet of the largest size could be had now.
@@ -147,7 +164,7 @@ impl Pool {
 
     /// Free slots from the list of returned ones, or from memory not used yet.
     #[cold]
-    fn refill(&mut self) -> Option<u32> {
+    pub(crate) fn refill(&mut self) -> Option<u32> {
         let mut index = self.home.take_returned();
         while index != NO_SLOT {
             self.free.push(index);

@@ -33,6 +33,8 @@ pub(crate) mod owner {
     pub(crate) const STORE_OUT: u8 = 1;
     /// A [`Store`](crate::Store), and the packet is back.
     pub(crate) const STORE_HOME: u8 = 2;
+    /// The first one of the devices that the pool is the memory of; the others follow.
+    pub(crate) const DEVICE: u8 = 3;
 }
 
 /// What the link layer said about the packet's destination (Click's packet type annotation).

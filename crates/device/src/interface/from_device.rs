@@ -66,7 +66,7 @@ use super::incoming::{Incoming, MarksIp, Received};
 use super::sys::fanout::{self, Spread};
 use super::sys::ring::Ring;
 use super::sys::{link, take_error};
-use super::{cannot, read_method};
+use super::{Presence, cannot, read_method};
 use crate::encapsulation;
 
 /// The class.
@@ -166,7 +166,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         incoming: Incoming::new(snap_length as usize, marks_ip, LinkType::Ethernet),
         ring: None,
         index: 0,
-        state: State::Up,
+        state: Presence::Up,
         kernel_drops: 0,
     };
     args.finish()?;
@@ -178,13 +178,6 @@ const RECEIVE: u32 = 0;
 const LOOK: u32 = 1;
 /// How often to look whether an interface that is down is up again, or gone.
 const PAUSE: Timestamp = Timestamp(100_000_000);
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
-    Up,
-    Down,
-    Gone,
-}
 
 struct FromDevice {
     device: String,
@@ -202,7 +195,7 @@ struct FromDevice {
     ring: Option<Ring>,
     /// Number of the interface; another one of the same name has another.
     index: c_int,
-    state: State,
+    state: Presence,
     /// What the kernel has said so far, which it forgets when it is asked.
     kernel_drops: u64,
 }
@@ -240,27 +233,15 @@ impl FromDevice {
 
     /// Finds out what has become of the interface.
     fn look(&mut self, cx: &mut Cx<'_>) {
-        let state = match link::index(&self.device) {
-            Ok(index) if index == self.index => match link::is_up(&self.device) {
-                Ok(true) => State::Up,
-                _ => State::Down,
-            },
-            _ => State::Gone,
-        };
+        let state = Presence::of(&self.device, self.index);
         if state != self.state {
-            match state {
-                State::Up => self.say(cx, format_args!("is up again")),
-                State::Down => {
-                    self.say(cx, format_args!("is down; waiting for it (`ip link set {} up`)", self.device))
-                }
-                State::Gone => self.say(cx, format_args!("is gone; nothing more comes from it")),
-            }
+            self.say(cx, format_args!("{}", state.text(&self.device)));
         }
         self.state = state;
         match state {
-            State::Up => cx.schedule(),
-            State::Down => cx.set_timer(LOOK, cx.now() + PAUSE),
-            State::Gone => cx.unwatch(RECEIVE),
+            Presence::Up => cx.schedule(),
+            Presence::Down => cx.set_timer(LOOK, cx.now() + PAUSE),
+            Presence::Gone => cx.unwatch(RECEIVE),
         }
     }
 

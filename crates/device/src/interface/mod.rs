@@ -2,8 +2,8 @@
 //!
 //! - [`from_device`], [`to_device`]: frames from and to an interface, by packet sockets
 //! - [`kernel_tun`], [`kernel_tap`], [`from_host`], [`to_host`]: packets from and to the machine's own network stack
-//! - [`incoming`]: from the bytes that came to packets, and what was left to a device done where it must be
-//! - [`sys`]: the system calls
+//! - `incoming`: from the bytes that came to packets, and what was left to a device done where it must be
+//! - `sys`: the system calls
 
 pub mod from_device;
 pub mod from_host;
@@ -11,7 +11,7 @@ mod host;
 mod incoming;
 pub mod kernel_tap;
 pub mod kernel_tun;
-mod sys;
+pub(crate) mod sys;
 pub mod to_device;
 pub mod to_host;
 
@@ -35,8 +35,39 @@ fn read_method(args: &mut Args<'_>, name: &'static str) -> Option<String> {
     Some(method)
 }
 
+/// What has become of an interface that was there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Presence {
+    Up,
+    Down,
+    /// Removed; another one of its name is not the same.
+    Gone,
+}
+
+impl Presence {
+    /// That of the interface that had this number.
+    pub(crate) fn of(device: &str, index: libc::c_int) -> Presence {
+        match sys::link::index(device) {
+            Ok(now) if now == index => match sys::link::is_up(device) {
+                Ok(true) => Presence::Up,
+                _ => Presence::Down,
+            },
+            _ => Presence::Gone,
+        }
+    }
+
+    /// What whoever receives from the interface says when it has become so.
+    pub(crate) fn text(self, device: &str) -> String {
+        match self {
+            Presence::Up => "is up again".into(),
+            Presence::Down => format!("is down; waiting for it (`ip link set {device} up`)"),
+            Presence::Gone => "is gone; nothing more comes from it".into(),
+        }
+    }
+}
+
 /// What went wrong when an interface was opened, and what to do.
-fn cannot(device: &str, step: &str, error: &io::Error) -> String {
+pub(crate) fn cannot(device: &str, step: &str, error: &io::Error) -> String {
     let what = match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => {
             "; this needs root, or the capabilities CAP_NET_RAW and CAP_NET_ADMIN"

@@ -21,7 +21,7 @@ pub(crate) const VIRTIO: usize = 10;
 pub(crate) const NEEDS_CHECKSUM: u8 = 1;
 
 /// What the result of a system call says.
-fn checked(result: c_int) -> io::Result<c_int> {
+pub(crate) fn checked(result: c_int) -> io::Result<c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 

@@ -1,0 +1,486 @@
+//! # FromXDP
+//! Receives packets from a network interface by AF_XDP, without a copy.
+//!
+//! A small program at the interface hands frames to Tidegate before the kernel's own network stack sees them; that does
+//! not get them. Where the driver can, it writes frames into the packet pool itself; else the kernel does. The program
+//! goes away with the process. A ToXDP with the same interface shares the queues.
+//!
+//! Packets get the time of the turn in which they were read, and the MAC header annotation points to their start.
+//! Frames are received as they are before the kernel puts them right: senders on the same machine should not leave
+//! large segments to the interface (`ethtool -K IF tso off gso off` at the other end of a virtual cable); they would be
+//! lost, which `rx_dropped` counts and a message says. Checksums that such a sender has left to be completed are completed.
+//!
+//! The element works on one worker only.
+//!
+//! ## Usage
+//! `FromXDP(DEVNAME [, QUEUE, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `DEVNAME`: the interface.
+//! - `QUEUE`: the only receive queue; without, all queues of the interface. Frames of other queues go to the kernel.
+//! - `MODE`: who runs the program: `native`, the driver; `skb`, the kernel, for every interface, but slower; `auto`, the
+//!   driver if it can. `drv` and `xdp` mean the same as `native`, `copy` the same as `skb`.
+//! - `BURST`: most packets per turn.
+//! - `PROMISC`: whether to receive what is for other hosts too.
+//! - `RING`: packets that each of the rings shared with the kernel has room for, a power of two.
+//! - `HEADROOM`: accepted; packets always have 256 bytes in front.
+//! - `CHECKSUM`: whether partial checksums of TCP and UDP are completed.
+//! - `ACTIVE`: whether it receives. What comes in meanwhile is lost.
+//!
+//! ## Handlers
+//! - `count`: packets received.
+//! - `reset_counts`: sets the count to zero.
+//! - `mode`: who runs the program, `native` or `skb`.
+//! - `queues`: how many queues it receives from.
+//! - `completed`: packets whose checksum was completed.
+//! - `kernel_drops`: packets that the kernel has lost, for whatever reason.
+//! - `rx_ring_full`: there was no room in the ring of received packets.
+//! - `fill_ring_empty`: how often there was no free slot for a packet.
+//! - `rx_dropped`: packets that were longer than a slot; where the kernel copies, those without a free slot too.
+//! - `rx_invalid`: slots that the kernel refused; always 0, if all is well.
+//! - `active`: whether it receives.
+//!
+//! ## Example
+//! ```click
+//! FromXDP(eth0, PROMISC true) -> Counter -> ToXDP(eth1)
+//! ```
+//!
+//! ## See also
+//! ToXDP, FromDevice
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use element::args::parse_bool;
+use element::class::{ArgInfo, HandlerInfo, Notes, Phase, Task};
+use element::effects::{Action, Case, Field, Filter, Target, Value};
+use element::{Args, Base, Class, Cx, DropReason, Effects, Element, Interest, Invalid, Timestamp, manual};
+use libc::{c_int, xdp_statistics};
+use packet::{BATCH_CAPACITY, Packet, PacketKind, SLOT_CAPACITY};
+use wire::LinkType;
+use wire::offload::{completed, set_checksum, start_checksum};
+
+use super::port::{Receiver, close_all, open_all};
+use super::sys::program::{Program, Runner};
+use super::{Offer, Wanted, read_wanted};
+use crate::interface::sys::{fanout, link, socket};
+use crate::interface::{Presence, cannot};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "FromXDP",
+    ports: "0/1",
+    processing: "h",
+    manual: manual!("from_xdp.rs"),
+    notes: Notes { task: Task::Always, is_live: true, ..Notes::NONE },
+    // Before ToXDP, which shares its queues.
+    phase: Phase::Service,
+    args: &[
+        ArgInfo::required("DEVNAME", "interface"),
+        ArgInfo::positional("QUEUE", "unsigned", ""),
+        ArgInfo::keyword("MODE", "word", "auto"),
+        ArgInfo::keyword("BURST", "int", ""),
+        ArgInfo::keyword("PROMISC", "bool", "false"),
+        ArgInfo::keyword("RING", "unsigned", "2048"),
+        ArgInfo::keyword("HEADROOM", "unsigned", "256"),
+        ArgInfo::keyword("CHECKSUM", "bool", "true"),
+        ArgInfo::keyword("ACTIVE", "bool", "true"),
+    ],
+    handlers: &[
+        HandlerInfo::read("count"),
+        HandlerInfo::write("reset_counts"),
+        HandlerInfo::read("mode"),
+        HandlerInfo::read("queues"),
+        HandlerInfo::read("completed"),
+        HandlerInfo::read("kernel_drops"),
+        HandlerInfo::read("rx_ring_full"),
+        HandlerInfo::read("fill_ring_empty"),
+        HandlerInfo::read("rx_dropped"),
+        HandlerInfo::read("rx_invalid"),
+        HandlerInfo::both("active"),
+    ],
+    // Needs an interface: what it does is tested between network namespaces.
+    samples: &[],
+    build,
+    ..Class::DEFAULT
+};
+
+fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
+    let wanted = read_wanted(args);
+    let burst: Option<i64> = args.get("BURST");
+    if burst.is_some_and(|burst| burst <= 0) {
+        args.error("BURST out of range");
+    }
+    args.or("HEADROOM", 0u32);
+    let offer = Offer::new(&wanted.device);
+    let from_xdp = FromXdp {
+        burst: burst.map(|n| (n as usize).min(BATCH_CAPACITY)),
+        promiscuous: args.or("PROMISC", false),
+        completes: args.or("CHECKSUM", true),
+        active: args.or("ACTIVE", true),
+        offer: Arc::clone(&offer),
+        wanted,
+        receivers: Vec::new(),
+        first: 0,
+        program: None,
+        membership: None,
+        runner: Runner::Driver,
+        index: 0,
+        state: Presence::Up,
+        told: false,
+        count: 0,
+        completed: 0,
+        statistics: NOTHING,
+    };
+    args.finish()?;
+    args.setup.publish(args.id(), offer);
+    Ok(Box::new(from_xdp))
+}
+
+/// Timers: looking after the interface, and for free slots where there were none.
+const LOOK: u32 = 0;
+const REFILL: u32 = 1;
+const LOOK_PAUSE: Timestamp = Timestamp(100_000_000);
+const REFILL_PAUSE: Timestamp = Timestamp(1_000_000);
+/// Most bytes in front of what the interface counts: an Ethernet header with a VLAN tag.
+const LINK_HEADER: usize = 18;
+/// Statistics before anything has happened.
+const NOTHING: xdp_statistics = xdp_statistics {
+    rx_dropped: 0,
+    rx_invalid_descs: 0,
+    tx_invalid_descs: 0,
+    rx_ring_full: 0,
+    rx_fill_ring_empty_descs: 0,
+    tx_ring_empty_descs: 0,
+};
+
+struct FromXdp {
+    wanted: Wanted,
+    burst: Option<usize>,
+    promiscuous: bool,
+    completes: bool,
+    active: bool,
+    offer: Arc<Offer>,
+    /// One per queue.
+    receivers: Vec<Receiver>,
+    /// The one to begin with, so that none has to wait for the others for ever.
+    first: usize,
+    program: Option<Program>,
+    /// A socket that keeps the interface in promiscuous mode.
+    membership: Option<OwnedFd>,
+    runner: Runner,
+    /// Number of the interface; another one of the same name has another.
+    index: c_int,
+    state: Presence,
+    /// Whether the user knows that frames are too long.
+    told: bool,
+    count: u64,
+    completed: u64,
+    /// As they were when the sockets were closed.
+    statistics: xdp_statistics,
+}
+
+impl FromXdp {
+    fn say(&self, cx: &mut Cx<'_>, text: std::fmt::Arguments<'_>) {
+        let name = cx.declaration();
+        cx.message(format_args!("{name}: {}: {text}\n", self.wanted.device));
+    }
+
+    fn join_groups(&mut self, cx: &mut Cx<'_>) {
+        let joined = socket(libc::AF_PACKET, libc::SOCK_RAW, 0).and_then(|socket| {
+            fanout::join_groups(socket.as_fd(), self.index, self.promiscuous)?;
+            Ok(socket)
+        });
+        match joined {
+            Ok(socket) => self.membership = Some(socket),
+            Err(error) if self.promiscuous => {
+                self.say(cx, format_args!("cannot set promiscuous mode: {}", crate::reason(&error)));
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// Finds out what has become of the interface: its sockets do not say that it is gone.
+    fn look(&mut self, cx: &mut Cx<'_>) {
+        let state = Presence::of(&self.wanted.device, self.index);
+        if state != self.state {
+            self.say(cx, format_args!("{}", state.text(&self.wanted.device)));
+        }
+        self.state = state;
+        match state {
+            Presence::Gone => self.unwatch(cx),
+            _ => cx.set_timer(LOOK, cx.now() + LOOK_PAUSE),
+        }
+        if self.told {
+            return;
+        }
+        let statistics = self.statistics();
+        // Where the kernel copies, packets without a free slot are in both counts.
+        if statistics.rx_dropped > statistics.rx_fill_ring_empty_descs {
+            self.told = true;
+            let device = &self.wanted.device;
+            self.say(
+                cx,
+                format_args!(
+                    "frames of more than {SLOT_CAPACITY} bytes are lost; where senders leave segments to their interface, \
+                     `ethtool -K IF tso off gso off` there, and `ethtool -K {device} gro off` here"
+                ),
+            );
+        }
+    }
+
+    fn unwatch(&mut self, cx: &mut Cx<'_>) {
+        for queue in 0..self.receivers.len() {
+            cx.unwatch(queue as u32);
+        }
+        cx.clear_timer(LOOK);
+        cx.clear_timer(REFILL);
+    }
+
+    /// Of all queues together.
+    fn statistics(&self) -> xdp_statistics {
+        let parts = self.receivers.iter().filter_map(Receiver::statistics);
+        parts.fold(self.statistics, |sum, part| xdp_statistics {
+            rx_dropped: sum.rx_dropped + part.rx_dropped,
+            rx_invalid_descs: sum.rx_invalid_descs + part.rx_invalid_descs,
+            rx_ring_full: sum.rx_ring_full + part.rx_ring_full,
+            rx_fill_ring_empty_descs: sum.rx_fill_ring_empty_descs + part.rx_fill_ring_empty_descs,
+            ..sum
+        })
+    }
+}
+
+/// Completes a checksum that a sender has left to its interface; whether there was one. Nothing but the checksum itself
+/// says so: it is the sum of the pseudo header and nothing else. A complete one can be so by chance, and is then the same
+/// when it is completed.
+fn complete(frame: &mut [u8]) -> bool {
+    let before = |frame: &[u8], at: usize| -> Option<[u8; 2]> { frame.get(at..)?.first_chunk().copied() };
+    // Where the field is depends on headers, which the other function reads: it is put back if it was another one.
+    let mut head = [0; 128];
+    let n = frame.len().min(head.len());
+    head[..n].copy_from_slice(&frame[..n]);
+    let Ok((start, offset)) = start_checksum(&mut head[..n], LinkType::Ethernet, frame.len()) else {
+        return false;
+    };
+    let at = start + offset;
+    if before(&head[..n], at) != before(frame, at) {
+        return false;
+    }
+    let checksum = completed([&*frame], start);
+    let was = before(frame, at) != Some(checksum.to_be_bytes());
+    was && set_checksum(frame, start, offset, checksum).is_ok()
+}
+
+/// Whom a frame is for, as far as it says so.
+fn kind(packet: &Packet) -> PacketKind {
+    match packet.data().first_chunk() {
+        Some([0xff, 0xff, 0xff, 0xff, 0xff, 0xff]) => PacketKind::Broadcast,
+        Some([first, ..]) if first & 1 != 0 => PacketKind::Multicast,
+        _ => PacketKind::Host,
+    }
+}
+
+impl Element for FromXdp {
+    fn effects(&self) -> Effects {
+        let kind = Value::Pure { name: "whom it was for", reads: Vec::new() };
+        let case = Case::new(Filter::One(Vec::new()), Target::Output(0)).with(Action::Set(Field::Kind, kind));
+        let mut effects = Effects { cases: vec![case], ..Effects::source("received packet") };
+        effects.emits[0].output = Some(0);
+        effects
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        let device = self.wanted.device.clone();
+        self.index = link::index(&device).map_err(|error| cannot(&device, "SIOCGIFINDEX", &error))?;
+        let hardware = link::hardware(&device).map_err(|error| cannot(&device, "SIOCGIFHWADDR", &error))?;
+        if hardware != libc::ARPHRD_ETHER && hardware != libc::ARPHRD_LOOPBACK {
+            return Err(format!("{device}: is no Ethernet interface; use FromDevice"));
+        }
+        let interface = open_all(cx, &self.wanted, self.index)?;
+        self.receivers = interface.receivers;
+        self.runner = interface.runner;
+        self.program = Some(interface.program);
+        self.offer.with(|queues| *queues = interface.transmitters);
+        for (queue, receiver) in self.receivers.iter().enumerate() {
+            cx.watch(queue as u32, receiver.socket(), Interest::Read)
+                .map_err(|error| cannot(&device, "poll", &error))?;
+        }
+        self.join_groups(cx);
+        if link::mtu(&device).is_ok_and(|mtu| mtu + LINK_HEADER > SLOT_CAPACITY) {
+            self.say(cx, format_args!("frames of more than {SLOT_CAPACITY} bytes will be lost"));
+        }
+        self.look(cx);
+        Ok(())
+    }
+
+    fn run(&mut self, cx: &mut Cx<'_>) -> bool {
+        let most = self.burst.unwrap_or(cx.burst());
+        let queues = self.receivers.len();
+        let mut batch = cx.batch();
+        let mut made = 0;
+        let mut is_ready = false;
+        for turn in 0..queues {
+            let queue = (self.first + turn) % queues;
+            let receiver = &mut self.receivers[queue];
+            while made < most {
+                let Some(mut packet) = receiver.next(cx.pool()) else { break };
+                made += 1;
+                if !self.active {
+                    cx.count_made(1);
+                    cx.drop(packet, DropReason::Inactive);
+                    continue;
+                }
+                packet.set_time(cx.now());
+                packet.set_kind(kind(&packet));
+                packet.set_offset(Base::Mac, Some(0));
+                self.completed += u64::from(self.completes && complete(packet.data_mut()));
+                cx.count_made(1);
+                self.count += 1;
+                if let Err(packet) = batch.push(packet) {
+                    cx.drop(packet, DropReason::NoBuffer);
+                }
+            }
+            if !receiver.refill(cx.pool()) {
+                cx.set_timer(REFILL, cx.now() + REFILL_PAUSE);
+            }
+            is_ready |= receiver.is_ready();
+        }
+        self.first = (self.first + 1) % queues.max(1);
+        cx.emit(0, batch);
+        if is_ready {
+            cx.schedule();
+        }
+        made > 0
+    }
+
+    fn ready(&mut self, cx: &mut Cx<'_>, _token: u32) {
+        cx.schedule();
+    }
+
+    fn timer(&mut self, cx: &mut Cx<'_>, token: u32) {
+        match token {
+            LOOK => self.look(cx),
+            // Whoever runs refills.
+            _ => cx.schedule(),
+        }
+    }
+
+    fn drain(&mut self, cx: &mut Cx<'_>) {
+        self.active = false;
+        // Nothing more is received from here on.
+        self.program = None;
+        self.unwatch(cx);
+        cx.unschedule();
+    }
+
+    fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        self.unwatch(cx);
+        self.program = None;
+        self.membership = None;
+        self.statistics = self.statistics();
+        let transmitters = self.offer.with(std::mem::take);
+        close_all(cx.pool(), std::mem::take(&mut self.receivers), transmitters);
+        Ok(())
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        let statistics = self.statistics();
+        let number = match name {
+            "count" => self.count,
+            "completed" => self.completed,
+            "queues" => self.receivers.len() as u64,
+            "kernel_drops" => {
+                let others = statistics.rx_dropped.max(statistics.rx_fill_ring_empty_descs);
+                statistics.rx_ring_full + others
+            }
+            "rx_ring_full" => statistics.rx_ring_full,
+            "fill_ring_empty" => statistics.rx_fill_ring_empty_descs,
+            "rx_dropped" => statistics.rx_dropped,
+            "rx_invalid" => statistics.rx_invalid_descs,
+            "mode" => return Ok(if self.runner == Runner::Driver { "native" } else { "skb" }.into()),
+            _ => return Ok(self.active.to_string()),
+        };
+        Ok(number.to_string())
+    }
+
+    fn write(&mut self, _cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
+        match name {
+            "active" => self.active = parse_bool(value).ok_or("type mismatch")?,
+            _ => self.count = 0,
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use testkit::Run;
+    use wire::build::Builder;
+    use wire::ethernet::MacAddr;
+
+    use super::*;
+
+    fn errors(arguments: &str) -> String {
+        Run::default().text(&format!("FromXDP({arguments}) -> Discard"), &[]).unwrap_err()
+    }
+
+    #[test]
+    fn arguments_that_are_wrong_are_refused() {
+        for (arguments, text) in [
+            ("eth0, MODE PIGEON", "invalid mode \"PIGEON\" must be (auto|native|skb|xdp|drv|copy)"),
+            ("eth0, 256", "QUEUE out of range"),
+            ("eth0, RING 100", "RING: a power of two from 64 to 16384 expected"),
+            ("eth0, BURST 0", "BURST out of range"),
+            ("\"\"", "interface not set"),
+            ("", "DEVNAME: required argument missing"),
+            ("no-such-device", "no-such-device: SIOCGIFINDEX: No such device; `ip link` shows"),
+        ] {
+            let errors = errors(arguments);
+            assert!(errors.contains(text), "{arguments}: {errors}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn partial_checksums_are_completed_and_others_left(
+            payload in vec(any::<u8>(), 0..200), udp: bool, partial: bool, wrong in 1u16..,
+        ) {
+            let [a, b]: [SocketAddr; 2] = [([10, 0, 0, 1], 1).into(), ([10, 0, 0, 2], 2).into()];
+            let builder = if udp { Builder::udp(a, b) } else { Builder::tcp(a, b, 0x10) };
+            let whole = builder.ethernet(MacAddr([2; 6]), MacAddr([4; 6])).build(&payload).unwrap();
+            let mut frame = whole.clone();
+            let length = frame.len();
+            let (start, offset) = start_checksum(&mut frame, LinkType::Ethernet, length).unwrap();
+            if partial {
+                let is_other = frame != whole;
+                prop_assert_eq!(complete(&mut frame), is_other);
+                prop_assert_eq!(&frame, &whole);
+            } else {
+                // Whatever it is, it is somebody else's fault.
+                let at = start + offset;
+                let field = [whole[at], whole[at + 1]];
+                let other = (u16::from_be_bytes(field) ^ wrong).to_be_bytes();
+                let partial = [frame[at], frame[at + 1]];
+                prop_assume!(other != partial && field != partial);
+                for value in [other, field] {
+                    frame[at..at + 2].copy_from_slice(&value);
+                    let before = frame.clone();
+                    prop_assert!(!complete(&mut frame));
+                    prop_assert_eq!(&frame, &before);
+                }
+            }
+        }
+
+        #[test]
+        fn no_frame_panics(mut frame in vec(any::<u8>(), 0..200), ip: bool) {
+            if let (true, Some(kind)) = (ip, frame.get_mut(12..15)) {
+                kind.copy_from_slice(&[8, 0, 0x45]);
+            }
+            complete(&mut frame);
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Elements on queues of network interfaces by AF_XDP: nothing is copied between the kernel's driver and the pool.
+//!
+//! - [`from_xdp`], [`to_xdp`]: frames from and to an interface
+//! - `port`: a queue of an interface, in two halves that share a socket
+//! - `sys`: the system calls
+//!
+//! Frames that come are in slots of the pool before anybody here hears of them, and what is sent is read from there.
+
+pub mod from_xdp;
+mod port;
+mod sys;
+pub mod to_xdp;
+
+use std::sync::{Arc, Mutex};
+
+use element::Args;
+
+use port::Transmitter;
+use sys::program::MOST_QUEUES;
+
+/// How frames come to us and go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// By the driver if it can, else by the kernel.
+    Auto,
+    Driver,
+    Kernel,
+}
+
+/// What both elements are told.
+#[derive(Clone, Debug)]
+struct Wanted {
+    device: String,
+    /// The only queue; all of them, or the first one for sending, if none is given.
+    queue: Option<u32>,
+    mode: Mode,
+    /// Entries of each ring.
+    ring: u32,
+}
+
+/// Where a FromXDP leaves the sending half of its queue for a ToXDP.
+struct Offer {
+    device: String,
+    queues: Mutex<Vec<Option<Transmitter>>>,
+}
+
+impl Offer {
+    fn new(device: &str) -> Arc<Offer> {
+        Arc::new(Offer { device: device.into(), queues: Mutex::new(Vec::new()) })
+    }
+
+    fn with<T>(&self, work: impl FnOnce(&mut Vec<Option<Transmitter>>) -> T) -> T {
+        work(&mut self.queues.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
+    }
+}
+
+/// Reads the arguments that both elements have.
+fn read_wanted(args: &mut Args<'_>) -> Wanted {
+    let device: String = args.required("DEVNAME");
+    let queue: Option<u32> = args.get("QUEUE");
+    let mode = args.or("MODE", String::from("auto"));
+    let ring = args.or("RING", 2048u32);
+    if device.is_empty() {
+        args.error("interface not set");
+    }
+    if queue.is_some_and(|queue| queue >= MOST_QUEUES) {
+        args.error("QUEUE out of range");
+    }
+    if !ring.is_power_of_two() || !(64..=16384).contains(&ring) {
+        args.error("RING: a power of two from 64 to 16384 expected");
+    }
+    let mode = match mode.as_str() {
+        "auto" => Mode::Auto,
+        "native" | "drv" | "xdp" => Mode::Driver,
+        "skb" | "copy" => Mode::Kernel,
+        other => {
+            args.error(format!("invalid mode \"{other}\" must be (auto|native|skb|xdp|drv|copy)"));
+            Mode::Auto
+        }
+    };
+    Wanted { device, queue, mode, ring }
+}

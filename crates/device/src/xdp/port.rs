@@ -1,0 +1,313 @@
+//! A queue of an interface: a half that receives and a half that sends, which share a socket and nothing that changes.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use element::{Cx, Packet};
+use libc::{c_int, xdp_desc, xdp_statistics};
+use packet::{DeviceId, Pool};
+
+use super::sys::program::{MOST_QUEUES, Program, Runner};
+use super::sys::ring::{Consumer, Producer};
+use super::sys::socket::{self, Opened};
+use super::{Mode, Wanted};
+use crate::interface::cannot;
+use crate::interface::sys::link;
+
+/// What both halves have of a queue. The last one that goes gives the slots back that the kernel still has.
+struct Port {
+    socket: OwnedFd,
+    device: DeviceId,
+}
+
+/// Closes a half: the rings first.
+fn close(port: Arc<Port>, pool: &mut Pool) {
+    if let Some(Port { socket, device }) = Arc::into_inner(port) {
+        // The kernel does not touch slots any more once the socket is closed.
+        drop(socket);
+        pool.detach(device);
+    }
+}
+
+/// The half that receives.
+pub(super) struct Receiver {
+    port: Arc<Port>,
+    fill: Producer<u64>,
+    received: Consumer<xdp_desc>,
+}
+
+/// The half that sends.
+pub(super) struct Transmitter {
+    port: Arc<Port>,
+    pub(super) queue: u32,
+    transmit: Producer<xdp_desc>,
+    completed: Consumer<u64>,
+    /// Packets that were copied into slots of the pool.
+    pub(super) copied: u64,
+}
+
+impl Receiver {
+    pub(super) fn socket(&self) -> BorrowedFd<'_> {
+        self.port.socket.as_fd()
+    }
+
+    /// Whether something has come.
+    pub(super) fn is_ready(&mut self) -> bool {
+        self.received.is_ready()
+    }
+
+    /// The next packet. What the kernel says that cannot be is left out.
+    pub(super) fn next(&mut self, pool: &mut Pool) -> Option<Packet> {
+        while let Some(descriptor) = self.received.take() {
+            let (slot, start) = socket::parse(descriptor.addr);
+            let packet = pool.take_back(self.port.device, slot, start, descriptor.len as usize);
+            if packet.is_some() {
+                return packet;
+            }
+            pool.take_empty(self.port.device, slot);
+        }
+        None
+    }
+
+    /// Gives the kernel free slots in the place of those that have come with packets. False if there were not enough.
+    pub(super) fn refill(&mut self, pool: &mut Pool) -> bool {
+        self.received.release();
+        let wanted = self.fill.room(u32::MAX);
+        let mut given = 0;
+        while given < wanted {
+            let Some(slot) = pool.hand_out(self.port.device) else { break };
+            // There is room.
+            if !self.fill.put(socket::address(slot)) {
+                pool.take_empty(self.port.device, slot);
+                break;
+            }
+            given += 1;
+        }
+        if given > 0 {
+            self.fill.submit();
+            if self.fill.needs_wakeup() {
+                socket::wake(self.socket());
+            }
+        }
+        given == wanted
+    }
+
+    pub(super) fn statistics(&self) -> Option<xdp_statistics> {
+        socket::statistics(self.socket())
+    }
+
+    pub(super) fn close(self, pool: &mut Pool) {
+        let Receiver { port, fill, received } = self;
+        drop((fill, received));
+        close(port, pool);
+    }
+}
+
+/// What became of what was to be sent.
+#[derive(Debug)]
+pub(super) enum Kicked {
+    /// The kernel has it.
+    All,
+    /// The kernel takes nothing more now.
+    Full,
+    /// It does not go.
+    Failed(io::Error),
+}
+
+impl Transmitter {
+    /// Takes slots of packets back that were sent.
+    pub(super) fn reap(&mut self, pool: &mut Pool) {
+        while let Some(address) = self.completed.take() {
+            let (slot, _) = socket::parse(address);
+            pool.take_empty(self.port.device, slot);
+        }
+        self.completed.release();
+    }
+
+    /// Packets that there is room for.
+    pub(super) fn room(&mut self, wanted: usize) -> usize {
+        self.transmit.room(wanted.try_into().unwrap_or(u32::MAX)) as usize
+    }
+
+    /// Puts a packet into the ring, for [`kick`](Self::kick) to send.
+    ///
+    /// # Errors
+    /// The packet, where there is no room, or no slot for a copy.
+    pub(super) fn put(&mut self, pool: &mut Pool, packet: Packet) -> Result<(), Packet> {
+        if self.room(1) == 0 {
+            return Err(packet);
+        }
+        let span = match pool.hand_over(self.port.device, packet) {
+            Ok(span) => span,
+            Err(packet) => match pool.copy_out(self.port.device, &packet) {
+                Some(span) => {
+                    pool.free(packet);
+                    self.copied += 1;
+                    span
+                }
+                None => return Err(packet),
+            },
+        };
+        // There is room.
+        self.transmit.put(socket::descriptor(span.slot, span.start, span.length));
+        Ok(())
+    }
+
+    /// Lets the kernel send what is in the ring.
+    pub(super) fn kick(&mut self) -> Kicked {
+        self.transmit.submit();
+        let mut pending = self.transmit.pending();
+        while pending > 0 && self.transmit.needs_wakeup() {
+            let error = match socket::kick(self.port.socket.as_fd()) {
+                Ok(()) => None,
+                Err(error) => match error.raw_os_error() {
+                    // It sends a part at a time.
+                    Some(libc::EAGAIN | libc::EBUSY | libc::ENOBUFS | libc::EINTR) => None,
+                    _ => Some(error),
+                },
+            };
+            if let Some(error) = error {
+                return Kicked::Failed(error);
+            }
+            let left = self.transmit.pending();
+            if left == pending {
+                return Kicked::Full;
+            }
+            pending = left;
+        }
+        Kicked::All
+    }
+
+    pub(super) fn statistics(&self) -> Option<xdp_statistics> {
+        socket::statistics(self.port.socket.as_fd())
+    }
+
+    pub(super) fn close(self, pool: &mut Pool) {
+        let Transmitter { port, transmit, completed, .. } = self;
+        drop((transmit, completed));
+        close(port, pool);
+    }
+}
+
+/// Opens a queue.
+fn open(
+    cx: &mut Cx<'_>,
+    wanted: &Wanted,
+    index: c_int,
+    queue: u32,
+) -> Result<(Receiver, Transmitter), (&'static str, io::Error)> {
+    let opened = socket::open(cx.pool(), wanted.ring)?;
+    let is_copied = wanted.mode == Mode::Kernel;
+    socket::bind(opened.socket.as_fd(), index, queue, is_copied).map_err(|error| ("bind", error))?;
+    let device = cx.pool().attach().ok_or(("memory", io::Error::from_raw_os_error(libc::ENOSPC)))?;
+    let Opened { socket, fill, receive, transmit, completed } = opened;
+    let port = Arc::new(Port { socket, device });
+    let receiver = Receiver { port: Arc::clone(&port), fill, received: receive };
+    let transmitter = Transmitter { port, queue, transmit, completed, copied: 0 };
+    Ok((receiver, transmitter))
+}
+
+/// What went wrong, and what to do where that is special to these sockets.
+fn explain(wanted: &Wanted, step: &str, error: &io::Error) -> String {
+    let device = &wanted.device;
+    let text = cannot(device, step, error);
+    let text = text.split(';').next().unwrap_or_default();
+    let what = match (step, error.raw_os_error()) {
+        ("bind", Some(libc::EBUSY)) => {
+            "another socket has this queue; one FromXDP and one ToXDP of a configuration share it, on one thread"
+        }
+        ("bind", Some(libc::EINVAL)) => "the interface has no such QUEUE; `ethtool -l` shows how many it has",
+        ("XDP_UMEM_REG", Some(libc::EINVAL)) => {
+            "the kernel does not take the pool as it is (unaligned chunks, Linux 5.4 and later); use FromDevice and ToDevice"
+        }
+        (_, Some(libc::EPERM | libc::EACCES)) => {
+            "this needs root, or the capabilities CAP_BPF, CAP_NET_ADMIN and CAP_NET_RAW"
+        }
+        ("XDP_UMEM_REG", Some(libc::ENOBUFS)) => {
+            "`ulimit -l` does not allow 64 MiB, and there is no CAP_IPC_LOCK"
+        }
+        ("attach", Some(libc::EBUSY | libc::EEXIST)) => {
+            return format!(
+                "{device}: {step}: another XDP program is there; `ip -d link show {device}` shows it"
+            );
+        }
+        ("attach", Some(libc::EOPNOTSUPP)) => "its driver cannot; use MODE skb",
+        ("attach", Some(libc::ERANGE | libc::EINVAL)) => {
+            "its driver refuses, often for an MTU that is too large, here or at the other end; use MODE skb"
+        }
+        _ => return cannot(device, step, error),
+    };
+    format!("{text}; {what}")
+}
+
+/// An interface that frames are received from.
+pub(super) struct Interface {
+    pub(super) receivers: Vec<Receiver>,
+    pub(super) transmitters: Vec<Option<Transmitter>>,
+    pub(super) program: Program,
+    pub(super) runner: Runner,
+}
+
+/// Opens the queues of an interface, and attaches the program.
+pub(super) fn open_all(cx: &mut Cx<'_>, wanted: &Wanted, index: c_int) -> Result<Interface, String> {
+    let failed = |step: &str, error: &io::Error| explain(wanted, step, error);
+    let mut program = Program::load().map_err(|(step, error)| failed(step, &error))?;
+    let (mut receivers, mut transmitters) = (Vec::new(), Vec::new());
+    let mut result = (|| {
+        let queues = wanted.queue.map_or(0..MOST_QUEUES, |queue| queue..queue + 1);
+        for queue in queues {
+            let (receiver, transmitter) = match open(cx, wanted, index, queue) {
+                Ok(halves) => halves,
+                // There are no more.
+                Err(("bind", error)) if queue > 0 && !receivers.is_empty() && is_invalid(&error) => break,
+                Err((step, error)) => return Err(failed(step, &error)),
+            };
+            receivers.push(receiver);
+            transmitters.push(Some(transmitter));
+            let socket = receivers.last().map(Receiver::socket);
+            if let Some(Err(error)) = socket.map(|socket| program.serve(queue, socket)) {
+                return Err(failed("BPF_MAP_UPDATE_ELEM", &error));
+            }
+        }
+        Ok(())
+    })();
+    for receiver in &mut receivers {
+        receiver.refill(cx.pool());
+    }
+    let mut runner = if wanted.mode == Mode::Kernel { Runner::Kernel } else { Runner::Driver };
+    if result.is_ok() {
+        let mut attached = program.attach(index, runner);
+        let is_other = |error: &io::Error| !matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EPERM));
+        if wanted.mode == Mode::Auto && attached.as_ref().is_err_and(is_other) {
+            runner = Runner::Kernel;
+            attached = program.attach(index, runner);
+        }
+        result = attached.map_err(|error| failed("attach", &error));
+    }
+    if let Err(text) = result {
+        close_all(cx.pool(), receivers, transmitters);
+        return Err(text);
+    }
+    Ok(Interface { receivers, transmitters, program, runner })
+}
+
+fn is_invalid(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EINVAL)
+}
+
+/// Closes halves that nobody has taken.
+pub(super) fn close_all(pool: &mut Pool, receivers: Vec<Receiver>, transmitters: Vec<Option<Transmitter>>) {
+    receivers.into_iter().for_each(|receiver| receiver.close(pool));
+    transmitters.into_iter().flatten().for_each(|transmitter| transmitter.close(pool));
+}
+
+/// Opens a queue for sending only.
+pub(super) fn open_transmitter(cx: &mut Cx<'_>, wanted: &Wanted) -> Result<Transmitter, String> {
+    let index =
+        link::index(&wanted.device).map_err(|error| cannot(&wanted.device, "SIOCGIFINDEX", &error))?;
+    let opened = open(cx, wanted, index, wanted.queue.unwrap_or(0));
+    let (receiver, transmitter) = opened.map_err(|(step, error)| explain(wanted, step, &error))?;
+    receiver.close(cx.pool());
+    Ok(transmitter)
+}

@@ -1,0 +1,214 @@
+//! A ring that the kernel and one thread of ours share: one of them writes entries and moves the producer's index on, the
+//! other one reads them and moves the consumer's. Indices run on for ever; the ring's size is a power of two.
+
+use std::io;
+use std::marker::PhantomData;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use libc::{c_void, off_t, xdp_desc, xdp_ring_offset};
+
+/// What rings consist of.
+///
+/// # Safety
+/// Plain numbers: any bytes are a value.
+pub(crate) unsafe trait Entry: Copy {}
+// SAFETY: a number.
+unsafe impl Entry for u64 {}
+// SAFETY: numbers.
+unsafe impl Entry for xdp_desc {}
+
+/// The mapping, and where the parts are.
+struct Shared<T> {
+    map: NonNull<u8>,
+    length: usize,
+    places: xdp_ring_offset,
+    size: u32,
+    /// Our own index.
+    own: u32,
+    /// The kernel's, as it was seen last.
+    seen: u32,
+    entries: PhantomData<T>,
+}
+
+// SAFETY: the mapping belongs to the ring alone, and no thread is special to it.
+unsafe impl<T: Send> Send for Shared<T> {}
+
+impl<T: Entry> Shared<T> {
+    fn map(socket: BorrowedFd<'_>, at: u64, places: xdp_ring_offset, size: u32) -> io::Result<Shared<T>> {
+        let length = places.desc as usize + size as usize * size_of::<T>();
+        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_POPULATE);
+        // SAFETY: a new mapping at a place of the kernel's choice.
+        let map = unsafe {
+            libc::mmap(std::ptr::null_mut(), length, protection, flags, socket.as_raw_fd(), at as off_t)
+        };
+        if map == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let map = NonNull::new(map.cast()).ok_or(io::ErrorKind::Other)?;
+        Ok(Shared { map, length, places, size, own: 0, seen: 0, entries: PhantomData })
+    }
+
+    fn word(&self, at: u64) -> &AtomicU32 {
+        // SAFETY: the kernel says that an aligned word stands there, inside the mapping, which lives as long as the
+        // borrow; the kernel accesses it as atomically as we do.
+        unsafe { &*self.map.as_ptr().add(at as usize).cast::<AtomicU32>() }
+    }
+
+    fn producer(&self) -> &AtomicU32 {
+        self.word(self.places.producer)
+    }
+
+    fn consumer(&self) -> &AtomicU32 {
+        self.word(self.places.consumer)
+    }
+
+    fn entry(&self, index: u32) -> *mut T {
+        let at = self.places.desc as usize + (index & (self.size - 1)) as usize * size_of::<T>();
+        // SAFETY: inside the mapping, whose length was computed so.
+        unsafe { self.map.as_ptr().add(at).cast() }
+    }
+
+    fn needs_wakeup(&self) -> bool {
+        self.word(self.places.flags).load(Ordering::Relaxed) & libc::XDP_RING_NEED_WAKEUP != 0
+    }
+}
+
+impl<T> Drop for Shared<T> {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made by `map` with this length, and nobody borrows from it any more.
+        unsafe { libc::munmap(self.map.as_ptr().cast::<c_void>(), self.length) };
+    }
+}
+
+/// A ring that we write to: free slots, or packets to be sent.
+pub(crate) struct Producer<T>(Shared<T>);
+
+impl<T: Entry> Producer<T> {
+    /// Maps a ring of a socket that has been made with this size.
+    pub(crate) fn map(
+        socket: BorrowedFd<'_>,
+        at: u64,
+        places: xdp_ring_offset,
+        size: u32,
+    ) -> io::Result<Producer<T>> {
+        Shared::map(socket, at, places, size).map(Producer)
+    }
+
+    /// How many entries there is room for; looks at the kernel's index only where fewer than wanted are known.
+    pub(crate) fn room(&mut self, wanted: u32) -> u32 {
+        let ring = &mut self.0;
+        let room = |seen: u32| ring.size.saturating_sub(ring.own.wrapping_sub(seen));
+        if room(ring.seen) < wanted {
+            // Acquire: the kernel has read what it gave back before we write there again.
+            ring.seen = ring.consumer().load(Ordering::Acquire);
+        }
+        ring.size.saturating_sub(ring.own.wrapping_sub(ring.seen))
+    }
+
+    /// Writes an entry, which [`submit`](Self::submit) hands to the kernel. False, and nothing done, without room.
+    pub(crate) fn put(&mut self, entry: T) -> bool {
+        if self.room(1) == 0 {
+            return false;
+        }
+        // SAFETY: the kernel does not touch entries that are not handed over, and there is room for this one.
+        unsafe { self.0.entry(self.0.own).write(entry) };
+        self.0.own = self.0.own.wrapping_add(1);
+        true
+    }
+
+    /// Hands what was written to the kernel.
+    pub(crate) fn submit(&mut self) {
+        // Release: entries, and what they stand for, are written before the kernel sees the index.
+        self.0.producer().store(self.0.own, Ordering::Release);
+    }
+
+    /// How many entries the kernel has not taken yet.
+    pub(crate) fn pending(&mut self) -> u32 {
+        self.0.seen = self.0.consumer().load(Ordering::Acquire);
+        self.0.own.wrapping_sub(self.0.seen)
+    }
+
+    /// Whether the kernel wants a system call before it goes on.
+    pub(crate) fn needs_wakeup(&self) -> bool {
+        self.0.needs_wakeup()
+    }
+}
+
+/// A ring that we read from: packets that have come, or slots of packets that were sent.
+pub(crate) struct Consumer<T>(Shared<T>);
+
+impl<T: Entry> Consumer<T> {
+    /// As [`Producer::map`].
+    pub(crate) fn map(
+        socket: BorrowedFd<'_>,
+        at: u64,
+        places: xdp_ring_offset,
+        size: u32,
+    ) -> io::Result<Consumer<T>> {
+        Shared::map(socket, at, places, size).map(Consumer)
+    }
+
+    /// Whether there is something to read.
+    pub(crate) fn is_ready(&mut self) -> bool {
+        if self.0.own == self.0.seen {
+            // Acquire: entries, and what they stand for, were written before.
+            self.0.seen = self.0.producer().load(Ordering::Acquire);
+        }
+        self.0.own != self.0.seen
+    }
+
+    /// The next entry. [`release`](Self::release) lets the kernel write to its place again.
+    pub(crate) fn take(&mut self) -> Option<T> {
+        if !self.is_ready() {
+            return None;
+        }
+        // SAFETY: the kernel has written the entry and does not touch it before it is released; any bytes are a value.
+        let entry = unsafe { self.0.entry(self.0.own).read() };
+        self.0.own = self.0.own.wrapping_add(1);
+        Some(entry)
+    }
+
+    /// Gives the places of what was taken back to the kernel.
+    pub(crate) fn release(&mut self) {
+        // Release: we have read them before the kernel writes there.
+        self.0.consumer().store(self.0.own, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    /// A ring as the kernel would lay it out, in a file that both ends map.
+    #[test]
+    fn what_is_put_is_taken_in_order() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(4096).unwrap();
+        let places = xdp_ring_offset { producer: 0, consumer: 64, flags: 128, desc: 192 };
+        let mut producer = Producer::<u64>::map(file.as_fd(), 0, places, 4).unwrap();
+        let mut consumer = Consumer::<u64>::map(file.as_fd(), 0, places, 4).unwrap();
+        assert!(!producer.needs_wakeup() && !consumer.is_ready());
+        let (mut next_in, mut next_out) = (0u64, 0u64);
+        // Indices pass over the end of the ring many times.
+        for round in 0..50 {
+            while producer.put(next_in) {
+                next_in += 1;
+            }
+            assert!(round > 0 || next_in == 4, "four fit");
+            assert!(round > 0 || !consumer.is_ready(), "nothing is to be seen before it is submitted");
+            producer.submit();
+            assert_eq!(producer.pending(), 4);
+            for _ in 0..=round % 4 {
+                assert_eq!(consumer.take(), Some(next_out));
+                next_out += 1;
+            }
+            assert_eq!(producer.room(4), 0, "nothing is free before it is released");
+            consumer.release();
+            assert_eq!(producer.room(4), round as u32 % 4 + 1);
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! An AF_XDP socket: memory, rings and a queue of an interface.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use libc::{c_int, sockaddr_xdp, xdp_desc, xdp_mmap_offsets, xdp_statistics, xdp_umem_reg};
+use packet::{Pool, SLOT_STRIDE};
+
+use super::ring::{Consumer, Producer};
+use crate::interface::sys::{self, Plain, checked, option, set_option};
+
+// SAFETY: numbers, without padding.
+unsafe impl Plain for xdp_umem_reg {}
+// SAFETY: numbers, without padding.
+unsafe impl Plain for xdp_mmap_offsets {}
+// SAFETY: numbers, without padding.
+unsafe impl Plain for xdp_statistics {}
+
+/// Bits of an address that say where the slot starts; those above, how far behind the bytes do (unaligned chunks).
+const SLOT_BITS: u32 = 48;
+
+/// A socket with its four rings.
+pub(crate) struct Opened {
+    pub(crate) socket: OwnedFd,
+    /// Slots for what will come.
+    pub(crate) fill: Producer<u64>,
+    /// What has come.
+    pub(crate) receive: Consumer<xdp_desc>,
+    /// What is to be sent.
+    pub(crate) transmit: Producer<xdp_desc>,
+    /// Slots of what was sent.
+    pub(crate) completed: Consumer<u64>,
+}
+
+/// Opens a socket whose memory is the pool's, with rings of this size. The step that failed, and why, otherwise.
+pub(crate) fn open(pool: &Pool, size: u32) -> Result<Opened, (&'static str, io::Error)> {
+    let step = |what: &'static str| move |error| (what, error);
+    let socket = sys::socket(libc::AF_XDP, libc::SOCK_RAW, 0).map_err(step("AF_XDP socket"))?;
+    let fd = socket.as_fd();
+    let (start, length) = pool.device_area();
+    // The kernel leaves 256 bytes in front of each frame itself, as the pool does.
+    let memory = xdp_umem_reg {
+        flags: libc::XDP_UMEM_UNALIGNED_CHUNK_FLAG,
+        chunk_size: SLOT_STRIDE as u32,
+        headroom: 0,
+        tx_metadata_len: 0,
+        addr: start as u64,
+        len: length as u64,
+    };
+    // The kernel writes only to slots that it finds in the ring `fill`, all of which the pool has handed out, until it
+    // returns them by `receive`; it reads those in `transmit` until it returns them by `completed`.
+    set_option(fd, libc::SOL_XDP, libc::XDP_UMEM_REG, &memory).map_err(step("XDP_UMEM_REG"))?;
+    for (name, what) in [
+        (libc::XDP_UMEM_FILL_RING, "XDP_UMEM_FILL_RING"),
+        (libc::XDP_UMEM_COMPLETION_RING, "XDP_UMEM_COMPLETION_RING"),
+        (libc::XDP_RX_RING, "XDP_RX_RING"),
+        (libc::XDP_TX_RING, "XDP_TX_RING"),
+    ] {
+        set_option(fd, libc::SOL_XDP, name, &size).map_err(step(what))?;
+    }
+    // Room for as many packets as the ring has, of those that the kernel has copied; without it there are fewer.
+    let room = size as c_int * 4096;
+    let _ = set_option(fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &room);
+    let places: xdp_mmap_offsets =
+        option(fd, libc::SOL_XDP, libc::XDP_MMAP_OFFSETS).map_err(step("XDP_MMAP_OFFSETS"))?;
+    let failed = step("mmap");
+    let fill = Producer::map(fd, libc::XDP_UMEM_PGOFF_FILL_RING, places.fr, size).map_err(failed)?;
+    let completed =
+        Consumer::map(fd, libc::XDP_UMEM_PGOFF_COMPLETION_RING, places.cr, size).map_err(failed)?;
+    let receive = Consumer::map(fd, libc::XDP_PGOFF_RX_RING as u64, places.rx, size).map_err(failed)?;
+    let transmit = Producer::map(fd, libc::XDP_PGOFF_TX_RING as u64, places.tx, size).map_err(failed)?;
+    Ok(Opened { socket, fill, receive, transmit, completed })
+}
+
+/// Gives a socket to a queue of an interface: with `copy`, without asking whether the driver could do without.
+pub(crate) fn bind(socket: BorrowedFd<'_>, index: c_int, queue: u32, copy: bool) -> io::Result<()> {
+    let address = sockaddr_xdp {
+        sxdp_family: libc::AF_XDP as u16,
+        sxdp_flags: libc::XDP_USE_NEED_WAKEUP | if copy { libc::XDP_COPY } else { 0 },
+        sxdp_ifindex: index as u32,
+        sxdp_queue_id: queue,
+        sxdp_shared_umem_fd: 0,
+    };
+    let length = size_of::<sockaddr_xdp>() as libc::socklen_t;
+    // SAFETY: the address lives through the call, and its length is right.
+    let result = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) };
+    checked(result).map(drop)
+}
+
+/// Lets the kernel send what is in the ring.
+pub(crate) fn kick(socket: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: no bytes and no address.
+    let result = unsafe {
+        libc::sendto(socket.as_raw_fd(), std::ptr::null(), 0, libc::MSG_DONTWAIT, std::ptr::null(), 0)
+    };
+    checked(result as c_int).map(drop)
+}
+
+/// Tells the kernel that there are slots again.
+pub(crate) fn wake(socket: BorrowedFd<'_>) {
+    let (nothing, none) = (std::ptr::null_mut(), std::ptr::null_mut());
+    // SAFETY: no bytes and no address.
+    unsafe { libc::recvfrom(socket.as_raw_fd(), nothing, 0, libc::MSG_DONTWAIT, none, std::ptr::null_mut()) };
+}
+
+/// What the kernel has counted.
+pub(crate) fn statistics(socket: BorrowedFd<'_>) -> Option<xdp_statistics> {
+    option(socket, libc::SOL_XDP, libc::XDP_STATISTICS).ok()
+}
+
+/// A slot, as the ring of free ones has it.
+pub(crate) fn address(slot: u32) -> u64 {
+    u64::from(slot) * SLOT_STRIDE as u64
+}
+
+/// The descriptor of bytes in a slot.
+pub(crate) fn descriptor(slot: u32, start: u16, length: u16) -> xdp_desc {
+    xdp_desc { addr: address(slot) | u64::from(start) << SLOT_BITS, len: length.into(), options: 0 }
+}
+
+/// The slot of an address, and how far behind its start the address is.
+pub(crate) fn parse(address: u64) -> (u32, usize) {
+    let (base, offset) = (address & ((1 << SLOT_BITS) - 1), address >> SLOT_BITS);
+    let stride = SLOT_STRIDE as u64;
+    // Slots that do not exist are refused by the pool.
+    (u32::try_from(base / stride).unwrap_or(u32::MAX), (base % stride + offset) as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn descriptors_round_trip(slot in 0u32..1 << 24, start in 0u16..SLOT_STRIDE as u16, length: u16) {
+            let descriptor = descriptor(slot, start, length);
+            prop_assert_eq!(parse(descriptor.addr), (slot, usize::from(start)));
+            prop_assert_eq!(descriptor.len, u32::from(length));
+            prop_assert_eq!(parse(address(slot)), (slot, 0));
+            // As some drivers have it: all in the lower bits.
+            prop_assert_eq!(parse(address(slot) + u64::from(start)), (slot, usize::from(start)));
+        }
+
+        #[test]
+        fn no_address_panics(address: u64) {
+            parse(address);
+        }
+    }
+}
