@@ -31,7 +31,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run a configuration on captures
+    /// Run a configuration, on captures or interfaces
     Run(run::Args),
     /// Say what is wrong with a configuration, without opening a capture or an interface
     Check(check::CheckArgs),

@@ -1,4 +1,4 @@
-//! `tidegate run`: a configuration on captures.
+//! `tidegate run`: a configuration on captures or interfaces.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
