@@ -76,18 +76,27 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
 
 /// A firewall in a configuration, in which rules permit and deny in turns.
 pub(crate) fn run_firewall(settings: &Settings) -> Result<Vec<Row>, String> {
+    let mut rows = Vec::new();
+    for frame in [64, 1024] {
+        rows.extend(firewall(settings, frame)?);
+    }
+    Ok(rows)
+}
+
+/// The same with frames of one length.
+fn firewall(settings: &Settings, frame: usize) -> Result<Vec<Row>, String> {
     each_set(settings, |rules| {
         let folder = std::env::temp_dir().join(format!("tidegate-bench-{}", std::process::id()));
         let file = folder.with_extension("rules");
         std::fs::write(&file, rules.join("\n")).map_err(|error| format!("{}: {error}", file.display()))?;
         let texts = alternating(rules);
-        let frames = format!("BenchmarkHeaders({}, {}, 64)", settings.packets, file.display());
+        let frames = format!("BenchmarkHeaders({}, {}, {frame})", settings.packets, file.display());
         let chain = format!("CheckIPHeader(14) -> IPFilter({texts} deny all) -> Discard");
         let worker = worker_of(&frames, Start::Frame, &chain);
         // The element has read it.
         let _ = std::fs::remove_file(&file);
-        let params = [("rules", Param::Number(rules.len() as u64))];
-        measure_worker("firewall", settings, 64, worker?, &params)
+        let params = [("frame", Param::Number(frame as u64)), ("rules", Param::Number(rules.len() as u64))];
+        measure_worker("firewall", settings, frame, worker?, &params)
     })
 }
 

@@ -2,7 +2,7 @@
 //!
 //! - [`IntervalSet`]: a set of numbers as disjoint intervals, the currency of declared effects
 //! - [`filter`]: Click's expressions over IP packets (`src net 10/8 and tcp port www`), and matchers for many of them
-//! - [`cuts`]: the first of many boxes over header fields that a packet lies in
+//! - [`cuts`], [`products`]: the first of many boxes over header fields that a packet lies in, by trees and by tables
 //! - [`prefixes`]: longest-prefix match over IPv4 and IPv6 addresses
 //! - [`pattern`]: Click's byte patterns (`12/0800 33/02%12`), compiled into a decision tree
 
@@ -12,5 +12,6 @@ pub mod filter;
 mod interval;
 pub mod pattern;
 pub mod prefixes;
+pub mod products;
 
 pub use interval::IntervalSet;

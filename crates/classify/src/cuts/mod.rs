@@ -56,6 +56,14 @@ impl<const D: usize> Points<D> {
     }
 }
 
+impl<const D: usize> Points<D> {
+    /// All points, field by field.
+    #[inline(always)]
+    pub(crate) fn fields(&self) -> &[[u32; GROUP]; D] {
+        &self.fields
+    }
+}
+
 impl<const D: usize> Default for Points<D> {
     fn default() -> Self {
         Points { fields: [[0; GROUP]; D] }

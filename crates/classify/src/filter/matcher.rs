@@ -3,13 +3,15 @@
 //! Each condition is compiled to a graph of tests in which every branch leads on, so that it ends after at most as
 //! many steps as it has tests. A few conditions are one graph, in which each leads on to the next where it fails.
 //!
-//! Many conditions become boxes over addresses, protocol and ports, in which [`Cuts`] finds a packet's first one. Most
-//! conditions hold everywhere in their boxes; the graph of another one is asked when a packet lies in its box.
+//! Many conditions become boxes over addresses, protocol and ports, in which [`Products`] or, where those would be too
+//! large, [`Cuts`] find a packet's first one. Most conditions hold everywhere in their boxes; the graph of another one is
+//! asked when a packet lies in its box.
 
 use super::recent::{Recent, Seen};
 use super::space::{Space, V4, V6, areas, asks_for_version, is_six};
 use super::{Condition, Header, Headers, Test, Tree};
 use crate::cuts::{Area, Cuts, GROUP, NONE, Points};
+use crate::products::{self, Products};
 
 /// Where a test leads: to another test, or to an end.
 type Next = u32;
@@ -52,11 +54,45 @@ impl Default for Way {
 struct Boxes {
     /// Where the graph of each condition starts.
     starts: Vec<Next>,
-    four: Cuts<6>,
+    four: Fours,
     /// For packets of version 6, if some condition asks for it; else all versions are the same.
     six: Option<Cuts<11>>,
     /// Whether nothing counts but what packets of a flow have in common.
     by_flow: bool,
+}
+
+/// Boxes for packets of version 4.
+#[derive(Clone, Debug)]
+struct Fours {
+    products: Option<Products>,
+    /// Empty where nobody asks it.
+    cuts: Cuts<6>,
+}
+
+impl Fours {
+    fn new(areas: &[Area<6>]) -> Fours {
+        let products = Products::new(areas);
+        let asks = products.is_none() || areas.iter().any(|area| !area.exact);
+        Fours { products, cuts: if asks { Cuts::new(areas) } else { Cuts::default() } }
+    }
+
+    /// As [`Cuts::first`].
+    #[inline]
+    fn first(&self, points: &Points<6>, count: usize, holds: impl FnMut(usize, u32) -> bool) -> [u32; GROUP] {
+        let Some(products) = &self.products else { return self.cuts.first(points, count, holds) };
+        let mut found = products.first(points, count);
+        if found.contains(&products::ASK) {
+            let asked = self.cuts.first(points, count, holds);
+            for (found, asked) in found.iter_mut().zip(asked).filter(|(found, _)| **found == products::ASK) {
+                *found = asked;
+            }
+        }
+        found
+    }
+
+    fn size(&self) -> usize {
+        self.products.as_ref().map_or(0, Products::size) + self.cuts.size()
+    }
 }
 
 /// Where a packet of a group is looked up.
@@ -88,12 +124,10 @@ impl<const D: usize> Gathered<D> {
         number
     }
 
+    /// The packet that a point belongs to.
     #[inline]
-    fn look_up(&self, cuts: &Cuts<D>, mut holds: impl FnMut(usize, u32) -> bool) -> [u32; GROUP] {
-        match self.count {
-            0 => [NONE; GROUP],
-            count => cuts.first(&self.points, count, |point, rule| holds(self.packets[point], rule)),
-        }
+    fn packet(&self, point: usize) -> usize {
+        self.packets[point % GROUP]
     }
 }
 
@@ -113,7 +147,7 @@ impl Matcher {
         let four = boxes::<V4, 6>(conditions);
         let six = conditions.iter().any(asks_for_version).then(|| boxes::<V6, 11>(conditions));
         let by_flow = four.iter().all(|area| area.exact) && six.iter().flatten().all(|area| area.exact);
-        let (four, six) = (Cuts::new(&four), six.map(|areas| Cuts::new(&areas)));
+        let (four, six) = (Fours::new(&four), six.map(|areas| Cuts::new(&areas)));
         matcher.way = Way::Boxes(Box::new(Boxes { starts, four, six, by_flow }));
         matcher
     }
@@ -147,6 +181,12 @@ impl Matcher {
     /// Whether the conditions look at a header. It goes through all of them.
     pub fn looks_at(&self, header: Header) -> bool {
         self.steps.iter().any(|step| step.test.header == header)
+    }
+
+    /// Whether it is more than a few conditions, and nothing counts for them but what packets of a flow have in common:
+    /// addresses, ports, protocol, and whether they are later fragments. Then it pays to remember what was found for a flow.
+    pub fn is_by_flow(&self) -> bool {
+        matches!(&self.way, Way::Boxes(boxes) if boxes.by_flow)
     }
 
     /// Bytes of memory that it takes.
@@ -235,9 +275,14 @@ impl Matcher {
             }
         }
         let holds = |packet: usize, rule: u32| self.holds(boxes, &group[packet], rule);
-        let fours = four.look_up(&boxes.four, holds);
+        let fours = match four.count {
+            0 => [NONE; GROUP],
+            count => boxes.four.first(&four.points, count, |point, rule| holds(four.packet(point), rule)),
+        };
         let sixes = match (&six, &boxes.six) {
-            (Some(six), Some(cuts)) => six.look_up(cuts, holds),
+            (Some(six), Some(cuts)) => {
+                cuts.first(&six.points, six.count, |point, rule| holds(six.packet(point), rule))
+            }
             _ => [NONE; GROUP],
         };
         let rule = |place| match place {

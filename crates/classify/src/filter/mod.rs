@@ -21,6 +21,7 @@ mod names;
 mod parse;
 mod primitive;
 mod recent;
+mod shadow;
 mod space;
 #[cfg(test)]
 mod tests;
@@ -35,6 +36,7 @@ pub use names::{Names, ip_protocol, well_known_port};
 pub use parse::{DEEPEST, Expression, Issue, parse};
 pub use primitive::{Ends, Place, Primitive, Protocol, Relation, Sign, Version};
 pub use recent::Recent;
+pub use shadow::{Shadows, shadows};
 pub use tree::Tree;
 
 /// The bytes of a packet, from each of its headers to its end; empty where a header is not known.

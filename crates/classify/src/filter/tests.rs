@@ -47,6 +47,13 @@ impl Names for Plain {
     }
 }
 
+/// The condition of a text without mistakes.
+pub(super) fn condition_of(text: &str) -> Condition {
+    let (expression, issues) = parse(text, &Plain);
+    assert!(issues.iter().all(|issue| issue.is_warning), "{text}: {issues:?}");
+    condition(&expression)
+}
+
 /// The packet that most tests use: TCP from 10.0.0.1 port 1234 to 192.168.1.2 port 80, SYN and ACK, window 4096, with
 /// 12 bytes of IP options, time to live 64, TOS 0xb9 (DSCP 46, ECN 1), identification 0x1234.
 const PACKET: [u8; 52] = [

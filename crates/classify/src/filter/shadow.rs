@@ -1,0 +1,139 @@
+//! Conditions that never are the first to hold, because earlier ones hold wherever they do.
+
+use crate::cuts::{Area, Range};
+
+use super::Condition;
+use super::space::{Space, V4, V6, areas, asks_for_version};
+
+/// Comparisons of boxes that are worth the time while a configuration is read: a fraction of a second.
+const COMPARISONS: u64 = 1 << 27;
+
+/// Where conditions hide others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Shadows {
+    /// A condition that never is the first to hold, and an earlier one that holds for packets that it is for.
+    pub hidden: Vec<(usize, usize)>,
+    /// Conditions, from the first on, that were compared with all before them.
+    pub compared: usize,
+}
+
+/// Finds conditions that are hidden part by part, each part by one earlier condition. What only several hide together is
+/// not found, nor what is hidden by a condition about more than addresses, ports and protocol. Packets are taken to have
+/// whole IP headers.
+pub fn shadows(conditions: &[Condition]) -> Shadows {
+    let mut left = COMPARISONS;
+    let four = hidden::<V4, 6>(conditions, &mut left);
+    let six = match conditions.iter().any(asks_for_version) {
+        true => hidden::<V6, 11>(conditions, &mut left),
+        false => vec![Some(By::Nothing); four.len()],
+    };
+    // Whatever the version is, somebody else comes first.
+    let both = four.iter().zip(&six).enumerate();
+    let hidden = both.filter_map(|(number, by)| match by {
+        (Some(By::Rule(by)), Some(_)) | (Some(By::Nothing), Some(By::Rule(by))) => Some((number, *by)),
+        _ => None,
+    });
+    Shadows { hidden: hidden.collect(), compared: four.len().min(six.len()) }
+}
+
+/// Why a condition is never the first to hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    /// An earlier one does.
+    Rule(usize),
+    /// It holds for no packet of the space.
+    Nothing,
+}
+
+fn contains<const D: usize>(outer: &[Range; D], inner: &[Range; D]) -> bool {
+    outer.iter().zip(inner).all(|(outer, inner)| outer.0 <= inner.0 && inner.1 <= outer.1)
+}
+
+/// By the number of the condition, up to where there was time.
+fn hidden<S: Space<D>, const D: usize>(conditions: &[Condition], left: &mut u64) -> Vec<Option<By>> {
+    let mut earlier: Vec<Area<D>> = Vec::new();
+    let mut by = Vec::new();
+    for (number, condition) in conditions.iter().enumerate() {
+        let own = areas::<S, D>(condition, number as u32);
+        let comparisons = (own.len() * earlier.len()) as u64;
+        if comparisons > *left {
+            break;
+        }
+        *left -= comparisons;
+        let hider = |area: &Area<D>| earlier.iter().find(|earlier| contains(&earlier.ranges, &area.ranges));
+        let hiders: Option<Vec<_>> = own.iter().map(hider).collect();
+        by.push(hiders.map(|hiders| match hiders.first() {
+            Some(first) => By::Rule(first.rule as usize),
+            None => By::Nothing,
+        }));
+        // Who is hidden hides nobody that others do not.
+        if by.last() == Some(&None) {
+            earlier.extend(own.into_iter().filter(|area| area.exact));
+        }
+    }
+    by
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::tests::condition_of;
+    use super::*;
+
+    fn found(texts: &[&str]) -> Vec<(usize, usize)> {
+        let conditions: Vec<_> = texts.iter().map(|text| condition_of(text)).collect();
+        let found = shadows(&conditions);
+        assert_eq!(found.compared, texts.len());
+        found.hidden
+    }
+
+    #[test]
+    fn what_an_earlier_rule_takes_is_hidden() {
+        assert_eq!(
+            found(&["src net 10.0.0.0/8", "src host 10.1.2.3 and tcp", "src host 11.0.0.1"]),
+            [(1, 0)]
+        );
+        assert_eq!(found(&["tcp dst port 80", "udp dst port 80", "dst port 80"]), [(2, 0)]);
+        assert_eq!(found(&["tcp dst port < 100", "tcp", "dst tcp port 7 or dst tcp port 8"]), [(2, 0)]);
+        assert_eq!(found(&["tcp", "udp", "src port 5 and (tcp or udp)"]), [(2, 0)]);
+        // Other questions than those about addresses, ports and protocol.
+        assert_eq!(found(&["ip ttl > 5", "ip ttl > 6"]), []);
+        assert_eq!(found(&["tcp", "ip ttl > 6 and tcp", "-", "icmp"]), [(1, 0), (3, 2)]);
+        // Both versions count.
+        assert_eq!(found(&["ip6 tcp", "tcp", "ip6 tcp dst port 7"]), [(2, 0)]);
+    }
+
+    proptest! {
+        #[test]
+        fn hidden_rules_are_never_first(seed: u64) {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let net = |random: &mut fastrand::Rng| format!("10.{}.0.0/{}", random.u8(..3), random.u8(7..17));
+            let mut rule = || {
+                let first = net(&mut random);
+                let low = random.u16(1..6);
+                match random.u8(..5) {
+                    0 => format!("src net {first}"),
+                    1 => format!("dst net {first} and tcp dst port > {low}"),
+                    2 => format!("not src net {first} and udp"),
+                    3 => format!("src net {first} or dst net {}", net(&mut random)),
+                    _ => format!("tcp src port {low} and src net {first}"),
+                }
+            };
+            let texts: Vec<_> = (0..12).map(|_| rule()).collect();
+            let conditions: Vec<_> = texts.iter().map(|text| condition_of(text)).collect();
+            let found = shadows(&conditions);
+            for _ in 0..400 {
+                let mut network = [0; 20];
+                network[0] = 0x45;
+                network[9] = [6, 17][random.usize(..2)];
+                network[12..16].copy_from_slice(&[10, random.u8(..4), random.u8(..2), 1]);
+                network[16..20].copy_from_slice(&[10, random.u8(..4), random.u8(..2), 1]);
+                let transport = [0, random.u8(..12), 0, random.u8(..12), 0, 0, 0, 0];
+                let headers = super::super::Headers { mac: &[], network: &network, transport: &transport };
+                let first = conditions.iter().position(|condition| condition.holds(&|test: &super::super::Test| test.holds(&headers)));
+                prop_assert!(!found.hidden.iter().any(|(hidden, _)| Some(*hidden) == first), "{:?} {:?}", texts, found);
+            }
+        }
+    }
+}

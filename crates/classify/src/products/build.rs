@@ -1,0 +1,297 @@
+//! Making the tables.
+
+use std::collections::HashMap;
+
+use super::{ASK_FOR_RULE, Addresses, FIELDS, INNER, NO_RULE, PORTS, Pairs, Ports, Products};
+use crate::cuts::{ALL, Area, Range};
+
+/// Classes of a field, or of several, at most: their numbers have 15 bits.
+const MOST_CLASSES: usize = INNER as usize;
+/// Entries of a table of pairs at most, of two bytes each.
+const MOST_PAIRS: usize = 1 << 23;
+/// Numbers of boxes that rules may have, so that what is not a rule can be told from one.
+const MOST_RULES: u32 = ASK_FOR_RULE as u32;
+
+impl Products {
+    /// Makes the tables; `None` if they would be too large.
+    pub fn new(areas: &[Area<FIELDS>]) -> Option<Products> {
+        let mut areas = areas.to_vec();
+        areas.sort_by_key(|area| area.rule);
+        if areas.last().is_some_and(|area| area.rule >= MOST_RULES) {
+            return None;
+        }
+        let ranges = |field: usize| areas.iter().map(|area| area.ranges[field]).collect::<Vec<_>>();
+        // Cheap to know, and enough to give up most sets that are too large.
+        let pieces = [0, 1].map(|field| starts(&ranges(field)).len());
+        if pieces.iter().product::<usize>() > 4 * MOST_PAIRS {
+            return None;
+        }
+        let mut sets = Vec::new();
+        let mut addresses = Vec::new();
+        for field in [0, 1] {
+            let (of, classes) = classes(&ranges(field))?;
+            addresses.push(Addresses::new(&of)?);
+            sets.push(classes);
+        }
+        let mut ports = Vec::new();
+        for field in [2, 3] {
+            let (of, classes) = classes(&ranges(field))?;
+            ports.push(Ports::new(&of));
+            sets.push(classes);
+        }
+        let (protocols, of_protocols) = protocols(&areas)?;
+        let [sources, destinations, source_ports, destination_ports]: [Vec<Set>; 4] = sets.try_into().ok()?;
+        // Behind a rule that holds for all ports and protocols no other counts.
+        let is_last = |number: u32| {
+            let area = &areas[number as usize];
+            area.exact && area.ranges[2..].iter().all(|&range| range == ALL)
+        };
+        let (both_ports, of_ports) =
+            Pairs::of_classes(&source_ports, &destination_ports, areas.len(), |_| false)?;
+        let (services, of_services) = Pairs::of_classes(&of_ports, &of_protocols, areas.len(), |_| false)?;
+        let (pairs, of_addresses) = Pairs::of_classes(&sources, &destinations, areas.len(), is_last)?;
+        let rules = Pairs::of_rules(&of_addresses, &of_services, &areas)?;
+        Some(Products {
+            addresses: addresses.try_into().ok()?,
+            ports: ports.try_into().ok()?,
+            protocols,
+            pairs,
+            both_ports,
+            services,
+            rules,
+        })
+    }
+}
+
+/// Some of the boxes, by their numbers in the order of their rules: words in which there are any, with their places.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Set(Vec<(u32, u64)>);
+
+impl Set {
+    /// The numbers, in order.
+    fn of(numbers: impl Iterator<Item = u32>) -> Set {
+        let mut set = Set::default();
+        for number in numbers {
+            let (word, bit) = (number / 64, 1 << (number % 64));
+            match set.0.last_mut().filter(|(last, _)| *last == word) {
+                Some((_, bits)) => *bits |= bit,
+                None => set.0.push((word, bit)),
+            }
+        }
+        set
+    }
+
+    /// All words up to those of `count` boxes.
+    fn words(&self, count: usize) -> Vec<u64> {
+        let mut words = vec![0; count.div_ceil(64)];
+        for &(word, bits) in &self.0 {
+            words[word as usize] = bits;
+        }
+        words
+    }
+
+    /// What is in both, in the place of `met`, up to the first one that is the last that counts.
+    fn meet(&self, other: &[u64], last: &[u64], met: &mut Set) {
+        met.0.clear();
+        for &(word, bits) in &self.0 {
+            let both = bits & other[word as usize];
+            let ends = both & last[word as usize];
+            // Up to and with the lowest bit at which it ends.
+            let counts = both & (ends ^ ends.wrapping_sub(1));
+            if counts != 0 {
+                met.0.push((word, counts));
+            }
+            if ends != 0 {
+                return;
+            }
+        }
+    }
+
+    /// The first that is in both.
+    fn first(&self, other: &[u64]) -> Option<u32> {
+        self.0.iter().find_map(|&(word, bits)| {
+            let both = bits & other[word as usize];
+            (both != 0).then(|| word * 64 + both.trailing_zeros())
+        })
+    }
+}
+
+/// Sets, numbered as they come; equal ones have one number.
+#[derive(Default)]
+struct Classes {
+    numbers: HashMap<Set, u16>,
+    sets: Vec<Set>,
+}
+
+impl Classes {
+    fn number(&mut self, set: &Set) -> Option<u16> {
+        if let Some(&number) = self.numbers.get(set) {
+            return Some(number);
+        }
+        let number =
+            u16::try_from(self.sets.len()).ok().filter(|&number| usize::from(number) < MOST_CLASSES)?;
+        self.numbers.insert(set.clone(), number);
+        self.sets.push(set.clone());
+        Some(number)
+    }
+}
+
+/// A value, and the class of the values from there on.
+type Start = (u32, u16);
+
+/// Where a range starts or the value behind it, in order, from 0 on.
+fn starts(ranges: &[Range]) -> Vec<u32> {
+    let ends = ranges.iter().flat_map(|&(low, high)| [Some(low), high.checked_add(1)]);
+    let mut starts: Vec<u32> = ends.flatten().chain([0]).collect();
+    starts.sort_unstable();
+    starts.dedup();
+    starts
+}
+
+/// The classes of a field: from which value on there is which, and what they are.
+fn classes(ranges: &[Range]) -> Option<(Vec<Start>, Vec<Set>)> {
+    // Ranges that begin and that have ended at each start.
+    let starts = starts(ranges);
+    let mut changes: Vec<Vec<u32>> = vec![Vec::new(); starts.len() + 1];
+    for (number, &(low, high)) in (0..).zip(ranges) {
+        let place = |value: u32| starts.partition_point(|&start| start < value);
+        changes[place(low)].push(number);
+        changes[high.checked_add(1).map_or(starts.len(), place)].push(number);
+    }
+    let mut words = vec![0u64; ranges.len().div_ceil(64)];
+    let mut classes = Classes::default();
+    let mut of = Vec::with_capacity(starts.len());
+    for (&start, changes) in starts.iter().zip(&changes) {
+        for &number in changes {
+            words[number as usize / 64] ^= 1 << (number % 64);
+        }
+        let set = Set((0..).zip(words.iter().copied()).filter(|&(_, bits)| bits != 0).collect());
+        of.push((start, classes.number(&set)?));
+    }
+    Some((of, classes.sets))
+}
+
+/// The classes of protocols, of later fragments behind the others.
+fn protocols(areas: &[Area<FIELDS>]) -> Option<(Box<[u16; 512]>, Vec<Set>)> {
+    let mut classes = Classes::default();
+    let mut of = Box::new([0; 512]);
+    for (value, class) in (0..).zip(of.iter_mut()) {
+        let within = |(low, high): Range, value| low <= value && value <= high;
+        let holds =
+            |area: &Area<FIELDS>| within(area.ranges[4], value & 255) && within(area.ranges[5], value >> 8);
+        let set = Set::of((0..).zip(areas).filter(|(_, area)| holds(area)).map(|(number, _)| number));
+        *class = classes.number(&set)?;
+    }
+    Some((of, classes.sets))
+}
+
+/// A large table, not on the stack.
+fn filled<const N: usize>() -> Box<[u16; N]> {
+    let table: Box<[u16]> = vec![0; N].into();
+    // Its length is right.
+    table.try_into().unwrap_or_else(|_| Box::new([0; N]))
+}
+
+impl Addresses {
+    /// `of` tells from which address on there is which class.
+    fn new(of: &[Start]) -> Option<Addresses> {
+        let mut addresses = Addresses { outer: filled(), inner: Vec::new() };
+        let mut of = of;
+        for (upper, start) in (0..1u32 << 16).map(|upper| (upper as usize, upper << 16)) {
+            of = from(of, start);
+            addresses.outer[upper] = addresses.entry(of, start, 1 << 16)?;
+        }
+        // Where nothing is to be looked up there is something all the same.
+        addresses.inner.resize(addresses.inner.len().max(256), 0);
+        Some(addresses)
+    }
+
+    /// What stands for `size` addresses. The first of `of` is the one that holds for `start`.
+    fn entry(&mut self, of: &[Start], start: u32, size: u32) -> Option<u16> {
+        if of.get(1).is_none_or(|&(next, _)| next > start + (size - 1)) {
+            return of.first().map(|&(_, class)| class);
+        }
+        let mut of = of;
+        let mut table = [0; 256];
+        for (byte, entry) in (0..).zip(&mut table) {
+            let start = start + byte * (size / 256);
+            of = from(of, start);
+            *entry = self.entry(of, start, size / 256)?;
+        }
+        let number = u16::try_from(self.inner.len() / 256).ok().filter(|number| number & INNER == 0)?;
+        self.inner.extend(table);
+        Some(INNER | number)
+    }
+}
+
+/// The rest from the one on that holds for an address.
+fn from(of: &[Start], address: u32) -> &[Start] {
+    let gone = of.iter().skip(1).take_while(|&&(start, _)| start <= address).count();
+    &of[gone..]
+}
+
+impl Ports {
+    fn new(of: &[Start]) -> Ports {
+        let mut ports = filled::<PORTS>();
+        for &(start, class) in of {
+            if let Some(behind) = ports.get_mut(start as usize..) {
+                behind.fill(class);
+            }
+        }
+        Ports(ports)
+    }
+}
+
+impl Pairs {
+    fn new(left: &[Set], right: &[Set]) -> Option<Pairs> {
+        let entries = left.len() * right.len();
+        (entries <= MOST_PAIRS).then(|| Pairs { width: right.len() as u32, of: Vec::with_capacity(entries) })
+    }
+
+    /// The classes that pairs of classes make, of `count` boxes of which some are the last that count.
+    fn of_classes(
+        left: &[Set],
+        right: &[Set],
+        count: usize,
+        is_last: impl Fn(u32) -> bool,
+    ) -> Option<(Pairs, Vec<Set>)> {
+        let mut pairs = Pairs::new(left, right)?;
+        let last = Set::of((0..count as u32).filter(|&number| is_last(number))).words(count);
+        let right: Vec<Vec<u64>> = right.iter().map(|set| set.words(count)).collect();
+        let mut classes = Classes::default();
+        let (mut met, mut before) = (Set::default(), None);
+        for left in left {
+            for right in &right {
+                left.meet(right, &last, &mut met);
+                // Neighbours are often the same.
+                let class = match before {
+                    Some((ref set, class)) if *set == met => class,
+                    _ => {
+                        let class = classes.number(&met)?;
+                        before = Some((met.clone(), class));
+                        class
+                    }
+                };
+                pairs.of.push(class);
+            }
+        }
+        Some((pairs, classes.sets))
+    }
+
+    /// The first rules of pairs of classes.
+    fn of_rules(left: &[Set], right: &[Set], areas: &[Area<FIELDS>]) -> Option<Pairs> {
+        let mut pairs = Pairs::new(left, right)?;
+        let right: Vec<Vec<u64>> = right.iter().map(|set| set.words(areas.len())).collect();
+        for left in left {
+            for right in &right {
+                let first = left.first(right).and_then(|number| areas.get(number as usize));
+                pairs.of.push(match first {
+                    Some(area) if area.exact => area.rule as u16,
+                    Some(_) => ASK_FOR_RULE,
+                    None => NO_RULE,
+                });
+            }
+        }
+        Some(pairs)
+    }
+}
