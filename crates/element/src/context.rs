@@ -11,31 +11,12 @@ use std::ops::Range;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use packet::{Batch, DropReason, Packet, Pool, Restore, Store, Timestamp};
+use packet::{Batch, DropReason, Packet, Pool, Store, Timestamp};
 use wire::LinkType;
 
 use crate::ElementId;
 use crate::args::Place;
-
-/// What the declarations of all elements of a graph say together.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Facts {
-    /// Whether anybody reads each annotation byte; who only writes for others can spare the work.
-    pub annotations_read: [bool; 48],
-    /// Whether anybody touches annotations at all.
-    pub annotations_used: bool,
-    /// What lent packets need to have put back.
-    pub restore: Restore,
-    /// Which elements may emit frames in which something is left for a device to do, because nobody behind them minds.
-    pub offloads: Vec<bool>,
-}
-
-impl Facts {
-    /// Whether anybody reads one of these annotation bytes.
-    pub fn annotation_read(&self, offset: usize, length: usize) -> bool {
-        self.annotations_read.iter().skip(offset).take(length).any(|&read| read)
-    }
-}
+use crate::facts::Facts;
 
 /// Packets that went through one element.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -128,6 +109,8 @@ pub struct Core {
     pub random: fastrand::Rng,
     /// Seed of hashes of what others may choose: that of random numbers, or one that nobody can know.
     pub hash_seed: u64,
+    /// The last number of [`Cx::next_series`].
+    pub(crate) series: u32,
     /// Empty batches to be used again.
     spare: Vec<Batch>,
 }
@@ -177,6 +160,7 @@ impl Core {
             follows_captures: false,
             random,
             hash_seed: seed,
+            series: 0,
             // Enough for most graphs; others make theirs while they warm up.
             spare: (0..16).map(|_| Batch::new()).collect(),
         }
@@ -320,6 +304,10 @@ pub trait Host {
     fn print(&mut self, stream: Stream, text: fmt::Arguments<'_>);
     /// Which worker's copy of the graph this is, and how many there are.
     fn worker(&self) -> (usize, usize);
+    /// How many workers do the work of an element.
+    fn copies(&self, element: ElementId) -> usize;
+    /// Whether an element of the same name and class is at work, in the place of which this one is made.
+    fn is_heir(&self, element: ElementId) -> bool;
     /// The worker that a frame belongs to.
     fn worker_of(&self, frame: &[u8], link: LinkType) -> usize;
     /// Whether packets between two ends belong to this worker.
@@ -399,6 +387,18 @@ impl<'a> Cx<'a> {
         self.core.facts.offloads.get(self.id).copied().unwrap_or(false)
     }
 
+    /// Whether the element shall mark the flows of packets, or may rely on the marks that packets come with; according to
+    /// what it declares.
+    pub fn uses_flow_marks(&self) -> bool {
+        self.core.facts.flow_marks.get(self.id).copied().unwrap_or(false)
+    }
+
+    /// A number that the worker has given to nobody else: where ids of flows are to differ from those of others.
+    pub fn next_series(&mut self) -> u32 {
+        self.core.series = self.core.series.wrapping_add(1);
+        self.core.series
+    }
+
     // Packets out.
 
     /// Hands a batch to whoever is connected to an output. An output that does not exist drops it.
@@ -474,6 +474,13 @@ impl<'a> Cx<'a> {
         self.own().sent += n as u64;
     }
 
+    /// Counts packets as dropped whose slots a device had and has given back.
+    pub fn count_dropped(&mut self, n: usize, reason: DropReason) {
+        if n > 0 {
+            self.own().drop(reason, n as u64);
+        }
+    }
+
     // Packets in.
 
     /// Pulls at most `max` packets from an input.
@@ -512,6 +519,17 @@ impl<'a> Cx<'a> {
     /// Which worker this copy of the graph belongs to, from 0, and how many workers there are.
     pub fn worker(&self) -> (usize, usize) {
         self.host.worker()
+    }
+
+    /// How many workers have a copy of an element at work: one or all.
+    pub fn copies(&self, element: ElementId) -> usize {
+        self.host.copies(element)
+    }
+
+    /// For [`Element::initialize`](crate::Element::initialize): whether an element of the same name and class is at work,
+    /// whose place this one is to take, with its state. What it has need not be opened again.
+    pub fn is_heir(&self) -> bool {
+        self.host.is_heir(self.id)
     }
 
     /// The worker that a frame belongs to.

@@ -18,6 +18,7 @@ pub mod args;
 pub mod class;
 pub mod context;
 pub mod effects;
+mod facts;
 mod interfaces;
 pub mod manual;
 pub mod names;
@@ -32,8 +33,9 @@ use std::any::Any;
 
 pub use args::{Args, Invalid};
 pub use class::{Access, ArgInfo, Class, HandlerInfo, Notes, Phase, Registry};
-pub use context::{Call, Core, Counters, Cx, Facts, Host, Interest, Signal, Stream};
+pub use context::{Call, Core, Counters, Cx, Host, Interest, Signal, Stream};
 pub use effects::Effects;
+pub use facts::Facts;
 pub use packet::{Base, Batch, DropReason, Packet, Timestamp};
 pub use sample::Sample;
 pub use setup::Setup;
@@ -117,6 +119,12 @@ pub trait Element: Send {
 
     /// Packets that the element holds now.
     fn held(&self) -> usize {
+        0
+    }
+
+    /// Packets that have come for the element outside, to an interface, and were lost there for want of room, as far as it
+    /// has heard: for the report, in which they are in no other count.
+    fn missed(&self) -> u64 {
         0
     }
 

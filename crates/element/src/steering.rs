@@ -137,7 +137,7 @@ fn look_into_icmp(icmp: &[u8]) -> Icmp<'_> {
         | [kind::TIME_EXCEEDED | kind::PARAMETER_PROBLEM, _, _, _, _, _, _, _, quote @ ..] => {
             Icmp::Error(quote)
         }
-        [kind::ECHO | kind::ECHO_REPLY | kind::TIME_STAMP..=kind::INFORMATION_REPLY, _, _, _, a, b, ..] => {
+        [kind::ECHO | kind::ECHO_REPLY | kind::TIME_STAMP..=kind::ADDRESS_MASK_REPLY, _, _, _, a, b, ..] => {
             Icmp::Query(u16::from_be_bytes([*a, *b]))
         }
         _ => Icmp::Other,

@@ -1,7 +1,7 @@
 //! The driver: which task or timer runs next, what time it is, and when it is over.
 
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use element::{Class, ElementId, Timestamp};
 use lang::Diagnostic;
@@ -23,8 +23,10 @@ const ROUNDS_PER_REPORT: u64 = 256;
 const ROUNDS_PER_LOOK: u64 = 16;
 /// Longest sleep of an idle driver, so that an interrupt is noticed.
 const NAP: Duration = Duration::from_millis(20);
-/// Looks for work from other workers before one sleeps: some ten microseconds.
-const LOOKS_BEFORE_SLEEP: usize = 500;
+/// How long to look for work from other workers before one sleeps.
+const LOOKOUT: Duration = Duration::from_micros(10);
+/// Longest sleep of workers that need not notice interrupts: others ring for them.
+const SLEEP: Duration = Duration::from_secs(1);
 /// Times that a driver script may be consulted about one stop.
 const MOST_CONSULTATIONS: usize = 1000;
 /// The run count after an interrupt: no driver script can raise it above zero.
@@ -243,10 +245,12 @@ impl Worker {
         }
     }
 
-    /// Whether a source has to wait until other workers have caught up.
+    /// Whether a source has to wait until other workers have caught up. Interfaces do not wait.
     #[inline]
     fn has_to_wait(&self, id: ElementId) -> bool {
-        self.links.as_ref().is_some_and(|links| self.inner.plan.inputs[id].is_empty() && !links.is_clear())
+        let plan = &self.inner.plan;
+        let can_wait = || plan.inputs[id].is_empty() && !plan.classes[id].notes.is_live;
+        self.links.as_ref().is_some_and(|links| can_wait() && !links.is_clear())
     }
 
     /// Where there are other workers: whether none of them has anything to do. Rests a little if some have.
@@ -262,13 +266,13 @@ impl Worker {
 
     /// Does what other workers ask for; whether the run is over for this one.
     fn attend(&mut self) -> bool {
-        let Some(team) = self.inner.team.clone() else { return false };
         let me = self.inner.worker();
-        if team.is_asked(me) {
+        if self.inner.team.as_ref().is_some_and(|team| team.is_asked(me)) {
             self.set_idle(false);
             self.inner.answer(&mut self.core);
             self.settle();
         }
+        let Some(team) = &self.inner.team else { return false };
         if me == 0 {
             self.inner.runcount -= team.take_stops();
             return team.has_failed();
@@ -384,12 +388,17 @@ impl Worker {
     fn sleep_until(&mut self, at: Timestamp) {
         self.inner.sink.flush();
         let left = Duration::from_nanos((at - self.core.now).0.max(0) as u64);
-        self.rest(left.min(NAP));
+        self.rest(left.min(self.longest()));
     }
 
     fn nap(&mut self) {
         self.inner.sink.flush();
-        self.rest(NAP);
+        self.rest(self.longest());
+    }
+
+    /// How long this worker may sleep.
+    fn longest(&self) -> Duration {
+        if self.inner.worker() == 0 { NAP } else { SLEEP }
     }
 
     fn rest(&mut self, longest: Duration) {
@@ -409,16 +418,20 @@ impl Worker {
     #[cold]
     fn rest_in_team(&mut self, longest: Duration) {
         let (Some(team), Some(links)) = (self.inner.team.clone(), &self.links) else { return };
-        let me = links.me;
-        let has_work = || links.has_work() || team.is_asked(me) || team.is_over();
-        for _ in 0..LOOKS_BEFORE_SLEEP {
-            if has_work() {
+        let bell = &team.bells[links.me];
+        bell.listen();
+        // Whoever has something for this worker from here on rings.
+        if links.has_work() || team.has_word_for(links.me) {
+            return;
+        }
+        let start = Instant::now();
+        while start.elapsed() < LOOKOUT {
+            if bell.has_rung() {
                 return;
             }
             std::hint::spin_loop();
         }
-        let bell = &team.bells[me];
-        if bell.may_sleep(has_work) {
+        if bell.may_sleep() {
             let ready = self.inner.watches.wait(longest, Some(bell.event()));
             bell.awake();
             self.tell_ready(ready);

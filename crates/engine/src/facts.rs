@@ -5,6 +5,8 @@ use element::obstacles::to_offloads;
 use element::{Base, ElementId, Facts};
 use packet::{Marked, Restore};
 
+use crate::flow_marks;
+
 /// The longest IPv4 header.
 const IP_HEADER: i64 = 60;
 /// Behind every byte that a packet can have.
@@ -46,7 +48,8 @@ pub(crate) fn gather(effects: &[Effects], forward: &Forward) -> Facts {
         in_front: grows_in_front(effects, forward),
         marked: behind_marks(effects, forward),
     };
-    Facts { annotations_read, annotations_used, restore, offloads }
+    let flow_marks = flow_marks::used(effects, forward);
+    Facts { annotations_read, annotations_used, restore, offloads, flow_marks }
 }
 
 /// For each element, whether it may emit frames in which something is left for a device to do.

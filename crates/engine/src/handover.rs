@@ -1,9 +1,9 @@
 //! Packets that one worker hands over to another one: rings with one producer and one consumer each.
 //!
 //! Where packets have to go elsewhere is decided beforehand ([`Placement`](crate::Placement)). A ring keeps their
-//! order, so packets of a flow that take the same way stay in order. What a full ring means depends on the source:
-//! captures and generators wait until there is room again ([`Links::is_clear`]), and what is under way meanwhile waits
-//! beside the ring; from interfaces, which cannot wait, packets are dropped and counted.
+//! order, so packets of a flow that take the same way stay in order. Captures and generators wait while rings are half full
+//! ([`Links::is_clear`]). What is under way meanwhile waits beside a ring that is full; but where there are interfaces in
+//! the graph, whose packets cannot wait, it is dropped and counted.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::host::Target;
 /// Packets that a ring holds.
 const CAPACITY: usize = 4096;
 /// Batches that are taken out of each ring before other work has its turn.
-const MOST_BATCHES: usize = 16;
+pub(crate) const MOST_BATCHES: usize = 16;
 
 /// A packet on its way to another worker.
 struct Handed {
@@ -53,6 +53,8 @@ struct Lane {
 #[repr(align(64))]
 pub(crate) struct Bell {
     asleep: AtomicBool,
+    /// Whether it has rung since the worker began to listen.
+    rang: AtomicBool,
     event: EventFd,
 }
 
@@ -63,13 +65,15 @@ impl Bell {
     /// If the process has no file descriptor left.
     pub(crate) fn new() -> nix::Result<Bell> {
         let event = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?;
-        Ok(Bell { asleep: AtomicBool::new(false), event })
+        Ok(Bell { asleep: AtomicBool::new(false), rang: AtomicBool::new(false), event })
     }
 
     /// Wakes the worker if it sleeps. What was done before is seen by it.
     #[inline]
     pub(crate) fn ring(&self) {
-        // Pairs with the fence in `may_sleep`: either this sees that it sleeps, or it sees what there is to do.
+        // Release: whoever sees this, or has swapped it for false, sees what was done before.
+        self.rang.store(true, Ordering::Release);
+        // Pairs with the fence in `may_sleep`: either this sees that it sleeps, or it sees that this has rung.
         fence(Ordering::SeqCst);
         if self.asleep.load(Ordering::Relaxed) {
             // A counter that is full has woken it already.
@@ -77,11 +81,21 @@ impl Bell {
         }
     }
 
-    /// Says that the worker is about to sleep, unless there is something to do after all.
-    pub(crate) fn may_sleep(&self, has_work: impl FnOnce() -> bool) -> bool {
+    /// Begins to listen. What was done before a ring that came earlier is seen from here on.
+    pub(crate) fn listen(&self) {
+        self.rang.swap(false, Ordering::AcqRel);
+    }
+
+    /// Whether it has rung since then.
+    pub(crate) fn has_rung(&self) -> bool {
+        self.rang.load(Ordering::Acquire)
+    }
+
+    /// Says that the worker is about to sleep, unless it has rung after all.
+    pub(crate) fn may_sleep(&self) -> bool {
         self.asleep.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        let sleeps = !has_work();
+        let sleeps = !self.has_rung();
         self.asleep.store(sleeps, Ordering::Relaxed);
         sleeps
     }
@@ -214,13 +228,12 @@ impl Links {
         Some(to)
     }
 
-    /// Whether sources may go on: nothing waits, and every ring has room for what many batches may lead to.
+    /// Whether sources that can wait may go on: nothing waits, and every ring has room for what many batches may lead to.
     pub(crate) fn is_clear(&self) -> bool {
-        let lanes = self.lanes.iter().flatten();
-        let arrivals = self.arrivals.iter().flatten();
-        !self.waits
-            || lanes.map(|lane| lane.waiting.len() + CAPACITY - lane.ring.slots()).all(|n| n < CAPACITY / 2)
-                && arrivals.map(|ring| ring.slots()).all(|n| n < CAPACITY / 2)
+        let mut lanes = self.lanes.iter().flatten();
+        let mut arrivals = self.arrivals.iter().flatten();
+        lanes.all(|lane| lane.waiting.len() + CAPACITY - lane.ring.slots() < CAPACITY / 2)
+            && arrivals.all(|ring| ring.slots() < CAPACITY / 2)
     }
 
     /// Whether packets have come, or wait to go.
@@ -229,10 +242,9 @@ impl Links {
             || self.lanes.iter().flatten().any(|lane| !lane.waiting.is_empty())
     }
 
-    /// How many batches are taken from each ring in a row.
-    pub(crate) fn turns(&self) -> impl Iterator<Item = usize> + use<> {
-        let workers = self.arrivals.len();
-        (0..workers).flat_map(|from| std::iter::repeat_n(from, MOST_BATCHES))
+    /// The number of workers.
+    pub(crate) fn workers(&self) -> usize {
+        self.arrivals.len()
     }
 }
 

@@ -116,6 +116,8 @@ pub(crate) struct Inner {
     pub(crate) rebuild: Option<Rebuild>,
     /// The graph that takes this one's place before the next round.
     pub(crate) next: Option<Box<Next>>,
+    /// Elements that take the place of others of their name and class.
+    pub(crate) heirs: Vec<ElementId>,
     /// Which workers do which element's work.
     pub(crate) placement: Placement,
     /// The other workers, if there are any.
@@ -192,6 +194,7 @@ impl Inner {
             text,
             rebuild: None,
             next: None,
+            heirs: Vec::new(),
             placement,
             team: None,
             plan,
@@ -339,6 +342,14 @@ impl Host for Inner {
 
     fn worker(&self) -> (usize, usize) {
         (self.setup.worker, self.setup.workers)
+    }
+
+    fn copies(&self, element: ElementId) -> usize {
+        (0..self.setup.workers).filter(|&worker| self.placement.is_at(element, worker)).count()
+    }
+
+    fn is_heir(&self, element: ElementId) -> bool {
+        self.heirs.contains(&element)
     }
 
     fn worker_of(&self, frame: &[u8], link: LinkType) -> usize {

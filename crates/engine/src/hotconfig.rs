@@ -32,6 +32,13 @@ struct Legacy {
     packets: u64,
 }
 
+/// Elements of a new graph that have the name and class of one of the old graph, and that one.
+fn heirs(old: &Plan, new: &Plan) -> Vec<(ElementId, ElementId)> {
+    let named = new.graph.elements.iter().enumerate();
+    let pairs = named.filter_map(|(heir, element)| Some((heir, old.graph.find(&element.name)?)));
+    pairs.filter(|&(heir, id)| std::ptr::eq(old.classes[id], new.classes[heir])).collect()
+}
+
 /// For a graph that has no say yet.
 struct Nowhere;
 
@@ -53,7 +60,8 @@ impl Inner {
         self.rebuild = Some(rebuild);
         let (plan, configured) = built?;
         let sink = std::mem::replace(&mut self.sink, Box::new(Nowhere));
-        let (inner, graph) = Inner::new(plan, configured, sink, text.to_string());
+        let (mut inner, graph) = Inner::new(plan, configured, sink, text.to_string());
+        inner.heirs = heirs(&self.plan, &inner.plan).into_iter().map(|(heir, _)| heir).collect();
         let mut next = Box::new(Next { inner, graph });
         core.exchange(&mut next.graph);
         let result = next.inner.initialize(core);
@@ -133,11 +141,7 @@ impl Worker {
     /// Takes the state of all elements that have an heir: one of the same name and class.
     fn bequeath(&mut self, plan: &Plan) -> Vec<Legacy> {
         let mut legacies = Vec::new();
-        for (heir, element) in plan.graph.elements.iter().enumerate() {
-            let Some(id) = self.inner.plan.graph.find(&element.name) else { continue };
-            if !std::ptr::eq(self.inner.plan.classes[id], plan.classes[heir]) {
-                continue;
-            }
+        for (heir, id) in heirs(&self.inner.plan, plan) {
             let Some(old) = &mut self.inner.elements[id] else { continue };
             let held = old.held();
             if let Some(state) = old.take_state() {

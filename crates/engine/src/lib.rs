@@ -14,6 +14,7 @@ mod clock;
 mod configure;
 mod driver;
 mod facts;
+mod flow_marks;
 mod handlers;
 mod handover;
 mod host;

@@ -68,6 +68,11 @@ impl Plan {
         }
     }
 
+    /// An element whose packets come whether there is time for them or not, if there is one.
+    pub fn live(&self) -> Option<ElementId> {
+        (0..self.len()).find(|&id| self.classes[id].notes.is_live && !self.outputs[id].is_empty())
+    }
+
     /// All elements, each behind those that packets come to it from, but where these are in a circle.
     pub fn order(&self) -> Vec<ElementId> {
         // Elements that are left for the last time, the other way round; beginnings first, so that a circle is entered

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use element::effects::Hold;
-use element::{Core, Cx, Effects, ElementId, Stream};
+use element::effects::{Hold, Marks};
+use element::{Core, Cx, Effects, ElementId, Facts, Stream};
 
 use crate::facts;
 use crate::host::Inner;
@@ -55,6 +55,11 @@ impl Inner {
         }
         if core.facts.offloads.iter().zip(&facts.offloads).any(|(&was, &now)| was && !now) {
             return Err("this would look at what devices have been told that nobody looks at".into());
+        }
+        let relies = |facts: &Facts, id: ElementId| facts.flow_marks.get(id).is_some_and(|&relies| relies);
+        let takes = |id: &ElementId| self.effects[*id].marks == Marks::Takes;
+        if (0..self.effects.len()).filter(takes).any(|id| relies(&core.facts, id) && !relies(&facts, id)) {
+            return Err("this would change what others take for the flow of packets".into());
         }
         let (now, was) = (facts.restore, core.facts.restore);
         let replays = self.effects.iter().any(|effects| effects.hold == Hold::Replay);

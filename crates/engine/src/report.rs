@@ -54,6 +54,8 @@ pub struct ElementReport {
     pub held: u64,
     /// Dropped packets by reason.
     pub drops: BTreeMap<&'static str, u64>,
+    /// Packets that have come to its interface and were lost there; they are in no other count.
+    pub missed: u64,
 }
 
 /// The graph as a whole: `in = out + held + dropped`.
@@ -70,6 +72,8 @@ pub struct Totals {
     pub dropped: u64,
     /// Dropped packets by reason.
     pub drops: BTreeMap<&'static str, u64>,
+    /// Packets that have come to interfaces and were lost there; they are in no other count.
+    pub missed: u64,
 }
 
 impl ElementReport {
@@ -98,6 +102,7 @@ impl Report {
                 to.made += from.made;
                 to.out += from.out;
                 to.held += from.held;
+                to.missed += from.missed;
                 add(&mut to.drops, from.drops);
             }
             let (to, from) = (&mut sum.totals, report.totals);
@@ -105,6 +110,7 @@ impl Report {
             to.out += from.out;
             to.held += from.held;
             to.dropped += from.dropped;
+            to.missed += from.missed;
             add(&mut to.drops, from.drops);
         }
         sum
@@ -131,6 +137,7 @@ impl Worker {
         for (id, element) in self.inner.plan.graph.elements.iter().enumerate() {
             let counters = &self.core.counters[id];
             let held = self.inner.elements[id].as_ref().map_or(0, |e| e.held()) as u64;
+            let missed = self.inner.elements[id].as_ref().map_or(0, |e| e.missed());
             let mut drops = BTreeMap::new();
             for (reason, n) in &counters.drops {
                 drops.insert(reason.as_str(), *n);
@@ -140,6 +147,7 @@ impl Worker {
             totals.out += counters.sent;
             totals.held += held;
             totals.dropped += counters.dropped();
+            totals.missed += missed;
             elements.push(ElementReport {
                 name: element.name.clone(),
                 class: element.class.clone(),
@@ -148,6 +156,7 @@ impl Worker {
                 out: counters.emitted + counters.sent,
                 held,
                 drops,
+                missed,
             });
         }
         let mut workers = Vec::new();

@@ -213,6 +213,12 @@ impl Team {
         self.members[me].has_requests.load(Ordering::Relaxed)
     }
 
+    /// Whether a worker has to do something for the team: answer, stop, or decide that others stop.
+    pub(crate) fn has_word_for(&self, me: usize) -> bool {
+        let for_first = || self.stops.load(Ordering::Relaxed) != 0 || self.has_failed();
+        self.is_asked(me) || self.is_over() || (me == 0 && for_first())
+    }
+
     /// The next request for a worker.
     pub(crate) fn next_request(&self, me: usize) -> Option<Request> {
         let mut requests = self.requests(me);

@@ -9,7 +9,7 @@ use packet::{Pool, PoolError};
 
 use crate::clock::{ClockKind, RealClock};
 use crate::configure::Configured;
-use crate::handover::Links;
+use crate::handover::{Links, MOST_BATCHES};
 use crate::host::{Inner, Sink, Target};
 use crate::hotconfig::Rebuild;
 use crate::placement::Way;
@@ -267,7 +267,11 @@ impl Worker {
     #[inline(never)]
     fn hand_over(&mut self, from: u32, at: Target, mut batch: Batch) -> Option<Batch> {
         let Some(links) = &mut self.links else { return Some(batch) };
-        let Core { counters, pool, .. } = &mut self.core;
+        let Core { counters, pool, facts, .. } = &mut self.core;
+        if !facts.flow_marks.is_empty() {
+            // What this worker calls a flow means nothing to another one.
+            batch.iter_mut().for_each(|packet| packet.set_flow_mark(None));
+        }
         let lost = |packet| {
             counters[from as usize].lose(DropReason::WorkerBusy);
             pool.free(packet);
@@ -292,26 +296,36 @@ impl Worker {
             None => false,
             Some(links) => {
                 links.push_waiting();
-                links.has_work() && self.import_all()
+                links.has_work() && self.import_all(false)
             }
         }
     }
 
-    fn import_all(&mut self) -> bool {
-        let Some(turns) = self.links.as_ref().map(Links::turns) else { return false };
+    /// The same at the end of a run: packets that go in circles are dropped where they come to, if this is to end.
+    pub(crate) fn import_last(&mut self, ends: bool) -> bool {
+        if let Some(links) = &mut self.links {
+            links.push_waiting();
+        }
+        self.import_all(ends)
+    }
+
+    fn import_all(&mut self, ends: bool) -> bool {
+        let Some(workers) = self.links.as_ref().map(Links::workers) else { return false };
         self.set_idle(false);
         let mut came = false;
-        for from in turns {
-            let mut batch = self.core.batch();
-            let taken = self.links.as_mut().and_then(|links| links.take(from, self.core.burst, &mut batch));
-            match taken {
-                Some(to) => {
-                    came = true;
-                    // They are where they have to be.
-                    self.go(to.element, Target { way: Way::Here, ..to }, batch, false);
-                    self.settle();
-                }
-                None => self.core.recycle(batch),
+        for from in 0..workers {
+            for _ in 0..MOST_BATCHES {
+                let mut batch = self.core.batch();
+                let taken =
+                    self.links.as_mut().and_then(|links| links.take(from, self.core.burst, &mut batch));
+                let Some(to) = taken else {
+                    self.core.recycle(batch);
+                    break;
+                };
+                came = true;
+                // They are where they have to be.
+                self.go(to.element, Target { way: Way::Here, ..to }, batch, ends);
+                self.settle_within(if ends { 0 } else { MOST_WORK });
             }
         }
         came

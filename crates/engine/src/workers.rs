@@ -24,7 +24,7 @@ use crate::problem::Problem;
 use crate::report::Report;
 use crate::team::Team;
 use crate::trace_time::{Crew, run_trace};
-use crate::worker::{Options, Worker};
+use crate::worker::{MOST_WORK, Options, Worker};
 
 /// A graph on one or several workers.
 #[allow(clippy::vec_box, reason = "workers change places, and a box is one word to move")]
@@ -86,11 +86,8 @@ impl Workers {
     /// Connects the workers by rings.
     fn connect(&mut self) {
         let Some(team) = &self.team else { return };
-        // Interfaces do not wait; everything else does.
-        let waits = !self.here.iter().take(1).any(|worker| {
-            let plan = worker.plan();
-            (0..plan.len()).any(|id| plan.classes[id].notes.is_live && !plan.outputs[id].is_empty())
-        });
+        // Packets of interfaces do not wait.
+        let waits = self.plan().live().is_none();
         let links = handover::connect(&team.bells, &team.dispatch, waits);
         for (worker, links) in self.here.iter_mut().zip(links) {
             worker.links = Some(links);
@@ -213,12 +210,21 @@ impl Workers {
     /// What could not be written.
     pub fn finish(&mut self) -> Result<(), Vec<String>> {
         if self.team.is_some() {
-            // What one worker lets go may go on to another one.
+            // What one worker lets go may go on to another one. A path through the graph is at most that long: what
+            // is handed over more often goes in circles.
             let most = self.plan().len();
+            let held: usize = self.here.iter().map(|worker| worker.core.pool.stats().in_use).sum();
+            let bound = self.handed() + MOST_WORK + (held * most) as u64;
             for _ in 0..=most {
                 self.here.iter_mut().for_each(|worker| worker.drain());
                 let mut moves = false;
-                while self.here.iter_mut().any(|worker| worker.import()) {
+                loop {
+                    let ends = self.handed() > bound;
+                    let moved =
+                        self.here.iter_mut().filter_map(|worker| worker.import_last(ends).then_some(()));
+                    if moved.count() == 0 {
+                        break;
+                    }
                     moves = true;
                 }
                 if !moves {
@@ -229,6 +235,11 @@ impl Workers {
         let errors: Vec<_> =
             self.here.iter_mut().flat_map(|worker| worker.finish().err().unwrap_or_default()).collect();
         if errors.is_empty() { Ok(()) } else { Err(errors) }
+    }
+
+    /// Packets that workers have handed over so far.
+    fn handed(&self) -> u64 {
+        self.here.iter().filter_map(|worker| worker.links.as_ref()).map(|links| links.handed).sum()
     }
 
     /// What has become of every packet so far, at all workers together.

@@ -7,6 +7,7 @@
 //! | `id` | [`FlowId`]: index and generation |
 //! | `table` | [`FlowTable`]: look-up, insert, remove, touch; pairs and holders of flows; expiry |
 //! | [`rss`] | which worker a packet belongs to: the hash that interfaces spread packets by |
+//! | `notes` | [`Notes`]: what an element knows of flows that another one has marked |
 //! | `sketch` | [`Sketch`]: which flows are heavy, in little memory |
 //! | `bucket`, `memory` | the cache line that finds entries; zeroed memory on huge pages |
 //!
@@ -43,6 +44,7 @@ mod hash;
 mod id;
 mod key;
 mod memory;
+mod notes;
 pub mod rss;
 mod sketch;
 mod table;
@@ -54,5 +56,6 @@ pub use key::{
     AddressKey, AddressPairKey, Directed, EndsKey, FiveTupleKey, FragmentKey, Key, MAX_WORDS, MappedKey,
     SpiKey, Valued,
 };
+pub use notes::Notes;
 pub use sketch::Sketch;
 pub use table::{FlowTable, Inserted, SLACK, TableStats};

@@ -73,6 +73,9 @@ pub struct FlowTable<K: Key> {
     used: u32,
     /// Entries given back.
     free: Link,
+    first_generation: NonZeroU32,
+    /// The highest that was given out.
+    highest_generation: u32,
     last_generation: u32,
     turn: Turn,
     stats: TableStats,
@@ -132,10 +135,26 @@ impl<K: Key> FlowTable<K> {
             holds: Lines::zeroed(capacity).map_err(refused)?,
             used: 0,
             free: Link::NONE,
+            first_generation: NonZeroU32::MIN,
+            highest_generation: 0,
             last_generation,
             turn: Turn::default(),
             stats: TableStats { capacity, ..TableStats::default() },
         })
+    }
+
+    /// The same table, as long as it is empty, with ids that have these generations and higher ones.
+    #[must_use]
+    pub fn with_generations_from(mut self, first: u32) -> Self {
+        debug_assert_eq!(self.used, 0);
+        self.first_generation = NonZeroU32::new(first).unwrap_or(NonZeroU32::MIN);
+        self
+    }
+
+    /// A generation that no id has had so far: whoever moves to another table and goes on with it has ids that differ from
+    /// all before.
+    pub fn next_generation(&self) -> u32 {
+        self.highest_generation.max(self.first_generation.get() - 1).wrapping_add(1)
     }
 
     /// Counts so far.
@@ -235,6 +254,12 @@ impl<K: Key> FlowTable<K> {
     #[inline]
     pub fn is_current(&self, id: FlowId) -> bool {
         self.current(id).is_some()
+    }
+
+    /// Asks for the flow's entry ahead of time.
+    #[inline]
+    pub fn prefetch(&self, id: FlowId) {
+        prefetch_line(self.entries.as_ptr().wrapping_add(id.index as usize).cast());
     }
 
     /// The flow's key; `None` if the id is stale.

@@ -250,6 +250,7 @@ impl Drop for Drain<'_> {
 mod tests {
     use super::*;
     use crate::pool::Pool;
+    use crate::time::Timestamp;
     use proptest::prelude::*;
 
     /// Batch operations against a vector of the packets' numbers.
@@ -275,7 +276,7 @@ mod tests {
     }
 
     fn number(packet: &Packet) -> u32 {
-        packet.flow_hash()
+        packet.time().0 as u32
     }
 
     proptest! {
@@ -288,7 +289,7 @@ mod tests {
             let mut fresh = |pool: &mut Pool| {
                 let mut packet = pool.allocate().unwrap();
                 count += 1;
-                packet.set_flow_hash(count);
+                packet.set_time(Timestamp(count.into()));
                 packet
             };
             for op in ops {
@@ -330,7 +331,7 @@ mod tests {
                         let new = |n: u32| (!n.is_multiple_of(modulus as u32 + 1)).then_some(n ^ 1 << 20);
                         batch.replace_each(|mut packet| match new(number(&packet)) {
                             Some(n) => {
-                                packet.set_flow_hash(n);
+                                packet.set_time(Timestamp(n.into()));
                                 Some(packet)
                             }
                             None => {

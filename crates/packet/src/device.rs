@@ -10,7 +10,7 @@ use crate::pool::{Pool, STEP};
 use crate::slot::{NO_SLOT, Packet, SLOT_CAPACITY, SLOT_STRIDE, owner};
 
 /// Most devices that a pool can be the memory of at a time.
-const MOST: u8 = 64;
+const MOST: u8 = u128::BITS as u8;
 /// How many free slots are looked at for one that devices know, where the next one is none of them.
 const LOOKS: usize = 256;
 

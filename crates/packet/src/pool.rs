@@ -72,7 +72,7 @@ pub struct Pool {
     pub(crate) grown: u32,
     annotations: bool,
     /// Which numbers of devices are in use, as bits.
-    pub(crate) devices: u64,
+    pub(crate) devices: u128,
     /// Where in `free` a slot for a device was last looked for.
     pub(crate) looked: usize,
 }
@@ -378,6 +378,7 @@ impl Meta {
     #[inline]
     pub(crate) fn copy_values(&mut self, from: &Meta) {
         self.values = Values { index: self.values.index, ..from.values };
+        self.next_free = from.next_free;
         self.length = from.length;
     }
 }

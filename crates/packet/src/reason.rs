@@ -84,6 +84,8 @@ reasons! {
     WriteError = "write error",
     /// Longer than the interface carries, and not to be cut into segments.
     TooLarge = "too large for the interface",
+    /// A large frame that stands for many, in a tunnel or of a kind that is not known, so that nobody can cut it.
+    UnknownSegments = "segments not understood",
     /// The interface is down, or gone.
     InterfaceDown = "interface down",
     /// The interface takes nothing more at the moment.

@@ -1,5 +1,6 @@
 //! The packet: metadata layout, the owned handle, and access to its bytes.
 
+use std::num::NonZeroU64;
 use std::ptr::NonNull;
 use std::slice;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -61,7 +62,8 @@ pub enum PacketKind {
 #[repr(C)]
 pub(crate) struct Values {
     pub(crate) time: Timestamp,
-    pub(crate) hash: u32,
+    /// The upper half of the packet's mark of its flow; 0 without one.
+    pub(crate) flow: u32,
     /// The slot's own number; never changes.
     pub(crate) index: u32,
     /// First byte of data, from the slot's first byte.
@@ -86,7 +88,7 @@ impl Values {
     pub(crate) fn fresh(index: u32) -> Values {
         Values {
             time: Timestamp::ZERO,
-            hash: 0,
+            flow: 0,
             index,
             start: HEADROOM as u16,
             head: 0,
@@ -124,7 +126,7 @@ pub(crate) struct Meta {
     pub(crate) length: u32,
     /// Next slot of a large packet.
     pub(crate) next: u32,
-    /// Link of the list of returned slots.
+    /// Link of the list of returned slots; while the packet is out, the lower half of the mark of its flow.
     pub(crate) next_free: u32,
     pub(crate) owner: AtomicU8,
 }
@@ -425,14 +427,22 @@ impl Packet {
         self.meta_mut().values.kind = kind;
     }
 
-    /// The hash of the flow, as the device or the first look-up computed it; zero if nobody did.
-    pub fn flow_hash(&self) -> u32 {
-        self.meta().values.hash
+    /// What an element that has found the packet's flow calls that flow; `None` if none has.
+    #[inline]
+    pub fn flow_mark(&self) -> Option<NonZeroU64> {
+        let meta = self.meta();
+        match meta.values.flow {
+            0 => None,
+            upper => NonZeroU64::new(u64::from(upper) << 32 | u64::from(meta.next_free)),
+        }
     }
 
-    /// Sets the hash of the flow.
-    pub fn set_flow_hash(&mut self, hash: u32) {
-        self.meta_mut().values.hash = hash;
+    /// Sets what the packet's flow is called. Without anything in its upper half, it is none.
+    #[inline]
+    pub fn set_flow_mark(&mut self, mark: Option<NonZeroU64>) {
+        let mark = mark.map_or(0, NonZeroU64::get);
+        let meta = self.meta_mut();
+        (meta.values.flow, meta.next_free) = ((mark >> 32) as u32, mark as u32);
     }
 
     /// Where the header of `base` starts, from the first byte of the data; negative when it was stripped.

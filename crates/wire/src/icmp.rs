@@ -28,6 +28,10 @@ pub mod kind {
     pub const INFORMATION: u8 = 15;
     /// Information reply (obsolete).
     pub const INFORMATION_REPLY: u8 = 16;
+    /// RFC 950.
+    pub const ADDRESS_MASK: u8 = 17;
+    /// RFC 950.
+    pub const ADDRESS_MASK_REPLY: u8 = 18;
 }
 
 /// The 8 bytes that all messages have; errors quote the offending packet behind them.

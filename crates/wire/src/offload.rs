@@ -67,9 +67,8 @@ pub fn set_checksum(head: &mut [u8], start: usize, offset: usize, checksum: u16)
 ///
 /// let segments = Segments::of(&large, LinkType::RawIp, large.len(), 1000)?;
 /// for number in 0..segments.count() {
-///     let mut frame = large[..segments.header_length()].to_vec();
-///     frame.extend_from_slice(&large[segments.payload(number)]);
-///     segments.finish(number, &mut frame);
+///     let mut frame = Vec::new();
+///     segments.write(&large, number, &mut frame);
 ///     assert_eq!(frame.len(), 40 + [1000, 1000, 500][number]);
 /// }
 /// # Ok::<(), tidegate_wire::Error>(())
@@ -86,6 +85,8 @@ pub struct Segments {
     /// Payload bytes of each frame but the last.
     size: usize,
     is_tcp: bool,
+    /// Bytes of the header that says how long a jumbogram is, which frames of ordinary size must not have.
+    jumbo: usize,
 }
 
 impl Segments {
@@ -112,7 +113,14 @@ impl Segments {
         if size == 0 || end < start {
             return Err(Error::Length { layer: if is_tcp { Layer::Tcp } else { Layer::Udp }, found: size });
         }
-        Ok(Segments { network: layers.network, l3, l4, start, end, size, is_tcp })
+        let jumbo =
+            if layers.network == Network::Ipv6 { jumbo(head.get(l3..l4).unwrap_or_default()) } else { 0 };
+        Ok(Segments { network: layers.network, l3, l4, start, end, size, is_tcp, jumbo })
+    }
+
+    /// The protocol of the network layer, whether the transport is TCP, and where its header starts.
+    pub fn transport(&self) -> (Network, bool, usize) {
+        (self.network, self.is_tcp, self.l4)
     }
 
     /// How many frames there will be; at least one.
@@ -122,12 +130,26 @@ impl Segments {
 
     /// Bytes of the headers, which each frame begins with.
     pub fn header_length(&self) -> usize {
-        self.start
+        self.start - self.jumbo
     }
 
     /// Bytes of the longest of the frames.
     pub fn longest(&self) -> usize {
-        self.start + self.size.min(self.end - self.start)
+        self.header_length() + self.size.min(self.end - self.start)
+    }
+
+    /// Adds a frame to some bytes.
+    pub fn write(&self, large: &[u8], number: usize, to: &mut Vec<u8>) {
+        let at = to.len();
+        // The fixed header of IPv6, and what stands behind the one for jumbograms.
+        let fixed = if self.jumbo > 0 { self.l3 + ipv6::Header::LEN } else { self.start };
+        to.extend_from_slice(&large[..fixed]);
+        to.extend_from_slice(&large[fixed + self.jumbo..self.start]);
+        if self.jumbo > 0 {
+            to[at + self.l3 + NEXT_HEADER] = large[fixed];
+        }
+        to.extend_from_slice(&large[self.payload(number)]);
+        self.finish(number, &mut to[at..]);
     }
 
     /// Which bytes of the large frame are the payload of a frame.
@@ -138,8 +160,8 @@ impl Segments {
 
     /// Puts a frame right which consists of the headers of the large one and its payload: lengths, identification,
     /// sequence number, flags and all checksums.
-    pub fn finish(&self, number: usize, frame: &mut [u8]) {
-        let Some((headers, segment)) = frame.split_at_mut_checked(self.l4) else { return };
+    fn finish(&self, number: usize, frame: &mut [u8]) {
+        let Some((headers, segment)) = frame.split_at_mut_checked(self.l4 - self.jumbo) else { return };
         let ip = headers.get_mut(self.l3..).unwrap_or_default();
         let length = segment.len();
         let is_last = number + 1 >= self.count();
@@ -169,6 +191,19 @@ impl Segments {
                 false => checksum::fill_udp(&pseudo, segment),
             };
         }
+    }
+}
+
+/// Where IPv6 says which header is next.
+const NEXT_HEADER: usize = 6;
+
+/// Bytes of a hop-by-hop header that has nothing in it but the length of a jumbogram (RFC 2675), as Linux writes it into
+/// segments of more than 64 KiB.
+fn jumbo(ip: &[u8]) -> usize {
+    let first = ip.get(NEXT_HEADER).copied() == Some(ip_protocol::HOP_BY_HOP);
+    match ip.get(ipv6::Header::LEN..) {
+        Some(&[_, 0, 0xc2, 4, ..]) if first => 8,
+        _ => 0,
     }
 }
 
@@ -224,9 +259,8 @@ mod tests {
     fn segment(large: &[u8], link: LinkType, head: usize, size: usize) -> Vec<Vec<u8>> {
         let segments = Segments::of(&large[..head], link, large.len(), size).unwrap();
         let frame = |number: usize| {
-            let mut frame = large[..segments.header_length()].to_vec();
-            frame.extend_from_slice(&large[segments.payload(number)]);
-            segments.finish(number, &mut frame);
+            let mut frame = Vec::new();
+            segments.write(large, number, &mut frame);
             assert!(frame.len() <= segments.longest());
             frame
         };
@@ -335,6 +369,26 @@ mod tests {
             }
             let _ = complete(&mut bytes.clone(), length, size);
         }
+    }
+
+    #[test]
+    fn the_length_of_a_jumbogram_goes_with_it() {
+        let [a, b] = addresses(true);
+        let build = |number: usize, payload: &[u8]| {
+            let builder = Builder::tcp(a, b, flags::ACK).sequence(7 + number as u32 * 1400, 1);
+            framed(builder, &[], LinkType::Ethernet).build(payload).unwrap()
+        };
+        let payload: Vec<u8> = (0..100_000u32).map(|n| (n % 251) as u8).collect();
+        let mut large = build(0, &[]);
+        // Hop-by-hop: TCP is next, 8 bytes, the length of everything behind the fixed header.
+        let length = (8 + 20 + payload.len() as u32).to_be_bytes();
+        let option = [6, 0, 0xc2, 4, length[0], length[1], length[2], length[3]];
+        (large[18], large[19], large[20]) = (0, 0, 0);
+        large.splice(54..54, option);
+        large.extend_from_slice(&payload);
+        let expected: Vec<_> =
+            payload.chunks(1400).enumerate().map(|(number, chunk)| build(number, chunk)).collect();
+        assert_eq!(segment(&large, LinkType::Ethernet, large.len(), 1400), expected);
     }
 
     #[test]

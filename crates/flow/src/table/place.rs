@@ -81,8 +81,9 @@ impl<K: Key> FlowTable<K> {
         };
         let entry = &mut self.entries[index as usize];
         // Fresh memory has generation and hash 0, and no next entry.
-        let generation = NonZeroU32::new(entry.hash).unwrap_or(NonZeroU32::MIN);
+        let generation = NonZeroU32::new(entry.hash).unwrap_or(self.first_generation);
         entry.generation = generation.get();
+        self.highest_generation = self.highest_generation.max(generation.get());
         self.free = std::mem::take(&mut entry.next);
         let upcoming = self.free.index().unwrap_or(self.used) as usize;
         prefetch_line(self.entries.as_ptr().wrapping_add(upcoming).cast());

@@ -483,3 +483,21 @@ fn keys_of_three_words_work_too() {
     assert!(keys().zip(ids).all(|(key, id)| table.lookup(&key, hasher.hash(&key)) == Some(id)));
     table.check();
 }
+
+#[test]
+fn ids_of_a_following_table_differ_from_those_before() {
+    let hasher = KeyHasher::new(3);
+    let keys: Vec<_> = (0..50).map(|n| AddressKey::new(Ipv4Addr::from_bits(n).into(), 0)).collect();
+    let mut seen = HashSet::new();
+    let mut table = FlowTable::new(64).unwrap().with_generations_from(7);
+    for round in 0..4 {
+        for key in &keys {
+            let id = table.insert(key, hasher.hash(key), Timestamp::ZERO).unwrap().id();
+            assert!(seen.insert(id.to_bits()), "{id:?}");
+            if round % 2 == 0 {
+                table.remove(id);
+            }
+        }
+        table = FlowTable::new(64).unwrap().with_generations_from(table.next_generation());
+    }
+}

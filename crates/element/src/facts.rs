@@ -1,0 +1,25 @@
+//! What the engine tells elements about the graph that they are in.
+
+use packet::Restore;
+
+/// What the declarations of all elements of a graph say together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// Whether anybody reads each annotation byte; who only writes for others can spare the work.
+    pub annotations_read: [bool; 48],
+    /// Whether anybody touches annotations at all.
+    pub annotations_used: bool,
+    /// What lent packets need to have put back.
+    pub restore: Restore,
+    /// Which elements may emit frames in which something is left for a device to do, because nobody behind them minds.
+    pub offloads: Vec<bool>,
+    /// Which elements give marks of flows that others rely on, and which may rely on some.
+    pub flow_marks: Vec<bool>,
+}
+
+impl Facts {
+    /// Whether anybody reads one of these annotation bytes.
+    pub fn annotation_read(&self, offset: usize, length: usize) -> bool {
+        self.annotations_read.iter().skip(offset).take(length).any(|&read| read)
+    }
+}

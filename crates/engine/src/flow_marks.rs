@@ -1,0 +1,154 @@
+//! Where marks of flows can be relied on.
+//!
+//! An element that has found a packet's flow marks the packet, and elements behind it need not look the flow up again. What
+//! comes to those must be as it was when it was marked, by one and the same element: nobody between may change what flows
+//! are told apart by, hold packets back (numbers of flows may be given again meanwhile), or make packets of its own from
+//! others.
+
+use element::effects::{Action, Effects, Field, Hold, Marks, Target};
+use element::{Base, ElementId};
+
+/// Whose marks packets come with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Coming {
+    /// Nobody's.
+    Without,
+    /// Those of one element, or none.
+    Of(ElementId),
+    /// They may be out of date, or of several elements.
+    Unreliable,
+}
+
+impl Coming {
+    fn or(self, other: Coming) -> Coming {
+        match (self, other) {
+            (Coming::Without, one) | (one, Coming::Without) => one,
+            (one, other) if one == other => one,
+            _ => Coming::Unreliable,
+        }
+    }
+}
+
+/// For each element that takes marks, whether it may rely on them; for each that gives some, whether anybody does. Nothing
+/// at all where none are of use.
+pub(crate) fn used(effects: &[Effects], forward: &[Vec<Vec<(ElementId, usize)>>]) -> Vec<bool> {
+    let mut coming = vec![Coming::Without; effects.len()];
+    let mut open: Vec<ElementId> =
+        (0..effects.len()).filter(|&id| effects[id].marks == Marks::Gives).collect();
+    while let Some(id) = open.pop() {
+        let leaving = match (effects[id].marks, coming[id]) {
+            (Marks::Gives, _) => Coming::Of(id),
+            (_, Coming::Without) => Coming::Without,
+            _ if keeps(&effects[id]) => coming[id],
+            _ => Coming::Unreliable,
+        };
+        for &(to, _) in forward[id].iter().flatten() {
+            let now = coming[to].or(leaving);
+            // Each element's state changes twice at most.
+            if std::mem::replace(&mut coming[to], now) != now {
+                open.push(to);
+            }
+        }
+    }
+    let takes = |id: ElementId| effects[id].marks == Marks::Takes && matches!(coming[id], Coming::Of(_));
+    let mut used: Vec<bool> = (0..effects.len()).map(takes).collect();
+    for id in 0..effects.len() {
+        if let (true, Coming::Of(giver)) = (used[id], coming[id]) {
+            used[giver] = true;
+        }
+    }
+    if used.contains(&true) { used } else { Vec::new() }
+}
+
+/// Whether packets leave an element as they came, as far as marks go.
+fn keeps(effects: &Effects) -> bool {
+    let holds = effects.hold != Hold::None || !effects.emits.is_empty() || effects.opaque.is_some();
+    let cases = effects.cases.iter().all(|case| {
+        let keeps = |action: &Action| match action {
+            Action::Set(field, _) => !tells_apart(field),
+            Action::Strip(n) => *n <= 0,
+            Action::Start(_) | Action::Resize(_) => false,
+        };
+        case.actions.iter().all(keeps) && !matches!(case.to, Target::Hold(_))
+    });
+    !holds && cases
+}
+
+/// Whether a field may be of those that flows are told apart by: addresses, protocol, ports, and what says where they are.
+fn tells_apart(field: &Field) -> bool {
+    let within = |offset: i32, length: u16, free: &[(i32, i32)]| {
+        let (start, end) = (offset, offset + i32::from(length));
+        free.iter().any(|&(from, to)| from <= start && end <= to)
+    };
+    match *field {
+        // The type of service, the time to live, the checksum.
+        Field::Bytes { base: Base::Network, offset, length } => {
+            !within(offset, length, &[(1, 2), (8, 9), (10, 12)])
+        }
+        Field::Bytes { base: Base::Transport, offset, length } => !within(offset, length, &[(4, i32::MAX)]),
+        Field::Bytes { .. } | Field::Payload | Field::Length => true,
+        Field::HeaderOffset(base) => matches!(base, Base::Network | Base::Transport),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use element::effects::{Case, Filter, Value, wire_field};
+
+    use super::*;
+
+    fn marks(marks: Marks) -> Effects {
+        Effects { marks, ..Effects::pass() }
+    }
+
+    fn setting(field: Field) -> Effects {
+        let action = Action::Set(field, Value::Constant(vec![0]));
+        Effects::cases(vec![Case::new(Filter::Any, Target::Output(0)).with(action)])
+    }
+
+    /// One element behind the other.
+    fn chain(between: Vec<Effects>) -> bool {
+        let mut all = vec![marks(Marks::Gives)];
+        all.extend(between);
+        all.push(marks(Marks::Takes));
+        let mut forward: Vec<_> = (1..all.len()).map(|next| vec![vec![(next, 0)]]).collect();
+        forward.push(Vec::new());
+        let used = used(&all, &forward);
+        assert_eq!(used.first(), used.last());
+        used.first() == Some(&true)
+    }
+
+    #[test]
+    fn marks_are_relied_on_behind_what_leaves_flows_alone() {
+        assert!(chain(vec![]));
+        assert!(chain(vec![Effects::pass(), setting(wire_field::IP_TTL), setting(Field::TimeStamp)]));
+        assert!(chain(vec![setting(Field::Bytes { base: Base::Transport, offset: 16, length: 2 })]));
+        for breaks in [
+            setting(wire_field::IP_SRC),
+            setting(wire_field::DST_PORT),
+            setting(wire_field::IP_PROTOCOL),
+            setting(Field::Bytes { base: Base::Network, offset: 6, length: 2 }),
+            setting(Field::Bytes { base: Base::Data, offset: 0, length: 6 }),
+            setting(Field::HeaderOffset(Base::Network)),
+            Effects { hold: Hold::Delay, ..Effects::pass() },
+            Effects { opaque: Some("unknown"), ..Effects::pass() },
+            Effects { emits: Effects::source("answer").emits, ..Effects::pass() },
+        ] {
+            assert!(!chain(vec![breaks.clone()]), "{breaks:?}");
+            // Another one marks them anew.
+            assert!(!chain(vec![breaks.clone(), Effects::pass()]));
+        }
+    }
+
+    #[test]
+    fn marks_of_two_elements_are_not_relied_on() {
+        let all = [marks(Marks::Gives), marks(Marks::Gives), Effects::pass(), marks(Marks::Takes)];
+        let to = |id| vec![vec![(id, 0)]];
+        assert_eq!(used(&all, &[to(2), to(2), to(3), Vec::new()]), []);
+        // One behind the other: the last one's.
+        assert_eq!(used(&all, &[to(1), to(2), to(3), Vec::new()]), [false, true, false, true]);
+        // In a circle, with packets from elsewhere.
+        assert_eq!(used(&all, &[to(2), Vec::new(), to(3), to(2)]), [true, false, false, true]);
+    }
+}

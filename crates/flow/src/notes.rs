@@ -1,0 +1,60 @@
+//! What an element knows of flows that another element has found.
+
+use std::num::NonZeroU64;
+
+/// Something for each flow that packets are marked with: whoever has looked a flow up once need not do so again.
+///
+/// It is found by the lower half of a mark, and counts as long as the upper half is the same: see
+/// [`crate::FlowId::to_bits`]. So a flow takes the place of the one that its number belonged to before.
+#[derive(Clone, Debug)]
+pub struct Notes<T> {
+    notes: Vec<(u32, T)>,
+}
+
+impl<T> Default for Notes<T> {
+    fn default() -> Notes<T> {
+        Notes { notes: Vec::new() }
+    }
+}
+
+impl<T: Copy + Default> Notes<T> {
+    /// What was noted of a flow.
+    #[inline]
+    pub fn get(&self, mark: NonZeroU64) -> Option<T> {
+        let &(upper, note) = self.notes.get(mark.get() as u32 as usize)?;
+        (upper == (mark.get() >> 32) as u32).then_some(note)
+    }
+
+    /// Notes something of a flow. There is memory for as many flows as whoever marks them has; it grows by doubling.
+    #[inline]
+    pub fn set(&mut self, mark: NonZeroU64, note: T) {
+        let place = mark.get() as u32 as usize;
+        if place >= self.notes.len() {
+            // No mark's upper half is zero.
+            self.notes.resize((place + 1).next_power_of_two().max(64), (0, T::default()));
+        }
+        self.notes[place] = ((mark.get() >> 32) as u32, note);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::FlowId;
+
+    #[test]
+    fn a_note_counts_for_one_flow() {
+        let mark = |generation: u64, index: u64| NonZeroU64::new(generation << 32 | index).unwrap();
+        let mut notes = Notes::default();
+        assert_eq!(notes.get(mark(1, 5)), None);
+        notes.set(mark(1, 5), 'a');
+        assert_eq!(
+            (notes.get(mark(1, 5)), notes.get(mark(2, 5)), notes.get(mark(1, 4))),
+            (Some('a'), None, None)
+        );
+        notes.set(mark(2, 5), 'b');
+        assert_eq!((notes.get(mark(1, 5)), notes.get(mark(2, 5))), (None, Some('b')));
+        assert_eq!(notes.get(mark(1, 1000)), None);
+        assert!(FlowId::from_bits(mark(2, 5).get()).is_some());
+    }
+}
