@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use ariadne::{Color, Config, Label, Report, ReportKind};
+use device::dpdk::Running;
 use element::Registry;
 use engine::{Configured, Plan, Problem};
 use lang::{Graph, Severity, Sources, Span};
 
 /// Where a configuration comes from.
-#[derive(clap::Args, Clone, Debug)]
+#[derive(clap::Args, Clone, Debug, Default)]
 pub(crate) struct Input {
     /// The configuration; `-` for standard input
     #[arg(value_name = "FILE", required_unless_present = "expression")]
@@ -18,6 +19,9 @@ pub(crate) struct Input {
     /// The configuration itself, instead of a file
     #[arg(short = 'e', long, value_name = "TEXT")]
     pub(crate) expression: Option<String>,
+    /// Start DPDK with its own arguments, up to `--`: `--dpdk --no-huge --vdev=net_tap0 -- FILE`
+    #[arg(long, value_name = "ARGUMENT", num_args = 0.., allow_hyphen_values = true, value_terminator = "--")]
+    pub(crate) dpdk: Option<Vec<String>>,
     /// Values for the configuration's parameters
     #[arg(value_name = "NAME=VALUE")]
     pub(crate) defines: Vec<String>,
@@ -81,6 +85,11 @@ impl Input {
         };
         Ok(parse(name, text, file.as_deref().and_then(Path::parent), &defines, checks_classes))
     }
+}
+
+/// Starts DPDK, if that was asked for. It runs for as long as what this gives lives.
+pub(crate) fn start_dpdk(arguments: Option<&[String]>) -> Result<Option<Running>, String> {
+    arguments.map(device::dpdk::start).transpose()
 }
 
 /// Parses a configuration. Libraries are looked for beside it.

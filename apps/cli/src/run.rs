@@ -10,7 +10,7 @@ use clap::ValueEnum;
 use engine::{ClockKind, Options, StandardStreams, Workers};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::load::Input;
+use crate::load::{Input, start_dpdk};
 use crate::{FAILURE, handlers, print, table};
 
 /// Packets per batch where a configuration does not say.
@@ -65,7 +65,7 @@ enum Steering {
     Rss,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Clock {
     /// The machine's clock
     Real,
@@ -141,6 +141,14 @@ pub(crate) fn main(args: Args) -> ExitCode {
     if plan.is_empty() {
         crate::tell(format_args!("{}: configuration has no elements", loaded.name));
     }
+    let live = plan.live();
+    if let (Some(id), Clock::Trace) = (live, args.clock) {
+        let name = plan.declaration(id);
+        crate::tell(format_args!(
+            "{name}: --clock trace is the time of captures; leave it out for interfaces"
+        ));
+        return ExitCode::from(FAILURE);
+    }
     let progress_count = Arc::new(AtomicU64::new(0));
     let options = Options {
         clock: match args.clock {
@@ -159,6 +167,13 @@ pub(crate) fn main(args: Args) -> ExitCode {
     };
     // Flows are the only thing to go by, so far.
     let Steering::Rss = args.steering;
+    let _dpdk = match start_dpdk(args.input.dpdk.as_deref()) {
+        Ok(running) => running,
+        Err(text) => {
+            crate::tell(format_args!("{text}"));
+            return ExitCode::from(FAILURE);
+        }
+    };
     let mut workers = match Workers::new(&plan, copies, Box::new(StandardStreams::default()), options) {
         Ok(workers) => workers,
         Err(error) => {
@@ -182,7 +197,7 @@ pub(crate) fn main(args: Args) -> ExitCode {
     errors.extend(workers.finish().err().unwrap_or_default());
     let report = workers.report();
     if !args.quiet {
-        crate::show(format_args!("{}", table::render(&report, elapsed)));
+        crate::show(format_args!("{}", table::render(&report, elapsed, live.is_some())));
     }
     let mut code = print(&values);
     if let Some(path) = &args.json

@@ -8,8 +8,9 @@ use engine::Report;
 /// Rows shown at most.
 const ROWS: usize = 60;
 
-/// Per element: packets in, out, held, dropped by reason; then the whole, and how long it took.
-pub(crate) fn render(report: &Report, elapsed: Duration) -> String {
+/// Per element: packets in, out, held, dropped by reason; then the whole, and how long it took. Where packets come when
+/// they come (`live`), most of that is waiting, and says nothing about each of them.
+pub(crate) fn render(report: &Report, elapsed: Duration, live: bool) -> String {
     let busy: Vec<_> = report.elements.iter().filter(|e| e.packets_in > 0).collect();
     let names = busy.iter().take(ROWS).map(|e| e.name.len() + e.class.len() + 4);
     let width = names.max().unwrap_or(0).clamp(12, 48);
@@ -35,11 +36,17 @@ pub(crate) fn render(report: &Report, elapsed: Duration) -> String {
     }
     let seconds = elapsed.as_secs_f64();
     let _ = write!(text, "{} packets in {seconds:.3} s", t.packets_in);
-    if t.packets_in > 0 {
+    if t.packets_in > 0 && !live {
         let each = trace::text::span(seconds * 1e9 / t.packets_in as f64);
         let _ = write!(text, ", {each} each");
     }
     text.push('\n');
+    if t.missed > 0 {
+        let each =
+            report.elements.iter().filter(|e| e.missed > 0).map(|e| format!("{} {}", e.name, e.missed));
+        let each = each.collect::<Vec<_>>().join(", ");
+        let _ = writeln!(text, "lost before they came in, for want of room: {} ({each})", t.missed);
+    }
     head + &text
 }
 

@@ -50,7 +50,7 @@ const UNDECIDED: u8 = 3;
 pub(crate) fn main(args: &Args) -> ExitCode {
     let mut both = Vec::new();
     for file in [&args.a, &args.b] {
-        let input = Input { file: Some(file.clone()), expression: None, defines: args.defines.clone() };
+        let input = Input { file: Some(file.clone()), defines: args.defines.clone(), ..Input::default() };
         match read(&input) {
             Ok(reasoned) => both.push(reasoned),
             Err(unread) => {

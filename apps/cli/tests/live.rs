@@ -1,93 +1,14 @@
-//! Live interfaces: a machine between two others, cabled together on this one, with the kernel's own TCP, UDP and ping at
-//! both ends and whatever offloads these have. Skipped with a message where there can be no network namespaces.
+//! Live interfaces: a machine between two others, with both kinds of frames and one and two workers; faults, and cables
+//! that are pulled. Skipped with a message where there can be no network namespaces.
+
+mod line;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::thread::sleep;
 use std::time::Duration;
 
-use testkit::live::{Net, Running, Space, exchange_datagrams, ping, transfer};
-
-const TIDEGATE: &str = env!("CARGO_BIN_EXE_tidegate");
-const LEFT: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
-const RIGHT: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
-const MEGABYTE: usize = 1 << 20;
-
-/// `left` - `between` - `right`: interfaces of the one between are called after the others.
-struct Line {
-    left: Space,
-    between: Space,
-    right: Space,
-    // Last, so that programs have ended before.
-    net: Net,
-}
-
-impl Line {
-    fn new() -> Option<Line> {
-        let mut net = Net::new()?;
-        let [left, between, right] = ["left", "between", "right"].map(|name| net.space(name));
-        net.cable([(&left, "eth0", "10.77.0.1/24"), (&between, "left", "")]);
-        net.cable([(&right, "eth0", "10.77.0.2/24"), (&between, "right", "")]);
-        Some(Line { left, between, right, net })
-    }
-
-    /// Both directions by AF_XDP, with more arguments.
-    fn forward_by_xdp(&self, arguments: &str, options: &[&str]) -> Running {
-        let config = format!(
-            "left :: FromXDP(left, PROMISC true{arguments}) -> to_right :: ToXDP(right);
-             right :: FromXDP(right, PROMISC true{arguments}) -> to_left :: ToXDP(left)"
-        );
-        run(&self.between, &config, options)
-    }
-
-    /// Both directions through the same kind of chain.
-    fn forward(&self, chain: &str, options: &[&str]) -> Running {
-        let both = ["left", "right"].map(|from| {
-            let to = if from == "left" { "right" } else { "left" };
-            format!(
-                "FromDevice({from}, PROMISC true) -> {chain} -> {from} :: Counter -> Queue -> ToDevice({to});"
-            )
-        });
-        run(&self.between, &both.concat(), options)
-    }
-
-    /// Pulls a cable while a file is on its way, and plugs it in again.
-    fn pull_while_sending(&self) {
-        let pull = || {
-            self.between.ip("link set right down");
-            sleep(Duration::from_millis(400));
-            self.between.ip("link set right up");
-        };
-        transfer(&self.left, &self.right, SocketAddr::from((RIGHT, 7000)), 8 * MEGABYTE, pull).unwrap();
-        self.check();
-    }
-
-    /// A file each way, and other traffic.
-    fn check(&self) {
-        assert_eq!(ping(&self.left, RIGHT, 3), 3);
-        for (from, to, address) in [(&self.left, &self.right, RIGHT), (&self.right, &self.left, LEFT)] {
-            transfer(from, to, SocketAddr::from((address, 7000)), 8 * MEGABYTE, || ()).unwrap();
-            // The last ones are fragments.
-            let lengths = [0, 1, 100, 1472, 1473, 9000];
-            let back = exchange_datagrams(from, to, SocketAddr::from((address, 7001)), &lengths);
-            assert_eq!(back, lengths.len());
-        }
-    }
-}
-
-/// Runs a configuration, from when its elements are at work.
-fn run(space: &Space, config: &str, options: &[&str]) -> Running {
-    let config = format!("{config}; Script(print ready)");
-    space.start(TIDEGATE, &[&["run", "-e", &config], options].concat())
-}
-
-/// Value of a handler that was printed at the end, behind its name.
-fn value(output: &str, name: &str) -> u64 {
-    let mut lines = output.lines().skip_while(|line| *line != format!("{name}:"));
-    let value = lines.nth(1).unwrap_or_else(|| panic!("no {name} in {output}"));
-    value.parse().unwrap()
-}
-
-const COUNTS: [&str; 4] = ["-h", "left.count", "-h", "right.count"];
+use line::{COUNTS, LEFT, Line, MEGABYTE, RIGHT, TIDEGATE, has_xdp, run, value};
+use testkit::live::{exchange_datagrams, ping, transfer};
 
 #[test]
 fn large_segments_pass_where_nobody_minds() {
@@ -374,18 +295,6 @@ fn faults_say_what_to_do() {
             assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
         }
     }
-}
-
-/// Whether the kernel has sockets for AF_XDP; says so if not.
-fn has_xdp(line: &Line) -> bool {
-    let config = "FromXDP(lo) -> Discard; Script(stop)";
-    let output = line.right.command(TIDEGATE).args(["run", "-e", config]).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    let missing = ["AF_XDP socket: ", "BPF_"].iter().any(|step| said.contains(step));
-    if missing {
-        println!("skipped: {said}");
-    }
-    !missing
 }
 
 #[test]

@@ -230,6 +230,10 @@ impl Element for InMemoryNic {
         self.store.as_ref().map_or(0, |store| store.len())
     }
 
+    fn missed(&self) -> u64 {
+        self.missed
+    }
+
     fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
         Ok(match name {
             "count" => self.count.to_string(),

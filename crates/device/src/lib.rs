@@ -1,8 +1,10 @@
 //! Elements at the edge of the graph: captures, sockets and network interfaces.
 
 pub mod control_socket;
+pub mod dpdk;
 pub mod encapsulation;
 mod force_ip;
+mod frames;
 pub mod from_dump;
 pub mod from_ip_summary_dump;
 pub mod in_memory_nic;
@@ -19,6 +21,9 @@ use element::Class;
 /// Every class of this crate.
 pub static CLASSES: &[&Class] = &[
     &control_socket::CLASS,
+    &dpdk::dpdk_info::CLASS,
+    &dpdk::from_dpdk_device::CLASS,
+    &dpdk::to_dpdk_device::CLASS,
     &from_dump::CLASS,
     &from_ip_summary_dump::CLASS,
     &in_memory_nic::CLASS,

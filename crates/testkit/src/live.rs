@@ -3,17 +3,18 @@
 //! Everything has a name of its own and is gone when the [`Net`] is, also after a panic. Nothing waits for ever.
 //! [`Net::new`] gives none, with a message, where the machine or the user does not allow it.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sched::{CloneFlags, setns};
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use wire::checksum;
 
 /// How long anything may take.
@@ -74,8 +75,17 @@ impl Net {
     }
 
     /// A cable between interfaces of two namespaces, which are up and have addresses unless these are empty.
-    pub fn cable(&self, [a, b]: [(&Space, &str, &str); 2]) {
-        let ends = format!("link add {} type veth peer name {} netns {}", a.1, b.1, b.0.name);
+    pub fn cable(&self, ends: [(&Space, &str, &str); 2]) {
+        self.cable_of(ends, "");
+    }
+
+    /// The same with so many queues at both ends.
+    pub fn wide_cable(&self, ends: [(&Space, &str, &str); 2], queues: usize) {
+        self.cable_of(ends, &format!(" numrxqueues {queues} numtxqueues {queues}"));
+    }
+
+    fn cable_of(&self, [a, b]: [(&Space, &str, &str); 2], queues: &str) {
+        let ends = format!("link add {}{queues} type veth peer name {} netns {}{queues}", a.1, b.1, b.0.name);
         a.0.ip(&ends);
         for (space, interface, address) in [a, b] {
             if !address.is_empty() {
@@ -95,6 +105,11 @@ impl Drop for Net {
 }
 
 impl Space {
+    /// What it is called on this machine, for `ip`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// A command to be run inside.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new("ip");
@@ -152,7 +167,13 @@ impl Space {
             });
         }
         let mut running = Running { child, lines, said: [String::new(), String::new()] };
-        running.wait_for("");
+        // Warnings may come before.
+        let until = Instant::now() + PATIENCE;
+        while running.said[0].is_empty() {
+            if running.hear(until).is_none() {
+                panic!("{program} never wrote a line, but: {}", running.said[1]);
+            }
+        }
         running
     }
 }
@@ -176,6 +197,13 @@ impl Running {
         }
     }
 
+    /// Waits until a text has been said, if it has not been already.
+    pub fn wait_until_said(&mut self, text: &str) {
+        if !self.said.iter().any(|said| said.contains(text)) {
+            self.wait_for(text);
+        }
+    }
+
     /// The next line of either stream.
     fn hear(&mut self, until: Instant) -> Option<String> {
         let left = until.saturating_duration_since(Instant::now());
@@ -191,6 +219,11 @@ impl Running {
                 panic!("it has ended ({status:?}) after: {}{}", self.said[0], self.said[1])
             }
         }
+    }
+
+    /// The process number.
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// Sends a signal: `TERM`, `KILL`, ...
@@ -313,6 +346,64 @@ pub fn exchange_datagrams(from: &Space, to: &Space, address: SocketAddr, lengths
         Ok(buffer[..n] == sent)
     };
     lengths.iter().filter(|&&length| arrive(length).unwrap_or(false)).count()
+}
+
+/// Numbered datagrams that come at a steady pace, 5,000 a second, and are sent whether anybody takes them or not.
+#[derive(Debug)]
+pub struct Stream {
+    sender: thread::JoinHandle<()>,
+    receiver: thread::JoinHandle<Vec<u32>>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Stream {
+    /// Starts to send them to an address, from as many ports as flows.
+    pub fn start(from: &Space, to: &Space, address: SocketAddr, flows: usize) -> Stream {
+        let sockets = from.enter(|| {
+            let bind = |_| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("any address");
+            (0..flows).map(bind).collect::<Vec<_>>()
+        });
+        let receiver = to.enter(|| UdpSocket::bind(address)).expect("an address of the namespace");
+        let set = SockRef::from(&receiver).set_recv_buffer_size(8 << 20);
+        assert!(set.is_ok() && receiver.set_read_timeout(Some(Duration::from_secs(1))).is_ok());
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = [Arc::clone(&stop), Arc::clone(&stop)];
+        let [sender_stops, receiver_stops] = stopped;
+        let sender = thread::spawn(move || {
+            let start = Instant::now();
+            let mut number = 0u32;
+            while !sender_stops.load(Ordering::Relaxed) {
+                while f64::from(number) < start.elapsed().as_secs_f64() * 5_000.0 {
+                    // While the interface takes nothing there is nothing to be done.
+                    let _ = sockets[number as usize % flows].send_to(&number.to_be_bytes(), address);
+                    number += 1;
+                }
+                thread::sleep(Duration::from_micros(500));
+            }
+        });
+        let receiver = thread::spawn(move || {
+            let mut numbers = Vec::new();
+            let mut buffer = [0; 4];
+            loop {
+                match receiver.recv(&mut buffer) {
+                    Ok(_) => numbers.push(u32::from_be_bytes(buffer)),
+                    Err(_) if receiver_stops.load(Ordering::Relaxed) => return numbers,
+                    Err(_) => {}
+                }
+            }
+        });
+        Stream { sender, receiver, stop }
+    }
+
+    /// Ends it: how many have arrived, how many between the first and the last one have not, and how many came again.
+    pub fn stop(self) -> [usize; 3] {
+        self.stop.store(true, Ordering::Relaxed);
+        let results = (self.sender.join(), self.receiver.join());
+        let (Ok(()), Ok(numbers)) = results else { panic!("a stream has come to grief") };
+        let all: BTreeSet<u32> = numbers.iter().copied().collect();
+        let range = all.last().zip(all.first()).map_or(0, |(last, first)| (last - first + 1) as usize);
+        [numbers.len(), range - all.len(), numbers.len() - all.len()]
+    }
 }
 
 /// Pings an address, and says how many of so many echo requests were answered.

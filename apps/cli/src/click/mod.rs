@@ -11,7 +11,7 @@ use element::args::{parse_bool, parse_integer};
 use engine::{ClockKind, Options, Problem, Rebuild, StandardStreams, Workers};
 use lang::{Severity, Sources};
 
-use crate::load::{Loaded, parse, read_text};
+use crate::load::{Loaded, parse, read_text, start_dpdk};
 use crate::{FAILURE, handlers, print, run};
 use options::Item;
 
@@ -39,6 +39,7 @@ Options:
   -w, --no-warnings             Do not print the driver's warnings.
       --simtime[=SECONDS]       Run in simulated time.
       --simtick N               Nanoseconds that pass with each look at it.
+      --dpdk ARGUMENT... --     Start DPDK with these arguments.
   -C, --clickpath PATH          Accepted.
       --help                    Print this message and exit.
   -v, --version                 Print the version and exit.
@@ -62,6 +63,8 @@ struct Asked {
     sockets: Vec<String>,
     /// Connections that the program was started with.
     files: Vec<String>,
+    /// Arguments for DPDK.
+    dpdk: Option<Vec<String>>,
 }
 
 /// Where the configuration stands. Nothing is read before the whole command line is known to be right.
@@ -125,6 +128,7 @@ fn read_args(args: Vec<String>) -> Result<Asked, Early> {
     for item in items {
         match item {
             Item::Word(word) => positional(&mut asked, word)?,
+            Item::Dpdk(arguments) => asked.dpdk = Some(arguments),
             Item::Option { name, negated, value } => option(&mut asked, name, negated, value)?,
         }
     }
@@ -231,6 +235,13 @@ fn start(mut asked: Asked) -> ExitCode {
         interrupt: run::interrupt_flag(),
         rebuild: asked.reconfigures.then(|| rebuild(&asked)),
         ..Options::default()
+    };
+    let _dpdk = match start_dpdk(asked.dpdk.as_deref()) {
+        Ok(running) => running,
+        Err(text) => {
+            crate::tell(format_args!("{text}"));
+            return ExitCode::from(FAILURE);
+        }
     };
     let mut workers =
         match Workers::new(&plan, vec![configured], Box::new(StandardStreams::default()), options) {

@@ -62,6 +62,8 @@ pub(super) const OPTIONS: &[Spec] = &[
 pub(super) enum Item {
     /// An option by its first long name (`w` has none), whether it was negated, and its value.
     Option { name: &'static str, negated: bool, value: Option<String> },
+    /// Arguments for DPDK, which stand between `--dpdk` and `--`.
+    Dpdk(Vec<String>),
     /// Anything else.
     Word(String),
 }
@@ -75,6 +77,10 @@ pub(super) fn read(args: Vec<String>) -> Result<Vec<Item>, (Vec<Item>, Vec<Strin
     let mut words = args.into_iter();
     while let Some(word) = words.next() {
         let result = match word.strip_prefix("--") {
+            Some("dpdk") => {
+                items.push(Item::Dpdk(words.by_ref().take_while(|word| word != "--").collect()));
+                continue;
+            }
             Some("") => {
                 items.extend(words.by_ref().map(Item::Word));
                 continue;
@@ -231,6 +237,7 @@ mod tests {
         };
         let texts = items.into_iter().map(|item| match item {
             Item::Word(word) => format!("<{word}>"),
+            Item::Dpdk(words) => format!("dpdk={}", words.join(",")),
             Item::Option { name, negated, value } => {
                 let no = if negated { "no-" } else { "" };
                 format!("{no}{name}{}", value.map(|value| format!("={value}")).unwrap_or_default())
@@ -246,6 +253,8 @@ mod tests {
         assert_eq!(shown("-h=c.count -e -q"), "handler=c.count expression=-q");
         assert_eq!(shown("-a3 -aq -a"), "affinity=3 affinity quit affinity");
         assert_eq!(shown("-q -- -q --x"), "quit <-q> <--x>");
+        assert_eq!(shown("--dpdk -l 0 --vdev=a -- -q x"), "dpdk=-l,0,--vdev=a quit <x>");
+        assert_eq!(shown("-q --dpdk"), "quit dpdk=");
     }
 
     #[test]

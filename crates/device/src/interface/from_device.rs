@@ -53,17 +53,20 @@
 //! ## See also
 //! ToDevice, FromDump, KernelTap
 
-use std::os::fd::AsFd;
+use std::any::Any;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use element::args::parse_bool;
 use element::class::{ArgInfo, HandlerInfo, Notes, Task};
-use element::{Args, Class, Cx, Effects, Element, Interest, Invalid, Timestamp, manual};
+use element::{Args, Class, Cx, DropReason, Effects, Element, Interest, Invalid, Timestamp, manual};
 use libc::c_int;
 use packet::{BATCH_CAPACITY, PacketKind};
 use wire::LinkType;
 
-use super::incoming::{Incoming, MarksIp, Received};
-use super::sys::fanout::{self, Spread};
+use super::incoming::{Incoming, MarksIp, Received, SHOWN};
+use super::sys::fanout::{self, Group, Spread};
 use super::sys::ring::Ring;
 use super::sys::{link, take_error};
 use super::{Presence, cannot, read_method};
@@ -167,7 +170,12 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         ring: None,
         index: 0,
         state: Presence::Up,
-        kernel_drops: 0,
+        earlier_drops: 0,
+        joint: args.setup.common.get_or_make(args.id(), Joint::default),
+        // The first worker is the last one to begin; an element that has been given to a worker is there only.
+        begins: args.setup.worker == 0 || args.setup.threads.contains_key(&args.id()),
+        is_open: false,
+        is_drained: false,
     };
     args.finish()?;
     Ok(Box::new(from_device))
@@ -176,6 +184,8 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
 /// Tokens of files and timers.
 const RECEIVE: u32 = 0;
 const LOOK: u32 = 1;
+/// Milliseconds that the kernel may take to give over what it has received.
+const PATIENCE: usize = 20;
 /// How often to look whether an interface that is down is up again, or gone.
 const PAUSE: Timestamp = Timestamp(100_000_000);
 
@@ -196,12 +206,45 @@ struct FromDevice {
     /// Number of the interface; another one of the same name has another.
     index: c_int,
     state: Presence,
-    /// What the kernel has said so far, which it forgets when it is asked.
-    kernel_drops: u64,
+    /// Packets for which earlier rings had no room.
+    earlier_drops: u64,
+    joint: Arc<Joint>,
+    /// Whether all of them begin to receive when this copy begins to work.
+    begins: bool,
+    is_open: bool,
+    is_drained: bool,
+}
+
+/// What the workers' copies of an element share.
+#[derive(Default)]
+struct Joint {
+    group: Group,
+    /// Sockets that let nothing in, until all workers are at work: before, nobody would empty their rings, and before a
+    /// socket is in the group it would get everything.
+    shut: Mutex<Vec<OwnedFd>>,
+}
+
+impl Joint {
+    fn shut(&self) -> MutexGuard<'_, Vec<OwnedFd>> {
+        self.shut.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// What an element in the place of another one of its name goes on with.
+struct Legacy {
+    device: String,
+    index: c_int,
+    /// How the socket was opened: offloads, promiscuous.
+    opened: (bool, bool),
+    ring: Ring,
+    count: u64,
+    earlier_drops: u64,
+    state: Presence,
 }
 
 impl FromDevice {
-    fn open(&mut self, cx: &mut Cx<'_>) -> Result<Ring, String> {
+    /// Finds the interface.
+    fn find(&mut self) -> Result<(), String> {
         let failed = |step: &str, error: &std::io::Error| cannot(&self.device, step, error);
         self.index = link::index(&self.device).map_err(|error| failed("SIOCGIFINDEX", &error))?;
         let hardware = link::hardware(&self.device).map_err(|error| failed("SIOCGIFHWADDR", &error))?;
@@ -210,7 +253,15 @@ impl FromDevice {
             // TUN interfaces and tunnels.
             _ => LinkType::RawIp,
         };
-        let ring = Ring::open(self.offloads).map_err(|(step, error)| failed(step, &error))?;
+        Ok(())
+    }
+
+    /// Makes a ring, into which nothing comes yet.
+    fn open(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        let failed = |step: &str, error: &std::io::Error| cannot(&self.device, step, error);
+        let (_, workers) = cx.worker();
+        let ring = Ring::open(self.offloads, workers).map_err(|(step, error)| failed(step, &error))?;
+        fanout::shut(ring.socket()).map_err(|error| failed("SO_ATTACH_FILTER", &error))?;
         ring.bind(self.index).map_err(|error| failed("bind", &error))?;
         if let Err(error) = fanout::join_groups(ring.socket(), self.index, self.promiscuous)
             && self.promiscuous
@@ -218,12 +269,69 @@ impl FromDevice {
             let name = cx.declaration();
             cx.message(format_args!("{name}: cannot set promiscuous mode: {}\n", crate::reason(&error)));
         }
-        let (_, workers) = cx.worker();
         if workers > 1 {
-            fanout::join(ring.socket(), cx.id(), self.spread)
-                .map_err(|error| failed("PACKET_FANOUT", &error))?;
+            let joined = self.joint.group.join(ring.socket(), self.spread);
+            joined.map_err(|error| failed("PACKET_FANOUT", &error))?;
         }
-        Ok(ring)
+        let socket = ring.socket().try_clone_to_owned().map_err(|error| failed("socket", &error))?;
+        self.joint.shut().push(socket);
+        if let Some(remark) = &ring.remark {
+            self.say(cx, format_args!("{remark}"));
+        }
+        self.serve(cx, ring)
+    }
+
+    /// Waits for what comes into a ring.
+    fn serve(&mut self, cx: &mut Cx<'_>, ring: Ring) -> Result<(), String> {
+        cx.watch(RECEIVE, ring.socket().as_fd(), Interest::Read)
+            .map_err(|error| cannot(&self.device, "poll", &error))?;
+        self.ring = Some(ring);
+        Ok(())
+    }
+
+    /// Lets packets come in, at all workers.
+    #[cold]
+    fn begin(&mut self, cx: &mut Cx<'_>) {
+        self.is_open = true;
+        // Nobody has left it a ring.
+        if self.ring.is_none()
+            && let Err(error) = self.open(cx)
+        {
+            self.say(cx, format_args!("{error}"));
+        }
+        for socket in self.joint.shut().drain(..) {
+            if let Err(error) = fanout::unshut(socket.as_fd()) {
+                self.say(cx, format_args!("SO_DETACH_FILTER: {}", crate::reason(&error)));
+            }
+        }
+    }
+
+    /// Emits what has come, of at most so many packets; how many there were.
+    fn receive(&mut self, cx: &mut Cx<'_>, most: usize) -> usize {
+        let mut batch = cx.batch();
+        let mut looked = 0;
+        let Some(ring) = &mut self.ring else { return 0 };
+        while looked < most && (self.is_drained || cx.has_room()) {
+            let Some(frame) = ring.next() else { break };
+            looked += 1;
+            let wanted = self.active
+                && (self.outbound || frame.kind != libc::PACKET_OUTGOING)
+                && (self.protocol == 0 || self.protocol == frame.protocol);
+            if !wanted {
+                continue;
+            }
+            let received = Received {
+                bytes: frame.bytes,
+                length: frame.length,
+                time: if self.time_stamps { Timestamp(frame.time) } else { Timestamp::ZERO },
+                kind: kind(frame.kind),
+                vlan: frame.vlan,
+                virtio: frame.virtio,
+            };
+            self.incoming.take(cx, &mut batch, &received);
+        }
+        cx.emit(0, batch);
+        looked
     }
 
     fn say(&self, cx: &mut Cx<'_>, text: std::fmt::Arguments<'_>) {
@@ -246,10 +354,7 @@ impl FromDevice {
     }
 
     fn drops(&mut self) -> u64 {
-        if let Some(ring) = &self.ring {
-            self.kernel_drops += u64::from(fanout::drops(ring.socket()));
-        }
-        self.kernel_drops
+        self.earlier_drops + self.ring.as_mut().map_or(0, Ring::lost)
     }
 }
 
@@ -270,13 +375,12 @@ impl Element for FromDevice {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        let ring = self.open(cx)?;
-        if let Some(remark) = &ring.remark {
-            self.say(cx, format_args!("{remark}"));
+        self.find()?;
+        // To open a ring takes a tenth of a second, for which nobody would empty the one of the element at work.
+        if !cx.is_heir() {
+            self.open(cx)?;
         }
-        cx.watch(RECEIVE, ring.socket().as_fd(), Interest::Read)
-            .map_err(|error| cannot(&self.device, "poll", &error))?;
-        self.ring = Some(ring);
+        cx.schedule();
         if !link::is_up(&self.device).unwrap_or(true) {
             self.look(cx);
         }
@@ -284,32 +388,12 @@ impl Element for FromDevice {
     }
 
     fn run(&mut self, cx: &mut Cx<'_>) -> bool {
-        let most = self.burst.unwrap_or(cx.burst());
-        let mut batch = cx.batch();
-        let mut looked = 0;
-        let Some(ring) = &mut self.ring else { return false };
-        while looked < most && cx.has_room() {
-            let Some(frame) = ring.next() else { break };
-            looked += 1;
-            let wanted = self.active
-                && (self.outbound || frame.kind != libc::PACKET_OUTGOING)
-                && (self.protocol == 0 || self.protocol == frame.protocol);
-            if !wanted {
-                continue;
-            }
-            let received = Received {
-                bytes: frame.bytes,
-                length: frame.length,
-                time: if self.time_stamps { Timestamp(frame.time) } else { Timestamp::ZERO },
-                kind: kind(frame.kind),
-                vlan: frame.vlan,
-                virtio: frame.virtio,
-            };
-            self.incoming.take(cx, &mut batch, &received);
+        if self.begins && !self.is_open {
+            self.begin(cx);
         }
-        cx.emit(0, batch);
+        let looked = self.receive(cx, self.burst.unwrap_or(cx.burst()));
         // A block that has been read goes back to the kernel at once.
-        if ring.is_ready() {
+        if self.ring.as_mut().is_some_and(Ring::is_ready) {
             cx.schedule();
         }
         looked > 0
@@ -330,15 +414,62 @@ impl Element for FromDevice {
     }
 
     fn drain(&mut self, cx: &mut Cx<'_>) {
-        self.active = false;
         cx.unschedule();
+        if std::mem::replace(&mut self.is_drained, true) {
+            return;
+        }
+        let Some(Ok(())) = self.ring.as_ref().map(|ring| fanout::shut(ring.socket())) else { return };
+        // What has come before is in the ring, but the kernel may have to give the last block over.
+        for _ in 0..PATIENCE {
+            while self.receive(cx, BATCH_CAPACITY) > 0 {}
+            if !self.ring.as_mut().is_some_and(Ring::has_rest) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         cx.unwatch(RECEIVE);
-        self.drops();
+        self.joint.shut().clear();
+        self.earlier_drops = self.drops();
         self.ring = None;
         Ok(())
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        let opened = (self.offloads, self.promiscuous);
+        let FromDevice { index, earlier_drops, state, .. } = *self;
+        let (device, count) = (self.device.clone(), self.incoming.count);
+        let ring = self.ring.take()?;
+        Some(Box::new(Legacy { device, index, opened, ring, count, earlier_drops, state }))
+    }
+
+    fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        let Ok(legacy) = state.downcast::<Legacy>() else { return Err("state of another element".into()) };
+        let Legacy { device, index, opened, mut ring, count, earlier_drops, state } = *legacy;
+        if (&device, index) == (&self.device, self.index) {
+            self.incoming.count += count;
+            self.earlier_drops += earlier_drops;
+            if opened == (self.offloads, self.promiscuous) {
+                // It has received all the time, and goes on.
+                (self.is_open, self.state) = (true, state);
+                return self.serve(cx, ring);
+            }
+            self.earlier_drops += ring.lost();
+        }
+        // Packets of the old ring are not such as the new one would give.
+        while let Some(frame) = ring.next() {
+            let first = &frame.bytes[..frame.bytes.len().min(SHOWN)];
+            if let Some(packet) = cx.packet(first) {
+                cx.drop(packet, DropReason::Stop);
+            }
+        }
+        Ok(())
+    }
+
+    fn missed(&self) -> u64 {
+        self.earlier_drops
     }
 
     fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {

@@ -14,7 +14,7 @@
 //! - `GATEWAY`: an address of that network to which the machine shall send what goes elsewhere.
 //! - `HEADROOM`: accepted; packets always have 256 bytes in front.
 //! - `ETHER`: the interface's Ethernet address; without, the kernel chooses one.
-//! - `MTU`: the longest packet, without Ethernet header.
+//! - `MTU`: the longest packet, without Ethernet header; without, what the kernel chooses (1500).
 //! - `DST6`: the machine's IPv6 address on the interface, and its network.
 //!
 //! ## Handlers
@@ -57,7 +57,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("GATEWAY", "IP address", ""),
         ArgInfo::keyword("HEADROOM", "unsigned", "28"),
         ArgInfo::keyword("ETHER", "Ethernet address", ""),
-        ArgInfo::keyword("MTU", "int", "2048"),
+        ArgInfo::keyword("MTU", "int", ""),
         ArgInfo::keyword("DST6", "IPv6 prefix", ""),
     ],
     handlers: &[HandlerInfo::read("dev_name"), HandlerInfo::read("signal")],

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsFd;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use element::args::Ipv4Prefix;
 use element::{Base, Batch, Cx, DropReason, Interest, Packet};
@@ -41,8 +41,11 @@ pub(super) struct Wanted {
     pub(super) mtu: Option<u32>,
 }
 
+/// What workers share that each have a queue of an interface: the first one that comes makes it.
+pub(super) type Made = Mutex<bool>;
+
 /// Makes the interface, gives it its addresses and routes, and brings it up. All of that goes with it.
-pub(super) fn open(cx: &mut Cx<'_>, wanted: &Wanted) -> Result<Tun, String> {
+pub(super) fn open(cx: &mut Cx<'_>, wanted: &Wanted, made: &Made) -> Result<Tun, String> {
     let (_, workers) = if wanted.alone { (0, 1) } else { cx.worker() };
     // Workers have to agree on a name, and so cannot leave the choice to the kernel.
     let name = match wanted.name.as_str() {
@@ -50,11 +53,15 @@ pub(super) fn open(cx: &mut Cx<'_>, wanted: &Wanted) -> Result<Tun, String> {
         name => name.into(),
     };
     let shown = if name.is_empty() { "/dev/net/tun" } else { &name };
+    let is_made = std::mem::replace(&mut *made.lock().unwrap_or_else(|poisoned| poisoned.into_inner()), true);
+    if workers > 1 && !is_made && is_in_use(&name) {
+        return Err(cannot(shown, "TUNSETIFF", &io::Error::from_raw_os_error(libc::EBUSY)));
+    }
     let tun =
         Tun::open(&name, wanted.tap, workers > 1).map_err(|(step, error)| cannot(shown, step, &error))?;
     let name = tun.name.clone();
     // The first worker that comes does the rest.
-    if workers > 1 && link::is_up(&name).unwrap_or(false) {
+    if is_made {
         return Ok(tun);
     }
     let warn = |cx: &mut Cx<'_>, what: &str, error: &io::Error| {
@@ -82,6 +89,11 @@ pub(super) fn open(cx: &mut Cx<'_>, wanted: &Wanted) -> Result<Tun, String> {
         address::set_default_route(gateway).map_err(|error| cannot(&name, "default route", &error))?;
     }
     Ok(tun)
+}
+
+/// Whether somebody has a queue of the interface; another one for us would share its packets.
+fn is_in_use(name: &str) -> bool {
+    link::is_up(name).unwrap_or(false) && link::has_carrier(name).unwrap_or(false)
 }
 
 /// Packets from the machine.
@@ -169,6 +181,15 @@ fn kind(bytes: &[u8], link: LinkType) -> PacketKind {
     }
 }
 
+/// Why the machine did not get a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    /// It is none that it could take.
+    Packet(DropReason),
+    /// What the system said.
+    System(i32),
+}
+
 /// Packets to the machine.
 #[derive(Default)]
 pub(super) struct Transmitter {
@@ -177,7 +198,9 @@ pub(super) struct Transmitter {
     /// Whether a full queue is reported only once.
     ignores_overflows: bool,
     /// The last failure that was told: the same one is not told again.
-    told: Option<i32>,
+    told: Option<Fault>,
+    /// Whether packets may come that are left to a device in part.
+    offloads: bool,
     pub(super) drops: u64,
 }
 
@@ -203,6 +226,11 @@ impl Transmitter {
         cx.sent(sent);
     }
 
+    /// Looks at the graph.
+    pub(super) fn start(&mut self, cx: &Cx<'_>) {
+        self.offloads = cx.facts().offloads.contains(&true);
+    }
+
     fn send_one(
         &mut self,
         cx: &mut Cx<'_>,
@@ -211,15 +239,14 @@ impl Transmitter {
         packet: &mut Packet,
     ) -> Result<(), DropReason> {
         // What stands there otherwise has no meaning.
-        let offloads = cx.facts().offloads.contains(&true);
-        let virtio = if offloads { packet.annotations().virtio } else { VirtioNet::default() };
+        let virtio = if self.offloads { packet.annotations().virtio } else { VirtioNet::default() };
         let refused = if tap {
             (packet.len() < ETHERNET).then_some((DropReason::TooShort, "packet too small"))
         } else {
             bare(packet).err()
         };
         if let Some((why, text)) = refused {
-            self.say(cx, tun, -(why as i32) - 1, format_args!("{text}"));
+            self.say(cx, tun, Fault::Packet(why), format_args!("{text}"));
             return Err(why);
         }
         let length = match virtio.gso_type {
@@ -228,7 +255,12 @@ impl Transmitter {
         };
         let mtu = self.mtu;
         if mtu > 0 && length.saturating_sub(if tap { ETHERNET } else { 0 }) > mtu {
-            self.say(cx, tun, libc::EMSGSIZE, format_args!("packet larger than MTU ({mtu})"));
+            self.say(
+                cx,
+                tun,
+                Fault::Packet(DropReason::TooLarge),
+                format_args!("packet larger than MTU ({mtu})"),
+            );
             return Err(DropReason::TooLarge);
         }
         loop {
@@ -243,14 +275,14 @@ impl Transmitter {
             if why == DropReason::SendQueueFull && !self.ignores_overflows {
                 self.told = None;
             }
-            self.say(cx, tun, number, format_args!("write failed: {}", reason(&error)));
+            self.say(cx, tun, Fault::System(number), format_args!("write failed: {}", reason(&error)));
             return Err(why);
         }
     }
 
     /// Reports a failure, unless it was the last one too.
-    fn say(&mut self, cx: &mut Cx<'_>, tun: &Tun, number: i32, text: std::fmt::Arguments<'_>) {
-        if self.told.replace(number) != Some(number) {
+    fn say(&mut self, cx: &mut Cx<'_>, tun: &Tun, fault: Fault, text: std::fmt::Arguments<'_>) {
+        if self.told.replace(fault) != Some(fault) {
             let name = cx.declaration();
             cx.message(format_args!("{name}: {}: {text}\n", tun.name));
         }

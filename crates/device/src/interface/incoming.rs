@@ -7,6 +7,7 @@ use element::effects::{Action, Case, EXTRA_LENGTH, Field, Filter, Target, Value}
 use element::{Base, Batch, Cx, DropReason, Effects, Packet, Timestamp};
 use packet::{Annotations, PacketKind, VirtioNet};
 use wire::LinkType;
+use wire::layers::Network;
 use wire::offload::{Segments, completed, set_checksum};
 
 use super::sys::NEEDS_CHECKSUM;
@@ -14,8 +15,19 @@ use crate::force_ip::{mark_ip, marking_ip};
 
 /// Bit of the kind of segments: with congestion notification, which changes nothing for us.
 const ECN: u8 = 0x80;
+/// Kinds of segments (virtio 1.2, section 5.1.6).
+const TCP_V4: u8 = 1;
+const TCP_V6: u8 = 4;
+const UDP: u8 = 5;
+/// Bytes of the largest frame that interfaces take as it is: a packet that can say its length, and an Ethernet header.
+const LARGEST: usize = 65535 + 14;
+/// Most frames that one large one becomes: more than the smallest segments of TCP (48 bytes) make.
+const MOST_SEGMENTS: usize = 2048;
+/// Bytes that are kept of a frame that is dropped.
+pub(super) const SHOWN: usize = 64;
 /// Where a VLAN tag stands: behind the addresses.
 const TAG: usize = 12;
+const TAG_LENGTH: usize = 4;
 
 /// What came.
 pub(super) struct Received<'a> {
@@ -48,14 +60,15 @@ pub(super) struct Incoming {
     pub(super) count: u64,
     /// A frame that is being put together.
     scratch: Vec<u8>,
-    tagged: Vec<u8>,
+    /// Whether the user knows that there are segments that nobody can cut.
+    told: bool,
 }
 
 impl Incoming {
     pub(super) fn new(snap_length: usize, marks_ip: MarksIp, link: LinkType) -> Incoming {
         // Room for the largest, so that nothing grows while packets flow.
-        let room = || Vec::with_capacity(1 << 17);
-        Incoming { snap_length, marks_ip, link, count: 0, scratch: room(), tagged: room() }
+        let scratch = Vec::with_capacity(1 << 17);
+        Incoming { snap_length, marks_ip, link, count: 0, scratch, told: false }
     }
 
     /// The declaration of a source that makes packets so.
@@ -77,66 +90,75 @@ impl Incoming {
 
     /// Makes packets of what came, behind those in the batch, which is handed out when it is full.
     pub(super) fn take(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, received: &Received<'_>) {
-        let segments = received.virtio.gso_type & !ECN != 0;
-        let whole = received.bytes.len() >= received.length;
-        if !segments || !whole || (cx.may_offload() && self.fits(received)) {
-            return self.take_one(cx, batch, received);
+        if received.virtio.gso_type & !ECN == 0 {
+            let leaves = cx.may_offload() && received.length <= self.snap_length;
+            return self.take_one(cx, batch, received, leaves);
         }
-        let mut tagged = std::mem::take(&mut self.tagged);
-        let frame = match received.vlan {
-            Some(vlan) => {
-                tagged.clear();
-                tagged.extend_from_slice(received.bytes.get(..TAG).unwrap_or_default());
-                tagged.extend_from_slice(&tag(vlan));
-                tagged.extend_from_slice(received.bytes.get(TAG..).unwrap_or_default());
-                &tagged[..]
-            }
-            None => received.bytes,
-        };
-        self.cut(cx, batch, received, frame);
-        self.tagged = tagged;
-    }
-
-    /// Whether the frames that this one stands for are not to be cut off.
-    fn fits(&self, received: &Received<'_>) -> bool {
-        let virtio = &received.virtio;
-        match virtio.gso_type & !ECN {
-            0 => received.length <= self.snap_length,
-            // The length of headers is a hint, which is never larger.
-            _ => usize::from(virtio.header_length) + usize::from(virtio.gso_size) <= self.snap_length,
+        let Some(segments) = self.segments(received) else { return self.refuse(cx, received) };
+        // None of those that it stands for is to be cut off.
+        let tag = if received.vlan.is_some() { TAG_LENGTH } else { 0 };
+        let fits = segments.longest() + tag <= self.snap_length
+            && received.bytes.len() + tag <= LARGEST + TAG_LENGTH;
+        if fits && cx.may_offload() {
+            // What comes with the frame is how much of it lay in one piece, which may be more than headers.
+            let header_length = segments.header_length() as u16;
+            let virtio = VirtioNet { header_length, ..received.virtio };
+            return self.take_one(cx, batch, &Received { virtio, ..*received }, true);
         }
-    }
-
-    /// Cuts a large frame into those that it stands for.
-    fn cut(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, received: &Received<'_>, frame: &[u8]) {
-        let size = usize::from(received.virtio.gso_size);
-        let Ok(segments) = Segments::of(frame, self.link, frame.len(), size) else {
-            // Not what its header says: as it is, others may know what it is.
-            let plain = Received {
-                bytes: frame,
-                length: frame.len(),
-                vlan: None,
-                virtio: VirtioNet::default(),
-                ..*received
-            };
-            return self.take_one(cx, batch, &plain);
-        };
         let mut scratch = std::mem::take(&mut self.scratch);
         for number in 0..segments.count() {
             scratch.clear();
-            scratch.extend_from_slice(&frame[..segments.header_length()]);
-            scratch.extend_from_slice(&frame[segments.payload(number)]);
-            segments.finish(number, &mut scratch);
-            let length = scratch.len();
-            let one =
-                Received { bytes: &scratch, length, vlan: None, virtio: VirtioNet::default(), ..*received };
-            self.take_one(cx, batch, &one);
+            segments.write(received.bytes, number, &mut scratch);
+            let one = Received {
+                bytes: &scratch,
+                length: scratch.len(),
+                virtio: VirtioNet::default(),
+                ..*received
+            };
+            self.take_one(cx, batch, &one, false);
         }
         self.scratch = scratch;
     }
 
-    /// Makes one packet.
-    fn take_one(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, received: &Received<'_>) {
+    /// How a large frame is to be cut. `None` if that is not known: the headers must be those that the kind of segments
+    /// and the place of the checksum speak of. Inside of a tunnel they are not.
+    fn segments(&self, received: &Received<'_>) -> Option<Segments> {
+        let virtio = &received.virtio;
+        if received.bytes.len() < received.length {
+            return None;
+        }
+        let (bytes, size) = (received.bytes, usize::from(virtio.gso_size));
+        let segments = Segments::of(bytes, self.link, bytes.len(), size).ok()?;
+        let (network, is_tcp, start) = segments.transport();
+        let is_partial = virtio.flags & NEEDS_CHECKSUM != 0;
+        let is_kind = match virtio.gso_type & !ECN {
+            TCP_V4 => is_tcp && network == Network::Ipv4,
+            TCP_V6 => is_tcp && network == Network::Ipv6,
+            UDP => !is_tcp && is_partial,
+            _ => false,
+        };
+        let is_here = !is_partial || usize::from(virtio.checksum_start) == start;
+        (is_kind && is_here && segments.count() <= MOST_SEGMENTS).then_some(segments)
+    }
+
+    /// Drops a frame that cannot be cut and that no interface takes as it is.
+    #[cold]
+    fn refuse(&mut self, cx: &mut Cx<'_>, received: &Received<'_>) {
+        if !std::mem::replace(&mut self.told, true) {
+            let name = cx.declaration();
+            cx.message(format_args!(
+                "{name}: large segments in tunnels, of more than 128 KiB or of unknown kinds are dropped; let their sender \
+                 cut them: `ethtool -K IF tso off tx-udp_tnl-segmentation off`, `ip link set IF gso_max_size 65536`\n"
+            ));
+        }
+        self.count += 1;
+        if let Some(packet) = cx.packet(&received.bytes[..received.bytes.len().min(SHOWN)]) {
+            cx.drop(packet, DropReason::UnknownSegments);
+        }
+    }
+
+    /// Makes one packet; `leaves` what a device may do to it.
+    fn take_one(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, received: &Received<'_>, leaves: bool) {
         let Some((mut packet, shift)) = self.packet(cx, received) else { return };
         packet.set_time(received.time);
         packet.set_kind(received.kind);
@@ -146,7 +168,7 @@ impl Incoming {
         let is_left = virtio.flags & NEEDS_CHECKSUM != 0;
         virtio.checksum_start = virtio.checksum_start.saturating_add(shift);
         virtio.header_length = virtio.header_length.saturating_add(shift);
-        if cx.may_offload() && self.fits(received) {
+        if leaves {
             packet.annotations_mut().virtio = virtio;
         } else if is_left && received.bytes.len() >= received.length {
             let start = usize::from(virtio.checksum_start);
@@ -183,7 +205,7 @@ impl Incoming {
         let mut packet = cx.packet(rest)?;
         // Fresh packets have the room.
         let _ = packet.prepend(&tag(vlan)) && packet.prepend(addresses);
-        Some((packet, 4))
+        Some((packet, TAG_LENGTH as u16))
     }
 }
 
@@ -288,8 +310,8 @@ mod tests {
         ..Class::DEFAULT
     };
 
-    /// What packets come of something that comes from an interface.
-    fn run(offloads: bool, given: Given) -> Vec<Seen> {
+    /// What packets come of something that comes from an interface, and which are dropped.
+    fn run_all(offloads: bool, given: Given) -> (Vec<Seen>, Vec<(&'static str, u64)>) {
         let _one = TEST.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         *GIVEN.lock().unwrap() = Some(given);
         let mut sources = lang::Sources::new();
@@ -305,8 +327,14 @@ mod tests {
         worker.initialize().unwrap_or_else(|_| panic!());
         while worker.step(1) {}
         worker.finish().unwrap();
-        assert!(worker.report().balances());
-        std::mem::take(&mut *SEEN.lock().unwrap())
+        let report = worker.report();
+        assert!(report.balances());
+        let drops = report.totals.drops.into_iter().collect();
+        (std::mem::take(&mut *SEEN.lock().unwrap()), drops)
+    }
+
+    fn run(offloads: bool, given: Given) -> Vec<Seen> {
+        run_all(offloads, given).0
     }
 
     fn builder(tag: Option<(u16, u16)>, sequence: u32) -> Builder {
@@ -363,10 +391,11 @@ mod tests {
         #[test]
         fn whoever_does_not_mind_gets_it_as_it_is(
             payload in vec(any::<u8>(), 1..9000), size in 100u16..1448, control in proptest::option::of(1u16..0x1000),
+            hint: u16,
         ) {
             let tag = control.map(|control| (0x8100, control));
             let (frame, virtio) = unfinished(&payload, size);
-            let seen = run(true, (frame.clone(), tag, virtio, 2046));
+            let seen = run(true, (frame.clone(), tag, VirtioNet { header_length: hint, ..virtio }, 2046));
             let shift = if tag.is_some() { 4 } else { 0 };
             let moved = VirtioNet {
                 checksum_start: virtio.checksum_start + shift, header_length: virtio.header_length + shift, ..virtio
@@ -379,16 +408,58 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_what_its_header_says_goes_on_as_it_is() {
-        let (frame, virtio) = unfinished(&[1; 3000], 1000);
-        let mut arp = frame.clone();
+    fn how_much_lies_in_one_piece_is_not_how_long_headers_are() {
+        // What receivers have merged says that headers and the first segment are together.
+        for size in [733, 900, 996, 1448] {
+            let (frame, virtio) = unfinished(&[1; 9000], size);
+            let given = VirtioNet { header_length: 54 + size, ..virtio };
+            let seen = run(true, (frame.clone(), None, given, 54 + usize::from(size)));
+            assert_eq!(seen, vec![(frame.clone(), virtio, 0)], "{size}");
+            let seen = run(true, (frame, None, given, 53 + usize::from(size)));
+            assert_eq!(seen.len(), 9000usize.div_ceil(size.into()), "would be cut off: {size}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_cut_is_dropped_by_name() {
+        let (inner, virtio) = unfinished(&[1; 3000], 1000);
+        let [a, b]: [SocketAddr; 2] = [([10, 1, 0, 1], 5000).into(), ([10, 1, 0, 2], 4789).into()];
+        let around = |payload: &[u8]| {
+            Builder::udp(a, b).ethernet(MacAddr([2; 6]), MacAddr([4; 6])).build(payload).unwrap()
+        };
+        // VXLAN: the segments are those of TCP inside, and the first transport header is UDP's.
+        let tunnel = around(&[&[8, 0, 0, 0, 0, 0, 7, 0], &inner[..]].concat());
+        let inside = VirtioNet { checksum_start: virtio.checksum_start + 50, header_length: 104, ..virtio };
+        // The same with segments of UDP inside.
+        let inside_udp = VirtioNet { gso_type: UDP, ..inside };
+        let datagram = around(&[3; 3000]);
+        let at = |gso_type, gso_size| VirtioNet { gso_type, gso_size, checksum_offset: 6, ..virtio };
+        let mut arp = inner.clone();
         arp[12..14].copy_from_slice(&[8, 6]);
-        let seen = run(false, (arp.clone(), None, virtio, 65535));
-        assert_eq!(seen.iter().map(|(bytes, ..)| bytes).collect::<Vec<_>>(), [&arp]);
-        // A checksum beyond the end, segments of nothing.
-        let beyond = VirtioNet { checksum_start: 60_000, gso_type: 0, ..virtio };
+        for (name, frame, virtio) in [
+            ("VXLAN", &tunnel, inside),
+            ("UDP in VXLAN", &tunnel, inside_udp),
+            ("UDP as TCP", &datagram, at(TCP_V4, 1000)),
+            ("fragments of UDP", &datagram, at(3, 1480)),
+            ("TCP as UDP", &inner, at(UDP, 1000)),
+            ("IPv4 as IPv6", &inner, at(TCP_V6, 1000)),
+            ("segments of nothing", &inner, at(TCP_V4, 0)),
+            ("thousands of segments", &inner, at(TCP_V4, 1)),
+            ("ARP", &arp, virtio),
+        ] {
+            for offloads in [true, false] {
+                let all = run_all(offloads, (frame.clone(), None, virtio, 65535));
+                assert_eq!(all, (vec![], vec![("segments not understood", 1)]), "{name}");
+            }
+        }
+        // Those that a device would have understood are.
+        assert_eq!(run(false, (datagram, None, at(UDP, 1000), 65535)).len(), 3);
+    }
+
+    #[test]
+    fn a_checksum_beyond_the_end_is_nobodys() {
+        let (frame, virtio) = unfinished(&[1; 1000], 0);
+        let beyond = VirtioNet { checksum_start: 60_000, ..virtio };
         assert_eq!(run(false, (frame.clone(), None, beyond, 65535))[0].0, frame);
-        let nothing = VirtioNet { gso_size: 0, ..virtio };
-        assert_eq!(run(false, (frame.clone(), None, nothing, 65535))[0].0, frame);
     }
 }

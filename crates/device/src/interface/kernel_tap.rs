@@ -16,7 +16,7 @@
 //! - `GATEWAY`: an address of that network to which the machine shall send what goes elsewhere.
 //! - `TAP`: whether packets have Ethernet headers.
 //! - `HEADROOM`: accepted; packets always have 256 bytes in front.
-//! - `BURST`: most packets per turn.
+//! - `BURST`: most packets per turn; without, 1, or what `run --burst` says.
 //! - `ETHER`: the interface's Ethernet address; without, the kernel chooses one.
 //! - `IGNORE_QUEUE_OVERFLOWS`: whether to say only once that the interface takes nothing more.
 //! - `MTU`: the longest packet, without Ethernet header.

@@ -16,7 +16,7 @@
 //! - `GATEWAY`: an address of that network to which the machine shall send what goes elsewhere.
 //! - `TAP`: whether packets have Ethernet headers, as with KernelTap.
 //! - `HEADROOM`: accepted; packets always have 256 bytes in front.
-//! - `BURST`: most packets per turn.
+//! - `BURST`: most packets per turn; without, 1, or what `run --burst` says.
 //! - `ETHER`: the interface's Ethernet address.
 //! - `IGNORE_QUEUE_OVERFLOWS`: whether to say only once that the interface takes nothing more.
 //! - `MTU`: the longest packet, without Ethernet header.
@@ -49,7 +49,7 @@ use wire::LinkType;
 use wire::ethernet::MacAddr;
 
 use super::from_host::HostInterface;
-use super::host::{RECEIVE, Receiver, Transmitter, Wanted, open};
+use super::host::{Made, RECEIVE, Receiver, Transmitter, Wanted, open};
 use super::incoming::MarksIp;
 use super::sys::tun::Tun;
 
@@ -122,6 +122,7 @@ pub(super) fn build(args: &mut Args<'_>, tap: bool) -> Result<Box<dyn Element>, 
         Wanted { name, tap, alone: false, near: Some(near), near6: None, gateway, mac, mtu: changed };
     let marks_ip = if tap { MarksIp::No } else { MarksIp::Only };
     Ok(Box::new(KernelTun {
+        made: args.setup.common.get_or_make(args.id(), Made::default),
         burst: (burst as usize).min(BATCH_CAPACITY),
         inputs: args.inputs(),
         outputs: args.outputs(),
@@ -133,6 +134,7 @@ pub(super) fn build(args: &mut Args<'_>, tap: bool) -> Result<Box<dyn Element>, 
 /// An element that makes an interface and reads from it; FromHost too.
 pub(super) struct KernelTun {
     wanted: Wanted,
+    made: Arc<Made>,
     burst: usize,
     inputs: usize,
     outputs: usize,
@@ -149,6 +151,7 @@ impl KernelTun {
     fn new(wanted: Wanted, receiver: Receiver) -> KernelTun {
         KernelTun {
             wanted,
+            made: Arc::default(),
             burst: 1,
             inputs: 0,
             outputs: 1,
@@ -188,8 +191,9 @@ impl Element for KernelTun {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        let tun = Arc::new(open(cx, &self.wanted)?);
+        let tun = Arc::new(open(cx, &self.wanted, &self.made)?);
         self.receiver.start(cx, &tun)?;
+        self.transmitter.start(cx);
         self.tun = Some(tun);
         self.share();
         self.pulls = self.inputs > 0 && !cx.input_is_push(0);

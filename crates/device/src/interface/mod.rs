@@ -11,6 +11,7 @@ mod host;
 mod incoming;
 pub mod kernel_tap;
 pub mod kernel_tun;
+pub(crate) mod out_link;
 pub(crate) mod sys;
 pub mod to_device;
 pub mod to_host;
@@ -69,6 +70,10 @@ impl Presence {
 /// What went wrong when an interface was opened, and what to do.
 pub(crate) fn cannot(device: &str, step: &str, error: &io::Error) -> String {
     let what = match error.raw_os_error() {
+        _ if device.len() >= libc::IFNAMSIZ => "; names of interfaces have at most 15 letters",
+        Some(libc::EINVAL) if step == "TUNSETIFF" => {
+            "; there is an interface of this name of another kind, or made for another number of queues (multi_queue)"
+        }
         Some(libc::EPERM | libc::EACCES) => {
             "; this needs root, or the capabilities CAP_NET_RAW and CAP_NET_ADMIN"
         }

@@ -39,8 +39,8 @@
 //! ## See also
 //! FromDevice, ToDump, KernelTap, Queue
 
+use std::any::Any;
 use std::collections::VecDeque;
-use std::io;
 
 use element::args::parse_bool;
 use element::class::{ArgInfo, HandlerInfo, Notes, Task};
@@ -48,10 +48,10 @@ use element::effects::{Case, Field, Filter, Hold, Target};
 use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, Timestamp, manual};
 use packet::BATCH_CAPACITY;
 
+use super::out_link::OutLink;
 use super::sys::sender::Sender;
 use super::sys::{link, take_error};
 use super::{cannot, read_method};
-use crate::reason;
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -98,19 +98,15 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         args.or(name, false);
     }
     let to_device = ToDevice {
-        device,
+        link: OutLink::new(device, usize::MAX),
         burst: (burst.max(1) as usize).min(BATCH_CAPACITY),
         debug: args.or("DEBUG", false),
         bypass: args.or("QDISC_BYPASS", true),
         outputs: args.outputs(),
         pulls_input: false,
         sender: None,
-        longest: 0,
-        looked: Timestamp::ZERO,
         waiting: VecDeque::with_capacity(BATCH_CAPACITY),
-        pause: LEAST_PAUSE,
-        is_down: false,
-        told: None,
+        offloads: false,
         pulls: 0,
         count: 0,
         drops: 0,
@@ -119,35 +115,28 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     Ok(Box::new(to_device))
 }
 
-/// How long to wait for an interface that takes nothing: at first, and at most.
-const LEAST_PAUSE: Timestamp = Timestamp(20_000);
-const LONGEST_PAUSE: Timestamp = Timestamp(1_000_000);
-/// How often to look whether the longest packet of the interface has become longer.
-const LOOK: Timestamp = Timestamp(1_000_000_000);
-/// An Ethernet header with a VLAN tag.
-const LINK_HEADER: usize = 18;
-
 struct ToDevice {
-    device: String,
+    link: OutLink,
     burst: usize,
     debug: bool,
     bypass: bool,
     outputs: usize,
     pulls_input: bool,
     sender: Option<Sender>,
-    /// Bytes of the longest frame.
-    longest: usize,
-    /// When that was last looked at.
-    looked: Timestamp,
     /// What the interface has not taken yet.
     waiting: VecDeque<Packet>,
-    pause: Timestamp,
-    is_down: bool,
-    /// The last failure that was told: the same one is not told again.
-    told: Option<i32>,
+    /// Whether packets may come that are left to a device in part.
+    offloads: bool,
     pulls: u64,
     count: u64,
     drops: u64,
+}
+
+/// What an element in the place of another one of its name goes on with.
+struct Legacy {
+    device: String,
+    waiting: VecDeque<Packet>,
+    counts: [u64; 3],
 }
 
 /// What became of what was waiting.
@@ -159,26 +148,16 @@ enum Flushed {
 }
 
 impl ToDevice {
-    fn look_at_length(&mut self, now: Timestamp) {
-        self.looked = now;
-        if let Ok(mtu) = link::mtu(&self.device) {
-            self.longest = mtu + LINK_HEADER;
-        }
-    }
-
     /// Whether each frame that the packet stands for is short enough. The kernel looks at ordinary ones itself.
-    fn is_short_enough(&mut self, now: Timestamp, packet: &Packet, offloads: bool) -> bool {
-        let length = match offloads {
+    fn is_short_enough(&mut self, now: Timestamp, packet: &Packet) -> bool {
+        let length = match self.offloads {
             true if packet.annotations().virtio.gso_type != 0 => {
                 let virtio = &packet.annotations().virtio;
                 usize::from(virtio.header_length) + usize::from(virtio.gso_size)
             }
             _ => packet.len(),
         };
-        if length > self.longest && now - self.looked > LOOK {
-            self.look_at_length(now);
-        }
-        length <= self.longest
+        self.link.carries(now, length)
     }
 
     /// Ends a packet that cannot be sent.
@@ -195,7 +174,7 @@ impl ToDevice {
                 Ok(0) => break,
                 Ok(sent) => {
                     self.finish(cx, sent);
-                    self.recover(cx);
+                    self.link.recover(cx);
                     continue;
                 }
                 Err(error) => error,
@@ -203,12 +182,22 @@ impl ToDevice {
             let number = error.raw_os_error().unwrap_or(0);
             let why = match number {
                 libc::EINTR => continue,
-                libc::EAGAIN | libc::ENOBUFS => return Flushed::Full,
+                libc::EAGAIN | libc::ENOBUFS if self.link.may_recover(cx) => return Flushed::Full,
+                libc::EAGAIN | libc::ENOBUFS => DropReason::InterfaceDown,
                 libc::EMSGSIZE => DropReason::TooLarge,
                 libc::ENETDOWN | libc::ENXIO | libc::ENODEV => DropReason::InterfaceDown,
                 _ => DropReason::WriteError,
             };
-            self.tell(cx, &error, why);
+            match why {
+                // Not a fault of the interface.
+                DropReason::TooLarge => {}
+                // Told already.
+                DropReason::InterfaceDown if self.link.is_down => {}
+                _ => {
+                    self.link.is_down = why == DropReason::InterfaceDown;
+                    self.link.tell(cx, &error);
+                }
+            }
             if let Some(packet) = self.waiting.pop_front() {
                 self.fail(cx, packet, why);
             }
@@ -220,25 +209,6 @@ impl ToDevice {
             }
         }
         Flushed::All
-    }
-
-    fn tell(&mut self, cx: &mut Cx<'_>, error: &io::Error, why: DropReason) {
-        self.is_down = why == DropReason::InterfaceDown;
-        if self.told != error.raw_os_error() && why != DropReason::TooLarge {
-            self.told = error.raw_os_error();
-            let name = cx.declaration();
-            cx.message(format_args!("{name}: {}: {}\n", self.device, reason(error)));
-        }
-    }
-
-    /// Something was sent again.
-    fn recover(&mut self, cx: &mut Cx<'_>) {
-        self.pause = LEAST_PAUSE;
-        if std::mem::take(&mut self.is_down) {
-            let name = cx.declaration();
-            cx.message(format_args!("{name}: {}: sends again\n", self.device));
-            self.told = None;
-        }
     }
 
     /// The first packets were sent.
@@ -254,9 +224,8 @@ impl ToDevice {
 
     /// Takes packets in; those that the interface cannot carry end at once.
     fn add(&mut self, cx: &mut Cx<'_>, mut batch: Batch) {
-        let offloads = cx.facts().offloads.contains(&true);
         for packet in batch.drain() {
-            match self.is_short_enough(cx.now(), &packet, offloads) {
+            match self.is_short_enough(cx.now(), &packet) {
                 true => self.waiting.push_back(packet),
                 false => self.fail(cx, packet, DropReason::TooLarge),
             }
@@ -281,14 +250,14 @@ impl Element for ToDevice {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        let index =
-            link::index(&self.device).map_err(|error| cannot(&self.device, "SIOCGIFINDEX", &error))?;
+        let device = &self.link.device;
+        let index = link::index(device).map_err(|error| cannot(device, "SIOCGIFINDEX", &error))?;
         // Only where something may come in that is left to a device, the kernel has to be told what.
-        let offloads = cx.facts().offloads.contains(&true);
-        let sender = Sender::open(index, offloads, self.bypass && !offloads)
-            .map_err(|(step, error)| cannot(&self.device, step, &error))?;
+        self.offloads = cx.facts().offloads.contains(&true);
+        let sender = Sender::open(index, self.offloads, self.bypass && !self.offloads)
+            .map_err(|(step, error)| cannot(device, step, &error))?;
         self.sender = Some(sender);
-        self.look_at_length(cx.now());
+        self.link.look(cx.now());
         self.pulls_input = !cx.input_is_push(0);
         if self.pulls_input {
             cx.schedule();
@@ -315,12 +284,12 @@ impl Element for ToDevice {
         }
         let worked = !self.waiting.is_empty();
         if self.flush(cx) == Flushed::Full {
+            let pause = self.link.next_pause();
             if self.debug {
-                let (name, pause) = (cx.declaration(), self.pause);
+                let name = cx.declaration();
                 cx.message(format_args!("{name} backing off for {}\n", pause.as_interval()));
             }
-            cx.set_timer(0, cx.now() + self.pause);
-            self.pause = (self.pause + self.pause).min(LONGEST_PAUSE);
+            cx.set_timer(0, cx.now() + pause);
             return self.count > before;
         }
         if worked || cx.may_pull(0) {
@@ -348,6 +317,24 @@ impl Element for ToDevice {
 
     fn held(&self) -> usize {
         self.waiting.len()
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        let waiting = std::mem::take(&mut self.waiting);
+        let (device, counts) = (self.link.device.clone(), [self.pulls, self.count, self.drops]);
+        Some(Box::new(Legacy { device, waiting, counts }))
+    }
+
+    fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        let Ok(legacy) = state.downcast::<Legacy>() else { return Err("state of another element".into()) };
+        let Legacy { device, waiting, counts } = *legacy;
+        if device == self.link.device {
+            [self.pulls, self.count, self.drops] = counts;
+            self.waiting.extend(waiting);
+        } else {
+            waiting.into_iter().for_each(|packet| cx.drop(packet, DropReason::Stop));
+        }
+        Ok(())
     }
 
     fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {

@@ -63,11 +63,14 @@ impl Element for ToHost {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        self.transmitter.start(cx);
         let elements = 0..cx.place().elements();
         let interfaces = elements.filter_map(|id| cx.service::<HostInterface>(id));
         self.tun = interfaces.filter(|interface| interface.name == self.name).find_map(|found| found.get());
         let name = &self.name;
-        let missing = || format!("ToHost({name}) requires an initialized FromHost with the same dev_name");
+        let here = if cx.worker().1 > 1 { ", on the same thread (StaticThreadSched)" } else { "" };
+        let missing =
+            || format!("ToHost({name}) requires an initialized FromHost with the same dev_name{here}");
         self.tun.is_some().then_some(()).ok_or_else(missing)
     }
 

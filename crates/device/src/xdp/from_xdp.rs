@@ -56,13 +56,12 @@ use element::class::{ArgInfo, HandlerInfo, Notes, Phase, Task};
 use element::effects::{Action, Case, Field, Filter, Target, Value};
 use element::{Args, Base, Class, Cx, DropReason, Effects, Element, Interest, Invalid, Timestamp, manual};
 use libc::{c_int, xdp_statistics};
-use packet::{BATCH_CAPACITY, Packet, PacketKind, SLOT_CAPACITY};
-use wire::LinkType;
-use wire::offload::{completed, set_checksum, start_checksum};
+use packet::{BATCH_CAPACITY, SLOT_CAPACITY};
 
 use super::port::{Receiver, close_all, open_all};
 use super::sys::program::{Program, Runner};
 use super::{Offer, Wanted, read_wanted};
+use crate::frames::{complete, kind};
 use crate::interface::sys::{fanout, link, socket};
 use crate::interface::{Presence, cannot};
 
@@ -250,34 +249,9 @@ impl FromXdp {
     }
 }
 
-/// Completes a checksum that a sender has left to its interface; whether there was one. Nothing but the checksum itself
-/// says so: it is the sum of the pseudo header and nothing else. A complete one can be so by chance, and is then the same
-/// when it is completed.
-fn complete(frame: &mut [u8]) -> bool {
-    let before = |frame: &[u8], at: usize| -> Option<[u8; 2]> { frame.get(at..)?.first_chunk().copied() };
-    // Where the field is depends on headers, which the other function reads: it is put back if it was another one.
-    let mut head = [0; 128];
-    let n = frame.len().min(head.len());
-    head[..n].copy_from_slice(&frame[..n]);
-    let Ok((start, offset)) = start_checksum(&mut head[..n], LinkType::Ethernet, frame.len()) else {
-        return false;
-    };
-    let at = start + offset;
-    if before(&head[..n], at) != before(frame, at) {
-        return false;
-    }
-    let checksum = completed([&*frame], start);
-    let was = before(frame, at) != Some(checksum.to_be_bytes());
-    was && set_checksum(frame, start, offset, checksum).is_ok()
-}
-
-/// Whom a frame is for, as far as it says so.
-fn kind(packet: &Packet) -> PacketKind {
-    match packet.data().first_chunk() {
-        Some([0xff, 0xff, 0xff, 0xff, 0xff, 0xff]) => PacketKind::Broadcast,
-        Some([first, ..]) if first & 1 != 0 => PacketKind::Multicast,
-        _ => PacketKind::Host,
-    }
+/// Packets that the kernel has lost; where it copies, those without a free slot are in two counts.
+fn lost(statistics: &xdp_statistics) -> u64 {
+    statistics.rx_ring_full + statistics.rx_dropped.max(statistics.rx_fill_ring_empty_descs)
 }
 
 impl Element for FromXdp {
@@ -383,16 +357,17 @@ impl Element for FromXdp {
         Ok(())
     }
 
+    fn missed(&self) -> u64 {
+        lost(&self.statistics())
+    }
+
     fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
         let statistics = self.statistics();
         let number = match name {
             "count" => self.count,
             "completed" => self.completed,
             "queues" => self.receivers.len() as u64,
-            "kernel_drops" => {
-                let others = statistics.rx_dropped.max(statistics.rx_fill_ring_empty_descs);
-                statistics.rx_ring_full + others
-            }
+            "kernel_drops" => lost(&statistics),
             "rx_ring_full" => statistics.rx_ring_full,
             "fill_ring_empty" => statistics.rx_fill_ring_empty_descs,
             "rx_dropped" => statistics.rx_dropped,
@@ -414,15 +389,7 @@ impl Element for FromXdp {
 
 #[cfg(test)]
 mod tests {
-    use std::net::SocketAddr;
-
-    use proptest::collection::vec;
-    use proptest::prelude::*;
     use testkit::Run;
-    use wire::build::Builder;
-    use wire::ethernet::MacAddr;
-
-    use super::*;
 
     fn errors(arguments: &str) -> String {
         Run::default().text(&format!("FromXDP({arguments}) -> Discard"), &[]).unwrap_err()
@@ -441,46 +408,6 @@ mod tests {
         ] {
             let errors = errors(arguments);
             assert!(errors.contains(text), "{arguments}: {errors}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn partial_checksums_are_completed_and_others_left(
-            payload in vec(any::<u8>(), 0..200), udp: bool, partial: bool, wrong in 1u16..,
-        ) {
-            let [a, b]: [SocketAddr; 2] = [([10, 0, 0, 1], 1).into(), ([10, 0, 0, 2], 2).into()];
-            let builder = if udp { Builder::udp(a, b) } else { Builder::tcp(a, b, 0x10) };
-            let whole = builder.ethernet(MacAddr([2; 6]), MacAddr([4; 6])).build(&payload).unwrap();
-            let mut frame = whole.clone();
-            let length = frame.len();
-            let (start, offset) = start_checksum(&mut frame, LinkType::Ethernet, length).unwrap();
-            if partial {
-                let is_other = frame != whole;
-                prop_assert_eq!(complete(&mut frame), is_other);
-                prop_assert_eq!(&frame, &whole);
-            } else {
-                // Whatever it is, it is somebody else's fault.
-                let at = start + offset;
-                let field = [whole[at], whole[at + 1]];
-                let other = (u16::from_be_bytes(field) ^ wrong).to_be_bytes();
-                let partial = [frame[at], frame[at + 1]];
-                prop_assume!(other != partial && field != partial);
-                for value in [other, field] {
-                    frame[at..at + 2].copy_from_slice(&value);
-                    let before = frame.clone();
-                    prop_assert!(!complete(&mut frame));
-                    prop_assert_eq!(&frame, &before);
-                }
-            }
-        }
-
-        #[test]
-        fn no_frame_panics(mut frame in vec(any::<u8>(), 0..200), ip: bool) {
-            if let (true, Some(kind)) = (ip, frame.get_mut(12..15)) {
-                kind.copy_from_slice(&[8, 0, 0x45]);
-            }
-            complete(&mut frame);
         }
     }
 }

@@ -11,7 +11,7 @@ use packet::{DeviceId, Pool};
 use super::sys::program::{MOST_QUEUES, Program, Runner};
 use super::sys::ring::{Consumer, Producer};
 use super::sys::socket::{self, Opened};
-use super::{Mode, Wanted};
+use super::{Mode, Offer, Wanted};
 use crate::interface::cannot;
 use crate::interface::sys::link;
 
@@ -35,6 +35,9 @@ pub(super) struct Receiver {
     port: Arc<Port>,
     fill: Producer<u64>,
     received: Consumer<xdp_desc>,
+    /// Free slots that the kernel may have, and those that it has: the pool is for other queues too.
+    share: u32,
+    given: u32,
 }
 
 /// The half that sends.
@@ -45,6 +48,8 @@ pub(super) struct Transmitter {
     completed: Consumer<u64>,
     /// Packets that were copied into slots of the pool.
     pub(super) copied: u64,
+    /// Packets that the kernel has taken and the interface has not.
+    pub(super) refused: usize,
 }
 
 impl Receiver {
@@ -60,6 +65,7 @@ impl Receiver {
     /// The next packet. What the kernel says that cannot be is left out.
     pub(super) fn next(&mut self, pool: &mut Pool) -> Option<Packet> {
         while let Some(descriptor) = self.received.take() {
+            self.given = self.given.saturating_sub(1);
             let (slot, start) = socket::parse(descriptor.addr);
             let packet = pool.take_back(self.port.device, slot, start, descriptor.len as usize);
             if packet.is_some() {
@@ -73,7 +79,7 @@ impl Receiver {
     /// Gives the kernel free slots in the place of those that have come with packets. False if there were not enough.
     pub(super) fn refill(&mut self, pool: &mut Pool) -> bool {
         self.received.release();
-        let wanted = self.fill.room(u32::MAX);
+        let wanted = self.fill.room(u32::MAX).min(self.share.saturating_sub(self.given));
         let mut given = 0;
         while given < wanted {
             let Some(slot) = pool.hand_out(self.port.device) else { break };
@@ -85,6 +91,7 @@ impl Receiver {
             given += 1;
         }
         if given > 0 {
+            self.given += given;
             self.fill.submit();
             if self.fill.needs_wakeup() {
                 socket::wake(self.socket());
@@ -98,7 +105,7 @@ impl Receiver {
     }
 
     pub(super) fn close(self, pool: &mut Pool) {
-        let Receiver { port, fill, received } = self;
+        let Receiver { port, fill, received, .. } = self;
         drop((fill, received));
         close(port, pool);
     }
@@ -159,11 +166,17 @@ impl Transmitter {
         self.transmit.submit();
         let mut pending = self.transmit.pending();
         while pending > 0 && self.transmit.needs_wakeup() {
+            let mut is_refused = false;
             let error = match socket::kick(self.port.socket.as_fd()) {
                 Ok(()) => None,
                 Err(error) => match error.raw_os_error() {
+                    // The last packet that it took was not sent, as without a carrier.
+                    Some(libc::EBUSY) => {
+                        is_refused = true;
+                        None
+                    }
                     // It sends a part at a time.
-                    Some(libc::EAGAIN | libc::EBUSY | libc::ENOBUFS | libc::EINTR) => None,
+                    Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR) => None,
                     _ => Some(error),
                 },
             };
@@ -174,9 +187,15 @@ impl Transmitter {
             if left == pending {
                 return Kicked::Full;
             }
+            self.refused += usize::from(is_refused);
             pending = left;
         }
         Kicked::All
+    }
+
+    /// Packets in the ring that the kernel has not taken.
+    pub(super) fn pending(&mut self) -> usize {
+        self.transmit.pending() as usize
     }
 
     pub(super) fn statistics(&self) -> Option<xdp_statistics> {
@@ -190,6 +209,18 @@ impl Transmitter {
     }
 }
 
+/// The step that fails where a pool is the memory of as many queues as it can be.
+const TOO_MANY: &str = "queues";
+/// Free slots of a queue below which a burst may find none.
+const FEW: u32 = 512;
+
+/// How many of the slots that devices may have each of so many queues may have free, where so many elements receive. The
+/// rest is for packets that are under way.
+fn share(pool: &Pool, elements: usize, queues: usize) -> u32 {
+    let slots = pool.device_area().1 / packet::SLOT_STRIDE;
+    (slots / 4 * 3 / (elements * queues).max(1)) as u32
+}
+
 /// Opens a queue.
 fn open(
     cx: &mut Cx<'_>,
@@ -200,11 +231,12 @@ fn open(
     let opened = socket::open(cx.pool(), wanted.ring)?;
     let is_copied = wanted.mode == Mode::Kernel;
     socket::bind(opened.socket.as_fd(), index, queue, is_copied).map_err(|error| ("bind", error))?;
-    let device = cx.pool().attach().ok_or(("memory", io::Error::from_raw_os_error(libc::ENOSPC)))?;
+    let device = cx.pool().attach().ok_or((TOO_MANY, io::Error::from_raw_os_error(libc::ENOSPC)))?;
     let Opened { socket, fill, receive, transmit, completed } = opened;
     let port = Arc::new(Port { socket, device });
-    let receiver = Receiver { port: Arc::clone(&port), fill, received: receive };
-    let transmitter = Transmitter { port, queue, transmit, completed, copied: 0 };
+    let receiver =
+        Receiver { port: Arc::clone(&port), fill, received: receive, share: wanted.ring, given: 0 };
+    let transmitter = Transmitter { port, queue, transmit, completed, copied: 0, refused: 0 };
     Ok((receiver, transmitter))
 }
 
@@ -235,6 +267,11 @@ fn explain(wanted: &Wanted, step: &str, error: &io::Error) -> String {
         ("attach", Some(libc::EOPNOTSUPP)) => "its driver cannot; use MODE skb",
         ("attach", Some(libc::ERANGE | libc::EINVAL)) => {
             "its driver refuses, often for an MTU that is too large, here or at the other end; use MODE skb"
+        }
+        (TOO_MANY, _) => {
+            return format!(
+                "{device}: too many queues; give some of them by QUEUE, or `ethtool -L {device} combined 8`"
+            );
         }
         _ => return cannot(device, step, error),
     };
@@ -272,8 +309,20 @@ pub(super) fn open_all(cx: &mut Cx<'_>, wanted: &Wanted, index: c_int) -> Result
         }
         Ok(())
     })();
+    let elements = (0..cx.place().elements()).filter(|&id| cx.service::<Offer>(id).is_some()).count();
+    let share = share(cx.pool(), elements, receivers.len());
+    let mut are_filled = true;
     for receiver in &mut receivers {
-        receiver.refill(cx.pool());
+        receiver.share = receiver.share.min(share);
+        are_filled &= receiver.refill(cx.pool());
+    }
+    let share = share.min(wanted.ring);
+    if !are_filled || share < FEW.min(wanted.ring) {
+        let (name, device, queues) = (cx.declaration(), &wanted.device, receivers.len());
+        cx.message(format_args!(
+            "{name}: {device}: each of {queues} queues has {share} free slots only, which bursts may use up; fewer queues \
+             have more (QUEUE, or `ethtool -L {device}`)\n"
+        ));
     }
     let mut runner = if wanted.mode == Mode::Kernel { Runner::Kernel } else { Runner::Driver };
     if result.is_ok() {
@@ -310,4 +359,19 @@ pub(super) fn open_transmitter(cx: &mut Cx<'_>, wanted: &Wanted) -> Result<Trans
     let (receiver, transmitter) = opened.map_err(|(step, error)| explain(wanted, step, &error))?;
     receiver.close(cx.pool());
     Ok(transmitter)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_queues_together_leave_slots_for_packets() {
+        let pool = Pool::new(256 << 20).unwrap();
+        let slots = pool.device_area().1 / packet::SLOT_STRIDE;
+        for (elements, queues) in [(1, 1), (2, 8), (2, 20), (4, 32)] {
+            let each = share(&pool, elements, queues) as usize;
+            assert!(each > 0 && each * elements * queues <= slots * 3 / 4, "{elements} {queues}: {each}");
+        }
+    }
 }

@@ -36,16 +36,16 @@
 use std::sync::Arc;
 
 use element::class::{ArgInfo, HandlerInfo, Notes, Task};
-use element::effects::{Case, Field, Filter, Target};
+use element::effects::{Case, Field, Filter, Hold, Target};
 use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, Timestamp, manual};
 use libc::c_int;
 use packet::{BATCH_CAPACITY, SLOT_CAPACITY};
 
 use super::port::{Kicked, Transmitter, open_transmitter};
 use super::{Offer, Wanted, read_wanted};
+use crate::interface::out_link::OutLink;
 use crate::interface::sys::link;
 use crate::interface::{Presence, cannot};
-use crate::reason;
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -82,15 +82,12 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     }
     args.finish()?;
     Ok(Box::new(ToXdp {
+        link: OutLink::new(wanted.device.clone(), SLOT_CAPACITY),
         wanted,
         burst: (burst.max(1) as usize).min(BATCH_CAPACITY),
         pulls_input: false,
         transmitter: None,
-        longest: 0,
-        looked: Timestamp::ZERO,
-        pause: LEAST_PAUSE,
-        is_down: false,
-        told: None,
+        in_ring: 0,
         index: 0,
         pulls: 0,
         count: 0,
@@ -103,28 +100,19 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
 /// Timers: the interface took nothing more, or was down.
 const KICK: u32 = 0;
 const LOOK: u32 = 1;
-/// How long to wait for an interface that takes nothing: at first, and at most.
-const LEAST_PAUSE: Timestamp = Timestamp(20_000);
-const LONGEST_PAUSE: Timestamp = Timestamp(1_000_000);
-/// How often to look whether the interface is up again, or its longest packet has become longer.
+/// How often to look whether the interface is up again.
 const LOOK_PAUSE: Timestamp = Timestamp(100_000_000);
-/// An Ethernet header, and one with a VLAN tag.
+/// An Ethernet header.
 const HEADER: usize = 14;
-const LINK_HEADER: usize = 18;
 
 struct ToXdp {
     wanted: Wanted,
     burst: usize,
     pulls_input: bool,
     transmitter: Option<Transmitter>,
-    /// Bytes of the longest frame.
-    longest: usize,
-    /// When that was last looked at.
-    looked: Timestamp,
-    pause: Timestamp,
-    is_down: bool,
-    /// The last failure that was told: the same one is not told again.
-    told: Option<i32>,
+    link: OutLink,
+    /// Packets in the ring that the kernel has not taken.
+    in_ring: usize,
     /// Number of the interface.
     index: c_int,
     pulls: u64,
@@ -136,11 +124,6 @@ struct ToXdp {
 }
 
 impl ToXdp {
-    fn say(&self, cx: &mut Cx<'_>, text: std::fmt::Arguments<'_>) {
-        let name = cx.declaration();
-        cx.message(format_args!("{name}: {}: {text}\n", self.wanted.device));
-    }
-
     /// The sending half of a queue: that of a FromXDP, or one of our own.
     fn open(&self, cx: &mut Cx<'_>) -> Result<Transmitter, String> {
         let device = &self.wanted.device;
@@ -159,13 +142,6 @@ impl ToXdp {
         open_transmitter(cx, &self.wanted)
     }
 
-    fn look_at_length(&mut self, now: Timestamp) {
-        self.looked = now;
-        if let Ok(mtu) = link::mtu(&self.wanted.device) {
-            self.longest = (mtu + LINK_HEADER).min(SLOT_CAPACITY);
-        }
-    }
-
     fn fail(&mut self, cx: &mut Cx<'_>, packet: Packet, why: DropReason) {
         self.drops += 1;
         cx.drop(packet, why);
@@ -173,18 +149,16 @@ impl ToXdp {
 
     /// Puts packets into the ring.
     fn add(&mut self, cx: &mut Cx<'_>, mut batch: Batch) {
-        let before = self.count;
         for packet in batch.drain() {
-            if packet.len() > self.longest && cx.now() - self.looked > LOOK_PAUSE {
-                self.look_at_length(cx.now());
-            }
+            let fits = self.link.carries(cx.now(), packet.len());
             let why = match (&mut self.transmitter, packet.len()) {
-                (Some(_), _) if self.is_down => DropReason::InterfaceDown,
-                (Some(_), length) if length > self.longest => DropReason::TooLarge,
+                (Some(_), _) if self.link.is_down => DropReason::InterfaceDown,
+                (Some(_), _) if !fits => DropReason::TooLarge,
                 (Some(_), length) if length < HEADER => DropReason::TooShort,
                 (Some(transmitter), _) => match transmitter.put(cx.pool(), packet) {
                     Ok(()) => {
                         self.count += 1;
+                        self.in_ring += 1;
                         continue;
                     }
                     Err(packet) => {
@@ -201,7 +175,6 @@ impl ToXdp {
             };
             self.fail(cx, packet, why);
         }
-        cx.count_sent((self.count - before) as usize);
         cx.recycle(batch);
     }
 
@@ -210,37 +183,47 @@ impl ToXdp {
         let Some(transmitter) = &mut self.transmitter else { return true };
         let kicked = transmitter.kick();
         transmitter.reap(cx.pool());
+        let left = transmitter.pending().min(self.in_ring);
+        let taken = self.in_ring - left;
+        let refused = std::mem::take(&mut transmitter.refused).min(taken);
+        self.in_ring = left;
+        self.lose(cx, refused);
+        cx.count_sent(taken - refused);
         match kicked {
-            Kicked::All => self.pause = LEAST_PAUSE,
+            Kicked::All if refused > 0 => {
+                if !self.link.may_recover(cx) {
+                    cx.set_timer(LOOK, cx.now() + LOOK_PAUSE);
+                }
+            }
+            Kicked::All => self.link.recover(cx),
             Kicked::Full => {
-                cx.set_timer(KICK, cx.now() + self.pause);
-                self.pause = (self.pause + self.pause).min(LONGEST_PAUSE);
+                cx.set_timer(KICK, cx.now() + self.link.next_pause());
                 return false;
             }
             Kicked::Failed(error) => {
-                self.is_down = true;
-                if self.told != error.raw_os_error() {
-                    self.told = error.raw_os_error();
-                    self.say(cx, format_args!("{}", reason(&error)));
-                }
+                self.link.is_down = true;
+                self.link.tell(cx, &error);
                 cx.set_timer(LOOK, cx.now() + LOOK_PAUSE);
             }
         }
         true
     }
 
+    /// Counts packets as dropped that were in the ring, and whose slots have gone back without being sent.
+    fn lose(&mut self, cx: &mut Cx<'_>, packets: usize) {
+        self.count -= packets as u64;
+        self.drops += packets as u64;
+        cx.count_dropped(packets, DropReason::InterfaceDown);
+    }
+
     /// Whether an interface that was down is up again.
     fn look(&mut self, cx: &mut Cx<'_>) {
         match Presence::of(&self.wanted.device, self.index) {
-            Presence::Up => {
-                self.is_down = false;
+            Presence::Up if self.link.has_carrier() => {
+                // Says so if it sends what is left.
                 self.kick(cx);
-                if !self.is_down {
-                    self.told = None;
-                    self.say(cx, format_args!("sends again"));
-                }
             }
-            Presence::Down => cx.set_timer(LOOK, cx.now() + LOOK_PAUSE),
+            Presence::Up | Presence::Down => cx.set_timer(LOOK, cx.now() + LOOK_PAUSE),
             Presence::Gone => {}
         }
     }
@@ -249,14 +232,14 @@ impl ToXdp {
 impl Element for ToXdp {
     fn effects(&self) -> Effects {
         let sent = Effects::cases(vec![Case::new(Filter::Any, Target::Send)]);
-        sent.observing(&[Field::Length, Field::Payload])
+        Effects { hold: Hold::Fifo { may_drop: true }, ..sent.observing(&[Field::Length, Field::Payload]) }
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         let device = &self.wanted.device;
         self.index = link::index(device).map_err(|error| cannot(device, "SIOCGIFINDEX", &error))?;
         self.transmitter = Some(self.open(cx)?);
-        self.look_at_length(cx.now());
+        self.link.look(cx.now());
         self.pulls_input = !cx.input_is_push(0);
         if self.pulls_input {
             cx.schedule();
@@ -303,6 +286,13 @@ impl Element for ToXdp {
 
     fn drain(&mut self, cx: &mut Cx<'_>) {
         self.kick(cx);
+        // What the kernel has not taken by now stays behind.
+        let left = std::mem::take(&mut self.in_ring);
+        self.lose(cx, left);
+    }
+
+    fn held(&self) -> usize {
+        self.in_ring
     }
 
     fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {

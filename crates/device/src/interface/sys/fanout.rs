@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::Mutex;
 
 use libc::{c_int, packet_mreq, sock_filter, sock_fprog, tpacket_stats_v3};
 
@@ -17,18 +18,51 @@ pub(crate) enum Spread {
     Spray,
 }
 
-/// Joins the group of this process's element; sockets of other processes are in others.
-pub(crate) fn join(socket: BorrowedFd<'_>, element: usize, spread: Spread) -> io::Result<()> {
-    // 16 bits for a group that the kernel knows by number only: neighbouring processes must not meet.
-    let group = (std::process::id().wrapping_mul(251).wrapping_add(element as u32)) as u16;
-    let kind = match spread {
-        Spread::Hash => libc::PACKET_FANOUT_HASH,
-        Spread::Spray => libc::PACKET_FANOUT_CBPF,
-    };
-    let value = (u32::from(group) | kind << 16) as c_int;
-    set_option(socket, libc::SOL_PACKET, libc::PACKET_FANOUT, &value)?;
-    if spread == Spread::Spray { attach(socket, &SPRAY) } else { Ok(()) }
+/// A group of sockets. The kernel knows it by a number, which it chooses itself: numbers of ours could be those of another
+/// program, also one that we cannot see.
+#[derive(Debug, Default)]
+pub(crate) struct Group(Mutex<Option<u16>>);
+
+impl Group {
+    /// Adds a socket.
+    pub(crate) fn join(&self, socket: BorrowedFd<'_>, spread: Spread) -> io::Result<()> {
+        let kind = match spread {
+            Spread::Hash => libc::PACKET_FANOUT_HASH,
+            Spread::Spray => libc::PACKET_FANOUT_CBPF,
+        };
+        let join = |value: u32| {
+            set_option::<c_int>(socket, libc::SOL_PACKET, libc::PACKET_FANOUT, &(value as c_int))
+        };
+        let mut number = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        match *number {
+            Some(number) => join(u32::from(number) | kind << 16)?,
+            None => {
+                join((kind | UNIQUE) << 16)?;
+                *number = Some(option::<u32>(socket, libc::SOL_PACKET, libc::PACKET_FANOUT)? as u16);
+            }
+        }
+        match spread {
+            Spread::Spray => attach(socket, libc::SOL_PACKET, libc::PACKET_FANOUT_DATA, &SPRAY),
+            Spread::Hash => Ok(()),
+        }
+    }
 }
+
+/// Lets nothing into a socket any more, until the filter is taken away.
+pub(crate) fn shut(socket: BorrowedFd<'_>) -> io::Result<()> {
+    attach(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &NOTHING)
+}
+
+/// Lets in what comes.
+pub(crate) fn unshut(socket: BorrowedFd<'_>) -> io::Result<()> {
+    set_option::<c_int>(socket, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0)
+}
+
+/// A bit of the kind of a group: the kernel shall choose a number that nobody has.
+const UNIQUE: u32 = 0x2000;
+
+/// Keeps no byte of any packet.
+static NOTHING: [sock_filter; 1] = [step(libc::BPF_RET | libc::BPF_K, 0, 0, 0)];
 
 const fn step(code: u32, if_true: u8, if_false: u8, value: u32) -> sock_filter {
     sock_filter { code: code as u16, jt: if_true, jf: if_false, k: value }
@@ -47,20 +81,18 @@ static SPRAY: [sock_filter; 8] = [
     step(libc::BPF_RET | libc::BPF_A, 0, 0, 0),
 ];
 
-/// Gives a group the program that chooses.
-fn attach(socket: BorrowedFd<'_>, program: &'static [sock_filter]) -> io::Result<()> {
+/// Gives a program to a socket.
+fn attach(
+    socket: BorrowedFd<'_>,
+    level: c_int,
+    name: c_int,
+    program: &'static [sock_filter],
+) -> io::Result<()> {
     let program = sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
     let length = size_of::<sock_fprog>() as libc::socklen_t;
     // SAFETY: the kernel copies the program, which is static, and does not write to it.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_PACKET,
-            libc::PACKET_FANOUT_DATA,
-            (&raw const program).cast(),
-            length,
-        )
-    };
+    let result =
+        unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const program).cast(), length) };
     checked(result).map(drop)
 }
 
@@ -71,7 +103,9 @@ pub(crate) fn join_groups(socket: BorrowedFd<'_>, index: c_int, promiscuous: boo
     set_option(socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request)
 }
 
-/// Packets for which there was no room since the last time.
-pub(crate) fn drops(socket: BorrowedFd<'_>) -> u32 {
-    option::<tpacket_stats_v3>(socket, libc::SOL_PACKET, libc::PACKET_STATISTICS).map_or(0, |s| s.tp_drops)
+/// What the kernel has counted at a socket since the last time: packets that have come, and those among them for which
+/// there was no room.
+pub(crate) fn counts(socket: BorrowedFd<'_>) -> (u32, u32) {
+    let counts = option::<tpacket_stats_v3>(socket, libc::SOL_PACKET, libc::PACKET_STATISTICS);
+    counts.map_or((0, 0), |counts| (counts.tp_packets, counts.tp_drops))
 }

@@ -77,6 +77,11 @@ pub(crate) fn is_up(name: &str) -> io::Result<bool> {
     Ok(flags(name)? & libc::IFF_UP != 0)
 }
 
+/// Whether there is somebody at the other end of the cable.
+pub(crate) fn has_carrier(name: &str) -> io::Result<bool> {
+    Ok(flags(name)? & libc::IFF_RUNNING != 0)
+}
+
 /// Sets some flags and takes others away.
 pub(crate) fn set_flags(name: &str, on: c_int, off: c_int) -> io::Result<()> {
     let mut request = request(name)?;

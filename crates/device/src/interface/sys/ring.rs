@@ -12,12 +12,17 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use libc::{c_int, c_void, sockaddr_ll, tpacket_req3, tpacket3_hdr};
 use packet::VirtioNet;
 
+use super::fanout;
 use super::{VIRTIO, checked, parse_virtio, set_option, socket};
 
 /// Bytes of a block: the longest frame with offloads (64 KiB) and what stands before it fit well.
-const BLOCK: usize = 1 << 18;
-/// Most and fewest blocks.
-const BLOCKS: [usize; 2] = [64, 4];
+const BLOCK: usize = 1 << 17;
+/// Most and fewest blocks. As a block goes with every millisecond in which something comes, however little, they are also
+/// the milliseconds for which nobody need look.
+const BLOCKS: [usize; 2] = [256, 4];
+/// Most blocks of all rings of an element, and fewest of one where they would not do.
+const BLOCKS_OF_ALL: usize = 1024;
+const SHARE: usize = 64;
 /// Milliseconds after which a block that is not full is given over: the least there is.
 const PATIENCE: u32 = 1;
 
@@ -56,6 +61,10 @@ pub(crate) struct Ring {
     /// Packets of it that have not been read, and where the next one lies; `None` while it is the kernel's.
     left: Option<(u32, usize)>,
     offloads: bool,
+    /// Packets that the kernel says have come, those among them for which there was no room, and those that were read.
+    came: u64,
+    lost: u64,
+    read: u64,
     /// What could not be had and was done without.
     pub(crate) remark: Option<String>,
 }
@@ -64,8 +73,8 @@ pub(crate) struct Ring {
 unsafe impl Send for Ring {}
 
 impl Ring {
-    /// Opens a socket for an interface. It receives from [`bind`](Self::bind) on.
-    pub(crate) fn open(offloads: bool) -> Result<Ring, (&'static str, io::Error)> {
+    /// Opens a socket for an interface, one of so many. It receives from [`bind`](Self::bind) on.
+    pub(crate) fn open(offloads: bool, rings: usize) -> Result<Ring, (&'static str, io::Error)> {
         let step = |what: &'static str| move |error| (what, error);
         let socket = socket(libc::AF_PACKET, libc::SOCK_RAW, 0).map_err(step("socket"))?;
         let set = |name: c_int, value: c_int| set_option(socket.as_fd(), libc::SOL_PACKET, name, &value);
@@ -74,7 +83,8 @@ impl Ring {
         if offloads {
             set(libc::PACKET_VNET_HDR, 1).map_err(step("PACKET_VNET_HDR"))?;
         }
-        let mut blocks = BLOCKS[0];
+        let most = (BLOCKS_OF_ALL / rings.max(1)).clamp(SHARE, BLOCKS[0]);
+        let mut blocks = most;
         let refused = loop {
             let request = tpacket_req3 {
                 tp_block_size: BLOCK as u32,
@@ -86,7 +96,7 @@ impl Ring {
                 tp_feature_req_word: 0,
             };
             match set_option(socket.as_fd(), libc::SOL_PACKET, libc::PACKET_RX_RING, &request) {
-                Ok(()) => break blocks < BLOCKS[0],
+                Ok(()) => break blocks < most,
                 Err(_) if blocks > BLOCKS[1] => blocks /= 2,
                 Err(error) => return Err(("ring", error)),
             }
@@ -102,7 +112,7 @@ impl Ring {
         let Some(map) = NonNull::new(map.cast()) else { return Err(("mmap", io::ErrorKind::Other.into())) };
         let remark =
             refused.then(|| format!("the kernel gave only {} KiB of memory for receiving", length >> 10));
-        Ok(Ring { socket, map, blocks, current: 0, left: None, offloads, remark })
+        Ok(Ring { socket, map, blocks, current: 0, left: None, offloads, came: 0, lost: 0, read: 0, remark })
     }
 
     /// Starts to receive from an interface.
@@ -112,6 +122,25 @@ impl Ring {
 
     pub(crate) fn socket(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
+    }
+
+    /// Asks the kernel, which forgets what it has said.
+    fn look(&mut self) {
+        let (came, lost) = fanout::counts(self.socket());
+        self.came += u64::from(came);
+        self.lost += u64::from(lost);
+    }
+
+    /// Packets for which there was no room.
+    pub(crate) fn lost(&mut self) -> u64 {
+        self.look();
+        self.lost
+    }
+
+    /// Whether there are packets that have not been read, also in a block that the kernel has not given over yet.
+    pub(crate) fn has_rest(&mut self) -> bool {
+        self.look();
+        self.came > self.lost + self.read
     }
 
     fn block(&self) -> *mut u8 {
@@ -163,6 +192,7 @@ impl Ring {
             match parse(bytes, at, self.offloads) {
                 Some((frame, next)) => {
                     self.left = Some((packets - 1, at.saturating_add(next)));
+                    self.read += 1;
                     return Some(frame);
                 }
                 None => self.left = Some((0, 0)),
@@ -233,11 +263,58 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
+    /// A packet as the kernel writes it into a block.
+    fn written(bytes: &[u8], virtio: &VirtioNet, tag: Option<u16>, next: u32) -> Vec<u8> {
+        let start = size_of::<tpacket3_hdr>().next_multiple_of(16)
+            + size_of::<sockaddr_ll>().next_multiple_of(16)
+            + 32;
+        let mut slot = vec![0; start];
+        let mut put = |at: usize, bytes: &[u8]| slot[at..at + bytes.len()].copy_from_slice(bytes);
+        let length = bytes.len() as u32;
+        let status = libc::TP_STATUS_USER | if tag.is_some() { libc::TP_STATUS_VLAN_VALID } else { 0 };
+        for (number, word) in [next, 7, 9, length, length + 5, status].into_iter().enumerate() {
+            put(number * 4, &word.to_ne_bytes());
+        }
+        put(24, &(start as u16).to_ne_bytes());
+        put(32, &u32::from(tag.unwrap_or(0)).to_ne_bytes());
+        let address = size_of::<tpacket3_hdr>().next_multiple_of(16);
+        put(address + 2, &0x0800u16.to_be_bytes());
+        put(address + 10, &[libc::PACKET_OTHERHOST]);
+        put(start - VIRTIO, &super::super::virtio_bytes(virtio));
+        slot.extend_from_slice(bytes);
+        slot
+    }
+
     proptest! {
         #[test]
-        fn no_block_panics(bytes in vec(any::<u8>(), 0..300), at in 0usize..300, offloads: bool) {
-            if let Some((frame, _)) = parse(&bytes, at, offloads) {
-                prop_assert!(frame.bytes.len() <= bytes.len());
+        fn what_the_kernel_writes_is_read(
+            bytes in vec(any::<u8>(), 0..200), tag in proptest::option::of(1u16..), next in 0u32..9999, size: u16, offloads: bool,
+        ) {
+            let virtio = VirtioNet { flags: 1, gso_type: 4, gso_size: size, ..VirtioNet::default() };
+            let block = [vec![0xee; 48], written(&bytes, &virtio, tag, next)].concat();
+            let (frame, after) = parse(&block, 48, offloads).unwrap();
+            prop_assert_eq!((frame.bytes, frame.length, after), (&bytes[..], bytes.len() + 5, next as usize));
+            prop_assert_eq!(frame.vlan, tag.map(|tag| (0x8100, tag)));
+            prop_assert_eq!((frame.time, frame.kind, frame.protocol), (7_000_000_009, libc::PACKET_OTHERHOST, 0x0800));
+            prop_assert_eq!(frame.virtio, if offloads { virtio } else { VirtioNet::default() });
+        }
+
+        #[test]
+        fn no_block_panics(
+            bytes in vec(any::<u8>(), 0..200), breaks in vec((0usize..400, any::<u8>()), 0..4), end in 0usize..400,
+            at in 0usize..60, offloads: bool,
+        ) {
+            let mut block = written(&bytes, &VirtioNet::default(), None, 0);
+            for (at, byte) in breaks {
+                if let Some(place) = block.get_mut(at) {
+                    *place = byte;
+                }
+            }
+            block.truncate(end.max(at));
+            for at in [0, at] {
+                if let Some((frame, _)) = parse(&block, at, offloads) {
+                    prop_assert!(frame.bytes.len() <= block.len());
+                }
             }
         }
     }

@@ -84,7 +84,9 @@ impl Tun {
         let mut pieces = [IoSlice::new(&[]); MOST_PIECES];
         pieces[0] = IoSlice::new(&header);
         let mut used = 1;
-        for (piece, chunk) in pieces[1..].iter_mut().zip(chunks) {
+        for chunk in chunks {
+            // More pieces than a packet of this size needs: nothing is sent rather than a part.
+            let piece = pieces.get_mut(used).ok_or_else(|| io::Error::from_raw_os_error(libc::EMSGSIZE))?;
             *piece = IoSlice::new(chunk);
             used += 1;
         }

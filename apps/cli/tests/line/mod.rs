@@ -1,0 +1,105 @@
+//! A machine between two others, cabled together on this one, with the kernel's own TCP, UDP and ping at both ends and
+//! whatever offloads these have. None, with a message, where there can be no network namespaces.
+#![allow(dead_code, reason = "each test program uses a part")]
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::thread::sleep;
+use std::time::Duration;
+
+use testkit::live::{Net, Running, Space, exchange_datagrams, ping, transfer};
+
+pub(crate) const TIDEGATE: &str = env!("CARGO_BIN_EXE_tidegate");
+pub(crate) const LEFT: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
+pub(crate) const RIGHT: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
+pub(crate) const MEGABYTE: usize = 1 << 20;
+
+/// `left` - `between` - `right`: interfaces of the one between are called after the others.
+pub(crate) struct Line {
+    pub(crate) left: Space,
+    pub(crate) between: Space,
+    pub(crate) right: Space,
+    // Last, so that programs have ended before.
+    pub(crate) net: Net,
+}
+
+impl Line {
+    pub(crate) fn new() -> Option<Line> {
+        let mut net = Net::new()?;
+        let [left, between, right] = ["left", "between", "right"].map(|name| net.space(name));
+        net.cable([(&left, "eth0", "10.77.0.1/24"), (&between, "left", "")]);
+        net.cable([(&right, "eth0", "10.77.0.2/24"), (&between, "right", "")]);
+        Some(Line { left, between, right, net })
+    }
+
+    /// Both directions by AF_XDP, with more arguments.
+    pub(crate) fn forward_by_xdp(&self, arguments: &str, options: &[&str]) -> Running {
+        let config = format!(
+            "left :: FromXDP(left, PROMISC true{arguments}) -> to_right :: ToXDP(right);
+             right :: FromXDP(right, PROMISC true{arguments}) -> to_left :: ToXDP(left)"
+        );
+        run(&self.between, &config, options)
+    }
+
+    /// Both directions through the same kind of chain.
+    pub(crate) fn forward(&self, chain: &str, options: &[&str]) -> Running {
+        let both = ["left", "right"].map(|from| {
+            let to = if from == "left" { "right" } else { "left" };
+            format!(
+                "FromDevice({from}, PROMISC true) -> {chain} -> {from} :: Counter -> Queue -> ToDevice({to});"
+            )
+        });
+        run(&self.between, &both.concat(), options)
+    }
+
+    /// Pulls a cable while a file is on its way, and plugs it in again.
+    pub(crate) fn pull_while_sending(&self) {
+        let pull = || {
+            self.between.ip("link set right down");
+            sleep(Duration::from_millis(400));
+            self.between.ip("link set right up");
+        };
+        transfer(&self.left, &self.right, SocketAddr::from((RIGHT, 7000)), 8 * MEGABYTE, pull).unwrap();
+        self.check();
+    }
+
+    /// A file each way, and other traffic.
+    pub(crate) fn check(&self) {
+        assert_eq!(ping(&self.left, RIGHT, 3), 3);
+        for (from, to, address) in [(&self.left, &self.right, RIGHT), (&self.right, &self.left, LEFT)] {
+            transfer(from, to, SocketAddr::from((address, 7000)), 8 * MEGABYTE, || ()).unwrap();
+            // The last ones are fragments.
+            let lengths = [0, 1, 100, 1472, 1473, 9000];
+            let back = exchange_datagrams(from, to, SocketAddr::from((address, 7001)), &lengths);
+            assert_eq!(back, lengths.len());
+        }
+    }
+}
+
+/// Runs a configuration, from when its elements are at work.
+pub(crate) fn run(space: &Space, config: &str, options: &[&str]) -> Running {
+    let config = format!("{config}; Script(print ready)");
+    space.start(TIDEGATE, &[&["run", "-e", &config], options].concat())
+}
+
+/// Value of a handler that was printed at the end, behind its name.
+pub(crate) fn value(output: &str, name: &str) -> u64 {
+    let mut lines = output.lines().skip_while(|line| *line != format!("{name}:"));
+    // The only one stands there without a name.
+    let only = output.lines().find(|line| !output.contains(':') && line.parse::<u64>().is_ok());
+    let value = lines.nth(1).or(only).unwrap_or_else(|| panic!("no {name} in {output}"));
+    value.parse().unwrap()
+}
+
+pub(crate) const COUNTS: [&str; 4] = ["-h", "left.count", "-h", "right.count"];
+
+/// Whether the kernel has sockets for AF_XDP; says so if not.
+pub(crate) fn has_xdp(line: &Line) -> bool {
+    let config = "FromXDP(lo) -> Discard; Script(stop)";
+    let output = line.right.command(TIDEGATE).args(["run", "-e", config]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    let missing = ["AF_XDP socket: ", "BPF_"].iter().any(|step| said.contains(step));
+    if missing {
+        println!("skipped: {said}");
+    }
+    !missing
+}

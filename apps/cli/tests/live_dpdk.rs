@@ -1,0 +1,430 @@
+//! Ports of DPDK: virtual ones inside the program, and between machines on this one with the kernel's own TCP. Skipped with a
+//! message where there can be no network namespaces.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+use testkit::live::{Net, Running, Space, exchange_datagrams, ping, transfer};
+
+const TIDEGATE: &str = env!("CARGO_BIN_EXE_tidegate");
+const LEFT: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
+const RIGHT: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
+const MEGABYTE: usize = 1 << 20;
+
+/// Arguments of `run`: those of DPDK, and the configuration.
+fn arguments<'a>(dpdk: &[&'a str], config: &'a str, options: &[&'a str]) -> Vec<&'a str> {
+    [&["run", "--dpdk", "--no-huge", "--no-pci"], dpdk, &["--", "-e", config], options].concat()
+}
+
+/// Runs a configuration to its end.
+fn run(dpdk: &[&str], config: &str, options: &[&str]) -> Output {
+    Command::new(TIDEGATE).args(arguments(dpdk, config, options)).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// What it printed, if it has ended well and said nothing of its own but the table.
+fn good(output: &Output) -> String {
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(!said.contains("EAL") && !said.contains("ETHDEV") && !said.contains("unaccounted"), "{said}");
+    text(&output.stdout)
+}
+
+/// Value of a handler that was printed at the end, behind its name.
+fn value(output: &str, name: &str) -> u64 {
+    let mut lines = output.lines().skip_while(|line| *line != format!("{name}:"));
+    let value = lines.nth(1).unwrap_or_else(|| panic!("no {name} in {output}"));
+    value.parse().unwrap()
+}
+
+/// The handlers' values by their names.
+fn handlers<'a>(names: &[&'a str]) -> Vec<&'a str> {
+    names.iter().flat_map(|name| ["-h", name]).collect()
+}
+
+#[test]
+fn packets_come_without_end_and_are_all_accounted_for() {
+    for threads in ["1", "2"] {
+        let config = "in :: FromDPDKDevice(0) -> Counter -> out :: ToDPDKDevice(0);
+            other :: FromDPDKDevice(net_null1, BURST 7) -> Queue -> Discard; Script(wait 0.3s, stop)";
+        let names =
+            handlers(&["in.count", "out.count", "in.hw_count", "out.hw_count", "other.count", "out.copied"]);
+        let output = run(
+            &["--vdev=net_null0", "--vdev=net_null1"],
+            config,
+            &[&["--threads", threads], &names[..]].concat(),
+        );
+        let said = good(&output);
+        let count = value(&said, "in.count");
+        assert!(count > 10_000 && value(&said, "other.count") > 10_000, "{said}");
+        assert_eq!(value(&said, "out.count"), count, "{threads} workers: {said}");
+        for name in ["in.hw_count", "out.hw_count"] {
+            assert_eq!(value(&said, name), count, "{threads} workers: {said}");
+        }
+        assert_eq!(value(&said, "out.copied"), 0, "{said}");
+    }
+}
+
+#[test]
+fn what_goes_into_a_ring_comes_out_of_it() {
+    for threads in ["1", "2"] {
+        let config = "InfiniteSource(LIMIT 20000, LENGTH 200) -> EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2)
+            -> Queue(64) -> out :: ToDPDKDevice(net_ring0);
+            in :: FromDPDKDevice(net_ring0) -> length :: CheckLength(214) -> Discard;
+            length[1] -> wrong :: Counter -> Discard;
+            Script(set n 0, label again, wait 50ms, set n $(add $n 1), goto end $(gt $n 100),
+                goto again $(lt $(in.count) 20000), label end, stop)";
+        let names = handlers(&["in.count", "out.count", "out.dropped", "wrong.count"]);
+        let output = run(&["--vdev=net_ring0"], config, &[&["--threads", threads], &names[..]].concat());
+        let said = good(&output);
+        assert_eq!(value(&said, "out.count"), 20_000, "{said}");
+        assert_eq!(value(&said, "in.count"), 20_000, "{threads} workers: {said}");
+        assert_eq!(value(&said, "wrong.count"), 0, "{said}");
+    }
+}
+
+#[test]
+fn a_ring_that_is_full_holds_and_drops() {
+    // Nobody receives: 1023 fit into the ring, 64 wait in the element, and the others are dropped.
+    let config = "InfiniteSource(LIMIT 5000, LENGTH 60, STOP true) -> out :: ToDPDKDevice(0, IQUEUE 64)";
+    let output = run(&["--vdev=net_ring0"], config, &handlers(&["out.count", "out.dropped"]));
+    let said = good(&output);
+    let (count, dropped) = (value(&said, "out.count"), value(&said, "out.dropped"));
+    assert_eq!(count + 64 + dropped, 5000, "{said}");
+    let table = text(&output.stderr);
+    assert!(table.contains(&format!("send queue full {dropped}")) && table.contains("stop 64"), "{table}");
+}
+
+#[test]
+fn captures_come_and_go_as_with_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let capture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs/data/quickstart.pcap");
+    let [one, other] = ["one.pcap", "other.pcap"].map(|name| folder.path().join(name));
+    let device = format!("--vdev=net_pcap0,rx_pcap={},tx_pcap={}", capture.display(), one.display());
+    let config = "in :: FromDPDKDevice(0, CHECKSUM false) -> out :: ToDPDKDevice(0); Script(wait 0.5s, stop)";
+    let said = good(&run(&[&device], config, &handlers(&["in.count", "out.count"])));
+    let config = format!("FromDump({}) -> ToDump({}, SNAPLEN 0)", capture.display(), other.display());
+    let output = Command::new(TIDEGATE).args(["run", "-e", &config]).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let packets = |file: &Path| {
+        let mut reader = capture::Reader::open(file).unwrap();
+        let mut all = Vec::new();
+        while let Some(record) = reader.next().unwrap() {
+            all.push(record.data.to_vec());
+        }
+        all
+    };
+    let (one, other) = (packets(&one), packets(&other));
+    assert!(other.len() > 100);
+    assert_eq!(value(&said, "in.count"), other.len() as u64);
+    assert_eq!(one, other);
+}
+
+#[test]
+fn mistakes_are_explained() {
+    for (dpdk, config, expected) in [
+        (
+            vec!["--vdev=net_null0"],
+            "FromDPDKDevice(7) -> Discard",
+            "7: Unknown or invalid PORT; there are 0 (net_null0)",
+        ),
+        (vec![], "Idle -> ToDPDKDevice(0)", "0: Unknown or invalid PORT; there are none: `--vdev` makes"),
+        (vec!["--such"], "Idle -> Discard", "DPDK cannot be started: Invalid argument"),
+        (
+            vec!["--vdev=net_ring0"],
+            "FromDPDKDevice(0, QUEUE 900) -> Discard",
+            "receive queues, which is not enough",
+        ),
+        (
+            vec!["--vdev=net_pcap0,iface=lo"],
+            "FromDPDKDevice(0, 0) -> Discard; FromDPDKDevice(0, 0) -> Discard",
+            "two elements receive from queue 0",
+        ),
+    ] {
+        let output = run(&dpdk, config, &[]);
+        let said = text(&output.stderr);
+        assert!(!output.status.success() && said.contains(expected), "{config}: {said}");
+        assert_eq!(text(&output.stdout), "");
+    }
+    // Nothing is opened, and nothing is missing.
+    let output =
+        Command::new(TIDEGATE).args(["check", "-e", "FromDPDKDevice(7) -> Discard"]).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let config = "FromDPDKDevice(7, ALLOW_NONEXISTENT true) -> Discard; Idle -> ToDPDKDevice(8, ALLOW_NONEXISTENT true)";
+    good(&run(&[], config, &[]));
+}
+
+#[test]
+fn clicks_command_line_takes_its_arguments_too() {
+    let config = "FromDPDKDevice(0) -> c :: Counter -> Discard; Script(wait 0.1s, stop)";
+    let arguments =
+        ["click", "--dpdk", "--no-huge", "--no-pci", "--vdev=net_null0", "--", "-e", config, "-h", "c.count"];
+    let output = Command::new(TIDEGATE).args(arguments).output().unwrap();
+    assert!(good(&output).trim().parse::<u64>().unwrap() > 1000);
+}
+
+/// `left` - `between` - `right`.
+struct Line {
+    left: Space,
+    between: Space,
+    right: Space,
+    // Last, so that programs have ended before.
+    net: Net,
+}
+
+impl Line {
+    /// Without cables.
+    fn new() -> Option<Line> {
+        let mut net = Net::new()?;
+        let [left, between, right] = ["left", "between", "right"].map(|name| net.space(name));
+        Some(Line { left, between, right, net })
+    }
+
+    /// With a cable on each side, whose ends on the machine between are called after the others.
+    fn cabled() -> Option<Line> {
+        let line = Line::new()?;
+        line.net.cable([(&line.left, "eth0", "10.77.0.1/24"), (&line.between, "left", "")]);
+        line.net.cable([(&line.right, "eth0", "10.77.0.2/24"), (&line.between, "right", "")]);
+        Some(line)
+    }
+
+    /// Both directions between the first two ports, from when they are at work.
+    fn forward(&self, dpdk: &[&str], chain: &str, options: &[&str]) -> Running {
+        let config = format!(
+            "left :: FromDPDKDevice(0) -> {chain} -> to_right :: ToDPDKDevice(1);
+             right :: FromDPDKDevice(1) -> {chain} -> to_left :: ToDPDKDevice(0); Script(print \"ready\")"
+        );
+        let mut running = self.between.start(TIDEGATE, &arguments(dpdk, &config, options));
+        // Libraries may have something to say before.
+        running.wait_until_said("ready");
+        running
+    }
+
+    /// Gives the machines the other ends of TAPs.
+    fn take_taps(&self) {
+        for (space, tap, address) in
+            [(&self.left, "tgl", "10.77.0.1/24"), (&self.right, "tgr", "10.77.0.2/24")]
+        {
+            self.between.ip(&format!("link set {tap} netns {}", space.name()));
+            space.ip(&format!("addr add {address} dev {tap}"));
+            space.ip(&format!("link set {tap} up"));
+        }
+    }
+
+    /// A file each way, and other traffic, fragments included.
+    fn check(&self) {
+        self.check_with(&[0, 1, 100, 1472, 1473, 9000]);
+    }
+
+    fn check_with(&self, lengths: &[usize]) {
+        assert_eq!(ping(&self.left, RIGHT, 3), 3);
+        for (from, to, address) in [(&self.left, &self.right, RIGHT), (&self.right, &self.left, LEFT)] {
+            transfer(from, to, SocketAddr::from((address, 7000)), 8 * MEGABYTE, || ()).unwrap();
+            let back = exchange_datagrams(from, to, SocketAddr::from((address, 7001)), lengths);
+            assert_eq!(back, lengths.len());
+        }
+    }
+
+    /// Pulls a cable at one machine while a file is on its way, and plugs it in again.
+    fn pull_while_sending(&self, space: &Space, interface: &str) {
+        let pull = || {
+            space.ip(&format!("link set {interface} down"));
+            sleep(Duration::from_millis(400));
+            space.ip(&format!("link set {interface} up"));
+        };
+        transfer(&self.left, &self.right, SocketAddr::from((RIGHT, 7000)), 8 * MEGABYTE, pull).unwrap();
+        self.check_with(&[100]);
+    }
+}
+
+const TAPS: [&str; 2] = ["--vdev=net_tap0,iface=tgl", "--vdev=net_tap1,iface=tgr"];
+
+#[test]
+fn taps_carry_tcp_both_ways_and_survive_being_unplugged() {
+    let Some(line) = Line::new() else { return };
+    let names = handlers(&["left.count", "right.count", "to_left.copied", "to_right.copied"]);
+    let running = line.forward(&TAPS, "Counter", &names);
+    line.take_taps();
+    line.check();
+    line.pull_while_sending(&line.right, "tgr");
+    let (good, [output, messages]) = running.stop();
+    assert!(good, "{messages}");
+    // Ordinary frames, none of which was copied.
+    assert!(value(&output, "left.count") > 5000 && value(&output, "right.count") > 5000, "{output}");
+    assert_eq!(value(&output, "to_left.copied") + value(&output, "to_right.copied"), 0, "{output}");
+    assert!(!line.left.has("tgl") && !line.right.has("tgr"), "they are gone with the process");
+}
+
+#[test]
+fn two_workers_share_taps_of_several_queues() {
+    let Some(line) = Line::new() else { return };
+    let names = handlers(&["left.nb_rx_queues", "to_left.count"]);
+    let running = line.forward(&TAPS, "Counter", &[&["--threads", "2"], &names[..]].concat());
+    line.take_taps();
+    for _ in 0..3 {
+        line.check();
+    }
+    let (good, [output, messages]) = running.stop();
+    assert!(good, "{messages}");
+    assert_eq!(value(&output, "left.nb_rx_queues"), 2, "{output}");
+    assert!(value(&output, "to_left.count") > 5000, "{output}");
+    for worker in ["worker 0", "worker 1"] {
+        let row = messages.lines().find_map(|line| line.strip_prefix(worker)).unwrap_or_default();
+        let packets = row.split_whitespace().next().and_then(|n| n.parse::<u64>().ok());
+        assert!(packets.is_some_and(|packets| packets > 100), "{messages}");
+    }
+}
+
+#[test]
+fn packet_sockets_of_dpdk_carry_tcp_both_ways() {
+    let Some(line) = Line::cabled() else { return };
+    // Its driver takes frames, not segments.
+    for space in [&line.left, &line.right] {
+        let ethtool = space.command("ethtool").args(["-K", "eth0", "tso", "off", "gso", "off"]).output();
+        if !ethtool.is_ok_and(|output| output.status.success()) {
+            println!("skipped: no ethtool");
+            return;
+        }
+    }
+    let dpdk = ["--vdev=net_af_packet0,iface=left", "--vdev=net_af_packet1,iface=right"];
+    let running = line.forward(&dpdk, "Counter", &handlers(&["left.count", "left.completed"]));
+    // It has the kernel put fragments together, so that they are too long to go on.
+    line.check_with(&[0, 1, 100, 1472]);
+    line.pull_while_sending(&line.between, "right");
+    let (good, [output, messages]) = running.stop();
+    assert!(good, "{messages}");
+    assert!(value(&output, "left.count") > 5000, "{output}");
+    assert!(value(&output, "left.completed") > 1000, "senders leave checksums to their interface: {output}");
+}
+
+#[test]
+fn xdp_sockets_of_dpdk_carry_tcp_both_ways() {
+    let Some(line) = Line::cabled() else { return };
+    // Each of its sockets serves one queue.
+    for interface in ["left", "right"] {
+        let set = line.between.command("ethtool").args(["-L", interface, "rx", "1", "tx", "1"]).output();
+        if set.is_err() {
+            println!("skipped: no ethtool");
+            return;
+        }
+    }
+    let dpdk = ["-m", "256", "--vdev=net_af_xdp0,iface=left", "--vdev=net_af_xdp1,iface=right"];
+    let running = line.forward(&dpdk, "Counter", &handlers(&["left.count", "left.completed"]));
+    line.check();
+    line.pull_while_sending(&line.between, "right");
+    let (good, [output, messages]) = running.stop();
+    assert!(good, "{messages}");
+    assert!(value(&output, "left.count") > 5000, "{output}");
+}
+
+#[test]
+fn shared_memory_joins_two_programs() {
+    let Some(line) = Line::new() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("memif");
+    let memif =
+        |role: &str| format!("--vdev=net_memif0,role={role},socket={},socket-abstract=no", socket.display());
+    let program = |role: &str, tap: &str| {
+        let (memif, tap) = (memif(role), format!("--vdev=net_tap0,iface={tap}"));
+        let config = "FromDPDKDevice(net_tap0) -> there :: ToDPDKDevice(net_memif0);
+            FromDPDKDevice(net_memif0) -> back :: ToDPDKDevice(net_tap0); Script(print \"ready\")";
+        let names = handlers(&["there.count", "back.count"]);
+        let mut running = line.between.start(TIDEGATE, &arguments(&[&memif, &tap], config, &names));
+        running.wait_until_said("ready");
+        running
+    };
+    let programs = [program("server", "tgl"), program("client", "tgr")];
+    line.take_taps();
+    line.check();
+    for running in programs {
+        let (good, [output, messages]) = running.stop();
+        assert!(good, "{messages}");
+        assert!(value(&output, "there.count") > 5000 && value(&output, "back.count") > 5000, "{output}");
+    }
+}
+
+/// Files below a folder.
+fn files_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let below = |path: PathBuf| if path.is_dir() { files_in(&path) } else { vec![path] };
+    entries.flat_map(|entry| below(entry.path())).collect()
+}
+
+#[test]
+fn nothing_is_left_behind_by_a_program_that_is_killed() {
+    let Some(line) = Line::new() else { return };
+    let before = files_in(Path::new("/var/run/dpdk"));
+    let running = line.forward(&TAPS, "Counter", &[]);
+    assert!(line.between.has("tgl"));
+    running.signal("KILL");
+    drop(running);
+    for _ in 0..100 {
+        if !line.between.has("tgl") && !line.between.has("tgr") {
+            break;
+        }
+        sleep(Duration::from_millis(20));
+    }
+    assert!(!line.between.has("tgl") && !line.between.has("tgr"));
+    assert_eq!(files_in(Path::new("/var/run/dpdk")), before);
+}
+
+/// Huge pages of this test's own, and a file system for their files.
+struct HugePages {
+    folder: tempfile::TempDir,
+    before: String,
+}
+
+const NUMBER: &str = "/proc/sys/vm/nr_hugepages";
+
+impl HugePages {
+    fn new(wanted: u32) -> Option<HugePages> {
+        let before = std::fs::read_to_string(NUMBER).ok()?;
+        let number: u32 = before.trim().parse().ok()?;
+        std::fs::write(NUMBER, (number + wanted).to_string()).ok()?;
+        let pages = HugePages { folder: tempfile::tempdir().ok()?, before };
+        let now = std::fs::read_to_string(NUMBER).ok()?.trim().parse::<u32>().ok()?;
+        let mut mount = Command::new("mount");
+        let mounted =
+            mount.args(["-t", "hugetlbfs", "-o", "pagesize=2M", "none"]).arg(pages.folder.path()).status();
+        (now >= number + wanted && mounted.is_ok_and(|status| status.success())).then_some(pages)
+    }
+}
+
+impl Drop for HugePages {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.folder.path()).status();
+        let _ = std::fs::write(NUMBER, self.before.trim());
+    }
+}
+
+#[test]
+fn huge_pages_leave_no_file_behind() {
+    let Some(pages) = HugePages::new(64) else {
+        println!("skipped: no huge pages can be had here");
+        return;
+    };
+    let folder = pages.folder.path().display().to_string();
+    let config = "in :: FromDPDKDevice(0) -> ToDPDKDevice(0)";
+    for dpdk in [vec![], vec!["--huge-dir", &folder, "--file-prefix", "tidegate-test"]] {
+        let arguments = [
+            &["run", "--dpdk", "--no-pci", "-m", "64", "--vdev=net_null0"],
+            &dpdk[..],
+            &["--", "-e", config],
+        ]
+        .concat();
+        let mut child = Command::new(TIDEGATE).args(&arguments).stderr(Stdio::null()).spawn().unwrap();
+        sleep(Duration::from_secs(1));
+        let state = child.try_wait();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(matches!(state, Ok(None)), "{dpdk:?}: it has not run: {state:?}");
+        assert_eq!(files_in(pages.folder.path()), Vec::<PathBuf>::new(), "{dpdk:?}");
+    }
+    let _ = std::fs::remove_dir_all("/var/run/dpdk/tidegate-test");
+}

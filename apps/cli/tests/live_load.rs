@@ -1,0 +1,321 @@
+//! Live interfaces under load and in company: starts and changes of configuration while packets come, several programs at
+//! an interface, several queues, tunnels, and receivers that merge. Skipped with a message where there can be no network
+//! namespaces.
+
+mod line;
+
+use std::io::Write;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::net::UnixStream;
+use std::process::Command;
+use std::thread::{scope, sleep};
+use std::time::Duration;
+
+use line::{COUNTS, LEFT, Line, MEGABYTE, RIGHT, TIDEGATE, has_xdp, run, value};
+use testkit::live::{Stream, ping, transfer};
+use wire::build::Builder;
+use wire::ethernet::MacAddr;
+
+/// Where streams go to.
+const PORT: (Ipv4Addr, u16) = (RIGHT, 9);
+
+/// Lets both ends send without asking for addresses.
+fn know_each_other(line: &Line) {
+    for (space, own, other, address) in [(&line.left, 1, 2, RIGHT), (&line.right, 2, 1, LEFT)] {
+        space.ip(&format!("link set eth0 address 2:0:0:0:0:{own}"));
+        space.ip(&format!("neigh replace {address} lladdr 2:0:0:0:0:{other} dev eth0"));
+    }
+}
+
+/// A large frame as a receiver makes it that merges small ones: all of them lie in one piece.
+#[test]
+fn what_a_receiver_has_merged_passes() {
+    let Some(line) = Line::new() else { return };
+    let off = "-K eth0 tso off".split(' ');
+    let on = "-K left gro on".split(' ');
+    if ![line.left.command("ethtool").args(off).status(), line.between.command("ethtool").args(on).status()]
+        .iter()
+        .all(|status| status.as_ref().is_ok_and(|status| status.success()))
+    {
+        return println!("skipped: no ethtool here");
+    }
+    let settings = [("gro_flush_timeout", "200000"), ("napi_defer_hard_irqs", "2")];
+    for (name, value) in settings {
+        let set = format!("echo {value} > /sys/class/net/left/{name}");
+        assert!(line.between.command("sh").args(["-c", &set]).status().unwrap().success());
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for size in [900, 1448] {
+        let file = folder.path().join("segments.pcap");
+        std::fs::write(&file, segments(64, size)).unwrap();
+        let running = line.forward("Null", &COUNTS);
+        let counting = run(
+            &line.right,
+            "FromDevice(eth0, PROMISC true) -> c :: Counter -> Discard",
+            &["-h", "c.byte_count"],
+        );
+        let send = format!("FromDump({}, STOP true) -> Queue(1000) -> ToDevice(eth0)", file.display());
+        assert!(line.left.command(TIDEGATE).args(["run", "-q", "-e", &send]).status().unwrap().success());
+        sleep(Duration::from_millis(300));
+        let (_, [output, _]) = counting.stop();
+        let (good, [counts, messages]) = running.stop();
+        assert!(good && !messages.contains("too large"), "{messages}");
+        // Ours and a few of the machines' own.
+        let bytes = value(&output, "c.byte_count");
+        assert!(bytes >= 64 * size as u64, "{size}: {bytes} {counts}{messages}");
+        assert!(value(&counts, "left.count") < 40, "nothing was merged: {counts}");
+    }
+}
+
+/// A capture of so many segments of one TCP flow, with so many bytes each.
+fn segments(count: usize, size: usize) -> Vec<u8> {
+    let [a, b] = [(LEFT, 5000), (RIGHT, 5001)].map(SocketAddr::from);
+    let mut file = Vec::new();
+    for word in [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 65535, 1] {
+        file.extend_from_slice(&word.to_ne_bytes());
+    }
+    for number in 0..count {
+        let builder = Builder::tcp(a, b, 0x10).sequence((number * size) as u32, 1).id(number as u16);
+        let frame = builder.ethernet(MacAddr([4; 6]), MacAddr([2; 6])).build(&vec![7; size]).unwrap();
+        let length = frame.len() as u32;
+        for word in [0, number as u32, length, length] {
+            file.extend_from_slice(&word.to_ne_bytes());
+        }
+        file.extend_from_slice(&frame);
+    }
+    file
+}
+
+#[test]
+fn segments_in_tunnels_are_named_and_small_packets_pass() {
+    let Some(line) = Line::new() else { return };
+    for (space, own, other, address) in
+        [(&line.left, LEFT, RIGHT, "10.88.0.1/24"), (&line.right, RIGHT, LEFT, "10.88.0.2/24")]
+    {
+        space.ip(&format!("link add vx0 type vxlan id 7 local {own} remote {other} dstport 4789"));
+        space.ip(&format!("addr add {address} dev vx0"));
+        space.ip("link set vx0 up");
+    }
+    let inner = SocketAddr::from((Ipv4Addr::new(10, 88, 0, 2), 7000));
+    let mut running = line.forward("Truncate(1600)", &COUNTS);
+    assert_eq!(ping(&line.left, Ipv4Addr::new(10, 88, 0, 2), 2), 2);
+    // What is lost is sent again in pieces that fit, but slowly.
+    scope(|scope| {
+        scope.spawn(|| drop(transfer(&line.left, &line.right, inner, MEGABYTE, || ())));
+        running.wait_for("large segments in tunnels");
+        for space in [&line.left, &line.right] {
+            let off = "-K eth0 tx-udp_tnl-segmentation off tx-udp_tnl-csum-segmentation off".split(' ');
+            if !space.command("ethtool").args(off).status().is_ok_and(|status| status.success()) {
+                println!("skipped: no ethtool here");
+            }
+        }
+    });
+    // As the message says, the sender cuts them now.
+    transfer(
+        &line.left,
+        &line.right,
+        SocketAddr::from((Ipv4Addr::new(10, 88, 0, 2), 7001)),
+        8 * MEGABYTE,
+        || (),
+    )
+    .unwrap();
+    let (good, [_, messages]) = running.stop();
+    assert!(good && messages.contains("segments not understood"), "{messages}");
+}
+
+#[test]
+fn a_start_under_load_loses_and_doubles_nothing() {
+    let Some(line) = Line::new() else { return };
+    know_each_other(&line);
+    for _ in 0..3 {
+        let stream = Stream::start(&line.left, &line.right, PORT.into(), 64);
+        sleep(Duration::from_millis(300));
+        let running = run(
+            &line.between,
+            "fl :: FromDevice(left, PROMISC true) -> Queue(100000) -> ToDevice(right)",
+            &["--threads", "2", "-h", "fl.kernel_drops"],
+        );
+        sleep(Duration::from_millis(500));
+        let [arrived, missing, doubled] = stream.stop();
+        let (good, [output, messages]) = running.stop();
+        assert!(good && value(&output, "fl.kernel_drops") == 0, "{output}{messages}");
+        assert!(arrived > 1000, "{arrived}");
+        // Sockets are let in one after the other, so that a few of the first ones may be missing: those of some
+        // milliseconds, if others are busy here.
+        assert!(missing <= 20 && doubled == 0, "{missing} missing, {doubled} doubled");
+    }
+}
+
+#[test]
+fn a_configuration_in_the_place_of_another_one_loses_nothing() {
+    let Some(line) = Line::new() else { return };
+    know_each_other(&line);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("control");
+    let config =
+        "fl :: FromDevice(left, PROMISC true) -> Queue(100000) -> td :: ToDevice(right); Script(print ready)";
+    let socket = path.display().to_string();
+    let options = ["click", "-R", "-u", &socket, "-e", config, "-h", "fl.count", "-h", "td.count"];
+    let mut running = line.between.start(TIDEGATE, &options);
+    let stream = Stream::start(&line.left, &line.right, PORT.into(), 1);
+    let mut control = UnixStream::connect(&path).unwrap();
+    for text in [config, "Nonsense", config, "fl :: FromDevice(eth9) -> Discard", config] {
+        sleep(Duration::from_millis(200));
+        control.write_all(format!("WRITEDATA hotconfig {}\n{text}", text.len()).as_bytes()).unwrap();
+        if text == config {
+            running.wait_for("ready");
+        }
+    }
+    sleep(Duration::from_millis(200));
+    let [arrived, missing, doubled] = stream.stop();
+    let (_, [output, messages]) = running.stop();
+    assert_eq!((missing, doubled), (0, 0), "{output}{messages}");
+    assert!(arrived > 2500 && value(&output, "fl.count") >= arrived as u64, "{output}");
+    assert!(value(&output, "td.count") >= arrived as u64, "{output}");
+}
+
+#[test]
+fn captures_wait_beside_interfaces() {
+    let Some(line) = Line::new() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("flows.pcap");
+    std::fs::write(&file, segments(20_000, 1000)).unwrap();
+    // The other worker takes longer for a packet than it takes to read one.
+    let work = "SetTCPChecksum -> ".repeat(40);
+    let config = format!(
+        "FromDump({}, STOP true) -> MarkIPHeader(14) -> f :: Counter -> {work} Discard; StaticThreadSched(f 1);
+         FromDevice(left) -> Discard",
+        file.display()
+    );
+    let (good, [_, messages]) = run(&line.between, &config, &["--threads", "2"]).end();
+    assert!(good && !messages.contains("worker busy"), "{messages}");
+    let row = messages.lines().find(|line| line.starts_with("f :: Counter")).unwrap_or_default();
+    assert_eq!(row.split_whitespace().nth(3), Some("20000"), "{messages}");
+}
+
+#[test]
+fn groups_of_different_programs_are_different() {
+    let Some(line) = Line::new() else { return };
+    // Each of them has the same process number.
+    let config = "fl :: FromDevice(left, PROMISC true) -> Counter -> Discard; Script(print ready)";
+    let arguments =
+        ["-p", "-f", "--mount-proc", TIDEGATE, "run", "-e", config, "--threads", "2", "-h", "fl.count"];
+    let programs = [(); 2].map(|()| line.between.start("unshare", &arguments));
+    let send = "InfiniteSource(LENGTH 100, LIMIT 2000, STOP true) -> Queue -> ToDevice(eth0)";
+    assert!(line.left.command(TIDEGATE).args(["run", "-q", "-e", send]).status().unwrap().success());
+    sleep(Duration::from_millis(300));
+    for running in programs {
+        // The one inside hears of it by the end of its parent.
+        let id = running.id().to_string();
+        let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
+        let child = children.split_whitespace().next().unwrap_or(&id).to_string();
+        assert!(Command::new("kill").args(["-TERM", &child]).status().unwrap().success());
+        let (_, [output, messages]) = running.end();
+        assert!(value(&output, "fl.count") >= 2000, "{output}{messages}");
+    }
+}
+
+#[test]
+fn every_queue_has_slots() {
+    let Some(line) = Line::new().filter(has_xdp) else { return };
+    for (space, name, address) in
+        [(&line.left, "left", "10.77.0.1/24"), (&line.right, "right", "10.77.0.2/24")]
+    {
+        space.ip("link del eth0");
+        line.net.wide_cable([(space, "eth0", address), (&line.between, name, "")], 8);
+    }
+    let running = line.forward_by_xdp(
+        "",
+        &["-h", "left.queues", "-h", "left.fill_ring_empty", "-h", "right.fill_ring_empty"],
+    );
+    assert_eq!(ping(&line.left, RIGHT, 5), 5);
+    let (good, [output, messages]) = running.stop();
+    assert!(good && value(&output, "left.queues") == 8, "{output}{messages}");
+    assert_eq!(
+        value(&output, "left.fill_ring_empty") + value(&output, "right.fill_ring_empty"),
+        0,
+        "{output}"
+    );
+}
+
+#[test]
+fn interfaces_have_no_time_of_captures() {
+    let Some(line) = Line::new() else { return };
+    let options = ["run", "--clock", "trace", "-e", "FromDevice(left) -> Discard"];
+    let output = line.between.command(TIDEGATE).args(options).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.code() == Some(1) && said.contains("--clock trace is the time of captures"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_pause_of_a_fifth_of_a_second_loses_nothing() {
+    let Some(line) = Line::new() else { return };
+    let running = run(
+        &line.between,
+        "fl :: FromDevice(left, PROMISC true) -> Discard",
+        &["-h", "fl.kernel_drops", "-h", "fl.count"],
+    );
+    know_each_other(&line);
+    let stream = Stream::start(&line.left, &line.right, PORT.into(), 1);
+    sleep(Duration::from_millis(200));
+    running.signal("STOP");
+    sleep(Duration::from_millis(200));
+    running.signal("CONT");
+    sleep(Duration::from_millis(200));
+    stream.stop();
+    let (good, [output, messages]) = running.stop();
+    assert!(good && value(&output, "fl.count") > 2000, "{output}{messages}");
+    assert_eq!(value(&output, "fl.kernel_drops"), 0, "{output}{messages}");
+}
+
+#[test]
+fn a_cable_without_anybody_at_the_other_end() {
+    let Some(line) = Line::new() else { return };
+    let has_xdp = has_xdp(&line);
+    line.right.ip("link set eth0 down");
+    for (way, counts) in [("Queue -> d :: ToDevice(right)", true), ("d :: ToXDP(right, MODE skb)", has_xdp)] {
+        if !counts {
+            continue;
+        }
+        let config = format!("RatedSource(LENGTH 100, RATE 2000, LIMIT 1200) -> {way}");
+        let mut running = run(&line.between, &config, &["-h", "d.count", "-h", "d.drops"]);
+        running.wait_for("right: has no carrier: nobody is at the other end");
+        line.right.ip("link set eth0 up");
+        running.wait_for("right: sends again");
+        line.right.ip("link set eth0 down");
+        sleep(Duration::from_millis(400));
+        let (good, [output, messages]) = running.stop();
+        assert!(good && messages.contains("interface down"), "{way}: {output}{messages}");
+        assert!(value(&output, "d.drops") >= 100, "{way}: {output}{messages}");
+    }
+}
+
+#[test]
+fn workers_share_a_tap_that_was_there() {
+    let Some(line) = Line::new() else { return };
+    if line
+        .between
+        .command("ip")
+        .args("tuntap add dev tap7 mode tap multi_queue vnet_hdr".split(' '))
+        .status()
+        .is_err()
+    {
+        return;
+    }
+    line.between.ip("link set tap7 up");
+    let running = run(&line.between, "KernelTap(10.9.0.1/24, DEVNAME tap7) -> Discard", &["--threads", "2"]);
+    assert!(line.between.ip("addr show dev tap7").contains("10.9.0.1/24"));
+    let (good, [_, messages]) = running.stop();
+    assert!(good, "{messages}");
+    // Two elements would share its packets.
+    let two = "KernelTap(10.9.0.1/24, DEVNAME t) -> Discard; KernelTap(10.9.1.1/24, DEVNAME t) -> Discard";
+    let output = line.between.command(TIDEGATE).args(["run", "--threads", "2", "-e", two]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.code() == Some(1) && said.contains("t: TUNSETIFF: Device or resource busy"),
+        "{said}"
+    );
+}

@@ -1,0 +1,118 @@
+//! What stands for DPDK in a program that has been built without it: nothing can be opened, so nothing else can happen.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use element::{Cx, Packet, Setup};
+use packet::Pool;
+
+use super::{Refused, Running, Wanted};
+
+const REASON: &str = "this program has been built without DPDK; `cargo build --release --features dpdk` builds it with it \
+                      (Debian: apt-get install libdpdk-dev pkg-config gcc)";
+
+/// Refuses.
+///
+/// # Errors
+/// Always: how to build a program that can.
+pub fn start(_arguments: &[String]) -> Result<Running, String> {
+    Err(REASON.into())
+}
+
+#[derive(Default)]
+pub(super) struct Ports;
+
+impl Ports {
+    pub(super) fn of(_setup: &Setup) -> Arc<Ports> {
+        Arc::new(Ports)
+    }
+
+    pub(super) fn expect(&self, _setup: &Setup, _wanted: &Wanted) {}
+
+    pub(super) fn set_buffers(&self, _buffers: u32) {}
+
+    pub(super) fn pools(&self, _pool: &mut Pool) -> Vec<(String, usize)> {
+        Vec::new()
+    }
+
+    pub(super) fn receive(&self, _cx: &mut Cx<'_>, _wanted: &Wanted) -> Result<Receiver, Refused> {
+        Err(Refused::Failed(REASON.into()))
+    }
+
+    pub(super) fn send(&self, _cx: &mut Cx<'_>, _wanted: &Wanted) -> Result<Transmitter, Refused> {
+        Err(Refused::Failed(REASON.into()))
+    }
+}
+
+pub(super) struct Port(Infallible);
+
+impl Port {
+    pub(super) fn read(&self, _name: &str, _param: &str) -> Result<String, String> {
+        match self.0 {}
+    }
+
+    pub(super) fn write(&self, _cx: &Cx<'_>, _name: &str, _value: &str) -> Result<(), String> {
+        match self.0 {}
+    }
+}
+
+pub(super) struct Receiver(Infallible);
+
+impl Receiver {
+    pub(super) fn port(&self) -> &Port {
+        match self.0 {}
+    }
+
+    pub(super) fn remark(&self) -> Option<String> {
+        match self.0 {}
+    }
+
+    pub(super) fn receive(
+        &mut self,
+        _cx: &mut Cx<'_>,
+        _most: usize,
+        _show: impl FnMut(&mut Cx<'_>, Packet, u32, u16),
+    ) -> Option<usize> {
+        match self.0 {}
+    }
+
+    pub(super) fn close(self, _cx: &mut Cx<'_>) {
+        match self.0 {}
+    }
+}
+
+pub(super) struct Transmitter(Infallible);
+
+impl Transmitter {
+    pub(super) fn port(&self) -> &Port {
+        match self.0 {}
+    }
+
+    pub(super) fn longest(&self) -> usize {
+        match self.0 {}
+    }
+
+    pub(super) fn waiting(&self) -> usize {
+        match self.0 {}
+    }
+
+    pub(super) fn copied(&self) -> u64 {
+        match self.0 {}
+    }
+
+    pub(super) fn put(&mut self, _pool: &mut Pool, _packet: Packet) -> Result<(), Packet> {
+        match self.0 {}
+    }
+
+    pub(super) fn flush(&mut self, _pool: &mut Pool) -> usize {
+        match self.0 {}
+    }
+
+    pub(super) fn take_back(&mut self, _pool: &mut Pool) -> Option<Packet> {
+        match self.0 {}
+    }
+
+    pub(super) fn close(self, _cx: &mut Cx<'_>) {
+        match self.0 {}
+    }
+}

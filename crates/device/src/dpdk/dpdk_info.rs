@@ -1,0 +1,124 @@
+//! # DPDKInfo
+//! Sets DPDK's global parameters, as far as there are any here.
+//!
+//! Packets lie in the packet pool (`--memory`), so that most parameters of FastClick's have no meaning here and are only
+//! accepted. NB_MBUF counts for ports that cannot use the pool.
+//!
+//! ## Usage
+//! `DPDKInfo([NB_MBUF, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `NB_MBUF`: buffers of each port that cannot use the packet pool.
+//! - `MBUF_SIZE`: accepted.
+//! - `MBUF_CACHE_SIZE`: accepted.
+//! - `RX_PTHRESH`: accepted.
+//! - `RX_HTHRESH`: accepted.
+//! - `RX_WTHRESH`: accepted.
+//! - `TX_PTHRESH`: accepted.
+//! - `TX_HTHRESH`: accepted.
+//! - `TX_WTHRESH`: accepted.
+//! - `MEMPOOL_PREFIX`: accepted.
+//! - `DEF_RING_NDESC`: accepted.
+//! - `DEF_BURST_SIZE`: accepted.
+//! - `RING_SIZE`: accepted.
+//! - `RING_POOL_CACHE_SIZE`: accepted.
+//! - `RING_PRIV_DATA_SIZE`: accepted.
+//!
+//! ## Handlers
+//! - `pool_count`: a line for each pool of the worker: 0 and how many slots wait in it for drivers.
+//! - `pools`: the names of the pools.
+//!
+//! ## Example
+//! ```click
+//! DPDKInfo(NB_MBUF 8192);
+//! FromDPDKDevice(0) -> Discard
+//! ```
+//!
+//! ## See also
+//! FromDPDKDevice, ToDPDKDevice
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use element::class::{ArgInfo, HandlerInfo, Phase};
+use element::{Class, Cx, Effects, Element, manual};
+
+use super::ports::Ports;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "DPDKInfo",
+    ports: "0/0",
+    manual: manual!("dpdk_info.rs"),
+    args: &[
+        ArgInfo::positional("NB_MBUF", "unsigned", ""),
+        ArgInfo::keyword("MBUF_SIZE", "int", ""),
+        ArgInfo::keyword("MBUF_CACHE_SIZE", "int", ""),
+        ArgInfo::keyword("RX_PTHRESH", "int", ""),
+        ArgInfo::keyword("RX_HTHRESH", "int", ""),
+        ArgInfo::keyword("RX_WTHRESH", "int", ""),
+        ArgInfo::keyword("TX_PTHRESH", "int", ""),
+        ArgInfo::keyword("TX_HTHRESH", "int", ""),
+        ArgInfo::keyword("TX_WTHRESH", "int", ""),
+        ArgInfo::keyword("MEMPOOL_PREFIX", "text", ""),
+        ArgInfo::keyword("DEF_RING_NDESC", "int", ""),
+        ArgInfo::keyword("DEF_BURST_SIZE", "int", ""),
+        ArgInfo::keyword("RING_SIZE", "int", ""),
+        ArgInfo::keyword("RING_POOL_CACHE_SIZE", "int", ""),
+        ArgInfo::keyword("RING_PRIV_DATA_SIZE", "int", ""),
+    ],
+    handlers: &[HandlerInfo::read("pool_count"), HandlerInfo::read("pools")],
+    phase: Phase::Information,
+    samples: &["", "65536, MBUF_SIZE 4096, MEMPOOL_PREFIX a"],
+    build: |args| {
+        let buffers: Option<u32> = args.get("NB_MBUF");
+        for argument in CLASS.args.iter().skip(1) {
+            if argument.ty == "text" {
+                args.get::<String>(argument.name);
+            } else {
+                args.get::<i64>(argument.name);
+            }
+        }
+        let one = args.setup.common.get_or_make(0, One::default);
+        if args.setup.worker == 0 && one.0.swap(true, Ordering::Relaxed) {
+            args.error("There can be only one instance of DPDKInfo!");
+        }
+        args.finish()?;
+        let ports = Ports::of(args.setup);
+        ports.set_buffers(buffers.unwrap_or(0));
+        Ok(Box::new(DpdkInfo(ports)))
+    },
+    ..Class::DEFAULT
+};
+
+/// Whether a graph has one already.
+#[derive(Default)]
+struct One(AtomicBool);
+
+struct DpdkInfo(Arc<Ports>);
+
+impl Element for DpdkInfo {
+    fn effects(&self) -> Effects {
+        Effects::none()
+    }
+
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        let pools = self.0.pools(cx.pool());
+        let line = |(pool, free): &(String, usize)| match name {
+            "pool_count" => format!("0 {free}\n"),
+            _ => format!("{pool}\n"),
+        };
+        Ok(pools.iter().map(line).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::Run;
+
+    #[test]
+    fn there_is_one_at_most() {
+        let errors = Run::default().text("DPDKInfo(1024); DPDKInfo(); Idle -> Discard", &[]).unwrap_err();
+        assert!(errors.contains("There can be only one instance of DPDKInfo!"), "{errors}");
+    }
+}

@@ -1,0 +1,460 @@
+//! # FromDPDKDevice
+//! Receives packets from a port of DPDK, without a copy.
+//!
+//! The port's driver writes frames into the packet pool; only drivers that cannot have their frames copied (that for AF_XDP,
+//! and cards that may not reach the pool). Frames that lie in several buffers, and those that a ring brings over from another
+//! worker, are copied too. The kernel sees nothing of them. A ToDPDKDevice with the same port shares it.
+//!
+//! With several workers each has a queue of its own if the port has as many; the port spreads packets over its queues by
+//! addresses and ports where it can. An idle port is looked at again after at most 50 microseconds (`--busy-poll`: at once).
+//!
+//! Packets get the time of the turn in which they were read, and the MAC header annotation points to their start. Checksums
+//! that a sender on the same machine has left to its interface are completed; others are not looked at.
+//!
+//! Ports come with DPDK's own arguments: `tidegate run --dpdk --no-huge --vdev=net_tap0 -- FILE`. The program has to be built
+//! with the feature `dpdk`.
+//!
+//! ## Usage
+//! `FromDPDKDevice(PORT [, QUEUE, PROMISC, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `PORT`: the port's number, its name (`net_tap0`) or its PCI address.
+//! - `QUEUE`: the first queue; with it, one queue only, unless N_QUEUES says more. Without, those that no other element has.
+//! - `PROMISC`: whether to receive what is for other hosts too.
+//! - `VLAN_FILTER`: accepted, must be false; a Classifier does it.
+//! - `VLAN_STRIP`: accepted, must be false; StripEtherVLANHeader does it.
+//! - `VLAN_EXTEND`: accepted, must be false.
+//! - `LRO`: accepted, must be false.
+//! - `JUMBO`: accepted, must be false: frames have at most 2112 bytes.
+//! - `N_QUEUES`: how many queues; -1 for one per worker.
+//! - `MINQUEUES`: the least number of queues, unless N_QUEUES says it.
+//! - `MAXQUEUES`: the greatest number.
+//! - `MAXTHREADS`: accepted; `--threads` and StaticThreadSched say which workers there are.
+//! - `THREADOFFSET`: accepted, as MAXTHREADS.
+//! - `SCALE`: accepted, as MAXTHREADS.
+//! - `NUMA`: accepted.
+//! - `NUMA_NODE`: accepted.
+//! - `VERBOSE`: accepted.
+//! - `BURST`: most packets per turn.
+//! - `NDESC`: descriptors of each queue; 0 for what is usual.
+//! - `MAC`: an Ethernet address for the port.
+//! - `MTU`: the longest packet of the port, without link header.
+//! - `MODE`: `rss` or `none`; `flow` and `vmdq` are not there.
+//! - `MAX_RSS`: spreads packets over so many queues only.
+//! - `RSS_AGGREGATE`: whether the port's hash becomes the aggregate annotation.
+//! - `PAINT_QUEUE`: whether the number of the queue becomes the paint annotation.
+//! - `TIMESTAMP`: accepted; packets have the time of their turn.
+//! - `CLEAR`: accepted; annotations are always clear.
+//! - `PAUSE`: accepted, must be `unset` or `none`.
+//! - `IPCO`: accepted: the port's word on checksums is not taken.
+//! - `TCO`: the same.
+//! - `UCO`: the same.
+//! - `CHECKSUM`: whether partial checksums of TCP and UDP are completed.
+//! - `ALLOW_NONEXISTENT`: whether to do nothing, instead of refusing, where there is no such port.
+//! - `ACTIVE`: whether it receives. Otherwise packets stay in the port's queues.
+//!
+//! ## Handlers
+//! - `count`: packets received.
+//! - `reset_counts`: sets the count to zero.
+//! - `completed`: packets whose checksum was completed.
+//! - `active`: whether it receives.
+//! - `safe_active`: the same, to be written.
+//! - `burst`: the value of BURST.
+//! - `device`: the port's number.
+//! - `driver`: the name of its driver.
+//! - `vendor`: who made it; `Unknown`.
+//! - `mac`: its Ethernet address.
+//! - `add_mac`: another address that it is to receive for.
+//! - `remove_mac`: removes one.
+//! - `mtu`: its MTU.
+//! - `carrier`: whether there is a link, 1 or 0.
+//! - `duplex`: whether that works in both directions at once, 1 or 0; -1 without a link.
+//! - `autoneg`: whether its speed was negotiated, 1 or 0.
+//! - `speed`: its speed, in Mb/s.
+//! - `type`: always `fiber`, as in FastClick.
+//! - `nb_rx_queues`: receive queues of the port.
+//! - `nb_tx_queues`: its send queues.
+//! - `nb_rx_desc`: descriptors of each receive queue.
+//! - `hw_count`: packets that the port has received.
+//! - `hw_bytes`: their bytes.
+//! - `hw_dropped`: packets that the port had no room for.
+//! - `hw_errors`: frames with errors.
+//! - `nombufs`: how often there was no slot for a packet.
+//! - `tx_count`: packets that the port has sent.
+//! - `tx_bytes`: their bytes.
+//! - `tx_errors`: packets that it could not send.
+//! - `xstats`: what the driver counts besides: all, or the one whose name is given.
+//! - `queue_count`: packets that wait in each queue, or in the one that is given.
+//! - `queue_packets`: packets that have come to the queue that is given.
+//! - `queue_bytes`: their bytes.
+//! - `max_rss`: spreads packets over so many queues.
+//! - `rss_reta`: the queue of each value of the hash.
+//! - `rss_reta_size`: how many values those are.
+//!
+//! ## Example
+//! ```click
+//! FromDPDKDevice(0, PROMISC true) -> Counter -> ToDPDKDevice(1)
+//! ```
+//!
+//! ## See also
+//! ToDPDKDevice, DPDKInfo, FromXDP, FromDevice
+
+use std::sync::Arc;
+
+use element::args::{parse_bool, parse_integer};
+use element::class::{Access, ArgInfo, HandlerInfo, Merge, Notes, Task};
+use element::effects::{Action, Case, Field, Filter, PAINT, Target, Value};
+use element::{Args, Base, Class, Cx, Effects, Element, Invalid, Timestamp, manual};
+use packet::{Annotations, BATCH_CAPACITY};
+
+use super::ports::{Ports, Receiver};
+use super::{Refused, Wanted, read_wanted};
+use crate::frames::{complete, kind};
+
+const AGGREGATE: Field = Field::Annotation { offset: Annotations::AGGREGATE as u8, length: 4 };
+
+const fn of_param(name: &'static str) -> HandlerInfo {
+    HandlerInfo { name, access: Access::READ_PARAM, merge: Merge::First }
+}
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "FromDPDKDevice",
+    ports: "0/1",
+    processing: "h",
+    manual: manual!("from_dpdk_device.rs"),
+    notes: Notes { task: Task::Always, has_queues: true, is_live: true, ..Notes::NONE },
+    args: &[
+        ArgInfo::required("PORT", "port"),
+        ArgInfo::positional("QUEUE", "int", "-1"),
+        ArgInfo::positional("PROMISC", "bool", "true"),
+        ArgInfo::positional("VLAN_FILTER", "bool", "false"),
+        ArgInfo::positional("VLAN_STRIP", "bool", "false"),
+        ArgInfo::positional("VLAN_EXTEND", "bool", "false"),
+        ArgInfo::positional("LRO", "bool", "false"),
+        ArgInfo::positional("JUMBO", "bool", "false"),
+        ArgInfo::keyword("N_QUEUES", "int", "-1"),
+        ArgInfo::keyword("MINQUEUES", "unsigned", "1"),
+        ArgInfo::keyword("MAXQUEUES", "unsigned", "128"),
+        ArgInfo::keyword("MAXTHREADS", "int", "-1"),
+        ArgInfo::keyword("THREADOFFSET", "int", "-1"),
+        ArgInfo::keyword("SCALE", "word", "share"),
+        ArgInfo::keyword("NUMA", "bool", "true"),
+        ArgInfo::keyword("NUMA_NODE", "int", "-1"),
+        ArgInfo::keyword("VERBOSE", "int", "1"),
+        ArgInfo::keyword("BURST", "int", "32"),
+        ArgInfo::keyword("NDESC", "unsigned", "0"),
+        ArgInfo::keyword("MAC", "Ethernet address", ""),
+        ArgInfo::keyword("MTU", "unsigned", ""),
+        ArgInfo::keyword("MODE", "word", "rss"),
+        ArgInfo::keyword("MAX_RSS", "unsigned", ""),
+        ArgInfo::keyword("RSS_AGGREGATE", "bool", "false"),
+        ArgInfo::keyword("PAINT_QUEUE", "bool", "false"),
+        ArgInfo::keyword("TIMESTAMP", "bool", "false"),
+        ArgInfo::keyword("CLEAR", "bool", "false"),
+        ArgInfo::keyword("PAUSE", "word", "unset"),
+        ArgInfo::keyword("IPCO", "bool", "false"),
+        ArgInfo::keyword("TCO", "bool", "false"),
+        ArgInfo::keyword("UCO", "bool", "false"),
+        ArgInfo::keyword("CHECKSUM", "bool", "true"),
+        ArgInfo::keyword("ALLOW_NONEXISTENT", "bool", "false"),
+        ArgInfo::keyword("ACTIVE", "bool", "true"),
+    ],
+    handlers: &[
+        HandlerInfo::count("count"),
+        HandlerInfo::write("reset_counts"),
+        HandlerInfo::count("completed"),
+        HandlerInfo::both("active"),
+        HandlerInfo::write("safe_active"),
+        HandlerInfo::both("burst"),
+        HandlerInfo::read("device"),
+        HandlerInfo::read("driver"),
+        HandlerInfo::read("vendor"),
+        HandlerInfo::read("mac"),
+        HandlerInfo::write("add_mac"),
+        HandlerInfo::write("remove_mac"),
+        HandlerInfo::read("mtu"),
+        HandlerInfo::read("carrier"),
+        HandlerInfo::read("duplex"),
+        HandlerInfo::read("autoneg"),
+        HandlerInfo::read("speed"),
+        HandlerInfo::read("type"),
+        HandlerInfo::read("nb_rx_queues"),
+        HandlerInfo::read("nb_tx_queues"),
+        HandlerInfo::read("nb_rx_desc"),
+        HandlerInfo::read("hw_count"),
+        HandlerInfo::read("hw_bytes"),
+        HandlerInfo::read("hw_dropped"),
+        HandlerInfo::read("hw_errors"),
+        HandlerInfo::read("nombufs"),
+        HandlerInfo::read("tx_count"),
+        HandlerInfo::read("tx_bytes"),
+        HandlerInfo::read("tx_errors"),
+        of_param("xstats"),
+        of_param("queue_count"),
+        of_param("queue_packets"),
+        of_param("queue_bytes"),
+        HandlerInfo::write("max_rss"),
+        HandlerInfo::read("rss_reta"),
+        HandlerInfo::read("rss_reta_size"),
+    ],
+    // Needs a port: what it does is tested on virtual ones.
+    samples: &[],
+    build,
+    ..Class::DEFAULT
+};
+
+fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
+    let wanted = read_wanted(args, false);
+    let promiscuous = args.or("PROMISC", true);
+    for (name, instead) in [
+        ("VLAN_FILTER", "put a Classifier behind"),
+        ("VLAN_STRIP", "put a StripEtherVLANHeader behind"),
+        ("VLAN_EXTEND", "put a Classifier behind"),
+        ("LRO", "frames are as they were sent"),
+        ("JUMBO", "frames have at most 2112 bytes"),
+    ] {
+        if args.or(name, false) {
+            args.error(format!("{name}: not supported; {instead}"));
+        }
+    }
+    let queues = |args: &mut Args<'_>, name, default| {
+        let value = args.or(name, default);
+        if !(1..=1024).contains(&value) {
+            args.error(format!("{name} out of range"));
+        }
+        value
+    };
+    let (least, most) = (queues(args, "MINQUEUES", 1u16), queues(args, "MAXQUEUES", 128u16));
+    for name in ["THREADOFFSET", "NUMA_NODE"] {
+        args.get::<i64>(name);
+    }
+    for name in ["NUMA", "TIMESTAMP", "CLEAR", "IPCO", "TCO", "UCO"] {
+        args.get::<bool>(name);
+    }
+    if let Some(scale) = args.get::<String>("SCALE")
+        && !["parallel", "share"].contains(&scale.to_lowercase().as_str())
+    {
+        args.error(format!("Unknown scaling mode {scale} !"));
+    }
+    match args.or("MODE", String::new()).as_str() {
+        "" | "rss" | "none" => {}
+        mode => args.error(format!("MODE {mode} is not there; rss and none are")),
+    }
+    match args.or("PAUSE", String::from("unset")).as_str() {
+        "unset" | "none" => {}
+        _ => args.error("PAUSE: not supported; unset or none expected"),
+    }
+    let burst = args.or("BURST", args.setup.burst.unwrap_or(32) as i64);
+    if burst <= 0 {
+        args.error("BURST out of range");
+    }
+    let mtu: Option<u16> = args.get("MTU");
+    if mtu.is_some_and(|mtu| !(68..=2094).contains(&mtu)) {
+        args.error("MTU: from 68 to 2094: a frame has to fit into 2112 bytes");
+    }
+    let wanted =
+        Wanted { promiscuous, least, most, mac: args.get("MAC"), mtu, spread: args.get("MAX_RSS"), ..wanted };
+    let element = FromDpdkDevice {
+        burst: (burst.max(1) as usize).min(BATCH_CAPACITY),
+        completes: args.or("CHECKSUM", true),
+        aggregates: args.or("RSS_AGGREGATE", false),
+        paints: args.or("PAINT_QUEUE", false),
+        active: args.or("ACTIVE", true),
+        ports: Ports::of(args.setup),
+        wanted,
+        receiver: None,
+        pause: Timestamp::ZERO,
+        idle: 0,
+        count: 0,
+        completed: 0,
+    };
+    args.finish()?;
+    element.ports.expect(args.setup, &element.wanted);
+    Ok(Box::new(element))
+}
+
+/// Empty turns before one sleeps, and for how long then: at first, and at most.
+const LOOKS: u32 = 64;
+const LEAST_PAUSE: Timestamp = Timestamp(2_000);
+const LONGEST_PAUSE: Timestamp = Timestamp(50_000);
+
+struct FromDpdkDevice {
+    wanted: Wanted,
+    burst: usize,
+    completes: bool,
+    aggregates: bool,
+    paints: bool,
+    active: bool,
+    ports: Arc<Ports>,
+    receiver: Option<Receiver>,
+    /// The next pause of an idle port, and turns without a packet.
+    pause: Timestamp,
+    idle: u32,
+    count: u64,
+    completed: u64,
+}
+
+impl Element for FromDpdkDevice {
+    fn effects(&self) -> Effects {
+        let given = |name| Value::Pure { name, reads: Vec::new() };
+        let mut case = Case::new(Filter::One(Vec::new()), Target::Output(0))
+            .with(Action::Set(Field::Kind, given("whom it was for")));
+        if self.aggregates {
+            case = case.with(Action::Set(AGGREGATE, given("the port's hash")));
+        }
+        if self.paints {
+            case = case.with(Action::Set(PAINT, given("the port's queue")));
+        }
+        let mut effects = Effects { cases: vec![case], ..Effects::source("received packet") };
+        effects.emits[0].output = Some(0);
+        effects
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        match self.ports.receive(cx, &self.wanted) {
+            Ok(receiver) => {
+                if let Some(remark) = receiver.remark() {
+                    let name = cx.declaration();
+                    cx.message(format_args!("{name}: {remark}\n"));
+                }
+                self.receiver = Some(receiver);
+                if self.active {
+                    cx.schedule();
+                }
+                Ok(())
+            }
+            Err(Refused::Missing(_)) if self.wanted.may_be_missing => Ok(()),
+            Err(Refused::Missing(text) | Refused::Failed(text)) => Err(text),
+        }
+    }
+
+    fn run(&mut self, cx: &mut Cx<'_>) -> bool {
+        let Some(receiver) = &mut self.receiver else { return false };
+        if !self.active {
+            return false;
+        }
+        let mut batch = cx.batch();
+        let (completes, aggregates, paints) = (self.completes, self.aggregates, self.paints);
+        let mut completed = 0;
+        let received = receiver.receive(cx, self.burst, |cx, mut packet, hash, queue| {
+            packet.set_time(cx.now());
+            packet.set_kind(kind(&packet));
+            packet.set_offset(Base::Mac, Some(0));
+            completed += u64::from(completes && complete(packet.data_mut()));
+            if aggregates {
+                packet.annotations_mut().set_u32(Annotations::AGGREGATE, hash);
+            }
+            if paints {
+                packet.annotations_mut().set_u8(Annotations::PAINT, queue as u8);
+            }
+            if let Err(packet) = batch.push(packet) {
+                let mut full = cx.batch_of(packet);
+                std::mem::swap(&mut batch, &mut full);
+                cx.emit(0, full);
+            }
+        });
+        self.completed += completed;
+        let n = received.unwrap_or(0);
+        self.count += n as u64;
+        cx.emit(0, batch);
+        self.idle = if n > 0 { 0 } else { self.idle + 1 };
+        if self.idle < LOOKS {
+            self.pause = LEAST_PAUSE;
+            cx.schedule();
+        } else {
+            // Nobody tells when something comes.
+            cx.set_timer(0, cx.now() + self.pause);
+            self.pause = (self.pause + self.pause).min(LONGEST_PAUSE);
+        }
+        n > 0
+    }
+
+    fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
+        if self.active {
+            cx.schedule();
+        }
+    }
+
+    fn drain(&mut self, cx: &mut Cx<'_>) {
+        self.active = false;
+        cx.clear_timer(0);
+        cx.unschedule();
+    }
+
+    fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        if let Some(receiver) = self.receiver.take() {
+            receiver.close(cx);
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, param: &str) -> Result<String, String> {
+        Ok(match (name, &self.receiver) {
+            ("count", _) => self.count.to_string(),
+            ("completed", _) => self.completed.to_string(),
+            ("burst", _) => self.burst.to_string(),
+            ("active", receiver) => (receiver.is_some() && self.active).to_string(),
+            ("type", Some(_)) => "fiber".into(),
+            ("vendor", Some(_)) => "Unknown".into(),
+            (_, Some(receiver)) => return receiver.port().read(name, param),
+            // As FastClick answers where the port is allowed to be missing.
+            ("device", None) => "undefined".into(),
+            ("mac" | "driver" | "vendor", None) => String::new(),
+            (_, None) => "0".into(),
+        })
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
+        match (name, &self.receiver) {
+            ("reset_counts", _) => self.count = 0,
+            ("active" | "safe_active", _) => {
+                self.active = parse_bool(value).ok_or("Not a valid boolean")?;
+                if self.active && self.receiver.is_some() {
+                    cx.schedule();
+                }
+            }
+            ("burst", _) => {
+                let burst =
+                    parse_integer(value).ok().and_then(|n| usize::try_from(n).ok()).filter(|&n| n > 0);
+                self.burst = burst.ok_or("BURST out of range")?.min(BATCH_CAPACITY);
+            }
+            (_, Some(receiver)) => receiver.port().write(cx, name, value)?,
+            (_, None) => return Err("there is no port".into()),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::Run;
+
+    #[test]
+    fn arguments_that_are_wrong_are_refused() {
+        for (arguments, text) in [
+            ("", "PORT: required argument missing"),
+            ("\"\"", "PORT not set"),
+            ("0, QUEUE 5000", "QUEUE out of range"),
+            ("0, N_QUEUES -2", "N_QUEUES out of range"),
+            ("0, MAXQUEUES 0", "MAXQUEUES out of range"),
+            ("0, BURST 0", "BURST out of range"),
+            ("0, MTU 9000", "MTU: from 68 to 2094"),
+            ("0, MODE flow", "MODE flow is not there"),
+            ("0, SCALE sideways", "Unknown scaling mode sideways !"),
+            ("0, LRO true", "LRO: not supported"),
+            ("0, 0, false, VLAN_STRIP true", "StripEtherVLANHeader"),
+        ] {
+            let errors = Run::default().text(&format!("FromDPDKDevice({arguments}) -> Discard"), &[]);
+            let errors = errors.unwrap_err();
+            assert!(errors.contains(text), "{arguments}: {errors}");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_said_when_it_starts() {
+        let errors = Run::default().text("FromDPDKDevice(0) -> Discard", &[]).unwrap_err();
+        let expected = if super::super::IS_BUILT { "--dpdk" } else { "--features dpdk" };
+        assert!(errors.contains(expected), "{errors}");
+    }
+}

@@ -1,0 +1,106 @@
+//! Elements on ports of DPDK: drivers write received frames into slots of the pool, and send packets from there.
+//!
+//! - [`from_dpdk_device`], [`to_dpdk_device`], [`dpdk_info`]: the elements
+//! - `ports`: which queues the elements of a graph have, and a port's life: configured, started, stopped
+//! - `handlers`: what can be asked of a port
+//! - `sys`: DPDK itself
+//!
+//! Without the feature `dpdk` the elements are known, and say when they start that this program has been built without;
+//! `absent` stands in for the other modules then.
+
+#[cfg(not(feature = "dpdk"))]
+mod absent;
+pub mod dpdk_info;
+pub mod from_dpdk_device;
+#[cfg(feature = "dpdk")]
+mod handlers;
+#[cfg(feature = "dpdk")]
+mod ports;
+#[cfg(feature = "dpdk")]
+mod start;
+#[cfg(feature = "dpdk")]
+mod sys;
+pub mod to_dpdk_device;
+
+#[cfg(not(feature = "dpdk"))]
+use absent as ports;
+#[cfg(not(feature = "dpdk"))]
+pub use absent::start;
+#[cfg(feature = "dpdk")]
+pub use start::start;
+
+use element::Args;
+use wire::ethernet::MacAddr;
+
+/// Whether ports can be used.
+pub const IS_BUILT: bool = cfg!(feature = "dpdk");
+
+/// DPDK runs for as long as this lives: nothing of it is left behind.
+#[derive(Debug)]
+pub struct Running(());
+
+/// What an element wants of a port.
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(not(feature = "dpdk"), expect(dead_code, reason = "there are no ports"))]
+struct Wanted {
+    element: usize,
+    /// A number, a name or a PCI address.
+    port: String,
+    sends: bool,
+    /// The first of its queues, where it was said.
+    queue: Option<u16>,
+    /// How many queues, where it was said, and within which limits otherwise.
+    queues: Option<u16>,
+    least: u16,
+    most: u16,
+    /// For each queue; 0 for the port's own choice.
+    descriptors: u16,
+    promiscuous: bool,
+    mac: Option<MacAddr>,
+    mtu: Option<u16>,
+    /// Queues that hashes are spread over.
+    spread: Option<u16>,
+    /// Packets that may wait in the element.
+    room: usize,
+    may_be_missing: bool,
+}
+
+/// Why an element has no port.
+#[derive(Debug)]
+#[cfg_attr(not(feature = "dpdk"), expect(dead_code, reason = "there are no ports"))]
+enum Refused {
+    /// There is no such port, which the element may be content with.
+    Missing(String),
+    Failed(String),
+}
+
+/// Reads the arguments that both elements have, up to QUEUE.
+fn read_wanted(args: &mut Args<'_>, sends: bool) -> Wanted {
+    let port: String = args.required("PORT");
+    let queue: Option<i64> = args.get("QUEUE");
+    let queues: Option<i64> = args.get("N_QUEUES");
+    let number = |args: &mut Args<'_>, name: &str, value: Option<i64>| match value {
+        Some(value @ 0..1024) => Some(value as u16),
+        // As if it had not been given.
+        Some(-1) | None => None,
+        Some(_) => {
+            args.error(format!("{name} out of range"));
+            None
+        }
+    };
+    let queue = number(args, "QUEUE", queue);
+    let queues = number(args, "N_QUEUES", queues);
+    let descriptors = args.or("NDESC", 0u16);
+    for name in ["MAXTHREADS", "VERBOSE"] {
+        // Threads are the workers' business.
+        args.get::<i64>(name);
+    }
+    if port.is_empty() {
+        args.error("PORT not set");
+    }
+    let element = args.id();
+    let may_be_missing = args.or("ALLOW_NONEXISTENT", false);
+    let all =
+        Wanted { element, port, sends, queue, queues, descriptors, may_be_missing, ..Wanted::default() };
+    Wanted { least: 1, most: 128, ..all }
+}

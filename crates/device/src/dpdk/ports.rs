@@ -1,0 +1,551 @@
+//! The ports that a graph uses. Its elements say what they want while they are built, so that a port is configured once,
+//! with as many queues as all copies of them need; each copy then sets up its own queues when it starts, and the last one
+//! starts the port.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use element::{Cx, Packet, Setup};
+use packet::{Pool, SLOT_CAPACITY};
+
+use super::start::with_its_words;
+use super::sys::memory::{Arrived, BURST, Memory, OwnPool, RxQueue, TxQueue};
+use super::sys::{port, start};
+use super::{Refused, Wanted};
+
+/// An Ethernet header with a VLAN tag.
+const LINK_HEADER: usize = 18;
+/// Buffers of DPDK's own for each queue of a port that cannot use the pool.
+const OWN_BUFFERS: u32 = 8192;
+/// Descriptors of a queue where neither element nor driver says.
+const DESCRIPTORS: u16 = 1024;
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+impl Refused {
+    fn with_its_words(self) -> Refused {
+        match self {
+            Refused::Missing(text) => Refused::Missing(with_its_words(text)),
+            Refused::Failed(text) => Refused::Failed(with_its_words(text)),
+        }
+    }
+}
+
+/// All ports of a graph, of all its workers.
+#[derive(Default)]
+pub(super) struct Ports {
+    wanted: Mutex<Vec<Wanted>>,
+    open: Mutex<Vec<Arc<Port>>>,
+    /// NB_MBUF of DPDKInfo.
+    buffers: AtomicU32,
+}
+
+/// A port.
+pub(super) struct Port {
+    pub(super) number: u16,
+    pub(super) info: port::Info,
+    /// What its elements want, and the queues that each of them has.
+    shares: Vec<Share>,
+    pub(super) rx: u16,
+    pub(super) tx: u16,
+    /// Copies of elements that have not set up their queues yet.
+    missing: AtomicUsize,
+    runs: AtomicBool,
+    /// A pool of DPDK's for packets that have to be copied, and how many buffers it has.
+    own: Mutex<Option<Arc<OwnPool>>>,
+    buffers: u32,
+    pub(super) rx_descriptors: u16,
+    tx_descriptors: u16,
+}
+
+struct Share {
+    wanted: Wanted,
+    /// Workers that have a copy.
+    copies: usize,
+    first: u16,
+    queues: u16,
+    /// Locks of those queues that several copies send to.
+    locks: Vec<Option<Arc<Mutex<()>>>>,
+}
+
+impl Share {
+    /// The queues of one of the copies.
+    fn queues_of(&self, copy: usize) -> impl Iterator<Item = u16> + use<> {
+        let first = self.first;
+        (0..self.queues).skip(copy).step_by(self.copies).map(move |queue| first + queue)
+    }
+}
+
+impl Ports {
+    /// Those of the graph that is being built.
+    pub(super) fn of(setup: &Setup) -> Arc<Ports> {
+        setup.common.get_or_make(0, Ports::default)
+    }
+
+    /// Remembers what an element wants. The copies of an element want the same.
+    pub(super) fn expect(&self, setup: &Setup, wanted: &Wanted) {
+        if setup.worker == 0 {
+            lock(&self.wanted).push(wanted.clone());
+        }
+    }
+
+    /// How many buffers pools of DPDK's own are to have.
+    pub(super) fn set_buffers(&self, buffers: u32) {
+        self.buffers.store(buffers, Ordering::Relaxed);
+    }
+
+    /// The queues that an element's copy at this worker receives from.
+    pub(super) fn receive(self: &Arc<Self>, cx: &mut Cx<'_>, wanted: &Wanted) -> Result<Receiver, Refused> {
+        self.open_receiver(cx, wanted).map_err(Refused::with_its_words)
+    }
+
+    fn open_receiver(self: &Arc<Self>, cx: &mut Cx<'_>, wanted: &Wanted) -> Result<Receiver, Refused> {
+        let (port, memory, share) = self.open(cx, wanted)?;
+        let failed = Refused::Failed;
+        let mut queues = Vec::new();
+        for queue in port.shares[share].queues_of(copy_of(cx, port.shares[share].copies)) {
+            port.set_up(cx, &memory, queue).map_err(failed)?;
+            queues.push(RxQueue::new(Arc::clone(&memory), port.number, queue));
+        }
+        let joined = port.joined(cx, &memory);
+        let receiver = Receiver { ports: Arc::clone(self), port, memory, queues, first: 0 };
+        match joined {
+            Ok(()) => Ok(receiver),
+            Err(text) => {
+                receiver.close(cx);
+                Err(Refused::Failed(text))
+            }
+        }
+    }
+
+    /// The queue that an element's copy at this worker sends to.
+    pub(super) fn send(self: &Arc<Self>, cx: &mut Cx<'_>, wanted: &Wanted) -> Result<Transmitter, Refused> {
+        self.open_transmitter(cx, wanted).map_err(Refused::with_its_words)
+    }
+
+    fn open_transmitter(self: &Arc<Self>, cx: &mut Cx<'_>, wanted: &Wanted) -> Result<Transmitter, Refused> {
+        let (port, memory, number) = self.open(cx, wanted)?;
+        let share = &port.shares[number];
+        let copy = copy_of(cx, share.copies);
+        for queue in share.queues_of(copy) {
+            port::set_up_tx(port.number, queue, port.tx_descriptors)
+                .map_err(|error| Refused::Failed(port.cannot("set up a send queue", error)))?;
+        }
+        let at = copy % usize::from(share.queues);
+        let (queue, lock) = (share.first + at as u16, share.locks[at].clone());
+        let own = port.own(&memory, true).map_err(Refused::Failed)?;
+        let queue = TxQueue::new(Arc::clone(&memory), port.number, queue, wanted.room, lock, own);
+        let mut transmitter =
+            Transmitter { ports: Arc::clone(self), port: Arc::clone(&port), queue, longest: 0 };
+        let joined = port.joined(cx, &memory);
+        transmitter.longest = port.longest();
+        match joined {
+            Ok(()) => Ok(transmitter),
+            Err(text) => {
+                transmitter.close(cx);
+                Err(Refused::Failed(text))
+            }
+        }
+    }
+
+    /// The port that an element wants, configured, with the memory of this worker, and which share of it is the element's.
+    fn open(&self, cx: &mut Cx<'_>, wanted: &Wanted) -> Result<(Arc<Port>, Arc<Memory>, usize), Refused> {
+        if !start::is_running() {
+            return Err(Refused::Failed(
+                "DPDK has not been started: its arguments stand between `--dpdk` and `--`, as in `--dpdk --no-huge \
+                 --vdev=net_tap0 -- FILE`"
+                    .into(),
+            ));
+        }
+        let Some(number) = port::find(&wanted.port) else {
+            return Err(Refused::Missing(format!(
+                "{}: Unknown or invalid PORT; {}",
+                wanted.port,
+                there_are()
+            )));
+        };
+        let mut open = lock(&self.open);
+        let found = open.iter().find(|port| port.number == number).cloned();
+        let port = match found {
+            Some(port) => port,
+            None => {
+                let all = lock(&self.wanted);
+                let same = all.iter().filter(|other| port::find(&other.port) == Some(number));
+                let port = Arc::new(
+                    Port::configure(cx, number, same.cloned(), self.buffers.load(Ordering::Relaxed))
+                        .map_err(Refused::Failed)?,
+                );
+                open.push(Arc::clone(&port));
+                port
+            }
+        };
+        let memory = Memory::of(cx.pool()).map_err(Refused::Failed)?;
+        let share = port.shares.iter().position(|share| share.wanted.element == wanted.element);
+        let share = share.ok_or_else(|| Refused::Failed("an element that was not there at first".into()))?;
+        Ok((port, memory, share))
+    }
+
+    /// The pools that drivers take buffers from here, and how many are free in each.
+    pub(super) fn pools(&self, pool: &mut Pool) -> Vec<(String, usize)> {
+        let open = lock(&self.open);
+        let own = open.iter().filter_map(|port| Some((port, lock(&port.own).clone()?)));
+        let own = own.map(|(port, own)| (format!("copies of {}", port.info.name), own.free() as usize));
+        let slots = Memory::known(pool).map(|memory| ("slots".into(), memory.free(pool)));
+        slots.into_iter().chain(own).collect()
+    }
+
+    /// Stops all ports, when the run is over: none of them may have packets of a worker any more when that gives its memory
+    /// up. Rings between ports are emptied.
+    fn stop(&self, pool: &mut Pool, memory: &Arc<Memory>) {
+        let running: Vec<_> =
+            lock(&self.open).iter().filter(|port| port.runs.swap(false, Ordering::AcqRel)).cloned().collect();
+        for port in &running {
+            for queue in 0..port.rx {
+                let mut queue = RxQueue::new(Arc::clone(memory), port.number, queue);
+                // Some give without end.
+                for _ in 0..64 {
+                    let n = queue.receive(
+                        pool,
+                        BURST,
+                        |pool| pool,
+                        |pool, arrived, _| {
+                            if let Arrived::Slot(packet) = arrived {
+                                pool.free(packet);
+                            }
+                        },
+                    );
+                    if n == 0 {
+                        break;
+                    }
+                }
+            }
+        }
+        for port in &running {
+            memory.stop(pool, port.number);
+        }
+    }
+}
+
+/// Which of so many copies is here.
+fn copy_of(cx: &Cx<'_>, copies: usize) -> usize {
+    if copies > 1 { cx.worker().0 } else { 0 }
+}
+
+fn there_are() -> String {
+    let ports = port::all();
+    let names: Vec<_> = ports
+        .iter()
+        .map(|&number| format!("{number} ({})", port::info(number).map(|info| info.name).unwrap_or_default()))
+        .collect();
+    match names.is_empty() {
+        true => "there are none: `--vdev` makes virtual ones, and cards have to be bound to vfio-pci".into(),
+        false => format!("there are {}", names.join(", ")),
+    }
+}
+
+impl Port {
+    /// Gives queues to the elements that want the port, and configures it with as many.
+    fn configure(
+        cx: &Cx<'_>,
+        number: u16,
+        all: impl Iterator<Item = Wanted>,
+        buffers: u32,
+    ) -> Result<Port, String> {
+        let info = port::info(number).map_err(|error| format!("port {number}: {}", start::reason(error)))?;
+        let (mut next, most) = ([0u16; 2], [info.most_rx, info.most_tx]);
+        let mut shares = Vec::new();
+        let mut missing = 0;
+        for wanted in all {
+            let copies = cx.copies(wanted.element);
+            if copies == 0 {
+                continue;
+            }
+            missing += copies;
+            let side = usize::from(wanted.sends);
+            // A queue by its number is one.
+            let usual = if wanted.queue.is_some() { 1 } else { copies as u16 };
+            let queues =
+                wanted.queues.unwrap_or(usual.clamp(wanted.least, wanted.most.max(wanted.least))).max(1);
+            let mut first = wanted.queue.unwrap_or(next[side]);
+            if first >= most[side] && wanted.sends && wanted.queue.is_none() {
+                // One that others send to.
+                first = 0;
+            }
+            let there = most[side].saturating_sub(first);
+            if there == 0 || wanted.queues.is_some_and(|queues| queues > there) {
+                let (name, what) = (&info.name, if wanted.sends { "send" } else { "receive" });
+                return Err(format!("{name} has {} {what} queues, which is not enough", most[side]));
+            }
+            let queues = queues.min(there);
+            next[side] = next[side].max(first + queues);
+            shares.push(Share { wanted, copies, first, queues, locks: Vec::new() });
+        }
+        let taken = |share: &Share, queue: u16| (share.first..share.first + share.queues).contains(&queue);
+        for queue in 0..next[0] {
+            let receives = |share: &&Share| !share.wanted.sends && taken(share, queue);
+            if shares.iter().filter(receives).count() > 1 {
+                return Err(format!("{}: two elements receive from queue {queue}", info.name));
+            }
+        }
+        let users = |queue: u16| -> usize {
+            let senders = shares.iter().filter(|share| share.wanted.sends && taken(share, queue));
+            senders.map(|share| share.copies.div_ceil(usize::from(share.queues))).sum()
+        };
+        let locks: Vec<_> = (0..next[1]).map(|queue| (users(queue) > 1).then(Arc::default)).collect();
+        for share in shares.iter_mut().filter(|share| share.wanted.sends) {
+            share.locks = locks[usize::from(share.first)..][..usize::from(share.queues)].to_vec();
+        }
+        let descriptors = |sends: bool| {
+            let of_side = shares.iter().filter(|share| share.wanted.sends == sends);
+            of_side.map(|share| share.wanted.descriptors).max().filter(|&n| n > 0).unwrap_or(DESCRIPTORS)
+        };
+        let mtu = shares.iter().find_map(|share| share.wanted.mtu).unwrap_or(0);
+        let [mut rx, mut tx] = next.map(|n| n.max(1));
+        let receiving = next[0];
+        let mut configured = port::configure(number, rx, tx, mtu, receiving > 1);
+        if configured.is_err() && rx != tx {
+            // Some drivers have queues in pairs only.
+            (rx, tx) = (rx.max(tx), rx.max(tx));
+            configured = port::configure(number, rx, tx, mtu, receiving > 1);
+        }
+        configured.map_err(|error| {
+            let hint = if error == -libc::EBUSY { "; it is in use already" } else { "" };
+            format!("{}: configure: {}{hint}", info.name, start::reason(error))
+        })?;
+        let (rx_descriptors, tx_descriptors) =
+            port::descriptors(number, descriptors(false), descriptors(true));
+        Ok(Port {
+            number,
+            info,
+            shares,
+            rx,
+            tx,
+            missing: AtomicUsize::new(missing),
+            runs: AtomicBool::new(false),
+            own: Mutex::new(None),
+            buffers: if buffers > 0 { buffers } else { OWN_BUFFERS * u32::from(rx) },
+            rx_descriptors,
+            tx_descriptors,
+        })
+    }
+
+    fn cannot(&self, what: &str, error: i32) -> String {
+        let hint = match -error {
+            libc::EPERM | libc::EACCES => "; this needs root, or the capabilities that its driver wants",
+            libc::ENOMEM => "; give DPDK more memory with `-m`",
+            _ => "",
+        };
+        format!("{}: cannot {what}: {}{hint}", self.info.name, start::reason(error))
+    }
+
+    /// The pool of DPDK's own for one direction, where packets have to be copied: a device may not reach our pool, and the
+    /// driver for AF_XDP takes for granted that buffers lie behind their headers. What it sends, it copies itself.
+    fn own(&self, memory: &Memory, sends: bool) -> Result<Option<Arc<OwnPool>>, String> {
+        let is_xdp = self.info.driver == "net_af_xdp" && !sends;
+        if !is_xdp && (self.info.is_virtual || memory.reaches(self.number)) {
+            return Ok(None);
+        }
+        let mut own = lock(&self.own);
+        if own.is_none() {
+            *own = OwnPool::new(self.buffers, is_xdp).map(Arc::new);
+        }
+        own.clone().map(Some).ok_or_else(|| {
+            format!(
+                "{}: DPDK has no memory for copies of packets; give it more with `-m`, or fewer buffers with \
+                 `DPDKInfo(NB_MBUF 8192)`",
+                self.info.name
+            )
+        })
+    }
+
+    /// Sets up a queue for receiving.
+    fn set_up(&self, cx: &mut Cx<'_>, memory: &Memory, queue: u16) -> Result<(), String> {
+        let own = self.own(memory, false)?;
+        // Drivers fill their rings at once.
+        let free = memory.free(cx.pool());
+        memory.refill(cx.pool(), free + usize::from(self.rx_descriptors) + BURST);
+        let result = memory.set_up(cx.pool(), own.as_deref(), self.number, queue, self.rx_descriptors);
+        if result < 0 { Err(self.cannot("set up a receive queue", result)) } else { Ok(()) }
+    }
+
+    /// A copy of an element has set up its queues; the last one starts the port.
+    fn joined(&self, cx: &mut Cx<'_>, memory: &Memory) -> Result<(), String> {
+        if self.missing.fetch_sub(1, Ordering::AcqRel) > 1 {
+            return Ok(());
+        }
+        let taken = |sends: bool, queue: u16| {
+            let of_side = self.shares.iter().filter(|share| share.wanted.sends == sends);
+            of_side.into_iter().any(|share| (share.first..share.first + share.queues).contains(&queue))
+        };
+        // Those that nobody has asked for: a port may have to have them.
+        for queue in (0..self.rx).filter(|&queue| !taken(false, queue)) {
+            self.set_up(cx, memory, queue)?;
+        }
+        for queue in (0..self.tx).filter(|&queue| !taken(true, queue)) {
+            port::set_up_tx(self.number, queue, self.tx_descriptors)
+                .map_err(|error| self.cannot("set up a send queue", error))?;
+        }
+        let wanted = || self.shares.iter().map(|share| &share.wanted);
+        if let Some(mac) = wanted().find_map(|wanted| wanted.mac) {
+            port::set_mac(self.number, mac.0, port::Mac::Set)
+                .map_err(|error| self.cannot("set its address", error))?;
+        }
+        let result = memory.start(cx.pool(), self.number);
+        if result < 0 {
+            return Err(self.cannot("start", result));
+        }
+        self.runs.store(true, Ordering::Release);
+        if let Some(mtu) = wanted().find_map(|wanted| wanted.mtu)
+            && port::mtu(self.number) != Ok(usize::from(mtu))
+        {
+            port::set_mtu(self.number, mtu)
+                .map_err(|error| self.cannot(&format!("set an MTU of {mtu}"), error))?;
+        }
+        // Many virtual ones get everything anyway, and cannot be asked for it.
+        let promiscuous = wanted().any(|wanted| wanted.promiscuous);
+        if let Err(error) = port::set_promiscuous(self.number, promiscuous)
+            && promiscuous
+            && error != -libc::ENOTSUP
+        {
+            let text = self.cannot("set promiscuous mode", error);
+            let name = cx.declaration();
+            cx.message(format_args!("{name}: {text}\n"));
+        }
+        if let Some(queues) = wanted().find_map(|wanted| wanted.spread) {
+            port::set_reta(self.number, queues, self.info.reta_size)
+                .map_err(|error| self.cannot("spread packets over queues (MAX_RSS)", error))?;
+        }
+        Ok(())
+    }
+
+    /// Bytes of the longest frame.
+    fn longest(&self) -> usize {
+        let mtu = port::mtu(self.number).unwrap_or(SLOT_CAPACITY);
+        (mtu + LINK_HEADER).min(SLOT_CAPACITY)
+    }
+}
+
+/// The queues that a copy of an element receives from.
+pub(super) struct Receiver {
+    ports: Arc<Ports>,
+    port: Arc<Port>,
+    memory: Arc<Memory>,
+    queues: Vec<RxQueue>,
+    /// The one to begin with, so that none has to wait for the others for ever.
+    first: usize,
+}
+
+impl Receiver {
+    pub(super) fn port(&self) -> &Port {
+        &self.port
+    }
+
+    /// What the user should know before it starts.
+    pub(super) fn remark(&self) -> Option<String> {
+        let mtu = port::mtu(self.port.number).unwrap_or(0);
+        let is_long = mtu + LINK_HEADER > SLOT_CAPACITY;
+        is_long.then(|| format!("frames of more than {SLOT_CAPACITY} bytes may be lost"))
+    }
+
+    /// Receives at most so many packets, and shows each with the port's hash and its queue. `None` while the port has not
+    /// been started.
+    pub(super) fn receive(
+        &mut self,
+        cx: &mut Cx<'_>,
+        most: usize,
+        mut show: impl FnMut(&mut Cx<'_>, Packet, u32, u16),
+    ) -> Option<usize> {
+        if !self.port.runs.load(Ordering::Acquire) {
+            return None;
+        }
+        let queues = self.queues.len();
+        let mut made = 0;
+        for turn in 0..queues {
+            if made >= most {
+                break;
+            }
+            let queue = &mut self.queues[(self.first + turn) % queues];
+            let number = queue.number;
+            made += queue.receive(
+                cx,
+                most - made,
+                |cx| cx.pool(),
+                |cx, arrived, hash| match arrived {
+                    Arrived::Slot(packet) => {
+                        cx.count_made(1);
+                        show(cx, packet, hash, number);
+                    }
+                    Arrived::Elsewhere(bytes) => {
+                        if let Some(packet) = cx.packet(bytes) {
+                            show(cx, packet, hash, number);
+                        }
+                    }
+                },
+            );
+        }
+        self.first = (self.first + 1) % queues.max(1);
+        Some(made)
+    }
+
+    pub(super) fn close(self, cx: &mut Cx<'_>) {
+        let Receiver { ports, memory, queues, .. } = self;
+        ports.stop(cx.pool(), &memory);
+        drop(queues);
+        Memory::close(memory, cx.pool());
+    }
+}
+
+/// The queue that a copy of an element sends to.
+pub(super) struct Transmitter {
+    ports: Arc<Ports>,
+    port: Arc<Port>,
+    queue: TxQueue,
+    longest: usize,
+}
+
+impl Transmitter {
+    pub(super) fn port(&self) -> &Port {
+        &self.port
+    }
+
+    /// Bytes of the longest frame that the port carries.
+    pub(super) fn longest(&self) -> usize {
+        self.longest
+    }
+
+    /// Packets that wait for the port.
+    pub(super) fn waiting(&self) -> usize {
+        self.queue.waiting()
+    }
+
+    /// Packets that were copied.
+    pub(super) fn copied(&self) -> u64 {
+        self.queue.copied
+    }
+
+    pub(super) fn put(&mut self, pool: &mut Pool, packet: Packet) -> Result<(), Packet> {
+        self.queue.put(pool, packet)
+    }
+
+    /// Sends what waits, as far as the port takes it; says how many.
+    pub(super) fn flush(&mut self, pool: &mut Pool) -> usize {
+        if !self.port.runs.load(Ordering::Acquire) {
+            return 0;
+        }
+        self.queue.flush(pool)
+    }
+
+    /// Takes a packet back that waits.
+    pub(super) fn take_back(&mut self, pool: &mut Pool) -> Option<Packet> {
+        self.queue.take_back(pool)
+    }
+
+    pub(super) fn close(self, cx: &mut Cx<'_>) {
+        let Transmitter { ports, queue, .. } = self;
+        let memory = queue.into_memory();
+        ports.stop(cx.pool(), &memory);
+        Memory::close(memory, cx.pool());
+    }
+}

@@ -1,0 +1,557 @@
+//! The pool of a worker as memory of DPDK's drivers, and what they put there and read from there.
+//!
+//! A slot is with the pool, with a packet, or with DPDK: then it is marked in its metadata as that of a device. Whatever
+//! drivers say goes through that mark, so that a wrong answer gives no second owner.
+
+use std::collections::VecDeque;
+use std::ffi::{CString, c_char, c_void};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+
+use packet::{DeviceId, MAX_PACKET, Packet, Pool, SLOT_STRIDE, Span};
+
+/// Most packets that are received or sent at once; the shim has room for as many.
+pub(in crate::dpdk) const BURST: usize = 256;
+/// Free slots that drivers find whenever they receive, beyond what the burst needs.
+const LEAST: usize = 256;
+/// Free slots with DPDK above which some go back to the pool, and how many stay then.
+const MOST: usize = 2048;
+const KEPT: usize = 1024;
+/// Bytes in front of what drivers take for the buffer: their headroom is 128 bytes, ours 256.
+const FRONT: u16 = 128;
+
+#[repr(C)]
+struct Headers {
+    _opaque: [u8; 0],
+}
+
+#[repr(C)]
+pub(in crate::dpdk) struct Mbuf {
+    _opaque: [u8; 0],
+}
+
+#[repr(C)]
+pub(in crate::dpdk) struct Mempool {
+    _opaque: [u8; 0],
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Received {
+    mbuf: *mut Mbuf,
+    offset: u64,
+    length: u32,
+    hash: u32,
+}
+
+unsafe extern "C" {
+    fn tg_memory_new(name: *const c_char, base: *mut c_void, stride: usize, count: u32) -> *mut Headers;
+    fn tg_memory_free_count(memory: *mut Headers) -> u32;
+    fn tg_memory_give(memory: *mut Headers, slot: u32);
+    fn tg_memory_take(memory: *mut Headers) -> u32;
+    fn tg_own_pool(name: *const c_char, count: u32, gapless: i32) -> *mut Mempool;
+    fn tg_own_pool_count(pool: *const Mempool) -> u32;
+    fn tg_receive(memory: *mut Headers, port: u16, queue: u16, to: *mut Received, most: u16) -> u16;
+    fn tg_read(mbuf: *const Mbuf, to: *mut u8, size: u32) -> u32;
+    fn tg_free(memory: *mut Headers, mbuf: *mut Mbuf);
+    fn tg_prepare(memory: *mut Headers, slot: u32, start: u32, length: u32) -> *mut Mbuf;
+    fn tg_copy(pool: *mut Mempool, bytes: *const u8, length: u32) -> *mut Mbuf;
+    fn tg_send(memory: *mut Headers, port: u16, queue: u16, mbufs: *mut *mut Mbuf, n: u16) -> u16;
+    fn tg_rx_setup(memory: *mut Headers, own: *mut Mempool, port: u16, queue: u16, descriptors: u16) -> i32;
+    fn tg_port_start(memory: *mut Headers, port: u16) -> i32;
+    fn tg_port_stop(memory: *mut Headers, port: u16);
+    fn tg_port_map(port: u16, base: *mut c_void, length: usize) -> i32;
+}
+
+/// The memory of all ports that a worker uses. Its C part stays until the process ends: drivers may keep headers until their
+/// ports are closed.
+pub(in crate::dpdk) struct Memory {
+    headers: NonNull<Headers>,
+    device: DeviceId,
+    base: usize,
+    length: usize,
+    /// Devices that were asked whether they reach it, and what came of it.
+    reached: Mutex<Vec<(u16, bool)>>,
+}
+
+// SAFETY: the C part is touched only by who has the worker's pool exclusively, which every function asks for (`its`), and in
+// the part that is behind a lock by DPDK itself.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+/// Those that are in use, so that all elements of a worker find the same.
+static MEMORIES: Mutex<Vec<Weak<Memory>>> = Mutex::new(Vec::new());
+
+fn memories() -> MutexGuard<'static, Vec<Weak<Memory>>> {
+    MEMORIES.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+static NUMBER: AtomicUsize = AtomicUsize::new(0);
+
+fn name(kind: &str) -> CString {
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    CString::new(format!("tidegate_{kind}{number}")).unwrap_or_default()
+}
+
+impl Memory {
+    /// That of a pool.
+    ///
+    /// # Errors
+    /// Where DPDK has no memory for its part.
+    pub(in crate::dpdk) fn of(pool: &mut Pool) -> Result<Arc<Memory>, String> {
+        if let Some(memory) = Memory::known(pool) {
+            return Ok(memory);
+        }
+        let (start, length) = pool.device_area();
+        let device = pool.attach().ok_or("too many devices use the memory for packets")?;
+        let count = (length / SLOT_STRIDE) as u32;
+        // SAFETY: the area is that of so many slots. DPDK's drivers write only to buffers of headers that are on the stack,
+        // whose slots the pool has handed out, and read only what was handed over to them.
+        let headers = unsafe { tg_memory_new(name("slots").as_ptr(), start.cast(), SLOT_STRIDE, count) };
+        let Some(headers) = NonNull::new(headers) else {
+            pool.detach(device);
+            return Err(
+                "DPDK has no memory for packets' headers (8 MB for each worker); give it more with `-m`"
+                    .into(),
+            );
+        };
+        let memory =
+            Arc::new(Memory { headers, device, base: start as usize, length, reached: Mutex::default() });
+        memories().push(Arc::downgrade(&memory));
+        Ok(memory)
+    }
+
+    /// That of a pool, if it has one.
+    pub(in crate::dpdk) fn known(pool: &Pool) -> Option<Arc<Memory>> {
+        let start = pool.device_area().0 as usize;
+        let mut memories = memories();
+        memories.retain(|memory| memory.strong_count() > 0);
+        memories.iter().filter_map(Weak::upgrade).find(|memory| memory.base == start)
+    }
+
+    /// The C part, for the owner of the pool.
+    fn its(&self, pool: &mut Pool) -> *mut Headers {
+        assert_eq!(pool.device_area().0 as usize, self.base, "the memory of another pool");
+        self.headers.as_ptr()
+    }
+
+    /// Gives slots to DPDK until it has so many free ones.
+    pub(in crate::dpdk) fn refill(&self, pool: &mut Pool, wanted: usize) {
+        let headers = self.its(pool);
+        // SAFETY: `its` has the pool, here and below.
+        let free = unsafe { tg_memory_free_count(headers) } as usize;
+        for _ in free..wanted {
+            let Some(slot) = pool.hand_out(self.device) else { return };
+            // SAFETY: as above.
+            unsafe { tg_memory_give(headers, slot) };
+        }
+    }
+
+    /// Takes slots back if DPDK has many free ones.
+    fn settle(&self, pool: &mut Pool) {
+        let headers = self.its(pool);
+        // SAFETY: as in `refill`.
+        let free = unsafe { tg_memory_free_count(headers) } as usize;
+        if free > MOST {
+            for _ in KEPT..free {
+                // SAFETY: as in `refill`.
+                pool.take_empty(self.device, unsafe { tg_memory_take(headers) });
+            }
+        }
+    }
+
+    /// Free slots with DPDK.
+    pub(in crate::dpdk) fn free(&self, pool: &mut Pool) -> usize {
+        let headers = self.its(pool);
+        // SAFETY: as in `refill`.
+        unsafe { tg_memory_free_count(headers) as usize }
+    }
+
+    /// Takes all slots back, when nobody uses the memory any more. All ports that did have been stopped.
+    pub(in crate::dpdk) fn close(memory: Arc<Memory>, pool: &mut Pool) {
+        if let Some(memory) = Arc::into_inner(memory) {
+            let _ = memory.its(pool);
+            pool.detach(memory.device);
+        }
+    }
+
+    /// Sets up a queue for receiving into the pool, or into a pool of DPDK's own.
+    pub(in crate::dpdk) fn set_up(
+        &self,
+        pool: &mut Pool,
+        own: Option<&OwnPool>,
+        port: u16,
+        queue: u16,
+        descriptors: u16,
+    ) -> i32 {
+        let headers = self.its(pool);
+        let own = own.map_or(std::ptr::null_mut(), |own| own.0.as_ptr());
+        // SAFETY: both are valid, and DPDK looks at the numbers itself.
+        unsafe { tg_rx_setup(headers, own, port, queue, descriptors) }
+    }
+
+    pub(in crate::dpdk) fn start(&self, pool: &mut Pool, port: u16) -> i32 {
+        let headers = self.its(pool);
+        // SAFETY: as in `refill`; DPDK looks at the port's number itself.
+        unsafe { tg_port_start(headers, port) }
+    }
+
+    pub(in crate::dpdk) fn stop(&self, pool: &mut Pool, port: u16) {
+        let headers = self.its(pool);
+        // SAFETY: as in `start`.
+        unsafe { tg_port_stop(headers, port) }
+    }
+
+    /// Lets a device reach the pool itself; whether it can.
+    pub(in crate::dpdk) fn reaches(&self, port: u16) -> bool {
+        let mut reached = self.reached.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some((_, reaches)) = reached.iter().find(|(other, _)| *other == port) {
+            return *reaches;
+        }
+        // Whole pages: the area lies at the start of a mapping that is longer.
+        let length = self.length.next_multiple_of(4096);
+        // SAFETY: the device touches only buffers that drivers tell it of, as in `of`.
+        let reaches = unsafe { tg_port_map(port, self.base as *mut c_void, length) } >= 0;
+        reached.push((port, reaches));
+        reaches
+    }
+}
+
+/// A pool with buffers of DPDK's own.
+pub(in crate::dpdk) struct OwnPool(NonNull<Mempool>);
+
+// SAFETY: DPDK's pools may be used from any thread.
+unsafe impl Send for OwnPool {}
+// SAFETY: as above.
+unsafe impl Sync for OwnPool {}
+
+impl OwnPool {
+    /// One with so many buffers, without gaps between them where that is asked for, which stays until the process ends.
+    /// `None` where there is no memory for it.
+    pub(in crate::dpdk) fn new(count: u32, gapless: bool) -> Option<OwnPool> {
+        // SAFETY: the name ends.
+        NonNull::new(unsafe { tg_own_pool(name("copies").as_ptr(), count, gapless.into()) }).map(OwnPool)
+    }
+
+    pub(in crate::dpdk) fn free(&self) -> u32 {
+        // SAFETY: the pool is there.
+        unsafe { tg_own_pool_count(self.0.as_ptr()) }
+    }
+}
+
+/// A queue that packets are received from.
+pub(in crate::dpdk) struct RxQueue {
+    pub(in crate::dpdk) number: u16,
+    port: u16,
+    memory: Arc<Memory>,
+    received: Box<[Received; BURST]>,
+    /// A packet in pieces, or of somebody else.
+    scratch: Vec<u8>,
+}
+
+// SAFETY: what has been received is read and freed before the function that receives returns.
+unsafe impl Send for RxQueue {}
+
+/// A packet that has come.
+pub(in crate::dpdk) enum Arrived<'a> {
+    /// In a slot of the pool.
+    Slot(Packet),
+    /// In other memory.
+    Elsewhere(&'a [u8]),
+}
+
+impl RxQueue {
+    pub(in crate::dpdk) fn new(memory: Arc<Memory>, port: u16, number: u16) -> RxQueue {
+        let nothing = Received { mbuf: std::ptr::null_mut(), offset: 0, length: 0, hash: 0 };
+        RxQueue { number, port, memory, received: Box::new([nothing; BURST]), scratch: Vec::new() }
+    }
+
+    /// Receives at most so many packets, and shows each with the hash that the port has found. Says how many there were;
+    /// the port's queue must have been started. `pool` gives the pool of the worker.
+    pub(in crate::dpdk) fn receive<C>(
+        &mut self,
+        context: &mut C,
+        most: usize,
+        pool: impl Fn(&mut C) -> &mut Pool,
+        mut show: impl FnMut(&mut C, Arrived<'_>, u32),
+    ) -> usize {
+        let most = most.min(BURST);
+        self.memory.refill(pool(context), LEAST + most);
+        let headers = self.memory.its(pool(context));
+        // SAFETY: there is room for as many, and the port has been started with this queue, which is that of one worker.
+        let n =
+            unsafe { tg_receive(headers, self.port, self.number, self.received.as_mut_ptr(), most as u16) };
+        for received in &self.received[..usize::from(n)] {
+            let Some(mbuf) = NonNull::new(received.mbuf) else {
+                let stride = SLOT_STRIDE as u64;
+                let slot = u32::try_from(received.offset / stride).unwrap_or(u32::MAX);
+                let start = (received.offset % stride) as usize;
+                let (pool, device) = (pool(context), self.memory.device);
+                match pool.take_back(device, slot, start, received.length as usize) {
+                    Some(packet) => show(context, Arrived::Slot(packet), received.hash),
+                    None => {
+                        pool.take_empty(device, slot);
+                    }
+                }
+                continue;
+            };
+            let length = (received.length as usize).min(MAX_PACKET);
+            if self.scratch.len() < length {
+                self.scratch.resize(length, 0);
+            }
+            // SAFETY: the packet is ours until it is freed, once, behind; there is room for as much.
+            let there = unsafe { tg_read(mbuf.as_ptr(), self.scratch.as_mut_ptr(), length as u32) } as usize;
+            show(context, Arrived::Elsewhere(&self.scratch[..there]), received.hash);
+            let headers = self.memory.its(pool(context));
+            // SAFETY: as above.
+            unsafe { tg_free(headers, mbuf.as_ptr()) };
+        }
+        usize::from(n)
+    }
+}
+
+/// A queue that packets are sent to.
+pub(in crate::dpdk) struct TxQueue {
+    port: u16,
+    queue: u16,
+    memory: Arc<Memory>,
+    /// Where others send to the same queue.
+    shared: Option<Arc<Mutex<()>>>,
+    /// Where the port cannot read the pool.
+    own: Option<Arc<OwnPool>>,
+    /// What the port has not taken yet.
+    waiting: VecDeque<Span>,
+    /// Packets that were copied.
+    pub(in crate::dpdk) copied: u64,
+}
+
+impl TxQueue {
+    pub(in crate::dpdk) fn new(
+        memory: Arc<Memory>,
+        port: u16,
+        queue: u16,
+        room: usize,
+        shared: Option<Arc<Mutex<()>>>,
+        own: Option<Arc<OwnPool>>,
+    ) -> TxQueue {
+        TxQueue { port, queue, memory, shared, own, waiting: VecDeque::with_capacity(room), copied: 0 }
+    }
+
+    pub(in crate::dpdk) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Puts a packet behind those that wait.
+    ///
+    /// # Errors
+    /// The packet, where there is no slot for a copy that it needs, or one is too small.
+    pub(in crate::dpdk) fn put(&mut self, pool: &mut Pool, packet: Packet) -> Result<(), Packet> {
+        let device = self.memory.device;
+        let there =
+            if packet.headroom() < usize::from(FRONT) { Err(packet) } else { pool.hand_over(device, packet) };
+        let span = match there {
+            Ok(span) => span,
+            Err(packet) => match pool.copy_out(device, &packet) {
+                Some(span) => {
+                    pool.free(packet);
+                    self.copied += 1;
+                    span
+                }
+                None => return Err(packet),
+            },
+        };
+        self.waiting.push_back(span);
+        Ok(())
+    }
+
+    /// Sends what waits, as far as the port takes it; says how many it took.
+    pub(in crate::dpdk) fn flush(&mut self, pool: &mut Pool) -> usize {
+        let mut sent = 0;
+        while !self.waiting.is_empty() {
+            let (taken, all) = self.send(pool);
+            sent += taken;
+            if !all {
+                break;
+            }
+        }
+        self.memory.settle(pool);
+        sent
+    }
+
+    /// Sends the first ones that wait: how many, and whether that were all that were tried.
+    fn send(&mut self, pool: &mut Pool) -> (usize, bool) {
+        const AT_ONCE: usize = 64;
+        let headers = self.memory.its(pool);
+        let mut mbufs = [std::ptr::null_mut(); AT_ONCE];
+        let mut n = 0;
+        for span in self.waiting.iter().take(AT_ONCE) {
+            let mbuf = match &self.own {
+                // SAFETY: the slot is marked as DPDK's, so that its header is nobody's, and the bytes lie in it.
+                None => unsafe { tg_prepare(headers, span.slot, span.start.into(), span.length.into()) },
+                Some(own) => {
+                    let at = self.base_of(span);
+                    // SAFETY: the bytes lie in a slot that is marked as DPDK's, which nobody writes to.
+                    unsafe { tg_copy(own.0.as_ptr(), at, span.length.into()) }
+                }
+            };
+            if mbuf.is_null() {
+                break;
+            }
+            mbufs[n] = mbuf;
+            n += 1;
+        }
+        if n == 0 {
+            return (0, false);
+        }
+        let lock =
+            self.shared.as_ref().map(|lock| lock.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
+        // SAFETY: so many packets, whose headers are the port's now; the queue is set up, and nobody else sends to it
+        // meanwhile.
+        let sent = unsafe { tg_send(headers, self.port, self.queue, mbufs.as_mut_ptr(), n as u16) };
+        drop(lock);
+        let sent = usize::from(sent).min(n);
+        let spans = self.waiting.drain(..sent);
+        if self.own.is_some() {
+            for span in spans {
+                pool.take_empty(self.memory.device, span.slot);
+                self.copied += 1;
+            }
+            for &mbuf in &mbufs[sent..n] {
+                // SAFETY: a copy that the port has not taken.
+                unsafe { tg_free(headers, mbuf) };
+            }
+        }
+        (sent, sent == n)
+    }
+
+    fn base_of(&self, span: &Span) -> *const u8 {
+        (self.memory.base + span.slot as usize * SLOT_STRIDE + usize::from(span.start)) as *const u8
+    }
+
+    /// Takes a packet back that waits.
+    pub(in crate::dpdk) fn take_back(&mut self, pool: &mut Pool) -> Option<Packet> {
+        let span = self.waiting.pop_front()?;
+        pool.take_back(self.memory.device, span.slot, span.start.into(), span.length.into())
+    }
+
+    pub(in crate::dpdk) fn into_memory(self) -> Arc<Memory> {
+        self.memory
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dpdk::start;
+    use crate::dpdk::sys::port;
+
+    fn pool() -> Pool {
+        Pool::new(64 << 20).unwrap()
+    }
+
+    fn words(text: &str) -> Vec<String> {
+        text.split(' ').map(String::from).collect()
+    }
+
+    /// All that there is in a queue: bytes, and where they lie if they are in the pool.
+    fn receive(queue: &mut RxQueue, pool: &mut Pool) -> Vec<(Vec<u8>, Option<Packet>)> {
+        let mut all = Vec::new();
+        queue.receive(
+            pool,
+            BURST,
+            |pool| pool,
+            |_, arrived, _| {
+                all.push(match arrived {
+                    Arrived::Slot(packet) => (packet.data().to_vec(), Some(packet)),
+                    Arrived::Elsewhere(bytes) => (bytes.to_vec(), None),
+                });
+            },
+        );
+        all
+    }
+
+    /// DPDK starts once in a process, so that this is one test.
+    #[test]
+    fn slots_go_to_ports_and_come_back() {
+        let running =
+            start(&words("--no-huge --no-pci -m 128 --vdev=net_ring0 --vdev=net_null0,size=2000")).unwrap();
+        let again = start(&words("--no-huge")).unwrap_err();
+        assert!(again.contains("only once"), "{again}");
+        let (ring, null) = (port::find("net_ring0").unwrap(), port::find("net_null0").unwrap());
+        let (mut one, mut other) = (pool(), pool());
+        let (mine, theirs) = (Memory::of(&mut one).unwrap(), Memory::of(&mut other).unwrap());
+        assert!(Arc::ptr_eq(&mine, &Memory::of(&mut one).unwrap()) && !Arc::ptr_eq(&mine, &theirs));
+        for number in [ring, null] {
+            port::configure(number, 1, 1, 0, false).unwrap();
+            mine.refill(&mut one, 2000);
+            assert_eq!(mine.set_up(&mut one, None, number, 0, 512), 0);
+            port::set_up_tx(number, 0, 512).unwrap();
+            assert_eq!(mine.start(&mut one, number), 0);
+        }
+        let mut to_ring = TxQueue::new(Arc::clone(&mine), ring, 0, 64, None, None);
+        let mut from_ring = RxQueue::new(Arc::clone(&mine), ring, 0);
+
+        // There and back: the same slot, nothing copied; and what a driver never gets is copied or refused.
+        let packet = one.packet(&[7; 900]).unwrap();
+        let place = packet.data().as_ptr();
+        assert!(to_ring.put(&mut one, packet).is_ok());
+        let guest = other.packet(b"guest").unwrap();
+        assert!(to_ring.put(&mut one, guest).is_ok());
+        let mut grown = one.packet(&[5; 100]).unwrap();
+        assert!(grown.unstrip(200));
+        assert!(to_ring.put(&mut one, grown).is_ok());
+        let large = other.packet(&[1; 5000]).unwrap();
+        let large = to_ring.put(&mut one, large).unwrap_err();
+        other.free(large);
+        assert_eq!((to_ring.flush(&mut one), to_ring.copied, to_ring.waiting()), (3, 2, 0));
+        let came = receive(&mut from_ring, &mut one);
+        let lengths: Vec<usize> = came.iter().map(|(bytes, _)| bytes.len()).collect();
+        assert_eq!(lengths, [900, 5, 300]);
+        assert!(came.iter().all(|(_, packet)| packet.is_some()), "all of them in slots of ours");
+        assert_eq!(came[0].1.as_ref().map(|packet| packet.data().as_ptr()), Some(place));
+        came.into_iter().filter_map(|(_, packet)| packet).for_each(|packet| one.free(packet));
+
+        // To a worker with another pool: copied, and the slots go home.
+        for n in 0..50u8 {
+            let packet = one.packet(&[n; 60]).unwrap();
+            assert!(to_ring.put(&mut one, packet).is_ok());
+        }
+        assert_eq!(to_ring.flush(&mut one), 50);
+        let mut elsewhere = RxQueue::new(Arc::clone(&theirs), ring, 0);
+        let before = mine.free(&mut one);
+        let came = receive(&mut elsewhere, &mut other);
+        assert!(
+            came.iter().enumerate().all(|(n, (bytes, packet))| *bytes == [n as u8; 60] && packet.is_none())
+        );
+        assert_eq!((came.len(), mine.free(&mut one)), (50, before + 50));
+
+        // A driver that makes packets takes slots, and gives them back when they are sent.
+        let mut from_null = RxQueue::new(Arc::clone(&mine), null, 0);
+        let mut to_null = TxQueue::new(Arc::clone(&mine), null, 0, 256, None, None);
+        for _ in 0..200 {
+            for (bytes, packet) in receive(&mut from_null, &mut one) {
+                assert_eq!(bytes.len(), 2000);
+                assert!(to_null.put(&mut one, packet.unwrap()).is_ok());
+            }
+            assert_eq!(to_null.flush(&mut one), BURST);
+        }
+        assert!(mine.free(&mut one) <= MOST, "what is not needed goes back to the pool");
+
+        // What waits can be had back, and at the end nothing is missing.
+        let packet = one.packet(b"waits").unwrap();
+        assert!(to_ring.put(&mut one, packet).is_ok());
+        let packet = to_ring.take_back(&mut one).unwrap();
+        assert_eq!(packet.data(), b"waits");
+        one.free(packet);
+        for number in [ring, null] {
+            mine.stop(&mut one, number);
+        }
+        drop((to_ring, from_ring, from_null, to_null, elsewhere));
+        Memory::close(mine, &mut one);
+        Memory::close(theirs, &mut other);
+        assert_eq!((one.stats().in_use, one.stats().leaked), (0, 0));
+        drop(running);
+    }
+}

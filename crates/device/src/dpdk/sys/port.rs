@@ -1,0 +1,231 @@
+//! What DPDK knows of a port, and what can be set.
+
+use std::ffi::{CStr, CString, c_char};
+
+unsafe extern "C" {
+    safe fn tg_port_exists(port: u16) -> i32;
+    fn tg_port_find(name: *const c_char) -> i32;
+    fn tg_port_info(port: u16, to: *mut RawInfo) -> i32;
+    safe fn tg_port_configure(port: u16, rx: u16, tx: u16, mtu: u32, spreads: i32) -> i32;
+    fn tg_port_descriptors(port: u16, rx: *mut u16, tx: *mut u16) -> i32;
+    safe fn tg_tx_setup(port: u16, queue: u16, descriptors: u16) -> i32;
+    safe fn tg_port_promiscuous(port: u16, on: i32) -> i32;
+    safe fn tg_port_mtu(port: u16) -> i32;
+    safe fn tg_port_set_mtu(port: u16, mtu: u16) -> i32;
+    fn tg_port_mac(port: u16, to: *mut u8) -> i32;
+    fn tg_port_set_mac(port: u16, bytes: *const u8, how: i32) -> i32;
+    fn tg_port_link(port: u16, to: *mut Link) -> i32;
+    fn tg_port_counts(port: u16, to: *mut Counts) -> i32;
+    fn tg_port_extended(port: u16, number: u32, name: *mut c_char, value: *mut u64) -> i32;
+    safe fn tg_port_queue_count(port: u16, queue: u16) -> i32;
+    safe fn tg_port_reta(port: u16, number: u16, size: u16) -> i32;
+    safe fn tg_port_set_reta(port: u16, queues: u16, size: u16) -> i32;
+}
+
+/// Bytes of names (RTE_ETH_NAME_MAX_LEN, RTE_ETH_XSTATS_NAME_SIZE).
+const NAME: usize = 64;
+/// Ports that DPDK has room for (RTE_MAX_ETHPORTS).
+const MOST_PORTS: u16 = 32;
+/// Queues whose counts are kept apart (RTE_ETHDEV_QUEUE_STAT_CNTRS).
+const COUNTED_QUEUES: usize = 16;
+
+#[repr(C)]
+struct RawInfo {
+    name: [c_char; NAME],
+    driver: *const c_char,
+    is_virtual: i32,
+    most_rx: u16,
+    most_tx: u16,
+    most_mtu: u16,
+    rx_descriptors: u16,
+    tx_descriptors: u16,
+    reta_size: u16,
+    rss: u64,
+}
+
+/// What a port is.
+#[derive(Clone, Debug)]
+pub(in crate::dpdk) struct Info {
+    pub(in crate::dpdk) name: String,
+    pub(in crate::dpdk) driver: String,
+    /// Part of this program, not a device.
+    pub(in crate::dpdk) is_virtual: bool,
+    pub(in crate::dpdk) most_rx: u16,
+    pub(in crate::dpdk) most_tx: u16,
+    pub(in crate::dpdk) reta_size: u16,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::dpdk) struct Link {
+    pub(in crate::dpdk) speed: u32,
+    pub(in crate::dpdk) is_up: bool,
+    pub(in crate::dpdk) is_full_duplex: bool,
+    pub(in crate::dpdk) is_negotiated: bool,
+}
+
+/// What a port has counted.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::dpdk) struct Counts {
+    pub(in crate::dpdk) in_packets: u64,
+    pub(in crate::dpdk) out_packets: u64,
+    pub(in crate::dpdk) in_bytes: u64,
+    pub(in crate::dpdk) out_bytes: u64,
+    pub(in crate::dpdk) missed: u64,
+    pub(in crate::dpdk) in_errors: u64,
+    pub(in crate::dpdk) out_errors: u64,
+    pub(in crate::dpdk) no_buffers: u64,
+    pub(in crate::dpdk) queue_packets: [u64; COUNTED_QUEUES],
+    pub(in crate::dpdk) queue_bytes: [u64; COUNTED_QUEUES],
+}
+
+/// A result of DPDK's, or its number for what went wrong.
+fn checked(result: i32) -> Result<i32, i32> {
+    if result < 0 { Err(result) } else { Ok(result) }
+}
+
+/// A port by its number, its name, or its PCI address, with or without the domain.
+pub(in crate::dpdk) fn find(text: &str) -> Option<u16> {
+    if let Ok(number) = text.parse::<u16>() {
+        return (tg_port_exists(number) != 0).then_some(number);
+    }
+    let by_name = |name: &str| {
+        let name = CString::new(name).ok()?;
+        // SAFETY: the name ends.
+        u16::try_from(unsafe { tg_port_find(name.as_ptr()) }).ok()
+    };
+    by_name(text).or_else(|| by_name(&format!("0000:{text}")))
+}
+
+/// All ports.
+pub(in crate::dpdk) fn all() -> Vec<u16> {
+    (0..MOST_PORTS).filter(|&port| tg_port_exists(port) != 0).collect()
+}
+
+pub(in crate::dpdk) fn info(port: u16) -> Result<Info, i32> {
+    let mut raw = RawInfo {
+        name: [0; NAME],
+        driver: std::ptr::null(),
+        is_virtual: 0,
+        most_rx: 0,
+        most_tx: 0,
+        most_mtu: 0,
+        rx_descriptors: 0,
+        tx_descriptors: 0,
+        reta_size: 0,
+        rss: 0,
+    };
+    // SAFETY: a structure of the same layout.
+    checked(unsafe { tg_port_info(port, &raw mut raw) })?;
+    let driver = match raw.driver.is_null() {
+        true => String::new(),
+        // SAFETY: the name of a driver, which ends and stays.
+        false => unsafe { CStr::from_ptr(raw.driver) }.to_string_lossy().into_owned(),
+    };
+    Ok(Info {
+        name: text(&raw.name),
+        driver,
+        is_virtual: raw.is_virtual != 0,
+        most_rx: raw.most_rx,
+        most_tx: raw.most_tx,
+        reta_size: raw.reta_size,
+    })
+}
+
+/// Text up to the first zero.
+fn text(chars: &[c_char]) -> String {
+    let bytes: Vec<u8> = chars.iter().map(|&c| c as u8).take_while(|&b| b != 0).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Gives the port so many queues. With `mtu` 0 it keeps its own.
+pub(in crate::dpdk) fn configure(port: u16, rx: u16, tx: u16, mtu: u16, spreads: bool) -> Result<(), i32> {
+    checked(tg_port_configure(port, rx, tx, mtu.into(), spreads.into())).map(drop)
+}
+
+/// The numbers of descriptors nearest to these that the port has; with 0, its own.
+pub(in crate::dpdk) fn descriptors(port: u16, mut rx: u16, mut tx: u16) -> (u16, u16) {
+    // SAFETY: two numbers.
+    unsafe { tg_port_descriptors(port, &raw mut rx, &raw mut tx) };
+    (rx, tx)
+}
+
+pub(in crate::dpdk) fn set_up_tx(port: u16, queue: u16, descriptors: u16) -> Result<(), i32> {
+    checked(tg_tx_setup(port, queue, descriptors)).map(drop)
+}
+
+pub(in crate::dpdk) fn set_promiscuous(port: u16, on: bool) -> Result<(), i32> {
+    checked(tg_port_promiscuous(port, on.into())).map(drop)
+}
+
+pub(in crate::dpdk) fn mtu(port: u16) -> Result<usize, i32> {
+    checked(tg_port_mtu(port)).map(|mtu| mtu as usize)
+}
+
+pub(in crate::dpdk) fn set_mtu(port: u16, mtu: u16) -> Result<(), i32> {
+    checked(tg_port_set_mtu(port, mtu)).map(drop)
+}
+
+pub(in crate::dpdk) fn mac(port: u16) -> Result<[u8; 6], i32> {
+    let mut bytes = [0; 6];
+    // SAFETY: six bytes.
+    checked(unsafe { tg_port_mac(port, bytes.as_mut_ptr()) })?;
+    Ok(bytes)
+}
+
+/// What to do with an Ethernet address.
+#[derive(Clone, Copy)]
+pub(in crate::dpdk) enum Mac {
+    Set = 0,
+    Add = 1,
+    Remove = 2,
+}
+
+pub(in crate::dpdk) fn set_mac(port: u16, bytes: [u8; 6], how: Mac) -> Result<(), i32> {
+    // SAFETY: six bytes.
+    checked(unsafe { tg_port_set_mac(port, bytes.as_ptr(), how as i32) }).map(drop)
+}
+
+pub(in crate::dpdk) fn link(port: u16) -> Result<Link, i32> {
+    let mut link = Link::default();
+    // SAFETY: a structure of the same layout; the shim writes 0 or 1 where truth values are.
+    checked(unsafe { tg_port_link(port, &raw mut link) })?;
+    Ok(link)
+}
+
+pub(in crate::dpdk) fn counts(port: u16) -> Result<Counts, i32> {
+    let mut counts = Counts::default();
+    // SAFETY: a structure of the same layout.
+    checked(unsafe { tg_port_counts(port, &raw mut counts) })?;
+    Ok(counts)
+}
+
+/// What a port's driver counts besides, by name.
+pub(in crate::dpdk) fn extended(port: u16) -> Result<Vec<(String, u64)>, i32> {
+    let mut all = Vec::new();
+    loop {
+        let (mut name, mut value) = ([0; NAME], 0);
+        // SAFETY: room for a name and a number.
+        let there = unsafe { tg_port_extended(port, all.len() as u32, name.as_mut_ptr(), &raw mut value) };
+        if all.len() >= checked(there)? as usize {
+            return Ok(all);
+        }
+        all.push((text(&name), value));
+    }
+}
+
+/// Packets that wait in a receive queue.
+pub(in crate::dpdk) fn queue_count(port: u16, queue: u16) -> i32 {
+    tg_port_queue_count(port, queue)
+}
+
+/// Which queue each value of the hash goes to.
+pub(in crate::dpdk) fn reta(port: u16, size: u16) -> Vec<i32> {
+    (0..size).map_while(|number| checked(tg_port_reta(port, number, size)).ok()).collect()
+}
+
+/// Spreads hashes over the first queues.
+pub(in crate::dpdk) fn set_reta(port: u16, queues: u16, size: u16) -> Result<(), i32> {
+    checked(tg_port_set_reta(port, queues, size)).map(drop)
+}

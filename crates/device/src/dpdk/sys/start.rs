@@ -1,0 +1,84 @@
+//! Starting DPDK's environment abstraction layer (EAL), once in a process, and ending it.
+
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::sync::Mutex;
+
+use nix::sched::{sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
+
+unsafe extern "C" {
+    fn tg_start(count: c_int, arguments: *mut *mut c_char, quiet: c_int) -> c_int;
+    fn tg_cleanup();
+    fn tg_said(to: *mut u8, size: u32) -> u32;
+    safe fn tg_reason(error: c_int) -> *const c_char;
+}
+
+static STATE: Mutex<State> = Mutex::new(State::Never);
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Never,
+    Runs,
+    /// It cannot be started again.
+    Over,
+}
+
+fn state() -> std::sync::MutexGuard<'static, State> {
+    STATE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+pub(in crate::dpdk) fn is_running() -> bool {
+    *state() == State::Runs
+}
+
+/// DPDK's words for an error.
+pub(in crate::dpdk) fn reason(error: i32) -> String {
+    // SAFETY: DPDK gives text that ends, in memory of this thread that the next call writes to.
+    unsafe { CStr::from_ptr(tg_reason(error)) }.to_string_lossy().into_owned()
+}
+
+/// What DPDK and its drivers have said since the last look, where that is kept.
+pub(in crate::dpdk) fn said() -> String {
+    let mut text = vec![0; 4096];
+    // SAFETY: there is room for as much.
+    let n = unsafe { tg_said(text.as_mut_ptr(), text.len() as u32) };
+    text.truncate(n as usize);
+    String::from_utf8_lossy(&text).trim().to_string()
+}
+
+/// Starts it with these arguments. With `quiet` it writes nothing, and what it says is kept.
+///
+/// # Errors
+/// What DPDK says.
+pub(in crate::dpdk) fn start(arguments: &[String], quiet: bool) -> Result<(), String> {
+    let mut state = state();
+    if *state != State::Never {
+        return Err("it can be started only once".into());
+    }
+    let words = arguments.iter().map(|word| CString::new(word.as_str()));
+    let words =
+        words.collect::<Result<Vec<_>, _>>().map_err(|_| "an argument has a zero byte".to_string())?;
+    // It keeps pointers to them.
+    let mut pointers: Vec<*mut c_char> = words.into_iter().map(CString::into_raw).collect();
+    let count = pointers.len() as c_int;
+    pointers.push(std::ptr::null_mut());
+    // It pins the thread that starts it, which is the business of workers.
+    let allowed = sched_getaffinity(Pid::from_raw(0));
+    // SAFETY: so many strings that live for ever, and a null behind them, as `main` would have them.
+    let result = unsafe { tg_start(count, pointers.leak().as_mut_ptr(), quiet.into()) };
+    if let Ok(allowed) = allowed {
+        let _ = sched_setaffinity(Pid::from_raw(0), &allowed);
+    }
+    *state = if result == 0 { State::Runs } else { State::Over };
+    if result == 0 { Ok(()) } else { Err(reason(result)) }
+}
+
+/// Closes all ports, and ends it.
+pub(in crate::dpdk) fn end() {
+    let mut state = state();
+    if *state == State::Runs {
+        *state = State::Over;
+        // SAFETY: it runs, and nobody uses a port: elements have closed theirs when the graph has ended.
+        unsafe { tg_cleanup() };
+    }
+}

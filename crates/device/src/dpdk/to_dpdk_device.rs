@@ -1,0 +1,346 @@
+//! # ToDPDKDevice
+//! Sends packets to a port of DPDK, from where they lie.
+//!
+//! Packets have a link header already. The port reads them from the packet pool, which gets them back when they have left.
+//! Packets that do not lie in one slot of the pool of this element's worker are copied first, as are those for cards that may
+//! not reach the pool; the driver for AF_XDP copies by itself.
+//!
+//! Packets are sent when BURST of them have come, and otherwise as soon as nothing else is to be done, or after TIMEOUT. While
+//! the port takes nothing, up to IQUEUE packets wait in the element; with a pull input, the others wait where they are pulled
+//! from, otherwise they are dropped.
+//!
+//! Each worker sends to a queue of its own if the port has as many. A packet counts as sent when the port has taken it.
+//!
+//! ## Usage
+//! `ToDPDKDevice(PORT [, QUEUE, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `PORT`: the port's number, its name (`net_tap0`) or its PCI address.
+//! - `QUEUE`: the first queue; with it, one queue only, unless N_QUEUES says more. Without, those that no other element has.
+//! - `N_QUEUES`: how many queues; -1 for one per worker.
+//! - `IQUEUE`: packets that wait in the element, a power of two.
+//! - `BLOCKING`: whether to try again for a while, where otherwise packets would be dropped.
+//! - `BURST`: packets to wait for before they are sent, and to pull per turn.
+//! - `TIMEOUT`: milliseconds that packets may wait for others; 0 for no longer than needed, negative for ever.
+//! - `NDESC`: descriptors of each queue; 0 for what is usual.
+//! - `SET_VLAN`: accepted; tags are in the frames.
+//! - `MAXTHREADS`: accepted; `--threads` and StaticThreadSched say which workers there are.
+//! - `VERBOSE`: accepted.
+//! - `ACTIVE`: accepted.
+//! - `ALLOW_NONEXISTENT`: whether to drop what comes, instead of refusing, where there is no such port.
+//!
+//! ## Handlers
+//! - `count`: packets sent.
+//! - `dropped`: packets that could not be sent.
+//! - `reset_counts`: sets both to zero.
+//! - `copied`: packets that were copied.
+//! - `hw_count`: packets that the port has sent.
+//! - `hw_bytes`: their bytes.
+//! - `hw_errors`: packets that it could not send.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 3) -> EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2) -> ToDPDKDevice(0)
+//! ```
+//!
+//! ## See also
+//! FromDPDKDevice, DPDKInfo, ToXDP, ToDevice, Queue
+
+use std::sync::Arc;
+
+use element::class::{ArgInfo, HandlerInfo, Notes, Task};
+use element::effects::{Case, Field, Filter, Hold, Target};
+use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, Timestamp, manual};
+use packet::BATCH_CAPACITY;
+
+use super::ports::{Ports, Transmitter};
+use super::{Refused, Wanted, read_wanted};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "ToDPDKDevice",
+    ports: "1/0",
+    processing: "a",
+    manual: manual!("to_dpdk_device.rs"),
+    notes: Notes { task: Task::WherePulling, has_queues: true, ..Notes::NONE },
+    args: &[
+        ArgInfo::required("PORT", "port"),
+        ArgInfo::positional("QUEUE", "int", "-1"),
+        ArgInfo::keyword("N_QUEUES", "int", "-1"),
+        ArgInfo::keyword("IQUEUE", "unsigned", "1024"),
+        ArgInfo::keyword("BLOCKING", "bool", "false"),
+        ArgInfo::keyword("BURST", "int", "32"),
+        ArgInfo::keyword("TIMEOUT", "int", "0"),
+        ArgInfo::keyword("NDESC", "unsigned", "0"),
+        ArgInfo::keyword("SET_VLAN", "bool", "true"),
+        ArgInfo::keyword("MAXTHREADS", "int", "-1"),
+        ArgInfo::keyword("VERBOSE", "int", "1"),
+        ArgInfo::keyword("ACTIVE", "bool", "true"),
+        ArgInfo::keyword("ALLOW_NONEXISTENT", "bool", "false"),
+    ],
+    handlers: &[
+        HandlerInfo::count("count"),
+        HandlerInfo::count("dropped"),
+        HandlerInfo::write("reset_counts"),
+        HandlerInfo::count("copied"),
+        HandlerInfo::read("hw_count"),
+        HandlerInfo::read("hw_bytes"),
+        HandlerInfo::read("hw_errors"),
+    ],
+    // Needs a port: what it does is tested on virtual ones.
+    samples: &[],
+    build,
+    ..Class::DEFAULT
+};
+
+fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
+    let wanted = read_wanted(args, true);
+    let room = args.or("IQUEUE", 1024u32);
+    if !room.is_power_of_two() || room > 1 << 16 {
+        args.error("IQUEUE must be a power of 2");
+    }
+    let burst = args.or("BURST", 32i64);
+    if burst <= 0 {
+        args.error("bad BURST");
+    }
+    for name in ["SET_VLAN", "ACTIVE"] {
+        args.get::<bool>(name);
+    }
+    let room = (room as usize).clamp(1, 1 << 16);
+    let element = ToDpdkDevice {
+        blocking: args.or("BLOCKING", false),
+        timeout: args.or("TIMEOUT", 0i64),
+        burst: (burst.max(1) as usize).min(room).min(BATCH_CAPACITY),
+        room,
+        wanted: Wanted { room, ..wanted },
+        ports: Ports::of(args.setup),
+        pulls_input: false,
+        transmitter: None,
+        told: false,
+        count: 0,
+        dropped: 0,
+        copied: 0,
+    };
+    args.finish()?;
+    element.ports.expect(args.setup, &element.wanted);
+    Ok(Box::new(element))
+}
+
+/// How long to wait for a port that takes nothing.
+const PAUSE: Timestamp = Timestamp(20_000);
+/// How often BLOCKING tries: about a second of a port that takes nothing.
+const TRIES: u32 = 1 << 20;
+/// An Ethernet header.
+const HEADER: usize = 14;
+
+struct ToDpdkDevice {
+    wanted: Wanted,
+    ports: Arc<Ports>,
+    blocking: bool,
+    /// In milliseconds.
+    timeout: i64,
+    burst: usize,
+    room: usize,
+    pulls_input: bool,
+    transmitter: Option<Transmitter>,
+    /// Whether the user knows that the port takes too little.
+    told: bool,
+    count: u64,
+    dropped: u64,
+    /// As it was when the port was closed.
+    copied: u64,
+}
+
+impl ToDpdkDevice {
+    fn fail(&mut self, cx: &mut Cx<'_>, packet: Packet, why: DropReason) {
+        self.dropped += 1;
+        cx.drop(packet, why);
+    }
+
+    /// Lets the port take what waits.
+    fn flush(&mut self, cx: &mut Cx<'_>) {
+        let Some(transmitter) = &mut self.transmitter else { return };
+        let sent = transmitter.flush(cx.pool());
+        self.count += sent as u64;
+        cx.count_sent(sent);
+    }
+
+    fn waiting(&self) -> usize {
+        self.transmitter.as_ref().map_or(0, Transmitter::waiting)
+    }
+
+    /// Makes room for one more packet if there can be any.
+    fn make_room(&mut self, cx: &mut Cx<'_>) -> bool {
+        for _ in 0..if self.blocking { TRIES } else { 1 } {
+            self.flush(cx);
+            if self.waiting() < self.room {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        if !self.told {
+            self.told = true;
+            let name = cx.name().to_string();
+            cx.message(format_args!("{name}: packet dropped\n"));
+        }
+        false
+    }
+
+    fn add(&mut self, cx: &mut Cx<'_>, mut batch: Batch) {
+        for packet in batch.drain() {
+            let Some(transmitter) = &mut self.transmitter else {
+                self.fail(cx, packet, DropReason::InterfaceDown);
+                continue;
+            };
+            let why = match packet.len() {
+                length if length > transmitter.longest() => DropReason::TooLarge,
+                0..HEADER => DropReason::TooShort,
+                _ if transmitter.waiting() >= self.room && !self.make_room(cx) => DropReason::SendQueueFull,
+                _ => {
+                    let Some(transmitter) = &mut self.transmitter else { continue };
+                    match transmitter.put(cx.pool(), packet) {
+                        Ok(()) => {}
+                        Err(packet) => self.fail(cx, packet, DropReason::NoBuffer),
+                    }
+                    continue;
+                }
+            };
+            self.fail(cx, packet, why);
+        }
+        cx.recycle(batch);
+    }
+
+    /// Sends if there is enough, or sees to it that it is sent in time.
+    fn send(&mut self, cx: &mut Cx<'_>) {
+        if self.waiting() >= self.burst {
+            self.flush(cx);
+        }
+        let is_left = self.waiting() > 0;
+        match self.timeout {
+            _ if !is_left => {}
+            // What the port did not take is tried again anyway.
+            _ if self.waiting() >= self.burst => cx.set_timer(0, cx.now() + PAUSE),
+            0 => cx.set_timer(0, cx.now()),
+            1.. => cx.set_timer(0, cx.now() + Timestamp(self.timeout.saturating_mul(1_000_000))),
+            _ => {}
+        }
+    }
+}
+
+impl Element for ToDpdkDevice {
+    fn effects(&self) -> Effects {
+        let sent = Effects::cases(vec![Case::new(Filter::Any, Target::Send)]);
+        Effects { hold: Hold::Fifo { may_drop: true }, ..sent.observing(&[Field::Length, Field::Payload]) }
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        match self.ports.send(cx, &self.wanted) {
+            Ok(transmitter) => self.transmitter = Some(transmitter),
+            Err(Refused::Missing(_)) if self.wanted.may_be_missing => {}
+            Err(Refused::Missing(text) | Refused::Failed(text)) => return Err(text),
+        }
+        self.pulls_input = !cx.input_is_push(0);
+        if self.pulls_input {
+            cx.schedule();
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
+        self.add(cx, batch);
+        self.send(cx);
+        None
+    }
+
+    fn run(&mut self, cx: &mut Cx<'_>) -> bool {
+        let mut worked = false;
+        if self.waiting() + self.burst <= self.room {
+            let batch = cx.pull(0, self.burst);
+            worked = !batch.is_empty();
+            self.add(cx, batch);
+        }
+        // There is nothing to wait for: what can be pulled has been.
+        self.flush(cx);
+        if self.waiting() > 0 {
+            cx.set_timer(0, cx.now() + PAUSE);
+        } else if worked || cx.may_pull(0) {
+            cx.schedule();
+        }
+        worked
+    }
+
+    fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
+        if self.pulls_input {
+            return cx.schedule();
+        }
+        self.flush(cx);
+        if self.waiting() > 0 {
+            cx.set_timer(0, cx.now() + PAUSE);
+        }
+    }
+
+    fn drain(&mut self, cx: &mut Cx<'_>) {
+        self.flush(cx);
+        while let Some(transmitter) = &mut self.transmitter
+            && let Some(packet) = transmitter.take_back(cx.pool())
+        {
+            cx.drop(packet, DropReason::Stop);
+        }
+    }
+
+    fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        cx.clear_timer(0);
+        if let Some(transmitter) = self.transmitter.take() {
+            self.copied = transmitter.copied();
+            transmitter.close(cx);
+        }
+        Ok(())
+    }
+
+    fn held(&self) -> usize {
+        self.waiting()
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, param: &str) -> Result<String, String> {
+        // The port has one set of names for both directions.
+        let name = match name {
+            "hw_count" => "tx_count",
+            "hw_bytes" => "tx_bytes",
+            "hw_errors" => "tx_errors",
+            name => name,
+        };
+        Ok(match (name, &self.transmitter) {
+            ("count", _) => self.count.to_string(),
+            ("dropped", _) => self.dropped.to_string(),
+            ("copied", transmitter) => {
+                transmitter.as_ref().map_or(self.copied, Transmitter::copied).to_string()
+            }
+            (_, Some(transmitter)) => return transmitter.port().read(name, param),
+            (_, None) => "0".into(),
+        })
+    }
+
+    fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, _value: &str) -> Result<(), String> {
+        (self.count, self.dropped) = (0, 0);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::Run;
+
+    #[test]
+    fn arguments_that_are_wrong_are_refused() {
+        for (arguments, text) in [
+            ("", "PORT: required argument missing"),
+            ("0, IQUEUE 1000", "IQUEUE must be a power of 2"),
+            ("0, IQUEUE 0", "IQUEUE must be a power of 2"),
+            ("0, BURST 0", "bad BURST"),
+            ("0, QUEUE -2", "QUEUE out of range"),
+        ] {
+            let errors = Run::default().text(&format!("Idle -> ToDPDKDevice({arguments})"), &[]).unwrap_err();
+            assert!(errors.contains(text), "{arguments}: {errors}");
+        }
+    }
+}

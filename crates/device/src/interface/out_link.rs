@@ -1,0 +1,120 @@
+//! What elements that send to an interface know of it: how long its frames may be, whether it takes any, and what the user
+//! has been told.
+
+use std::fmt::Arguments;
+use std::io;
+
+use element::{Cx, Timestamp};
+
+use super::sys::link;
+use crate::reason;
+
+/// How long to wait for an interface that takes nothing: at first, and at most.
+const LEAST_PAUSE: Timestamp = Timestamp(20_000);
+const LONGEST_PAUSE: Timestamp = Timestamp(1_000_000);
+/// How long an interface takes nothing before it may be that nobody is at its other end.
+const STUCK: Timestamp = Timestamp(100_000_000);
+/// How often to look whether the longest packet of the interface has become longer.
+const LOOK: Timestamp = Timestamp(1_000_000_000);
+/// An Ethernet header with a VLAN tag.
+const LINK_HEADER: usize = 18;
+
+/// An interface to send to.
+#[derive(Debug)]
+pub(crate) struct OutLink {
+    pub(crate) device: String,
+    /// Bytes of the longest frame, and what it is at most whatever the interface says.
+    longest: usize,
+    most: usize,
+    /// When that was last looked at.
+    looked: Timestamp,
+    pause: Timestamp,
+    /// Whether nothing is sent at the moment, for longer than a pause.
+    pub(crate) is_down: bool,
+    /// Since when the interface has taken nothing.
+    stuck: Option<Timestamp>,
+    /// The last failure that was told: the same one is not told again.
+    told: Option<i32>,
+}
+
+impl OutLink {
+    pub(crate) fn new(device: String, most: usize) -> OutLink {
+        OutLink {
+            device,
+            longest: 0,
+            most,
+            looked: Timestamp::ZERO,
+            pause: LEAST_PAUSE,
+            is_down: false,
+            stuck: None,
+            told: None,
+        }
+    }
+
+    /// Asks how long frames may be.
+    pub(crate) fn look(&mut self, now: Timestamp) {
+        self.looked = now;
+        if let Ok(mtu) = link::mtu(&self.device) {
+            self.longest = (mtu + LINK_HEADER).min(self.most);
+        }
+    }
+
+    /// Whether the interface carries frames of this length.
+    #[inline]
+    pub(crate) fn carries(&mut self, now: Timestamp, length: usize) -> bool {
+        if length > self.longest && now - self.looked > LOOK {
+            self.look(now);
+        }
+        length <= self.longest
+    }
+
+    /// Tells the user something.
+    pub(crate) fn say(&self, cx: &mut Cx<'_>, text: Arguments<'_>) {
+        let name = cx.declaration();
+        cx.message(format_args!("{name}: {}: {text}\n", self.device));
+    }
+
+    /// Tells the user of a failure, unless it was the last one too.
+    pub(crate) fn tell(&mut self, cx: &mut Cx<'_>, error: &io::Error) {
+        if self.told != error.raw_os_error() {
+            self.told = error.raw_os_error();
+            self.say(cx, format_args!("{}", reason(error)));
+        }
+    }
+
+    /// The interface takes nothing. Whether it may take something soon: for a while it is only busy, and then there may be
+    /// nobody at the other end.
+    pub(crate) fn may_recover(&mut self, cx: &mut Cx<'_>) -> bool {
+        let since = *self.stuck.get_or_insert(cx.now());
+        if self.is_down {
+            return false;
+        }
+        if cx.now() - since < STUCK || self.has_carrier() {
+            return true;
+        }
+        self.is_down = true;
+        self.say(cx, format_args!("has no carrier: nobody is at the other end"));
+        false
+    }
+
+    /// Whether somebody is at the other end.
+    pub(crate) fn has_carrier(&self) -> bool {
+        link::has_carrier(&self.device).unwrap_or(true)
+    }
+
+    /// How long to wait now; longer each time.
+    pub(crate) fn next_pause(&mut self) -> Timestamp {
+        let pause = self.pause;
+        self.pause = (pause + pause).min(LONGEST_PAUSE);
+        pause
+    }
+
+    /// Something was sent again.
+    pub(crate) fn recover(&mut self, cx: &mut Cx<'_>) {
+        (self.pause, self.stuck) = (LEAST_PAUSE, None);
+        if std::mem::take(&mut self.is_down) {
+            self.told = None;
+            self.say(cx, format_args!("sends again"));
+        }
+    }
+}
