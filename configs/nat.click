@@ -6,21 +6,26 @@
 // get ports of the outer address, pings get identifiers, and ICMP errors about either, from inside and from outside, are
 // changed with the packets that they quote. What comes from outside without being an answer is dropped. Packets from
 // inside to the outer address come back in as those that they would be outside, with outer addresses and ports as sources
-// (hairpinning): as there, both hosts must have sent. docs/nat.md says what RFCs ask, and which test shows it.
+// (hairpinning): as there, the receiver must have sent. docs/nat.md says what RFCs ask, and which test shows it.
 //
 // The capture was recorded without a gateway, so its answers are for the inner network: `readdress` gives them the outer
 // address first, which is right as long as each host gets the ports that it asks for. Another capture, network, address or
 // MTU, another limit on the gateway's own messages: IN=FILE OUT=FILE INNER=10.0.0.0/8 OUTER=192.0.2.1 OUTER_MTU=1500
-// ERRORS=100 behind the name.
+// ERRORS=100 behind the name; OPEN=false lets only those send to a host that it has sent to, HOST_CAPACITY=1000 gives each
+// host fewer mappings.
 
 define($IN configs/data/quickstart.pcap, $OUT nat-out.pcap, $INNER 10.1.0.1/32, $OUTER 192.0.2.1,
-    $INNER_MTU 1500, $OUTER_MTU 1500, $ERRORS 1000)
+    $INNER_MTU 1500, $OUTER_MTU 1500, $ERRORS 1000, $OPEN true, $HOST_CAPACITY 10000)
 
 IPRewriterPatterns(ports $OUTER 1024-65535 - -);
 
-// RFC 5382 wants connections to hold for two hours and four minutes, also while data go one way only.
-nat :: IPRewriter(pattern ports 0 1, drop, TCP_NODATA_TIMEOUT 7440, MAPPING_CAPACITY 1000000);
-ping :: ICMPPingRewriter(pattern ports 0 1, drop, MAPPING_CAPACITY nat);
+// RFC 5382 wants connections to hold for two hours and four minutes, also while data go one way only. Each host has one
+// port outside for each of its own, whoever it talks to, and everybody may send to it (OPEN); no host has more than its part.
+// What is for nobody inside passes to output 2, and, when it has waited, to output 3.
+nat :: IPRewriter(pattern ports 0 1, pass 2, pass 3, TCP_NODATA_TIMEOUT 7440, MAPPING_CAPACITY 1000000,
+    INDEPENDENT_MAPPING true, INDEPENDENT_FILTERING $OPEN, SUBSCRIBER_CAPACITY $HOST_CAPACITY);
+ping :: ICMPPingRewriter(pattern ports 0 1, drop, MAPPING_CAPACITY nat,
+    INDEPENDENT_MAPPING true, SUBSCRIBER_CAPACITY $HOST_CAPACITY, OTHER_QUERIES true);
 
 // What has been translated: to the outside, or as a hairpin back to the inside.
 to_outside :: IPClassifier(dst host $OUTER, -);
@@ -36,8 +41,10 @@ ether[1] -> Discard;
 
 side[0] -> stays :: Counter -> Discard;
 // A packet that goes no further shall not make a mapping.
-side[1] -> hops :: DecIPTTL -> from_inside :: IPClassifier(tcp or udp, icmp type echo and not dst host $OUTER, icmp, -);
-side[2] -> from_outside :: IPClassifier(tcp or udp, icmp type echo-reply, icmp, -);
+side[1] -> hops :: DecIPTTL -> from_inside :: IPClassifier(tcp or udp,
+    (icmp type echo or icmp type 13 or icmp type 17) and not dst host $OUTER, icmp, -);
+side[2] -> from_outside :: IPClassifier(tcp or udp,
+    icmp type echo-reply or icmp type 14 or icmp type 18, icmp, -);
 side[3] -> readdress :: StoreIPAddress($OUTER, dst) -> from_outside;
 side[4] -> others :: Counter -> Discard;
 
@@ -57,7 +64,14 @@ ping[0] -> to_outside;
 to_outside[0] -> hairpins :: Counter -> from_outside;
 to_outside[1] -> size_out :: IPFragmenter($OUTER_MTU) -> outside :: Counter -> out :: ToDump($OUT, SNAPLEN 0, ENCAP IP);
 
-nat[1] -> to_inside;
+// Who opens a connection to nobody is told after six seconds, so that two who call each other at the same time are not
+// told (RFC 5382). Those who were called meanwhile are not told, and get no second SYN.
+nat[1] -> late :: CheckPaint(9);
+late[0] -> Discard;
+late[1] -> to_inside;
+nat[2] -> strangers :: IPClassifier(tcp opt syn and not tcp opt ack, -);
+strangers[0] -> Paint(9) -> Queue(1000) -> DelayUnqueue(6) -> [2] nat;
+strangers[1] -> Discard;
 ping[1] -> to_inside -> size_in :: IPFragmenter($INNER_MTU) -> inside :: Counter -> out;
 
 // The gateway's own messages, no more than so many a second. They quote packets as they are where the message was made,
@@ -66,9 +80,13 @@ hops[1] -> ICMPError($OUTER, timeexceeded) -> Paint(0) -> limit :: RatedSplitter
 size_out[1] -> ICMPError($OUTER, unreachable, needfrag, PMTU $OUTER_MTU) -> Paint(1) -> limit;
 to_inside[1] -> ICMPError($OUTER, timeexceeded) -> Paint(2) -> limit;
 size_in[1] -> ICMPError($OUTER, unreachable, needfrag, PMTU $INNER_MTU) -> Paint(2) -> limit;
+nat[3] -> ICMPError($OUTER, unreachable, port) -> Paint(3) -> limit;
 way[0] -> inside;
 way[1] -> errors_in;
 way[2] -> errors_out;
+way[3] -> told :: IPClassifier(dst host $OUTER, -);
+told[0] -> errors_in;
+told[1] -> outside;
 limit[1] -> limited :: Counter -> Discard;
 
 DriverManager(

@@ -76,8 +76,13 @@ errors[1] -> limited :: Counter -> Discard;
 
 to_left :: ToDump($LEFT_OUT, SNAPLEN 0, ENCAP ETHER);
 to_right :: ToDump($RIGHT_OUT, SNAPLEN 0, ENCAP ETHER);
-left_arp :: ARPQuerier(left) -> to_left;
-right_arp :: ARPQuerier(right) -> to_right;
+left_arp :: ARPQuerier(left, GIVE_UP 3) -> to_left;
+left_arp[1] -> to_left;
+right_arp :: ARPQuerier(right, GIVE_UP 3) -> to_right;
+right_arp[1] -> to_right;
+// Nobody has that address, or does not answer.
+left_arp[2] -> nobody :: ICMPError(left, unreachable, host, BADADDRS left:bcast right:bcast) -> errors;
+right_arp[2] -> nobody;
 
 FromDump($LEFT_IN) -> from_left :: Receive(1, left) -> martian;
 from_left[1] -> [1] left_arp;

@@ -33,16 +33,62 @@ pub(crate) fn router(settings: &Settings) -> Result<Vec<Row>, String> {
     [200, 100_000]
         .into_iter()
         .map(|count| {
-            let chain = format!(
-                "Classifier(12/0800) -> CheckIPHeader(14) -> rt :: RadixIPLookup({}0/0 10.0.0.1 0);
-                rt[0], rt[1], rt[2], rt[3] => DecIPTTL, DecIPTTL, DecIPTTL, DecIPTTL
-                => Discard, Discard, Discard, Discard",
-                routes(count, 4)
-            );
             let params = [("frame", Param::Number(64)), ("routes", Param::Number(count.into()))];
-            measure("router", settings, 64, &chain, &params)
+            measure("router", settings, 64, &router_of(count), &params)
         })
         .collect()
+}
+
+fn router_of(count: u32) -> String {
+    format!(
+        "Classifier(12/0800) -> CheckIPHeader(14) -> rt :: RadixIPLookup({}0/0 10.0.0.1 0);
+        rt[0], rt[1], rt[2], rt[3] => DecIPTTL, DecIPTTL, DecIPTTL, DecIPTTL
+        => Discard, Discard, Discard, Discard",
+        routes(count, 4)
+    )
+}
+
+/// A router with 200 routes, over so many flows.
+pub(crate) fn router_flows(settings: &Settings) -> Result<Vec<Row>, String> {
+    [1, 100, 10_000, 1_000_000]
+        .into_iter()
+        .map(|flows| {
+            let packets = if settings.repeats > 1 { settings.packets.max(flows) } else { settings.packets };
+            let worker = worker_with(packets, (flows, 1), 64, Start::Ethernet, &router_of(200))?;
+            measure_worker("router-flows", settings, 64, worker, &[("flows", Param::Number(flows as u64))])
+        })
+        .collect()
+}
+
+/// Meters that let everything through, and colour packets.
+pub(crate) fn meter(settings: &Settings) -> Result<Vec<Row>, String> {
+    let meters = [
+        ("Meter", "m :: Meter(4000000); m[0], m[1] => Discard, Discard"),
+        ("BandwidthMeter", "m :: BandwidthMeter(4MBps); m[0], m[1] => Discard, Discard"),
+        ("SrTCM", "m :: SrTCM(1GBps, 100000, 100000); m[0], m[1], m[2] => Discard, Discard, Discard"),
+        ("TrTCM", "m :: TrTCM(1GBps, 100000, 2GBps, 100000); m[0], m[1], m[2] => Discard, Discard, Discard"),
+    ];
+    meters.into_iter().map(|(class, chain)| of_class("meter", settings, class, chain)).collect()
+}
+
+/// Forwarders that look at Ethernet addresses. Packets go through the switch there and back, as hosts on both sides have to
+/// have sent for it to know them.
+pub(crate) fn ethernet(settings: &Settings) -> Result<Vec<Row>, String> {
+    let forwarders = [
+        ("EtherMirror", "EtherMirror -> Discard"),
+        ("EtherSwitch", "[0] s :: EtherSwitch; s[1] -> EtherMirror -> [1] s; s[0] -> Discard"),
+    ];
+    forwarders.into_iter().map(|(class, chain)| of_class("l2", settings, class, chain)).collect()
+}
+
+fn of_class(
+    name: &'static str,
+    settings: &Settings,
+    class: &'static str,
+    chain: &str,
+) -> Result<Row, String> {
+    let worker = worker_with(settings.packets, (10_000, 1), 64, Start::Ethernet, chain)?;
+    measure_worker(name, settings, 64, worker, &[("class", Param::Word(class))])
 }
 
 /// Routes to some outputs in turn, spread like the flows, 16 to 28 bits long; a few of them are the same.
@@ -68,17 +114,24 @@ pub(crate) fn nat(settings: &Settings) -> Result<Vec<Row>, String> {
         .collect()
 }
 
-/// The Reframer paper's chain: router, translator, firewall with 10,000 rules, statistics of flows, with packets of one flow
-/// in longer and longer runs, and with a Reframer that makes runs of what comes one by one.
+/// The Reframer paper's chain: router, translator, firewall with 10,000 rules, statistics of flows, first as far as each of
+/// them; with packets of one flow in longer and longer runs, and with a Reframer that makes runs of what comes one by one.
 pub(crate) fn chain(settings: &Settings) -> Result<Vec<Row>, String> {
-    let chain = functions();
     let mut rows = Vec::new();
+    let mut measure = |front: &str, slf, functions: &[String], params: &[(&'static str, Param)]| {
+        let chain = format!("{front} {}", connected(functions));
+        let worker = worker_with(settings.packets, (FUNCTIONS_FLOWS, slf), 64, Start::Ethernet, &chain)?;
+        rows.push(measure_worker("chain", settings, 64, worker, params)?);
+        Ok::<_, String>(())
+    };
+    let functions = each_function();
+    for (number, last) in ["router", "translator", "firewall"].into_iter().enumerate() {
+        measure("", 1, &functions[..=number], &[("to", Param::Word(last)), ("slf", Param::Number(1))])?;
+    }
     for (held, front) in [("no", ""), ("flows", "Reframer(64us, BYPASS none) ->")] {
         for slf in [1, 4, 16] {
-            let chain = format!("{front} {chain}");
-            let worker = worker_with(settings.packets, (FUNCTIONS_FLOWS, slf), 64, Start::Ethernet, &chain)?;
             let params = [("held", Param::Word(held)), ("slf", Param::Number(slf as u64))];
-            rows.push(measure_worker("chain", settings, 64, worker, &params)?);
+            measure(front, slf, &functions, &params)?;
         }
     }
     Ok(rows)
@@ -87,15 +140,27 @@ pub(crate) fn chain(settings: &Settings) -> Result<Vec<Row>, String> {
 /// Flows that the chain of functions is measured with.
 pub(crate) const FUNCTIONS_FLOWS: usize = 10_000;
 
-/// Router, translator, firewall with 10,000 rules and a cache, statistics of flows.
+/// Router, translator, firewall with 10,000 rules, statistics of flows.
 pub(crate) fn functions() -> String {
-    format!(
-        "CheckIPHeader(14) -> rt :: RadixIPLookup({}0/0 10.0.0.1 0); rt[1], rt[2], rt[3] => Discard, Discard, Discard;
-        rt -> DecIPTTL -> IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 0)
-        -> IPFilter({} allow all, CACHING true) -> FlowCounter -> Discard",
-        routes(200, 1),
-        classify::alternating(&classify::made(10_000)),
-    )
+    connected(&each_function())
+}
+
+/// The same one by one.
+fn each_function() -> [String; 4] {
+    [
+        format!(
+            "CheckIPHeader(14) -> rt :: RadixIPLookup({}0/0 10.0.0.1 0); rt[1], rt[2], rt[3] => Discard, Discard, Discard;
+            rt -> DecIPTTL",
+            routes(200, 1)
+        ),
+        "IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 0)".into(),
+        format!("IPFilter({} allow all)", classify::alternating(&classify::made(10_000))),
+        "FlowCounter".into(),
+    ]
+}
+
+fn connected(functions: &[String]) -> String {
+    format!("{} -> Discard", functions.join(" -> "))
 }
 
 /// A load balancer over flows that it knows.

@@ -134,6 +134,13 @@ pub const ALL: &[Benchmark] = &[
     Benchmark { name: "nat", about: "IPRewriter, with flows that it knows", run: graph::nat },
     Benchmark { name: "router", about: "CheckIPHeader, route look-up, DecIPTTL", run: graph::router },
     Benchmark {
+        name: "router-flows",
+        about: "the router with 200 routes, over 1 to 1M flows",
+        run: graph::router_flows,
+    },
+    Benchmark { name: "meter", about: "meters by rate and by colour", run: graph::meter },
+    Benchmark { name: "l2", about: "EtherMirror; EtherSwitch, there and back", run: graph::ethernet },
+    Benchmark {
         name: "balancer",
         about: "FlowIPLoadBalancer, with flows that it knows",
         run: graph::balancer,
@@ -155,7 +162,7 @@ pub const ALL: &[Benchmark] = &[
     },
     Benchmark {
         name: "firewall",
-        about: "CheckIPHeader, IPFilter with every other rule a permission (--rules FILE)",
+        about: "CheckIPHeader, IPFilter with every other rule a permission, 64 bytes and 1 KiB (--rules FILE)",
         run: classify::run_firewall,
     },
     Benchmark {

@@ -136,6 +136,19 @@ impl Flows {
         self.hasher.hash(key)
     }
 
+    /// What is known of one packet's flow.
+    pub(crate) fn look_up_one(&self, tuple: &FiveTuple, both_directions: bool) -> Known {
+        let (key, turned) = self.key(tuple, both_directions);
+        let hash = self.hasher.hash(&key);
+        Known { key, hash, id: self.table.lookup(&key, hash), turned }
+    }
+
+    #[inline]
+    fn key(&self, tuple: &FiveTuple, both_directions: bool) -> (FiveTupleKey, bool) {
+        let key = FiveTupleKey::new(tuple, 0);
+        if both_directions { ordered(key) } else { (key, false) }
+    }
+
     /// Finds the flows of all packets of a batch, so that waits for memory overlap. With `both_directions`, the two
     /// directions of a flow are one.
     #[inline]
@@ -154,8 +167,7 @@ impl Flows {
                 self.places.push(None);
                 continue;
             };
-            let key = FiveTupleKey::new(&tuple, 0);
-            let (key, turned) = if both_directions { ordered(key) } else { (key, false) };
+            let (key, turned) = self.key(&tuple, both_directions);
             self.places.push(Some(self.keys.len()));
             self.hashes.push(self.hasher.hash(&key));
             self.keys.push(key);

@@ -1,6 +1,7 @@
 //! Elements that check, edit and build headers: messages, counts, errors and handlers in Click's words.
 
 use tidegate_testkit::Run;
+use tidegate_testkit::elements::{collect, offer};
 
 /// An IPv4 header with a TCP segment of 20 bytes behind it; the header is right, the segment's checksum is not.
 const TCP: &str =
@@ -45,6 +46,12 @@ fn arguments_that_do_not_fit_are_refused_in_clicks_words() {
         ("GetIPAddress(IP both)", "bad IP"),
         ("SetPacketType(nobody)", "unrecognized packet type 'nobody'"),
         ("StoreIPAddress(1.2.3.4, here)", "type mismatch: OFFSET requires integer"),
+        ("StoreIP6Address(::1, here)", "type mismatch: OFFSET requires integer"),
+        ("SetIP6ECN(4)", "bad ECN argument"),
+        ("SetIP6FlowLabel(1048576)", "flow label out of range"),
+        ("SetIP6Hlim(256)", "HLIM: out of range, bound 255"),
+        ("IP6Encap(300, ::1, ::2)", "bad IP protocol"),
+        ("IP6Encap(4, ::1, x)", "DST argument should be IP address or 'DST_ANNO'"),
         ("StoreEtherAddress(OFFSET src)", "must specify exactly one of ADDR/ANNO"),
         ("CheckIP6Header(nonsense)", "expects IP6ADDRESS -a "),
         ("StripEtherVLANHeader(4096)", "bad NATIVE_VLAN"),
@@ -133,4 +140,36 @@ fn arguments_of_tags_are_shown_as_written() {
     };
     assert_eq!(read("VLAN_ID 0x7, ETHERTYPE 0x88a8"), [ok("0x88a8"), ok("0x7"), ok("7")]);
     assert_eq!(read("7, 1"), [ok(""), ok(""), ok("8199")]);
+}
+
+#[test]
+fn ipv6_headers_are_made_and_changed_byte_by_byte() {
+    let made = |elements: &str| {
+        let exchange = offer(Vec::new());
+        let text = format!(
+            "InfiniteSource(DATA \\<01020304>, LIMIT 1, STOP true) -> SetIP6Address(2001:db8::7) -> {elements}
+            -> TestSink({exchange}, 0)"
+        );
+        let (_, read) = values(&text, &["e.src", "e.dst"]);
+        (collect(exchange).remove(0).bytes, read)
+    };
+    let address = |last: u8| [&[0x20, 1, 0x0d, 0xb8][..], &[0; 11], &[last]].concat();
+    let expected =
+        |start: [u8; 8], from: u8, to: u8| [&start[..], &address(from), &address(to), &[1, 2, 3, 4]].concat();
+    let encap = "e :: IP6Encap(udp, 2001:db8::1, 2001:db8::2, HLIM 9, CLASS 0xb9)";
+    let (bytes, read) = made(encap);
+    assert_eq!(bytes, expected([0x6b, 0x90, 0, 0, 0, 4, 17, 9], 1, 2));
+    assert_eq!(read, [ok("2001:db8::1"), ok("2001:db8::2")]);
+    let (bytes, read) = made("e :: IP6Encap(4, 2001:db8::1, DST_ANNO)");
+    assert_eq!(bytes, expected([0x60, 0, 0, 0, 0, 4, 4, 250], 1, 7));
+    assert_eq!(read[1], ok("DST_ANNO"));
+    // Other bits of the same bytes stay.
+    let all = "SetIP6ECN(ect1) -> SetIP6ECN(ce) -> SetIP6FlowLabel(0xfffff) -> SetIP6FlowLabel(0x12345)
+        -> SetIP6Hlim(64) -> StoreIP6Address(2001:db8::9, src) -> StoreIP6Address(dst)";
+    let (bytes, _) = made(&format!("{encap} -> {all}"));
+    assert_eq!(bytes, expected([0x6b, 0xb1, 0x23, 0x45, 0, 4, 17, 64], 9, 2));
+    // Offsets count from the header, wherever that is; the encapsulation has set the annotation.
+    let (bytes, _) =
+        made(&format!("{encap} -> Unstrip(2) -> StoreIP6Address(24) -> StoreIP6Address(::, 8) -> Strip(2)"));
+    assert_eq!((&bytes[8..24], &bytes[24..40]), (&[0; 16][..], &address(2)[..]));
 }

@@ -200,3 +200,30 @@ fn patterns_of_a_mapper_that_were_taken_out_stay_so() {
     let states: Vec<_> = values[0].lines().map(|line| line.split(' ').nth(1).unwrap()).collect();
     assert_eq!((states, &values[1][..]), (vec!["active", "inactive", "active"], "2"));
 }
+
+/// The next flow goes on where the last one was.
+#[test]
+fn turns_of_a_mapper_go_on() {
+    let addresses = "0:0:0:0:0:0, 10.0.0.1, 1000, 1:1:1:1:1:1, 10.9.9.9, 53";
+    let source = format!("FastUDPSource(0, 1, 60, {addresses}) -> MarkIPHeader(14)");
+    let mapper = |servers: &[u8]| {
+        let patterns: Vec<_> = servers.iter().map(|n| format!("- - 10.221.0.{n} 80 0 0")).collect();
+        format!("m :: RoundRobinIPMapper({})", patterns.join(", "))
+    };
+    let (values, _) = run(
+        &format!(
+            "{}; {source} -> first :: UDPRewriter(m) -> Discard; Script(wait 1s, write hotconfig SECOND)",
+            mapper(&[1, 2])
+        ),
+        &format!(
+            "{}; {source} -> second :: UDPRewriter(m) -> Discard; Script(wait 1s, stop)",
+            mapper(&[3, 1, 2])
+        ),
+        &["second.table"],
+    );
+    assert!(
+        values[0].contains("10.0.0.1, 1000, 10.9.9.9, 53) => (10.0.0.1, 1000, 10.221.0.2, 80)"),
+        "{}",
+        values[0]
+    );
+}

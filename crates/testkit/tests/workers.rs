@@ -86,7 +86,19 @@ fn shared_state_has_one_worker() {
     let text = "SOURCE -> Counter -> n :: NumberPacket(OFFSET 42) -> SINK";
     let (outcome, seen) = run(Run::real().on(3), text, &["n.count"]);
     assert_eq!(outcome.values[0].as_deref(), Ok("2000"));
-    assert_eq!(seen.len(), FLOWS * PACKETS);
+    let number = |packet: &Seen| u64::from_ne_bytes(packet.bytes[42..50].try_into().unwrap());
+    let mut numbers: Vec<_> = seen.iter().map(number).collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, (0..2000).collect::<Vec<_>>());
+}
+
+#[test]
+fn circles_through_workers_end() {
+    for how in [Run::trace(), Run::real()] {
+        let text = "SOURCE -> x :: Counter -> y :: Counter -> x; Script(wait 50ms, stop); StaticThreadSched(x 0, y 1); Idle -> SINK";
+        let (outcome, _) = run(how.on(2), text, &[]);
+        assert_eq!(outcome.report.totals.drops.get("loop"), Some(&2000), "{:?}", outcome.report.totals);
+    }
 }
 
 #[test]
@@ -178,7 +190,7 @@ fn what_is_held_at_the_end_goes_on_to_other_workers() {
 }
 
 /// 10,000 flows through a translator, and a reply to every packet of theirs.
-fn translate(how: Run, protocol: &str, flows: usize) -> (Outcome, Vec<Seen>) {
+fn translate(how: Run, protocol: &str, flows: usize, keywords: &str) -> (Outcome, Vec<Seen>) {
     let client = |flow: usize| {
         let address = [10, 1, (flow / 250) as u8, (1 + flow % 250) as u8];
         (address, 1024 + (flow * 7 % 60_000) as u16)
@@ -207,7 +219,7 @@ fn translate(how: Run, protocol: &str, flows: usize) -> (Outcome, Vec<Seen>) {
         _ => ("IPRewriter", "IPMirror", "udp_mappings"),
     };
     let text = format!(
-        "TestSource({exchange}, 0) -> CheckIPHeader -> [0] nat :: {class}(pattern 192.0.2.1 1024-65535 - - 0 1, drop);
+        "TestSource({exchange}, 0) -> CheckIPHeader -> [0] nat :: {class}(pattern 192.0.2.1 1024-65535 - - 0 1, drop{keywords});
         nat[0] -> there :: Tee -> TestSink({exchange}, 0); there[1] -> {answer} -> [1] nat;
         nat[1] -> TestSink({exchange}, 1)"
     );
@@ -221,7 +233,7 @@ fn replies_come_home_to_the_worker_of_their_mapping() {
     const MANY: usize = 10_000;
     for (protocol, flows) in [("udp", MANY), ("tcp", MANY), ("icmp", MANY)] {
         for how in [Run::real(), Run::trace()] {
-            let (outcome, seen) = translate(how.on(4), protocol, flows);
+            let (outcome, seen) = translate(how.on(4), protocol, flows, "");
             assert!(outcome.report.balances());
             let (back, there): (Vec<_>, Vec<_>) = seen.iter().partition(|seen| seen.sink == 1);
             assert_eq!((there.len(), back.len()), (3 * flows, 3 * flows), "{:?}", outcome.report.totals);
@@ -245,6 +257,21 @@ fn replies_come_home_to_the_worker_of_their_mapping() {
             assert_eq!(outcome.values[2].as_ref().unwrap().lines().count(), 2 * flows);
             // All four have their part.
             assert!(outcome.report.workers.iter().all(|w| w.taken > flows as u64 / 8));
+        }
+    }
+}
+
+#[test]
+fn replies_come_home_to_ports_of_all_flows_of_an_end() {
+    // Any worker could have the reply of another server: all are at one place.
+    const FLOWS: usize = 2000;
+    for keywords in [", INDEPENDENT_MAPPING true", ", INDEPENDENT_MAPPING true, SUBSCRIBER_CAPACITY 5"] {
+        for (protocol, how) in [("udp", Run::real()), ("icmp", Run::trace()), ("tcp", Run::trace())] {
+            let (outcome, seen) = translate(how.on(4), protocol, FLOWS, keywords);
+            assert!(outcome.report.balances());
+            let back = seen.iter().filter(|seen| seen.sink == 1).count();
+            assert_eq!((seen.len(), back), (6 * FLOWS, 3 * FLOWS), "{protocol} {keywords}");
+            assert_eq!(outcome.values[0].as_deref(), Ok(&*FLOWS.to_string()));
         }
     }
 }

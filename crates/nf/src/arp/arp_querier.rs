@@ -11,6 +11,10 @@
 //! dropped. Replies are believed, though: one that names such an address, or this host's own, counts for the next packet,
 //! as in Click. When a run ends, packets leave whose addresses have become known; the others are dropped.
 //!
+//! With GIVE_UP, packets that wait for longer than that leave by output 2, as they came in: that nobody answers is for an
+//! ICMPError to say there (RFC 1812, section 3.3.2). Without output 2 they are dropped. Click has neither of the two: there
+//! packets wait until their entry goes.
+//!
 //! ## Usage
 //! `ARPQuerier(IP, ETH [, KEYWORDS])`, or `ARPQuerier(NAME [, KEYWORDS])` with a name that stands for both
 //!
@@ -28,6 +32,7 @@
 //! - `BROADCAST`: the local broadcast address; the last one of the prefix by default, if there is one. Of a prefix of 31
 //!   bits (RFC 3021) that may be the other host: give another address there.
 //! - `POLL_TIMEOUT`: how long after the last reply queries start to ask whether an address still holds; 0 for never.
+//! - `GIVE_UP`: how long a packet waits at most; 0 for no bound.
 //! - `BROADCAST_POLL`: whether such queries go to everybody and not only to that address.
 //!
 //! ## Handlers
@@ -83,7 +88,7 @@ use crate::ethernet::{encapsulate, encapsulated, readdress};
 /// The class.
 pub static CLASS: Class = Class {
     name: "ARPQuerier",
-    ports: "2/1-2",
+    ports: "2/1-3",
     processing: "h/h",
     flow: "xy/x",
     manual: manual!("arp_querier.rs"),
@@ -94,6 +99,8 @@ pub static CLASS: Class = Class {
         "1.0.0.1/24, 2:0:0:0:0:1, CAPACITY 4, ENTRY_CAPACITY 3, BROADCAST 1.1.1.1, POLL_TIMEOUT 0 -> 2/2",
         "1.0.0.1, 2:0:0:0:0:1, ENTRY_PACKET_CAPACITY 1, CAPACITY 30, TIMEOUT 1, BROADCAST_POLL true",
         "0.0.0.0, 2:0:0:0:0:1",
+        "10.0.0.1/8, 2:0:0:0:0:1, CAPACITY 40, GIVE_UP 0.02 -> 2/3",
+        "10.0.0.1/8, 2:0:0:0:0:1, CAPACITY 40, GIVE_UP 0.01",
     ],
     reconfigures: true,
     build: |args| {
@@ -102,6 +109,7 @@ pub static CLASS: Class = Class {
         let shared = shared_table(args);
         let poll_timeout = table::milliseconds(args.or("POLL_TIMEOUT", Timestamp::from_secs(60)));
         let polls_everybody = args.or("BROADCAST_POLL", false);
+        let give_up = args.or("GIVE_UP", Timestamp(0));
         let Raw(ip) = args.required("IP");
         // One name may stand for both.
         let eth = args.get("ETH").map_or_else(|| ip.clone(), |Raw(text)| text);
@@ -127,8 +135,13 @@ pub static CLASS: Class = Class {
             None if several => Home::Shared(args.setup.common.get_or_make(id, || Shared::new(limits))),
             None => Home::Own(Box::new(Table::new(limits))),
         };
+        let mut waiting = Waiting::default();
+        waiting.set_patience(Some(give_up).filter(|time| time.0 > 0));
         let desk = Desk {
-            waiting: Waiting::default(),
+            waiting,
+            give_up,
+            unanswered_output: (args.outputs() > UNANSWERED).then_some(UNANSWERED),
+            alarm: None,
             mac: own,
             ip: prefix.address,
             broadcast: broadcast.unwrap_or_else(|| broadcast_of(prefix)),
@@ -141,12 +154,12 @@ pub static CLASS: Class = Class {
             seen: 0,
             is_new: false,
         };
-        Ok(Box::new(ArpQuerier { home, desk, query_output: args.outputs().saturating_sub(1) }))
+        Ok(Box::new(ArpQuerier { home, desk, query_output: args.outputs().saturating_sub(1).min(1) }))
     },
     ..Class::DEFAULT
 };
 
-const ARGS: [ArgInfo; 11] = {
+const ARGS: [ArgInfo; 12] = {
     let [a, b, c, d, e] = table::ARGS;
     [
         ArgInfo::required("IP", "IPv4 address or prefix"),
@@ -160,6 +173,7 @@ const ARGS: [ArgInfo; 11] = {
         ArgInfo::keyword("BROADCAST", "IPv4 address", ""),
         ArgInfo::keyword("POLL_TIMEOUT", "seconds", "60"),
         ArgInfo::keyword("BROADCAST_POLL", "bool", "false"),
+        ArgInfo::keyword("GIVE_UP", "seconds", "0"),
     ]
 };
 
@@ -243,6 +257,11 @@ struct ArpQuerier {
 /// Everything but the table.
 struct Desk {
     waiting: Waiting,
+    /// How long packets wait at most, and where they leave then.
+    give_up: Timestamp,
+    unanswered_output: Option<usize>,
+    /// When that is to be looked at.
+    alarm: Option<Timestamp>,
     mac: MacAddr,
     ip: Ipv4Addr,
     broadcast: Ipv4Addr,
@@ -351,7 +370,9 @@ impl Desk {
             self.ask(cx, output, &packet, address, MacAddr::BROADCAST);
         }
         match table.ticket(address).filter(|_| admission.waits) {
-            Some(ticket) => self.waiting.push(address, ticket, packet),
+            Some(ticket) => {
+                self.waiting.push(address, ticket, packet, cx.now());
+            }
             None => cx.drop(packet, DropReason::QueueFull),
         }
     }
@@ -430,6 +451,22 @@ impl Desk {
             }
         }
         table.catch_up(table::now(cx), &mut Dropping { cx, waiting: &mut self.waiting });
+        while let Some((address, packet)) = self.waiting.pop_due(cx.now()) {
+            self.give_up(cx, table, address, packet);
+        }
+    }
+
+    /// A packet has waited for too long.
+    #[cold]
+    fn give_up(&mut self, cx: &mut Cx<'_>, table: &mut Table, address: u32, mut packet: Packet) {
+        table.released(address, 1);
+        match self.unanswered_output {
+            // There is a header in front of it already.
+            Some(output) if packet.strip(ethernet::Header::LEN) => {
+                cx.emit_one(output, packet, DropReason::OutOfTime);
+            }
+            _ => _ = self.refuse(cx, packet, DropReason::OutOfTime),
+        }
     }
 
     /// Counts what has waited in an earlier element, and drops what has not waited for this table.
@@ -474,6 +511,14 @@ impl ArpQuerier {
         if cx.worker().1 > 1 && self.desk.waiting.len() > 0 {
             cx.set_timer(0, cx.now() + LOOK_AGAIN);
         }
+        let due = self.desk.waiting.next_due();
+        if due != self.desk.alarm {
+            self.desk.alarm = due;
+            match due {
+                Some(due) => cx.set_timer(1, due),
+                None => cx.clear_timer(1),
+            }
+        }
         result
     }
 
@@ -485,6 +530,9 @@ impl ArpQuerier {
 
 /// How long packets wait, at most, after another worker has learnt what they wait for.
 const LOOK_AGAIN: Timestamp = Timestamp(1_000_000);
+
+/// The output for packets that nobody has answered for.
+const UNANSWERED: usize = 2;
 
 /// The name of the state in declarations.
 const TABLE: &str = "ARP table";
@@ -530,6 +578,11 @@ impl Element for ArpQuerier {
             ]);
             let answered = when("an answer comes in time", &[DST_IP], Target::Hold(0)).when;
             cases.push(self.encapsulated(answered, Target::Hold(0), chosen()));
+            if self.desk.give_up.0 > 0 {
+                let to =
+                    self.desk.unanswered_output.map_or(Target::Drop(DropReason::OutOfTime), Target::Hold);
+                cases.push(when("no answer comes in time", &[DST_IP], to).on(0));
+            }
             cases.push(Case::new(Filter::Any, Target::Drop(DropReason::QueueFull)).on(0));
         }
         let query = Emit {
@@ -591,6 +644,9 @@ impl Element for ArpQuerier {
     }
 
     fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
+        // None is set any more.
+        self.desk.alarm = None;
+        cx.clear_timer(1);
         self.with(cx, |_, _, _| {});
     }
 
@@ -659,6 +715,7 @@ impl Element for ArpQuerier {
         let is_same_host = (old.ip, old.mac) == (self.desk.ip, self.desk.mac);
         (self.desk.queries, self.desk.responses, self.desk.drops) = (old.queries, old.responses, old.drops);
         (self.desk.waiting, self.desk.is_new) = (old.waiting, true);
+        self.desk.waiting.set_patience(Some(self.desk.give_up).filter(|time| time.0 > 0));
         match (&mut self.home, kept) {
             (Home::Own(table), Some(kept)) if is_same_host => table.go_on_with(*kept),
             // What another host has learnt is of no use here; what was given up still counts.

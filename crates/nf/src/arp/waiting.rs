@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
-use element::{Cx, DropReason, Packet};
+use element::{Cx, DropReason, Packet, Timestamp};
 
 use super::table::{Address, Ranks, Ticket, Waiters};
 use crate::hashing::{ByNumber, reseed};
@@ -14,6 +14,10 @@ pub(crate) struct Waiting<A = u32> {
     /// The addresses by the age of their entries, the oldest one on top. Some are out of date: what counts is the rank
     /// in the queue.
     ages: BinaryHeap<Reverse<(u64, A)>>,
+    /// The addresses by when their first packets will have waited too long, if there is such a time: the earliest one on
+    /// top. Some are out of date here too.
+    dues: BinaryHeap<Reverse<(Timestamp, A)>>,
+    patience: Option<Timestamp>,
     nodes: Vec<Node>,
     /// Places in `nodes` that are not in use.
     free: Vec<usize>,
@@ -32,6 +36,7 @@ struct Queue {
 
 struct Node {
     packet: Option<Packet>,
+    since: Timestamp,
     /// The one behind it, if it is not the last one.
     next: usize,
 }
@@ -41,8 +46,8 @@ const UNTIDY: usize = 64;
 
 impl<A: Ord> Default for Waiting<A> {
     fn default() -> Waiting<A> {
-        let (queues, ages) = (HashMap::default(), BinaryHeap::new());
-        Waiting { queues, ages, nodes: Vec::new(), free: Vec::new(), packets: 0 }
+        let (queues, ages, dues) = (HashMap::default(), BinaryHeap::new(), BinaryHeap::new());
+        Waiting { queues, ages, dues, patience: None, nodes: Vec::new(), free: Vec::new(), packets: 0 }
     }
 }
 
@@ -50,6 +55,12 @@ impl<A: Address> Waiting<A> {
     /// Gives the hash table the seed of the run.
     pub(crate) fn set_seed(&mut self, seed: u64) {
         reseed(&mut self.queues, seed);
+    }
+
+    /// Says how long packets wait at most; what waits already too.
+    pub(crate) fn set_patience(&mut self, patience: Option<Timestamp>) {
+        self.patience = patience;
+        self.note_dues();
     }
 
     /// How many there are.
@@ -68,8 +79,8 @@ impl<A: Address> Waiting<A> {
     }
 
     /// Adds a packet behind those that wait for the same address.
-    pub(crate) fn push(&mut self, address: A, ticket: Ticket, packet: Packet) {
-        let node = Node { packet: Some(packet), next: usize::MAX };
+    pub(crate) fn push(&mut self, address: A, ticket: Ticket, packet: Packet, now: Timestamp) {
+        let node = Node { packet: Some(packet), since: now, next: usize::MAX };
         let place = self.free.pop().unwrap_or(self.nodes.len());
         match self.nodes.get_mut(place) {
             Some(free) => *free = node,
@@ -85,7 +96,46 @@ impl<A: Address> Waiting<A> {
         self.packets += 1;
         if is_first {
             self.note_age(ticket.rank, address);
+            if let Some(patience) = self.patience {
+                if self.dues.len() >= 2 * self.queues.len() + UNTIDY {
+                    self.note_dues();
+                } else {
+                    self.dues.push(Reverse((now + patience, address)));
+                }
+            }
         }
+    }
+
+    fn note_dues(&mut self) {
+        self.dues.clear();
+        if let Some(patience) = self.patience {
+            let first = |queue: &Queue| self.nodes.get(queue.first).map(|node| node.since);
+            let due = |(&address, queue): (&A, &Queue)| Some(Reverse((first(queue)? + patience, address)));
+            self.dues.extend(self.queues.iter().filter_map(due));
+        }
+    }
+
+    /// When somebody may have waited too long.
+    pub(crate) fn next_due(&self) -> Option<Timestamp> {
+        self.dues.peek().map(|&Reverse((due, _))| due)
+    }
+
+    /// Takes a packet that has waited too long, and the address that it has waited for.
+    pub(crate) fn pop_due(&mut self, now: Timestamp) -> Option<(A, Packet)> {
+        let patience = self.patience?;
+        while let Some(&Reverse((due, address))) = self.dues.peek() {
+            if due > now {
+                return None;
+            }
+            let first = self.queues.get(&address).and_then(|queue| self.nodes.get(queue.first));
+            let first = first.map(|node| node.since + patience);
+            if first.is_some_and(|first| first <= now) {
+                return Some((address, self.pop(address)?));
+            }
+            self.dues.pop();
+            self.dues.extend(first.map(|first| Reverse((first, address))));
+        }
+        None
     }
 
     fn note_age(&mut self, rank: u64, address: A) {

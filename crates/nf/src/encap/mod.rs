@@ -1,7 +1,8 @@
-//! Putting IPv4 headers in front of packets, and what the elements that do it share.
+//! Putting IP headers in front of packets, and what the elements that do it share.
 
 pub mod icmp_ip_encap;
 pub mod icmp_ping_encap;
+pub mod ip6_encap;
 pub mod ip_encap;
 pub mod udp_ip_encap;
 

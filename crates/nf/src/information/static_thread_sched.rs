@@ -2,7 +2,7 @@
 //! Assigns elements to threads.
 //!
 //! Each argument is an element, or a compound element that stands for all elements in it, and a thread.
-//! Negative threads count from the last one. As long as there is one thread, all elements run on it, and the
+//! Negative threads count from the last one, which is -1; those that do not exist mean the first one, with a warning. As long as there is one thread, all elements run on it, and the
 //! assignment shows in the handler `home_thread` only.
 //!
 //! ## Usage
@@ -57,12 +57,15 @@ pub static CLASS: Class = Class {
                     all.filter(|(_, (n, _))| n.starts_with(&inside)).map(|(id, _)| id).collect()
                 }
             };
+            if thread_of(thread, args.setup.workers).is_none() {
+                args.warn(format!("thread preference {thread} out of range"));
+            }
             if whole.is_empty() {
                 args.error(format!("'{name}' does not name an element"));
             }
             for id in whole {
-                // Threads that do not exist are reported when the number of workers is known.
-                args.setup.threads.insert(id, usize::try_from(thread).unwrap_or(0));
+                let thread = thread_of(thread, args.setup.workers);
+                args.setup.threads.insert(id, thread.unwrap_or(0));
             }
         }
         args.finish()?;
@@ -71,10 +74,33 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
+/// The thread that a number means; `None` if there is none. With one thread nothing is assigned, and any will do.
+fn thread_of(number: i128, threads: usize) -> Option<usize> {
+    let all = threads as i128;
+    let thread = if number < 0 { number + all } else { number };
+    match threads {
+        1 => Some(usize::try_from(number).unwrap_or(0)),
+        _ if (0..all).contains(&thread) => usize::try_from(thread).ok(),
+        _ => None,
+    }
+}
+
 struct StaticThreadSched;
 
 impl Element for StaticThreadSched {
     fn effects(&self) -> Effects {
         Effects::none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::thread_of;
+
+    #[test]
+    fn negative_threads_count_from_the_last_one() {
+        let threads = [-4, -3, -1, 0, 2, 3].map(|number| thread_of(number, 3));
+        assert_eq!(threads, [None, Some(0), Some(2), Some(0), Some(2), None]);
+        assert_eq!([-1, 0, 5].map(|number| thread_of(number, 1)), [Some(0), Some(0), Some(5)]);
     }
 }

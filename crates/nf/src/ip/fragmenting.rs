@@ -26,10 +26,13 @@ pub(super) trait Fragmenting {
 
     /// Does with each packet what is chosen.
     fn fragment(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Option<Batch> {
-        if batch.iter().all(|packet| matches!(self.choose(packet), Ok(Choice::Pass))) {
-            return Some(batch);
-        }
-        for packet in batch.drain() {
+        let passes = |packet: &Packet| matches!(self.choose(packet), Ok(Choice::Pass));
+        let Some(first) = batch.iter().position(|packet| !passes(packet)) else { return Some(batch) };
+        for (number, packet) in batch.drain().enumerate() {
+            if number < first {
+                cx.emit_one(0, packet, DropReason::NoOutput);
+                continue;
+            }
             match self.choose(&packet) {
                 Ok(Choice::Pass) => cx.emit_one(0, packet, DropReason::NoOutput),
                 Ok(Choice::Refuse) => self.refuse(cx, packet),

@@ -18,7 +18,7 @@
 //! ```
 //!
 //! ## See also
-//! SetIPDSCP, DecIP6HLIM
+//! SetIPDSCP, SetIP6ECN, DecIP6HLIM
 
 use element::effects::{Action, Header, Value};
 use element::{Base, Class, Effects, Packet, manual};
@@ -35,13 +35,13 @@ pub static CLASS: Class = Class {
     ..DESCRIPTION
 };
 
-struct V6;
+pub(super) struct V6;
 
 impl Version for V6 {
-    fn effects(bits: u8) -> Effects {
+    fn effects(mask: u8, bits: u8) -> Effects {
         // The traffic class lies across the first two bytes.
         let across = |byte: u8| vec![byte >> 4, byte << 4];
-        let value = Value::Bits { mask: across(0xfc), value: across(bits) };
+        let value = Value::Bits { mask: across(mask), value: across(bits) };
         let set = Action::Set(bytes(Base::Network, 0, 2), value);
         Effects::cases(vec![needs(Header::Ipv6), otherwise(vec![set])])
     }

@@ -49,18 +49,18 @@ pub(super) const DESCRIPTION: Class = Class {
 
 /// A header that has a code point.
 pub(super) trait Version: Send + 'static {
-    /// See [`Element::effects`]; the code point stands in its place in the byte.
-    fn effects(bits: u8) -> Effects;
+    /// See [`Element::effects`], for whoever sets these bits of the byte that code point and ECN share.
+    fn effects(mask: u8, bits: u8) -> Effects;
 
     /// Changes the byte that the code point and ECN share.
     fn change(packet: &mut Packet, new: impl FnOnce(u8) -> u8) -> Fate;
 }
 
-struct V4;
+pub(super) struct V4;
 
 impl Version for V4 {
-    fn effects(bits: u8) -> Effects {
-        service_type::effects(0xfc, bits)
+    fn effects(mask: u8, bits: u8) -> Effects {
+        service_type::effects(mask, bits)
     }
 
     #[inline]
@@ -99,7 +99,7 @@ fn parse(text: &str, place: &Place<'_>) -> Result<u8, String> {
 
 impl<V: Version> Element for SetDscp<V> {
     fn effects(&self) -> Effects {
-        V::effects(self.bits).depending_on(Depends::Handler)
+        V::effects(0xfc, self.bits).depending_on(Depends::Handler)
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

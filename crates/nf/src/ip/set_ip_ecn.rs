@@ -18,25 +18,45 @@
 //! ```
 //!
 //! ## See also
-//! SetIPDSCP, MarkIPCE
+//! SetIPDSCP, SetIP6ECN, MarkIPCE
+
+use std::marker::PhantomData;
 
 use element::args::Raw;
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::Depends;
-use element::{Batch, Class, Cx, Effects, Element, manual};
+use element::{Args, Batch, Class, Cx, Effects, Element, Invalid, manual};
 
-use super::service_type;
+use super::set_ip_dscp::{V4, Version};
 use crate::editing::each;
 
 /// The class.
 pub static CLASS: Class = Class {
     name: "SetIPECN",
     manual: manual!("set_ip_ecn.rs"),
+    build: |args| SetEcn::<V4>::build(args),
+    ..DESCRIPTION
+};
+
+/// What both classes have.
+pub(super) const DESCRIPTION: Class = Class {
     args: &[ArgInfo::required("ECN", "0-3 or a name")],
     handlers: &[HandlerInfo::both("ecn")],
     samples: &["ce", "1"],
     reconfigures: true,
-    build: |args| {
+    ..Class::DEFAULT
+};
+
+const BAD: &str = "bad ECN argument";
+
+pub(super) struct SetEcn<V> {
+    ecn: u8,
+    text: String,
+    version: PhantomData<V>,
+}
+
+impl<V: Version> SetEcn<V> {
+    pub(super) fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         let Raw(text) = args.required("ECN");
         args.finish()?;
         let ecn = parse(&text);
@@ -44,16 +64,8 @@ pub static CLASS: Class = Class {
             args.error(BAD);
         }
         args.finish()?;
-        Ok(Box::new(SetIpEcn { ecn: ecn.unwrap_or_default(), text }))
-    },
-    ..Class::DEFAULT
-};
-
-const BAD: &str = "bad ECN argument";
-
-struct SetIpEcn {
-    ecn: u8,
-    text: String,
+        Ok(Box::new(SetEcn::<V> { ecn: ecn.unwrap_or_default(), text, version: PhantomData }))
+    }
 }
 
 fn parse(text: &str) -> Option<u8> {
@@ -66,14 +78,14 @@ fn parse(text: &str) -> Option<u8> {
     }
 }
 
-impl Element for SetIpEcn {
+impl<V: Version> Element for SetEcn<V> {
     fn effects(&self) -> Effects {
-        service_type::effects(3, self.ecn).depending_on(Depends::Handler)
+        V::effects(3, self.ecn).depending_on(Depends::Handler)
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         let ecn = self.ecn;
-        each(cx, batch, |packet| service_type::change(packet, |tos| tos & !3 | ecn));
+        each(cx, batch, |packet| V::change(packet, |byte| byte & !3 | ecn));
     }
 
     fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {

@@ -25,7 +25,7 @@ use std::net::Ipv4Addr;
 use element::args::{Arg, Raw};
 use element::class::ArgInfo;
 use element::effects::{Action, Case, DST_IP, Filter, Header, Target, Value, wire_field};
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
+use element::{Args, Base, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, manual};
 use packet::Annotations;
 use wire::checksum::Delta;
 use wire::{FromBytes, ip_protocol, tcp, udp};
@@ -45,32 +45,45 @@ pub static CLASS: Class = Class {
     ],
     samples: &["16", "1.2.3.4, 30 -> 1/2", "10.9.8.7, src", "dst -> 1/2"],
     build: |args| {
-        // A single argument is the place.
-        let (first, second): (Option<Raw>, Option<Raw>) = (args.get("ADDR"), args.get("OFFSET"));
-        let (address, offset) = match (first, second) {
-            (first, Some(Raw(offset))) => (first, offset),
-            (Some(Raw(offset)), None) => (None, offset),
-            (None, None) => return crate::editing::missing(args, "OFFSET"),
-        };
-        args.finish()?;
-        let address = address.map(|Raw(text)| Ipv4Addr::parse(&text, &args.place()));
+        let (address, offset) = address_and_place::<Ipv4Addr>(args)?;
         let place = match offset.to_ascii_lowercase().as_str() {
             "src" => Ok(Place::Source),
             "dst" => Ok(Place::Destination),
             number => u32::parse(number, &args.place()).map(|n| Place::Data(n as usize)),
         };
-        if let Some(Err(reason)) = &address {
-            args.error(format!("ADDR: {reason}"));
-        }
         if place.is_err() {
             args.error("type mismatch: OFFSET requires integer");
         }
         args.finish()?;
-        let address = address.and_then(Result::ok).map(|address| address.octets());
+        let address = address.map(|address| address.octets());
         Ok(Box::new(StoreIpAddress { address, place: place.unwrap_or(Place::Source) }))
     },
     ..Class::DEFAULT
 };
+
+/// The address, if one is given, and the text that says where it goes: a single argument is that.
+///
+/// # Errors
+/// If there is none.
+pub(super) fn address_and_place<A: Arg>(args: &mut Args<'_>) -> Result<(Option<A>, String), Invalid> {
+    let (first, second): (Option<Raw>, Option<Raw>) = (args.get("ADDR"), args.get("OFFSET"));
+    let (address, offset) = match (first, second) {
+        (first, Some(Raw(offset))) => (first, offset),
+        (Some(Raw(offset)), None) => (None, offset),
+        (None, None) => {
+            crate::editing::missing(args, "OFFSET")?;
+            return Err(Invalid);
+        }
+    };
+    args.finish()?;
+    let mut given = None;
+    match address.map(|Raw(text)| A::parse(&text, &args.place())) {
+        Some(Ok(address)) => given = Some(address),
+        Some(Err(reason)) => args.error(format!("ADDR: {reason}")),
+        None => {}
+    }
+    Ok((given, offset))
+}
 
 #[derive(Clone, Copy)]
 enum Place {

@@ -2,11 +2,11 @@
 
 use classify::IntervalSet;
 use element::effects::{
-    Access, Action, Case, DST_IP, Depends, Effects, Field, Filter, Header, Number, State, Target, Value,
-    wire_field,
+    Access, Action, Case, DST_IP, Depends, Effects, Field, Filter, Header, Marks, Number, State, Target,
+    Value, wire_field,
 };
 use element::{Base, DropReason};
-use wire::{icmp, ip_protocol};
+use wire::ip_protocol;
 
 use crate::editing::{annotation, bytes, is_marked, needs, rest_from, when, within};
 
@@ -55,9 +55,10 @@ fn is_meant(flavour: Flavour) -> Filter {
 /// Those of them that it can read.
 fn is_readable(flavour: Flavour) -> Filter {
     let mut all = vec![reaches(flavour.least())];
-    if flavour == Flavour::Ping {
+    if flavour.is_ping() {
         let kind = |kind: u8| Filter::equals(bytes(Base::Transport, 0, 1), kind.into());
-        all.push(Filter::One(vec![kind(icmp::kind::ECHO), kind(icmp::kind::ECHO_REPLY)]));
+        let queries = flavour.queries().iter();
+        all.push(Filter::One(queries.flat_map(|&(query, reply)| [kind(query), kind(reply)]).collect()));
     }
     Filter::All(all)
 }
@@ -67,7 +68,7 @@ fn shapes(flavour: Flavour) -> Vec<Shape> {
         let summed = [Header::Ipv4].iter().chain(more).copied().collect();
         Shape { when, ports, summed }
     };
-    if flavour == Flavour::Ping {
+    if flavour.is_ping() {
         return vec![shape(Filter::Any, true, &[Header::Icmp])];
     }
     let has_ports = flavour.has_ports();
@@ -89,7 +90,7 @@ fn key(flavour: Flavour) -> Vec<Field> {
     let mut key = vec![wire_field::IP_SRC, wire_field::IP_DST];
     match flavour {
         Flavour::Address | Flavour::Pair => {}
-        Flavour::Ping => key.extend([bytes(Base::Transport, 0, 1), IDENTIFIER]),
+        Flavour::Ping { .. } => key.extend([bytes(Base::Transport, 0, 1), IDENTIFIER]),
         _ => key.extend([wire_field::IP_PROTOCOL, wire_field::SRC_PORT, wire_field::DST_PORT]),
     }
     key
@@ -112,7 +113,7 @@ fn actions(desk: &Desk, shape: &Shape, values: Values, is_reply: bool) -> Vec<Ac
     };
     set(&wire_field::IP_SRC, source, 4);
     set(&wire_field::IP_DST, destination, 4);
-    if shape.ports && flavour == Flavour::Ping {
+    if shape.ports && flavour.is_ping() {
         set(&IDENTIFIER, source_port, 2);
     } else if shape.ports {
         set(&wire_field::SRC_PORT, source_port, 2);
@@ -159,15 +160,22 @@ pub(super) fn effects(desk: &Desk) -> Effects {
     let somewhere = if desk.outputs == 1 { Target::Output(0) } else { Target::SomeOutput };
     changing(&Filter::State { table: TABLE, hit: true }, None, ANY, true, somewhere);
     let key = key(flavour);
+    for (input, spec) in desk.specs.iter().enumerate() {
+        if let (true, Spec::Drop | Spec::Pass(_)) = (desk.sharing.filters_independently, spec) {
+            let Case { when, .. } = when("is for a port of somebody inside", &key, somewhere);
+            changing(&when, Some(input), ANY, true, somewhere);
+        }
+    }
     let mut rest = Vec::new();
     for (input, spec) in desk.specs.iter().enumerate() {
         let refused = |about, reason| when(about, &key, Target::Drop(reason)).on(input);
         let full = || refused("there is no room for a mapping", DropReason::TableFull);
         let used = || refused("all ports or addresses are in use", DropReason::NoFreePort);
         let odd = || refused("the pattern is not for this element", DropReason::NoMapping);
-        if flavour == Flavour::Ping {
-            let reply = Filter::equals(bytes(Base::Transport, 0, 1), icmp::kind::ECHO_REPLY.into());
-            rest.push((vec![Case::new(reply, unmapped(spec, DropReason::NoMapping)).on(input)], None));
+        if flavour.is_ping() {
+            let reply = |&(_, reply): &(u8, u8)| Filter::equals(bytes(Base::Transport, 0, 1), reply.into());
+            let replies = Filter::One(flavour.queries().iter().map(reply).collect());
+            rest.push((vec![Case::new(replies, unmapped(spec, DropReason::NoMapping)).on(input)], None));
         }
         let (values, to) = match spec {
             Spec::Drop | Spec::Pass(_) => {
@@ -192,13 +200,27 @@ pub(super) fn effects(desk: &Desk) -> Effects {
             cases.push(Case { actions: actions(desk, &shape, values, false), ..case });
         }
     }
-    let state = State { table: TABLE, key, both_directions: true, access: Access::Connection };
-    let mut effects = Effects { state: vec![state], ..Effects::cases(cases) };
-    effects.chooses_home = desk.specs.iter().all(|spec| match spec {
-        Spec::Drop | Spec::Pass(_) | Spec::Keep(_) => true,
-        Spec::Pattern(target) => target.pattern.chooses_port(),
-        Spec::Mapper(_) => false,
-    });
+    let inside = |table, more: &[Field]| {
+        let key = [&[wire_field::IP_SRC], more].concat();
+        State { table, key, both_directions: false, access: Access::Connection }
+    };
+    let sharing = desk.sharing;
+    let mut states = vec![State { table: TABLE, key, both_directions: true, access: Access::Connection }];
+    if sharing.is_independent {
+        states.push(inside("ends inside", &[wire_field::IP_PROTOCOL, wire_field::SRC_PORT]));
+    }
+    if sharing.most_of_one > 0 {
+        states.push(inside("subscribers", &[]));
+    }
+    // Where mappings tell the protocol too, packets of one are of one flow.
+    let marks = if matches!(flavour, Flavour::Both | Flavour::Tcp) { Marks::Gives } else { Marks::None };
+    let mut effects = Effects { state: states, marks, ..Effects::cases(cases) };
+    effects.chooses_home = !desk.is_helped
+        && desk.specs.iter().all(|spec| match spec {
+            Spec::Drop | Spec::Pass(_) | Spec::Keep(_) => true,
+            Spec::Pattern(target) => target.pattern.chooses_port(),
+            Spec::Mapper(_) => false,
+        });
     effects = effects.depending_on(Depends::Time).depending_on(Depends::Handler);
     for what in chances(desk) {
         effects = effects.depending_on(what);

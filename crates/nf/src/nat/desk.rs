@@ -1,15 +1,16 @@
 //! How one packet is dealt with: finding or making its mapping, and making of it what that says.
 
-use element::{Cx, DropReason, Packet, Timestamp};
+use element::{Base, Cx, DropReason, Packet, Timestamp};
 use flow::{EndsKey, FlowId};
 
 use crate::sorting::Fate;
 
 use super::change::Change;
-use super::flavour::{Flavour, set_next_hop};
+use super::flavour::{Flavour, Looked, set_next_hop};
 use super::pattern::Outputs;
 use super::spec::Spec;
-use super::store::{Chosen, Fresh, Store, WINDOW, space};
+use super::state::Told;
+use super::store::{Chosen, Claim, Fresh, Known, Store, WINDOW, space};
 use super::tuple::Tuple;
 
 /// How packets are dealt with: everything that stays as it was configured.
@@ -19,6 +20,20 @@ pub(super) struct Desk {
     pub(super) outputs: usize,
     pub(super) sets_next_hop: bool,
     pub(super) reply_annotation: Option<usize>,
+    /// Whether somebody else makes mappings here, for flows that may belong to another worker.
+    pub(super) is_helped: bool,
+    pub(super) sharing: Sharing,
+}
+
+/// What flows of one end inside share.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sharing {
+    /// All of them have one port outside.
+    pub(super) is_independent: bool,
+    /// And there, everybody may send to it.
+    pub(super) filters_independently: bool,
+    /// Most mappings for one address inside; zero for no limit.
+    pub(super) most_of_one: u32,
 }
 
 impl Desk {
@@ -42,48 +57,49 @@ impl Desk {
         if !looked.opens {
             return Err(self.unmapped(input, DropReason::NoMapping));
         }
-        let space = space(owner, looked.which);
-        let chosen = match spec {
-            Spec::Drop | Spec::Pass(_) => return Err(self.unmapped(input, DropReason::NoMapping)),
-            Spec::Keep(outputs) => Some((Chosen { to: looked.tuple, pool: None }, *outputs)),
-            Spec::Pattern(target) => {
-                let chosen = target.pattern.rewrite(cx, store, space, looked.tuple);
-                chosen.map(|chosen| (chosen, target.outputs))
+        if self.sharing.filters_independently
+            && let Spec::Drop | Spec::Pass(_) = spec
+            && let Some(known) = store.inside_of(space(owner, looked.which), looked.tuple)
+        {
+            return self.open_from_outside(store, owner, looked, known, cx.now());
+        }
+        let is_independent = self.sharing.is_independent;
+        let opening = Opening { flavour: self.flavour, owner, input: input as u16, looked, is_independent };
+        match opening.open(cx, store, spec) {
+            Ok((id, change)) => {
+                if let Some(offset) = self.reply_annotation {
+                    store.set_annotation(change.session, packet.annotations().u8(offset));
+                }
+                Ok((id, change))
             }
-            Spec::Mapper(mapper) => mapper.map(cx, store, space, looked.tuple),
-        };
-        let Some((chosen, Outputs { forward, reply })) = chosen else {
-            store.count_failure(owner, input as u16);
-            return Err(Fate::Drop(DropReason::NoFreePort));
-        };
-        if !self.fits(chosen.to) {
-            return Err(Fate::Drop(DropReason::NoMapping));
+            Err(None) => Err(self.unmapped(input, DropReason::NoMapping)),
+            Err(Some(reason)) => Err(Fate::Drop(reason)),
         }
-        let (kind, policy) = self.flavour.kind(looked.protocol);
-        let fresh = Fresh {
-            space,
-            from: looked.tuple,
-            chosen,
-            input: input as u16,
-            outputs: [forward as u16, reply as u16],
-            kind,
-            policy,
-            protocol: looked.protocol,
-        };
-        let (id, change) = store.add(&fresh, cx.now()).map_err(Fate::Drop)?;
-        if let Some(offset) = self.reply_annotation {
-            store.set_annotation(change.session, packet.annotations().u8(offset));
-        }
-        Ok((id, change))
     }
 
-    /// Whether a pattern is one for this translator.
-    fn fits(&self, to: Tuple) -> bool {
-        match self.flavour {
-            Flavour::Address => (to.source_port, to.destination_port, to.destination) == (0, 0, 0),
-            Flavour::Pair => (to.source_port, to.destination_port) == (0, 0),
-            _ => true,
-        }
+    /// Makes the mapping that a packet from outside would be an answer in, if whoever is known by its receiver's port had
+    /// sent one.
+    fn open_from_outside(
+        &self,
+        store: &mut Store,
+        owner: u16,
+        looked: Looked,
+        known: Known,
+        now: Timestamp,
+    ) -> Result<(FlowId, Change), Fate> {
+        let to = looked.tuple.reversed();
+        let (source, source_port) = known.inside;
+        let from = Tuple { source, source_port, ..to };
+        let (kind, policy) = self.flavour.kind(looked.protocol);
+        let (space, chosen) = (space(owner, looked.which), Chosen { to, claim: Claim::Endpoint });
+        let Known { input, outputs, .. } = known;
+        let protocol = looked.protocol;
+        let fresh = Fresh { space, from, chosen, input, outputs, kind, policy, protocol };
+        let (_, change) = store.add(&fresh, now).map_err(Fate::Drop)?;
+        store.set_annotation(change.session, known.annotation);
+        let id = store.find_key(&Store::key(looked.tuple, space));
+        let reply = id.and_then(|id| Some((id, store.see(id, now)?)));
+        reply.ok_or(Fate::Drop(DropReason::NoMapping))
     }
 
     #[inline]
@@ -113,7 +129,7 @@ impl Desk {
     /// Looks for the packets that translators of one address have not found by their senders.
     pub(super) fn find_others(
         &self,
-        store: &Store,
+        store: &mut Store,
         owner: u16,
         window: &[Packet],
         found: &mut [Option<FlowId>; WINDOW],
@@ -143,6 +159,9 @@ impl Desk {
             false => self.flavour.apply(packet, change),
         };
         store.note(id, change, told);
+        if change.state.is_shifted() {
+            shift(store, packet, change, told);
+        }
         if sets_next_hop && let Some(address) = self.flavour.next_hop(change) {
             set_next_hop(packet, address);
         }
@@ -151,5 +170,61 @@ impl Desk {
             packet.annotations_mut().set_u8(offset, value);
         }
         Fate::Output(change.output.into())
+    }
+}
+
+/// Gives a segment of a connection whose sequence numbers move its new ones.
+#[cold]
+#[inline(never)]
+fn shift(store: &mut Store, packet: &mut Packet, change: &Change, told: Told) {
+    if told.begins() {
+        store.forget_shifts(change.session);
+    } else if let Some(segment) = packet.header_mut(Base::Transport) {
+        store.shift(change, segment);
+    }
+}
+
+/// A flow that is to get a mapping.
+pub(super) struct Opening {
+    pub(super) flavour: Flavour,
+    pub(super) owner: u16,
+    pub(super) input: u16,
+    pub(super) looked: Looked,
+    /// Whether its sender has the same port outside for all its flows.
+    pub(super) is_independent: bool,
+}
+
+impl Opening {
+    /// Makes the mapping that an input's specification asks for: what the first packet is found by, and what it is to
+    /// become. An error without a reason where it asks for none.
+    pub(super) fn open(
+        self,
+        cx: &mut Cx<'_>,
+        store: &mut Store,
+        spec: &Spec,
+    ) -> Result<(FlowId, Change), Option<DropReason>> {
+        let Opening { flavour, owner, input, looked, is_independent } = self;
+        let space = space(owner, looked.which);
+        let chosen = match spec {
+            Spec::Drop | Spec::Pass(_) => return Err(None),
+            Spec::Keep(outputs) => Some((Chosen { to: looked.tuple, claim: Claim::Nothing }, *outputs)),
+            Spec::Pattern(target) => {
+                let chosen = target.pattern.rewrite(cx, store, (space, looked.tuple), is_independent);
+                chosen.map(|chosen| (chosen, target.outputs))
+            }
+            Spec::Mapper(mapper) => mapper.map(cx, store, (space, looked.tuple), is_independent),
+        };
+        let Some((chosen, Outputs { forward, reply })) = chosen else {
+            store.count_failure(owner, input);
+            return Err(Some(DropReason::NoFreePort));
+        };
+        if !flavour.fits(chosen.to) {
+            return Err(Some(DropReason::NoMapping));
+        }
+        let (kind, policy) = flavour.kind(looked.protocol);
+        let outputs = [forward as u16, reply as u16];
+        let protocol = looked.protocol;
+        let fresh = Fresh { space, from: looked.tuple, chosen, input, outputs, kind, policy, protocol };
+        store.add(&fresh, cx.now()).map_err(Some)
     }
 }

@@ -26,8 +26,11 @@ pub(super) enum Flavour {
     Address,
     /// IPAddrPairRewriter: by both addresses.
     Pair,
-    /// ICMPPingRewriter: echo requests and replies.
-    Ping,
+    /// ICMPPingRewriter: echo requests and replies, and other queries too or not.
+    Ping {
+        /// Time stamps, information and address masks (RFC 792, RFC 950).
+        others: bool,
+    },
 }
 
 /// See [`Flavour::plain_spaces`].
@@ -52,8 +55,8 @@ impl PlainSpaces {
             ip_protocol::TCP => self.tcp?,
             _ => return None,
         };
-        let is_first = half(6) & ipv4::FRAGMENT_OFFSET == 0;
-        is_first.then(|| EndsKey::new((word(12), half(20)), (word(16), half(22)), space))
+        let is_whole = half(6) & ipv4::FRAGMENT_OFFSET == 0 && usize::from(half(2)) >= PLAIN;
+        is_whole.then(|| EndsKey::new((word(12), half(20)), (word(16), half(22)), space))
     }
 }
 
@@ -83,6 +86,28 @@ const PLAIN_TCP: usize = ipv4::Header::LEN + TCP_SUMMED;
 pub(super) const LEAST_ECHO: usize = 6;
 
 impl Flavour {
+    /// Whether it is for queries of ICMP.
+    #[inline]
+    pub(super) fn is_ping(self) -> bool {
+        matches!(self, Flavour::Ping { .. })
+    }
+
+    /// Kinds of queries that it is for, each with its reply.
+    pub(super) fn queries(self) -> &'static [(u8, u8)] {
+        use icmp::kind::*;
+        const ALL: [(u8, u8); 4] = [
+            (ECHO, ECHO_REPLY),
+            (TIME_STAMP, TIME_STAMP_REPLY),
+            (INFORMATION, INFORMATION_REPLY),
+            (ADDRESS_MASK, ADDRESS_MASK_REPLY),
+        ];
+        match self {
+            Flavour::Ping { others: true } => &ALL,
+            Flavour::Ping { others: false } => &ALL[..1],
+            _ => &[],
+        }
+    }
+
     /// Whether it looks at what is behind the IP header.
     pub(super) fn has_ports(self) -> bool {
         !matches!(self, Flavour::Address | Flavour::Pair)
@@ -94,14 +119,14 @@ impl Flavour {
             Flavour::Both => &[ip_protocol::TCP, ip_protocol::UDP],
             Flavour::Tcp => &[ip_protocol::TCP],
             Flavour::Udp => &[ip_protocol::TCP, ip_protocol::UDP, ip_protocol::DCCP],
-            Flavour::Ping => &[ip_protocol::ICMP],
+            Flavour::Ping { .. } => &[ip_protocol::ICMP],
             Flavour::Address | Flavour::Pair => &[],
         }
     }
 
     /// Bytes that packets must have behind the IP header.
     pub(super) fn least(self) -> usize {
-        if self == Flavour::Ping { LEAST_ECHO } else { LEAST }
+        if self.is_ping() { LEAST_ECHO } else { LEAST }
     }
 
     /// What a packet's flow is told apart by. It is refused without headers, and not for this translator otherwise.
@@ -133,17 +158,18 @@ impl Flavour {
             return Err(DropReason::Unsuitable);
         }
         let number = |at: usize| u16::from_be_bytes([transport[at], transport[at + 1]]);
-        if self != Flavour::Ping {
+        if !self.is_ping() {
             (tuple.source_port, tuple.destination_port) = (number(0), number(2));
             let beside = self == Flavour::Both && protocol == ip_protocol::UDP;
             return Ok(looked(tuple, if beside { UDP_BESIDE } else { ONLY }));
         }
         let identifier = number(4);
-        let opens = match transport[0] {
-            icmp::kind::ECHO => true,
-            icmp::kind::ECHO_REPLY => false,
-            _ => return Err(DropReason::Unsuitable),
+        let kinds = self.queries();
+        let Some(&(query, _)) = kinds.iter().find(|(query, reply)| [*query, *reply].contains(&transport[0]))
+        else {
+            return Err(DropReason::Unsuitable);
         };
+        let opens = transport[0] == query;
         let ports = (identifier, mark(identifier));
         (tuple.source_port, tuple.destination_port) = if opens { ports } else { (ports.1, ports.0) };
         Ok(Looked { opens, ..looked(tuple, IDENTIFIERS) })
@@ -162,7 +188,7 @@ impl Flavour {
             Flavour::Both => [space(ONLY), space(UDP_BESIDE)],
             Flavour::Tcp => [space(ONLY), None],
             Flavour::Udp => [space(ONLY), space(ONLY)],
-            Flavour::Address | Flavour::Pair | Flavour::Ping => [None, None],
+            Flavour::Address | Flavour::Pair | Flavour::Ping { .. } => [None, None],
         };
         PlainSpaces { tcp, udp }
     }
@@ -172,6 +198,27 @@ impl Flavour {
     pub(super) fn other_key(self, packet: &Packet, owner: u16) -> EndsKey {
         let to = |ip: &ipv4::Header| (ip.destination.get(), 0);
         header(packet).map_or(EndsKey::NONE, |ip| EndsKey::new((0, 0), to(ip), space(owner, ONLY)))
+    }
+
+    /// What a TCP connection is told apart by; `None` where the translator has none for TCP.
+    pub(super) fn look_at_tcp(self, tuple: Tuple) -> Option<Looked> {
+        let addresses = Tuple { source_port: 0, destination_port: 0, ..tuple };
+        let tuple = match self {
+            Flavour::Both | Flavour::Tcp | Flavour::Udp => tuple,
+            Flavour::Address => Tuple { destination: 0, ..addresses },
+            Flavour::Pair => addresses,
+            Flavour::Ping { .. } => return None,
+        };
+        Some(Looked { tuple, which: ONLY, protocol: ip_protocol::TCP, opens: true })
+    }
+
+    /// Whether a pattern has made something that is for this translator.
+    pub(super) fn fits(self, to: Tuple) -> bool {
+        match self {
+            Flavour::Address => (to.source_port, to.destination_port, to.destination) == (0, 0, 0),
+            Flavour::Pair => (to.source_port, to.destination_port) == (0, 0),
+            _ => true,
+        }
     }
 
     /// What mappings of a packet are like, and the number of their policy.
@@ -225,7 +272,7 @@ impl Flavour {
             return Told::Nothing;
         }
         let Some(transport) = packet.header_mut(Base::Transport) else { return Told::Nothing };
-        if self == Flavour::Ping {
+        if self.is_ping() {
             let to = if change.is_reply { change.to.destination_port } else { change.to.source_port };
             put(transport, 4, to);
             update(transport, 2, change.of_transport(), Delta::apply);

@@ -19,6 +19,11 @@
 //! - `CAPACITY`: the same.
 //! - `REPLY_ANNO`: an annotation byte of the first packet that all packets of the reply get.
 //! - `DST_ANNO`: whether the destination annotation becomes the new destination.
+//! - `INDEPENDENT_MAPPING`: whether an address and port inside has one port of a range outside for all its flows, wherever they
+//!   go (RFC 4787); then no two have the same one. Such a translator works on one worker.
+//! - `SUBSCRIBER_CAPACITY`: most mappings for one source address of flows; 0 for no limit (RFC 6888). Mappings that are over
+//!   make room at once. Such a translator works on one worker.
+//! - `OTHER_QUERIES`: whether queries for time stamps, information and address masks, and their replies, are translated too.
 //!
 //! ## Handlers
 //! - `table`: two lines per mapping, the newest first: what packets have, what they get, the output for flow and reply
@@ -42,11 +47,15 @@
 //! ## See also
 //! IPRewriter, ICMPRewriter, ICMPPingResponder, ICMPPingSource
 
+use element::class::ArgInfo;
 use element::{Class, manual};
 
 use super::flavour::Flavour;
 use super::plain_policies;
 use super::rewriter::{self, *};
+
+/// Beyond what Click has.
+const OTHER_QUERIES: ArgInfo = ArgInfo::keyword("OTHER_QUERIES", "bool", "false");
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -54,16 +63,18 @@ pub static CLASS: Class = Class {
     ports: "1-/1-",
     processing: "h/h",
     manual: manual!("icmp_ping_rewriter.rs"),
-    args: &with_common::<2, 9>([seconds("TIMEOUT", "300"), DST_ANNO]),
+    args: &with_common::<5, 12>([seconds("TIMEOUT", "300"), DST_ANNO, SHARING[0], SHARING[1], OTHER_QUERIES]),
     handlers: &HANDLERS,
     samples: &[
         "pattern 1.0.0.1 1024-65535# - - 0 1, drop -> 2/2",
         "keep 0 1, TIMEOUT 2, GUARANTEE 0 -> 1/2",
         "pass 0",
+        "pattern 1.0.0.1 1024-65535 - - 0 0, INDEPENDENT_MAPPING true, SUBSCRIBER_CAPACITY 9, OTHER_QUERIES true",
     ],
     build: |args| {
         let policies = plain_policies(args, 300);
-        rewriter::build(args, Flavour::Ping, policies)
+        let others = args.or(OTHER_QUERIES.name, false);
+        rewriter::build(args, Flavour::Ping { others }, policies)
     },
     ..Class::DEFAULT
 };

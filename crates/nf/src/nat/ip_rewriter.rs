@@ -38,6 +38,12 @@
 //! - `CAPACITY`: the same.
 //! - `REPLY_ANNO`: an annotation byte of the first packet that all packets of the reply get.
 //! - `DST_ANNO`: whether the destination annotation becomes the new destination.
+//! - `INDEPENDENT_MAPPING`: whether an address and port inside has one port of a range outside for all its flows, wherever they
+//!   go (RFC 4787); then no two have the same one. Such a translator works on one worker.
+//! - `INDEPENDENT_FILTERING`: whether everybody outside may send to such a port, and not only those that were sent to: packets
+//!   that no mapping is for, at an input that drops or passes them, then get one. Needs INDEPENDENT_MAPPING.
+//! - `SUBSCRIBER_CAPACITY`: most mappings for one source address of flows; 0 for no limit (RFC 6888). Mappings that are over
+//!   make room at once. Such a translator works on one worker.
 //!
 //! ## Handlers
 //! - `tcp_table`: two lines per TCP mapping, the newest first: what packets have, what they get, the output for flow and
@@ -62,7 +68,7 @@
 //!
 //! ## See also
 //! TCPRewriter, UDPRewriter, IPAddrRewriter, IPAddrPairRewriter, IPRewriterPatterns, RoundRobinIPMapper, ICMPRewriter,
-//! ICMPPingRewriter
+//! ICMPPingRewriter, FTPPortMapper
 
 use element::class::HandlerInfo;
 use element::{Class, manual};
@@ -77,7 +83,7 @@ pub static CLASS: Class = Class {
     ports: "1-/1-",
     processing: "h/h",
     manual: manual!("ip_rewriter.rs"),
-    args: &with_common::<9, 16>([
+    args: &with_common::<12, 19>([
         seconds("TCP_TIMEOUT", "86400"),
         seconds("TIMEOUT", "86400"),
         seconds("TCP_DONE_TIMEOUT", "240"),
@@ -87,6 +93,9 @@ pub static CLASS: Class = Class {
         seconds("UDP_STREAMING_TIMEOUT", ""),
         seconds("UDP_GUARANTEE", "5"),
         DST_ANNO,
+        SHARING[0],
+        SHARING[1],
+        INDEPENDENT_FILTERING,
     ]),
     handlers: &{
         let [a, b, c, d, e, f, g] = SIZES;
@@ -106,6 +115,9 @@ pub static CLASS: Class = Class {
         ]
     },
     samples: &[
+        "pattern 1.0.0.1 1024-65535 - - 0 1, drop, INDEPENDENT_MAPPING true, INDEPENDENT_FILTERING true,
+            SUBSCRIBER_CAPACITY 3 -> 2/2",
+        "pattern 1.0.0.1 1024-65535# - - 0 1, pass 0, INDEPENDENT_MAPPING true, INDEPENDENT_FILTERING true -> 2/2",
         "pattern 1.0.0.1 1024-65535# - - 0 1, drop -> 2/2",
         "pattern 1.0.0.1 2000-2001 2.0.0.2 99 0 0, MAPPING_CAPACITY 1, TCP_GUARANTEE 0, UDP_GUARANTEE 0",
         "keep 0 1, REPLY_ANNO 5, DST_ANNO false, UDP_TIMEOUT 1, REAP_INTERVAL 1 -> 1/2",

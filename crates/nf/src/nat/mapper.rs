@@ -38,12 +38,12 @@ impl Mapper {
         &self,
         cx: &mut Cx<'_>,
         store: &Store,
-        space: u32,
-        flow: Tuple,
+        (space, flow): (u32, Tuple),
+        is_independent: bool,
     ) -> Option<(Chosen, Outputs)> {
         let mut attempt = |number: usize| {
             let target = self.targets.get(number)?;
-            Some((target.pattern.rewrite(cx, store, space, flow)?, target.outputs))
+            Some((target.pattern.rewrite(cx, store, (space, flow), is_independent)?, target.outputs))
         };
         match &self.choice {
             Choice::InTurn(next) => {

@@ -5,6 +5,7 @@ mod change;
 mod declaration;
 mod desk;
 mod flavour;
+pub mod ftp_port_mapper;
 pub mod icmp_ping_rewriter;
 pub mod icmp_rewriter;
 pub mod ip_addr_pair_rewriter;
@@ -17,6 +18,7 @@ mod pattern;
 mod published;
 mod rewriter;
 pub mod round_robin_ip_mapper;
+mod shift;
 pub mod source_ip_hash_mapper;
 mod spec;
 mod state;
@@ -28,7 +30,7 @@ mod used;
 
 use element::Args;
 
-use rewriter::last_of;
+use rewriter::{last_given, last_of};
 use state::Policy;
 
 /// Seconds for which mappings do not give way to others, and those that they hold at most.
@@ -57,9 +59,8 @@ fn udp_policy(
 ) -> Policy {
     let plain = last_of(args, plain, DATAGRAMS);
     let guarantee = last_of(args, guarantee, GUARANTEE);
-    // Negative where nobody has given one.
-    let busy = last_of(args, streaming, -1);
-    Policy { plain, busy: if busy < 0 { plain } else { busy }, done: plain, guarantee }
+    let busy = last_given(args, streaming).unwrap_or(plain);
+    Policy { plain, busy, done: plain, guarantee }
 }
 
 /// Time-outs where all mappings are alike.

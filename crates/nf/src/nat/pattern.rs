@@ -10,7 +10,7 @@ use element::setup::scope_of;
 use element::{Cx, ElementId, Setup};
 use lang::args::split_spaces;
 
-use super::store::{Chosen, IDENTIFIERS, Store};
+use super::store::{Chosen, Claim, IDENTIFIERS, Store};
 use super::tuple::Tuple;
 
 /// `SADDR SPORT DADDR DPORT`, or `SADDR DADDR` for those that translate addresses only. Zero where the packet's own value
@@ -163,7 +163,13 @@ impl Pattern {
     }
 
     /// What a new flow is to become; nothing where all of the range is in use.
-    pub(super) fn rewrite(&self, cx: &mut Cx<'_>, store: &Store, space: u32, flow: Tuple) -> Option<Chosen> {
+    pub(super) fn rewrite(
+        &self,
+        cx: &mut Cx<'_>,
+        store: &Store,
+        (space, flow): (u32, Tuple),
+        is_independent: bool,
+    ) -> Option<Chosen> {
         let or = |new: u32, old: u32| if new == 0 { old } else { new };
         let or_port = |new: u16, old: u16| if new == 0 { old } else { new };
         let mut to = Tuple {
@@ -173,7 +179,17 @@ impl Pattern {
             destination_port: or_port(self.destination_port, flow.destination_port),
         };
         if self.more == 0 {
-            return Some(Chosen { to, pool: None });
+            return Some(Chosen { to, claim: Claim::Nothing });
+        }
+        let claim = match self.has_ports {
+            true if is_independent => Claim::Endpoint,
+            true => Claim::Port,
+            false => Claim::Address,
+        };
+        if claim == Claim::Endpoint
+            && let Some((source, source_port)) = store.outside_of(space, flow)
+        {
+            return Some(Chosen { to: Tuple { source, source_port, ..to }, claim });
         }
         // Packets of the reply have to come to this worker.
         let is_home = |cx: &Cx<'_>, to: Tuple| {
@@ -189,7 +205,7 @@ impl Pattern {
         let own = u32::from(flow.source_port);
         let mut chosen = None;
         if self.same_first && self.has_ports && (first..=last).contains(&own) {
-            chosen = store.free_from(space, to, self.has_ports, (own, own), |to| is_home(cx, to));
+            chosen = store.free_from(space, to, claim, (own, own), |to| is_home(cx, to));
         }
         if chosen.is_none() {
             let start = match self.sequential {
@@ -201,9 +217,9 @@ impl Pattern {
                 }
             };
             let start = first + start;
-            chosen = store.free_from(space, to, self.has_ports, (start, last), |to| is_home(cx, to));
+            chosen = store.free_from(space, to, claim, (start, last), |to| is_home(cx, to));
             if chosen.is_none() && start > first {
-                chosen = store.free_from(space, to, self.has_ports, (first, start - 1), |to| is_home(cx, to));
+                chosen = store.free_from(space, to, claim, (first, start - 1), |to| is_home(cx, to));
             }
         }
         let number = chosen?;
@@ -212,7 +228,7 @@ impl Pattern {
             true => to.source_port = number as u16,
             false => to.source = number,
         }
-        Some(Chosen { to, pool: Some(self.has_ports) })
+        Some(Chosen { to, claim })
     }
 
     /// Whether it has ports to choose from, so that replies can be made to come to the worker of their flow.

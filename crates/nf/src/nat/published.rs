@@ -1,10 +1,11 @@
 //! What translators are to others: who asks for the mapping of a quoted packet, and who shares their capacity.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use element::{ElementId, Timestamp};
 
 use super::flavour::Flavour;
+use super::spec::Spec;
 use super::store::{IDENTIFIERS, ONLY, Store, UDP_BESIDE, mark, space};
 use super::tuple::Tuple;
 
@@ -18,10 +19,17 @@ pub(super) struct Home {
 /// What a translator publishes: others ask it for mappings, or share its capacity.
 pub(super) struct Published {
     pub(super) flavour: Flavour,
-    pub(super) home: Mutex<Home>,
+    /// Where its mappings are, unless it shares the capacity of another one.
+    pub(super) own: Home,
+    /// Where they are then, once that is known.
+    pub(super) shared: OnceLock<Home>,
     /// The element whose capacity it shares.
     pub(super) shares: Option<ElementId>,
     pub(super) outputs: usize,
+    /// Whether ends inside have one port outside for all their flows.
+    pub(super) is_independent: bool,
+    /// What becomes of flows without a mapping, for each input.
+    pub(super) specs: Mutex<Vec<Spec>>,
 }
 
 pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -40,10 +48,15 @@ pub(super) struct Quoted {
 }
 
 impl Published {
+    /// Where its mappings are.
+    pub(super) fn home(&self) -> &Home {
+        self.shared.get().unwrap_or(&self.own)
+    }
+
     /// The mapping for packets that answer a quoted one.
     pub(super) fn find(&self, protocol: u8, tuple: Tuple, now: Timestamp) -> Option<Quoted> {
         use wire::ip_protocol::{ICMP, TCP, UDP};
-        let home = locked(&self.home).clone();
+        let home = self.home();
         let mut store = locked(&home.store);
         store.catch_up(now);
         let find = |tuple, which| store.find(tuple, space(home.owner, which));
@@ -58,13 +71,13 @@ impl Published {
             Flavour::Address => find(Tuple { destination: 0, ..addresses }, ONLY)
                 .or_else(|| find(Tuple { source: 0, ..addresses }, ONLY)),
             Flavour::Pair => find(addresses, ONLY),
-            Flavour::Ping if protocol == ICMP => {
+            Flavour::Ping { .. } if protocol == ICMP => {
                 let identifier = tuple.source_port;
                 let marked = mark(identifier);
                 let reply = Tuple { source_port: marked, destination_port: identifier, ..tuple };
                 find(reply, IDENTIFIERS)
             }
-            Flavour::Ping => None,
+            Flavour::Ping { .. } => None,
         };
         let change = found?;
         let (made_by, annotation) = store.details(change.session);

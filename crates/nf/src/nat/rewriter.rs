@@ -7,7 +7,8 @@
 use std::any::Any;
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
-use std::sync::{Arc, Mutex};
+use std::num::NonZeroU64;
+use std::sync::{Arc, Mutex, OnceLock};
 
 use element::args::{AnnotationOffset, Arg, ElementRef, Port, Raw};
 use element::class::{Access, ArgInfo, HandlerInfo, join};
@@ -18,8 +19,9 @@ use packet::Annotations;
 use crate::sorting::Sorter;
 
 use super::declaration;
-use super::desk::Desk;
+use super::desk::{Desk, Sharing};
 use super::flavour::Flavour;
+use super::ftp_port_mapper::Helps;
 use super::mapper::Mapper;
 use super::pattern::{Named, all_names, words};
 use super::published::{Home, Published, locked};
@@ -57,6 +59,15 @@ pub(super) const DST_ANNO: ArgInfo = ArgInfo::keyword("DST_ANNO", "bool", "true"
 /// One that FastClick's TCPRewriter and UDPRewriter have.
 pub(super) const HANDLE_MIGRATION: ArgInfo = ArgInfo::keyword("HANDLE_MIGRATION", "bool", "false");
 
+/// Those of translators of ports, beyond what Click has.
+pub(super) const SHARING: [ArgInfo; 2] = [
+    ArgInfo::keyword("INDEPENDENT_MAPPING", "bool", "false"),
+    ArgInfo::keyword("SUBSCRIBER_CAPACITY", "unsigned", "0"),
+];
+
+/// One more, of those that are not for pings.
+pub(super) const INDEPENDENT_FILTERING: ArgInfo = ArgInfo::keyword("INDEPENDENT_FILTERING", "bool", "false");
+
 /// `M` arguments of a translator's own, and those that all have: `N` together.
 pub(super) const fn with_common<const M: usize, const N: usize>(own: [ArgInfo; M]) -> [ArgInfo; N] {
     join(own, COMMON)
@@ -84,13 +95,18 @@ pub(super) const HANDLERS: [HandlerInfo; 9] = {
     [HandlerInfo::list("table"), HandlerInfo::list("mappings"), a, b, c, d, e, f, g]
 };
 
-/// The last of some time-outs that is given, in nanoseconds.
+/// The last of some time-outs that is given, or so many seconds; in nanoseconds.
 pub(super) fn last_of(args: &mut Args<'_>, names: &[&'static str], default: i64) -> i64 {
-    let mut last = default * 1_000_000_000;
+    last_given(args, names).unwrap_or(default * 1_000_000_000)
+}
+
+/// The last of some time-outs that is given, in nanoseconds.
+pub(super) fn last_given(args: &mut Args<'_>, names: &[&'static str]) -> Option<i64> {
+    let mut last = None;
     for name in names {
         match args.get::<Timestamp>(name) {
             Some(Timestamp(time)) if time < 0 => args.error(format!("{name}: invalid number")),
-            Some(Timestamp(time)) => last = time,
+            Some(Timestamp(time)) => last = Some(time),
             None => {}
         }
     }
@@ -113,6 +129,23 @@ fn capacity(args: &mut Args<'_>) -> (Option<i32>, Option<ElementId>) {
     }
 }
 
+/// What flows of one end inside share.
+fn sharing(args: &mut Args<'_>, flavour: Flavour) -> Sharing {
+    let mut sharing = Sharing::default();
+    if !flavour.has_ports() {
+        return sharing;
+    }
+    sharing.is_independent = args.or(SHARING[0].name, false);
+    if !flavour.is_ping() {
+        sharing.filters_independently = args.or(INDEPENDENT_FILTERING.name, false);
+    }
+    if sharing.filters_independently && !sharing.is_independent {
+        args.error(format!("{} needs {}", INDEPENDENT_FILTERING.name, SHARING[0].name));
+    }
+    sharing.most_of_one = args.or(SHARING[1].name, 0);
+    sharing
+}
+
 /// Makes a translator whose time-outs were read; for two kinds of mappings where there are two.
 ///
 /// # Errors
@@ -126,6 +159,7 @@ pub(super) fn build(
     let reply_annotation = args.get("REPLY_ANNO").map(|AnnotationOffset::<1>(offset)| offset);
     let reap_interval = last_of(args, &["REAP_INTERVAL", "REAP_TIME"], 900);
     let (capacity, shares) = capacity(args);
+    let sharing = sharing(args, flavour);
     let texts = args.rest();
     let (inputs, outputs) = (args.inputs(), args.outputs());
     if texts.len() != inputs {
@@ -148,10 +182,21 @@ pub(super) fn build(
         return Err(Invalid);
     };
     let owner = store.join(policies, inputs, reap_interval);
+    store.limit_subscribers(owner, sharing.most_of_one);
     let home = Home { store: Arc::new(Mutex::new(store)), owner };
-    let published = Arc::new(Published { flavour, home: Mutex::new(home.clone()), shares, outputs });
+    let published = Arc::new(Published {
+        flavour,
+        own: home.clone(),
+        shared: OnceLock::new(),
+        shares,
+        outputs,
+        is_independent: sharing.is_independent,
+        specs: Mutex::new(specs.clone()),
+    });
     args.setup.publish(args.id(), Arc::clone(&published));
-    let desk = Desk { flavour, specs, outputs, sets_next_hop, reply_annotation };
+    let helpers = (0..args.setup.elements.len()).filter_map(|id| args.setup.service::<Helps>(id));
+    let is_helped = helpers.into_iter().any(|helps| helps.translators.contains(&args.id()));
+    let desk = Desk { flavour, specs, outputs, sets_next_hop, reply_annotation, is_helped, sharing };
     Ok(Box::new(Rewriter {
         desk,
         published,
@@ -164,11 +209,21 @@ pub(super) fn build(
     }))
 }
 
-impl Rewriter {
+/// What a translator handles a few packets with.
+struct Window<'r> {
+    desk: &'r Desk,
+    sorter: &'r mut Sorter,
+    owner: u16,
+    is_read: bool,
+    /// Whether packets are to be marked with their flows.
+    marks: bool,
+}
+
+impl Window<'_> {
     /// Finds what becomes of the packets of a window, and changes them.
     fn handle(&mut self, cx: &mut Cx<'_>, store: &mut Store, input: usize, window: &mut [Packet]) {
-        let Rewriter { desk, home, sorter, is_read, .. } = self;
-        let (flavour, owner, now) = (desk.flavour, home.owner, cx.now());
+        let Window { desk, sorter, owner, is_read, marks } = self;
+        let (flavour, owner, now) = (desk.flavour, *owner, cx.now());
         let sets_next_hop = desk.sets_next_hop && *is_read;
         let (mut keys, mut found) = ([EndsKey::NONE; WINDOW], [None; WINDOW]);
         let spaces = flavour.plain_spaces(owner);
@@ -196,10 +251,16 @@ impl Rewriter {
                 && let Some(change) = store.see(id, now)
             {
                 sorter.note(desk.change(store, packet, id, &change, (is_plain, sets_next_hop)));
+                if *marks {
+                    packet.set_flow_mark(if is_plain { NonZeroU64::new(id.to_bits()) } else { None });
+                }
                 continue;
             }
+            if *marks {
+                packet.set_flow_mark(None);
+            }
             let mut known = None;
-            if store.additions() != additions {
+            if store.additions() != additions || store.epoch() != epoch {
                 known = desk.find_again(store, owner, packet, now);
             }
             let known = known.map_or_else(|| desk.open(cx, store, owner, input, packet), Ok);
@@ -209,12 +270,13 @@ impl Rewriter {
             });
         }
     }
+}
 
+impl Rewriter {
     /// The table's lines for people: mappings of a space, the newest first, each in both directions.
     fn table(&self, which: Option<u32>, now: Timestamp) -> String {
         let mut text = String::new();
-        let all = locked(&self.home.store).written(self.home.owner);
-        for written in all.iter().rev().filter(|written| which.is_none_or(|which| which == written.which)) {
+        for written in locked(&self.home.store).written(self.home.owner, which).iter().rev() {
             // A mapping onto itself is found as the reply only.
             let directions = if written.is_own_reply { &[true][..] } else { &[true, false] };
             for &is_reply in directions {
@@ -236,13 +298,18 @@ impl Rewriter {
                 let pair = |t: Tuple| format!("({}, {})", ip(t.source), ip(t.destination));
                 write!(text, "{} => {}", pair(from), pair(to))
             }
-            Flavour::Ping => {
+            Flavour::Ping { .. } => {
                 let triple =
                     |t: Tuple| format!("({}, {}, {})", ip(t.source), ip(t.destination), t.source_port);
                 write!(text, "{} => {}", triple(from), triple(to))
             }
             _ => write!(text, "{from} => {to}"),
         };
+        if let Some(moved) = written.shifts.as_ref().map(|shifts| shifts.of(is_reply).last() as i32)
+            && moved != 0
+        {
+            let _ = write!(text, " seq {moved:+}");
+        }
         let [forward, reply] = written.outputs;
         let outputs = if is_reply { format!("{forward} *{reply}") } else { format!("*{forward} {reply}") };
         let left = (written.expiry - now.0 + 500_000_000).div_euclid(1_000_000_000);
@@ -304,7 +371,7 @@ impl Rewriter {
         }
         let Some(last) = way.pop().filter(|&id| id != cx.id()) else { return Ok(None) };
         let other = cx.service::<Published>(last).ok_or("bad MAPPING_CAPACITY")?;
-        Ok(Some(locked(&other.home).clone()))
+        Ok(Some(other.home().clone()))
     }
 
     /// Gives an input another specification; mappings that it has made so far end.
@@ -321,6 +388,7 @@ impl Rewriter {
         if let Some(place) = self.desk.specs.get_mut(input) {
             *place = spec;
         }
+        locked(&self.published.specs).clone_from(&self.desk.specs);
         Ok(())
     }
 }
@@ -337,12 +405,17 @@ impl Element for Rewriter {
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         if let Some(other) = self.shared(cx)? {
-            let owner = locked(&other.store).join(self.policies, self.desk.specs.len(), self.reap_interval);
+            let mut store = locked(&other.store);
+            let owner = store.join(self.policies, self.desk.specs.len(), self.reap_interval);
+            store.limit_subscribers(owner, self.desk.sharing.most_of_one);
+            drop(store);
             self.home = Home { owner, ..other };
-            *locked(&self.published.home) = self.home.clone();
+            // It is told once in the life of an element.
+            _ = self.published.shared.set(self.home.clone());
         } else {
             let mut store = locked(&self.home.store);
             store.seed(cx.hash_seed());
+            store.start_ids(cx.next_series()).ok_or("there is no memory for mappings")?;
             store.set_capacity(part(self.capacity.unwrap_or(i32::MAX), cx.worker()));
         }
         if cx.now().is_set() {
@@ -353,15 +426,17 @@ impl Element for Rewriter {
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, mut batch: Batch) -> Option<Batch> {
-        let shared = Arc::clone(&self.home.store);
-        let mut store = locked(&shared);
+        let Rewriter { desk, home, sorter, is_read, .. } = self;
+        let mut store = locked(&home.store);
         store.catch_up(cx.now());
-        self.sorter.begin();
-        for window in batch.chunks_mut(WINDOW) {
-            self.handle(cx, &mut store, port, window);
+        sorter.begin();
+        let (owner, is_read, marks) = (home.owner, *is_read, cx.uses_flow_marks());
+        let mut window = Window { desk, sorter, owner, is_read, marks };
+        for packets in batch.chunks_mut(WINDOW) {
+            window.handle(cx, &mut store, port, packets);
         }
         drop(store);
-        self.sorter.send_noted(cx, batch)
+        sorter.send_noted(cx, batch)
     }
 
     fn read(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Result<String, String> {

@@ -19,12 +19,14 @@
 //! ## See also
 //! IPRewriter, SourceIPHashMapper, IPRewriterPatterns
 
-use std::sync::atomic::AtomicUsize;
+use std::any::Any;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use element::class::{ArgInfo, Phase};
-use element::{Class, manual};
+use element::{Class, Cx, Effects, Element, manual};
 
-use super::mapper::{self, Choice};
+use super::mapper::{self, Choice, Mapper};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -42,7 +44,35 @@ pub static CLASS: Class = Class {
             _ => {}
         }
         let targets = mapper::targets(args, &texts);
-        mapper::finish(args, "RoundRobinIPMapper", targets, Choice::InTurn(AtomicUsize::new(0)))
+        let mapper =
+            mapper::publish(args, "RoundRobinIPMapper", targets, Choice::InTurn(AtomicUsize::new(0)))?;
+        Ok(Box::new(RoundRobinIpMapper(mapper)))
     },
     ..Class::DEFAULT
 };
+
+struct RoundRobinIpMapper(Arc<Mapper>);
+
+/// The pattern whose turn it is: what another element goes on with.
+struct Next(String);
+
+impl Element for RoundRobinIpMapper {
+    fn effects(&self) -> Effects {
+        Effects::none()
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        let Choice::InTurn(next) = &self.0.choice else { return None };
+        let target = self.0.targets.get(next.load(Ordering::Relaxed))?;
+        Some(Box::new(Next(target.pattern.to_string())))
+    }
+
+    fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        let Next(pattern) = *state.downcast().map_err(|_| "not the state of a RoundRobinIPMapper")?;
+        let place = self.0.targets.iter().position(|target| target.pattern.to_string() == pattern);
+        if let (Choice::InTurn(next), Some(place)) = (&self.0.choice, place) {
+            next.store(place, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}

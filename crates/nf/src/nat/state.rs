@@ -54,6 +54,11 @@ impl Told {
     pub(super) fn resets(self) -> bool {
         matches!(self, Told::Segment { flags, .. } if flags & wire::tcp::flags::RST != 0)
     }
+
+    /// Whether a connection begins.
+    pub(super) fn begins(self) -> bool {
+        matches!(self, Told::Segment { flags, .. } if flags & wire::tcp::flags::SYN != 0)
+    }
 }
 
 /// One direction of a mapping: how many datagrams there were, up to [`MANY`]; or the bits [`DONE`] and [`DATA`].
@@ -66,6 +71,8 @@ const MANY: u16 = 3;
 const DONE: u16 = 1;
 /// Has carried data.
 const DATA: u16 = 2;
+/// Not told by packets: the connection's sequence numbers move.
+const SHIFTED: u16 = 1 << 15;
 
 impl State {
     /// The state behind a packet.
@@ -81,13 +88,27 @@ impl State {
                     bits |= DONE;
                 } else if flags & SYN != 0 && bits & DONE != 0 {
                     // Another connection, which has carried nothing yet.
-                    bits = 0;
+                    bits &= SHIFTED;
                 } else if flags & SYN != 0 || has_payload {
                     bits &= !DONE;
                 }
                 State(bits | if has_payload { DATA } else { 0 })
             }
         }
+    }
+
+    /// Whether sequence numbers are to be changed.
+    #[inline]
+    pub(super) fn is_shifted(self) -> bool {
+        self.0 & SHIFTED != 0
+    }
+
+    pub(super) fn with_shift(self) -> State {
+        State(self.0 | SHIFTED)
+    }
+
+    pub(super) fn without_shift(self) -> State {
+        State(self.0 & !SHIFTED)
     }
 
     /// The state when the other direction was reset.

@@ -10,19 +10,28 @@
 //!
 //! Translators that share a capacity share a store; each is an owner in it.
 
+mod endpoints;
 mod expiry;
 mod handover;
+mod moving;
+mod shifts;
 mod turns;
+
+use std::collections::HashMap;
 
 use element::{DropReason, Timestamp};
 use flow::{EndsKey, FlowId, FlowTable, KeyHasher, MappedKey, Valued};
 
 use super::change::{Change, set_session, set_state};
+use super::shift::Shifts;
 use super::state::{Kind, Policy, State, Told};
 use super::tuple::Tuple;
 use super::used::{Pool, Used};
 
+use endpoints::Endpoints;
+pub(super) use endpoints::Known;
 pub(super) use handover::Written;
+use moving::{Old, PER_MAPPING};
 use turns::{Queue, Turn, Turns};
 
 /// Keys that there is room for at first.
@@ -43,6 +52,12 @@ pub(super) const UDP_BESIDE: u32 = 1;
 /// ICMP identifiers: the port behind the arrow is not chosen but follows from the other one.
 pub(super) const IDENTIFIERS: u32 = 2;
 
+/// The tuple of a key.
+fn tuple(key: EndsKey) -> Tuple {
+    let [(source, source_port), (destination, destination_port)] = key.ends();
+    Tuple { source, destination, source_port, destination_port }
+}
+
 /// A space of an owner.
 pub(super) fn space(owner: u16, which: u32) -> u32 {
     u32::from(owner) << 8 | which
@@ -58,8 +73,20 @@ pub(super) fn mark(identifier: u16) -> u16 {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chosen {
     pub(super) to: Tuple,
-    /// Whether the number that was chosen is a port or an address, if one was.
-    pub(super) pool: Option<bool>,
+    pub(super) claim: Claim,
+}
+
+/// What a mapping keeps others from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Claim {
+    /// Nothing: none of its numbers was chosen.
+    Nothing,
+    /// Its port outside, towards its server.
+    Port,
+    /// Its address outside, towards its server.
+    Address,
+    /// Its port outside, together with all mappings of the same end inside.
+    Endpoint,
 }
 
 /// A mapping to be made.
@@ -95,7 +122,9 @@ struct Session {
     policy: u8,
     protocol: u8,
     annotation: u8,
-    pool: Option<bool>,
+    claim: Claim,
+    /// Whether its keys are in the table, or in the one that is moved from: see [`Store::era`].
+    era: u8,
 }
 
 impl Session {
@@ -119,10 +148,16 @@ struct Owner {
     /// Time between two searches for mappings that are over, zero for never, and when the next one is due.
     interval: i64,
     next: Option<i64>,
+    /// Most mappings for one address inside; zero for no limit.
+    most_of_one: u32,
 }
 
 pub(super) struct Store {
     table: FlowTable<MappedKey>,
+    /// The table that there was before, until all that is in it has moved.
+    old: Option<Old>,
+    /// Goes up with each other table: sessions with the same number are in the new one.
+    era: u8,
     seed: u64,
     hasher: KeyHasher,
     /// Where ports that nobody is to guess come from.
@@ -137,6 +172,9 @@ pub(super) struct Store {
     /// Those that were over at this time are being looked for, and were not all found yet.
     sweeping: Option<i64>,
     used: Used,
+    endpoints: Endpoints,
+    /// By session.
+    shifts: HashMap<u32, Box<Shifts>>,
     size: usize,
     capacity: i32,
     next_serial: u64,
@@ -151,6 +189,8 @@ impl Store {
     pub(super) fn new() -> Option<Store> {
         Some(Store {
             table: FlowTable::new(FIRST_CAPACITY).ok()?,
+            old: None,
+            era: 0,
             seed: 0,
             hasher: KeyHasher::new(0),
             secret: KeyHasher::new(!0),
@@ -161,6 +201,8 @@ impl Store {
             next_search: i64::MIN,
             sweeping: None,
             used: Used::default(),
+            endpoints: Endpoints::default(),
+            shifts: HashMap::new(),
             size: 0,
             capacity: i32::MAX,
             next_serial: 0,
@@ -178,6 +220,21 @@ impl Store {
         }
     }
 
+    /// Gives keys ids that no other store of the worker has given, while there are none.
+    pub(super) fn start_ids(&mut self, series: u32) -> Option<()> {
+        if self.size == 0 {
+            // A million generations are far apart: a place is hardly used again so often before the series comes back.
+            let table = FlowTable::new(FIRST_CAPACITY).ok()?;
+            self.table = table.with_generations_from(series.wrapping_shl(20).wrapping_add(1));
+        }
+        Some(())
+    }
+
+    /// An empty table, the ids of which differ from all that there have been.
+    fn another_table(&self, capacity: usize) -> Option<FlowTable<MappedKey>> {
+        Some(FlowTable::new(capacity).ok()?.with_generations_from(self.table.next_generation()))
+    }
+
     /// A number that follows from a flow and from the seed.
     pub(super) fn secret_of(&self, flow: Tuple, space: u32) -> u32 {
         self.secret.hash(&Store::key(flow, space))
@@ -185,7 +242,8 @@ impl Store {
 
     /// A new owner, with its inputs, and the time between two searches for mappings that are over.
     pub(super) fn join(&mut self, policies: [Policy; 2], inputs: usize, interval: i64) -> u16 {
-        self.owners.push(Owner { policies, inputs: vec![Tally::default(); inputs], interval, next: None });
+        let inputs = vec![Tally::default(); inputs];
+        self.owners.push(Owner { policies, inputs, interval, next: None, most_of_one: 0 });
         self.next_search = i64::MIN;
         (self.owners.len() - 1) as u16
     }
@@ -241,27 +299,30 @@ impl Store {
 
     /// The keys that packets are found by, many at a time.
     #[inline]
-    pub(super) fn find_all(&self, keys: &[EndsKey], found: &mut [Option<FlowId>; WINDOW]) {
+    pub(super) fn find_all(&mut self, keys: &[EndsKey], found: &mut [Option<FlowId>; WINDOW]) {
         let mut hashes = [0; WINDOW];
         for (hash, key) in hashes.iter_mut().zip(keys) {
             *hash = self.hasher.hash(key);
         }
         self.table.lookup_batch(keys, &hashes, found);
+        if self.old.is_some() {
+            self.bring_all(keys, found);
+        }
     }
 
     /// The key that a packet is found by.
-    pub(super) fn find_key(&self, key: &EndsKey) -> Option<FlowId> {
-        self.table.lookup(key, self.hasher.hash(key))
+    pub(super) fn find_key(&mut self, key: &EndsKey) -> Option<FlowId> {
+        let found = self.table.lookup(key, self.hasher.hash(key));
+        if found.is_none() && self.old.is_some() { self.bring_key(key) } else { found }
     }
 
     /// What a packet is to become.
     pub(super) fn find(&self, tuple: Tuple, space: u32) -> Option<Change> {
-        self.change(self.find_key(&Store::key(tuple, space))?)
-    }
-
-    /// The same, of a key that was found before.
-    fn change(&self, id: FlowId) -> Option<Change> {
-        self.table.key(id).map(|key| Change::unpacked(key.value()))
+        let key = Store::key(tuple, space);
+        match self.table.lookup(&key, self.hasher.hash(&key)) {
+            Some(id) => self.table.key(id).map(|key| Change::unpacked(key.value())),
+            None => self.find_in_old(&key),
+        }
     }
 
     /// The same, for a packet that has come now.
@@ -318,15 +379,17 @@ impl Store {
     }
 
     /// The pool that the source port of `to` is chosen from, or its source address.
-    fn pool(to: Tuple, space: u32, is_port: bool) -> Pool {
+    fn pool(to: Tuple, space: u32, claim: Claim) -> Pool {
         let port = |port: u16| if space & 0xff == IDENTIFIERS { 0 } else { u64::from(port) };
         let space = u64::from(space) << 32;
-        if is_port {
-            let addresses = u64::from(to.destination) | u64::from(to.source) << 32;
-            (addresses, space | port(to.destination_port) << 1 | 1)
-        } else {
-            let ports = port(to.destination_port) << 16 | u64::from(to.source_port);
-            (u64::from(to.destination) | ports << 32, space)
+        let source = u64::from(to.source) << 32;
+        match claim {
+            Claim::Endpoint => (source, space | 1 << 17 | 1),
+            Claim::Port => (source | u64::from(to.destination), space | port(to.destination_port) << 1 | 1),
+            Claim::Address | Claim::Nothing => {
+                let ports = port(to.destination_port) << 16 | u64::from(to.source_port);
+                (u64::from(to.destination) | ports << 32, space)
+            }
         }
     }
 
@@ -335,19 +398,18 @@ impl Store {
         &self,
         space: u32,
         to: Tuple,
-        is_port: bool,
+        claim: Claim,
         (from, last): (u32, u32),
         is_wanted: impl Fn(Tuple) -> bool,
     ) -> Option<u32> {
-        let pool = Store::pool(to, space, is_port);
+        let pool = Store::pool(to, space, claim);
         let mut from = from;
         loop {
             let number = self.used.next_free(pool, from, last)?;
             let mut to = to;
-            if is_port {
-                to.source_port = number as u16;
-            } else {
-                to.source = number;
+            match claim {
+                Claim::Port | Claim::Endpoint => to.source_port = number as u16,
+                Claim::Address | Claim::Nothing => to.source = number,
             }
             if is_wanted(to) && self.find(Store::reply(to, space), space).is_none() {
                 return Some(number);
@@ -362,6 +424,10 @@ impl Store {
     /// Makes a mapping; the key that its first packet is found by, and what it is to become.
     pub(super) fn add(&mut self, fresh: &Fresh, now: Timestamp) -> Result<(FlowId, Change), DropReason> {
         let owner = (fresh.space >> 8) as u16;
+        if self.is_exhausted(owner, fresh.from.source, now.0) {
+            self.count_failure(owner, fresh.input);
+            return Err(DropReason::TableFull);
+        }
         let (id, change) = self.insert(fresh, now).inspect_err(|_| self.count_failure(owner, fresh.input))?;
         if self.size as i64 > i64::from(self.capacity) {
             let victim = self.who_gives_way(now.0).unwrap_or(change.session);
@@ -381,8 +447,9 @@ impl Store {
             to.destination_port = mark(to.source_port);
         }
         let reply = to.reversed();
-        while self.table.stats().entries + 2 > self.table.stats().capacity {
-            if !self.rebuild(self.table.stats().capacity.saturating_mul(2)) {
+        self.move_some(PER_MAPPING);
+        while self.entries() + 2 > self.table.stats().capacity {
+            if !self.begin_move(self.table.stats().capacity.saturating_mul(2)) {
                 return Err(DropReason::TableFull);
             }
         }
@@ -427,7 +494,8 @@ impl Store {
             policy: fresh.policy,
             protocol: fresh.protocol,
             annotation: 0,
-            pool: chosen.pool,
+            claim: chosen.claim,
+            era: self.era,
         };
         self.next_serial += 1;
         match self.sessions.get_mut(place as usize) {
@@ -438,10 +506,13 @@ impl Store {
             None => self.sessions.push(session),
         }
         self.queue_first(place);
-        if let Some(is_port) = chosen.pool {
-            let number = if is_port { to.source_port.into() } else { to.source };
-            self.used.set(Store::pool(to, space, is_port), number);
+        match chosen.claim {
+            Claim::Nothing => {}
+            Claim::Port => self.used.set(Store::pool(to, space, Claim::Port), to.source_port.into()),
+            Claim::Address => self.used.set(Store::pool(to, space, Claim::Address), to.source),
+            Claim::Endpoint => self.bind(space, (from, to), input, outputs),
         }
+        self.charge(owner, from.source);
         self.size += 1;
         self.additions += 1;
         if let Some(tally) = self.tally(owner, input) {
@@ -461,7 +532,15 @@ impl Store {
         // With another number of buckets, keys may crowd that did not so far; with another hash function they do not.
         let made = (0..ATTEMPTS).find_map(|attempt| self.moved(capacity, self.seed.wrapping_add(attempt)));
         let Some(((table, sessions), seed)) = made else { return false };
-        (self.table, self.sessions) = (table, sessions);
+        let old = (0..).zip(&self.sessions).filter(|(_, session)| session.is_in_use());
+        let mut shifts = std::mem::take(&mut self.shifts);
+        for (new, (old, _)) in (0..).zip(old) {
+            if shifts.is_empty() {
+                break;
+            }
+            self.shifts.extend(shifts.remove(&old).map(|shifts| (new, shifts)));
+        }
+        (self.table, self.sessions, self.old) = (table, sessions, None);
         (self.seed, self.hasher) = (seed, KeyHasher::new(seed));
         (self.free, self.turns) = (NONE, Turns::default());
         for (place, session) in (0..).zip(&self.sessions) {
@@ -473,14 +552,16 @@ impl Store {
 
     /// A table of another size with all keys, and the sessions without gaps.
     fn moved(&self, capacity: usize, seed: u64) -> Option<(Moved, u64)> {
-        let mut table = FlowTable::new(capacity).ok()?;
+        let mut table = self.another_table(capacity)?;
         let hasher = KeyHasher::new(seed);
         let mut sessions: Vec<Session> = Vec::new();
         sessions.try_reserve(self.size + 1).ok()?;
         for session in self.sessions.iter().filter(|session| session.is_in_use()) {
             let mut session = session.clone();
+            let before = self.table_of(&session);
+            session.era = self.era;
             for id in session.keys.iter_mut().flatten() {
-                let (mut key, last) = (*self.table.key(*id)?, self.table.last_seen(*id)?);
+                let (mut key, last) = (*before.key(*id)?, before.last_seen(*id)?);
                 set_session(key.value_mut(), sessions.len() as u32);
                 *id = table.insert(&key, hasher.hash(&key), last).ok()?.id();
             }
@@ -495,18 +576,25 @@ impl Store {
         else {
             return;
         };
-        let (owner, input, pool) = (session.owner, session.input, session.pool);
+        let (owner, input, claim, era) = (session.owner, session.input, session.claim, session.era);
         let keys = std::mem::take(&mut session.keys);
         session.next = std::mem::replace(&mut self.free, place);
         self.forget_turn(place);
-        for (is_reply, id) in [false, true].into_iter().zip(keys) {
-            let Some(key) = id.and_then(|id| self.table.remove(id)) else { continue };
-            if let Some(is_port) = pool.filter(|_| is_reply) {
-                let [(destination, destination_port), (source, source_port)] = key.ends().ends();
-                let to = Tuple { source, destination, source_port, destination_port };
-                let number = if is_port { source_port.into() } else { source };
-                self.used.clear(Store::pool(to, key.ends().space(), is_port), number);
+        if !self.shifts.is_empty() {
+            self.shifts.remove(&place);
+        }
+        let [forward, reply] = keys.map(|id| id.and_then(|id| self.table_mut(era).remove(id)));
+        if let Some(reply) = reply {
+            let space = reply.ends().space();
+            let to = tuple(reply.ends()).reversed();
+            let from = forward.map_or(tuple(reply.ends()), |key| tuple(key.ends()));
+            match claim {
+                Claim::Nothing => {}
+                Claim::Port => self.used.clear(Store::pool(to, space, claim), to.source_port.into()),
+                Claim::Address => self.used.clear(Store::pool(to, space, claim), to.source),
+                Claim::Endpoint => self.unbind(space, from),
             }
+            self.discharge(owner, from.source);
         }
         self.size -= 1;
         if let Some(tally) = self.tally(owner, input) {
@@ -535,8 +623,15 @@ impl Store {
 
     /// Keeps a byte for packets of the reply.
     pub(super) fn set_annotation(&mut self, session: u32, value: u8) {
-        if let Some(session) = self.sessions.get_mut(session as usize) {
-            session.annotation = value;
+        let place = session as usize;
+        let Some(session) = self.sessions.get_mut(place) else { return };
+        session.annotation = value;
+        let session = &self.sessions[place];
+        if let (Claim::Endpoint, [Some(forward), _]) = (session.claim, session.keys)
+            && let Some(key) = self.table_of(session).key(forward)
+        {
+            let (space, from) = (key.ends().space(), tuple(key.ends()));
+            self.annotate(space, from, value);
         }
     }
 

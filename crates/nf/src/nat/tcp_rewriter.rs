@@ -18,7 +18,8 @@
 //! Header annotations must be set. Packets of other protocols, fragments behind the first, and packets
 //! that end within 8 bytes behind the IP header leave by the output of `pass`, or are dropped.
 //!
-//! Sequence numbers stay as they are.
+//! Sequence numbers stay as they are, unless an FTPPortMapper has changed the length of a line: then those behind it, and
+//! the acknowledgments of the other side, selective ones too, are changed by what the line has grown.
 //!
 //! ## Usage
 //! `TCPRewriter(INPUTSPEC, ... [, KEYWORDS])`
@@ -38,6 +39,12 @@
 //! - `REPLY_ANNO`: an annotation byte of the first packet that all packets of the reply get.
 //! - `HANDLE_MIGRATION`: FastClick's; without effect, for a translator belongs to one worker.
 //! - `DST_ANNO`: whether the destination annotation becomes the new destination.
+//! - `INDEPENDENT_MAPPING`: whether an address and port inside has one port of a range outside for all its flows, wherever they
+//!   go (RFC 4787); then no two have the same one. Such a translator works on one worker.
+//! - `INDEPENDENT_FILTERING`: whether everybody outside may send to such a port, and not only those that were sent to: packets
+//!   that no mapping is for, at an input that drops or passes them, then get one. Needs INDEPENDENT_MAPPING.
+//! - `SUBSCRIBER_CAPACITY`: most mappings for one source address of flows; 0 for no limit (RFC 6888). Mappings that are over
+//!   make room at once. Such a translator works on one worker.
 //!
 //! ## Handlers
 //! - `table`: two lines per mapping, the newest first: what packets have, what they get, the output for flow and reply
@@ -60,7 +67,7 @@
 //! ```
 //!
 //! ## See also
-//! IPRewriter, UDPRewriter, IPRewriterPatterns, RoundRobinIPMapper
+//! IPRewriter, UDPRewriter, IPRewriterPatterns, RoundRobinIPMapper, FTPPortMapper
 
 use element::class::HandlerInfo;
 use element::{Class, manual};
@@ -76,13 +83,16 @@ pub static CLASS: Class = Class {
     ports: "1-/1-",
     processing: "h/h",
     manual: manual!("tcp_rewriter.rs"),
-    args: &with_common::<7, 14>([
+    args: &with_common::<10, 17>([
         seconds("TCP_TIMEOUT", "86400"),
         seconds("TIMEOUT", "86400"),
         seconds("TCP_DONE_TIMEOUT", "240"),
         seconds("TCP_NODATA_TIMEOUT", "300"),
         seconds("TCP_GUARANTEE", "5"),
         DST_ANNO,
+        SHARING[0],
+        SHARING[1],
+        INDEPENDENT_FILTERING,
         HANDLE_MIGRATION,
     ]),
     handlers: &{

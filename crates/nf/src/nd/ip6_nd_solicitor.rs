@@ -267,7 +267,7 @@ impl Ip6NdSolicitor {
             self.ask_all(cx, address, packet.time());
         }
         match self.known.table.ticket(address).filter(|_| admission.waits) {
-            Some(ticket) => self.known.waiting.push(address, ticket, packet),
+            Some(ticket) => self.known.waiting.push(address, ticket, packet, cx.now()),
             None => cx.drop(packet, DropReason::QueueFull),
         }
     }

@@ -58,9 +58,10 @@ use std::fmt::Write as _;
 
 use element::args::Args;
 use element::class::{ArgInfo, HandlerInfo};
-use element::effects::{Access, Field, State};
-use element::{Batch, Class, Cx, Effects, Element, Timestamp, manual};
-use flow::{FiveTupleKey, FlowId, Inserted};
+use element::effects::{Access, Field, Marks, State};
+use element::{Batch, Class, Cx, Effects, Element, Packet, Timestamp, manual};
+use flow::{FiveTupleKey, FlowId, Inserted, Notes};
+use packet::{BATCH_CAPACITY, prefetch_line};
 
 use super::record::{Form, Layout, Record, Row, Wanted};
 use crate::five_tuple::{Flows, Known, LOOKED_AT, READS, five_tuple};
@@ -108,7 +109,8 @@ pub static CLASS: Class = Class {
         let records = Vec::with_capacity(capacity);
         let counts = Counts::default();
         let book = Book { records, written: Form { layout, replies }, rows: 0, file: None };
-        Ok(Box::new(FlowCounter { timeout, replies, path, flows, book, counts }))
+        let (notes, marked) = (Notes::default(), Vec::with_capacity(BATCH_CAPACITY));
+        Ok(Box::new(FlowCounter { timeout, replies, path, flows, book, counts, notes, marked }))
     },
     ..Class::DEFAULT
 };
@@ -172,6 +174,15 @@ struct FlowCounter {
     flows: Flows,
     book: Book,
     counts: Counts,
+    /// What is known of flows that packets are marked with, and of those of the batch's packets.
+    notes: Notes<Note>,
+    marked: Vec<Option<(FlowId, bool)>>,
+}
+
+/// A flow, and whether its packets go the other way than its key says.
+#[derive(Clone, Copy, Debug, Default)]
+struct Note {
+    flow: Option<(FlowId, bool)>,
 }
 
 impl FlowCounter {
@@ -179,23 +190,79 @@ impl FlowCounter {
     #[inline]
     fn find(&mut self, known: &Known, now: Timestamp) -> Option<FlowId> {
         let Known { key, hash, id, turned } = *known;
-        let id = match id.filter(|&id| self.flows.table.is_current(id)) {
-            Some(id) => id,
+        match id.filter(|&id| self.flows.table.is_current(id)) {
+            Some(id) => self.see(id, turned, now),
             None => match self.insert(&key, hash, now)? {
-                Inserted::Present(id) => id,
-                Inserted::New(id) => {
-                    self.begin(id, turned);
-                    return Some(id);
-                }
+                Inserted::Present(id) => self.see(id, turned, now),
+                Inserted::New(id) => self.begin(id, turned),
             },
-        };
+        }
+        .into()
+    }
+
+    /// A packet of a flow has come: if the flow has ended meanwhile, another one begins.
+    #[inline]
+    fn see(&mut self, id: FlowId, turned: bool, now: Timestamp) -> FlowId {
         let table = &mut self.flows.table;
         let seen = table.last_seen(id).unwrap_or(now);
         table.touch(id, now);
         if self.timeout.is_set() && now - seen >= self.timeout {
-            self.book.end(id, &key);
+            if let Some(&key) = table.key(id) {
+                self.book.end(id, &key);
+            }
             self.counts.expired += 1;
             self.begin(id, turned);
+        }
+        id
+    }
+
+    /// Looks up the flows of a batch, but for those that are noted under the packets' marks.
+    #[inline]
+    fn look_up(&mut self, batch: &Batch, with_marks: bool) {
+        let FlowCounter { flows, marked, notes, book, replies, .. } = self;
+        marked.clear();
+        if !with_marks {
+            return flows.look_up(batch, *replies, five_tuple);
+        }
+        for packet in batch.iter() {
+            let note = packet.flow_mark().and_then(|mark| notes.get(mark)).and_then(|note| note.flow);
+            if let Some((id, _)) = note {
+                flows.table.prefetch(id);
+                if let Some(record) = book.records.get(id.index() as usize) {
+                    prefetch_line((&raw const *record).cast());
+                }
+            }
+            marked.push(note);
+        }
+        let mut known = marked.iter();
+        flows.look_up(batch, *replies, |packet| match known.next() {
+            Some(Some(_)) => None,
+            _ => five_tuple(packet),
+        });
+    }
+
+    /// The flow of the packet at a place of the batch, and whether the packet goes the other way; `None` within where there
+    /// is no room for it, and altogether where it has none.
+    #[inline]
+    fn flow_of(&mut self, place: usize, packet: &Packet, now: Timestamp) -> Option<(Option<FlowId>, bool)> {
+        if let Some(&Some((id, turned))) = self.marked.get(place) {
+            if self.flows.table.is_current(id) {
+                return Some((Some(self.see(id, turned, now)), turned));
+            }
+            let known = self.flows.look_up_one(&five_tuple(packet)?, self.replies);
+            return Some((self.remember(packet, &known, now), known.turned));
+        }
+        let known = self.flows.known(place)?;
+        let id =
+            if self.marked.is_empty() { self.find(&known, now) } else { self.remember(packet, &known, now) };
+        Some((id, known.turned))
+    }
+
+    /// Finds a flow, and notes it under the packet's mark.
+    fn remember(&mut self, packet: &Packet, known: &Known, now: Timestamp) -> Option<FlowId> {
+        let id = self.find(known, now)?;
+        if let Some(mark) = packet.flow_mark() {
+            self.notes.set(mark, Note { flow: Some((id, known.turned)) });
         }
         Some(id)
     }
@@ -209,7 +276,7 @@ impl FlowCounter {
         self.flows.table.insert(key, hash, now).ok()
     }
 
-    fn begin(&mut self, id: FlowId, turned: bool) {
+    fn begin(&mut self, id: FlowId, turned: bool) -> FlowId {
         let place = id.index() as usize;
         let records = &mut self.book.records;
         if records.len() <= place {
@@ -218,6 +285,7 @@ impl FlowCounter {
         }
         records[place] = Record { id: Some(id), number: self.counts.flows, turned, ..Record::NONE };
         self.counts.flows += 1;
+        id
     }
 
     /// Ends flows that are due, as many as are examined in passing.
@@ -282,7 +350,7 @@ impl Element for FlowCounter {
             both_directions: self.replies,
             access: Access::Soft,
         };
-        let pass = Effects { state: vec![state], ..Effects::pass() };
+        let pass = Effects { state: vec![state], marks: Marks::Takes, ..Effects::pass() };
         let effects = pass.observing(&READS).observing(&[Field::TimeStamp]);
         // There is one file.
         if self.path.is_some() { effects.sharing("report") } else { effects }
@@ -300,21 +368,20 @@ impl Element for FlowCounter {
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         let now = cx.now();
-        self.flows.look_up(batch, self.replies, five_tuple);
+        self.look_up(batch, cx.uses_flow_marks());
         for (place, packet) in batch.iter().enumerate() {
             let bytes = packet.len() as u64;
-            let Some(known) = self.flows.known(place) else {
+            let Some((id, turned)) = self.flow_of(place, packet, now) else {
                 self.counts.others += 1;
                 continue;
             };
-            let record = self.find(&known, now).and_then(|id| self.book.records.get_mut(id.index() as usize));
-            let Some(record) = record else {
+            let Some(record) = id.and_then(|id| self.book.records.get_mut(id.index() as usize)) else {
                 self.counts.overflows += 1;
                 self.counts.overflow_bytes += bytes;
                 continue;
             };
             let time = if packet.time().is_set() { packet.time() } else { now };
-            record.add(bytes, known.turned, time);
+            record.add(bytes, turned, time);
             self.counts.packets += 1;
             self.counts.bytes += bytes;
         }

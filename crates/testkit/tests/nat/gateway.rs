@@ -165,9 +165,59 @@ fn rfc5508_req_10_the_gateway_says_that_time_is_exceeded() {
 }
 
 #[test]
-fn rfc5508_req_11_other_queries_are_dropped() {
-    let query = Builder::icmp(INSIDE.into(), REMOTE.into(), 13, 0, [5, 1]).build(&[0; 12]).unwrap();
+fn rfc5508_req_11_other_messages_are_dropped() {
+    let query = Builder::icmp(INSIDE.into(), REMOTE.into(), 37, 0, [5, 1]).build(&[0; 12]).unwrap();
     assert!(out(&[(0, query)]).is_empty());
+}
+
+#[test]
+fn rfc5382_req_4_an_unsolicited_syn_is_answered_after_six_seconds() {
+    let call = tcp(end(REMOTE, 80), end(OUTER, 5000), SYN, b"");
+    let handlers = ["outside.count", "inside.count"];
+    let later = |at| (at, udp(end(INSIDE, 7000), end(REMOTE, 53)));
+    // Not before.
+    let (_, seen) = run_gateway(&[(0, call.clone()), later(5_999)], &handlers);
+    is_error(&seen[1], [3, 3], OUTER, REMOTE, &call);
+    assert_eq!((seen.len(), seen[0][9]), (2, 17), "what came before the six seconds were over left first");
+    // Who has called back meanwhile has opened the connection from its side.
+    let back = tcp(end(INSIDE, 5000), end(REMOTE, 80), SYN, b"");
+    let (outcome, seen) = run_gateway(&[(0, call.clone()), (3_000, back), later(9_000)], &handlers);
+    assert_eq!((seen.len(), value(&outcome, 0), value(&outcome, 1)), (2, "2", "0"));
+    // Other packets are not answered, nor is what is not a call.
+    let others = [
+        (0, tcp(end(REMOTE, 80), end(OUTER, 5000), SYN | ACK, b"")),
+        (0, tcp(end(REMOTE, 80), end(OUTER, 5000), RST, b"")),
+        (0, udp(end(REMOTE, 80), end(OUTER, 5000))),
+        later(9_000),
+    ];
+    assert_eq!(run_gateway(&others, &handlers).1.len(), 1);
+}
+
+#[test]
+fn rfc4787_req_8_and_9_hosts_reach_each_other_once_the_receiver_has_sent() {
+    // Somewhere, for instance to whoever tells others of it.
+    let (a, b) = (end(INSIDE, 6000), end(OTHER, 5000));
+    let packets = [
+        (0, udp(b, end(REMOTE, 53))),
+        (1, udp(a, end(OUTER, 5000))),
+        (2, udp(b, end(OUTER, 6000))),
+        (3, udp(end([3, 3, 3, 3], 99), end(OUTER, 5000))),
+    ];
+    let tuples: Vec<_> = out(&packets).iter().map(|packet| ends(packet)).collect();
+    let inside = [(end(OUTER, 6000), b), (end(OUTER, 5000), a), (end([3, 3, 3, 3], 99), b)];
+    assert_eq!(tuples[1..], inside);
+    assert_eq!(tuples[0], (end(OUTER, 5000), end(REMOTE, 53)));
+}
+
+#[test]
+fn rfc5508_req_1_time_stamps_are_asked_for_through_the_gateway() {
+    for (kind, reply) in [(13, 14), (17, 18)] {
+        let query = Builder::icmp(INSIDE.into(), REMOTE.into(), kind, 0, [7777, 1]).build(&[0; 12]).unwrap();
+        let back = Builder::icmp(REMOTE.into(), OUTER.into(), reply, 0, [7777, 1]).build(&[0; 12]).unwrap();
+        let seen = out(&[(0, query), (1, back)]);
+        let ends: Vec<_> = seen.iter().map(|seen| (&seen[12..16], &seen[16..20], seen[20])).collect();
+        assert_eq!(ends, [(&OUTER[..], &REMOTE[..], kind), (&REMOTE[..], &INSIDE[..], reply)]);
+    }
 }
 
 #[test]

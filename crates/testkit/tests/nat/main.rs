@@ -10,6 +10,8 @@ use wire::build::Builder;
 use wire::checksum;
 use wire::tcp::flags::{ACK, FIN, RST, SYN};
 
+mod endpoints;
+mod ftp;
 mod gateway;
 mod model;
 mod rfc;
@@ -20,6 +22,8 @@ fn the_document_has_every_requirement() {
     let document = include_str!("../../../../docs/nat.md");
     let sources = [
         include_str!("main.rs"),
+        include_str!("endpoints.rs"),
+        include_str!("ftp.rs"),
         include_str!("gateway.rs"),
         include_str!("model.rs"),
         include_str!("rfc.rs"),

@@ -388,3 +388,31 @@ fn rfc1812_4_2_1_padding_is_cut_off() {
     frame.resize(60, 0xee);
     assert_eq!(from_left(&[frame]).only(1), after_a_hop(&packet));
 }
+
+#[test]
+fn rfc1812_3_3_2_hosts_that_do_not_answer_are_unreachable() {
+    let nobody = [10, 2, 0, 77];
+    let packets: Vec<_> = (0..2).map(|i| udp(LEFT.ip, nobody, 10 + i)).collect();
+    let mut left = vec![(0, arp_reply(LEFT, ROUTER))];
+    left.extend(packets.iter().map(|packet| (1_000, from(LEFT, packet))));
+    // Who has answered in time is not said to be unreachable.
+    left.push((2_000_000, from(LEFT, &udp(LEFT.ip, RIGHT.ip, 30))));
+    let right = vec![(4_900_000, arp_reply(RIGHT, ROUTER_RIGHT)), (6_000_000, arp_reply(FAR, ROUTER_RIGHT))];
+    let routed = run("router.click", &left, &right, &[]);
+    let answers = routed.packets(0);
+    assert_eq!(answers.len(), 2);
+    for (answer, packet) in answers.iter().zip(&packets) {
+        let (found, _, quoted) = message(answer);
+        assert_eq!((found, &answer[12..20]), ([3, 1], &[ROUTER.ip, LEFT.ip].concat()[..]));
+        assert_eq!(quoted, after_a_hop(packet), "as it waited");
+    }
+    assert_eq!(routed.packets(1), [after_a_hop(&udp(LEFT.ip, RIGHT.ip, 30))]);
+    // A message about a message would be one too many, and none of the router's is about itself.
+    let error = icmp(LEFT.ip, nobody, 3, 1, &packets[0]);
+    let left = vec![(0, arp_reply(LEFT, ROUTER)), (1_000, from(LEFT, &error))];
+    assert!(
+        run("router.click", &left, &vec![(6_000_000, arp_reply(FAR, ROUTER_RIGHT))], &[])
+            .packets(0)
+            .is_empty()
+    );
+}

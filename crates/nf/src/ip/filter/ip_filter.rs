@@ -40,11 +40,11 @@
 //! ## See also
 //! IPClassifier, Classifier, CheckIPHeader, MarkIPHeader, AddressInfo
 
-use classify::filter::{Recent, action, is_classbench};
+use classify::filter::{Recent, Shadows, action, is_classbench, shadows};
 use element::args::{PlaceNames, filter_condition, parse_integer};
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Access, State, Written, wire_field};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
+use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, manual};
 use lang::args::unquote;
 
 use super::{RESET_RULE_COUNTS, RULE_COUNTS, Rule, Rules};
@@ -88,11 +88,39 @@ pub static CLASS: Class = Class {
             if is_warning { args.warn(text) } else { args.error(text) }
         }
         args.finish()?;
+        warn_of_hidden(args, &rules);
         let cache = caching.then(Recent::default);
         Ok(Box::new(IpFilter { rules: Rules::new(rules, outputs), cache }))
     },
     ..Class::DEFAULT
 };
+
+/// Rules that a warning names.
+const NAMED: usize = 5;
+
+/// Says which rules never decide, because an earlier one always does.
+fn warn_of_hidden(args: &mut Args<'_>, rules: &[Rule]) {
+    let conditions: Vec<_> = rules.iter().map(|rule| rule.condition.clone()).collect();
+    let Shadows { hidden, compared } = shadows(&conditions);
+    let name = |number: usize| match rules[number].written.line {
+        Some(line) => format!("{number} (line {line} of its file)"),
+        None => number.to_string(),
+    };
+    let mut named = hidden.iter().take(NAMED);
+    if let Some(&(first, by)) = named.next() {
+        let mut text =
+            format!("pattern {} never decides: pattern {} takes all its packets", name(first), name(by));
+        named.for_each(|&(next, by)| text += &format!("; nor does {}, behind {}", name(next), name(by)));
+        if let Some(more) = hidden.len().checked_sub(NAMED).filter(|&more| more > 0) {
+            text += &format!("; and so on for {more} more");
+        }
+        args.warn(text);
+    }
+    if compared < rules.len() {
+        let later = rules.len() - compared;
+        args.warn(format!("too many patterns: whether earlier ones hide the last {later} was not looked at"));
+    }
+}
 
 /// Reads rules and collects what there is to say about them.
 struct Reader<'p> {

@@ -8,9 +8,10 @@ use std::fmt::Write;
 use classify::IntervalSet;
 use classify::filter::{Condition, Header, Headers, Listing, Matcher, Recent, Test, Tree};
 use element::class::HandlerInfo;
-use element::effects::{Access, Case, Field, Filter, State, Target, Written};
+use element::effects::{Access, Case, Field, Filter, Marks, State, Target, Written};
 use element::{Base, Batch, Cx, DropReason, Effects, Packet};
 
+use flow::Notes;
 use packet::BATCH_CAPACITY;
 
 use crate::sorting::{Fate, Sorter};
@@ -39,6 +40,9 @@ struct Rules {
     found: Vec<u32>,
     /// Packets for which each rule was the first that holds, and last those for which none was.
     counts: Vec<u64>,
+    /// The first rule for flows that packets are marked with, and the packets of a batch that none is noted for.
+    notes: Notes<u32>,
+    unknown: Vec<u8>,
 }
 
 /// Handlers of all that have rules.
@@ -62,20 +66,65 @@ impl Rules {
         let sorter = Sorter::new(outputs);
         let matcher = Matcher::new(&conditions);
         let with_mac = matcher.looks_at(Header::Mac);
-        Rules { rules, matcher, with_mac, sorter, fates, places, found, counts }
+        let (notes, unknown) = (Notes::default(), Vec::with_capacity(BATCH_CAPACITY));
+        Rules { rules, matcher, with_mac, sorter, fates, places, found, counts, notes, unknown }
+    }
+
+    /// Whether it may rely on what was found for a packet's flow.
+    fn marks(&self) -> Marks {
+        if self.matcher.is_by_flow() { Marks::Takes } else { Marks::None }
     }
 
     /// Sends packets where the rules say. With `recent`, packets of the same flow as the one before are not looked up.
     fn push(&mut self, cx: &mut Cx<'_>, batch: Batch, recent: Option<&mut Recent>) -> Option<Batch> {
-        let Rules { rules, matcher, with_mac, sorter, fates, places, found, counts } = self;
+        if recent.is_none() && cx.uses_flow_marks() {
+            self.find_by_marks(&batch);
+        } else {
+            self.find(&batch, recent);
+        }
+        let Rules { sorter, fates, found, .. } = self;
+        let mut found = found.iter();
+        sorter.send_by(cx, batch, |_, _| found.next().copied().unwrap_or(0), |place| fates[place as usize])
+    }
+
+    /// Looks all packets up.
+    #[inline]
+    fn find(&mut self, batch: &Batch, recent: Option<&mut Recent>) {
+        let Rules { rules, matcher, with_mac, places, found, counts, .. } = self;
         found.clear();
         let packets = batch.iter().map(|packet| headers(packet, *with_mac));
         matcher.first_of_each(packets, recent, |rule| {
             counts[rule.unwrap_or(rules.len())] += 1;
             found.push(rule.map_or(0, |rule| places[rule]));
         });
-        let mut found = found.iter();
-        sorter.send_by(cx, batch, |_, _| found.next().copied().unwrap_or(0), |place| fates[place as usize])
+    }
+
+    /// Looks up the packets of flows for which nothing is noted.
+    #[inline]
+    fn find_by_marks(&mut self, batch: &Batch) {
+        let Rules { rules, matcher, with_mac, places, found, counts, notes, unknown, .. } = self;
+        found.clear();
+        unknown.clear();
+        let place = |rule: usize| places.get(rule).copied().unwrap_or(0);
+        for (number, packet) in (0..).zip(batch.iter()) {
+            let noted = packet.flow_mark().and_then(|mark| notes.get(mark));
+            match noted {
+                Some(rule) => counts[rule as usize] += 1,
+                None => unknown.push(number),
+            }
+            found.push(noted.map_or(0, |rule| place(rule as usize)));
+        }
+        let packets = || unknown.iter().map(|&number| &batch[usize::from(number)]);
+        let mut next = unknown.iter().map(|&number| usize::from(number));
+        matcher.first_of_each(packets().map(|packet| headers(packet, *with_mac)), None, |rule| {
+            let rule = rule.unwrap_or(rules.len());
+            counts[rule] += 1;
+            let Some(number) = next.next() else { return };
+            found[number] = place(rule);
+            if let Some(mark) = batch[number].flow_mark() {
+                notes.set(mark, rule as u32);
+            }
+        });
     }
 
     /// Rules that packets came to and how many did, a line for each; `-` is no rule. Rules count from 0.
@@ -116,7 +165,7 @@ impl Rules {
         cases.push(Case::new(Filter::Any, Target::Drop(DropReason::NoMatch)));
         let counts =
             State { table: "rule counts", key: Vec::new(), both_directions: false, access: Access::Soft };
-        Effects { state: vec![counts], ..Effects::cases(cases) }
+        Effects { state: vec![counts], marks: self.marks(), ..Effects::cases(cases) }
     }
 }
 

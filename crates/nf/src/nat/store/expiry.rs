@@ -4,6 +4,7 @@ use element::Timestamp;
 
 use super::turns::{Queue, Turn};
 use super::{FIRST_CAPACITY, Session, Store};
+use crate::nat::change::Change;
 use crate::nat::state::{Policy, State};
 
 /// Mappings that one batch looks at when mappings are looked for that are over: less than a millisecond's work.
@@ -11,6 +12,9 @@ const STEP: usize = 1024;
 
 /// Mappings that are looked at for one that gives way to a new one.
 const LOOKS: usize = 64;
+
+/// Keys that are moved at once when memory is given back; of more, sessions keep theirs.
+const FEW: usize = 1 << 14;
 
 /// What was found at the front of the queues.
 enum Front {
@@ -49,6 +53,11 @@ impl Store {
         }
     }
 
+    /// Ends a few mappings that are over.
+    pub(super) fn sweep_some(&mut self, now: i64) {
+        self.sweep(now, LOOKS);
+    }
+
     /// Ends as many mappings as there are above the capacity.
     pub(in crate::nat) fn shrink_to_capacity(&mut self, now: Timestamp) {
         while self.size as i64 > i64::from(self.capacity).max(0) {
@@ -72,12 +81,17 @@ impl Store {
 
     /// Makes the table small again when hardly anything is left of it.
     fn give_memory_back(&mut self) {
-        let stats = self.table.stats();
-        if stats.capacity > FIRST_CAPACITY && stats.entries < stats.capacity / 16 {
+        let (capacity, entries) = (self.table.stats().capacity, self.entries());
+        if capacity > FIRST_CAPACITY && entries < capacity / 16 {
             // Twice what there is, so that it does not grow again at once.
-            let capacity = (4 * stats.entries).next_power_of_two().max(FIRST_CAPACITY);
+            let capacity = (4 * entries).next_power_of_two().max(FIRST_CAPACITY);
+            if entries > FEW {
+                self.begin_move(capacity);
+                return;
+            }
             self.rebuild(capacity);
             self.used.give_memory_back();
+            self.endpoints.give_memory_back();
         }
     }
 
@@ -87,6 +101,9 @@ impl Store {
     pub(in crate::nat) fn catch_up(&mut self, now: Timestamp) {
         if now.0 >= self.next_search {
             self.search(now.0, STEP);
+        }
+        if self.old.is_some() {
+            self.move_with_batch();
         }
     }
 
@@ -128,11 +145,12 @@ impl Store {
 
     /// When a mapping had its last packet, until when it holds by guarantee if there is one, and when it is over.
     pub(super) fn times(&self, session: &Session) -> (i64, Option<i64>, i64) {
+        let table = self.table_of(session);
         let (mut last, mut states) = (i64::MIN, [State::default(); 2]);
         for (id, state) in session.keys.iter().zip(&mut states) {
             let Some(id) = *id else { continue };
-            last = last.max(self.table.last_seen(id).map_or(i64::MIN, |time| time.0));
-            *state = self.change(id).map_or(*state, |change| change.state);
+            last = last.max(table.last_seen(id).map_or(i64::MIN, |time| time.0));
+            *state = table.key(id).map_or(*state, |key| Change::unpacked(key.value()).state);
         }
         let policy = self.policy(session);
         let guaranteed = (policy.guarantee > 0).then(|| last.saturating_add(policy.guarantee));

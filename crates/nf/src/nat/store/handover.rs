@@ -2,13 +2,14 @@
 
 use element::Timestamp;
 
-use super::{Chosen, Fresh, Session, Store, space};
+use super::{Chosen, Claim, Fresh, Session, Store, space, tuple};
 use crate::nat::change::{Change, set_state};
+use crate::nat::shift::Shifts;
 use crate::nat::state::{Kind, State};
 use crate::nat::tuple::Tuple;
 
 /// One of them.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(in crate::nat) struct Written {
     serial: u64,
     pub(in crate::nat) which: u32,
@@ -24,26 +25,32 @@ pub(in crate::nat) struct Written {
     protocol: u8,
     states: [State; 2],
     annotation: u8,
-    pool: Option<bool>,
+    claim: Claim,
     last: i64,
+    pub(in crate::nat) shifts: Option<Box<Shifts>>,
 }
 
 impl Store {
-    /// All mappings of an owner, in the order of their age.
-    pub(in crate::nat) fn written(&self, owner: u16) -> Vec<Written> {
-        let own = self.sessions.iter().filter(|session| session.owner == owner);
-        let mut all: Vec<Written> = own.filter_map(|session| self.write(session)).collect();
+    /// All mappings of an owner, or those of one of its spaces, in the order of their age.
+    pub(in crate::nat) fn written(&self, owner: u16, which: Option<u32>) -> Vec<Written> {
+        let is_in = |session: &Session| {
+            let key =
+                session.keys[1].filter(|_| which.is_some()).and_then(|id| self.table_of(session).key(id));
+            which.is_none() || key.is_some_and(|key| Some(key.ends().space() & 0xff) == which)
+        };
+        let own = (0..).zip(&self.sessions).filter(|(_, session)| session.owner == owner && is_in(session));
+        let mut all: Vec<Written> = own.filter_map(|(place, session)| self.write(place, session)).collect();
         all.sort_by_key(|written| written.serial);
         all
     }
 
-    fn write(&self, session: &Session) -> Option<Written> {
+    fn write(&self, place: u32, session: &Session) -> Option<Written> {
         let [forward, reply] = session.keys;
-        let key = self.table.key(reply?)?;
-        let [(source, source_port), (destination, destination_port)] = key.ends().ends();
-        let comes = Tuple { source, destination, source_port, destination_port };
+        let table = self.table_of(session);
+        let key = table.key(reply?)?;
+        let comes = tuple(key.ends());
         let back = Change::unpacked(key.value());
-        let there = forward.and_then(|id| self.change(id));
+        let there = forward.and_then(|id| table.key(id)).map(|key| Change::unpacked(key.value()));
         let (last, _, expiry) = self.times(session);
         Some(Written {
             serial: session.serial,
@@ -58,15 +65,16 @@ impl Store {
             protocol: session.protocol,
             states: [there.map_or(State::default(), |there| there.state), back.state],
             annotation: session.annotation,
-            pool: session.pool,
+            claim: session.claim,
             last,
+            shifts: self.shifts.get(&place).cloned(),
         })
     }
 
     /// Takes all mappings of an owner out, in the order in which they were used last, and when it would have looked for
     /// those that are over.
     pub(in crate::nat) fn take(&mut self, owner: u16) -> (Vec<Written>, Option<i64>) {
-        let mut all = self.written(owner);
+        let mut all = self.written(owner, None);
         self.remove_where(|session| session.owner == owner);
         all.sort_by_key(|written| written.last);
         (all, self.owners.get(usize::from(owner)).and_then(|owner| owner.next))
@@ -85,7 +93,7 @@ impl Store {
         let fresh = Fresh {
             space: space(owner, written.which),
             from: written.tuples[0],
-            chosen: Chosen { to: written.tuples[1].reversed(), pool: written.pool },
+            chosen: Chosen { to: written.tuples[1].reversed(), claim: written.claim },
             input: written.input,
             outputs: written.outputs,
             kind: written.kind,
@@ -99,6 +107,9 @@ impl Store {
             if let Some(value) = id.and_then(|id| self.table.value_mut(id)) {
                 set_state(value, state);
             }
+        }
+        if let Some(shifts) = &written.shifts {
+            self.put_shifts(change.session, shifts.clone());
         }
         // By its state it may be over sooner than a fresh one.
         self.forget_turn(change.session);

@@ -22,8 +22,8 @@ fn flow(host: u32, port: u16) -> Tuple {
 fn open(store: &mut Store, owner: u16, from: Tuple, ports: (u32, u32), at: i64) -> Option<u16> {
     let space = space(owner, ONLY);
     let to = Tuple { source: 0xc000_0201, ..from };
-    let port = store.free_from(space, to, true, ports, |_| true)? as u16;
-    let chosen = Chosen { to: Tuple { source_port: port, ..to }, pool: Some(true) };
+    let port = store.free_from(space, to, Claim::Port, ports, |_| true)? as u16;
+    let chosen = Chosen { to: Tuple { source_port: port, ..to }, claim: Claim::Port };
     let (kind, outputs) = (Kind::Datagrams, [0, 1]);
     let fresh = Fresh { space, from, chosen, input: 0, outputs, kind, policy: 0, protocol: 17 };
     store.add(&fresh, Timestamp(at)).ok().map(|_| port)
@@ -38,7 +38,7 @@ fn packet(store: &mut Store, owner: u16, tuple: Tuple, told: Told, at: i64) {
 
 /// Keeps a flow as it is.
 fn keep(store: &mut Store, owner: u16, from: Tuple, kind: Kind, at: i64) -> Result<u32, DropReason> {
-    let chosen = Chosen { to: from, pool: None };
+    let chosen = Chosen { to: from, claim: Claim::Nothing };
     let (space, outputs) = (space(owner, ONLY), [0, 1]);
     let fresh = Fresh { space, from, chosen, input: 0, outputs, kind, policy: 0, protocol: 6 };
     store.add(&fresh, Timestamp(at)).map(|(_, change)| change.session)
@@ -93,7 +93,7 @@ fn a_flow_that_is_its_own_reply_has_one_key() {
     let fresh = Fresh {
         space: space(owner, ONLY),
         from: own,
-        chosen: Chosen { to: own, pool: None },
+        chosen: Chosen { to: own, claim: Claim::Nothing },
         input: 0,
         outputs: [3, 4],
         kind: Kind::Plain,
@@ -104,7 +104,7 @@ fn a_flow_that_is_its_own_reply_has_one_key() {
     let later = store.find(own, fresh.space).unwrap();
     assert_eq!((first.output, later.output, store.size()), (3, 4, 1));
     assert!(later.is_none());
-    assert_eq!(store.written(owner)[0].outputs, [3, 4]);
+    assert_eq!(store.written(owner, None)[0].outputs, [3, 4]);
     store.clear();
     assert_eq!((store.size(), store.find(own, fresh.space)), (0, None));
 }
@@ -117,16 +117,63 @@ fn mappings_go_on_in_another_store() {
     }
     let known = Tuple { source: 0xc000_0201, ..flow(7, 2007) }.reversed();
     (0..4).for_each(|_| packet(&mut old, owner, known, Told::Datagram, SECOND));
-    let before: Vec<_> = old.written(owner).iter().map(|w| (w.tuples, w.expiry, w.outputs)).collect();
+    let before: Vec<_> = old.written(owner, None).iter().map(|w| (w.tuples, w.expiry, w.outputs)).collect();
     let (taken, _) = old.take(owner);
     assert_eq!((old.size(), old.memory().2), (0, 0));
     let (mut new, owner) = store();
     taken.iter().for_each(|written| new.put(owner, written));
-    let mut after: Vec<_> = new.written(owner).iter().map(|w| (w.tuples, w.expiry, w.outputs)).collect();
+    let mut after: Vec<_> =
+        new.written(owner, None).iter().map(|w| (w.tuples, w.expiry, w.outputs)).collect();
     after.sort_by_key(|(tuples, ..)| tuples[0].source);
     assert_eq!(after, before);
     assert_eq!(open(&mut new, owner, flow(200, 7), (2000, 3000), SECOND), Some(2100));
-    assert_eq!(new.written(owner).iter().map(|w| w.expiry).max(), Some(21 * SECOND));
+    assert_eq!(new.written(owner, None).iter().map(|w| w.expiry).max(), Some(21 * SECOND));
+}
+
+/// Opens a flow with the port that its sender has outside, or the first free one.
+fn open_bound(store: &mut Store, owner: u16, from: Tuple, ports: (u32, u32)) -> Option<u16> {
+    let space = space(owner, ONLY);
+    let to = Tuple { source: 0xc000_0201, ..from };
+    let known = store.outside_of(space, from).map(|(_, port)| port.into());
+    let port = known.or_else(|| store.free_from(space, to, Claim::Endpoint, ports, |_| true))? as u16;
+    let chosen = Chosen { to: Tuple { source_port: port, ..to }, claim: Claim::Endpoint };
+    let (kind, outputs) = (Kind::Datagrams, [0, 1]);
+    let fresh = Fresh { space, from, chosen, input: 0, outputs, kind, policy: 0, protocol: 17 };
+    let (_, change) = store.add(&fresh, Timestamp(0)).ok()?;
+    store.set_annotation(change.session, 9);
+    Some(port)
+}
+
+#[test]
+fn ends_inside_keep_their_ports_in_another_store_and_give_them_back() {
+    let (mut old, owner) = store();
+    old.limit_subscribers(owner, 4);
+    let to = |host: u32, server: u32| Tuple { destination: 0x0200_0000 + server, ..flow(host, 7) };
+    for host in 0..10 {
+        for server in 0..4 {
+            assert_eq!(open_bound(&mut old, owner, to(host, server), (2000, 2009)), Some(2000 + host as u16));
+        }
+    }
+    assert_eq!(open_bound(&mut old, owner, to(0, 9), (2000, 2009)), None, "it has four");
+    assert_eq!(open_bound(&mut old, owner, to(10, 0), (2000, 2009)), None, "all ports are in use");
+    let (taken, _) = old.take(owner);
+    assert_eq!((old.size(), old.memory().2, old.endpoints.is_empty()), (0, 0, true));
+    let (mut new, owner) = store();
+    new.limit_subscribers(owner, 5);
+    taken.iter().for_each(|written| new.put(owner, written));
+    assert_eq!(open_bound(&mut new, owner, to(3, 4), (2000, 2009)), Some(2003));
+    assert_eq!(open_bound(&mut new, owner, to(3, 5), (2000, 2009)), None);
+    let known = new.inside_of(space(owner, ONLY), to(3, 9).reversed_to(0xc000_0201, 2003)).unwrap();
+    assert_eq!((known.inside, known.outputs, known.annotation), ((0x0a00_0003, 7), [0, 1], 9));
+    new.clear();
+    assert_eq!((new.size(), new.memory().2, new.endpoints.is_empty()), (0, 0, true));
+}
+
+impl Tuple {
+    /// The other direction, to this address and port.
+    fn reversed_to(self, destination: u32, destination_port: u16) -> Tuple {
+        Tuple { destination, destination_port, ..self.reversed() }
+    }
 }
 
 /// Flows that fall into the same bucket of a table of a capacity, or into given ones: by whoever knows the seed.
@@ -211,7 +258,7 @@ fn turns_that_no_longer_count_do_not_pile_up() {
 }
 
 fn open_fixed(store: &mut Store, owner: u16, from: Tuple) {
-    let chosen = Chosen { to: Tuple { source: 1, source_port: 1, ..from }, pool: None };
+    let chosen = Chosen { to: Tuple { source: 1, source_port: 1, ..from }, claim: Claim::Nothing };
     let (kind, outputs) = (Kind::Plain, [0, 1]);
     let space = space(owner, ONLY);
     let fresh = Fresh { space, from, chosen, input: 0, outputs, kind, policy: 0, protocol: 17 };
@@ -263,7 +310,7 @@ proptest! {
                 }
             }
             let all: BTreeMap<u16, i64> =
-                store.written(owner).iter().map(|w| (w.tuples[0].source_port, w.expiry)).collect();
+                store.written(owner, None).iter().map(|w| (w.tuples[0].source_port, w.expiry)).collect();
             let expected: BTreeMap<u16, i64> = model.iter().map(|(&port, known)| (port, expiry(known))).collect();
             prop_assert_eq!(all, expected);
         }
@@ -294,6 +341,91 @@ fn the_work_of_a_batch_is_bounded() {
     }
     store.catch_up_fully(Timestamp(50 * SECOND));
     assert_eq!(store.size(), 0);
+}
+
+#[test]
+fn a_table_that_grows_moves_a_few_mappings_at_a_time() {
+    let (mut store, owner) = store();
+    let mut moves = 0;
+    let mut left = None;
+    for n in 0..100_000u32 {
+        let epoch = store.epoch();
+        keep(&mut store, owner, flow(n, 1), Kind::Plain, 0).unwrap();
+        let now = store.left_behind();
+        if let (Some(before), Some(after)) = (left, now)
+            && store.epoch() == epoch
+        {
+            assert!(before - after <= 2 * PER_MAPPING, "{n}: {before} {after}");
+        }
+        moves += usize::from(left.is_none() && now.is_some());
+        left = now;
+        // Those that have not moved are found as well.
+        if n % 7 == 0 {
+            assert!(store.find(flow(n / 2, 1), space(owner, ONLY)).is_some());
+        }
+    }
+    assert_eq!((moves, store.size()), (5, 100_000), "2^13 keys, and so on up to 2^18");
+    // With every packet they may move too, each at most once, and are all found.
+    store.begin_move(1 << 19);
+    for n in (0..100_000u32).rev().step_by(3) {
+        packet(&mut store, owner, flow(n, 1), Told::Nothing, SECOND);
+    }
+    let mut batches = 0;
+    while store.left_behind().is_some() {
+        let before = store.left_behind().unwrap_or(0);
+        store.catch_up(Timestamp(SECOND));
+        assert!(before - store.left_behind().unwrap_or(0) <= 2 * 64);
+        batches += 1;
+    }
+    assert_eq!(batches, 100_000 / 64 + 1);
+    assert!((0..100_000).all(|n| store.find(flow(n, 1), space(owner, ONLY)).is_some()));
+    store.clear();
+    assert_eq!(store.size(), 0);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(30))]
+
+    #[test]
+    fn while_tables_move_nothing_is_lost_or_doubled(steps in proptest::collection::vec(0u32..100, 200..1500)) {
+        let (mut store, owner) = store();
+        let space = space(owner, ONLY);
+        let mut known = BTreeMap::new();
+        let mut next = 0u32;
+        for step in steps {
+            let some = known.keys().nth(step as usize * 7 % known.len().max(1)).copied();
+            match (step, some) {
+                (0..3, _) => _ = store.begin_move(FIRST_CAPACITY << (step + 1)),
+                (3..5, _) => store.catch_up(Timestamp(SECOND)),
+                (5..6, _) => _ = store.rebuild(FIRST_CAPACITY),
+                (6..30, Some(n)) => {
+                    let session = store.find(flow(n, 1), space).unwrap().session;
+                    store.remove(session);
+                    known.remove(&n);
+                }
+                (30..50, Some(n)) => {
+                    packet(&mut store, owner, flow(n, 1), Told::Nothing, i64::from(step));
+                    known.insert(n, i64::from(step));
+                }
+                _ => {
+                    let from = flow(next, 1);
+                    prop_assert!(open(&mut store, owner, from, (2000, 9000), 0).is_some());
+                    known.insert(next, 0);
+                    next += 1;
+                }
+            }
+            prop_assert_eq!((store.size(), store.entries()), (known.len(), 2 * known.len()));
+        }
+        for n in 0..next {
+            prop_assert_eq!(store.find(flow(n, 1), space).is_some(), known.contains_key(&n));
+        }
+        let written = store.written(owner, None);
+        let hosts: Vec<u32> = written.iter().map(|w| w.tuples[0].source - 0x0a00_0000).collect();
+        prop_assert_eq!(hosts, known.keys().copied().collect::<Vec<_>>());
+        store.shrink(Timestamp(1000 * SECOND));
+        prop_assert_eq!((store.size(), store.memory().2), (0, 0));
+        prop_assert!(store.endpoints.is_empty());
+    }
 }
 
 #[test]

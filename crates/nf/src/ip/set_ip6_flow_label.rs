@@ -1,0 +1,66 @@
+//! # SetIP6FlowLabel
+//! Sets the flow label of IPv6 headers.
+//!
+//! The network header annotation must be set; packets without it are dropped.
+//!
+//! ## Usage
+//! `SetIP6FlowLabel(FLOW)`
+//!
+//! ## Arguments
+//! - `FLOW`: 0 to 1048575.
+//!
+//! ## Handlers
+//! - `flowlabel`: the flow label, as it was written.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> CheckIP6Header(OFFSET 14) -> SetIP6FlowLabel(0x12345) -> Discard
+//! ```
+//!
+//! ## See also
+//! SetIP6Hlim, SetIP6DSCP, SetIP6ECN
+
+use element::args::{Arg, Place};
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Action, Value};
+use element::{Base, Class, manual};
+use wire::ipv6;
+
+use super::set_ip6_hlim::{Field, SetField};
+use crate::editing::bytes;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "SetIP6FlowLabel",
+    manual: manual!("set_ip6_flow_label.rs"),
+    args: &[ArgInfo::required("FLOW", "0-1048575")],
+    handlers: &[HandlerInfo::both("flowlabel")],
+    samples: &["0x12345", "1048575"],
+    reconfigures: true,
+    build: |args| SetField::<FlowLabel>::build(args, "FLOW"),
+    ..Class::DEFAULT
+};
+
+struct FlowLabel;
+
+/// Bits that there are.
+const ALL: u32 = 0xf_ffff;
+
+impl Field for FlowLabel {
+    fn parse(text: &str, place: &Place<'_>) -> Result<u32, String> {
+        let label = u32::parse(text, place).map_err(|reason| format!("FLOW: {reason}"))?;
+        if label <= ALL { Ok(label) } else { Err("flow label out of range".into()) }
+    }
+
+    fn action(value: u32) -> Action {
+        // It begins in the middle of a byte.
+        let three = |bits: u32| bits.to_be_bytes()[1..].to_vec();
+        let value = Value::Bits { mask: three(ALL), value: three(value) };
+        Action::Set(bytes(Base::Network, 1, 3), value)
+    }
+
+    #[inline]
+    fn set(ip: &mut ipv6::Header, value: u32) {
+        ip.set_flow_label(value);
+    }
+}

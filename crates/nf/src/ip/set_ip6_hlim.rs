@@ -1,0 +1,124 @@
+//! # SetIP6Hlim
+//! Sets the hop limit of IPv6 headers.
+//!
+//! The network header annotation must be set; packets without it are dropped.
+//!
+//! ## Usage
+//! `SetIP6Hlim(HLIM)`
+//!
+//! ## Arguments
+//! - `HLIM`: 0 to 255.
+//!
+//! ## Handlers
+//! - `hopLimit`: the hop limit, as it was written.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> CheckIP6Header(OFFSET 14) -> SetIP6Hlim(64) -> Discard
+//! ```
+//!
+//! ## See also
+//! DecIP6HLIM, SetIP6FlowLabel, SetIP6DSCP, SetIP6ECN
+
+use std::marker::PhantomData;
+
+use element::args::{Arg, Place, Raw};
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Action, Depends, Header};
+use element::{Args, Base, Batch, Class, Cx, Effects, Element, Invalid, manual};
+use wire::ipv6;
+
+use super::ip6_mirror::ipv6 as header;
+use crate::editing::{bytes, constant, each, needs, otherwise};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "SetIP6Hlim",
+    manual: manual!("set_ip6_hlim.rs"),
+    args: &[ArgInfo::required("HLIM", "0-255")],
+    handlers: &[HandlerInfo::both("hopLimit")],
+    samples: &["64"],
+    reconfigures: true,
+    build: |args| SetField::<HopLimit>::build(args, "HLIM"),
+    ..Class::DEFAULT
+};
+
+/// A field of IPv6 headers that a number is written to.
+pub(super) trait Field: Send + 'static {
+    /// Reads the number.
+    ///
+    /// # Errors
+    /// Click's words.
+    fn parse(text: &str, place: &Place<'_>) -> Result<u32, String>;
+
+    /// What writing it is.
+    fn action(value: u32) -> Action;
+
+    fn set(ip: &mut ipv6::Header, value: u32);
+}
+
+struct HopLimit;
+
+impl Field for HopLimit {
+    fn parse(text: &str, place: &Place<'_>) -> Result<u32, String> {
+        u8::parse(text, place).map(u32::from).map_err(|reason| format!("HLIM: {reason}"))
+    }
+
+    fn action(value: u32) -> Action {
+        constant(bytes(Base::Network, 7, 1), &[value as u8])
+    }
+
+    #[inline]
+    fn set(ip: &mut ipv6::Header, value: u32) {
+        ip.hop_limit = value as u8;
+    }
+}
+
+/// An element that writes one.
+pub(super) struct SetField<F> {
+    value: u32,
+    text: String,
+    field: PhantomData<F>,
+}
+
+impl<F: Field> SetField<F> {
+    /// From its argument.
+    ///
+    /// # Errors
+    /// If that is wrong.
+    pub(super) fn build(args: &mut Args<'_>, name: &'static str) -> Result<Box<dyn Element>, Invalid> {
+        let Raw(text) = args.required(name);
+        args.finish()?;
+        let parsed = F::parse(&text, &args.place());
+        if let Err(reason) = &parsed {
+            args.error(reason.clone());
+        }
+        args.finish()?;
+        Ok(Box::new(SetField::<F> { value: parsed.unwrap_or_default(), text, field: PhantomData }))
+    }
+}
+
+impl<F: Field> Element for SetField<F> {
+    fn effects(&self) -> Effects {
+        let cases = vec![needs(Header::Ipv6), otherwise(vec![F::action(self.value)])];
+        Effects::cases(cases).depending_on(Depends::Handler)
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        let value = self.value;
+        each(cx, batch, |packet| {
+            F::set(header(packet)?, value);
+            Ok(())
+        });
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
+        Ok(self.text.clone())
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, _name: &str, value: &str) -> Result<(), String> {
+        self.value = F::parse(value, &cx.place())?;
+        self.text = value.trim().to_string();
+        Ok(())
+    }
+}

@@ -1,0 +1,359 @@
+//! # FTPPortMapper
+//! Lets FTP clients behind a translator use active transfers.
+//!
+//! Expects packets of FTP control connections on their way to CONTROL_REWRITER. A client says with `PORT` (RFC 959) or
+//! `EPRT` (RFC 2428) to which address and port the server is to open the data connection. For such a command, a mapping is
+//! made in DATA_REWRITER from there to the server's data port, which is the control port less one, as if a packet had come
+//! to DATA_REWRITER_INPUT; and the command gets the address and port that the mapping gives. The packet becomes longer or
+//! shorter by that, and CONTROL_REWRITER is told: from there on it changes the sequence numbers of what follows, and the
+//! acknowledgments and selective acknowledgments of the answers. Addresses and ports of the packet itself stay.
+//!
+//! The connection must have a mapping in CONTROL_REWRITER. A command is found where it is the first thing in a packet and
+//! its line ends there too; the address must be the one that the packet comes from. A line that is split over packets, and
+//! one whose packet has no room to grow, pass as they are; the transfer then fails, and the client has to ask again. A
+//! command that is sent again, whole or in other pieces, becomes the same as before.
+//!
+//! Passive transfers need no help where clients are inside. Replies of servers inside (`PASV`, `EPSV`) stay as they are.
+//!
+//! The translators that it names work on one worker.
+//!
+//! ## Usage
+//! `FTPPortMapper(CONTROL_REWRITER, DATA_REWRITER, DATA_REWRITER_INPUT)`
+//!
+//! ## Arguments
+//! - `CONTROL_REWRITER`: a TCPRewriter or IPRewriter that packets go to from here.
+//! - `DATA_REWRITER`: the translator for the data connections, which may be the same.
+//! - `DATA_REWRITER_INPUT`: the input of it whose specification makes the mappings.
+//!
+//! ## Handlers
+//! - `commands`: commands that were changed, without those that were sent again.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 9) -> MarkIPHeader -> kind :: IPClassifier(tcp dst port 21, -);
+//! kind[0] -> FTPPortMapper(rw, rw, 0) -> rw :: TCPRewriter(pattern 192.0.2.1 1024-65535 - - 0 1, drop);
+//! kind[1] -> rw; Idle -> [1] rw; rw[0] -> Discard; rw[1] -> Discard
+//! ```
+//!
+//! ## See also
+//! TCPRewriter, IPRewriter, IPRewriterPatterns
+
+use std::io::Write as _;
+use std::net::Ipv4Addr;
+use std::ops::Range;
+use std::sync::Arc;
+
+use element::args::ElementRef;
+use element::class::{ArgInfo, HandlerInfo, Phase};
+use element::effects::{Action, Depends, Effects, Field, Header, Target, wire_field};
+use element::{Args, Base, Batch, Class, Cx, DropReason, Element, ElementId, Invalid, Packet, manual};
+use wire::checksum::Delta;
+use wire::{FromBytes, ip_protocol, ipv4, tcp};
+
+use super::desk::Opening;
+use super::flavour::Flavour;
+use super::published::{Published, locked};
+use super::shift::ROOM;
+use super::store::{ONLY, Store, space};
+use super::tuple::Tuple;
+use crate::editing::{ipv4_of_protocol, otherwise, pure, when};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "FTPPortMapper",
+    ports: "1/1",
+    manual: manual!("ftp_port_mapper.rs"),
+    args: &[
+        ArgInfo::required("CONTROL_REWRITER", "element"),
+        ArgInfo::required("DATA_REWRITER", "element"),
+        ArgInfo::required("DATA_REWRITER_INPUT", "int"),
+    ],
+    handlers: &[HandlerInfo::count("commands")],
+    // Translators ask who helps them.
+    phase: Phase::Service,
+    samples: &[],
+    build,
+    ..Class::DEFAULT
+};
+
+fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
+    let control = args.required::<ElementRef>("CONTROL_REWRITER").0;
+    let data = args.required::<ElementRef>("DATA_REWRITER").0;
+    let input: i32 = args.required("DATA_REWRITER_INPUT");
+    args.finish()?;
+    args.setup.publish(args.id(), Arc::new(Helps { translators: [control, data] }));
+    Ok(Box::new(FtpPortMapper { translators: [control, data], input, found: None, commands: 0 }))
+}
+
+/// What a mapper publishes: for whom it makes mappings. These may belong to any flow, so they have to be at one place.
+pub(super) struct Helps {
+    pub(super) translators: [ElementId; 2],
+}
+
+struct FtpPortMapper {
+    translators: [ElementId; 2],
+    input: i32,
+    /// The translator of control connections, and that of data connections.
+    found: Option<[Arc<Published>; 2]>,
+    commands: u64,
+}
+
+/// A segment with a payload, and where that lies in the packet.
+struct Segment {
+    tuple: Tuple,
+    sequence: u32,
+    /// From the start of the packet's data.
+    payload: Range<usize>,
+}
+
+impl Segment {
+    /// `None` for everything else, and for what does not lie in one slot.
+    fn read(packet: &Packet) -> Option<Segment> {
+        if packet.is_large() {
+            return None;
+        }
+        let (ip, _) = ipv4::Header::ref_from_prefix(packet.header(Base::Network)?).ok()?;
+        if ip.protocol != ip_protocol::TCP || ip.is_fragment() {
+            return None;
+        }
+        let (header, _) = tcp::Header::ref_from_prefix(packet.header(Base::Transport)?).ok()?;
+        let start = |base| packet.offset(base).and_then(|at| usize::try_from(at).ok());
+        let end = start(Base::Network)? + usize::from(ip.total_length.get());
+        let payload = start(Base::Transport)? + header.header_len().max(tcp::Header::LEN)..end;
+        if payload.is_empty() || end > packet.len() {
+            return None;
+        }
+        let tuple = Tuple {
+            source: ip.source.get(),
+            destination: ip.destination.get(),
+            source_port: header.source.get(),
+            destination_port: header.destination.get(),
+        };
+        Some(Segment { tuple, sequence: header.sequence.get(), payload })
+    }
+}
+
+/// What a command says, and where that stands in it.
+#[derive(Debug, PartialEq, Eq)]
+struct Command {
+    end: (Ipv4Addr, u16),
+    argument: Range<usize>,
+    /// The character between the parts of `EPRT`.
+    delimiter: Option<u8>,
+}
+
+impl Command {
+    /// Reads the line at the start of a payload.
+    fn read(payload: &[u8]) -> Option<Command> {
+        let (word, rest) = payload.split_first_chunk::<5>()?;
+        let is_extended = match word.to_ascii_uppercase().as_slice() {
+            b"PORT " => false,
+            b"EPRT " => true,
+            _ => return None,
+        };
+        let start = word.len() + rest.iter().take_while(|&&byte| byte == b' ').count();
+        let line = payload.get(start..)?;
+        let line = &line[..line.iter().position(|byte| matches!(byte, b'\r' | b'\n'))?];
+        let argument = start..start + line.len();
+        let text = std::str::from_utf8(line).ok()?;
+        if is_extended {
+            let (&delimiter, _) = line.split_first()?;
+            let mut parts = text[1..].split(char::from(delimiter));
+            let parts = [parts.next()?, parts.next()?, parts.next()?, parts.next()?];
+            let ["1", address, port, ""] = parts else { return None };
+            let end = (address.parse().ok()?, port.parse().ok()?);
+            return Some(Command { end, argument, delimiter: Some(delimiter) });
+        }
+        let mut numbers = [0; 6];
+        let mut parts = text.split(',');
+        for number in &mut numbers {
+            let part = parts.next()?;
+            let is_number = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+            *number = part.parse().ok().filter(|_| is_number)?;
+        }
+        let [a, b, c, d, high, low] = numbers;
+        let end = (Ipv4Addr::new(a, b, c, d), u16::from_be_bytes([high, low]));
+        parts.next().is_none().then_some(Command { end, argument, delimiter: None })
+    }
+
+    /// Writes the argument for another end; how long it is.
+    fn write(&self, (address, port): (Ipv4Addr, u16), to: &mut [u8; ROOM]) -> usize {
+        let mut rest = &mut to[..];
+        let [a, b, c, d] = address.octets();
+        let [high, low] = port.to_be_bytes();
+        // It has at most 24 characters.
+        let _ = match self.delimiter.map(char::from) {
+            Some(delimiter) => write!(rest, "{delimiter}1{delimiter}{address}{delimiter}{port}{delimiter}"),
+            None => write!(rest, "{a},{b},{c},{d},{high},{low}"),
+        };
+        let left = rest.len();
+        ROOM - left
+    }
+}
+
+/// Puts other bytes in the place of some of a packet's payload, and cuts off what is behind the IP packet. False, and the
+/// packet as it was, where there is no room.
+fn replace(packet: &mut Packet, payload: &Range<usize>, at: &Range<usize>, new: &[u8]) -> bool {
+    let end = payload.end + new.len() - at.len();
+    let Some(transport) = packet.offset(Base::Transport).and_then(|offset| usize::try_from(offset).ok())
+    else {
+        return false;
+    };
+    let before = &packet.data()[transport..payload.end];
+    let old = wire::checksum::Sum::new().bytes(before).folded();
+    let (old_length, new_length) = (payload.end - transport, end - transport);
+    if end > packet.len() {
+        if !packet.extend(end - packet.len()) {
+            return false;
+        }
+    } else {
+        packet.truncate(end.max(payload.end));
+    }
+    packet.data_mut().copy_within(at.end..payload.end, at.start + new.len());
+    packet.data_mut()[at.start..at.start + new.len()].copy_from_slice(new);
+    packet.truncate(end);
+    let new_sum = wire::checksum::Sum::new().bytes(&packet.data()[transport..end]).folded();
+    // The length is part of the pseudo header. What stands at the checksum is part of both sums.
+    let change = Delta::u16(old, new_sum) + Delta::u16(old_length as u16, new_length as u16);
+    if let Some(bytes) = packet.header_chunk_mut::<{ tcp::Header::LEN }>(Base::Transport) {
+        let sum = u16::from_be_bytes([bytes[16], bytes[17]]);
+        [bytes[16], bytes[17]] = change.apply(sum).to_be_bytes();
+    }
+    if let Ok(ip) = crate::editing::ipv4(packet) {
+        let old = ip.total_length.get();
+        let new = (usize::from(old) + new_length - old_length) as u16;
+        ip.total_length.set(new);
+        ip.checksum.set(Delta::u16(old, new).apply(ip.checksum.get()));
+    }
+    true
+}
+
+impl FtpPortMapper {
+    /// What a data connection from an end becomes; `None` where it cannot have a mapping.
+    fn open(&self, cx: &mut Cx<'_>, data: &Published, tuple: Tuple, annotation: u8) -> Option<Tuple> {
+        let looked = data.flavour.look_at_tcp(tuple)?;
+        let input = u16::try_from(self.input).ok()?;
+        let home = data.home();
+        let mut store = locked(&home.store);
+        store.catch_up(cx.now());
+        let known = store.find(looked.tuple, space(home.owner, looked.which));
+        let change = match known {
+            Some(change) => change,
+            None => {
+                let specs = locked(&data.specs);
+                let (flavour, owner, is_independent) = (data.flavour, home.owner, data.is_independent);
+                let opening = Opening { flavour, owner, input, looked, is_independent };
+                opening.open(cx, &mut store, specs.get(usize::from(input))?).ok()?.1
+            }
+        };
+        store.set_annotation(change.session, annotation);
+        let to = change.to;
+        let source_port = if data.flavour.has_ports() { to.source_port } else { tuple.source_port };
+        Some(Tuple { source_port, ..to })
+    }
+
+    /// Deals with one packet: whether it has a command that was changed; a reason where it must not pass.
+    fn handle(&self, cx: &mut Cx<'_>, packet: &mut Packet) -> Result<bool, DropReason> {
+        let Some([control, data]) = &self.found else { return Ok(false) };
+        let Some(Segment { tuple, sequence, payload }) = Segment::read(packet) else { return Ok(false) };
+        let home = control.home();
+        let find = |store: &Store| store.find(tuple, space(home.owner, ONLY));
+        let (change, annotation) = {
+            let store = locked(&home.store);
+            let Some(change) = find(&store) else { return Ok(false) };
+            // What was changed before is changed again in the same way.
+            if let Some(shifts) = store.shifts(change.session) {
+                // So far the payload ends there, and started there less what it has grown.
+                let (mut start, mut end) = (payload.start, payload.end);
+                let mut is_known = false;
+                for (range, new) in shifts.of(change.is_reply).within(sequence, payload.len()) {
+                    let at = start + range.start..start + range.end;
+                    if !replace(packet, &(payload.start..end), &at, new) {
+                        return Err(DropReason::TooLong);
+                    }
+                    (start, end) = (start + new.len() - at.len(), end + new.len() - at.len());
+                    is_known = true;
+                }
+                if is_known {
+                    return Ok(false);
+                }
+            }
+            (change, store.details(change.session).1)
+        };
+        let Some(command) = packet.data().get(payload.clone()).and_then(Command::read) else {
+            return Ok(false);
+        };
+        let (address, port) = command.end;
+        if address.to_bits() != tuple.source || packet.tailroom() < ROOM {
+            return Ok(false);
+        }
+        let connection = Tuple {
+            source: address.to_bits(),
+            source_port: port,
+            destination: tuple.destination,
+            destination_port: tuple.destination_port.wrapping_sub(1),
+        };
+        let Some(to) = self.open(cx, data, connection, annotation) else { return Ok(false) };
+        let mut new = [0; ROOM];
+        let length = command.write((Ipv4Addr::from_bits(to.source), to.source_port), &mut new);
+        let new = &new[..length];
+        let start = sequence.wrapping_add(command.argument.start as u32);
+        let is_done = {
+            let mut store = locked(&home.store);
+            // To make room for the data connection, the control connection's mapping may have given way.
+            find(&store).is_some_and(|now| now.session == change.session)
+                && store.edit(&change, start, command.argument.len(), new)
+        };
+        let at = payload.start + command.argument.start..payload.start + command.argument.end;
+        Ok(is_done && replace(packet, &payload, &at, new))
+    }
+}
+
+impl Element for FtpPortMapper {
+    fn effects(&self) -> Effects {
+        let reads =
+            [Field::Payload, Field::Length, wire_field::IP_HEADER, Field::HeaderOffset(Base::Transport)];
+        let changed = [
+            pure(Field::Payload, "command", &reads),
+            pure(wire_field::IP_LENGTH, "length", &reads),
+            pure(wire_field::IP_CHECKSUM, "checksum", &reads),
+            Action::Resize(reads.to_vec()),
+        ];
+        let mut case = when("has a command of FTP", &reads, Target::Output(0)).updating(&[Header::Tcp]);
+        case.actions.extend(changed);
+        let short = when("grows beyond the slot", &reads, Target::Drop(DropReason::TooLong));
+        let others = element::effects::Case::new(ipv4_of_protocol(ip_protocol::TCP).not(), Target::Output(0));
+        let reason = "the mappings are those of other elements";
+        let cases = vec![others, short, case, otherwise(Vec::new())];
+        Effects { opaque: Some(reason), ..Effects::cases(cases) }
+            .depending_on(Depends::Time)
+            .sharing("mappings of others")
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        let [control, data] = self.translators.map(|id| cx.service::<Published>(id));
+        let control = control.filter(|c| matches!(c.flavour, Flavour::Both | Flavour::Tcp));
+        let mismatch = |name: &str, class: &str| format!("{name}: type mismatch, expected {class}");
+        let control = control.ok_or_else(|| mismatch("CONTROL_REWRITER", "TCPRewriter"))?;
+        let data = data.ok_or_else(|| mismatch("DATA_REWRITER", "IPRewriterBase"))?;
+        let inputs = locked(&data.specs).len();
+        if !usize::try_from(self.input).is_ok_and(|input| input < inputs) {
+            return Err("DATA_REWRITER_INPUT out of range".into());
+        }
+        self.found = Some([control, data]);
+        Ok(())
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        let mut fates = [Ok(()); packet::BATCH_CAPACITY];
+        for (packet, fate) in batch.iter_mut().zip(&mut fates) {
+            *fate = self.handle(cx, packet).map(|is_changed| self.commands += u64::from(is_changed));
+        }
+        let mut fates = fates.into_iter();
+        crate::editing::each(cx, batch, |_| fates.next().unwrap_or(Ok(())));
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
+        Ok(self.commands.to_string())
+    }
+}

@@ -1,0 +1,141 @@
+//! What all flows of one end inside have in common: the port that it is known by outside, and how many there may be.
+//!
+//! With endpoint-independent mapping (RFC 4787, section 4.1), an address and port inside has one address and port outside,
+//! wherever its packets go. It keeps them for as long as it has any mapping.
+
+use std::collections::HashMap;
+
+use super::{Claim, Store};
+use crate::nat::tuple::Tuple;
+
+/// An address and a port, in a space.
+type End = (u32, u32, u16);
+
+/// An end inside.
+#[derive(Clone, Copy, Debug)]
+struct Endpoint {
+    outside: (u32, u16),
+    mappings: u32,
+    /// As of the first mapping.
+    input: u16,
+    outputs: [u16; 2],
+    annotation: u8,
+}
+
+/// How flows that come from outside to an end that is known are mapped.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::nat) struct Known {
+    pub(in crate::nat) inside: (u32, u16),
+    pub(in crate::nat) input: u16,
+    pub(in crate::nat) outputs: [u16; 2],
+    pub(in crate::nat) annotation: u8,
+}
+
+#[derive(Default)]
+pub(super) struct Endpoints {
+    inside: HashMap<End, Endpoint>,
+    outside: HashMap<End, (u32, u16)>,
+    /// Mappings by owner and address inside, where these are limited.
+    subscribers: HashMap<(u16, u32), u32>,
+}
+
+impl Endpoints {
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.inside.is_empty() && self.outside.is_empty() && self.subscribers.is_empty()
+    }
+
+    pub(super) fn give_memory_back(&mut self) {
+        self.inside.shrink_to_fit();
+        self.outside.shrink_to_fit();
+        self.subscribers.shrink_to_fit();
+    }
+}
+
+impl Store {
+    /// The address and port that the sender of a flow has outside already.
+    pub(in crate::nat) fn outside_of(&self, space: u32, flow: Tuple) -> Option<(u32, u16)> {
+        let end = (space, flow.source, flow.source_port);
+        self.endpoints.inside.get(&end).map(|endpoint| endpoint.outside)
+    }
+
+    /// Who inside a packet from outside is for, if its receiver is known there.
+    pub(in crate::nat) fn inside_of(&self, space: u32, packet: Tuple) -> Option<Known> {
+        let end = (space, packet.destination, packet.destination_port);
+        let &(address, port) = self.endpoints.outside.get(&end)?;
+        let &Endpoint { input, outputs, annotation, .. } =
+            self.endpoints.inside.get(&(space, address, port))?;
+        Some(Known { inside: (address, port), input, outputs, annotation })
+    }
+
+    /// A mapping of an end has come.
+    pub(super) fn bind(&mut self, space: u32, (from, to): (Tuple, Tuple), input: u16, outputs: [u16; 2]) {
+        let outside = (to.source, to.source_port);
+        let end = (space, from.source, from.source_port);
+        let fresh = Endpoint { outside, mappings: 0, input, outputs, annotation: 0 };
+        let endpoint = self.endpoints.inside.entry(end).or_insert(fresh);
+        endpoint.mappings += 1;
+        if endpoint.mappings == 1 {
+            self.endpoints.outside.insert((space, outside.0, outside.1), (from.source, from.source_port));
+            self.used.set(Store::pool(to, space, Claim::Endpoint), to.source_port.into());
+        }
+    }
+
+    /// A mapping of an end is gone.
+    pub(super) fn unbind(&mut self, space: u32, from: Tuple) {
+        let end = (space, from.source, from.source_port);
+        let Some(endpoint) = self.endpoints.inside.get_mut(&end) else { return };
+        endpoint.mappings -= 1;
+        if endpoint.mappings == 0 {
+            let (source, source_port) = endpoint.outside;
+            self.endpoints.inside.remove(&end);
+            self.endpoints.outside.remove(&(space, source, source_port));
+            let to = Tuple { source, source_port, ..Tuple::default() };
+            self.used.clear(Store::pool(to, space, Claim::Endpoint), source_port.into());
+        }
+    }
+
+    /// Keeps a byte for packets to an end.
+    pub(super) fn annotate(&mut self, space: u32, from: Tuple, value: u8) {
+        if let Some(endpoint) = self.endpoints.inside.get_mut(&(space, from.source, from.source_port)) {
+            endpoint.annotation = value;
+        }
+    }
+
+    /// An owner is to have no more than so many mappings for one address inside; zero for as many as it likes.
+    pub(in crate::nat) fn limit_subscribers(&mut self, owner: u16, most: u32) {
+        if let Some(owner) = self.owners.get_mut(usize::from(owner)) {
+            owner.most_of_one = most;
+        }
+    }
+
+    /// Whether an address has as many mappings as it may have. Those of anybody that are over make room first, as far as a
+    /// few of them are looked at.
+    pub(super) fn is_exhausted(&mut self, owner: u16, address: u32, now: i64) -> bool {
+        let most = self.owners.get(usize::from(owner)).map_or(0, |owner| owner.most_of_one);
+        let has_all = |store: &Store| {
+            most > 0 && store.endpoints.subscribers.get(&(owner, address)).is_some_and(|&n| n >= most)
+        };
+        has_all(self) && {
+            self.sweep_some(now);
+            has_all(self)
+        }
+    }
+
+    /// An address inside has one mapping more.
+    pub(super) fn charge(&mut self, owner: u16, address: u32) {
+        if self.owners.get(usize::from(owner)).is_some_and(|owner| owner.most_of_one > 0) {
+            *self.endpoints.subscribers.entry((owner, address)).or_default() += 1;
+        }
+    }
+
+    /// It has one less.
+    pub(super) fn discharge(&mut self, owner: u16, address: u32) {
+        if let Some(mappings) = self.endpoints.subscribers.get_mut(&(owner, address)) {
+            *mappings -= 1;
+            if *mappings == 0 {
+                self.endpoints.subscribers.remove(&(owner, address));
+            }
+        }
+    }
+}

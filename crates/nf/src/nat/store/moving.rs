@@ -1,0 +1,155 @@
+//! Moving to a larger or smaller table, a few mappings at a time, so that no packet waits for all of them.
+//!
+//! While there are two tables, new mappings come to the new one, and so do those that a packet is found by and, with each
+//! batch and each new mapping, a few of the others. Whoever looks in vain in the new table looks in the old one.
+
+use element::Timestamp;
+use flow::{EndsKey, FlowId, FlowTable, MappedKey};
+
+use super::{Session, Store, WINDOW};
+use crate::nat::change::Change;
+
+/// Sessions that are looked at with each new mapping: enough that all have moved before the new table is full.
+pub(super) const PER_MAPPING: usize = 4;
+
+/// Sessions that are looked at with each batch.
+const PER_BATCH: usize = 64;
+
+/// The table that is moved from.
+pub(super) struct Old {
+    table: FlowTable<MappedKey>,
+    /// The session to look at next.
+    next: usize,
+}
+
+impl Store {
+    /// Keys in all tables.
+    pub(super) fn entries(&self) -> usize {
+        self.table.stats().entries + self.old.as_ref().map_or(0, |old| old.table.stats().entries)
+    }
+
+    /// The table that a session's keys are in.
+    pub(super) fn table_of(&self, session: &Session) -> &FlowTable<MappedKey> {
+        match &self.old {
+            Some(old) if session.era != self.era => &old.table,
+            _ => &self.table,
+        }
+    }
+
+    /// The same, by the session's number of its table, to be changed.
+    pub(super) fn table_mut(&mut self, era: u8) -> &mut FlowTable<MappedKey> {
+        match &mut self.old {
+            Some(old) if era != self.era => &mut old.table,
+            _ => &mut self.table,
+        }
+    }
+
+    /// Starts to move to a table for so many keys; whether there is memory for it.
+    #[cold]
+    pub(super) fn begin_move(&mut self, capacity: usize) -> bool {
+        self.move_some(usize::MAX);
+        let Some(table) = self.another_table(capacity) else { return false };
+        let table = std::mem::replace(&mut self.table, table);
+        self.old = Some(Old { table, next: 0 });
+        self.era = self.era.wrapping_add(1);
+        // Ids are those of the new table from now on.
+        self.epoch += 1;
+        true
+    }
+
+    /// Moves a few sessions with each batch.
+    #[cold]
+    pub(super) fn move_with_batch(&mut self) {
+        self.move_some(PER_BATCH);
+    }
+
+    /// Looks at so many sessions, and moves those that have not moved yet.
+    pub(super) fn move_some(&mut self, looks: usize) {
+        for _ in 0..looks {
+            let Some(old) = &mut self.old else { return };
+            let place = old.next;
+            old.next += 1;
+            if place >= self.sessions.len() {
+                self.old = None;
+                return;
+            }
+            if !self.bring(place as u32) {
+                return;
+            }
+        }
+    }
+
+    /// Sees to it that a session is in the new table. False where all sessions have got other numbers for that, or this one
+    /// had to go.
+    fn bring(&mut self, place: u32) -> bool {
+        if self.try_to_bring(place).is_some() {
+            return true;
+        }
+        // Its keys are too many for one bucket: another hash function is needed.
+        if !self.rebuild(self.table.stats().capacity) {
+            self.remove(place);
+        }
+        false
+    }
+
+    /// The same; `None`, and nothing done, where it finds no room.
+    fn try_to_bring(&mut self, place: u32) -> Option<()> {
+        let session = self.sessions.get_mut(place as usize)?;
+        if !session.is_in_use() || session.era == self.era {
+            return Some(());
+        }
+        let Some(old) = &mut self.old else { return Some(()) };
+        let before = session.keys;
+        let mut after = [None; 2];
+        for (id, moved) in before.iter().zip(&mut after) {
+            let Some(id) = *id else { continue };
+            let (key, last): (MappedKey, Timestamp) = (*old.table.key(id)?, old.table.last_seen(id)?);
+            *moved = self.table.insert(&key, self.hasher.hash(&key), last).ok().map(|inserted| inserted.id());
+            if moved.is_none() {
+                after.into_iter().flatten().for_each(|id| _ = self.table.remove(id));
+                return None;
+            }
+        }
+        before.into_iter().flatten().for_each(|id| _ = old.table.remove(id));
+        (session.keys, session.era) = (after, self.era);
+        Some(())
+    }
+
+    /// What a packet is to become, by the old table.
+    pub(super) fn find_in_old(&self, key: &EndsKey) -> Option<Change> {
+        let old = self.old.as_ref()?;
+        let id = old.table.lookup(key, self.hasher.hash(key))?;
+        old.table.key(id).map(|key| Change::unpacked(key.value()))
+    }
+
+    /// The key that a packet is found by, which moves for that.
+    #[cold]
+    pub(super) fn bring_key(&mut self, key: &EndsKey) -> Option<FlowId> {
+        let session = self.find_in_old(key)?.session;
+        self.bring(session);
+        self.table.lookup(key, self.hasher.hash(key))
+    }
+
+    /// The same for those of a batch that were not found.
+    #[cold]
+    pub(super) fn bring_all(&mut self, keys: &[EndsKey], found: &mut [Option<FlowId>; WINDOW]) {
+        let epoch = self.epoch;
+        for (key, found) in keys.iter().zip(found.iter_mut()) {
+            if found.is_none() {
+                *found = self.find_key(key);
+            }
+        }
+        if self.epoch != epoch {
+            // All have other ids, and are in one table again.
+            for (key, found) in keys.iter().zip(found) {
+                *found = self.find_key(key);
+            }
+        }
+    }
+
+    /// Keys that have not moved yet.
+    #[cfg(test)]
+    pub(super) fn left_behind(&self) -> Option<usize> {
+        self.old.as_ref().map(|old| old.table.stats().entries)
+    }
+}

@@ -1,0 +1,59 @@
+//! Connections whose sequence numbers move: see [`Shifts`].
+
+use flow::FlowId;
+
+use super::Store;
+use crate::nat::change::{Change, set_state};
+use crate::nat::shift::Shifts;
+use crate::nat::state::State;
+
+impl Store {
+    /// The shifts of a mapping that has some.
+    pub(in crate::nat) fn shifts(&self, session: u32) -> Option<&Shifts> {
+        self.shifts.get(&session).map(|shifts| &**shifts)
+    }
+
+    /// Gives a segment of a mapping with shifts other numbers.
+    #[cold]
+    pub(in crate::nat) fn shift(&mut self, change: &Change, segment: &mut [u8]) {
+        if let Some(shifts) = self.shifts.get_mut(&change.session) {
+            shifts.apply(change.is_reply, segment);
+        }
+    }
+
+    /// Puts other bytes in the place of some that a direction of a connection sends. False, and nothing done, where that is
+    /// not possible.
+    pub(in crate::nat) fn edit(&mut self, change: &Change, start: u32, length: usize, new: &[u8]) -> bool {
+        let shifts = self.shifts.entry(change.session).or_default();
+        let is_done = shifts.0[usize::from(change.is_reply)].add(start, length, new);
+        self.mark_shifted(change.session);
+        is_done
+    }
+
+    /// Forgets the shifts of a mapping: another connection begins.
+    #[cold]
+    pub(in crate::nat) fn forget_shifts(&mut self, session: u32) {
+        self.shifts.remove(&session);
+        self.change_states(session, State::without_shift);
+    }
+
+    /// Goes on with those of an earlier element.
+    pub(super) fn put_shifts(&mut self, session: u32, shifts: Box<Shifts>) {
+        self.shifts.insert(session, shifts);
+        self.mark_shifted(session);
+    }
+
+    fn mark_shifted(&mut self, session: u32) {
+        self.change_states(session, State::with_shift);
+    }
+
+    fn change_states(&mut self, session: u32, change: impl Fn(State) -> State) {
+        let Some(session) = self.sessions.get(session as usize) else { return };
+        let (keys, era): ([Option<FlowId>; 2], u8) = (session.keys, session.era);
+        for id in keys.into_iter().flatten() {
+            if let Some(value) = self.table_mut(era).value_mut(id) {
+                set_state(value, change(Change::unpacked(value).state));
+            }
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! What elements know of flows that others have marked is what they would find out themselves.
+
+use std::net::SocketAddr;
+
+use element::Timestamp;
+use proptest::prelude::*;
+use tidegate_testkit::Run;
+use tidegate_testkit::elements::{Input, collect, offer};
+use wire::MacAddr;
+use wire::build::Builder;
+
+/// A packet of one of a few flows: mostly plain, sometimes a fragment, with options, or with lengths that lie.
+fn packet((flow, kind, seconds): (u8, u8, u8), time: &mut i64) -> Input {
+    *time += i64::from(seconds);
+    let end = |number: u8| -> SocketAddr { ([10, 0, 0, number % 4], 1000 + u16::from(number / 4)).into() };
+    let server: SocketAddr = ([192, 168, 0, 9], [53, 80, 443][usize::from(flow % 3)]).into();
+    let builder = match flow % 2 {
+        0 => Builder::udp(end(flow), server),
+        _ => Builder::tcp(end(flow), server, [2, 16, 17, 4][usize::from(kind % 4)]),
+    };
+    let builder = match kind {
+        0..20 => builder.fragment(8),
+        20..30 => builder.options(&[1, 1, 1, 0]),
+        _ => builder,
+    };
+    let mut bytes = builder.ethernet(MacAddr([2; 6]), MacAddr([4; 6])).build(&[kind; 40]).unwrap();
+    match kind {
+        // The first fragment of several.
+        30..40 => bytes[20] |= 0x20,
+        40..50 => bytes[17] = 20 + kind % 16,
+        50..55 => bytes[23] = 1,
+        _ => {}
+    }
+    Input { bytes, time: Timestamp::from_secs(*time), annotations: [0; 48], headers: [None; 3] }
+}
+
+/// What comes out, and what the elements say, with something between them.
+fn run(packets: &[(u8, u8, u8)], between: &str) -> (Vec<Vec<u8>>, Vec<String>) {
+    let mut time = 1;
+    let exchange = offer(vec![packets.iter().map(|&of| packet(of, &mut time)).collect()]);
+    let rules: String = (0..30)
+        .map(|n| {
+            format!(
+                "{} src 192.0.2.1 && src port {} && dst port {}, ",
+                ["allow", "1"][n % 2],
+                2000 + n,
+                [53, 80, 443][n % 3]
+            )
+        })
+        .collect();
+    let text = format!(
+        "TestSource({exchange}, 0) -> MarkIPHeader(14)
+        -> nat :: IPRewriter(pattern 192.0.2.1 2000-2040# - - 0 0, UDP_TIMEOUT 3, TCP_TIMEOUT 5, TCP_NODATA_TIMEOUT 5,
+            TCP_DONE_TIMEOUT 1, GUARANTEE 0, REAP_INTERVAL 1, MAPPING_CAPACITY 12)
+        {between} -> f :: IPFilter({rules} allow all) -> c :: FlowCounter(CAPACITY 10, TIMEOUT 4)
+        -> d :: FlowCounter(BIDIRECTIONAL true) -> TestSink({exchange}, 0);
+        f[1] -> c;"
+    );
+    let handlers =
+        ["f.rule_counts", "c.count", "c.expired", "c.packets", "c.overflows", "c.others", "c.csv", "d.csv"];
+    let outcome = Run::trace().text(&text, &handlers).unwrap_or_else(|error| panic!("{error}"));
+    assert!(outcome.report.balances());
+    let seen = collect(exchange).into_iter().map(|seen| seen.bytes).collect();
+    (seen, outcome.values.into_iter().map(Result::unwrap).collect())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+    #[test]
+    fn marks_change_nothing_but_the_cost(packets in prop::collection::vec((0..24u8, any::<u8>(), 0..2u8), 1..200)) {
+        // Whoever sets header annotations makes marks unreliable.
+        prop_assert_eq!(run(&packets, ""), run(&packets, "-> MarkIPHeader(14)"));
+    }
+}

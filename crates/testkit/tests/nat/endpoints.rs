@@ -1,0 +1,150 @@
+//! One port outside for each end inside: endpoint-independent mapping and filtering, and what one host may have.
+
+use super::*;
+
+const INDEPENDENT: &str = "pattern 192.0.2.1 1024-65535 - - 0 1, drop, INDEPENDENT_MAPPING true";
+const OPEN: &str =
+    "pattern 192.0.2.1 1024-65535 - - 0 1, drop, INDEPENDENT_MAPPING true, INDEPENDENT_FILTERING true";
+
+/// The outer ends of what the packets of an IPRewriter become.
+fn outer(specification: &str, packets: &[(i64, Vec<u8>)]) -> Vec<SocketAddr> {
+    let (_, seen) = run(&gateway("IPRewriter", specification), 2, packets, &[]);
+    seen.iter().map(|seen| ends(&seen.bytes).0).collect()
+}
+
+#[test]
+fn rfc4787_req_1_and_rfc5382_req_1_one_end_inside_is_one_end_outside() {
+    let other = [10, 0, 0, 9];
+    for make in [udp, |from, to| tcp(from, to, SYN, b"")] {
+        // Another host has the port, so that it is not simply kept.
+        let mut packets = vec![(0, make(end(other, 5000), end(REMOTE, 53)))];
+        packets.extend((0..50).map(|n| (1, make(end(INSIDE, 5000), end([2, 0, 0, n], 53 + u16::from(n))))));
+        let outer = outer(INDEPENDENT, &packets);
+        assert_eq!(outer.len(), 51);
+        assert!(outer[0] == end(OUTER, 5000) && outer[1] != outer[0], "REQ-3: nobody has it a second time");
+        assert!(outer[1..].iter().all(|&end| end == outer[1]), "{outer:?}");
+    }
+}
+
+#[test]
+fn rfc4787_req_3_and_rfc7857_sec_3_no_two_ends_have_the_same_port() {
+    // All want one of three ports, each towards a server of its own.
+    let three = INDEPENDENT.replace("1024-65535", "6000-6002");
+    let packets: Vec<_> = (0..4).map(|n| (0, udp(end([10, 0, 0, n], 6000), end([2, 0, 0, n], 53)))).collect();
+    let (outcome, seen) = run(&gateway("IPRewriter", &three), 2, &packets, &["rw.mapping_failures"]);
+    let ports: std::collections::BTreeSet<_> = seen.iter().map(|s| ends(&s.bytes).0.port()).collect();
+    assert_eq!((seen.len(), ports.len(), value(&outcome, 0)), (3, 3, "1"));
+}
+
+#[test]
+fn a_port_is_kept_as_long_as_any_mapping_and_free_afterwards() {
+    let config = format!("{INDEPENDENT}, REAP_INTERVAL 1");
+    let first = |at, server: u8| (at, udp(end(INSIDE, 5000), end([2, 0, 0, server], 53)));
+    let second = |at| (at, udp(end([10, 0, 0, 9], 5000), end(REMOTE, 53)));
+    let gets = |at| outer(&config, &[first(0, 1), first(200_000, 2), second(at)])[2];
+    assert_ne!(gets(400_000), end(OUTER, 5000), "the second mapping still holds");
+    assert_eq!(gets(502_000), end(OUTER, 5000));
+}
+
+#[test]
+fn rfc4787_req_8_and_rfc5382_req_3_filtering_may_be_independent_of_the_sender() {
+    let open = udp(end(INSIDE, 5000), end(REMOTE, 53));
+    let stranger = udp(end([3, 3, 3, 3], 99), end(OUTER, 5000));
+    let nobody = udp(end([3, 3, 3, 3], 99), end(OUTER, 5001));
+    let back = udp(end(INSIDE, 5000), end([3, 3, 3, 3], 99));
+    let packets = [(0, open), (1, stranger), (2, nobody), (3, back)];
+    let handlers = ["rw.udp_table", "rw.patterns"];
+    let (outcome, seen) = run(&gateway("IPRewriter", OPEN), 2, &packets, &handlers);
+    let tuples: Vec<_> = seen.iter().map(|seen| (seen.sink, ends(&seen.bytes))).collect();
+    assert_eq!(
+        tuples,
+        [
+            (0, (end(OUTER, 5000), end(REMOTE, 53))),
+            (1, (end([3, 3, 3, 3], 99), end(INSIDE, 5000))),
+            (0, (end(OUTER, 5000), end([3, 3, 3, 3], 99))),
+        ]
+    );
+    assert!(seen.iter().all(|seen| is_sound(&seen.bytes)));
+    assert_eq!(value(&outcome, 0).lines().count(), 4);
+    assert!(value(&outcome, 1).starts_with("192.0.2.1 1024-65535 - - [2]"), "{}", value(&outcome, 1));
+    // Without it, only those that were sent to.
+    assert_eq!(outer(INDEPENDENT, &packets).len(), 2);
+    // A connection from outside is one like others.
+    let packets = [
+        (0, tcp(end(INSIDE, 5000), end(REMOTE, 80), SYN, b"")),
+        (1, tcp(end([3, 3, 3, 3], 99), end(OUTER, 5000), SYN, b"")),
+        (2, tcp(end(INSIDE, 5000), end([3, 3, 3, 3], 99), SYN | ACK, b"")),
+    ];
+    assert_eq!(outer(OPEN, &packets).len(), 3);
+}
+
+#[test]
+fn rfc5508_req_1a_identifiers_do_not_depend_on_the_remote_host() {
+    let mut packets = vec![(0, echo([10, 0, 0, 9], REMOTE, 8, 77))];
+    packets.extend((0..9).map(|n| (1, echo(INSIDE, [2, 0, 0, n], 8, 77))));
+    let (_, seen) = run(&gateway("ICMPPingRewriter", INDEPENDENT), 2, &packets, &[]);
+    let identifier = |n: usize| seen[n].bytes[24..26].to_vec();
+    assert_ne!(identifier(0), identifier(1));
+    assert!((1..10).all(|n| identifier(n) == identifier(1)));
+    // Replies come back to each.
+    let back: Vec<_> = seen.iter().map(|seen| (2, answer(&seen.bytes))).collect();
+    let all = [packets.clone(), back].concat();
+    let (_, seen) = run(&gateway("ICMPPingRewriter", INDEPENDENT), 2, &all, &[]);
+    for (seen, (_, there)) in seen[10..].iter().zip(&packets) {
+        assert_eq!(seen.bytes, answer(there));
+    }
+    assert_eq!(seen.len(), 20);
+}
+
+#[test]
+fn rfc5508_req_1_other_queries_are_told_apart_too() {
+    for (kind, reply) in [(13, 14), (15, 16), (17, 18)] {
+        let other = [10, 0, 0, 9];
+        let packets = [(0, echo(other, REMOTE, kind, 77)), (1, echo(INSIDE, REMOTE, kind, 77))];
+        let specification = format!("{NAPT}, OTHER_QUERIES true");
+        let there = run(&gateway("ICMPPingRewriter", &specification), 2, &packets, &[]).1;
+        assert_eq!((there.len(), there[0].bytes[20], there[1].bytes[20]), (2, kind, kind));
+        assert_ne!(there[0].bytes[24..26], there[1].bytes[24..26]);
+        let back = there.iter().map(|seen| {
+            let mut bytes = answer(&seen.bytes);
+            bytes[20] = reply;
+            refill(&mut bytes);
+            (2, bytes)
+        });
+        let all: Vec<_> = packets.iter().cloned().chain(back).collect();
+        let seen = run(&gateway("ICMPPingRewriter", &specification), 2, &all, &[]).1;
+        assert!(seen.iter().all(|seen| is_sound(&seen.bytes)));
+        let to: Vec<_> = seen[2..].iter().map(|seen| (&seen.bytes[16..20], &seen.bytes[24..26])).collect();
+        assert_eq!(to, [(&other[..], &[0, 77][..]), (&INSIDE, &[0, 77])]);
+    }
+}
+
+#[test]
+fn rfc6888_req_2_and_4_one_subscriber_has_no_more_than_its_part() {
+    let config = format!("{NAPT}, SUBSCRIBER_CAPACITY 3");
+    let from = |host: u8, port: u16, at| (at, udp(end([10, 0, 0, host], port), end(REMOTE, 53)));
+    let mut packets: Vec<_> = (0..5).map(|n| from(1, 5000 + n, 0)).collect();
+    // Somebody else has as much, and flows that exist go on.
+    packets.extend((0..5).map(|n| from(2, 5000 + n, 1)));
+    packets.extend((0..3).map(|n| from(1, 5000 + n, 2)));
+    // What is over makes room, although nobody has looked for it yet.
+    packets.push(from(1, 6000, 302_100));
+    let handlers = ["rw.mapping_failures", "rw.size"];
+    let (outcome, seen) = run(&gateway("IPRewriter", &config), 2, &packets, &handlers);
+    assert_eq!((seen.len(), value(&outcome, 0)), (3 + 3 + 3 + 1, "4"));
+    assert_eq!(ends(&seen[9].bytes).0.port(), 6000);
+    // With independent ports, packets from outside use up the receiver's part too.
+    let open = format!("{OPEN}, SUBSCRIBER_CAPACITY 3");
+    let mut packets = vec![from(1, 5000, 0)];
+    packets.extend((0..5).map(|n| (1, udp(end([3, 3, 3, n], 99), end(OUTER, 5000)))));
+    assert_eq!(outer(&open, &packets).len(), 3);
+}
+
+#[test]
+fn filtering_needs_independent_ports() {
+    let alone = OPEN.replace("INDEPENDENT_MAPPING true,", "");
+    let text =
+        format!("Idle -> rw :: UDPRewriter({alone}); Idle -> [1] rw; rw[0] -> Discard; rw[1] -> Discard");
+    let message = Run::trace().text(&text, &[]).err().unwrap().to_string();
+    assert!(message.contains("INDEPENDENT_FILTERING needs INDEPENDENT_MAPPING"), "{message}");
+}
