@@ -184,8 +184,9 @@ fn an_interface_that_is_down_takes_nothing() {
     let Some(line) = Line::new() else { return };
     line.between.ip("link set left down");
     let config = "InfiniteSource(LENGTH 1000, LIMIT 5, STOP true) -> d :: ToDevice(left)";
-    let (good, [_, messages]) = run(&line.between, config, &[]).end();
-    assert!(good && messages.contains("interface down 5"), "{messages}");
+    let output = line.between.command(TIDEGATE).args(["run", "-e", config]).output().unwrap();
+    let messages = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && messages.contains("interface down 5"), "{messages}");
     assert!(messages.contains("d :: ToDevice: left: Network is down\n"), "{messages}");
 }
 

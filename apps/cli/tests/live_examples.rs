@@ -43,7 +43,7 @@ impl Networks {
             text = text.replace(from, to);
         }
         text = text.replace("configs/data", &folder.join("configs/data").display().to_string());
-        self.between.start(TIDEGATE, &[&["run", "-e", &(text + "Script(print ready)")], options].concat())
+        self.between.start(TIDEGATE, &[&["run", "-e", &(text + "Script(print \"ready\")")], options].concat())
     }
 }
 

@@ -153,7 +153,7 @@ fn a_configuration_in_the_place_of_another_one_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("control");
     let config =
-        "fl :: FromDevice(left, PROMISC true) -> Queue(100000) -> td :: ToDevice(right); Script(print ready)";
+        "fl :: FromDevice(left, PROMISC true) -> Queue(100000) -> td :: ToDevice(right); Script(print \"ready\")";
     let socket = path.display().to_string();
     let options = ["click", "-R", "-u", &socket, "-e", config, "-h", "fl.count", "-h", "td.count"];
     let mut running = line.between.start(TIDEGATE, &options);
@@ -197,7 +197,7 @@ fn captures_wait_beside_interfaces() {
 fn groups_of_different_programs_are_different() {
     let Some(line) = Line::new() else { return };
     // Each of them has the same process number.
-    let config = "fl :: FromDevice(left, PROMISC true) -> Counter -> Discard; Script(print ready)";
+    let config = "fl :: FromDevice(left, PROMISC true) -> Counter -> Discard; Script(print \"ready\")";
     let arguments =
         ["-p", "-f", "--mount-proc", TIDEGATE, "run", "-e", config, "--threads", "2", "-h", "fl.count"];
     let programs = [(); 2].map(|()| line.between.start("unshare", &arguments));

@@ -166,6 +166,7 @@ impl Space {
                 }
             });
         }
+        drop(sender);
         let mut running = Running { child, lines, said: [String::new(), String::new()] };
         // Warnings may come before.
         let until = Instant::now() + PATIENCE;

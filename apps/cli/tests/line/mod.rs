@@ -77,7 +77,7 @@ impl Line {
 
 /// Runs a configuration, from when its elements are at work.
 pub(crate) fn run(space: &Space, config: &str, options: &[&str]) -> Running {
-    let config = format!("{config}; Script(print ready)");
+    let config = format!("{config}; Script(print \"ready\")");
     space.start(TIDEGATE, &[&["run", "-e", &config], options].concat())
 }
 
