@@ -29,6 +29,9 @@ fi
 step cargo run --release -- run configs/quickstart.click
 rm -f quickstart-out.pcap
 
+# Every order in which two cores can meet over a flow's state.
+RUSTFLAGS="--cfg loom" step cargo test --release -p tidegate-flow --test states --target-dir target/loom
+
 # Undefined behaviour in the crates with unsafe code that an interpreter can run; no part of stable Rust.
 if cargo miri --version >/dev/null 2>&1; then
     MIRIFLAGS="-Zmiri-disable-isolation" step cargo miri test -p tidegate-packet -p tidegate-flow --lib

@@ -152,8 +152,7 @@ fn a_configuration_in_the_place_of_another_one_loses_nothing() {
     know_each_other(&line);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("control");
-    let config =
-        "fl :: FromDevice(left, PROMISC true) -> Queue(100000) -> td :: ToDevice(right); Script(print \"ready\")";
+    let config = "fl :: FromDevice(left, PROMISC true) -> Queue(100000) -> td :: ToDevice(right); Script(print \"ready\")";
     let socket = path.display().to_string();
     let options = ["click", "-R", "-u", &socket, "-e", config, "-h", "fl.count", "-h", "td.count"];
     let mut running = line.between.start(TIDEGATE, &options);

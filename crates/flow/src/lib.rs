@@ -6,12 +6,14 @@
 //! | `hash` | [`KeyHasher`]: seeded hashes, also symmetric ones, made once per packet and handed in |
 //! | `id` | [`FlowId`]: index and generation |
 //! | `table` | [`FlowTable`]: look-up, insert, remove, touch; pairs and holders of flows; expiry |
+//! | `states` | [`CoreStates`]: state that the core of a flow writes and all cores read |
 //! | [`rss`] | which worker a packet belongs to: the hash that interfaces spread packets by |
 //! | `notes` | [`Notes`]: what an element knows of flows that another one has marked |
 //! | `sketch` | [`Sketch`]: which flows are heavy, in little memory |
 //! | `bucket`, `memory` | the cache line that finds entries; zeroed memory on huge pages |
 //!
-//! A table belongs to one worker, so nothing is shared or locked. Time is a parameter.
+//! A table belongs to one worker, so nothing is shared or locked; but for [`CoreStates`], where nothing is locked either. Time
+//! is a parameter.
 //!
 //! ```
 //! use packet::Timestamp;
@@ -47,6 +49,7 @@ mod memory;
 mod notes;
 pub mod rss;
 mod sketch;
+mod states;
 mod table;
 
 pub use error::{InsertError, MAX_CAPACITY, TableError};
@@ -58,4 +61,5 @@ pub use key::{
 };
 pub use notes::Notes;
 pub use sketch::Sketch;
+pub use states::{CoreStates, LINGER, Opened, Plain, StateId};
 pub use table::{FlowTable, Inserted, SLACK, TableStats};

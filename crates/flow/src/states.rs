@@ -1,0 +1,359 @@
+//! Flow state with one writer: each core writes that of its own flows, and reads that of all.
+//!
+//! Where packets of one flow are on several cores, the flow has a designated core. Packets that open and close connections
+//! go there and write; all others are handled where they are, and only read (Sadok et al., "A Case for Spraying Packets in
+//! Software Middleboxes", HotNets 2018, sections 3.2 to 3.4). So nothing is locked, and the lines of a flow's state go to each
+//! core once and stay there.
+//!
+//! | here | in Table 2 of the paper |
+//! | --- | --- |
+//! | [`CoreStates::insert_local`] | `insert_local_flow` |
+//! | [`CoreStates::remove_local`] | `remove_local_flow` |
+//! | [`CoreStates::get_local`] | `get_local_flow` |
+//! | [`CoreStates::get`], [`CoreStates::get_batch`] | `get_flow` |
+//!
+//! State is plain data, a few words long. Whoever reads gets a copy as it was at one moment, never half of a change, and never
+//! that of another flow. A reader waits for nobody: in the rare case that an entry is being changed just now, or has moved
+//! out of sight, it finds nothing, and has to do with the packet what is done with those of unknown flows: hand it to
+//! the designated core, which knows.
+//!
+//! Cores that only read note when they last saw a flow, each in an array of its own. The designated core looks at all of
+//! them before it ends a flow. What was closed stays readable for [`LINGER`], for packets that are still on their way.
+
+mod seen;
+mod table;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+use std::collections::VecDeque;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use packet::Timestamp;
+
+use crate::error::{InsertError, MAX_CAPACITY, TableError};
+use crate::id::FlowId;
+use crate::key::Key;
+use crate::table::SLACK;
+use seen::Seen;
+pub use table::Plain;
+use table::Table;
+
+/// How long the state of a closed connection stays readable.
+pub const LINGER: Timestamp = Timestamp::from_secs(10);
+
+/// Flows whose look-ups are under way together.
+const WINDOW: usize = 32;
+
+/// Names a flow's state: the core that writes it, and its place there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct StateId {
+    core: u16,
+    flow: FlowId,
+}
+
+impl StateId {
+    /// The designated core.
+    #[inline]
+    pub fn core(self) -> usize {
+        usize::from(self.core)
+    }
+
+    /// The flow's place at that core, and its generation.
+    #[inline]
+    pub fn flow(self) -> FlowId {
+        self.flow
+    }
+}
+
+/// What one core has of the flow states of all: it writes its own and reads those of others.
+pub struct CoreStates<K: Key, V: Plain> {
+    me: usize,
+    all: Arc<[Of<K, V>]>,
+    /// By entry of the own table.
+    own: Vec<Own>,
+    /// Entries given back, the last one first.
+    free: Vec<u32>,
+    entries: usize,
+    /// Closed connections, in the order in which they become unreadable.
+    ending: VecDeque<(Timestamp, FlowId)>,
+    /// The next entry that is looked at for its time-out.
+    hand: u32,
+    /// When the hand began to go round.
+    began: Option<Timestamp>,
+}
+
+/// What all cores see of one core.
+struct Of<K, V> {
+    table: Table<K, V>,
+    /// Per core that has seen flows.
+    seen: Vec<Seen>,
+}
+
+/// What only the designated core knows of an entry.
+#[derive(Clone, Copy, Default)]
+struct Own {
+    hash: u32,
+    /// Of the flow that has it, or had it last.
+    generation: u32,
+    is_used: bool,
+    /// When it stops to be readable, if it was closed.
+    ends: Option<Timestamp>,
+}
+
+/// What [`CoreStates::insert_local`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opened {
+    /// The flow is new.
+    New(StateId),
+    /// The flow was there, and its state is as it was. If it was closed, it is open again.
+    Present(StateId),
+}
+
+impl Opened {
+    /// The id in either case.
+    pub fn id(self) -> StateId {
+        match self {
+            Opened::New(id) | Opened::Present(id) => id,
+        }
+    }
+}
+
+impl<K: Key, V: Plain> CoreStates<K, V> {
+    /// The ends of so many cores, each of which can have `capacity` flows. Memory, 64 bytes per flow and core for keys and
+    /// states of six words together, twice as much for up to fourteen, and some twelve bytes to find it, is reserved now and
+    /// touched when it is needed.
+    ///
+    /// # Errors
+    /// If the capacity is none, or more than a table can have, or the system refuses the address space.
+    pub fn new(cores: usize, capacity: usize) -> Result<Vec<CoreStates<K, V>>, TableError> {
+        if capacity == 0 || capacity > MAX_CAPACITY || u16::try_from(cores).is_err() {
+            return Err(TableError::Capacity(capacity));
+        }
+        let of = || -> std::io::Result<Of<K, V>> {
+            let seen = (0..cores).map(|_| Seen::new(capacity)).collect::<std::io::Result<_>>()?;
+            Ok(Of { table: Table::new(capacity)?, seen })
+        };
+        let all: std::io::Result<Vec<_>> = (0..cores).map(|_| of()).collect();
+        let all: Arc<[_]> = all.map_err(|source| TableError::Refused { capacity, source })?.into();
+        let core = |me| CoreStates {
+            me,
+            all: Arc::clone(&all),
+            own: Vec::new(),
+            free: Vec::new(),
+            entries: 0,
+            ending: VecDeque::new(),
+            hand: 0,
+            began: None,
+        };
+        Ok((0..cores).map(core).collect())
+    }
+
+    /// The core that this is.
+    pub fn core(&self) -> usize {
+        self.me
+    }
+
+    /// Flows of this core, closed ones that are still readable among them.
+    pub fn len(&self) -> usize {
+        self.entries
+    }
+
+    /// Whether this core has no flow.
+    pub fn is_empty(&self) -> bool {
+        self.entries == 0
+    }
+
+    // What the designated core does.
+
+    /// Adds a flow of this core, unless it is there already.
+    ///
+    /// # Errors
+    /// If there is no room.
+    pub fn insert_local(
+        &mut self,
+        key: &K,
+        hash: u32,
+        value: &V,
+        now: Timestamp,
+    ) -> Result<Opened, InsertError> {
+        if let Some((id, _)) = self.get_local(key, hash) {
+            self.own[id.flow.index as usize].ends = None;
+            self.see(id, now);
+            return Ok(Opened::Present(id));
+        }
+        let of = &self.all[self.me];
+        let index = match self.free.last() {
+            Some(&index) => index,
+            None if self.own.len() < of.table.capacity() => self.own.len() as u32,
+            None => return Err(InsertError::Full),
+        };
+        let generation = self.own.get(index as usize).map_or(0, |own| own.generation).wrapping_add(1).max(1);
+        if !of.table.put(index, generation, key, hash, value) {
+            return Err(InsertError::Crowded);
+        }
+        let own = Own { hash, generation, is_used: true, ends: None };
+        match self.free.pop() {
+            Some(index) => self.own[index as usize] = own,
+            None => self.own.push(own),
+        }
+        self.entries += 1;
+        let generation = NonZeroU32::new(generation).unwrap_or(NonZeroU32::MIN);
+        let id = StateId { core: self.me as u16, flow: FlowId { index, generation } };
+        self.see(id, now);
+        Ok(Opened::New(id))
+    }
+
+    /// Changes the state of a flow of this core; false if there is no such flow any more.
+    pub fn update_local(&mut self, id: StateId, value: &V) -> bool {
+        let is_there = self.is_mine(id);
+        if is_there {
+            self.all[self.me].table.change(id.flow.index, value);
+        }
+        is_there
+    }
+
+    /// Ends a flow of this core at once; its state, or `None` if there is no such flow any more.
+    pub fn remove_local(&mut self, id: StateId) -> Option<V> {
+        self.is_mine(id).then(|| self.take(id.flow.index))
+    }
+
+    /// Notes that a connection of this core was closed: its state stays readable for [`LINGER`].
+    pub fn close_local(&mut self, id: StateId, now: Timestamp) {
+        if self.is_mine(id) {
+            let own = &mut self.own[id.flow.index as usize];
+            if own.ends.is_none() {
+                own.ends = Some(now + LINGER);
+                self.ending.push_back((now + LINGER, id.flow));
+            }
+        }
+    }
+
+    /// The state of a flow of this core.
+    pub fn get_local(&self, key: &K, hash: u32) -> Option<(StateId, V)> {
+        self.get(self.me, key, hash)
+    }
+
+    /// When a flow of this core was last seen by any core, to within 67 ms and not too early; `None` if there is no
+    /// such flow any more.
+    pub fn last_seen(&self, id: StateId) -> Option<Timestamp> {
+        self.is_mine(id).then(|| self.last(id.flow.index))
+    }
+
+    /// Ends flows of this core that no core has seen for `timeout`, and those that were closed long enough ago; calls `ended`
+    /// with the state of each, and returns how many there were.
+    ///
+    /// Looks at `at_most` entries and goes on from there in the next call. A flow never ends early, and late by at most
+    /// `timeout / 8` plus the time of two turns over all entries.
+    pub fn expire_local(
+        &mut self,
+        now: Timestamp,
+        timeout: Timestamp,
+        at_most: usize,
+        mut ended: impl FnMut(StateId, V),
+    ) -> usize {
+        let mut count = 0;
+        let id = |me, flow| StateId { core: me as u16, flow };
+        for _ in 0..at_most {
+            let Some(&(due, flow)) = self.ending.front() else { break };
+            if due > now {
+                break;
+            }
+            self.ending.pop_front();
+            // It may have been opened again, and closed again since.
+            if self.is_mine(id(self.me, flow)) && self.own[flow.index as usize].ends == Some(due) {
+                let value = self.take(flow.index);
+                ended(id(self.me, flow), value);
+                count += 1;
+            }
+        }
+        for _ in 0..at_most.min(self.own.len()) {
+            if self.hand == 0 && !self.begin_turn(now, timeout) {
+                break;
+            }
+            let index = self.hand;
+            self.hand = if index as usize + 1 == self.own.len() { 0 } else { index + 1 };
+            let own = self.own[index as usize];
+            if own.is_used && self.last(index) <= now - timeout {
+                let generation = NonZeroU32::new(own.generation).unwrap_or(NonZeroU32::MIN);
+                let value = self.take(index);
+                ended(id(self.me, FlowId { index, generation }), value);
+                count += 1;
+            }
+        }
+        count
+    }
+
+    /// Lets the hand go round once more, if it began long enough ago.
+    fn begin_turn(&mut self, now: Timestamp, timeout: Timestamp) -> bool {
+        let pause = Timestamp(timeout.0 / SLACK);
+        let too_soon = self.began.is_some_and(|began| (began..began + pause).contains(&now));
+        if !too_soon {
+            self.began = Some(now);
+        }
+        !too_soon
+    }
+
+    fn is_mine(&self, id: StateId) -> bool {
+        let own = self.own.get(id.flow.index as usize);
+        id.core() == self.me
+            && own.is_some_and(|own| own.is_used && own.generation == id.flow.generation.get())
+    }
+
+    fn last(&self, index: u32) -> Timestamp {
+        self.all[self.me].seen.iter().map(|seen| seen.last(index)).max().unwrap_or_default()
+    }
+
+    /// Takes an entry out of the table.
+    fn take(&mut self, index: u32) -> V {
+        let own = &mut self.own[index as usize];
+        (own.is_used, own.ends) = (false, None);
+        self.free.push(index);
+        self.entries -= 1;
+        self.all[self.me].table.take(index, own.hash)
+    }
+
+    // What every core does.
+
+    /// The state of a flow of any core, as it is now. `None` also where the designated core is changing it just now.
+    #[inline]
+    pub fn get(&self, core: usize, key: &K, hash: u32) -> Option<(StateId, V)> {
+        let (flow, value) = self.all.get(core)?.table.get(key, hash)?;
+        Some((StateId { core: core as u16, flow }, value))
+    }
+
+    /// The same for many flows: `cores`, `keys`, `hashes` and `states` belong together element by element; what is longer than
+    /// the shortest is ignored. Lines are asked for ahead of time, so that the waits overlap.
+    pub fn get_batch(
+        &self,
+        cores: &[usize],
+        keys: &[K],
+        hashes: &[u32],
+        states: &mut [Option<(StateId, V)>],
+    ) {
+        let windows = cores.chunks(WINDOW).zip(keys.chunks(WINDOW)).zip(hashes.chunks(WINDOW));
+        for (((cores, keys), hashes), states) in windows.zip(states.chunks_mut(WINDOW)) {
+            for (&core, &hash) in cores.iter().zip(hashes) {
+                if let Some(of) = self.all.get(core) {
+                    of.table.prefetch_bucket(hash);
+                }
+            }
+            for (&core, &hash) in cores.iter().zip(hashes) {
+                if let Some(of) = self.all.get(core) {
+                    of.table.prefetch_entry(hash);
+                }
+            }
+            for (((&core, key), &hash), state) in cores.iter().zip(keys).zip(hashes).zip(states) {
+                *state = self.get(core, key, hash);
+            }
+        }
+    }
+
+    /// Notes that this core has seen a flow: a store where the last note is old, else none.
+    #[inline]
+    pub fn see(&self, id: StateId, now: Timestamp) {
+        if let Some(seen) = self.all.get(id.core()).and_then(|of| of.seen.get(self.me)) {
+            seen.note(id.flow.index, now);
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! One core's table of states: that core writes, all cores read.
+//!
+//! Everything that is shared is a word that is read and written at once, so nothing here is unsafe. An entry has a version
+//! which is odd while the entry is being written; who finds it odd, or other than it was before reading, has read nonsense
+//! and reads again (a sequence lock; the fences are those of Boehm, "Can Seqlocks Get Along with Programming Language Memory
+//! Models?", MSPC 2012). Buckets are as those of a [`FlowTable`](crate::FlowTable): a line that points to entries, a chain
+//! through the entries beyond. Nothing ever moves.
+
+use std::marker::PhantomData;
+use std::num::NonZeroU32;
+
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicU64, Ordering, fence};
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use crate::bucket::position;
+use crate::id::FlowId;
+use crate::key::{Key, MAX_WORDS};
+
+/// State that can be copied word by word: numbers, and structures of numbers without gaps, of at most 64 bytes.
+pub trait Plain: FromBytes + IntoBytes + Immutable + Copy {}
+
+impl<V: FromBytes + IntoBytes + Immutable + Copy> Plain for V {}
+
+/// The longest state, in words.
+const MOST_WORDS: usize = 8;
+/// The longest state, in bytes.
+pub(super) const MOST_BYTES: usize = MOST_WORDS * 8;
+
+/// Entries that a bucket points to by itself.
+const SLOTS: usize = 7;
+/// Words of a bucket: the slots, and the first entry of the chain beyond.
+const BUCKET: usize = 8;
+/// How full slots are on average when the table is full.
+const LOAD_PERCENT: usize = 60;
+/// Entries of a chain that are followed. Chains of a table that was not made to have long ones are far shorter.
+const LONGEST_CHAIN: usize = 64;
+/// How often a reader tries to read an entry that is being written; a model has fewer ways to go with one.
+const ATTEMPTS: usize = if cfg!(loom) { 1 } else { 8 };
+
+/// Words of an entry: the version; generation and next entry of the chain; the key; the value.
+const VERSION: usize = 0;
+const LINK: usize = 1;
+const KEY: usize = 2;
+
+/// Words that all cores read.
+pub(super) struct Cells {
+    #[cfg(not(loom))]
+    words: crate::memory::Lines<AtomicU64>,
+    #[cfg(loom)]
+    words: Box<[AtomicU64]>,
+}
+
+impl Cells {
+    pub(super) fn new(length: usize) -> std::io::Result<Cells> {
+        #[cfg(not(loom))]
+        let words = crate::memory::Lines::zeroed(length)?;
+        #[cfg(loom)]
+        let words = (0..length).map(|_| AtomicU64::new(0)).collect();
+        Ok(Cells { words })
+    }
+
+    #[inline(always)]
+    fn get(&self, at: usize, order: Ordering) -> u64 {
+        self.words.get(at).map_or(0, |word| word.load(order))
+    }
+
+    #[inline(always)]
+    fn set(&self, at: usize, value: u64, order: Ordering) {
+        if let Some(word) = self.words.get(at) {
+            word.store(value, order);
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn get_relaxed(&self, at: usize) -> u64 {
+        self.get(at, Ordering::Relaxed)
+    }
+
+    #[inline(always)]
+    pub(super) fn set_relaxed(&self, at: usize, value: u64) {
+        self.set(at, value, Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, at: usize) {
+        packet::prefetch_line(self.words.as_ptr().wrapping_add(at).cast());
+    }
+}
+
+pub(super) struct Table<K, V> {
+    buckets: Cells,
+    /// How many there are.
+    width: usize,
+    entries: Cells,
+    capacity: usize,
+    of: PhantomData<fn(K) -> V>,
+}
+
+/// What a slot of a bucket says: the hash of an entry, and where it is.
+fn slot(hash: u32, index: u32) -> u64 {
+    u64::from(hash) << 32 | u64::from(index + 1)
+}
+
+/// The entry that the lower half of a word points to.
+#[inline(always)]
+fn pointed(word: u64) -> Option<u32> {
+    (word as u32).checked_sub(1)
+}
+
+impl<K: Key, V: Plain> Table<K, V> {
+    pub(super) fn new(capacity: usize) -> std::io::Result<Self> {
+        const { assert!(size_of::<V>() <= MOST_BYTES, "a state has at most 64 bytes") };
+        let width = (capacity * 100).div_ceil(SLOTS * LOAD_PERCENT);
+        let (buckets, entries) = (Cells::new(width * BUCKET)?, Cells::new(capacity * Self::stride())?);
+        Ok(Table { buckets, width, entries, capacity, of: PhantomData })
+    }
+
+    pub(super) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// Words of a key.
+    fn key_words() -> usize {
+        K::new_zeroed().words().len().min(MAX_WORDS)
+    }
+
+    /// Words from one entry to the next: whole lines.
+    #[inline(always)]
+    fn stride() -> usize {
+        (KEY + Self::key_words() + size_of::<V>().div_ceil(8)).next_multiple_of(8)
+    }
+
+    fn bucket(&self, hash: u32) -> usize {
+        position(hash, self.width) * BUCKET
+    }
+
+    // Reading.
+
+    #[inline]
+    pub(super) fn prefetch_bucket(&self, hash: u32) {
+        self.buckets.prefetch(self.bucket(hash));
+    }
+
+    /// Asks for the entry that a hash points to first.
+    #[inline]
+    pub(super) fn prefetch_entry(&self, hash: u32) {
+        let bucket = self.bucket(hash);
+        let slots = (bucket..bucket + SLOTS).map(|at| self.buckets.get_relaxed(at));
+        let first = slots.filter(|slot| (slot >> 32) as u32 == hash).find_map(pointed);
+        if let Some(index) = first {
+            self.entries.prefetch(index as usize * Self::stride());
+        }
+    }
+
+    /// The flow with a key, and its state.
+    #[inline]
+    pub(super) fn get(&self, key: &K, hash: u32) -> Option<(FlowId, V)> {
+        let bucket = self.bucket(hash);
+        for at in bucket..bucket + SLOTS {
+            // Acquire: what was written before the slot pointed to it is seen.
+            let slot = self.buckets.get(at, Ordering::Acquire);
+            if (slot >> 32) as u32 == hash
+                && let Some(index) = pointed(slot)
+                && let Some(entry) = self.read(index)
+                && let Some(found) = entry.of(index, key)
+            {
+                return Some(found);
+            }
+        }
+        let mut next = pointed(self.buckets.get(bucket + SLOTS, Ordering::Acquire));
+        // A chain that changes meanwhile may lead anywhere, but not for ever.
+        for _ in 0..LONGEST_CHAIN {
+            let entry = self.read(next?)?;
+            if let Some(found) = entry.of(next?, key) {
+                return Some(found);
+            }
+            next = pointed(entry.link);
+        }
+        None
+    }
+
+    /// An entry as it was at one moment; `None` if it is being written all the time.
+    #[inline]
+    fn read(&self, index: u32) -> Option<Entry> {
+        let start = index as usize * Self::stride();
+        for _ in 0..ATTEMPTS {
+            let version = self.entries.get(start + VERSION, Ordering::Acquire);
+            if version % 2 == 1 {
+                std::hint::spin_loop();
+                continue;
+            }
+            let mut entry =
+                Entry { link: self.entries.get_relaxed(start + LINK), words: [0; MAX_WORDS + MOST_WORDS] };
+            let length = Self::key_words() + size_of::<V>().div_ceil(8);
+            for (word, at) in entry.words.iter_mut().zip(start + KEY..).take(length) {
+                *word = self.entries.get_relaxed(at);
+            }
+            // What was read is at least as old as the version that is read now.
+            fence(Ordering::Acquire);
+            if self.entries.get_relaxed(start + VERSION) == version {
+                return Some(entry);
+            }
+        }
+        None
+    }
+
+    // Writing, which one core does.
+
+    /// Lets an entry be that of a flow, and lets it be found. False if too many flows have nearly the same hash.
+    pub(super) fn put(&self, index: u32, generation: u32, key: &K, hash: u32, value: &V) -> bool {
+        let bucket = self.bucket(hash);
+        let free = (bucket..bucket + SLOTS).find(|&at| self.buckets.get_relaxed(at) == 0);
+        let overflow = self.buckets.get_relaxed(bucket + SLOTS);
+        if free.is_none() && self.chain(bucket).count() >= LONGEST_CHAIN {
+            return false;
+        }
+        let next = if free.is_some() { 0 } else { overflow };
+        self.write(index, |start| {
+            self.entries.set_relaxed(start + LINK, u64::from(generation) << 32 | next);
+            for (at, &word) in (start + KEY..).zip(key.words()) {
+                self.entries.set_relaxed(at, word);
+            }
+            self.set_value(start, value);
+        });
+        // Release: whoever finds the entry sees what is in it.
+        match free {
+            Some(at) => self.buckets.set(at, slot(hash, index), Ordering::Release),
+            None => self.buckets.set(bucket + SLOTS, u64::from(index + 1), Ordering::Release),
+        }
+        true
+    }
+
+    /// Gives an entry another value.
+    pub(super) fn change(&self, index: u32, value: &V) {
+        self.write(index, |start| self.set_value(start, value));
+    }
+
+    /// Makes an entry nobody's; its last value.
+    pub(super) fn take(&self, index: u32, hash: u32) -> V {
+        let bucket = self.bucket(hash);
+        match (bucket..bucket + SLOTS).find(|&at| self.buckets.get_relaxed(at) == slot(hash, index)) {
+            // The chain, if there is one, stays: its entries are found as before.
+            Some(at) => self.buckets.set(at, 0, Ordering::Release),
+            None => self.unlink(bucket, index),
+        }
+        let start = index as usize * Self::stride();
+        let mut words = [0; MOST_WORDS];
+        for (word, at) in
+            words.iter_mut().zip(start + KEY + Self::key_words()..).take(size_of::<V>().div_ceil(8))
+        {
+            *word = self.entries.get_relaxed(at);
+        }
+        self.write(index, |start| self.entries.set_relaxed(start + LINK, 0));
+        value(&words)
+    }
+
+    /// The entries of a bucket's chain, and the words that point to them: of the bucket, or of an entry.
+    fn chain(&self, bucket: usize) -> impl Iterator<Item = (Option<u32>, u32)> + '_ {
+        let first = pointed(self.buckets.get_relaxed(bucket + SLOTS)).map(|first| (None, first));
+        std::iter::successors(first, |&(_, index)| {
+            let link = self.entries.get_relaxed(index as usize * Self::stride() + LINK);
+            pointed(link).map(|next| (Some(index), next))
+        })
+    }
+
+    fn unlink(&self, bucket: usize, index: u32) {
+        let before = self.chain(bucket).find(|&(_, entry)| entry == index);
+        let next = self.entries.get_relaxed(index as usize * Self::stride() + LINK) & 0xffff_ffff;
+        match before {
+            Some((None, _)) => self.buckets.set(bucket + SLOTS, next, Ordering::Release),
+            Some((Some(before), _)) => {
+                let at = before as usize * Self::stride() + LINK;
+                let generation = self.entries.get_relaxed(at) >> 32 << 32;
+                self.entries.set(at, generation | next, Ordering::Release);
+            }
+            None => debug_assert!(false, "an entry in use is in its bucket"),
+        }
+    }
+
+    fn set_value(&self, start: usize, value: &V) {
+        let mut words = [0u64; MOST_WORDS];
+        words.as_mut_bytes()[..size_of::<V>()].copy_from_slice(value.as_bytes());
+        let start = start + KEY + Self::key_words();
+        for (at, &word) in (start..).zip(&words[..size_of::<V>().div_ceil(8)]) {
+            self.entries.set_relaxed(at, word);
+        }
+    }
+
+    /// Writes an entry; whoever reads it meanwhile will read it again.
+    fn write(&self, index: u32, change: impl FnOnce(usize)) {
+        let start = index as usize * Self::stride();
+        let version = self.entries.get_relaxed(start + VERSION);
+        self.entries.set_relaxed(start + VERSION, version.wrapping_add(1));
+        // Whoever sees something of the change sees that the version is odd, or a later one.
+        fence(Ordering::Release);
+        change(start);
+        self.entries.set(start + VERSION, version.wrapping_add(2), Ordering::Release);
+    }
+}
+
+/// A copy of an entry.
+struct Entry {
+    link: u64,
+    words: [u64; MAX_WORDS + MOST_WORDS],
+}
+
+impl Entry {
+    /// Its flow and state, if it is that of a key.
+    #[inline]
+    fn of<K: Key, V: Plain>(&self, index: u32, key: &K) -> Option<(FlowId, V)> {
+        let generation = NonZeroU32::new((self.link >> 32) as u32)?;
+        let (own, rest) = self.words.split_at_checked(key.words().len())?;
+        (own == key.words()).then(|| (FlowId { index, generation }, value(rest)))
+    }
+}
+
+/// A state from its words, of which there are enough.
+#[inline]
+fn value<V: Plain>(words: &[u64]) -> V {
+    V::read_from_prefix(words.as_bytes()).map_or_else(|_| V::new_zeroed(), |(value, _)| value)
+}

@@ -1,0 +1,233 @@
+use std::collections::HashMap;
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::hash::KeyHasher;
+use crate::key::AddressKey;
+
+type States = CoreStates<AddressKey, [u64; 3]>;
+
+fn key(n: u32) -> AddressKey {
+    AddressKey::new(Ipv4Addr::from_bits(n).into(), 0)
+}
+
+fn hash(n: u32) -> u32 {
+    KeyHasher::new(7).hash(&key(n))
+}
+
+fn secs(secs: i64) -> Timestamp {
+    Timestamp::from_secs(secs)
+}
+
+/// One core that writes and one that reads.
+fn two(capacity: usize) -> [States; 2] {
+    States::new(2, capacity).unwrap().try_into().ok().unwrap()
+}
+
+#[test]
+fn others_see_what_one_writes() {
+    let [mut one, other] = two(10);
+    let opened = one.insert_local(&key(5), hash(5), &[1, 2, 3], secs(1)).unwrap();
+    let Opened::New(id) = opened else { panic!("{opened:?}") };
+    assert_eq!((id.core(), one.len()), (0, 1));
+    assert_eq!(other.get(0, &key(5), hash(5)), Some((id, [1, 2, 3])));
+    assert_eq!((other.get_local(&key(5), hash(5)), other.get(0, &key(6), hash(6))), (None, None));
+    assert_eq!(other.get(9, &key(5), hash(5)), None, "there is no such core");
+    assert!(one.update_local(id, &[4, 5, 6]));
+    assert_eq!(other.get(0, &key(5), hash(5)), Some((id, [4, 5, 6])));
+    // Only the designated core writes.
+    let mut other = other;
+    assert!(!other.update_local(id, &[0; 3]) && other.remove_local(id).is_none());
+    assert_eq!(one.insert_local(&key(5), hash(5), &[0; 3], secs(2)), Ok(Opened::Present(id)));
+    assert_eq!(one.remove_local(id), Some([4, 5, 6]));
+    assert_eq!((other.get(0, &key(5), hash(5)), one.remove_local(id), one.len()), (None, None, 0));
+    assert!(!one.update_local(id, &[7; 3]));
+    // The place is another flow's now.
+    let next = one.insert_local(&key(6), hash(6), &[9; 3], secs(3)).unwrap().id();
+    assert_eq!(next.flow().index(), id.flow().index());
+    assert_ne!(next.flow().generation(), id.flow().generation());
+    assert!(one.remove_local(id).is_none() && one.len() == 1);
+}
+
+#[test]
+fn a_flow_that_only_other_cores_see_survives_its_time_out() {
+    let [mut one, other] = two(10);
+    let id = one.insert_local(&key(1), hash(1), &[0; 3], secs(100)).unwrap().id();
+    let lost = one.insert_local(&key(2), hash(2), &[2; 3], secs(100)).unwrap().id();
+    let mut ended = Vec::new();
+    for second in 100..200 {
+        let (id, _) = other.get(0, &key(1), hash(1)).unwrap();
+        other.see(id, secs(second));
+        one.expire_local(secs(second), secs(30), 10, |id, value| ended.push((id, value, second)));
+    }
+    let [(who, value, when)] = ended[..] else { panic!("{ended:?}") };
+    assert_eq!((who, value), (lost, [2; 3]));
+    assert!((130..136).contains(&when), "{when}");
+    assert!(one.last_seen(id) >= Some(secs(199)) && one.last_seen(id) <= Some(secs(200)));
+    assert_eq!(one.last_seen(lost), None);
+}
+
+#[test]
+fn what_was_closed_stays_readable_for_a_while() {
+    let [mut one, other] = two(10);
+    let mut open = |n| one.insert_local(&key(n), hash(n), &[n.into(); 3], secs(100)).unwrap().id();
+    let [closed, again, twice] = [open(1), open(2), open(3)];
+    for id in [closed, again, twice, twice] {
+        one.close_local(id, secs(100));
+    }
+    assert_eq!(one.insert_local(&key(2), hash(2), &[8; 3], secs(101)), Ok(Opened::Present(again)));
+    one.insert_local(&key(3), hash(3), &[8; 3], secs(101)).unwrap();
+    one.close_local(twice, secs(104));
+    let mut ended = |now| {
+        let mut ended = Vec::new();
+        one.expire_local(now, secs(1000), 10, |id, _| ended.push(id));
+        ended
+    };
+    assert_eq!(ended(secs(109)), []);
+    assert_eq!(other.get(0, &key(1), hash(1)), Some((closed, [1; 3])));
+    assert_eq!(ended(secs(110)), [closed]);
+    assert_eq!(other.get(0, &key(1), hash(1)), None);
+    assert_eq!(ended(secs(113)), []);
+    assert_eq!(ended(secs(114)), [twice]);
+    assert!(other.get(0, &key(2), hash(2)).is_some());
+}
+
+#[test]
+fn a_full_table_says_so() {
+    assert!(States::new(2, 0).is_err() && States::new(1 << 17, 8).is_err());
+    let [mut one, _] = two(3);
+    for n in 0..3 {
+        one.insert_local(&key(n), hash(n), &[0; 3], secs(1)).unwrap();
+    }
+    assert_eq!(one.insert_local(&key(3), hash(3), &[0; 3], secs(1)), Err(InsertError::Full));
+    // All in one bucket: one with seven slots and its chain.
+    let [mut one, other] = two(200);
+    let inserted = (0..200).map(|n| one.insert_local(&key(n), 5, &[n.into(); 3], secs(1)));
+    let results: Vec<_> = inserted.collect();
+    let good = results.iter().take_while(|result| result.is_ok()).count();
+    assert_eq!((good, results[good]), (7 + 64, Err(InsertError::Crowded)));
+    for n in 0..good as u32 {
+        assert_eq!(other.get(0, &key(n), 5).unwrap().1, [u64::from(n); 3]);
+    }
+}
+
+#[test]
+fn many_are_found_together() {
+    let mut cores = States::new(3, 1000).unwrap();
+    for n in 0..500 {
+        for (core, states) in cores.iter_mut().enumerate().take(2) {
+            states.insert_local(&key(n), hash(n), &[n.into(), core as u64, 7], secs(1)).unwrap();
+        }
+    }
+    let numbers: Vec<u32> = (0..1000).step_by(7).collect();
+    let keys: Vec<_> = numbers.iter().map(|&n| key(n)).collect();
+    let hashes: Vec<_> = numbers.iter().map(|&n| hash(n)).collect();
+    let whose: Vec<_> = numbers.iter().map(|n| (n % 3) as usize).collect();
+    let mut states = vec![None; numbers.len()];
+    cores[2].get_batch(&whose, &keys, &hashes, &mut states);
+    for ((n, core), state) in numbers.into_iter().zip(whose).zip(states) {
+        let expected = (core < 2 && n < 500).then(|| [u64::from(n), core as u64, 7]);
+        assert_eq!(state.map(|(_, value)| value), expected, "{n}");
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Insert(u32, u64),
+    Update(u32, u64),
+    Remove(u32),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let key = 0..60u32;
+    prop_oneof![
+        3 => (key.clone(), any::<u64>()).prop_map(|(n, value)| Step::Insert(n, value)),
+        1 => (key.clone(), any::<u64>()).prop_map(|(n, value)| Step::Update(n, value)),
+        2 => key.prop_map(Step::Remove),
+    ]
+}
+
+proptest! {
+    /// Also with hashes so bad that there are chains.
+    #[test]
+    fn it_does_what_a_map_does(steps in prop::collection::vec(step(), 0..400), bits in 0u32..32) {
+        let [mut one, other] = two(40);
+        let hash = |n| hash(n) & !(u32::MAX >> bits);
+        let mut map: HashMap<u32, (StateId, [u64; 3])> = HashMap::new();
+        for step in steps {
+            match step {
+                Step::Insert(n, value) => match one.insert_local(&key(n), hash(n), &[value; 3], secs(1)) {
+                    Ok(Opened::New(id)) => prop_assert!(map.insert(n, (id, [value; 3])).is_none()),
+                    Ok(Opened::Present(id)) => prop_assert_eq!(map.get(&n).map(|known| known.0), Some(id)),
+                    Err(error) => prop_assert!(error == InsertError::Full && map.len() == 40),
+                },
+                Step::Update(n, value) => if let Some((id, known)) = map.get_mut(&n) {
+                    *known = [value; 3];
+                    prop_assert!(one.update_local(*id, known));
+                },
+                Step::Remove(n) => if let Some((id, known)) = map.remove(&n) {
+                    prop_assert_eq!(one.remove_local(id), Some(known));
+                },
+            }
+            prop_assert_eq!(one.len(), map.len());
+        }
+        for n in 0..60 {
+            prop_assert_eq!(other.get(0, &key(n), hash(n)), map.get(&n).copied());
+        }
+    }
+}
+
+/// Two cores read, as fast as they can, what a third one changes: no state is half of one and half of another, or that of
+/// another flow. Every state says whose it is.
+#[test]
+fn nobody_sees_half_of_a_change() {
+    const KEYS: u32 = 64;
+    let mut cores = States::new(3, 24).unwrap();
+    let mut writer = cores.remove(0);
+    // Words of one state: the flow, and twice the number of the change.
+    let state = |n: u32, change: u64| [u64::from(n), change, !change];
+    let (over, found) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for reader in &cores {
+            let (over, found) = (&over, &found);
+            scope.spawn(move || {
+                let mut last = [0; KEYS as usize];
+                let mut n = 0;
+                while !over.load(Ordering::Relaxed) {
+                    n = (n + 1) % KEYS;
+                    if let Some((id, [flow, change, check])) = reader.get(0, &key(n), hash(n)) {
+                        assert_eq!((flow, change), (u64::from(n), !check));
+                        assert!(change >= last[n as usize], "time goes on");
+                        last[n as usize] = change;
+                        reader.see(id, secs(1));
+                        found.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+        let mut random = fastrand::Rng::with_seed(3);
+        let mut ids = HashMap::new();
+        let mut change = 0;
+        // Bounded by work: both have to have seen something, and plenty has to have changed.
+        while change < 2_000_000 || found.load(Ordering::Relaxed) < 10_000 {
+            let n = random.u32(0..KEYS);
+            change += 1;
+            match (ids.get(&n).copied(), random.bool()) {
+                (Some(id), true) => assert!(writer.update_local(id, &state(n, change))),
+                (Some(id), false) => {
+                    writer.remove_local(id).unwrap();
+                    ids.remove(&n);
+                }
+                (None, _) => {
+                    if let Ok(opened) = writer.insert_local(&key(n), hash(n), &state(n, change), secs(1)) {
+                        ids.insert(n, opened.id());
+                    }
+                }
+            }
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+}
