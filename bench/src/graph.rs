@@ -364,7 +364,7 @@ pub(crate) fn configured(text: String, workers: usize) -> Result<(Arc<Plan>, Vec
         problems.first().map_or_else(|| "no reason given".into(), |problem| problem.render(&sources))
     };
     let plan = Arc::new(Plan::new(graph, &registry).map_err(first)?);
-    let copies = plan.configure_all(None, workers).map_err(first)?;
+    let copies = plan.configure_all(None, workers, None).map_err(first)?;
     Ok((plan, copies))
 }
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use ariadne::{Color, Config, Label, Report, ReportKind};
 use device::dpdk::Running;
 use element::Registry;
+use element::steering::Spreading;
 use engine::{Configured, Plan, Problem};
 use lang::{Graph, Severity, Sources, Span};
 
@@ -131,7 +132,7 @@ impl Loaded {
 
     /// Builds plan and elements, and adds to the problems what is found on the way. `None` if there are errors.
     pub(crate) fn build(&mut self, burst: Option<usize>) -> Option<(Arc<Plan>, Configured)> {
-        let (plan, copies) = self.build_copies(burst, 1)?;
+        let (plan, copies) = self.build_copies(burst, 1, None)?;
         Some((plan, copies.into_iter().next()?))
     }
 
@@ -140,6 +141,7 @@ impl Loaded {
         &mut self,
         burst: Option<usize>,
         workers: usize,
+        spreading: Option<&Arc<dyn Spreading>>,
     ) -> Option<(Arc<Plan>, Vec<Configured>)> {
         if self.has_errors() {
             return None;
@@ -151,7 +153,7 @@ impl Loaded {
                 return None;
             }
         };
-        match plan.configure_all(burst, workers) {
+        match plan.configure_all(burst, workers, spreading) {
             Ok(mut copies) => {
                 // The same for each worker.
                 self.problems.append(&mut copies.first_mut()?.warnings);

@@ -14,6 +14,7 @@ mod load;
 mod packets;
 mod reasoning;
 mod run;
+mod steering;
 mod table;
 mod verify;
 

@@ -11,6 +11,7 @@ use engine::{ClockKind, Options, StandardStreams, Workers};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::load::{Input, start_dpdk};
+use crate::steering::Steering;
 use crate::{FAILURE, handlers, print, table};
 
 /// Packets per batch where a configuration does not say.
@@ -29,8 +30,7 @@ pub(crate) struct Args {
     /// shaper, is on the first one
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     threads: u16,
-    /// How flows come to workers
-    #[arg(long, value_enum, default_value_t = Steering::Rss)]
+    #[command(flatten)]
     steering: Steering,
     /// Workers look for packets without ever sleeping: the least delay, and a core each even when idle
     #[arg(long)]
@@ -57,12 +57,6 @@ pub(crate) struct Args {
     /// Print help
     #[arg(long, action = clap::ArgAction::Help)]
     help: Option<bool>,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum Steering {
-    /// Each flow to one worker, by the hash that interfaces use too
-    Rss,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -135,9 +129,15 @@ pub(crate) fn main(args: Args) -> ExitCode {
             return ExitCode::from(FAILURE);
         }
     };
-    let built = loaded.build_copies(Some(usize::from(args.burst)), usize::from(args.threads));
+    let spreading = args.steering.spreading();
+    let (burst, threads) = (usize::from(args.burst), usize::from(args.threads));
+    let built = loaded.build_copies(Some(burst), threads, spreading.as_ref());
     loaded.show();
     let Some((plan, copies)) = built else { return ExitCode::from(FAILURE) };
+    if let Some(text) = copies.first().and_then(|copy| args.steering.refusal(&plan, copy)) {
+        crate::tell(format_args!("{text}"));
+        return ExitCode::from(FAILURE);
+    }
     if plan.is_empty() {
         crate::tell(format_args!("{}: configuration has no elements", loaded.name));
     }
@@ -155,7 +155,7 @@ pub(crate) fn main(args: Args) -> ExitCode {
             Clock::Real => ClockKind::Real,
             Clock::Trace => ClockKind::Trace,
         },
-        burst: usize::from(args.burst),
+        burst,
         text: loaded.text(),
         memory: args.memory,
         seed: args.seed,
@@ -165,8 +165,6 @@ pub(crate) fn main(args: Args) -> ExitCode {
         rebuild: None,
         progress: Arc::clone(&progress_count),
     };
-    // Flows are the only thing to go by, so far.
-    let Steering::Rss = args.steering;
     let _dpdk = match start_dpdk(args.input.dpdk.as_deref()) {
         Ok(running) => running,
         Err(text) => {

@@ -3,6 +3,8 @@
 //! [`Core`] is the worker's hot state: pool, time, emitted batches, counters; elements reach it through [`Cx`]
 //! with plain function calls. Everything rarer goes through [`Host`], which the engine implements.
 
+mod workers;
+
 use std::any::Any;
 use std::fmt;
 use std::io;
@@ -68,6 +70,15 @@ pub enum Emitted {
         element: u32,
         /// Which output.
         output: u32,
+        /// The packets.
+        batch: Batch,
+    },
+    /// A batch for the workers that the packets belong to.
+    Home {
+        /// Who sends it.
+        element: u32,
+        /// The input of the same element that it comes in by there.
+        input: u32,
         /// The packets.
         batch: Batch,
     },
@@ -310,6 +321,8 @@ pub trait Host {
     fn is_heir(&self, element: ElementId) -> bool;
     /// The worker that a frame belongs to.
     fn worker_of(&self, frame: &[u8], link: LinkType) -> usize;
+    /// The worker that a packet belongs to.
+    fn owner_of(&self, packet: &Packet) -> usize;
     /// Whether packets between two ends belong to this worker.
     fn is_home(&self, a: (IpAddr, u16), b: (IpAddr, u16)) -> bool;
     /// Where names in the element's values are looked up.
@@ -516,31 +529,10 @@ impl<'a> Cx<'a> {
         self.core.pool.has_room()
     }
 
-    /// Which worker this copy of the graph belongs to, from 0, and how many workers there are.
-    pub fn worker(&self) -> (usize, usize) {
-        self.host.worker()
-    }
-
-    /// How many workers have a copy of an element at work: one or all.
-    pub fn copies(&self, element: ElementId) -> usize {
-        self.host.copies(element)
-    }
-
     /// For [`Element::initialize`](crate::Element::initialize): whether an element of the same name and class is at work,
     /// whose place this one is to take, with its state. What it has need not be opened again.
     pub fn is_heir(&self) -> bool {
         self.host.is_heir(self.id)
-    }
-
-    /// The worker that a frame belongs to.
-    pub fn worker_of(&self, frame: &[u8], link: LinkType) -> usize {
-        self.host.worker_of(frame, link)
-    }
-
-    /// Whether packets between these two ends, addresses and ports (or 0 and an identifier), belong to this worker.
-    #[inline]
-    pub fn is_home(&self, a: (IpAddr, u16), b: (IpAddr, u16)) -> bool {
-        self.host.is_home(a, b)
     }
 
     /// Whether time is that of captures: sources then make batches of one time stamp, when it is due.

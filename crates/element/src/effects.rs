@@ -418,6 +418,10 @@ pub struct Effects {
     /// that the flow belongs to ([`crate::Cx::is_home`]). Where it is a source with queues: whether each worker's queue
     /// has the flows that belong to the worker.
     pub chooses_home: bool,
+    /// Where packets of one flow are spread over workers: whether it finds the state of flows that belong to other
+    /// workers, and sends packets home ([`crate::Cx::send_home`]) that may change it. Where it is a source with queues:
+    /// whether packets come spread.
+    pub is_spread: bool,
     /// Order.
     pub order: Order,
     /// What the element looks at for people (printers, recorders, counters); the packets' fate does not

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use crate::ElementId;
 use crate::class::Class;
 use crate::names::Names;
+use crate::steering::Spreading;
 
 /// Tickets that stand for running as often as others.
 pub const TICKETS_OF_ONE: u32 = 1024;
@@ -34,6 +35,8 @@ pub struct Setup {
     pub workers: usize,
     /// What the copies share.
     pub common: Arc<Common>,
+    /// How packets of one flow are spread over workers, if they are.
+    pub spreading: Option<Arc<dyn Spreading>>,
     services: Services,
 }
 
@@ -60,6 +63,11 @@ impl Setup {
     /// A graph without elements yet.
     pub fn new(burst: Option<usize>) -> Setup {
         Setup { burst, workers: 1, ..Setup::default() }
+    }
+
+    /// Whether packets of one flow come to several workers.
+    pub fn is_spread(&self) -> bool {
+        self.workers > 1 && self.spreading.is_some()
     }
 
     /// The element that `name` means inside the compound `scope` (empty, or ending in a slash): the innermost

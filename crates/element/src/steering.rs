@@ -1,12 +1,13 @@
 //! Which worker a packet belongs to.
 //!
 //! Every worker has flow state of its own, so all packets of a flow, in both directions, have to come to one worker.
-//! [`Dispatch`] says to which; the engine hands packets over that have come in elsewhere.
+//! [`Dispatch`] says to which; the engine hands packets over that have come in elsewhere. Where elements can read the flow
+//! state of other workers, packets that do not change it may be anywhere: a [`Spread`] says where.
 
 use std::net::IpAddr;
 
 use flow::rss;
-use packet::{Base, Packet};
+use packet::{Base, Packet, Timestamp};
 pub use wire::LinkType;
 use wire::{U16, ip_protocol, ipv4};
 use zerocopy::FromBytes;
@@ -22,6 +23,54 @@ pub trait Dispatch: Send + Sync {
     /// The worker that packets between these two ends belong to, in either direction: addresses and ports, or an
     /// identifier and 0.
     fn worker_between(&self, a: (IpAddr, u16), b: (IpAddr, u16)) -> usize;
+}
+
+/// How packets of one flow are spread over workers.
+pub trait Spreading: Send + Sync {
+    /// What one of so many workers spreads its packets by.
+    fn spread(&self, worker: usize, workers: usize) -> Box<dyn Spread>;
+}
+
+/// What one worker spreads packets by.
+pub trait Spread: Send {
+    /// The worker for a packet that could go anywhere. `owner` says whom it belongs to: packets that may change the state of
+    /// their flow, and those that are not to be spread, have to go there.
+    fn worker_of(&mut self, packet: &Packet, now: Timestamp, owner: &dyn Dispatch) -> usize;
+
+    /// Whether a packet may be handled by any worker: it is of the kind that is spread, and opens and closes no connection.
+    fn may_stay(&self, packet: &Packet) -> bool;
+}
+
+/// What follows the IP header of a packet that is no fragment, with its protocol: how packets are told apart that open
+/// and close connections.
+#[inline]
+pub fn transport(packet: &Packet) -> Option<(u8, &[u8])> {
+    let is_framed = || LinkType::from_number(packet.link()) == LinkType::Ethernet;
+    let ip = match packet.header(Base::Network) {
+        Some(ip) => Some(ip),
+        None if is_framed() && packet.data().get(12..14) == Some(&[0x08, 0x00]) => packet.data().get(14..),
+        None => None,
+    };
+    if let Some(ip) = ip
+        && let Some(header) = ip.first_chunk::<20>()
+        && header[0] >> 4 == 4
+    {
+        let is_part = u16::from_be_bytes([header[6], header[7]]) & 0x3fff != 0;
+        let length = usize::from(header[0] & 15) * 4;
+        return ip.get(length.max(20)..).filter(|_| !is_part).map(|rest| (header[9], rest));
+    }
+    transport_elsewhere(
+        ip.unwrap_or(packet.data()),
+        if ip.is_some() { LinkType::RawIp } else { LinkType::from_number(packet.link()) },
+    )
+}
+
+/// The same for whatever has no short way.
+#[inline(never)]
+fn transport_elsewhere(bytes: &[u8], link: LinkType) -> Option<(u8, &[u8])> {
+    let layers = wire::Layers::locate(bytes, link);
+    let is_part = layers.fragment.is_some_and(|fragment| fragment.offset > 0 || fragment.more);
+    Some((layers.protocol.filter(|_| !is_part)?, bytes.get(layers.l4?..)?))
 }
 
 /// Receive-side scaling: by the Toeplitz hash of addresses and ports, the same in both directions ([`rss`]), which an

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use element::setup::Common;
+use element::steering::Spreading;
 use element::{Args, Effects, Element, ElementId, Facts, Setup};
 use lang::{Diagnostic, Severity};
 
@@ -33,10 +34,11 @@ impl Plan {
     /// # Errors
     /// Everything that elements find wrong with their arguments.
     pub fn configure(&self, burst: Option<usize>) -> Result<Configured, Vec<Problem>> {
-        self.configure_copy(burst, (0, 1), Arc::default())
+        self.configure_copy(Setup::new(burst))
     }
 
-    /// The same for each of so many workers. What users should know is in the first copy.
+    /// The same for each of so many workers, over which packets of one flow are spread in this way, if they are. What users
+    /// should know is in the first copy.
     ///
     /// # Errors
     /// Everything that elements find wrong with their arguments.
@@ -44,21 +46,19 @@ impl Plan {
         &self,
         burst: Option<usize>,
         workers: usize,
+        spreading: Option<&Arc<dyn Spreading>>,
     ) -> Result<Vec<Configured>, Vec<Problem>> {
-        let common = Arc::default();
-        (0..workers)
-            .map(|worker| self.configure_copy(burst, (worker, workers), Arc::clone(&common)))
-            .collect()
+        let common = Arc::<Common>::default();
+        let setup = |worker| {
+            let mut setup = Setup::new(burst);
+            (setup.worker, setup.workers, setup.common) = (worker, workers, Arc::clone(&common));
+            setup.spreading = spreading.cloned();
+            setup
+        };
+        (0..workers).map(|worker| self.configure_copy(setup(worker))).collect()
     }
 
-    fn configure_copy(
-        &self,
-        burst: Option<usize>,
-        (worker, workers): (usize, usize),
-        common: Arc<Common>,
-    ) -> Result<Configured, Vec<Problem>> {
-        let mut setup = Setup::new(burst);
-        (setup.worker, setup.workers, setup.common) = (worker, workers, common);
+    fn configure_copy(&self, mut setup: Setup) -> Result<Configured, Vec<Problem>> {
         for (id, (element, class)) in self.graph.elements.iter().zip(&self.classes).enumerate() {
             setup.elements.push((element.name.clone(), class));
             setup.by_name.insert(element.name.clone(), id);

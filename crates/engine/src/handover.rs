@@ -9,11 +9,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 
-use element::steering::Dispatch;
-use element::{Batch, Packet};
+use element::steering::{Dispatch, Spread, Spreading};
+use element::{Batch, Packet, Timestamp};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::host::Target;
+use crate::placement::Way;
 
 /// Packets that a ring holds.
 const CAPACITY: usize = 4096;
@@ -33,6 +34,8 @@ pub(crate) struct Links {
     arrivals: Vec<Option<rtrb::Consumer<Handed>>>,
     bells: Arc<[Bell]>,
     dispatch: Arc<dyn Dispatch>,
+    /// How packets are spread, if flows are.
+    spread: Option<Box<dyn Spread>>,
     /// Whether packets that a ring has no room for wait; otherwise they are dropped.
     waits: bool,
     /// Packets handed over to others and taken from others so far.
@@ -113,7 +116,12 @@ impl Bell {
 }
 
 /// The links of all workers.
-pub(crate) fn connect(bells: &Arc<[Bell]>, dispatch: &Arc<dyn Dispatch>, waits: bool) -> Vec<Links> {
+pub(crate) fn connect(
+    bells: &Arc<[Bell]>,
+    dispatch: &Arc<dyn Dispatch>,
+    spreading: Option<&Arc<dyn Spreading>>,
+    waits: bool,
+) -> Vec<Links> {
     let workers = bells.len();
     let mut links: Vec<_> = (0..workers)
         .map(|me| Links {
@@ -122,6 +130,7 @@ pub(crate) fn connect(bells: &Arc<[Bell]>, dispatch: &Arc<dyn Dispatch>, waits: 
             arrivals: (0..workers).map(|_| None).collect(),
             bells: Arc::clone(bells),
             dispatch: Arc::clone(dispatch),
+            spread: spreading.map(|spreading| spreading.spread(me, workers)),
             waits,
             handed: 0,
             taken: 0,
@@ -139,35 +148,48 @@ pub(crate) fn connect(bells: &Arc<[Bell]>, dispatch: &Arc<dyn Dispatch>, waits: 
 }
 
 impl Links {
-    /// Keeps the packets of a batch that belong to this worker, and hands the others over. What cannot be handed over
-    /// is given to `lost`.
-    pub(crate) fn sort(&mut self, batch: &mut Batch, to: Target, mut lost: impl FnMut(Packet)) {
-        let Links { me, dispatch, lanes, .. } = self;
+    /// Keeps the packets of a batch that are where they have to be, and hands the others over. What cannot be handed over is
+    /// given to `lost`.
+    pub(crate) fn sort(&mut self, batch: &mut Batch, to: Target, now: Timestamp, lost: impl FnMut(Packet)) {
+        let (dispatch, spread) = (Arc::clone(&self.dispatch), self.spread.take());
+        let mut spread = spread;
+        match (to.way, &mut spread) {
+            (Way::Here, _) => {}
+            (Way::To(worker), _) => self.sift(batch, to, |_| worker, lost),
+            (Way::Spread, Some(spread)) => {
+                self.sift(batch, to, |packet| spread.worker_of(packet, now, &*dispatch), lost);
+            }
+            (Way::Stay, Some(spread)) => {
+                let me = self.me;
+                let worker =
+                    |packet: &Packet| if spread.may_stay(packet) { me } else { dispatch.worker_of(packet) };
+                self.sift(batch, to, worker, lost);
+            }
+            (Way::ToOwner | Way::Spread | Way::Stay, _) => {
+                self.sift(batch, to, |packet| dispatch.worker_of(packet), lost);
+            }
+        }
+        self.spread = spread;
+    }
+
+    fn sift(
+        &mut self,
+        batch: &mut Batch,
+        to: Target,
+        mut worker_of: impl FnMut(&Packet) -> usize,
+        mut lost: impl FnMut(Packet),
+    ) {
+        let Links { me, lanes, .. } = self;
         batch.sift(
-            |packet| match dispatch.worker_of(packet) {
-                owner if owner == *me => Ok(()),
-                owner => Err(owner),
+            |packet| match worker_of(packet) {
+                worker if worker == *me => Ok(()),
+                worker => Err(worker),
             },
-            |packet, owner| match lanes.get_mut(owner).and_then(Option::as_mut) {
+            |packet, worker| match lanes.get_mut(worker).and_then(Option::as_mut) {
                 Some(lane) => lane.staged.push(Handed { packet, to }),
                 None => lost(packet),
             },
         );
-        self.hand_over(lost);
-    }
-
-    /// Hands all packets of a batch to a worker.
-    pub(crate) fn send(
-        &mut self,
-        batch: &mut Batch,
-        worker: usize,
-        to: Target,
-        mut lost: impl FnMut(Packet),
-    ) {
-        match self.lanes.get_mut(worker).and_then(Option::as_mut) {
-            Some(lane) => lane.staged.extend(batch.drain().map(|packet| Handed { packet, to })),
-            None => batch.drain().for_each(&mut lost),
-        }
         self.hand_over(lost);
     }
 

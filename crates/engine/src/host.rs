@@ -356,6 +356,10 @@ impl Host for Inner {
         self.team.as_ref().map_or(0, |team| team.dispatch.worker_of_frame(frame, link))
     }
 
+    fn owner_of(&self, packet: &element::Packet) -> usize {
+        self.team.as_ref().map_or(0, |team| team.dispatch.worker_of(packet))
+    }
+
     fn is_home(&self, a: (IpAddr, u16), b: (IpAddr, u16)) -> bool {
         self.team.as_ref().is_none_or(|team| team.dispatch.worker_between(a, b) == self.setup.worker)
     }

@@ -98,11 +98,18 @@ impl Inner {
             let _ = self.call(core, id, |element, cx| element.close(cx));
         }
         for emitted in std::mem::take(&mut core.emitted) {
-            if let Emitted::Packets { element, batch, .. } = emitted {
-                let counters = &mut core.counters[element as usize];
-                counters.emitted -= batch.len() as u64;
-                core.drop_batch(element as usize, batch, element::DropReason::Stop);
-            }
+            let (element, batch) = match emitted {
+                Emitted::Packets { element, batch, .. } => {
+                    core.counters[element as usize].emitted -= batch.len() as u64;
+                    (element, batch)
+                }
+                Emitted::Home { element, batch, .. } => {
+                    core.counters[element as usize].arrived += batch.len() as u64;
+                    (element, batch)
+                }
+                Emitted::Call { .. } | Emitted::Back { .. } => continue,
+            };
+            core.drop_batch(element as usize, batch, element::DropReason::Stop);
         }
     }
 }

@@ -3,6 +3,10 @@
 //! Each worker has a copy of the graph. An element without state, or whose state is kept per core, works on every copy.
 //! One with an entry per flow works on every copy too, each for the flows that belong to its worker. What has one place
 //! outside, or state that every packet must see, works on one copy only, and packets are handed over to its worker.
+//!
+//! Where packets of one flow are spread over workers ([`Spreading`](element::steering::Spreading)), they are behind their
+//! sources. An element with an entry per flow then works on every copy for whatever packets may be there, if it can read
+//! the entries of others; those that open and close connections come to the worker that has the entry.
 
 use element::effects::{Access, Field, Hold, State, Target as Fate};
 use element::ports::Processing;
@@ -32,6 +36,12 @@ pub struct Placement {
     assigned: Vec<bool>,
     /// Per element: whether what it passes on is at the worker that its flow belongs to.
     sorted: Vec<bool>,
+    /// Whether packets of a flow are spread.
+    is_spread: bool,
+    /// Where packets of a flow are spread: whether an element finds the state of those that belong to other workers.
+    finds: Vec<bool>,
+    /// The same: whether it gives packets that have not been spread yet.
+    gives: Vec<bool>,
 }
 
 /// How a batch gets to an element's input.
@@ -41,6 +51,10 @@ pub(crate) enum Way {
     Here,
     /// Each packet to the worker that its flow belongs to.
     ToOwner,
+    /// Each packet to the worker that it is spread to.
+    Spread,
+    /// Each packet to the worker that its flow belongs to, unless it may be where it is.
+    Stay,
     /// All packets to this worker.
     To(usize),
 }
@@ -53,9 +67,17 @@ impl Placement {
             reasons: vec![None; plan.len()],
             assigned: vec![false; plan.len()],
             sorted: vec![true; plan.len()],
+            is_spread: workers > 1 && setup.spreading.is_some(),
+            finds: vec![false; plan.len()],
+            gives: vec![false; plan.len()],
         };
         if workers <= 1 {
             return placement;
+        }
+        if placement.is_spread {
+            placement.finds = effects.iter().map(|effects| effects.is_spread).collect();
+            let gives = |id: usize| plan.inputs[id].is_empty() && !effects[id].is_spread;
+            placement.gives = (0..plan.len()).map(gives).collect();
         }
         for (id, effects) in effects.iter().enumerate() {
             let (place, reason) = match setup.threads.get(&id) {
@@ -63,7 +85,7 @@ impl Placement {
                     placement.assigned[id] = true;
                     (Place::One(thread % workers), Some(format!("it is assigned to thread {thread}")))
                 }
-                None => own_place(plan, id, effects),
+                None => own_place(plan, id, effects, placement.is_spread),
             };
             (placement.places[id], placement.reasons[id]) = (place, reason);
         }
@@ -129,10 +151,13 @@ impl Placement {
         loop {
             let before = self.sorted.clone();
             for id in 0..plan.len() {
-                self.sorted[id] &= plan.backward[id]
-                    .iter()
-                    .flatten()
-                    .all(|&(from, _)| before[from] || self.way_if(from, id, false) == Way::ToOwner);
+                self.sorted[id] &= plan.backward[id].iter().flatten().all(|&(from, _)| {
+                    match self.way_if(from, id, before[from]) {
+                        Way::ToOwner => true,
+                        Way::Spread => false,
+                        Way::Here | Way::To(_) | Way::Stay => before[from],
+                    }
+                });
             }
             if self.sorted == before {
                 return;
@@ -146,11 +171,20 @@ impl Placement {
     }
 
     fn way_if(&self, from: ElementId, to: ElementId, sorted: bool) -> Way {
+        let is_one = matches!(self.places[from], Place::One(_)) && !self.assigned[from];
         match (self.places[from], self.places[to]) {
             (Place::One(here), Place::One(there)) if here == there => Way::Here,
             (_, Place::One(there)) => Way::To(there),
-            (_, Place::Owner) if !sorted => Way::ToOwner,
-            (Place::One(_), Place::Everywhere) if !self.assigned[from] => Way::ToOwner,
+            (_, Place::Owner) if !self.finds[to] => {
+                if sorted {
+                    Way::Here
+                } else {
+                    Way::ToOwner
+                }
+            }
+            _ if self.is_spread && (is_one || self.gives[from]) => Way::Spread,
+            (_, Place::Owner) if !sorted => Way::Stay,
+            _ if is_one => Way::ToOwner,
             _ => Way::Here,
         }
     }
@@ -172,7 +206,7 @@ fn pulled(plan: &Plan, id: ElementId) -> impl Iterator<Item = (ElementId, usize)
 }
 
 /// The place of an element for itself.
-fn own_place(plan: &Plan, id: ElementId, effects: &Effects) -> (Place, Option<String>) {
+fn own_place(plan: &Plan, id: ElementId, effects: &Effects, is_spread: bool) -> (Place, Option<String>) {
     let notes = plan.classes[id].notes;
     let one = |reason: String| (Place::One(0), Some(reason));
     let (inputs, outputs) = (plan.inputs[id].len(), plan.outputs[id].len());
@@ -204,8 +238,10 @@ fn own_place(plan: &Plan, id: ElementId, effects: &Effects) -> (Place, Option<St
             state.table
         ));
     }
-    // What is kept per core is added up later; but one entry for a flow is better than one on each core.
-    match effects.state.iter().any(|state| !is_anywhere(state) || is_per_flow(state)) {
+    // What is kept per core is added up later; but one entry for a flow is better than one on each core, if its packets are
+    // not on each core anyway.
+    let has_owner = |state: &State| !is_anywhere(state) || is_per_flow(state) && !is_spread;
+    match effects.state.iter().any(has_owner) {
         true => (Place::Owner, None),
         false => (Place::Everywhere, None),
     }

@@ -195,6 +195,9 @@ impl Worker {
                 Emitted::Packets { element, output, batch } => {
                     done += self.deliver(element, output, batch, done > most);
                 }
+                Emitted::Home { element, input, batch } => {
+                    done += self.send_home(element, input, batch, done > most);
+                }
                 Emitted::Back { element, token } => {
                     let back = |element: &mut dyn element::Element, cx: &mut element::Cx<'_>| {
                         element.timer(cx, token);
@@ -267,7 +270,7 @@ impl Worker {
     #[inline(never)]
     fn hand_over(&mut self, from: u32, at: Target, mut batch: Batch) -> Option<Batch> {
         let Some(links) = &mut self.links else { return Some(batch) };
-        let Core { counters, pool, facts, .. } = &mut self.core;
+        let Core { counters, pool, facts, now, .. } = &mut self.core;
         if !facts.flow_marks.is_empty() {
             // What this worker calls a flow means nothing to another one.
             batch.iter_mut().for_each(|packet| packet.set_flow_mark(None));
@@ -276,17 +279,29 @@ impl Worker {
             counters[from as usize].lose(DropReason::WorkerBusy);
             pool.free(packet);
         };
-        match at.way {
-            Way::Here => {}
-            Way::To(worker) if worker == links.me => {}
-            Way::To(worker) => links.send(&mut batch, worker, at, lost),
-            Way::ToOwner => links.sort(&mut batch, at, lost),
-        }
+        links.sort(&mut batch, at, *now, lost);
         if batch.is_empty() {
             self.core.recycle(batch);
             return None;
         }
         Some(batch)
+    }
+
+    /// Hands packets that an element was given to its copies at the workers that they belong to.
+    #[cold]
+    fn send_home(&mut self, element: u32, input: u32, batch: Batch, endless: bool) -> u64 {
+        let at = Target { element, input, way: Way::ToOwner };
+        let count = batch.len() as u64;
+        // Those that get lost have come in here, and nowhere else.
+        let counters = &mut self.core.counters[element as usize];
+        (counters.arrived, counters.emitted) = (counters.arrived + count, counters.emitted + count);
+        let before = counters.emitted;
+        let here = self.hand_over(element, at, batch);
+        let counters = &mut self.core.counters[element as usize];
+        let lost = before - counters.emitted;
+        (counters.arrived, counters.emitted) =
+            (counters.arrived - (count - lost), counters.emitted - (count - lost));
+        here.map_or(0, |batch| self.go(element, Target { way: Way::Here, ..at }, batch, endless))
     }
 
     /// Takes in what other workers have handed over, and goes on with it; whether there was anything.

@@ -88,7 +88,8 @@ impl Workers {
         let Some(team) = &self.team else { return };
         // Packets of interfaces do not wait.
         let waits = self.plan().live().is_none();
-        let links = handover::connect(&team.bells, &team.dispatch, waits);
+        let spreading = self.here.first().and_then(|worker| worker.inner.setup.spreading.clone());
+        let links = handover::connect(&team.bells, &team.dispatch, spreading.as_ref(), waits);
         for (worker, links) in self.here.iter_mut().zip(links) {
             worker.links = Some(links);
             worker.inner.team = Some(Arc::clone(team));

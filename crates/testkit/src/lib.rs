@@ -16,6 +16,7 @@ pub mod samples;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
+use element::steering::Spreading;
 use element::{Class, Registry, Stream, Timestamp};
 use engine::{ClockKind, Configured, End, Options, Plan, Report, Sink, Worker, Workers};
 
@@ -39,13 +40,16 @@ pub struct Run {
     pub burst: Option<usize>,
     /// Workers; several only under the real and the trace clock.
     pub workers: usize,
+    /// How packets of one flow are spread over them, if they are.
+    pub spreading: Option<fn() -> Arc<dyn Spreading>>,
 }
 
 /// Simulated time that moves by a microsecond with each task, and a burst of 32.
 impl Default for Run {
     fn default() -> Self {
         let start = Timestamp::from_secs(1_000_000_000);
-        Run { clock: ClockKind::Simulated { start, tick: Timestamp(1_000) }, burst: Some(32), workers: 1 }
+        let clock = ClockKind::Simulated { start, tick: Timestamp(1_000) };
+        Run { clock, burst: Some(32), workers: 1, spreading: None }
     }
 }
 
@@ -129,7 +133,8 @@ fn prepare<T>(
     let all =
         |problems: Vec<engine::Problem>| problems.iter().map(|p| p.render(&sources)).collect::<String>();
     let plan = Arc::new(Plan::new(graph, &registry()).map_err(all)?);
-    let copies = plan.configure_all(run.burst, run.workers).map_err(all)?;
+    let spreading = run.spreading.map(|make| make());
+    let copies = plan.configure_all(run.burst, run.workers, spreading.as_ref()).map_err(all)?;
     let options = Options {
         clock: run.clock,
         burst: run.burst.unwrap_or(1),
@@ -149,6 +154,12 @@ impl Run {
     #[must_use]
     pub fn on(self, workers: usize) -> Run {
         Run { workers, ..self }
+    }
+
+    /// The same with packets of one flow spread over the workers.
+    #[must_use]
+    pub fn spread(self, spreading: fn() -> Arc<dyn Spreading>) -> Run {
+        Run { spreading: Some(spreading), ..self }
     }
 
     /// On the machine's clock.

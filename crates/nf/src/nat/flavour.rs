@@ -248,12 +248,27 @@ impl Flavour {
         readdress(bytes, change);
         let sum = u16::from_be_bytes([bytes[36], bytes[37]]);
         [bytes[36], bytes[37]] = change.of_transport().apply(sum).to_be_bytes();
+        self.told(bytes)
+    }
+
+    /// What a plain packet of TCP tells.
+    #[inline]
+    fn told(self, bytes: &[u8; PLAIN_TCP]) -> Told {
         if self == Flavour::Udp {
             return Told::Datagram;
         }
         let headers = usize::from(bytes[0] & 15) * 4 + usize::from(bytes[32] >> 4) * 4;
         let has_payload = headers < usize::from(u16::from_be_bytes([bytes[2], bytes[3]]));
         Told::Segment { flags: bytes[33], has_payload }
+    }
+
+    /// What a plain packet would tell about its mapping. `None` where it is not whole.
+    #[inline]
+    pub(super) fn tells(self, packet: &mut Packet) -> Option<Told> {
+        if packet.header_chunk_mut::<PLAIN>(Base::Network)?[9] == ip_protocol::UDP {
+            return Some(Told::Datagram);
+        }
+        packet.header_chunk_mut::<PLAIN_TCP>(Base::Network).map(|bytes| self.told(bytes))
     }
 
     /// The same for every packet.

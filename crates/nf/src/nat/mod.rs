@@ -4,6 +4,7 @@
 mod change;
 mod declaration;
 mod desk;
+mod elsewhere;
 mod flavour;
 pub mod ftp_port_mapper;
 pub mod icmp_ping_rewriter;

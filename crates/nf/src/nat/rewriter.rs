@@ -20,6 +20,7 @@ use crate::sorting::Sorter;
 
 use super::declaration;
 use super::desk::{Desk, Sharing};
+use super::elsewhere::Elsewhere;
 use super::flavour::Flavour;
 use super::ftp_port_mapper::Helps;
 use super::mapper::Mapper;
@@ -27,7 +28,7 @@ use super::pattern::{Named, all_names, words};
 use super::published::{Home, Published, locked};
 use super::spec::{Reading, Spec, mapper_of};
 use super::state::Policy;
-use super::store::{ONLY, Store, Tally, UDP_BESIDE, WINDOW, Written, space};
+use super::store::{Boards, ONLY, Store, Tally, UDP_BESIDE, WINDOW, Written, space};
 use super::tuple::Tuple;
 
 pub(super) struct Rewriter {
@@ -40,6 +41,7 @@ pub(super) struct Rewriter {
     /// Whether anybody looks at the destination annotation.
     is_read: bool,
     sorter: Sorter,
+    elsewhere: Elsewhere,
 }
 
 /// Arguments that all translators have.
@@ -183,6 +185,10 @@ pub(super) fn build(
     };
     let owner = store.join(policies, inputs, reap_interval);
     store.limit_subscribers(owner, sharing.most_of_one);
+    if args.setup.is_spread() {
+        let boards = args.setup.common.get_or_make(args.id(), || Boards::new(args.setup.workers));
+        boards.take(args.setup.worker).map(|board| store.use_board(board));
+    }
     let home = Home { store: Arc::new(Mutex::new(store)), owner };
     let published = Arc::new(Published {
         flavour,
@@ -206,6 +212,7 @@ pub(super) fn build(
         reap_interval,
         is_read: true,
         sorter: Sorter::new(outputs),
+        elsewhere: Elsewhere::default(),
     }))
 }
 
@@ -426,9 +433,12 @@ impl Element for Rewriter {
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, mut batch: Batch) -> Option<Batch> {
-        let Rewriter { desk, home, sorter, is_read, .. } = self;
+        let Rewriter { desk, home, sorter, is_read, elsewhere, .. } = self;
         let mut store = locked(&home.store);
         store.catch_up(cx.now());
+        if let Some(board) = store.board() {
+            elsewhere.handle(cx, board, (desk, home.owner, *is_read), port, &mut batch);
+        }
         sorter.begin();
         let (owner, is_read, marks) = (home.owner, *is_read, cx.uses_flow_marks());
         let mut window = Window { desk, sorter, owner, is_read, marks };

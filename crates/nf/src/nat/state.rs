@@ -55,6 +55,13 @@ impl Told {
         matches!(self, Told::Segment { flags, .. } if flags & wire::tcp::flags::RST != 0)
     }
 
+    /// Whether a connection begins or ends.
+    #[inline]
+    pub(super) fn opens_or_closes(self) -> bool {
+        use wire::tcp::flags::{FIN, RST, SYN};
+        matches!(self, Told::Segment { flags, .. } if flags & (SYN | FIN | RST) != 0)
+    }
+
     /// Whether a connection begins.
     pub(super) fn begins(self) -> bool {
         matches!(self, Told::Segment { flags, .. } if flags & wire::tcp::flags::SYN != 0)

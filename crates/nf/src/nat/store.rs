@@ -10,6 +10,7 @@
 //!
 //! Translators that share a capacity share a store; each is an owner in it.
 
+mod board;
 mod endpoints;
 mod expiry;
 mod handover;
@@ -22,12 +23,13 @@ use std::collections::HashMap;
 use element::{DropReason, Timestamp};
 use flow::{EndsKey, FlowId, FlowTable, KeyHasher, MappedKey, Valued};
 
-use super::change::{Change, set_session, set_state};
+use super::change::{Change, set_session};
 use super::shift::Shifts;
 use super::state::{Kind, Policy, State, Told};
 use super::tuple::Tuple;
 use super::used::{Pool, Used};
 
+pub(super) use board::{Board, Boards, Seen};
 use endpoints::Endpoints;
 pub(super) use endpoints::Known;
 pub(super) use handover::Written;
@@ -173,6 +175,8 @@ pub(super) struct Store {
     sweeping: Option<i64>,
     used: Used,
     endpoints: Endpoints,
+    /// What other workers see of it, if they do.
+    board: Option<Board>,
     /// By session.
     shifts: HashMap<u32, Box<Shifts>>,
     size: usize,
@@ -202,6 +206,7 @@ impl Store {
             sweeping: None,
             used: Used::default(),
             endpoints: Endpoints::default(),
+            board: None,
             shifts: HashMap::new(),
             size: 0,
             capacity: i32::MAX,
@@ -228,6 +233,16 @@ impl Store {
             self.table = table.with_generations_from(series.wrapping_shl(20).wrapping_add(1));
         }
         Some(())
+    }
+
+    /// Shows mappings to other workers from now on.
+    pub(super) fn use_board(&mut self, board: Board) {
+        self.board = Some(board);
+    }
+
+    /// What it shows to other workers, and what these show.
+    pub(super) fn board(&self) -> Option<&Board> {
+        self.board.as_ref()
     }
 
     /// An empty table, the ids of which differ from all that there have been.
@@ -342,16 +357,12 @@ impl Store {
 
     #[cold]
     fn note_state(&mut self, id: FlowId, change: &Change, state: State, resets: bool) {
-        if let Some(value) = self.table.value_mut(id) {
-            set_state(value, state);
-        }
+        self.change_state(self.era, id, |_| state);
         let Some(session) = self.sessions.get(change.session as usize) else { return };
         let keys = session.keys;
         if resets {
             for other in keys.into_iter().flatten().filter(|&other| other != id) {
-                if let Some(value) = self.table.value_mut(other) {
-                    set_state(value, Change::unpacked(value).state.closed());
-                }
+                self.change_state(self.era, other, State::closed);
             }
         }
         // Who holds longer is asked when its turn comes; who holds less long gets an earlier turn.
@@ -479,6 +490,9 @@ impl Store {
                 return Err(reason);
             }
         };
+        for id in first.into_iter().chain([second]) {
+            self.show(id, now);
+        }
         let owner = (space >> 8) as u16;
         let session = Session {
             keys: [first, Some(second)],
@@ -584,6 +598,9 @@ impl Store {
             self.shifts.remove(&place);
         }
         let [forward, reply] = keys.map(|id| id.and_then(|id| self.table_mut(era).remove(id)));
+        for key in [forward, reply].into_iter().flatten() {
+            self.hide(&key.ends());
+        }
         if let Some(reply) = reply {
             let space = reply.ends().space();
             let to = tuple(reply.ends()).reversed();

@@ -146,7 +146,7 @@ impl Store {
     /// When a mapping had its last packet, until when it holds by guarantee if there is one, and when it is over.
     pub(super) fn times(&self, session: &Session) -> (i64, Option<i64>, i64) {
         let table = self.table_of(session);
-        let (mut last, mut states) = (i64::MIN, [State::default(); 2]);
+        let (mut last, mut states) = (self.seen_elsewhere(session), [State::default(); 2]);
         for (id, state) in session.keys.iter().zip(&mut states) {
             let Some(id) = *id else { continue };
             last = last.max(table.last_seen(id).map_or(i64::MIN, |time| time.0));

@@ -3,7 +3,7 @@
 use element::Timestamp;
 
 use super::{Chosen, Claim, Fresh, Session, Store, space, tuple};
-use crate::nat::change::{Change, set_state};
+use crate::nat::change::Change;
 use crate::nat::shift::Shifts;
 use crate::nat::state::{Kind, State};
 use crate::nat::tuple::Tuple;
@@ -104,8 +104,8 @@ impl Store {
         self.set_annotation(change.session, written.annotation);
         let keys = self.sessions[change.session as usize].keys;
         for (id, state) in keys.into_iter().zip(written.states) {
-            if let Some(value) = id.and_then(|id| self.table.value_mut(id)) {
-                set_state(value, state);
+            if let Some(id) = id {
+                self.change_state(self.era, id, |_| state);
             }
         }
         if let Some(shifts) = &written.shifts {

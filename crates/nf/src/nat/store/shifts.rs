@@ -3,7 +3,7 @@
 use flow::FlowId;
 
 use super::Store;
-use crate::nat::change::{Change, set_state};
+use crate::nat::change::Change;
 use crate::nat::shift::Shifts;
 use crate::nat::state::State;
 
@@ -51,9 +51,7 @@ impl Store {
         let Some(session) = self.sessions.get(session as usize) else { return };
         let (keys, era): ([Option<FlowId>; 2], u8) = (session.keys, session.era);
         for id in keys.into_iter().flatten() {
-            if let Some(value) = self.table_mut(era).value_mut(id) {
-                set_state(value, change(Change::unpacked(value).state));
-            }
+            self.change_state(era, id, &change);
         }
     }
 }

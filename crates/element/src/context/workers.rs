@@ -1,0 +1,50 @@
+//! What an element can ask about other workers, and how it gets packets to them.
+
+use std::net::IpAddr;
+
+use packet::{Batch, Packet};
+use wire::LinkType;
+
+use super::{Cx, Emitted};
+use crate::ElementId;
+
+impl Cx<'_> {
+    /// Which worker this copy of the graph belongs to, from 0, and how many workers there are.
+    pub fn worker(&self) -> (usize, usize) {
+        self.host.worker()
+    }
+
+    /// How many workers have a copy of an element at work: one or all.
+    pub fn copies(&self, element: ElementId) -> usize {
+        self.host.copies(element)
+    }
+
+    /// The worker that a frame belongs to.
+    pub fn worker_of(&self, frame: &[u8], link: LinkType) -> usize {
+        self.host.worker_of(frame, link)
+    }
+
+    /// The worker that a packet belongs to: where packets of a flow are spread, the one that has its state.
+    #[inline]
+    pub fn owner_of(&self, packet: &Packet) -> usize {
+        self.host.owner_of(packet)
+    }
+
+    /// Whether packets between these two ends, addresses and ports (or 0 and an identifier), belong to this worker.
+    #[inline]
+    pub fn is_home(&self, a: (IpAddr, u16), b: (IpAddr, u16)) -> bool {
+        self.host.is_home(a, b)
+    }
+
+    /// Hands packets that have come in by an input to the workers that they belong to, where they come in by the same input
+    /// of this element's copies. For packets of other workers only, where packets of a flow are spread
+    /// ([`Setup::is_spread`](crate::Setup::is_spread)): those of unknown flows, and those that change a flow's state.
+    pub fn send_home(&mut self, input: usize, batch: Batch) {
+        if batch.is_empty() {
+            return self.recycle(batch);
+        }
+        // They are not here, and come in once.
+        self.own().arrived -= batch.len() as u64;
+        self.core.emitted.push(Emitted::Home { element: self.id as u32, input: input as u32, batch });
+    }
+}
