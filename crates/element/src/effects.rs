@@ -419,8 +419,8 @@ pub struct Effects {
     /// has the flows that belong to the worker.
     pub chooses_home: bool,
     /// Where packets of one flow are spread over workers: whether it finds the state of flows that belong to other
-    /// workers, and sends packets home ([`crate::Cx::send_home`]) that may change it. Where it is a source with queues:
-    /// whether packets come spread.
+    /// workers, and sends packets home ([`crate::Cx::send_home`]) that may change it; for [`Access::Soft`] state, whether it
+    /// does not matter that several workers have some of a flow. Where it is a source with queues: whether packets come spread.
     pub is_spread: bool,
     /// Order.
     pub order: Order,

@@ -238,9 +238,10 @@ fn own_place(plan: &Plan, id: ElementId, effects: &Effects, is_spread: bool) -> 
             state.table
         ));
     }
-    // What is kept per core is added up later; but one entry for a flow is better than one on each core, if its packets are
-    // not on each core anyway.
-    let has_owner = |state: &State| !is_anywhere(state) || is_per_flow(state) && !is_spread;
+    // What is kept per core is added up later; but one entry for a flow is better than one on each core, where several are no
+    // different.
+    let has_owner =
+        |state: &State| !is_anywhere(state) || is_per_flow(state) && !(is_spread && effects.is_spread);
     match effects.state.iter().any(has_owner) {
         true => (Place::Owner, None),
         false => (Place::Everywhere, None),

@@ -43,6 +43,9 @@ pub const MAX_WORDS: usize = 5;
 pub struct FiveTupleKey([u64; 5]);
 
 impl FiveTupleKey {
+    /// The key of no packet: it is of no IP version.
+    pub const NONE: FiveTupleKey = FiveTupleKey([0; 5]);
+
     /// From a five-tuple and the VLAN it was seen in.
     #[inline]
     pub fn new(tuple: &FiveTuple, vlan: u16) -> Self {

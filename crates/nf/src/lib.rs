@@ -5,6 +5,7 @@ pub mod annotation;
 pub mod arp;
 pub mod balance;
 pub mod basic;
+mod boards;
 mod checking;
 pub mod contents;
 mod editing;

@@ -185,8 +185,11 @@ impl Run {
     }
 }
 
-/// Reads `element.handler`.
+/// Reads `element.handler`, or `worker N element.handler` of one worker's copy.
 fn read(workers: &mut Workers, name: &str) -> Result<String, String> {
+    if let Some(of_one) = name.strip_prefix("worker ") {
+        return workers.read(None, "worker", of_one);
+    }
     let (element, handler) = name.split_once('.').ok_or("no dot")?;
     let id = workers.plan().graph.find(element).ok_or_else(|| format!("no element {element}"))?;
     workers.read(Some(id), handler, "")

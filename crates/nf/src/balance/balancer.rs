@@ -12,6 +12,7 @@ use packet::{Annotations, BATCH_CAPACITY};
 use wire::{FiveTuple, ip_protocol, ipv6, tcp::flags};
 
 use super::choice::{self, Choice, Load, Rule};
+use super::elsewhere::{Board, Elsewhere, OVER};
 use crate::aggregate::AGGREGATE;
 use crate::five_tuple::{Flows, Known, LOOKED_AT};
 
@@ -53,7 +54,7 @@ pub(super) fn build<D: Delivery>(
 ) -> Result<Box<dyn Element>, Invalid> {
     // What else is wrong would follow from that.
     args.finish()?;
-    match Balancer::new(settings, places) {
+    match Balancer::new(settings, places, Board::of(args)) {
         Ok(balancer) => Ok(Box::new(Balancing { balancer, delivery })),
         Err(error) => {
             args.error(error);
@@ -73,8 +74,11 @@ impl<D: Delivery> Element for Balancing<D> {
         Ok(())
     }
 
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
+    fn push(&mut self, cx: &mut Cx<'_>, port: usize, mut batch: Batch) -> Option<Batch> {
         let packets = batch.len();
+        if let Some(board) = &self.balancer.board {
+            self.balancer.elsewhere.handle(cx, board, port, &mut batch);
+        }
         let rest = self.delivery.push(cx, &mut self.balancer, batch);
         self.balancer.expire(cx.now(), packets);
         rest
@@ -188,11 +192,17 @@ pub(super) struct Balancer<P> {
     full: Option<Timestamp>,
     /// Per packet of the batch, whether it is an ICMP error, about the flow that was looked up.
     errors: Vec<bool>,
+    /// What other workers see of the connections, if they have packets of them.
+    board: Option<Board>,
+    /// Packets of connections that belong to others.
+    elsewhere: Elsewhere,
+    /// Connections that were idle here, but not elsewhere.
+    revived: Vec<(FiveTupleKey, Timestamp, Connection)>,
 }
 
 /// TCP's flags, where a transport header is marked that has them.
 #[inline]
-fn tcp_flags(packet: &Packet, protocol: u8) -> u8 {
+pub(super) fn tcp_flags(packet: &Packet, protocol: u8) -> u8 {
     let flags = || packet.header(Base::Transport)?.get(13).copied();
     if protocol == ip_protocol::TCP { flags().unwrap_or(0) } else { 0 }
 }
@@ -219,7 +229,7 @@ impl<P: Place> Balancer<P> {
     ///
     /// # Errors
     /// What is wrong.
-    fn new(settings: Settings, places: Vec<P>) -> Result<Balancer<P>, String> {
+    fn new(settings: Settings, places: Vec<P>, board: Option<Board>) -> Result<Balancer<P>, String> {
         if places.is_empty() {
             return Err("no server given".into());
         }
@@ -244,6 +254,9 @@ impl<P: Place> Balancer<P> {
             overflows: 0,
             full: None,
             errors: Vec::with_capacity(BATCH_CAPACITY),
+            board,
+            elsewhere: Elsewhere::default(),
+            revived: Vec::new(),
         };
         balancer.choose_anew();
         Ok(balancer)
@@ -317,6 +330,7 @@ impl<P: Place> Balancer<P> {
     pub(super) fn server(&mut self, place: usize, packet: &Packet, now: Timestamp) -> Option<u16> {
         let known = self.flows.known(place)?;
         let server = match self.is_error(place) {
+            _ if let Some(server) = self.elsewhere.server(place) => server,
             // It opens nothing, and says nothing of how long its flow lasts.
             true => match self.current(&known) {
                 Some((_, connection)) => connection.server,
@@ -350,7 +364,8 @@ impl<P: Place> Balancer<P> {
     #[inline]
     fn find(&mut self, known: &Known, packet: &Packet, seen: u8, now: Timestamp) -> Option<u16> {
         let (id, connection) = self.current(known)?;
-        let is_late = now - self.flows.table.last_seen(id)? >= self.settings.timeout;
+        let is_late = now - self.flows.table.last_seen(id)? >= self.settings.timeout
+            && !self.is_seen_elsewhere(known, connection, now);
         let is_fresh = seen & (flags::SYN | flags::ACK) == flags::SYN;
         if is_late || (connection.is_over && is_fresh) {
             self.end(id);
@@ -360,9 +375,19 @@ impl<P: Place> Balancer<P> {
         let is_over = seen & (flags::FIN | flags::RST) != 0 || (connection.is_over && !has_payload(packet));
         if is_over != connection.is_over {
             self.connections.get_mut(id.index() as usize)?.is_over = is_over;
+            if let Some(board) = &mut self.board {
+                board.change(&known.key, &shown(connection.server, is_over));
+            }
         }
         self.flows.table.touch(id, self.seen(is_over, now));
         Some(connection.server)
+    }
+
+    /// Whether other workers have had packets of a connection that has had none here for long.
+    #[cold]
+    fn is_seen_elsewhere(&self, known: &Known, connection: Connection, now: Timestamp) -> bool {
+        let seen = self.board.as_ref().and_then(|board| board.last_seen(&known.key));
+        !connection.is_over && seen.is_some_and(|seen| now - seen < self.settings.timeout)
     }
 
     /// The time that is noted for a connection that has had a packet now: one that is over is forgotten sooner.
@@ -392,6 +417,9 @@ impl<P: Place> Balancer<P> {
         let server = self.pick(&known.key, packet, !was_full, now)?;
         if let Ok(Inserted::New(id) | Inserted::Present(id)) = inserted {
             self.remember(Connection { id: Some(id), server, is_over }, id);
+            if let Some(board) = &mut self.board {
+                board.show(&known.key, &shown(server, is_over), now);
+            }
         }
         Some(server)
     }
@@ -411,15 +439,34 @@ impl<P: Place> Balancer<P> {
 
     /// Forgets a connection.
     fn end(&mut self, id: FlowId) {
-        self.flows.table.remove(id);
+        let key = self.flows.table.remove(id);
+        if let (Some(board), Some(key)) = (&mut self.board, key) {
+            board.hide(&key);
+        }
         forget(&mut self.connections, &mut self.servers, id);
     }
 
     /// Forgets connections that are idle, as many as are examined in passing.
     #[inline]
     fn expire(&mut self, now: Timestamp, at_most: usize) {
-        let Balancer { flows, connections, servers, settings, .. } = self;
-        flows.table.expire(now, settings.timeout, at_most, |id, _| forget(connections, servers, id));
+        let Balancer { flows, connections, servers, settings, board, revived, .. } = self;
+        flows.table.expire(now, settings.timeout, at_most, |id, key| {
+            if let Some(board) = board {
+                let connection = connections.get(id.index() as usize).filter(|known| !known.is_over);
+                let seen = board.last_seen(key).filter(|&seen| now - seen < settings.timeout);
+                match connection.zip(seen) {
+                    Some((&connection, seen)) => revived.push((*key, seen, connection)),
+                    None => board.hide(key),
+                }
+            }
+            forget(connections, servers, id);
+        });
+        while let Some((key, seen, connection)) = self.revived.pop() {
+            // There is room: it has just gone.
+            if let Ok(inserted) = self.flows.table.insert(&key, self.flows.hash(&key), seen) {
+                self.remember(Connection { id: Some(inserted.id()), ..connection }, inserted.id());
+            }
+        }
     }
 
     /// Forgets all connections for which that holds.
@@ -565,6 +612,9 @@ impl<P: Place> Balancer<P> {
             let hash = self.flows.hash(&key);
             let Ok(Inserted::New(id)) = self.flows.table.insert(&key, hash, seen) else { continue };
             self.remember(Connection { id: Some(id), server: number as u16, ..connection }, id);
+            if let Some(board) = &mut self.board {
+                board.show(&key, &shown(number as u16, connection.is_over), seen);
+            }
         }
         Ok(())
     }
@@ -572,7 +622,7 @@ impl<P: Place> Balancer<P> {
     /// What a balancer declares beside its cases: flows are told apart by `key`.
     pub(super) fn declare(&self, effects: Effects, key: Vec<Field>) -> Effects {
         let state = State { table: "connections", key, both_directions: false, access: Access::Connection };
-        let effects = Effects { state: vec![state], ..effects };
+        let effects = Effects { state: vec![state], is_spread: true, ..effects };
         let effects = effects.depending_on(Depends::Time).depending_on(Depends::Handler);
         match self.settings.rule.mode.counts() {
             true => effects.depending_on(Depends::Counter),
@@ -598,6 +648,11 @@ struct Kept<P> {
     connections: Vec<(FiveTupleKey, Timestamp, Connection)>,
     overflows: u64,
     full: Option<Timestamp>,
+}
+
+/// What a board says of a connection.
+fn shown(server: u16, is_over: bool) -> u64 {
+    u64::from(server) | if is_over { OVER } else { 0 }
 }
 
 #[inline]

@@ -2,6 +2,7 @@
 
 mod balancer;
 mod choice;
+mod elsewhere;
 pub mod flow_ip_load_balancer;
 pub mod flow_ip_load_balancer_reverse;
 pub mod flow_l2_load_balancer;

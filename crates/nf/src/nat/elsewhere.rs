@@ -10,7 +10,8 @@ use packet::BATCH_CAPACITY;
 use super::change::Change;
 use super::desk::Desk;
 use super::flavour::set_next_hop;
-use super::store::{Board, Seen, WINDOW};
+use super::store::Board;
+use crate::boards::WINDOW;
 
 /// Takes care of them.
 #[derive(Default)]
@@ -48,15 +49,16 @@ impl Elsewhere {
         );
         let spaces = desk.flavour.plain_spaces(owner);
         for (packets, owners) in packets.chunks_mut(WINDOW).zip(owners.chunks(WINDOW)) {
-            let (mut keys, mut seen): ([EndsKey; WINDOW], [Seen; WINDOW]) =
-                ([EndsKey::NONE; WINDOW], [None; WINDOW]);
+            let (mut keys, mut seen) = ([EndsKey::NONE; WINDOW], [None; WINDOW]);
             for (key, packet) in keys.iter_mut().zip(&mut *packets) {
                 *key = spaces.key(packet).unwrap_or(EndsKey::NONE);
             }
             board.look(owners, &keys[..packets.len()], &mut seen);
             for (packet, seen) in packets.iter_mut().zip(seen) {
-                // Its flow's number is that of another worker.
-                packet.set_flow_mark(None);
+                if cx.uses_flow_marks() {
+                    // Its flow's number is that of another worker.
+                    packet.set_flow_mark(None);
+                }
                 outputs.push(seen.and_then(|(id, value)| {
                     let change = Change::unpacked(&value);
                     let output = desk.change_elsewhere(packet, &change, is_read)?;

@@ -28,7 +28,7 @@ use super::pattern::{Named, all_names, words};
 use super::published::{Home, Published, locked};
 use super::spec::{Reading, Spec, mapper_of};
 use super::state::Policy;
-use super::store::{Boards, ONLY, Store, Tally, UDP_BESIDE, WINDOW, Written, space};
+use super::store::{Board, ONLY, Store, Tally, UDP_BESIDE, WINDOW, Written, space};
 use super::tuple::Tuple;
 
 pub(super) struct Rewriter {
@@ -185,9 +185,8 @@ pub(super) fn build(
     };
     let owner = store.join(policies, inputs, reap_interval);
     store.limit_subscribers(owner, sharing.most_of_one);
-    if args.setup.is_spread() {
-        let boards = args.setup.common.get_or_make(args.id(), || Boards::new(args.setup.workers));
-        boards.take(args.setup.worker).map(|board| store.use_board(board));
+    if let Some(board) = Board::of(args) {
+        store.use_board(board);
     }
     let home = Home { store: Arc::new(Mutex::new(store)), owner };
     let published = Arc::new(Published {

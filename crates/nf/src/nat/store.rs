@@ -29,7 +29,7 @@ use super::state::{Kind, Policy, State, Told};
 use super::tuple::Tuple;
 use super::used::{Pool, Used};
 
-pub(super) use board::{Board, Boards, Seen};
+pub(super) use board::Board;
 use endpoints::Endpoints;
 pub(super) use endpoints::Known;
 pub(super) use handover::Written;

@@ -1,0 +1,182 @@
+//! Captures through network functions: whatever way packets come to however many workers, the same come out. The captures lie
+//! beside the repository (or where `TIDEGATE_DATA` says); without them there is a made one alone.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use element::Timestamp;
+use element::steering::Spreading;
+use testkit::Run;
+use testkit::elements::{Input, Seen, collect, offer};
+use tidegate_sprayer::{Policy, Settings};
+use wire::build::Builder;
+use wire::{LinkType, MacAddr};
+
+/// Packets of each capture that are looked at: all of most.
+const MOST: usize = 4000;
+
+type Way = (&'static str, Option<fn() -> Arc<dyn Spreading>>);
+
+const WAYS: [Way; 4] = [
+    ("rss", None),
+    ("spray", Some(|| Settings::default().spreading())),
+    ("flowlet", Some(|| with(Policy::Flowlets(Timestamp(500_000))))),
+    ("auto", Some(|| with(Policy::Auto))),
+];
+
+fn with(policy: Policy) -> Arc<dyn Spreading> {
+    Settings { policy, ..Settings::default() }.spreading()
+}
+
+/// Workers, and how packets come to them.
+fn ways() -> impl Iterator<Item = (String, Run)> {
+    [1, 2, 4].into_iter().flat_map(|workers| {
+        WAYS.into_iter().map(move |(name, spreading)| {
+            let run = Run::trace().on(workers);
+            (format!("{name} on {workers}"), spreading.map_or(run, |spreading| run.spread(spreading)))
+        })
+    })
+}
+
+fn captures() -> Vec<(String, Vec<Input>)> {
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
+    let folder = std::env::var_os("TIDEGATE_DATA").map_or(beside, PathBuf::from).join("traces");
+    let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut files: Vec<PathBuf> = entries.filter(|file| file.is_file()).collect();
+    files.sort();
+    if files.is_empty() {
+        println!("skipped: no captures at {}", folder.display());
+    }
+    // What cannot be read is not what this is about.
+    let read = files.iter().filter_map(|file| Some((file.display().to_string(), ip_packets(file)?)));
+    read.chain([("made".to_string(), made())]).filter(|(_, packets)| !packets.is_empty()).collect()
+}
+
+/// The IP packets of an Ethernet capture.
+fn ip_packets(file: &Path) -> Option<Vec<Input>> {
+    let mut reader = capture::Reader::open(file).ok()?;
+    let mut packets = Vec::new();
+    while packets.len() < MOST {
+        let Ok(Some(record)) = reader.next() else { break };
+        let is_ip = matches!(record.data.get(12..14), Some([0x08, 0x00]));
+        if record.link == LinkType::Ethernet && is_ip {
+            packets.push(input(record.data.to_vec(), Timestamp(record.time)));
+        }
+    }
+    Some(packets)
+}
+
+fn input(bytes: Vec<u8>, time: Timestamp) -> Input {
+    Input { bytes, time, annotations: [0; 48], headers: [Some(0), None, None] }
+}
+
+/// A few long connections and many short ones, and datagrams.
+fn made() -> Vec<Input> {
+    let mut random = fastrand::Rng::with_seed(8);
+    let mut next: HashMap<u16, u32> = HashMap::new();
+    let packets = (0..MOST).map(|number| {
+        let flow = if random.bool() { random.u16(0..3) } else { random.u16(3..200) };
+        let sent = next.entry(flow).or_insert(0);
+        *sent += 1;
+        let (from, to) = (([10, 0, 0, flow as u8], 5000 + flow), ([10, 9, 0, (flow % 7) as u8], 80));
+        let builder = match (flow % 5, *sent) {
+            (4, _) => Builder::udp(from.into(), to.into()),
+            (_, 1) => Builder::tcp(from.into(), to.into(), wire::tcp::flags::SYN),
+            (_, 30) if flow > 2 => Builder::tcp(from.into(), to.into(), wire::tcp::flags::FIN | 16),
+            _ => Builder::tcp(from.into(), to.into(), 16),
+        };
+        let frame = builder.ethernet(MacAddr([2; 6]), MacAddr([4; 6])).build(&sent.to_be_bytes()).unwrap();
+        input(frame, Timestamp(1_000_000_000 + 700 * number as i64))
+    });
+    packets.collect()
+}
+
+/// What comes out of a chain with `SOURCE` and `SINK`.
+fn run(how: Run, packets: &[Input], chain: &str) -> Vec<Seen> {
+    let exchange = offer(vec![packets.to_vec()]);
+    let text = chain.replace("SOURCE", &format!("TestSource({exchange}, 0)"));
+    let text = text.replace("SINK", &format!("TestSink({exchange}, 0)"));
+    let outcome = how.text(&text, &[]).unwrap_or_else(|error| panic!("{error}"));
+    assert!(outcome.report.balances(), "{:?}", outcome.report);
+    collect(exchange)
+}
+
+/// Functions that choose nothing: every packet becomes the same.
+#[test]
+fn the_same_packets_come_out() {
+    let chains = [
+        ("router", "SOURCE -> Strip(14) -> CheckIPHeader -> r :: StaticIPLookup(10.0.0.0/8 0, 0.0.0.0/0 1);
+            r[0] -> DecIPTTL -> SINK; r[1] -> DecIPTTL -> SINK2"),
+        ("firewall", "SOURCE -> Strip(14) -> CheckIPHeader
+            -> IPFilter(deny dst port 443, allow tcp, allow udp && src port > 1023, deny all) -> SINK"),
+        ("balancer", "SOURCE -> Strip(14) -> CheckIPHeader
+            -> FlowIPLoadBalancer(VIP 10.9.0.1, DST 10.7.0.1, DST 10.7.0.2, DST 10.7.0.3, LB_MODE hash_agg) -> SINK"),
+        ("monitor", "SOURCE -> Strip(14) -> CheckIPHeader -> FlowCounter(BIDIRECTIONAL true) -> SINK"),
+    ];
+    for (capture, packets) in captures() {
+        for (name, chain) in chains {
+            let chain = chain.replace("SINK2", "SINK");
+            let multiset = |seen: Vec<Seen>| {
+                let mut all = BTreeMap::new();
+                seen.into_iter().for_each(|seen| *all.entry((seen.id, seen.bytes)).or_insert(0) += 1);
+                all
+            };
+            let expected = multiset(run(Run::trace(), &packets, &chain));
+            for (way, how) in ways() {
+                assert!(multiset(run(how, &packets, &chain)) == expected, "{capture}: {name}: {way}");
+            }
+        }
+    }
+}
+
+/// A translator chooses ports: the same packets, with ports renamed one to one.
+#[test]
+fn translations_are_the_same_but_for_the_ports() {
+    // Fragments have no ports to find their flow's worker by.
+    let chain = "SOURCE -> Strip(14) -> CheckIPHeader -> IPReassembler -> c :: IPClassifier(tcp or udp, -);
+        c[0] -> [0] nat :: IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 1, drop); c[1] -> Discard;
+        nat[0] -> SINK; Idle -> [1] nat[1] -> Discard";
+    for (capture, packets) in captures() {
+        let mut expected = run(Run::trace(), &packets, chain);
+        expected.sort_by_key(without_port);
+        for (way, how) in ways() {
+            let mut seen = run(how, &packets, chain);
+            seen.sort_by_key(without_port);
+            let at = || format!("{capture}: {way}");
+            assert_eq!(seen.len(), expected.len(), "{}", at());
+            let mut names = (HashMap::new(), HashMap::new());
+            for (one, other) in expected.iter().zip(&seen) {
+                assert_eq!(without_port(one), without_port(other), "{}", at());
+                // Of those that were put together, several may be the same but for the port.
+                if one.id == 0 {
+                    continue;
+                }
+                let [a, b] = [one, other].map(flow);
+                assert_eq!(names.0.entry(a.clone()).or_insert(b.clone()), &b, "{}", at());
+                assert_eq!(names.1.entry(b).or_insert(a.clone()), &a, "{}", at());
+            }
+        }
+    }
+}
+
+/// Protocol, ends; fragments behind the first have no ports.
+fn flow(seen: &Seen) -> Vec<u8> {
+    let start = usize::from(seen.bytes[0] & 15) * 4;
+    let is_later = u16::from_be_bytes([seen.bytes[6], seen.bytes[7]]) & 0x1fff != 0;
+    let ports = if is_later { &[][..] } else { seen.bytes.get(start..start + 4).unwrap_or_default() };
+    [&seen.bytes[9..10], &seen.bytes[12..20], ports].concat()
+}
+
+/// A packet without its source port and without transport checksum.
+fn without_port(seen: &Seen) -> (u32, Vec<u8>) {
+    let mut bytes = seen.bytes.clone();
+    let start = usize::from(bytes[0] & 15) * 4;
+    let sum = if bytes[9] == 6 { start + 16 } else { start + 6 };
+    for at in [start, start + 1, sum, sum + 1] {
+        if let Some(byte) = bytes.get_mut(at) {
+            *byte = 0;
+        }
+    }
+    (seen.id, bytes)
+}

@@ -1,0 +1,198 @@
+//! A translator whose connections are spread over workers: each connection is translated one way, replies find their way
+//! back, no port is given twice, and mappings hold as long as they should.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use element::Timestamp;
+use element::steering::Spreading;
+use testkit::elements::{Input, Seen, collect, offer};
+use testkit::{Outcome, Run};
+use tidegate_sprayer::{Policy, Settings};
+use wire::build::Builder;
+use wire::tcp::flags::{ACK, FIN, PSH, RST, SYN};
+
+const SPRAY: fn() -> Arc<dyn Spreading> = || Settings::default().spreading();
+const AUTO: fn() -> Arc<dyn Spreading> =
+    || Settings { policy: Policy::Auto, ..Settings::default() }.spreading();
+const FLOWLETS: fn() -> Arc<dyn Spreading> =
+    || Settings { policy: Policy::Flowlets(Timestamp(500_000)), ..Settings::default() }.spreading();
+const TWO_EACH: fn() -> Arc<dyn Spreading> = || Settings { cores: 2, ..Settings::default() }.spreading();
+
+fn client(connection: usize) -> ([u8; 4], u16) {
+    ([10, 1, (connection / 250) as u8, (1 + connection % 250) as u8], 1024 + (connection * 7 % 60_000) as u16)
+}
+
+/// A segment of a connection, at a time; its payload says whose it is, and its number.
+fn segment(connection: usize, number: u32, flags: u8, time: Timestamp) -> Input {
+    let builder = Builder::tcp(client(connection).into(), ([198, 51, 100, 7], 80).into(), flags);
+    let bytes = builder.build(&[(connection as u32).to_be_bytes(), number.to_be_bytes()].concat()).unwrap();
+    Input { bytes, time, annotations: [0; 48], headers: [Some(0), Some(0), Some(20)] }
+}
+
+/// Connections that open, send so many segments each, in turn, and close.
+fn connections(count: usize, segments: u32) -> Vec<Input> {
+    let time = |round: u32| Timestamp(1_000_000_000 + i64::from(round) * 1_000_000);
+    let flags = |round| match round {
+        0 => SYN,
+        round if round > segments => FIN | ACK,
+        _ => ACK | PSH,
+    };
+    let rounds = (0..segments + 2).map(|round| (round, flags(round), time(round)));
+    rounds.flat_map(|(round, flags, time)| (0..count).map(move |n| segment(n, round, flags, time))).collect()
+}
+
+/// Connection and number, from the payload.
+fn told(seen: &Seen) -> (usize, u32) {
+    let number = |back: usize| {
+        let at = seen.bytes.len() - back;
+        u32::from_be_bytes(seen.bytes[at..at + 4].try_into().unwrap())
+    };
+    (number(8) as usize, number(4))
+}
+
+/// The packets through a translator; an answer to each comes back through it.
+fn translate(how: Run, packets: Vec<Input>, keywords: &str, handlers: &[&str]) -> (Outcome, Vec<Seen>) {
+    let exchange = offer(vec![packets]);
+    let text = format!(
+        "TestSource({exchange}, 0) -> CheckIPHeader
+        -> [0] nat :: IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 1, drop{keywords});
+        nat[0] -> there :: Tee -> TestSink({exchange}, 0); there[1] -> IPMirror -> [1] nat;
+        nat[1] -> TestSink({exchange}, 1)"
+    );
+    let outcome = how.text(&text, handlers).unwrap_or_else(|error| panic!("{error}"));
+    assert!(outcome.report.balances(), "{:?}", outcome.report);
+    (outcome, collect(exchange))
+}
+
+#[test]
+fn every_connection_is_translated_one_way_and_back() {
+    const CONNECTIONS: usize = 600;
+    const SEGMENTS: u32 = 6;
+    let packets = CONNECTIONS * (SEGMENTS as usize + 2);
+    for policy in [SPRAY, AUTO, FLOWLETS, TWO_EACH] {
+        for workers in [1, 2, 4] {
+            for how in [Run::real(), Run::trace()] {
+                let how = how.on(workers).spread(policy);
+                let sent = connections(CONNECTIONS, SEGMENTS);
+                let (outcome, seen) = translate(how, sent, "", &["nat.size", "nat.mapping_failures"]);
+                let (back, there): (Vec<_>, Vec<_>) = seen.iter().partition(|seen| seen.sink == 1);
+                assert_eq!((there.len(), back.len()), (packets, packets), "{:?}", outcome.report.totals);
+                // Each packet once.
+                let different: HashSet<_> = there.iter().map(|seen| told(seen)).collect();
+                assert_eq!(different.len(), packets);
+                // No port twice, and each connection keeps its own.
+                let mut ports = HashMap::new();
+                for packet in there {
+                    let port = u16::from_be_bytes([packet.bytes[20], packet.bytes[21]]);
+                    assert_eq!(packet.bytes[12..16], [192, 0, 2, 1]);
+                    assert_eq!(*ports.entry(port).or_insert(told(packet).0), told(packet).0, "port {port}");
+                    assert!(is_whole(packet));
+                }
+                assert_eq!(ports.len(), CONNECTIONS);
+                for packet in back {
+                    let (address, port) = client(told(packet).0);
+                    assert_eq!(
+                        (&packet.bytes[16..20], &packet.bytes[22..24]),
+                        (&address[..], &port.to_be_bytes()[..])
+                    );
+                    assert!(is_whole(packet));
+                }
+                assert_eq!(outcome.values, [CONNECTIONS, 0].map(|n| Ok(n.to_string())));
+            }
+        }
+    }
+}
+
+/// Whether the checksums are right.
+fn is_whole(seen: &Seen) -> bool {
+    wire::checksum::ipv4_valid(&seen.bytes[..20]) && wire::checksum::tcp_packet_valid(&seen.bytes, 20)
+}
+
+/// One connection: all workers have a part of it, and nearly all of that is translated where it is.
+#[test]
+fn one_connection_has_all_workers() {
+    const SEGMENTS: u32 = 4000;
+    for workers in [2, 4] {
+        let exchange = offer(vec![connections(1, SEGMENTS)]);
+        let text = format!(
+            "TestSource({exchange}, 0) -> CheckIPHeader
+            -> [0] nat :: IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 1, drop);
+            nat[0] -> there :: Counter -> TestSink({exchange}, 0); Idle -> [1] nat[1] -> Discard"
+        );
+        let names: Vec<_> = (0..workers).map(|n| format!("worker {n} there.count")).collect();
+        let names: Vec<_> = names.iter().map(String::as_str).collect();
+        let outcome = Run::trace().on(workers).spread(SPRAY).text(&text, &names).unwrap();
+        let parts = outcome.values.iter().map(|value| value.as_ref().unwrap().parse().unwrap());
+        let parts: Vec<u32> = parts.collect();
+        let even = SEGMENTS / workers as u32;
+        assert!(parts.iter().all(|part| part.abs_diff(even) < even / 10), "{parts:?}");
+        assert_eq!(collect(exchange).len(), SEGMENTS as usize + 2);
+    }
+}
+
+/// Packets that the core of a connection never sees keep its mapping alive.
+#[test]
+fn a_connection_that_others_see_holds() {
+    // A segment every 20 s, for an hour; connections hold for 60 s.
+    let all = (0..180).map(|n| {
+        let flags = if n == 0 { SYN } else { ACK | PSH };
+        segment(0, n, flags, Timestamp::from_secs(100 + 20 * i64::from(n)))
+    });
+    // One that sends nothing more.
+    let silent = segment(1, 0, SYN, Timestamp::from_secs(101));
+    let mut packets: Vec<_> = all.chain([silent]).collect();
+    packets.sort_by_key(|packet| packet.time);
+    let file = capture(&packets);
+    let text = |exchange| {
+        format!(
+            "FromDump({}) -> CheckIPHeader
+            -> [0] nat :: IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 1, drop,
+                TCP_TIMEOUT 60, TCP_NODATA_TIMEOUT 60, REAP_INTERVAL 10);
+            nat[0] -> TestSink({exchange}, 0); Idle -> [1] nat[1] -> Discard",
+            file.path().display()
+        )
+    };
+    for how in [Run::trace(), Run::trace().on(4).spread(SPRAY), Run::trace().on(4).spread(FLOWLETS)] {
+        let exchange = offer(vec![Vec::new()]);
+        let outcome = how.text(&text(exchange), &["nat.size"]).unwrap_or_else(|error| panic!("{error}"));
+        let seen = collect(exchange);
+        assert_eq!(seen.len(), 181);
+        let ports = seen.iter().filter(|seen| told(seen).0 == 0).map(|seen| &seen.bytes[20..22]);
+        assert_eq!(ports.collect::<HashSet<_>>().len(), 1, "one mapping all the time");
+        assert_eq!(outcome.values, [Ok("1".to_string())], "and the other is over");
+    }
+}
+
+/// A capture of packets without link headers.
+fn capture(packets: &[Input]) -> tempfile::NamedTempFile {
+    let file = tempfile::NamedTempFile::with_suffix(".pcap").unwrap();
+    let options = capture::WriterOptions { link: wire::LinkType::RawIp, ..capture::WriterOptions::default() };
+    let mut writer = capture::Writer::new(file.reopen().unwrap(), options);
+    for input in packets {
+        writer.write(input.time.0, input.bytes.len() as u32, [&input.bytes[..]]).unwrap();
+    }
+    writer.flush().unwrap();
+    file
+}
+
+/// What is still on its way when a connection closes is translated.
+#[test]
+fn no_packet_of_a_closing_connection_is_lost() {
+    let close = |flags| {
+        let mut packets = connections(50, 3);
+        let time = |n: i64| Timestamp(1_100_000_000 + n);
+        packets.extend((0..50).map(|n| segment(n, 90, flags, time(0))));
+        packets.extend((0..50).flat_map(|n| (0..8).map(move |k| segment(n, 100 + k, ACK | PSH, time(1)))));
+        packets
+    };
+    for flags in [FIN | ACK, RST] {
+        for how in [Run::real(), Run::trace()] {
+            let packets = close(flags);
+            let expected = packets.len();
+            let (_, seen) = translate(how.on(4).spread(SPRAY), packets, "", &[]);
+            assert_eq!(seen.iter().filter(|seen| seen.sink == 0).count(), expected);
+            assert_eq!(seen.iter().filter(|seen| seen.sink == 1).count(), expected);
+        }
+    }
+}
