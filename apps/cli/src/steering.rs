@@ -22,6 +22,9 @@ pub(crate) struct Steering {
     /// With `--steering flowlet`: the pause after which a flow may go on at another worker, such as 500us
     #[arg(long, value_name = "TIME", default_value = "500us", value_parser = parse_time)]
     flowlet_gap: Duration,
+    /// Whether packets that are spread leave in order
+    #[arg(long, value_enum, default_value_t = Order::None)]
+    order: Order,
     /// UDP ports, of either end, whose datagrams may be spread too
     #[arg(long, value_name = "PORTS", value_delimiter = ',')]
     spray_udp: Vec<u16>,
@@ -40,6 +43,14 @@ enum Way {
     Flowlet,
     /// Large TCP connections as with spray, others as with rss
     Auto,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Order {
+    /// As each worker is done with them
+    None,
+    /// In the order in which they came, at one worker; nobody waits longer than 10 ms for a packet
+    Keep,
 }
 
 /// A time such as 500us.
@@ -67,7 +78,8 @@ impl Steering {
             Way::Auto => Policy::Auto,
         };
         let classes = Classes { udp_ports: self.spray_udp.clone(), quic_ports: self.spray_quic.clone() };
-        Some(Settings { policy, cores: self.spray_cores.into(), classes }.spreading())
+        let keeps_order = self.order == Order::Keep;
+        Some(Settings { policy, cores: self.spray_cores.into(), classes, keeps_order }.spreading())
     }
 
     /// What is in the way of spreading the packets of each flow, with the elements' names. Where only large flows are spread,

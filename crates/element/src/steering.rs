@@ -29,6 +29,11 @@ pub trait Dispatch: Send + Sync {
 pub trait Spreading: Send + Sync {
     /// What one of so many workers spreads its packets by.
     fn spread(&self, worker: usize, workers: usize) -> Box<dyn Spread>;
+
+    /// Whether packets leave in the order in which they came; then what sends them has one place.
+    fn keeps_order(&self) -> bool {
+        false
+    }
 }
 
 /// What one worker spreads packets by.

@@ -87,7 +87,11 @@ impl Plan {
         }
         let elements: Vec<_> = built.into_iter().flatten().collect();
         let effects: Vec<_> = elements.iter().map(|element| element.effects()).collect();
-        let facts = facts::gather(&effects, &self.forward);
+        let mut facts = facts::gather(&effects, &self.forward);
+        if setup.spreading.as_ref().is_some_and(|spreading| spreading.keeps_order()) {
+            // Tickets stand in their place.
+            facts.flow_marks.clear();
+        }
         Ok(Configured { elements, effects, facts, setup, warnings })
     }
 

@@ -14,12 +14,13 @@ use element::{Batch, Packet, Timestamp};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::host::Target;
+use crate::order::{Order, Tickets};
 use crate::placement::Way;
 
 /// Packets that a ring holds.
 const CAPACITY: usize = 4096;
 /// Batches that are taken out of each ring before other work has its turn.
-pub(crate) const MOST_BATCHES: usize = 16;
+const MOST_BATCHES: usize = 16;
 
 /// A packet on its way to another worker.
 struct Handed {
@@ -36,6 +37,8 @@ pub(crate) struct Links {
     dispatch: Arc<dyn Dispatch>,
     /// How packets are spread, if flows are.
     spread: Option<Box<dyn Spread>>,
+    /// How their order is kept, if it is.
+    pub(crate) order: Option<Order>,
     /// Whether packets that a ring has no room for wait; otherwise they are dropped.
     waits: bool,
     /// Packets handed over to others and taken from others so far.
@@ -123,6 +126,8 @@ pub(crate) fn connect(
     waits: bool,
 ) -> Vec<Links> {
     let workers = bells.len();
+    let keeps_order = spreading.is_some_and(|spreading| spreading.keeps_order());
+    let tickets = keeps_order.then(|| Arc::new(Tickets::new(workers)));
     let mut links: Vec<_> = (0..workers)
         .map(|me| Links {
             me,
@@ -131,6 +136,7 @@ pub(crate) fn connect(
             bells: Arc::clone(bells),
             dispatch: Arc::clone(dispatch),
             spread: spreading.map(|spreading| spreading.spread(me, workers)),
+            order: tickets.as_ref().map(|tickets| Order::new(me, Arc::clone(tickets))),
             waits,
             handed: 0,
             taken: 0,
@@ -150,33 +156,56 @@ pub(crate) fn connect(
 impl Links {
     /// Keeps the packets of a batch that are where they have to be, and hands the others over. What cannot be handed over is
     /// given to `lost`.
-    pub(crate) fn sort(&mut self, batch: &mut Batch, to: Target, now: Timestamp, lost: impl FnMut(Packet)) {
-        let (dispatch, spread) = (Arc::clone(&self.dispatch), self.spread.take());
-        let mut spread = spread;
+    pub(crate) fn sort(
+        &mut self,
+        batch: &mut Batch,
+        to: Target,
+        now: Timestamp,
+        mut lost: impl FnMut(Packet),
+    ) {
+        let dispatch = Arc::clone(&self.dispatch);
+        let (mut spread, mut order) = (self.spread.take(), self.order.take());
         match (to.way, &mut spread) {
             (Way::Here, _) => {}
-            (Way::To(worker), _) => self.sift(batch, to, |_| worker, lost),
+            (Way::To(worker), _) => self.sift(batch, to, |_| worker, &mut lost),
             (Way::Spread, Some(spread)) => {
-                self.sift(batch, to, |packet| spread.worker_of(packet, now, &*dispatch), lost);
+                let worker = |packet: &mut Packet| {
+                    let worker = spread.worker_of(packet, now, &*dispatch);
+                    if let Some(order) = &mut order {
+                        order.give(packet, worker);
+                    }
+                    worker
+                };
+                self.sift(batch, to, worker, &mut lost);
+                if let Some(order) = &order {
+                    order.show();
+                }
             }
             (Way::Stay, Some(spread)) => {
                 let me = self.me;
+                let may_stay = |packet: &Packet| spread.may_stay(packet);
                 let worker =
-                    |packet: &Packet| if spread.may_stay(packet) { me } else { dispatch.worker_of(packet) };
-                self.sift(batch, to, worker, lost);
+                    |packet: &mut Packet| if may_stay(packet) { me } else { dispatch.worker_of(packet) };
+                self.sift(batch, to, worker, &mut lost);
             }
             (Way::ToOwner | Way::Spread | Way::Stay, _) => {
-                self.sift(batch, to, |packet| dispatch.worker_of(packet), lost);
+                self.sift(batch, to, |packet| dispatch.worker_of(packet), &mut lost);
             }
         }
-        self.spread = spread;
+        if let (Some(order), Way::Stay | Way::ToOwner) = (&mut order, to.way) {
+            for (worker, lane) in self.lanes.iter().enumerate() {
+                order.hand_aside(worker, lane.as_ref().map_or(0, |lane| lane.staged.len()));
+            }
+        }
+        self.hand_over(lost);
+        (self.spread, self.order) = (spread, order);
     }
 
     fn sift(
         &mut self,
         batch: &mut Batch,
         to: Target,
-        mut worker_of: impl FnMut(&Packet) -> usize,
+        mut worker_of: impl FnMut(&mut Packet) -> usize,
         mut lost: impl FnMut(Packet),
     ) {
         let Links { me, lanes, .. } = self;
@@ -190,7 +219,6 @@ impl Links {
                 None => lost(packet),
             },
         );
-        self.hand_over(lost);
     }
 
     fn hand_over(&mut self, mut lost: impl FnMut(Packet)) {
@@ -250,6 +278,19 @@ impl Links {
         Some(to)
     }
 
+    /// Where order is kept: tells the others what this worker has dealt with.
+    pub(crate) fn tell(&mut self) {
+        let has_waiting = self.lanes.iter().flatten().any(|lane| !lane.waiting.is_empty());
+        if let Some(order) = &mut self.order {
+            order.tell(has_waiting);
+        }
+    }
+
+    /// Batches that are taken out of each ring before other work has its turn; where order is kept, all that are there.
+    pub(crate) fn most_batches(&self) -> usize {
+        if self.order.is_some() { CAPACITY } else { MOST_BATCHES }
+    }
+
     /// Whether sources that can wait may go on: nothing waits, and every ring has room for what many batches may lead to.
     pub(crate) fn is_clear(&self) -> bool {
         let mut lanes = self.lanes.iter().flatten();
@@ -262,6 +303,7 @@ impl Links {
     pub(crate) fn has_work(&self) -> bool {
         self.arrivals.iter().flatten().any(|ring| !ring.is_empty())
             || self.lanes.iter().flatten().any(|lane| !lane.waiting.is_empty())
+            || self.order.as_ref().is_some_and(|order| order.has_waiting() || order.has_to_tell())
     }
 
     /// The number of workers.

@@ -125,7 +125,7 @@ pub(crate) struct Inner {
 }
 
 /// Where a push output leads to.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) element: u32,
     pub(crate) input: u32,

@@ -20,6 +20,7 @@ mod handover;
 mod host;
 mod hotconfig;
 mod merge;
+mod order;
 mod os_signals;
 mod placement;
 mod plan;

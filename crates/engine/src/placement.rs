@@ -79,13 +79,14 @@ impl Placement {
             let gives = |id: usize| plan.inputs[id].is_empty() && !effects[id].is_spread;
             placement.gives = (0..plan.len()).map(gives).collect();
         }
+        let keeps_order = setup.spreading.as_ref().is_some_and(|spreading| spreading.keeps_order());
         for (id, effects) in effects.iter().enumerate() {
             let (place, reason) = match setup.threads.get(&id) {
                 Some(&thread) => {
                     placement.assigned[id] = true;
                     (Place::One(thread % workers), Some(format!("it is assigned to thread {thread}")))
                 }
-                None => own_place(plan, id, effects, placement.is_spread),
+                None => own_place(plan, id, effects, (placement.is_spread, keeps_order)),
             };
             (placement.places[id], placement.reasons[id]) = (place, reason);
         }
@@ -206,15 +207,24 @@ fn pulled(plan: &Plan, id: ElementId) -> impl Iterator<Item = (ElementId, usize)
 }
 
 /// The place of an element for itself.
-fn own_place(plan: &Plan, id: ElementId, effects: &Effects, is_spread: bool) -> (Place, Option<String>) {
+fn own_place(
+    plan: &Plan,
+    id: ElementId,
+    effects: &Effects,
+    (is_spread, keeps_order): (bool, bool),
+) -> (Place, Option<String>) {
     let notes = plan.classes[id].notes;
     let one = |reason: String| (Place::One(0), Some(reason));
     let (inputs, outputs) = (plan.inputs[id].len(), plan.outputs[id].len());
     if inputs == 0 && outputs == 0 {
         return one("no packets come to it".into());
     }
+    let sends = notes.is_outside || effects.cases.iter().any(|case| case.to == Fate::Send);
+    if sends && keeps_order {
+        return one("packets leave by it in order".into());
+    }
     if !notes.has_queues {
-        if notes.is_outside || effects.cases.iter().any(|case| case.to == Fate::Send) {
+        if sends {
             return one("what it writes to is there once".into());
         }
         if inputs == 0 && !effects.emits.is_empty() {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::order::Order;
 use crate::worker::Worker;
 
 /// The final report of a run.
@@ -34,6 +35,8 @@ pub struct WorkerReport {
     pub handed: u64,
     /// Packets taken over from other workers.
     pub taken: u64,
+    /// Where order is kept: packets that have left behind others that came after them.
+    pub late: u64,
 }
 
 /// One element: `in = out + held + dropped`.
@@ -169,6 +172,7 @@ impl Worker {
                 dropped,
                 handed: links.handed,
                 taken: links.taken,
+                late: links.order.as_ref().map_or(0, Order::late),
             });
         }
         Report { elements, totals, workers }

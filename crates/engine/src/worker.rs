@@ -9,7 +9,7 @@ use packet::{Pool, PoolError};
 
 use crate::clock::{ClockKind, RealClock};
 use crate::configure::Configured;
-use crate::handover::{Links, MOST_BATCHES};
+use crate::handover::Links;
 use crate::host::{Inner, Sink, Target};
 use crate::hotconfig::Rebuild;
 use crate::placement::Way;
@@ -241,6 +241,11 @@ impl Worker {
                     Some(rest) => batch = rest,
                     None => return hops,
                 }
+                if let Way::To(_) = at.way
+                    && let Some(order) = self.links.as_mut().and_then(|links| links.order.as_mut())
+                {
+                    order.wait(at, &mut batch, self.core.now);
+                }
             }
             self.core.counters[id].arrived += batch.len() as u64;
             if endless || hops > MOST_WORK {
@@ -316,6 +321,24 @@ impl Worker {
         }
     }
 
+    /// Where order is kept: lets packets out of windows that nobody has to wait for any more, or all; whether there were any.
+    fn let_out(&mut self, all: bool) -> bool {
+        let mut has_left = false;
+        loop {
+            let mut batch = self.core.batch();
+            let now = self.core.now;
+            let order = self.links.as_mut().and_then(|links| links.order.as_mut());
+            let to = order.and_then(|order| order.release(now, all, &mut batch));
+            let Some(to) = to else {
+                self.core.recycle(batch);
+                return has_left;
+            };
+            has_left = true;
+            self.go(to.element, Target { way: Way::Here, ..to }, batch, false);
+            self.settle();
+        }
+    }
+
     /// The same at the end of a run: packets that go in circles are dropped where they come to, if this is to end.
     pub(crate) fn import_last(&mut self, ends: bool) -> bool {
         if let Some(links) = &mut self.links {
@@ -325,11 +348,16 @@ impl Worker {
     }
 
     fn import_all(&mut self, ends: bool) -> bool {
-        let Some(workers) = self.links.as_ref().map(Links::workers) else { return false };
+        let Some(links) = &mut self.links else { return false };
+        let (workers, most) = (links.workers(), links.most_batches());
+        links.tell();
+        if let Some(order) = &mut links.order {
+            order.look();
+        }
         self.set_idle(false);
         let mut came = false;
         for from in 0..workers {
-            for _ in 0..MOST_BATCHES {
+            for _ in 0..most {
                 let mut batch = self.core.batch();
                 let taken =
                     self.links.as_mut().and_then(|links| links.take(from, self.core.burst, &mut batch));
@@ -338,10 +366,21 @@ impl Worker {
                     break;
                 };
                 came = true;
+                if let Some(order) = self.links.as_mut().and_then(|links| links.order.as_mut()) {
+                    order.take(from, to.way, &batch);
+                    if let Way::To(_) = to.way {
+                        order.wait(to, &mut batch, self.core.now);
+                    }
+                }
                 // They are where they have to be.
                 self.go(to.element, Target { way: Way::Here, ..to }, batch, ends);
                 self.settle_within(if ends { 0 } else { MOST_WORK });
             }
+        }
+        self.links.iter_mut().for_each(Links::tell);
+        if let Some(order) = self.links.as_mut().and_then(|links| links.order.as_mut()) {
+            came |= order.has_waiting() || order.has_to_tell();
+            came |= self.let_out(ends);
         }
         came
     }

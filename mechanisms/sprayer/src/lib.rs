@@ -39,6 +39,8 @@ pub struct Settings {
     pub cores: usize,
     /// Which packets.
     pub classes: Classes,
+    /// Whether packets leave in the order in which they came.
+    pub keeps_order: bool,
 }
 
 /// How packets are spread.
@@ -61,6 +63,10 @@ impl Settings {
 }
 
 impl Spreading for Settings {
+    fn keeps_order(&self) -> bool {
+        self.keeps_order
+    }
+
     fn spread(&self, worker: usize, workers: usize) -> Box<dyn Spread> {
         let cores = if self.cores == 0 { workers } else { self.cores.min(workers) };
         let spray = Spray::new(worker, workers, cores, self.classes.clone());

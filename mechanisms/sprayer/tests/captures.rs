@@ -94,12 +94,17 @@ fn made() -> Vec<Input> {
 
 /// What comes out of a chain with `SOURCE` and `SINK`.
 fn run(how: Run, packets: &[Input], chain: &str) -> Vec<Seen> {
+    run_and_report(how, packets, chain).0
+}
+
+/// The same, and how many packets left behind others that came after them although order was to be kept.
+fn run_and_report(how: Run, packets: &[Input], chain: &str) -> (Vec<Seen>, u64) {
     let exchange = offer(vec![packets.to_vec()]);
     let text = chain.replace("SOURCE", &format!("TestSource({exchange}, 0)"));
     let text = text.replace("SINK", &format!("TestSink({exchange}, 0)"));
     let outcome = how.text(&text, &[]).unwrap_or_else(|error| panic!("{error}"));
     assert!(outcome.report.balances(), "{:?}", outcome.report);
-    collect(exchange)
+    (collect(exchange), outcome.report.workers.iter().map(|worker| worker.late).sum())
 }
 
 /// Functions that choose nothing: every packet becomes the same.
@@ -125,6 +130,44 @@ fn the_same_packets_come_out() {
             let expected = multiset(run(Run::trace(), &packets, &chain));
             for (way, how) in ways() {
                 assert!(multiset(run(how, &packets, &chain)) == expected, "{capture}: {name}: {way}");
+            }
+        }
+    }
+}
+
+/// Packets of each flow leave in the order in which they came, although all workers have some of them.
+#[test]
+fn order_is_kept_where_it_shall_be() {
+    let keep: [fn() -> Arc<dyn Spreading>; 3] = [
+        || Settings { keeps_order: true, ..Settings::default() }.spreading(),
+        || {
+            Settings { keeps_order: true, policy: Policy::Flowlets(Timestamp(0)), ..Settings::default() }
+                .spreading()
+        },
+        || Settings { keeps_order: true, policy: Policy::Auto, ..Settings::default() }.spreading(),
+    ];
+    let firewall = "SOURCE -> Strip(14) -> CheckIPHeader -> IPFilter(deny dst port 443, allow all) -> SINK";
+    // Connections that are in it when the capture begins are unknown at first: their packets go to their worker.
+    let keeper = "SOURCE -> Strip(14) -> CheckIPHeader -> c :: IPClassifier(tcp or udp, -); c[1] -> SINK;
+        c[0] -> [0] nat :: IPRewriter(keep 0 1, drop) -> SINK; Idle -> [1] nat[1] -> SINK";
+    for ((capture, packets), chain) in
+        captures().iter().flat_map(|capture| [firewall, keeper].map(|chain| (capture, chain)))
+    {
+        let flows = |seen: Vec<Seen>| {
+            let mut all: BTreeMap<Vec<u8>, Vec<Vec<u8>>> = BTreeMap::new();
+            seen.into_iter().for_each(|seen| all.entry(flow(&seen)).or_default().push(seen.bytes));
+            all
+        };
+        let expected = flows(run(Run::trace(), packets, chain));
+        for workers in [1, 2, 4] {
+            for how in [Run::trace(), Run::real()] {
+                for spreading in keep {
+                    let (seen, late) = run_and_report(how.on(workers).spread(spreading), packets, chain);
+                    // A worker that the machine lets stand still for long is not waited for.
+                    let is_trace = how.clock == Run::trace().clock;
+                    assert!(late == 0 || !is_trace, "{capture}: {late} late on {workers} workers");
+                    assert!(late > 0 || flows(seen) == expected, "{capture}: {workers} workers, {how:?}");
+                }
             }
         }
     }

@@ -1,0 +1,90 @@
+//! A load balancer whose connections are spread over workers: each connection keeps its server, as long as any worker has
+//! packets of it.
+
+use std::collections::{HashMap, HashSet};
+
+use element::Timestamp;
+use testkit::Run;
+use testkit::elements::{Input, Seen, collect, offer};
+use tidegate_sprayer::Settings;
+use wire::build::Builder;
+use wire::tcp::flags::{ACK, FIN, PSH, SYN};
+
+fn segment(connection: u16, flags: u8, time: Timestamp) -> Input {
+    let from = ([10, 1, (connection >> 8) as u8, connection as u8], 1024 + connection);
+    let builder = Builder::tcp(from.into(), ([10, 9, 0, 1], 80).into(), flags);
+    let bytes = builder.build(&connection.to_be_bytes()).unwrap();
+    Input { bytes, time, annotations: [0; 48], headers: [Some(0), Some(0), Some(20)] }
+}
+
+const BALANCER: &str =
+    "FlowIPLoadBalancer(VIP 10.9.0.1, DST 10.7.0.1, DST 10.7.0.2, DST 10.7.0.3, TIMEOUT 60)";
+
+fn server(seen: &Seen) -> (u16, u8) {
+    let end = seen.bytes.len();
+    (u16::from_be_bytes([seen.bytes[end - 2], seen.bytes[end - 1]]), seen.bytes[19])
+}
+
+#[test]
+fn connections_keep_their_server() {
+    const CONNECTIONS: u16 = 500;
+    let rounds = [SYN, ACK, ACK | PSH, ACK | PSH, ACK, ACK | PSH, FIN | ACK, ACK];
+    let time = Timestamp(1_000_000_000);
+    let packets: Vec<_> =
+        rounds.iter().flat_map(|&flags| (0..CONNECTIONS).map(move |n| segment(n, flags, time))).collect();
+    for how in [Run::trace().on(2), Run::trace().on(4), Run::real().on(4)] {
+        let exchange = offer(vec![packets.clone()]);
+        let text = format!(
+            "TestSource({exchange}, 0) -> CheckIPHeader -> lb :: {BALANCER} -> TestSink({exchange}, 0)"
+        );
+        let names = ["lb.load_packets", "lb.overflows", "worker 1 lb.load_packets"];
+        let how = how.spread(|| Settings::default().spreading());
+        let outcome = how.text(&text, &names).unwrap_or_else(|error| panic!("{error}"));
+        let mut servers = HashMap::new();
+        for (connection, server) in collect(exchange).iter().map(server) {
+            assert_eq!(*servers.entry(connection).or_insert(server), server, "connection {connection}");
+        }
+        assert_eq!(servers.len(), usize::from(CONNECTIONS));
+        assert_eq!(servers.values().collect::<HashSet<_>>().len(), 3);
+        let load = |n: usize| -> u64 {
+            outcome.values[n].as_ref().unwrap().split(' ').map(|n| n.parse::<u64>().unwrap()).sum()
+        };
+        assert_eq!((load(0), load(1)), (packets.len() as u64, 0));
+        // Each worker counts what it sends.
+        let workers = outcome.report.workers.len() as u64;
+        assert!(load(2).abs_diff(load(0) / workers) < load(0) / 4, "{:?}", outcome.values);
+    }
+}
+
+/// A segment every 20 s for an hour, nearly all at workers that the connection does not belong to.
+#[test]
+fn connections_that_others_see_hold() {
+    let file = tempfile::NamedTempFile::with_suffix(".pcap").unwrap();
+    let options = capture::WriterOptions { link: wire::LinkType::RawIp, ..capture::WriterOptions::default() };
+    let mut writer = capture::Writer::new(file.reopen().unwrap(), options);
+    // Others come and go meanwhile, so that the next server is another one.
+    for n in 0..180 {
+        let time = Timestamp::from_secs(100 + 20 * i64::from(n));
+        let own = segment(0, if n == 0 { SYN } else { ACK | PSH }, time);
+        for input in [own, segment(1 + n, SYN, time)] {
+            writer.write(input.time.0, input.bytes.len() as u32, [&input.bytes[..]]).unwrap();
+        }
+    }
+    writer.flush().unwrap();
+    for workers in [1, 4] {
+        let exchange = offer(vec![Vec::new()]);
+        let text = format!(
+            "FromDump({}) -> CheckIPHeader -> lb :: {BALANCER} -> TestSink({exchange}, 0)",
+            file.path().display()
+        );
+        let how = Run::trace().on(workers).spread(|| Settings::default().spreading());
+        let outcome = how.text(&text, &["lb.connections"]).unwrap_or_else(|error| panic!("{error}"));
+        let seen = collect(exchange);
+        let own: Vec<_> = seen.iter().map(server).filter(|(connection, _)| *connection == 0).collect();
+        assert_eq!(own.len(), 180);
+        assert_eq!(own.iter().collect::<HashSet<_>>().len(), 1, "{own:?}");
+        // Of the others, only the last few are there.
+        let left: usize = outcome.values[0].as_ref().unwrap().parse().unwrap();
+        assert!((1..=6).contains(&left), "{left} on {workers} workers");
+    }
+}
