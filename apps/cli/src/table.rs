@@ -27,7 +27,10 @@ pub(crate) fn render(report: &Report, elapsed: Duration, live: bool) -> String {
     let t = &report.totals;
     row("all", [t.packets_in, t.out, t.held, t.dropped], &reasons(&t.drops));
     for (number, w) in report.workers.iter().enumerate() {
-        let exchange = format!("took {} over, handed {} over", w.taken, w.handed);
+        let mut exchange = format!("took {} over, handed {} over", w.taken, w.handed);
+        if w.late > 0 {
+            let _ = write!(exchange, ", let {} out of order", w.late);
+        }
         row(&format!("worker {number}"), [w.packets_in, w.out, w.held, w.dropped], &exchange);
     }
     let head = format!("{:width$} {:>12} {:>12} {:>8} {:>10}\n", "element", "in", "out", "held", "dropped");

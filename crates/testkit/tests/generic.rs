@@ -2,9 +2,11 @@
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use element::effects::{Access, Effects, Field, Hold, Order};
-use element::{Base, Class};
+use element::steering::{Dispatch, Spread, Spreading};
+use element::{Base, Class, Packet, Timestamp};
 use packet::HEADROOM;
 use tidegate_testkit::elements::{Input, Seen};
 use tidegate_testkit::samples::{Sample, all};
@@ -71,13 +73,48 @@ fn the_same_input_gives_the_same_output() {
     });
 }
 
+/// Spreads packets in turn, whatever they are: elements have to see for themselves which of them may be where.
+struct Turns {
+    workers: usize,
+    next: usize,
+}
+
+impl Spread for Turns {
+    fn worker_of(&mut self, _packet: &Packet, _now: Timestamp, _owner: &dyn Dispatch) -> usize {
+        self.next = (self.next + 1) % self.workers;
+        self.next
+    }
+
+    fn may_stay(&self, _packet: &Packet) -> bool {
+        true
+    }
+}
+
+struct InTurn;
+
+impl Spreading for InTurn {
+    fn spread(&self, worker: usize, workers: usize) -> Box<dyn Spread> {
+        Box::new(Turns { workers, next: worker })
+    }
+}
+
 /// Where neither state nor chance decides, several workers send the same packets as one; always, every packet is accounted
 /// for.
 #[test]
 fn several_workers_do_what_one_does() {
+    workers_do_what_one_does(Run::trace().on(3));
+}
+
+/// The same where packets of a flow are anywhere.
+#[test]
+fn several_workers_with_packets_of_each_flow_do_what_one_does() {
+    workers_do_what_one_does(Run::trace().on(3).spread(|| Arc::new(InTurn)));
+}
+
+fn workers_do_what_one_does(how: Run) {
     for_each_sample(|sample, effects| {
-        let run = |workers| sample.run(Run::trace().on(workers), inputs_for(sample, 1));
-        let ((one, few), (_, many)) = (run(3)?, run(1)?);
+        let run = |how: Run| sample.run(how, inputs_for(sample, 1));
+        let ((one, few), (_, many)) = (run(how)?, run(Run::trace())?);
         if !one.report.balances() || one.report.elements.iter().any(|e| e.held > 0) {
             return Err(format!("{:?}", one.report));
         }

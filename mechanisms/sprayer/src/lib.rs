@@ -19,6 +19,8 @@ mod auto;
 mod classes;
 mod flowlets;
 mod spray;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 

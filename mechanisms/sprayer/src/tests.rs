@@ -1,0 +1,153 @@
+use std::collections::{HashMap, HashSet};
+
+use element::steering::{Dispatch, Rss};
+use packet::Pool;
+use wire::MacAddr;
+use wire::build::Builder;
+use wire::tcp::flags::{ACK, FIN, PSH, RST, SYN};
+
+use super::*;
+
+const WORKERS: usize = 4;
+
+fn ends(flow: u16) -> (std::net::SocketAddr, std::net::SocketAddr) {
+    (([10, 0, (flow >> 8) as u8, flow as u8], 1024 + flow).into(), ([10, 9, 0, 1], 443).into())
+}
+
+fn tcp(flow: u16, flags: u8) -> Builder {
+    let (from, to) = ends(flow);
+    Builder::tcp(from, to, flags)
+}
+
+/// Asks for the workers of packets, one after the other, so many nanoseconds apart.
+fn workers(settings: Settings, pause: i64, packets: impl IntoIterator<Item = Vec<u8>>) -> Vec<usize> {
+    let mut pool = Pool::new(64 << 20).unwrap();
+    let mut spread = settings.spread(0, WORKERS);
+    let owner = Rss::new(WORKERS);
+    let worker = |(number, bytes): (usize, Vec<u8>)| {
+        let packet = pool.packet(&bytes).unwrap();
+        let worker = spread.worker_of(&packet, Timestamp(1 + pause * number as i64), &owner);
+        if worker != owner.worker_of(&packet) {
+            assert!(spread.may_stay(&packet), "what goes elsewhere may be there");
+        }
+        pool.free(packet);
+        worker
+    };
+    packets.into_iter().enumerate().map(worker).collect()
+}
+
+fn built(builder: Builder) -> Vec<u8> {
+    builder.ethernet(MacAddr([2; 6]), MacAddr([4; 6])).build(b"payload").unwrap()
+}
+
+fn owner(bytes: &[u8]) -> usize {
+    Rss::new(WORKERS).worker_of_frame(bytes, wire::LinkType::Ethernet)
+}
+
+fn shares(workers: &[usize]) -> Vec<usize> {
+    (0..WORKERS).map(|worker| workers.iter().filter(|&&w| w == worker).count()).collect()
+}
+
+#[test]
+fn one_connection_goes_to_all_workers_evenly() {
+    // Checksums are all the same: nothing depends on them.
+    let all = workers(Settings::default(), 100, (0..1000).map(|_| built(tcp(1, ACK | PSH))));
+    assert_eq!(shares(&all), [250; 4]);
+}
+
+#[test]
+fn what_opens_and_closes_connections_goes_to_their_worker() {
+    for policy in [Policy::Spray, Policy::Flowlets(Timestamp(10)), Policy::Auto] {
+        let settings = || Settings { policy, ..Settings::default() };
+        for flags in [SYN, SYN | ACK, FIN | ACK, RST, RST | ACK] {
+            for flow in [1, 2, 77] {
+                let packet = built(tcp(flow, flags));
+                let home = owner(&packet);
+                let all = workers(settings(), 100, (0..4000).map(|_| packet.clone()));
+                assert_eq!(shares(&all)[home], 4000, "{flags:#x}");
+            }
+        }
+    }
+}
+
+#[test]
+fn datagrams_and_fragments_have_one_worker_unless_asked_for() {
+    let (from, to) = ends(5);
+    let datagram = built(Builder::udp(from, to));
+    let mut fragment = built(tcp(5, ACK));
+    // More follow.
+    fragment[20] |= 0x20;
+    for packet in [&datagram, &fragment] {
+        let all = workers(Settings::default(), 100, (0..100).map(|_| packet.clone()));
+        assert_eq!(shares(&all)[owner(packet)], 100);
+    }
+    let udp = || Classes { udp_ports: vec![443], ..Classes::default() };
+    let settings = || Settings { classes: udp(), ..Settings::default() };
+    assert_eq!(shares(&workers(settings(), 100, (0..100).map(|_| datagram.clone()))), [25; 4]);
+    // QUIC: packets with a long header open connections.
+    let quic = |first: u8| {
+        let builder = Builder::udp(from, to).ethernet(MacAddr([2; 6]), MacAddr([4; 6]));
+        builder.build(&[first; 20]).unwrap()
+    };
+    let settings = || Settings {
+        classes: Classes { quic_ports: vec![443], ..Classes::default() },
+        ..Settings::default()
+    };
+    assert_eq!(shares(&workers(settings(), 100, (0..100).map(|_| quic(0x40)))), [25; 4]);
+    let long = quic(0xc0);
+    assert_eq!(shares(&workers(settings(), 100, (0..100).map(|_| long.clone())))[owner(&long)], 100);
+}
+
+#[test]
+fn a_flow_has_so_many_workers() {
+    let mut firsts = HashSet::new();
+    for flow in 0..40 {
+        let settings = Settings { cores: 2, ..Settings::default() };
+        let all = workers(settings, 100, (0..100).map(|_| built(tcp(flow, ACK))));
+        let used: HashSet<_> = all.iter().copied().collect();
+        assert_eq!(used.len(), 2);
+        assert!(shares(&all).into_iter().filter(|&n| n > 0).all(|n| n == 50));
+        firsts.extend(used);
+    }
+    assert_eq!(firsts.len(), WORKERS, "different flows have different ones");
+}
+
+#[test]
+fn a_burst_stays_together() {
+    // Five packets in a row, then a pause.
+    let mut pool = Pool::new(64 << 20).unwrap();
+    let settings = Settings { policy: Policy::Flowlets(Timestamp(1000)), ..Settings::default() };
+    let (mut spread, owner) = (settings.spread(0, WORKERS), Rss::new(WORKERS));
+    let mut seen = Vec::new();
+    for burst in 0..40i64 {
+        let packet = pool.packet(&built(tcp(3, ACK))).unwrap();
+        let times = (0..5).map(|n| Timestamp(1 + burst * 5001 + n * 1000));
+        let workers: Vec<_> = times.map(|now| spread.worker_of(&packet, now, &owner)).collect();
+        assert!(workers.iter().all(|&worker| worker == workers[0]), "{workers:?}");
+        seen.push(workers[0]);
+        pool.free(packet);
+    }
+    assert_eq!(shares(&seen), [10; 4]);
+}
+
+#[test]
+fn only_large_flows_are_spread_by_themselves() {
+    // One with two thirds of all packets, and 300 small ones.
+    let mut random = fastrand::Rng::with_seed(4);
+    let flows: Vec<u16> =
+        (0..60_000).map(|_| if random.u8(0..3) > 0 { 999 } else { random.u16(0..300) }).collect();
+    let settings = Settings { policy: Policy::Auto, ..Settings::default() };
+    let all = workers(settings, 100, flows.iter().map(|&flow| built(tcp(flow, ACK))));
+    let mut of: HashMap<u16, Vec<usize>> = HashMap::new();
+    // When it has seen enough.
+    flows.iter().zip(&all).skip(8192).for_each(|(&flow, &worker)| of.entry(flow).or_default().push(worker));
+    let large = shares(&of[&999]);
+    assert!(large.iter().all(|n| n.abs_diff(of[&999].len() / 4) < 50), "{large:?}");
+    let spread = of.iter().filter(|(_, w)| w.iter().collect::<HashSet<_>>().len() > 1).count();
+    assert_eq!(spread, 1, "small ones stay whole");
+    // Without a large one, none is.
+    let settings = Settings { policy: Policy::Auto, ..Settings::default() };
+    let packets: Vec<_> = (0..40_000).map(|_| built(tcp(random.u16(0..64), ACK))).collect();
+    let all = workers(settings, 100, packets.clone());
+    assert!(all.iter().zip(&packets).all(|(&worker, packet)| worker == owner(packet)));
+}
