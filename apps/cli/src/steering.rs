@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use element::Timestamp;
 use element::effects::Access;
 use element::steering::Spreading;
-use engine::{Configured, Plan};
+use element::{Setup, Timestamp};
+use engine::{Configured, Place, Placement, Plan};
 use sprayer::{Classes, Policy, Settings};
 
 /// Arguments of `run`.
@@ -88,13 +88,13 @@ impl Steering {
         if !matches!(self.steering, Way::Spray | Way::Flowlet) {
             return None;
         }
-        let all = configured.effects.iter().enumerate();
-        let written = all.filter_map(|(id, effects)| {
-            let blocks = |access| match access {
-                Access::EveryPacket => true,
-                Access::Connection => !effects.is_spread,
-                Access::Read | Access::Soft | Access::Shared => false,
-            };
+        let Setup { workers, .. } = configured.setup;
+        let places = Placement::new(plan, &configured.effects, &configured.setup, workers).places;
+        let all = configured.effects.iter().enumerate().zip(places);
+        // Where an element has one place, all packets go there anyway.
+        let flows = all.filter(|((_, effects), place)| *place == Place::Owner && !effects.is_spread);
+        let written = flows.filter_map(|((id, effects), _)| {
+            let blocks = |access| matches!(access, Access::EveryPacket | Access::Connection);
             let state = effects.state.iter().find(|state| blocks(state.access))?;
             let name = plan.declaration(id);
             Some(format!(

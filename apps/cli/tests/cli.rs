@@ -212,3 +212,40 @@ fn clicks_own_options() {
     child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
     assert_eq!(out(&child.wait_with_output().unwrap()), "3\n", "a configuration from standard input");
 }
+
+#[test]
+fn packets_of_a_flow_come_to_all_workers() {
+    // One connection in a row: which worker has it is of no account.
+    let chain = "FastTCPFlows(RATE 0, LIMIT 3000, LENGTH 100, SRCETH 2:0:0:0:0:1, SRCIP 10.0.0.1, DSTETH 2:0:0:0:0:2,
+        DSTIP 10.0.0.2, FLOWS 1, FLOWSIZE 3000) -> Strip(14) -> CheckIPHeader -> c :: Counter -> ELEMENT -> Discard";
+    let run = |element: &str, options: &[&str]| {
+        let text = chain.replace("ELEMENT", element);
+        let most = [&["run", "--threads", "2", "--clock", "trace", "-h", "c.count", "-e", &text], options];
+        tidegate(&most.concat())
+    };
+    for options in
+        [&["--steering", "spray"][..], &["--steering", "spray", "--order", "keep"], &["--steering", "rss"]]
+    {
+        let output = run("Null", options);
+        assert_eq!((status(&output), out(&output).as_str()), (0, "3000\n"), "{}", err(&output));
+        let table = err(&output);
+        let rows = table.lines().filter(|line| line.starts_with("worker ")).map(|line| {
+            let dropped = line.split_whitespace().nth(5).unwrap();
+            dropped.parse::<u64>().unwrap()
+        });
+        let rows: Vec<_> = rows.collect();
+        let is_even = rows.iter().all(|n| (1400..1600).contains(n));
+        assert!(rows.len() == 2 && is_even == options.contains(&"spray"), "{table}");
+    }
+    // What needs every packet of a flow is named.
+    let refused = run("a :: Reframer", &["--steering", "spray"]);
+    assert_eq!((status(&refused), out(&refused).as_str()), (1, ""));
+    assert!(
+        err(&refused).contains("a :: Reframer: its state 'flows' needs every packet of a flow"),
+        "{}",
+        err(&refused)
+    );
+    assert_eq!(status(&run("a :: Reframer", &["--steering", "auto"])), 0);
+    assert_eq!(status(&run("IPReassembler", &["--steering", "flowlet", "--flowlet-gap", "1ms"])), 0);
+    assert_eq!(status(&run("Null", &["--steering", "flowlet", "--flowlet-gap", "soon"])), 2);
+}

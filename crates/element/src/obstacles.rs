@@ -79,11 +79,17 @@ pub fn to_slicing(effects: &Effects, start: i32) -> Option<String> {
 
 /// Why packets of one flow cannot be spread over cores: state that each packet may write (Sprayer paper, Section 3).
 pub fn to_spraying(effects: &Effects) -> Option<String> {
+    if effects.is_spread {
+        return None;
+    }
     if let Some(why) = effects.opaque {
         return Some(format!("opaque ({why})"));
     }
-    let written = effects.state.iter().find(|state| state.access == Access::EveryPacket);
-    written.map(|state| every_packet(state.table))
+    effects.state.iter().find_map(|state| match state.access {
+        Access::EveryPacket => Some(every_packet(state.table)),
+        Access::Connection => Some(format!("finds '{}' of its own worker only", state.table)),
+        Access::Read | Access::Soft | Access::Shared => None,
+    })
 }
 
 /// Why frames must not come to the element in which something is left for a device to do: one that stands for many
@@ -428,7 +434,8 @@ mod tests {
             let state = State { table: "seen", key: Vec::new(), both_directions: false, access };
             Effects { state: vec![state], ..Effects::pass() }
         };
-        assert_eq!(to_spraying(&with(Access::Connection)), None);
+        assert!(to_spraying(&with(Access::Connection)).is_some());
+        assert_eq!(to_spraying(&Effects { is_spread: true, ..with(Access::Connection) }), None);
         assert_eq!(to_spraying(&with(Access::Soft)), None);
         assert!(to_spraying(&with(Access::EveryPacket)).is_some());
     }

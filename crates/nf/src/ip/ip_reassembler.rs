@@ -57,6 +57,7 @@ pub static CLASS: Class = Class {
         args.finish()?;
         let longest = longest.map(|AnnotationOffset(place)| place);
         Ok(Box::new(IpReassembler {
+            is_spread: args.setup.is_spread(),
             most,
             longest,
             sets: HashMap::default(),
@@ -114,6 +115,8 @@ struct Counts {
 }
 
 struct IpReassembler {
+    /// Whether fragments may come to other workers than those that they belong to.
+    is_spread: bool,
     most: usize,
     longest: Option<usize>,
     /// Hashed in the same way in every run.
@@ -338,6 +341,22 @@ impl IpReassembler {
     }
 }
 
+/// Sends fragments to the workers that all of their packet come to.
+fn send_fragments_home(cx: &mut Cx<'_>, port: usize, batch: &mut Batch) {
+    let (me, _) = cx.worker();
+    let is_fragment = |packet: &Packet| {
+        let ip = packet.header(Base::Network).and_then(|ip| ipv4::Header::ref_from_prefix(ip).ok());
+        ip.is_some_and(|(ip, _)| ip.is_fragment())
+    };
+    let mut home = cx.batch();
+    batch.sift(
+        |packet| if is_fragment(packet) && cx.owner_of(packet) != me { Err(()) } else { Ok(()) },
+        // No more packets than came in one batch, so they fit into one.
+        |packet, ()| _ = home.push(packet),
+    );
+    cx.send_home(port, home);
+}
+
 impl Element for IpReassembler {
     fn effects(&self) -> Effects {
         let whole = Filter::All(vec![
@@ -365,8 +384,18 @@ impl Element for IpReassembler {
         }];
         effects.state =
             vec![State { table: "fragments", key, both_directions: false, access: Access::EveryPacket }];
+        // Only fragments are anybody's.
+        effects.is_spread = true;
         effects.opaque = Some("joins packets");
         effects.depending_on(Depends::Time)
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, port: usize, mut batch: Batch) -> Option<Batch> {
+        if self.is_spread {
+            send_fragments_home(cx, port, &mut batch);
+        }
+        self.process(cx, &mut batch);
+        Some(batch)
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
