@@ -37,6 +37,25 @@ fn whoever_looks_closely_gets_ordinary_frames() {
 }
 
 #[test]
+fn what_the_machine_sends_comes_in_where_it_is_wanted() {
+    let Some(line) = Line::new() else { return };
+    for threads in ["1", "2"] {
+        let config = "RatedSource(LENGTH 100, RATE 1000) -> EtherEncap(0x9000, 2:0:0:0:0:1, 2:0:0:0:0:2)
+            -> Queue -> ToDevice(left, QDISC_BYPASS false);
+            FromDevice(left, PROTOCOL 0x9000) -> others :: Counter -> Discard;
+            FromDevice(left, PROTOCOL 0x9000, OUTBOUND true) -> all :: Counter -> Discard;
+            Script(set n 0, label again, wait 50ms, set n $(add $n 1), goto end $(gt $n 200),
+                goto again $(lt $(all.count) 50), label end, stop)";
+        let options =
+            ["run", "-q", "--threads", threads, "-e", config, "-h", "others.count", "-h", "all.count"];
+        let output = line.between.command(TIDEGATE).args(options).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(value(&said, "others.count"), 0, "{threads}: {output:?}");
+        assert!(value(&said, "all.count") >= 50, "{threads}: {output:?}");
+    }
+}
+
+#[test]
 fn two_workers_share_an_interface() {
     let Some(line) = Line::new() else { return };
     for steering in ["hash", "spray"] {
