@@ -5,6 +5,7 @@
 //! of the floor alternate, and what is reported are medians; the ratio is the median of the pairs' ratios.
 
 mod classify;
+mod devices;
 mod elements;
 mod floor;
 mod graph;
@@ -18,6 +19,7 @@ mod workers;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -46,6 +48,12 @@ pub struct Settings {
     pub routes: Option<PathBuf>,
     /// Where to write the headers or addresses that are looked up, and what was found for them.
     pub asked: Option<PathBuf>,
+    /// Rounds over all devices,
+    pub rounds: usize,
+    /// how long each of them carries each kind of traffic,
+    pub window: Duration,
+    /// and for how long there may be rounds, from the second one on.
+    pub time: Duration,
 }
 
 impl Settings {
@@ -57,11 +65,27 @@ impl Settings {
         rules: None,
         routes: None,
         asked: None,
+        rounds: 3,
+        window: Duration::from_millis(400),
+        time: Duration::from_secs(110),
     };
     /// More, for figures that go into the documentation.
-    pub const FULL: Settings = Settings { repeats: 31, ..Settings::USUAL };
+    pub const FULL: Settings = Settings {
+        repeats: 31,
+        rounds: 5,
+        window: Duration::from_secs(2),
+        time: Duration::from_secs(3600),
+        ..Settings::USUAL
+    };
     /// Just enough to see that it works, and for counting instructions.
-    pub const SMALL: Settings = Settings { repeats: 1, packets: 10_000, per_run: 100_000, ..Settings::USUAL };
+    pub const SMALL: Settings = Settings {
+        repeats: 1,
+        packets: 10_000,
+        per_run: 100_000,
+        rounds: 1,
+        window: Duration::from_millis(100),
+        ..Settings::USUAL
+    };
 }
 
 /// One measured figure.
@@ -88,6 +112,12 @@ pub struct Row {
     /// How many times as many packets as with one worker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub speedup: Option<f64>,
+    /// Million packets per second that were offered, where not all of them came through.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub offered_mpps: Option<f64>,
+    /// Gigabits of data per second over one TCP connection, there and back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gbps: Option<[f64; 2]>,
 }
 
 /// Values of parameters.
@@ -180,6 +210,11 @@ pub const ALL: &[Benchmark] = &[
         about: "per-flow state larger than the caches, behind Reframer, Batcher and neither (takes minutes)",
         run: locality::run,
     },
+    Benchmark {
+        name: "devices",
+        about: "packets and one TCP flow through each device, beside other switches (needs root, ip, ethtool)",
+        run: devices::run,
+    },
     Benchmark { name: "elements", about: "each element alone, with frames of 64 bytes", run: elements::run },
     Benchmark { name: "lang-10k", about: "parse and flatten 10,000 elements", run: language::run },
 ];
@@ -209,6 +244,8 @@ impl Row {
             excludes_floor: false,
             unit: "packet",
             speedup: None,
+            offered_mpps: None,
+            gbps: None,
         }
     }
 }
@@ -224,22 +261,35 @@ fn median(mut values: Vec<f64>) -> f64 {
 
 /// Rows as a table.
 pub fn table(rows: &[Row]) -> String {
+    let params = |row: &Row| {
+        let params: Vec<String> = row.params.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        params.join(" ")
+    };
+    let width = rows.iter().map(|row| params(row).len()).max().unwrap_or(0).max("parameters".len());
     let mut text = String::new();
     let _ = writeln!(
         text,
-        "{:26} {:28} {:>9} {:>9} {:>7} {:>8}  spread",
+        "{:26} {:width$} {:>9} {:>9} {:>7} {:>8}  spread",
         "benchmark", "parameters", "ns", "floor ns", "ratio", "Mpps"
     );
     for row in rows {
-        let params: Vec<String> = row.params.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let [low, high] = row.spread_ns;
         let unit = if row.unit == "packet" { String::new() } else { format!(" per {}", row.unit) };
-        let speedup = row.speedup.map(|times| format!(", {times:.2} times one worker")).unwrap_or_default();
+        let mut notes = String::new();
+        if let Some(times) = row.speedup {
+            let _ = write!(notes, ", {times:.2} times one worker");
+        }
+        if let Some(offered) = row.offered_mpps {
+            let _ = write!(notes, ", of {offered:.2} Mpps offered");
+        }
+        if let Some([there, back]) = row.gbps {
+            let _ = write!(notes, ", {there:.1} Gb/s there, {back:.1} back");
+        }
         let _ = writeln!(
             text,
-            "{:26} {:28} {:9.1} {:9.1} {:7.2} {:8.1}  {low:.1}-{high:.1}{unit}{speedup}",
+            "{:26} {:width$} {:9.1} {:9.1} {:7.2} {:8.2}  {low:.1}-{high:.1}{unit}{notes}",
             row.name,
-            params.join(" "),
+            params(row),
             row.ns_per_packet,
             row.floor_ns,
             row.ratio,
@@ -256,7 +306,8 @@ mod tests {
     #[test]
     fn every_benchmark_runs_and_gives_rows() {
         let settings = Settings { repeats: 1, packets: 2_000, per_run: 4_000, ..Settings::USUAL };
-        for benchmark in ALL {
+        // `devices` runs the program itself, which tests of the program do.
+        for benchmark in ALL.iter().filter(|benchmark| benchmark.name != "devices") {
             let rows = (benchmark.run)(&settings).unwrap();
             assert!(!rows.is_empty(), "{}", benchmark.name);
             assert!(rows.iter().all(|r| r.ns_per_packet > 0.0 && r.ratio > 0.0), "{}", table(&rows));

@@ -1,8 +1,10 @@
 //! Packets to measure with: UDP over IPv4 in Ethernet, with right checksums, over many flows. For elements that want
 //! something else, TCP and IPv6.
 
+use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use capture::{Writer, WriterOptions};
 use wire::build::Builder;
 use wire::{IntoBytes, MacAddr, checksum, ethernet, ipv4, udp};
 
@@ -77,6 +79,16 @@ pub(crate) fn frame(number: usize, flows: usize, length: usize) -> Vec<u8> {
     };
     frame[34..42].copy_from_slice(udp.as_bytes());
     frame
+}
+
+/// Writes a capture of such packets.
+pub(crate) fn write_capture(file: &File, packets: usize, flows: usize, length: usize) -> std::io::Result<()> {
+    let mut writer = Writer::new(file, WriterOptions::default());
+    for number in 0..packets {
+        let frame = frame(number, flows, length);
+        writer.write(number as i64, frame.len() as u32, [&frame[..]])?;
+    }
+    writer.flush()
 }
 
 /// A frame around an IPv4 header and ports, with a right checksum and length.

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use capture::{Writer, WriterOptions};
 use engine::{Options, Plan, Workers};
 
 use crate::floor::Floor;
@@ -14,7 +13,8 @@ use crate::{Pair, Row, Settings, median, source};
 /// One worker and two; a row for each chain and number, and one for handing over.
 pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     let file = tempfile::NamedTempFile::with_suffix(".pcap").map_err(|e| e.to_string())?;
-    write_capture(file.as_file(), settings.packets).map_err(|e| e.to_string())?;
+    source::write_capture(file.as_file(), settings.packets, FUNCTIONS_FLOWS, FRAME)
+        .map_err(|e| e.to_string())?;
     let text = |steering: &str, chain: &str| {
         let loops = RUNS * settings.per_run.div_ceil(settings.packets);
         format!(
@@ -64,15 +64,6 @@ const FRAME: usize = 64;
 
 /// A chain with state per flow, so that packets have to be where they belong.
 const FLOWS: &str = "MarkIPHeader(14) -> FlowCounter -> Discard";
-
-fn write_capture(file: &std::fs::File, packets: usize) -> std::io::Result<()> {
-    let mut writer = Writer::new(std::io::BufWriter::new(file), WriterOptions::default());
-    for number in 0..packets {
-        let frame = source::frame(number, FUNCTIONS_FLOWS, FRAME);
-        writer.write(number as i64, frame.len() as u32, [&frame[..]])?;
-    }
-    writer.flush()
-}
 
 /// Nanoseconds per packet from the start to the end of a run.
 fn once(text: &str, threads: usize) -> Result<f64, String> {

@@ -20,6 +20,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("device", &["packet", "wire", "capture", "element"]),
     ("engine", &["packet", "lang", "element"]),
     ("trace", &["packet", "wire", "flow", "capture", "classify"]),
+    ("lab", &["wire"]),
     ("testkit", &["packet", "wire", "capture", "lang", "element", "engine", "nf", "device", "reframer"]),
 ];
 

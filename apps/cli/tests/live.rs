@@ -7,8 +7,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::thread::sleep;
 use std::time::Duration;
 
+use lab::{exchange_datagrams, ping, transfer};
 use line::{COUNTS, LEFT, Line, MEGABYTE, RIGHT, TIDEGATE, has_xdp, run, value};
-use testkit::live::{exchange_datagrams, ping, transfer};
 
 #[test]
 fn large_segments_pass_where_nobody_minds() {
@@ -37,6 +37,25 @@ fn whoever_looks_closely_gets_ordinary_frames() {
 }
 
 #[test]
+fn what_the_machine_sends_comes_in_where_it_is_wanted() {
+    let Some(line) = Line::new() else { return };
+    for threads in ["1", "2"] {
+        let config = "RatedSource(LENGTH 100, RATE 1000) -> EtherEncap(0x9000, 2:0:0:0:0:1, 2:0:0:0:0:2)
+            -> Queue -> ToDevice(left, QDISC_BYPASS false);
+            FromDevice(left, PROTOCOL 0x9000) -> others :: Counter -> Discard;
+            FromDevice(left, PROTOCOL 0x9000, OUTBOUND true) -> all :: Counter -> Discard;
+            Script(set n 0, label again, wait 50ms, set n $(add $n 1), goto end $(gt $n 200),
+                goto again $(lt $(all.count) 50), label end, stop)";
+        let options =
+            ["run", "-q", "--threads", threads, "-e", config, "-h", "others.count", "-h", "all.count"];
+        let output = line.between.command(TIDEGATE).args(options).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(value(&said, "others.count"), 0, "{threads}: {output:?}");
+        assert!(value(&said, "all.count") >= 50, "{threads}: {output:?}");
+    }
+}
+
+#[test]
 fn two_workers_share_an_interface() {
     let Some(line) = Line::new() else { return };
     for steering in ["hash", "spray"] {
@@ -56,9 +75,9 @@ fn two_workers_share_an_interface() {
 #[test]
 fn a_translator_between_two_networks() {
     let Some(line) = Line::new() else { return };
-    line.left.ip("addr flush dev eth0");
-    line.left.ip("addr add 10.1.0.1/24 dev eth0");
-    line.left.ip("route add default via 10.1.0.254");
+    line.left.ip("addr flush dev eth0").unwrap();
+    line.left.ip("addr add 10.1.0.1/24 dev eth0").unwrap();
+    line.left.ip("route add default via 10.1.0.254").unwrap();
     let end = |side: &str, own: &str, last: u8| {
         format!(
             "FromDevice({side}) -> {side} :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
@@ -76,8 +95,8 @@ fn a_translator_between_two_networks() {
     for threads in ["1", "2"] {
         let running = run(&line.between, &config, &["--threads", threads]);
         // Interfaces take what is for these addresses, as promiscuous mode would.
-        line.between.ip("link set left address 2:0:0:0:1:1");
-        line.between.ip("link set right address 2:0:0:0:1:2");
+        line.between.ip("link set left address 2:0:0:0:1:1").unwrap();
+        line.between.ip("link set right address 2:0:0:0:1:2").unwrap();
         transfer(&line.left, &line.right, SocketAddr::from((RIGHT, 7000)), 8 * MEGABYTE, || ()).unwrap();
         let lengths = [1, 700, 1472];
         let back = exchange_datagrams(&line.left, &line.right, SocketAddr::from((RIGHT, 7001)), &lengths);
@@ -91,7 +110,8 @@ fn a_translator_between_two_networks() {
 fn a_cable_that_is_pulled_and_plugged_in_again() {
     let Some(line) = Line::new() else { return };
     let running = line.forward("Null", &[]);
-    line.pull_while_sending();
+    line.pull_while_sending(&line.between, "right");
+    line.check();
     let (good, [_, messages]) = running.stop();
     assert!(good, "{messages}");
     for text in ["right: is down; waiting for it", "right: is up again"] {
@@ -103,18 +123,18 @@ fn a_cable_that_is_pulled_and_plugged_in_again() {
 fn interfaces_that_go_away() {
     let Some(line) = Line::new() else { return };
     let mut running = line.forward("Null", &[]);
-    let cut = || line.between.ip("link del right");
+    let cut = || line.between.ip("link del right").unwrap();
     let cut = || drop(cut());
     let result = transfer(&line.left, &line.right, SocketAddr::from((RIGHT, 7000)), MEGABYTE, || {
         cut();
         // Both ends are gone; what is there now is another cable, which nobody serves.
-        line.net.cable([(&line.right, "eth0", "10.77.0.2/24"), (&line.between, "right", "")]);
-        line.right.ip("link del eth0");
+        line.net.cable([(&line.right, "eth0", "10.77.0.2/24"), (&line.between, "right", "")]).unwrap();
+        line.right.ip("link del eth0").unwrap();
     });
     assert!(result.is_err(), "nobody can have carried that");
-    running.wait_for("right: is gone");
+    running.wait_for("right: is gone").unwrap();
     // The other one is still served; without it there is nothing to wait for.
-    line.between.ip("link del left");
+    line.between.ip("link del left").unwrap();
     let (good, [_, messages]) = running.end();
     assert!(good && messages.contains("left: is gone"), "{messages}");
 }
@@ -152,7 +172,7 @@ fn a_full_send_queue() {
     assert!(line.between.command("tc").args(narrow).status().unwrap().success());
     // The line behind "RX:" has bytes and packets.
     let received = || {
-        let text = line.left.ip("-s link show dev eth0");
+        let text = line.left.ip("-s link show dev eth0").unwrap();
         let packets = text.lines().skip_while(|line| !line.contains("RX:")).nth(1);
         packets.and_then(|line| line.split_whitespace().nth(1)?.parse().ok()).unwrap_or(0) >= 200
     };
@@ -182,7 +202,7 @@ fn a_full_send_queue() {
 #[test]
 fn an_interface_that_is_down_takes_nothing() {
     let Some(line) = Line::new() else { return };
-    line.between.ip("link set left down");
+    line.between.ip("link set left down").unwrap();
     let config = "InfiniteSource(LENGTH 1000, LIMIT 5, STOP true) -> d :: ToDevice(left)";
     let output = line.between.command(TIDEGATE).args(["run", "-e", config]).output().unwrap();
     let messages = String::from_utf8_lossy(&output.stderr);
@@ -221,18 +241,18 @@ fn nothing_is_left_behind() {
     let Some(line) = Line::new() else { return };
     let config = TAP.replace("CHAIN", "Null").replace("tap7,", "tap7, GATEWAY 10.77.0.1,");
     let running = run(&line.between, &config, &[]);
-    assert!(line.between.ip("route show").contains("default via 10.77.0.1 dev tap7"));
+    assert!(line.between.ip("route show").unwrap().contains("default via 10.77.0.1 dev tap7"));
     running.signal("KILL");
     let (good, _) = running.end();
     assert!(!good && !line.between.has("tap7"));
-    assert_eq!(line.between.ip("route show"), "");
+    assert_eq!(line.between.ip("route show").unwrap(), "");
 }
 
 #[test]
 fn a_tap_that_is_removed_by_somebody() {
     let Some(line) = Line::new() else { return };
     let running = run(&line.between, "KernelTap(10.77.0.3/24, DEVNAME tap7) -> Discard", &[]);
-    line.between.ip("link del tap7");
+    line.between.ip("link del tap7").unwrap();
     let (good, [_, messages]) = running.end();
     assert!(good && messages.contains("tap7 is gone; nothing more comes from it"), "{messages}");
 }
@@ -246,9 +266,9 @@ fn the_machine_talks_over_a_tun() {
     let running = run(&line.between, config, &[]);
     // The responder has every address but the machine's own.
     assert_eq!(ping(&line.between, Ipv4Addr::new(10, 9, 0, 5), 3), 3);
-    line.left.ip("link set eth0 address 2:0:0:0:0:8");
-    line.left.ip("addr add 10.9.0.8/24 dev eth0");
-    line.left.ip("neigh add 10.9.0.1 lladdr 2:0:0:0:0:9 dev eth0");
+    line.left.ip("link set eth0 address 2:0:0:0:0:8").unwrap();
+    line.left.ip("addr add 10.9.0.8/24 dev eth0").unwrap();
+    line.left.ip("neigh add 10.9.0.1 lladdr 2:0:0:0:0:9 dev eth0").unwrap();
     let (here, there) = (Ipv4Addr::new(10, 9, 0, 1), Ipv4Addr::new(10, 9, 0, 8));
     for (from, to, address) in [(&line.left, &line.between, here), (&line.between, &line.left, there)] {
         transfer(from, to, SocketAddr::from((address, 7000)), 2 * MEGABYTE, || ()).unwrap();
@@ -326,7 +346,7 @@ fn the_kernel_runs_the_program_where_it_shall() {
     assert!(line.between.command("ethtool").args("-L left rx 2 tx 2".split(' ')).status().unwrap().success());
     let options = ["-h", "left.mode", "-h", "left.rx_dropped", "-h", "left.queues"];
     let running = line.forward_by_xdp(", MODE skb", &options);
-    assert!(line.between.ip("link show dev left").contains("xdpgeneric"));
+    assert!(line.between.ip("link show dev left").unwrap().contains("xdpgeneric"));
     line.check();
     let (good, [output, messages]) = running.stop();
     assert!(good && output.contains("left.mode:\nskb\n"), "{output}{messages}");
@@ -338,7 +358,7 @@ fn xdp_without_the_driver_and_frames_that_are_too_long() {
     let Some(line) = Line::new().filter(has_xdp) else { return };
     // Which is too much for the driver's way.
     for (space, interface) in [(&line.left, "eth0"), (&line.between, "left")] {
-        space.ip(&format!("link set {interface} mtu 9000"));
+        space.ip(&format!("link set {interface} mtu 9000")).unwrap();
     }
     let refused = ["run", "-e", "FromXDP(left, MODE native) -> Discard"];
     let refused = line.between.command(TIDEGATE).args(refused).output().unwrap();
@@ -347,7 +367,7 @@ fn xdp_without_the_driver_and_frames_that_are_too_long() {
     let mut running = line.forward_by_xdp("", &["-h", "left.mode", "-h", "left.rx_dropped"]);
     let back = exchange_datagrams(&line.left, &line.right, SocketAddr::from((RIGHT, 7001)), &[1000, 5000]);
     assert_eq!(back, 1);
-    running.wait_for("frames of more than 2112 bytes are lost; where senders leave segments");
+    running.wait_for("frames of more than 2112 bytes are lost; where senders leave segments").unwrap();
     let (good, [output, messages]) = running.stop();
     assert!(good && output.contains("left.mode:\nskb\n"), "{output}{messages}");
     assert_eq!(value(&output, "left.rx_dropped"), 1);
@@ -373,7 +393,8 @@ fn what_is_not_in_the_pool_is_copied_for_xdp() {
 fn xdp_waits_for_a_cable_that_is_pulled() {
     let Some(line) = Line::new().filter(has_xdp) else { return };
     let running = line.forward_by_xdp("", &[]);
-    line.pull_while_sending();
+    line.pull_while_sending(&line.between, "right");
+    line.check();
     let (good, [_, messages]) = running.stop();
     assert!(good, "{messages}");
     for text in ["right: is down; waiting for it", "right: is up again", "right: sends again"] {
@@ -386,12 +407,12 @@ fn xdp_interfaces_that_go_away() {
     let Some(line) = Line::new().filter(has_xdp) else { return };
     let mut running = line.forward_by_xdp("", &[]);
     assert_eq!(ping(&line.left, RIGHT, 2), 2);
-    line.between.ip("link del right");
-    running.wait_for("right: is gone");
+    line.between.ip("link del right").unwrap();
+    running.wait_for("right: is gone").unwrap();
     // Nobody takes these; the program goes on without the interface.
-    line.left.ip("neigh replace 10.77.0.2 lladdr 2:0:0:0:0:2 dev eth0");
+    line.left.ip("neigh replace 10.77.0.2 lladdr 2:0:0:0:0:2 dev eth0").unwrap();
     assert_eq!(ping(&line.left, RIGHT, 1), 0);
-    line.between.ip("link del left");
+    line.between.ip("link del left").unwrap();
     let (good, [_, messages]) = running.end();
     assert!(good && messages.contains("left: is gone") && messages.contains("interface down"), "{messages}");
 }
@@ -401,11 +422,11 @@ fn no_program_is_left_behind() {
     let Some(line) = Line::new().filter(has_xdp) else { return };
     for signal in ["TERM", "KILL"] {
         let running = line.forward_by_xdp("", &[]);
-        assert!(line.between.ip("-d link show dev left").contains("prog/xdp"));
+        assert!(line.between.ip("-d link show dev left").unwrap().contains("prog/xdp"));
         running.signal(signal);
         let (good, _) = running.end();
         assert_eq!(good, signal == "TERM");
-        let shown = line.between.ip("-d link show dev left");
+        let shown = line.between.ip("-d link show dev left").unwrap();
         assert!(!shown.contains("xdp"), "{signal}: {shown}");
     }
 }

@@ -1,18 +1,15 @@
 //! Ports of DPDK: virtual ones inside the program, and between machines on this one with the kernel's own TCP. Skipped with a
 //! message where there can be no network namespaces.
 
-use std::net::{Ipv4Addr, SocketAddr};
+mod line;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use testkit::live::{Net, Running, Space, exchange_datagrams, ping, transfer};
-
-const TIDEGATE: &str = env!("CARGO_BIN_EXE_tidegate");
-const LEFT: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
-const RIGHT: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
-const MEGABYTE: usize = 1 << 20;
+use lab::Running;
+use line::{Line, TIDEGATE, value};
 
 /// Arguments of `run`: those of DPDK, and the configuration.
 fn arguments<'a>(dpdk: &[&'a str], config: &'a str, options: &[&'a str]) -> Vec<&'a str> {
@@ -34,13 +31,6 @@ fn good(output: &Output) -> String {
     assert!(output.status.success(), "{said}");
     assert!(!said.contains("EAL") && !said.contains("ETHDEV") && !said.contains("unaccounted"), "{said}");
     text(&output.stdout)
-}
-
-/// Value of a handler that was printed at the end, behind its name.
-fn value(output: &str, name: &str) -> u64 {
-    let mut lines = output.lines().skip_while(|line| *line != format!("{name}:"));
-    let value = lines.nth(1).unwrap_or_else(|| panic!("no {name} in {output}"));
-    value.parse().unwrap()
 }
 
 /// The handlers' values by their names.
@@ -169,77 +159,24 @@ fn clicks_command_line_takes_its_arguments_too() {
     assert!(good(&output).trim().parse::<u64>().unwrap() > 1000);
 }
 
-/// `left` - `between` - `right`.
-struct Line {
-    left: Space,
-    between: Space,
-    right: Space,
-    // Last, so that programs have ended before.
-    net: Net,
+/// Both directions between the first two ports, from when they are at work.
+fn forward(line: &Line, dpdk: &[&str], chain: &str, options: &[&str]) -> Running {
+    let config = format!(
+        "left :: FromDPDKDevice(0) -> {chain} -> to_right :: ToDPDKDevice(1);
+         right :: FromDPDKDevice(1) -> {chain} -> to_left :: ToDPDKDevice(0); Script(print \"ready\")"
+    );
+    let mut running = line.between.start(TIDEGATE, &arguments(dpdk, &config, options)).unwrap();
+    // Libraries may have something to say before.
+    running.wait_until_said("ready").unwrap();
+    running
 }
 
-impl Line {
-    /// Without cables.
-    fn new() -> Option<Line> {
-        let mut net = Net::new()?;
-        let [left, between, right] = ["left", "between", "right"].map(|name| net.space(name));
-        Some(Line { left, between, right, net })
-    }
-
-    /// With a cable on each side, whose ends on the machine between are called after the others.
-    fn cabled() -> Option<Line> {
-        let line = Line::new()?;
-        line.net.cable([(&line.left, "eth0", "10.77.0.1/24"), (&line.between, "left", "")]);
-        line.net.cable([(&line.right, "eth0", "10.77.0.2/24"), (&line.between, "right", "")]);
-        Some(line)
-    }
-
-    /// Both directions between the first two ports, from when they are at work.
-    fn forward(&self, dpdk: &[&str], chain: &str, options: &[&str]) -> Running {
-        let config = format!(
-            "left :: FromDPDKDevice(0) -> {chain} -> to_right :: ToDPDKDevice(1);
-             right :: FromDPDKDevice(1) -> {chain} -> to_left :: ToDPDKDevice(0); Script(print \"ready\")"
-        );
-        let mut running = self.between.start(TIDEGATE, &arguments(dpdk, &config, options));
-        // Libraries may have something to say before.
-        running.wait_until_said("ready");
-        running
-    }
-
-    /// Gives the machines the other ends of TAPs.
-    fn take_taps(&self) {
-        for (space, tap, address) in
-            [(&self.left, "tgl", "10.77.0.1/24"), (&self.right, "tgr", "10.77.0.2/24")]
-        {
-            self.between.ip(&format!("link set {tap} netns {}", space.name()));
-            space.ip(&format!("addr add {address} dev {tap}"));
-            space.ip(&format!("link set {tap} up"));
-        }
-    }
-
-    /// A file each way, and other traffic, fragments included.
-    fn check(&self) {
-        self.check_with(&[0, 1, 100, 1472, 1473, 9000]);
-    }
-
-    fn check_with(&self, lengths: &[usize]) {
-        assert_eq!(ping(&self.left, RIGHT, 3), 3);
-        for (from, to, address) in [(&self.left, &self.right, RIGHT), (&self.right, &self.left, LEFT)] {
-            transfer(from, to, SocketAddr::from((address, 7000)), 8 * MEGABYTE, || ()).unwrap();
-            let back = exchange_datagrams(from, to, SocketAddr::from((address, 7001)), lengths);
-            assert_eq!(back, lengths.len());
-        }
-    }
-
-    /// Pulls a cable at one machine while a file is on its way, and plugs it in again.
-    fn pull_while_sending(&self, space: &Space, interface: &str) {
-        let pull = || {
-            space.ip(&format!("link set {interface} down"));
-            sleep(Duration::from_millis(400));
-            space.ip(&format!("link set {interface} up"));
-        };
-        transfer(&self.left, &self.right, SocketAddr::from((RIGHT, 7000)), 8 * MEGABYTE, pull).unwrap();
-        self.check_with(&[100]);
+/// Gives the machines the other ends of TAPs.
+fn take_taps(line: &Line) {
+    for (space, tap, address) in [(&line.left, "tgl", "10.77.0.1/24"), (&line.right, "tgr", "10.77.0.2/24")] {
+        line.between.ip(&format!("link set {tap} netns {}", space.name())).unwrap();
+        space.ip(&format!("addr add {address} dev {tap}")).unwrap();
+        space.ip(&format!("link set {tap} up")).unwrap();
     }
 }
 
@@ -247,12 +184,13 @@ const TAPS: [&str; 2] = ["--vdev=net_tap0,iface=tgl", "--vdev=net_tap1,iface=tgr
 
 #[test]
 fn taps_carry_tcp_both_ways_and_survive_being_unplugged() {
-    let Some(line) = Line::new() else { return };
+    let Some(line) = Line::without_cables() else { return };
     let names = handlers(&["left.count", "right.count", "to_left.copied", "to_right.copied"]);
-    let running = line.forward(&TAPS, "Counter", &names);
-    line.take_taps();
+    let running = forward(&line, &TAPS, "Counter", &names);
+    take_taps(&line);
     line.check();
     line.pull_while_sending(&line.right, "tgr");
+    line.check_with(&[100]);
     let (good, [output, messages]) = running.stop();
     assert!(good, "{messages}");
     // Ordinary frames, none of which was copied.
@@ -263,10 +201,10 @@ fn taps_carry_tcp_both_ways_and_survive_being_unplugged() {
 
 #[test]
 fn two_workers_share_taps_of_several_queues() {
-    let Some(line) = Line::new() else { return };
+    let Some(line) = Line::without_cables() else { return };
     let names = handlers(&["left.nb_rx_queues", "to_left.count"]);
-    let running = line.forward(&TAPS, "Counter", &[&["--threads", "2"], &names[..]].concat());
-    line.take_taps();
+    let running = forward(&line, &TAPS, "Counter", &[&["--threads", "2"], &names[..]].concat());
+    take_taps(&line);
     for _ in 0..3 {
         line.check();
     }
@@ -283,7 +221,7 @@ fn two_workers_share_taps_of_several_queues() {
 
 #[test]
 fn packet_sockets_of_dpdk_carry_tcp_both_ways() {
-    let Some(line) = Line::cabled() else { return };
+    let Some(line) = Line::new() else { return };
     // Its driver takes frames, not segments.
     for space in [&line.left, &line.right] {
         let ethtool = space.command("ethtool").args(["-K", "eth0", "tso", "off", "gso", "off"]).output();
@@ -293,10 +231,11 @@ fn packet_sockets_of_dpdk_carry_tcp_both_ways() {
         }
     }
     let dpdk = ["--vdev=net_af_packet0,iface=left", "--vdev=net_af_packet1,iface=right"];
-    let running = line.forward(&dpdk, "Counter", &handlers(&["left.count", "left.completed"]));
+    let running = forward(&line, &dpdk, "Counter", &handlers(&["left.count", "left.completed"]));
     // It has the kernel put fragments together, so that they are too long to go on.
     line.check_with(&[0, 1, 100, 1472]);
     line.pull_while_sending(&line.between, "right");
+    line.check_with(&[100]);
     let (good, [output, messages]) = running.stop();
     assert!(good, "{messages}");
     assert!(value(&output, "left.count") > 5000, "{output}");
@@ -305,7 +244,7 @@ fn packet_sockets_of_dpdk_carry_tcp_both_ways() {
 
 #[test]
 fn xdp_sockets_of_dpdk_carry_tcp_both_ways() {
-    let Some(line) = Line::cabled() else { return };
+    let Some(line) = Line::new() else { return };
     // Each of its sockets serves one queue.
     for interface in ["left", "right"] {
         let set = line.between.command("ethtool").args(["-L", interface, "rx", "1", "tx", "1"]).output();
@@ -315,9 +254,10 @@ fn xdp_sockets_of_dpdk_carry_tcp_both_ways() {
         }
     }
     let dpdk = ["-m", "256", "--vdev=net_af_xdp0,iface=left", "--vdev=net_af_xdp1,iface=right"];
-    let running = line.forward(&dpdk, "Counter", &handlers(&["left.count", "left.completed"]));
+    let running = forward(&line, &dpdk, "Counter", &handlers(&["left.count", "left.completed"]));
     line.check();
     line.pull_while_sending(&line.between, "right");
+    line.check_with(&[100]);
     let (good, [output, messages]) = running.stop();
     assert!(good, "{messages}");
     assert!(value(&output, "left.count") > 5000, "{output}");
@@ -325,7 +265,7 @@ fn xdp_sockets_of_dpdk_carry_tcp_both_ways() {
 
 #[test]
 fn shared_memory_joins_two_programs() {
-    let Some(line) = Line::new() else { return };
+    let Some(line) = Line::without_cables() else { return };
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("memif");
     let memif =
@@ -335,12 +275,12 @@ fn shared_memory_joins_two_programs() {
         let config = "FromDPDKDevice(net_tap0) -> there :: ToDPDKDevice(net_memif0);
             FromDPDKDevice(net_memif0) -> back :: ToDPDKDevice(net_tap0); Script(print \"ready\")";
         let names = handlers(&["there.count", "back.count"]);
-        let mut running = line.between.start(TIDEGATE, &arguments(&[&memif, &tap], config, &names));
-        running.wait_until_said("ready");
+        let mut running = line.between.start(TIDEGATE, &arguments(&[&memif, &tap], config, &names)).unwrap();
+        running.wait_until_said("ready").unwrap();
         running
     };
     let programs = [program("server", "tgl"), program("client", "tgr")];
-    line.take_taps();
+    take_taps(&line);
     line.check();
     for running in programs {
         let (good, [output, messages]) = running.stop();
@@ -358,9 +298,14 @@ fn files_in(folder: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn nothing_is_left_behind_by_a_program_that_is_killed() {
-    let Some(line) = Line::new() else { return };
-    let before = files_in(Path::new("/var/run/dpdk"));
-    let running = line.forward(&TAPS, "Counter", &[]);
+    let Some(line) = Line::without_cables() else { return };
+    // The test of huge pages, which may run beside this one, has a folder of its own.
+    let files = || -> Vec<PathBuf> {
+        let all = files_in(Path::new("/var/run/dpdk")).into_iter();
+        all.filter(|file| !file.starts_with("/var/run/dpdk/tidegate-test")).collect()
+    };
+    let before = files();
+    let running = forward(&line, &TAPS, "Counter", &[]);
     assert!(line.between.has("tgl"));
     running.signal("KILL");
     drop(running);
@@ -371,7 +316,7 @@ fn nothing_is_left_behind_by_a_program_that_is_killed() {
         sleep(Duration::from_millis(20));
     }
     assert!(!line.between.has("tgl") && !line.between.has("tgr"));
-    assert_eq!(files_in(Path::new("/var/run/dpdk")), before);
+    assert_eq!(files(), before);
 }
 
 /// Huge pages of this test's own, and a file system for their files.

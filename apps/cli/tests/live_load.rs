@@ -11,8 +11,8 @@ use std::process::Command;
 use std::thread::{scope, sleep};
 use std::time::Duration;
 
+use lab::{Stream, ping, transfer};
 use line::{COUNTS, LEFT, Line, MEGABYTE, RIGHT, TIDEGATE, has_xdp, run, value};
-use testkit::live::{Stream, ping, transfer};
 use wire::build::Builder;
 use wire::ethernet::MacAddr;
 
@@ -22,8 +22,8 @@ const PORT: (Ipv4Addr, u16) = (RIGHT, 9);
 /// Lets both ends send without asking for addresses.
 fn know_each_other(line: &Line) {
     for (space, own, other, address) in [(&line.left, 1, 2, RIGHT), (&line.right, 2, 1, LEFT)] {
-        space.ip(&format!("link set eth0 address 2:0:0:0:0:{own}"));
-        space.ip(&format!("neigh replace {address} lladdr 2:0:0:0:0:{other} dev eth0"));
+        space.ip(&format!("link set eth0 address 2:0:0:0:0:{own}")).unwrap();
+        space.ip(&format!("neigh replace {address} lladdr 2:0:0:0:0:{other} dev eth0")).unwrap();
     }
 }
 
@@ -92,9 +92,9 @@ fn segments_in_tunnels_are_named_and_small_packets_pass() {
     for (space, own, other, address) in
         [(&line.left, LEFT, RIGHT, "10.88.0.1/24"), (&line.right, RIGHT, LEFT, "10.88.0.2/24")]
     {
-        space.ip(&format!("link add vx0 type vxlan id 7 local {own} remote {other} dstport 4789"));
-        space.ip(&format!("addr add {address} dev vx0"));
-        space.ip("link set vx0 up");
+        space.ip(&format!("link add vx0 type vxlan id 7 local {own} remote {other} dstport 4789")).unwrap();
+        space.ip(&format!("addr add {address} dev vx0")).unwrap();
+        space.ip("link set vx0 up").unwrap();
     }
     let inner = SocketAddr::from((Ipv4Addr::new(10, 88, 0, 2), 7000));
     let mut running = line.forward("Truncate(1600)", &COUNTS);
@@ -102,7 +102,7 @@ fn segments_in_tunnels_are_named_and_small_packets_pass() {
     // What is lost is sent again in pieces that fit, but slowly.
     scope(|scope| {
         scope.spawn(|| drop(transfer(&line.left, &line.right, inner, MEGABYTE, || ())));
-        running.wait_for("large segments in tunnels");
+        running.wait_for("large segments in tunnels").unwrap();
         for space in [&line.left, &line.right] {
             let off = "-K eth0 tx-udp_tnl-segmentation off tx-udp_tnl-csum-segmentation off".split(' ');
             if !space.command("ethtool").args(off).status().is_ok_and(|status| status.success()) {
@@ -155,14 +155,14 @@ fn a_configuration_in_the_place_of_another_one_loses_nothing() {
     let config = "fl :: FromDevice(left, PROMISC true) -> Queue(100000) -> td :: ToDevice(right); Script(print \"ready\")";
     let socket = path.display().to_string();
     let options = ["click", "-R", "-u", &socket, "-e", config, "-h", "fl.count", "-h", "td.count"];
-    let mut running = line.between.start(TIDEGATE, &options);
+    let mut running = line.between.start(TIDEGATE, &options).unwrap();
     let stream = Stream::start(&line.left, &line.right, PORT.into(), 1);
     let mut control = UnixStream::connect(&path).unwrap();
     for text in [config, "Nonsense", config, "fl :: FromDevice(eth9) -> Discard", config] {
         sleep(Duration::from_millis(200));
         control.write_all(format!("WRITEDATA hotconfig {}\n{text}", text.len()).as_bytes()).unwrap();
         if text == config {
-            running.wait_for("ready");
+            running.wait_for("ready").unwrap();
         }
     }
     sleep(Duration::from_millis(200));
@@ -199,7 +199,7 @@ fn groups_of_different_programs_are_different() {
     let config = "fl :: FromDevice(left, PROMISC true) -> Counter -> Discard; Script(print \"ready\")";
     let arguments =
         ["-p", "-f", "--mount-proc", TIDEGATE, "run", "-e", config, "--threads", "2", "-h", "fl.count"];
-    let programs = [(); 2].map(|()| line.between.start("unshare", &arguments));
+    let programs = [(); 2].map(|()| line.between.start("unshare", &arguments).unwrap());
     let send = "InfiniteSource(LENGTH 100, LIMIT 2000, STOP true) -> Queue -> ToDevice(eth0)";
     assert!(line.left.command(TIDEGATE).args(["run", "-q", "-e", send]).status().unwrap().success());
     sleep(Duration::from_millis(300));
@@ -220,8 +220,8 @@ fn every_queue_has_slots() {
     for (space, name, address) in
         [(&line.left, "left", "10.77.0.1/24"), (&line.right, "right", "10.77.0.2/24")]
     {
-        space.ip("link del eth0");
-        line.net.wide_cable([(space, "eth0", address), (&line.between, name, "")], 8);
+        space.ip("link del eth0").unwrap();
+        line.net.wide_cable([(space, "eth0", address), (&line.between, name, "")], 8).unwrap();
     }
     let running = line.forward_by_xdp(
         "",
@@ -274,17 +274,17 @@ fn a_pause_of_a_fifth_of_a_second_loses_nothing() {
 fn a_cable_without_anybody_at_the_other_end() {
     let Some(line) = Line::new() else { return };
     let has_xdp = has_xdp(&line);
-    line.right.ip("link set eth0 down");
+    line.right.ip("link set eth0 down").unwrap();
     for (way, counts) in [("Queue -> d :: ToDevice(right)", true), ("d :: ToXDP(right, MODE skb)", has_xdp)] {
         if !counts {
             continue;
         }
         let config = format!("RatedSource(LENGTH 100, RATE 2000, LIMIT 1200) -> {way}");
         let mut running = run(&line.between, &config, &["-h", "d.count", "-h", "d.drops"]);
-        running.wait_for("right: has no carrier: nobody is at the other end");
-        line.right.ip("link set eth0 up");
-        running.wait_for("right: sends again");
-        line.right.ip("link set eth0 down");
+        running.wait_for("right: has no carrier: nobody is at the other end").unwrap();
+        line.right.ip("link set eth0 up").unwrap();
+        running.wait_for("right: sends again").unwrap();
+        line.right.ip("link set eth0 down").unwrap();
         sleep(Duration::from_millis(400));
         let (good, [output, messages]) = running.stop();
         assert!(good && messages.contains("interface down"), "{way}: {output}{messages}");
@@ -304,9 +304,9 @@ fn workers_share_a_tap_that_was_there() {
     {
         return;
     }
-    line.between.ip("link set tap7 up");
+    line.between.ip("link set tap7 up").unwrap();
     let running = run(&line.between, "KernelTap(10.9.0.1/24, DEVNAME tap7) -> Discard", &["--threads", "2"]);
-    assert!(line.between.ip("addr show dev tap7").contains("10.9.0.1/24"));
+    assert!(line.between.ip("addr show dev tap7").unwrap().contains("10.9.0.1/24"));
     let (good, [_, messages]) = running.stop();
     assert!(good, "{messages}");
     // Two elements would share its packets.

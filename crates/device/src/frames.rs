@@ -2,15 +2,18 @@
 
 use packet::{Packet, PacketKind};
 use wire::offload::{completed, set_checksum, start_checksum};
-use wire::{LinkType, ip_protocol};
+use wire::{LinkType, ether_type, ip_protocol, ipv6, vlan};
 
 /// Completes a checksum that a sender has left to its interface; whether there was one. Nothing but the checksum itself
 /// says so: it is the sum of the pseudo header and nothing else. A complete one can be so by chance, and is then the same
 /// when it is completed.
+#[inline]
 pub(crate) fn complete(frame: &mut [u8]) -> bool {
-    if is_plainly_complete(frame) {
-        return false;
-    }
+    may_be_partial(frame) && complete_closely(frame)
+}
+
+/// The same where it takes a look at all headers.
+fn complete_closely(frame: &mut [u8]) -> bool {
     let before = |frame: &[u8], at: usize| -> Option<[u8; 2]> { frame.get(at..)?.first_chunk().copied() };
     // Where the field is depends on headers, which the other function reads: it is put back if it was another one.
     let mut head = [0; 128];
@@ -28,33 +31,40 @@ pub(crate) fn complete(frame: &mut [u8]) -> bool {
     was && set_checksum(frame, start, offset, checksum).is_ok()
 }
 
-/// Whether a whole packet of IPv4 without options, TCP or UDP, which nearly all are, has another checksum than one of the
-/// pseudo header alone: told without looking for headers.
+/// Whether a frame may have a checksum of the pseudo header alone. That it has none is told for nearly all frames from fixed
+/// places: what is neither TCP nor UDP over IP, and whole packets of IPv4 without options whose checksum is another one.
 #[inline]
-fn is_plainly_complete(frame: &[u8]) -> bool {
+fn may_be_partial(frame: &[u8]) -> bool {
+    // Headers of Ethernet and IPv4, which the shortest of UDP is longer than.
     let Some(head) = frame.first_chunk::<34>() else { return false };
-    let word = |at: usize| u32::from(u16::from_be_bytes([head[at], head[at + 1]]));
-    let length = word(16);
-    let is_plain = word(12) == 0x0800 && head[14] == 0x45 && word(20) & 0x3fff == 0;
-    if !is_plain || length < 20 || length as usize + 14 > frame.len() {
+    let field = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
+    match field(12) {
+        ether_type::IPV4 => {}
+        ether_type::IPV6 => return is_transport(head[20]) || ipv6::Extension::is(head[20]),
+        // Behind these there may be IP.
+        ether_type::MPLS | ether_type::MPLS_UPSTREAM | ether_type::PPPOE_SESSION => return true,
+        other => return vlan::is_tag(other),
+    }
+    let (length, protocol) = (field(16), head[23]);
+    if !is_transport(protocol) {
         return false;
     }
-    let offset = match head[23] {
-        ip_protocol::TCP => 16,
-        ip_protocol::UDP => 6,
-        _ => return false,
-    };
-    let addresses: u32 = [26, 28, 30, 32].into_iter().map(word).sum();
-    let sum = addresses + u32::from(head[23]) + length - 20;
-    let sum = (sum & 0xffff) + (sum >> 16);
-    let sum = (sum & 0xffff) + (sum >> 16);
-    match frame.get(34 + offset..).and_then(|field| field.first_chunk()) {
-        // Zero has two forms.
-        Some(&field) => {
-            !matches!(u16::from_be_bytes(field), 0 | u16::MAX) && u32::from(u16::from_be_bytes(field)) != sum
-        }
-        None => false,
+    let is_plain = head[14] == 0x45 && field(20) & 0x3fff == 0;
+    if !is_plain || length < 20 || usize::from(length) + 14 > frame.len() {
+        return true;
     }
+    let offset = if protocol == ip_protocol::TCP { 16 } else { 6 };
+    let Some(checksum) = frame.get(34 + offset..).and_then(|rest| rest.first_chunk()) else { return true };
+    let addresses: u32 = [26, 28, 30, 32].into_iter().map(|at| u32::from(field(at))).sum();
+    let sum = addresses + u32::from(protocol) + u32::from(length - 20);
+    let sum = (sum & 0xffff) + (sum >> 16);
+    let sum = (sum & 0xffff) + (sum >> 16);
+    // Zero has two forms, which are the same modulo this.
+    u32::from(u16::from_be_bytes(*checksum)) % 0xffff == sum % 0xffff
+}
+
+fn is_transport(protocol: u8) -> bool {
+    matches!(protocol, ip_protocol::TCP | ip_protocol::UDP)
 }
 
 /// Whom a frame is for, as far as it says so.
@@ -106,6 +116,45 @@ mod tests {
                     prop_assert_eq!(&frame, &before);
                 }
             }
+        }
+
+        /// Frames of many kinds, with some bytes changed.
+        #[test]
+        fn nothing_is_told_from_fixed_places_that_is_not_so(
+            kind in 0usize..6, v6: bool, udp: bool, partial: bool, length in 0usize..100,
+            changes in vec((0usize..80, any::<u8>()), 0..3),
+        ) {
+            let ends: [SocketAddr; 2] = match v6 {
+                true => [([0x20, 1, 0, 0, 0, 0, 0, 1], 1).into(), ([0x20, 1, 0, 0, 0, 0, 0, 2], 2).into()],
+                false => [([10, 0, 0, 1], 1).into(), ([10, 0, 0, 2], 2).into()],
+            };
+            let builder = if udp { Builder::udp(ends[0], ends[1]) } else { Builder::tcp(ends[0], ends[1], 0x10) };
+            let mut frame = builder.ethernet(MacAddr([2; 6]), MacAddr([4; 6])).build(&[7; 100][..length]).unwrap();
+            // A tag, labels, PPPoE, padding, or something else altogether.
+            let between: &[u8] = match kind {
+                0 => &[0x81, 0, 0, 7],
+                1 => &[0x88, 0x47, 0, 0, 0x11, 0x40],
+                2 if v6 => &[0x88, 0x64, 0x11, 0, 0, 1, 0, 50, 0, 0x57],
+                2 => &[0x88, 0x64, 0x11, 0, 0, 1, 0, 50, 0, 0x21],
+                3 => &[0x08, 0x06],
+                _ => &[],
+            };
+            frame.splice(12..if kind == 1 || kind == 2 { 14 } else { 12 }, between.iter().copied());
+            if kind == 4 {
+                frame.extend_from_slice(&[0; 9]);
+            }
+            let whole = frame.len();
+            if partial {
+                let _ = start_checksum(&mut frame, LinkType::Ethernet, whole);
+            }
+            for (at, value) in changes {
+                if let Some(byte) = frame.get_mut(at) {
+                    *byte = value;
+                }
+            }
+            let (mut quickly, mut closely) = (frame.clone(), frame);
+            prop_assert_eq!(complete(&mut quickly), complete_closely(&mut closely));
+            prop_assert_eq!(quickly, closely);
         }
 
         #[test]

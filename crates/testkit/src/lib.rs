@@ -2,7 +2,7 @@
 //!
 //! [`Run`] runs a text; [`elements`] are sources and sinks that feed packets in and record what comes out;
 //! [`corpus`] has packets of every kind, [`found`](mod@found) the captures and rules of others; [`example`] is the element that a
-//! document explains; [`live`] has network namespaces; [`samples`] knows how to set up each class for the generic tests.
+//! document explains; [`samples`] knows how to set up each class for the generic tests.
 
 pub mod checker;
 pub mod corpus;
@@ -10,7 +10,6 @@ pub mod elements;
 pub mod example;
 pub mod found;
 pub mod liars;
-pub mod live;
 pub mod samples;
 
 use std::fmt;

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::thread::sleep;
 use std::time::Duration;
 
-use testkit::live::{Net, Running, Space, exchange_datagrams, ping, transfer};
+use lab::{Net, Running, Space, exchange_datagrams, ping, transfer};
 
 pub(crate) const TIDEGATE: &str = env!("CARGO_BIN_EXE_tidegate");
 pub(crate) const LEFT: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
@@ -23,11 +23,17 @@ pub(crate) struct Line {
 }
 
 impl Line {
+    /// With a cable on each side.
     pub(crate) fn new() -> Option<Line> {
-        let mut net = Net::new()?;
-        let [left, between, right] = ["left", "between", "right"].map(|name| net.space(name));
-        net.cable([(&left, "eth0", "10.77.0.1/24"), (&between, "left", "")]);
-        net.cable([(&right, "eth0", "10.77.0.2/24"), (&between, "right", "")]);
+        let line = Line::without_cables()?;
+        line.net.cable([(&line.left, "eth0", "10.77.0.1/24"), (&line.between, "left", "")]).unwrap();
+        line.net.cable([(&line.right, "eth0", "10.77.0.2/24"), (&line.between, "right", "")]).unwrap();
+        Some(line)
+    }
+
+    pub(crate) fn without_cables() -> Option<Line> {
+        let mut net = Net::or_skip()?;
+        let [left, between, right] = ["left", "between", "right"].map(|name| net.space(name).unwrap());
         Some(Line { left, between, right, net })
     }
 
@@ -51,25 +57,27 @@ impl Line {
         run(&self.between, &both.concat(), options)
     }
 
-    /// Pulls a cable while a file is on its way, and plugs it in again.
-    pub(crate) fn pull_while_sending(&self) {
+    /// Pulls a cable at one machine while a file is on its way, and plugs it in again.
+    pub(crate) fn pull_while_sending(&self, space: &Space, interface: &str) {
         let pull = || {
-            self.between.ip("link set right down");
+            space.ip(&format!("link set {interface} down")).unwrap();
             sleep(Duration::from_millis(400));
-            self.between.ip("link set right up");
+            space.ip(&format!("link set {interface} up")).unwrap();
         };
         transfer(&self.left, &self.right, SocketAddr::from((RIGHT, 7000)), 8 * MEGABYTE, pull).unwrap();
-        self.check();
     }
 
-    /// A file each way, and other traffic.
+    /// A file each way, and other traffic, fragments included.
     pub(crate) fn check(&self) {
+        self.check_with(&[0, 1, 100, 1472, 1473, 9000]);
+    }
+
+    /// The same with datagrams of these lengths.
+    pub(crate) fn check_with(&self, lengths: &[usize]) {
         assert_eq!(ping(&self.left, RIGHT, 3), 3);
         for (from, to, address) in [(&self.left, &self.right, RIGHT), (&self.right, &self.left, LEFT)] {
             transfer(from, to, SocketAddr::from((address, 7000)), 8 * MEGABYTE, || ()).unwrap();
-            // The last ones are fragments.
-            let lengths = [0, 1, 100, 1472, 1473, 9000];
-            let back = exchange_datagrams(from, to, SocketAddr::from((address, 7001)), &lengths);
+            let back = exchange_datagrams(from, to, SocketAddr::from((address, 7001)), lengths);
             assert_eq!(back, lengths.len());
         }
     }
@@ -78,7 +86,7 @@ impl Line {
 /// Runs a configuration, from when its elements are at work.
 pub(crate) fn run(space: &Space, config: &str, options: &[&str]) -> Running {
     let config = format!("{config}; Script(print \"ready\")");
-    space.start(TIDEGATE, &[&["run", "-e", &config], options].concat())
+    space.start(TIDEGATE, &[&["run", "-e", &config], options].concat()).unwrap()
 }
 
 /// Value of a handler that was printed at the end, behind its name.

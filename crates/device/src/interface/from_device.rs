@@ -234,8 +234,8 @@ impl Joint {
 struct Legacy {
     device: String,
     index: c_int,
-    /// How the socket was opened: offloads, promiscuous.
-    opened: (bool, bool),
+    /// How the socket was opened: offloads, promiscuous, outbound.
+    opened: (bool, bool, bool),
     ring: Ring,
     count: u64,
     earlier_drops: u64,
@@ -262,6 +262,9 @@ impl FromDevice {
         let (_, workers) = cx.worker();
         let ring = Ring::open(self.offloads, workers).map_err(|(step, error)| failed(step, &error))?;
         fanout::shut(ring.socket()).map_err(|error| failed("SO_ATTACH_FILTER", &error))?;
+        if !self.outbound {
+            fanout::ignore_outgoing(ring.socket());
+        }
         ring.bind(self.index).map_err(|error| failed("bind", &error))?;
         if let Err(error) = fanout::join_groups(ring.socket(), self.index, self.promiscuous)
             && self.promiscuous
@@ -270,7 +273,7 @@ impl FromDevice {
             cx.message(format_args!("{name}: cannot set promiscuous mode: {}\n", crate::reason(&error)));
         }
         if workers > 1 {
-            let joined = self.joint.group.join(ring.socket(), self.spread);
+            let joined = self.joint.group.join(ring.socket(), self.spread, self.outbound);
             joined.map_err(|error| failed("PACKET_FANOUT", &error))?;
         }
         let socket = ring.socket().try_clone_to_owned().map_err(|error| failed("socket", &error))?;
@@ -438,7 +441,7 @@ impl Element for FromDevice {
     }
 
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
-        let opened = (self.offloads, self.promiscuous);
+        let opened = (self.offloads, self.promiscuous, self.outbound);
         let FromDevice { index, earlier_drops, state, .. } = *self;
         let (device, count) = (self.device.clone(), self.incoming.count);
         let ring = self.ring.take()?;
@@ -451,7 +454,7 @@ impl Element for FromDevice {
         if (&device, index) == (&self.device, self.index) {
             self.incoming.count += count;
             self.earlier_drops += earlier_drops;
-            if opened == (self.offloads, self.promiscuous) {
+            if opened == (self.offloads, self.promiscuous, self.outbound) {
                 // It has received all the time, and goes on.
                 (self.is_open, self.state) = (true, state);
                 return self.serve(cx, ring);

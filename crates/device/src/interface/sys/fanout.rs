@@ -24,12 +24,14 @@ pub(crate) enum Spread {
 pub(crate) struct Group(Mutex<Option<u16>>);
 
 impl Group {
-    /// Adds a socket.
-    pub(crate) fn join(&self, socket: BorrowedFd<'_>, spread: Spread) -> io::Result<()> {
+    /// Adds a socket. What the machine itself sends comes to the group only if it is wanted; that is the group's own
+    /// setting, and not its sockets'.
+    pub(crate) fn join(&self, socket: BorrowedFd<'_>, spread: Spread, outbound: bool) -> io::Result<()> {
         let kind = match spread {
             Spread::Hash => libc::PACKET_FANOUT_HASH,
             Spread::Spray => libc::PACKET_FANOUT_CBPF,
         };
+        let kind = if outbound { kind } else { kind | libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING };
         let join = |value: u32| {
             set_option::<c_int>(socket, libc::SOL_PACKET, libc::PACKET_FANOUT, &(value as c_int))
         };
@@ -46,6 +48,12 @@ impl Group {
             Spread::Hash => Ok(()),
         }
     }
+}
+
+/// Keeps the kernel from copying what the machine itself sends into a socket that has no use for it. Kernels before 4.20
+/// cannot; whoever reads has to look, too.
+pub(crate) fn ignore_outgoing(socket: BorrowedFd<'_>) {
+    let _ = set_option::<c_int>(socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1);
 }
 
 /// Lets nothing into a socket any more, until the filter is taken away.

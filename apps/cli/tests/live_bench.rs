@@ -1,0 +1,104 @@
+//! `bench devices` for the shortest time: its rows, and that nothing stays behind. Skipped with a message where there can be
+//! no network namespaces.
+
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use lab::{Net, PATIENCE};
+use serde_json::Value;
+
+const TIDEGATE: &str = env!("CARGO_BIN_EXE_tidegate");
+const ARGUMENTS: [&str; 5] = ["bench", "devices", "--small", "--json", "-"];
+
+/// Whether it can run here.
+fn is_possible() -> bool {
+    let has_ethtool = Command::new("ethtool").arg("--version").output().is_ok();
+    if !has_ethtool {
+        println!("skipped: no ethtool here");
+    }
+    has_ethtool && Net::or_skip().is_some()
+}
+
+/// Namespaces that a process has made.
+fn namespaces_of(process: u32) -> Vec<String> {
+    let entries = std::fs::read_dir("/var/run/netns").into_iter().flatten().flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names.filter(|name| name.starts_with(&format!("tg{process}x"))).collect()
+}
+
+#[test]
+fn every_device_has_its_rows() {
+    if !is_possible() {
+        return;
+    }
+    let child = Command::new(TIDEGATE).args(ARGUMENTS).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let child = child.unwrap();
+    let process = child.id();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert_eq!(namespaces_of(process), Vec::<String>::new());
+    let rows: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    let expected = [
+        ("cable", "passed", 1),
+        ("bridge", "passed", 1),
+        ("FromDevice", "passed", 1),
+        ("FromDevice", "passed", 2),
+        ("FromDevice", "cut", 1),
+        ("FromDevice", "cut", 2),
+        ("KernelTap", "passed", 1),
+    ];
+    for (device, offloads, workers) in expected {
+        let of = |traffic: &str| {
+            let is_it = |row: &&Value| {
+                let params = &row["params"];
+                params["device"] == device
+                    && params["offloads"] == offloads
+                    && params["workers"] == workers
+                    && params["traffic"] == traffic
+            };
+            rows.iter()
+                .find(is_it)
+                .unwrap_or_else(|| panic!("no {traffic} of {device}, {offloads}, {workers}: {said}"))
+        };
+        for gbps in [&of("tcp")["gbps"][0], &of("tcp")["gbps"][1]] {
+            assert!(gbps.as_f64() > Some(0.0), "{device}, {offloads}, {workers}: {rows:?}");
+        }
+        assert!(of("udp")["offered_mpps"].as_f64() > Some(0.0), "{rows:?}");
+    }
+    for row in &rows {
+        let positive =
+            ["ns_per_packet", "floor_ns", "ratio", "mpps"].map(|key| row[key].as_f64() > Some(0.0));
+        assert!(row["name"] == "devices" && positive == [true; 4], "{row}");
+    }
+}
+
+#[test]
+fn an_interrupt_leaves_nothing_behind() {
+    if !is_possible() {
+        return;
+    }
+    let child = Command::new(TIDEGATE).args(ARGUMENTS).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut child = child.unwrap();
+    let process = child.id();
+    let until = Instant::now() + PATIENCE;
+    while !namespaces_of(process).iter().any(|name| name.ends_with("right")) {
+        assert!(child.try_wait().unwrap().is_none() && Instant::now() < until, "it has made no machines");
+        sleep(Duration::from_millis(5));
+    }
+    let asked = Command::new("kill").args(["-INT", &process.to_string()]).status();
+    assert!(asked.unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("interrupted"), "{said}");
+    assert_eq!(namespaces_of(process), Vec::<String>::new());
+}
+
+#[test]
+fn without_tools_it_says_so_and_has_no_rows() {
+    let output = Command::new(TIDEGATE).args(ARGUMENTS).env("PATH", "").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("no rows without root, ip and ethtool"), "{said}");
+    assert_eq!(serde_json::from_slice::<Vec<Value>>(&output.stdout).unwrap(), Vec::<Value>::new());
+}

@@ -1,0 +1,277 @@
+//! Packets per second, and one TCP flow, through each device beside the kernel's bridge, Open vSwitch and testpmd.
+//!
+//! Two machines, which are network namespaces, with a third one between them that forwards. Generator, forwarder and
+//! receiver share the cores of one real machine, so what matters is how the rows compare; the floor is a cable in the
+//! place of the third machine. Devices take turns, and figures are medians over the rounds.
+
+mod between;
+mod openvswitch;
+mod program;
+
+use std::cell::Cell;
+use std::io::{Error, ErrorKind, Result};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use lab::{Counts, Net, Space};
+
+use crate::serde_params::Param;
+use crate::{Pair, Row, Settings, median, source};
+use between::Device;
+use program::Program;
+
+/// Addresses of the two machines.
+const LEFT: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
+const RIGHT: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
+const PORT: u16 = 7000;
+
+/// Bytes of the frames that are counted.
+const FRAME: usize = 64;
+
+/// Flows where several workers share them.
+const FLOWS: usize = 64;
+
+/// Bytes of data in an ordinary segment, with time stamps.
+const SEGMENT: f64 = 1448.0;
+
+/// One row for TCP and one for packets of each device. None, with a message, where the machine or the user does not allow
+/// network namespaces.
+pub(crate) fn run(settings: &Settings) -> std::result::Result<Vec<Row>, String> {
+    let interrupt = Interrupt::new().map_err(|error| error.to_string())?;
+    if let Err(error) = is_possible() {
+        eprintln!("devices: {error}; no rows without root, ip and ethtool");
+        return Ok(Vec::new());
+    }
+    measure_all(settings, interrupt).map_err(|error| error.to_string())
+}
+
+fn is_possible() -> Result<()> {
+    let ethtool = Command::new("ethtool").arg("--version").output();
+    ethtool.map_err(|error| Error::other(format!("ethtool: {error}")))?;
+    Net::new().map(drop)
+}
+
+fn measure_all(settings: &Settings, interrupt: Interrupt) -> Result<Vec<Row>> {
+    let bench = Bench::new(settings.window, interrupt)?;
+    let mut devices: Vec<(Device, Vec<Sample>)> =
+        bench.program.devices().into_iter().map(|device| (device, Vec::new())).collect();
+    let start = Instant::now();
+    for round in 1..=settings.rounds as u32 {
+        let mut failed = Vec::new();
+        for (i, (device, samples)) in devices.iter_mut().enumerate() {
+            match bench.measure(device) {
+                Ok(sample) => samples.push(sample),
+                Err(_) if bench.interrupt.is_asked() => return Err(ErrorKind::Interrupted.into()),
+                Err(error) => {
+                    eprintln!("devices: no row for {}: {error}", device.describe());
+                    failed.push(i);
+                }
+            }
+        }
+        for i in failed.into_iter().rev() {
+            devices.remove(i);
+        }
+        // Another round as long as those before has to fit in.
+        if start.elapsed() / round * (round + 1) > settings.time {
+            break;
+        }
+    }
+    Ok(rows(&devices))
+}
+
+/// What the left one has offered to send.
+fn offered([left, _]: [Counts; 2]) -> u64 {
+    left.sent + left.refused
+}
+
+/// What one round says of a device.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sample {
+    /// Bits of TCP data per second, there and back.
+    tcp: Option<[f64; 2]>,
+    /// Packets per second: forwarded, and offered where that is known.
+    packets: Option<(f64, Option<f64>)>,
+}
+
+fn rows(devices: &[(Device, Vec<Sample>)]) -> Vec<Row> {
+    let floor: &[Sample] = match devices.iter().find(|(device, _)| device.is_cable()) {
+        Some((_, samples)) => samples,
+        None => &[],
+    };
+    let (mut tcp_rows, mut packet_rows) = (Vec::new(), Vec::new());
+    for (device, samples) in devices {
+        let pairs = |cost: fn(&Sample) -> Option<f64>| -> Vec<Pair> {
+            let both = samples.iter().zip(floor).filter_map(|(sample, floor)| cost(sample).zip(cost(floor)));
+            both.map(|(cost, floor)| Pair { cost, floor }).collect()
+        };
+        let tcp = pairs(|sample| sample.tcp.map(|[there, back]| 2e9 * 8.0 * SEGMENT / (there + back)));
+        if !tcp.is_empty() {
+            let direction =
+                |i: usize| median(samples.iter().filter_map(|sample| Some(sample.tcp?[i] / 1e9)).collect());
+            let row = Row::new("devices", &device.params(&[("traffic", Param::Word("tcp"))]), &tcp);
+            tcp_rows.push(Row { unit: "segment", gbps: Some([0, 1].map(direction)), ..row });
+        }
+        let packets = pairs(|sample| sample.packets.map(|(forwarded, _)| 1e9 / forwarded));
+        if !packets.is_empty() {
+            let offered: Vec<f64> =
+                samples.iter().filter_map(|sample| Some(sample.packets?.1? / 1e6)).collect();
+            let params = [
+                ("traffic", Param::Word("udp")),
+                ("frame", Param::Number(FRAME as u64)),
+                ("flows", Param::Number(device.flows() as u64)),
+            ];
+            let row = Row::new("devices", &device.params(&params), &packets);
+            packet_rows.push(Row { offered_mpps: (!offered.is_empty()).then(|| median(offered)), ..row });
+        }
+    }
+    tcp_rows.append(&mut packet_rows);
+    tcp_rows
+}
+
+/// The two machines and what is between them.
+struct Line {
+    left: Space,
+    between: Space,
+    right: Space,
+    net: Net,
+}
+
+/// What all measurements need.
+struct Bench {
+    program: Program,
+    /// Captures of what is sent: one flow, and several.
+    frames: [PathBuf; 2],
+    folder: tempfile::TempDir,
+    window: Duration,
+    interrupt: Interrupt,
+    /// Numbers folders.
+    count: Cell<u32>,
+}
+
+impl Bench {
+    fn new(window: Duration, interrupt: Interrupt) -> Result<Bench> {
+        let folder = tempfile::tempdir()?;
+        let frames = [1, FLOWS].map(|flows| folder.path().join(format!("{flows}.pcap")));
+        for (file, flows) in frames.iter().zip([1, FLOWS]) {
+            source::write_capture(&std::fs::File::create(file)?, 4096, flows, FRAME)?;
+        }
+        Ok(Bench { program: Program::new()?, frames, folder, window, interrupt, count: Cell::new(0) })
+    }
+
+    /// Sets a device up, measures, and takes it away again.
+    fn measure(&self, device: &Device) -> Result<Sample> {
+        if let Some(packets) = device.measure_alone(self)? {
+            return Ok(Sample { tcp: None, packets: Some((packets, None)) });
+        }
+        let mut net = Net::new()?;
+        let [left, between, right] = ["left", "between", "right"].map(|name| net.space(name));
+        let line = Line { left: left?, between: between?, right: right?, net };
+        // It ends before the line does.
+        let _running = device.set_up(self, &line)?;
+        self.wait_until_it_forwards(&line)?;
+        let there = self.flow(&line.left, &line.right, RIGHT)?;
+        let back = self.flow(&line.right, &line.left, LEFT)?;
+        let packets = self.packets(device, &line)?;
+        Ok(Sample { tcp: Some([there, back]), packets: Some(packets) })
+    }
+
+    fn wait_until_it_forwards(&self, line: &Line) -> Result<()> {
+        for _ in 0..5 {
+            self.interrupt.check()?;
+            if lab::ping(&line.left, RIGHT, 1) == 1 {
+                return Ok(());
+            }
+        }
+        Err(Error::other("no ping gets through"))
+    }
+
+    fn flow(&self, from: &Space, to: &Space, address: Ipv4Addr) -> Result<f64> {
+        self.interrupt.check()?;
+        lab::flow(from, to, SocketAddr::from((address, PORT)), self.window)
+    }
+
+    /// Packets per second that come out at the right, and that were offered at the left.
+    fn packets(&self, device: &Device, line: &Line) -> Result<(f64, Option<f64>)> {
+        // The way to this address is known to switches by now; when it is nobody's any more, the kernel at the end of it
+        // looks no further into what arrives.
+        line.right.ip("link set eth0 address 2:0:0:0:0:3")?;
+        let frames = &self.frames[usize::from(device.flows() > 1)];
+        let _generator = self.program.generate(&line.left, frames)?;
+        let counts =
+            || -> Result<[Counts; 2]> { Ok([line.left.counts("eth0")?, line.right.counts("eth0")?]) };
+        self.interrupt.pause(self.window / 4)?;
+        let (start, before) = (Instant::now(), counts()?);
+        loop {
+            self.interrupt.pause(self.window)?;
+            let (passed, after) = (start.elapsed().as_secs_f64(), counts()?);
+            let (offered, forwarded) =
+                (offered(after) - offered(before), after[1].received - before[1].received);
+            // On a busy machine nobody may have had a turn in a short time.
+            if forwarded > 0 {
+                return Ok((forwarded as f64 / passed, Some(offered as f64 / passed)));
+            }
+            if start.elapsed() > 2 * self.window + Duration::from_secs(4) {
+                return Err(Error::other(format!("none of {offered} packets came through")));
+            }
+        }
+    }
+
+    /// An empty folder of its own.
+    fn folder(&self) -> Result<PathBuf> {
+        self.count.set(self.count.get() + 1);
+        let folder = self.folder.path().join(self.count.get().to_string());
+        std::fs::create_dir(&folder)?;
+        Ok(folder)
+    }
+}
+
+/// An interrupt (Ctrl-C) or a request to end: everything is taken away before the program ends.
+struct Interrupt {
+    asked: Arc<AtomicBool>,
+    over: Arc<AtomicBool>,
+}
+
+impl Interrupt {
+    fn new() -> Result<Interrupt> {
+        use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+        use signal_hook::flag;
+        let [asked, over] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            flag::register_conditional_default(signal, Arc::clone(&over))?;
+            flag::register(signal, Arc::clone(&asked))?;
+        }
+        Ok(Interrupt { asked, over })
+    }
+
+    fn is_asked(&self) -> bool {
+        self.asked.load(Ordering::Relaxed)
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.is_asked() { Err(ErrorKind::Interrupted.into()) } else { Ok(()) }
+    }
+
+    fn pause(&self, time: Duration) -> Result<()> {
+        let until = Instant::now() + time;
+        loop {
+            self.check()?;
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            sleep(left.min(Duration::from_millis(100)));
+        }
+    }
+}
+
+impl Drop for Interrupt {
+    fn drop(&mut self) {
+        // From now on such a signal ends the program as usual.
+        self.over.store(true, Ordering::Relaxed);
+    }
+}

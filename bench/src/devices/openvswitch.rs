@@ -1,0 +1,67 @@
+//! Open vSwitch with a database and sockets of its own, so that one that runs on the machine already is left alone.
+
+use std::fs;
+use std::io::{Error, Result};
+use std::path::Path;
+use std::process::Command;
+
+use lab::{Running, Space};
+
+const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
+/// Debian has the daemons there, which is not in everybody's path.
+const DAEMONS: [&str; 2] = ["/usr/sbin/ovsdb-server", "/usr/sbin/ovs-vswitchd"];
+
+/// Whether it is installed.
+pub(super) fn is_installed() -> bool {
+    fs::exists(SCHEMA).unwrap_or(false) && DAEMONS.iter().all(|daemon| fs::exists(daemon).unwrap_or(false))
+}
+
+/// Whether the kernel has its datapath.
+pub(super) fn is_in_kernel() -> bool {
+    fs::exists("/sys/module/openvswitch").unwrap_or(false)
+}
+
+/// A bridge in a namespace between the interfaces `left` and `right`, which forwards by learning addresses. `datapath` is
+/// `netdev` for the one that needs nothing from the kernel but packet sockets, `system` for the kernel's.
+pub(super) fn bridge(space: &Space, folder: &Path, datapath: &str) -> Result<[Running; 2]> {
+    let file = |name: &str| folder.join(name).display().to_string();
+    let (database, socket) = (file("conf.db"), file("db.sock"));
+    run(command(space, folder, "ovsdb-tool").args(["create", &database, SCHEMA]))?;
+    let mut server = command(space, folder, DAEMONS[0]);
+    server.args([
+        &database,
+        &format!("--remote=punix:{socket}"),
+        &format!("--unixctl={}", file("server.ctl")),
+    ]);
+    let server = Running::new(&mut server)?;
+    let remote = format!("unix:{socket}");
+    // It tries again until the server is there.
+    let vsctl = |arguments: &str| {
+        let database = format!("--db={remote}");
+        let arguments = arguments.split(' ');
+        run(command(space, folder, "ovs-vsctl").args([&database, "--timeout=20"]).args(arguments))
+    };
+    vsctl("--no-wait --retry init")?;
+    let mut switch = command(space, folder, DAEMONS[1]);
+    let switch = Running::new(switch.args([&remote, &format!("--unixctl={}", file("switch.ctl"))]))?;
+    vsctl(&format!(
+        "add-br bridge -- set bridge bridge datapath_type={datapath} -- add-port bridge left -- add-port bridge right"
+    ))?;
+    Ok([switch, server])
+}
+
+fn command(space: &Space, folder: &Path, program: &str) -> Command {
+    let mut command = space.command(program);
+    for folder_of in ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR"] {
+        command.env(folder_of, folder);
+    }
+    command
+}
+
+fn run(command: &mut Command) -> Result<()> {
+    let output = command.output()?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(Error::other(String::from_utf8_lossy(&output.stderr).trim().to_string())),
+    }
+}

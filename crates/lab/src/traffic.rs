@@ -1,0 +1,244 @@
+//! Connections, datagrams and echo requests between two namespaces: what arrives, and how fast.
+
+use std::io::{Error, ErrorKind, Read, Result, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use socket2::{Domain, Protocol, Socket, Type};
+use wire::checksum;
+
+use crate::{PATIENCE, Space};
+
+/// How long a transfer may stand still before it has failed: longer than the pauses that TCP makes after losses.
+const STANDSTILL: Duration = Duration::from_secs(8);
+
+/// Bytes given to a socket at a time where it is speed that counts.
+const CHUNK: usize = 128 << 10;
+
+/// Sockets below transport protocols (SOCK_RAW, socket(2)).
+const RAW: i32 = 3;
+
+/// Bytes that look random.
+fn bytes(n: usize) -> Vec<u8> {
+    let mut random = fastrand::Rng::with_seed(n as u64);
+    (0..n.div_ceil(8)).flat_map(|_| random.u64(..).to_le_bytes()).take(n).collect()
+}
+
+/// Sends so many bytes over TCP from one namespace to an address in another one, and says whether they arrived as they
+/// were sent. `meanwhile` runs when a part of them has arrived.
+///
+/// # Errors
+/// What went wrong, also if it takes too long.
+pub fn transfer(
+    from: &Space,
+    to: &Space,
+    address: SocketAddr,
+    n: usize,
+    meanwhile: impl FnOnce() + Send,
+) -> Result<()> {
+    let listener = to.enter(|| TcpListener::bind(address))?;
+    listener.set_nonblocking(true)?;
+    let expected = bytes(n);
+    thread::scope(|scope| {
+        let sender = scope.spawn(|| -> Result<()> {
+            let mut stream = from.enter(|| TcpStream::connect_timeout(&address, PATIENCE))?;
+            stream.set_write_timeout(Some(STANDSTILL))?;
+            stream.set_read_timeout(Some(STANDSTILL))?;
+            stream.write_all(&expected)?;
+            stream.shutdown(Shutdown::Write)?;
+            // The other side has everything.
+            stream.read_exact(&mut [0])
+        });
+        let mut received = Vec::with_capacity(n);
+        let mut stream = accept(&listener, || sender.is_finished())?;
+        stream.set_read_timeout(Some(STANDSTILL))?;
+        let mut part = vec![0; n / 4];
+        stream.read_exact(&mut part)?;
+        received.append(&mut part);
+        meanwhile();
+        stream.read_to_end(&mut received)?;
+        stream.write_all(&[1])?;
+        sender.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        match received == expected {
+            true => Ok(()),
+            false => Err(Error::new(ErrorKind::InvalidData, "other bytes arrived than were sent")),
+        }
+    })
+}
+
+/// Sends over TCP from one namespace to an address in another one, as fast as it goes: bits of data per second that arrive
+/// in a time that begins when the connection has run for a quarter of it.
+///
+/// # Errors
+/// There is no connection, or nothing arrives for as long as eight seconds.
+pub fn flow(from: &Space, to: &Space, address: SocketAddr, time: Duration) -> Result<f64> {
+    let listener = to.enter(|| TcpListener::bind(address))?;
+    listener.set_nonblocking(true)?;
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let sender = scope.spawn(|| -> Result<()> {
+            let mut stream = from.enter(|| TcpStream::connect_timeout(&address, STANDSTILL))?;
+            stream.set_write_timeout(Some(STANDSTILL))?;
+            let data = vec![0; CHUNK];
+            while !done.load(Ordering::Relaxed) {
+                match stream.write_all(&data) {
+                    // The receiver has seen enough.
+                    Err(_) if done.load(Ordering::Relaxed) => break,
+                    result => result?,
+                }
+            }
+            Ok(())
+        });
+        let stream = accept(&listener, || sender.is_finished());
+        let measured =
+            stream.as_ref().map_err(|error| error.kind().into()).and_then(|stream| rate(stream, time));
+        done.store(true, Ordering::Relaxed);
+        drop(stream);
+        let sent = sender.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        // Why there was no connection is what the sender knows.
+        sent.and(measured)
+    })
+}
+
+fn rate(mut stream: &TcpStream, time: Duration) -> Result<f64> {
+    stream.set_read_timeout(Some(STANDSTILL))?;
+    let mut buffer = vec![0; CHUNK];
+    let connected = Instant::now();
+    let (mut begun, mut bytes) = (None, 0u64);
+    loop {
+        let n = stream.read(&mut buffer)?;
+        if n == 0 {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        match begun {
+            None if connected.elapsed() >= time / 4 => begun = Some(Instant::now()),
+            None => {}
+            Some(begun) => {
+                bytes += n as u64;
+                let passed = begun.elapsed();
+                if passed >= time {
+                    return Ok(bytes as f64 * 8.0 / passed.as_secs_f64());
+                }
+            }
+        }
+    }
+}
+
+fn accept(listener: &TcpListener, is_given_up: impl Fn() -> bool) -> Result<TcpStream> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match listener.accept() {
+            Ok((stream, _)) => {
+                stream.set_nonblocking(false)?;
+                return Ok(stream);
+            }
+            Err(error)
+                if error.kind() != ErrorKind::WouldBlock || Instant::now() > until || is_given_up() =>
+            {
+                return Err(error);
+            }
+            Err(_) => thread::sleep(Duration::from_millis(5)),
+        }
+    }
+}
+
+/// Sends datagrams of these lengths, one after the other, and says how many came back from the other side as they were.
+pub fn exchange_datagrams(from: &Space, to: &Space, address: SocketAddr, lengths: &[usize]) -> usize {
+    let limit = Some(Duration::from_secs(2));
+    let there = to.enter(|| UdpSocket::bind(address)).expect("an address of the namespace");
+    let here = from.enter(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))).expect("any address");
+    let set = [here.set_read_timeout(limit), there.set_read_timeout(limit), here.connect(address)];
+    assert!(set.iter().all(Result::is_ok));
+    let mut buffer = vec![0; 1 << 16];
+    let mut arrive = |length: usize| -> Result<bool> {
+        let sent = bytes(length);
+        here.send(&sent)?;
+        let (n, back) = there.recv_from(&mut buffer)?;
+        there.send_to(&buffer[..n], back)?;
+        let n = here.recv(&mut buffer)?;
+        Ok(buffer[..n] == sent)
+    };
+    lengths.iter().filter(|&&length| arrive(length).unwrap_or(false)).count()
+}
+
+/// Pings an address, and says how many of so many echo requests were answered.
+pub fn ping(from: &Space, to: Ipv4Addr, n: u16) -> usize {
+    let socket = from.enter(|| Socket::new(Domain::IPV4, Type::from(RAW), Some(Protocol::ICMPV4)));
+    let mut socket = socket.expect("whoever may make namespaces may make such sockets");
+    let target = SocketAddr::from((to, 0)).into();
+    assert!(socket.set_read_timeout(Some(Duration::from_secs(2))).is_ok());
+    let identifier = std::process::id() as u16;
+    let mut answered = |sequence: u16| -> bool {
+        let mut request = [[8, 0], [0, 0], identifier.to_be_bytes(), sequence.to_be_bytes()].concat();
+        request.extend_from_slice(&[0xab; 48]);
+        let filled = checksum::fill_icmp(&mut request).is_ok();
+        if !filled || socket.send_to(&request, &target).is_err() {
+            return false;
+        }
+        let mut buffer = [0; 256];
+        loop {
+            let Ok(n) = socket.read(&mut buffer) else { return false };
+            // Behind an IP header without options; replies to others come here too.
+            let reply = buffer[..n].get(20..).unwrap_or_default();
+            if reply.first() == Some(&0) && reply.get(4..) == request.get(4..) {
+                return checksum::icmp_valid(reply);
+            }
+        }
+    };
+    (0..n).filter(|&sequence| answered(sequence)).count()
+}
+
+/// The way to an address, as `traceroute` finds it: whose ICMP errors come back for datagrams that may go one hop, two, and
+/// so on, up to the address itself, whose port is unreachable; at most `most` of them.
+pub fn hops(from: &Space, to: Ipv4Addr, most: u32) -> Vec<Ipv4Addr> {
+    let errors = from.enter(|| Socket::new(Domain::IPV4, Type::from(RAW), Some(Protocol::ICMPV4)));
+    let mut errors = errors.expect("whoever may make namespaces may make such sockets");
+    assert!(errors.set_read_timeout(Some(Duration::from_secs(2))).is_ok());
+    let sender = from.enter(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))).expect("any address");
+    let mut found = Vec::new();
+    let mut buffer = [0; 256];
+    for ttl in 1..=most {
+        let port = 33434 + ttl as u16;
+        if sender.set_ttl(ttl).is_err() || sender.send_to(&[0; 32], (to, port)).is_err() {
+            break;
+        }
+        // An IP header without options, the ICMP header, and the datagram's own headers: the answer to this one has its port.
+        let answer = loop {
+            let Ok(n) = errors.read(&mut buffer) else { return found };
+            let Some(icmp) = buffer[..n].get(20..) else { continue };
+            if icmp.get(30..32) == Some(&port.to_be_bytes()) {
+                break (Ipv4Addr::new(buffer[12], buffer[13], buffer[14], buffer[15]), icmp[0]);
+            }
+        };
+        found.push(answer.0);
+        if answer.1 == wire::icmp::kind::UNREACHABLE {
+            break;
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Net;
+
+    #[test]
+    fn traffic_goes_over_a_cable() {
+        let Some(mut net) = Net::or_skip() else { return };
+        let [a, b] = ["a", "b"].map(|name| net.space(name).unwrap());
+        net.cable([(&a, "eth0", "10.9.0.1/24"), (&b, "eth0", "10.9.0.2/24")]).unwrap();
+        let address = Ipv4Addr::new(10, 9, 0, 2);
+        let port = SocketAddr::from((address, 7000));
+        assert_eq!(ping(&a, address, 2), 2);
+        assert_eq!(hops(&a, address, 3), [address]);
+        transfer(&a, &b, port, 1 << 20, || ()).unwrap();
+        assert_eq!(exchange_datagrams(&a, &b, port, &[0, 1000]), 2);
+        assert!(flow(&a, &b, port, Duration::from_millis(50)).unwrap() > 0.0);
+        b.ip("link set eth0 down").unwrap();
+        assert_eq!(ping(&a, address, 1), 0);
+        assert!(flow(&a, &b, port, Duration::from_millis(50)).is_err());
+    }
+}
