@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use element::class::{ArgInfo, Notes};
+use element::steering::Spreading;
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Registry, Signal, Stream};
 use engine::{Configured, Options, Plan, Worker};
 
 use crate::floor::Floor;
 use crate::serde_params::Param;
-use crate::{Pair, Row, Settings, classify, locality, sessions, source};
+use crate::{Pair, Row, Settings, classify, locality, sessions, source, spraying};
 
 pub(crate) fn forward(settings: &Settings) -> Result<Vec<Row>, String> {
     both_frames("forward", settings, FORWARD)
@@ -347,6 +348,15 @@ pub(crate) fn running(text: String, options: Options) -> Result<Worker, String> 
 
 /// A configuration with elements for each of so many workers.
 pub(crate) fn configured(text: String, workers: usize) -> Result<(Arc<Plan>, Vec<Configured>), String> {
+    configured_spread(text, workers, None)
+}
+
+/// The same with packets of one flow spread over them.
+pub(crate) fn configured_spread(
+    text: String,
+    workers: usize,
+    spreading: Option<&Arc<dyn Spreading>>,
+) -> Result<(Arc<Plan>, Vec<Configured>), String> {
     let mut sources = lang::Sources::new();
     let id = sources.add("benchmark", text);
     let (graph, diagnostics) = lang::parse(&mut sources, id, &lang::Options::default());
@@ -359,12 +369,13 @@ pub(crate) fn configured(text: String, workers: usize) -> Result<(Arc<Plan>, Vec
         .with(reframer::CLASSES)
         .with(&[&FRAMES, &sessions::FLOWS])
         .with(locality::CLASSES)
+        .with(spraying::CLASSES)
         .with(classify::CLASSES);
     let first = |problems: Vec<engine::Problem>| {
         problems.first().map_or_else(|| "no reason given".into(), |problem| problem.render(&sources))
     };
     let plan = Arc::new(Plan::new(graph, &registry).map_err(first)?);
-    let copies = plan.configure_all(None, workers, None).map_err(first)?;
+    let copies = plan.configure_all(None, workers, spreading).map_err(first)?;
     Ok((plan, copies))
 }
 

@@ -14,6 +14,7 @@ mod locality;
 mod lpm;
 mod sessions;
 mod source;
+mod spraying;
 mod workers;
 
 use std::collections::BTreeMap;
@@ -184,6 +185,11 @@ pub const ALL: &[Benchmark] = &[
         name: "workers",
         about: "forward and the chain on one worker and on two, from an InMemoryNic; handing packets over",
         run: workers::run,
+    },
+    Benchmark {
+        name: "sprayer",
+        about: "one connection and several, each at one worker or spread over two, with work per packet",
+        run: spraying::run,
     },
     Benchmark {
         name: "classify",

@@ -14,8 +14,8 @@
 //! ## Arguments
 //! - `FILENAME`: the capture.
 //! - `LOOPS`: times that its packets are given; -1 for no end.
-//! - `STEERING`: which queue a packet comes to: `rss`, that of the worker that its flow belongs to; `turn`, each one in
-//!   turn; `next`, the one behind that of its worker, so that all packets have to be handed over.
+//! - `STEERING`: which queue a packet comes to: `rss`, that of the worker that its flow belongs to; `spray`, one that the
+//!   last bits of its TCP checksum say, but for what opens and closes connections; `turn`, each one in turn; `next`, the one behind that of its worker, so that all packets have to be handed over.
 //! - `RATE`: packets per second that arrive at all queues together; 0 for as many as can be taken.
 //! - `RING`: packets that wait in each queue, with RATE.
 //! - `BURST`: most packets per turn.
@@ -40,7 +40,7 @@ use element::class::{ArgInfo, HandlerInfo, Notes, Task};
 use element::effects::Hold;
 use element::{Base, Class, Cx, DropReason, Effects, Element, Timestamp, manual};
 use packet::{BATCH_CAPACITY, Store};
-use wire::LinkType;
+use wire::{FromBytes, Layers, LinkType, ip_protocol, tcp};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -52,7 +52,7 @@ pub static CLASS: Class = Class {
     args: &[
         ArgInfo::required("FILENAME", "file"),
         ArgInfo::keyword("LOOPS", "int", "1"),
-        ArgInfo::keyword("STEERING", "rss, turn or next", "rss"),
+        ArgInfo::keyword("STEERING", "rss, spray, turn or next", "rss"),
         ArgInfo::keyword("RATE", "unsigned", "0"),
         ArgInfo::keyword("RING", "unsigned", "1024"),
         ArgInfo::keyword("BURST", "unsigned", ""),
@@ -63,17 +63,18 @@ pub static CLASS: Class = Class {
         HandlerInfo::count("packets"),
         HandlerInfo::both("rate"),
     ],
-    samples: &["$CAPTURE", "$CAPTURE, LOOPS 3, STEERING turn, BURST 7"],
+    samples: &["$CAPTURE", "$CAPTURE, LOOPS 3, STEERING turn, BURST 7", "$CAPTURE, STEERING spray"],
     build: |args| {
         let nic = InMemoryNic {
             filename: args.required("FILENAME"),
             loops: args.or("LOOPS", 1i64),
             steering: match args.or("STEERING", "rss".to_string()).as_str() {
                 "rss" => Steering::Rss,
+                "spray" => Steering::Spray,
                 "turn" => Steering::Turn,
                 "next" => Steering::Next,
                 _ => {
-                    args.error("STEERING is rss, turn or next");
+                    args.error("STEERING is rss, spray, turn or next");
                     Steering::Rss
                 }
             },
@@ -97,6 +98,7 @@ pub static CLASS: Class = Class {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Steering {
     Rss,
+    Spray,
     Turn,
     Next,
 }
@@ -123,6 +125,18 @@ struct InMemoryNic {
     part: u128,
 }
 
+/// The checksum of a TCP segment that neither opens nor closes a connection, and is no fragment: what interfaces can
+/// spread packets by.
+fn checksum(frame: &[u8], link: LinkType) -> Option<u16> {
+    let layers = Layers::locate(frame, link);
+    let is_whole = layers.fragment.is_none_or(|fragment| fragment.offset == 0 && !fragment.more);
+    let segment =
+        frame.get(layers.l4.filter(|_| is_whole && layers.protocol == Some(ip_protocol::TCP))?..)?;
+    let (header, _) = tcp::Header::ref_from_prefix(segment).ok()?;
+    let is_regular = header.flags & (tcp::flags::SYN | tcp::flags::FIN | tcp::flags::RST) == 0;
+    is_regular.then(|| header.checksum.get())
+}
+
 /// How long a queue with a rate sleeps when nothing has come.
 const PAUSE: Timestamp = Timestamp(20_000);
 
@@ -136,6 +150,10 @@ impl InMemoryNic {
         while let Some(record) = reader.next().map_err(|error| error.to_string())? {
             let queue = match self.steering {
                 Steering::Rss => cx.worker_of(record.data, record.link),
+                Steering::Spray => match checksum(record.data, record.link) {
+                    Some(checksum) => usize::from(checksum) % workers,
+                    None => cx.worker_of(record.data, record.link),
+                },
                 Steering::Turn => number % workers,
                 Steering::Next => (cx.worker_of(record.data, record.link) + 1) % workers,
             };
@@ -177,8 +195,8 @@ impl InMemoryNic {
 
 impl Element for InMemoryNic {
     fn effects(&self) -> Effects {
-        let chooses_home = self.steering == Steering::Rss;
-        Effects { hold: Hold::Replay, chooses_home, ..Effects::source("packet of the capture") }
+        let (chooses_home, is_spread) = (self.steering == Steering::Rss, self.steering == Steering::Spray);
+        Effects { hold: Hold::Replay, chooses_home, is_spread, ..Effects::source("packet of the capture") }
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
