@@ -163,62 +163,41 @@ impl Links {
         now: Timestamp,
         mut lost: impl FnMut(Packet),
     ) {
-        let dispatch = Arc::clone(&self.dispatch);
-        let (mut spread, mut order) = (self.spread.take(), self.order.take());
-        match (to.way, &mut spread) {
+        let Links { me, dispatch, lanes, spread, order, .. } = self;
+        let (me, lanes) = (*me, &mut lanes[..]);
+        match (to.way, spread) {
             (Way::Here, _) => {}
-            (Way::To(worker), _) => self.sift(batch, to, |_| worker, &mut lost),
+            (Way::To(worker), _) => sift(me, lanes, batch, to, |_| worker, &mut lost),
             (Way::Spread, Some(spread)) => {
                 let worker = |packet: &mut Packet| {
-                    let worker = spread.worker_of(packet, now, &*dispatch);
-                    if let Some(order) = &mut order {
+                    let worker = spread.worker_of(packet, now, &**dispatch);
+                    if let Some(order) = order {
                         order.give(packet, worker);
                     }
                     worker
                 };
-                self.sift(batch, to, worker, &mut lost);
-                if let Some(order) = &order {
+                sift(me, lanes, batch, to, worker, &mut lost);
+                if let Some(order) = order {
                     order.show();
                 }
             }
             (Way::Stay, Some(spread)) => {
-                let me = self.me;
-                let may_stay = |packet: &Packet| spread.may_stay(packet);
-                let worker =
-                    |packet: &mut Packet| if may_stay(packet) { me } else { dispatch.worker_of(packet) };
-                self.sift(batch, to, worker, &mut lost);
+                let worker = |packet: &mut Packet| match spread.may_stay(packet) {
+                    true => me,
+                    false => dispatch.worker_of(packet),
+                };
+                sift(me, lanes, batch, to, worker, &mut lost);
             }
             (Way::ToOwner | Way::Spread | Way::Stay, _) => {
-                self.sift(batch, to, |packet| dispatch.worker_of(packet), &mut lost);
+                sift(me, lanes, batch, to, |packet| dispatch.worker_of(packet), &mut lost);
             }
         }
-        if let (Some(order), Way::Stay | Way::ToOwner) = (&mut order, to.way) {
-            for (worker, lane) in self.lanes.iter().enumerate() {
+        if let (Some(order), Way::Stay | Way::ToOwner) = (order, to.way) {
+            for (worker, lane) in lanes.iter().enumerate() {
                 order.hand_aside(worker, lane.as_ref().map_or(0, |lane| lane.staged.len()));
             }
         }
         self.hand_over(lost);
-        (self.spread, self.order) = (spread, order);
-    }
-
-    fn sift(
-        &mut self,
-        batch: &mut Batch,
-        to: Target,
-        mut worker_of: impl FnMut(&mut Packet) -> usize,
-        mut lost: impl FnMut(Packet),
-    ) {
-        let Links { me, lanes, .. } = self;
-        batch.sift(
-            |packet| match worker_of(packet) {
-                worker if worker == *me => Ok(()),
-                worker => Err(worker),
-            },
-            |packet, worker| match lanes.get_mut(worker).and_then(Option::as_mut) {
-                Some(lane) => lane.staged.push(Handed { packet, to }),
-                None => lost(packet),
-            },
-        );
     }
 
     fn hand_over(&mut self, mut lost: impl FnMut(Packet)) {
@@ -310,6 +289,28 @@ impl Links {
     pub(crate) fn workers(&self) -> usize {
         self.arrivals.len()
     }
+}
+
+/// Keeps the packets of a batch that are for this worker, and stages the others.
+#[inline]
+fn sift(
+    me: usize,
+    lanes: &mut [Option<Lane>],
+    batch: &mut Batch,
+    to: Target,
+    mut worker_of: impl FnMut(&mut Packet) -> usize,
+    lost: &mut impl FnMut(Packet),
+) {
+    batch.sift(
+        |packet| match worker_of(packet) {
+            worker if worker == me => Ok(()),
+            worker => Err(worker),
+        },
+        |packet, worker| match lanes.get_mut(worker).and_then(Option::as_mut) {
+            Some(lane) => lane.staged.push(Handed { packet, to }),
+            None => lost(packet),
+        },
+    );
 }
 
 impl Lane {
