@@ -85,6 +85,9 @@ fn what_is_no_whole_command_of_the_client_passes_as_it_is() {
         "EPRT |2|::1|777|\r\n",
         "EPRT |1|10.0.0.1|777\r\n",
         "EPRT |\r\n",
+        // Delimiters are of ASCII, and none of its controls (RFC 2428).
+        "EPRT \u{e9}1\u{e9}10.0.0.1\u{e9}777\u{e9}\r\n",
+        "EPRT \t1\t10.0.0.1\t777\t\r\n",
         "EPRT \r\n",
         "NOOP\r\nPORT 10,0,0,1,3,9\r\n",
         "\u{00e4}\r\n",
