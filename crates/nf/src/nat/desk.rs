@@ -9,7 +9,6 @@ use super::change::Change;
 use super::flavour::{Flavour, Looked, set_next_hop};
 use super::pattern::Outputs;
 use super::spec::Spec;
-use super::state::Told;
 use super::store::{Chosen, Claim, Fresh, Known, Store, WINDOW, space};
 use super::tuple::Tuple;
 
@@ -160,7 +159,7 @@ impl Desk {
         };
         store.note(id, change, told);
         if change.state.is_shifted() {
-            shift(store, packet, change, told);
+            shift(store, packet, change);
         }
         if sets_next_hop && let Some(address) = self.flavour.next_hop(change) {
             set_next_hop(packet, address);
@@ -176,10 +175,8 @@ impl Desk {
 /// Gives a segment of a connection whose sequence numbers move its new ones.
 #[cold]
 #[inline(never)]
-fn shift(store: &mut Store, packet: &mut Packet, change: &Change, told: Told) {
-    if told.begins() {
-        store.forget_shifts(change.session);
-    } else if let Some(segment) = packet.header_mut(Base::Transport) {
+fn shift(store: &mut Store, packet: &mut Packet, change: &Change) {
+    if let Some(segment) = packet.header_mut(Base::Transport) {
         store.shift(change, segment);
     }
 }

@@ -13,6 +13,9 @@
 //! one whose packet has no room to grow, pass as they are; the transfer then fails, and the client has to ask again. A
 //! command that is sent again, whole or in other pieces, becomes the same as before.
 //!
+//! A port that is announced again keeps its mapping, which then holds as if a packet had come; one that is over, or whose
+//! transfer is, is made anew. Numbers move until another connection on the same ports is accepted.
+//!
 //! Passive transfers need no help where clients are inside. Replies of servers inside (`PASV`, `EPSV`) stay as they are.
 //!
 //! The translators that it names work on one worker.
@@ -239,7 +242,8 @@ impl FtpPortMapper {
         let home = data.home();
         let mut store = locked(&home.store);
         store.catch_up(cx.now());
-        let known = store.find(looked.tuple, space(home.owner, looked.which));
+        // The server comes only later.
+        let known = store.begin_again(&Store::key(looked.tuple, space(home.owner, looked.which)), cx.now());
         let change = match known {
             Some(change) => change,
             None => {
