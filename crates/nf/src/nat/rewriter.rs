@@ -507,7 +507,7 @@ impl Element for Rewriter {
         for written in &kept.mappings {
             let exist = written.outputs.iter().all(|&output| usize::from(output) < self.desk.outputs);
             if exist && usize::from(written.input) < self.desk.specs.len() {
-                store.put(self.home.owner, written);
+                store.put(self.home.owner, written, self.desk.sharing.is_independent);
             }
         }
         store.shrink_to_capacity(cx.now());

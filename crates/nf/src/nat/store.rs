@@ -21,7 +21,7 @@ mod turns;
 use std::collections::HashMap;
 
 use element::{DropReason, Timestamp};
-use flow::{EndsKey, FlowId, FlowTable, KeyHasher, MappedKey, Valued};
+use flow::{EndsKey, FlowId, FlowTable, Inserted, KeyHasher, MappedKey, Valued};
 
 use super::change::{Change, set_session};
 use super::shift::Shifts;
@@ -31,7 +31,7 @@ use super::used::{Pool, Used};
 
 pub(super) use board::{Board, Boards, Seen};
 use endpoints::Endpoints;
-pub(super) use endpoints::Known;
+pub(super) use endpoints::{Bound, Known};
 pub(super) use handover::Written;
 use moving::{Old, PER_MAPPING};
 use turns::{Queue, Turn, Turns};
@@ -458,6 +458,10 @@ impl Store {
             to.destination_port = mark(to.source_port);
         }
         let reply = to.reversed();
+        // A key belongs to one mapping.
+        if from != reply && self.find(from, space).is_some() {
+            return Err(DropReason::NoMapping);
+        }
         self.move_some(PER_MAPPING);
         while self.entries() + 2 > self.table.stats().capacity {
             if !self.begin_move(self.table.stats().capacity.saturating_mul(2)) {
@@ -537,6 +541,7 @@ impl Store {
 
     fn insert_key(&mut self, key: &MappedKey, now: Timestamp) -> Result<FlowId, DropReason> {
         let inserted = self.table.insert(key, self.hasher.hash(key), now);
+        debug_assert!(!matches!(inserted, Ok(Inserted::Present(_))), "two mappings with one key");
         inserted.map(|inserted| inserted.id()).map_err(|_| DropReason::TableFull)
     }
 

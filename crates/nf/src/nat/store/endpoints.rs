@@ -31,6 +31,14 @@ pub(in crate::nat) struct Known {
     pub(in crate::nat) annotation: u8,
 }
 
+/// What an end inside that is known has outside.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::nat) struct Bound {
+    pub(in crate::nat) outside: (u32, u16),
+    /// Where its packets go, and those of replies.
+    pub(in crate::nat) outputs: [u16; 2],
+}
+
 #[derive(Default)]
 pub(super) struct Endpoints {
     inside: HashMap<End, Endpoint>,
@@ -53,10 +61,28 @@ impl Endpoints {
 }
 
 impl Store {
-    /// The address and port that the sender of a flow has outside already.
-    pub(in crate::nat) fn outside_of(&self, space: u32, flow: Tuple) -> Option<(u32, u16)> {
+    /// What the sender of a flow has outside already.
+    pub(in crate::nat) fn outside_of(&self, space: u32, flow: Tuple) -> Option<Bound> {
         let end = (space, flow.source, flow.source_port);
-        self.endpoints.inside.get(&end).map(|endpoint| endpoint.outside)
+        self.endpoints.inside.get(&end).map(|&Endpoint { outside, outputs, .. }| Bound { outside, outputs })
+    }
+
+    /// Whether a flow may become this: whoever has the reply so far is its sender too.
+    pub(in crate::nat) fn may_become(&self, space: u32, flow: Tuple, to: Tuple) -> bool {
+        let other = self.find(Store::reply(to, space), space);
+        other.is_none_or(|other| {
+            let receiver = (other.to.destination, other.to.destination_port);
+            other.is_reply && receiver == (flow.source, flow.source_port)
+        })
+    }
+
+    /// Whether the sender of a flow that has become this may have that port for all its flows: neither has it another one,
+    /// nor anybody else this one.
+    pub(super) fn may_bind(&self, space: u32, flow: Tuple, to: Tuple) -> bool {
+        match self.outside_of(space, flow) {
+            Some(Bound { outside, .. }) => outside == (to.source, to.source_port),
+            None => !self.endpoints.outside.contains_key(&(space, to.source, to.source_port)),
+        }
     }
 
     /// Who inside a packet from outside is for, if its receiver is known there.
