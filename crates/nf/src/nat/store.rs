@@ -116,6 +116,8 @@ struct Session {
     ticket: u32,
     /// The next free place, if this one is.
     next: u32,
+    /// Its place among the mappings of its subscriber, if these are counted.
+    seat: u32,
     owner: u16,
     input: u16,
     /// Where packets of the flow go; for a flow that is its own reply this is found nowhere else.
@@ -505,6 +507,7 @@ impl Store {
             queue: Queue::Open,
             ticket: self.sessions.get(place as usize).map_or(0, |old| old.ticket),
             next: NONE,
+            seat: NONE,
             owner,
             input,
             output: outputs[0],
@@ -530,7 +533,7 @@ impl Store {
             Claim::Address => self.used.set(Store::pool(to, space, Claim::Address), to.source),
             Claim::Endpoint => self.bind(space, (from, to), input, outputs),
         }
-        self.charge(owner, from.source);
+        self.charge(place, from.source);
         self.size += 1;
         self.additions += 1;
         if let Some(tally) = self.tally(owner, input) {
@@ -565,6 +568,7 @@ impl Store {
         for (place, session) in (0..).zip(&self.sessions) {
             self.turns.push(session.queue, Turn { due: session.due, place, ticket: session.ticket });
         }
+        self.charge_all();
         self.epoch += 1;
         true
     }
@@ -596,6 +600,7 @@ impl Store {
             return;
         };
         let (owner, input, claim, era) = (session.owner, session.input, session.claim, session.era);
+        let seat = session.seat;
         let keys = std::mem::take(&mut session.keys);
         session.next = std::mem::replace(&mut self.free, place);
         self.forget_turn(place);
@@ -616,7 +621,7 @@ impl Store {
                 Claim::Address => self.used.clear(Store::pool(to, space, claim), to.source),
                 Claim::Endpoint => self.unbind(space, from),
             }
-            self.discharge(owner, from.source);
+            self.discharge(owner, from.source, seat);
         }
         self.size -= 1;
         if let Some(tally) = self.tally(owner, input) {

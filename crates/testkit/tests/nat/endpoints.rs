@@ -240,3 +240,20 @@ fn a_packet_from_outside_makes_no_second_mapping_for_a_flow_inside() {
     let (outcome, seen) = run(&config, 2, &packets, &["rw.mapping_failures", "rw.size"]);
     assert_eq!((seen.len(), value(&outcome, 0), value(&outcome, 1)), (3 + 3, "1", "3"));
 }
+
+#[test]
+fn a_host_makes_room_for_itself_however_many_others_there_are() {
+    let config = format!("{NAPT}, SUBSCRIBER_CAPACITY 3, UDP_TIMEOUT 10, UDP_STREAMING_TIMEOUT 10");
+    let from = |host: [u8; 4], port: u16, at: i64| (at, udp(end(host, port), end(REMOTE, 53)));
+    let others = |at: i64| (0..1000u16).map(move |n| from([10, 1, (n >> 8) as u8, n as u8], 5000, at));
+    let mut packets: Vec<_> = (0..3).map(|n| from(INSIDE, 5000 + n, 0)).collect();
+    packets.extend(others(1));
+    // The others had packets since, and so had one of its own.
+    packets.extend(others(9_000));
+    packets.push(from(INSIDE, 5001, 9_000));
+    packets.extend((0..3).map(|n| from(INSIDE, 6000 + n, 15_000)));
+    let (outcome, seen) = run(&gateway("IPRewriter", &config), 2, &packets, &["rw.mapping_failures"]);
+    assert_eq!((packets.len() - seen.len(), value(&outcome, 0)), (1, "1"));
+    let last: Vec<_> = seen[seen.len() - 2..].iter().map(|seen| ends(&seen.bytes).0.port()).collect();
+    assert_eq!(last, [6000, 6001]);
+}

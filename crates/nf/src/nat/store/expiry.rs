@@ -68,11 +68,6 @@ impl Store {
         self.see(id, now)
     }
 
-    /// Ends a few mappings that are over.
-    pub(super) fn sweep_some(&mut self, now: i64) {
-        self.sweep(now, LOOKS);
-    }
-
     /// Ends as many mappings as there are above the capacity.
     pub(in crate::nat) fn shrink_to_capacity(&mut self, now: Timestamp) {
         while self.size as i64 > i64::from(self.capacity).max(0) {
