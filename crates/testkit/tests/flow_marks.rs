@@ -108,3 +108,22 @@ fn a_short_segment_says_nothing_of_its_flow() {
         assert!(collect(exchange).len() <= 1);
     }
 }
+
+/// As many packets as a batch can have, none of which anything is noted for.
+#[test]
+fn a_full_batch_of_unknown_flows_is_looked_up() {
+    let packets = (0..=255u8).map(|number| {
+        let (from, to) = (([10, 0, 0, number], 1000).into(), ([192, 0, 2, 1], 53).into());
+        let bytes = Builder::udp(from, to).ethernet(MacAddr([2; 6]), MacAddr([4; 6])).build(b"data").unwrap();
+        Input { bytes, time: Timestamp::from_secs(1), annotations: [0; 48], headers: [None; 3] }
+    });
+    let exchange = offer(vec![packets.collect()]);
+    let rules: String = (0..20).map(|n| format!("deny src host 10.0.0.{n}, ")).collect();
+    let text = format!(
+        "TestSource({exchange}, 0) -> MarkIPHeader(14) -> IPRewriter(keep 0 0)
+        -> f :: IPFilter({rules} allow all) -> TestSink({exchange}, 0)"
+    );
+    let outcome = Run { burst: Some(256), ..Run::trace() }.text(&text, &["f.rule_counts"]).unwrap();
+    assert!(outcome.values[0].as_deref().unwrap().ends_with("20 236\n"));
+    assert_eq!(collect(exchange).len(), 236);
+}
