@@ -245,11 +245,12 @@ impl Window<'_> {
                 None => *key = flavour.key(packet, owner),
             }
         }
+        // Looking keys up may move them, and make ids invalid that were found before.
+        let (epoch, additions) = (store.epoch(), store.additions());
         store.find_all(&keys[..window.len()], &mut found);
         if flavour == Flavour::Address {
             desk.find_others(store, owner, window, &mut found);
         }
-        let (epoch, additions) = (store.epoch(), store.additions());
         for (packet, found) in window.iter_mut().zip(found) {
             let is_plain = plain & 1 != 0;
             plain >>= 1;
