@@ -9,8 +9,7 @@ use tidegate_testkit::{Run, worker};
 /// Time moves by a millisecond with each task, timer and step.
 fn run() -> Run {
     let start = Timestamp::from_secs(1_000_000_000);
-    let clock = ClockKind::Simulated { start, tick: Timestamp(1_000_000) };
-    Run { clock, burst: None, ..Run::default() }
+    Run { clock: ClockKind::Simulated { start, tick: Timestamp(1_000_000) }, burst: None, ..Run::default() }
 }
 
 /// A configuration with sources `ip` and `arp` that packets are given to, one at a time, and a querier `q`.
