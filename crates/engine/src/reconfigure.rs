@@ -48,6 +48,9 @@ impl Inner {
     fn check_declaration(&mut self, core: &Core, id: ElementId, new: Effects) -> Result<(), String> {
         let old = std::mem::replace(&mut self.effects[id], new);
         let facts = facts::gather(&self.effects, &self.plan.forward);
+        // An element that no longer takes marks does not look at them.
+        let takers: Vec<ElementId> =
+            (0..self.effects.len()).filter(|&id| self.effects[id].marks == Marks::Takes).collect();
         self.effects[id] = old;
         let (now, was) = (&facts.annotations_read, &core.facts.annotations_read);
         if now.iter().zip(was).any(|(&now, &was)| now && !was) {
@@ -57,8 +60,7 @@ impl Inner {
             return Err("this would look at what devices have been told that nobody looks at".into());
         }
         let relies = |facts: &Facts, id: ElementId| facts.flow_marks.get(id).is_some_and(|&relies| relies);
-        let takes = |id: &ElementId| self.effects[*id].marks == Marks::Takes;
-        if (0..self.effects.len()).filter(takes).any(|id| relies(&core.facts, id) && !relies(&facts, id)) {
+        if takers.into_iter().any(|id| relies(&core.facts, id) && !relies(&facts, id)) {
             return Err("this would change what others take for the flow of packets".into());
         }
         let (now, was) = (facts.restore, core.facts.restore);

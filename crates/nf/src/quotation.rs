@@ -8,7 +8,7 @@ use wire::{FromBytes, icmp, ip_protocol, ipv4};
 pub(crate) enum Behind {
     /// Two ports.
     Ports,
-    /// The identifier of an echo request.
+    /// The identifier of an echo request or another query.
     Identifier,
     /// Nothing that tells flows apart.
     Nothing,
@@ -51,7 +51,7 @@ impl Quotation {
             ip_protocol::TCP | ip_protocol::UDP | ip_protocol::DCCP if is_first && rest.len() >= 8 => {
                 (Behind::Ports, (number(0), number(2)))
             }
-            ip_protocol::ICMP if is_first && rest.len() >= 6 && rest[0] == icmp::kind::ECHO => {
+            ip_protocol::ICMP if is_first && rest.len() >= 6 && is_query(rest[0]) => {
                 (Behind::Identifier, (number(4), 0))
             }
             _ => (Behind::Nothing, (0, 0)),
@@ -92,6 +92,12 @@ impl Quotation {
         }
         sum_in(head, 2, change, Delta::apply);
     }
+}
+
+/// Whether a message of ICMP is a query, which all have an identifier at the same place (RFC 792, RFC 950).
+fn is_query(kind: u8) -> bool {
+    use icmp::kind::{ADDRESS_MASK, ECHO, INFORMATION, TIME_STAMP};
+    [ECHO, TIME_STAMP, INFORMATION, ADDRESS_MASK].contains(&kind)
 }
 
 /// Puts a number of 16 bits into a message; how a sum over it changes.

@@ -321,11 +321,23 @@ fn what_waits_goes_on_with_other_arguments() {
 }
 
 #[test]
+fn what_waits_in_vain_is_dropped_by_the_table() {
+    let mut bench = Bench::new("ARPQuerier(10.0.0.1, 2:0:0:0:0:1, GIVE_UP 0.05)", "");
+    (1..4).for_each(|number| bench.send("ip", &packet([10, 0, 0, 2], number)));
+    assert_eq!((bench.held(), bench.read("q.drops").as_str()), (3, "0"));
+    bench.pass_time(200);
+    assert_eq!((bench.held(), bench.read("q.drops").as_str()), (0, "0"));
+    assert!(bench.read("q.stats").starts_with("3 packets killed"), "{}", bench.read("q.stats"));
+    bench.finish();
+}
+
+#[test]
 fn mistakes_are_told() {
     for (config, error) in [
         ("ARPQuerier(10.0.0.1)", "ETH: parse error"),
         ("ARPQuerier(x, 2:0:0:0:0:1)", "IP: parse error"),
         ("ARPQuerier(10.0.0.1, 2:0:0:0:0:1, CAPACITY_SLIM_FACTOR 0)", "CAPACITY_SLIM_FACTOR cannot be zero"),
+        ("ARPQuerier(10.0.0.1, 2:0:0:0:0:1, GIVE_UP -1)", "GIVE_UP: must not be negative"),
         ("ARPQuerier(10.0.0.1, 2:0:0:0:0:1, TABLE x)", "TABLE: does not name an element"),
         ("ARPQuerier(10.0.0.1, 2:0:0:0:0:1, TABLE i)", "TABLE: type mismatch, expected ARPTable"),
     ] {

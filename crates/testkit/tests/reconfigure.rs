@@ -2,6 +2,7 @@
 
 use engine::Worker;
 use tidegate_testkit::{Run, worker};
+use wire::build::Builder;
 
 fn start(text: &str) -> Worker {
     worker(text, Run { burst: None, ..Run::default() }).unwrap()
@@ -89,6 +90,61 @@ fn what_others_rely_on_cannot_change() {
     let error = write(&mut worker, "p.config", "x, PRINTANNO true");
     assert_eq!(error, Err("this would read annotations that nobody has set so far".into()));
     write(&mut worker, "p.config", "y, 2").unwrap();
+}
+
+/// A packet of one flow, with a time to live, for `DATA`.
+fn datagram(ttl: u8) -> String {
+    let mut bytes =
+        Builder::udp(([10, 0, 0, 5], 1000).into(), ([2, 0, 0, 2], 53).into()).build(b"data").unwrap();
+    bytes[8] = ttl;
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Behind a translator that marks packets with their flows, whatever the rules are about.
+#[test]
+fn rules_may_change_behind_a_translator() {
+    let many = |first: &str| {
+        let others: String = (1..20).map(|n| format!(", allow udp dst port {n}")).collect();
+        format!("{first}{others}, allow all")
+    };
+    let patterns: String = (1..20).map(|n| format!("udp dst port {n}, ")).collect();
+    let outputs: String = (1..20).map(|n| format!("k[{n}] -> Discard; ")).collect();
+    let source = |name: &str, ttl: u8| {
+        let data = datagram(ttl);
+        format!("{name} :: InfiniteSource(DATA \\<{data}>, LIMIT 10, ACTIVE false) -> MarkIPHeader -> rw; ")
+    };
+    let mut worker = start(&format!(
+        "rw :: IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 0) -> f :: IPFilter({})
+         -> k :: IPClassifier({patterns}-); k[0] -> Discard; {outputs}{}{}",
+        many("deny udp dst port 99"),
+        source("far", 64),
+        source("near", 3),
+    ));
+    let go = |worker: &mut Worker, name: &str| {
+        write(worker, &format!("{name}.reset"), "").unwrap();
+        write(worker, &format!("{name}.active"), "true").unwrap();
+        while worker.step(100) {}
+        let counts = ["f", "k"].map(|name| read(worker, &format!("{name}.rule_counts")));
+        for name in ["f", "k"] {
+            write(worker, &format!("{name}.reset_rule_counts"), "").unwrap();
+        }
+        counts
+    };
+    assert_eq!(go(&mut worker, "far"), ["20 10\n", "19 10\n"]);
+    // Now the same flow has packets of two kinds.
+    write(&mut worker, "f.config", &many("deny ip ttl 1")).unwrap();
+    write(&mut worker, "k.pattern0", "ip ttl 3").unwrap();
+    assert_eq!(go(&mut worker, "far"), ["20 10\n", "19 10\n"]);
+    assert_eq!(go(&mut worker, "near"), ["20 10\n", "0 10\n"]);
+    write(&mut worker, "f.config", &many("deny ip ttl 3")).unwrap();
+    assert_eq!(go(&mut worker, "near"), ["0 10\n", ""]);
+    // As short as in an emergency, and back.
+    write(&mut worker, "f.config", "deny all").unwrap();
+    assert_eq!(go(&mut worker, "far"), ["0 10\n", ""]);
+    write(&mut worker, "f.config", &many("deny udp dst port 99")).unwrap();
+    assert_eq!(go(&mut worker, "near"), ["20 10\n", "0 10\n"]);
+    worker.finish().unwrap();
+    assert!(worker.report().balances());
 }
 
 /// Every class that says so can be given its own arguments again, and those of its other samples of the same shape.

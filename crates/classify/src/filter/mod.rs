@@ -33,7 +33,7 @@ pub use condition::{Condition, Header, Test};
 pub use listing::Listing;
 pub use matcher::Matcher;
 pub use names::{Names, ip_protocol, well_known_port};
-pub use parse::{DEEPEST, Expression, Issue, parse};
+pub use parse::{DEEPEST, DEEPEST_CONDITION, Expression, Issue, parse};
 pub use primitive::{Ends, Place, Primitive, Protocol, Relation, Sign, Version};
 pub use recent::Recent;
 pub use shadow::{Shadows, shadows};

@@ -29,6 +29,10 @@ pub struct Issue {
 /// Expressions in parentheses and behind `?` may be nested this deep.
 pub const DEEPEST: usize = 64;
 
+/// Conditions of choices may be choices, and these have others for conditions, so deep: whoever writes choices with `and` and
+/// `or` alone writes each condition twice.
+pub const DEEPEST_CONDITION: usize = 4;
+
 /// What an expression asks.
 pub type Expression = Tree<Primitive>;
 
@@ -94,7 +98,7 @@ impl<N: Names + ?Sized> Parser<'_, N> {
             let question = self.at;
             self.at += 1;
             if depth >= DEEPEST {
-                self.too_deep();
+                self.too_deep("expression", DEEPEST);
                 return last;
             }
             let then = self.expression(depth + 1);
@@ -107,15 +111,19 @@ impl<N: Names + ?Sized> Parser<'_, N> {
         }
         // A long chain of choices is as deep as any nesting.
         if depth + chosen.len() > DEEPEST {
-            self.too_deep();
+            self.too_deep("expression", DEEPEST);
+            return last;
+        }
+        if chosen.iter().any(|(condition, _)| choices(condition) >= DEEPEST_CONDITION) {
+            self.too_deep("condition of '?'", DEEPEST_CONDITION);
             return last;
         }
         let choose = |last, (condition, then)| Tree::Choose(Box::new([condition, then, last]));
         chosen.into_iter().rev().fold(last, choose)
     }
 
-    fn too_deep(&mut self) {
-        self.error(self.span_from(self.at), format!("expression nested more than {DEEPEST} deep"));
+    fn too_deep(&mut self, what: &str, most: usize) {
+        self.error(self.span_from(self.at), format!("{what} nested more than {most} deep"));
         self.at = self.words.len();
     }
 
@@ -155,7 +163,7 @@ impl<N: Names + ?Sized> Parser<'_, N> {
         let before = self.at;
         let inner = if self.word() == "(" {
             if depth >= DEEPEST {
-                self.too_deep();
+                self.too_deep("expression", DEEPEST);
                 return Tree::Constant(false);
             }
             self.at += 1;
@@ -483,5 +491,16 @@ impl<N: Names + ?Sized> Parser<'_, N> {
         }
         let ether = matches!(level, None | Some(Level::Ether));
         names.ether(word).filter(|_| ether).map(|address| (Data::Ether(address), 1))
+    }
+}
+
+/// How many choices lie in one another, each in the condition of the next one.
+fn choices(expression: &Expression) -> usize {
+    let most = |parts: &[Expression]| parts.iter().map(choices).max().unwrap_or(0);
+    match expression {
+        Tree::Constant(_) | Tree::Leaf(_) => 0,
+        Tree::Not(inner) => choices(inner),
+        Tree::All(parts) | Tree::Any(parts) => most(parts),
+        Tree::Choose(parts) => (choices(&parts[0]) + 1).max(most(&parts[1..])),
     }
 }

@@ -11,8 +11,8 @@ const COMPARISONS: u64 = 1 << 27;
 /// Where conditions hide others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shadows {
-    /// A condition that never is the first to hold, and an earlier one that holds for packets that it is for.
-    pub hidden: Vec<(usize, usize)>,
+    /// A condition that never is the first to hold, and the earlier ones, in order, that hold for all packets that it is for.
+    pub hidden: Vec<(usize, Vec<usize>)>,
     /// Conditions, from the first on, that were compared with all before them.
     pub compared: usize,
 }
@@ -25,32 +25,28 @@ pub fn shadows(conditions: &[Condition]) -> Shadows {
     let four = hidden::<V4, 6>(conditions, &mut left);
     let six = match conditions.iter().any(asks_for_version) {
         true => hidden::<V6, 11>(conditions, &mut left),
-        false => vec![Some(By::Nothing); four.len()],
+        false => vec![Some(Vec::new()); four.len()],
     };
     // Whatever the version is, somebody else comes first.
-    let both = four.iter().zip(&six).enumerate();
-    let hidden = both.filter_map(|(number, by)| match by {
-        (Some(By::Rule(by)), Some(_)) | (Some(By::Nothing), Some(By::Rule(by))) => Some((number, *by)),
-        _ => None,
+    let compared = four.len().min(six.len());
+    let both = four.into_iter().zip(six).enumerate();
+    let hidden = both.filter_map(|(number, (four, six))| {
+        let mut by = four?;
+        by.extend(six?);
+        by.sort_unstable();
+        by.dedup();
+        (!by.is_empty()).then_some((number, by))
     });
-    Shadows { hidden: hidden.collect(), compared: four.len().min(six.len()) }
-}
-
-/// Why a condition is never the first to hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum By {
-    /// An earlier one does.
-    Rule(usize),
-    /// It holds for no packet of the space.
-    Nothing,
+    Shadows { hidden: hidden.collect(), compared }
 }
 
 fn contains<const D: usize>(outer: &[Range; D], inner: &[Range; D]) -> bool {
     outer.iter().zip(inner).all(|(outer, inner)| outer.0 <= inner.0 && inner.1 <= outer.1)
 }
 
-/// By the number of the condition, up to where there was time.
-fn hidden<S: Space<D>, const D: usize>(conditions: &[Condition], left: &mut u64) -> Vec<Option<By>> {
+/// By the number of the condition, up to where there was time: which earlier conditions hold wherever it does, if they do;
+/// none where it holds for no packet of the space.
+fn hidden<S: Space<D>, const D: usize>(conditions: &[Condition], left: &mut u64) -> Vec<Option<Vec<usize>>> {
     let mut earlier: Vec<Area<D>> = Vec::new();
     let mut by = Vec::new();
     for (number, condition) in conditions.iter().enumerate() {
@@ -61,11 +57,7 @@ fn hidden<S: Space<D>, const D: usize>(conditions: &[Condition], left: &mut u64)
         }
         *left -= comparisons;
         let hider = |area: &Area<D>| earlier.iter().find(|earlier| contains(&earlier.ranges, &area.ranges));
-        let hiders: Option<Vec<_>> = own.iter().map(hider).collect();
-        by.push(hiders.map(|hiders| match hiders.first() {
-            Some(first) => By::Rule(first.rule as usize),
-            None => By::Nothing,
-        }));
+        by.push(own.iter().map(|area| hider(area).map(|hider| hider.rule as usize)).collect());
         // Who is hidden hides nobody that others do not.
         if by.last() == Some(&None) {
             earlier.extend(own.into_iter().filter(|area| area.exact));
@@ -81,7 +73,7 @@ mod tests {
     use super::super::tests::condition_of;
     use super::*;
 
-    fn found(texts: &[&str]) -> Vec<(usize, usize)> {
+    fn found(texts: &[&str]) -> Vec<(usize, Vec<usize>)> {
         let conditions: Vec<_> = texts.iter().map(|text| condition_of(text)).collect();
         let found = shadows(&conditions);
         assert_eq!(found.compared, texts.len());
@@ -92,16 +84,16 @@ mod tests {
     fn what_an_earlier_rule_takes_is_hidden() {
         assert_eq!(
             found(&["src net 10.0.0.0/8", "src host 10.1.2.3 and tcp", "src host 11.0.0.1"]),
-            [(1, 0)]
+            [(1, vec![0])]
         );
-        assert_eq!(found(&["tcp dst port 80", "udp dst port 80", "dst port 80"]), [(2, 0)]);
-        assert_eq!(found(&["tcp dst port < 100", "tcp", "dst tcp port 7 or dst tcp port 8"]), [(2, 0)]);
-        assert_eq!(found(&["tcp", "udp", "src port 5 and (tcp or udp)"]), [(2, 0)]);
+        assert_eq!(found(&["tcp dst port 80", "udp dst port 80", "dst port 80"]), [(2, vec![0, 1])]);
+        assert_eq!(found(&["tcp dst port < 100", "tcp", "dst tcp port 7 or dst tcp port 8"]), [(2, vec![0])]);
+        assert_eq!(found(&["tcp", "udp", "src port 5 and (tcp or udp)"]), [(2, vec![0, 1])]);
         // Other questions than those about addresses, ports and protocol.
         assert_eq!(found(&["ip ttl > 5", "ip ttl > 6"]), []);
-        assert_eq!(found(&["tcp", "ip ttl > 6 and tcp", "-", "icmp"]), [(1, 0), (3, 2)]);
+        assert_eq!(found(&["tcp", "ip ttl > 6 and tcp", "-", "icmp"]), [(1, vec![0]), (3, vec![2])]);
         // Both versions count.
-        assert_eq!(found(&["ip6 tcp", "tcp", "ip6 tcp dst port 7"]), [(2, 0)]);
+        assert_eq!(found(&["ip6 tcp", "tcp", "ip6 tcp dst port 7"]), [(2, vec![0])]);
     }
 
     proptest! {

@@ -316,6 +316,10 @@ fn complaints_are_clicks() {
     assert_eq!(complaints(&deep)[0], "expression nested more than 64 deep");
     let chain = "tcp ? tcp : ".repeat(100_000) + "tcp";
     assert_eq!(complaints(&chain)[0], "expression nested more than 64 deep");
+    let conditions =
+        |depth: usize| (0..depth).fold("tcp".to_string(), |inner, _| format!("({inner} ? udp : icmp)"));
+    assert!(complaints(&conditions(4)).is_empty());
+    assert_eq!(complaints(&conditions(60))[0], "condition of '?' nested more than 4 deep");
     let long = "tcp port 80 or ".repeat(20_000) + "not not not not udp";
     assert!(complaints(&long).is_empty());
     let (_, issues) = parse("tcp and port 99999 and udp", &Plain);

@@ -1,6 +1,7 @@
 //! Making the tables.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use super::{ASK_FOR_RULE, Addresses, FIELDS, INNER, NO_RULE, PORTS, Pairs, Ports, Products};
 use crate::cuts::{ALL, Area, Range};
@@ -9,11 +10,16 @@ use crate::cuts::{ALL, Area, Range};
 const MOST_CLASSES: usize = INNER as usize;
 /// Entries of a table of pairs at most, of two bytes each.
 const MOST_PAIRS: usize = 1 << 23;
+/// Words of sets of boxes that are looked at to make the tables, at most: a fraction of a second. ClassBench's sets, which are
+/// to have tables, take up to 36 million.
+const MOST_WORK: usize = 1 << 26;
+/// Words of sets that are kept meanwhile, at most, of 16 bytes each; theirs are up to 200,000.
+const MOST_WORDS: usize = 1 << 20;
 /// Numbers of boxes that rules may have, so that what is not a rule can be told from one.
 const MOST_RULES: u32 = ASK_FOR_RULE as u32;
 
 impl Products {
-    /// Makes the tables; `None` if they would be too large.
+    /// Makes the tables; `None` if they, or what it takes to make them, would be too large.
     pub fn new(areas: &[Area<FIELDS>]) -> Option<Products> {
         let mut areas = areas.to_vec();
         areas.sort_by_key(|area| area.rule);
@@ -26,31 +32,34 @@ impl Products {
         if pieces.iter().product::<usize>() > 4 * MOST_PAIRS {
             return None;
         }
+        let budget = &mut Budget { work: MOST_WORK, words: MOST_WORDS };
         let mut sets = Vec::new();
         let mut addresses = Vec::new();
         for field in [0, 1] {
-            let (of, classes) = classes(&ranges(field))?;
+            let (of, classes) = classes(&ranges(field), budget)?;
             addresses.push(Addresses::new(&of)?);
             sets.push(classes);
         }
         let mut ports = Vec::new();
         for field in [2, 3] {
-            let (of, classes) = classes(&ranges(field))?;
+            let (of, classes) = classes(&ranges(field), budget)?;
             ports.push(Ports::new(&of));
             sets.push(classes);
         }
-        let (protocols, of_protocols) = protocols(&areas)?;
-        let [sources, destinations, source_ports, destination_ports]: [Vec<Set>; 4] = sets.try_into().ok()?;
+        let (protocols, of_protocols) = protocols(&areas, budget)?;
+        let [sources, destinations, source_ports, destination_ports]: [Sets; 4] = sets.try_into().ok()?;
         // Behind a rule that holds for all ports and protocols no other counts.
         let is_last = |number: u32| {
             let area = &areas[number as usize];
             area.exact && area.ranges[2..].iter().all(|&range| range == ALL)
         };
+        let count = areas.len();
         let (both_ports, of_ports) =
-            Pairs::of_classes(&source_ports, &destination_ports, areas.len(), |_| false)?;
-        let (services, of_services) = Pairs::of_classes(&of_ports, &of_protocols, areas.len(), |_| false)?;
-        let (pairs, of_addresses) = Pairs::of_classes(&sources, &destinations, areas.len(), is_last)?;
-        let rules = Pairs::of_rules(&of_addresses, &of_services, &areas)?;
+            Pairs::of_classes(&source_ports, &destination_ports, (count, |_| false), budget)?;
+        let (services, of_services) =
+            Pairs::of_classes(&of_ports, &of_protocols, (count, |_| false), budget)?;
+        let (pairs, of_addresses) = Pairs::of_classes(&sources, &destinations, (count, is_last), budget)?;
+        let rules = Pairs::of_rules(&of_addresses, &of_services, &areas, budget)?;
         Some(Products {
             addresses: addresses.try_into().ok()?,
             ports: ports.try_into().ok()?,
@@ -60,6 +69,26 @@ impl Products {
             services,
             rules,
         })
+    }
+}
+
+/// What may still be spent.
+struct Budget {
+    work: usize,
+    words: usize,
+}
+
+impl Budget {
+    /// Looks at so many words.
+    fn look(&mut self, words: usize) -> Option<()> {
+        self.work = self.work.checked_sub(words)?;
+        Some(())
+    }
+
+    /// Keeps so many words.
+    fn keep(&mut self, words: usize) -> Option<()> {
+        self.words = self.words.checked_sub(words)?;
+        Some(())
     }
 }
 
@@ -116,22 +145,27 @@ impl Set {
     }
 }
 
+/// The sets of all classes, by number.
+type Sets = Vec<Rc<Set>>;
+
 /// Sets, numbered as they come; equal ones have one number.
 #[derive(Default)]
 struct Classes {
-    numbers: HashMap<Set, u16>,
-    sets: Vec<Set>,
+    numbers: HashMap<Rc<Set>, u16>,
+    sets: Sets,
 }
 
 impl Classes {
-    fn number(&mut self, set: &Set) -> Option<u16> {
+    fn number(&mut self, set: &Set, budget: &mut Budget) -> Option<u16> {
         if let Some(&number) = self.numbers.get(set) {
             return Some(number);
         }
         let number =
             u16::try_from(self.sets.len()).ok().filter(|&number| usize::from(number) < MOST_CLASSES)?;
-        self.numbers.insert(set.clone(), number);
-        self.sets.push(set.clone());
+        budget.keep(set.0.len())?;
+        let set = Rc::new(set.clone());
+        self.numbers.insert(Rc::clone(&set), number);
+        self.sets.push(set);
         Some(number)
     }
 }
@@ -149,9 +183,10 @@ fn starts(ranges: &[Range]) -> Vec<u32> {
 }
 
 /// The classes of a field: from which value on there is which, and what they are.
-fn classes(ranges: &[Range]) -> Option<(Vec<Start>, Vec<Set>)> {
+fn classes(ranges: &[Range], budget: &mut Budget) -> Option<(Vec<Start>, Sets)> {
     // Ranges that begin and that have ended at each start.
     let starts = starts(ranges);
+    budget.look(starts.len() * ranges.len().div_ceil(64))?;
     let mut changes: Vec<Vec<u32>> = vec![Vec::new(); starts.len() + 1];
     for (number, &(low, high)) in (0..).zip(ranges) {
         let place = |value: u32| starts.partition_point(|&start| start < value);
@@ -166,21 +201,22 @@ fn classes(ranges: &[Range]) -> Option<(Vec<Start>, Vec<Set>)> {
             words[number as usize / 64] ^= 1 << (number % 64);
         }
         let set = Set((0..).zip(words.iter().copied()).filter(|&(_, bits)| bits != 0).collect());
-        of.push((start, classes.number(&set)?));
+        of.push((start, classes.number(&set, budget)?));
     }
     Some((of, classes.sets))
 }
 
 /// The classes of protocols, of later fragments behind the others.
-fn protocols(areas: &[Area<FIELDS>]) -> Option<(Box<[u16; 512]>, Vec<Set>)> {
+fn protocols(areas: &[Area<FIELDS>], budget: &mut Budget) -> Option<(Box<[u16; 512]>, Sets)> {
     let mut classes = Classes::default();
     let mut of = Box::new([0; 512]);
+    budget.look(of.len() * areas.len())?;
     for (value, class) in (0..).zip(of.iter_mut()) {
         let within = |(low, high): Range, value| low <= value && value <= high;
         let holds =
             |area: &Area<FIELDS>| within(area.ranges[4], value & 255) && within(area.ranges[5], value >> 8);
         let set = Set::of((0..).zip(areas).filter(|(_, area)| holds(area)).map(|(number, _)| number));
-        *class = classes.number(&set)?;
+        *class = classes.number(&set, budget)?;
     }
     Some((of, classes.sets))
 }
@@ -243,21 +279,34 @@ impl Ports {
 }
 
 impl Pairs {
-    fn new(left: &[Set], right: &[Set]) -> Option<Pairs> {
+    /// None so far, and right sets of `count` boxes as words.
+    fn new(
+        left: &[Rc<Set>],
+        right: &[Rc<Set>],
+        count: usize,
+        budget: &mut Budget,
+    ) -> Option<(Pairs, Vec<Vec<u64>>)> {
         let entries = left.len() * right.len();
-        (entries <= MOST_PAIRS).then(|| Pairs { width: right.len() as u32, of: Vec::with_capacity(entries) })
+        if entries > MOST_PAIRS {
+            return None;
+        }
+        let words: usize = left.iter().map(|set| set.0.len()).sum();
+        budget.look((words + count.div_ceil(64)) * right.len())?;
+        let right: Vec<_> = right.iter().map(|set| set.words(count)).collect();
+        Some((Pairs { width: right.len() as u32, of: Vec::with_capacity(entries) }, right))
     }
 
     /// The classes that pairs of classes make, of `count` boxes of which some are the last that count.
     fn of_classes(
-        left: &[Set],
-        right: &[Set],
-        count: usize,
-        is_last: impl Fn(u32) -> bool,
-    ) -> Option<(Pairs, Vec<Set>)> {
-        let mut pairs = Pairs::new(left, right)?;
+        left: &[Rc<Set>],
+        right: &[Rc<Set>],
+        (count, is_last): (usize, impl Fn(u32) -> bool),
+        budget: &mut Budget,
+    ) -> Option<(Pairs, Sets)> {
+        let (mut pairs, right) = Pairs::new(left, right, count, budget)?;
+        // To find out whether a set is new takes as long again.
+        budget.look(left.iter().map(|set| set.0.len()).sum::<usize>() * right.len())?;
         let last = Set::of((0..count as u32).filter(|&number| is_last(number))).words(count);
-        let right: Vec<Vec<u64>> = right.iter().map(|set| set.words(count)).collect();
         let mut classes = Classes::default();
         let (mut met, mut before) = (Set::default(), None);
         for left in left {
@@ -267,7 +316,7 @@ impl Pairs {
                 let class = match before {
                     Some((ref set, class)) if *set == met => class,
                     _ => {
-                        let class = classes.number(&met)?;
+                        let class = classes.number(&met, budget)?;
                         before = Some((met.clone(), class));
                         class
                     }
@@ -279,9 +328,13 @@ impl Pairs {
     }
 
     /// The first rules of pairs of classes.
-    fn of_rules(left: &[Set], right: &[Set], areas: &[Area<FIELDS>]) -> Option<Pairs> {
-        let mut pairs = Pairs::new(left, right)?;
-        let right: Vec<Vec<u64>> = right.iter().map(|set| set.words(areas.len())).collect();
+    fn of_rules(
+        left: &[Rc<Set>],
+        right: &[Rc<Set>],
+        areas: &[Area<FIELDS>],
+        budget: &mut Budget,
+    ) -> Option<Pairs> {
+        let (mut pairs, right) = Pairs::new(left, right, areas.len(), budget)?;
         for left in left {
             for right in &right {
                 let first = left.first(right).and_then(|number| areas.get(number as usize));

@@ -81,3 +81,21 @@ fn sets_whose_tables_would_be_large_have_none() {
     assert!(Products::new(&areas).is_none());
     assert!(Products::new(&areas[..2000]).is_some());
 }
+
+/// What counts is not only how large the tables would be, but also how long it takes to make them, and the memory for that.
+#[test]
+fn sets_whose_tables_would_take_long_to_make_have_none() {
+    let host = |number: u32| (number, number);
+    let all = |rule: u32, exact: bool, ranges: [Range; FIELDS]| Area { rule, exact, ranges };
+    let pair = |rule: u32| all(rule, true, [host(rule), host(rule), ALL, ALL, ALL, ALL]);
+    let wide = |rule: u32| all(rule, false, [ALL; FIELDS]);
+    let areas = |wides: u32, pairs: u32| -> Vec<_> {
+        (0..wides).map(wide).chain((wides..wides + pairs).map(pair)).collect()
+    };
+    assert!(Products::new(&areas(5000, 2800)).is_none(), "each pair meets all the others' words");
+    assert!(Products::new(&areas(100, 2000)).is_some());
+    // Many boxes whose sets of ports are all different, and have nearly all of the others.
+    let ports = |rule: u32| all(rule / 16, true, [ALL, ALL, host(rule % 16), (rule / 16, 0xffff), ALL, ALL]);
+    assert!(Products::new(&(0..16 * 4000).map(ports).collect::<Vec<_>>()).is_none());
+    assert!(Products::new(&(0..16 * 200).map(ports).collect::<Vec<_>>()).is_some());
+}

@@ -110,6 +110,9 @@ pub static CLASS: Class = Class {
         let poll_timeout = table::milliseconds(args.or("POLL_TIMEOUT", Timestamp::from_secs(60)));
         let polls_everybody = args.or("BROADCAST_POLL", false);
         let give_up = args.or("GIVE_UP", Timestamp(0));
+        if give_up < Timestamp(0) {
+            args.error("GIVE_UP: must not be negative");
+        }
         let Raw(ip) = args.required("IP");
         // One name may stand for both.
         let eth = args.get("ETH").map_or_else(|| ip.clone(), |Raw(text)| text);
@@ -459,13 +462,16 @@ impl Desk {
     /// A packet has waited for too long.
     #[cold]
     fn give_up(&mut self, cx: &mut Cx<'_>, table: &mut Table, address: u32, mut packet: Packet) {
-        table.released(address, 1);
-        match self.unanswered_output {
-            // There is a header in front of it already.
-            Some(output) if packet.strip(ethernet::Header::LEN) => {
+        // There is a header in front of it already.
+        match self.unanswered_output.filter(|_| packet.strip(ethernet::Header::LEN)) {
+            Some(output) => {
+                table.released(address, 1);
                 cx.emit_one(output, packet, DropReason::OutOfTime);
             }
-            _ => _ = self.refuse(cx, packet, DropReason::OutOfTime),
+            None => {
+                table.gave_up(address, 1);
+                cx.drop(packet, DropReason::OutOfTime);
+            }
         }
     }
 

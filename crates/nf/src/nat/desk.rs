@@ -9,7 +9,6 @@ use super::change::Change;
 use super::flavour::{Flavour, Looked, set_next_hop};
 use super::pattern::Outputs;
 use super::spec::Spec;
-use super::state::Told;
 use super::store::{Chosen, Claim, Fresh, Known, Store, WINDOW, space};
 use super::tuple::Tuple;
 
@@ -61,7 +60,8 @@ impl Desk {
             && let Spec::Drop | Spec::Pass(_) = spec
             && let Some(known) = store.inside_of(space(owner, looked.which), looked.tuple)
         {
-            return self.open_from_outside(store, owner, looked, known, cx.now());
+            let opened = self.open_from_outside(store, owner, looked, known, cx.now());
+            return opened.unwrap_or_else(|| Err(self.unmapped(input, DropReason::NoMapping)));
         }
         let is_independent = self.sharing.is_independent;
         let opening = Opening { flavour: self.flavour, owner, input: input as u16, looked, is_independent };
@@ -78,7 +78,7 @@ impl Desk {
     }
 
     /// Makes the mapping that a packet from outside would be an answer in, if whoever is known by its receiver's port had
-    /// sent one.
+    /// sent one. Nothing where that would become something else: it has another port outside for this sender.
     fn open_from_outside(
         &self,
         store: &mut Store,
@@ -86,20 +86,25 @@ impl Desk {
         looked: Looked,
         known: Known,
         now: Timestamp,
-    ) -> Result<(FlowId, Change), Fate> {
+    ) -> Option<Result<(FlowId, Change), Fate>> {
         let to = looked.tuple.reversed();
         let (source, source_port) = known.inside;
         let from = Tuple { source, source_port, ..to };
+        if store.find(from, space(owner, looked.which)).is_some() {
+            return None;
+        }
         let (kind, policy) = self.flavour.kind(looked.protocol);
         let (space, chosen) = (space(owner, looked.which), Chosen { to, claim: Claim::Endpoint });
         let Known { input, outputs, .. } = known;
         let protocol = looked.protocol;
         let fresh = Fresh { space, from, chosen, input, outputs, kind, policy, protocol };
-        let (_, change) = store.add(&fresh, now).map_err(Fate::Drop)?;
+        let change = match store.add(&fresh, now) {
+            Ok((_, change)) => change,
+            Err(reason) => return Some(Err(Fate::Drop(reason))),
+        };
         store.set_annotation(change.session, known.annotation);
         let id = store.find_key(&Store::key(looked.tuple, space));
-        let reply = id.and_then(|id| Some((id, store.see(id, now)?)));
-        reply.ok_or(Fate::Drop(DropReason::NoMapping))
+        id.and_then(|id| Some(Ok((id, store.see(id, now)?))))
     }
 
     #[inline]
@@ -160,7 +165,7 @@ impl Desk {
         };
         store.note(id, change, told);
         if change.state.is_shifted() {
-            shift(store, packet, change, told);
+            shift(store, packet, change);
         }
         if sets_next_hop && let Some(address) = self.flavour.next_hop(change) {
             set_next_hop(packet, address);
@@ -176,10 +181,8 @@ impl Desk {
 /// Gives a segment of a connection whose sequence numbers move its new ones.
 #[cold]
 #[inline(never)]
-fn shift(store: &mut Store, packet: &mut Packet, change: &Change, told: Told) {
-    if told.begins() {
-        store.forget_shifts(change.session);
-    } else if let Some(segment) = packet.header_mut(Base::Transport) {
+fn shift(store: &mut Store, packet: &mut Packet, change: &Change) {
+    if let Some(segment) = packet.header_mut(Base::Transport) {
         store.shift(change, segment);
     }
 }
@@ -208,10 +211,7 @@ impl Opening {
         let chosen = match spec {
             Spec::Drop | Spec::Pass(_) => return Err(None),
             Spec::Keep(outputs) => Some((Chosen { to: looked.tuple, claim: Claim::Nothing }, *outputs)),
-            Spec::Pattern(target) => {
-                let chosen = target.pattern.rewrite(cx, store, (space, looked.tuple), is_independent);
-                chosen.map(|chosen| (chosen, target.outputs))
-            }
+            Spec::Pattern(target) => target.rewrite(cx, store, (space, looked.tuple), is_independent),
             Spec::Mapper(mapper) => mapper.map(cx, store, (space, looked.tuple), is_independent),
         };
         let Some((chosen, Outputs { forward, reply })) = chosen else {

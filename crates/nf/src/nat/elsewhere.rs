@@ -35,7 +35,9 @@ impl Elsewhere {
     ) {
         let Elsewhere { packets, owners, outputs } = self;
         // Once.
-        [packets.reserve(BATCH_CAPACITY), owners.reserve(BATCH_CAPACITY), outputs.reserve(BATCH_CAPACITY)];
+        packets.reserve(BATCH_CAPACITY);
+        owners.reserve(BATCH_CAPACITY);
+        outputs.reserve(BATCH_CAPACITY);
         let (me, _) = cx.worker();
         batch.sift(
             |packet| match cx.owner_of(packet) {

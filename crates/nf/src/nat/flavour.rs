@@ -41,7 +41,7 @@ pub(super) struct PlainSpaces {
 }
 
 impl PlainSpaces {
-    /// The key of a plain packet, as nearly all are: the first eight bytes of its transport header follow 20 of IPv4.
+    /// The key of a plain packet, as nearly all are: its transport header, up to the checksum, follows 20 bytes of IPv4.
     #[inline(always)]
     pub(super) fn key(self, packet: &mut Packet) -> Option<EndsKey> {
         if !packet.is_marked_behind(ipv4::Header::LEN) {
@@ -50,13 +50,16 @@ impl PlainSpaces {
         let bytes = packet.header_chunk_mut::<PLAIN>(Base::Network)?;
         let half = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
         let word = |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-        let space = match bytes[9] {
-            ip_protocol::UDP => self.udp?,
-            ip_protocol::TCP => self.tcp?,
+        let (space, least) = match bytes[9] {
+            ip_protocol::UDP => (self.udp?, PLAIN),
+            ip_protocol::TCP => (self.tcp?, PLAIN_TCP),
             _ => return None,
         };
-        let is_whole = half(6) & ipv4::FRAGMENT_OFFSET == 0 && usize::from(half(2)) >= PLAIN;
-        is_whole.then(|| EndsKey::new((word(12), half(20)), (word(16), half(22)), space))
+        let is_whole = half(6) & ipv4::FRAGMENT_OFFSET == 0 && usize::from(half(2)) >= least;
+        let key = EndsKey::new((word(12), half(20)), (word(16), half(22)), space);
+        // Where less of TCP is there, ports stay: such a segment is not marked as one of the flow that its mapping makes.
+        let is_there = least == PLAIN || packet.header_chunk_mut::<PLAIN_TCP>(Base::Network).is_some();
+        (is_whole && is_there).then_some(key)
     }
 }
 
@@ -79,7 +82,7 @@ fn header(packet: &Packet) -> Option<&ipv4::Header> {
 pub(super) const TCP_SUMMED: usize = 18;
 /// Bytes that packets with ports must have behind the IP header.
 pub(super) const LEAST: usize = 8;
-/// Bytes of a plain packet that are always there, and those that TCP adds.
+/// Bytes that are there of a plain packet, and of one of TCP.
 const PLAIN: usize = ipv4::Header::LEN + LEAST;
 const PLAIN_TCP: usize = ipv4::Header::LEN + TCP_SUMMED;
 /// The same as `LEAST` for echo messages.
@@ -242,9 +245,7 @@ impl Flavour {
             [bytes[26], bytes[27]] = change.of_transport().apply_udp(sum).to_be_bytes();
             return Told::Datagram;
         }
-        let Some(bytes) = packet.header_chunk_mut::<PLAIN_TCP>(Base::Network) else {
-            return self.apply(packet, change);
-        };
+        let Some(bytes) = packet.header_chunk_mut::<PLAIN_TCP>(Base::Network) else { return Told::Nothing };
         readdress(bytes, change);
         let sum = u16::from_be_bytes([bytes[36], bytes[37]]);
         [bytes[36], bytes[37]] = change.of_transport().apply(sum).to_be_bytes();
@@ -262,7 +263,7 @@ impl Flavour {
         Told::Segment { flags: bytes[33], has_payload }
     }
 
-    /// What a plain packet would tell about its mapping. `None` where it is not whole.
+    /// What a plain packet would tell about its mapping. `None` where it is none.
     #[inline]
     pub(super) fn tells(self, packet: &mut Packet) -> Option<Told> {
         if packet.header_chunk_mut::<PLAIN>(Base::Network)?[9] == ip_protocol::UDP {

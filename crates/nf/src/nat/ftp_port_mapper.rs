@@ -13,6 +13,9 @@
 //! one whose packet has no room to grow, pass as they are; the transfer then fails, and the client has to ask again. A
 //! command that is sent again, whole or in other pieces, becomes the same as before.
 //!
+//! A port that is announced again keeps its mapping, which then holds as if a packet had come; one that is over, or whose
+//! transfer is, is made anew. Numbers move until another connection on the same ports is accepted.
+//!
 //! Passive transfers need no help where clients are inside. Replies of servers inside (`PASV`, `EPSV`) stay as they are.
 //!
 //! The translators that it names work on one worker.
@@ -155,17 +158,20 @@ impl Command {
         let line = payload.get(start..)?;
         let line = &line[..line.iter().position(|byte| matches!(byte, b'\r' | b'\n'))?];
         let argument = start..start + line.len();
-        let text = std::str::from_utf8(line).ok()?;
         if is_extended {
-            let (&delimiter, _) = line.split_first()?;
-            let mut parts = text[1..].split(char::from(delimiter));
+            let (&delimiter, rest) = line.split_first()?;
+            // RFC 2428: 33 to 126.
+            if !delimiter.is_ascii_graphic() {
+                return None;
+            }
+            let mut parts = std::str::from_utf8(rest).ok()?.split(char::from(delimiter));
             let parts = [parts.next()?, parts.next()?, parts.next()?, parts.next()?];
             let ["1", address, port, ""] = parts else { return None };
             let end = (address.parse().ok()?, port.parse().ok()?);
             return Some(Command { end, argument, delimiter: Some(delimiter) });
         }
         let mut numbers = [0; 6];
-        let mut parts = text.split(',');
+        let mut parts = std::str::from_utf8(line).ok()?.split(',');
         for number in &mut numbers {
             let part = parts.next()?;
             let is_number = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
@@ -236,7 +242,8 @@ impl FtpPortMapper {
         let home = data.home();
         let mut store = locked(&home.store);
         store.catch_up(cx.now());
-        let known = store.find(looked.tuple, space(home.owner, looked.which));
+        // The server comes only later.
+        let known = store.begin_again(&Store::key(looked.tuple, space(home.owner, looked.which)), cx.now());
         let change = match known {
             Some(change) => change,
             None => {
@@ -355,5 +362,37 @@ impl Element for FtpPortMapper {
 
     fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
         Ok(self.commands.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn any_line_is_read_without_panic(
+            word in prop_oneof![Just(&b"PORT "[..]), Just(&b"eprt "[..]), Just(&b""[..])],
+            rest in prop_oneof![any::<String>().prop_map(String::into_bytes), any::<Vec<u8>>()],
+        ) {
+            let payload = [word, &rest, b"\r\n"].concat();
+            if let Some(command) = Command::read(&payload) {
+                prop_assert!(command.argument.end <= payload.len());
+            }
+        }
+    }
+
+    #[test]
+    fn commands_are_written_as_they_were_read() {
+        for argument in ["10,0,0,1,3,9", "|1|10.0.0.1|777|", "~1~10.0.0.1~777~"] {
+            let word = if argument.contains(',') { "PORT" } else { "EPRT" };
+            let command = Command::read(format!("{word} {argument}\r\n").as_bytes()).unwrap();
+            assert_eq!(command.end, (Ipv4Addr::new(10, 0, 0, 1), 777));
+            let mut text = [0; ROOM];
+            let length = command.write(command.end, &mut text);
+            assert_eq!(&text[..length], argument.as_bytes());
+        }
     }
 }

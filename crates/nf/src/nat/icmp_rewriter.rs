@@ -133,9 +133,10 @@ impl IcmpRewriter {
     }
 
     /// The first map that has a mapping, and what it says.
-    fn find(&self, protocol: u8, answer: Tuple, now: Timestamp) -> Option<(Option<usize>, Quoted)> {
+    fn find(&self, quotation: &Quotation, now: Timestamp) -> Option<(Option<usize>, Quoted)> {
+        let (what, answer) = ((quotation.protocol, quotation.behind), answer(quotation));
         self.maps.iter().find_map(|map| {
-            let quoted = map.published.as_ref()?.find(protocol, answer, now)?;
+            let quoted = map.published.as_ref()?.find(what, answer, now)?;
             Some((map.offset, quoted))
         })
     }
@@ -154,7 +155,7 @@ impl IcmpRewriter {
         }
         let message = packet.header(Base::Transport).filter(|_| is_first).unwrap_or_default();
         let Some(quotation) = Quotation::read(message) else { return self.aside(DropReason::NoMapping) };
-        let Some((offset, quoted)) = self.find(quotation.protocol, answer(&quotation), now) else {
+        let Some((offset, quoted)) = self.find(&quotation, now) else {
             return self.aside(DropReason::NoMapping);
         };
         let or = |new: u32, old: u32| if new == 0 { old } else { new };

@@ -41,31 +41,33 @@ impl Mapper {
         (space, flow): (u32, Tuple),
         is_independent: bool,
     ) -> Option<(Chosen, Outputs)> {
+        // Whoever has an address outside goes on with a pattern that it may have it by.
+        let bound = is_independent.then(|| store.outside_of(space, flow)).flatten();
+        let suits = |target: &Target| bound.is_none_or(|bound| target.pattern.suits(bound.outside));
+        let is_any_suitable = self.targets.iter().any(suits);
         let mut attempt = |number: usize| {
-            let target = self.targets.get(number)?;
-            Some((target.pattern.rewrite(cx, store, (space, flow), is_independent)?, target.outputs))
+            let target = self.targets.get(number).filter(|target| suits(target) || !is_any_suitable)?;
+            target.rewrite(cx, store, (space, flow), is_independent)
         };
-        match &self.choice {
-            Choice::InTurn(next) => {
-                let n = self.targets.len();
-                (0..n).find_map(|_| {
-                    let number = next.load(Ordering::Relaxed) % n;
-                    next.store((number + 1) % n, Ordering::Relaxed);
-                    attempt(number)
-                })
-            }
+        let n = self.targets.len();
+        let chosen = match &self.choice {
+            Choice::InTurn(next) => (0..n).find_map(|_| {
+                let number = next.load(Ordering::Relaxed) % n;
+                next.store((number + 1) % n, Ordering::Relaxed);
+                attempt(number)
+            }),
             Choice::BySource(ring) => {
                 let place = spread(flow.source);
                 let at = ring.partition_point(|&(start, _)| start < place);
-                let (_, number) = ring.get(at).or(ring.first())?;
-                attempt(*number)
+                ring.get(at).or(ring.first()).and_then(|&(_, number)| attempt(number))
             }
             Choice::Consistent(table) => {
                 let hash = flow_hash(&key(space, flow));
-                let number = table.lock().unwrap_or_else(PoisonError::into_inner).server(hash)?;
-                attempt(number.into())
+                let number = table.lock().unwrap_or_else(PoisonError::into_inner).server(hash);
+                number.and_then(|number| attempt(number.into()))
             }
-        }
+        };
+        if bound.is_none() { chosen } else { chosen.or_else(|| (0..n).find_map(attempt)) }
     }
 
     /// The first pattern whose outputs a rewriter does not have, in Click's words.

@@ -10,7 +10,7 @@ use element::setup::scope_of;
 use element::{Cx, ElementId, Setup};
 use lang::args::split_spaces;
 
-use super::store::{Chosen, Claim, IDENTIFIERS, Store};
+use super::store::{Bound, Chosen, Claim, IDENTIFIERS, Store};
 use super::tuple::Tuple;
 
 /// `SADDR SPORT DADDR DPORT`, or `SADDR DADDR` for those that translate addresses only. Zero where the packet's own value
@@ -187,9 +187,11 @@ impl Pattern {
             false => Claim::Address,
         };
         if claim == Claim::Endpoint
-            && let Some((source, source_port)) = store.outside_of(space, flow)
+            && let Some(Bound { outside: (source, source_port), .. }) = store.outside_of(space, flow)
         {
-            return Some(Chosen { to: Tuple { source, source_port, ..to }, claim });
+            let to = Tuple { source, source_port, ..to };
+            // It has no other port, so there is none if somebody else gets the replies.
+            return store.may_become(space, flow, to).then_some(Chosen { to, claim });
         }
         // Packets of the reply have to come to this worker.
         let is_home = |cx: &Cx<'_>, to: Tuple| {
@@ -229,6 +231,15 @@ impl Pattern {
             false => to.source = number,
         }
         Some(Chosen { to, claim })
+    }
+
+    /// Whether an end may have an address and port outside by it. A pattern without a range of ports says nothing of ends.
+    pub(super) fn suits(&self, (address, port): (u32, u16)) -> bool {
+        if !self.has_ports || self.more == 0 {
+            return true;
+        }
+        let ports = u32::from(self.source_port)..=u32::from(self.source_port) + self.more;
+        [0, address].contains(&self.source) && ports.contains(&port.into())
     }
 
     /// Whether it has ports to choose from, so that replies can be made to come to the worker of their flow.
@@ -352,6 +363,25 @@ impl Target {
         }
         let (pattern, ports) = words.split_at(words.len() - 2);
         Ok(Target { pattern: Pattern::find(pattern, named)?, outputs: outputs(ports)? })
+    }
+
+    /// What a new flow is to become, and where its packets go; nothing where all of the range is in use. With an address
+    /// outside that another pattern has given to its sender, it leaves where that pattern's flows do.
+    pub(super) fn rewrite(
+        &self,
+        cx: &mut Cx<'_>,
+        store: &Store,
+        (space, flow): (u32, Tuple),
+        is_independent: bool,
+    ) -> Option<(Chosen, Outputs)> {
+        let chosen = self.pattern.rewrite(cx, store, (space, flow), is_independent)?;
+        let bound = store.outside_of(space, flow).filter(|_| chosen.claim == Claim::Endpoint);
+        let others = bound.filter(|bound| !self.pattern.suits(bound.outside)).map(|bound| bound.outputs);
+        let outputs = others.map_or(self.outputs, |[forward, reply]| Outputs {
+            forward: forward.into(),
+            reply: reply.into(),
+        });
+        Some((chosen, outputs))
     }
 }
 

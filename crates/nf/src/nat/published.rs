@@ -4,6 +4,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use element::{ElementId, Timestamp};
 
+use crate::quotation::Behind;
+
 use super::flavour::Flavour;
 use super::spec::Spec;
 use super::store::{IDENTIFIERS, ONLY, Store, UDP_BESIDE, mark, space};
@@ -54,8 +56,16 @@ impl Published {
     }
 
     /// The mapping for packets that answer a quoted one.
-    pub(super) fn find(&self, protocol: u8, tuple: Tuple, now: Timestamp) -> Option<Quoted> {
+    pub(super) fn find(
+        &self,
+        (protocol, behind): (u8, Behind),
+        tuple: Tuple,
+        now: Timestamp,
+    ) -> Option<Quoted> {
         use wire::ip_protocol::{ICMP, TCP, UDP};
+        if self.flavour.has_ports() && behind == Behind::Nothing {
+            return None;
+        }
         let home = self.home();
         let mut store = locked(&home.store);
         store.catch_up(now);

@@ -244,11 +244,12 @@ impl Window<'_> {
                 None => *key = flavour.key(packet, owner),
             }
         }
+        // Looking keys up may move them, and make ids invalid that were found before.
+        let (epoch, additions) = (store.epoch(), store.additions());
         store.find_all(&keys[..window.len()], &mut found);
         if flavour == Flavour::Address {
             desk.find_others(store, owner, window, &mut found);
         }
-        let (epoch, additions) = (store.epoch(), store.additions());
         for (packet, found) in window.iter_mut().zip(found) {
             let is_plain = plain & 1 != 0;
             plain >>= 1;
@@ -506,7 +507,7 @@ impl Element for Rewriter {
         for written in &kept.mappings {
             let exist = written.outputs.iter().all(|&output| usize::from(output) < self.desk.outputs);
             if exist && usize::from(written.input) < self.desk.specs.len() {
-                store.put(self.home.owner, written);
+                store.put(self.home.owner, written, self.desk.sharing.is_independent);
             }
         }
         store.shrink_to_capacity(cx.now());

@@ -9,7 +9,10 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use wire::checksum::Delta;
-use wire::tcp::flags::ACK;
+use wire::tcp::flags::{ACK, SYN};
+
+/// The flags of the answer to a SYN.
+const ACCEPTS: u8 = SYN | ACK;
 
 /// Bytes that one edit can put in the place of others.
 pub(super) const ROOM: usize = 40;
@@ -153,26 +156,62 @@ impl Shift {
     }
 }
 
-/// Both directions of a connection: what the flow sends, and what its reply does.
+/// Both directions of a connection.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Shifts(pub(super) [Shift; 2]);
+pub(super) struct Shifts {
+    /// What the flow sends, and what its reply does.
+    directions: [Shift; 2],
+    /// The number of the last SYN that asked for another connection on the same ports, and whether the reply had it.
+    asked: Option<(u32, bool)>,
+}
+
+/// Whose numbers a segment has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Numbers {
+    /// Those of the connection.
+    Own,
+    /// Those of another one that begins with it.
+    OfAnother,
+}
 
 impl Shifts {
     /// What a direction sends.
     pub(super) fn of(&self, is_reply: bool) -> &Shift {
-        &self.0[usize::from(is_reply)]
+        &self.directions[usize::from(is_reply)]
+    }
+
+    /// The same, to be changed.
+    pub(super) fn of_mut(&mut self, is_reply: bool) -> &mut Shift {
+        &mut self.directions[usize::from(is_reply)]
     }
 
     /// Gives a segment of a direction the numbers that its receiver has: sequence number, acknowledgment, the ranges of
     /// selective acknowledgment (RFC 2018). The bytes start with the TCP header; where they end within it, nothing changes.
-    pub(super) fn apply(&mut self, is_reply: bool, segment: &mut [u8]) {
-        let Some(length) = segment.get(12).map(|byte| usize::from(byte >> 4) * 4) else { return };
-        let Some(header) = segment.get_mut(..length).filter(|header| header.len() >= 20) else { return };
+    ///
+    /// A SYN keeps its numbers, but alone it ends nothing: anybody can send one, and who has a connection does not give it up
+    /// for that (RFC 5961, section 4). Another connection has begun when the other end accepts it.
+    pub(super) fn apply(&mut self, is_reply: bool, segment: &mut [u8]) -> Numbers {
+        let Some(length) = segment.get(12).map(|byte| usize::from(byte >> 4) * 4) else {
+            return Numbers::Own;
+        };
+        let Some(header) = segment.get_mut(..length).filter(|header| header.len() >= 20) else {
+            return Numbers::Own;
+        };
+        let number = read(header, 4);
+        match header[13] & (SYN | ACK) {
+            SYN => {
+                self.asked = Some((number, is_reply));
+                return Numbers::Own;
+            }
+            ACCEPTS if self.asked == Some((read(header, 8).wrapping_sub(1), !is_reply)) => {
+                return Numbers::OfAnother;
+            }
+            _ => {}
+        }
         let mut old = [0; 60];
         old[..length].copy_from_slice(header);
-        let [forward, reply] = &mut self.0;
+        let [forward, reply] = &mut self.directions;
         let (own, other) = if is_reply { (reply, forward) } else { (forward, reply) };
-        let number = read(header, 4);
         own.pass(number);
         write(header, 4, own.there(number));
         if header[13] & ACK != 0 {
@@ -185,6 +224,7 @@ impl Shifts {
         let sum = u16::from_be_bytes([old[16], old[17]]);
         let change = Delta::bytes(&old[..length], header);
         header[16..18].copy_from_slice(&change.apply(sum).to_be_bytes());
+        Numbers::Own
     }
 }
 
@@ -324,7 +364,7 @@ mod tests {
     fn segments_get_the_receivers_numbers_and_right_checksums() {
         use wire::checksum::Sum;
         let mut shifts = Shifts::default();
-        assert!(shifts.0[0].add(1000, 4, b"longer"));
+        assert!(shifts.of_mut(false).add(1000, 4, b"longer"));
         // Options that start at an odd place: a no-operation, and two ranges.
         let mut options = vec![1, 5, 18];
         for number in [1004u32, 1006, 1010, 1020] {

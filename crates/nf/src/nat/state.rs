@@ -21,7 +21,7 @@ impl Policy {
     pub(super) fn timeout(&self, kind: Kind, [flow, reply]: [State; 2]) -> i64 {
         let both = |bit: u16| flow.0 & reply.0 & bit != 0;
         match kind {
-            Kind::Connection if both(DONE) => self.done,
+            _ if kind.is_done([flow, reply]) => self.done,
             Kind::Connection if both(DATA) => self.busy,
             Kind::Datagrams if flow.0 + reply.0 >= MANY && reply.0 > 0 => self.busy,
             _ => self.plain,
@@ -38,6 +38,13 @@ pub(super) enum Kind {
     Datagrams,
     /// Whether the connection is open, and has carried data.
     Connection,
+}
+
+impl Kind {
+    /// Whether both directions are closed, by the states of flow and reply.
+    pub(super) fn is_done(self, [flow, reply]: [State; 2]) -> bool {
+        self == Kind::Connection && flow.0 & reply.0 & DONE != 0
+    }
 }
 
 /// What one packet tells.
@@ -60,11 +67,6 @@ impl Told {
     pub(super) fn opens_or_closes(self) -> bool {
         use wire::tcp::flags::{FIN, RST, SYN};
         matches!(self, Told::Segment { flags, .. } if flags & (SYN | FIN | RST) != 0)
-    }
-
-    /// Whether a connection begins.
-    pub(super) fn begins(self) -> bool {
-        matches!(self, Told::Segment { flags, .. } if flags & wire::tcp::flags::SYN != 0)
     }
 }
 

@@ -21,7 +21,7 @@ mod turns;
 use std::collections::HashMap;
 
 use element::{DropReason, Timestamp};
-use flow::{EndsKey, FlowId, FlowTable, KeyHasher, MappedKey, Valued};
+use flow::{EndsKey, FlowId, FlowTable, Inserted, KeyHasher, MappedKey, Valued};
 
 use super::change::{Change, set_session};
 use super::shift::Shifts;
@@ -31,7 +31,7 @@ use super::used::{Pool, Used};
 
 pub(super) use board::Board;
 use endpoints::Endpoints;
-pub(super) use endpoints::Known;
+pub(super) use endpoints::{Bound, Known};
 pub(super) use handover::Written;
 use moving::{Old, PER_MAPPING};
 use turns::{Queue, Turn, Turns};
@@ -116,6 +116,8 @@ struct Session {
     ticket: u32,
     /// The next free place, if this one is.
     next: u32,
+    /// Its place among the mappings of its subscriber, if these are counted.
+    seat: u32,
     owner: u16,
     input: u16,
     /// Where packets of the flow go; for a flow that is its own reply this is found nowhere else.
@@ -458,6 +460,10 @@ impl Store {
             to.destination_port = mark(to.source_port);
         }
         let reply = to.reversed();
+        // A key belongs to one mapping.
+        if from != reply && self.find(from, space).is_some() {
+            return Err(DropReason::NoMapping);
+        }
         self.move_some(PER_MAPPING);
         while self.entries() + 2 > self.table.stats().capacity {
             if !self.begin_move(self.table.stats().capacity.saturating_mul(2)) {
@@ -501,6 +507,7 @@ impl Store {
             queue: Queue::Open,
             ticket: self.sessions.get(place as usize).map_or(0, |old| old.ticket),
             next: NONE,
+            seat: NONE,
             owner,
             input,
             output: outputs[0],
@@ -526,7 +533,7 @@ impl Store {
             Claim::Address => self.used.set(Store::pool(to, space, Claim::Address), to.source),
             Claim::Endpoint => self.bind(space, (from, to), input, outputs),
         }
-        self.charge(owner, from.source);
+        self.charge(place, from.source);
         self.size += 1;
         self.additions += 1;
         if let Some(tally) = self.tally(owner, input) {
@@ -537,6 +544,7 @@ impl Store {
 
     fn insert_key(&mut self, key: &MappedKey, now: Timestamp) -> Result<FlowId, DropReason> {
         let inserted = self.table.insert(key, self.hasher.hash(key), now);
+        debug_assert!(!matches!(inserted, Ok(Inserted::Present(_))), "two mappings with one key");
         inserted.map(|inserted| inserted.id()).map_err(|_| DropReason::TableFull)
     }
 
@@ -560,6 +568,7 @@ impl Store {
         for (place, session) in (0..).zip(&self.sessions) {
             self.turns.push(session.queue, Turn { due: session.due, place, ticket: session.ticket });
         }
+        self.charge_all();
         self.epoch += 1;
         true
     }
@@ -591,6 +600,7 @@ impl Store {
             return;
         };
         let (owner, input, claim, era) = (session.owner, session.input, session.claim, session.era);
+        let seat = session.seat;
         let keys = std::mem::take(&mut session.keys);
         session.next = std::mem::replace(&mut self.free, place);
         self.forget_turn(place);
@@ -611,7 +621,7 @@ impl Store {
                 Claim::Address => self.used.clear(Store::pool(to, space, claim), to.source),
                 Claim::Endpoint => self.unbind(space, from),
             }
-            self.discharge(owner, from.source);
+            self.discharge(owner, from.source, seat);
         }
         self.size -= 1;
         if let Some(tally) = self.tally(owner, input) {

@@ -40,11 +40,12 @@
 //! - `HANDLE_MIGRATION`: FastClick's; without effect, for a translator belongs to one worker.
 //! - `DST_ANNO`: whether the destination annotation becomes the new destination.
 //! - `INDEPENDENT_MAPPING`: whether an address and port inside has one port of a range outside for all its flows, wherever they
-//!   go (RFC 4787); then no two have the same one. Such a translator works on one worker.
+//!   go (RFC 4787); then no two have the same one. All of them leave where the first one has. A flow is dropped whose reply is
+//!   somebody else's: ports that are forwarded should not be in the range. Such a translator works on one worker.
 //! - `INDEPENDENT_FILTERING`: whether everybody outside may send to such a port, and not only those that were sent to: packets
 //!   that no mapping is for, at an input that drops or passes them, then get one. Needs INDEPENDENT_MAPPING.
-//! - `SUBSCRIBER_CAPACITY`: most mappings for one source address of flows; 0 for no limit (RFC 6888). Mappings that are over
-//!   make room at once. Such a translator works on one worker.
+//! - `SUBSCRIBER_CAPACITY`: most mappings for one source address of flows; 0 for no limit (RFC 6888). Those of it
+//!   that are over make room at once, as far as 64 show. Such a translator works on one worker.
 //!
 //! ## Handlers
 //! - `table`: two lines per mapping, the newest first: what packets have, what they get, the output for flow and reply

@@ -148,3 +148,112 @@ fn filtering_needs_independent_ports() {
     let message = Run::trace().text(&text, &[]).err().unwrap().to_string();
     assert!(message.contains("INDEPENDENT_FILTERING needs INDEPENDENT_MAPPING"), "{message}");
 }
+
+/// Where packets of ends inside go, and with which outer address: by outputs of `rw` that a mapper or several inputs name.
+fn uplinks(config: &str, packets: &[(i64, Vec<u8>)]) -> Vec<(usize, SocketAddr)> {
+    let (_, seen) = run(config, 4, packets, &[]);
+    seen.iter().map(|seen| (seen.sink, ends(&seen.bytes).0)).collect()
+}
+
+#[test]
+fn flows_of_an_end_leave_where_its_address_is() {
+    let (one, two) = ("192.0.2.1 1024-65535 - - 0 1", "198.51.100.1 1024-65535 - - 2 3");
+    let addresses = [(0, OUTER), (2, [198, 51, 100, 1])];
+    let flow = |port: u16, n: u8| (n.into(), udp(end(INSIDE, port), end([2, 0, 0, n], 53)));
+    let packets: Vec<_> = (0..10).map(|n| flow(5000 + u16::from(n % 3 == 0), n)).collect();
+    let mapper = |independent: &str| {
+        let input = format!("m, drop, INDEPENDENT_MAPPING {independent}");
+        format!("m :: RoundRobinIPMapper({one}, {two}); {}", gateway("IPRewriter", &input))
+    };
+    for (n, &(output, seen)) in uplinks(&mapper("true"), &packets).iter().enumerate() {
+        let (expected, address) = addresses[usize::from(n % 3 != 0)];
+        assert_eq!((output, seen), (expected, end(address, 5000 + u16::from(n % 3 == 0))), "{n}");
+    }
+    // Otherwise patterns take turns.
+    for (n, &(output, seen)) in uplinks(&mapper("false"), &packets).iter().enumerate() {
+        let (expected, address) = addresses[n % 2];
+        assert_eq!((output, seen.ip()), (expected, IpAddr::from(address)), "{n}");
+    }
+    // An end that is known by the pattern of one input keeps that at another one.
+    let inputs = format!(
+        "in -> c :: IPClassifier(dst host 2.0.0.0, -);
+        c[1] -> [1] rw :: IPRewriter(pattern {one}, pattern {two}, INDEPENDENT_MAPPING true); c[0] -> [0] rw;"
+    );
+    let packets: Vec<_> = (0..4).map(|n| flow(5000, n)).chain([flow(5001, 4)]).collect();
+    let seen = uplinks(&inputs, &packets);
+    assert!(seen[..4].iter().all(|&seen| seen == (0, end(OUTER, 5000))), "{seen:?}");
+    assert_eq!(seen[4], (2, end([198, 51, 100, 1], 5001)));
+    // Patterns with the same addresses outside go on taking turns.
+    let servers =
+        "m :: RoundRobinIPMapper(192.0.2.1 2000-3000 10.9.0.1 80 0 1, 192.0.2.1 2000-3000 10.9.0.2 80 2 3);";
+    let config = format!("{servers} {}", gateway("IPRewriter", "m, drop, INDEPENDENT_MAPPING true"));
+    let packets = [flow(2500, 1), flow(2500, 2)];
+    assert_eq!(uplinks(&config, &packets), [(0, end(OUTER, 2500)), (2, end(OUTER, 2500))]);
+}
+
+/// Forwards a port outside to another one inside.
+fn forwarding(port: u16, to: SocketAddr, config: &str) -> String {
+    let (address, inner) = (to.ip(), to.port());
+    format!(
+        "in -> c :: IPClassifier(dst host 192.0.2.1 and dst udp port {port}, dst host 192.0.2.1, -);
+        c[2] -> [0] rw :: IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 1, drop,
+            pattern - - {address} {inner} 1 0, INDEPENDENT_MAPPING true{config});
+        c[1] -> [1] rw; c[0] -> [2] rw;"
+    )
+}
+
+#[test]
+fn an_end_takes_no_answers_from_another_one() {
+    let (server, other, client) = (end([10, 0, 0, 9], 5060), end(INSIDE, 5060), end([3, 3, 3, 3], 6000));
+    let call = || udp(client, end(OUTER, 5060));
+    let packets = [(0, udp(other, end(REMOTE, 53))), (1, call()), (2, udp(other, client)), (3, call())];
+    let (outcome, seen) = run(&forwarding(5060, server, ""), 2, &packets, &["rw.mapping_failures"]);
+    let to: Vec<_> = seen.iter().map(|seen| ends(&seen.bytes)).collect();
+    // It has that port outside for everybody, so it cannot have another one for this client.
+    assert_eq!(to, [(end(OUTER, 5060), end(REMOTE, 53)), (client, server), (client, server)]);
+    assert_eq!(value(&outcome, 0), "1");
+}
+
+#[test]
+fn a_packet_from_outside_makes_no_second_mapping_for_a_flow_inside() {
+    const SHORT: &str =
+        ", INDEPENDENT_FILTERING true, SUBSCRIBER_CAPACITY 3, UDP_TIMEOUT 10, UDP_STREAMING_TIMEOUT 10,
+        REAP_INTERVAL 1";
+    let inner = end(INSIDE, 5060);
+    let config = forwarding(6000, inner, SHORT);
+    let client = |port: u16| end([3, 3, 3, 3], port);
+    let call = |at: i64, from: u16| (at, udp(client(from), end(OUTER, 6000)));
+    let reply = |at: i64, to: u16| (at, udp(inner, client(to)));
+    let stray = |at: i64, from: u16| (at, udp(client(from), end(OUTER, 5060)));
+    let open = (0, udp(inner, end(REMOTE, 53)));
+    // The client also sends to the port that the end itself has: its connection goes on as it was.
+    let packets = [open.clone(), call(1, 99), stray(2, 99), reply(3, 99), call(9_000, 99), reply(18_000, 99)];
+    let (_, seen) = run(&config, 2, &packets, &[]);
+    let from: Vec<_> = seen.iter().map(|seen| ends(&seen.bytes).0).collect();
+    let outer = end(OUTER, 6000);
+    assert_eq!(from, [end(OUTER, 5060), client(99), outer, client(99), outer]);
+    // When all is over, nothing is left of it.
+    let mut packets = vec![open];
+    packets.extend((0..2).flat_map(|n| [call(1, 99 + n), stray(2, 99 + n), stray(3, 99 + n)]));
+    packets.push(stray(50_000, 7));
+    packets.extend((0..4).map(|n| (51_000, udp(end(INSIDE, 2000 + n), end(REMOTE, 53)))));
+    let (outcome, seen) = run(&config, 2, &packets, &["rw.mapping_failures", "rw.size"]);
+    assert_eq!((seen.len(), value(&outcome, 0), value(&outcome, 1)), (3 + 3, "1", "3"));
+}
+
+#[test]
+fn a_host_makes_room_for_itself_however_many_others_there_are() {
+    let config = format!("{NAPT}, SUBSCRIBER_CAPACITY 3, UDP_TIMEOUT 10, UDP_STREAMING_TIMEOUT 10");
+    let from = |host: [u8; 4], port: u16, at: i64| (at, udp(end(host, port), end(REMOTE, 53)));
+    let others = |at: i64| (0..1000u16).map(move |n| from([10, 1, (n >> 8) as u8, n as u8], 5000, at));
+    let mut packets: Vec<_> = (0..3).map(|n| from(INSIDE, 5000 + n, 0)).collect();
+    packets.extend(others(1));
+    // The others had packets since, and so had one of its own.
+    packets.extend(others(9_000));
+    packets.push(from(INSIDE, 5001, 9_000));
+    packets.extend((0..3).map(|n| from(INSIDE, 6000 + n, 15_000)));
+    let (outcome, seen) = run(&gateway("IPRewriter", &config), 2, &packets, &["rw.mapping_failures"]);
+    assert_eq!((packets.len() - seen.len(), value(&outcome, 0)), (1, "1"));
+    let last: Vec<_> = seen[seen.len() - 2..].iter().map(|seen| ends(&seen.bytes).0.port()).collect();
+    assert_eq!(last, [6000, 6001]);
+}

@@ -85,6 +85,9 @@ fn what_is_no_whole_command_of_the_client_passes_as_it_is() {
         "EPRT |2|::1|777|\r\n",
         "EPRT |1|10.0.0.1|777\r\n",
         "EPRT |\r\n",
+        // Delimiters are of ASCII, and none of its controls (RFC 2428).
+        "EPRT \u{e9}1\u{e9}10.0.0.1\u{e9}777\u{e9}\r\n",
+        "EPRT \t1\t10.0.0.1\t777\t\r\n",
         "EPRT \r\n",
         "NOOP\r\nPORT 10,0,0,1,3,9\r\n",
         "\u{00e4}\r\n",
@@ -106,11 +109,78 @@ fn a_connection_on_the_same_ports_starts_with_its_own_numbers() {
         (0, numbered(client(), server(), SYN, (99, 0), b"")),
         (1, numbered(client(), server(), ACK, (100, 7), line)),
         (2, numbered(client(), server(), SYN, (5000, 0), b"")),
-        (3, numbered(client(), server(), ACK, (5001, 7), b"NOOP\r\n")),
-        (4, numbered(server(), end(OUTER, 40000), ACK, (7, 5007), b"")),
+        (3, numbered(server(), end(OUTER, 40000), SYN | ACK, (6, 5001), b"")),
+        (4, numbered(client(), server(), ACK, (5001, 7), b"NOOP\r\n")),
+        (5, numbered(server(), end(OUTER, 40000), ACK, (7, 5007), b"")),
     ];
-    let (_, seen) = run(CONFIG, 2, &packets, &[]);
-    assert_eq!([3, 4].map(|n| numbers(&seen[n].bytes)), [(5001, 7), (7, 5007)]);
+    let (outcome, seen) = run(CONFIG, 2, &packets, &["rw.table"]);
+    let all = [2, 3, 4, 5].map(|n| numbers(&seen[n].bytes));
+    assert_eq!(all, [(5000, 0), (6, 5001), (5001, 7), (7, 5007)]);
+    assert!(!value(&outcome, 0).contains("seq"));
+}
+
+/// RFC 5961, section 4: with a SYN alone nobody ends somebody else's connection.
+#[test]
+fn a_syn_that_begins_nothing_leaves_numbers_moved() {
+    let line = b"PORT 10,0,0,1,3,9\r\n";
+    let (length, longer) = (line.len() as u32, "192,0,2,1,156,65".len() as u32 - "10,0,0,1,3,9".len() as u32);
+    let outer = || end(OUTER, 40000);
+    for (forged, answer) in [
+        // Late copies of the handshake.
+        (numbered(client(), server(), SYN, (99, 0), b""), None),
+        (numbered(server(), outer(), SYN | ACK, (6, 100), b""), None),
+        // Whatever numbers somebody else may choose, from both sides.
+        (numbered(client(), server(), SYN, (77_777, 0), b""), Some((7, 100 + length + longer))),
+        (numbered(server(), outer(), SYN, (77_777, 0), b""), None),
+        (numbered(server(), outer(), SYN | ACK, (77_777, 88_888), b""), None),
+    ] {
+        let mut packets = vec![
+            (0, numbered(client(), server(), SYN, (99, 0), b"")),
+            (1, numbered(client(), server(), ACK, (100, 7), line)),
+            (2, forged),
+        ];
+        // Who has a connection says where it is.
+        packets.extend(answer.map(|numbers| (3, numbered(server(), outer(), ACK, numbers, b""))));
+        packets.push((4, numbered(client(), server(), ACK, (100 + length, 7), b"LIST\r\n")));
+        packets.push((5, numbered(server(), outer(), ACK, (7, 106 + length + longer), b"")));
+        let (_, seen) = run(CONFIG, 2, &packets, &[]);
+        assert!(seen.iter().all(|seen| is_sound(&seen.bytes)));
+        let last: Vec<_> = seen[3..].iter().map(|seen| numbers(&seen.bytes)).collect();
+        let expected = [(100 + length + longer, 7), (7, 106 + length)];
+        assert_eq!(&last[last.len() - 2..], expected, "{:?}", packets[2]);
+        if answer.is_some() {
+            assert_eq!(last[0], (7, 100 + length));
+        }
+    }
+}
+
+#[test]
+fn a_port_that_is_announced_again_gets_a_mapping_that_holds() {
+    let config =
+        CONFIG.replace("0 1, drop", "0 1, drop, TCP_NODATA_TIMEOUT 5, TCP_DONE_TIMEOUT 2, REAP_INTERVAL 10");
+    let line = b"PORT 10,0,0,1,3,9\r\n";
+    let port =
+        |n: u32, at: i64| (at, numbered(client(), server(), ACK, (100 + n * line.len() as u32, 7), line));
+    let opens = |at: i64, to: u16| (at, numbered(end(SERVER, 20), end(OUTER, to), SYN, (1, 0), b""));
+    let open = (0, numbered(client(), server(), SYN, (99, 0), b""));
+    // What is over is still there at 9 seconds, and not at 10.
+    let packets = [open.clone(), port(0, 1), port(1, 9_000), opens(10_500, 40002)];
+    let (_, seen) = run(&config, 2, &packets, &[]);
+    assert_eq!(ends(&seen.last().unwrap().bytes).1, end(CLIENT, 777), "{seen:?}");
+    // What holds goes on from then.
+    let packets = [open.clone(), port(0, 6_000), port(1, 10_500), opens(14_000, 40001), opens(21_000, 40001)];
+    let (_, seen) = run(&config, 2, &packets, &[]);
+    assert_eq!(seen.len(), 4, "the last one comes too late");
+    assert_eq!(ends(&seen[3].bytes).1, end(CLIENT, 777));
+    // After a transfer another mapping is made, which holds as a new one does.
+    let closes = [
+        opens(100, 40001),
+        (101, numbered(end(SERVER, 20), end(OUTER, 40001), FIN | ACK, (2, 2), b"")),
+        (102, numbered(end(CLIENT, 777), end(SERVER, 20), FIN | ACK, (2, 3), b"")),
+    ];
+    let packets = [&[open, port(0, 1)][..], &closes, &[port(1, 7_900), opens(10_500, 40002)]].concat();
+    let (_, seen) = run(&config, 2, &packets, &[]);
+    assert_eq!(ends(&seen.last().unwrap().bytes).1, end(CLIENT, 777), "{seen:?}");
 }
 
 #[test]

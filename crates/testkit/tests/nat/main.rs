@@ -157,11 +157,11 @@ fn gateway(class: &str, config: &str) -> String {
 
 /// A gateway with ICMPRewriter: errors leave by the outputs of `rw`'s neighbour, which are recorded as `rw`'s.
 fn with_errors(packets: &[(i64, Vec<u8>)]) -> Vec<Seen> {
-    let config = "in -> p :: IPClassifier(icmp type echo or icmp type echo-reply, icmp, -);
+    let config = "in -> p :: IPClassifier(icmp type echo or 13 or 15 or 17 or icmp type echo-reply, icmp, -);
         p[2] -> c :: IPClassifier(dst host 192.0.2.1, -); c[1] -> [0] nat :: IPRewriter(pattern 192.0.2.1 3000-4000# - - 0 1, drop, REAP_INTERVAL 1);
         c[0] -> [1] nat; nat[0] -> rw :: Null; nat[1] -> rw;
         p[0] -> d :: IPClassifier(dst host 192.0.2.1, -);
-        d[1] -> [0] ping :: ICMPPingRewriter(pattern 192.0.2.1 700-800# - - 0 1, drop, REAP_INTERVAL 1); d[0] -> [1] ping;
+        d[1] -> [0] ping :: ICMPPingRewriter(pattern 192.0.2.1 700-800# - - 0 1, drop, REAP_INTERVAL 1, OTHER_QUERIES true); d[0] -> [1] ping;
         ping[0] -> rw; ping[1] -> rw;
         p[1] -> ICMPRewriter(nat ping) -> rw;";
     run(config, 1, packets, &[]).1

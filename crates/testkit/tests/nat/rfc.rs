@@ -202,7 +202,9 @@ fn rfc5508_req_1_pings_are_told_apart_and_hold_for_more_than_a_minute() {
 
 #[test]
 fn rfc5508_req_4_errors_from_outside_are_translated_with_what_they_quote() {
-    for packet in [udp(end(INSIDE, 5000), end(REMOTE, 53)), echo(INSIDE, REMOTE, 8, 9)] {
+    // Echo requests, and the other queries: time stamps, information, address masks.
+    let queries = [8, 13, 15, 17].map(|kind| echo(INSIDE, REMOTE, kind, 9));
+    for packet in [udp(end(INSIDE, 5000), end(REMOTE, 53))].into_iter().chain(queries) {
         let outside = with_errors(&[(0, packet.clone())])[0].bytes.clone();
         let seen = with_errors(&[(0, packet.clone()), (1, error([7; 4], &outside, usize::MAX))]);
         let mut expected = error([7; 4], &packet, usize::MAX);

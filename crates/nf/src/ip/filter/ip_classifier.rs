@@ -22,7 +22,7 @@
 //!
 //! Values can follow `==`, `!=` and, where they are numbers, `<`, `>`, `<=`, `>=`, and before that `& MASK`.
 //! Questions combine with `and`, `or`, `not` (`&&`, `||`, `!`; two side by side mean `and`), parentheses, and
-//! `CONDITION ? A : B` with spaces around the colon. Most words can be left out (`tcp`, `www`, `syn`,
+//! `CONDITION ? A : B` with spaces around the colon; CONDITION may have such a choice for its own one, up to four deep. Most words can be left out (`tcp`, `www`, `syn`,
 //! `10.0.0.0/24`, `unfrag`), and so can what was said in the question before (`src port 80 or 81`).
 //!
 //! A question is false if the packet lacks the bytes, also with `!=`; one about ports, flags, `icmp type` or a

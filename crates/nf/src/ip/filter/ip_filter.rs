@@ -12,6 +12,8 @@
 //! The network and transport header annotations must be set, as CheckIPHeader and MarkIPHeader do; questions about
 //! bytes that a packet does not have are false.
 //!
+//! Rules can change while packets flow (`config`); packets wait until the new ones are ready.
+//!
 //! ## Usage
 //! `IPFilter([CACHING,] ACTION PATTERN, ...)`
 //!
@@ -98,7 +100,7 @@ pub static CLASS: Class = Class {
 /// Rules that a warning names.
 const NAMED: usize = 5;
 
-/// Says which rules never decide, because an earlier one always does.
+/// Says which rules never decide, because earlier ones always do.
 fn warn_of_hidden(args: &mut Args<'_>, rules: &[Rule]) {
     let conditions: Vec<_> = rules.iter().map(|rule| rule.condition.clone()).collect();
     let Shadows { hidden, compared } = shadows(&conditions);
@@ -106,20 +108,30 @@ fn warn_of_hidden(args: &mut Args<'_>, rules: &[Rule]) {
         Some(line) => format!("{number} (line {line} of its file)"),
         None => number.to_string(),
     };
-    let mut named = hidden.iter().take(NAMED);
-    if let Some(&(first, by)) = named.next() {
-        let mut text =
-            format!("pattern {} never decides: pattern {} takes all its packets", name(first), name(by));
-        named.for_each(|&(next, by)| text += &format!("; nor does {}, behind {}", name(next), name(by)));
-        if let Some(more) = hidden.len().checked_sub(NAMED).filter(|&more| more > 0) {
-            text += &format!("; and so on for {more} more");
-        }
+    if let Some(text) = what_is_hidden(&hidden, name) {
         args.warn(text);
     }
     if compared < rules.len() {
         let later = rules.len() - compared;
         args.warn(format!("too many patterns: whether earlier ones hide the last {later} was not looked at"));
     }
+}
+
+/// Which rules are behind which others, in words.
+fn what_is_hidden(hidden: &[(usize, Vec<usize>)], name: impl Fn(usize) -> String) -> Option<String> {
+    let names = |numbers: &[usize]| numbers.iter().map(|&number| name(number)).collect::<Vec<_>>().join(", ");
+    let mut named = hidden.iter().take(NAMED);
+    let (first, by) = named.next()?;
+    let takes = match by.len() {
+        1 => format!("pattern {} takes", names(by)),
+        _ => format!("patterns {} take", names(by)),
+    };
+    let mut text = format!("pattern {} never decides: {takes} all its packets", name(*first));
+    named.for_each(|(next, by)| text += &format!("; nor does {}, behind {}", name(*next), names(by)));
+    if let Some(more) = hidden.len().checked_sub(NAMED).filter(|&more| more > 0) {
+        text += &format!("; and so on for {more} more");
+    }
+    Some(text)
 }
 
 /// Reads rules and collects what there is to say about them.
@@ -241,5 +253,27 @@ impl Element for IpFilter {
     fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, _value: &str) -> Result<(), String> {
         self.rules.reset_counts();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_rules_that_hide_another_one_are_named() {
+        let text = |hidden: &[(usize, Vec<usize>)]| what_is_hidden(hidden, |number| number.to_string());
+        assert_eq!(text(&[]), None);
+        let one = [(2, vec![0])];
+        assert_eq!(text(&one).as_deref(), Some("pattern 2 never decides: pattern 0 takes all its packets"));
+        let several = [(2, vec![0, 1]), (4, vec![3]), (5, vec![0, 3])];
+        assert_eq!(
+            text(&several).as_deref(),
+            Some(
+                "pattern 2 never decides: patterns 0, 1 take all its packets; nor does 4, behind 3; nor does 5, behind 0, 3"
+            )
+        );
+        let many: Vec<_> = (1..9).map(|number| (number, vec![0])).collect();
+        assert!(text(&many).unwrap().ends_with("; nor does 5, behind 0; and so on for 3 more"));
     }
 }

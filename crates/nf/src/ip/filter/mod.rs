@@ -77,7 +77,8 @@ impl Rules {
 
     /// Sends packets where the rules say. With `recent`, packets of the same flow as the one before are not looked up.
     fn push(&mut self, cx: &mut Cx<'_>, batch: Batch, recent: Option<&mut Recent>) -> Option<Batch> {
-        if recent.is_none() && cx.uses_flow_marks() {
+        // It may have got rules about more than flows since it was found that marks can be relied on here.
+        if recent.is_none() && self.matcher.is_by_flow() && cx.uses_flow_marks() {
             self.find_by_marks(&batch);
         } else {
             self.find(&batch, recent);
@@ -106,7 +107,7 @@ impl Rules {
         found.clear();
         unknown.clear();
         let place = |rule: usize| places.get(rule).copied().unwrap_or(0);
-        for (number, packet) in (0..).zip(batch.iter()) {
+        for (number, packet) in (0..=u8::MAX).zip(batch.iter()) {
             let noted = packet.flow_mark().and_then(|mark| notes.get(mark));
             match noted {
                 Some(rule) => counts[rule as usize] += 1,

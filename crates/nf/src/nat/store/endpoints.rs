@@ -5,8 +5,11 @@
 
 use std::collections::HashMap;
 
-use super::{Claim, Store};
+use super::{Claim, Store, tuple};
 use crate::nat::tuple::Tuple;
+
+/// Mappings that are looked at for one that is over, to make room for another one of the same address.
+const LOOKS: usize = 64;
 
 /// An address and a port, in a space.
 type End = (u32, u32, u16);
@@ -31,12 +34,28 @@ pub(in crate::nat) struct Known {
     pub(in crate::nat) annotation: u8,
 }
 
+/// What an end inside that is known has outside.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::nat) struct Bound {
+    pub(in crate::nat) outside: (u32, u16),
+    /// Where its packets go, and those of replies.
+    pub(in crate::nat) outputs: [u16; 2],
+}
+
 #[derive(Default)]
 pub(super) struct Endpoints {
     inside: HashMap<End, Endpoint>,
     outside: HashMap<End, (u32, u16)>,
-    /// Mappings by owner and address inside, where these are limited.
-    subscribers: HashMap<(u16, u32), u32>,
+    /// By owner and address, where mappings are limited.
+    subscribers: HashMap<(u16, u32), Subscriber>,
+}
+
+/// The mappings of an address.
+#[derive(Default)]
+struct Subscriber {
+    sessions: Vec<u32>,
+    /// Where those that are over are looked for next.
+    next: usize,
 }
 
 impl Endpoints {
@@ -53,10 +72,28 @@ impl Endpoints {
 }
 
 impl Store {
-    /// The address and port that the sender of a flow has outside already.
-    pub(in crate::nat) fn outside_of(&self, space: u32, flow: Tuple) -> Option<(u32, u16)> {
+    /// What the sender of a flow has outside already.
+    pub(in crate::nat) fn outside_of(&self, space: u32, flow: Tuple) -> Option<Bound> {
         let end = (space, flow.source, flow.source_port);
-        self.endpoints.inside.get(&end).map(|endpoint| endpoint.outside)
+        self.endpoints.inside.get(&end).map(|&Endpoint { outside, outputs, .. }| Bound { outside, outputs })
+    }
+
+    /// Whether a flow may become this: whoever has the reply so far is its sender too.
+    pub(in crate::nat) fn may_become(&self, space: u32, flow: Tuple, to: Tuple) -> bool {
+        let other = self.find(Store::reply(to, space), space);
+        other.is_none_or(|other| {
+            let receiver = (other.to.destination, other.to.destination_port);
+            other.is_reply && receiver == (flow.source, flow.source_port)
+        })
+    }
+
+    /// Whether the sender of a flow that has become this may have that port for all its flows: neither has it another one,
+    /// nor anybody else this one.
+    pub(super) fn may_bind(&self, space: u32, flow: Tuple, to: Tuple) -> bool {
+        match self.outside_of(space, flow) {
+            Some(Bound { outside, .. }) => outside == (to.source, to.source_port),
+            None => !self.endpoints.outside.contains_key(&(space, to.source, to.source_port)),
+        }
     }
 
     /// Who inside a packet from outside is for, if its receiver is known there.
@@ -109,33 +146,77 @@ impl Store {
         }
     }
 
-    /// Whether an address has as many mappings as it may have. Those of anybody that are over make room first, as far as a
-    /// few of them are looked at.
+    /// Whether an address has as many mappings as it may have. Those of it that are over make room first, as far as a few are
+    /// looked at.
     pub(super) fn is_exhausted(&mut self, owner: u16, address: u32, now: i64) -> bool {
-        let most = self.owners.get(usize::from(owner)).map_or(0, |owner| owner.most_of_one);
-        let has_all = |store: &Store| {
-            most > 0 && store.endpoints.subscribers.get(&(owner, address)).is_some_and(|&n| n >= most)
-        };
-        has_all(self) && {
-            self.sweep_some(now);
-            has_all(self)
+        let most = self.owners.get(usize::from(owner)).map_or(0, |owner| owner.most_of_one as usize);
+        if most == 0 || self.mappings_of(owner, address) < most {
+            return false;
         }
+        for _ in 0..LOOKS.min(self.mappings_of(owner, address)) {
+            let Some(subscriber) = self.endpoints.subscribers.get_mut(&(owner, address)) else { break };
+            if subscriber.next >= subscriber.sessions.len() {
+                subscriber.next = 0;
+            }
+            let Some(&place) = subscriber.sessions.get(subscriber.next) else { break };
+            if self.expiry(place) <= now {
+                // Another one takes its seat.
+                self.remove(place);
+            } else if let Some(subscriber) = self.endpoints.subscribers.get_mut(&(owner, address)) {
+                subscriber.next += 1;
+            }
+        }
+        self.mappings_of(owner, address) >= most
     }
 
-    /// An address inside has one mapping more.
-    pub(super) fn charge(&mut self, owner: u16, address: u32) {
-        if self.owners.get(usize::from(owner)).is_some_and(|owner| owner.most_of_one > 0) {
-            *self.endpoints.subscribers.entry((owner, address)).or_default() += 1;
+    fn mappings_of(&self, owner: u16, address: u32) -> usize {
+        let subscriber = self.endpoints.subscribers.get(&(owner, address));
+        subscriber.map_or(0, |subscriber| subscriber.sessions.len())
+    }
+
+    /// An address has one mapping more.
+    pub(super) fn charge(&mut self, place: u32, address: u32) {
+        let Some(session) = self.sessions.get_mut(place as usize) else { return };
+        if self.owners.get(usize::from(session.owner)).is_some_and(|owner| owner.most_of_one > 0) {
+            let subscriber = self.endpoints.subscribers.entry((session.owner, address)).or_default();
+            session.seat = subscriber.sessions.len() as u32;
+            subscriber.sessions.push(place);
         }
     }
 
     /// It has one less.
-    pub(super) fn discharge(&mut self, owner: u16, address: u32) {
-        if let Some(mappings) = self.endpoints.subscribers.get_mut(&(owner, address)) {
-            *mappings -= 1;
-            if *mappings == 0 {
+    pub(super) fn discharge(&mut self, owner: u16, address: u32, seat: u32) {
+        let Some(subscriber) = self.endpoints.subscribers.get_mut(&(owner, address)) else { return };
+        if (seat as usize) < subscriber.sessions.len() {
+            subscriber.sessions.swap_remove(seat as usize);
+        }
+        match subscriber.sessions.get(seat as usize) {
+            Some(&moved) => self.sessions[moved as usize].seat = seat,
+            None if subscriber.sessions.is_empty() => {
                 self.endpoints.subscribers.remove(&(owner, address));
             }
+            None => {}
         }
+    }
+
+    /// All sessions have other numbers.
+    pub(super) fn charge_all(&mut self) {
+        if self.endpoints.subscribers.is_empty() {
+            return;
+        }
+        self.endpoints.subscribers.clear();
+        for place in 0..self.sessions.len() as u32 {
+            if let Some(address) = self.sender_of(place) {
+                self.charge(place, address);
+            }
+        }
+    }
+
+    /// The source address of a mapping's flow.
+    fn sender_of(&self, place: u32) -> Option<u32> {
+        let session = self.sessions.get(place as usize)?;
+        let [forward, reply] = session.keys;
+        let key = self.table_of(session).key(forward.or(reply)?)?;
+        Some(tuple(key.ends()).source)
     }
 }

@@ -1,6 +1,7 @@
 //! Who is over, who gives way to others, and looking for them a few at a time.
 
 use element::Timestamp;
+use flow::EndsKey;
 
 use super::turns::{Queue, Turn};
 use super::{FIRST_CAPACITY, Session, Store};
@@ -53,9 +54,18 @@ impl Store {
         }
     }
 
-    /// Ends a few mappings that are over.
-    pub(super) fn sweep_some(&mut self, now: i64) {
-        self.sweep(now, LOOKS);
+    /// The mapping of a connection that is to begin now, as if its first packet had come. One that is over, or whose connection
+    /// is closed, ends.
+    pub(in crate::nat) fn begin_again(&mut self, key: &EndsKey, now: Timestamp) -> Option<Change> {
+        let id = self.find_key(key)?;
+        let place = Change::unpacked(self.table.key(id)?.value()).session;
+        let session = self.sessions.get(place as usize)?;
+        let (_, states) = self.told(session);
+        if self.times(session).2 <= now.0 || session.kind.is_done(states) {
+            self.remove(place);
+            return None;
+        }
+        self.see(id, now)
     }
 
     /// Ends as many mappings as there are above the capacity.
@@ -145,6 +155,14 @@ impl Store {
 
     /// When a mapping had its last packet, until when it holds by guarantee if there is one, and when it is over.
     pub(super) fn times(&self, session: &Session) -> (i64, Option<i64>, i64) {
+        let (last, states) = self.told(session);
+        let policy = self.policy(session);
+        let guaranteed = (policy.guarantee > 0).then(|| last.saturating_add(policy.guarantee));
+        (last, guaranteed, last.saturating_add(policy.timeout(session.kind, states)))
+    }
+
+    /// When a mapping had its last packet, and what its directions have told.
+    fn told(&self, session: &Session) -> (i64, [State; 2]) {
         let table = self.table_of(session);
         let (mut last, mut states) = (self.seen_elsewhere(session), [State::default(); 2]);
         for (id, state) in session.keys.iter().zip(&mut states) {
@@ -152,9 +170,7 @@ impl Store {
             last = last.max(table.last_seen(id).map_or(i64::MIN, |time| time.0));
             *state = table.key(id).map_or(*state, |key| Change::unpacked(key.value()).state);
         }
-        let policy = self.policy(session);
-        let guaranteed = (policy.guarantee > 0).then(|| last.saturating_add(policy.guarantee));
-        (last, guaranteed, last.saturating_add(policy.timeout(session.kind, states)))
+        (last, states)
     }
 
     /// When a mapping is over.

@@ -88,12 +88,22 @@ impl Store {
         }
     }
 
-    /// Makes mappings again; how many there is no room for is up to whoever shrinks the store then.
-    pub(in crate::nat) fn put(&mut self, owner: u16, written: &Written) {
+    /// Makes mappings again; how many there is no room for is up to whoever shrinks the store then. Where all flows of an end
+    /// are to have one port, a mapping that has another one, or one that is somebody else's, keeps it for itself.
+    pub(in crate::nat) fn put(&mut self, owner: u16, written: &Written, is_independent: bool) {
+        let (space, from, to) =
+            (space(owner, written.which), written.tuples[0], written.tuples[1].reversed());
+        let claim = match written.claim {
+            Claim::Port | Claim::Endpoint if is_independent && self.may_bind(space, from, to) => {
+                Claim::Endpoint
+            }
+            Claim::Port | Claim::Endpoint => Claim::Port,
+            other => other,
+        };
         let fresh = Fresh {
-            space: space(owner, written.which),
-            from: written.tuples[0],
-            chosen: Chosen { to: written.tuples[1].reversed(), claim: written.claim },
+            space,
+            from,
+            chosen: Chosen { to, claim },
             input: written.input,
             outputs: written.outputs,
             kind: written.kind,

@@ -47,7 +47,10 @@ impl Store {
     /// Starts to move to a table for so many keys; whether there is memory for it.
     #[cold]
     pub(super) fn begin_move(&mut self, capacity: usize) -> bool {
-        self.move_some(usize::MAX);
+        // Once may not be enough: it stops where a session had to go.
+        while self.old.is_some() {
+            self.move_some(usize::MAX);
+        }
         let Some(table) = self.another_table(capacity) else { return false };
         let table = std::mem::replace(&mut self.table, table);
         self.old = Some(Old { table, next: 0 });

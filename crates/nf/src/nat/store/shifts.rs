@@ -4,7 +4,7 @@ use flow::FlowId;
 
 use super::Store;
 use crate::nat::change::Change;
-use crate::nat::shift::Shifts;
+use crate::nat::shift::{Numbers, Shifts};
 use crate::nat::state::State;
 
 impl Store {
@@ -13,11 +13,13 @@ impl Store {
         self.shifts.get(&session).map(|shifts| &**shifts)
     }
 
-    /// Gives a segment of a mapping with shifts other numbers.
+    /// Gives a segment of a mapping with shifts other numbers. Forgets the shifts where another connection begins.
     #[cold]
     pub(in crate::nat) fn shift(&mut self, change: &Change, segment: &mut [u8]) {
-        if let Some(shifts) = self.shifts.get_mut(&change.session) {
-            shifts.apply(change.is_reply, segment);
+        let Some(shifts) = self.shifts.get_mut(&change.session) else { return };
+        if shifts.apply(change.is_reply, segment) == Numbers::OfAnother {
+            self.shifts.remove(&change.session);
+            self.change_states(change.session, State::without_shift);
         }
     }
 
@@ -25,16 +27,9 @@ impl Store {
     /// not possible.
     pub(in crate::nat) fn edit(&mut self, change: &Change, start: u32, length: usize, new: &[u8]) -> bool {
         let shifts = self.shifts.entry(change.session).or_default();
-        let is_done = shifts.0[usize::from(change.is_reply)].add(start, length, new);
+        let is_done = shifts.of_mut(change.is_reply).add(start, length, new);
         self.mark_shifted(change.session);
         is_done
-    }
-
-    /// Forgets the shifts of a mapping: another connection begins.
-    #[cold]
-    pub(in crate::nat) fn forget_shifts(&mut self, session: u32) {
-        self.shifts.remove(&session);
-        self.change_states(session, State::without_shift);
     }
 
     /// Goes on with those of an earlier element.

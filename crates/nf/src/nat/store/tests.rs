@@ -121,7 +121,7 @@ fn mappings_go_on_in_another_store() {
     let (taken, _) = old.take(owner);
     assert_eq!((old.size(), old.memory().2), (0, 0));
     let (mut new, owner) = store();
-    taken.iter().for_each(|written| new.put(owner, written));
+    taken.iter().for_each(|written| new.put(owner, written, false));
     let mut after: Vec<_> =
         new.written(owner, None).iter().map(|w| (w.tuples, w.expiry, w.outputs)).collect();
     after.sort_by_key(|(tuples, ..)| tuples[0].source);
@@ -134,7 +134,7 @@ fn mappings_go_on_in_another_store() {
 fn open_bound(store: &mut Store, owner: u16, from: Tuple, ports: (u32, u32)) -> Option<u16> {
     let space = space(owner, ONLY);
     let to = Tuple { source: 0xc000_0201, ..from };
-    let known = store.outside_of(space, from).map(|(_, port)| port.into());
+    let known = store.outside_of(space, from).map(|bound| bound.outside.1.into());
     let port = known.or_else(|| store.free_from(space, to, Claim::Endpoint, ports, |_| true))? as u16;
     let chosen = Chosen { to: Tuple { source_port: port, ..to }, claim: Claim::Endpoint };
     let (kind, outputs) = (Kind::Datagrams, [0, 1]);
@@ -160,13 +160,80 @@ fn ends_inside_keep_their_ports_in_another_store_and_give_them_back() {
     assert_eq!((old.size(), old.memory().2, old.endpoints.is_empty()), (0, 0, true));
     let (mut new, owner) = store();
     new.limit_subscribers(owner, 5);
-    taken.iter().for_each(|written| new.put(owner, written));
+    taken.iter().for_each(|written| new.put(owner, written, true));
     assert_eq!(open_bound(&mut new, owner, to(3, 4), (2000, 2009)), Some(2003));
     assert_eq!(open_bound(&mut new, owner, to(3, 5), (2000, 2009)), None);
     let known = new.inside_of(space(owner, ONLY), to(3, 9).reversed_to(0xc000_0201, 2003)).unwrap();
     assert_eq!((known.inside, known.outputs, known.annotation), ((0x0a00_0003, 7), [0, 1], 9));
     new.clear();
     assert_eq!((new.size(), new.memory().2, new.endpoints.is_empty()), (0, 0, true));
+}
+
+#[test]
+fn two_mappings_never_have_one_key() {
+    let (mut store, owner) = store();
+    store.limit_subscribers(owner, 9);
+    let (space, inside, client) = (space(owner, ONLY), flow(1, 5060), 0x0300_0003);
+    assert_eq!(open_bound(&mut store, owner, inside, (5060, 5060)), Some(5060));
+    let add = |store: &mut Store, from: Tuple, to: Tuple, claim: Claim| {
+        let chosen = Chosen { to, claim };
+        let (kind, outputs) = (Kind::Datagrams, [0, 1]);
+        let fresh = Fresh { space, from, chosen, input: 0, outputs, kind, policy: 0, protocol: 17 };
+        store.add(&fresh, Timestamp(0)).map(|_| ())
+    };
+    // A port that is forwarded to the end, with another number.
+    let there = Tuple { destination: client, destination_port: 99, ..inside };
+    let call = there.reversed_to(0xc000_0201, 6000);
+    add(&mut store, call, there.reversed(), Claim::Nothing).unwrap();
+    // The same client to the end's own port.
+    let own = Tuple { source: 0xc000_0201, source_port: 5060, ..there };
+    assert_eq!(add(&mut store, there, own, Claim::Endpoint), Err(DropReason::NoMapping));
+    assert_eq!((store.size(), store.tallies(owner)[0].failures), (2, 1));
+    store.clear();
+    assert_eq!((store.size(), store.entries(), store.endpoints.is_empty()), (0, 0, true));
+}
+
+#[test]
+fn who_has_to_share_a_port_of_before_keeps_it_for_itself() {
+    let (mut old, owner) = store();
+    let to = |host: u32, server: u32| Tuple { destination: 0x0200_0000 + server, ..flow(host, 7) };
+    // Two hosts have the same port, each towards a server of its own, and one of them has another port too.
+    for (host, server, ports) in [(1, 1, (2000, 2009)), (2, 2, (2000, 2009)), (1, 3, (2005, 2009))] {
+        assert_eq!(open(&mut old, owner, to(host, server), ports, 0), Some(ports.0 as u16));
+    }
+    let (taken, _) = old.take(owner);
+    let (mut new, owner) = store();
+    taken.iter().for_each(|written| new.put(owner, written, true));
+    let space = space(owner, ONLY);
+    let receiver = |store: &Store, server: u32, port: u16| {
+        let reply = to(0, server).reversed_to(0xc000_0201, port);
+        store.find(reply, space).map(|change| change.to.destination - 0x0a00_0000)
+    };
+    assert_eq!(open_bound(&mut new, owner, to(1, 9), (2000, 2009)), Some(2000));
+    assert_eq!(
+        open_bound(&mut new, owner, to(2, 1), (2000, 2009)),
+        Some(2001),
+        "the other one is not its own"
+    );
+    assert_eq!(
+        [(1, 2000), (2, 2000), (3, 2005)].map(|(s, p)| receiver(&new, s, p)),
+        [Some(1), Some(2), Some(1)]
+    );
+    // Who has it may not have what would be the other's answers.
+    let may_call = |server: u32| {
+        let wanted = Tuple { source: 0xc000_0201, source_port: 2000, ..to(1, server) };
+        new.may_become(space, to(1, server), wanted)
+    };
+    assert!(!may_call(2) && may_call(3));
+    let (taken, _) = new.take(owner);
+    assert_eq!((new.size(), new.memory().2, new.endpoints.is_empty()), (0, 0, true));
+    // And back: ends are nobody's any more, ports are taken towards their servers.
+    let (mut last, owner) = store();
+    taken.iter().for_each(|written| last.put(owner, written, false));
+    assert!(last.endpoints.is_empty());
+    assert_eq!(open(&mut last, owner, to(5, 2), (2000, 2009), 0), Some(2001));
+    last.clear();
+    assert_eq!(last.memory().2, 0);
 }
 
 impl Tuple {
