@@ -195,8 +195,9 @@ impl Worker {
                 Emitted::Packets { element, output, batch } => {
                     done += self.deliver(element, output, batch, done > most);
                 }
-                Emitted::Home { element, input, batch } => {
-                    done += self.send_home(element, input, batch, done > most);
+                Emitted::Over { element, input, worker, batch } => {
+                    let way = worker.map_or(Way::ToOwner, Way::To);
+                    done += self.send_over(Target { element, input, way }, batch, done > most);
                 }
                 Emitted::Back { element, token } => {
                     let back = |element: &mut dyn element::Element, cx: &mut element::Cx<'_>| {
@@ -292,10 +293,10 @@ impl Worker {
         Some(batch)
     }
 
-    /// Hands packets that an element was given to its copies at the workers that they belong to.
+    /// Hands packets that an element was given to its copies at other workers.
     #[cold]
-    fn send_home(&mut self, element: u32, input: u32, batch: Batch, endless: bool) -> u64 {
-        let at = Target { element, input, way: Way::ToOwner };
+    fn send_over(&mut self, at: Target, batch: Batch, endless: bool) -> u64 {
+        let element = at.element;
         let count = batch.len() as u64;
         // Those that get lost have come in here, and nowhere else.
         let counters = &mut self.core.counters[element as usize];

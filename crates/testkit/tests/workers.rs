@@ -55,6 +55,19 @@ fn assert_all_in_order(seen: &[Seen]) {
 }
 
 #[test]
+fn copies_let_others_do_their_work() {
+    for how in [Run::real(), Run::trace()] {
+        let text = "SOURCE -> MarkIPHeader(14) -> FlowCounter -> first :: TestFirst -> SINK";
+        let (outcome, seen) = run(how.on(3), text, &[]);
+        assert_all_in_order(&seen);
+        // They have come to one copy each, the first one.
+        let first = outcome.report.elements.iter().find(|element| element.name == "first").unwrap();
+        assert_eq!((first.packets_in, first.out), ((FLOWS * PACKETS) as u64, (FLOWS * PACKETS) as u64));
+        assert!(outcome.report.workers[2].handed > 0);
+    }
+}
+
+#[test]
 fn flows_spread_and_stay_in_order() {
     for how in [Run::real(), Run::trace()] {
         for workers in [1, 2, 5] {
