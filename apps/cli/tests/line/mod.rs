@@ -31,6 +31,26 @@ impl Line {
         Some(Line { left, between, right, net })
     }
 
+    /// The same with so many queues at each end of both cables.
+    pub(crate) fn wide(queues: usize) -> Option<Line> {
+        let line = Line::new()?;
+        for (space, name, address) in
+            [(&line.left, "left", "10.77.0.1/24"), (&line.right, "right", "10.77.0.2/24")]
+        {
+            space.ip("link del eth0");
+            line.net.wide_cable([(space, "eth0", address), (&line.between, name, "")], queues);
+        }
+        Some(line)
+    }
+
+    /// Lets both ends send without asking for addresses.
+    pub(crate) fn know_each_other(&self) {
+        for (space, own, other, address) in [(&self.left, 1, 2, RIGHT), (&self.right, 2, 1, LEFT)] {
+            space.ip(&format!("link set eth0 address 2:0:0:0:0:{own}"));
+            space.ip(&format!("neigh replace {address} lladdr 2:0:0:0:0:{other} dev eth0"));
+        }
+    }
+
     /// Both directions by AF_XDP, with more arguments.
     pub(crate) fn forward_by_xdp(&self, arguments: &str, options: &[&str]) -> Running {
         let config = format!(
