@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use element::context::Emitted;
-use element::{Batch, Core, Cx, DropReason, Effects, ElementId, Stream};
+use element::{Batch, Core, Cx, DropReason, Effects, ElementId, Stream, Timestamp};
 use packet::{Pool, PoolError};
 
 use crate::clock::{ClockKind, RealClock};
@@ -94,6 +94,8 @@ pub struct Worker {
     work: Vec<Emitted>,
     /// Rounds of the driver so far.
     pub(crate) rounds: u64,
+    /// When it has looked last at the files that elements wait for.
+    pub(crate) looked: Timestamp,
     /// Elements that follow captures, in the order of the graph.
     pub(crate) captures: Vec<ElementId>,
     /// The rings to and from other workers, if there are any.
@@ -138,6 +140,7 @@ impl Worker {
             manager: None,
             work: Vec::with_capacity(64),
             rounds: 0,
+            looked: Timestamp::ZERO,
             captures,
             links: None,
         };
