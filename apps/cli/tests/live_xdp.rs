@@ -3,14 +3,12 @@
 
 mod line;
 
-use std::io::{Read, Write};
 use std::net::Ipv4Addr;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
-use line::{Line, RIGHT, TIDEGATE, has_xdp, run, value};
+use line::{Control, Line, RIGHT, TIDEGATE, has_xdp, run, value};
 use serde_json::Value;
 use testkit::live::{Stream, ping};
 
@@ -183,30 +181,15 @@ fn a_configuration_in_the_place_of_another_one_has_its_own_program() {
     let ready = format!("{config}; Script(print \"ready\")");
     let socket = path.display().to_string();
     let mut running = line.between.start(TIDEGATE, &["click", "-R", "-u", &socket, "-e", &ready]);
-    let mut control = UnixStream::connect(&path).unwrap();
+    let mut control = Control::open(&path);
     // Both want the queues; the one at work has them.
-    let mut write = |text: &str| {
-        control.write_all(format!("WRITEDATA hotconfig {}\n{text}", text.len()).as_bytes()).unwrap();
-        let mut answer = String::new();
-        let mut buffer = [0; 4096];
-        // The last line of an answer has a space behind its number.
-        while !answer.lines().any(|line| ["200 ", "520 "].iter().any(|code| line.starts_with(code))) {
-            let n = control.read(&mut buffer).unwrap();
-            assert!(n > 0, "{answer}");
-            answer += &String::from_utf8_lossy(&buffer[..n]);
-        }
-        answer
-    };
-    let answer = write(config);
-    assert!(!answer.contains("200 "), "{answer}");
+    assert!(control.write("hotconfig", config).unwrap_err().contains("another socket has this queue"));
     assert!(has_program(&line));
     assert_eq!(ping(&line.left, RIGHT, 3), 3);
-    let answer = write("Idle -> Discard; Script(print \"other\")");
-    assert!(answer.contains("200 "), "{answer}");
+    control.write("hotconfig", "Idle -> Discard; Script(print \"other\")").unwrap();
     running.wait_until_said("other");
     assert!(!has_program(&line));
-    let answer = write(&ready.replace("ready", "again"));
-    assert!(answer.contains("200 "), "{answer}");
+    control.write("hotconfig", &ready.replace("ready", "again")).unwrap();
     running.wait_until_said("again");
     assert_eq!(ping(&line.left, RIGHT, 3), 3);
     let (_, [_, messages]) = running.stop();

@@ -42,7 +42,8 @@
 //! ## Handlers
 //! - `count`: packets received.
 //! - `reset_counts`: sets the count to zero.
-//! - `kernel_drops`: packets that the kernel had no room for.
+//! - `kernel_drops`: packets that the kernel had no room for, or that had waited in a full ring for more than a quarter of a
+//!   second.
 //! - `encap`: what packets start with.
 //! - `active`: whether it receives.
 //!
