@@ -210,6 +210,40 @@ fn an_interface_that_is_down_takes_nothing() {
     assert!(messages.contains("d :: ToDevice: left: Network is down\n"), "{messages}");
 }
 
+/// The machine between has addresses, and answers as long as its kernel gets the packets.
+#[test]
+fn the_kernel_gets_nothing_unless_it_shall() {
+    let Some(line) = Line::new() else { return };
+    let own = Ipv4Addr::new(10, 77, 0, 3);
+    line.between.ip("addr add 10.77.0.3/24 dev left").unwrap();
+    assert_eq!(ping(&line.left, own, 1), 1);
+    let probe = ["run", "-e", "FromDevice(left, SNIFFER false) -> Discard; Script(stop)"];
+    let probe = line.between.command(TIDEGATE).args(probe).output().unwrap();
+    let said = String::from_utf8_lossy(&probe.stderr);
+    if said.contains("SNIFFER false needs Linux 6.6") {
+        return println!("skipped: {said}");
+    }
+    for threads in ["1", "2"] {
+        let config = "FromDevice(left, SNIFFER SEEN) -> c :: Counter -> Discard";
+        let options = ["--threads", threads, "-h", "c.count"];
+        let sniffing = run(&line.between, &config.replace("SEEN", "true"), &options);
+        assert_eq!(ping(&line.left, own, 2), 2);
+        assert!(sniffing.stop().0);
+        let mut running = run(&line.between, &config.replace("SEEN", "false"), &options);
+        assert_eq!(ping(&line.left, own, 1), 0);
+        // What comes by other interfaces is nobody's business.
+        assert_eq!(ping(&line.between, Ipv4Addr::LOCALHOST, 1), 1);
+        running.signal("KILL");
+        assert!(!running.end().0);
+        assert_eq!(ping(&line.left, own, 2), 2, "after its death");
+        running = run(&line.between, &config.replace("SEEN", "false"), &options);
+        assert_eq!(ping(&line.left, own, 1), 0);
+        let (good, [output, messages]) = running.stop();
+        assert!(good && value(&output, "c.count") >= 1, "{output}{messages}");
+        assert_eq!(ping(&line.left, own, 2), 2, "after its end");
+    }
+}
+
 /// The machine between talks itself, over a TAP.
 const TAP: &str =
     "tap :: KernelTap(10.77.0.3/24, DEVNAME tap7, BURST 32) -> CHAIN -> Queue -> ToDevice(left);

@@ -19,14 +19,6 @@ use wire::ethernet::MacAddr;
 /// Where streams go to.
 const PORT: (Ipv4Addr, u16) = (RIGHT, 9);
 
-/// Lets both ends send without asking for addresses.
-fn know_each_other(line: &Line) {
-    for (space, own, other, address) in [(&line.left, 1, 2, RIGHT), (&line.right, 2, 1, LEFT)] {
-        space.ip(&format!("link set eth0 address 2:0:0:0:0:{own}")).unwrap();
-        space.ip(&format!("neigh replace {address} lladdr 2:0:0:0:0:{other} dev eth0")).unwrap();
-    }
-}
-
 /// A large frame as a receiver makes it that merges small ones: all of them lie in one piece.
 #[test]
 fn what_a_receiver_has_merged_passes() {
@@ -126,7 +118,7 @@ fn segments_in_tunnels_are_named_and_small_packets_pass() {
 #[test]
 fn a_start_under_load_loses_and_doubles_nothing() {
     let Some(line) = Line::new() else { return };
-    know_each_other(&line);
+    line.know_each_other();
     for _ in 0..3 {
         let stream = Stream::start(&line.left, &line.right, PORT.into(), 64);
         sleep(Duration::from_millis(300));
@@ -149,7 +141,7 @@ fn a_start_under_load_loses_and_doubles_nothing() {
 #[test]
 fn a_configuration_in_the_place_of_another_one_loses_nothing() {
     let Some(line) = Line::new() else { return };
-    know_each_other(&line);
+    line.know_each_other();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("control");
     let config = "fl :: FromDevice(left, PROMISC true) -> Queue(100000) -> td :: ToDevice(right); Script(print \"ready\")";
@@ -216,13 +208,7 @@ fn groups_of_different_programs_are_different() {
 
 #[test]
 fn every_queue_has_slots() {
-    let Some(line) = Line::new().filter(has_xdp) else { return };
-    for (space, name, address) in
-        [(&line.left, "left", "10.77.0.1/24"), (&line.right, "right", "10.77.0.2/24")]
-    {
-        space.ip("link del eth0").unwrap();
-        line.net.wide_cable([(space, "eth0", address), (&line.between, name, "")], 8).unwrap();
-    }
+    let Some(line) = Line::wide(8).filter(has_xdp) else { return };
     let running = line.forward_by_xdp(
         "",
         &["-h", "left.queues", "-h", "left.fill_ring_empty", "-h", "right.fill_ring_empty"],
@@ -257,7 +243,7 @@ fn a_pause_of_a_fifth_of_a_second_loses_nothing() {
         "fl :: FromDevice(left, PROMISC true) -> Discard",
         &["-h", "fl.kernel_drops", "-h", "fl.count"],
     );
-    know_each_other(&line);
+    line.know_each_other();
     let stream = Stream::start(&line.left, &line.right, PORT.into(), 1);
     sleep(Duration::from_millis(200));
     running.signal("STOP");

@@ -73,12 +73,14 @@ pub enum Emitted {
         /// The packets.
         batch: Batch,
     },
-    /// A batch for the workers that the packets belong to.
-    Home {
+    /// A batch for other workers' copies of an element.
+    Over {
         /// Who sends it.
         element: u32,
         /// The input of the same element that it comes in by there.
         input: u32,
+        /// The worker; without, each packet goes to the one that it belongs to.
+        worker: Option<usize>,
         /// The packets.
         batch: Batch,
     },

@@ -2,7 +2,7 @@
 
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
 use crate::ElementId;
 use crate::class::Class;
@@ -54,6 +54,35 @@ impl Common {
         found.and_then(|any| any.downcast().ok()).unwrap_or_else(|| {
             let made = Arc::new(make());
             all.insert((TypeId::of::<T>(), element), Arc::clone(&made) as Arc<dyn Any + Send + Sync>);
+            made
+        })
+    }
+}
+
+/// What the workers' copies of an element have in common for as long as they need the same, such as a large table that is
+/// only read. It goes when the last of them has something else. An element gets it by [`Common::get_or_make`].
+#[derive(Debug)]
+pub struct Same<T>(Mutex<Weak<T>>);
+
+impl<T> Default for Same<T> {
+    fn default() -> Same<T> {
+        Same(Mutex::new(Weak::new()))
+    }
+}
+
+impl<T> Same<T> {
+    /// What another copy has made, if it is what would be made `of` this; else something new. Copies that ask meanwhile
+    /// wait for it.
+    pub fn get_or_make<S>(
+        &self,
+        of: S,
+        is_same: impl FnOnce(&T, &S) -> bool,
+        make: impl FnOnce(S) -> T,
+    ) -> Arc<T> {
+        let mut latest = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        latest.upgrade().filter(|there| is_same(there, &of)).unwrap_or_else(|| {
+            let made = Arc::new(make(of));
+            *latest = Arc::downgrade(&made);
             made
         })
     }
@@ -134,6 +163,23 @@ pub fn scope_of(name: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn copies_share_what_is_the_same() {
+        let common = Common::default();
+        let share = |number: u32| {
+            let same = common.get_or_make(7, Same::<u32>::default);
+            same.get_or_make(number, |there, number| there == number, |number| number)
+        };
+        let [one, other] = [share(1), share(1)];
+        assert!(Arc::ptr_eq(&one, &other));
+        let [two, three] = [share(2), share(2)];
+        assert!(*two == 2 && Arc::ptr_eq(&two, &three));
+        let weak = Arc::downgrade(&two);
+        drop((two, three));
+        assert!(weak.upgrade().is_none(), "nobody needs it");
+        assert_eq!((*share(2), *one), (2, 1));
+    }
 
     #[test]
     fn outer_tickets_multiply_or_replace_inner_ones() {

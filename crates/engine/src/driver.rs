@@ -15,12 +15,18 @@ use crate::worker::{MOST_WORK, Worker};
 
 /// Tasks that run before the driver looks at timers and stop requests again.
 const TASKS_PER_ROUND: usize = 128;
+/// How long they may take in real time: where packets take long, timers, requests and files do not wait for all of them. Of
+/// each task no more counts than this, because others may have had the core meanwhile.
+const ROUND: Timestamp = Timestamp(10_000_000);
+const MOST_OF_TASK: Timestamp = Timestamp(1_000_000);
 /// Timers that run in a row before stop requests are looked at.
 const TIMERS_PER_ROUND: usize = 1024;
 /// Rounds between two reports of progress.
 const ROUNDS_PER_REPORT: u64 = 256;
-/// Rounds between two looks at the files that elements wait for, while there is other work.
+/// Rounds between two looks at the files that elements wait for, while there is other work; and the time after which there
+/// is one in any case.
 const ROUNDS_PER_LOOK: u64 = 16;
+const LOOK: Timestamp = Timestamp(10_000_000);
 /// Longest sleep of an idle driver, so that an interrupt is noticed.
 const NAP: Duration = Duration::from_millis(20);
 /// How long to look for work from other workers before one sleeps.
@@ -229,13 +235,19 @@ impl Worker {
     }
 
     fn run_tasks(&mut self, most: usize) {
+        let is_real = self.options.clock == ClockKind::Real;
+        let (mut last, mut spent) = (None, Timestamp::ZERO);
         for _ in 0..most {
             // A stop request suspends all other tasks at once, as in Click.
-            if self.inner.runcount <= 0 {
+            if self.inner.runcount <= 0 || spent > ROUND {
                 return;
             }
             let Some(id) = self.inner.tasks.take_next() else { return };
             self.look_at_clock();
+            if is_real {
+                let before = last.replace(self.core.now).unwrap_or(self.core.now);
+                spent = spent + (self.core.now - before).min(MOST_OF_TASK);
+            }
             if self.has_to_wait(id) {
                 self.inner.tasks.schedule(id);
                 std::thread::yield_now();
@@ -319,7 +331,9 @@ impl Worker {
         if self.inner.team.is_some() && self.attend() {
             return Some(End::Stopped);
         }
-        if self.rounds.is_multiple_of(ROUNDS_PER_LOOK) && !self.inner.watches.is_empty() {
+        let is_due = self.rounds.is_multiple_of(ROUNDS_PER_LOOK) || self.core.now - self.looked > LOOK;
+        if is_due && !self.inner.watches.is_empty() {
+            self.looked = self.core.now;
             self.serve_files(Duration::ZERO);
         }
         if !self.inner.os_signals.is_empty() {

@@ -103,7 +103,7 @@ impl Inner {
                     core.counters[element as usize].emitted -= batch.len() as u64;
                     (element, batch)
                 }
-                Emitted::Home { element, batch, .. } => {
+                Emitted::Over { element, batch, .. } => {
                     core.counters[element as usize].arrived += batch.len() as u64;
                     (element, batch)
                 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use element::context::Emitted;
-use element::{Batch, Core, Cx, DropReason, Effects, ElementId, Stream};
+use element::{Batch, Core, Cx, DropReason, Effects, ElementId, Stream, Timestamp};
 use packet::{Pool, PoolError};
 
 use crate::clock::{ClockKind, RealClock};
@@ -94,6 +94,8 @@ pub struct Worker {
     work: Vec<Emitted>,
     /// Rounds of the driver so far.
     pub(crate) rounds: u64,
+    /// When it has looked last at the files that elements wait for.
+    pub(crate) looked: Timestamp,
     /// Elements that follow captures, in the order of the graph.
     pub(crate) captures: Vec<ElementId>,
     /// The rings to and from other workers, if there are any.
@@ -138,6 +140,7 @@ impl Worker {
             manager: None,
             work: Vec::with_capacity(64),
             rounds: 0,
+            looked: Timestamp::ZERO,
             captures,
             links: None,
         };
@@ -195,8 +198,9 @@ impl Worker {
                 Emitted::Packets { element, output, batch } => {
                     done += self.deliver(element, output, batch, done > most);
                 }
-                Emitted::Home { element, input, batch } => {
-                    done += self.send_home(element, input, batch, done > most);
+                Emitted::Over { element, input, worker, batch } => {
+                    let way = worker.map_or(Way::ToOwner, Way::To);
+                    done += self.send_over(Target { element, input, way }, batch, done > most);
                 }
                 Emitted::Back { element, token } => {
                     let back = |element: &mut dyn element::Element, cx: &mut element::Cx<'_>| {
@@ -292,10 +296,10 @@ impl Worker {
         Some(batch)
     }
 
-    /// Hands packets that an element was given to its copies at the workers that they belong to.
+    /// Hands packets that an element was given to its copies at other workers.
     #[cold]
-    fn send_home(&mut self, element: u32, input: u32, batch: Batch, endless: bool) -> u64 {
-        let at = Target { element, input, way: Way::ToOwner };
+    fn send_over(&mut self, at: Target, batch: Batch, endless: bool) -> u64 {
+        let element = at.element;
         let count = batch.len() as u64;
         // Those that get lost have come in here, and nowhere else.
         let counters = &mut self.core.counters[element as usize];

@@ -71,7 +71,7 @@ pub fn collect(number: u64) -> Vec<Seen> {
 pub const BASES: [Base; 3] = [Base::Mac, Base::Network, Base::Transport];
 
 /// The test's classes.
-pub static CLASSES: &[&Class] = &[&TEST_SOURCE, &TEST_PULL_SOURCE, &TEST_SINK, &TEST_PULL_SINK];
+pub static CLASSES: &[&Class] = &[&TEST_SOURCE, &TEST_PULL_SOURCE, &TEST_SINK, &TEST_PULL_SINK, &TEST_FIRST];
 
 const ARGS: &[ArgInfo] = &[
     ArgInfo::required("EXCHANGE", "unsigned"),
@@ -122,6 +122,26 @@ pub static TEST_PULL_SINK: Class = Class {
     build: build_sink,
     ..Class::DEFAULT
 };
+
+/// `TestFirst` has copies on all workers that let the first one pass on what comes to them.
+pub static TEST_FIRST: Class =
+    Class { name: "TestFirst", processing: "h", build: |_| Ok(Box::new(TestFirst)), ..Class::DEFAULT };
+
+struct TestFirst;
+
+impl Element for TestFirst {
+    fn effects(&self) -> Effects {
+        Effects::pass()
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
+        if cx.worker().0 == 0 {
+            return Some(batch);
+        }
+        cx.hand_over(0, batch);
+        None
+    }
+}
 
 fn build_source(args: &mut element::Args<'_>) -> Result<Box<dyn Element>, element::Invalid> {
     let (exchange, number): (u64, usize) = (args.required("EXCHANGE"), args.required("NUMBER"));

@@ -55,6 +55,35 @@ fn assert_all_in_order(seen: &[Seen]) {
 }
 
 #[test]
+fn copies_let_others_do_their_work() {
+    for how in [Run::real(), Run::trace()] {
+        let text = "SOURCE -> MarkIPHeader(14) -> FlowCounter -> first :: TestFirst -> SINK";
+        let (outcome, seen) = run(how.on(3), text, &[]);
+        assert_all_in_order(&seen);
+        // They have come to one copy each, the first one.
+        let first = outcome.report.elements.iter().find(|element| element.name == "first").unwrap();
+        assert_eq!((first.packets_in, first.out), ((FLOWS * PACKETS) as u64, (FLOWS * PACKETS) as u64));
+        assert!(outcome.report.workers[2].handed > 0);
+    }
+}
+
+#[test]
+fn tables_that_copies_share_change_for_all() {
+    let text = "SOURCE -> MarkIPHeader(14) -> GetIPAddress(30) -> r :: RadixIPLookup(192.168.0.0/16 0, 10.0.0.0/8 1);
+        r[0] -> f :: IPFilter(allow udp dst port 53, deny all); r[1] -> Discard;
+        f -> k :: IPClassifier(udp, -); k[0] -> SINK; k[1] -> Discard;
+        DriverManager(pause, write r.add 11.0.0.0/8 1, write r.remove 10.0.0.0/8, write k.pattern0 tcp,
+            print $(worker 0 r.table), print $(worker 1 r.table), print $(worker 2 r.table),
+            print $(worker 0 k.program), print $(worker 1 k.program), print $(worker 2 k.program), stop)";
+    let (outcome, seen) = run(Run::real().on(3), text, &[]);
+    assert_all_in_order(&seen);
+    assert_eq!(outcome.output.matches("11.0.0.0/8").count(), 3, "{}", outcome.output);
+    assert_eq!(outcome.output.matches("10.0.0.0/8").count(), 0, "{}", outcome.output);
+    // Of the protocol, TCP.
+    assert_eq!(outcome.output.matches("264/00060000").count(), 3, "{}", outcome.output);
+}
+
+#[test]
 fn flows_spread_and_stay_in_order() {
     for how in [Run::real(), Run::trace()] {
         for workers in [1, 2, 5] {

@@ -2,11 +2,14 @@
 //! whatever offloads these have. None, with a message, where there can be no network namespaces.
 #![allow(dead_code, reason = "each test program uses a part")]
 
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
-use lab::{Net, Running, Space, exchange_datagrams, ping, transfer};
+use lab::{Net, PATIENCE, Running, Space, exchange_datagrams, ping, transfer};
 
 pub(crate) const TIDEGATE: &str = env!("CARGO_BIN_EXE_tidegate");
 pub(crate) const LEFT: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
@@ -35,6 +38,26 @@ impl Line {
         let mut net = Net::or_skip()?;
         let [left, between, right] = ["left", "between", "right"].map(|name| net.space(name).unwrap());
         Some(Line { left, between, right, net })
+    }
+
+    /// The same with so many queues at each end of both cables.
+    pub(crate) fn wide(queues: usize) -> Option<Line> {
+        let line = Line::new()?;
+        for (space, name, address) in
+            [(&line.left, "left", "10.77.0.1/24"), (&line.right, "right", "10.77.0.2/24")]
+        {
+            space.ip("link del eth0").unwrap();
+            line.net.wide_cable([(space, "eth0", address), (&line.between, name, "")], queues).unwrap();
+        }
+        Some(line)
+    }
+
+    /// Lets both ends send without asking for addresses.
+    pub(crate) fn know_each_other(&self) {
+        for (space, own, other, address) in [(&self.left, 1, 2, RIGHT), (&self.right, 2, 1, LEFT)] {
+            space.ip(&format!("link set eth0 address 2:0:0:0:0:{own}")).unwrap();
+            space.ip(&format!("neigh replace {address} lladdr 2:0:0:0:0:{other} dev eth0")).unwrap();
+        }
     }
 
     /// Both directions by AF_XDP, with more arguments.
@@ -99,6 +122,56 @@ pub(crate) fn value(output: &str, name: &str) -> u64 {
 }
 
 pub(crate) const COUNTS: [&str; 4] = ["-h", "left.count", "-h", "right.count"];
+
+/// A ControlSocket's other end.
+pub(crate) struct Control(BufReader<UnixStream>);
+
+impl Control {
+    pub(crate) fn open(path: &Path) -> Control {
+        let stream = UnixStream::connect(path).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut control = Control(BufReader::new(stream));
+        assert!(control.line().starts_with("Click::ControlSocket"));
+        control
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        assert!(self.0.read_line(&mut line).unwrap() > 0, "it has closed");
+        line
+    }
+
+    /// The last line of an answer has a space behind its number; the others come before it.
+    fn answer(&mut self) -> String {
+        let mut answer = String::new();
+        loop {
+            let line = self.line();
+            answer += &line;
+            if line.as_bytes().get(3) == Some(&b' ') {
+                return answer;
+            }
+        }
+    }
+
+    /// Writes a handler, and says whether that was possible, or why not.
+    pub(crate) fn write(&mut self, handler: &str, value: &str) -> Result<(), String> {
+        let text = format!("WRITEDATA {handler} {}\n{value}", value.len());
+        self.0.get_mut().write_all(text.as_bytes()).unwrap();
+        let answer = self.answer();
+        if answer.starts_with("200") { Ok(()) } else { Err(answer) }
+    }
+
+    /// The number that a handler gives.
+    pub(crate) fn number(&mut self, handler: &str) -> u64 {
+        self.0.get_mut().write_all(format!("READ {handler}\n").as_bytes()).unwrap();
+        let answer = self.answer();
+        let length = self.line();
+        let length = length.trim().strip_prefix("DATA ").and_then(|length| length.parse().ok());
+        let mut value = vec![0; length.unwrap_or_else(|| panic!("{answer}"))];
+        self.0.read_exact(&mut value).unwrap();
+        String::from_utf8(value).unwrap().trim().parse().unwrap()
+    }
+}
 
 /// Whether the kernel has sockets for AF_XDP; says so if not.
 pub(crate) fn has_xdp(line: &Line) -> bool {

@@ -1,7 +1,8 @@
 //! # FromDevice
 //! Receives packets from a network interface.
 //!
-//! The kernel's own network stack still sees them too: without addresses on the interface it does nothing with them.
+//! The kernel's own network stack still sees them too, unless SNIFFER is false; without addresses on the interface it does
+//! nothing with them.
 //! Packets get the time stamp of their reception and the packet type annotation that the kernel gives them, the MAC
 //! header annotation points to their start, and a VLAN tag that the device took out is put back. What ToDevice sends to the same
 //! interface does not come in here.
@@ -19,8 +20,8 @@
 //! - `DEVNAME`: the interface.
 //! - `PROMISC`: whether to receive what is for other hosts too.
 //! - `SNAPLEN`: most bytes of a frame; longer ones are cut, and the extra length annotation says by how much.
-//! - `SNIFFER`: accepted; without it Click would keep packets from the kernel's network stack, which is left to
-//!   firewall rules here.
+//! - `SNIFFER`: whether the kernel's network stack sees what comes in too. If false, it gets nothing from the interface, ARP
+//!   included, until the process ends, also by `kill -9`; needs Linux 6.6 or later.
 //! - `FORCE_IP`: whether to send IP packets only, with network and transport header annotations and the destination
 //!   annotation set; others go to output 1 or are dropped.
 //! - `METHOD`: `LINUX`; others that Click knows are accepted and mean the same.
@@ -41,7 +42,8 @@
 //! ## Handlers
 //! - `count`: packets received.
 //! - `reset_counts`: sets the count to zero.
-//! - `kernel_drops`: packets that the kernel had no room for.
+//! - `kernel_drops`: packets that the kernel had no room for, or that had waited in a full ring for more than a quarter of a
+//!   second.
 //! - `encap`: what packets start with.
 //! - `active`: whether it receives.
 //!
@@ -66,6 +68,7 @@ use packet::{BATCH_CAPACITY, PacketKind};
 use wire::LinkType;
 
 use super::incoming::{Incoming, MarksIp, Received, SHOWN};
+use super::sys::barrier::Barrier;
 use super::sys::fanout::{self, Group, Spread};
 use super::sys::ring::Ring;
 use super::sys::{link, take_error};
@@ -141,11 +144,6 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         (_, Some("LINUX" | "NETMAP")) => args.warn("not using METHOD PCAP, BPF filter ignored"),
         _ => args.error("BPF_FILTER: not supported; put a Classifier or an IPClassifier behind FromDevice"),
     }
-    if !sniffer {
-        args.warn(
-            "SNIFFER false: the kernel still sees what comes in; firewall rules can keep it from acting",
-        );
-    }
     let spread = match args.or("STEERING", String::from("hash")).as_str() {
         "hash" => Spread::Hash,
         "spray" => Spread::Spray,
@@ -164,6 +162,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         time_stamps: args.or("TIMESTAMP", true),
         active: args.or("ACTIVE", true),
         offloads: args.or("OFFLOAD", true),
+        sniffer,
         outputs: args.outputs(),
         spread,
         incoming: Incoming::new(snap_length as usize, marks_ip, LinkType::Ethernet),
@@ -199,6 +198,8 @@ struct FromDevice {
     time_stamps: bool,
     active: bool,
     offloads: bool,
+    /// Whether the kernel sees packets too.
+    sniffer: bool,
     outputs: usize,
     spread: Spread,
     incoming: Incoming,
@@ -222,11 +223,17 @@ struct Joint {
     /// Sockets that let nothing in, until all workers are at work: before, nobody would empty their rings, and before a
     /// socket is in the group it would get everything.
     shut: Mutex<Vec<OwnedFd>>,
+    /// Keeps packets from the kernel.
+    barrier: Mutex<Option<Barrier>>,
 }
 
 impl Joint {
     fn shut(&self) -> MutexGuard<'_, Vec<OwnedFd>> {
         self.shut.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn barrier(&self) -> MutexGuard<'_, Option<Barrier>> {
+        self.barrier.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
@@ -253,6 +260,26 @@ impl FromDevice {
             // TUN interfaces and tunnels.
             _ => LinkType::RawIp,
         };
+        Ok(())
+    }
+
+    /// Keeps the kernel from what comes in, unless another copy has done so.
+    fn seclude(&self) -> Result<(), String> {
+        let mut barrier = self.joint.barrier();
+        if barrier.is_none() {
+            *barrier = Some(Barrier::new(self.index).map_err(|(step, error)| {
+                let text = cannot(&self.device, step, &error);
+                match error.raw_os_error() {
+                    Some(libc::EPERM | libc::EACCES) => {
+                        format!("{text}; SNIFFER false needs CAP_BPF besides")
+                    }
+                    _ => format!(
+                        "{text}; SNIFFER false needs Linux 6.6 or later: without it, firewall rules keep the kernel from \
+                         acting on packets"
+                    ),
+                }
+            })?);
+        }
         Ok(())
     }
 
@@ -379,6 +406,9 @@ impl Element for FromDevice {
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         self.find()?;
+        if !self.sniffer {
+            self.seclude()?;
+        }
         // To open a ring takes a tenth of a second, for which nobody would empty the one of the element at work.
         if !cx.is_heir() {
             self.open(cx)?;
@@ -435,6 +465,7 @@ impl Element for FromDevice {
     fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         cx.unwatch(RECEIVE);
         self.joint.shut().clear();
+        *self.joint.barrier() = None;
         self.earlier_drops = self.drops();
         self.ring = None;
         Ok(())

@@ -10,7 +10,9 @@
 //! large segments to the interface (`ethtool -K IF tso off gso off` at the other end of a virtual cable); they would be
 //! lost, which `rx_dropped` counts and a message says. Checksums that such a sender has left to be completed are completed.
 //!
-//! The element works on one worker only.
+//! With several workers, worker k has the queues whose number leaves k as the remainder by the number of workers; one for
+//! whose number there is no queue receives nothing. The interface chooses the queue of a frame. It is served from when all
+//! workers have their queues.
 //!
 //! ## Usage
 //! `FromXDP(DEVNAME [, QUEUE, KEYWORDS])`
@@ -58,9 +60,10 @@ use element::{Args, Base, Class, Cx, DropReason, Effects, Element, Interest, Inv
 use libc::{c_int, xdp_statistics};
 use packet::{BATCH_CAPACITY, SLOT_CAPACITY};
 
-use super::port::{Receiver, close_all, open_all};
-use super::sys::program::{Program, Runner};
-use super::{Offer, Wanted, read_wanted};
+use super::interface::Interface;
+use super::port::{Receiver, close_all, open_queues};
+use super::sys::program::Runner;
+use super::{Offer, Wanted, copy_of, read_wanted};
 use crate::frames::{complete, kind};
 use crate::interface::sys::{fanout, link, socket};
 use crate::interface::{Presence, cannot};
@@ -71,7 +74,7 @@ pub static CLASS: Class = Class {
     ports: "0/1",
     processing: "h",
     manual: manual!("from_xdp.rs"),
-    notes: Notes { task: Task::Always, is_live: true, ..Notes::NONE },
+    notes: Notes { task: Task::Always, has_queues: true, is_live: true, ..Notes::NONE },
     // Before ToXDP, which shares its queues.
     phase: Phase::Service,
     args: &[
@@ -86,16 +89,16 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("ACTIVE", "bool", "true"),
     ],
     handlers: &[
-        HandlerInfo::read("count"),
+        HandlerInfo::count("count"),
         HandlerInfo::write("reset_counts"),
         HandlerInfo::read("mode"),
-        HandlerInfo::read("queues"),
-        HandlerInfo::read("completed"),
-        HandlerInfo::read("kernel_drops"),
-        HandlerInfo::read("rx_ring_full"),
-        HandlerInfo::read("fill_ring_empty"),
-        HandlerInfo::read("rx_dropped"),
-        HandlerInfo::read("rx_invalid"),
+        HandlerInfo::count("queues"),
+        HandlerInfo::count("completed"),
+        HandlerInfo::count("kernel_drops"),
+        HandlerInfo::count("rx_ring_full"),
+        HandlerInfo::count("fill_ring_empty"),
+        HandlerInfo::count("rx_dropped"),
+        HandlerInfo::count("rx_invalid"),
         HandlerInfo::both("active"),
     ],
     // Needs an interface: what it does is tested between network namespaces.
@@ -112,6 +115,10 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     }
     args.or("HEADROOM", 0u32);
     let offer = Offer::new(&wanted.device);
+    let interface = Interface::of(args.setup, &wanted.device);
+    if let Err(error) = interface.expect(args.id(), &wanted) {
+        args.error(error);
+    }
     let from_xdp = FromXdp {
         burst: burst.map(|n| (n as usize).min(BATCH_CAPACITY)),
         promiscuous: args.or("PROMISC", false),
@@ -121,12 +128,12 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         wanted,
         receivers: Vec::new(),
         first: 0,
-        program: None,
+        interface,
+        speaks: args.setup.worker == 0 || args.setup.threads.contains_key(&args.id()),
         membership: None,
-        runner: Runner::Driver,
         index: 0,
         state: Presence::Up,
-        told: false,
+        has_begun: false,
         count: 0,
         completed: 0,
         statistics: NOTHING,
@@ -164,15 +171,16 @@ struct FromXdp {
     receivers: Vec<Receiver>,
     /// The one to begin with, so that none has to wait for the others for ever.
     first: usize,
-    program: Option<Program>,
+    interface: Arc<Interface>,
+    /// Whether this is the copy that tells users what all of them find.
+    speaks: bool,
     /// A socket that keeps the interface in promiscuous mode.
     membership: Option<OwnedFd>,
-    runner: Runner,
     /// Number of the interface; another one of the same name has another.
     index: c_int,
     state: Presence,
-    /// Whether the user knows that frames are too long.
-    told: bool,
+    /// Whether packets may go on.
+    has_begun: bool,
     count: u64,
     completed: u64,
     /// As they were when the sockets were closed.
@@ -185,7 +193,8 @@ impl FromXdp {
         cx.message(format_args!("{name}: {}: {text}\n", self.wanted.device));
     }
 
-    fn join_groups(&mut self, cx: &mut Cx<'_>) {
+    /// What is done once for all copies.
+    fn greet(&mut self, cx: &mut Cx<'_>) {
         let joined = socket(libc::AF_PACKET, libc::SOCK_RAW, 0).and_then(|socket| {
             fanout::join_groups(socket.as_fd(), self.index, self.promiscuous)?;
             Ok(socket)
@@ -197,12 +206,15 @@ impl FromXdp {
             }
             Err(_) => {}
         }
+        if link::mtu(&self.wanted.device).is_ok_and(|mtu| mtu + LINK_HEADER > SLOT_CAPACITY) {
+            self.say(cx, format_args!("frames of more than {SLOT_CAPACITY} bytes will be lost"));
+        }
     }
 
     /// Finds out what has become of the interface: its sockets do not say that it is gone.
     fn look(&mut self, cx: &mut Cx<'_>) {
         let state = Presence::of(&self.wanted.device, self.index);
-        if state != self.state {
+        if state != self.state && self.speaks {
             self.say(cx, format_args!("{}", state.text(&self.wanted.device)));
         }
         self.state = state;
@@ -210,13 +222,9 @@ impl FromXdp {
             Presence::Gone => self.unwatch(cx),
             _ => cx.set_timer(LOOK, cx.now() + LOOK_PAUSE),
         }
-        if self.told {
-            return;
-        }
         let statistics = self.statistics();
         // Where the kernel copies, packets without a free slot are in both counts.
-        if statistics.rx_dropped > statistics.rx_fill_ring_empty_descs {
-            self.told = true;
+        if statistics.rx_dropped > statistics.rx_fill_ring_empty_descs && self.interface.has_to_tell() {
             let device = &self.wanted.device;
             self.say(
                 cx,
@@ -226,6 +234,36 @@ impl FromXdp {
                 ),
             );
         }
+    }
+
+    /// Emits what has come, at most so many packets; how many there were.
+    fn receive(&mut self, cx: &mut Cx<'_>, most: usize) -> usize {
+        let queues = self.receivers.len();
+        let mut batch = cx.batch();
+        let mut made = 0;
+        for turn in 0..queues {
+            let receiver = &mut self.receivers[(self.first + turn) % queues];
+            while made < most {
+                let Some(mut packet) = receiver.next(cx.pool()) else { break };
+                made += 1;
+                cx.count_made(1);
+                if !self.active {
+                    cx.drop(packet, DropReason::Inactive);
+                    continue;
+                }
+                packet.set_time(cx.now());
+                packet.set_kind(kind(&packet));
+                packet.set_offset(Base::Mac, Some(0));
+                self.completed += u64::from(self.completes && complete(packet.data_mut()));
+                self.count += 1;
+                if let Err(packet) = batch.push(packet) {
+                    cx.drop(packet, DropReason::NoBuffer);
+                }
+            }
+        }
+        self.first = (self.first + 1) % queues.max(1);
+        cx.emit(0, batch);
+        made
     }
 
     fn unwatch(&mut self, cx: &mut Cx<'_>) {
@@ -270,58 +308,31 @@ impl Element for FromXdp {
         if hardware != libc::ARPHRD_ETHER && hardware != libc::ARPHRD_LOOPBACK {
             return Err(format!("{device}: is no Ethernet interface; use FromDevice"));
         }
-        let interface = open_all(cx, &self.wanted, self.index)?;
-        self.receivers = interface.receivers;
-        self.runner = interface.runner;
-        self.program = Some(interface.program);
-        self.offer.with(|queues| *queues = interface.transmitters);
+        let (receivers, transmitters) = open_queues(cx, &self.wanted, self.index, copy_of(cx))?;
+        self.receivers = receivers;
+        self.offer.with(|queues| *queues = transmitters);
         for (queue, receiver) in self.receivers.iter().enumerate() {
             cx.watch(queue as u32, receiver.socket(), Interest::Read)
                 .map_err(|error| cannot(&device, "poll", &error))?;
         }
-        self.join_groups(cx);
-        if link::mtu(&device).is_ok_and(|mtu| mtu + LINK_HEADER > SLOT_CAPACITY) {
-            self.say(cx, format_args!("frames of more than {SLOT_CAPACITY} bytes will be lost"));
+        let sockets = self.receivers.iter().map(|receiver| (receiver.queue, receiver.socket()));
+        self.interface.serve(cx, &self.wanted, self.index, sockets)?;
+        if self.speaks {
+            self.greet(cx);
         }
         self.look(cx);
         Ok(())
     }
 
     fn run(&mut self, cx: &mut Cx<'_>) -> bool {
-        let most = self.burst.unwrap_or(cx.burst());
-        let queues = self.receivers.len();
-        let mut batch = cx.batch();
-        let mut made = 0;
-        let mut is_ready = false;
-        for turn in 0..queues {
-            let queue = (self.first + turn) % queues;
-            let receiver = &mut self.receivers[queue];
-            while made < most {
-                let Some(mut packet) = receiver.next(cx.pool()) else { break };
-                made += 1;
-                if !self.active {
-                    cx.count_made(1);
-                    cx.drop(packet, DropReason::Inactive);
-                    continue;
-                }
-                packet.set_time(cx.now());
-                packet.set_kind(kind(&packet));
-                packet.set_offset(Base::Mac, Some(0));
-                self.completed += u64::from(self.completes && complete(packet.data_mut()));
-                cx.count_made(1);
-                self.count += 1;
-                if let Err(packet) = batch.push(packet) {
-                    cx.drop(packet, DropReason::NoBuffer);
-                }
-            }
+        self.has_begun = true;
+        let made = self.receive(cx, self.burst.unwrap_or(cx.burst()));
+        for receiver in &mut self.receivers {
             if !receiver.refill(cx.pool()) {
                 cx.set_timer(REFILL, cx.now() + REFILL_PAUSE);
             }
-            is_ready |= receiver.is_ready();
         }
-        self.first = (self.first + 1) % queues.max(1);
-        cx.emit(0, batch);
-        if is_ready {
+        if self.receivers.iter_mut().any(Receiver::is_ready) {
             cx.schedule();
         }
         made > 0
@@ -340,16 +351,18 @@ impl Element for FromXdp {
     }
 
     fn drain(&mut self, cx: &mut Cx<'_>) {
-        self.active = false;
-        // Nothing more is received from here on.
-        self.program = None;
+        // Nothing more is received from here on, by any worker; what has come before is in the rings.
+        self.interface.detach();
         self.unwatch(cx);
         cx.unschedule();
+        if self.has_begun {
+            while self.receive(cx, BATCH_CAPACITY) > 0 {}
+        }
     }
 
     fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         self.unwatch(cx);
-        self.program = None;
+        self.interface.detach();
         self.membership = None;
         self.statistics = self.statistics();
         let transmitters = self.offer.with(std::mem::take);
@@ -372,7 +385,11 @@ impl Element for FromXdp {
             "fill_ring_empty" => statistics.rx_fill_ring_empty_descs,
             "rx_dropped" => statistics.rx_dropped,
             "rx_invalid" => statistics.rx_invalid_descs,
-            "mode" => return Ok(if self.runner == Runner::Driver { "native" } else { "skb" }.into()),
+            "mode" => {
+                return Ok(
+                    if self.interface.runner() == Some(Runner::Kernel) { "skb" } else { "native" }.into()
+                );
+            }
             _ => return Ok(self.active.to_string()),
         };
         Ok(number.to_string())

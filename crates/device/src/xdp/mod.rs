@@ -1,19 +1,21 @@
 //! Elements on queues of network interfaces by AF_XDP: nothing is copied between the kernel's driver and the pool.
 //!
 //! - [`from_xdp`], [`to_xdp`]: frames from and to an interface
+//! - `interface`: what all workers share of an interface: the program
 //! - `port`: a queue of an interface, in two halves that share a socket
 //! - `sys`: the system calls
 //!
 //! Frames that come are in slots of the pool before anybody here hears of them, and what is sent is read from there.
 
 pub mod from_xdp;
+mod interface;
 mod port;
 mod sys;
 pub mod to_xdp;
 
 use std::sync::{Arc, Mutex};
 
-use element::Args;
+use element::{Args, Cx};
 
 use port::Transmitter;
 use sys::program::MOST_QUEUES;
@@ -38,7 +40,7 @@ struct Wanted {
     ring: u32,
 }
 
-/// Where a FromXDP leaves the sending half of its queue for a ToXDP.
+/// Where a FromXDP leaves the sending halves of its queues for a ToXDP of the same worker.
 struct Offer {
     device: String,
     queues: Mutex<Vec<Option<Transmitter>>>,
@@ -51,6 +53,14 @@ impl Offer {
 
     fn with<T>(&self, work: impl FnOnce(&mut Vec<Option<Transmitter>>) -> T) -> T {
         work(&mut self.queues.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
+    }
+}
+
+/// Which of its copies an element is, and how many there are: one for each worker, or one in all.
+fn copy_of(cx: &Cx<'_>) -> (usize, usize) {
+    match cx.copies(cx.id()) {
+        0 | 1 => (0, 1),
+        copies => (cx.worker().0, copies),
     }
 }
 

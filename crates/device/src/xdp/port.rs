@@ -3,12 +3,13 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use element::{Cx, Packet};
 use libc::{c_int, xdp_desc, xdp_statistics};
 use packet::{DeviceId, Pool};
 
-use super::sys::program::{MOST_QUEUES, Program, Runner};
+use super::sys::program::MOST_QUEUES;
 use super::sys::ring::{Consumer, Producer};
 use super::sys::socket::{self, Opened};
 use super::{Mode, Offer, Wanted};
@@ -33,6 +34,7 @@ fn close(port: Arc<Port>, pool: &mut Pool) {
 /// The half that receives.
 pub(super) struct Receiver {
     port: Arc<Port>,
+    pub(super) queue: u32,
     fill: Producer<u64>,
     received: Consumer<xdp_desc>,
     /// Free slots that the kernel may have, and those that it has: the pool is for other queues too.
@@ -211,6 +213,8 @@ impl Transmitter {
 
 /// The step that fails where a pool is the memory of as many queues as it can be.
 const TOO_MANY: &str = "queues";
+/// How long the kernel may take to let go of a queue whose socket has been closed: it does so when it has time.
+const RELEASE: Duration = Duration::from_secs(1);
 /// Free slots of a queue below which a burst may find none.
 const FEW: u32 = 512;
 
@@ -230,24 +234,32 @@ fn open(
 ) -> Result<(Receiver, Transmitter), (&'static str, io::Error)> {
     let opened = socket::open(cx.pool(), wanted.ring)?;
     let is_copied = wanted.mode == Mode::Kernel;
-    socket::bind(opened.socket.as_fd(), index, queue, is_copied).map_err(|error| ("bind", error))?;
+    let until = Instant::now() + if cx.is_heir() { Duration::ZERO } else { RELEASE };
+    loop {
+        match socket::bind(opened.socket.as_fd(), index, queue, is_copied) {
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) && Instant::now() < until => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            result => break result.map_err(|error| ("bind", error))?,
+        }
+    }
     let device = cx.pool().attach().ok_or((TOO_MANY, io::Error::from_raw_os_error(libc::ENOSPC)))?;
     let Opened { socket, fill, receive, transmit, completed } = opened;
     let port = Arc::new(Port { socket, device });
     let receiver =
-        Receiver { port: Arc::clone(&port), fill, received: receive, share: wanted.ring, given: 0 };
+        Receiver { port: Arc::clone(&port), queue, fill, received: receive, share: wanted.ring, given: 0 };
     let transmitter = Transmitter { port, queue, transmit, completed, copied: 0, refused: 0 };
     Ok((receiver, transmitter))
 }
 
 /// What went wrong, and what to do where that is special to these sockets.
-fn explain(wanted: &Wanted, step: &str, error: &io::Error) -> String {
+pub(super) fn explain(wanted: &Wanted, step: &str, error: &io::Error) -> String {
     let device = &wanted.device;
     let text = cannot(device, step, error);
     let text = text.split(';').next().unwrap_or_default();
     let what = match (step, error.raw_os_error()) {
         ("bind", Some(libc::EBUSY)) => {
-            "another socket has this queue; one FromXDP and one ToXDP of a configuration share it, on one thread"
+            "another socket has this queue; one FromXDP and one ToXDP of a configuration share it, at one worker"
         }
         ("bind", Some(libc::EINVAL)) => "the interface has no such QUEUE; `ethtool -l` shows how many it has",
         ("XDP_UMEM_REG", Some(libc::EINVAL)) => {
@@ -278,37 +290,34 @@ fn explain(wanted: &Wanted, step: &str, error: &io::Error) -> String {
     format!("{text}; {what}")
 }
 
-/// An interface that frames are received from.
-pub(super) struct Interface {
-    pub(super) receivers: Vec<Receiver>,
-    pub(super) transmitters: Vec<Option<Transmitter>>,
-    pub(super) program: Program,
-    pub(super) runner: Runner,
-}
-
-/// Opens the queues of an interface, and attaches the program.
-pub(super) fn open_all(cx: &mut Cx<'_>, wanted: &Wanted, index: c_int) -> Result<Interface, String> {
-    let failed = |step: &str, error: &io::Error| explain(wanted, step, error);
-    let mut program = Program::load().map_err(|(step, error)| failed(step, &error))?;
+/// Opens the queues of an interface that belong to this one of so many copies of an element: those whose number leaves its
+/// own as the remainder. Each has a half that receives, and one that sends where the interface sends by that queue.
+pub(super) fn open_queues(
+    cx: &mut Cx<'_>,
+    wanted: &Wanted,
+    index: c_int,
+    (copy, copies): (usize, usize),
+) -> Result<(Vec<Receiver>, Vec<Option<Transmitter>>), String> {
+    let send_queues = link::send_queues(&wanted.device).unwrap_or(MOST_QUEUES);
     let (mut receivers, mut transmitters) = (Vec::new(), Vec::new());
-    let mut result = (|| {
-        let queues = wanted.queue.map_or(0..MOST_QUEUES, |queue| queue..queue + 1);
-        for queue in queues {
-            let (receiver, transmitter) = match open(cx, wanted, index, queue) {
-                Ok(halves) => halves,
-                // There are no more.
-                Err(("bind", error)) if queue > 0 && !receivers.is_empty() && is_invalid(&error) => break,
-                Err((step, error)) => return Err(failed(step, &error)),
-            };
-            receivers.push(receiver);
-            transmitters.push(Some(transmitter));
-            let socket = receivers.last().map(Receiver::socket);
-            if let Some(Err(error)) = socket.map(|socket| program.serve(queue, socket)) {
-                return Err(failed("BPF_MAP_UPDATE_ELEM", &error));
+    let all = wanted.queue.map_or(0..MOST_QUEUES, |queue| queue..queue + 1);
+    for queue in all.filter(|&queue| queue as usize % copies == copy) {
+        match open(cx, wanted, index, queue) {
+            Ok((receiver, transmitter)) => {
+                receivers.push(receiver);
+                match queue < send_queues {
+                    true => transmitters.push(Some(transmitter)),
+                    false => transmitter.close(cx.pool()),
+                }
+            }
+            // There are no more.
+            Err(("bind", error)) if queue > 0 && wanted.queue.is_none() && is_invalid(&error) => break,
+            Err((step, error)) => {
+                close_all(cx.pool(), receivers, transmitters);
+                return Err(explain(wanted, step, &error));
             }
         }
-        Ok(())
-    })();
+    }
     let elements = (0..cx.place().elements()).filter(|&id| cx.service::<Offer>(id).is_some()).count();
     let share = share(cx.pool(), elements, receivers.len());
     let mut are_filled = true;
@@ -321,24 +330,10 @@ pub(super) fn open_all(cx: &mut Cx<'_>, wanted: &Wanted, index: c_int) -> Result
         let (name, device, queues) = (cx.declaration(), &wanted.device, receivers.len());
         cx.message(format_args!(
             "{name}: {device}: each of {queues} queues has {share} free slots only, which bursts may use up; fewer queues \
-             have more (QUEUE, or `ethtool -L {device}`)\n"
+             have more (QUEUE, or `ethtool -L {device}`), and so have more workers\n"
         ));
     }
-    let mut runner = if wanted.mode == Mode::Kernel { Runner::Kernel } else { Runner::Driver };
-    if result.is_ok() {
-        let mut attached = program.attach(index, runner);
-        let is_other = |error: &io::Error| !matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EPERM));
-        if wanted.mode == Mode::Auto && attached.as_ref().is_err_and(is_other) {
-            runner = Runner::Kernel;
-            attached = program.attach(index, runner);
-        }
-        result = attached.map_err(|error| failed("attach", &error));
-    }
-    if let Err(text) = result {
-        close_all(cx.pool(), receivers, transmitters);
-        return Err(text);
-    }
-    Ok(Interface { receivers, transmitters, program, runner })
+    Ok((receivers, transmitters))
 }
 
 fn is_invalid(error: &io::Error) -> bool {
@@ -351,14 +346,26 @@ pub(super) fn close_all(pool: &mut Pool, receivers: Vec<Receiver>, transmitters:
     transmitters.into_iter().flatten().for_each(|transmitter| transmitter.close(pool));
 }
 
-/// Opens a queue for sending only.
-pub(super) fn open_transmitter(cx: &mut Cx<'_>, wanted: &Wanted) -> Result<Transmitter, String> {
-    let index =
-        link::index(&wanted.device).map_err(|error| cannot(&wanted.device, "SIOCGIFINDEX", &error))?;
-    let opened = open(cx, wanted, index, wanted.queue.unwrap_or(0));
-    let (receiver, transmitter) = opened.map_err(|(step, error)| explain(wanted, step, &error))?;
-    receiver.close(cx.pool());
-    Ok(transmitter)
+/// Opens a queue for sending only. `None` where the interface does not send by it, and it is not the only one that will do.
+pub(super) fn open_transmitter(
+    cx: &mut Cx<'_>,
+    wanted: &Wanted,
+    queue: u32,
+) -> Result<Option<Transmitter>, String> {
+    let device = &wanted.device;
+    let index = link::index(device).map_err(|error| cannot(device, "SIOCGIFINDEX", &error))?;
+    let is_optional = queue > 0 && wanted.queue.is_none();
+    if is_optional && link::send_queues(device).is_ok_and(|queues| queue >= queues) {
+        return Ok(None);
+    }
+    match open(cx, wanted, index, queue) {
+        Ok((receiver, transmitter)) => {
+            receiver.close(cx.pool());
+            Ok(Some(transmitter))
+        }
+        Err(("bind", error)) if is_optional && is_invalid(&error) => Ok(None),
+        Err((step, error)) => Err(explain(wanted, step, &error)),
+    }
 }
 
 #[cfg(test)]

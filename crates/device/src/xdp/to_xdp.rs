@@ -5,15 +5,16 @@
 //! they have left. Packets that do not lie in one slot of the pool of this element's worker are copied first. With a
 //! pull input it pulls as the interface takes packets; what is pushed while it takes nothing is dropped.
 //!
-//! A FromXDP with the same interface shares its queues; both have to be on one thread. The element works on one worker
-//! only. A packet counts as sent when it is in the ring that the kernel reads.
+//! A FromXDP with the same interface shares its queues. With several workers each sends by a queue that it has: one of its
+//! FromXDP, or that of its own number. What a worker without a queue has to send goes by a ring to one that has some, where it
+//! counts as pushed. A packet counts as sent when it is in the ring that the kernel reads.
 //!
 //! ## Usage
 //! `ToXDP(DEVNAME [, QUEUE, KEYWORDS])`
 //!
 //! ## Arguments
 //! - `DEVNAME`: the interface.
-//! - `QUEUE`: the queue; the first one that FromXDP has, or 0.
+//! - `QUEUE`: the only queue to send by.
 //! - `MODE`: `auto`, `native` or `skb`, as with FromXDP; only of interest where there is none with this interface.
 //! - `BURST`: packets to pull per turn.
 //! - `RING`: packets that the ring has room for, a power of two; that of FromXDP if there is one.
@@ -33,7 +34,7 @@
 //! ## See also
 //! FromXDP, ToDevice, Queue
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use element::class::{ArgInfo, HandlerInfo, Notes, Task};
 use element::effects::{Case, Field, Filter, Hold, Target};
@@ -41,8 +42,9 @@ use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Pac
 use libc::c_int;
 use packet::{BATCH_CAPACITY, SLOT_CAPACITY};
 
+use super::interface::Interface;
 use super::port::{Kicked, Transmitter, open_transmitter};
-use super::{Offer, Wanted, read_wanted};
+use super::{Offer, Wanted, copy_of, read_wanted};
 use crate::interface::out_link::OutLink;
 use crate::interface::sys::link;
 use crate::interface::{Presence, cannot};
@@ -53,7 +55,7 @@ pub static CLASS: Class = Class {
     ports: "1/0",
     processing: "a",
     manual: manual!("to_xdp.rs"),
-    notes: Notes { task: Task::WherePulling, ..Notes::NONE },
+    notes: Notes { task: Task::WherePulling, has_queues: true, ..Notes::NONE },
     args: &[
         ArgInfo::required("DEVNAME", "interface"),
         ArgInfo::positional("QUEUE", "unsigned", ""),
@@ -62,11 +64,11 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("RING", "unsigned", "2048"),
     ],
     handlers: &[
-        HandlerInfo::read("count"),
-        HandlerInfo::read("drops"),
-        HandlerInfo::read("copied"),
-        HandlerInfo::read("pulls"),
-        HandlerInfo::read("tx_invalid"),
+        HandlerInfo::count("count"),
+        HandlerInfo::count("drops"),
+        HandlerInfo::count("copied"),
+        HandlerInfo::count("pulls"),
+        HandlerInfo::count("tx_invalid"),
     ],
     // Needs an interface: what it does is tested between network namespaces.
     samples: &[],
@@ -80,6 +82,8 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     if burst <= 0 {
         args.error("bad BURST");
     }
+    let interface = Interface::of(args.setup, &wanted.device);
+    let senders = args.setup.common.get_or_make(args.id(), Senders::default);
     args.finish()?;
     Ok(Box::new(ToXdp {
         link: OutLink::new(wanted.device.clone(), SLOT_CAPACITY),
@@ -87,6 +91,9 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         burst: (burst.max(1) as usize).min(BATCH_CAPACITY),
         pulls_input: false,
         transmitter: None,
+        interface,
+        senders,
+        substitute: None,
         in_ring: 0,
         index: 0,
         pulls: 0,
@@ -110,6 +117,10 @@ struct ToXdp {
     burst: usize,
     pulls_input: bool,
     transmitter: Option<Transmitter>,
+    interface: Arc<Interface>,
+    senders: Arc<Senders>,
+    /// The worker that sends for this one, once it is known.
+    substitute: Option<usize>,
     link: OutLink,
     /// Packets in the ring that the kernel has not taken.
     in_ring: usize,
@@ -123,23 +134,74 @@ struct ToXdp {
     tx_invalid: u64,
 }
 
+/// What the workers' copies of an element know of each other.
+#[derive(Default)]
+struct Senders(Mutex<Copies>);
+
+#[derive(Default)]
+struct Copies {
+    /// How many have looked for a queue.
+    ready: usize,
+    /// Workers whose copy has one.
+    workers: Vec<usize>,
+}
+
+impl Senders {
+    fn with<T>(&self, work: impl FnOnce(&mut Copies) -> T) -> T {
+        work(&mut self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
+    }
+}
+
 impl ToXdp {
-    /// The sending half of a queue: that of a FromXDP, or one of our own.
-    fn open(&self, cx: &mut Cx<'_>) -> Result<Transmitter, String> {
-        let device = &self.wanted.device;
-        let offers: Vec<Arc<Offer>> = (0..cx.place().elements()).filter_map(|id| cx.service(id)).collect();
-        for offer in offers.iter().filter(|offer| offer.device == *device) {
-            let is_wanted = |queue: u32| self.wanted.queue.is_none_or(|wanted| wanted == queue);
-            let taken = offer.with(|queues| {
-                let here =
-                    |half: &&mut Option<Transmitter>| half.as_ref().is_some_and(|half| is_wanted(half.queue));
-                queues.iter_mut().find(here).and_then(Option::take)
-            });
-            if let Some(transmitter) = taken {
-                return Ok(transmitter);
-            }
+    /// The sending half of a queue: one that a FromXDP of this worker has left, or one of our own. `None` if other copies
+    /// have some; the last one to look has to find one if nobody else has.
+    fn open(&self, cx: &mut Cx<'_>) -> Result<Option<Transmitter>, String> {
+        let (copy, copies) = copy_of(cx);
+        let mut found = self.take_offered(cx);
+        let own = self.wanted.queue.unwrap_or(copy as u32);
+        if found.is_none() && own as usize % copies == copy && !self.interface.receives(own) {
+            found = open_transmitter(cx, &self.wanted, own)?;
         }
-        open_transmitter(cx, &self.wanted)
+        let is_last = self.senders.with(|copies_of| {
+            copies_of.ready += 1;
+            copies_of.ready == copies && copies_of.workers.is_empty()
+        });
+        if found.is_none() && is_last {
+            // Somebody has all of them; the kernel says who.
+            found = open_transmitter(cx, &self.wanted, self.wanted.queue.unwrap_or(0))?;
+        }
+        if found.is_some() {
+            self.senders.with(|copies| copies.workers.push(cx.worker().0));
+        }
+        Ok(found)
+    }
+
+    /// The sending half of a queue that a FromXDP of this worker has left.
+    fn take_offered(&self, cx: &Cx<'_>) -> Option<Transmitter> {
+        let offers: Vec<Arc<Offer>> = (0..cx.place().elements()).filter_map(|id| cx.service(id)).collect();
+        let is_wanted = |queue: u32| self.wanted.queue.is_none_or(|wanted| wanted == queue);
+        let here = |half: &&mut Option<Transmitter>| half.as_ref().is_some_and(|half| is_wanted(half.queue));
+        let of_device = offers.iter().filter(|offer| offer.device == self.wanted.device);
+        of_device
+            .filter_map(|offer| offer.with(|queues| queues.iter_mut().find(here).and_then(Option::take)))
+            .next()
+    }
+
+    /// The worker that sends for this one, if this one has no queue and others may have some.
+    fn substitute(&mut self, cx: &Cx<'_>) -> Option<usize> {
+        let (copy, copies) = copy_of(cx);
+        if self.transmitter.is_some() || copies == 1 {
+            return None;
+        }
+        if self.substitute.is_none() {
+            let other = |copies: &mut Copies| {
+                let at = copy % copies.workers.len().max(1);
+                copies.workers.get(at).copied().filter(|&other| other != copy)
+            };
+            self.substitute = self.senders.with(other);
+        }
+        // The first worker is the last one to begin, and knows then who sends.
+        self.substitute.or((copy != 0).then_some(0))
     }
 
     fn fail(&mut self, cx: &mut Cx<'_>, packet: Packet, why: DropReason) {
@@ -238,7 +300,7 @@ impl Element for ToXdp {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         let device = &self.wanted.device;
         self.index = link::index(device).map_err(|error| cannot(device, "SIOCGIFINDEX", &error))?;
-        self.transmitter = Some(self.open(cx)?);
+        self.transmitter = self.open(cx)?;
         self.link.look(cx.now());
         self.pulls_input = !cx.input_is_push(0);
         if self.pulls_input {
@@ -248,6 +310,10 @@ impl Element for ToXdp {
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
+        if let Some(worker) = self.substitute(cx) {
+            cx.hand_over(worker, batch);
+            return None;
+        }
         if let Some(transmitter) = &mut self.transmitter {
             transmitter.reap(cx.pool());
         }
@@ -257,15 +323,22 @@ impl Element for ToXdp {
     }
 
     fn run(&mut self, cx: &mut Cx<'_>) -> bool {
-        let Some(transmitter) = &mut self.transmitter else { return false };
-        transmitter.reap(cx.pool());
-        let room = transmitter.room(self.burst).min(self.burst);
+        let room = match &mut self.transmitter {
+            Some(transmitter) => {
+                transmitter.reap(cx.pool());
+                transmitter.room(self.burst).min(self.burst)
+            }
+            None => self.burst,
+        };
         let mut worked = false;
         if room > 0 {
             self.pulls += 1;
             let batch = cx.pull(0, room);
             worked = !batch.is_empty();
-            self.add(cx, batch);
+            match self.substitute(cx) {
+                Some(worker) => cx.hand_over(worker, batch),
+                None => self.add(cx, batch),
+            }
         }
         let goes_on = self.kick(cx);
         if goes_on && (worked || cx.may_pull(0)) {

@@ -40,11 +40,21 @@ impl Cx<'_> {
     /// of this element's copies. For packets of other workers only, where packets of a flow are spread
     /// ([`Setup::is_spread`](crate::Setup::is_spread)): those of unknown flows, and those that change a flow's state.
     pub fn send_home(&mut self, input: usize, batch: Batch) {
+        self.send_over(input, None, batch);
+    }
+
+    /// Hands packets over to the copy of the element at another worker, which has what this one lacks to deal with them. They
+    /// come in by input 0 there, pushed, and count as having come to that copy alone.
+    pub fn hand_over(&mut self, worker: usize, batch: Batch) {
+        self.send_over(0, Some(worker), batch);
+    }
+
+    fn send_over(&mut self, input: usize, worker: Option<usize>, batch: Batch) {
         if batch.is_empty() {
             return self.recycle(batch);
         }
         // They are not here, and come in once.
         self.own().arrived -= batch.len() as u64;
-        self.core.emitted.push(Emitted::Home { element: self.id as u32, input: input as u32, batch });
+        self.core.emitted.push(Emitted::Over { element: self.id as u32, input: input as u32, worker, batch });
     }
 }

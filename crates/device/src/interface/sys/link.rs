@@ -82,6 +82,30 @@ pub(crate) fn has_carrier(name: &str) -> io::Result<bool> {
     Ok(flags(name)? & libc::IFF_RUNNING != 0)
 }
 
+/// How many send queues are in use. An error where the driver does not say.
+pub(crate) fn send_queues(name: &str) -> io::Result<u32> {
+    let mut channels = Channels { command: GET_CHANNELS, ..Channels::default() };
+    let mut request = request(name)?;
+    request.ifr_ifru.ifru_data = (&raw mut channels).cast();
+    // The kernel writes the structure that the request points to, which lives through the call.
+    tell(&mut request, libc::SIOCETHTOOL)?;
+    Ok(channels.send + channels.combined)
+}
+
+/// ETHTOOL_GCHANNELS of `linux/ethtool.h`, and what it gives: how many there may be and how many there are.
+const GET_CHANNELS: u32 = 0x3c;
+
+#[repr(C)]
+#[derive(Default)]
+struct Channels {
+    command: u32,
+    most: [u32; 4],
+    receive: u32,
+    send: u32,
+    other: u32,
+    combined: u32,
+}
+
 /// Sets some flags and takes others away.
 pub(crate) fn set_flags(name: &str, on: c_int, off: c_int) -> io::Result<()> {
     let mut request = request(name)?;

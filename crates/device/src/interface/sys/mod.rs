@@ -2,6 +2,8 @@
 #![allow(unsafe_code)]
 
 pub(crate) mod address;
+pub(crate) mod barrier;
+pub(crate) mod bpf;
 pub(crate) mod fanout;
 pub(crate) mod link;
 pub(crate) mod ring;

@@ -2,12 +2,17 @@
 //!
 //! Each block belongs to the kernel or to us, which its status word says. The kernel fills a block with packets, one
 //! behind the other, and gives it over when it is full or a time has passed.
+//!
+//! Where packets come faster than they are dealt with, the ring is full of full blocks. When they come more slowly again, the
+//! kernel would use up each block that gets free within a millisecond, and lose what comes until the next one is, for as long
+//! as it takes to deal with all that has waited. So blocks of a full ring that have waited for too long are skipped.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::slice;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use libc::{c_int, c_void, sockaddr_ll, tpacket_req3, tpacket3_hdr};
 use packet::VirtioNet;
@@ -26,11 +31,16 @@ const SHARE: usize = 64;
 /// Milliseconds after which a block that is not full is given over: the least there is.
 const PATIENCE: u32 = 1;
 
+/// How long packets of a full ring may have waited.
+const LATE: Duration = Duration::from_millis(250);
+
 /// Where the fields of a block's header stand (`struct tpacket_block_desc`).
 mod block {
     pub(super) const STATUS: usize = 8;
     pub(super) const PACKETS: usize = 12;
     pub(super) const FIRST: usize = 16;
+    /// When the last packet came: seconds and nanoseconds.
+    pub(super) const TIME: usize = 40;
 }
 
 /// A packet as it lies in the ring.
@@ -61,7 +71,10 @@ pub(crate) struct Ring {
     /// Packets of it that have not been read, and where the next one lies; `None` while it is the kernel's.
     left: Option<(u32, usize)>,
     offloads: bool,
-    /// Packets that the kernel says have come, those among them for which there was no room, and those that were read.
+    /// Whether the kernel has been short of blocks since one was met that had not waited for too long.
+    is_full: bool,
+    /// Packets that the kernel says have come, those among them for which there was no room or that were skipped, and those
+    /// that were read.
     came: u64,
     lost: u64,
     read: u64,
@@ -112,7 +125,19 @@ impl Ring {
         let Some(map) = NonNull::new(map.cast()) else { return Err(("mmap", io::ErrorKind::Other.into())) };
         let remark =
             refused.then(|| format!("the kernel gave only {} KiB of memory for receiving", length >> 10));
-        Ok(Ring { socket, map, blocks, current: 0, left: None, offloads, came: 0, lost: 0, read: 0, remark })
+        Ok(Ring {
+            socket,
+            map,
+            blocks,
+            current: 0,
+            left: None,
+            offloads,
+            is_full: false,
+            came: 0,
+            lost: 0,
+            read: 0,
+            remark,
+        })
     }
 
     /// Starts to receive from an interface.
@@ -131,7 +156,7 @@ impl Ring {
         self.lost += u64::from(lost);
     }
 
-    /// Packets for which there was no room.
+    /// Packets for which there was no room, and those that had waited for too long.
     pub(crate) fn lost(&mut self) -> u64 {
         self.look();
         self.lost
@@ -143,37 +168,54 @@ impl Ring {
         self.came > self.lost + self.read
     }
 
-    fn block(&self) -> *mut u8 {
-        // SAFETY: `current` is less than the number of blocks that are mapped.
-        unsafe { self.map.as_ptr().add(self.current * BLOCK) }
+    fn block(&self, number: usize) -> *mut u8 {
+        // SAFETY: no number is greater than that of the last of the blocks that are mapped.
+        unsafe { self.map.as_ptr().add(number % self.blocks * BLOCK) }
     }
 
-    fn status(&self) -> &AtomicU32 {
+    fn status(&self, number: usize) -> &AtomicU32 {
         // SAFETY: every block starts with its header, which is aligned and lives as long as the mapping; the kernel
         // accesses this word as atomically as we do.
-        unsafe { &*self.block().add(block::STATUS).cast::<AtomicU32>() }
+        unsafe { &*self.block(number).add(block::STATUS).cast::<AtomicU32>() }
+    }
+
+    /// Whether the kernel has given a block over.
+    fn is_ours(&self, number: usize) -> bool {
+        // Acquire: what the kernel wrote before is there.
+        self.status(number).load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
     }
 
     /// Whether there is something to read. Gives a block that was read to its end back.
     pub(crate) fn is_ready(&mut self) -> bool {
-        if let Some((0, _)) = self.left {
-            self.left = None;
-            // Release: we have read all of it before the kernel writes there again.
-            self.status().store(libc::TP_STATUS_KERNEL, Ordering::Release);
-            self.current = (self.current + 1) % self.blocks;
-        }
-        if self.left.is_none() {
-            // Acquire: what the kernel wrote before it gave the block over is there.
-            if self.status().load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
+        loop {
+            if let Some((0, _)) = self.left {
+                self.left = None;
+                // The block before this one has been the kernel's while this one was read.
+                self.is_full |= self.is_ours(self.current + self.blocks - 1);
+                // Release: we have read all of it before the kernel writes there again.
+                self.status(self.current).store(libc::TP_STATUS_KERNEL, Ordering::Release);
+                self.current = (self.current + 1) % self.blocks;
+            }
+            if self.left.is_some() {
+                return true;
+            }
+            if !self.is_ours(self.current) {
                 return false;
             }
             let word = |at: usize| {
                 // SAFETY: inside the block's header, which is ours now.
-                unsafe { self.block().add(at).cast::<u32>().read() }
+                unsafe { self.block(self.current).add(at).cast::<u32>().read() }
             };
-            self.left = Some((word(block::PACKETS), word(block::FIRST) as usize));
+            let (packets, first) = (word(block::PACKETS), word(block::FIRST));
+            let came = Duration::new(word(block::TIME).into(), word(block::TIME + 4) % 1_000_000_000);
+            self.is_full &= is_late(came);
+            if !self.is_full {
+                self.left = Some((packets, first as usize));
+                return true;
+            }
+            self.lost += u64::from(packets);
+            self.left = Some((0, 0));
         }
-        true
     }
 
     /// The next packet. A block that turns out to be malformed is skipped.
@@ -188,7 +230,7 @@ impl Ring {
                 continue;
             }
             // SAFETY: the block is ours until its status is set, which needs `&mut self`.
-            let bytes = unsafe { slice::from_raw_parts(self.block(), BLOCK) };
+            let bytes = unsafe { slice::from_raw_parts(self.block(self.current), BLOCK) };
             match parse(bytes, at, self.offloads) {
                 Some((frame, next)) => {
                     self.left = Some((packets - 1, at.saturating_add(next)));
@@ -206,6 +248,12 @@ impl Drop for Ring {
         // SAFETY: the mapping was made by `open` with this length, and nobody borrows from it any more.
         unsafe { libc::munmap(self.map.as_ptr().cast::<c_void>(), self.blocks * BLOCK) };
     }
+}
+
+/// Whether what came at a time since 1970 has waited for too long.
+fn is_late(came: Duration) -> bool {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    now.saturating_sub(came) > LATE
 }
 
 /// The packet at a place in a block, and how far away the next one is.

@@ -60,13 +60,15 @@
 //! ## See also
 //! IPFilter, Classifier, CheckIPHeader, MarkIPHeader, AddressInfo
 
+use std::sync::Arc;
+
 use element::args::{Place, PlaceNames, filter_condition};
 use element::class::{Access, ArgInfo, HandlerInfo};
 use element::effects::Written;
 use element::{Batch, Class, Cx, Effects, Element, Invalid, manual};
 use lang::args::unquote;
 
-use super::{RESET_RULE_COUNTS, RULE_COUNTS, Rule, Rules};
+use super::{RESET_RULE_COUNTS, RULE_COUNTS, Rule, Rules, Tables};
 use crate::patterns;
 use crate::sorting::Fate;
 
@@ -93,7 +95,8 @@ pub static CLASS: Class = Class {
             args.error(format!("need {outputs} arguments, one per output port"));
             return Err(Invalid);
         }
-        let (rules, issues) = compile(&patterns, args.place());
+        let tables = args.setup.common.get_or_make(args.id(), Tables::default);
+        let (rules, issues) = compile(&patterns, args.place(), &tables);
         for (text, is_warning) in issues {
             if is_warning { args.warn(text) } else { args.error(text) }
         }
@@ -101,13 +104,13 @@ pub static CLASS: Class = Class {
         for output in rules.listing().unused(outputs) {
             args.warn(format!("output {output} matches no packets"));
         }
-        Ok(Box::new(IpClassifier { patterns, rules }))
+        Ok(Box::new(IpClassifier { patterns, rules, tables }))
     },
     ..Class::DEFAULT
 };
 
 /// Compiles one pattern per output; complaints name the pattern.
-fn compile(patterns: &[String], place: Place<'_>) -> (Rules, Vec<(String, bool)>) {
+fn compile(patterns: &[String], place: Place<'_>, tables: &Tables) -> (Rules, Vec<(String, bool)>) {
     let names = PlaceNames(place);
     let mut complaints = Vec::new();
     let mut rules = Vec::with_capacity(patterns.len());
@@ -117,13 +120,14 @@ fn compile(patterns: &[String], place: Place<'_>) -> (Rules, Vec<(String, bool)>
         let written = Written { argument: number, line: None };
         rules.push(Rule { condition, fate: Fate::Output(number), written });
     }
-    (Rules::new(rules, patterns.len()), complaints)
+    (Rules::new(rules, patterns.len(), tables), complaints)
 }
 
 struct IpClassifier {
     /// As configured.
     patterns: Vec<String>,
     rules: Rules,
+    tables: Arc<Tables>,
 }
 
 impl Element for IpClassifier {
@@ -153,7 +157,7 @@ impl Element for IpClassifier {
             return Ok(());
         }
         let patterns = patterns::replaced(&self.patterns, name, value)?;
-        let (rules, issues) = compile(&patterns, cx.place());
+        let (rules, issues) = compile(&patterns, cx.place(), &self.tables);
         let errors: Vec<String> = issues.into_iter().filter(|issue| !issue.1).map(|issue| issue.0).collect();
         if !errors.is_empty() {
             return Err(errors.join("\n"));

@@ -49,7 +49,7 @@ use element::effects::{Access, State, Written, wire_field};
 use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, manual};
 use lang::args::unquote;
 
-use super::{RESET_RULE_COUNTS, RULE_COUNTS, Rule, Rules};
+use super::{RESET_RULE_COUNTS, RULE_COUNTS, Rule, Rules, Tables};
 use crate::sorting::Fate;
 
 /// The class.
@@ -92,7 +92,8 @@ pub static CLASS: Class = Class {
         args.finish()?;
         warn_of_hidden(args, &rules);
         let cache = caching.then(Recent::default);
-        Ok(Box::new(IpFilter { rules: Rules::new(rules, outputs), cache }))
+        let tables = args.setup.common.get_or_make(args.id(), Tables::default);
+        Ok(Box::new(IpFilter { rules: Rules::new(rules, outputs, &tables), cache }))
     },
     ..Class::DEFAULT
 };

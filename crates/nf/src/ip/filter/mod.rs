@@ -4,11 +4,13 @@ pub mod ip_classifier;
 pub mod ip_filter;
 
 use std::fmt::Write;
+use std::sync::Arc;
 
 use classify::IntervalSet;
 use classify::filter::{Condition, Header, Headers, Listing, Matcher, Recent, Test, Tree};
 use element::class::HandlerInfo;
 use element::effects::{Access, Case, Field, Filter, Marks, State, Target, Written};
+use element::setup::Same;
 use element::{Base, Batch, Cx, DropReason, Effects, Packet};
 
 use flow::Notes;
@@ -17,7 +19,7 @@ use packet::BATCH_CAPACITY;
 use crate::sorting::{Fate, Sorter};
 
 /// A rule: which packets, and what becomes of them.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 struct Rule {
     condition: Condition,
     fate: Fate,
@@ -25,17 +27,25 @@ struct Rule {
     written: Written,
 }
 
-/// Rules, the first that holds counts, compiled.
-struct Rules {
+/// Rules, the first that holds counts, compiled. The workers' copies of an element have them in common.
+struct Table {
     rules: Vec<Rule>,
     matcher: Matcher,
     /// Whether a rule looks at the link-layer header, which few do.
     with_mac: bool,
-    sorter: Sorter,
     /// What rules say, each once, and first what becomes of packets for which none holds.
     fates: Vec<Fate>,
     /// For each rule, the place of its fate: packets are compared by it.
     places: Vec<u32>,
+}
+
+/// Where the copies of an element find it.
+type Tables = Same<Table>;
+
+/// Rules with what belongs to one copy.
+struct Rules {
+    table: Arc<Table>,
+    sorter: Sorter,
     /// For each packet of a batch, the place of its fate.
     found: Vec<u32>,
     /// Packets for which each rule was the first that holds, and last those for which none was.
@@ -49,8 +59,8 @@ struct Rules {
 const RULE_COUNTS: HandlerInfo = HandlerInfo::count("rule_counts");
 const RESET_RULE_COUNTS: HandlerInfo = HandlerInfo::write("reset_rule_counts");
 
-impl Rules {
-    fn new(rules: Vec<Rule>, outputs: usize) -> Rules {
+impl Table {
+    fn new(rules: Vec<Rule>) -> Table {
         let conditions: Vec<Condition> = rules.iter().map(|rule| rule.condition.clone()).collect();
         let mut fates = vec![Fate::Drop(DropReason::NoMatch)];
         let mut places = Vec::with_capacity(rules.len());
@@ -61,37 +71,45 @@ impl Rules {
             }
             places.push(place as u32);
         }
-        let found = Vec::with_capacity(BATCH_CAPACITY);
-        let counts = vec![0; rules.len() + 1];
-        let sorter = Sorter::new(outputs);
         let matcher = Matcher::new(&conditions);
         let with_mac = matcher.looks_at(Header::Mac);
+        Table { rules, matcher, with_mac, fates, places }
+    }
+}
+
+impl Rules {
+    /// Rules that another copy may have compiled already.
+    fn new(rules: Vec<Rule>, outputs: usize, tables: &Tables) -> Rules {
+        let counts = vec![0; rules.len() + 1];
+        let table = tables.get_or_make(rules, |table, rules| table.rules == *rules, Table::new);
+        let found = Vec::with_capacity(BATCH_CAPACITY);
         let (notes, unknown) = (Notes::default(), Vec::with_capacity(BATCH_CAPACITY));
-        Rules { rules, matcher, with_mac, sorter, fates, places, found, counts, notes, unknown }
+        Rules { table, sorter: Sorter::new(outputs), found, counts, notes, unknown }
     }
 
     /// Whether it may rely on what was found for a packet's flow.
     fn marks(&self) -> Marks {
-        if self.matcher.is_by_flow() { Marks::Takes } else { Marks::None }
+        if self.table.matcher.is_by_flow() { Marks::Takes } else { Marks::None }
     }
 
     /// Sends packets where the rules say. With `recent`, packets of the same flow as the one before are not looked up.
     fn push(&mut self, cx: &mut Cx<'_>, batch: Batch, recent: Option<&mut Recent>) -> Option<Batch> {
         // It may have got rules about more than flows since it was found that marks can be relied on here.
-        if recent.is_none() && self.matcher.is_by_flow() && cx.uses_flow_marks() {
+        if recent.is_none() && self.table.matcher.is_by_flow() && cx.uses_flow_marks() {
             self.find_by_marks(&batch);
         } else {
             self.find(&batch, recent);
         }
-        let Rules { sorter, fates, found, .. } = self;
-        let mut found = found.iter();
+        let Rules { table, sorter, found, .. } = self;
+        let (fates, mut found) = (&table.fates, found.iter());
         sorter.send_by(cx, batch, |_, _| found.next().copied().unwrap_or(0), |place| fates[place as usize])
     }
 
     /// Looks all packets up.
     #[inline]
     fn find(&mut self, batch: &Batch, recent: Option<&mut Recent>) {
-        let Rules { rules, matcher, with_mac, places, found, counts, .. } = self;
+        let Rules { table, found, counts, .. } = self;
+        let Table { rules, matcher, with_mac, places, .. } = &**table;
         found.clear();
         let packets = batch.iter().map(|packet| headers(packet, *with_mac));
         matcher.first_of_each(packets, recent, |rule| {
@@ -103,7 +121,8 @@ impl Rules {
     /// Looks up the packets of flows for which nothing is noted.
     #[inline]
     fn find_by_marks(&mut self, batch: &Batch) {
-        let Rules { rules, matcher, with_mac, places, found, counts, notes, unknown, .. } = self;
+        let Rules { table, found, counts, notes, unknown, .. } = self;
+        let Table { rules, matcher, with_mac, places, .. } = &**table;
         found.clear();
         unknown.clear();
         let place = |rule: usize| places.get(rule).copied().unwrap_or(0);
@@ -133,7 +152,7 @@ impl Rules {
         let mut text = String::new();
         for (rule, count) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
             // A string takes all that is written to it.
-            let _ = match self.rules.get(rule) {
+            let _ = match self.table.rules.get(rule) {
                 Some(_) => writeln!(text, "{rule} {count}"),
                 None => writeln!(text, "- {count}"),
             };
@@ -150,13 +169,13 @@ impl Rules {
             Fate::Output(output) => Some(output),
             Fate::Drop(_) => None,
         };
-        Listing::new(self.rules.iter().map(|rule| (&rule.condition, output(rule.fate))))
+        Listing::new(self.table.rules.iter().map(|rule| (&rule.condition, output(rule.fate))))
     }
 
     /// One case for each rule.
     fn effects(&self) -> Effects {
-        let mut cases: Vec<Case> = Vec::with_capacity(self.rules.len() + 1);
-        for rule in &self.rules {
+        let mut cases: Vec<Case> = Vec::with_capacity(self.table.rules.len() + 1);
+        for rule in &self.table.rules {
             let to = match rule.fate {
                 Fate::Output(output) => Target::Output(output),
                 Fate::Drop(reason) => Target::Drop(reason),
@@ -211,4 +230,28 @@ fn test_of(test: &Test) -> Filter {
     let set = if test.outside { inside.complement(bits) } else { inside };
     let field = Field::Bytes { base, offset: test.offset.into(), length: test.length.into() };
     Filter::In { field, mask: test.mask.into(), set }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_with_the_same_rules_share_them() {
+        let tables = Tables::default();
+        let rule = |value, argument| Rule {
+            condition: Tree::Constant(value),
+            fate: Fate::Output(0),
+            written: Written { argument, line: None },
+        };
+        let one = Rules::new(vec![rule(true, 0)], 1, &tables);
+        let other = Rules::new(vec![rule(true, 0)], 1, &tables);
+        assert!(Arc::ptr_eq(&one.table, &other.table));
+        // Others than before: those who have them keep theirs.
+        let changed = Rules::new(vec![rule(false, 0), rule(true, 1)], 1, &tables);
+        assert!(!Arc::ptr_eq(&changed.table, &one.table));
+        let again = Rules::new(vec![rule(false, 0), rule(true, 1)], 1, &tables);
+        assert!(Arc::ptr_eq(&changed.table, &again.table));
+        assert_eq!((one.table.rules.len(), again.counts.len()), (1, 3));
+    }
 }

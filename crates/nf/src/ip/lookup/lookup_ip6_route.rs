@@ -25,6 +25,7 @@
 //! GetIP6Address, RadixIPLookup, DecIP6HLIM
 
 use std::net::Ipv6Addr;
+use std::sync::Arc;
 
 use classify::prefixes::Prefix;
 use element::args::{Arg, Ipv6Prefix, Place};
@@ -72,6 +73,7 @@ pub static CLASS: Class = Class {
             }
         }
         need_outputs(args, needed, outputs)?;
+        lookup.table = Arc::unwrap_or_clone(lookup.table).share(args);
         Ok(Box::new(lookup))
     },
     ..Class::DEFAULT
@@ -95,7 +97,7 @@ fn parse_prefix(word: &str, place: &Place<'_>) -> Option<Prefix<u128>> {
 }
 
 struct LookupIp6Route {
-    table: RouteTable<u128, Ipv6Addr>,
+    table: Arc<RouteTable<u128, Ipv6Addr>>,
     sorter: Sorter,
     /// For the packets of a batch: addresses, and the numbers of their hops.
     addresses: Box<[u128; BATCH_CAPACITY]>,
@@ -105,7 +107,7 @@ struct LookupIp6Route {
 impl LookupIp6Route {
     fn new(outputs: usize) -> LookupIp6Route {
         LookupIp6Route {
-            table: RouteTable::new(Listing::FirstFree),
+            table: Arc::new(RouteTable::new(Listing::FirstFree)),
             sorter: Sorter::new(outputs),
             addresses: Box::new([0; BATCH_CAPACITY]),
             numbers: Box::new([None; BATCH_CAPACITY]),
@@ -115,12 +117,12 @@ impl LookupIp6Route {
     /// Adds a route. One for the same prefix goes first, so that its line may be the one that is free.
     fn add(&mut self, route: Route) -> Result<(), String> {
         self.remove(route.prefix);
-        self.table.add(route, false).map(drop).map_err(|_| "too many next hops".into())
+        Arc::make_mut(&mut self.table).add(route, false).map(drop).map_err(|_| "too many next hops".into())
     }
 
     fn remove(&mut self, prefix: Prefix<u128>) {
         let any = Hop { gateway: Ipv6Addr::UNSPECIFIED, output: Hop::<Ipv6Addr>::ANY_OUTPUT };
-        self.table.remove(Route { prefix, hop: any });
+        Arc::make_mut(&mut self.table).remove(Route { prefix, hop: any });
     }
 
     fn command(&mut self, cx: &Cx<'_>, name: &str, arguments: &[String]) -> Result<(), String> {

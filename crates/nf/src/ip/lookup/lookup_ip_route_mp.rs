@@ -59,5 +59,5 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         }
     }
     need_outputs(args, needed, outputs)?;
-    Ok(Box::new(RouteLookup::new(&KIND, table, outputs)))
+    Ok(Box::new(RouteLookup::new(&KIND, table.share(args), outputs)))
 }

@@ -15,6 +15,7 @@ mod table;
 
 use std::hash::Hash;
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 
 use classify::prefixes::Address;
 use element::args::Arg;
@@ -89,7 +90,7 @@ fn build(args: &mut Args<'_>, kind: &'static Kind) -> Result<Box<dyn Element>, I
         let s = if repeated > 1 { "s" } else { "" };
         args.warn(format!("{repeated} route{s} ignored: an earlier one has the same prefix"));
     }
-    Ok(Box::new(RouteLookup::new(kind, table, outputs)))
+    Ok(Box::new(RouteLookup::new(kind, table.share(args), outputs)))
 }
 
 /// Sends each packet of a batch by the output of its hop; those without a hop are dropped.
@@ -133,7 +134,7 @@ fn no_memory(route: &Route) -> String {
 /// An element of any of the classes.
 struct RouteLookup {
     kind: &'static Kind,
-    table: RouteTable,
+    table: Arc<RouteTable>,
     complaints: u32,
     sorter: Sorter,
     /// For the packets of a batch: addresses, and the numbers of their hops.
@@ -169,7 +170,7 @@ enum Change {
 }
 
 impl RouteLookup {
-    fn new(kind: &'static Kind, table: RouteTable, outputs: usize) -> RouteLookup {
+    fn new(kind: &'static Kind, table: Arc<RouteTable>, outputs: usize) -> RouteLookup {
         RouteLookup {
             kind,
             table,
@@ -202,11 +203,11 @@ impl RouteLookup {
             return Err("bad OUTPUT".into());
         }
         if removes {
-            let removed = self.table.remove(route).map(Change::Removed);
+            let removed = Arc::make_mut(&mut self.table).remove(route).map(Change::Removed);
             // As it was given: what was left out stands for any.
             return removed.ok_or_else(|| format!("route '{}' not found", words.join(" ")));
         }
-        match self.table.add(route, command == Command::Set) {
+        match Arc::make_mut(&mut self.table).add(route, command == Command::Set) {
             Ok(before) => Ok(before.map_or(Change::Added(route), Change::Replaced)),
             Err(Refused::Exists(there)) => Err(format!("conflict with existing route '{there}'")),
             Err(Refused::Full) => Err(no_memory(&route)),
@@ -235,11 +236,12 @@ impl RouteLookup {
     }
 
     fn undo(&mut self, changes: Vec<Change>) {
+        let table = Arc::make_mut(&mut self.table);
         for change in changes.into_iter().rev() {
             match change {
-                Change::Added(route) => drop(self.table.remove(route)),
+                Change::Added(route) => drop(table.remove(route)),
                 // There was room for it before.
-                Change::Replaced(route) | Change::Removed(route) => drop(self.table.add(route, true)),
+                Change::Replaced(route) | Change::Removed(route) => drop(table.add(route, true)),
             }
         }
     }
@@ -302,7 +304,7 @@ impl Element for RouteLookup {
             Some(command) => self.execute(cx, command, &words(value)).map(drop),
             None if name == "ctrl" => self.control(cx, value),
             None => {
-                self.table.clear();
+                self.table = Arc::new(self.table.cleared());
                 Ok(())
             }
         }

@@ -3,9 +3,12 @@
 use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 
 use classify::IntervalSet;
 use classify::prefixes::{Address, Entry, MAX_VALUE, Prefix, PrefixTable};
+use element::Args;
+use element::setup::Same;
 
 use super::route::{Hop, Route};
 
@@ -27,7 +30,8 @@ pub(super) enum Refused<A = u32, G = Ipv4Addr> {
     Full,
 }
 
-/// Routes.
+/// Routes. The workers' copies of an element have a table in common until it is changed (see [`share`](Self::share)).
+#[derive(Clone)]
 pub(super) struct RouteTable<A = u32, G = Ipv4Addr> {
     /// Prefixes, with the number of a hop and of a line each.
     prefixes: PrefixTable<A>,
@@ -54,6 +58,17 @@ impl<A: Address, G: Copy + Eq + Hash> RouteTable<A, G> {
             free: BTreeSet::new(),
             freed: 0,
         }
+    }
+
+    /// The table that another copy of the element has, if it has the same routes. Whoever changes it makes one of its own
+    /// before (`Arc::make_mut`).
+    pub(super) fn share(self, args: &Args<'_>) -> Arc<RouteTable<A, G>>
+    where
+        A: Send + Sync + 'static,
+        G: Send + Sync + 'static,
+    {
+        let same = args.setup.common.get_or_make(args.id(), Same::<RouteTable<A, G>>::default);
+        same.get_or_make(self, |there, own| own.routes().eq(there.routes()), |own| own)
     }
 
     /// For the hot path: numbers of hops for addresses.
@@ -122,9 +137,9 @@ impl<A: Address, G: Copy + Eq + Hash> RouteTable<A, G> {
         Some(found)
     }
 
-    /// Takes all routes out.
-    pub(super) fn clear(&mut self) {
-        *self = RouteTable::new(self.listing);
+    /// The same without routes.
+    pub(super) fn cleared(&self) -> RouteTable<A, G> {
+        RouteTable::new(self.listing)
     }
 
     /// Whether there has never been a route.

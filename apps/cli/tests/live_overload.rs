@@ -1,0 +1,156 @@
+//! A live interface that gets many times what a chain can do, and then half of it: loss ends, and every packet is counted.
+//! By itself, because it takes both cores from everybody else for a while. Skipped with a message where there can be no
+//! network namespaces.
+
+mod line;
+
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{JoinHandle, sleep, spawn};
+use std::time::{Duration, Instant};
+
+use lab::{PATIENCE, Space};
+use line::{Control, Line, RIGHT, TIDEGATE};
+use serde_json::Value;
+
+/// Where datagrams go to.
+const PORT: (Ipv4Addr, u16) = (RIGHT, 9);
+
+/// Datagrams of many flows that are sent at a rate, or as fast as they can be.
+struct Load {
+    /// Per second.
+    rate: Arc<AtomicU64>,
+    ends: Arc<AtomicBool>,
+    sender: JoinHandle<()>,
+}
+
+impl Load {
+    /// More than anybody can send.
+    const MOST: u64 = u64::MAX;
+
+    fn start(from: &Space, to: SocketAddr) -> Load {
+        let sockets = from.enter(|| {
+            let bind = |_| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("any address");
+            (0..256).map(bind).collect::<Vec<_>>()
+        });
+        let (rate, ends) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let (wanted, has_ended) = (Arc::clone(&rate), Arc::clone(&ends));
+        let sender = spawn(move || {
+            let thread = std::fs::read_link("/proc/thread-self").unwrap_or_default();
+            let thread = thread.file_name().unwrap_or_default();
+            let _ =
+                Command::new("renice").args(["-n", "-10", "-p"]).arg(thread).stdout(Stdio::null()).status();
+            let payload = [7; 1400];
+            let mut last = Instant::now();
+            let mut next = 0;
+            let mut due = 0.0;
+            while !has_ended.load(Ordering::Relaxed) {
+                let rate = wanted.load(Ordering::Relaxed) as f64;
+                // What could not be sent in time is not sent in a rush.
+                let elapsed = std::mem::replace(&mut last, Instant::now()).elapsed().as_secs_f64();
+                due = (due + rate * elapsed).min((rate * 0.01).clamp(1.0, 1000.0));
+                while due >= 1.0 {
+                    // While the interface takes nothing there is nothing to be done.
+                    let _ = sockets[next % sockets.len()].send_to(&payload, to);
+                    (next, due) = (next + 1, due - 1.0);
+                }
+                if rate < Load::MOST as f64 {
+                    sleep(Duration::from_micros(500));
+                }
+            }
+        });
+        Load { rate, ends, sender }
+    }
+
+    fn set(&self, rate: u64) {
+        self.rate.store(rate, Ordering::Relaxed);
+    }
+
+    fn stop(self) {
+        self.ends.store(true, Ordering::Relaxed);
+        self.sender.join().unwrap();
+    }
+}
+
+/// Packets that an interface has sent.
+fn sent(space: &Space, interface: &str) -> u64 {
+    let shown: Value =
+        serde_json::from_str(&space.ip(&format!("-s -j link show dev {interface}")).unwrap()).unwrap();
+    shown[0]["stats64"]["tx"]["packets"].as_u64().unwrap()
+}
+
+#[test]
+fn loss_ends_with_the_overload() {
+    let Some(line) = Line::new() else { return };
+    line.know_each_other();
+    // Nobody else is to send anything.
+    for space in [&line.left, &line.between] {
+        space.enter(|| std::fs::write("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1").ok());
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let [path, report] = ["control", "report.json"].map(|name| folder.path().join(name));
+    // All bits of a packet are turned four times, which takes many times as long as it takes to send one.
+    let work = "RandomBitErrors(1) -> ".repeat(4);
+    let config = format!(
+        "fl :: FromDevice(left, PROMISC true) -> way :: Switch; way[0] -> {work} done :: Counter -> Discard;
+         way[1] -> done; ControlSocket(unix, {}); Script(print \"ready\")",
+        path.display()
+    );
+    // Others who are busy here come and go; sender and workers are to have about as much of their cores all the time.
+    let options =
+        ["-n", "-10", TIDEGATE, "run", "-e", &config, "--threads", "2", "--json", report.to_str().unwrap()];
+    let running = line.between.start("nice", &options).unwrap();
+    let mut control = Control::open(&path);
+    let load = Load::start(&line.left, PORT.into());
+    let until = Instant::now() + PATIENCE;
+    load.set(1000);
+    while control.number("fl.count") == 0 {
+        assert!(Instant::now() < until, "nothing comes in");
+        sleep(Duration::from_millis(10));
+    }
+    // From here on all of them are counted.
+    load.set(0);
+    sleep(Duration::from_millis(300));
+    let before = [sent(&line.left, "eth0"), control.number("fl.count")];
+    assert_eq!(control.number("fl.kernel_drops"), 0);
+
+    load.set(Load::MOST);
+    while control.number("fl.kernel_drops") == 0 {
+        assert!(Instant::now() < until, "the rings are never full");
+        sleep(Duration::from_millis(50));
+    }
+    // What the chain achieves while there is more than enough.
+    let start = (Instant::now(), control.number("done.count"), control.number("fl.kernel_drops"));
+    sleep(Duration::from_secs(1));
+    let achieved = (control.number("done.count") - start.1) as f64 / start.0.elapsed().as_secs_f64();
+    let lost = control.number("fl.kernel_drops") - start.2;
+    assert!(lost > 0, "{achieved} per second are no overload");
+    load.set((achieved / 2.0) as u64);
+    sleep(Duration::from_secs(1));
+    let late = [control.number("fl.kernel_drops"), control.number("done.count")];
+    sleep(Duration::from_millis(1500));
+    let later = [control.number("fl.kernel_drops"), control.number("done.count")];
+    assert_eq!(later[0], late[0], "lost at half of {achieved:.0} per second; before, {lost} in a second");
+    assert!(later[1] > late[1]);
+    load.stop();
+    // What waits need not take as long.
+    control.write("way.switch", "1").unwrap();
+    sleep(Duration::from_millis(100));
+    let after = sent(&line.left, "eth0");
+    let (good, [_, messages]) = running.stop();
+    assert!(good, "{messages}");
+    // Each packet is somewhere.
+    let report: Value = serde_json::from_slice(&std::fs::read(&report).unwrap()).unwrap();
+    let of = |name: &str| report["elements"].as_array().unwrap().iter().find(|e| e["name"] == name).unwrap();
+    let number = |value: &Value| value.as_u64().unwrap();
+    let (made, missed) = (number(&of("fl")["made"]), number(&of("fl")["missed"]));
+    assert_eq!(made - before[1] + missed, after - before[0], "{messages}");
+    let totals = &report["totals"];
+    assert_eq!(
+        number(&totals["in"]),
+        number(&totals["out"]) + number(&totals["held"]) + number(&totals["dropped"])
+    );
+    println!("{achieved:.0} per second, and {lost} lost in a second");
+}

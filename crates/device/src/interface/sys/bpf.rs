@@ -1,0 +1,99 @@
+//! The kernel's programs (bpf(2)): loading one, and attaching it to an interface for as long as somebody has the link open.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use libc::{c_int, c_long};
+
+use super::checked;
+
+/// Commands of `linux/bpf.h`.
+const PROGRAM_LOAD: c_int = 5;
+const LINK_CREATE: c_int = 28;
+/// Kinds of programs.
+pub(crate) const KIND_TRAFFIC: u32 = 3;
+pub(crate) const KIND_XDP: u32 = 6;
+/// Where they are attached.
+pub(crate) const ATTACH_XDP: u32 = 37;
+pub(crate) const ATTACH_INGRESS: u32 = 46;
+
+/// Attributes of the commands in use; the kernel takes what is missing as zero.
+#[repr(C)]
+struct ProgramLoad {
+    kind: u32,
+    count: u32,
+    instructions: u64,
+    license: u64,
+    log_level: u32,
+    log_size: u32,
+    log: u64,
+    kernel_version: u32,
+    flags: u32,
+    name: [u8; 16],
+}
+
+#[repr(C)]
+struct LinkCreate {
+    program: u32,
+    interface: u32,
+    attach: u32,
+    flags: u32,
+}
+
+/// One of the kernel's commands on programs and maps.
+///
+/// # Safety
+/// The attribute is the command's, and what it points to lives through the call.
+pub(crate) unsafe fn bpf<T>(command: c_int, attribute: &T) -> io::Result<c_int> {
+    let attribute: *const T = attribute;
+    // SAFETY: the caller's word; the kernel reads the attribute only.
+    let result = unsafe { libc::syscall(libc::SYS_bpf, c_long::from(command), attribute, size_of::<T>()) };
+    checked(result as c_int)
+}
+
+/// The descriptor that a command has returned.
+///
+/// # Safety
+/// It belongs to nobody else.
+pub(crate) unsafe fn own(result: io::Result<c_int>) -> io::Result<OwnedFd> {
+    // SAFETY: the caller's word.
+    result.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// An instruction: code, registers (target, source), offset, constant.
+pub(crate) const fn step(code: u8, to: u8, from: u8, offset: i16, constant: i32) -> u64 {
+    let ([a, b], [c, d, e, f]) = (offset.to_ne_bytes(), constant.to_ne_bytes());
+    u64::from_ne_bytes([code, from << 4 | to, a, b, c, d, e, f])
+}
+
+/// Codes of instructions.
+pub(crate) const LOAD_WORD: u8 = 0x61;
+pub(crate) const LOAD_MAP: u8 = 0x18;
+pub(crate) const MOVE: u8 = 0xb7;
+pub(crate) const CALL: u8 = 0x85;
+pub(crate) const EXIT: u8 = 0x95;
+
+/// Loads a program.
+pub(crate) fn load(kind: u32, instructions: &[u64]) -> io::Result<OwnedFd> {
+    let load = ProgramLoad {
+        kind,
+        count: instructions.len() as u32,
+        instructions: instructions.as_ptr() as u64,
+        license: c"Apache-2.0".as_ptr() as u64,
+        log_level: 0,
+        log_size: 0,
+        log: 0,
+        kernel_version: 0,
+        flags: 0,
+        name: *b"tidegate\0\0\0\0\0\0\0\0",
+    };
+    // SAFETY: the command's attribute; instructions and license live through the call. It returns a new descriptor.
+    unsafe { own(bpf(PROGRAM_LOAD, &load)) }
+}
+
+/// Lets a program run on what an interface receives, until the link is closed, also by the death of the process.
+pub(crate) fn link(program: BorrowedFd<'_>, index: c_int, attach: u32, flags: u32) -> io::Result<OwnedFd> {
+    let create = LinkCreate { program: program.as_raw_fd() as u32, interface: index as u32, attach, flags };
+    // SAFETY: the command's attribute, without pointers. It returns a new descriptor.
+    unsafe { own(bpf(LINK_CREATE, &create)) }
+}
