@@ -52,6 +52,16 @@ pub(crate) fn index(name: &str) -> io::Result<c_int> {
     Ok(unsafe { answer.ifr_ifru.ifru_ifindex })
 }
 
+/// The name of the interface that has this number.
+pub(crate) fn name_of(index: c_int) -> io::Result<String> {
+    let socket = socket(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
+    // SAFETY: the structure is plain memory, for which zero is a value.
+    let mut request: ifreq = unsafe { std::mem::zeroed() };
+    request.ifr_ifru.ifru_ifindex = index;
+    ioctl(socket.as_fd(), libc::SIOCGIFNAME, &mut request)?;
+    Ok(name(&request))
+}
+
 /// Bytes of the longest packet that it carries, without link header.
 pub(crate) fn mtu(name: &str) -> io::Result<usize> {
     let answer = ask(name, libc::SIOCGIFMTU)?;
@@ -110,6 +120,12 @@ pub(crate) fn set_mac(name: &str, address: MacAddr) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn interfaces_have_names_and_numbers() {
+        assert_eq!(name_of(index("lo").unwrap()).unwrap(), "lo");
+        assert_eq!(name_of(0).unwrap_err().raw_os_error(), Some(libc::ENODEV));
+    }
 
     #[test]
     fn names_that_no_interface_can_have_are_no_devices() {
