@@ -8,6 +8,8 @@ use wire::ethernet::MacAddr;
 
 use super::{checked, socket};
 
+const ETHTOOL_GLINK: u32 = 0x0a;
+
 /// A request about an interface.
 pub(super) fn request(name: &str) -> io::Result<ifreq> {
     // SAFETY: the structure is plain memory, for which zero is a value.
@@ -29,7 +31,7 @@ pub(super) fn name(request: &ifreq) -> String {
 
 /// Carries out a request that the kernel answers in the same structure.
 pub(super) fn ioctl(file: BorrowedFd<'_>, what: u64, request: &mut ifreq) -> io::Result<()> {
-    // SAFETY: every request that this module makes takes an `ifreq`, which lives through the call.
+    // SAFETY: every request that this module makes takes an `ifreq`, which lives through the call, as does what it points to.
     let result = unsafe { libc::ioctl(file.as_raw_fd(), what as _, &raw mut *request) };
     checked(result).map(drop)
 }
@@ -87,9 +89,15 @@ pub(crate) fn is_up(name: &str) -> io::Result<bool> {
     Ok(flags(name)? & libc::IFF_UP != 0)
 }
 
-/// Whether there is somebody at the other end of the cable.
+/// Whether it is up and there is somebody at the other end of the cable: now, while IFF_RUNNING may be a second late. An
+/// error where its driver does not know.
 pub(crate) fn has_carrier(name: &str) -> io::Result<bool> {
-    Ok(flags(name)? & libc::IFF_RUNNING != 0)
+    // `struct ethtool_value` (linux/ethtool.h): command and answer.
+    let mut value = [ETHTOOL_GLINK, 0u32];
+    let mut request = request(name)?;
+    request.ifr_ifru.ifru_data = (&raw mut value).cast();
+    tell(&mut request, libc::SIOCETHTOOL)?;
+    Ok(value[1] != 0)
 }
 
 /// Sets some flags and takes others away.
@@ -124,6 +132,7 @@ mod tests {
     #[test]
     fn interfaces_have_names_and_numbers() {
         assert_eq!(name_of(index("lo").unwrap()).unwrap(), "lo");
+        assert!(has_carrier("no-such-device").is_err());
         assert_eq!(name_of(0).unwrap_err().raw_os_error(), Some(libc::ENODEV));
     }
 
