@@ -11,7 +11,7 @@ use std::process::Command;
 use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
-use lab::{PATIENCE, Stream, ping, transfer};
+use lab::{PATIENCE, Space, Stream, ping, transfer};
 use line::{COUNTS, LEFT, Line, MEGABYTE, RIGHT, TIDEGATE, has_xdp, run, value};
 use wire::build::Builder;
 use wire::ethernet::MacAddr;
@@ -66,6 +66,31 @@ fn what_a_receiver_has_merged_passes() {
         assert!(bytes >= 64 * size as u64, "{size}: {bytes} {counts}{messages}");
         assert!(value(&counts, "left.count") < 40, "nothing was merged: {counts}");
     }
+}
+
+/// Datagrams that the receiving machine has merged as a list have whole checksums, and arrive as they were.
+#[test]
+fn datagrams_that_a_receiver_has_merged_pass() {
+    let Some(line) = Line::new() else { return };
+    know_each_other(&line);
+    let is_set = |space: &Space, arguments: &str| space.ethtool(arguments).is_ok();
+    if !is_set(&line.left, "-K eth0 tx off gso off")
+        || !is_set(&line.between, "-K left gro on rx-gro-list on")
+    {
+        return println!("skipped: no ethtool here, or no lists");
+    }
+    for (name, value) in [("gro_flush_timeout", "200000"), ("napi_defer_hard_irqs", "2")] {
+        let set = format!("echo {value} > /sys/class/net/left/{name}");
+        assert!(line.between.command("sh").args(["-c", &set]).status().unwrap().success());
+    }
+    let running = line.forward("Null", &COUNTS);
+    let stream = Stream::start(&line.left, &line.right, PORT.into(), 1);
+    sleep(Duration::from_millis(500));
+    let [arrived, missing, doubled] = stream.stop();
+    let (good, [output, messages]) = running.stop();
+    assert!(good && !messages.contains("segments not understood"), "{output}{messages}");
+    assert_eq!((missing, doubled), (0, 0), "{output}{messages}");
+    assert!(arrived > 1000 && value(&output, "left.count") >= arrived as u64, "{output}{messages}");
 }
 
 /// A capture of so many segments of one TCP flow, with so many bytes each.

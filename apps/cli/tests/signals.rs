@@ -38,7 +38,10 @@ fn scripts_hear_of_signals_and_others_end_the_run() {
     assert!(child.wait().unwrap().success());
 }
 
-/// A program whose signals can be sent, and that does not outlive the test.
+/// The number of the signal.
+const TERM: i32 = 15;
+
+/// A program that signals can be sent to, and that does not outlive the test.
 struct Program(Child);
 
 impl Program {
@@ -67,7 +70,7 @@ impl Drop for Program {
 fn two_signals_at_once_are_one() {
     for _ in 0..20 {
         let options =
-            ["run", "-h", "c.count", "-e", "Script(print \"ready\"); Idle -> c :: Counter -> Discard"];
+            ["click", "-h", "c.count", "-e", "Script(print \"ready\"); Idle -> c :: Counter -> Discard"];
         let mut program = Program::start(&options, Stdio::piped());
         let mut lines = BufReader::new(program.0.stdout.take().unwrap()).lines().map(Result::unwrap);
         assert_eq!(lines.next().as_deref(), Some("ready"));
@@ -90,9 +93,17 @@ fn a_later_signal_ends_a_program_that_is_stuck() {
     // Nobody opens the other end.
     let config = format!("Idle -> ToDump({pipe})");
     let mut program = Program::start(&["run", "-e", &config], Stdio::null());
-    for _ in 0..300 {
+    let is_ready = || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", program.0.id())).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap().trim();
+        u64::from_str_radix(caught, 16).unwrap() >> (TERM - 1) & 1 == 1
+    };
+    while !is_ready() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    for sent in 0..300 {
         if let Some(status) = program.0.try_wait().unwrap() {
-            return assert_eq!(status.signal(), Some(15));
+            return assert!(sent > 1 && status.signal() == Some(TERM), "after {sent}: {status}");
         }
         program.shell("kill -TERM N");
         std::thread::sleep(Duration::from_millis(100));
