@@ -573,9 +573,6 @@ mod tests {
         let packet = to_ring.take_back(&mut one).unwrap();
         assert_eq!(packet.data(), b"waits");
         one.free(packet);
-        for number in [ring, null] {
-            mine.stop(&mut one, number);
-        }
         let packet = one.packet(b"stays in the ring").unwrap();
         assert!(to_ring.put(&mut one, packet).is_ok());
         assert_eq!(to_ring.flush(&mut one), 1);
@@ -595,6 +592,9 @@ mod tests {
             Memory::close(again, &mut one);
         }
         drop(elsewhere);
+        for number in [ring, null] {
+            theirs.stop(&mut other, number);
+        }
         Memory::close(theirs, &mut other);
         assert_eq!((one.stats().in_use, one.stats().leaked), (0, 0));
         drop(running);
