@@ -70,19 +70,26 @@ const NOTES: Notes = Notes { has_queues: true, is_live: true, ..Notes::NONE };
 
 static POLLER: Class = Class {
     name: "Poller",
-    ports: "0/0",
+    ports: "0/1",
+    processing: "h",
     notes: Notes { task: Task::Always, ..NOTES },
     build: |_| Ok(Box::new(Poller)),
     ..Class::DEFAULT
 };
 
-static FAILING: Class =
-    Class { name: "Failing", ports: "0/0", notes: NOTES, build: |_| Ok(Box::new(Failing)), ..Class::DEFAULT };
+static FAILING: Class = Class {
+    name: "Failing",
+    ports: "1/0",
+    processing: "h",
+    notes: NOTES,
+    build: |_| Ok(Box::new(Failing)),
+    ..Class::DEFAULT
+};
 
 #[test]
 fn nothing_is_closed_that_a_worker_still_uses() {
     let mut sources = lang::Sources::new();
-    let id = sources.add("test", "Poller; Failing");
+    let id = sources.add("test", "Poller -> Failing");
     let (graph, _) = lang::parse(&mut sources, id, &lang::Options::default());
     let registry = Registry::new().with(&[&POLLER, &FAILING]);
     let plan = Arc::new(Plan::new(graph, &registry).unwrap_or_else(|_| panic!()));
@@ -91,6 +98,6 @@ fn nothing_is_closed_that_a_worker_still_uses() {
     let mut workers = Workers::new(&plan, copies, Box::new(StandardStreams::default()), options).unwrap();
     let problem = workers.initialize().unwrap_err();
     assert_eq!(problem.diagnostic.message, "this fails");
-    assert_eq!(CLOSED.load(Ordering::SeqCst), 2);
+    assert_eq!(CLOSED.load(Ordering::SeqCst), 2, "both copies are closed");
     assert!(!MEANWHILE.load(Ordering::SeqCst), "closed while another worker used it");
 }
