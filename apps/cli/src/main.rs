@@ -10,6 +10,7 @@ mod example;
 mod explain;
 mod generate;
 mod handlers;
+mod interrupt;
 mod load;
 mod packets;
 mod reasoning;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
@@ -12,7 +12,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::load::{Input, start_dpdk};
 use crate::steering::Steering;
-use crate::{FAILURE, handlers, print, table};
+use crate::{FAILURE, handlers, interrupt, print, table};
 
 /// Packets per batch where a configuration does not say.
 pub(crate) const BURST: usize = 32;
@@ -110,17 +110,6 @@ fn follow(spinner: ProgressBar, style: &str, count: &Arc<AtomicU64>) -> Progress
     spinner
 }
 
-/// Sets a flag on interrupt and termination; the second signal ends the program as usual.
-pub(crate) fn interrupt_flag() -> Arc<AtomicBool> {
-    let flag = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        let default = signal_hook::flag::register_conditional_default(signal, Arc::clone(&flag));
-        // Without handlers an interrupt ends the run at once, which is no reason not to start it.
-        let _ = default.and_then(|_| signal_hook::flag::register(signal, Arc::clone(&flag)));
-    }
-    flag
-}
-
 pub(crate) fn main(args: Args) -> ExitCode {
     let mut loaded = match args.input.load(true) {
         Ok(loaded) => loaded,
@@ -161,7 +150,7 @@ pub(crate) fn main(args: Args) -> ExitCode {
         seed: args.seed,
         busy_poll: args.busy_poll,
         ends_when_idle: true,
-        interrupt: interrupt_flag(),
+        interrupt: interrupt::flag(),
         rebuild: None,
         progress: Arc::clone(&progress_count),
     };

@@ -249,3 +249,29 @@ fn packets_of_a_flow_come_to_all_workers() {
     assert_eq!(status(&run("IPReassembler", &["--steering", "flowlet", "--flowlet-gap", "1ms"])), 0);
     assert_eq!(status(&run("Null", &["--steering", "flowlet", "--flowlet-gap", "soon"])), 2);
 }
+
+#[test]
+fn workers_that_get_no_thread_are_a_problem_with_a_name() {
+    // No system has room for such a stack.
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    let options = ["run", "--threads", "3", "-e", "InfiniteSource(LIMIT 5, STOP true) -> Discard"];
+    let output = command.args(options).env("RUST_MIN_STACK", (1u64 << 50).to_string()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("no thread for worker 1 of 3: ") && said.contains("--threads"), "{said}");
+}
+
+#[test]
+fn memory_is_that_of_all_workers() {
+    let run = |memory: &str| {
+        let options = ["run", "--threads", "4", "--memory", memory, "-e", "Idle -> Discard"];
+        let output = Command::new(env!("CARGO_BIN_EXE_tidegate")).args(options).output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (status, said) = run("65M");
+    assert!(status == Some(1) && said.contains("a packet pool of 68157440 bytes is too small"), "{said}");
+    // As much as it asks for is enough.
+    let least = said.split("at least ").nth(1).and_then(|text| text.split(' ').next()).unwrap();
+    let (status, said) = run(least);
+    assert_eq!(status, Some(0), "{said}");
+}

@@ -4,6 +4,7 @@
 mod line;
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -157,6 +158,43 @@ fn tags_are_put_back() {
 }
 
 #[test]
+fn long_frames_are_whole() {
+    let Some(line) = Line::new() else { return };
+    for (space, interface) in
+        [(&line.left, "eth0"), (&line.between, "left"), (&line.between, "right"), (&line.right, "eth0")]
+    {
+        space.ip(&format!("link set {interface} mtu 9000")).unwrap();
+    }
+    // As they are, and with checksums complete.
+    for chain in ["Null", "Print(ACTIVE false)"] {
+        let running = line.forward(chain, &[]);
+        let lengths = [2000, 2100, 8000, 8972];
+        let back = exchange_datagrams(&line.left, &line.right, SocketAddr::from((RIGHT, 7001)), &lengths);
+        let (good, [_, messages]) = running.stop();
+        assert!(good && back == lengths.len(), "{back} {messages}");
+    }
+}
+
+#[test]
+fn an_interface_that_gets_another_name() {
+    let Some(line) = Line::new() else { return };
+    let mut running = line.forward("Null", &[]);
+    assert_eq!(ping(&line.left, RIGHT, 1), 1);
+    let rename = ["-n", line.between.name(), "link", "set", "left", "name", "renamed"];
+    if !Command::new("ip").args(rename).status().is_ok_and(|status| status.success()) {
+        return println!("skipped: before Linux 6.2, interfaces have to be down for that");
+    }
+    assert_eq!(ping(&line.left, RIGHT, 1), 1);
+    line.between.ip("link set renamed down").unwrap();
+    running.wait_for("renamed: is down; waiting for it").unwrap();
+    line.between.ip("link set renamed up").unwrap();
+    running.wait_for("renamed: is up again").unwrap();
+    line.check();
+    let (good, [_, messages]) = running.stop();
+    assert!(good && messages.contains("left: is called renamed now"), "{messages}");
+}
+
+#[test]
 fn frames_that_are_too_large_are_named() {
     let Some(line) = Line::new() else { return };
     let send = "InfiniteSource(LENGTH 1600, LIMIT 3, STOP true) -> ToDevice(eth0)";
@@ -267,6 +305,30 @@ fn the_machine_talks_over_a_tap() {
         let (good, [output, messages]) = running.stop();
         assert!(good && output.contains("tap7"), "{output}{messages}");
         assert!(!line.between.has("tap7"), "the interface is still there");
+    }
+}
+
+#[test]
+fn tags_are_beyond_the_mtu_of_a_tap() {
+    let Some(line) = Line::new() else { return };
+    let config = "tap :: KernelTap(10.88.0.3/24, DEVNAME tap7) -> Discard;
+        FromDevice(left, PROMISC true, PROTOCOL 0x0800) -> VLANEncap(5) -> one :: Counter -> Queue -> tap;";
+    // With the tag, 1518 bytes, and one byte more.
+    for (length, is_dropped) in [(1514, false), (1515, true)] {
+        let running = run(&line.between, config, &["-h", "one.count"]);
+        for (space, interface) in [(&line.left, "eth0"), (&line.between, "left")] {
+            space.ip(&format!("link set {interface} mtu 1600")).unwrap();
+        }
+        let send = format!(
+            "InfiniteSource(LENGTH {}, LIMIT 3, STOP true) -> EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2)
+             -> ToDevice(eth0)",
+            length - 14
+        );
+        assert!(line.left.command(TIDEGATE).args(["run", "-q", "-e", &send]).status().unwrap().success());
+        sleep(Duration::from_millis(300));
+        let (good, [output, messages]) = running.stop();
+        assert!(good && value(&output, "one.count") == 3, "{output}{messages}");
+        assert_eq!(messages.contains("too large for the interface 3"), is_dropped, "{length}: {messages}");
     }
 }
 

@@ -92,6 +92,18 @@ fn a_ring_that_is_full_holds_and_drops() {
 }
 
 #[test]
+fn blocking_waits_for_a_port_once() {
+    // As above: a port that takes nothing for a second is not waited for with each packet.
+    let config = "InfiniteSource(LIMIT 5000, LENGTH 60, STOP true) -> out :: ToDPDKDevice(0, BLOCKING true, IQUEUE 64)";
+    let names = handlers(&["out.count", "out.dropped"]);
+    let arguments = arguments(&["--vdev=net_ring0"], config, &names);
+    let output =
+        Command::new("timeout").args(["-s", "KILL", "120", TIDEGATE]).args(arguments).output().unwrap();
+    let said = good(&output);
+    assert_eq!(value(&said, "out.count") + 64 + value(&said, "out.dropped"), 5000, "{said}");
+}
+
+#[test]
 fn captures_come_and_go_as_with_files() {
     let folder = tempfile::tempdir().unwrap();
     let capture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs/data/quickstart.pcap");
@@ -240,6 +252,30 @@ fn packet_sockets_of_dpdk_carry_tcp_both_ways() {
     assert!(good, "{messages}");
     assert!(value(&output, "left.count") > 5000, "{output}");
     assert!(value(&output, "left.completed") > 1000, "senders leave checksums to their interface: {output}");
+}
+
+#[test]
+fn packet_sockets_of_dpdk_keep_tags() {
+    let Some(line) = Line::new() else { return };
+    let config = "in :: FromDPDKDevice(0) -> c :: Classifier(12/8100 14/0005 16/0800, 12/0800, -);
+        c[0] -> tagged :: Counter -> Discard; c[1] -> bare :: Counter -> Discard; c[2] -> Discard;
+        Script(print \"ready\")";
+    let names = handlers(&["tagged.count", "tagged.byte_count", "bare.count", "in.count"]);
+    let dpdk = ["--vdev=net_af_packet0,iface=left"];
+    let mut running = line.between.start(TIDEGATE, &arguments(&dpdk, config, &names)).unwrap();
+    running.wait_until_said("ready").unwrap();
+    let data = "0200000000010200000000028100000508004500002e";
+    let send =
+        format!("InfiniteSource(DATA \\<{data}{}>, LIMIT 3, STOP true) -> ToDevice(eth0)", "00".repeat(50));
+    assert!(line.left.command(TIDEGATE).args(["run", "-q", "-e", &send]).status().unwrap().success());
+    sleep(Duration::from_millis(300));
+    let (good, [output, messages]) = running.stop();
+    assert!(good && value(&output, "bare.count") == 0, "{output}{messages}");
+    assert_eq!(
+        (value(&output, "tagged.count"), value(&output, "tagged.byte_count")),
+        (3, 3 * 72),
+        "{output}"
+    );
 }
 
 #[test]

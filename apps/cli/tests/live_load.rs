@@ -4,17 +4,18 @@
 
 mod line;
 
-use std::io::Write;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::thread::{scope, sleep};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use lab::{Stream, ping, transfer};
+use lab::{PATIENCE, Space, Stream, ping, transfer};
 use line::{COUNTS, LEFT, Line, MEGABYTE, RIGHT, TIDEGATE, has_xdp, run, value};
 use wire::build::Builder;
 use wire::ethernet::MacAddr;
+use wire::{FromBytes, checksum, ip_protocol, ipv4};
 
 /// Where streams go to.
 const PORT: (Ipv4Addr, u16) = (RIGHT, 9);
@@ -57,6 +58,31 @@ fn what_a_receiver_has_merged_passes() {
         assert!(bytes >= 64 * size as u64, "{size}: {bytes} {counts}{messages}");
         assert!(value(&counts, "left.count") < 40, "nothing was merged: {counts}");
     }
+}
+
+/// Datagrams that the receiving machine has merged as a list have whole checksums, and arrive as they were.
+#[test]
+fn datagrams_that_a_receiver_has_merged_pass() {
+    let Some(line) = Line::new() else { return };
+    know_each_other(&line);
+    let is_set = |space: &Space, arguments: &str| space.ethtool(arguments).is_ok();
+    if !is_set(&line.left, "-K eth0 tx off gso off")
+        || !is_set(&line.between, "-K left gro on rx-gro-list on")
+    {
+        return println!("skipped: no ethtool here, or no lists");
+    }
+    for (name, value) in [("gro_flush_timeout", "200000"), ("napi_defer_hard_irqs", "2")] {
+        let set = format!("echo {value} > /sys/class/net/left/{name}");
+        assert!(line.between.command("sh").args(["-c", &set]).status().unwrap().success());
+    }
+    let running = line.forward("Null", &COUNTS);
+    let stream = Stream::start(&line.left, &line.right, PORT.into(), 1);
+    sleep(Duration::from_millis(500));
+    let [arrived, missing, doubled] = stream.stop();
+    let (good, [output, messages]) = running.stop();
+    assert!(good && !messages.contains("segments not understood"), "{output}{messages}");
+    assert_eq!((missing, doubled), (0, 0), "{output}{messages}");
+    assert!(arrived > 1000 && value(&output, "left.count") >= arrived as u64, "{output}{messages}");
 }
 
 /// A capture of so many segments of one TCP flow, with so many bytes each.
@@ -257,20 +283,108 @@ fn a_pause_of_a_fifth_of_a_second_loses_nothing() {
 }
 
 #[test]
+fn what_the_machine_sends_takes_no_room() {
+    let Some(line) = Line::new() else { return };
+    for threads in ["1", "2"] {
+        let config = "fl :: FromDevice(left) -> Discard";
+        let running = run(&line.between, config, &["--threads", threads, "-h", "fl.kernel_drops"]);
+        running.signal("STOP");
+        // More than its rings have room for.
+        let send =
+            "InfiniteSource(LENGTH 1400, LIMIT 60000, STOP true) -> ToDevice(left, QDISC_BYPASS false)";
+        let sent = line.between.command(TIDEGATE).args(["run", "-q", "-e", send]).status();
+        running.signal("CONT");
+        let (good, [output, messages]) = running.stop();
+        assert!(good && sent.unwrap().success(), "{messages}");
+        assert_eq!(value(&output, "fl.kernel_drops"), 0, "{output}{messages}");
+    }
+}
+
+/// In the old graph nobody minds what senders have left to their interface; the new one writes a file.
+#[test]
+fn a_configuration_that_minds_gets_no_unfinished_packets() {
+    let Some(line) = Line::new() else { return };
+    know_each_other(&line);
+    let folder = tempfile::tempdir().unwrap();
+    let [path, file] = ["control", "seen.pcap"].map(|name| folder.path().join(name).display().to_string());
+    let first =
+        "f :: FromDevice(left, PROMISC true) -> q :: Queue(1000) -> u :: Unqueue(ACTIVE false) -> Queue
+        -> ToDevice(right); Script(print \"ready\")";
+    let second = format!(
+        "f :: FromDevice(left, PROMISC true) -> q :: Queue(1000) -> u :: Unqueue -> s :: Counter
+         -> ToDump({file}, SNAPLEN 0, UNBUFFERED true); Script(print \"again\")"
+    );
+    let options = ["click", "-R", "-u", &path, "-e", first, "-h", "q.highwater_length", "-h", "s.count"];
+    let mut running = line.between.start(TIDEGATE, &options).unwrap();
+    let socket = line.left.enter(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))).unwrap();
+    let send = || (0..5).for_each(|_| drop(socket.send_to(&[7; 500], PORT)));
+    let mut control = BufReader::new(UnixStream::connect(&path).unwrap());
+    control.get_ref().set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut waiting = || {
+        control.get_mut().write_all(b"READ q.length\n").unwrap();
+        let mut text = String::new();
+        // The data has as many bytes as the line in front of it says, and no line's end.
+        let length = loop {
+            text.clear();
+            assert!(control.read_line(&mut text).unwrap() > 0, "it has closed the connection");
+            if let Some(length) = text.strip_prefix("DATA ") {
+                break length.trim().parse().unwrap();
+            }
+        };
+        let mut value = vec![0; length];
+        control.read_exact(&mut value).unwrap();
+        String::from_utf8_lossy(&value).trim().parse::<u64>().unwrap()
+    };
+    send();
+    let until = Instant::now() + PATIENCE;
+    while waiting() < 5 {
+        assert!(Instant::now() < until, "they have not come");
+        sleep(Duration::from_millis(20));
+    }
+    let hotconfig = format!("WRITEDATA hotconfig {}\n{second}", second.len());
+    control.get_mut().write_all(hotconfig.as_bytes()).unwrap();
+    running.wait_for("again").unwrap();
+    send();
+    sleep(Duration::from_millis(500));
+    let (_, [output, messages]) = running.stop();
+    // Its counts are kept.
+    assert!(value(&output, "q.highwater_length") >= 5, "{output}{messages}");
+    let mut reader = capture::Reader::open(&file).unwrap();
+    let (mut good, mut wrong) = (0, 0);
+    while let Some(record) = reader.next().unwrap() {
+        let datagram = record.data.get(14..).and_then(|ip| ipv4::Header::ref_from_prefix(ip).ok());
+        let Some((ip, datagram)) = datagram.filter(|(ip, _)| ip.protocol == ip_protocol::UDP) else {
+            continue;
+        };
+        match checksum::udp_valid(&ip.into(), datagram) {
+            true => good += 1,
+            false => wrong += 1,
+        }
+    }
+    assert_eq!((good, wrong), (5, 0), "{output}{messages}");
+}
+
+#[test]
 fn a_cable_without_anybody_at_the_other_end() {
     let Some(line) = Line::new() else { return };
     let has_xdp = has_xdp(&line);
     line.right.ip("link set eth0 down").unwrap();
-    for (way, counts) in [("Queue -> d :: ToDevice(right)", true), ("d :: ToXDP(right, MODE skb)", has_xdp)] {
+    for (way, counts) in [
+        ("Queue -> d :: ToDevice(right)", true),
+        // A queueing discipline takes packets all the same.
+        ("Queue -> d :: ToDevice(right, QDISC_BYPASS false)", true),
+        ("d :: ToXDP(right, MODE skb)", has_xdp),
+    ] {
         if !counts {
             continue;
         }
-        let config = format!("RatedSource(LENGTH 100, RATE 2000, LIMIT 1200) -> {way}");
+        let config = format!("RatedSource(LENGTH 100, RATE 2000, LIMIT -1) -> {way}");
         let mut running = run(&line.between, &config, &["-h", "d.count", "-h", "d.drops"]);
-        running.wait_for("right: has no carrier: nobody is at the other end").unwrap();
+        running.wait_until_said("right: has no carrier: nobody is at the other end").unwrap();
         line.right.ip("link set eth0 up").unwrap();
         running.wait_for("right: sends again").unwrap();
         line.right.ip("link set eth0 down").unwrap();
+        running.wait_for("right: has no carrier").unwrap();
         sleep(Duration::from_millis(400));
         let (good, [output, messages]) = running.stop();
         assert!(good && messages.contains("interface down"), "{way}: {output}{messages}");

@@ -60,6 +60,16 @@ impl Worker {
     /// # Errors
     /// What an element reports.
     pub fn initialize(&mut self) -> Result<(), Box<Problem>> {
+        let result = self.begin();
+        if result.is_err() {
+            // What was opened is closed; its own complaints are not what the user has to hear now.
+            let _ = self.finish();
+        }
+        result
+    }
+
+    /// The same, but after a failure it is for the caller to [`finish`](Self::finish).
+    pub(crate) fn begin(&mut self) -> Result<(), Box<Problem>> {
         let mut order: Vec<ElementId> = self.inner.placed().collect();
         let trace = self.options.clock == ClockKind::Trace;
         let is_late = |class: &Class| trace && !class.notes.follows_captures;
@@ -78,8 +88,6 @@ impl Worker {
                 let span = self.inner.plan.graph.elements[id].span;
                 let context = format!("While initializing '{}'", self.inner.plan.declaration(id));
                 let diagnostic = Diagnostic::error(span, text);
-                // What was opened is closed; its own complaints are not what the user has to hear now.
-                let _ = self.finish();
                 return Err(Box::new(Problem { context: Some(context), diagnostic }));
             }
         }

@@ -55,26 +55,36 @@ pub(crate) fn gather(effects: &[Effects], forward: &Forward) -> Facts {
 /// For each element, whether it may emit frames in which something is left for a device to do.
 fn offloads(effects: &[Effects], forward: &Forward) -> Vec<bool> {
     let may = |source: ElementId| {
-        let Some(start) = effects[source].offloads else { return false };
-        let mut seen = vec![false; effects.len()];
-        let mut open = vec![source];
-        while let Some(id) = open.pop() {
-            for &(to, _) in forward[id].iter().flatten() {
-                if std::mem::replace(&mut seen[to], true) {
-                    continue;
-                }
-                match effects[to].offloads {
-                    // They end there, but must start where that device takes them to start.
-                    Some(there) if there == start => {}
-                    Some(_) => return false,
-                    None if to_offloads(&effects[to], start).is_some() => return false,
-                    None => open.push(to),
-                }
-            }
-        }
-        seen.contains(&true)
+        let start = effects[source].offloads?;
+        let next: Vec<ElementId> = forward[source].iter().flatten().map(|&(to, _)| to).collect();
+        Some(!next.is_empty() && take_offloads(effects, forward, next, start))
     };
-    (0..effects.len()).map(may).collect()
+    (0..effects.len()).map(|source| may(source).unwrap_or(false)).collect()
+}
+
+/// Whether some elements may be given frames that start there (see [`Effects::offloads`]) and in which something is left for
+/// a device to do: neither they nor any behind them mind.
+pub(crate) fn take_offloads(
+    effects: &[Effects],
+    forward: &Forward,
+    elements: Vec<ElementId>,
+    start: i32,
+) -> bool {
+    let mut seen = vec![false; effects.len()];
+    let mut open = elements;
+    while let Some(id) = open.pop() {
+        if std::mem::replace(&mut seen[id], true) {
+            continue;
+        }
+        match effects[id].offloads {
+            // They end there, but must start where that device takes them to start.
+            Some(there) if there == start => {}
+            Some(_) => return false,
+            None if to_offloads(&effects[id], start).is_some() => return false,
+            None => open.extend(forward[id].iter().flatten().map(|&(to, _)| to)),
+        }
+    }
+    true
 }
 
 /// Whether a replayed packet may get bytes in front of those that it was replayed with.

@@ -2,7 +2,8 @@
 //!
 //! The new graph is built and initialised while the old one still runs, and whoever wrote the handler `hotconfig` hears
 //! what is wrong with it. Before the next round of the driver it takes the old one's place: elements of the same name
-//! and class hand on their state, what else the old ones hold is drained, and they are closed.
+//! and class hand on their state, what else the old ones hold is drained, and they are closed. Packets in which something
+//! is left for a device to do are not handed on where somebody in the new graph would mind.
 
 use std::any::Any;
 use std::fmt;
@@ -12,6 +13,7 @@ use element::context::{Emitted, PerGraph};
 use element::{Core, ElementId, Stream};
 
 use crate::configure::Configured;
+use crate::facts;
 use crate::host::{Inner, Sink};
 use crate::plan::Plan;
 use crate::worker::{Worker, captures};
@@ -119,6 +121,7 @@ impl Worker {
     #[cold]
     pub(crate) fn switch(&mut self) {
         let Some(mut next) = self.inner.next.take() else { return };
+        self.empty_where_minded(&next.inner);
         let legacies = self.bequeath(&next.inner.plan);
         for error in self.finish().err().unwrap_or_default() {
             self.inner.sink.write(Stream::Messages, format_args!("{error}\n"));
@@ -143,6 +146,34 @@ impl Worker {
             }
         }
         self.settle();
+    }
+
+    /// Lets elements go of packets that may be left to a device in part, where somebody in the new graph would mind.
+    fn empty_where_minded(&mut self, new: &Inner) {
+        let old = &self.inner;
+        let passing = self.core.facts.offloads.iter().zip(&old.effects).filter(|(passes, _)| **passes);
+        let mut starts: Vec<i32> = passing.filter_map(|(_, effects)| effects.offloads).collect();
+        starts.dedup();
+        // Who sends has to know that there are such.
+        let are_known = facts::gather(&new.effects, &new.plan.forward).offloads.contains(&true);
+        let minds = |heir: ElementId| {
+            let takes = |start: &i32| {
+                facts::take_offloads(&new.effects, &new.plan.forward, vec![heir], *start) && are_known
+            };
+            !starts.iter().all(takes)
+        };
+        let mut minded: Vec<ElementId> = heirs(&old.plan, &new.plan)
+            .into_iter()
+            .filter(|&(heir, id)| minds(heir) && old.elements[id].as_ref().is_some_and(|e| e.held() > 0))
+            .map(|(_, id)| id)
+            .collect();
+        // What one lets go may come to another one.
+        let order = old.plan.order();
+        minded.sort_by_key(|id| order.iter().position(|other| other == id));
+        for id in minded {
+            self.inner.call(&mut self.core, id, |element, cx| element.drain(cx));
+            self.settle();
+        }
     }
 
     /// Takes the state of all elements that have an heir: one of the same name and class.

@@ -4,12 +4,15 @@
 //! The first worker runs on the caller's thread. It decides when the run is over, hears of interrupts and asks the
 //! driver's script; what has one place only is usually there.
 
-use std::sync::Arc;
+use std::io;
+use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 
 use element::ElementId;
+use lang::Diagnostic;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
+use packet::PoolError;
 
 use crate::clock::ClockKind;
 use crate::configure::Configured;
@@ -32,7 +35,7 @@ pub struct Workers {
     /// The first one, and those whose threads have ended or not begun.
     here: Vec<Box<Worker>>,
     /// The others while they run.
-    threads: Vec<JoinHandle<Box<Worker>>>,
+    threads: Vec<JoinHandle<Option<Box<Worker>>>>,
     /// The cores that this thread could run on before it was pinned.
     allowed: Option<CpuSet>,
     team: Option<Arc<Team>>,
@@ -73,7 +76,7 @@ impl Workers {
         for configured in copies {
             let options = Options { memory, text: text.clone(), rebuild: None, ..options.clone_for_copy() };
             let worker = Worker::new(Arc::clone(plan), configured, Box::new(sink.clone()), options);
-            here.push(Box::new(worker.map_err(|error| error.to_string())?));
+            here.push(Box::new(worker.map_err(|error| of_all(error, count).to_string())?));
         }
         let mut workers = Workers { here, threads: Vec::new(), allowed: None, team };
         if let Some(first) = workers.here.first_mut() {
@@ -126,16 +129,16 @@ impl Workers {
             return self.initialize_in_turn();
         }
         for number in (1..self.here.len()).rev() {
-            if let Err(problem) = self.here[number].initialize() {
-                self.here.iter_mut().skip(number + 1).for_each(|worker| drop(worker.finish()));
+            if let Err(problem) = self.here[number].begin() {
+                self.here.iter_mut().skip(number).for_each(|worker| drop(worker.finish()));
                 return Err(problem);
             }
         }
-        self.start();
-        let result = self.here[0].initialize();
+        let result = self.start().and_then(|()| self.here[0].begin());
         if result.is_err() {
+            // Nothing is closed that a worker still uses.
             self.join();
-            self.here.iter_mut().skip(1).for_each(|worker| drop(worker.finish()));
+            self.here.iter_mut().for_each(|worker| drop(worker.finish()));
         }
         result
     }
@@ -144,33 +147,52 @@ impl Workers {
     fn initialize_in_turn(&mut self) -> Result<(), Box<Problem>> {
         for number in 0..self.here.len() {
             self.here[number].core.now = self.here[0].core.now;
-            if let Err(problem) = self.here[number].initialize() {
-                self.here.iter_mut().take(number).for_each(|worker| drop(worker.finish()));
+            if let Err(problem) = self.here[number].begin() {
+                self.here.iter_mut().take(number + 1).for_each(|worker| drop(worker.finish()));
                 return Err(problem);
             }
         }
         Ok(())
     }
 
-    fn start(&mut self) {
-        let Some(team) = &self.team else { return };
+    fn start(&mut self) -> Result<(), Box<Problem>> {
+        let Some(team) = self.team.clone() else { return Ok(()) };
         let allowed = sched_getaffinity(Pid::from_raw(0)).ok();
         let cores = cores(allowed.as_ref(), team.len());
         pin(cores.first());
         self.allowed = allowed;
-        for (number, worker) in self.here.drain(1..).enumerate().collect::<Vec<_>>() {
-            team.set_answers(number + 1, true);
-            let core = cores.get(number + 1).copied();
-            let leaves = Leaves { team: Arc::clone(team), worker: number + 1 };
-            self.threads.push(thread::spawn(move || {
+        for number in 1..team.len() {
+            let core = cores.get(number).copied();
+            let leaves = Leaves { team: Arc::clone(&team), worker: number };
+            // It is given its worker when it is there: without it, the worker stays here.
+            let (give, take) = mpsc::sync_channel::<Box<Worker>>(1);
+            let thread = thread::Builder::new().spawn(move || {
+                let mut worker = take.recv().ok()?;
                 pin(core.as_ref());
-                let mut worker = worker;
                 worker.run();
                 drop(leaves);
-                worker
-            }));
+                Some(worker)
+            });
+            let thread = thread.map_err(|error| self.no_thread(number, &error))?;
+            team.set_answers(number, true);
+            self.threads.push(thread);
+            if let Err(mpsc::SendError(worker)) = give.send(self.here.remove(1)) {
+                self.here.push(worker);
+            }
         }
         team.set_answers(0, true);
+        Ok(())
+    }
+
+    #[cold]
+    fn no_thread(&self, number: usize, error: &io::Error) -> Box<Problem> {
+        let span = self.plan().graph.elements.first().map(|element| element.span).unwrap_or_default();
+        let count = self.count();
+        let text = format!(
+            "no thread for worker {number} of {count}: {error}; ask for fewer with --threads, or see what `ulimit -u` \
+             and the control group's pids.max allow"
+        );
+        Box::new(Problem::new(Diagnostic::error(span, text)))
     }
 
     /// Ends the threads and takes their workers back.
@@ -180,7 +202,7 @@ impl Workers {
         team.set_answers(0, false);
         for thread in self.threads.drain(..) {
             match thread.join() {
-                Ok(worker) => self.here.push(worker),
+                Ok(worker) => self.here.extend(worker),
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         }
@@ -307,6 +329,16 @@ impl Drop for Leaves {
             self.team.fail();
         }
         self.team.set_answers(self.worker, false);
+    }
+}
+
+/// What is wrong with the memory of all workers together, which is what the user has given.
+fn of_all(error: PoolError, workers: usize) -> PoolError {
+    match error {
+        PoolError::TooSmall { asked, least } => {
+            PoolError::TooSmall { asked: asked * workers, least: least * workers }
+        }
+        PoolError::Refused { asked, source } => PoolError::Refused { asked: asked * workers, source },
     }
 }
 

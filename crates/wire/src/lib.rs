@@ -49,6 +49,7 @@ pub mod layers;
 pub mod link;
 pub mod neighbor;
 pub mod offload;
+pub mod sctp;
 pub mod tcp;
 pub mod udp;
 pub mod vlan;

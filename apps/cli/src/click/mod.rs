@@ -12,7 +12,7 @@ use engine::{ClockKind, Options, Problem, Rebuild, StandardStreams, Workers};
 use lang::{Severity, Sources};
 
 use crate::load::{Loaded, parse, read_text, start_dpdk};
-use crate::{FAILURE, handlers, print, run};
+use crate::{FAILURE, handlers, interrupt, print};
 use options::Item;
 
 const HELP: &str = "\
@@ -232,7 +232,7 @@ fn start(mut asked: Asked) -> ExitCode {
         burst: 1,
         text: loaded.text(),
         ends_when_idle: false,
-        interrupt: run::interrupt_flag(),
+        interrupt: interrupt::flag(),
         rebuild: asked.reconfigures.then(|| rebuild(&asked)),
         ..Options::default()
     };

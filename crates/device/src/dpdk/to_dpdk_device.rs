@@ -116,6 +116,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         ports: Ports::of(args.setup),
         pulls_input: false,
         transmitter: None,
+        is_stuck: false,
         told: false,
         count: 0,
         dropped: 0,
@@ -143,6 +144,8 @@ struct ToDpdkDevice {
     room: usize,
     pulls_input: bool,
     transmitter: Option<Transmitter>,
+    /// Whether the port has taken nothing since it was tried for long: it is not waited for again until it has.
+    is_stuck: bool,
     /// Whether the user knows that the port takes too little.
     told: bool,
     count: u64,
@@ -161,6 +164,7 @@ impl ToDpdkDevice {
     fn flush(&mut self, cx: &mut Cx<'_>) {
         let Some(transmitter) = &mut self.transmitter else { return };
         let sent = transmitter.flush(cx.pool());
+        self.is_stuck &= sent == 0;
         self.count += sent as u64;
         cx.count_sent(sent);
     }
@@ -171,13 +175,14 @@ impl ToDpdkDevice {
 
     /// Makes room for one more packet if there can be any.
     fn make_room(&mut self, cx: &mut Cx<'_>) -> bool {
-        for _ in 0..if self.blocking { TRIES } else { 1 } {
+        for _ in 0..if self.blocking && !self.is_stuck { TRIES } else { 1 } {
             self.flush(cx);
             if self.waiting() < self.room {
                 return true;
             }
             std::hint::spin_loop();
         }
+        self.is_stuck = true;
         if !self.told {
             self.told = true;
             let name = cx.name().to_string();

@@ -19,7 +19,8 @@
 //! ## Arguments
 //! - `DEVNAME`: the interface.
 //! - `PROMISC`: whether to receive what is for other hosts too.
-//! - `SNAPLEN`: most bytes of a frame; longer ones are cut, and the extra length annotation says by how much.
+//! - `SNAPLEN`: most bytes of a frame; longer ones are cut, and the extra length annotation says by how much. Without,
+//!   frames are whole, however long they are; Click cuts them at 2046 bytes.
 //! - `SNIFFER`: whether the kernel's network stack sees what comes in too. If false, it gets nothing from the interface, ARP
 //!   included, until the process ends, also by `kill -9`; needs Linux 6.6 or later.
 //! - `FORCE_IP`: whether to send IP packets only, with network and transport header annotations and the destination
@@ -85,7 +86,7 @@ pub static CLASS: Class = Class {
     args: &[
         ArgInfo::required("DEVNAME", "interface"),
         ArgInfo::positional("PROMISC", "bool", "false"),
-        ArgInfo::positional("SNAPLEN", "unsigned", "2046"),
+        ArgInfo::positional("SNAPLEN", "unsigned", ""),
         ArgInfo::keyword("SNIFFER", "bool", "true"),
         ArgInfo::keyword("FORCE_IP", "bool", "false"),
         ArgInfo::keyword("METHOD", "word", "LINUX"),
@@ -117,7 +118,7 @@ pub static CLASS: Class = Class {
 fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     let device: String = args.required("DEVNAME");
     let promiscuous = args.or("PROMISC", false);
-    let snap_length = args.or("SNAPLEN", 2046u32);
+    let snap_length: Option<u32> = args.get("SNAPLEN");
     let sniffer = args.or("SNIFFER", true);
     let method =
         [read_method(args, "METHOD"), read_method(args, "CAPTURE")].into_iter().flatten().next_back();
@@ -127,7 +128,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     if device.is_empty() {
         args.error("interface not set");
     }
-    if !(14..=65535).contains(&snap_length) {
+    if snap_length.is_some_and(|length| !(14..=65535).contains(&length)) {
         args.error("SNAPLEN out of range");
     }
     if args.or("HEADROOM", 0u32) > 8190 {
@@ -165,7 +166,11 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         sniffer,
         outputs: args.outputs(),
         spread,
-        incoming: Incoming::new(snap_length as usize, marks_ip, LinkType::Ethernet),
+        incoming: Incoming::new(
+            snap_length.map_or(usize::MAX, |length| length as usize),
+            marks_ip,
+            LinkType::Ethernet,
+        ),
         ring: None,
         index: 0,
         state: Presence::Up,
@@ -371,6 +376,13 @@ impl FromDevice {
 
     /// Finds out what has become of the interface.
     fn look(&mut self, cx: &mut Cx<'_>) {
+        // It may have got another name.
+        if let Ok(name) = link::name_of(self.index)
+            && name != self.device
+        {
+            self.say(cx, format_args!("is called {name} now"));
+            self.device = name;
+        }
         let state = Presence::of(&self.device, self.index);
         if state != self.state {
             self.say(cx, format_args!("{}", state.text(&self.device)));

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use element::args::Ipv4Prefix;
 use element::{Base, Batch, Cx, DropReason, Interest, Packet};
 use packet::{PacketKind, VirtioNet};
-use wire::LinkType;
 use wire::ethernet::MacAddr;
+use wire::{LinkType, vlan};
 
 use super::cannot;
 use super::incoming::{Incoming, MarksIp, Received};
@@ -19,8 +19,10 @@ use crate::reason;
 
 /// Room for the longest packet with its header.
 const LONGEST: usize = VIRTIO + packet::MAX_PACKET;
-/// An Ethernet header, and the least of an IP header.
+/// An Ethernet header.
 const ETHERNET: usize = 14;
+/// VLAN tags that a frame may have beyond the MTU.
+const MOST_TAGS: usize = 2;
 /// Token of the watched file.
 pub(super) const RECEIVE: u32 = 0;
 
@@ -254,7 +256,7 @@ impl Transmitter {
             _ => usize::from(virtio.header_length) + usize::from(virtio.gso_size),
         };
         let mtu = self.mtu;
-        if mtu > 0 && length.saturating_sub(if tap { ETHERNET } else { 0 }) > mtu {
+        if mtu > 0 && length > mtu && length - if tap { link_header(packet.data()) } else { 0 } > mtu {
             self.say(
                 cx,
                 tun,
@@ -289,6 +291,17 @@ impl Transmitter {
     }
 }
 
+/// Bytes of the header of an Ethernet frame that is long enough to have one. Tags are beyond the MTU, as they are where the
+/// machine's own VLAN interfaces send.
+fn link_header(frame: &[u8]) -> usize {
+    let type_at = |at: usize| Some(u16::from_be_bytes(*frame.get(at..)?.first_chunk()?));
+    let mut length = ETHERNET;
+    while length < ETHERNET + MOST_TAGS * vlan::Tag::LEN && type_at(length - 2).is_some_and(vlan::is_tag) {
+        length += vlan::Tag::LEN;
+    }
+    length
+}
+
 /// Lets a packet start with its network header, which must be one of IP.
 fn bare(packet: &mut Packet) -> Result<(), (DropReason, &'static str)> {
     let missing = (DropReason::NoHeader, "no network header");
@@ -300,4 +313,28 @@ fn bare(packet: &mut Packet) -> Result<(), (DropReason, &'static str)> {
     let moved =
         if offset < 0 { packet.unstrip(offset.unsigned_abs()) } else { packet.strip(offset as usize) };
     moved.then_some(()).ok_or(missing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_belong_to_the_link_header() {
+        let frame = |types: &[u16]| {
+            let tags = types.iter().flat_map(|ether_type| [ether_type.to_be_bytes(), [0, 5]].concat());
+            [2; 12].into_iter().chain(tags).collect::<Vec<u8>>()
+        };
+        for (types, length) in [
+            (&[0x0800][..], 14),
+            (&[0x8100, 0x0800], 18),
+            (&[0x88a8, 0x8100, 0x0800], 22),
+            (&[0x8100, 0x8100, 0x8100, 0x0800], 22),
+            // Cut off.
+            (&[0x8100], 18),
+            (&[], 14),
+        ] {
+            assert_eq!(link_header(&frame(types)), length, "{types:x?}");
+        }
+    }
 }

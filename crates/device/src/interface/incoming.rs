@@ -6,9 +6,9 @@
 use element::effects::{Action, Case, EXTRA_LENGTH, Field, Filter, Target, Value};
 use element::{Base, Batch, Cx, DropReason, Effects, Packet, Timestamp};
 use packet::{Annotations, PacketKind, VirtioNet};
-use wire::LinkType;
 use wire::layers::Network;
 use wire::offload::{Segments, completed, set_checksum};
+use wire::{LinkType, sctp};
 
 use super::sys::NEEDS_CHECKSUM;
 use crate::force_ip::{mark_ip, marking_ip};
@@ -99,7 +99,9 @@ impl Incoming {
         let tag = if received.vlan.is_some() { TAG_LENGTH } else { 0 };
         let fits = segments.longest() + tag <= self.snap_length
             && received.bytes.len() + tag <= LARGEST + TAG_LENGTH;
-        if fits && cx.may_offload() {
+        // Datagrams whose checksums are whole go in as segments to no interface.
+        let is_taken = segments.transport().1 || received.virtio.flags & NEEDS_CHECKSUM != 0;
+        if fits && is_taken && cx.may_offload() {
             // What comes with the frame is how much of it lay in one piece, which may be more than headers.
             let header_length = segments.header_length() as u16;
             let virtio = VirtioNet { header_length, ..received.virtio };
@@ -134,7 +136,7 @@ impl Incoming {
         let is_kind = match virtio.gso_type & !ECN {
             TCP_V4 => is_tcp && network == Network::Ipv4,
             TCP_V6 => is_tcp && network == Network::Ipv6,
-            UDP => !is_tcp && is_partial,
+            UDP => !is_tcp,
             _ => false,
         };
         let is_here = !is_partial || usize::from(virtio.checksum_start) == start;
@@ -168,7 +170,13 @@ impl Incoming {
         let is_left = virtio.flags & NEEDS_CHECKSUM != 0;
         virtio.checksum_start = virtio.checksum_start.saturating_add(shift);
         virtio.header_length = virtio.header_length.saturating_add(shift);
-        if leaves {
+        let is_sctp = is_left
+            && usize::from(virtio.checksum_offset) == sctp::CHECKSUM
+            && received.bytes.len() >= received.length
+            && complete_sctp(&mut packet, self.link, virtio.checksum_start.into());
+        if is_sctp {
+            // A virtio-net header does not say which kind of sum is left.
+        } else if leaves {
             packet.annotations_mut().virtio = virtio;
         } else if is_left && received.bytes.len() >= received.length {
             let start = usize::from(virtio.checksum_start);
@@ -209,6 +217,17 @@ impl Incoming {
     }
 }
 
+/// Completes the checksum of a packet of SCTP that starts there, which is another sum than that of TCP and UDP; whether it
+/// is one.
+#[cold]
+fn complete_sctp(packet: &mut Packet, link: LinkType, start: usize) -> bool {
+    let found = sctp::find(packet.data(), link, packet.len()).filter(|range| range.start == start);
+    let Some(range) = found else { return false };
+    let checksum = sctp::checksum(packet.chunks(), range);
+    let field = packet.data_mut().get_mut(start + sctp::CHECKSUM..).and_then(|bytes| bytes.first_chunk_mut());
+    field.map(|field| *field = checksum).is_some()
+}
+
 fn tag((protocol, control): (u16, u16)) -> [u8; 4] {
     let ([a, b], [c, d]) = (protocol.to_be_bytes(), control.to_be_bytes());
     [a, b, c, d]
@@ -227,6 +246,7 @@ mod tests {
     use wire::build::Builder;
     use wire::ethernet::MacAddr;
     use wire::offload::start_checksum;
+    use wire::{checksum, ip_protocol};
 
     use super::*;
 
@@ -454,6 +474,45 @@ mod tests {
         }
         // Those that a device would have understood are.
         assert_eq!(run(false, (datagram, None, at(UDP, 1000), 65535)).len(), 3);
+    }
+
+    #[test]
+    fn datagrams_with_whole_checksums_are_always_cut() {
+        let [a, b]: [SocketAddr; 2] = [([10, 1, 0, 1], 5000).into(), ([10, 1, 0, 2], 7000).into()];
+        let builder = |id| Builder::udp(a, b).id(id).ethernet(MacAddr([2; 6]), MacAddr([4; 6]));
+        let large = builder(0).build(&[3; 2500]).unwrap();
+        let merged = VirtioNet { gso_type: UDP, gso_size: 1000, header_length: 42, ..VirtioNet::default() };
+        for offloads in [true, false] {
+            let seen = run(offloads, (large.clone(), None, merged, 65535));
+            let expected = [(0, 1000), (1, 1000), (2, 500)]
+                .map(|(id, n)| (builder(id).build(&vec![3; n]).unwrap(), VirtioNet::default(), 0));
+            assert_eq!(seen, expected, "{offloads}");
+        }
+    }
+
+    #[test]
+    fn sctp_gets_the_sum_that_it_has() {
+        let [a, b]: [SocketAddr; 2] = [([10, 1, 0, 1], 0).into(), ([10, 1, 0, 2], 0).into()];
+        let builder = Builder::udp(a, b).ethernet(MacAddr([2; 6]), MacAddr([4; 6]));
+        let mut frame = builder.build(&[0; 24]).unwrap();
+        frame[23] = ip_protocol::SCTP;
+        checksum::fill_ipv4(&mut frame[14..34]).unwrap();
+        // The known sum of 32 bytes of zeros; link padding is none of them.
+        frame[34..].fill(0);
+        let whole = [&frame[..42], &[0xaa, 0x36, 0x91, 0x8a], &frame[46..], &[0xee; 6]].concat();
+        frame.extend([0xee; 6]);
+        let left = VirtioNet {
+            flags: NEEDS_CHECKSUM,
+            checksum_start: 34,
+            checksum_offset: 8,
+            ..VirtioNet::default()
+        };
+        for offloads in [true, false] {
+            let seen = run(offloads, (frame.clone(), None, left, 65535));
+            assert_eq!(seen, [(whole.clone(), VirtioNet::default(), 0)], "{offloads}");
+        }
+        let tagged = run(false, (frame, Some((0x8100, 5)), left, 65535));
+        assert_eq!(tagged[0].0[18..], whole[14..]);
     }
 
     #[test]

@@ -46,13 +46,14 @@ pub(crate) enum Presence {
 }
 
 impl Presence {
-    /// That of the interface that had this number.
+    /// That of the interface that had this number. One that cannot be asked about now is to be looked at again.
     pub(crate) fn of(device: &str, index: libc::c_int) -> Presence {
         match sys::link::index(device) {
             Ok(now) if now == index => match sys::link::is_up(device) {
                 Ok(true) => Presence::Up,
                 _ => Presence::Down,
             },
+            Err(error) if error.raw_os_error() != Some(libc::ENODEV) => Presence::Down,
             _ => Presence::Gone,
         }
     }

@@ -16,7 +16,7 @@ const LONGEST_PAUSE: Timestamp = Timestamp(1_000_000);
 const STUCK: Timestamp = Timestamp(100_000_000);
 /// How often to look whether the longest packet of the interface has become longer.
 const LOOK: Timestamp = Timestamp(1_000_000_000);
-/// An Ethernet header with a VLAN tag.
+/// An Ethernet header with a VLAN tag, which no MTU counts.
 const LINK_HEADER: usize = 18;
 
 /// An interface to send to.
@@ -35,6 +35,9 @@ pub(crate) struct OutLink {
     stuck: Option<Timestamp>,
     /// The last failure that was told: the same one is not told again.
     told: Option<i32>,
+    /// Whether somebody was at the other end, and when that was asked.
+    is_connected: bool,
+    asked: Timestamp,
 }
 
 impl OutLink {
@@ -48,6 +51,8 @@ impl OutLink {
             is_down: false,
             stuck: None,
             told: None,
+            is_connected: true,
+            asked: Timestamp::ZERO,
         }
     }
 
@@ -92,9 +97,29 @@ impl OutLink {
         if cx.now() - since < STUCK || self.has_carrier() {
             return true;
         }
+        self.cut(cx);
+        false
+    }
+
+    /// Whether somebody is at the other end, or was a tenth of a second ago. For who sends through a queueing discipline:
+    /// that of an interface without carrier takes everything and sends nothing.
+    pub(crate) fn is_connected(&mut self, cx: &mut Cx<'_>) -> bool {
+        if cx.now() - self.asked > STUCK {
+            self.asked = cx.now();
+            // Of one that is down sending itself says so.
+            self.is_connected = self.has_carrier() || !link::is_up(&self.device).unwrap_or(false);
+            if !self.is_connected && !self.is_down {
+                self.cut(cx);
+            }
+        }
+        self.is_connected
+    }
+
+    /// Nobody is at the other end.
+    #[cold]
+    fn cut(&mut self, cx: &mut Cx<'_>) {
         self.is_down = true;
         self.say(cx, format_args!("has no carrier: nobody is at the other end"));
-        false
     }
 
     /// Whether somebody is at the other end.

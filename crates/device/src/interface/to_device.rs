@@ -119,6 +119,7 @@ struct ToDevice {
     link: OutLink,
     burst: usize,
     debug: bool,
+    /// Whether packets go past the queueing discipline.
     bypass: bool,
     outputs: usize,
     pulls_input: bool,
@@ -168,6 +169,9 @@ impl ToDevice {
 
     /// Sends what is waiting, as far as the interface takes it.
     fn flush(&mut self, cx: &mut Cx<'_>) -> Flushed {
+        if !self.bypass && !self.waiting.is_empty() && !self.link.is_connected(cx) {
+            self.fail_all(cx);
+        }
         while !self.waiting.is_empty() {
             let Some(sender) = &mut self.sender else { break };
             let error = match sender.send(self.waiting.iter()) {
@@ -203,12 +207,18 @@ impl ToDevice {
             }
             if why == DropReason::InterfaceDown {
                 // As long as it is down, nobody need be asked about each packet.
-                while let Some(packet) = self.waiting.pop_front() {
-                    self.fail(cx, packet, why);
-                }
+                self.fail_all(cx);
             }
         }
         Flushed::All
+    }
+
+    /// Ends all packets that wait, because the interface is down.
+    #[cold]
+    fn fail_all(&mut self, cx: &mut Cx<'_>) {
+        while let Some(packet) = self.waiting.pop_front() {
+            self.fail(cx, packet, DropReason::InterfaceDown);
+        }
     }
 
     /// The first packets were sent.
@@ -254,7 +264,8 @@ impl Element for ToDevice {
         let index = link::index(device).map_err(|error| cannot(device, "SIOCGIFINDEX", &error))?;
         // Only where something may come in that is left to a device, the kernel has to be told what.
         self.offloads = cx.facts().offloads.contains(&true);
-        let sender = Sender::open(index, self.offloads, self.bypass && !self.offloads)
+        self.bypass &= !self.offloads;
+        let sender = Sender::open(index, self.offloads, self.bypass)
             .map_err(|(step, error)| cannot(device, step, &error))?;
         self.sender = Some(sender);
         self.link.look(cx.now());

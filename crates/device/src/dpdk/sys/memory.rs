@@ -47,6 +47,7 @@ struct Received {
 
 unsafe extern "C" {
     fn tg_memory_new(name: *const c_char, base: *mut c_void, stride: usize, count: u32) -> *mut Headers;
+    fn tg_memory_reset(memory: *mut Headers) -> i32;
     fn tg_memory_free_count(memory: *mut Headers) -> u32;
     fn tg_memory_give(memory: *mut Headers, slot: u32);
     fn tg_memory_take(memory: *mut Headers) -> u32;
@@ -64,8 +65,8 @@ unsafe extern "C" {
     fn tg_port_map(port: u16, base: *mut c_void, length: usize) -> i32;
 }
 
-/// The memory of all ports that a worker uses. Its C part stays until the process ends: drivers may keep headers until their
-/// ports are closed.
+/// The memory of all ports that a worker uses. Its C part stays until the process ends, because drivers may keep headers
+/// until their ports are closed; and whoever next has a pool at the same place uses it again.
 pub(in crate::dpdk) struct Memory {
     headers: NonNull<Headers>,
     device: DeviceId,
@@ -83,6 +84,13 @@ unsafe impl Sync for Memory {}
 
 /// Those that are in use, so that all elements of a worker find the same.
 static MEMORIES: Mutex<Vec<Weak<Memory>>> = Mutex::new(Vec::new());
+
+/// Those that nobody uses.
+static LEFT: Mutex<Vec<Memory>> = Mutex::new(Vec::new());
+
+fn left() -> MutexGuard<'static, Vec<Memory>> {
+    LEFT.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
 
 fn memories() -> MutexGuard<'static, Vec<Weak<Memory>>> {
     MEMORIES.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -106,6 +114,16 @@ impl Memory {
         }
         let (start, length) = pool.device_area();
         let device = pool.attach().ok_or("too many devices use the memory for packets")?;
+        let is_its = |memory: &mut Memory| {
+            // SAFETY: nobody else uses it.
+            let is_free = || unsafe { tg_memory_reset(memory.headers.as_ptr()) } != 0;
+            (memory.base, memory.length) == (start as usize, length) && is_free()
+        };
+        if let Some(known) = left().extract_if(.., is_its).next() {
+            let memory = Arc::new(Memory { device, ..known });
+            memories().push(Arc::downgrade(&memory));
+            return Ok(memory);
+        }
         let count = (length / SLOT_STRIDE) as u32;
         // SAFETY: the area is that of so many slots. DPDK's drivers write only to buffers of headers that are on the stack,
         // whose slots the pool has handed out, and read only what was handed over to them.
@@ -174,6 +192,7 @@ impl Memory {
         if let Some(memory) = Arc::into_inner(memory) {
             let _ = memory.its(pool);
             pool.detach(memory.device);
+            left().push(memory);
         }
     }
 
@@ -539,17 +558,43 @@ mod tests {
         }
         assert!(mine.free(&mut one) <= MOST, "what is not needed goes back to the pool");
 
+        // Copies have room for the longest frame.
+        let own = Arc::new(OwnPool::new(64, false).unwrap());
+        let mut to_card = TxQueue::new(Arc::clone(&mine), ring, 0, 64, None, Some(own));
+        let longest = one.packet(&[9; packet::SLOT_CAPACITY]).unwrap();
+        assert!(to_card.put(&mut one, longest).is_ok());
+        assert_eq!((to_card.flush(&mut one), to_card.waiting()), (1, 0));
+        let came = receive(&mut from_ring, &mut one);
+        assert!(came.iter().map(|(bytes, _)| bytes.len()).eq([packet::SLOT_CAPACITY]));
+
         // What waits can be had back, and at the end nothing is missing.
         let packet = one.packet(b"waits").unwrap();
         assert!(to_ring.put(&mut one, packet).is_ok());
         let packet = to_ring.take_back(&mut one).unwrap();
         assert_eq!(packet.data(), b"waits");
         one.free(packet);
-        for number in [ring, null] {
-            mine.stop(&mut one, number);
-        }
-        drop((to_ring, from_ring, from_null, to_null, elsewhere));
+        let packet = one.packet(b"stays in the ring").unwrap();
+        assert!(to_ring.put(&mut one, packet).is_ok());
+        assert_eq!(to_ring.flush(&mut one), 1);
+        drop((to_ring, from_ring, from_null, to_null, to_card));
+        let headers = mine.headers;
         Memory::close(mine, &mut one);
+
+        // Somebody still has one of its headers. Once that is back, it is used as often as is wanted.
+        let second = Memory::of(&mut one).unwrap();
+        assert_ne!(second.headers, headers);
+        assert_eq!(receive(&mut elsewhere, &mut other).len(), 1);
+        Memory::close(second, &mut one);
+        for _ in 0..20 {
+            let again = Memory::of(&mut one).unwrap();
+            again.refill(&mut one, 100);
+            assert_eq!(again.free(&mut one), 100);
+            Memory::close(again, &mut one);
+        }
+        drop(elsewhere);
+        for number in [ring, null] {
+            theirs.stop(&mut other, number);
+        }
         Memory::close(theirs, &mut other);
         assert_eq!((one.stats().in_use, one.stats().leaked), (0, 0));
         drop(running);

@@ -41,6 +41,8 @@ struct memory {
 	uint32_t count;
 	/* Headers are being made. */
 	int making;
+	/* Headers whose slots the pool has handed out: on the stack, with the others, or with drivers. */
+	uint32_t lent;
 	uint32_t free;
 	struct rte_mbuf **stack;
 	rte_spinlock_t lock;
@@ -200,8 +202,20 @@ uint32_t tg_memory_free_count(struct memory *memory)
 /* Puts the header of a slot onto the stack. */
 void tg_memory_give(struct memory *memory, uint32_t slot)
 {
-	if (slot < memory->count && memory->free < memory->count)
+	if (slot < memory->count && memory->free < memory->count) {
 		memory->stack[memory->free++] = memory->headers[slot];
+		memory->lent++;
+	}
+}
+
+/* Empties the stack, for a pool at the same place that has handed out nothing. Not if drivers still have headers. */
+int tg_memory_reset(struct memory *memory)
+{
+	if (tg_memory_free_count(memory) != memory->lent)
+		return 0;
+	memory->free = 0;
+	memory->lent = 0;
+	return 1;
 }
 
 static uint64_t offset_of(const struct memory *memory, const struct rte_mbuf *mbuf)
@@ -214,15 +228,19 @@ uint32_t tg_memory_take(struct memory *memory)
 {
 	if (memory->free == 0)
 		return UINT32_MAX;
+	memory->lent--;
 	return offset_of(memory, memory->stack[--memory->free]) / memory->stride;
 }
+
+/* Bytes of a buffer in a pool with buffers of its own: the longest frame (SLOT_CAPACITY) behind a driver's headroom. */
+#define OWN_BUFFER (RTE_PKTMBUF_HEADROOM + 2112)
 
 /* A pool with buffers of its own, for ports that cannot work on ours. With `gapless` its objects lie one behind the other,
  * also where pages are small: the driver for AF_XDP takes that for granted. */
 struct rte_mempool *tg_own_pool(const char *name, uint32_t count, int gapless)
 {
 	if (!gapless)
-		return rte_pktmbuf_pool_create(name, count, 0, 0, RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
+		return rte_pktmbuf_pool_create(name, count, 0, 0, OWN_BUFFER, SOCKET_ID_ANY);
 	unsigned int size = sizeof(struct rte_mbuf) + RTE_MBUF_DEFAULT_BUF_SIZE;
 	struct rte_pktmbuf_pool_private private = { .mbuf_data_room_size = RTE_MBUF_DEFAULT_BUF_SIZE };
 	struct rte_mempool *pool = rte_mempool_create_empty(name, count, size, 0, sizeof(private), SOCKET_ID_ANY,
@@ -256,6 +274,23 @@ struct received {
 
 #define BURST 256
 
+/* Puts a VLAN tag back that was taken out of a frame: nothing is asked for that takes it out, but the driver for packet
+ * sockets finds it beside the frame, and cannot put it into external buffers. */
+static void put_tag_back(struct rte_mbuf *mbuf)
+{
+	uint8_t *to = NULL;
+	if (rte_mbuf_refcnt_read(mbuf) == 1 && mbuf->data_len >= 2 * RTE_ETHER_ADDR_LEN)
+		to = (uint8_t *)rte_pktmbuf_prepend(mbuf, RTE_VLAN_HLEN);
+	if (!to)
+		return;
+	memmove(to, to + RTE_VLAN_HLEN, 2 * RTE_ETHER_ADDR_LEN);
+	to[12] = RTE_ETHER_TYPE_VLAN >> 8;
+	to[13] = RTE_ETHER_TYPE_VLAN & 0xff;
+	to[14] = mbuf->vlan_tci >> 8;
+	to[15] = mbuf->vlan_tci & 0xff;
+	mbuf->ol_flags &= ~(RTE_MBUF_F_RX_VLAN | RTE_MBUF_F_RX_VLAN_STRIPPED);
+}
+
 uint16_t tg_receive(struct memory *memory, uint16_t port, uint16_t queue, struct received *to, uint16_t most)
 {
 	struct rte_mbuf *mbufs[BURST];
@@ -264,7 +299,10 @@ uint16_t tg_receive(struct memory *memory, uint16_t port, uint16_t queue, struct
 	here = NULL;
 	for (uint16_t i = 0; i < n; i++) {
 		struct rte_mbuf *mbuf = mbufs[i];
+		if (unlikely(mbuf->ol_flags & RTE_MBUF_F_RX_VLAN_STRIPPED))
+			put_tag_back(mbuf);
 		int is_ours = mbuf->pool == memory->pool && mbuf->nb_segs == 1 && rte_mbuf_refcnt_read(mbuf) == 1;
+		memory->lent -= is_ours;
 		to[i].mbuf = is_ours ? NULL : mbuf;
 		to[i].offset = is_ours ? offset_of(memory, mbuf) + mbuf->data_off : 0;
 		to[i].length = mbuf->pkt_len;
@@ -326,9 +364,12 @@ struct rte_mbuf *tg_copy(struct rte_mempool *pool, const uint8_t *bytes, uint32_
 
 uint16_t tg_send(struct memory *memory, uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n)
 {
+	int is_ours = n > 0 && mbufs[0]->pool == memory->pool;
 	here = memory;
 	uint16_t sent = rte_eth_tx_burst(port, queue, mbufs, n);
 	here = NULL;
+	if (is_ours)
+		memory->lent += sent;
 	return sent;
 }
 

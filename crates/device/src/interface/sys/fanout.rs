@@ -19,9 +19,9 @@ pub(crate) enum Spread {
 }
 
 /// A group of sockets. The kernel knows it by a number, which it chooses itself: numbers of ours could be those of another
-/// program, also one that we cannot see.
+/// program, also one that we cannot see. Above the number stands what kind of group it is.
 #[derive(Debug, Default)]
-pub(crate) struct Group(Mutex<Option<u16>>);
+pub(crate) struct Group(Mutex<Option<u32>>);
 
 impl Group {
     /// Adds a socket. What the machine itself sends comes to the group only if it is wanted; that is the group's own
@@ -31,16 +31,21 @@ impl Group {
             Spread::Hash => libc::PACKET_FANOUT_HASH,
             Spread::Spray => libc::PACKET_FANOUT_CBPF,
         };
-        let kind = if outbound { kind } else { kind | libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING };
         let join = |value: u32| {
             set_option::<c_int>(socket, libc::SOL_PACKET, libc::PACKET_FANOUT, &(value as c_int))
         };
-        let mut number = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        match *number {
-            Some(number) => join(u32::from(number) | kind << 16)?,
+        let mut group = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        match *group {
+            Some(group) => join(group)?,
             None => {
-                join((kind | UNIQUE) << 16)?;
-                *number = Some(option::<u32>(socket, libc::SOL_PACKET, libc::PACKET_FANOUT)? as u16);
+                let quiet = kind | libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING;
+                let kind = match outbound {
+                    false if join((quiet | UNIQUE) << 16).is_ok() => quiet,
+                    // Or the kernel is older than that flag.
+                    _ => join((kind | UNIQUE) << 16).map(|()| kind)?,
+                };
+                let number = option::<u32>(socket, libc::SOL_PACKET, libc::PACKET_FANOUT)? as u16;
+                *group = Some(u32::from(number) | kind << 16);
             }
         }
         match spread {

@@ -8,6 +8,8 @@ use wire::ethernet::MacAddr;
 
 use super::{checked, socket};
 
+const ETHTOOL_GLINK: u32 = 0x0a;
+
 /// A request about an interface.
 pub(super) fn request(name: &str) -> io::Result<ifreq> {
     // SAFETY: the structure is plain memory, for which zero is a value.
@@ -29,7 +31,7 @@ pub(super) fn name(request: &ifreq) -> String {
 
 /// Carries out a request that the kernel answers in the same structure.
 pub(super) fn ioctl(file: BorrowedFd<'_>, what: u64, request: &mut ifreq) -> io::Result<()> {
-    // SAFETY: every request that this module makes takes an `ifreq`, which lives through the call.
+    // SAFETY: every request that this module makes takes an `ifreq`, which lives through the call, as does what it points to.
     let result = unsafe { libc::ioctl(file.as_raw_fd(), what as _, &raw mut *request) };
     checked(result).map(drop)
 }
@@ -50,6 +52,16 @@ pub(crate) fn index(name: &str) -> io::Result<c_int> {
     let answer = ask(name, libc::SIOCGIFINDEX)?;
     // SAFETY: the kernel has written this member of the union.
     Ok(unsafe { answer.ifr_ifru.ifru_ifindex })
+}
+
+/// The name of the interface that has this number.
+pub(crate) fn name_of(index: c_int) -> io::Result<String> {
+    let socket = socket(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
+    // SAFETY: the structure is plain memory, for which zero is a value.
+    let mut request: ifreq = unsafe { std::mem::zeroed() };
+    request.ifr_ifru.ifru_ifindex = index;
+    ioctl(socket.as_fd(), libc::SIOCGIFNAME, &mut request)?;
+    Ok(name(&request))
 }
 
 /// Bytes of the longest packet that it carries, without link header.
@@ -77,9 +89,15 @@ pub(crate) fn is_up(name: &str) -> io::Result<bool> {
     Ok(flags(name)? & libc::IFF_UP != 0)
 }
 
-/// Whether there is somebody at the other end of the cable.
+/// Whether it is up and there is somebody at the other end of the cable: now, while IFF_RUNNING may be a second late. An
+/// error where its driver does not know.
 pub(crate) fn has_carrier(name: &str) -> io::Result<bool> {
-    Ok(flags(name)? & libc::IFF_RUNNING != 0)
+    // `struct ethtool_value` (linux/ethtool.h): command and answer.
+    let mut value = [ETHTOOL_GLINK, 0u32];
+    let mut request = request(name)?;
+    request.ifr_ifru.ifru_data = (&raw mut value).cast();
+    tell(&mut request, libc::SIOCETHTOOL)?;
+    Ok(value[1] != 0)
 }
 
 /// How many send queues are in use. An error where the driver does not say.
@@ -134,6 +152,13 @@ pub(crate) fn set_mac(name: &str, address: MacAddr) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn interfaces_have_names_and_numbers() {
+        assert_eq!(name_of(index("lo").unwrap()).unwrap(), "lo");
+        assert!(has_carrier("no-such-device").is_err());
+        assert_eq!(name_of(0).unwrap_err().raw_os_error(), Some(libc::ENODEV));
+    }
 
     #[test]
     fn names_that_no_interface_can_have_are_no_devices() {

@@ -28,6 +28,8 @@ const BLOCKS: [usize; 2] = [256, 4];
 /// Most blocks of all rings of an element, and fewest of one where they would not do.
 const BLOCKS_OF_ALL: usize = 1024;
 const SHARE: usize = 64;
+/// Most packets that are read before the kernel is asked for its counts: they have 32 bits, and start anew each time.
+const UNASKED: u64 = 1 << 20;
 /// Milliseconds after which a block that is not full is given over: the least there is.
 const PATIENCE: u32 = 1;
 
@@ -78,6 +80,8 @@ pub(crate) struct Ring {
     came: u64,
     lost: u64,
     read: u64,
+    /// Of those, how many when the kernel was last asked.
+    read_before: u64,
     /// What could not be had and was done without.
     pub(crate) remark: Option<String>,
 }
@@ -136,6 +140,7 @@ impl Ring {
             came: 0,
             lost: 0,
             read: 0,
+            read_before: 0,
             remark,
         })
     }
@@ -154,6 +159,7 @@ impl Ring {
         let (came, lost) = fanout::counts(self.socket());
         self.came += u64::from(came);
         self.lost += u64::from(lost);
+        self.read_before = self.read;
     }
 
     /// Packets for which there was no room, and those that had waited for too long.
@@ -195,6 +201,9 @@ impl Ring {
                 // Release: we have read all of it before the kernel writes there again.
                 self.status(self.current).store(libc::TP_STATUS_KERNEL, Ordering::Release);
                 self.current = (self.current + 1) % self.blocks;
+                if self.read - self.read_before > UNASKED {
+                    self.look();
+                }
             }
             if self.left.is_some() {
                 return true;

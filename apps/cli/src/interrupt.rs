@@ -1,0 +1,48 @@
+//! Interrupts (Ctrl-C, SIGTERM): the first one asks a run to end with its report, a later one ends the program at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag::{register, register_conditional_default};
+use signal_hook::iterator::Signals;
+
+const SIGNALS: [i32; 2] = [SIGINT, SIGTERM];
+/// For how long signals are the same request: `timeout`, for one, signals a program and then the group that it is in.
+const SAME: Duration = Duration::from_millis(250);
+
+/// Sets a flag on interrupt and termination. Signals that come later, while the flag is set, end the program as usual.
+pub(crate) fn flag() -> Arc<AtomicBool> {
+    let flag = Arc::new(AtomicBool::new(false));
+    let late = follow(&flag).unwrap_or_else(|| Arc::clone(&flag));
+    for signal in SIGNALS {
+        let default = register_conditional_default(signal, Arc::clone(&late));
+        // Without handlers an interrupt ends the run at once, which is no reason not to start it.
+        let _ = default.and_then(|_| register(signal, Arc::clone(&flag)));
+    }
+    flag
+}
+
+/// A flag that does as another one does, but later. `None` where the system gives no thread for that.
+fn follow(flag: &Arc<AtomicBool>) -> Option<Arc<AtomicBool>> {
+    let mut signals = Signals::new(SIGNALS).ok()?;
+    let late = Arc::new(AtomicBool::new(false));
+    let (from, to) = (Arc::clone(flag), Arc::clone(&late));
+    let follow = move || {
+        for _ in signals.forever() {
+            // Until the program ends, or an element has taken the signal for itself.
+            loop {
+                thread::sleep(SAME);
+                let is_set = from.load(Ordering::Relaxed);
+                to.store(is_set, Ordering::Relaxed);
+                if !is_set {
+                    break;
+                }
+            }
+        }
+    };
+    thread::Builder::new().spawn(follow).ok()?;
+    Some(late)
+}
