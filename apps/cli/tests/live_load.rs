@@ -64,7 +64,7 @@ fn what_a_receiver_has_merged_passes() {
 #[test]
 fn datagrams_that_a_receiver_has_merged_pass() {
     let Some(line) = Line::new() else { return };
-    know_each_other(&line);
+    line.know_each_other();
     let is_set = |space: &Space, arguments: &str| space.ethtool(arguments).is_ok();
     if !is_set(&line.left, "-K eth0 tx off gso off")
         || !is_set(&line.between, "-K left gro on rx-gro-list on")
@@ -304,7 +304,7 @@ fn what_the_machine_sends_takes_no_room() {
 #[test]
 fn a_configuration_that_minds_gets_no_unfinished_packets() {
     let Some(line) = Line::new() else { return };
-    know_each_other(&line);
+    line.know_each_other();
     let folder = tempfile::tempdir().unwrap();
     let [path, file] = ["control", "seen.pcap"].map(|name| folder.path().join(name).display().to_string());
     let first =
