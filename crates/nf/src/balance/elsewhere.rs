@@ -65,10 +65,13 @@ impl Elsewhere {
         let mut home = cx.batch();
         let mut next = ways.iter();
         batch.sift(
-            |_| match next.next() {
-                Some(Way::Home) => Err(()),
-                Some(Way::Server(server)) => Ok(servers.push(Some(*server))),
-                Some(Way::Own) | None => Ok(servers.push(None)),
+            |_| {
+                servers.push(match next.next() {
+                    Some(Way::Home) => return Err(()),
+                    Some(Way::Server(server)) => Some(*server),
+                    Some(Way::Own) | None => None,
+                });
+                Ok(())
             },
             // No more packets than came in one batch, so they fit into one.
             |packet, ()| _ = home.push(packet).map_err(|packet| cx.drop(packet, DropReason::NoBuffer)),
