@@ -4,20 +4,15 @@
 //! Packets come from an InMemoryNic, so that no generator is in the way. The function is the paper's: an entry for each
 //! connection, which each packet looks up, a header that is rewritten, and work. Payloads vary, so that checksums do.
 
-use std::sync::Arc;
-use std::time::Instant;
-
 use element::class::ArgInfo;
-use element::steering::Spreading;
 use element::{Batch, Class, Cx, Effects, Element};
-use engine::{Options, Workers};
 use sprayer::{Policy, Settings as Spray};
 use wire::build::Builder;
 use wire::tcp::flags::{ACK, SYN};
 
 use crate::floor::Floor;
-use crate::graph::{Silence, configured_spread};
 use crate::serde_params::Param;
+use crate::workers::once;
 use crate::{Pair, Row, Settings, median};
 
 /// Elements of this benchmark.
@@ -70,7 +65,9 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
                     file.path().display(),
                     way.queues
                 );
-                pairs.push(Pair { cost: once(text, way)?, floor: beside });
+                let spreading = way.spreading.map(|policy| Spray { policy, ..Spray::default() }.spreading());
+                let cost = once(&text, way.threads, spreading.as_ref())?;
+                pairs.push(Pair { cost, floor: beside });
             }
         }
         let [one, ..] = &pairs;
@@ -107,22 +104,6 @@ fn write(file: &std::fs::File, packets: usize, connections: u16) -> Result<(), S
         writer.write(number as i64, frame.len() as u32, [&frame[..]]).map_err(|e| e.to_string())?;
     }
     writer.flush().map_err(|e| e.to_string())
-}
-
-/// Nanoseconds per packet from the start to the end of a run.
-fn once(text: String, way: &Way) -> Result<f64, String> {
-    let spreading = way.spreading.map(|policy| Spray { policy, ..Spray::default() }.spreading());
-    let spreading: Option<&Arc<dyn Spreading>> = spreading.as_ref();
-    let (plan, copies) = configured_spread(text, way.threads, spreading)?;
-    let mut workers = Workers::new(&plan, copies, Box::new(Silence), Options::default())?;
-    workers.initialize().map_err(|problem| problem.diagnostic.message)?;
-    let start = Instant::now();
-    workers.run();
-    let passed = start.elapsed().as_nanos() as f64;
-    let count = workers.read(plan.graph.find("nic"), "count", "")?;
-    let count: f64 = count.parse().map_err(|_| "no count".to_string())?;
-    workers.finish().map_err(|errors| errors.join("; "))?;
-    Ok(passed / count)
 }
 
 /// Works for so many cycles per packet.

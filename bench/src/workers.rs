@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use engine::{Options, Plan, Workers};
+use element::steering::Spreading;
+use engine::{Options, Workers};
 
 use crate::floor::Floor;
-use crate::graph::{FORWARD, FUNCTIONS_FLOWS, Silence, configured, functions};
+use crate::graph::{FORWARD, FUNCTIONS_FLOWS, Silence, configured_spread, functions};
 use crate::serde_params::Param;
 use crate::{Pair, Row, Settings, median, source};
 
@@ -31,8 +32,8 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
         let (mut one, mut two) = (Vec::new(), Vec::new());
         for _ in 0..settings.repeats {
             let beside = floor.measure(settings.per_run);
-            one.push(Pair { cost: once(&text, 1)?, floor: beside });
-            two.push(Pair { cost: once(&text, 2)?, floor: beside });
+            one.push(Pair { cost: once(&text, 1, None)?, floor: beside });
+            two.push(Pair { cost: once(&text, 2, None)?, floor: beside });
         }
         let speedup = median(one.iter().zip(&two).map(|(one, two)| one.cost / two.cost).collect());
         for (threads, pairs, speedup) in [(1, one, None), (2, two, Some(speedup))] {
@@ -46,7 +47,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     for _ in 0..settings.repeats {
         let beside = floor.measure(settings.per_run);
         for (text, pairs) in texts.iter().zip(&mut pairs) {
-            pairs.push(Pair { cost: 2.0 * once(text, 2)?, floor: beside });
+            pairs.push(Pair { cost: 2.0 * once(text, 2, None)?, floor: beside });
         }
     }
     for (handed, pairs) in ["none", "all"].into_iter().zip(pairs) {
@@ -65,9 +66,14 @@ const FRAME: usize = 64;
 /// A chain with state per flow, so that packets have to be where they belong.
 const FLOWS: &str = "MarkIPHeader(14) -> FlowCounter -> Discard";
 
-/// Nanoseconds per packet from the start to the end of a run.
-fn once(text: &str, threads: usize) -> Result<f64, String> {
-    let (plan, copies): (Arc<Plan>, _) = configured(text.to_string(), threads)?;
+/// Nanoseconds per packet from the start to the end of a run, on so many workers, over which packets of one flow are spread
+/// in this way, if they are.
+pub(crate) fn once(
+    text: &str,
+    threads: usize,
+    spreading: Option<&Arc<dyn Spreading>>,
+) -> Result<f64, String> {
+    let (plan, copies) = configured_spread(text.to_string(), threads, spreading)?;
     let mut workers = Workers::new(&plan, copies, Box::new(Silence), Options::default())?;
     workers.initialize().map_err(|problem| problem.diagnostic.message)?;
     let start = Instant::now();
