@@ -166,10 +166,11 @@ fn a_peer_that_goes_away_costs_packets_but_no_balance() {
 fn a_udp_server_answers_whoever_came_last() {
     let folder = tempfile::tempdir().unwrap();
     let (port, capture) = (free_udp_port(), folder.path().join("out.pcap"));
+    // Nobody speaks to the second server, so it has nobody to answer.
     let config = format!(
         "s :: Socket(UDP, 127.0.0.1, {port}, SNAPLEN 60) -> c :: Counter -> t :: Tee -> s;
          t [1] -> ToDump({}, ENCAP IP);
-         InfiniteSource(LIMIT 5) -> s",
+         InfiniteSource(LIMIT 5) -> Socket(UDP, 127.0.0.2, {port}) -> Discard",
         capture.display()
     );
     let (outcome, ()) = beside(folder.path(), &config, || {
