@@ -17,7 +17,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("flow", &["packet", "wire"]),
     ("element", &["packet", "wire", "classify", "flow", "lang"]),
     ("nf", &["packet", "wire", "classify", "flow", "lang", "element"]),
-    ("device", &["packet", "wire", "capture", "element"]),
+    ("device", &["packet", "wire", "capture", "flow", "element"]),
     ("engine", &["packet", "lang", "element"]),
     ("trace", &["packet", "wire", "flow", "capture", "classify"]),
     ("lab", &["wire"]),

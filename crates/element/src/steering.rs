@@ -34,6 +34,12 @@ pub trait Spreading: Send + Sync {
     fn keeps_order(&self) -> bool {
         false
     }
+
+    /// Whether interfaces may spread packets in this one's stead: each segment of a TCP connection for itself, but for those
+    /// that open and close it, over so many workers from the one on that it belongs to; 0 for all.
+    fn by_interfaces(&self) -> Option<usize> {
+        None
+    }
 }
 
 /// What one worker spreads packets by.

@@ -13,7 +13,7 @@ const LONG_HEADER: u8 = 0x80;
 const UDP_HEADER: usize = 8;
 
 /// Packets that may be spread. TCP always; datagrams where the user says that their receivers do not mind order.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Classes {
     /// Ports, of either end, of UDP applications that do not mind order.
     pub udp_ports: Vec<u16>,

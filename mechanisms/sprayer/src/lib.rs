@@ -69,6 +69,12 @@ impl Spreading for Settings {
         self.keeps_order
     }
 
+    fn by_interfaces(&self) -> Option<usize> {
+        let is_simple =
+            self.policy == Policy::Spray && !self.keeps_order && self.classes == Classes::default();
+        is_simple.then_some(self.cores)
+    }
+
     fn spread(&self, worker: usize, workers: usize) -> Box<dyn Spread> {
         let cores = if self.cores == 0 { workers } else { self.cores.min(workers) };
         let spray = Spray::new(worker, workers, cores, self.classes.clone());

@@ -11,7 +11,8 @@
 //! if nobody behind this element minds and each path ends at an element that can send them. Else they become ordinary
 //! frames here.
 //!
-//! With several workers each one has a ring of its own, and the kernel chooses between them.
+//! With several workers each one has a ring of its own, and the kernel chooses between them: a program of ours says to whom
+//! a packet belongs, or gives segments of TCP to any of them.
 //!
 //! ## Usage
 //! `FromDevice(DEVNAME [, PROMISC, SNAPLEN, KEYWORDS])`
@@ -35,8 +36,9 @@
 //! - `BURST`: most packets per turn.
 //! - `TIMESTAMP`: whether packets get a time stamp.
 //! - `ACTIVE`: whether it receives. What comes in meanwhile is lost.
-//! - `STEERING`: how packets are spread over workers: `hash`, so that a flow stays on one, or `spray`, by bits of the
-//!   TCP checksum, which spreads even a single flow.
+//! - `STEERING`: how packets come to workers: `hash`, so that a flow, in both directions, stays on one, or `spray`, which
+//!   spreads even a single connection: its segments go to any worker, by a random number, but for those that open and close
+//!   it. Without, what the engine has been told (`--steering`).
 //! - `OFFLOAD`: whether large segments and partial checksums may come in as they are. Without, the kernel's statement
 //!   about them is not asked for, and they come in as broken packets.
 //!
@@ -69,8 +71,9 @@ use packet::{BATCH_CAPACITY, PacketKind};
 use wire::LinkType;
 
 use super::incoming::{Incoming, MarksIp, Received, SHOWN};
+use super::steering::Steering;
 use super::sys::barrier::Barrier;
-use super::sys::fanout::{self, Group, Spread};
+use super::sys::fanout::{self, Group};
 use super::sys::ring::Ring;
 use super::sys::{link, take_error};
 use super::{Presence, cannot, read_method};
@@ -99,7 +102,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("BURST", "int", ""),
         ArgInfo::keyword("TIMESTAMP", "bool", "true"),
         ArgInfo::keyword("ACTIVE", "bool", "true"),
-        ArgInfo::keyword("STEERING", "hash or spray", "hash"),
+        ArgInfo::keyword("STEERING", "hash or spray", ""),
         ArgInfo::keyword("OFFLOAD", "bool", "true"),
     ],
     handlers: &[
@@ -145,14 +148,11 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         (_, Some("LINUX" | "NETMAP")) => args.warn("not using METHOD PCAP, BPF filter ignored"),
         _ => args.error("BPF_FILTER: not supported; put a Classifier or an IPClassifier behind FromDevice"),
     }
-    let spread = match args.or("STEERING", String::from("hash")).as_str() {
-        "hash" => Spread::Hash,
-        "spray" => Spread::Spray,
-        _ => {
-            args.error("STEERING: 'hash' or 'spray' expected");
-            Spread::Hash
-        }
-    };
+    let steering: Option<String> = args.get("STEERING");
+    let steering = Steering::new(steering.as_deref(), args.setup.spreading.as_deref()).unwrap_or_else(|| {
+        args.error("STEERING: 'hash' or 'spray' expected");
+        Steering::Hash
+    });
     let marks_ip = if args.or("FORCE_IP", false) { MarksIp::Only } else { MarksIp::No };
     let from_device = FromDevice {
         device,
@@ -165,7 +165,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         offloads: args.or("OFFLOAD", true),
         sniffer,
         outputs: args.outputs(),
-        spread,
+        steering,
         incoming: Incoming::new(
             snap_length.map_or(usize::MAX, |length| length as usize),
             marks_ip,
@@ -206,7 +206,7 @@ struct FromDevice {
     /// Whether the kernel sees packets too.
     sniffer: bool,
     outputs: usize,
-    spread: Spread,
+    steering: Steering,
     incoming: Incoming,
     ring: Option<Ring>,
     /// Number of the interface; another one of the same name has another.
@@ -246,15 +246,22 @@ impl Joint {
 struct Legacy {
     device: String,
     index: c_int,
-    /// How the socket was opened: offloads, promiscuous, outbound.
-    opened: (bool, bool, bool),
+    /// How the socket was opened.
+    opened: Opened,
     ring: Ring,
     count: u64,
     earlier_drops: u64,
     state: Presence,
 }
 
+/// What cannot be changed once a socket is there: offloads, promiscuous, outbound, how packets come to it.
+type Opened = (bool, bool, bool, Steering);
+
 impl FromDevice {
+    fn opened(&self) -> Opened {
+        (self.offloads, self.promiscuous, self.outbound, self.steering)
+    }
+
     /// Finds the interface.
     fn find(&mut self) -> Result<(), String> {
         let failed = |step: &str, error: &std::io::Error| cannot(&self.device, step, error);
@@ -291,7 +298,7 @@ impl FromDevice {
     /// Makes a ring, into which nothing comes yet.
     fn open(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         let failed = |step: &str, error: &std::io::Error| cannot(&self.device, step, error);
-        let (_, workers) = cx.worker();
+        let (worker, workers) = cx.worker();
         let ring = Ring::open(self.offloads, workers).map_err(|(step, error)| failed(step, &error))?;
         fanout::shut(ring.socket()).map_err(|error| failed("SO_ATTACH_FILTER", &error))?;
         if !self.outbound {
@@ -305,7 +312,8 @@ impl FromDevice {
             cx.message(format_args!("{name}: cannot set promiscuous mode: {}\n", crate::reason(&error)));
         }
         if workers > 1 {
-            let joined = self.joint.group.join(ring.socket(), self.spread, self.outbound);
+            let program = |joined: &[usize]| self.steering.program(joined, workers);
+            let joined = self.joint.group.join(ring.socket(), worker, self.outbound, program);
             joined.map_err(|error| failed("PACKET_FANOUT", &error))?;
         }
         let socket = ring.socket().try_clone_to_owned().map_err(|error| failed("socket", &error))?;
@@ -413,7 +421,8 @@ fn kind(number: u8) -> PacketKind {
 impl Element for FromDevice {
     fn effects(&self) -> Effects {
         let offloads = self.offloads.then_some(-14);
-        Effects { offloads, ..self.incoming.effects(self.outputs) }
+        let is_spread = matches!(self.steering, Steering::Spray(_));
+        Effects { offloads, is_spread, ..self.incoming.effects(self.outputs) }
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
@@ -484,7 +493,7 @@ impl Element for FromDevice {
     }
 
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
-        let opened = (self.offloads, self.promiscuous, self.outbound);
+        let opened = self.opened();
         let FromDevice { index, earlier_drops, state, .. } = *self;
         let (device, count) = (self.device.clone(), self.incoming.count);
         let ring = self.ring.take()?;
@@ -497,7 +506,7 @@ impl Element for FromDevice {
         if (&device, index) == (&self.device, self.index) {
             self.incoming.count += count;
             self.earlier_drops += earlier_drops;
-            if opened == (self.offloads, self.promiscuous, self.outbound) {
+            if opened == self.opened() {
                 // It has received all the time, and goes on.
                 (self.is_open, self.state) = (true, state);
                 return self.serve(cx, ring);

@@ -3,8 +3,10 @@
 //! - [`from_device`], [`to_device`]: frames from and to an interface, by packet sockets
 //! - [`kernel_tun`], [`kernel_tap`], [`from_host`], [`to_host`]: packets from and to the machine's own network stack
 //! - `incoming`: from the bytes that came to packets, and what was left to a device done where it must be
+//! - `steering`: to which worker the kernel gives a packet; `cbpf`: the language that it is told in
 //! - `sys`: the system calls
 
+mod cbpf;
 pub mod from_device;
 pub mod from_host;
 mod host;
@@ -12,6 +14,7 @@ mod incoming;
 pub mod kernel_tap;
 pub mod kernel_tun;
 pub(crate) mod out_link;
+mod steering;
 pub(crate) mod sys;
 pub mod to_device;
 pub mod to_host;

@@ -8,34 +8,36 @@ use libc::{c_int, packet_mreq, sock_filter, sock_fprog, tpacket_stats_v3};
 
 use super::{checked, option, set_option};
 
-/// How packets are spread over the sockets of a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Spread {
-    /// By a hash of addresses and ports; fragments by addresses alone, because putting them together first would leave
-    /// packets that no interface takes.
-    Hash,
-    /// By bits of the TCP checksum.
-    Spray,
+/// A group of sockets.
+#[derive(Debug, Default)]
+pub(crate) struct Group(Mutex<Joined>);
+
+#[derive(Debug, Default)]
+struct Joined {
+    /// The kernel knows the group by a number, which it chooses itself: numbers of ours could be those of another program,
+    /// also one that we cannot see. Above the number stands what kind of group it is.
+    group: Option<u32>,
+    /// The workers whose sockets have joined, in this order; the kernel puts them together again in it when the interface has
+    /// been down.
+    workers: Vec<usize>,
 }
 
-/// A group of sockets. The kernel knows it by a number, which it chooses itself: numbers of ours could be those of another
-/// program, also one that we cannot see. Above the number stands what kind of group it is.
-#[derive(Debug, Default)]
-pub(crate) struct Group(Mutex<Option<u32>>);
-
 impl Group {
-    /// Adds a socket. What the machine itself sends comes to the group only if it is wanted; that is the group's own
-    /// setting, and not its sockets'.
-    pub(crate) fn join(&self, socket: BorrowedFd<'_>, spread: Spread, outbound: bool) -> io::Result<()> {
-        let kind = match spread {
-            Spread::Hash => libc::PACKET_FANOUT_HASH,
-            Spread::Spray => libc::PACKET_FANOUT_CBPF,
-        };
+    /// Adds a worker's socket; the program of the workers that have joined says who gets a packet. What the machine itself
+    /// sends comes to the group only if it is wanted; that is the group's own setting, and not its sockets'.
+    pub(crate) fn join(
+        &self,
+        socket: BorrowedFd<'_>,
+        worker: usize,
+        outbound: bool,
+        program: impl Fn(&[usize]) -> Vec<sock_filter>,
+    ) -> io::Result<()> {
+        let kind = libc::PACKET_FANOUT_CBPF;
         let join = |value: u32| {
             set_option::<c_int>(socket, libc::SOL_PACKET, libc::PACKET_FANOUT, &(value as c_int))
         };
-        let mut group = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        match *group {
+        let mut joined = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        match joined.group {
             Some(group) => join(group)?,
             None => {
                 let quiet = kind | libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING;
@@ -45,13 +47,11 @@ impl Group {
                     _ => join((kind | UNIQUE) << 16).map(|()| kind)?,
                 };
                 let number = option::<u32>(socket, libc::SOL_PACKET, libc::PACKET_FANOUT)? as u16;
-                *group = Some(u32::from(number) | kind << 16);
+                joined.group = Some(u32::from(number) | kind << 16);
             }
         }
-        match spread {
-            Spread::Spray => attach(socket, libc::SOL_PACKET, libc::PACKET_FANOUT_DATA, &SPRAY),
-            Spread::Hash => Ok(()),
-        }
+        joined.workers.push(worker);
+        attach(socket, libc::SOL_PACKET, libc::PACKET_FANOUT_DATA, &program(&joined.workers))
     }
 }
 
@@ -75,35 +75,20 @@ pub(crate) fn unshut(socket: BorrowedFd<'_>) -> io::Result<()> {
 const UNIQUE: u32 = 0x2000;
 
 /// Keeps no byte of any packet.
-static NOTHING: [sock_filter; 1] = [step(libc::BPF_RET | libc::BPF_K, 0, 0, 0)];
+static NOTHING: [sock_filter; 1] =
+    [sock_filter { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: 0 }];
 
-const fn step(code: u32, if_true: u8, if_false: u8, value: u32) -> sock_filter {
-    sock_filter { code: code as u16, jt: if_true, jf: if_false, k: value }
+/// Lets a program say how many bytes of each packet a socket gets.
+#[cfg(test)]
+pub(crate) fn filter(socket: BorrowedFd<'_>, program: &[sock_filter]) -> io::Result<()> {
+    attach(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, program)
 }
 
-/// The lower byte of the TCP checksum, of IPv4 and IPv6 without extension headers; packets start with the IP header. The
-/// kernel takes the remainder by the number of sockets.
-static SPRAY: [sock_filter; 8] = [
-    step(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, 0, 0, 0),
-    step(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 0, 0, 0xf0),
-    step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 2, 0x60),
-    step(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, 0, 0, 40 + 17),
-    step(libc::BPF_RET | libc::BPF_A, 0, 0, 0),
-    step(libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH, 0, 0, 0),
-    step(libc::BPF_LD | libc::BPF_B | libc::BPF_IND, 0, 0, 17),
-    step(libc::BPF_RET | libc::BPF_A, 0, 0, 0),
-];
-
 /// Gives a program to a socket.
-fn attach(
-    socket: BorrowedFd<'_>,
-    level: c_int,
-    name: c_int,
-    program: &'static [sock_filter],
-) -> io::Result<()> {
+fn attach(socket: BorrowedFd<'_>, level: c_int, name: c_int, program: &[sock_filter]) -> io::Result<()> {
     let program = sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
     let length = size_of::<sock_fprog>() as libc::socklen_t;
-    // SAFETY: the kernel copies the program, which is static, and does not write to it.
+    // SAFETY: the kernel copies the program, which lives through the call, and does not write to it.
     let result =
         unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const program).cast(), length) };
     checked(result).map(drop)

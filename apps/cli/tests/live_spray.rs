@@ -1,0 +1,72 @@
+//! Connections whose packets several workers handle, between machines with TCP of their own. Skipped with a message where there
+//! can be no network namespaces.
+
+mod line;
+
+use std::net::SocketAddr;
+
+use lab::{exchange_datagrams, transfer};
+
+use crate::line::{Line, MEGABYTE, RIGHT, run};
+
+/// A translator between `left` and `right`.
+fn translator() -> String {
+    let end = |side: &str, own: &str, last: u8| {
+        format!(
+            "FromDevice({side}) -> {side} :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
+             {side}[0] -> ARPResponder({own} 2:0:0:0:1:{last}) -> {side}_out :: Queue -> ToDevice({side});
+             {side}[1] -> [1] {side}_arp :: ARPQuerier({own}, 2:0:0:0:1:{last}) -> {side}_out;
+             {side}[3] -> Discard;"
+        )
+    };
+    end("left", "10.1.0.254", 1)
+        + &end("right", "10.77.0.254", 2)
+        + "rw :: IPRewriter(pattern 10.77.0.254 1024-65535 - - 0 1, drop);
+           left[2] -> Strip(14) -> CheckIPHeader -> IPClassifier(tcp or udp) -> there :: Counter -> rw;
+           right[2] -> Strip(14) -> CheckIPHeader -> IPClassifier(tcp or udp) -> back :: Counter -> [1] rw;
+           rw[0] -> DecIPTTL -> right_arp; rw[1] -> DecIPTTL -> left_arp"
+}
+
+#[test]
+fn a_connection_goes_through_all_workers_of_a_translator() {
+    let Some(line) = Line::new() else { return };
+    line.left.ip("addr flush dev eth0").unwrap();
+    line.left.ip("addr add 10.1.0.1/24 dev eth0").unwrap();
+    line.left.ip("route add default via 10.1.0.254").unwrap();
+    // Interfaces take what is for these addresses, as promiscuous mode would.
+    line.between.ip("link set left address 2:0:0:0:1:1").unwrap();
+    line.between.ip("link set right address 2:0:0:0:1:2").unwrap();
+    for options in [
+        "--threads 2 --steering rss",
+        "--threads 2 --steering spray",
+        "--threads 4 --steering spray --spray-cores 2",
+        "--threads 2 --steering spray --order keep",
+        "--threads 2 --steering flowlet",
+        "--threads 2 --steering auto",
+    ] {
+        let given: Vec<_> = options.split(' ').collect();
+        let running = run(&line.between, &translator(), &given);
+        transfer(&line.left, &line.right, SocketAddr::from((RIGHT, 7000)), 8 * MEGABYTE, || ()).unwrap();
+        let back = exchange_datagrams(&line.left, &line.right, SocketAddr::from((RIGHT, 7001)), &[1, 1472]);
+        assert_eq!(back, 2, "{options}");
+        let (good, [_, report]) = running.stop();
+        assert!(good, "{report}");
+        // What came in at each worker, and how many packets were handed over altogether.
+        let rows: Vec<Vec<&str>> = report.lines().map(|row| row.split_whitespace().collect()).collect();
+        let rows = rows.iter().filter(|row| row.first() == Some(&"worker"));
+        let [came, handed]: [Vec<u64>; 2] =
+            [2, 10].map(|column| rows.clone().map(|row| row[column].parse().unwrap()).collect());
+        let (all, handed) = (came.iter().sum::<u64>(), handed.iter().sum::<u64>());
+        let used: Vec<_> = came.iter().filter(|&&n| n > all / 100).collect();
+        let is_even = used.len() == 2 && used.iter().all(|&&n| n > all / 4);
+        match options.split_once("--steering ").unwrap().1 {
+            // The kernel knows where packets belong.
+            "rss" => assert!(used.len() == 1 && handed <= all / 100, "{options}\n{report}"),
+            "spray" | "spray --spray-cores 2" => {
+                assert!(is_even && handed <= all / 100, "{options}\n{report}")
+            }
+            "spray --order keep" => assert!(handed > all / 4, "{options}\n{report}"),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Classic BPF (packet(7), bpf(4)): programs that the kernel runs on packets for any process that may open the socket.
+//! Jumps go forwards only.
+
+use libc::{
+    BPF_A, BPF_ABS, BPF_ADD, BPF_ALU, BPF_AND, BPF_B, BPF_H, BPF_IMM, BPF_IND, BPF_JA, BPF_JEQ, BPF_JGE,
+    BPF_JGT, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_LDX, BPF_LSH, BPF_MEM, BPF_MISC, BPF_MOD, BPF_MSH, BPF_OR,
+    BPF_RET, BPF_RSH, BPF_ST, BPF_STX, BPF_TAX, BPF_TXA, BPF_W, BPF_X, BPF_XOR, sock_filter,
+};
+
+/// Where the kernel has what is not in the packet, from which place on it is a random number (`linux/filter.h`).
+const RANDOM: u32 = (-0x1000i32 + 56) as u32;
+
+/// An instruction. It works on an accumulator `A`, an index `X` and sixteen places of memory; a load from behind the end of
+/// the packet ends the program with 0.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Step {
+    /// A: a byte, two or four bytes of the packet.
+    Byte(u32),
+    Half(u32),
+    Word(u32),
+    /// A: the same, X behind the place.
+    ByteAt(u32),
+    HalfAt(u32),
+    /// A: a random number.
+    Random,
+    /// A or X: a place of memory.
+    Load(u32),
+    LoadX(u32),
+    /// A place of memory: A or X.
+    Store(u32),
+    StoreX(u32),
+    /// X: the length of the IPv4 header at a place, or a number.
+    HeaderLengthX(u32),
+    SetX(u32),
+    /// X: A; A: X.
+    ToX,
+    FromX,
+    /// A: A and a number.
+    And(u32),
+    Left(u32),
+    Right(u32),
+    Modulo(u32),
+    /// A: A and X.
+    XorX,
+    OrX,
+    AddX,
+    /// The end, with A or a number as the result.
+    Return,
+    ReturnThis(u32),
+    /// To a label; if A has this value; if any of these bits is set in A; if A is larger than X, or at least as large.
+    Jump(Label),
+    JumpIf(u32, Label),
+    JumpIfAny(u32, Label),
+    JumpIfAbove(Label),
+    JumpIfAtLeast(Label),
+}
+
+/// A place in a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Label(usize);
+
+/// A program that is being written.
+#[derive(Default)]
+pub(crate) struct Program {
+    steps: Vec<Step>,
+    /// Where labels are.
+    labels: Vec<usize>,
+}
+
+impl Program {
+    /// A label, which has to be placed.
+    pub(crate) fn label(&mut self) -> Label {
+        self.labels.push(0);
+        Label(self.labels.len() - 1)
+    }
+
+    /// Says that a label is here.
+    pub(crate) fn place(&mut self, label: Label) {
+        self.labels[label.0] = self.steps.len();
+    }
+
+    /// Adds instructions.
+    pub(crate) fn add(&mut self, steps: impl IntoIterator<Item = Step>) {
+        self.steps.extend(steps);
+    }
+
+    /// As the kernel takes it.
+    pub(crate) fn assemble(&self) -> Vec<sock_filter> {
+        // A conditional jump reaches 255 instructions far; an unconditional one behind it reaches everywhere.
+        let mut starts = Vec::with_capacity(self.steps.len() + 1);
+        let mut next = 0;
+        for step in &self.steps {
+            starts.push(next);
+            next += if step.condition().is_some() { 2 } else { 1 };
+        }
+        starts.push(next);
+        let mut code = Vec::with_capacity(next);
+        for step in &self.steps {
+            let far = |label: Label, from: usize| (starts[self.labels[label.0]] - from - 1) as u32;
+            match (*step, step.condition()) {
+                (Step::Jump(label), _) => code.push(filter(BPF_JMP | BPF_JA, far(label, code.len()))),
+                (_, Some((condition, value, label))) => {
+                    let skips = sock_filter { jt: 0, jf: 1, ..filter(BPF_JMP | condition, value) };
+                    code.push(skips);
+                    code.push(filter(BPF_JMP | BPF_JA, far(label, code.len())));
+                }
+                (step, None) => code.push(step.plain()),
+            }
+        }
+        code
+    }
+}
+
+impl Step {
+    fn condition(self) -> Option<(u32, u32, Label)> {
+        Some(match self {
+            Step::JumpIf(value, label) => (BPF_JEQ | BPF_K, value, label),
+            Step::JumpIfAny(bits, label) => (BPF_JSET | BPF_K, bits, label),
+            Step::JumpIfAbove(label) => (BPF_JGT | BPF_X, 0, label),
+            Step::JumpIfAtLeast(label) => (BPF_JGE | BPF_X, 0, label),
+            _ => return None,
+        })
+    }
+
+    fn plain(self) -> sock_filter {
+        match self {
+            Step::Byte(at) => filter(BPF_LD | BPF_B | BPF_ABS, at),
+            Step::Half(at) => filter(BPF_LD | BPF_H | BPF_ABS, at),
+            Step::Word(at) => filter(BPF_LD | BPF_W | BPF_ABS, at),
+            Step::ByteAt(at) => filter(BPF_LD | BPF_B | BPF_IND, at),
+            Step::HalfAt(at) => filter(BPF_LD | BPF_H | BPF_IND, at),
+            Step::Random => filter(BPF_LD | BPF_W | BPF_ABS, RANDOM),
+            Step::Load(place) => filter(BPF_LD | BPF_MEM, place),
+            Step::LoadX(place) => filter(BPF_LDX | BPF_MEM, place),
+            Step::Store(place) => filter(BPF_ST, place),
+            Step::StoreX(place) => filter(BPF_STX, place),
+            Step::HeaderLengthX(at) => filter(BPF_LDX | BPF_B | BPF_MSH, at),
+            Step::SetX(value) => filter(BPF_LDX | BPF_IMM, value),
+            Step::ToX => filter(BPF_MISC | BPF_TAX, 0),
+            Step::FromX => filter(BPF_MISC | BPF_TXA, 0),
+            Step::And(bits) => filter(BPF_ALU | BPF_AND | BPF_K, bits),
+            Step::Left(bits) => filter(BPF_ALU | BPF_LSH | BPF_K, bits),
+            Step::Right(bits) => filter(BPF_ALU | BPF_RSH | BPF_K, bits),
+            Step::Modulo(value) => filter(BPF_ALU | BPF_MOD | BPF_K, value),
+            Step::XorX => filter(BPF_ALU | BPF_XOR | BPF_X, 0),
+            Step::OrX => filter(BPF_ALU | BPF_OR | BPF_X, 0),
+            Step::AddX => filter(BPF_ALU | BPF_ADD | BPF_X, 0),
+            Step::ReturnThis(value) => filter(BPF_RET | BPF_K, value),
+            // What jumps is assembled elsewhere.
+            _ => filter(BPF_RET | BPF_A, 0),
+        }
+    }
+}
+
+fn filter(code: u32, value: u32) -> sock_filter {
+    sock_filter { code: code as u16, jt: 0, jf: 0, k: value }
+}
