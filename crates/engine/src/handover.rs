@@ -4,13 +4,16 @@
 //! order, so packets of a flow that take the same way stay in order. Captures and generators wait while rings are half full
 //! ([`Links::is_clear`]). What is under way meanwhile waits beside a ring that is full; but where there are interfaces in
 //! the graph, whose packets cannot wait, it is dropped and counted.
+//!
+//! What another worker has sent home waits until everything is taken in that was handed over before it came. So the packet that
+//! opens a connection is there before an answer that has taken the way by a third worker.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
 use element::steering::{Dispatch, Spread, Spreading};
-use element::{Batch, Packet, Timestamp};
+use element::{Batch, ElementId, Packet, Timestamp};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::host::Target;
@@ -41,6 +44,9 @@ pub(crate) struct Links {
     pub(crate) order: Option<Order>,
     /// Whether packets that a ring has no room for wait; otherwise they are dropped.
     waits: bool,
+    /// Whether each worker has all in rings that it hands over.
+    unfinished: Arc<[Unfinished]>,
+    home: Home,
     /// Packets handed over to others and taken from others so far.
     pub(crate) handed: u64,
     pub(crate) taken: u64,
@@ -53,6 +59,35 @@ struct Lane {
     staged: Vec<Handed>,
     /// What the ring had no room for, in order.
     waiting: VecDeque<Handed>,
+}
+
+/// Odd while a worker has packets to hand over that are not all in rings yet; each time is another number.
+#[derive(Default)]
+#[repr(align(64))]
+struct Unfinished(AtomicU64);
+
+impl Unfinished {
+    /// Begins or ends such a time. To be called by its worker alone.
+    #[inline]
+    fn set(&self, unfinished: bool) {
+        let number = self.0.load(Ordering::Relaxed);
+        if (number % 2 == 1) != unfinished {
+            // Release: whoever sees that it is over sees what is in the rings.
+            self.0.store(number + 1, Ordering::Release);
+        }
+    }
+}
+
+/// Batches of packets that another worker has sent home, and which one.
+pub(crate) type SentHome = Vec<(usize, Target, Batch)>;
+
+/// What was sent home and waits.
+#[derive(Default)]
+struct Home {
+    /// What the workers had unfinished when the last of these had come.
+    numbers: Vec<u64>,
+    older: SentHome,
+    newer: SentHome,
 }
 
 /// Wakes a worker that sleeps.
@@ -118,16 +153,18 @@ impl Bell {
     }
 }
 
-/// The links of all workers.
+/// The links of all workers. `aside` are the elements that packets are handed to aside, in the order of packets' way.
 pub(crate) fn connect(
     bells: &Arc<[Bell]>,
     dispatch: &Arc<dyn Dispatch>,
     spreading: Option<&Arc<dyn Spreading>>,
+    aside: &[ElementId],
     waits: bool,
 ) -> Vec<Links> {
     let workers = bells.len();
     let keeps_order = spreading.is_some_and(|spreading| spreading.keeps_order());
-    let tickets = keeps_order.then(|| Arc::new(Tickets::new(workers)));
+    let tickets = keeps_order.then(|| Arc::new(Tickets::new(workers, aside, waits)));
+    let unfinished: Arc<[Unfinished]> = (0..workers).map(|_| Unfinished::default()).collect();
     let mut links: Vec<_> = (0..workers)
         .map(|me| Links {
             me,
@@ -138,6 +175,8 @@ pub(crate) fn connect(
             spread: spreading.map(|spreading| spreading.spread(me, workers)),
             order: tickets.as_ref().map(|tickets| Order::new(me, Arc::clone(tickets))),
             waits,
+            unfinished: Arc::clone(&unfinished),
+            home: Home::default(),
             handed: 0,
             taken: 0,
         })
@@ -192,35 +231,44 @@ impl Links {
                 sift(me, lanes, batch, to, |packet| dispatch.worker_of(packet), &mut lost);
             }
         }
-        if let (Some(order), Way::Stay | Way::ToOwner) = (order, to.way) {
-            for (worker, lane) in lanes.iter().enumerate() {
-                order.hand_aside(worker, lane.as_ref().map_or(0, |lane| lane.staged.len()));
-            }
-        }
-        self.hand_over(lost);
+        self.hand_over(to, lost);
     }
 
-    fn hand_over(&mut self, mut lost: impl FnMut(Packet)) {
-        for (lane, bell) in self.lanes.iter_mut().zip(&*self.bells) {
-            let Some(lane) = lane.as_mut().filter(|lane| !lane.staged.is_empty()) else { continue };
+    fn hand_over(&mut self, to: Target, mut lost: impl FnMut(Packet)) {
+        let unfinished = &self.unfinished[self.me];
+        unfinished.set(true);
+        let mut waits = false;
+        for (worker, (lane, bell)) in self.lanes.iter_mut().zip(&*self.bells).enumerate() {
+            let Some(lane) = lane.as_mut() else { continue };
+            if lane.staged.is_empty() {
+                waits |= !lane.waiting.is_empty();
+                continue;
+            }
             lane.push_waiting();
             let room = match lane.waiting.is_empty() {
                 true => lane.ring.slots().min(lane.staged.len()),
                 false => 0,
             };
-            self.handed += lane.staged.len() as u64;
+            let kept = if self.waits { lane.staged.len() } else { room };
+            self.handed += kept as u64;
+            if let Some(order) = &mut self.order {
+                let last = kept.checked_sub(1).map(|last| &lane.staged[last].packet);
+                order.hand_over(worker, to, kept, last);
+                if kept < lane.staged.len() && to.way == Way::Spread {
+                    order.lose(worker);
+                }
+            }
             if let Ok(places) = lane.ring.write_chunk_uninit(room) {
                 places.fill_from_iter(lane.staged.drain(..room));
             }
             match self.waits {
                 true => lane.waiting.extend(lane.staged.drain(..)),
-                false => lane.staged.drain(..).for_each(|handed| {
-                    self.handed -= 1;
-                    lost(handed.packet);
-                }),
+                false => lane.staged.drain(..).for_each(|handed| lost(handed.packet)),
             }
+            waits |= !lane.waiting.is_empty();
             bell.ring();
         }
+        unfinished.set(waits);
     }
 
     /// Moves what has waited into rings that have room again. True if some did.
@@ -234,7 +282,47 @@ impl Links {
                 bell.ring();
             }
         }
+        if moved && self.lanes.iter().flatten().all(|lane| lane.waiting.is_empty()) {
+            self.unfinished[self.me].set(false);
+        }
         moved
+    }
+
+    /// Keeps packets that a worker has sent home.
+    pub(crate) fn keep(&mut self, from: usize, to: Target, batch: Batch) {
+        self.home.newer.push((from, to, batch));
+    }
+
+    /// What was sent home, once everything that was handed over before is in the rings; to be dealt with behind that. It has
+    /// to be asked before packets are taken.
+    pub(crate) fn ripe(&mut self) -> SentHome {
+        let Home { numbers, older, newer } = &mut self.home;
+        if older.is_empty() && !newer.is_empty() {
+            std::mem::swap(older, newer);
+            numbers.clear();
+            numbers.extend(self.unfinished.iter().map(|unfinished| unfinished.0.load(Ordering::Acquire)));
+        }
+        let mut others =
+            numbers.iter().zip(&*self.unfinished).enumerate().filter(|&(worker, _)| worker != self.me);
+        let is_over = |(number, unfinished): (&u64, &Unfinished)| {
+            number % 2 == 0 || unfinished.0.load(Ordering::Acquire) != *number
+        };
+        match others.all(|(_, both)| is_over(both)) {
+            true => std::mem::take(older),
+            false => Vec::new(),
+        }
+    }
+
+    /// Whether packets wait that were sent home.
+    pub(crate) fn keeps_some(&self) -> bool {
+        !self.home.older.is_empty() || !self.home.newer.is_empty()
+    }
+
+    /// Takes the memory back of what was ripe.
+    pub(crate) fn reuse(&mut self, empty: SentHome) {
+        if self.home.older.capacity() == 0 {
+            self.home.older = empty;
+        }
     }
 
     /// Takes packets that have come from one worker for one place, as many as `most`, into an empty batch.
@@ -265,9 +353,12 @@ impl Links {
         }
     }
 
-    /// Batches that are taken out of each ring before other work has its turn; where order is kept, all that are there.
-    pub(crate) fn most_batches(&self) -> usize {
-        if self.order.is_some() { CAPACITY } else { MOST_BATCHES }
+    /// Packets to take out of the ring from a worker before other work has its turn; `all` that are there now, or where order
+    /// is kept, or a fair part.
+    pub(crate) fn most(&self, from: usize, all: bool, burst: usize) -> usize {
+        let ring = self.arrivals.get(from).and_then(Option::as_ref);
+        let there = ring.map_or(0, |ring| ring.slots());
+        if all || self.order.is_some() { there } else { there.min(MOST_BATCHES * burst) }
     }
 
     /// Whether sources that can wait may go on: nothing waits, and every ring has room for what many batches may lead to.
@@ -280,7 +371,8 @@ impl Links {
 
     /// Whether packets have come, or wait to go.
     pub(crate) fn has_work(&self) -> bool {
-        self.arrivals.iter().flatten().any(|ring| !ring.is_empty())
+        self.keeps_some()
+            || self.arrivals.iter().flatten().any(|ring| !ring.is_empty())
             || self.lanes.iter().flatten().any(|lane| !lane.waiting.is_empty())
             || self.order.as_ref().is_some_and(|order| order.has_waiting() || order.has_to_tell())
     }

@@ -4,10 +4,15 @@
 //! has dealt with all smaller ones that it was given; it says how far it is after each batch. Before an element that has one
 //! place, packets wait in a window until all workers are past their number: whatever has a smaller one and has not come by
 //! then was dropped, or is held by some element. So nobody waits for what does not come, and a gap costs the time of the
-//! slowest worker's batch. Should a worker stand still for [`LONGEST`], nobody waits for it any longer.
+//! slowest worker's batch. Should a worker stand still for [`LONGEST`] while
+//! packets come from interfaces, nobody waits for it any longer.
 //!
 //! Packets that are handed over aside, to the worker that their flow belongs to, keep their number; whoever hands them over says
-//! that it has dealt with it only when the other one has.
+//! that it has dealt with it only when the other one has. That one may hand them on itself, from another element further down:
+//! so what was taken for one element is waited for before what it depends on is told, the last element first, and no worker
+//! ever waits for one that waits for it.
+//!
+//! Packets that elements have made have no number. They stay behind the packet that came before them from the same worker.
 //!
 //! A ticket stands where packets have marks of flows else, which are not used then.
 
@@ -16,13 +21,15 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use element::{Batch, Packet, Timestamp};
+use element::{Batch, ElementId, Packet, Timestamp};
 
 use crate::host::Target;
 use crate::placement::Way;
 
-/// How long a packet waits for others at most.
+/// How long a packet waits for others at most, where there are interfaces, and where sources can wait: there only
+/// a fault could take so long.
 pub(crate) const LONGEST: Timestamp = Timestamp(10_000_000);
+const LONGEST_OF_CAPTURES: Timestamp = Timestamp(10_000_000_000);
 
 /// Numbers that a window spans at most.
 const WIDEST: usize = 1 << 15;
@@ -42,21 +49,41 @@ struct Row {
     given_to: Vec<AtomicU64>,
     /// Of each worker's numbers, the last that this one has dealt with.
     done: Vec<AtomicU64>,
-    /// Packets that have come from each worker aside, and been dealt with.
+    /// Packets that have come from each worker aside, and been dealt with: a row for each level.
     taken_aside: Vec<AtomicU64>,
 }
 
 /// What all workers see.
 pub(crate) struct Tickets {
     rows: Vec<Row>,
+    /// Elements that packets can be handed to aside have a level each, by number: those further down have larger ones.
+    levels: Vec<usize>,
+    /// How many levels there are.
+    count: usize,
+    longest: Timestamp,
 }
 
 impl Tickets {
-    pub(crate) fn new(workers: usize) -> Tickets {
-        let zeros = || (0..workers).map(|_| AtomicU64::new(0)).collect();
-        let row =
-            |_| Row { given: AtomicU64::new(0), given_to: zeros(), done: zeros(), taken_aside: zeros() };
-        Tickets { rows: (0..workers).map(row).collect() }
+    /// For so many workers. `aside` are the elements that packets can be handed to aside, in the order of packets' way;
+    /// `waits` says that all sources can wait.
+    pub(crate) fn new(workers: usize, aside: &[ElementId], waits: bool) -> Tickets {
+        let mut levels = vec![0; aside.iter().max().map_or(0, |&last| last + 1)];
+        for (level, &id) in aside.iter().enumerate() {
+            levels[id] = level;
+        }
+        let zeros = |n| (0..n).map(|_| AtomicU64::new(0)).collect();
+        let row = |_| Row {
+            given: AtomicU64::new(0),
+            given_to: zeros(workers),
+            done: zeros(workers),
+            taken_aside: zeros(workers * aside.len()),
+        };
+        let longest = if waits { LONGEST_OF_CAPTURES } else { LONGEST };
+        Tickets { rows: (0..workers).map(row).collect(), levels, count: aside.len(), longest }
+    }
+
+    fn level(&self, to: Target) -> usize {
+        self.levels.get(to.element as usize).copied().unwrap_or(0)
     }
 
     /// Every packet with a number up to this one of a worker's has come, or will not come in time.
@@ -79,12 +106,13 @@ pub(crate) struct Order {
     /// The last number that was given, and to each worker.
     given: u64,
     given_to: Vec<u64>,
-    /// The last of each worker's numbers that this one has dealt with, but for what is aside, and whether all know.
-    done: Vec<u64>,
-    is_told: bool,
-    /// Packets handed over to each worker aside, and taken from each.
+    /// The last of each worker's numbers that has got there.
+    arrived: Vec<u64>,
+    /// Packets handed over to each worker aside: a row for each level.
     handed_aside: Vec<u64>,
-    taken_aside: Vec<u64>,
+    /// What the others wait for: of each level the packets taken from each worker, and then the last of each worker's numbers
+    /// that this one has dealt with.
+    accounts: Vec<Account>,
     windows: Vec<Window>,
     /// Packets that have left behind others with larger numbers.
     late: u64,
@@ -92,11 +120,23 @@ pub(crate) struct Order {
     passed: Vec<u64>,
 }
 
+/// Counts that may be told when others have dealt with what was handed to them meanwhile.
+struct Account {
+    /// By worker: as they are, as they will be told next, and as they were told last.
+    now: Vec<u64>,
+    next: Vec<u64>,
+    told: Vec<u64>,
+    /// What had been handed aside when `next` was written down.
+    handed: Vec<u64>,
+}
+
 /// Packets that wait in front of an element.
 struct Window {
     to: Target,
     /// By giver.
     lanes: Vec<Lane>,
+    /// The last ticket that has come from each worker.
+    last: Vec<Option<NonZeroU64>>,
 }
 
 /// Of one giver.
@@ -105,7 +145,7 @@ struct Lane {
     next: u64,
     /// A place for each number.
     waiting: VecDeque<Option<Packet>>,
-    /// Further packets with the same number: copies.
+    /// Further packets with the same numbers, in order: copies, and what was made behind them.
     copies: VecDeque<(u64, Packet)>,
     /// Since when the first one has waited.
     since: Timestamp,
@@ -123,22 +163,28 @@ enum Comes {
     InTime,
     /// Others behind it have left already.
     Late(Packet),
-    /// It has no number.
+    /// It has no number, and what it follows has left.
     Freely(Packet),
 }
 
 impl Order {
     pub(crate) fn new(me: usize, tickets: Arc<Tickets>) -> Order {
         let zeros = vec![0; tickets.rows.len()];
+        let handed_aside = vec![0; tickets.rows.len() * tickets.count];
+        let account = |_| Account {
+            now: zeros.clone(),
+            next: zeros.clone(),
+            told: zeros.clone(),
+            handed: handed_aside.clone(),
+        };
         Order {
             me,
-            tickets,
             given: 0,
             given_to: zeros.clone(),
-            done: zeros.clone(),
-            is_told: true,
-            handed_aside: zeros.clone(),
-            taken_aside: zeros.clone(),
+            arrived: zeros.clone(),
+            accounts: (0..=tickets.count).map(account).collect(),
+            tickets,
+            handed_aside,
             windows: Vec::new(),
             late: 0,
             passed: zeros,
@@ -173,77 +219,115 @@ impl Order {
         Some(((ticket >> NUMBER_BITS) as usize, ticket & ((1 << NUMBER_BITS) - 1)))
     }
 
-    /// Packets were handed over to a worker aside.
-    pub(crate) fn hand_aside(&mut self, worker: usize, packets: usize) {
-        if let Some(handed) = self.handed_aside.get_mut(worker) {
-            *handed += packets as u64;
+    /// Packets are on their way to a worker, of which the last one that was spread has this ticket; others were lost.
+    pub(crate) fn hand_over(&mut self, worker: usize, to: Target, packets: usize, last: Option<&Packet>) {
+        match to.way {
+            Way::Spread => {
+                if let Some((_, number)) = last.and_then(Order::ticket) {
+                    self.arrived[worker] = number;
+                }
+            }
+            Way::Stay | Way::ToOwner => {
+                let level = self.tickets.level(to);
+                if let Some(handed) = self.handed_aside.get_mut(level * self.arrived.len() + worker) {
+                    *handed += packets as u64;
+                }
+            }
+            Way::Here | Way::To(_) => {}
         }
     }
 
-    /// The packets of a batch that came from a worker, by that way, are about to be dealt with.
-    pub(crate) fn take(&mut self, from: usize, way: Way, batch: &Batch) {
-        match way {
+    /// Packets that were given numbers for a worker do not get there: nobody is to wait for them.
+    pub(crate) fn lose(&mut self, worker: usize) {
+        self.given_to[worker] = self.arrived[worker];
+        self.show();
+    }
+
+    /// The packets of a batch that came from a worker are about to be dealt with.
+    pub(crate) fn take(&mut self, from: usize, to: Target, batch: &Batch) {
+        let (level, count) = (self.tickets.level(to), self.tickets.count);
+        match to.way {
             Way::Spread => {
                 // Numbers come in order.
                 let last = batch.iter().filter_map(Order::ticket).map(|(_, number)| number).next_back();
-                if let (Some(done), Some(last)) = (self.done.get_mut(from), last) {
+                if let (Some(done), Some(last)) = (self.accounts[count].now.get_mut(from), last) {
                     *done = last;
                 }
             }
             Way::Stay | Way::ToOwner => {
-                if let Some(taken) = self.taken_aside.get_mut(from) {
+                if let Some(taken) = self.accounts[level].now.get_mut(from).filter(|_| level < count) {
                     *taken += batch.len() as u64;
                 }
             }
-            Way::Here | Way::To(_) => return,
+            Way::Here | Way::To(_) => {}
         }
-        self.is_told = false;
     }
 
     /// What was taken, and what this worker has given to itself, has been dealt with and handed on; all but for packets that
     /// wait for room in a ring, if there are any.
     pub(crate) fn tell(&mut self, has_waiting: bool) {
-        let Order { me, tickets, .. } = self;
-        let (me, Some(row)) = (*me, tickets.rows.get(*me)) else { return };
-        if self.done.get(me) != self.given_to.get(me) {
-            self.done[me] = self.given_to[me];
-            self.is_told = false;
-        }
-        if self.is_told || has_waiting {
-            return;
-        }
-        for (told, &taken) in row.taken_aside.iter().zip(&self.taken_aside) {
-            told.store(taken, Ordering::Release);
-        }
-        let taken = |(worker, &handed): (usize, &u64)| {
-            handed == 0 || tickets.rows[worker].taken_aside[me].load(Ordering::Acquire) >= handed
-        };
-        if self.handed_aside.iter().enumerate().all(taken) {
-            for (told, &done) in row.done.iter().zip(&self.done) {
-                told.store(done, Ordering::Release);
+        let Order { me, tickets, given_to, handed_aside, accounts, .. } = self;
+        let (me, count, workers) = (*me, tickets.count, given_to.len());
+        let Some(row) = tickets.rows.get(me) else { return };
+        accounts[count].now[me] = given_to[me];
+        // The last level first: those before it depend on it.
+        for level in (0..count).rev().chain([count]) {
+            // What was taken at a level can have been handed on to those behind it only.
+            let first = if level == count { 0 } else { (level + 1) * workers };
+            let account = &mut accounts[level];
+            // Once for what was written down, and once for what has come since.
+            for _ in 0..2 {
+                if account.next == account.told {
+                    if account.now == account.told || has_waiting {
+                        break;
+                    }
+                    account.next.copy_from_slice(&account.now);
+                    account.handed.copy_from_slice(handed_aside);
+                }
+                let is_taken = |(at, &handed): (usize, &u64)| {
+                    handed == 0
+                        || tickets.rows[at % workers].taken_aside[at - at % workers + me]
+                            .load(Ordering::Acquire)
+                            >= handed
+                };
+                if !account.handed.iter().enumerate().skip(first).all(is_taken) {
+                    break;
+                }
+                let told = if level == count {
+                    &row.done[..]
+                } else {
+                    &row.taken_aside[level * workers..][..workers]
+                };
+                for (told, &next) in told.iter().zip(&account.next) {
+                    told.store(next, Ordering::Release);
+                }
+                account.told.copy_from_slice(&account.next);
             }
-            self.is_told = true;
         }
     }
 
     /// Whether others do not know yet what this worker has dealt with.
     pub(crate) fn has_to_tell(&self) -> bool {
-        !self.is_told || self.done.get(self.me) != self.given_to.get(self.me)
+        let last = self.accounts.last();
+        last.is_some_and(|account| account.now[self.me] != self.given_to[self.me])
+            || self.accounts.iter().any(|account| account.now != account.told)
     }
 
     // Where they come together.
 
-    /// Lets the packets of a batch wait in front of an element; those that nobody has to wait for stay in the batch.
-    pub(crate) fn wait(&mut self, to: Target, batch: &mut Batch, now: Timestamp) {
+    /// Lets the packets of a batch that came from a worker, which may be this one, wait in front of an element; those that nobody
+    /// has to wait for stay in the batch.
+    pub(crate) fn wait(&mut self, from: usize, to: Target, batch: &mut Batch, now: Timestamp) {
         let workers = self.tickets.rows.len();
         let place = self.windows.iter().position(|window| window.to == to);
         let place = place.unwrap_or_else(|| {
             let lane = |_| Lane { next: 1, waiting: VecDeque::new(), copies: VecDeque::new(), since: now };
-            self.windows.push(Window { to, lanes: (0..workers).map(lane).collect() });
+            let lanes = (0..workers).map(lane).collect();
+            self.windows.push(Window { to, lanes, last: vec![None; workers] });
             self.windows.len() - 1
         });
         let (window, late) = (&mut self.windows[place], &mut self.late);
-        batch.replace_each(|packet| match window.put(packet, now) {
+        batch.replace_each(|packet| match window.put(from, packet, now) {
             Comes::InTime => None,
             Comes::Late(packet) => {
                 *late += 1;
@@ -273,9 +357,10 @@ impl Order {
 
     /// Takes packets that may leave out of the windows, as many as fit, into an empty batch; where they go. `at_end`, all.
     pub(crate) fn release(&mut self, now: Timestamp, at_end: bool, batch: &mut Batch) -> Option<Target> {
+        let longest = self.tickets.longest;
         for window in &mut self.windows {
             for (lane, &passed) in window.lanes.iter_mut().zip(&self.passed) {
-                let is_stuck = !lane.is_empty() && now - lane.since > LONGEST;
+                let is_stuck = !lane.is_empty() && now - lane.since > longest;
                 lane.release(if at_end || is_stuck { u64::MAX } else { passed }, now, batch);
                 if !batch.is_empty() {
                     return Some(window.to);
@@ -287,15 +372,21 @@ impl Order {
 }
 
 impl Window {
-    fn put(&mut self, packet: Packet, now: Timestamp) -> Comes {
-        let Some((giver, number)) = Order::ticket(&packet) else { return Comes::Freely(packet) };
-        let Some(lane) = self.lanes.get_mut(giver) else { return Comes::Freely(packet) };
-        let Some(place) = number.checked_sub(lane.next).map(|place| place as usize) else {
-            return Comes::Late(packet);
-        };
-        if place >= WIDEST {
-            return Comes::Late(packet);
+    fn put(&mut self, from: usize, mut packet: Packet, now: Timestamp) -> Comes {
+        let Window { lanes, last, .. } = self;
+        let is_made = packet.flow_mark().is_none();
+        if let Some(last) = last.get_mut(from) {
+            match is_made {
+                true => packet.set_flow_mark(*last),
+                false => *last = packet.flow_mark(),
+            }
         }
+        let Some((giver, number)) = Order::ticket(&packet) else { return Comes::Freely(packet) };
+        let Some(lane) = lanes.get_mut(giver) else { return Comes::Freely(packet) };
+        let place = number.checked_sub(lane.next).map(|place| place as usize);
+        let Some(place) = place.filter(|&place| place < WIDEST) else {
+            return if is_made { Comes::Freely(packet) } else { Comes::Late(packet) };
+        };
         if lane.is_empty() {
             lane.since = now;
         }
@@ -303,7 +394,10 @@ impl Window {
             lane.waiting.resize_with(place + 1, || None);
         }
         match &mut lane.waiting[place] {
-            Some(_) => lane.copies.push_back((number, packet)),
+            Some(_) => {
+                let behind = lane.copies.iter().rposition(|&(other, _)| other <= number);
+                lane.copies.insert(behind.map_or(0, |at| at + 1), (number, packet));
+            }
             free => *free = Some(packet),
         }
         Comes::InTime
@@ -313,24 +407,20 @@ impl Window {
 impl Lane {
     /// Takes packets with numbers up to one out, in order, as many as a batch has room for.
     fn release(&mut self, up_to: u64, now: Timestamp, batch: &mut Batch) {
-        while self.next <= up_to && batch.len() < packet::BATCH_CAPACITY {
-            if let Some(&(number, _)) = self.copies.front()
-                && number < self.next
-                && let Some((_, packet)) = self.copies.pop_front()
-            {
+        while batch.len() < packet::BATCH_CAPACITY {
+            if let Some((_, packet)) = self.copies.pop_front_if(|(number, _)| *number < self.next) {
                 _ = batch.push(packet);
                 continue;
             }
+            if self.next > up_to {
+                break;
+            }
             let Some(place) = self.waiting.pop_front() else {
                 // Nobody with a smaller number will come in time.
-                if self.copies.is_empty() && up_to != u64::MAX {
+                if up_to != u64::MAX {
                     self.next = up_to + 1;
                 }
-                if self.copies.is_empty() {
-                    break;
-                }
-                self.next += 1;
-                continue;
+                break;
             };
             self.next += 1;
             self.since = now;
@@ -347,6 +437,7 @@ mod tests {
     use packet::Pool;
 
     const TO: Target = Target { element: 7, input: 0, way: Way::To(0) };
+    const SPREAD: Target = Target { element: 3, input: 0, way: Way::Spread };
 
     /// What leaves, by what the packets say.
     fn leaves(order: &mut Order, pool: &mut Pool) -> Vec<u8> {
@@ -372,7 +463,7 @@ mod tests {
     #[test]
     fn packets_leave_when_all_workers_are_past_them() {
         let mut pool = Pool::new(64 << 20).unwrap();
-        let tickets = Arc::new(Tickets::new(2));
+        let tickets = Arc::new(Tickets::new(2, &[], false));
         let [mut giver, mut other] = [0, 1].map(|me| Order::new(me, Arc::clone(&tickets)));
         // 0 and 2 go to the other worker, 1 and 3 stay; 2 is dropped there.
         let mut packets: Vec<_> = (0..4u8).map(|n| pool.packet(&[n; 60]).unwrap()).collect();
@@ -382,18 +473,18 @@ mod tests {
         giver.show();
         let [zero, one, two, three]: [Packet; 4] = packets.try_into().ok().unwrap();
         let mut own = batch([one, three]);
-        giver.wait(TO, &mut own, Timestamp(1));
+        giver.wait(0, TO, &mut own, Timestamp(1));
         assert!(own.is_empty() && giver.has_waiting());
         giver.tell(false);
         assert_eq!(leaves(&mut giver, &mut pool), [], "the other one has not said anything yet");
-        other.take(0, Way::Spread, &batch([]));
+        other.take(0, SPREAD, &batch([]));
         let mut came = batch([zero]);
-        other.take(0, Way::Spread, &came);
+        other.take(0, SPREAD, &came);
         other.tell(false);
-        giver.wait(TO, &mut came, Timestamp(1));
+        giver.wait(1, TO, &mut came, Timestamp(1));
         assert_eq!(leaves(&mut giver, &mut pool), [0], "1 waits for what came with it");
         let mut came = batch([two]);
-        other.take(0, Way::Spread, &came);
+        other.take(0, SPREAD, &came);
         came.drain().for_each(|packet| pool.free(packet));
         assert_eq!(leaves(&mut giver, &mut pool), []);
         other.tell(true);
@@ -406,7 +497,7 @@ mod tests {
     #[test]
     fn copies_leave_together_and_late_ones_at_once() {
         let mut pool = Pool::new(64 << 20).unwrap();
-        let mut order = Order::new(0, Arc::new(Tickets::new(1)));
+        let mut order = Order::new(0, Arc::new(Tickets::new(1, &[], false)));
         let mut packets: Vec<_> = (0..3u8).map(|n| pool.packet(&[n; 60]).unwrap()).collect();
         packets.iter_mut().for_each(|packet| order.give(packet, 0));
         order.show();
@@ -414,26 +505,108 @@ mod tests {
         copy.set_flow_mark(packets[1].flow_mark());
         let late = packets.remove(0);
         let mut others = batch(packets.into_iter().chain([copy]));
-        order.wait(TO, &mut others, Timestamp(1));
+        order.wait(0, TO, &mut others, Timestamp(1));
         order.tell(false);
         assert_eq!(leaves(&mut order, &mut pool), [1, 9, 2]);
         let mut rest = batch([late, pool.packet(&[8; 60]).unwrap()]);
-        order.wait(TO, &mut rest, Timestamp(1));
+        order.wait(0, TO, &mut rest, Timestamp(1));
         assert_eq!(rest.drain().map(|packet| take(&mut pool, packet)).collect::<Vec<_>>(), [0, 8]);
         assert_eq!(order.late(), 1, "the other one has no number");
     }
 
     #[test]
+    fn what_was_made_stays_behind_what_came_before_it() {
+        let mut pool = Pool::new(64 << 20).unwrap();
+        let mut order = Order::new(0, Arc::new(Tickets::new(2, &[], false)));
+        let mut packets: Vec<_> = (0..3u8).map(|n| pool.packet(&[n; 60]).unwrap()).collect();
+        packets.iter_mut().for_each(|packet| order.give(packet, 0));
+        order.show();
+        let [zero, one, two]: [Packet; 3] = packets.try_into().ok().unwrap();
+        let mut made = |n: u8| pool.packet(&[n; 60]).unwrap();
+        let (of_one, of_two, of_nobody) = (made(11), made(12), made(13));
+        let mut first = batch([of_nobody, two, of_two]);
+        order.wait(1, TO, &mut first, Timestamp(1));
+        assert_eq!(first.drain().map(|packet| take(&mut pool, packet)).collect::<Vec<_>>(), [13]);
+        let mut last = batch([zero, one, of_one]);
+        order.wait(0, TO, &mut last, Timestamp(1));
+        assert!(last.is_empty());
+        order.tell(false);
+        assert_eq!(leaves(&mut order, &mut pool), [0, 1, 11, 2, 12], "also those of the last number");
+        assert!(!order.has_waiting());
+        let mut rest = batch([pool.packet(&[14; 60]).unwrap()]);
+        order.wait(0, TO, &mut rest, Timestamp(1));
+        assert_eq!(rest.drain().map(|packet| take(&mut pool, packet)).collect::<Vec<_>>(), [14]);
+        assert_eq!(order.late(), 0);
+    }
+
+    #[test]
+    fn what_was_handed_on_twice_is_waited_for() {
+        let mut pool = Pool::new(64 << 20).unwrap();
+        let [first, second] = [4, 5].map(|element| Target { element, input: 0, way: Way::Stay });
+        let tickets = Arc::new(Tickets::new(3, &[4, 5], false));
+        let [mut giver, mut middle, mut last] = [0, 1, 2].map(|me| Order::new(me, Arc::clone(&tickets)));
+        let mut packets: Vec<_> = (0..2u8).map(|n| pool.packet(&[n; 60]).unwrap()).collect();
+        packets.iter_mut().for_each(|packet| giver.give(packet, 0));
+        giver.show();
+        let [zero, one]: [Packet; 2] = packets.try_into().ok().unwrap();
+        let mut own = batch([one]);
+        giver.wait(0, TO, &mut own, Timestamp(1));
+        let mut aside = batch([zero]);
+        giver.hand_over(1, first, 1, None);
+        giver.tell(false);
+        // More is on its way all the time, and is not waited for.
+        giver.hand_over(1, first, 1, None);
+        middle.take(0, first, &aside);
+        middle.hand_over(2, second, 1, None);
+        middle.tell(false);
+        giver.tell(false);
+        assert_eq!(leaves(&mut giver, &mut pool), []);
+        last.take(1, second, &aside);
+        giver.tell(false);
+        assert_eq!(leaves(&mut giver, &mut pool), [], "the last one has not dealt with it");
+        last.tell(false);
+        middle.tell(false);
+        giver.tell(false);
+        giver.wait(2, TO, &mut aside, Timestamp(1));
+        assert_eq!(leaves(&mut giver, &mut pool), [0, 1]);
+    }
+
+    #[test]
+    fn nobody_waits_for_what_a_ring_had_no_room_for() {
+        let mut pool = Pool::new(64 << 20).unwrap();
+        let tickets = Arc::new(Tickets::new(2, &[], false));
+        let [mut giver, mut other] = [0, 1].map(|me| Order::new(me, Arc::clone(&tickets)));
+        let mut packets: Vec<_> = (0..4u8).map(|n| pool.packet(&[n; 60]).unwrap()).collect();
+        for (packet, worker) in packets.iter_mut().zip([1, 0, 1, 1]) {
+            giver.give(packet, worker);
+        }
+        giver.show();
+        let [zero, one, two, three]: [Packet; 4] = packets.try_into().ok().unwrap();
+        giver.hand_over(1, SPREAD, 1, Some(&zero));
+        giver.lose(1);
+        let mut own = batch([one]);
+        giver.wait(0, TO, &mut own, Timestamp(1));
+        giver.tell(false);
+        assert_eq!(leaves(&mut giver, &mut pool), []);
+        let mut came = batch([zero]);
+        other.take(0, SPREAD, &came);
+        other.tell(false);
+        giver.wait(1, TO, &mut came, Timestamp(1));
+        assert_eq!(leaves(&mut giver, &mut pool), [0, 1]);
+        [two, three].into_iter().for_each(|packet| pool.free(packet));
+    }
+
+    #[test]
     fn nobody_waits_for_ever() {
         let mut pool = Pool::new(64 << 20).unwrap();
-        let tickets = Arc::new(Tickets::new(2));
+        let tickets = Arc::new(Tickets::new(2, &[], false));
         let mut giver = Order::new(0, tickets);
         let mut packets: Vec<_> = (0..2u8).map(|n| pool.packet(&[n; 60]).unwrap()).collect();
         giver.give(&mut packets[0], 1);
         giver.give(&mut packets[1], 0);
         giver.show();
         let mut own = batch(packets.drain(1..));
-        giver.wait(TO, &mut own, Timestamp(1));
+        giver.wait(0, TO, &mut own, Timestamp(1));
         giver.tell(false);
         giver.look();
         let mut out = Batch::new();

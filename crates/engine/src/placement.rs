@@ -190,6 +190,17 @@ impl Placement {
         }
     }
 
+    /// Elements that packets may be handed to aside, because their flow belongs to another worker, in the order of packets' way.
+    pub(crate) fn aside(&self, plan: &Plan) -> Vec<ElementId> {
+        let mut order = plan.order();
+        order.retain(|&to| {
+            let mut before = plan.backward[to].iter().flatten();
+            self.finds.get(to) == Some(&true)
+                || before.any(|&(from, _)| matches!(self.way(from, to), Way::ToOwner | Way::Stay))
+        });
+        order
+    }
+
     /// Whether a worker does an element's work.
     pub(crate) fn is_at(&self, id: ElementId, worker: usize) -> bool {
         !matches!(self.places[id], Place::One(place) if place != worker)

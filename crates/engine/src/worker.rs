@@ -245,10 +245,10 @@ impl Worker {
                     Some(rest) => batch = rest,
                     None => return hops,
                 }
-                if let Way::To(_) = at.way
-                    && let Some(order) = self.links.as_mut().and_then(|links| links.order.as_mut())
+                if let (Way::To(_), Some(links)) = (at.way, &mut self.links)
+                    && let (me, Some(order)) = (links.me, &mut links.order)
                 {
-                    order.wait(at, &mut batch, self.core.now);
+                    order.wait(me, at, &mut batch, self.core.now);
                 }
             }
             self.core.counters[id].arrived += batch.len() as u64;
@@ -353,40 +353,59 @@ impl Worker {
 
     fn import_all(&mut self, ends: bool) -> bool {
         let Some(links) = &mut self.links else { return false };
-        let (workers, most) = (links.workers(), links.most_batches());
         links.tell();
         if let Some(order) = &mut links.order {
             order.look();
         }
+        let workers = links.workers();
+        let mut sent_home = links.ripe();
         self.set_idle(false);
-        let mut came = false;
+        let mut came = !sent_home.is_empty();
         for from in 0..workers {
-            for _ in 0..most {
+            let burst = self.core.burst;
+            let links = self.links.as_ref();
+            let mut most = links.map_or(0, |links| links.most(from, !sent_home.is_empty(), burst));
+            while most > 0 {
                 let mut batch = self.core.batch();
-                let taken =
-                    self.links.as_mut().and_then(|links| links.take(from, self.core.burst, &mut batch));
-                let Some(to) = taken else {
+                let Some(links) = &mut self.links else { break };
+                let Some(to) = links.take(from, burst.min(most), &mut batch) else {
                     self.core.recycle(batch);
                     break;
                 };
                 came = true;
-                if let Some(order) = self.links.as_mut().and_then(|links| links.order.as_mut()) {
-                    order.take(from, to.way, &batch);
-                    if let Way::To(_) = to.way {
-                        order.wait(to, &mut batch, self.core.now);
-                    }
+                most -= batch.len();
+                match to.way {
+                    Way::ToOwner => links.keep(from, to, batch),
+                    _ => self.take_in(from, to, batch, ends),
                 }
-                // They are where they have to be.
-                self.go(to.element, Target { way: Way::Here, ..to }, batch, ends);
-                self.settle_within(if ends { 0 } else { MOST_WORK });
             }
+        }
+        for (from, to, batch) in sent_home.drain(..) {
+            self.take_in(from, to, batch, ends);
+        }
+        if let Some(links) = &mut self.links {
+            links.reuse(sent_home);
+            came |= links.keeps_some();
         }
         self.links.iter_mut().for_each(Links::tell);
         if let Some(order) = self.links.as_mut().and_then(|links| links.order.as_mut()) {
-            came |= order.has_waiting() || order.has_to_tell();
+            // At the end nobody waits any more.
+            came |= order.has_waiting() || !ends && order.has_to_tell();
             came |= self.let_out(ends);
         }
         came
+    }
+
+    /// Goes on with packets that another worker has handed over; they are where they have to be.
+    fn take_in(&mut self, from: usize, to: Target, mut batch: Batch, ends: bool) {
+        if let Some(order) = self.links.as_mut().and_then(|links| links.order.as_mut()) {
+            order.take(from, to, &batch);
+            if let Way::To(_) = to.way {
+                order.wait(from, to, &mut batch, self.core.now);
+            }
+        }
+        self.go(to.element, Target { way: Way::Here, ..to }, batch, ends);
+        self.settle_within(if ends { 0 } else { MOST_WORK });
     }
 
     /// Tells the team whether there is anything to do here.

@@ -92,7 +92,8 @@ impl Workers {
         // Packets of interfaces do not wait.
         let waits = self.plan().live().is_none();
         let spreading = self.here.first().and_then(|worker| worker.inner.setup.spreading.clone());
-        let links = handover::connect(&team.bells, &team.dispatch, spreading.as_ref(), waits);
+        let aside = self.placement().aside(self.plan());
+        let links = handover::connect(&team.bells, &team.dispatch, spreading.as_ref(), &aside, waits);
         for (worker, links) in self.here.iter_mut().zip(links) {
             worker.links = Some(links);
             worker.inner.team = Some(Arc::clone(team));

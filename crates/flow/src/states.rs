@@ -218,6 +218,15 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
         self.is_mine(id).then(|| self.take(id.flow.index))
     }
 
+    /// Ends all flows of this core at once.
+    pub fn clear_local(&mut self) {
+        for index in 0..self.own.len() {
+            if self.own[index].is_used {
+                self.take(index as u32);
+            }
+        }
+    }
+
     /// Notes that a connection of this core was closed: its state stays readable for [`LINGER`].
     pub fn close_local(&mut self, id: StateId, now: Timestamp) {
         if self.is_mine(id) {

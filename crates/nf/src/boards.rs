@@ -7,7 +7,7 @@
 use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use element::{Args, Timestamp};
+use element::{Args, Invalid, Timestamp};
 use flow::{CoreStates, Key, KeyHasher, Opened, Plain, StateId};
 
 /// Flows that each worker's board has room for; those of further ones stay at the worker that they belong to. Memory is
@@ -17,9 +17,10 @@ const CAPACITY: usize = 1 << 21;
 /// Flows that are looked for together.
 pub(crate) const WINDOW: usize = 32;
 
-/// The boards of all workers, until each has taken its own.
+/// The boards of all workers.
 struct Boards<K: Key, V: Plain> {
-    ends: Mutex<Vec<Option<CoreStates<K, V>>>>,
+    /// Those that no worker has taken yet.
+    free: Mutex<Vec<Option<CoreStates<K, V>>>>,
     hasher: KeyHasher,
 }
 
@@ -33,21 +34,43 @@ pub(crate) struct Board<K: Key, V: Plain> {
 pub(crate) type Seen<V> = Option<(StateId, V)>;
 
 impl<K: Key + Any + Send + Sync, V: Plain + Any + Send + Sync> Board<K, V> {
-    /// That of an element being made, if its flows are spread and there is memory for it.
-    pub(crate) fn of(args: &Args<'_>) -> Option<Board<K, V>> {
-        let setup = &args.setup;
-        if !setup.is_spread() {
-            return None;
+    /// That of an element being made, if its flows are spread.
+    ///
+    /// An element that takes the place of another one of its worker gets a new one, and so do the copies at other workers
+    /// when their turn comes; until then each of the two kinds finds nothing of the other's, and packets are sent home.
+    ///
+    /// # Errors
+    /// If there is no memory for it, which `args` has been told.
+    pub(crate) fn of(args: &mut Args<'_>) -> Result<Option<Board<K, V>>, Invalid> {
+        let (workers, worker) = (args.setup.workers, args.setup.worker);
+        if !args.setup.is_spread() {
+            return Ok(None);
         }
-        let boards: Arc<Boards<K, V>> = setup.common.get_or_make(args.id(), || {
-            let ends = CoreStates::new(setup.workers, CAPACITY).unwrap_or_default();
+        let boards: Arc<Boards<K, V>> = args.setup.common.get_or_make(args.id(), || {
             // Whoever wants keys to collide does not know it.
-            let hasher = KeyHasher::new(fastrand::u64(..));
-            Boards { ends: Mutex::new(ends.into_iter().map(Some).collect()), hasher }
+            Boards { free: Mutex::default(), hasher: KeyHasher::new(fastrand::u64(..)) }
         });
-        let mut ends = boards.ends.lock().unwrap_or_else(PoisonError::into_inner);
-        let states = ends.get_mut(setup.worker)?.take()?;
-        Some(Board { states, hasher: boards.hasher.clone() })
+        let mut free = boards.free.lock().unwrap_or_else(PoisonError::into_inner);
+        if free.get(worker).is_none_or(Option::is_none) {
+            match CoreStates::new(workers, CAPACITY) {
+                Ok(states) => *free = states.into_iter().map(Some).collect(),
+                Err(error) => {
+                    args.error(format!(
+                        "what other workers have to know of flows: {error}; or use `--steering rss`"
+                    ));
+                    return Err(Invalid);
+                }
+            }
+        }
+        let states = free.get_mut(worker).and_then(Option::take);
+        Ok(states.map(|states| Board { states, hasher: boards.hasher.clone() }))
+    }
+}
+
+impl<K: Key, V: Plain> Drop for Board<K, V> {
+    /// Others may still look at it.
+    fn drop(&mut self) {
+        self.states.clear_local();
     }
 }
 

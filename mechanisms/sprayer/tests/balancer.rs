@@ -58,7 +58,7 @@ fn connections_keep_their_server() {
     }
 }
 
-/// A segment every 20 s for an hour, nearly all at workers that the connection does not belong to.
+/// A segment every 20 s for an hour, nearly all at workers that the connection does not belong to; a server more meanwhile.
 #[test]
 fn connections_that_others_see_hold() {
     let file = tempfile::NamedTempFile::with_suffix(".pcap").unwrap();
@@ -76,8 +76,10 @@ fn connections_that_others_see_hold() {
     for workers in [1, 4] {
         let exchange = offer(vec![Vec::new()]);
         let text = format!(
-            "FromDump({}) -> CheckIPHeader -> lb :: {BALANCER} -> TestSink({exchange}, 0)",
-            file.path().display()
+            "FromDump({}) -> CheckIPHeader -> lb :: {BALANCER} -> TestSink({exchange}, 0);
+             Script(wait 1000s, write lb.config \"{}, DST 10.7.0.4\")",
+            file.path().display(),
+            BALANCER.trim_start_matches("FlowIPLoadBalancer(").trim_end_matches(')')
         );
         let how = Run::trace().on(workers).spread(|| Settings::default().spreading());
         let outcome = how.text(&text, &["lb.connections"]).unwrap_or_else(|error| panic!("{error}"));

@@ -106,6 +106,42 @@ fn every_connection_is_translated_one_way_and_back() {
     }
 }
 
+/// A firewall that lets answers in, and a capture that has each answer right behind the packet that opens its connection: it comes
+/// to the connection's worker by way of another one, and finds its mapping there.
+#[test]
+fn answers_find_what_was_opened_just_before() {
+    const CONNECTIONS: usize = 5000;
+    let time = Timestamp(1_000_000_000);
+    let packets = (0..CONNECTIONS).flat_map(|n| {
+        let there = segment(n, 0, SYN, time);
+        let answer =
+            Builder::tcp(([198, 51, 100, 7], 80).into(), client(n).into(), ACK).build(&[7; 8]).unwrap();
+        [there.clone(), Input { bytes: answer, ..there }]
+    });
+    let file = tempfile::NamedTempFile::with_suffix(".pcap").unwrap();
+    let options = capture::WriterOptions { link: wire::LinkType::RawIp, ..capture::WriterOptions::default() };
+    let mut writer = capture::Writer::new(file.reopen().unwrap(), options);
+    for input in packets {
+        writer.write(input.time.0, input.bytes.len() as u32, [&input.bytes[..]]).unwrap();
+    }
+    writer.flush().unwrap();
+    for how in [Run::real(), Run::trace()] {
+        let text = format!(
+            "FromDump({}) -> CheckIPHeader -> side :: IPClassifier(src net 10.0.0.0/8, -);
+             side[0] -> [0] nat :: IPRewriter(keep 0 1, drop); side[1] -> [1] nat;
+             nat[0] -> there :: Counter -> Discard; nat[1] -> back :: Counter -> Discard",
+            file.path().display()
+        );
+        let outcome = how.on(4).spread(SPRAY).text(&text, &["there.count", "back.count"]).unwrap();
+        assert_eq!(
+            outcome.values,
+            [(); 2].map(|()| Ok(CONNECTIONS.to_string())),
+            "{:?}",
+            outcome.report.totals
+        );
+    }
+}
+
 /// Whether the checksums are right.
 fn is_whole(seen: &Seen) -> bool {
     wire::checksum::ipv4_valid(&seen.bytes[..20]) && wire::checksum::tcp_packet_valid(&seen.bytes, 20)

@@ -50,6 +50,8 @@ fn others_see_what_one_writes() {
     assert_eq!(next.flow().index(), id.flow().index());
     assert_ne!(next.flow().generation(), id.flow().generation());
     assert!(one.remove_local(id).is_none() && one.len() == 1);
+    one.clear_local();
+    assert_eq!((other.get(0, &key(6), hash(6)), one.len()), (None, 0));
 }
 
 #[test]

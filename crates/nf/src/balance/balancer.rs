@@ -54,7 +54,8 @@ pub(super) fn build<D: Delivery>(
 ) -> Result<Box<dyn Element>, Invalid> {
     // What else is wrong would follow from that.
     args.finish()?;
-    match Balancer::new(settings, places, Board::of(args)) {
+    let board = Board::of(args)?;
+    match Balancer::new(settings, places, board) {
         Ok(balancer) => Ok(Box::new(Balancing { balancer, delivery })),
         Err(error) => {
             args.error(error);

@@ -221,8 +221,8 @@ pub(super) fn effects(desk: &Desk) -> Effects {
             Spec::Pattern(target) => target.pattern.chooses_port(),
             Spec::Mapper(_) => false,
         });
-    // Who makes mappings from outside makes them at one worker.
-    effects.is_spread = flavour.has_ports() && !flavour.is_ping() && !desk.is_helped;
+    // Who makes mappings from outside makes them at one worker. Of queries each packet comes to its own worker anyway.
+    effects.is_spread = flavour.has_ports() && !desk.is_helped;
     effects = effects.depending_on(Depends::Time).depending_on(Depends::Handler);
     for what in chances(desk) {
         effects = effects.depending_on(what);

@@ -185,7 +185,10 @@ pub(super) fn build(
     };
     let owner = store.join(policies, inputs, reap_interval);
     store.limit_subscribers(owner, sharing.most_of_one);
-    if let Some(board) = Board::of(args) {
+    if flavour.has_ports()
+        && !flavour.is_ping()
+        && let Some(board) = Board::of(args)?
+    {
         store.use_board(board);
     }
     let home = Home { store: Arc::new(Mutex::new(store)), owner };
