@@ -1,0 +1,97 @@
+//! With order kept, what leaves several workers is what leaves one, packet by packet.
+
+use std::sync::Arc;
+
+use element::Timestamp;
+use element::steering::Spreading;
+use testkit::Run;
+use tidegate_sprayer::{Classes, Policy, Settings};
+use wire::build::Builder;
+use wire::tcp::flags::{ACK, FIN, SYN};
+
+const CONNECTIONS: u16 = 40;
+const SEGMENTS: u32 = 50;
+
+const KEEP: Settings = Settings {
+    policy: Policy::Spray,
+    cores: 0,
+    classes: Classes { udp_ports: Vec::new(), quic_ports: Vec::new() },
+    keeps_order: true,
+};
+const SPRAY: fn() -> Arc<dyn Spreading> = || KEEP.spreading();
+const FLOWLETS: fn() -> Arc<dyn Spreading> =
+    || Settings { policy: Policy::Flowlets(Timestamp(1000)), ..KEEP }.spreading();
+const AUTO: fn() -> Arc<dyn Spreading> = || Settings { policy: Policy::Auto, ..KEEP }.spreading();
+
+/// A capture of connections in turn; payloads differ.
+fn capture() -> tempfile::NamedTempFile {
+    let file = tempfile::NamedTempFile::with_suffix(".pcap").unwrap();
+    let options = capture::WriterOptions { link: wire::LinkType::RawIp, ..capture::WriterOptions::default() };
+    let mut writer = capture::Writer::new(file.reopen().unwrap(), options);
+    for n in 0..SEGMENTS {
+        for connection in 0..CONNECTIONS {
+            let flags = match n {
+                0 => SYN,
+                n if n == SEGMENTS - 1 => FIN | ACK,
+                _ => ACK,
+            };
+            let from = ([10, 1, 0, connection as u8], 1024 + connection);
+            let payload = [n.to_be_bytes().to_vec(), vec![connection as u8; 700]].concat();
+            let builder = Builder::tcp(from.into(), ([10, 9, 0, 1], 80).into(), flags);
+            let packet = builder.build(&payload).unwrap();
+            let time = Timestamp::from_secs(1_763_800_000) + Timestamp(i64::from(n) * 1000);
+            writer.write(time.0, packet.len() as u32, [&packet[..]]).unwrap();
+        }
+    }
+    writer.flush().unwrap();
+    file
+}
+
+/// The packets that leave a chain, in order.
+fn leaves(how: Run, input: &std::path::Path, chain: &str) -> Vec<Vec<u8>> {
+    let output = tempfile::NamedTempFile::with_suffix(".pcap").unwrap();
+    let text = format!(
+        "out :: ToDump({}, SNAPLEN 0, ENCAP IP); FromDump({}) -> CheckIPHeader -> {chain} out",
+        output.path().display(),
+        input.display()
+    );
+    let outcome = how.text(&text, &[]).unwrap_or_else(|error| panic!("{error}"));
+    assert!(outcome.report.balances(), "{:?}", outcome.report);
+    let late: u64 = outcome.report.workers.iter().map(|worker| worker.late).sum();
+    assert_eq!(late, 0, "{chain}");
+    let mut reader = capture::Reader::open(output.path()).unwrap();
+    std::iter::from_fn(|| reader.next().unwrap().map(|record| record.data.to_vec())).collect()
+}
+
+#[test]
+fn the_same_packets_leave_in_the_same_order() {
+    let input = capture();
+    let balancer = "FlowIPLoadBalancer(VIP 10.9.0.1, DST 10.7.0.1, DST 10.7.0.2, LB_MODE hash_agg)";
+    let chains = [
+        "Null ->".to_string(),
+        // Copies come together in one place, and each of the first to three places.
+        "t :: Tee(3); t[1] -> out; t[2] -> out; t[0] ->".into(),
+        // Some of what leaves has been made on the way.
+        "IPFragmenter(300) ->".into(),
+        // A few are gone.
+        "IPFilter(drop src port 1024 or src port 1030, allow all) ->".into(),
+        // Unknown connections go to their worker, and on from there to that of the new addresses.
+        format!("{balancer} -> FlowCounter -> {balancer} ->"),
+    ];
+    for chain in &chains {
+        let mut alone = leaves(Run::trace(), input.path(), chain);
+        if chain.contains("Tee") {
+            // One worker has copies of whole batches behind each other.
+            let packets = leaves(Run::trace(), input.path(), "Null ->");
+            alone = packets.into_iter().flat_map(|packet| [packet.clone(), packet.clone(), packet]).collect();
+        }
+        assert!(alone.len() >= usize::from(CONNECTIONS - 2) * SEGMENTS as usize);
+        for policy in [SPRAY, FLOWLETS, AUTO] {
+            for how in [Run::trace().on(2), Run::trace().on(4), Run::real().on(2), Run::real().on(4)] {
+                let together = leaves(how.spread(policy), input.path(), chain);
+                let first = alone.iter().zip(&together).position(|(a, b)| a != b);
+                assert!(alone.len() == together.len() && first.is_none(), "{chain} at {first:?}");
+            }
+        }
+    }
+}
