@@ -5,6 +5,7 @@
 //! place of the third machine. Devices take turns, and figures are medians over the rounds.
 
 mod between;
+mod connections;
 mod openvswitch;
 mod program;
 
@@ -38,6 +39,8 @@ const FLOWS: usize = 64;
 
 /// Bytes of data in an ordinary segment, with time stamps.
 const SEGMENT: f64 = 1448.0;
+
+pub(crate) use connections::run as run_connections;
 
 /// One row for TCP and one for packets of each device. None, with a message, where the machine or the user does not allow
 /// network namespaces.

@@ -119,6 +119,10 @@ pub struct Row {
     /// Gigabits of data per second over one TCP connection, there and back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gbps: Option<[f64; 2]>,
+    /// Gigabits of data per second over all TCP connections together, and of a thousand segments that arrived how many were
+    /// sent again, and how many came behind a gap.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tcp: Option<[f64; 3]>,
 }
 
 /// Values of parameters.
@@ -221,6 +225,11 @@ pub const ALL: &[Benchmark] = &[
         about: "packets and one TCP flow through each device, beside other switches (needs root, ip, ethtool)",
         run: devices::run,
     },
+    Benchmark {
+        name: "connections",
+        about: "TCP through a translator whose workers share connections, or do not (needs root, ip, ethtool)",
+        run: devices::run_connections,
+    },
     Benchmark { name: "elements", about: "each element alone, with frames of 64 bytes", run: elements::run },
     Benchmark { name: "lang-10k", about: "parse and flatten 10,000 elements", run: language::run },
 ];
@@ -252,6 +261,7 @@ impl Row {
             speedup: None,
             offered_mpps: None,
             gbps: None,
+            tcp: None,
         }
     }
 }
@@ -291,6 +301,12 @@ pub fn table(rows: &[Row]) -> String {
         if let Some([there, back]) = row.gbps {
             let _ = write!(notes, ", {there:.1} Gb/s there, {back:.1} back");
         }
+        if let Some([rate, again, behind_gap]) = row.tcp {
+            let _ = write!(
+                notes,
+                ", {rate:.2} Gb/s, of 1000 segments {again:.1} sent again, {behind_gap:.0} behind a gap"
+            );
+        }
         let _ = writeln!(
             text,
             "{:26} {:width$} {:9.1} {:9.1} {:7.2} {:8.2}  {low:.1}-{high:.1}{unit}{notes}",
@@ -312,8 +328,9 @@ mod tests {
     #[test]
     fn every_benchmark_runs_and_gives_rows() {
         let settings = Settings { repeats: 1, packets: 2_000, per_run: 4_000, ..Settings::USUAL };
-        // `devices` runs the program itself, which tests of the program do.
-        for benchmark in ALL.iter().filter(|benchmark| benchmark.name != "devices") {
+        // These run the program itself, which tests of the program do.
+        for benchmark in ALL.iter().filter(|benchmark| !["devices", "connections"].contains(&benchmark.name))
+        {
             let rows = (benchmark.run)(&settings).unwrap();
             assert!(!rows.is_empty(), "{}", benchmark.name);
             assert!(rows.iter().all(|r| r.ns_per_packet > 0.0 && r.ratio > 0.0), "{}", table(&rows));

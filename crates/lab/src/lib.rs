@@ -19,7 +19,7 @@ use nix::sched::{CloneFlags, setns};
 
 pub use program::Running;
 pub use stream::Stream;
-pub use traffic::{exchange_datagrams, flow, hops, ping, transfer};
+pub use traffic::{exchange_datagrams, flow, flows, hops, ping, transfer};
 
 /// How long anything may take.
 pub const PATIENCE: Duration = Duration::from_secs(30);

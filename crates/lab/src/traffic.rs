@@ -74,11 +74,25 @@ pub fn transfer(
 /// # Errors
 /// There is no connection, or nothing arrives for as long as eight seconds.
 pub fn flow(from: &Space, to: &Space, address: SocketAddr, time: Duration) -> Result<f64> {
+    flows(from, to, address, 1, time)
+}
+
+/// The same over several connections at once: of all of them together.
+///
+/// # Errors
+/// As with one.
+pub fn flows(
+    from: &Space,
+    to: &Space,
+    address: SocketAddr,
+    connections: usize,
+    time: Duration,
+) -> Result<f64> {
     let listener = to.enter(|| TcpListener::bind(address))?;
     listener.set_nonblocking(true)?;
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
-        let sender = scope.spawn(|| -> Result<()> {
+        let send = || -> Result<()> {
             let mut stream = from.enter(|| TcpStream::connect_timeout(&address, STANDSTILL))?;
             stream.set_write_timeout(Some(STANDSTILL))?;
             let data = vec![0; CHUNK];
@@ -90,16 +104,28 @@ pub fn flow(from: &Space, to: &Space, address: SocketAddr, time: Duration) -> Re
                 }
             }
             Ok(())
+        };
+        let senders: Vec<_> = (0..connections).map(|_| scope.spawn(send)).collect();
+        let streams: Result<Vec<_>> = (0..connections)
+            .map(|_| accept(&listener, || senders.iter().any(|sender| sender.is_finished())))
+            .collect();
+        let measured = streams.and_then(|streams| {
+            let receive = |stream: TcpStream| scope.spawn(move || Ok((rate(&stream, time)?, stream)));
+            let receivers: Vec<_> = streams.into_iter().map(receive).collect();
+            // No connection ends before all have been measured.
+            let all: Vec<Result<(f64, TcpStream)>> = receivers.into_iter().map(joined).collect();
+            done.store(true, Ordering::Relaxed);
+            all.into_iter().map(|one| one.map(|(rate, _)| rate)).sum()
         });
-        let stream = accept(&listener, || sender.is_finished());
-        let measured =
-            stream.as_ref().map_err(|error| error.kind().into()).and_then(|stream| rate(stream, time));
         done.store(true, Ordering::Relaxed);
-        drop(stream);
-        let sent = sender.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let sent: Result<()> = senders.into_iter().map(joined).collect::<Vec<_>>().into_iter().collect();
         // Why there was no connection is what the sender knows.
         sent.and(measured)
     })
+}
+
+fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 fn rate(mut stream: &TcpStream, time: Duration) -> Result<f64> {

@@ -90,6 +90,7 @@ pub static CLASSES: &[&Class] = &[
     &basic::tee::CLASS,
     &basic::unstrip::CLASS,
     &basic::unstrip_anno::CLASS,
+    &basic::work_package::CLASS,
     &contents::clipboard::CLASS,
     &contents::move_data::CLASS,
     &contents::pad::CLASS,

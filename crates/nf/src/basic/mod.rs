@@ -1,4 +1,4 @@
-//! Passing, dropping, copying, counting and printing packets.
+//! Passing, dropping, copying, counting and printing packets, and mere work.
 
 pub mod align;
 pub mod average_counter;
@@ -16,3 +16,4 @@ pub mod strip;
 pub mod tee;
 pub mod unstrip;
 pub mod unstrip_anno;
+pub mod work_package;

@@ -1,0 +1,192 @@
+//! TCP through workers that share a connection: what the kernel's own TCP makes of it (Sprayer, figures 6b and 7b).
+//!
+//! A translator stands between two machines, with so much work per packet, on one worker, and on two with each connection at one
+//! of them, spread over both, and spread with the order kept. Senders and receivers share the cores with it.
+
+use std::io::{Error, Result};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use lab::{Net, Space};
+
+use super::{Interrupt, PORT, Program, SEGMENT, is_possible};
+use crate::serde_params::Param;
+use crate::{Pair, Row, Settings, median};
+
+/// Random numbers per packet, of three or four cycles each, with one connection; and connections with the most work.
+const WORK: [u64; 3] = [0, 700, 2500];
+const CONNECTIONS: [usize; 2] = [4, 16];
+
+/// How packets come to workers.
+struct Way {
+    steering: &'static str,
+    order: &'static str,
+    threads: &'static str,
+}
+
+const WAYS: [Way; 5] = [
+    Way { steering: "rss", order: "none", threads: "1" },
+    Way { steering: "rss", order: "none", threads: "2" },
+    Way { steering: "spray", order: "none", threads: "2" },
+    Way { steering: "spray", order: "keep", threads: "2" },
+    Way { steering: "auto", order: "none", threads: "2" },
+];
+
+/// Addresses: the sender, the translator towards it, the translator's outer one, and the receiver.
+const SENDER: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 1);
+const INNER: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 254);
+const OUTER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 254);
+const RECEIVER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
+
+/// What one connection, or several together, got through.
+struct Sample {
+    /// Bits of data per second.
+    rate: f64,
+    /// Of a thousand segments that arrived: sent again, and such as were behind a gap when they came.
+    again: f64,
+    behind_gap: f64,
+}
+
+/// A row for each way, amount of work and number of connections. None, with a message, where the machine or the user does not
+/// allow network namespaces.
+pub(crate) fn run(settings: &Settings) -> std::result::Result<Vec<Row>, String> {
+    let interrupt = Interrupt::new().map_err(|error| error.to_string())?;
+    if let Err(error) = is_possible() {
+        eprintln!("connections: {error}; no rows without root, ip and ethtool");
+        return Ok(Vec::new());
+    }
+    measure_all(settings, &interrupt).map_err(|error| error.to_string())
+}
+
+fn measure_all(settings: &Settings, interrupt: &Interrupt) -> Result<Vec<Row>> {
+    let program = Program::new()?;
+    let with_work = WORK.map(|work| (work, 1));
+    let with_connections = CONNECTIONS.map(|connections| (WORK[WORK.len() - 1], connections));
+    let mut cases: Vec<_> =
+        with_work.into_iter().chain(with_connections).map(|case| (case, WAYS.map(|_| Vec::new()))).collect();
+    let start = Instant::now();
+    for round in 1..=settings.rounds as u32 {
+        for ((work, connections), samples) in &mut cases {
+            for (way, samples) in WAYS.iter().zip(samples) {
+                interrupt.check()?;
+                samples.push(measure(&program, way, *work, *connections, settings.window)?);
+            }
+        }
+        // Another round as long as those before has to fit in.
+        if start.elapsed() / round * (round + 1) > settings.time {
+            break;
+        }
+    }
+    Ok(cases.iter().flat_map(|(case, samples)| rows(*case, samples)).collect())
+}
+
+fn rows((work, connections): (u64, usize), samples: &[Vec<Sample>; WAYS.len()]) -> Vec<Row> {
+    let nanoseconds = |sample: &Sample| 1e9 * 8.0 * SEGMENT / sample.rate;
+    let [one, ..] = samples;
+    let of_way = |(way, samples): (&Way, &Vec<Sample>)| {
+        // One worker stands where others have the floor.
+        let pairs: Vec<_> = samples
+            .iter()
+            .zip(one)
+            .map(|(s, one)| Pair { cost: nanoseconds(s), floor: nanoseconds(one) })
+            .collect();
+        let threads = if way.threads == "1" { 1 } else { 2 };
+        let params = [
+            ("steering", Param::Word(way.steering)),
+            ("order", Param::Word(way.order)),
+            ("threads", Param::Number(threads)),
+            ("work", Param::Number(work)),
+            ("connections", Param::Number(connections as u64)),
+        ];
+        let of = |what: fn(&Sample) -> f64| median(samples.iter().map(what).collect());
+        let speedup =
+            (threads > 1).then(|| median(pairs.iter().map(|pair| pair.floor / pair.cost).collect()));
+        Row {
+            unit: "segment",
+            speedup,
+            tcp: Some([
+                of(|sample| sample.rate / 1e9),
+                of(|sample| sample.again),
+                of(|sample| sample.behind_gap),
+            ]),
+            ..Row::new("connections", &params, &pairs)
+        }
+    };
+    WAYS.iter().zip(samples).map(of_way).collect()
+}
+
+fn measure(program: &Program, way: &Way, work: u64, connections: usize, window: Duration) -> Result<Sample> {
+    let mut net = Net::new()?;
+    let [sender, between, receiver] = ["sender", "between", "receiver"].map(|name| net.space(name));
+    let (sender, between, receiver) = (sender?, between?, receiver?);
+    net.cable([(&sender, "eth0", &format!("{SENDER}/24")), (&between, "left", "")])?;
+    net.cable([(&receiver, "eth0", &format!("{RECEIVER}/24")), (&between, "right", "")])?;
+    sender.ip(&format!("route add default via {INNER}"))?;
+    for (interface, number) in [("left", 1), ("right", 2)] {
+        between.ip(&format!("link set {interface} address 2:0:0:0:1:{number}"))?;
+    }
+    let options = ["--threads", way.threads, "--steering", way.steering];
+    let order = ["--order", way.order];
+    let options = [&options[..], if way.steering == "rss" { &[] } else { &order }].concat();
+    let _running = program.run(&between, &options, &translator(work))?;
+    let before = Segments::of(&sender, &receiver)?;
+    let address = SocketAddr::from((RECEIVER, PORT));
+    let rate = lab::flows(&sender, &receiver, address, connections, window)?;
+    let after = Segments::of(&sender, &receiver)?;
+    let thousands = (after.arrived - before.arrived).max(1) as f64 / 1000.0;
+    Ok(Sample {
+        rate,
+        again: (after.again - before.again) as f64 / thousands,
+        behind_gap: (after.behind_gap - before.behind_gap) as f64 / thousands,
+    })
+}
+
+/// A translator with so much work per packet, and what answers for its addresses.
+fn translator(work: u64) -> String {
+    let end = |side: &str, own: Ipv4Addr, last: u8| {
+        format!(
+            "FromDevice({side}) -> {side} :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
+             {side}[0] -> ARPResponder({own} 2:0:0:0:1:{last}) -> {side}_out :: Queue -> ToDevice({side});
+             {side}[1] -> [1] {side}_arp :: ARPQuerier({own}, 2:0:0:0:1:{last}) -> {side}_out;
+             {side}[3] -> Discard;"
+        )
+    };
+    format!(
+        "{}{} rw :: IPRewriter(pattern {OUTER} 1024-65535 - - 0 1, drop);
+         left[2] -> Strip(14) -> CheckIPHeader -> IPClassifier(tcp) -> rw;
+         right[2] -> Strip(14) -> CheckIPHeader -> IPClassifier(tcp) -> [1] rw;
+         rw[0] -> WorkPackage(W {work}) -> DecIPTTL -> right_arp;
+         rw[1] -> WorkPackage(W {work}) -> DecIPTTL -> left_arp",
+        end("left", INNER, 1),
+        end("right", OUTER, 2)
+    )
+}
+
+/// What the kernel has counted (proc_net_snmp(5), `/proc/net/netstat`).
+struct Segments {
+    arrived: u64,
+    again: u64,
+    behind_gap: u64,
+}
+
+impl Segments {
+    fn of(sender: &Space, receiver: &Space) -> Result<Segments> {
+        Ok(Segments {
+            arrived: count(receiver, "snmp", "Tcp", "InSegs")?,
+            again: count(sender, "snmp", "Tcp", "RetransSegs")?,
+            behind_gap: count(receiver, "netstat", "TcpExt", "TCPOFOQueue")?,
+        })
+    }
+}
+
+/// A count of a namespace: a line has the names, and the next one the numbers.
+fn count(space: &Space, file: &str, group: &str, name: &str) -> Result<u64> {
+    let text = space.enter(|| std::fs::read_to_string(format!("/proc/thread-self/net/{file}")))?;
+    let mut lines = text.lines().filter_map(|line| line.split_once(": ")).filter(|(of, _)| *of == group);
+    let both = lines.next().zip(lines.next());
+    let found = both.and_then(|((_, names), (_, numbers))| {
+        let mut pairs = names.split(' ').zip(numbers.split(' '));
+        pairs.find(|(of, _)| *of == name)?.1.parse().ok()
+    });
+    found.ok_or_else(|| Error::other(format!("{file} has no {group} {name}")))
+}

@@ -1,0 +1,116 @@
+//! # WorkPackage
+//! Works on each packet, to stand for a network function that costs so much.
+//!
+//! For each packet it draws W random numbers, which is work for the core alone, and then makes N random accesses of 4 bytes
+//! each to memory. The packet passes unchanged.
+//!
+//! ## Usage
+//! `WorkPackage([KEYWORDS])`
+//!
+//! ## Arguments
+//! - `S`: megabytes of the memory.
+//! - `N`: accesses per packet.
+//! - `R`: how many of a hundred accesses are to the packet's headers instead of the memory.
+//! - `PAYLOAD`: whether those may be anywhere in the packet.
+//! - `W`: random numbers per packet.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 10) -> WorkPackage(S 1, N 5, W 100) -> Discard
+//! ```
+//!
+//! ## See also
+//! DelayShaper
+
+use std::hint::black_box;
+
+use element::class::ArgInfo;
+use element::effects::Field;
+use element::{Base, Batch, Class, Cx, Effects, Element, Packet, manual};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "WorkPackage",
+    manual: manual!("work_package.rs"),
+    args: &[
+        ArgInfo::keyword("S", "unsigned", "0"),
+        ArgInfo::keyword("N", "unsigned", "0"),
+        ArgInfo::keyword("R", "unsigned", "0"),
+        ArgInfo::keyword("PAYLOAD", "bool", "false"),
+        ArgInfo::keyword("W", "unsigned", "0"),
+    ],
+    samples: &["", "S 1, N 3, W 10", "S 1, N 8, R 50", "N 4, R 100, PAYLOAD true"],
+    build: |args| {
+        let (megabytes, accesses, of_packet) = (args.or("S", 0u32), args.or("N", 0u32), args.or("R", 0u32));
+        if of_packet > 100 {
+            args.error("R: at most 100 of a hundred accesses");
+        }
+        if megabytes > MOST_MEGABYTES {
+            args.error(format!("S: at most {MOST_MEGABYTES}"));
+        }
+        if megabytes == 0 && accesses > 0 && of_packet < 100 {
+            args.error("N needs S megabytes of memory to access");
+        }
+        let (payload, draws) = (args.or("PAYLOAD", false), args.or("W", 0u32));
+        args.finish()?;
+        // From 1, so that pages are really there.
+        let memory = vec![1; megabytes as usize * (WORDS_PER_MEGABYTE)];
+        let random = fastrand::Rng::with_seed(args.setup.worker as u64);
+        Ok(Box::new(WorkPackage { memory, accesses, of_packet, payload, draws, random }))
+    },
+    ..Class::DEFAULT
+};
+
+const WORDS_PER_MEGABYTE: usize = (1 << 20) / size_of::<u32>();
+const MOST_MEGABYTES: u32 = 1 << 16;
+/// Bytes from the start of a packet where accesses to headers go: Ethernet, IPv4 and TCP.
+const HEADERS: usize = 54;
+
+struct WorkPackage {
+    memory: Vec<u32>,
+    accesses: u32,
+    /// Of a hundred.
+    of_packet: u32,
+    payload: bool,
+    draws: u32,
+    random: fastrand::Rng,
+}
+
+impl WorkPackage {
+    fn work(&mut self, packet: &Packet) -> u32 {
+        let mut sum = (0..self.draws).fold(0u32, |sum, _| sum.wrapping_add(self.random.u32(..)));
+        for _ in 0..self.accesses {
+            let value = if self.of_packet > 0 && self.random.u32(..100) < self.of_packet {
+                let data = packet.data();
+                let length = if self.payload { data.len() } else { data.len().min(HEADERS) };
+                let last = length.saturating_sub(size_of::<u32>());
+                let at = self.random.usize(..=last);
+                data.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |bytes| u32::from_ne_bytes(*bytes))
+            } else {
+                let at = self.random.usize(..self.memory.len().max(1));
+                self.memory.get(at).copied().unwrap_or(0)
+            };
+            sum = sum.wrapping_add(value);
+        }
+        sum
+    }
+}
+
+impl Element for WorkPackage {
+    fn effects(&self) -> Effects {
+        match (self.accesses > 0 && self.of_packet > 0, self.payload) {
+            (false, _) => Effects::pass(),
+            (true, true) => Effects::pass().observing(&[Field::Payload]),
+            (true, false) => {
+                let headers = Field::Bytes { base: Base::Data, offset: 0, length: HEADERS as u16 };
+                Effects::pass().observing(&[headers])
+            }
+        }
+    }
+
+    fn process(&mut self, _cx: &mut Cx<'_>, batch: &mut Batch) {
+        for packet in batch.iter() {
+            black_box(self.work(packet));
+        }
+    }
+}
