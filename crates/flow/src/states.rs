@@ -121,8 +121,8 @@ impl Opened {
 
 impl<K: Key, V: Plain> CoreStates<K, V> {
     /// The ends of so many cores, each of which can have `capacity` flows. Memory, 64 bytes per flow and core for keys and
-    /// states of six words together, twice as much for up to fourteen, and some twelve bytes to find it, is reserved now and
-    /// touched when it is needed.
+    /// states of six words together, twice as much for up to fourteen, some twelve bytes to find it, and eight for each core that
+    /// sees it, is reserved now and touched when it is needed.
     ///
     /// # Errors
     /// If the capacity is none, or more than a table can have, or the system refuses the address space.

@@ -95,6 +95,25 @@ fn what_was_closed_stays_readable_for_a_while() {
     assert!(other.get(0, &key(2), hash(2)).is_some());
 }
 
+/// Whatever year it is.
+#[test]
+fn stamps_are_of_all_times() {
+    for start in [0, 1_000_000_000, 1_795_000_000, 8_000_000_000] {
+        let [mut one, other] = two(10);
+        let open = |one: &mut States, n| {
+            one.insert_local(&key(n), hash(n), &[n.into(); 3], secs(start)).unwrap().id()
+        };
+        let [id, lost] = [open(&mut one, 1), open(&mut one, 2)];
+        other.see(id, secs(start + 40));
+        let seen = one.last_seen(id).unwrap();
+        assert!(seen >= secs(start + 40) && seen < secs(start + 41), "{seen:?}");
+        let mut ended = Vec::new();
+        assert_eq!(one.expire_local(secs(start + 20), secs(30), 10, |id, _| ended.push(id)), 0);
+        assert_eq!(one.expire_local(secs(start + 50), secs(30), 10, |id, _| ended.push(id)), 1);
+        assert_eq!(ended, [lost]);
+    }
+}
+
 #[test]
 fn a_full_table_says_so() {
     assert!(States::new(2, 0).is_err() && States::new(1 << 17, 8).is_err());
