@@ -2,7 +2,9 @@
 
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use flow::{CoreStates, Key, KeyHasher, Plain};
 
 use crate::ElementId;
 use crate::class::Class;
@@ -97,6 +99,27 @@ impl Setup {
     /// Whether packets of one flow come to several workers.
     pub fn is_spread(&self) -> bool {
         self.workers > 1 && self.spreading.is_some()
+    }
+
+    /// The end of flow states that this worker's copy of an element has of those of all copies, with the hash function of their
+    /// keys. Each worker has room for so many flows. `None` if there is no memory for it, or the copy has its end already.
+    pub fn flow_states<K, V>(
+        &self,
+        element: ElementId,
+        capacity: usize,
+    ) -> Option<(CoreStates<K, V>, KeyHasher)>
+    where
+        K: Key + Any + Send + Sync,
+        V: Plain + Any + Send + Sync,
+    {
+        type Ends<K, V> = (Mutex<Vec<Option<CoreStates<K, V>>>>, KeyHasher);
+        let all: Arc<Ends<K, V>> = self.common.get_or_make(element, || {
+            let ends = CoreStates::new(self.workers, capacity).unwrap_or_default();
+            // Whoever wants keys to collide does not know it.
+            (Mutex::new(ends.into_iter().map(Some).collect()), KeyHasher::new(fastrand::u64(..)))
+        });
+        let mut ends = all.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Some((ends.get_mut(self.worker)?.take()?, all.1.clone()))
     }
 
     /// The element that `name` means inside the compound `scope` (empty, or ending in a slash): the innermost

@@ -5,7 +5,6 @@
 //! change something, they are sent home ([`element::Cx::send_home`]).
 
 use std::any::Any;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use element::{Args, Timestamp};
 use flow::{CoreStates, Key, KeyHasher, Opened, Plain, StateId};
@@ -16,12 +15,6 @@ const CAPACITY: usize = 1 << 21;
 
 /// Flows that are looked for together.
 pub(crate) const WINDOW: usize = 32;
-
-/// The boards of all workers, until each has taken its own.
-struct Boards<K: Key, V: Plain> {
-    ends: Mutex<Vec<Option<CoreStates<K, V>>>>,
-    hasher: KeyHasher,
-}
 
 /// One worker's board, which it writes, and its view of all others.
 pub(crate) struct Board<K: Key, V: Plain> {
@@ -35,19 +28,11 @@ pub(crate) type Seen<V> = Option<(StateId, V)>;
 impl<K: Key + Any + Send + Sync, V: Plain + Any + Send + Sync> Board<K, V> {
     /// That of an element being made, if its flows are spread and there is memory for it.
     pub(crate) fn of(args: &Args<'_>) -> Option<Board<K, V>> {
-        let setup = &args.setup;
-        if !setup.is_spread() {
+        if !args.setup.is_spread() {
             return None;
         }
-        let boards: Arc<Boards<K, V>> = setup.common.get_or_make(args.id(), || {
-            let ends = CoreStates::new(setup.workers, CAPACITY).unwrap_or_default();
-            // Whoever wants keys to collide does not know it.
-            let hasher = KeyHasher::new(fastrand::u64(..));
-            Boards { ends: Mutex::new(ends.into_iter().map(Some).collect()), hasher }
-        });
-        let mut ends = boards.ends.lock().unwrap_or_else(PoisonError::into_inner);
-        let states = ends.get_mut(setup.worker)?.take()?;
-        Some(Board { states, hasher: boards.hasher.clone() })
+        let (states, hasher) = args.setup.flow_states(args.id(), CAPACITY)?;
+        Some(Board { states, hasher })
     }
 }
 
