@@ -192,7 +192,7 @@ impl Links {
                 sift(me, lanes, batch, to, |packet| dispatch.worker_of(packet), &mut lost);
             }
         }
-        if let (Some(order), Way::Stay | Way::ToOwner) = (order, to.way) {
+        if let Some(order) = order.as_mut().filter(|_| to.way.is_aside()) {
             for (worker, lane) in lanes.iter().enumerate() {
                 order.hand_aside(worker, lane.as_ref().map_or(0, |lane| lane.staged.len()));
             }
@@ -201,7 +201,8 @@ impl Links {
     }
 
     fn hand_over(&mut self, mut lost: impl FnMut(Packet)) {
-        for (lane, bell) in self.lanes.iter_mut().zip(&*self.bells) {
+        let lanes = self.lanes.iter_mut().zip(&*self.bells).enumerate();
+        for (worker, (lane, bell)) in lanes {
             let Some(lane) = lane.as_mut().filter(|lane| !lane.staged.is_empty()) else { continue };
             lane.push_waiting();
             let room = match lane.waiting.is_empty() {
@@ -216,6 +217,9 @@ impl Links {
                 true => lane.waiting.extend(lane.staged.drain(..)),
                 false => lane.staged.drain(..).for_each(|handed| {
                     self.handed -= 1;
+                    if let (Some(order), true) = (&mut self.order, handed.to.way.is_aside()) {
+                        order.lose_aside(worker, 1);
+                    }
                     lost(handed.packet);
                 }),
             }

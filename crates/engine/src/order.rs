@@ -180,6 +180,13 @@ impl Order {
         }
     }
 
+    /// Some of them were lost: the ring had no room.
+    pub(crate) fn lose_aside(&mut self, worker: usize, packets: usize) {
+        if let Some(handed) = self.handed_aside.get_mut(worker) {
+            *handed -= packets as u64;
+        }
+    }
+
     /// The packets of a batch that came from a worker, by that way, are about to be dealt with.
     pub(crate) fn take(&mut self, from: usize, way: Way, batch: &Batch) {
         match way {
@@ -313,13 +320,17 @@ impl Window {
 impl Lane {
     /// Takes packets with numbers up to one out, in order, as many as a batch has room for.
     fn release(&mut self, up_to: u64, now: Timestamp, batch: &mut Batch) {
-        while self.next <= up_to && batch.len() < packet::BATCH_CAPACITY {
+        while batch.len() < packet::BATCH_CAPACITY {
             if let Some(&(number, _)) = self.copies.front()
                 && number < self.next
                 && let Some((_, packet)) = self.copies.pop_front()
             {
                 _ = batch.push(packet);
                 continue;
+            }
+            // Behind the copies of the last one.
+            if self.next > up_to {
+                break;
             }
             let Some(place) = self.waiting.pop_front() else {
                 // Nobody with a smaller number will come in time.
@@ -421,6 +432,20 @@ mod tests {
         order.wait(TO, &mut rest, Timestamp(1));
         assert_eq!(rest.drain().map(|packet| take(&mut pool, packet)).collect::<Vec<_>>(), [0, 8]);
         assert_eq!(order.late(), 1, "the other one has no number");
+        // Nobody comes behind the last one.
+        let mut last = pool.packet(&[7; 60]).unwrap();
+        order.give(&mut last, 0);
+        order.show();
+        let copies: Vec<_> = (0..2).filter_map(|_| pool.copy(&last)).collect();
+        let mark = last.flow_mark();
+        let mut all = batch([last].into_iter().chain(copies).map(|mut packet| {
+            packet.set_flow_mark(mark);
+            packet
+        }));
+        order.wait(TO, &mut all, Timestamp(1));
+        order.tell(false);
+        assert_eq!(leaves(&mut order, &mut pool), [7, 7, 7]);
+        assert!(!order.has_waiting());
     }
 
     #[test]

@@ -59,6 +59,13 @@ pub(crate) enum Way {
     To(usize),
 }
 
+impl Way {
+    /// Whether packets go to the worker that their flow belongs to, whatever they were spread to before.
+    pub(crate) fn is_aside(self) -> bool {
+        matches!(self, Way::ToOwner | Way::Stay)
+    }
+}
+
 impl Placement {
     /// The places for so many workers.
     pub fn new(plan: &Plan, effects: &[Effects], setup: &Setup, workers: usize) -> Placement {
