@@ -50,8 +50,9 @@ fn others_see_what_one_writes() {
     assert_eq!(next.flow().index(), id.flow().index());
     assert_ne!(next.flow().generation(), id.flow().generation());
     assert!(one.remove_local(id).is_none() && one.len() == 1);
-    one.clear_local();
-    assert_eq!((other.get(0, &key(6), hash(6)), one.len()), (None, 0));
+    assert!(other.get(0, &key(6), hash(6)).is_some());
+    drop(one);
+    assert!(other.get(0, &key(6), hash(6)).is_none());
 }
 
 #[test]
@@ -99,6 +100,63 @@ fn what_was_closed_stays_readable_for_a_while() {
     assert_eq!(ended(secs(113)), []);
     assert_eq!(ended(secs(114)), [twice]);
     assert!(other.get(0, &key(2), hash(2)).is_some());
+}
+
+/// Whatever year it is.
+#[test]
+fn stamps_are_of_all_times() {
+    for start in [0, 1_000_000_000, 1_795_000_000, 8_000_000_000] {
+        let [mut one, other] = two(10);
+        let open = |one: &mut States, n| {
+            one.insert_local(&key(n), hash(n), &[n.into(); 3], secs(start)).unwrap().id()
+        };
+        let [id, lost] = [open(&mut one, 1), open(&mut one, 2)];
+        other.see(id, secs(start + 40));
+        let seen = one.last_seen(id).unwrap();
+        assert!(seen >= secs(start + 40) && seen < secs(start + 41), "{seen:?}");
+        let mut ended = Vec::new();
+        assert_eq!(one.expire_local(secs(start + 20), secs(30), 10, |id, _| ended.push(id)), 0);
+        assert_eq!(one.expire_local(secs(start + 50), secs(30), 10, |id, _| ended.push(id)), 1);
+        assert_eq!(ended, [lost]);
+    }
+}
+
+#[test]
+fn pairs_live_together() {
+    let [mut one, mut other] = two(10);
+    let mut open = |n| one.insert_local(&key(n), hash(n), &[n.into(); 3], secs(100)).unwrap().id();
+    let [there, back, third] = [open(1), open(2), open(3)];
+    assert!(one.pair_local(there, back) && one.pair_of(there) == Some(back) && one.pair_of(third).is_none());
+    assert!(!one.pair_local(there, third) && !one.pair_local(third, third));
+    assert!(!other.pair_local(there, third), "they are not its own");
+    // Only one of them has packets, and only elsewhere.
+    let mut ended = Vec::new();
+    for second in 100..200 {
+        other.see(back, secs(second));
+        one.expire_local(secs(second), secs(30), 10, |id, _| ended.push(id));
+    }
+    assert_eq!(ended, [third]);
+    // They are closed together, and open again together.
+    let mut expire = |one: &mut States, now| {
+        ended.clear();
+        let count = one.expire_local(now, secs(30), 10, |id, _| ended.push(id));
+        assert_eq!(count, ended.len());
+        ended.clone()
+    };
+    one.close_local(there, secs(200));
+    one.close_local(back, secs(201));
+    one.insert_local(&key(2), hash(2), &[9; 3], secs(205)).unwrap();
+    assert_eq!(expire(&mut one, secs(212)), []);
+    one.close_local(back, secs(212));
+    one.close_local(there, secs(215));
+    assert_eq!(expire(&mut one, secs(221)), []);
+    assert_eq!(expire(&mut one, secs(222)), [back, there]);
+    assert_eq!(expire(&mut one, secs(230)), []);
+    // So they are removed.
+    let mut open = |n| one.insert_local(&key(n), hash(n), &[n.into(); 3], secs(300)).unwrap().id();
+    let [there, back] = [open(4), open(5)];
+    assert!(one.pair_local(there, back));
+    assert_eq!((one.remove_local(back), one.remove_local(there), one.len()), (Some([5; 3]), None, 0));
 }
 
 #[test]
