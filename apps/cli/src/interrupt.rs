@@ -1,5 +1,6 @@
 //! Interrupts (Ctrl-C, SIGTERM): the first one asks a run to end with its report, a later one ends the program at once.
 
+use std::iter;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -12,6 +13,9 @@ use signal_hook::iterator::Signals;
 const SIGNALS: [i32; 2] = [SIGINT, SIGTERM];
 /// For how long signals are the same request: `timeout`, for one, signals a program and then the group that it is in.
 const SAME: Duration = Duration::from_millis(250);
+/// How often to look whether a request still holds. An element may have taken the signal for itself rather late, and the
+/// next one is a new request.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// Sets a flag on interrupt and termination. Signals that come later, while the flag is set, end the program as usual.
 pub(crate) fn flag() -> Arc<AtomicBool> {
@@ -33,8 +37,8 @@ fn follow(flag: &Arc<AtomicBool>) -> Option<Arc<AtomicBool>> {
     let follow = move || {
         for _ in signals.forever() {
             // Until the program ends, or an element has taken the signal for itself.
-            loop {
-                thread::sleep(SAME);
+            for pause in iter::once(SAME).chain(iter::repeat(LOOK)) {
+                thread::sleep(pause);
                 let is_set = from.load(Ordering::Relaxed);
                 to.store(is_set, Ordering::Relaxed);
                 if !is_set {

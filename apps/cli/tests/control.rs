@@ -5,6 +5,8 @@ use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use lab::Running;
+
 /// A driver that runs until it is told to stop, and a connection to it.
 fn start(folder: &std::path::Path, config: &str) -> (Child, BufReader<UnixStream>) {
     start_with(folder, &["-h", "c.count", "-e", config])
@@ -23,9 +25,9 @@ fn start_with(folder: &std::path::Path, args: &[&str]) -> (Child, BufReader<Unix
     (child, connect(&path))
 }
 
-/// The socket appears as soon as the program has started; ten seconds are for slow machines.
+/// The socket appears as soon as the program has started; a minute is for slow machines.
 fn connect(path: &std::path::Path) -> BufReader<UnixStream> {
-    let stream = (0..1000).find_map(|_| {
+    let stream = (0..6000).find_map(|_| {
         std::thread::sleep(Duration::from_millis(10));
         UnixStream::connect(path).ok()
     });
@@ -169,6 +171,8 @@ fn without_half_of_its_files_a_client_waits() {
     clients_wait(25);
 }
 
+const REFUSED: &str = "ControlSocket :: ControlSocket: accept: Too many open files";
+
 fn clients_wait(files: usize) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("control");
@@ -177,19 +181,18 @@ fn clients_wait(files: usize) {
         env!("CARGO_BIN_EXE_tidegate"),
         path.display()
     );
-    let child = Command::new("sh").args(["-c", &command]).stderr(Stdio::piped()).spawn().unwrap();
+    let mut driver = Running::new(Command::new("sh").args(["-c", &command])).unwrap();
     let _first = connect(&path);
     let clients: Vec<_> = (0..20).map(|_| UnixStream::connect(&path).unwrap()).collect();
-    std::thread::sleep(Duration::from_millis(500));
+    driver.wait_for(REFUSED).unwrap();
     drop(clients);
     // Whoever was not served before is served when the others have gone.
     let mut last = connect(&path);
     assert_eq!(ask(&mut last, "WRITE stop\n"), "200 Write handler 'stop' OK");
-    let output = child.wait_with_output().unwrap();
-    let messages = String::from_utf8(output.stderr).unwrap();
-    let failures = messages.matches("ControlSocket :: ControlSocket: accept: Too many open files\n").count();
-    // One a second.
-    assert!((1..=10).contains(&failures), "{messages}");
+    let (_, [_, messages]) = driver.end();
+    // One a second, and not one after the other.
+    let failures = messages.matches(REFUSED).count();
+    assert!((1..=100).contains(&failures), "{messages}");
 }
 
 #[test]

@@ -5,11 +5,9 @@ mod line;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::Command;
-use std::thread::sleep;
-use std::time::Duration;
 
-use lab::{exchange_datagrams, ping, transfer};
-use line::{COUNTS, LEFT, Line, MEGABYTE, RIGHT, TIDEGATE, has_xdp, run, value};
+use lab::{exchange_datagrams, is_silent, is_unheard, ping, transfer};
+use line::{COUNTS, LEFT, Line, MEGABYTE, RIGHT, TIDEGATE, has_xdp, run, run_until, send, value, when};
 
 #[test]
 fn large_segments_pass_where_nobody_minds() {
@@ -45,10 +43,11 @@ fn what_the_machine_sends_comes_in_where_it_is_wanted() {
             -> Queue -> ToDevice(left, QDISC_BYPASS false);
             FromDevice(left, PROTOCOL 0x9000) -> others :: Counter -> Discard;
             FromDevice(left, PROTOCOL 0x9000, OUTBOUND true) -> all :: Counter -> Discard;
-            Script(set n 0, label again, wait 50ms, set n $(add $n 1), goto end $(gt $n 200),
-                goto again $(lt $(all.count) 50), label end, stop)";
+            Script(wait 60s, stop);"
+            .to_string()
+            + &when("all.count", 50, "stop");
         let options =
-            ["run", "-q", "--threads", threads, "-e", config, "-h", "others.count", "-h", "all.count"];
+            ["run", "-q", "--threads", threads, "-e", &config, "-h", "others.count", "-h", "all.count"];
         let output = line.between.command(TIDEGATE).args(options).output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout);
         assert_eq!(value(&said, "others.count"), 0, "{threads}: {output:?}");
@@ -110,14 +109,14 @@ fn a_translator_between_two_networks() {
 #[test]
 fn a_cable_that_is_pulled_and_plugged_in_again() {
     let Some(line) = Line::new() else { return };
-    let running = line.forward("Null", &[]);
-    line.pull_while_sending(&line.between, "right");
+    let mut running = line.forward("Null", &[]);
+    line.pull_while_sending(&line.between, "right", || {
+        running.wait_for("right: is down; waiting for it").unwrap();
+    });
     line.check();
+    running.wait_until_said("right: is up again").unwrap();
     let (good, [_, messages]) = running.stop();
     assert!(good, "{messages}");
-    for text in ["right: is down; waiting for it", "right: is up again"] {
-        assert!(messages.contains(text), "{messages}");
-    }
 }
 
 #[test]
@@ -145,13 +144,12 @@ fn tags_are_put_back() {
     let Some(line) = Line::new() else { return };
     let count = "FromDevice(left, SNIFFER true) -> c :: Classifier(12/8100 14/0005 16/0800, 12/8100, -);
         c[0] -> tagged :: Counter -> Discard; c[1] -> Discard; c[2] -> Discard";
-    let running = run(&line.between, count, &["-h", "tagged.count", "-h", "tagged.byte_count"]);
+    let handlers = ["-h", "tagged.count", "-h", "tagged.byte_count"];
+    let mut running = run_until(&line.between, count, "tagged.count", 3, &handlers);
     let data = "0200000000010200000000028100000508004500002e";
-    let send =
-        format!("InfiniteSource(DATA \\<{data}{}>, LIMIT 3, STOP true) -> ToDevice(eth0)", "00".repeat(50));
-    let sender = line.left.command(TIDEGATE).args(["run", "-e", &send]).output().unwrap();
-    assert!(sender.status.success(), "{}", String::from_utf8_lossy(&sender.stderr));
-    sleep(Duration::from_millis(300));
+    let source = format!("InfiniteSource(DATA \\<{data}{}>, LIMIT 3)", "00".repeat(50));
+    send(&line.left, "eth0", &source, 3);
+    running.wait_for("enough").unwrap();
     let (good, [output, messages]) = running.stop();
     assert!(good, "{messages}");
     assert_eq!((value(&output, "tagged.count"), value(&output, "tagged.byte_count")), (3, 3 * 72));
@@ -206,31 +204,25 @@ fn frames_that_are_too_large_are_named() {
 #[test]
 fn a_full_send_queue() {
     let Some(line) = Line::new() else { return };
-    let narrow = "qdisc add dev left root tbf rate 4mbit burst 4kb limit 8kb".split(' ');
-    assert!(line.between.command("tc").args(narrow).status().unwrap().success());
-    // The line behind "RX:" has bytes and packets.
-    let received = || {
-        let text = line.left.ip("-s link show dev eth0").unwrap();
-        let packets = text.lines().skip_while(|line| !line.contains("RX:")).nth(1);
-        packets.and_then(|line| line.split_whitespace().nth(1)?.parse().ok()).unwrap_or(0) >= 200
+    let narrow = |what: &str, rate: &str| {
+        let narrow = format!("qdisc {what} dev left root tbf rate {rate} burst 4kb limit 8kb");
+        assert!(line.between.command("tc").args(narrow.split(' ')).status().unwrap().success());
     };
     let send = |way: &str| {
         let config = format!(
             "InfiniteSource(LENGTH 1000, LIMIT 200, STOP {}) -> {way} d :: ToDevice(left, QDISC_BYPASS false)",
             way.is_empty()
         );
-        run(&line.between, &config, &["-h", "d.count", "-h", "d.drops"])
+        run_until(&line.between, &config, "d.count", 200, &["-h", "d.count", "-h", "d.drops"])
     };
     // What is pulled waits for room; what is pushed does not.
-    let pulling = send("Queue ->");
-    for _ in 0..100 {
-        if received() {
-            break;
-        }
-        sleep(Duration::from_millis(100));
-    }
+    narrow("add", "4mbit");
+    let mut pulling = send("Queue ->");
+    pulling.wait_for("enough").unwrap();
     let (good, [output, messages]) = pulling.stop();
     assert!(good && (value(&output, "d.count"), value(&output, "d.drops")) == (200, 0), "{output}{messages}");
+    // A packet a second.
+    narrow("change", "8kbit");
     let (_, [output, messages]) = send("").end();
     let (sent, dropped) = (value(&output, "d.count"), value(&output, "d.drops"));
     assert!(sent + dropped == 200 && dropped > 100, "{output}");
@@ -268,14 +260,14 @@ fn the_kernel_gets_nothing_unless_it_shall() {
         assert_eq!(ping(&line.left, own, 2), 2);
         assert!(sniffing.stop().0);
         let mut running = run(&line.between, &config.replace("SEEN", "false"), &options);
-        assert_eq!(ping(&line.left, own, 1), 0);
+        assert!(is_silent(&line.left, own));
         // What comes by other interfaces is nobody's business.
         assert_eq!(ping(&line.between, Ipv4Addr::LOCALHOST, 1), 1);
         running.signal("KILL");
         assert!(!running.end().0);
         assert_eq!(ping(&line.left, own, 2), 2, "after its death");
         running = run(&line.between, &config.replace("SEEN", "false"), &options);
-        assert_eq!(ping(&line.left, own, 1), 0);
+        assert!(is_silent(&line.left, own));
         let (good, [output, messages]) = running.stop();
         assert!(good && value(&output, "c.count") >= 1, "{output}{messages}");
         assert_eq!(ping(&line.left, own, 2), 2, "after its end");
@@ -315,17 +307,16 @@ fn tags_are_beyond_the_mtu_of_a_tap() {
         FromDevice(left, PROMISC true, PROTOCOL 0x0800) -> VLANEncap(5) -> one :: Counter -> Queue -> tap;";
     // With the tag, 1518 bytes, and one byte more.
     for (length, is_dropped) in [(1514, false), (1515, true)] {
-        let running = run(&line.between, config, &["-h", "one.count"]);
+        let mut running = run_until(&line.between, config, "one.count", 3, &["-h", "one.count"]);
         for (space, interface) in [(&line.left, "eth0"), (&line.between, "left")] {
             space.ip(&format!("link set {interface} mtu 1600")).unwrap();
         }
-        let send = format!(
-            "InfiniteSource(LENGTH {}, LIMIT 3, STOP true) -> EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2)
-             -> ToDevice(eth0)",
+        let source = format!(
+            "InfiniteSource(LENGTH {}, LIMIT 3) -> EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2)",
             length - 14
         );
-        assert!(line.left.command(TIDEGATE).args(["run", "-q", "-e", &send]).status().unwrap().success());
-        sleep(Duration::from_millis(300));
+        send(&line.left, "eth0", &source, 3);
+        running.wait_for("enough").unwrap();
         let (good, [output, messages]) = running.stop();
         assert!(good && value(&output, "one.count") == 3, "{output}{messages}");
         assert_eq!(messages.contains("too large for the interface 3"), is_dropped, "{length}: {messages}");
@@ -461,8 +452,9 @@ fn xdp_without_the_driver_and_frames_that_are_too_long() {
     let said = String::from_utf8_lossy(&refused.stderr);
     assert!(said.contains("left: attach: ") && said.contains("use MODE skb"), "{said}");
     let mut running = line.forward_by_xdp("", &["-h", "left.mode", "-h", "left.rx_dropped"]);
-    let back = exchange_datagrams(&line.left, &line.right, SocketAddr::from((RIGHT, 7001)), &[1000, 5000]);
-    assert_eq!(back, 1);
+    let port = SocketAddr::from((RIGHT, 7001));
+    assert_eq!(exchange_datagrams(&line.left, &line.right, port, &[1000]), 1);
+    assert!(is_unheard(&line.left, &line.right, port, 5000));
     running.wait_for("frames of more than 2112 bytes are lost; where senders leave segments").unwrap();
     let (good, [output, messages]) = running.stop();
     assert!(good && output.contains("left.mode:\nskb\n"), "{output}{messages}");
@@ -488,14 +480,18 @@ fn what_is_not_in_the_pool_is_copied_for_xdp() {
 #[test]
 fn xdp_waits_for_a_cable_that_is_pulled() {
     let Some(line) = Line::new().filter(has_xdp) else { return };
-    let running = line.forward_by_xdp("", &[]);
-    line.pull_while_sending(&line.between, "right");
+    let mut running = line.forward_by_xdp("", &[]);
+    line.pull_while_sending(&line.between, "right", || {
+        for text in ["right: is down; waiting for it", "right: Network is down"] {
+            running.wait_until_said(text).unwrap();
+        }
+    });
     line.check();
+    for text in ["right: is up again", "right: sends again"] {
+        running.wait_until_said(text).unwrap();
+    }
     let (good, [_, messages]) = running.stop();
     assert!(good, "{messages}");
-    for text in ["right: is down; waiting for it", "right: is up again", "right: sends again"] {
-        assert!(messages.contains(text), "{messages}");
-    }
 }
 
 #[test]
@@ -507,7 +503,7 @@ fn xdp_interfaces_that_go_away() {
     running.wait_for("right: is gone").unwrap();
     // Nobody takes these; the program goes on without the interface.
     line.left.ip("neigh replace 10.77.0.2 lladdr 2:0:0:0:0:2 dev eth0").unwrap();
-    assert_eq!(ping(&line.left, RIGHT, 1), 0);
+    assert!(is_silent(&line.left, RIGHT));
     line.between.ip("link del left").unwrap();
     let (good, [_, messages]) = running.end();
     assert!(good && messages.contains("left: is gone") && messages.contains("interface down"), "{messages}");

@@ -1,9 +1,10 @@
 //! Sockets that talk to the standard library's: on loopback addresses, and on Unix sockets in a temporary folder.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::Path;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -45,12 +46,12 @@ fn eventually<T>(mut what: impl FnMut() -> Option<T>) -> T {
     found.expect("it comes about within 30 seconds")
 }
 
-fn free_tcp_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
-fn free_udp_port() -> u16 {
-    UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+/// An address of this machine that other programs do not use, and a port of it that other tests do not use: nobody takes it
+/// before it is bound.
+fn own_address() -> SocketAddrV4 {
+    static NEXT: AtomicU16 = AtomicU16::new(7000);
+    let [_, b, c, d] = std::process::id().to_be_bytes();
+    SocketAddrV4::new(Ipv4Addr::new(127, 64 + b % 128, c, d), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 fn pattern(n: usize) -> Vec<u8> {
@@ -91,20 +92,22 @@ fn a_unix_server_serves_one_client_after_the_other() {
 #[test]
 fn a_tcp_server_cuts_the_stream_at_its_length() {
     let folder = tempfile::tempdir().unwrap();
-    let port = free_tcp_port();
+    let address = own_address();
     let config = format!(
-        "s :: Socket(TCP, 127.0.0.1, {port}, SNAPLEN 100, VERBOSE true) -> CheckLength(100) -> c :: Counter -> s"
+        "s :: Socket(TCP, {}, {}, SNAPLEN 100, VERBOSE true) -> CheckLength(100) -> c :: Counter -> s",
+        address.ip(),
+        address.port()
     );
     let bytes = pattern(50_000);
     let (outcome, back) = beside(folder.path(), &config, || {
-        let stream = eventually(|| TcpStream::connect(("127.0.0.1", port)).ok());
+        let stream = eventually(|| TcpStream::connect(address).ok());
         stream.set_read_timeout(Some(LONG)).unwrap();
         echo(&stream, &stream, &bytes)
     });
     assert!(back == bytes);
     assert_eq!(outcome.values[1], Ok("50000".into()));
     let says = |what: &str| assert!(outcome.messages.contains(what), "{}", outcome.messages);
-    says(&format!("s :: Socket: listening for connections on 127.0.0.1:{port} ("));
+    says(&format!("s :: Socket: listening for connections on {address} ("));
     says("s :: Socket: opened connection ");
     says(" from 127.0.0.1:");
 }
@@ -165,13 +168,17 @@ fn a_peer_that_goes_away_costs_packets_but_no_balance() {
 #[test]
 fn a_udp_server_answers_whoever_came_last() {
     let folder = tempfile::tempdir().unwrap();
-    let (port, capture) = (free_udp_port(), folder.path().join("out.pcap"));
+    let ([address, unknown], capture) = ([(); 2].map(|()| own_address()), folder.path().join("out.pcap"));
     // Nobody speaks to the second server, so it has nobody to answer.
     let config = format!(
-        "s :: Socket(UDP, 127.0.0.1, {port}, SNAPLEN 60) -> c :: Counter -> t :: Tee -> s;
+        "s :: Socket(UDP, {}, {}, SNAPLEN 60) -> c :: Counter -> t :: Tee -> s;
          t [1] -> ToDump({}, ENCAP IP);
-         InfiniteSource(LIMIT 5) -> Socket(UDP, 127.0.0.2, {port}) -> Discard",
-        capture.display()
+         InfiniteSource(LIMIT 5) -> Socket(UDP, {}, {}) -> Discard",
+        address.ip(),
+        address.port(),
+        capture.display(),
+        unknown.ip(),
+        unknown.port()
     );
     let (outcome, ()) = beside(folder.path(), &config, || {
         let peers = [0; 2].map(|_| UdpSocket::bind("127.0.0.1:0").unwrap());
@@ -180,13 +187,20 @@ fn a_udp_server_answers_whoever_came_last() {
             let peer = &peers[peer];
             peer.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
             let sent = pattern(50 + 10 * round);
-            // An empty datagram says nothing; what comes before there is a server is lost.
-            let (n, from) = eventually(|| {
-                peer.send_to(&[], ("127.0.0.1", port)).unwrap();
-                peer.send_to(&sent, ("127.0.0.1", port)).unwrap();
-                peer.recv_from(&mut buffer).ok()
+            let answer = &sent[..sent.len().min(60)];
+            // An empty datagram says nothing; what comes before there is a server is lost. Answers may take longer than
+            // they are waited for, and come when the next one is wanted.
+            eventually(|| {
+                peer.send_to(&[], address).unwrap();
+                peer.send_to(&sent, address).unwrap();
+                while let Ok((n, from)) = peer.recv_from(&mut buffer) {
+                    assert_eq!(from, address.into());
+                    if buffer[..n] == *answer {
+                        return Some(());
+                    }
+                }
+                None
             });
-            assert_eq!((from.port(), &buffer[..n]), (port, &sent[..sent.len().min(60)]));
         }
     });
     assert_eq!(outcome.report.totals.drops.get("not connected"), Some(&5));
@@ -203,17 +217,19 @@ fn a_udp_server_answers_whoever_came_last() {
 fn a_udp_client_sends_where_each_packet_wants_to_go() {
     let receiver = UdpSocket::bind("127.0.0.2:0").unwrap();
     receiver.set_read_timeout(Some(LONG)).unwrap();
-    let (port, own) = (receiver.local_addr().unwrap().port(), free_udp_port());
+    let (port, own) = (receiver.local_addr().unwrap().port(), own_address());
     let config = format!(
         "InfiniteSource(DATA hello, LIMIT 2) -> SetIPAddress(127.0.0.2)
-         -> Socket(UDP, 0.0.0.0, {port}, 127.0.0.1, {own})"
+         -> Socket(UDP, 0.0.0.0, {port}, {}, {})",
+        own.ip(),
+        own.port()
     );
     let outcome = Run::default().text(&config, &[]).unwrap();
     assert_eq!(outcome.report.totals.out, 2);
     let mut buffer = [0; 100];
     for _ in 0..2 {
         let (n, from) = receiver.recv_from(&mut buffer).unwrap();
-        assert_eq!((&buffer[..n], from.to_string()), (&b"hello"[..], format!("127.0.0.1:{own}")));
+        assert_eq!((&buffer[..n], from), (&b"hello"[..], own.into()));
     }
 }
 
@@ -236,9 +252,9 @@ fn datagrams_go_to_and_fro_on_unix_sockets() {
 
 #[test]
 fn mistakes_are_reported() {
-    let port = free_tcp_port();
+    let nobody = own_address();
     let cases = [
-        (format!("Idle -> Socket(TCP, 127.0.0.1, {port})"), "connect: Connection refused"),
+        (format!("Idle -> Socket(TCP, {}, {})", nobody.ip(), nobody.port()), "connect: Connection refused"),
         ("Socket(UNIX, /nowhere/at/all) -> Discard".into(), "bind: No such file or directory"),
         ("Socket(UNIX, /tmp/none, CLIENT true) -> Discard".into(), "connect: No such file or directory"),
         ("Socket(SCTP, 1.2.3.4, 5) -> Discard".into(), "unknown socket type `SCTP'"),
@@ -260,17 +276,23 @@ fn mistakes_are_reported() {
 #[test]
 fn a_group_hears_others_but_not_itself() {
     let folder = tempfile::tempdir().unwrap();
-    let port = free_udp_port();
+    let own = own_address();
+    let [_, b, c, d] = own.ip().octets();
+    let address = SocketAddrV4::new([239, b, c, d].into(), own.port());
+    let hears = UdpSocket::bind("127.0.0.1:0").unwrap();
+    hears.set_read_timeout(Some(LONG)).unwrap();
     let config = format!(
-        "a :: McastSocket(239.7.7.7, {port}, 127.0.0.1) -> c :: Counter -> Discard;
-         b :: McastSocket(239.7.7.7, {port}, 127.0.0.1) -> Print(b, TIMESTAMP false) -> Discard;
-         TimedSource(0.01, hello) -> a"
+        "a :: McastSocket({group}, {port}, 127.0.0.1) -> c :: Counter -> Discard;
+         b :: McastSocket({group}, {port}, 127.0.0.1) -> Print(b, TIMESTAMP false) -> Socket(UDP, 127.0.0.1, {});
+         TimedSource(0.01, hello) -> a",
+        hears.local_addr().unwrap().port(),
+        group = address.ip(),
+        port = address.port()
     );
     let (outcome, heard) = beside(folder.path(), &config, || {
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
         let group = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None).unwrap();
         group.set_reuse_address(true).unwrap();
-        let address = std::net::SocketAddrV4::new([239, 7, 7, 7].into(), port);
         group.bind(&address.into()).unwrap();
         group.join_multicast_v4(address.ip(), &[127, 0, 0, 1].into()).unwrap();
         let group = UdpSocket::from(group);
@@ -279,9 +301,10 @@ fn a_group_hears_others_but_not_itself() {
         let n = group.recv(&mut buffer).unwrap();
         socket2::SockRef::from(&sender).set_multicast_if_v4(&[127, 0, 0, 1].into()).unwrap();
         sender.send_to(b"other", address).unwrap();
-        // It is on its way; the run goes on until the stop behind it.
-        thread::sleep(Duration::from_millis(100));
-        buffer[..n].to_vec()
+        let heard = buffer[..n].to_vec();
+        // What has come to one of the two has come to both.
+        while hears.recv(&mut buffer).unwrap() != 5 || buffer[..5] != *b"other" {}
+        heard
     });
     assert_eq!(heard, b"hello");
     assert_eq!(outcome.values[0], Ok("1".into()), "one packet of another, none of its own");

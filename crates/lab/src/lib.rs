@@ -13,16 +13,16 @@ use std::io::{Error, Result};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sched::{CloneFlags, setns};
 
 pub use program::Running;
 pub use stream::Stream;
-pub use traffic::{exchange_datagrams, flow, flows, hops, ping, transfer};
+pub use traffic::{exchange_datagrams, flow, flows, hops, is_silent, is_unheard, ping, transfer};
 
-/// How long anything may take.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+/// How long anything may take, on the busiest machine.
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
@@ -78,8 +78,13 @@ impl Net {
         said(Command::new("ip").args(["netns", "add", &space.name]))?;
         self.spaces.push(space.clone());
         space.ip("link set lo up")?;
-        // Interfaces without addresses are to be silent.
-        space.enter(|| fs::write("/proc/sys/net/ipv6/conf/default/accept_dad", "0").ok());
+        // Interfaces without addresses are to be silent, and whoever does not answer at once is asked for longer.
+        let settings = [("ipv6/conf/default/disable_ipv6", "1"), ("ipv4/neigh/default/mcast_solicit", "20")];
+        space.enter(|| {
+            for (name, value) in settings {
+                let _ = fs::write(format!("/proc/sys/net/{name}"), value);
+            }
+        });
         Ok(space)
     }
 
@@ -108,7 +113,9 @@ impl Net {
             }
             space.ip(&format!("link set {interface} up"))?;
         }
-        Ok(())
+        // The kernel has yet to notice that somebody is at the other end; what is sent before is lost.
+        a.0.wait_until_up(a.1)?;
+        b.0.wait_until_up(b.1)
     }
 }
 
@@ -152,6 +159,17 @@ impl Space {
     /// Whether there is an interface.
     pub fn has(&self, interface: &str) -> bool {
         self.ip(&format!("link show dev {interface}")).is_ok()
+    }
+
+    fn wait_until_up(&self, interface: &str) -> Result<()> {
+        let until = Instant::now() + PATIENCE;
+        while !self.ip(&format!("link show dev {interface}"))?.contains(" state UP ") {
+            if Instant::now() > until {
+                return Err(Error::other(format!("{}: {interface} does not come up", self.name)));
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
     }
 
     /// What an interface has counted.

@@ -6,6 +6,9 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
 use crate::PATIENCE;
 
 /// A program that runs; it is killed when this is dropped.
@@ -113,10 +116,9 @@ impl Running {
     /// # Panics
     /// There is no such signal, or the program has ended and been waited for.
     pub fn signal(&self, name: &str) {
-        let process = self.child.id().to_string();
-        assert!(
-            Command::new("kill").args([&format!("-{name}"), &process]).status().is_ok_and(|s| s.success())
-        );
+        let signal = format!("SIG{name}").parse::<Signal>();
+        let sent = signal.and_then(|signal| kill(Pid::from_raw(self.child.id() as i32), signal));
+        assert!(sent.is_ok(), "{name}: {sent:?}");
     }
 
     /// Waits for its end: whether it was a good one, and what it wrote to its two streams.
@@ -133,7 +135,8 @@ impl Running {
             }
         };
         // What it has said last is on its way.
-        while let Ok((stream, line)) = self.lines.recv_timeout(Duration::from_secs(1)) {
+        let left = || until.saturating_duration_since(Instant::now());
+        while let Ok((stream, line)) = self.lines.recv_timeout(left()) {
             self.said[stream] += &(line + "\n");
         }
         (status.success(), std::mem::take(&mut self.said))

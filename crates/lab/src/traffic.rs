@@ -11,8 +11,18 @@ use wire::checksum;
 
 use crate::{PATIENCE, Space};
 
-/// How long a transfer may stand still before it has failed: longer than the pauses that TCP makes after losses.
-const STANDSTILL: Duration = Duration::from_secs(8);
+/// How long a transfer may stand still before it has failed: longer than the pauses that TCP makes after losses, which double
+/// each time, if nobody carries packets for some seconds.
+const STANDSTILL: Duration = Duration::from_secs(20);
+
+/// The same where that is all there is to find out.
+const SILENCE: Duration = Duration::from_secs(8);
+
+/// How long an answer may take that is to come.
+const ANSWER: Duration = Duration::from_secs(20);
+
+/// How long to listen for one that is not to come.
+const LISTEN: Duration = Duration::from_secs(2);
 
 /// Bytes given to a socket at a time where it is speed that counts.
 const CHUNK: usize = 128 << 10;
@@ -44,7 +54,7 @@ pub fn transfer(
     thread::scope(|scope| {
         let sender = scope.spawn(|| -> Result<()> {
             let mut stream = from.enter(|| TcpStream::connect_timeout(&address, PATIENCE))?;
-            stream.set_write_timeout(Some(STANDSTILL))?;
+            stream.set_write_timeout(Some(SILENCE))?;
             stream.set_read_timeout(Some(STANDSTILL))?;
             stream.write_all(&expected)?;
             stream.shutdown(Shutdown::Write)?;
@@ -93,8 +103,8 @@ pub fn flows(
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         let send = || -> Result<()> {
-            let mut stream = from.enter(|| TcpStream::connect_timeout(&address, STANDSTILL))?;
-            stream.set_write_timeout(Some(STANDSTILL))?;
+            let mut stream = from.enter(|| TcpStream::connect_timeout(&address, SILENCE))?;
+            stream.set_write_timeout(Some(SILENCE))?;
             let data = vec![0; CHUNK];
             while !done.load(Ordering::Relaxed) {
                 match stream.write_all(&data) {
@@ -129,7 +139,7 @@ fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
 }
 
 fn rate(mut stream: &TcpStream, time: Duration) -> Result<f64> {
-    stream.set_read_timeout(Some(STANDSTILL))?;
+    stream.set_read_timeout(Some(SILENCE))?;
     let mut buffer = vec![0; CHUNK];
     let connected = Instant::now();
     let (mut begun, mut bytes) = (None, 0u64);
@@ -172,7 +182,16 @@ fn accept(listener: &TcpListener, is_given_up: impl Fn() -> bool) -> Result<TcpS
 
 /// Sends datagrams of these lengths, one after the other, and says how many came back from the other side as they were.
 pub fn exchange_datagrams(from: &Space, to: &Space, address: SocketAddr, lengths: &[usize]) -> usize {
-    let limit = Some(Duration::from_secs(2));
+    exchange(from, to, address, lengths, ANSWER)
+}
+
+/// Whether nothing comes back if a datagram of this length is sent to the other side.
+pub fn is_unheard(from: &Space, to: &Space, address: SocketAddr, length: usize) -> bool {
+    exchange(from, to, address, &[length], LISTEN) == 0
+}
+
+fn exchange(from: &Space, to: &Space, address: SocketAddr, lengths: &[usize], limit: Duration) -> usize {
+    let limit = Some(limit);
     let there = to.enter(|| UdpSocket::bind(address)).expect("an address of the namespace");
     let here = from.enter(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))).expect("any address");
     let set = [here.set_read_timeout(limit), there.set_read_timeout(limit), here.connect(address)];
@@ -191,10 +210,19 @@ pub fn exchange_datagrams(from: &Space, to: &Space, address: SocketAddr, lengths
 
 /// Pings an address, and says how many of so many echo requests were answered.
 pub fn ping(from: &Space, to: Ipv4Addr, n: u16) -> usize {
+    echoes(from, to, n, ANSWER)
+}
+
+/// Whether an address does not answer an echo request.
+pub fn is_silent(from: &Space, to: Ipv4Addr) -> bool {
+    echoes(from, to, 1, LISTEN) == 0
+}
+
+fn echoes(from: &Space, to: Ipv4Addr, n: u16, limit: Duration) -> usize {
     let socket = from.enter(|| Socket::new(Domain::IPV4, Type::from(RAW), Some(Protocol::ICMPV4)));
     let mut socket = socket.expect("whoever may make namespaces may make such sockets");
     let target = SocketAddr::from((to, 0)).into();
-    assert!(socket.set_read_timeout(Some(Duration::from_secs(2))).is_ok());
+    assert!(socket.set_read_timeout(Some(limit)).is_ok());
     let identifier = std::process::id() as u16;
     let mut answered = |sequence: u16| -> bool {
         let mut request = [[8, 0], [0, 0], identifier.to_be_bytes(), sequence.to_be_bytes()].concat();
@@ -221,7 +249,7 @@ pub fn ping(from: &Space, to: Ipv4Addr, n: u16) -> usize {
 pub fn hops(from: &Space, to: Ipv4Addr, most: u32) -> Vec<Ipv4Addr> {
     let errors = from.enter(|| Socket::new(Domain::IPV4, Type::from(RAW), Some(Protocol::ICMPV4)));
     let mut errors = errors.expect("whoever may make namespaces may make such sockets");
-    assert!(errors.set_read_timeout(Some(Duration::from_secs(2))).is_ok());
+    assert!(errors.set_read_timeout(Some(ANSWER)).is_ok());
     let sender = from.enter(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))).expect("any address");
     let mut found = Vec::new();
     let mut buffer = [0; 256];
@@ -262,9 +290,10 @@ mod tests {
         assert_eq!(hops(&a, address, 3), [address]);
         transfer(&a, &b, port, 1 << 20, || ()).unwrap();
         assert_eq!(exchange_datagrams(&a, &b, port, &[0, 1000]), 2);
+        assert!(!is_silent(&a, address) && !is_unheard(&a, &b, port, 1));
         assert!(flow(&a, &b, port, Duration::from_millis(50)).unwrap() > 0.0);
         b.ip("link set eth0 down").unwrap();
-        assert_eq!(ping(&a, address, 1), 0);
+        assert!(is_silent(&a, address) && is_unheard(&a, &b, port, 1));
         assert!(flow(&a, &b, port, Duration::from_millis(50)).is_err());
     }
 }

@@ -1,6 +1,7 @@
 //! Several workers: what one does, all do together.
 
 use std::collections::HashMap;
+use std::time::Instant;
 
 use tidegate_testkit::elements::{Input, Seen, collect, offer};
 use tidegate_testkit::{Outcome, Run};
@@ -124,7 +125,8 @@ fn shared_state_has_one_worker() {
 #[test]
 fn circles_through_workers_end() {
     for how in [Run::trace(), Run::real()] {
-        let text = "SOURCE -> x :: Counter -> y :: Counter -> x; Script(wait 50ms, stop); StaticThreadSched(x 0, y 1); Idle -> SINK";
+        let text = "SOURCE -> all :: Counter -> x :: Counter -> y :: Counter -> x; StaticThreadSched(x 0, y 1); Idle -> SINK;
+            Script(label again, wait 1ms, goto again $(lt $(all.count) 2000), stop)";
         let (outcome, _) = run(how.on(2), text, &[]);
         assert_eq!(outcome.report.totals.drops.get("loop"), Some(&2000), "{:?}", outcome.report.totals);
     }
@@ -380,12 +382,16 @@ fn a_reply_that_one_worker_hears_counts_for_all() {
         -> a :: ARPQuerier(192.168.0.254/24, 2:0:0:0:0:1, CAPACITY 5000) -> SINK;
         a[1] -> ARPResponder(192.168.0.1 2:0:0:0:0:9) -> Queue(10) -> DelayUnqueue(20ms) -> [1] a";
     for how in [Run::real(), Run::trace()] {
+        let start = Instant::now();
         let (outcome, seen) = run(how.on(4), text, &["a.count", "a.length", "a.queries"]);
         assert_all_in_order(&seen);
         assert!(seen.iter().all(|packet| packet.bytes[..6] == [2, 0, 0, 0, 0, 9]));
         let queries: u64 = outcome.values[2].as_ref().unwrap().parse().unwrap();
         assert_eq!(outcome.values[1].as_deref(), Ok("0"));
-        assert!((1..=2).contains(&queries), "one query for all: {queries}");
+        // One query for all at a time: a tenth of a second later, another one may follow.
+        let times =
+            if how.clock == Run::trace().clock { 1 } else { start.elapsed().as_millis() as u64 / 100 };
+        assert!((1..=1 + times).contains(&queries), "{queries} queries");
         assert!(outcome.report.workers.iter().all(|w| w.taken > 0));
     }
 }

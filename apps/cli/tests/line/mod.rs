@@ -6,8 +6,6 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::thread::sleep;
-use std::time::Duration;
 
 use lab::{Net, PATIENCE, Running, Space, exchange_datagrams, ping, transfer};
 
@@ -80,11 +78,11 @@ impl Line {
         run(&self.between, &both.concat(), options)
     }
 
-    /// Pulls a cable at one machine while a file is on its way, and plugs it in again.
-    pub(crate) fn pull_while_sending(&self, space: &Space, interface: &str) {
+    /// Pulls a cable at one machine while a file is on its way, and plugs it in again; in between comes `meanwhile`.
+    pub(crate) fn pull_while_sending(&self, space: &Space, interface: &str, meanwhile: impl FnOnce() + Send) {
         let pull = || {
             space.ip(&format!("link set {interface} down")).unwrap();
-            sleep(Duration::from_millis(400));
+            meanwhile();
             space.ip(&format!("link set {interface} up")).unwrap();
         };
         transfer(&self.left, &self.right, SocketAddr::from((RIGHT, 7000)), 8 * MEGABYTE, pull).unwrap();
@@ -110,6 +108,27 @@ impl Line {
 pub(crate) fn run(space: &Space, config: &str, options: &[&str]) -> Running {
     let config = format!("{config}; Script(print \"ready\")");
     space.start(TIDEGATE, &[&["run", "-e", &config], options].concat()).unwrap()
+}
+
+/// The same; it says `enough` when a handler's value is at least so high.
+pub(crate) fn run_until(space: &Space, config: &str, handler: &str, least: u64, options: &[&str]) -> Running {
+    let config = format!("{config}; {}", when(handler, least, "print \"enough\""));
+    run(space, &config, options)
+}
+
+/// Sends all packets of a source, so many, by an interface.
+pub(crate) fn send(space: &Space, interface: &str, source: &str, count: u64) {
+    let config = format!(
+        "{source} -> Queue(100000) -> d :: ToDevice({interface}); {}",
+        when("d.count", count, "stop")
+    );
+    let output = space.command(TIDEGATE).args(["run", "-q", "-e", &config]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// A script that does something as soon as a handler's value is at least so high.
+pub(crate) fn when(handler: &str, least: u64, what: &str) -> String {
+    format!("Script(label again, wait 1ms, goto again $(lt $({handler}) {least}), {what})")
 }
 
 /// Value of a handler that was printed at the end, behind its name.
