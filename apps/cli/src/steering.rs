@@ -1,5 +1,6 @@
 //! How packets come to workers: `--steering` and what belongs to it.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,18 +20,18 @@ pub(crate) struct Steering {
     /// Workers that one flow is spread over, chosen by its addresses and ports; 0 for all
     #[arg(long, value_name = "N", default_value_t = 0)]
     spray_cores: u16,
-    /// With `--steering flowlet`: the pause after which a flow may go on at another worker, such as 500us
-    #[arg(long, value_name = "TIME", default_value = "500us", value_parser = parse_time)]
-    flowlet_gap: Duration,
+    /// With `--steering flowlet`: the pause after which a flow may go on at another worker [default: 500us]
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    flowlet_gap: Option<Duration>,
     /// Whether packets that are spread leave in order
     #[arg(long, value_enum, default_value_t = Order::None)]
     order: Order,
-    /// UDP ports, of either end, whose datagrams may be spread too
-    #[arg(long, value_name = "PORTS", value_delimiter = ',')]
-    spray_udp: Vec<u16>,
+    /// UDP ports, of either end, whose datagrams may be spread too, such as 4789,5000-5999
+    #[arg(long, value_name = "PORTS", value_delimiter = ',', value_parser = parse_ports)]
+    spray_udp: Vec<RangeInclusive<u16>>,
     /// The same for QUIC, whose packets that open connections are told apart
-    #[arg(long, value_name = "PORTS", value_delimiter = ',')]
-    spray_quic: Vec<u16>,
+    #[arg(long, value_name = "PORTS", value_delimiter = ',', value_parser = parse_ports)]
+    spray_quic: Vec<RangeInclusive<u16>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -53,6 +54,18 @@ enum Order {
     Keep,
 }
 
+/// The pause between flowlets unless another one is given.
+const GAP: Duration = Duration::from_micros(500);
+
+/// A port, or the first and the last of several.
+fn parse_ports(text: &str) -> Result<RangeInclusive<u16>, String> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    match (first.parse(), last.parse()) {
+        (Ok(first), Ok(last)) if 0 < first && first <= last => Ok(first..=last),
+        _ => Err("give ports from 1 to 65535, such as 443 or 5000-5999".into()),
+    }
+}
+
 /// A time such as 500us.
 fn parse_time(text: &str) -> Result<Duration, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -69,12 +82,34 @@ fn parse_time(text: &str) -> Result<Duration, String> {
 }
 
 impl Steering {
+    /// What was given without the `--steering` that it belongs to.
+    ///
+    /// # Errors
+    /// That, for the user.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let spreads = self.steering != Way::Rss;
+        let wrong = [
+            (self.flowlet_gap.is_some() && self.steering != Way::Flowlet, "--flowlet-gap", "flowlet"),
+            (self.order == Order::Keep && !spreads, "--order keep", "spray, flowlet or auto"),
+            (self.spray_cores > 0 && !spreads, "--spray-cores", "spray, flowlet or auto"),
+            (!self.spray_udp.is_empty() && !spreads, "--spray-udp", "spray, flowlet or auto"),
+            (!self.spray_quic.is_empty() && !spreads, "--spray-quic", "spray, flowlet or auto"),
+        ];
+        match wrong.into_iter().find(|(is_wrong, ..)| *is_wrong) {
+            Some((_, option, way)) => Err(format!("{option} is for --steering {way}")),
+            None => Ok(()),
+        }
+    }
+
     /// How packets of one flow are spread, if they are.
     pub(crate) fn spreading(&self) -> Option<Arc<dyn Spreading>> {
         let policy = match self.steering {
             Way::Rss => return None,
             Way::Spray => Policy::Spray,
-            Way::Flowlet => Policy::Flowlets(Timestamp(self.flowlet_gap.as_nanos() as i64)),
+            Way::Flowlet => {
+                let gap = self.flowlet_gap.unwrap_or(GAP);
+                Policy::Flowlets(Timestamp(gap.as_nanos() as i64))
+            }
             Way::Auto => Policy::Auto,
         };
         let classes = Classes { udp_ports: self.spray_udp.clone(), quic_ports: self.spray_quic.clone() };
@@ -111,6 +146,15 @@ impl Steering {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ports_are_numbers_and_ranges() {
+        assert_eq!(parse_ports("443"), Ok(443..=443));
+        assert_eq!(parse_ports("1-65535"), Ok(1..=65535));
+        for bad in ["", "0", "5-", "-5", "6-5", "65536", "1-2-3", "http"] {
+            assert!(parse_ports(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn times_have_units() {

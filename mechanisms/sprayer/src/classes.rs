@@ -1,5 +1,7 @@
 //! Which packets are spread, and which of them change the state of their flow.
 
+use std::ops::RangeInclusive;
+
 use element::Packet;
 use element::steering::transport;
 use wire::ip_protocol::{TCP, UDP};
@@ -16,9 +18,9 @@ const UDP_HEADER: usize = 8;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Classes {
     /// Ports, of either end, of UDP applications that do not mind order.
-    pub udp_ports: Vec<u16>,
+    pub udp_ports: Vec<RangeInclusive<u16>>,
     /// Ports, of either end, of QUIC: packets with long headers are taken for those that open connections.
-    pub quic_ports: Vec<u16>,
+    pub quic_ports: Vec<RangeInclusive<u16>>,
 }
 
 impl Classes {
@@ -36,7 +38,7 @@ impl Classes {
     fn is_regular_datagram(&self, datagram: &[u8]) -> bool {
         let Some(&[a, b, c, d]) = datagram.first_chunk() else { return false };
         let ports = [u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])];
-        let has = |wanted: &[u16]| ports.iter().any(|port| wanted.contains(port));
+        let has = |wanted: &[RangeInclusive<u16>]| wanted.iter().any(|range| ports.iter().any(|port| range.contains(port)));
         if has(&self.quic_ports) {
             return datagram.get(UDP_HEADER).is_some_and(|first| first & LONG_HEADER == 0);
         }

@@ -81,7 +81,7 @@ fn datagrams_and_fragments_have_one_worker_unless_asked_for() {
         let all = workers(Settings::default(), 100, (0..100).map(|_| packet.clone()));
         assert_eq!(shares(&all)[owner(packet)], 100);
     }
-    let udp = || Classes { udp_ports: vec![443], ..Classes::default() };
+    let udp = || Classes { udp_ports: vec![443..=443], ..Classes::default() };
     let settings = || Settings { classes: udp(), ..Settings::default() };
     assert_eq!(shares(&workers(settings(), 100, (0..100).map(|_| datagram.clone()))), [25; 4]);
     // QUIC: packets with a long header open connections.
@@ -90,7 +90,7 @@ fn datagrams_and_fragments_have_one_worker_unless_asked_for() {
         builder.build(&[first; 20]).unwrap()
     };
     let settings = || Settings {
-        classes: Classes { quic_ports: vec![443], ..Classes::default() },
+        classes: Classes { quic_ports: vec![440..=450], ..Classes::default() },
         ..Settings::default()
     };
     assert_eq!(shares(&workers(settings(), 100, (0..100).map(|_| quic(0x40)))), [25; 4]);
