@@ -5,9 +5,11 @@
 //! state of other workers, packets that do not change it may be anywhere: a [`Spread`] says where.
 
 use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use flow::rss;
-use packet::{Base, Packet, Timestamp};
+use packet::{Base, Batch, Packet, Timestamp};
 pub use wire::LinkType;
 use wire::{U16, ip_protocol, ipv4};
 use zerocopy::FromBytes;
@@ -16,6 +18,9 @@ use zerocopy::FromBytes;
 pub trait Dispatch: Send + Sync {
     /// The worker, counted from 0, that a packet belongs to.
     fn worker_of(&self, packet: &Packet) -> usize;
+
+    /// The same where the packet's [`hash`] is known.
+    fn worker_of_hash(&self, hash: u32) -> usize;
 
     /// The same for a frame that is no packet yet.
     fn worker_of_frame(&self, frame: &[u8], link: LinkType) -> usize;
@@ -27,8 +32,8 @@ pub trait Dispatch: Send + Sync {
 
 /// How packets of one flow are spread over workers.
 pub trait Spreading: Send + Sync {
-    /// What one of so many workers spreads its packets by.
-    fn spread(&self, worker: usize, workers: usize) -> Box<dyn Spread>;
+    /// What one worker spreads its packets by. There are as many workers as loads.
+    fn spread(&self, worker: usize, loads: &Arc<[Load]>) -> Box<dyn Spread>;
 
     /// Whether packets leave in the order in which they came; then what sends them has one place.
     fn keeps_order(&self) -> bool {
@@ -38,12 +43,72 @@ pub trait Spreading: Send + Sync {
 
 /// What one worker spreads packets by.
 pub trait Spread: Send {
+    /// Sees the packets that come in, a batch after the other, before they are asked for; `owner` says whom they belong
+    /// to. False if all of them go there, without being asked for.
+    #[inline]
+    fn look(&mut self, _batch: &Batch, _now: Timestamp, _owner: &dyn Dispatch) -> bool {
+        true
+    }
+
     /// The worker for a packet that could go anywhere. `owner` says whom it belongs to: packets that may change the state of
     /// their flow, and those that are not to be spread, have to go there.
     fn worker_of(&mut self, packet: &Packet, now: Timestamp, owner: &dyn Dispatch) -> usize;
 
     /// Whether a packet may be handled by any worker: it is of the kind that is spread, and opens and closes no connection.
     fn may_stay(&self, packet: &Packet) -> bool;
+}
+
+/// What one worker has done so far: it alone says so, and all others see it. Times are real; under other clocks nobody is
+/// ever busy.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub struct Load {
+    busy: AtomicU64,
+    packets: AtomicU64,
+    waiting: AtomicU64,
+    /// Up to when that is; 0 while the worker sleeps.
+    until: AtomicI64,
+}
+
+/// What there is to know of a worker at some time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Work {
+    /// Nanoseconds that it has worked so far,
+    pub busy: u64,
+    /// and on how many packets.
+    pub packets: u64,
+    /// Packets that others have handed over to it and that it has not taken yet.
+    pub waiting: u64,
+}
+
+impl Load {
+    /// Says what the worker has done up to a time.
+    #[inline]
+    pub fn say(&self, work: Work, until: Timestamp) {
+        self.busy.store(work.busy, Ordering::Relaxed);
+        self.packets.store(work.packets, Ordering::Relaxed);
+        self.waiting.store(work.waiting, Ordering::Relaxed);
+        self.until.store(until.0, Ordering::Relaxed);
+    }
+
+    /// Says that the worker sleeps.
+    pub fn rest(&self) {
+        self.until.store(0, Ordering::Relaxed);
+    }
+
+    /// What it has done until now. What it is at counts as work, although it may turn out to have been none. The numbers may be
+    /// of different moments.
+    pub fn at(&self, now: Timestamp) -> Work {
+        let since = match self.until.load(Ordering::Relaxed) {
+            0 => 0,
+            until => (now.0 - until).max(0),
+        };
+        Work {
+            busy: self.busy.load(Ordering::Relaxed) + since as u64,
+            packets: self.packets.load(Ordering::Relaxed),
+            waiting: self.waiting.load(Ordering::Relaxed),
+        }
+    }
 }
 
 /// What follows the IP header of a packet that is no fragment, with its protocol: how packets are told apart that open
@@ -98,7 +163,12 @@ impl Rss {
 impl Dispatch for Rss {
     #[inline]
     fn worker_of(&self, packet: &Packet) -> usize {
-        hash(packet).map_or(0, |hash| rss::queue(hash, self.workers))
+        hash(packet).map_or(0, |hash| self.worker_of_hash(hash))
+    }
+
+    #[inline]
+    fn worker_of_hash(&self, hash: u32) -> usize {
+        rss::queue(hash, self.workers)
     }
 
     fn worker_of_frame(&self, frame: &[u8], link: LinkType) -> usize {

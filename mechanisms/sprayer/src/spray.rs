@@ -25,8 +25,10 @@ impl Spray {
         Spray { workers: workers.max(1), cores: cores.clamp(1, workers.max(1)), classes, next: worker }
     }
 
-    pub(crate) fn workers(&self) -> usize {
-        self.workers
+    /// Whether each flow goes to all cores.
+    #[inline]
+    pub(crate) fn is_for_all(&self) -> bool {
+        self.cores == self.workers
     }
 
     /// Whether a packet is of a kind that is spread.
@@ -39,7 +41,7 @@ impl Spray {
     #[inline]
     pub(crate) fn next(&mut self, packet: &Packet) -> usize {
         self.next = if self.next + 1 >= self.cores { 0 } else { self.next + 1 };
-        if self.cores == self.workers {
+        if self.is_for_all() {
             return self.next;
         }
         // Cores of a flow follow each other, from one that its hash says.
