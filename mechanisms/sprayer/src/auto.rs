@@ -15,7 +15,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use element::steering::{Dispatch, Load, Spread, Work, hash};
+use element::steering::{Dispatch, Load, Spread, Work, flow_number};
 use element::{Batch, Packet, Timestamp};
 
 use crate::spray::Spray;
@@ -101,9 +101,9 @@ impl Spread for Auto {
         self.batches = self.batches.wrapping_add(1);
         let sample = batch.get(self.batches % batch.len().max(1));
         if let Some(packet) = sample
-            && let Some(hash) = hash(packet)
+            && let Some(number) = flow_number(packet)
         {
-            self.connections.count(hash, owner.worker_of_hash(hash), self.spray.is_regular(packet));
+            self.connections.count(number, owner.worker_of(packet), self.spray.is_regular(packet));
         }
         if self.came >= LEAST && now - self.began >= WINDOW {
             self.decide(now);
@@ -113,13 +113,12 @@ impl Spread for Auto {
 
     #[inline]
     fn worker_of(&mut self, packet: &Packet, _now: Timestamp, owner: &dyn Dispatch) -> usize {
-        let Some(hash) = hash(packet) else { return owner.worker_of(packet) };
-        match self.connections.chosen(hash) {
+        match flow_number(packet).and_then(|number| self.connections.chosen(number)) {
             Some(from) if self.spray.is_regular(packet) => match self.balance.next(from) {
                 worker if worker == from || self.spray.is_for_all() => worker,
                 _ => self.spray.next(packet),
             },
-            _ => owner.worker_of_hash(hash),
+            _ => owner.worker_of(packet),
         }
     }
 

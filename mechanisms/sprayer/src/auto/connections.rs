@@ -1,6 +1,6 @@
 //! The largest connections, roughly, in memory that does not grow with their number.
 //!
-//! Places by hash, a few to a line. A packet of a connection that has none takes one from the smallest there; what gets to
+//! Places by the flow's number, a few to a line. A packet of a connection that has none takes one from the smallest there; what gets to
 //! nothing gives its place away (Boyer and Moore's majority vote, line by line). So a large connection keeps its place
 //! whatever else comes.
 
@@ -15,7 +15,7 @@ const SLACK: f32 = 1.25;
 /// What is known of one connection.
 #[derive(Clone, Copy, Default)]
 struct Place {
-    hash: u32,
+    number: u32,
     /// Packets counted; none if the place is free.
     count: u32,
     owner: u16,
@@ -52,7 +52,7 @@ impl Connections {
 
     /// Counts a packet of an owner, and that of its connection if it may be spread.
     #[inline]
-    pub(super) fn count(&mut self, hash: u32, owner: usize, may_be_spread: bool) {
+    pub(super) fn count(&mut self, number: u32, owner: usize, may_be_spread: bool) {
         if self.total >= MEMORY {
             self.halve();
         }
@@ -63,14 +63,14 @@ impl Connections {
         if !may_be_spread {
             return;
         }
-        let Line(places) = &mut self.lines[line_of(hash)];
-        if let Some(place) = places.iter_mut().find(|place| place.hash == hash && place.count > 0) {
+        let Line(places) = &mut self.lines[line_of(number)];
+        if let Some(place) = places.iter_mut().find(|place| place.number == number && place.count > 0) {
             place.count += 1;
         } else if let Some(smallest) = places.iter_mut().min_by_key(|place| place.count) {
             match smallest.count {
                 0 | 1 => {
                     self.chosen -= usize::from(smallest.is_chosen);
-                    *smallest = Place { hash, count: 1, owner: owner as u16, is_chosen: false };
+                    *smallest = Place { number, count: 1, owner: owner as u16, is_chosen: false };
                 }
                 _ => smallest.count -= 1,
             }
@@ -126,17 +126,16 @@ impl Connections {
         self.chosen > 0
     }
 
-    /// The owner of the connection with this hash, if it is chosen.
+    /// The owner of the connection with this number, if it is chosen.
     #[inline]
-    pub(super) fn chosen(&self, hash: u32) -> Option<usize> {
-        let Line(places) = &self.lines[line_of(hash)];
-        let place = places.iter().find(|place| place.hash == hash && place.is_chosen)?;
+    pub(super) fn chosen(&self, number: u32) -> Option<usize> {
+        let Line(places) = &self.lines[line_of(number)];
+        let place = places.iter().find(|place| place.number == number && place.is_chosen)?;
         Some(usize::from(place.owner))
     }
 }
 
-/// Owners are the lowest bits of hashes, so these choose no line.
 #[inline]
-fn line_of(hash: u32) -> usize {
-    (hash.wrapping_mul(0x9e37_79b9) >> 26) as usize % LINES
+fn line_of(number: u32) -> usize {
+    number as usize % LINES
 }
