@@ -1,6 +1,7 @@
 //! What the simulation is fed with, measured: packets at the worker that they belong to and at another one, handing over,
 //! deciding.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -25,20 +26,29 @@ pub(super) fn measure(settings: &Settings, handing: Handing) -> Result<Costs, St
     traffic::write(file.as_file(), packets, connections)?;
     let loops = settings.per_run.div_ceil(packets) as u64;
     let spray = Spray::default().spreading();
-    let ways = [("rss", None), ("next", None), ("spray", Some(&spray))];
+    let whole = traffic::configuration;
+    let source = |capture: &Path, loops, queues: &str, _: u64| traffic::source(capture, loops, queues);
+    type Chain<'a> = &'a dyn Fn(&Path, u64, &str, u64) -> String;
+    let ways: [(&str, Option<_>, Chain); 4] = [
+        ("rss", None, &whole),
+        ("rss", None, &source),
+        ("next", None, &whole),
+        ("spray", Some(&spray), &whole),
+    ];
     let mut all = ways.map(|_| Vec::new());
     for _ in 0..settings.repeats {
-        for ((queues, spreading), all) in ways.into_iter().zip(&mut all) {
-            let text = traffic::configuration(file.path(), loops, queues, 0);
+        for ((queues, spreading, chain), all) in ways.into_iter().zip(&mut all) {
+            let text = chain(file.path(), loops, queues, 0);
             // Of both workers together.
             all.push(2.0 * once(&text, 2, spreading)?);
         }
     }
-    let [own, handed, mixed] = all.map(median);
+    let [own, source, handed, mixed] = all.map(median);
     let (spray, _) = decisions(Policy::Spray)?;
     let (auto, rest) = decisions(Policy::Auto)?;
     Ok(Costs {
         own,
+        source: source.min(own),
         // Half of the packets were elsewhere.
         foreign: (2.0 * (mixed - own)).max(0.0),
         give: handing.give,

@@ -33,8 +33,10 @@ const PAUSE: f64 = 1_000.0;
 /// What things take, in nanoseconds per packet unless it says otherwise.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Costs {
-    /// A packet at the worker that it belongs to, without work,
+    /// A packet from its source on at the worker that it belongs to, without work;
     pub(crate) own: f64,
+    /// what of that is done where it comes in,
+    pub(crate) source: f64,
     /// and elsewhere: what it takes more to find its flow.
     pub(crate) foreign: f64,
     /// To hand a packet over,
@@ -247,7 +249,8 @@ impl Simulation<'_> {
             worker.packets += count as u64;
             let taken: Vec<Handed> = ring.drain(..count).collect();
             let costs = self.costs;
-            let took = count as f64 * (costs.take + costs.own + costs.foreign + self.setting.work);
+            let took =
+                count as f64 * (costs.take + costs.own - costs.source + costs.foreign + self.setting.work);
             taken.into_iter().for_each(|handed| self.end(handed.connection, now + took, handed.came));
             return Some(took);
         }
@@ -340,7 +343,7 @@ impl Simulation<'_> {
             self.stock.of[usize::from(*connection)].push(packet);
         }
         let given = to.iter().filter(|&&worker| worker != me).count();
-        let handed_over = now + decision + given as f64 * costs.give;
+        let handed_over = now + decision + given as f64 * (costs.source + costs.give);
         let took = handed_over - now + (count - given) as f64 * (costs.own + self.setting.work);
         self.workers[me].packets += (count - given) as u64;
         for ((connection, came), to) in packets.into_iter().zip(to) {

@@ -40,3 +40,8 @@ pub(super) fn configuration(capture: &Path, loops: u64, queues: &str, cycles: u6
         capture.display()
     )
 }
+
+/// What of that is done before packets are spread.
+pub(super) fn source(capture: &Path, loops: u64, queues: &str) -> String {
+    format!("nic :: InMemoryNic({}, LOOPS {loops}, STEERING {queues}) -> Discard", capture.display())
+}

@@ -1,9 +1,9 @@
 //! Connections of workers that have too much to do, to those that have less.
 //!
 //! Where there are many flows of about the same size, giving each to one worker is even, and the cheapest (FAJITA, 2024, found
-//! no gain from spraying there). So nothing is spread until a worker has hardly a moment to spare while others have, and until
-//! its packets take long enough for handing them over to pay. Then the largest of its connections are spread: as many as
-//! it takes, and as many of their packets as makes all workers equally busy.
+//! no gain from spraying there). So nothing is spread until a worker has hardly a moment to spare while others have. Then the
+//! largest of its connections are spread: as many as it takes, and as many of their packets as makes all workers equally
+//! busy. If that saves the worker no time, because its packets take hardly longer than handing them over, it ends again.
 //!
 //! Workers say how busy they are ([`Load`]); what follows from that is decided once per [`WINDOW`] ([`balance`]). Connections
 //! are known from one packet of each batch ([`connections`]).
@@ -35,6 +35,8 @@ pub struct Auto {
     loads: Arc<[Load]>,
     connections: Connections,
     balance: Balance,
+    /// The flow of the last packet that was asked for, and its owner if it is chosen: packets of one come together.
+    last: Option<(u32, Option<usize>)>,
     /// Batches so far: which packet of each is looked at.
     batches: usize,
     /// What the workers had done when the window began, and when that was.
@@ -53,6 +55,7 @@ impl Auto {
             spray,
             connections: Connections::new(workers),
             balance: Balance::new(workers),
+            last: None,
             batches: 0,
             before: vec![Work::default(); workers],
             began: Timestamp::ZERO,
@@ -79,13 +82,13 @@ impl Auto {
             *before = work;
         }
         if !is_first {
-            let came = self.came as f32 / passed;
+            let came = self.came as f32;
             for owner in 0..self.usage.len() {
                 let share = self.connections.share_of(owner);
                 if share == 0.0 && self.balance.given(owner) == 0.0 {
                     continue;
                 }
-                self.balance.adjust(owner, came * share, &self.usage);
+                self.balance.adjust(owner, came * share, passed, &self.usage);
                 let chosen = self.connections.choose(owner, self.balance.given(owner));
                 self.balance.apply(owner, chosen);
             }
@@ -108,12 +111,21 @@ impl Spread for Auto {
         if self.came >= LEAST && now - self.began >= WINDOW {
             self.decide(now);
         }
+        self.last = None;
         self.connections.are_chosen()
     }
 
     #[inline]
     fn worker_of(&mut self, packet: &Packet, _now: Timestamp, owner: &dyn Dispatch) -> usize {
-        match flow_number(packet).and_then(|number| self.connections.chosen(number)) {
+        let from = flow_number(packet).and_then(|number| match self.last {
+            Some((last, from)) if last == number => from,
+            _ => {
+                let from = self.connections.chosen(number);
+                self.last = Some((number, from));
+                from
+            }
+        });
+        match from {
             Some(from) if self.spray.is_regular(packet) => match self.balance.next(from) {
                 worker if worker == from || self.spray.is_for_all() => worker,
                 _ => self.spray.next(packet),

@@ -11,11 +11,19 @@ const WEIGHT: f32 = 1.0 / 8.0;
 const EVEN: f32 = 1.0 / 256.0;
 /// A worker that would be no busier than this without giving anything away gets it back.
 const IDLE: f32 = 0.5;
-/// Nanoseconds that a packet takes at least where giving it away pays; less of them, and it is given back.
-const WORTH: f32 = 130.0;
-const NOT_WORTH: f32 = 150.0;
-/// What is less than this is nothing.
-const LEAST: f32 = 1.0 / 64.0;
+/// Nanoseconds that a packet takes at least: nothing is handed over in less.
+const WORTH: f32 = 50.0;
+/// Where packets take less than this, it is watched whether a worker that gives many of them away needs less of its time for each
+/// that comes in: less by so much of what it gives away. It is tried for so many windows; if that has not been, not again
+/// for some, each time twice as many.
+const SURELY: f32 = 300.0;
+const MANY: f32 = 0.25;
+const GAIN: f32 = 0.1;
+const TRIAL: u32 = 6;
+const PAUSE: u32 = 128;
+const LONGEST_PAUSE: u32 = 8192;
+/// How much the last window weighs in what packets take.
+const FRESH: f32 = 0.25;
 /// Parts of the ways of a worker's packets that are found at once.
 const PARTS: usize = 64;
 
@@ -41,6 +49,13 @@ struct Row {
     owner: usize,
     /// How much busier than all on average the worker has been.
     excess: f32,
+    /// Nanoseconds of the worker's time for each of its packets while nothing is given away, and while something is.
+    whole: f32,
+    parted: f32,
+    /// Windows since something has been given away, until it is tried again, and until then the next time.
+    tried: u32,
+    pause: u32,
+    next_pause: u32,
     /// The part of its packets that each worker gets.
     to: Vec<f32>,
     /// Where each packet of those connections that are spread goes to, as parts of 2^32 up to and with each worker.
@@ -57,6 +72,11 @@ impl Balance {
         let row = |owner| Row {
             owner,
             excess: 0.0,
+            whole: 0.0,
+            parted: 0.0,
+            tried: 0,
+            pause: 0,
+            next_pause: PAUSE,
             to: vec![0.0; workers],
             ends: vec![0; workers],
             first: [owner as u16; PARTS],
@@ -70,28 +90,21 @@ impl Balance {
         self.rows.get(owner).map_or(0.0, |row| row.to.iter().sum())
     }
 
-    /// Changes what a worker gives away, of which so many packets come per nanosecond.
-    pub(super) fn adjust(&mut self, owner: usize, rate: f32, usage: &[Usage]) {
+    /// Changes what a worker gives away, of which so many packets have come, in so many nanoseconds.
+    pub(super) fn adjust(&mut self, owner: usize, came: f32, passed: f32, usage: &[Usage]) {
         let (Some(row), Some(own)) = (self.rows.get_mut(owner), usage.get(owner)) else { return };
         let given: f32 = row.to.iter().sum();
-        let each = match given > 0.0 {
-            false => own.nanoseconds / own.packets.max(1.0),
-            // What it does itself is mostly giving away; what a packet takes shows elsewhere.
-            true => {
-                let takers = || usage.iter().zip(&row.to).filter(|(_, part)| **part > 0.0);
-                let (time, packets) =
-                    takers().fold((0.0, 0.0), |(t, n), (u, _)| (t + u.nanoseconds, n + u.packets));
-                if packets > 0.0 { time / packets } else { NOT_WORTH }
-            }
-        };
+        row.look(own.nanoseconds / came.max(1.0), usage);
         // The time that all of its packets take, of one worker's.
-        let demand = rate * each;
-        if given > 0.0 && (each < NOT_WORTH || own.busy + demand * given < IDLE) {
-            row.to.iter_mut().for_each(|part| *part /= 2.0);
-            if given < 2.0 * LEAST {
-                row.to.fill(0.0);
-                row.excess = 0.0;
+        let demand = came / passed * row.whole;
+        let is_idle = own.busy + demand * given < IDLE;
+        if given > 0.0 && (is_idle || row.is_vain(given)) {
+            if !is_idle {
+                row.pause = row.next_pause;
+                row.next_pause = (2 * row.next_pause).min(LONGEST_PAUSE);
             }
+            row.to.fill(0.0);
+            row.excess = 0.0;
             return;
         }
         let mean = usage.iter().map(|usage| usage.busy).sum::<f32>() / usage.len() as f32;
@@ -102,7 +115,7 @@ impl Balance {
         }
         let excess = own.busy - mean;
         row.excess += WEIGHT * (excess - row.excess);
-        let is_uneven = if given > 0.0 { excess >= EVEN } else { row.excess >= UNEVEN && each >= WORTH };
+        let is_uneven = if given > 0.0 { excess >= EVEN } else { row.excess >= UNEVEN && row.may_try() };
         if own.busy < BUSY || !is_uneven {
             return;
         }
@@ -142,5 +155,36 @@ impl Balance {
         let first = usize::from(row.first[(row.turn >> (32 - PARTS.ilog2())) as usize]);
         let ends = row.ends.get(first..).unwrap_or_default();
         ends.iter().position(|&end| row.turn < end).map_or(row.owner, |more| first + more)
+    }
+}
+
+impl Row {
+    /// Notes what each of the worker's packets takes of its time.
+    fn look(&mut self, each: f32, usage: &[Usage]) {
+        self.pause = self.pause.saturating_sub(1);
+        let follow = |value: &mut f32| *value += if *value > 0.0 { FRESH * (each - *value) } else { each };
+        if self.to.iter().all(|&part| part == 0.0) {
+            (self.tried, self.parted) = (0, 0.0);
+            return follow(&mut self.whole);
+        }
+        self.tried += 1;
+        follow(&mut self.parted);
+        // Packets may have come to take less meanwhile, and take no less elsewhere.
+        for (other, part) in usage.iter().zip(&self.to) {
+            if *part > 0.0 && other.packets > 0.0 {
+                self.whole = self.whole.min(other.nanoseconds / other.packets);
+            }
+        }
+    }
+
+    /// Whether giving so much away has been of no use.
+    fn is_vain(&self, given: f32) -> bool {
+        let is_judged = self.tried >= TRIAL && self.whole < SURELY && given >= MANY;
+        is_judged && self.parted > (1.0 - GAIN * given) * self.whole
+    }
+
+    /// Whether giving away may be of use.
+    fn may_try(&self) -> bool {
+        self.whole >= WORTH && self.pause == 0
     }
 }
