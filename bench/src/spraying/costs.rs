@@ -49,8 +49,8 @@ pub(super) fn measure(settings: &Settings, handing: Handing) -> Result<Costs, St
     Ok(Costs {
         own,
         source: source.min(own),
-        // Half of the packets were elsewhere.
-        foreign: (2.0 * (mixed - own)).max(0.0),
+        // Half of the packets were elsewhere; what noise has left is one at least.
+        foreign: (2.0 * (mixed - own)).max(1.0),
         give: handing.give,
         // All that handing over takes more than giving: packets that come from the other core's caches, slots that go home.
         take: (handed - own - handing.give).max(handing.take),

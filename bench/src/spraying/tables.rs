@@ -165,7 +165,7 @@ fn simulated(
 fn costs(text: &mut String, rows: &[&Row]) {
     let rows: Vec<&Row> = rows.iter().copied().filter(|row| row.name == "simulated-sprayer-cost").collect();
     let names = rows.iter().filter_map(|row| row.params.get("part")).map(|part| part.to_string()).collect();
-    head(text, "What the simulation was fed with, measured, nanoseconds per packet", names);
+    head(text, "What the simulation was fed with, nanoseconds per packet", names);
     line(text, rows.iter().map(|row| format!("{:.0}", row.ns_per_packet)));
     text.push('\n');
 }

@@ -79,14 +79,14 @@ impl Bench {
             let time = |worker: usize| work(worker) / (1.0 - self.other[worker]);
             let passed = (0..WORKERS).map(time).fold(0.0, f64::max) + self.pause;
             self.now += passed as i64;
-            for worker in 0..WORKERS {
-                let more = work(worker) + self.other[worker] * passed;
-                let work = &mut self.work[worker];
-                work.busy += more as u64;
-                work.packets += workers[worker] as u64 + (self.other[worker] * passed / self.cost) as u64;
-                self.loads[worker].say(*work, Timestamp(self.now));
+            for (worker, count) in std::mem::take(&mut workers).into_iter().enumerate() {
+                let other = self.other[worker] * passed;
+                let done = &mut self.work[worker];
+                done.busy += (f64::from(count) * self.cost + other) as u64;
+                done.busy += if worker == 0 { given as u64 } else { 0 };
+                done.packets += count as u64 + (other / self.cost) as u64;
+                self.loads[worker].say(*done, Timestamp(self.now));
             }
-            workers = [0; WORKERS];
         }
         all
     }
