@@ -116,6 +116,12 @@ pub struct Row {
     /// Million packets per second that were offered, where not all of them came through.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offered_mpps: Option<f64>,
+    /// Microseconds that half of the packets took at most, and 99 of 100.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency_us: Option<[f64; 2]>,
+    /// Jain's index of the rates of flows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jain: Option<f64>,
     /// Gigabits of data per second over one TCP connection, there and back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gbps: Option<[f64; 2]>,
@@ -260,6 +266,8 @@ impl Row {
             unit: "packet",
             speedup: None,
             offered_mpps: None,
+            latency_us: None,
+            jain: None,
             gbps: None,
             tcp: None,
         }
@@ -275,8 +283,18 @@ fn median(mut values: Vec<f64>) -> f64 {
     }
 }
 
-/// Rows as a table.
+/// Rows as text: those of `sprayer` as the tables of docs/sprayer.md, all others in one table.
 pub fn table(rows: &[Row]) -> String {
+    let (spraying, others): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| spraying::is_one_of(row));
+    let lines = if others.is_empty() { String::new() } else { lines(&others) };
+    match spraying.is_empty() {
+        true => lines,
+        false => format!("{lines}{}", spraying::tables(&spraying)),
+    }
+}
+
+/// A line for each row.
+fn lines(rows: &[&Row]) -> String {
     let params = |row: &Row| {
         let params: Vec<String> = row.params.iter().map(|(name, value)| format!("{name}={value}")).collect();
         params.join(" ")

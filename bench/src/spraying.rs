@@ -1,19 +1,28 @@
 //! One large connection, and several, on one worker and on two: a translator and so many cycles of work per packet, with each
-//! connection at one worker, spread by the interface, by software, and only where that pays (Sprayer, figures 6a and 7a).
+//! connection at one worker, spread by the interface, by software, and only where that pays (Sprayer, figures 6a and 7a). What
+//! that costs feeds a simulation of more workers (figures 6a to 9).
 //!
 //! Packets come from an InMemoryNic, so that no generator is in the way. The function is the paper's: an entry for each
 //! connection, which each packet looks up, a header that is rewritten, and work. Payloads vary, so that checksums do.
 
+mod costs;
+mod figures;
+mod ring;
+mod simulation;
+mod tables;
+mod traffic;
+
 use element::class::ArgInfo;
 use element::{Batch, Class, Cx, Effects, Element};
 use sprayer::{Policy, Settings as Spray};
-use wire::build::Builder;
-use wire::tcp::flags::{ACK, SYN};
 
 use crate::floor::Floor;
 use crate::serde_params::Param;
 use crate::workers::once;
 use crate::{Pair, Row, Settings, median};
+use figures::{Figures, Place};
+pub(crate) use tables::{is_one_of, tables};
+use traffic::FRAME;
 
 /// Elements of this benchmark.
 pub(crate) static CLASSES: &[&Class] = &[&WORK];
@@ -43,67 +52,73 @@ const WAYS: [Way; 5] = [
     Way { name: "auto", threads: 2, queues: "rss", spreading: Some(Policy::Auto) },
 ];
 
+/// Work and connections of one run.
+#[derive(Clone, Copy)]
+struct Case {
+    cycles: u64,
+    connections: u16,
+    /// Packets of a run, and how often it has all of them.
+    packets: usize,
+    loops: u64,
+}
+
 pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     let with_work = CYCLES.map(|cycles| (cycles, 1));
     let with_flows = CONNECTIONS.map(|connections| (CYCLES[CYCLES.len() - 1], connections));
     let mut floor = Floor::new(settings.packets, FRAME).map_err(|e| e.to_string())?;
     let mut rows = Vec::new();
+    let mut cases = Vec::new();
     for (cycles, connections) in with_work.into_iter().chain(with_flows) {
-        let file = tempfile::NamedTempFile::with_suffix(".pcap").map_err(|e| e.to_string())?;
         let packets = settings.packets.min(20_000);
-        write(file.as_file(), packets, connections)?;
         let most = (settings.per_run as u64).min(MOST_CYCLES / (cycles + EACH));
-        let loops = most.div_ceil(packets as u64);
-        let mut pairs = WAYS.map(|_| Vec::new());
-        for _ in 0..settings.repeats {
-            let beside = floor.measure(settings.per_run / 4);
-            for (way, pairs) in WAYS.iter().zip(&mut pairs) {
-                let text = format!(
-                    "nic :: InMemoryNic({}, LOOPS {loops}, STEERING {}) -> MarkIPHeader(14)
-                    -> [0] nat :: IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 1, drop)
-                    -> BenchmarkWork({cycles}) -> Discard; Idle -> [1] nat[1] -> Discard",
-                    file.path().display(),
-                    way.queues
-                );
-                let spreading = way.spreading.map(|policy| Spray { policy, ..Spray::default() }.spreading());
-                let cost = once(&text, way.threads, spreading.as_ref())?;
-                pairs.push(Pair { cost, floor: beside });
-            }
-        }
-        let [one, ..] = &pairs;
-        let times = |pairs: &Vec<Pair>| median(one.iter().zip(pairs).map(|(a, b)| a.cost / b.cost).collect());
-        for (way, pairs) in WAYS.iter().zip(&pairs) {
-            let params = [
-                ("steering", Param::Word(way.name)),
-                ("threads", Param::Number(way.threads as u64)),
-                ("cycles", Param::Number(cycles)),
-                ("flows", Param::Number(connections.into())),
-            ];
-            let speedup = (way.threads > 1).then(|| times(pairs));
-            rows.push(Row { speedup, ..Row::new("sprayer", &params, pairs) });
-        }
+        let case = Case { cycles, connections, packets, loops: most.div_ceil(packets as u64) };
+        rows.extend(measured(case, settings, &mut floor)?);
+        cases.push(case);
     }
+    // What one worker takes for a packet, without work and with the most.
+    let alone = |case: usize| rows[case * WAYS.len()].ns_per_packet;
+    let work: Vec<f64> = (0..cases.len()).map(|case| (alone(case) - alone(0)).max(0.0)).collect();
+    let cycle = work[CYCLES.len() - 1] / CYCLES[CYCLES.len() - 1] as f64;
+    let (ring, [_, handing]) = ring::run(settings, &mut floor)?;
+    let costs = costs::measure(settings, handing)?;
+    let mut figures = Figures::new(settings, costs, cycle, rows[0].floor_ns)?;
+    for (case, work) in cases.iter().zip(work) {
+        let place = Place { workers: 2, cycles: case.cycles, connections: case.connections };
+        rows.extend(figures.compared(place, case.packets * case.loops as usize, work));
+    }
+    rows.extend(figures.rows());
+    rows.extend(figures.cost_rows());
+    rows.extend(ring);
     Ok(rows)
 }
 
-/// Bytes of a frame.
-const FRAME: usize = 64;
-
-/// A capture of connections: one segment of each opens it, and all others carry something else each.
-fn write(file: &std::fs::File, packets: usize, connections: u16) -> Result<(), String> {
-    let mut writer = capture::Writer::new(file, capture::WriterOptions::default());
-    let mut random = fastrand::Rng::with_seed(6);
-    for number in 0..packets {
-        let connection = (number % usize::from(connections)) as u16;
-        let flags = if number < usize::from(connections) { SYN } else { ACK };
-        let from = ([10, 0, (connection >> 8) as u8, connection as u8], 2000 + connection * 7);
-        let frame = Builder::tcp(from.into(), ([10, 9, 0, 1], 443).into(), flags)
-            .ethernet(wire::MacAddr([2; 6]), wire::MacAddr([4; 6]))
-            .build(&random.u64(..).to_le_bytes());
-        let frame = frame.map_err(|e| e.to_string())?;
-        writer.write(number as i64, frame.len() as u32, [&frame[..]]).map_err(|e| e.to_string())?;
+/// One case in all ways, which take turns.
+fn measured(case: Case, settings: &Settings, floor: &mut Floor) -> Result<Vec<Row>, String> {
+    let file = tempfile::NamedTempFile::with_suffix(".pcap").map_err(|e| e.to_string())?;
+    traffic::write(file.as_file(), case.packets, case.connections)?;
+    let mut pairs = WAYS.map(|_| Vec::new());
+    for _ in 0..settings.repeats {
+        let beside = floor.measure(settings.per_run / 4);
+        for (way, pairs) in WAYS.iter().zip(&mut pairs) {
+            let text = traffic::configuration(file.path(), case.loops, way.queues, case.cycles);
+            let spreading = way.spreading.map(|policy| Spray { policy, ..Spray::default() }.spreading());
+            let cost = once(&text, way.threads, spreading.as_ref())?;
+            pairs.push(Pair { cost, floor: beside });
+        }
     }
-    writer.flush().map_err(|e| e.to_string())
+    let [one, ..] = &pairs;
+    let times = |pairs: &Vec<Pair>| median(one.iter().zip(pairs).map(|(a, b)| a.cost / b.cost).collect());
+    let row = |(way, pairs): (&Way, &Vec<Pair>)| {
+        let params = [
+            ("steering", Param::Word(way.name)),
+            ("threads", Param::Number(way.threads as u64)),
+            ("cycles", Param::Number(case.cycles)),
+            ("flows", Param::Number(case.connections.into())),
+        ];
+        let speedup = (way.threads > 1).then(|| times(pairs));
+        Row { speedup, ..Row::new("sprayer", &params, pairs) }
+    };
+    Ok(WAYS.iter().zip(&pairs).map(row).collect())
 }
 
 /// Works for so many cycles per packet.

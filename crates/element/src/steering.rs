@@ -5,9 +5,11 @@
 //! state of other workers, packets that do not change it may be anywhere: a [`Spread`] says where.
 
 use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use flow::rss;
-use packet::{Base, Packet, Timestamp};
+use packet::{Base, Batch, Packet, Timestamp};
 pub use wire::LinkType;
 use wire::{U16, ip_protocol, ipv4};
 use zerocopy::FromBytes;
@@ -27,8 +29,8 @@ pub trait Dispatch: Send + Sync {
 
 /// How packets of one flow are spread over workers.
 pub trait Spreading: Send + Sync {
-    /// What one of so many workers spreads its packets by.
-    fn spread(&self, worker: usize, workers: usize) -> Box<dyn Spread>;
+    /// What one worker spreads its packets by. There are as many workers as loads.
+    fn spread(&self, worker: usize, loads: &Arc<[Load]>) -> Box<dyn Spread>;
 
     /// Whether packets leave in the order in which they came; then what sends them has one place.
     fn keeps_order(&self) -> bool {
@@ -44,6 +46,13 @@ pub trait Spreading: Send + Sync {
 
 /// What one worker spreads packets by.
 pub trait Spread: Send {
+    /// Sees the packets that come in, a batch after the other, before they are asked for; `owner` says whom they belong
+    /// to. False if all of them go there, without being asked for.
+    #[inline]
+    fn look(&mut self, _batch: &Batch, _now: Timestamp, _owner: &dyn Dispatch) -> bool {
+        true
+    }
+
     /// The worker for a packet that could go anywhere. `owner` says whom it belongs to: packets that may change the state of
     /// their flow, and those that are not to be spread, have to go there.
     fn worker_of(&mut self, packet: &Packet, now: Timestamp, owner: &dyn Dispatch) -> usize;
@@ -52,28 +61,114 @@ pub trait Spread: Send {
     fn may_stay(&self, packet: &Packet) -> bool;
 }
 
+/// What one worker has done so far: it alone says so, and all others see it. Times are real; under other clocks nobody is
+/// ever busy.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub struct Load {
+    busy: AtomicU64,
+    packets: AtomicU64,
+    waiting: AtomicU64,
+    /// Up to when that is; 0 while the worker sleeps.
+    until: AtomicI64,
+}
+
+/// What there is to know of a worker at some time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Work {
+    /// Nanoseconds that it has worked so far,
+    pub busy: u64,
+    /// and on how many packets.
+    pub packets: u64,
+    /// Packets that others have handed over to it and that it has not taken yet.
+    pub waiting: u64,
+}
+
+impl Load {
+    /// Says what the worker has done up to a time.
+    #[inline]
+    pub fn say(&self, work: Work, until: Timestamp) {
+        self.busy.store(work.busy, Ordering::Relaxed);
+        self.packets.store(work.packets, Ordering::Relaxed);
+        self.waiting.store(work.waiting, Ordering::Relaxed);
+        self.until.store(until.0, Ordering::Relaxed);
+    }
+
+    /// Says that the worker sleeps.
+    pub fn rest(&self) {
+        self.until.store(0, Ordering::Relaxed);
+    }
+
+    /// What it has done until now. What it is at counts as work, although it may turn out to have been none. The numbers may be
+    /// of different moments.
+    pub fn at(&self, now: Timestamp) -> Work {
+        let since = match self.until.load(Ordering::Relaxed) {
+            0 => 0,
+            until => (now.0 - until).max(0),
+        };
+        Work {
+            busy: self.busy.load(Ordering::Relaxed) + since as u64,
+            packets: self.packets.load(Ordering::Relaxed),
+            waiting: self.waiting.load(Ordering::Relaxed),
+        }
+    }
+}
+
 /// What follows the IP header of a packet that is no fragment, with its protocol: how packets are told apart that open
 /// and close connections.
 #[inline]
 pub fn transport(packet: &Packet) -> Option<(u8, &[u8])> {
-    let is_framed = || LinkType::from_number(packet.link()) == LinkType::Ethernet;
-    let ip = match packet.header(Base::Network) {
-        Some(ip) => Some(ip),
-        None if is_framed() && packet.data().get(12..14) == Some(&[0x08, 0x00]) => packet.data().get(14..),
-        None => None,
-    };
-    if let Some(ip) = ip
-        && let Some(header) = ip.first_chunk::<20>()
+    let ip = network(packet);
+    if let Some(header) = ip.and_then(|ip| ip.first_chunk::<20>())
         && header[0] >> 4 == 4
     {
-        let is_part = u16::from_be_bytes([header[6], header[7]]) & 0x3fff != 0;
-        let length = usize::from(header[0] & 15) * 4;
-        return ip.get(length.max(20)..).filter(|_| !is_part).map(|rest| (header[9], rest));
+        return ip?.get(header_length(header)..).filter(|_| !is_part(header)).map(|rest| (header[9], rest));
     }
     transport_elsewhere(
         ip.unwrap_or(packet.data()),
         if ip.is_some() { LinkType::RawIp } else { LinkType::from_number(packet.link()) },
     )
+}
+
+/// A number that packets of a flow that go one way have in common, and that hardly any other flow has: quicker than
+/// [`hash`], but other for answers.
+#[inline]
+pub fn flow_number(packet: &Packet) -> Option<u32> {
+    if let Some(ip) = network(packet)
+        && let Some(header @ &[_, .., a, b, c, d, e, f, g, h]) = ip.first_chunk::<20>()
+        && header[0] >> 4 == 4
+        && !is_part(header)
+        && let Some(ports) = ip.get(header_length(header)..).and_then(|rest| rest.first_chunk::<4>())
+    {
+        const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+        let addresses = u64::from_le_bytes([a, b, c, d, e, f, g, h]).wrapping_mul(ODD).rotate_left(32);
+        let mixed = (addresses ^ u64::from(u32::from_le_bytes(*ports))).wrapping_mul(ODD);
+        return Some((mixed >> 32) as u32);
+    }
+    hash(packet)
+}
+
+/// The IP header and what follows, where it is quickly found.
+#[inline]
+fn network(packet: &Packet) -> Option<&[u8]> {
+    let is_framed = || LinkType::from_number(packet.link()) == LinkType::Ethernet;
+    match packet.header(Base::Network) {
+        Some(ip) => Some(ip),
+        None if is_framed() && packet.data().get(12..14) == Some(&[0x08, 0x00]) => packet.data().get(14..),
+        None => None,
+    }
+}
+
+/// Bytes of an IPv4 header, with its options.
+#[inline]
+fn header_length(header: &[u8; 20]) -> usize {
+    (usize::from(header[0] & 15) * 4).max(20)
+}
+
+/// Whether it is that of a fragment.
+#[inline]
+fn is_part(header: &[u8; 20]) -> bool {
+    u16::from_be_bytes([header[6], header[7]]) & 0x3fff != 0
 }
 
 /// The same for whatever has no short way.

@@ -7,6 +7,7 @@ use element::{Class, ElementId, Timestamp};
 use lang::Diagnostic;
 
 use crate::clock::ClockKind;
+use crate::handover::Links;
 use crate::host::Inner;
 use crate::os_signals::OsSignals;
 use crate::problem::Problem;
@@ -319,9 +320,16 @@ impl Worker {
     }
 
     #[inline]
-    fn look_at_clock(&mut self) {
+    pub(crate) fn look_at_clock(&mut self) {
         match self.options.clock {
-            ClockKind::Real => self.core.now = self.clock.now(),
+            ClockKind::Real => {
+                let before = std::mem::replace(&mut self.core.now, self.clock.now());
+                let has_worked = std::mem::take(&mut self.has_worked);
+                if let Some(links) = &mut self.links {
+                    let passed = self.core.now - before;
+                    links.worked(if has_worked { passed } else { Timestamp::ZERO }, self.core.now);
+                }
+            }
             ClockKind::Simulated { tick, .. } => self.core.now = self.core.now + tick,
             ClockKind::Trace => {}
         }
@@ -427,7 +435,10 @@ impl Worker {
         if self.options.busy_poll {
             std::hint::spin_loop();
         } else if self.inner.team.is_some() {
+            self.links.iter().for_each(Links::rest);
             self.rest_in_team(longest);
+            // That was no work, whatever comes now.
+            self.look_at_clock();
         } else if self.inner.watches.is_empty() {
             std::thread::sleep(longest);
         } else {

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
-use element::steering::{Dispatch, Spread, Spreading};
+use element::steering::{Dispatch, Load, Spread, Spreading, Work};
 use element::{Batch, ElementId, Packet, Timestamp};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
@@ -40,6 +40,10 @@ pub(crate) struct Links {
     dispatch: Arc<dyn Dispatch>,
     /// How packets are spread, if flows are.
     spread: Option<Box<dyn Spread>>,
+    /// What each worker has done, if packets are spread by it.
+    loads: Option<Arc<[Load]>>,
+    /// What this one has done; its packets are those that were spread to it.
+    work: Work,
     /// How their order is kept, if it is.
     pub(crate) order: Option<Order>,
     /// Whether packets that a ring has no room for wait; otherwise they are dropped.
@@ -165,6 +169,8 @@ pub(crate) fn connect(
     let keeps_order = spreading.is_some_and(|spreading| spreading.keeps_order());
     let tickets = keeps_order.then(|| Arc::new(Tickets::new(workers, aside, waits)));
     let unfinished: Arc<[Unfinished]> = (0..workers).map(|_| Unfinished::default()).collect();
+    let loads: Option<Arc<[Load]>> = spreading.map(|_| (0..workers).map(|_| Load::default()).collect());
+    let spread = |me| spreading.zip(loads.as_ref()).map(|(spreading, loads)| spreading.spread(me, loads));
     let mut links: Vec<_> = (0..workers)
         .map(|me| Links {
             me,
@@ -172,7 +178,9 @@ pub(crate) fn connect(
             arrivals: (0..workers).map(|_| None).collect(),
             bells: Arc::clone(bells),
             dispatch: Arc::clone(dispatch),
-            spread: spreading.map(|spreading| spreading.spread(me, workers)),
+            spread: spread(me),
+            loads: loads.clone(),
+            work: Work::default(),
             order: tickets.as_ref().map(|tickets| Order::new(me, Arc::clone(tickets))),
             waits,
             unfinished: Arc::clone(&unfinished),
@@ -193,32 +201,39 @@ pub(crate) fn connect(
 }
 
 impl Links {
-    /// Keeps the packets of a batch that are where they have to be, and hands the others over. What cannot be handed over is
-    /// given to `lost`.
+    /// Keeps the packets of a batch that are where they have to be, and hands the others over; `is_home` says that they are at
+    /// the worker that they belong to. What cannot be handed over is given to `lost`.
     pub(crate) fn sort(
         &mut self,
         batch: &mut Batch,
-        to: Target,
+        (to, is_home): (Target, bool),
         now: Timestamp,
         mut lost: impl FnMut(Packet),
     ) {
-        let Links { me, dispatch, lanes, spread, order, .. } = self;
+        let Links { me, dispatch, lanes, spread, order, work, .. } = self;
         let (me, lanes) = (*me, &mut lanes[..]);
         match (to.way, spread) {
             (Way::Here, _) => {}
             (Way::To(worker), _) => sift(me, lanes, batch, to, |_| worker, &mut lost),
             (Way::Spread, Some(spread)) => {
-                let worker = |packet: &mut Packet| {
-                    let worker = spread.worker_of(packet, now, &**dispatch);
+                let is_spread = spread.look(batch, now, &**dispatch);
+                if is_spread || !is_home || order.is_some() {
+                    let worker = |packet: &mut Packet| {
+                        let worker = match is_spread {
+                            true => spread.worker_of(packet, now, &**dispatch),
+                            false => dispatch.worker_of(packet),
+                        };
+                        if let Some(order) = order {
+                            order.give(packet, worker);
+                        }
+                        worker
+                    };
+                    sift(me, lanes, batch, to, worker, &mut lost);
                     if let Some(order) = order {
-                        order.give(packet, worker);
+                        order.show();
                     }
-                    worker
-                };
-                sift(me, lanes, batch, to, worker, &mut lost);
-                if let Some(order) = order {
-                    order.show();
                 }
+                work.packets += batch.len() as u64;
             }
             (Way::Stay, Some(spread)) => {
                 let worker = |packet: &mut Packet| match spread.may_stay(packet) {
@@ -334,6 +349,10 @@ impl Links {
         let to = front.first()?.to;
         let same = front.iter().chain(back).take_while(|handed| handed.to == to).count();
         self.taken += same as u64;
+        self.work.waiting = self.work.waiting.saturating_sub(same as u64);
+        if to.way == Way::Spread {
+            self.work.packets += same as u64;
+        }
         for handed in chunk.into_iter().take(same) {
             handed.packet.prefetch();
             // A batch holds more than the most that is asked for.
@@ -343,6 +362,27 @@ impl Links {
             }
         }
         Some(to)
+    }
+
+    /// Says how long this worker has worked, where anybody wants to know: so long more, until now.
+    #[inline]
+    pub(crate) fn worked(&mut self, more: Timestamp, now: Timestamp) {
+        if let Some(load) = self.loads.as_ref().and_then(|loads| loads.get(self.me)) {
+            self.work.busy += more.0.max(0) as u64;
+            load.say(self.work, now);
+        }
+    }
+
+    /// Counts what waits in the rings.
+    pub(crate) fn count_arrivals(&mut self) {
+        self.work.waiting = self.arrivals.iter().flatten().map(|ring| ring.slots() as u64).sum();
+    }
+
+    /// Says that this worker sleeps.
+    pub(crate) fn rest(&self) {
+        if let Some(load) = self.loads.as_ref().and_then(|loads| loads.get(self.me)) {
+            load.rest();
+        }
     }
 
     /// Where order is kept: tells the others what this worker has dealt with.

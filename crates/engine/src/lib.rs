@@ -33,6 +33,7 @@ mod team;
 mod timers;
 mod trace_time;
 mod watch;
+pub mod way;
 mod worker;
 mod workers;
 

@@ -201,6 +201,12 @@ impl Placement {
         order
     }
 
+    /// Whether what an element passes on is at the worker that its flow belongs to.
+    #[inline]
+    pub(crate) fn is_sorted(&self, id: ElementId) -> bool {
+        self.sorted[id]
+    }
+
     /// Whether a worker does an element's work.
     pub(crate) fn is_at(&self, id: ElementId, worker: usize) -> bool {
         !matches!(self.places[id], Place::One(place) if place != worker)

@@ -100,6 +100,8 @@ pub struct Worker {
     pub(crate) captures: Vec<ElementId>,
     /// The rings to and from other workers, if there are any.
     pub(crate) links: Option<Links>,
+    /// Whether there was work since the last look at the clock.
+    pub(crate) has_worked: bool,
 }
 
 impl Worker {
@@ -143,6 +145,7 @@ impl Worker {
             looked: Timestamp::ZERO,
             captures,
             links: None,
+            has_worked: false,
         };
         worker.core.now = match worker.options.clock {
             ClockKind::Real => worker.clock.now(),
@@ -288,7 +291,8 @@ impl Worker {
             counters[from as usize].lose(DropReason::WorkerBusy);
             pool.free(packet);
         };
-        links.sort(&mut batch, at, *now, lost);
+        let is_home = self.inner.placement.is_sorted(from as usize);
+        links.sort(&mut batch, (at, is_home), *now, lost);
         if batch.is_empty() {
             self.core.recycle(batch);
             return None;
@@ -353,6 +357,7 @@ impl Worker {
 
     fn import_all(&mut self, ends: bool) -> bool {
         let Some(links) = &mut self.links else { return false };
+        links.count_arrivals();
         links.tell();
         if let Some(order) = &mut links.order {
             order.look();
@@ -374,6 +379,7 @@ impl Worker {
                 };
                 came = true;
                 most -= batch.len();
+                self.has_worked = true;
                 match to.way {
                     Way::ToOwner => links.keep(from, to, batch),
                     _ => self.take_in(from, to, batch, ends),
@@ -406,6 +412,7 @@ impl Worker {
         }
         self.go(to.element, Target { way: Way::Here, ..to }, batch, ends);
         self.settle_within(if ends { 0 } else { MOST_WORK });
+        self.look_at_clock();
     }
 
     /// Tells the team whether there is anything to do here.
@@ -423,6 +430,7 @@ impl Worker {
     pub(crate) fn fire(&mut self, id: ElementId) -> bool {
         let worked = self.inner.call(&mut self.core, id, |element, cx| element.run(cx));
         self.settle();
+        self.has_worked |= worked.unwrap_or(false);
         worked.unwrap_or(false)
     }
 

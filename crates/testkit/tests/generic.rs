@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use element::effects::{Access, Effects, Field, Hold, Order};
-use element::steering::{Dispatch, Spread, Spreading};
+use element::steering::{Dispatch, Load, Spread, Spreading};
 use element::{Base, Class, Packet, Timestamp};
 use packet::HEADROOM;
 use tidegate_testkit::elements::{Input, Seen};
@@ -93,8 +93,8 @@ impl Spread for Turns {
 struct InTurn;
 
 impl Spreading for InTurn {
-    fn spread(&self, worker: usize, workers: usize) -> Box<dyn Spread> {
-        Box::new(Turns { workers, next: worker })
+    fn spread(&self, worker: usize, loads: &Arc<[Load]>) -> Box<dyn Spread> {
+        Box::new(Turns { workers: loads.len(), next: worker })
     }
 }
 

@@ -1,62 +1,140 @@
-//! Large flows to all cores, the others each to one.
+//! Connections of workers that have too much to do, to those that have less.
 //!
-//! Where there are many flows of about the same size, giving each to one core is even, and the cheapest (FAJITA, 2024, found no
-//! gain from spraying there). A flow is large if it alone has more than half of what one core would have if all
-//! packets were spread evenly: two such flows on one core are more than its share. A bounded sketch counts packets of the
-//! recent past.
+//! Where there are many flows of about the same size, giving each to one worker is even, and the cheapest (FAJITA, 2024, found
+//! no gain from spraying there). So nothing is spread until a worker has hardly a moment to spare while others have. Then the
+//! largest of its connections are spread: as many as it takes, and as many of their packets as makes all workers equally
+//! busy. If that saves the worker no time, because its packets take hardly longer than handing them over, it ends again.
+//!
+//! Workers say how busy they are ([`Load`]); what follows from that is decided once per [`WINDOW`] ([`balance`]). Connections
+//! are known from one packet of each batch ([`connections`]).
 
-use element::steering::{Dispatch, Spread, hash};
-use element::{Packet, Timestamp};
-use flow::Sketch;
+mod balance;
+mod connections;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use element::steering::{Dispatch, Load, Spread, Work, flow_number};
+use element::{Batch, Packet, Timestamp};
 
 use crate::spray::Spray;
+use balance::{Balance, Usage};
+use connections::Connections;
 
-/// Lines of the sketch: with so many, flows that are not large are hardly ever taken for large.
-const LINES: usize = 256;
-/// Packets after which counts are halved.
-const WINDOW: u32 = 4096;
+/// How long workers are watched before something is changed,
+const WINDOW: Timestamp = Timestamp(500_000);
+/// and how many packets must have come in that time.
+const LEAST: u64 = 128;
+/// Packets that may wait for a worker without making it any busier: they keep it at work between two batches.
+const STOCK: u64 = 64;
 
-/// Spreads large flows.
+/// Spreads connections of busy workers.
 pub struct Auto {
     spray: Spray,
-    sketch: Sketch,
-    /// Packets that the counts are of, halved with them.
-    counted: u32,
-    /// Packets until they are halved.
-    left: u32,
-    workers: u32,
+    loads: Arc<[Load]>,
+    connections: Connections,
+    balance: Balance,
+    /// The flow of the last packet that was asked for, and its owner if it is chosen: packets of one come together.
+    last: Option<(u32, Option<usize>)>,
+    /// Batches so far: which packet of each is looked at.
+    batches: usize,
+    /// What the workers had done when the window began, and when that was.
+    before: Vec<Work>,
+    began: Timestamp,
+    usage: Vec<Usage>,
+    /// Packets since then.
+    came: u64,
 }
 
 impl Auto {
-    /// Spreads packets of large flows by `spray`.
-    pub fn new(spray: Spray) -> Auto {
-        let workers = spray.workers() as u32;
-        Auto { spray, sketch: Sketch::new(LINES), counted: 0, left: WINDOW, workers }
+    /// Spreads packets by these loads; `spray` says which, and where to if not all workers will do.
+    pub fn new(spray: Spray, loads: Arc<[Load]>) -> Auto {
+        let workers = loads.len().max(1);
+        Auto {
+            spray,
+            connections: Connections::new(workers),
+            balance: Balance::new(workers),
+            last: None,
+            batches: 0,
+            before: vec![Work::default(); workers],
+            began: Timestamp::ZERO,
+            usage: vec![Usage::default(); workers],
+            came: 0,
+            loads,
+        }
     }
 
-    /// Counts a packet; whether its flow is large.
-    fn is_large(&mut self, hash: u32) -> bool {
-        if self.left == 0 {
-            self.sketch.halve(1);
-            (self.counted, self.left) = (self.counted / 2, WINDOW);
+    /// Ends a window and changes what is spread.
+    #[cold]
+    #[inline(never)]
+    fn decide(&mut self, now: Timestamp) {
+        let passed = (now - self.began).0.max(1) as f32;
+        let is_first = !self.began.is_set();
+        for ((load, before), usage) in self.loads.iter().zip(&mut self.before).zip(&mut self.usage) {
+            let work = load.at(now);
+            // What counted as work may have been none.
+            usage.nanoseconds = work.busy.saturating_sub(before.busy) as f32;
+            usage.packets = work.packets.saturating_sub(before.packets) as f32;
+            let each = usage.nanoseconds / usage.packets.max(1.0);
+            let backlog = work.waiting.saturating_sub(STOCK) as f32;
+            usage.busy = (usage.nanoseconds / passed).min(1.0) + (backlog * each / passed).min(1.0);
+            *before = work;
         }
-        self.left -= 1;
-        self.counted += 1;
-        let count = self.sketch.add(hash);
-        // Of few packets nothing can be said.
-        self.counted >= WINDOW / 8 && count > self.counted / (2 * self.workers)
+        if !is_first {
+            let came = self.came as f32;
+            for owner in 0..self.usage.len() {
+                let share = self.connections.share_of(owner);
+                if share == 0.0 && self.balance.given(owner) == 0.0 {
+                    continue;
+                }
+                self.balance.adjust(owner, came * share, passed, &self.usage);
+                let chosen = self.connections.choose(owner, self.balance.given(owner));
+                self.balance.apply(owner, chosen);
+            }
+        }
+        (self.began, self.came) = (now, 0);
     }
 }
 
 impl Spread for Auto {
+    #[inline]
+    fn look(&mut self, batch: &Batch, now: Timestamp, owner: &dyn Dispatch) -> bool {
+        self.came += batch.len() as u64;
+        self.batches = self.batches.wrapping_add(1);
+        let sample = batch.get(self.batches % batch.len().max(1));
+        if let Some(packet) = sample
+            && let Some(number) = flow_number(packet)
+        {
+            self.connections.count(number, owner.worker_of(packet), self.spray.is_regular(packet));
+        }
+        if self.came >= LEAST && now - self.began >= WINDOW {
+            self.decide(now);
+        }
+        self.last = None;
+        self.connections.are_chosen()
+    }
+
+    #[inline]
     fn worker_of(&mut self, packet: &Packet, _now: Timestamp, owner: &dyn Dispatch) -> usize {
-        let is_large = hash(packet).is_some_and(|hash| self.is_large(hash));
-        match is_large && self.spray.is_regular(packet) {
-            true => self.spray.next(packet),
-            false => owner.worker_of(packet),
+        let from = flow_number(packet).and_then(|number| match self.last {
+            Some((last, from)) if last == number => from,
+            _ => {
+                let from = self.connections.chosen(number);
+                self.last = Some((number, from));
+                from
+            }
+        });
+        match from {
+            Some(from) if self.spray.is_regular(packet) => match self.balance.next(from) {
+                worker if worker == from || self.spray.is_for_all() => worker,
+                _ => self.spray.next(packet),
+            },
+            _ => owner.worker_of(packet),
         }
     }
 
+    #[inline]
     fn may_stay(&self, packet: &Packet) -> bool {
         self.spray.is_regular(packet)
     }

@@ -38,7 +38,9 @@ impl Classes {
     fn is_regular_datagram(&self, datagram: &[u8]) -> bool {
         let Some(&[a, b, c, d]) = datagram.first_chunk() else { return false };
         let ports = [u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])];
-        let has = |wanted: &[RangeInclusive<u16>]| wanted.iter().any(|range| ports.iter().any(|port| range.contains(port)));
+        let has = |wanted: &[RangeInclusive<u16>]| {
+            wanted.iter().any(|range| ports.iter().any(|port| range.contains(port)))
+        };
         if has(&self.quic_ports) {
             return datagram.get(UDP_HEADER).is_some_and(|first| first & LONG_HEADER == 0);
         }

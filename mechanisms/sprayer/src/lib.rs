@@ -9,7 +9,7 @@
 //! | --- | --- |
 //! | [`Spray`] | to each core in turn, or to each of a few that the flow has |
 //! | [`Flowlets`] | where the one before it went, unless there was a pause between them |
-//! | [`Auto`] | to each core in turn if its flow is large, else to the core that its flow belongs to |
+//! | [`Auto`] | to the core that its flow belongs to; where that has more to do than others, to those, if its flow is large |
 //!
 //! [`function`] is for network functions of one's own, which keep state of flows that are spread.
 //!
@@ -28,7 +28,7 @@ mod tests;
 use std::sync::Arc;
 
 use element::Timestamp;
-use element::steering::{Spread, Spreading};
+use element::steering::{Load, Spread, Spreading};
 
 pub use auto::Auto;
 pub use classes::Classes;
@@ -56,7 +56,7 @@ pub enum Policy {
     Spray,
     /// A flow may change core after a pause of this length.
     Flowlets(Timestamp),
-    /// Large flows only.
+    /// Large connections of workers that have more to do than others.
     Auto,
 }
 
@@ -78,13 +78,14 @@ impl Spreading for Settings {
         is_simple.then_some(self.cores)
     }
 
-    fn spread(&self, worker: usize, workers: usize) -> Box<dyn Spread> {
+    fn spread(&self, worker: usize, loads: &Arc<[Load]>) -> Box<dyn Spread> {
+        let workers = loads.len();
         let cores = if self.cores == 0 { workers } else { self.cores.min(workers) };
         let spray = Spray::new(worker, workers, cores, self.classes.clone());
         match self.policy {
             Policy::Spray => Box::new(spray),
             Policy::Flowlets(gap) => Box::new(Flowlets::new(spray, gap)),
-            Policy::Auto => Box::new(Auto::new(spray)),
+            Policy::Auto => Box::new(Auto::new(spray, Arc::clone(loads))),
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Each packet to the next core.
 //!
-//! In turn, and not by the packet's checksum as an interface has to do it: where software spreads packets, taking turns is
-//! as even as can be, whatever the checksums are.
+//! Not by the packet's checksum as an interface has to do it, but by steps of the golden ratio: that is as even as can be,
+//! whatever the checksums are, over all packets and over every second or third of them, so that a flow that takes turns with
+//! another one still goes to all cores.
 
 use element::steering::{Dispatch, Spread, hash};
 use element::{Packet, Timestamp};
@@ -14,19 +15,26 @@ pub struct Spray {
     /// Cores that a flow is spread over.
     cores: usize,
     classes: Classes,
-    /// The next core in turn.
-    next: usize,
+    /// What chooses the next core, as a part of 2^32.
+    turn: u32,
 }
+
+/// The golden ratio, less one, as a part of 2^32.
+pub(crate) const STEP: u32 = 0x9e37_79b9;
 
 impl Spray {
     /// For one of so many workers; a flow is spread over so many of them.
     pub fn new(worker: usize, workers: usize, cores: usize, classes: Classes) -> Spray {
-        // Each worker begins with another one.
-        Spray { workers: workers.max(1), cores: cores.clamp(1, workers.max(1)), classes, next: worker }
+        let workers = workers.max(1);
+        // Each worker begins elsewhere.
+        let turn = (((worker as u64) << 32) / workers as u64) as u32;
+        Spray { workers, cores: cores.clamp(1, workers), classes, turn }
     }
 
-    pub(crate) fn workers(&self) -> usize {
-        self.workers
+    /// Whether each flow goes to all cores.
+    #[inline]
+    pub(crate) fn is_for_all(&self) -> bool {
+        self.cores == self.workers
     }
 
     /// Whether a packet is of a kind that is spread.
@@ -38,13 +46,14 @@ impl Spray {
     /// The next core for a regular packet.
     #[inline]
     pub(crate) fn next(&mut self, packet: &Packet) -> usize {
-        self.next = if self.next + 1 >= self.cores { 0 } else { self.next + 1 };
-        if self.cores == self.workers {
-            return self.next;
+        self.turn = self.turn.wrapping_add(STEP);
+        let next = ((u64::from(self.turn) * self.cores as u64) >> 32) as usize;
+        if self.is_for_all() {
+            return next;
         }
         // Cores of a flow follow each other, from one that its hash says.
         let first = flow::rss::queue(hash(packet).unwrap_or(0), self.workers);
-        (first + self.next) % self.workers
+        (first + next) % self.workers
     }
 }
 

@@ -1,4 +1,4 @@
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use element::steering::{Dispatch, Rss};
 use packet::Pool;
@@ -19,10 +19,15 @@ fn tcp(flow: u16, flags: u8) -> Builder {
     Builder::tcp(from, to, flags)
 }
 
+/// Nobody is busy.
+fn loads() -> Arc<[Load]> {
+    (0..WORKERS).map(|_| Load::default()).collect()
+}
+
 /// Asks for the workers of packets, one after the other, so many nanoseconds apart.
 fn workers(settings: Settings, pause: i64, packets: impl IntoIterator<Item = Vec<u8>>) -> Vec<usize> {
     let mut pool = Pool::new(64 << 20).unwrap();
-    let mut spread = settings.spread(0, WORKERS);
+    let mut spread = settings.spread(0, &loads());
     let owner = Rss::new(WORKERS);
     let worker = |(number, bytes): (usize, Vec<u8>)| {
         let packet = pool.packet(&bytes).unwrap();
@@ -44,6 +49,11 @@ fn owner(bytes: &[u8]) -> usize {
     Rss::new(WORKERS).worker_of_frame(bytes, wire::LinkType::Ethernet)
 }
 
+/// Whether each worker has so many of them, or nearly.
+fn are_even(workers: &[usize], each: usize) -> bool {
+    shares(workers).iter().all(|share| share.abs_diff(each) <= 2)
+}
+
 fn shares(workers: &[usize]) -> Vec<usize> {
     (0..WORKERS).map(|worker| workers.iter().filter(|&&w| w == worker).count()).collect()
 }
@@ -52,7 +62,23 @@ fn shares(workers: &[usize]) -> Vec<usize> {
 fn one_connection_goes_to_all_workers_evenly() {
     // Checksums are all the same: nothing depends on them.
     let all = workers(Settings::default(), 100, (0..1000).map(|_| built(tcp(1, ACK | PSH))));
-    assert_eq!(shares(&all), [250; 4]);
+    assert!(are_even(&all, 250), "{:?}", shares(&all));
+}
+
+/// As data and acknowledgments do.
+#[test]
+fn connections_that_take_turns_go_to_all_workers() {
+    for (together, cores) in [(2, 0), (3, 0), (4, 0), (2, 2), (2, 3)] {
+        let settings = Settings { cores, ..Settings::default() };
+        let all = workers(settings, 100, (0..4000u16).map(|n| built(tcp(n % together, ACK))));
+        for connection in 0..usize::from(together) {
+            let own: Vec<_> = all.iter().copied().skip(connection).step_by(together.into()).collect();
+            let each = own.len() / if cores == 0 { WORKERS } else { cores };
+            let used: Vec<_> = shares(&own).into_iter().filter(|&share| share > 0).collect();
+            let is_even = used.iter().all(|share| share.abs_diff(each) <= 1 + each / 50);
+            assert!(used.len() == own.len() / each && is_even, "{together}, {cores}: {used:?}");
+        }
+    }
 }
 
 #[test]
@@ -83,7 +109,7 @@ fn datagrams_and_fragments_have_one_worker_unless_asked_for() {
     }
     let udp = || Classes { udp_ports: vec![443..=443], ..Classes::default() };
     let settings = || Settings { classes: udp(), ..Settings::default() };
-    assert_eq!(shares(&workers(settings(), 100, (0..100).map(|_| datagram.clone()))), [25; 4]);
+    assert!(are_even(&workers(settings(), 100, (0..100).map(|_| datagram.clone())), 25));
     // QUIC: packets with a long header open connections.
     let quic = |first: u8| {
         let builder = Builder::udp(from, to).ethernet(MacAddr([2; 6]), MacAddr([4; 6]));
@@ -93,7 +119,7 @@ fn datagrams_and_fragments_have_one_worker_unless_asked_for() {
         classes: Classes { quic_ports: vec![440..=450], ..Classes::default() },
         ..Settings::default()
     };
-    assert_eq!(shares(&workers(settings(), 100, (0..100).map(|_| quic(0x40)))), [25; 4]);
+    assert!(are_even(&workers(settings(), 100, (0..100).map(|_| quic(0x40))), 25));
     let long = quic(0xc0);
     assert_eq!(shares(&workers(settings(), 100, (0..100).map(|_| long.clone())))[owner(&long)], 100);
 }
@@ -106,7 +132,7 @@ fn a_flow_has_so_many_workers() {
         let all = workers(settings, 100, (0..100).map(|_| built(tcp(flow, ACK))));
         let used: HashSet<_> = all.iter().copied().collect();
         assert_eq!(used.len(), 2);
-        assert!(shares(&all).into_iter().filter(|&n| n > 0).all(|n| n == 50));
+        assert!(shares(&all).into_iter().filter(|&n| n > 0).all(|n| n.abs_diff(50) <= 2));
         firsts.extend(used);
     }
     assert_eq!(firsts.len(), WORKERS, "different flows have different ones");
@@ -117,7 +143,7 @@ fn a_burst_stays_together() {
     // Five packets in a row, then a pause.
     let mut pool = Pool::new(64 << 20).unwrap();
     let settings = Settings { policy: Policy::Flowlets(Timestamp(1000)), ..Settings::default() };
-    let (mut spread, owner) = (settings.spread(0, WORKERS), Rss::new(WORKERS));
+    let (mut spread, owner) = (settings.spread(0, &loads()), Rss::new(WORKERS));
     let mut seen = Vec::new();
     for burst in 0..40i64 {
         let packet = pool.packet(&built(tcp(3, ACK))).unwrap();
@@ -127,27 +153,5 @@ fn a_burst_stays_together() {
         seen.push(workers[0]);
         pool.free(packet);
     }
-    assert_eq!(shares(&seen), [10; 4]);
-}
-
-#[test]
-fn only_large_flows_are_spread_by_themselves() {
-    // One with two thirds of all packets, and 300 small ones.
-    let mut random = fastrand::Rng::with_seed(4);
-    let flows: Vec<u16> =
-        (0..60_000).map(|_| if random.u8(0..3) > 0 { 999 } else { random.u16(0..300) }).collect();
-    let settings = Settings { policy: Policy::Auto, ..Settings::default() };
-    let all = workers(settings, 100, flows.iter().map(|&flow| built(tcp(flow, ACK))));
-    let mut of: HashMap<u16, Vec<usize>> = HashMap::new();
-    // When it has seen enough.
-    flows.iter().zip(&all).skip(8192).for_each(|(&flow, &worker)| of.entry(flow).or_default().push(worker));
-    let large = shares(&of[&999]);
-    assert!(large.iter().all(|n| n.abs_diff(of[&999].len() / 4) < 50), "{large:?}");
-    let spread = of.iter().filter(|(_, w)| w.iter().collect::<HashSet<_>>().len() > 1).count();
-    assert_eq!(spread, 1, "small ones stay whole");
-    // Without a large one, none is.
-    let settings = Settings { policy: Policy::Auto, ..Settings::default() };
-    let packets: Vec<_> = (0..40_000).map(|_| built(tcp(random.u16(0..64), ACK))).collect();
-    let all = workers(settings, 100, packets.clone());
-    assert!(all.iter().zip(&packets).all(|(&worker, packet)| worker == owner(packet)));
+    assert!(are_even(&seen, 10), "{:?}", shares(&seen));
 }

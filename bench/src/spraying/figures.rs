@@ -1,0 +1,252 @@
+//! The figures of Sprayer for workers that this machine does not have, simulated with costs that were measured: rate against
+//! work and connections (6a, 7a), latency (8), fairness (9); and the two workers that it has, to compare with.
+
+use sprayer::Policy;
+
+use super::simulation::{Costs, Outcome, Packets, Setting, simulate};
+use crate::serde_params::Param;
+use crate::{Pair, Row, Settings};
+
+/// Workers.
+pub(super) const WORKERS: [u64; 2] = [8, 64];
+/// Cycles of work with one connection, and connections with the most of it.
+pub(super) const CYCLES: [u64; 7] = [0, 1_000, 2_000, 3_000, 5_000, 7_000, 10_000];
+pub(super) const CONNECTIONS: [u16; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
+/// Packets that come, of those that one worker can bear, in hundredths: for latency.
+pub(super) const LOADS: [u64; 6] = [10, 30, 50, 70, 90, 200];
+/// The same of those that all workers can bear: for fairness.
+const FAIR_LOAD: f64 = 0.9;
+/// What is compared.
+pub(super) const WAYS: [(&str, Option<Policy>); 3] =
+    [("rss", None), ("spray", Some(Policy::Spray)), ("auto", Some(Policy::Auto))];
+
+/// Time that each worker has, in nanoseconds, and packets of a run at most.
+const TIME: f64 = 60e6;
+const MOST: usize = 2_000_000;
+
+/// A simulated run's setting, by the names that rows have.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub(super) workers: u64,
+    pub(super) cycles: u64,
+    pub(super) connections: u16,
+}
+
+/// All that is needed to simulate.
+pub(super) struct Figures {
+    pub(super) costs: Costs,
+    /// Nanoseconds of a cycle of work.
+    pub(super) cycle: f64,
+    /// The floor of the measurements.
+    pub(super) floor: f64,
+    stock: Packets,
+    most: usize,
+}
+
+impl Figures {
+    pub(super) fn new(settings: &Settings, costs: Costs, cycle: f64, floor: f64) -> Result<Figures, String> {
+        let stock = Packets::new(CONNECTIONS[CONNECTIONS.len() - 1])?;
+        Ok(Figures { costs, cycle, floor, stock, most: MOST.min(settings.per_run) })
+    }
+
+    /// Rate of so many packets with so much work, for comparison with what was measured.
+    pub(super) fn compared(&mut self, place: Place, packets: usize, work: f64) -> Vec<Row> {
+        WAYS.map(|(name, policy)| self.rate(place, (name, policy), packets, work)).into()
+    }
+
+    /// All of them.
+    pub(super) fn rows(&mut self) -> Vec<Row> {
+        let most = CYCLES[CYCLES.len() - 1];
+        let mut rows = Vec::new();
+        for workers in WORKERS {
+            let with_work = CYCLES.map(|cycles| Place { workers, cycles, connections: 1 });
+            let with_more = CONNECTIONS.map(|connections| Place { workers, cycles: most, connections });
+            for place in with_work.into_iter().chain(with_more.into_iter().skip(1)) {
+                rows.extend(self.rates(place));
+            }
+            for load in LOADS {
+                rows.extend(WAYS.map(|way| self.latency(with_more[0], way, load)));
+            }
+            for place in with_more {
+                rows.extend(WAYS.map(|way| self.fairness(place, way)));
+            }
+        }
+        rows
+    }
+
+    /// The rate in each way.
+    fn rates(&mut self, place: Place) -> [Row; WAYS.len()] {
+        let work = place.cycles as f64 * self.cycle;
+        let packets = self.packets(place.workers, work);
+        WAYS.map(|way| self.rate(place, way, packets, work))
+    }
+
+    /// What the simulation was fed with.
+    pub(super) fn cost_rows(&self) -> Vec<Row> {
+        let costs = self.costs;
+        let parts = [
+            ("own", costs.own),
+            ("source", costs.source),
+            ("foreign", costs.foreign),
+            ("give", costs.give),
+            ("take", costs.take),
+            ("spray", costs.spray),
+            ("auto", costs.auto),
+            ("rest, per batch", costs.rest),
+        ];
+        let row = |(part, cost)| {
+            let pair = Pair { cost, floor: self.floor };
+            let row = Row::new("simulated-sprayer-cost", &[("part", Param::Word(part))], &[pair]);
+            Row { excludes_floor: true, ..row }
+        };
+        parts.map(row).into()
+    }
+
+    fn packets(&self, workers: u64, work: f64) -> usize {
+        let each = self.costs.own + work;
+        ((workers as f64 * TIME / each) as usize).clamp(usize::from(CONNECTIONS[8]), self.most.max(256))
+    }
+
+    fn simulate(
+        &mut self,
+        place: Place,
+        policy: Option<Policy>,
+        packets: usize,
+        work: f64,
+        rate: Option<f64>,
+    ) -> Outcome {
+        let (workers, connections) = (place.workers as usize, place.connections);
+        simulate(Setting { workers, policy, connections, packets, work, rate }, self.costs, &mut self.stock)
+    }
+
+    fn row(&self, name: &str, place: Place, way: &'static str, outcome: &Outcome) -> Row {
+        let params = [
+            ("steering", Param::Word(way)),
+            ("threads", Param::Number(place.workers)),
+            ("cycles", Param::Number(place.cycles)),
+            ("flows", Param::Number(place.connections.into())),
+        ];
+        let cost = outcome.time / outcome.done.iter().sum::<u64>().max(1) as f64;
+        Row::new(name, &params, &[Pair { cost, floor: self.floor }])
+    }
+
+    fn rate(
+        &mut self,
+        place: Place,
+        (way, policy): (&'static str, Option<Policy>),
+        packets: usize,
+        work: f64,
+    ) -> Row {
+        let outcome = self.simulate(place, policy, packets, work, None);
+        self.row("simulated-sprayer", place, way, &outcome)
+    }
+
+    fn latency(&mut self, place: Place, (way, policy): (&'static str, Option<Policy>), load: u64) -> Row {
+        let work = place.cycles as f64 * self.cycle;
+        let rate = load as f64 / 100.0 / (self.costs.own + work);
+        let packets = ((TIME * rate) as usize).clamp(256, self.most);
+        let outcome = self.simulate(place, policy, packets, work, Some(rate));
+        let quantile = |part: f64| {
+            let at = (part * outcome.latencies.len() as f64) as usize;
+            outcome.latencies.get(at).map_or(f64::NAN, |time| time / 1e3)
+        };
+        let mut row = self.row("simulated-sprayer-latency", place, way, &outcome);
+        row.params.insert("load", Param::Number(load));
+        Row { latency_us: Some([quantile(0.5), quantile(0.99)]), ..row }
+    }
+
+    fn fairness(&mut self, place: Place, (way, policy): (&'static str, Option<Policy>)) -> Row {
+        let work = place.cycles as f64 * self.cycle;
+        let rate = FAIR_LOAD * place.workers as f64 / (self.costs.own + work);
+        let outcome = self.simulate(place, policy, self.packets(place.workers, work), work, Some(rate));
+        let row = self.row("simulated-sprayer-fairness", place, way, &outcome);
+        Row { jain: Some(jain(&outcome.done)), ..row }
+    }
+}
+
+/// Jain's index: 1 if all have the same, 1/n if one of n has it all.
+fn jain(shares: &[u64]) -> f64 {
+    let sum: f64 = shares.iter().map(|&share| share as f64).sum();
+    let squares: f64 = shares.iter().map(|&share| (share as f64).powi(2)).sum();
+    sum * sum / (squares * shares.len() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Costs of a virtual machine with two cores.
+    const RECORDED: Costs = Costs {
+        own: 67.0,
+        source: 15.0,
+        foreign: 25.0,
+        give: 20.0,
+        take: 75.0,
+        spray: 5.0,
+        auto: 9.0,
+        rest: 30.0,
+    };
+    const CYCLE: f64 = 0.3916;
+    /// What it took, in nanoseconds per packet: cycles, connections, one worker, two with `rss` and with `spray`. From
+    /// docs/sprayer.md.
+    const MEASURED: [(u64, u16, [f64; 3]); 8] = [
+        (0, 1, [49.0, 67.0, 76.0]),
+        (1_000, 1, [488.0, 513.0, 298.0]),
+        (3_000, 1, [1280.0, 1306.0, 697.0]),
+        (10_000, 1, [3965.0, 3996.0, 2085.0]),
+        (10_000, 2, [3961.0, 2034.0, 2074.0]),
+        (10_000, 4, [3959.0, 2032.0, 2117.0]),
+        (10_000, 16, [3965.0, 2609.0, 2218.0]),
+        (10_000, 64, [3970.0, 2131.0, 2205.0]),
+    ];
+
+    fn figures() -> Figures {
+        Figures::new(&Settings::USUAL, RECORDED, CYCLE, 10.0).unwrap()
+    }
+
+    #[test]
+    fn two_workers_take_what_they_took() {
+        let mut figures = figures();
+        for (cycles, connections, [alone, rss, spray]) in MEASURED {
+            let packets = (200_000_000 / (cycles + 300)).min(2_000_000) as usize;
+            let place = Place { workers: 2, cycles, connections };
+            let rows = figures.compared(place, packets, alone - MEASURED[0].2[0]);
+            for (row, measured) in rows.iter().zip([rss, spray]) {
+                let simulated = row.ns_per_packet;
+                let off = simulated / measured - 1.0;
+                assert!(
+                    off.abs() < 0.1,
+                    "{cycles} cycles, {connections} connections: {simulated} {measured}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn auto_is_never_much_worse_than_the_better_way() {
+        let mut figures = figures();
+        let with_work = [0, 1_000, 3_000].map(|cycles| (8, cycles, 1));
+        let with_more = [1, 8, 16, 64, 256].map(|connections| (8, 10_000, connections));
+        let more_workers = [(64, 1_000, 1), (64, 10_000, 32), (64, 10_000, 64)];
+        for (workers, cycles, connections) in with_work.into_iter().chain(with_more).chain(more_workers) {
+            let [rss, spray, auto] = figures.rates(Place { workers, cycles, connections });
+            let best = rss.mpps.max(spray.mpps);
+            assert!(auto.mpps > 0.97 * best, "{:?}: {} of {best}", auto.params, auto.mpps);
+        }
+        // Without work, one of 64 that spreads for all has nothing else to do, and deciding takes longer than taking turns.
+        let [_, spray, auto] = figures.rates(Place { workers: 64, cycles: 0, connections: 1 });
+        assert!(auto.mpps > 0.85 * spray.mpps, "{} of {}", auto.mpps, spray.mpps);
+    }
+
+    #[test]
+    fn fairness_and_latency_are_those_of_queues() {
+        assert_eq!((jain(&[3, 3, 3]), jain(&[9, 0, 0])), (1.0, 1.0 / 3.0));
+        let mut figures = figures();
+        let place = Place { workers: 8, cycles: 10_000, connections: 16 };
+        let fair = WAYS.map(|way| figures.fairness(place, way).jain.unwrap());
+        assert!(fair[0] < 0.95 && fair[1] > 0.99 && fair[2] > 0.98, "{fair:?}");
+        let one = Place { connections: 1, ..place };
+        let [rss, spray, _] = WAYS.map(|way| figures.latency(one, way, 70).latency_us.unwrap());
+        assert!(spray[1] < rss[1], "{spray:?} {rss:?}");
+    }
+}

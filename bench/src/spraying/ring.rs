@@ -1,0 +1,142 @@
+//! Handing over by itself: packets through the ring between two workers, a batch of 32 after the other, with the code that
+//! workers use. On one core, so that all lines are in its caches, and on two, so that they go from one to the other.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use element::{Batch, Packet};
+use engine::way::{self, Giver, Taker};
+use packet::Pool;
+
+use crate::floor::Floor;
+use crate::serde_params::Param;
+use crate::{Pair, Row, Settings};
+
+const BATCH: usize = 32;
+/// Packets that are on their way at most, so that the ring never makes anybody wait.
+const PACKETS: usize = 1024;
+
+/// What it takes to hand a packet over and to take it, in nanoseconds each.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Handing {
+    pub(super) give: f64,
+    pub(super) take: f64,
+}
+
+/// On one core and on two.
+pub(super) fn run(settings: &Settings, floor: &mut Floor) -> Result<(Vec<Row>, [Handing; 2]), String> {
+    let mut pool = Pool::new(64 << 20).map_err(|error| error.to_string())?;
+    let mut packets: Vec<Packet> = (0..PACKETS).filter_map(|_| pool.packet(&[0; 64])).collect();
+    let mut all = [Vec::new(), Vec::new()];
+    for _ in 0..settings.repeats {
+        let beside = floor.measure(settings.per_run / 8);
+        let rounds = (settings.per_run / PACKETS).max(1);
+        all[0].push((alone(&mut packets, rounds)?, beside));
+        all[1].push((between(&mut packets, rounds)?, beside));
+    }
+    packets.into_iter().for_each(|packet| pool.free(packet));
+    let mut rows = Vec::new();
+    let mut costs = [Handing { give: 0.0, take: 0.0 }; 2];
+    for ((cores, all), costs) in [1, 2].into_iter().zip(&all).zip(&mut costs) {
+        let part = |of: fn(&Handing) -> f64| -> Vec<Pair> {
+            all.iter().map(|(handing, floor)| Pair { cost: of(handing), floor: *floor }).collect()
+        };
+        let sides = [
+            ("give and take", part(|handing| handing.give + handing.take)),
+            ("give", part(|handing| handing.give)),
+            ("take", part(|handing| handing.take)),
+        ];
+        for (side, pairs) in sides {
+            let params = [("cores", Param::Number(cores)), ("side", Param::Word(side))];
+            rows.push(Row { excludes_floor: true, ..Row::new("handover-ring", &params, &pairs) });
+        }
+        let [_, give, take] = &rows[rows.len() - 3..] else { continue };
+        *costs = Handing { give: give.ns_per_packet, take: take.ns_per_packet };
+    }
+    Ok((rows, costs))
+}
+
+/// Batches, one after the other, over and back; the time that each side takes.
+fn alone(packets: &mut Vec<Packet>, rounds: usize) -> Result<Handing, String> {
+    let (mut giver, mut taker) = way::new()?;
+    let mut sides = [0.0; 2];
+    for _ in 0..rounds {
+        sides[0] += give_all(&mut giver, packets);
+        sides[1] += take_all(&mut taker, packets, PACKETS);
+    }
+    let each = |time: f64| time / (rounds * PACKETS) as f64;
+    Ok(Handing { give: each(sides[0]), take: each(sides[1]) })
+}
+
+/// The same with a thread for each side: one of them works while the other waits, so that what each takes by itself is
+/// seen, with all lines in the other's cache.
+fn between(packets: &mut Vec<Packet>, rounds: usize) -> Result<Handing, String> {
+    let (mut giver, mut taker) = way::new()?;
+    let (mut back, mut home) = way::new()?;
+    let is_there = AtomicBool::new(false);
+    let is_back = AtomicBool::new(false);
+    let mut give = 0.0;
+    let take = std::thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            let (mut packets, mut time) = (Vec::with_capacity(PACKETS), 0.0);
+            for _ in 0..rounds {
+                wait(&is_there);
+                time += take_all(&mut taker, &mut packets, PACKETS);
+                give_all(&mut back, &mut packets);
+                is_back.store(true, Ordering::Release);
+            }
+            time
+        });
+        for _ in 0..rounds {
+            give += give_all(&mut giver, packets);
+            is_there.store(true, Ordering::Release);
+            wait(&is_back);
+            take_all(&mut home, packets, PACKETS);
+        }
+        other.join().map_err(|_| "the other side has panicked".to_string())
+    })?;
+    let each = |time: f64| time / (rounds * PACKETS) as f64;
+    Ok(Handing { give: each(give), take: each(take) })
+}
+
+/// Waits for a sign and takes it away. Whoever has no core to itself lets the other one go on.
+fn wait(sign: &AtomicBool) {
+    let mut looks = 0u32;
+    while !sign.swap(false, Ordering::AcqRel) {
+        looks += 1;
+        if looks.is_multiple_of(4096) {
+            std::thread::yield_now();
+        }
+        std::hint::spin_loop();
+    }
+}
+
+/// Hands all packets over; nanoseconds, without what fills batches.
+fn give_all(giver: &mut Giver, packets: &mut Vec<Packet>) -> f64 {
+    let (mut batch, mut time) = (Batch::new(), 0.0);
+    while !packets.is_empty() {
+        while batch.len() < BATCH
+            && let Some(packet) = packets.pop()
+        {
+            if let Err(packet) = batch.push(packet) {
+                packets.push(packet);
+            }
+        }
+        let start = Instant::now();
+        giver.give(&mut batch, |packet| packets.push(packet));
+        time += start.elapsed().as_nanos() as f64;
+    }
+    time
+}
+
+/// Takes so many packets; nanoseconds, without what empties batches.
+fn take_all(taker: &mut Taker, packets: &mut Vec<Packet>, count: usize) -> f64 {
+    let (mut batch, mut time) = (Batch::new(), 0.0);
+    while packets.len() < count {
+        let start = Instant::now();
+        taker.take(BATCH, &mut batch);
+        time += start.elapsed().as_nanos() as f64;
+        packets.extend(batch.drain());
+    }
+    time
+}

@@ -1,0 +1,371 @@
+//! Workers that this machine does not have: a discrete-event simulation of the engine's loop, driven by the policies
+//! themselves in virtual time, with costs that were measured.
+//!
+//! Each worker does what the engine's does: it takes batches out of its rings, a few from each, then asks its source for
+//! batches, and waits while a ring is half full. The next event is always that of the worker that is furthest behind;
+//! packets, and what workers say of themselves, are seen by others at the time at which they are there.
+//!
+//! Caches, memory and the threads of one core that share it are not simulated but for what the costs have of them.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::sync::Arc;
+
+use element::steering::{Dispatch, Load, Rss, Spread, Work};
+use element::{Batch, Packet, Timestamp};
+use packet::Pool;
+use sprayer::{Policy, Settings};
+use wire::tcp::flags::ACK;
+
+use super::traffic::segment;
+
+/// What the engine has in crates/engine/src/handover.rs and driver.rs: places of a ring, batches taken out of each in a
+/// round, batches of a source in a round and the time that they may take, packets of a batch; and places of an interface's queue.
+const CAPACITY: usize = 4096;
+const MOST_BATCHES: usize = 16;
+const TASKS: usize = 128;
+const ROUND: f64 = 10e6;
+const BURST: usize = 32;
+const QUEUE: usize = 1024;
+/// Nanoseconds that a worker lets pass which has to wait.
+const PAUSE: f64 = 1_000.0;
+
+/// What things take, in nanoseconds per packet unless it says otherwise.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Costs {
+    /// A packet from its source on at the worker that it belongs to, without work;
+    pub(crate) own: f64,
+    /// what of that is done where it comes in,
+    pub(crate) source: f64,
+    /// and elsewhere: what it takes more to find its flow.
+    pub(crate) foreign: f64,
+    /// To hand a packet over,
+    pub(crate) give: f64,
+    /// and to take it.
+    pub(crate) take: f64,
+    /// To decide where a packet goes in turn,
+    pub(crate) spray: f64,
+    /// and by `auto`, while it spreads;
+    pub(crate) auto: f64,
+    /// per batch, while it does not.
+    pub(crate) rest: f64,
+}
+
+/// What is simulated.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Setting {
+    pub(crate) workers: usize,
+    /// How packets are spread, if they are.
+    pub(crate) policy: Option<Policy>,
+    pub(crate) connections: u16,
+    /// Packets of all connections.
+    pub(crate) packets: usize,
+    /// Nanoseconds of work per packet.
+    pub(crate) work: f64,
+    /// Packets of all connections per nanosecond, at random times; without, as fast as they are taken.
+    pub(crate) rate: Option<f64>,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Outcome {
+    /// Nanoseconds until the last packet was done.
+    pub(crate) time: f64,
+    /// Packets of each connection that were done; the others found a queue full.
+    pub(crate) done: Vec<u64>,
+    /// Nanoseconds that packets took, in order of size, where they came at a rate.
+    pub(crate) latencies: Vec<f64>,
+}
+
+/// Packets that policies are asked about: so many of each connection.
+pub(crate) struct Packets {
+    pool: Pool,
+    of: Vec<Vec<Packet>>,
+}
+
+impl Packets {
+    /// Of so many connections at most.
+    ///
+    /// # Errors
+    /// If there is no memory for them.
+    pub(crate) fn new(connections: u16) -> Result<Packets, String> {
+        let mut pool = Pool::new(64 << 20).map_err(|error| error.to_string())?;
+        let mut of = Vec::new();
+        for connection in 0..connections {
+            let frame = segment(connection, ACK, 0).map_err(|error| error.to_string())?;
+            let packets = (0..BURST).filter_map(|_| pool.packet(&frame));
+            of.push(packets.collect());
+        }
+        Ok(Packets { pool, of })
+    }
+}
+
+impl Drop for Packets {
+    fn drop(&mut self) {
+        for packet in self.of.drain(..).flatten() {
+            self.pool.free(packet);
+        }
+    }
+}
+
+/// A packet on its way.
+#[derive(Clone, Copy)]
+struct Handed {
+    connection: u16,
+    /// When it is in the ring,
+    at: f64,
+    /// and when it had come in.
+    came: f64,
+}
+
+/// What a worker does next.
+#[derive(Clone, Copy)]
+enum Next {
+    /// Take a batch out of the ring from this worker, of which it has taken so many.
+    Take(usize, usize),
+    /// Ask its source, the time by which that has to end and how often it has done so.
+    Ask(f64, usize),
+}
+
+struct Worker {
+    next: Next,
+    rings: Vec<VecDeque<Handed>>,
+    /// Of all rings together.
+    arrived: usize,
+    /// Connections of its source in turn, how many packets are left, and those that have come at a rate.
+    connections: Vec<u16>,
+    turn: usize,
+    left: usize,
+    coming: VecDeque<(f64, u16)>,
+    spread: Option<Box<dyn Spread>>,
+    /// Time that it has worked, and packets, up to the end of what it is at.
+    busy: f64,
+    packets: u64,
+    is_asleep: bool,
+}
+
+struct Simulation<'a> {
+    setting: Setting,
+    costs: Costs,
+    owner: Rss,
+    stock: &'a mut Packets,
+    workers: Vec<Worker>,
+    loads: Arc<[Load]>,
+    /// The bits of each time, which are in its order, and the worker.
+    events: BinaryHeap<Reverse<(u64, usize)>>,
+    outcome: Outcome,
+}
+
+/// Time stamps of 0 mean that there is none.
+const START: f64 = 1e9;
+
+/// Simulates one run.
+pub(crate) fn simulate(setting: Setting, costs: Costs, stock: &mut Packets) -> Outcome {
+    let owner = Rss::new(setting.workers);
+    let loads: Arc<[Load]> = (0..setting.workers).map(|_| Load::default()).collect();
+    let spreading = setting.policy.map(|policy| Settings { policy, ..Settings::default() }.spreading());
+    let worker = |me| Worker {
+        next: Next::Take(0, 0),
+        rings: vec![VecDeque::new(); setting.workers],
+        arrived: 0,
+        connections: Vec::new(),
+        turn: 0,
+        left: 0,
+        coming: VecDeque::new(),
+        spread: spreading.as_ref().map(|spreading| spreading.spread(me, &loads)),
+        busy: 0.0,
+        packets: 0,
+        is_asleep: false,
+    };
+    let mut workers: Vec<Worker> = (0..setting.workers).map(worker).collect();
+    let owner_of = |connection: u16| owner.worker_of(&stock.of[usize::from(connection)][0]);
+    for connection in 0..setting.connections {
+        workers[owner_of(connection)].connections.push(connection);
+    }
+    let each = setting.packets / usize::from(setting.connections);
+    workers.iter_mut().for_each(|worker| worker.left = each * worker.connections.len());
+    if let Some(rate) = setting.rate {
+        let mut random = fastrand::Rng::with_seed(8);
+        let mut at = START;
+        for _ in 0..setting.packets {
+            at += -(1.0 - random.f64()).ln() / rate;
+            let connection = random.u16(0..setting.connections);
+            workers[owner_of(connection)].coming.push_back((at, connection));
+        }
+    }
+    let events = (0..setting.workers).map(|worker| Reverse((START.to_bits(), worker))).collect();
+    let outcome = Outcome { done: vec![0; setting.connections.into()], ..Outcome::default() };
+    let mut simulation = Simulation { setting, costs, owner, stock, workers, loads, events, outcome };
+    while let Some(Reverse((now, worker))) = simulation.events.pop() {
+        simulation.step(worker, f64::from_bits(now));
+    }
+    simulation.outcome.time -= START;
+    simulation.outcome.latencies.sort_by(f64::total_cmp);
+    simulation.outcome
+}
+
+impl Simulation<'_> {
+    /// Lets a worker do something at a time.
+    fn at(&mut self, time: f64, worker: usize) {
+        self.events.push(Reverse((time.to_bits(), worker)));
+    }
+
+    /// Lets a worker do something, at the time at which it has ended what it did before.
+    fn step(&mut self, me: usize, now: f64) {
+        let worker = &mut self.workers[me];
+        let work = Work { busy: worker.busy as u64, packets: worker.packets, waiting: worker.arrived as u64 };
+        self.loads[me].say(work, Timestamp(now as i64));
+        worker.is_asleep = false;
+        let took = match worker.next {
+            Next::Take(..) if worker.arrived == 0 => {
+                worker.next = Next::Ask(now + ROUND, 0);
+                self.ask(me, now)
+            }
+            Next::Take(from, batches) => self.take(me, now, from, batches),
+            Next::Ask(..) => self.ask(me, now),
+        };
+        if let Some(took) = took {
+            self.workers[me].busy += took;
+            self.at(now + took, me);
+        }
+    }
+
+    /// Takes a batch out of a ring; the time that it takes.
+    fn take(&mut self, me: usize, now: f64, mut from: usize, mut batches: usize) -> Option<f64> {
+        let worker = &mut self.workers[me];
+        loop {
+            let ring = worker.rings.get_mut(from);
+            let Some(ring) = ring else {
+                worker.next = Next::Ask(now + ROUND, 0);
+                return Some(0.0);
+            };
+            let count = ring.iter().take(BURST).take_while(|handed| handed.at <= now).count();
+            if count == 0 || batches == MOST_BATCHES {
+                (from, batches) = (from + 1, 0);
+                continue;
+            }
+            worker.next = Next::Take(from, batches + 1);
+            worker.arrived -= count;
+            worker.packets += count as u64;
+            let taken: Vec<Handed> = ring.drain(..count).collect();
+            let costs = self.costs;
+            let took =
+                count as f64 * (costs.take + costs.own - costs.source + costs.foreign + self.setting.work);
+            taken.into_iter().for_each(|handed| self.end(handed.connection, now + took, handed.came));
+            return Some(took);
+        }
+    }
+
+    /// Asks a worker's source; the time that it takes, unless there is nothing to do at all.
+    fn ask(&mut self, me: usize, now: f64) -> Option<f64> {
+        let Next::Ask(until, batches) = self.workers[me].next else { return Some(0.0) };
+        let count = self.waiting(me, now);
+        if batches == TASKS || now > until || count == 0 {
+            let worker = &mut self.workers[me];
+            worker.next = Next::Take(0, 0);
+            let arrived = worker.rings.iter().filter_map(|ring| ring.front()).map(|handed| handed.at);
+            let next =
+                arrived.chain(worker.coming.front().map(|coming| coming.0)).fold(f64::INFINITY, f64::min);
+            if count == 0 && next > now {
+                return self.sleep(me, next);
+            }
+            return Some(0.0);
+        }
+        if !self.is_clear(me) {
+            self.workers[me].next = Next::Take(0, 0);
+            self.at(now + PAUSE, me);
+            return None;
+        }
+        self.workers[me].next = Next::Ask(until, batches + 1);
+        Some(self.give(me, now, count.min(BURST)))
+    }
+
+    /// A worker does nothing until then, or until something is handed over to it.
+    fn sleep(&mut self, me: usize, next: f64) -> Option<f64> {
+        self.loads[me].rest();
+        match next.is_finite() {
+            true => self.at(next, me),
+            false => self.workers[me].is_asleep = true,
+        }
+        None
+    }
+
+    /// Packets that a worker's source has.
+    fn waiting(&mut self, me: usize, now: f64) -> usize {
+        let worker = &mut self.workers[me];
+        if self.setting.rate.is_none() {
+            return worker.left;
+        }
+        let count = worker.coming.iter().take_while(|coming| coming.0 <= now).count();
+        // The last to come are those that found the queue full.
+        worker.coming.drain(QUEUE.min(count)..count);
+        count.min(QUEUE)
+    }
+
+    fn is_clear(&self, me: usize) -> bool {
+        let lanes = || self.workers.iter().map(|worker| worker.rings[me].len());
+        self.setting.policy.is_none()
+            || self.workers[me].arrived < CAPACITY / 2 && lanes().all(|len| len < CAPACITY / 2)
+    }
+
+    /// Takes packets from a worker's source and spreads them; the time that it takes.
+    fn give(&mut self, me: usize, now: f64, count: usize) -> f64 {
+        let (mut batch, mut packets) = (Batch::new(), Vec::with_capacity(count));
+        let worker = &mut self.workers[me];
+        for _ in 0..count {
+            let (came, connection) = match self.setting.rate {
+                Some(_) => worker.coming.pop_front().unwrap_or((now, 0)),
+                None => {
+                    worker.turn = (worker.turn + 1) % worker.connections.len();
+                    worker.left -= 1;
+                    (now, worker.connections[worker.turn])
+                }
+            };
+            packets.push((connection, came));
+            let packet = self.stock.of[usize::from(connection)].pop();
+            if let Some(Err(packet)) = packet.map(|packet| batch.push(packet)) {
+                self.stock.pool.free(packet);
+            }
+        }
+        let (costs, time) = (self.costs, Timestamp(now as i64));
+        let mut decision = 0.0;
+        let mut to = vec![me; count];
+        if let Some(spread) = &mut worker.spread {
+            let is_auto = self.setting.policy == Some(Policy::Auto);
+            decision = if is_auto { costs.rest } else { 0.0 };
+            if spread.look(&batch, time, &self.owner) {
+                decision += count as f64 * if is_auto { costs.auto } else { costs.spray };
+                let worker_of = |packet: &Packet| spread.worker_of(packet, time, &self.owner);
+                to = batch.iter().map(worker_of).collect();
+            }
+        }
+        for (packet, (connection, _)) in batch.drain().zip(&packets) {
+            self.stock.of[usize::from(*connection)].push(packet);
+        }
+        let given = to.iter().filter(|&&worker| worker != me).count();
+        let handed_over = now + decision + given as f64 * (costs.source + costs.give);
+        let took = handed_over - now + (count - given) as f64 * (costs.own + self.setting.work);
+        self.workers[me].packets += (count - given) as u64;
+        for ((connection, came), to) in packets.into_iter().zip(to) {
+            if to == me {
+                self.end(connection, now + took, came);
+                continue;
+            }
+            let other = &mut self.workers[to];
+            other.rings[me].push_back(Handed { connection, at: handed_over, came });
+            other.arrived += 1;
+            if std::mem::take(&mut other.is_asleep) {
+                self.at(handed_over, to);
+            }
+        }
+        took
+    }
+
+    fn end(&mut self, connection: u16, at: f64, came: f64) {
+        self.outcome.done[usize::from(connection)] += 1;
+        self.outcome.time = self.outcome.time.max(at);
+        if self.setting.rate.is_some() {
+            self.outcome.latencies.push(at - came);
+        }
+    }
+}

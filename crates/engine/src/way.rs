@@ -1,0 +1,54 @@
+//! The way between two workers by itself, without workers: what handing over costs is measured on it.
+
+use std::sync::Arc;
+
+use element::steering::{Dispatch, Rss};
+use element::{Batch, Packet, Timestamp};
+
+use crate::handover::{self, Bell, Links};
+use crate::host::Target;
+use crate::placement::Way;
+
+/// The end that packets go in at.
+pub struct Giver(Links);
+
+/// The end that they come out of.
+pub struct Taker(Links);
+
+/// Both ends of a new way.
+///
+/// # Errors
+/// If the process has no file descriptor left.
+pub fn new() -> Result<(Giver, Taker), String> {
+    let bells = (0..2).map(|_| Bell::new()).collect::<Result<Arc<[Bell]>, _>>();
+    let bells = bells.map_err(|error| error.to_string())?;
+    let dispatch: Arc<dyn Dispatch> = Arc::new(Rss::new(2));
+    let mut links = handover::connect(&bells, &dispatch, None, &[], true).into_iter();
+    match (links.next(), links.next()) {
+        (Some(giver), Some(taker)) => Ok((Giver(giver), Taker(taker))),
+        _ => Err("two workers have two ends".into()),
+    }
+}
+
+impl Giver {
+    /// Whether there is room for many packets.
+    #[inline]
+    pub fn has_room(&self) -> bool {
+        self.0.is_clear()
+    }
+
+    /// Hands all packets of a batch over.
+    #[inline]
+    pub fn give(&mut self, batch: &mut Batch, lost: impl FnMut(Packet)) {
+        let to = Target { element: 0, input: 0, way: Way::To(1) };
+        self.0.sort(batch, (to, false), Timestamp::ZERO, lost);
+    }
+}
+
+impl Taker {
+    /// Takes packets, as many as `most`, into an empty batch; whether there were any.
+    #[inline]
+    pub fn take(&mut self, most: usize, batch: &mut Batch) -> bool {
+        self.0.take(0, most, batch).is_some()
+    }
+}
