@@ -99,7 +99,9 @@ fn placed(text: &str, traffic: &Traffic, folder: &Path) -> String {
             let path = |path: PathBuf| format!("\"{}\"", path.display());
             placed += &match name {
                 "configs/data/quickstart.pcap" => path(traffic.path.clone()),
-                name if name.ends_with("-out.pcap") => path(folder.join(name)),
+                name if ["-out.pcap", "-out.txt"].iter().any(|end| name.ends_with(end)) => {
+                    path(folder.join(name))
+                }
                 // The example's own rules are about its own hosts.
                 "configs/data/firewall.rules" => path(folder.join("rules")),
                 name if name.starts_with("configs/") => path(root.join(name)),
