@@ -96,7 +96,7 @@ impl Balance {
     pub(super) fn adjust(&mut self, owner: usize, came: f32, passed: f32, usage: &[Usage]) {
         let (Some(row), Some(own)) = (self.rows.get_mut(owner), usage.get(owner)) else { return };
         let given: f32 = row.to.iter().sum();
-        row.look(own.nanoseconds / came.max(1.0), usage);
+        row.look(own.nanoseconds / came.max(1.0), own);
         // The time that all of its packets take, of one worker's.
         let demand = came / passed * row.whole;
         let is_idle = own.busy + demand * given < IDLE;
@@ -114,6 +114,11 @@ impl Balance {
             if other.busy > mean + EVEN && other.busy > own.busy + EVEN {
                 *part *= 1.0 - (other.busy - mean) / other.busy;
             }
+        }
+        let mut given: f32 = row.to.iter().sum();
+        if given < EVEN {
+            row.to.fill(0.0);
+            given = 0.0;
         }
         let excess = own.busy - mean;
         row.excess += WEIGHT * (excess - row.excess);
@@ -162,7 +167,7 @@ impl Balance {
 
 impl Row {
     /// Notes what each of the worker's packets takes of its time.
-    fn look(&mut self, each: f32, usage: &[Usage]) {
+    fn look(&mut self, each: f32, own: &Usage) {
         self.pause = self.pause.saturating_sub(1);
         let follow = |value: &mut f32| *value += if *value > 0.0 { FRESH * (each - *value) } else { each };
         if self.to.iter().all(|&part| part == 0.0) {
@@ -171,11 +176,9 @@ impl Row {
         }
         self.tried += 1;
         follow(&mut self.parted);
-        // Packets may have come to take less meanwhile, and take no less elsewhere.
-        for (other, part) in usage.iter().zip(&self.to) {
-            if *part > 0.0 && other.packets > 0.0 {
-                self.whole = self.whole.min(other.nanoseconds / other.packets);
-            }
+        // Packets may have come to take less meanwhile: no more than all the time is of those that it keeps.
+        if own.packets > 0.0 {
+            self.whole = self.whole.min(own.nanoseconds / own.packets);
         }
     }
 
