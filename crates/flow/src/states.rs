@@ -99,6 +99,8 @@ struct Own {
     is_used: bool,
     /// When it stops to be readable, if it was closed.
     ends: Option<Timestamp>,
+    /// The entry that lives as long as this one.
+    pair: Option<u32>,
 }
 
 /// What [`CoreStates::insert_local`] found.
@@ -178,7 +180,7 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
         now: Timestamp,
     ) -> Result<Opened, InsertError> {
         if let Some((id, _)) = self.get_local(key, hash) {
-            self.own[id.flow.index as usize].ends = None;
+            self.open_local(id);
             self.see(id, now);
             return Ok(Opened::Present(id));
         }
@@ -192,7 +194,7 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
         if !of.table.put(index, generation, key, hash, value) {
             return Err(InsertError::Crowded);
         }
-        let own = Own { hash, generation, is_used: true, ends: None };
+        let own = Own { hash, generation, is_used: true, ends: None, pair: None };
         match self.free.pop() {
             Some(index) => self.own[index as usize] = own,
             None => self.own.push(own),
@@ -213,9 +215,35 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
         is_there
     }
 
-    /// Ends a flow of this core at once; its state, or `None` if there is no such flow any more.
+    /// Makes a pair of two flows of this core, such as the directions of a connection whose addresses are changed: who is
+    /// seen, closed or ended is so with the other one. False if one of them is gone, or has a pair.
+    pub fn pair_local(&mut self, one: StateId, other: StateId) -> bool {
+        let is_free = |id: StateId| self.is_mine(id) && self.own[id.flow.index as usize].pair.is_none();
+        let are_free = one != other && is_free(one) && is_free(other);
+        if are_free {
+            self.own[one.flow.index as usize].pair = Some(other.flow.index);
+            self.own[other.flow.index as usize].pair = Some(one.flow.index);
+        }
+        are_free
+    }
+
+    /// The other flow of a pair.
+    pub fn pair_of(&self, id: StateId) -> Option<StateId> {
+        let index = self.own.get(id.flow.index as usize)?.pair.filter(|_| self.is_mine(id))?;
+        Some(self.id(index))
+    }
+
+    /// Ends a flow of this core at once, and its pair; its state, or `None` if there is no such flow any more.
     pub fn remove_local(&mut self, id: StateId) -> Option<V> {
-        self.is_mine(id).then(|| self.take(id.flow.index))
+        let mut state = None;
+        if self.is_mine(id) {
+            self.end(id.flow.index, &mut |ended, value| {
+                if ended == id {
+                    state = Some(value);
+                }
+            });
+        }
+        state
     }
 
     /// Ends all flows of this core at once.
@@ -229,11 +257,18 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
 
     /// Notes that a connection of this core was closed: its state stays readable for [`LINGER`].
     pub fn close_local(&mut self, id: StateId, now: Timestamp) {
+        if self.is_mine(id) && !self.both(id.flow.index).any(|index| self.own[index as usize].ends.is_some())
+        {
+            self.own[id.flow.index as usize].ends = Some(now + LINGER);
+            self.ending.push_back((now + LINGER, id.flow));
+        }
+    }
+
+    /// Notes that a connection of this core goes on although it was closed.
+    pub fn open_local(&mut self, id: StateId) {
         if self.is_mine(id) {
-            let own = &mut self.own[id.flow.index as usize];
-            if own.ends.is_none() {
-                own.ends = Some(now + LINGER);
-                self.ending.push_back((now + LINGER, id.flow));
+            for index in self.both(id.flow.index) {
+                self.own[index as usize].ends = None;
             }
         }
     }
@@ -262,7 +297,7 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
         mut ended: impl FnMut(StateId, V),
     ) -> usize {
         let mut count = 0;
-        let id = |me, flow| StateId { core: me as u16, flow };
+        let me = self.me as u16;
         for _ in 0..at_most {
             let Some(&(due, flow)) = self.ending.front() else { break };
             if due > now {
@@ -270,10 +305,8 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
             }
             self.ending.pop_front();
             // It may have been opened again, and closed again since.
-            if self.is_mine(id(self.me, flow)) && self.own[flow.index as usize].ends == Some(due) {
-                let value = self.take(flow.index);
-                ended(id(self.me, flow), value);
-                count += 1;
+            if self.is_mine(StateId { core: me, flow }) && self.own[flow.index as usize].ends == Some(due) {
+                count += self.end(flow.index, &mut ended);
             }
         }
         for _ in 0..at_most.min(self.own.len()) {
@@ -282,12 +315,8 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
             }
             let index = self.hand;
             self.hand = if index as usize + 1 == self.own.len() { 0 } else { index + 1 };
-            let own = self.own[index as usize];
-            if own.is_used && self.last(index) <= now - timeout {
-                let generation = NonZeroU32::new(own.generation).unwrap_or(NonZeroU32::MIN);
-                let value = self.take(index);
-                ended(id(self.me, FlowId { index, generation }), value);
-                count += 1;
+            if self.own[index as usize].is_used && self.last(index) <= now - timeout {
+                count += self.end(index, &mut ended);
             }
         }
         count
@@ -309,14 +338,38 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
             && own.is_some_and(|own| own.is_used && own.generation == id.flow.generation.get())
     }
 
+    /// The id of an entry in use.
+    fn id(&self, index: u32) -> StateId {
+        let generation = NonZeroU32::new(self.own[index as usize].generation).unwrap_or(NonZeroU32::MIN);
+        StateId { core: self.me as u16, flow: FlowId { index, generation } }
+    }
+
+    /// An entry, and its pair.
+    fn both(&self, index: u32) -> impl Iterator<Item = u32> + use<K, V> {
+        std::iter::once(index).chain(self.own[index as usize].pair)
+    }
+
     fn last(&self, index: u32) -> Timestamp {
-        self.all[self.me].seen.iter().map(|seen| seen.last(index)).max().unwrap_or_default()
+        let seen = &self.all[self.me].seen;
+        let stamps = self.both(index).flat_map(|index| seen.iter().map(move |seen| seen.last(index)));
+        stamps.max().unwrap_or_default()
+    }
+
+    /// Ends an entry and its pair; how many flows that were.
+    fn end(&mut self, index: u32, ended: &mut impl FnMut(StateId, V)) -> usize {
+        let both = self.both(index);
+        both.map(|index| {
+            let id = self.id(index);
+            let value = self.take(index);
+            ended(id, value);
+        })
+        .count()
     }
 
     /// Takes an entry out of the table.
     fn take(&mut self, index: u32) -> V {
         let own = &mut self.own[index as usize];
-        (own.is_used, own.ends) = (false, None);
+        (own.is_used, own.ends, own.pair) = (false, None, None);
         self.free.push(index);
         self.entries -= 1;
         self.all[self.me].table.take(index, own.hash)

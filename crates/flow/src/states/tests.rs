@@ -102,6 +102,44 @@ fn what_was_closed_stays_readable_for_a_while() {
 }
 
 #[test]
+fn pairs_live_together() {
+    let [mut one, mut other] = two(10);
+    let mut open = |n| one.insert_local(&key(n), hash(n), &[n.into(); 3], secs(100)).unwrap().id();
+    let [there, back, third] = [open(1), open(2), open(3)];
+    assert!(one.pair_local(there, back) && one.pair_of(there) == Some(back) && one.pair_of(third).is_none());
+    assert!(!one.pair_local(there, third) && !one.pair_local(third, third));
+    assert!(!other.pair_local(there, third), "they are not its own");
+    // Only one of them has packets, and only elsewhere.
+    let mut ended = Vec::new();
+    for second in 100..200 {
+        other.see(back, secs(second));
+        one.expire_local(secs(second), secs(30), 10, |id, _| ended.push(id));
+    }
+    assert_eq!(ended, [third]);
+    // They are closed together, and open again together.
+    let mut expire = |one: &mut States, now| {
+        ended.clear();
+        let count = one.expire_local(now, secs(30), 10, |id, _| ended.push(id));
+        assert_eq!(count, ended.len());
+        ended.clone()
+    };
+    one.close_local(there, secs(200));
+    one.close_local(back, secs(201));
+    one.insert_local(&key(2), hash(2), &[9; 3], secs(205)).unwrap();
+    assert_eq!(expire(&mut one, secs(212)), []);
+    one.close_local(back, secs(212));
+    one.close_local(there, secs(215));
+    assert_eq!(expire(&mut one, secs(221)), []);
+    assert_eq!(expire(&mut one, secs(222)), [back, there]);
+    assert_eq!(expire(&mut one, secs(230)), []);
+    // So they are removed.
+    let mut open = |n| one.insert_local(&key(n), hash(n), &[n.into(); 3], secs(300)).unwrap().id();
+    let [there, back] = [open(4), open(5)];
+    assert!(one.pair_local(there, back));
+    assert_eq!((one.remove_local(back), one.remove_local(there), one.len()), (Some([5; 3]), None, 0));
+}
+
+#[test]
 fn a_full_table_says_so() {
     assert!(States::new(2, 0).is_err() && States::new(1 << 17, 8).is_err());
     let [mut one, _] = two(3);
