@@ -325,8 +325,8 @@ pub trait Host {
     fn worker_of(&self, frame: &[u8], link: LinkType) -> usize;
     /// The worker that a packet belongs to.
     fn owner_of(&self, packet: &Packet) -> usize;
-    /// Whether packets between two ends belong to this worker.
-    fn is_home(&self, a: (IpAddr, u16), b: (IpAddr, u16)) -> bool;
+    /// The worker that packets between two ends belong to.
+    fn worker_between(&self, a: (IpAddr, u16), b: (IpAddr, u16)) -> usize;
     /// Where names in the element's values are looked up.
     fn place(&self, element: ElementId) -> Place<'_>;
     /// The element's name and class.

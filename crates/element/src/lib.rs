@@ -9,6 +9,7 @@
 //! - [`args`]: typed reading of configuration arguments, with Click's rules and error texts
 //! - [`context`]: what an element can ask of the engine while it handles packets ([`Cx`])
 //! - [`ports`]: Click's port count and processing codes
+//! - [`five_tuple`](mod@five_tuple): which flow a packet belongs to
 //! - [`names`]: addresses and ports that configurations give names to
 //! - [`services`]: names of ports that the machine knows
 //! - [`steering`]: which worker a packet belongs to
@@ -19,6 +20,7 @@ pub mod class;
 pub mod context;
 pub mod effects;
 mod facts;
+pub mod five_tuple;
 mod interfaces;
 pub mod manual;
 pub mod names;

@@ -2,7 +2,9 @@
 
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use flow::{CoreStates, Key, KeyHasher, Plain, TableError};
 
 use crate::ElementId;
 use crate::class::Class;
@@ -97,6 +99,37 @@ impl Setup {
     /// Whether packets of one flow come to several workers.
     pub fn is_spread(&self) -> bool {
         self.workers > 1 && self.spreading.is_some()
+    }
+
+    /// The end of flow states that this worker's copy of an element has of those of all copies, with the hash function of their
+    /// keys. Each worker has room for so many flows.
+    ///
+    /// An element that takes the place of another one of its worker gets a new one, and so do the copies at other workers
+    /// when their turn comes; until then each of the two kinds finds nothing of the other's, and packets are sent home.
+    ///
+    /// # Errors
+    /// If there is no memory for it.
+    pub fn flow_states<K, V>(
+        &self,
+        element: ElementId,
+        capacity: usize,
+    ) -> Result<(CoreStates<K, V>, KeyHasher), TableError>
+    where
+        K: Key + Any + Send + Sync,
+        V: Plain + Any + Send + Sync,
+    {
+        // Those that no worker has taken yet.
+        type Ends<K, V> = (Mutex<Vec<Option<CoreStates<K, V>>>>, KeyHasher);
+        let all: Arc<Ends<K, V>> = self.common.get_or_make(element, || {
+            // Whoever wants keys to collide does not know it.
+            (Mutex::default(), KeyHasher::new(fastrand::u64(..)))
+        });
+        let mut free = all.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if free.get(self.worker).is_none_or(Option::is_none) {
+            *free = CoreStates::new(self.workers, capacity)?.into_iter().map(Some).collect();
+        }
+        let own = free.get_mut(self.worker).and_then(Option::take);
+        Ok((own.ok_or(TableError::Capacity(capacity))?, all.1.clone()))
     }
 
     /// The element that `name` means inside the compound `scope` (empty, or ending in a slash): the innermost

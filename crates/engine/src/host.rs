@@ -360,8 +360,8 @@ impl Host for Inner {
         self.team.as_ref().map_or(0, |team| team.dispatch.worker_of(packet))
     }
 
-    fn is_home(&self, a: (IpAddr, u16), b: (IpAddr, u16)) -> bool {
-        self.team.as_ref().is_none_or(|team| team.dispatch.worker_between(a, b) == self.setup.worker)
+    fn worker_between(&self, a: (IpAddr, u16), b: (IpAddr, u16)) -> usize {
+        self.team.as_ref().map_or(0, |team| team.dispatch.worker_between(a, b))
     }
 
     fn place(&self, element: ElementId) -> Place<'_> {

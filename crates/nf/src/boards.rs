@@ -5,7 +5,6 @@
 //! change something, they are sent home ([`element::Cx::send_home`]).
 
 use std::any::Any;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use element::{Args, Invalid, Timestamp};
 use flow::{CoreStates, Key, KeyHasher, Opened, Plain, StateId};
@@ -16,13 +15,6 @@ const CAPACITY: usize = 1 << 21;
 
 /// Flows that are looked for together.
 pub(crate) const WINDOW: usize = 32;
-
-/// The boards of all workers.
-struct Boards<K: Key, V: Plain> {
-    /// Those that no worker has taken yet.
-    free: Mutex<Vec<Option<CoreStates<K, V>>>>,
-    hasher: KeyHasher,
-}
 
 /// One worker's board, which it writes, and its view of all others.
 pub(crate) struct Board<K: Key, V: Plain> {
@@ -36,34 +28,21 @@ pub(crate) type Seen<V> = Option<(StateId, V)>;
 impl<K: Key + Any + Send + Sync, V: Plain + Any + Send + Sync> Board<K, V> {
     /// That of an element being made, if its flows are spread.
     ///
-    /// An element that takes the place of another one of its worker gets a new one, and so do the copies at other workers
-    /// when their turn comes; until then each of the two kinds finds nothing of the other's, and packets are sent home.
-    ///
     /// # Errors
     /// If there is no memory for it, which `args` has been told.
     pub(crate) fn of(args: &mut Args<'_>) -> Result<Option<Board<K, V>>, Invalid> {
-        let (workers, worker) = (args.setup.workers, args.setup.worker);
         if !args.setup.is_spread() {
             return Ok(None);
         }
-        let boards: Arc<Boards<K, V>> = args.setup.common.get_or_make(args.id(), || {
-            // Whoever wants keys to collide does not know it.
-            Boards { free: Mutex::default(), hasher: KeyHasher::new(fastrand::u64(..)) }
-        });
-        let mut free = boards.free.lock().unwrap_or_else(PoisonError::into_inner);
-        if free.get(worker).is_none_or(Option::is_none) {
-            match CoreStates::new(workers, CAPACITY) {
-                Ok(states) => *free = states.into_iter().map(Some).collect(),
-                Err(error) => {
-                    args.error(format!(
-                        "what other workers have to know of flows: {error}; or use `--steering rss`"
-                    ));
-                    return Err(Invalid);
-                }
+        match args.setup.flow_states(args.id(), CAPACITY) {
+            Ok((states, hasher)) => Ok(Some(Board { states, hasher })),
+            Err(error) => {
+                args.error(format!(
+                    "what other workers have to know of flows: {error}; or use `--steering rss`"
+                ));
+                Err(Invalid)
             }
         }
-        let states = free.get_mut(worker).and_then(Option::take);
-        Ok(states.map(|states| Board { states, hasher: boards.hasher.clone() }))
     }
 }
 

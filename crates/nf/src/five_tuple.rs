@@ -1,89 +1,9 @@
-//! Which flow a packet belongs to, and looking up the flows of a whole batch.
+//! Looking up the flows of a whole batch.
 
-use element::effects::Field;
-use element::{Base, Batch, Packet};
+use element::{Batch, Packet};
 use flow::{Directed, FiveTupleKey, FlowId, FlowTable, Key, KeyHasher, TableError};
 use packet::BATCH_CAPACITY;
-use wire::{FiveTuple, FromBytes, Layers, LinkType, icmp, icmpv6, ip_protocol, ipv4};
-
-/// How far headers are looked for: bytes from the network header on, or from the packet's start without its annotation.
-const HEADERS: u16 = 128;
-
-/// What [`five_tuple`] looks at.
-pub(crate) const READS: [Field; 4] = [
-    Field::Bytes { base: Base::Network, offset: 0, length: HEADERS },
-    Field::Bytes { base: Base::Data, offset: 0, length: HEADERS },
-    Field::Length,
-    Field::HeaderOffset(Base::Network),
-];
-
-/// Addresses, protocol and ports of a packet: from its network header annotation on or, without one, behind its link
-/// header. Ports are 0 where there are none, also in fragments behind the first and behind more than so many bytes of
-/// headers. `None` if it is not IP.
-#[inline]
-pub(crate) fn five_tuple(packet: &Packet) -> Option<FiveTuple> {
-    match packet.offset(Base::Network) {
-        Some(_) => {
-            let ip = first(packet.header(Base::Network)?);
-            plain(ip).or_else(|| elsewhere(ip, LinkType::RawIp))
-        }
-        None => elsewhere(first(packet.data()), LinkType::from_number(packet.link())),
-    }
-}
-
-/// As much as is looked at.
-#[inline]
-fn first(bytes: &[u8]) -> &[u8] {
-    bytes.get(..usize::from(HEADERS)).unwrap_or(bytes)
-}
-
-/// The flow that an ICMP or ICMPv6 error is about: that of the packets that go where it goes, if the one that it quotes
-/// has come from there. `None` for all other packets.
-#[inline]
-pub(crate) fn flow_of_error(packet: &Packet) -> Option<FiveTuple> {
-    let (bytes, link) = match packet.offset(Base::Network) {
-        Some(_) => (first(packet.header(Base::Network)?), LinkType::RawIp),
-        None => (first(packet.data()), LinkType::from_number(packet.link())),
-    };
-    if link == LinkType::RawIp && plain(bytes).is_some() {
-        return None;
-    }
-    let layers = Layers::locate(bytes, link);
-    let message = bytes.get(layers.l4?..)?;
-    let is_error = match layers.protocol? {
-        ip_protocol::ICMP => icmp::Header::ref_from_prefix(message).ok()?.0.is_error(),
-        ip_protocol::ICMPV6 => icmpv6::Header::ref_from_prefix(message).ok()?.0.is_error(),
-        _ => false,
-    };
-    if !is_error {
-        return None;
-    }
-    let quoted = message.get(icmp::Header::LEN..)?;
-    let about = Layers::locate(quoted, LinkType::RawIp).five_tuple(quoted)?.reversed();
-    (about.destination() == layers.five_tuple(bytes)?.destination()).then_some(about)
-}
-
-/// IPv4 without options and fragments, and TCP or UDP with both ports: most packets.
-#[inline]
-fn plain(bytes: &[u8]) -> Option<FiveTuple> {
-    let (ip, rest) = ipv4::Header::ref_from_prefix(bytes).ok()?;
-    let length = usize::from(ip.total_length.get());
-    let is_plain = ip.version() == 4 && ip.header_len() == ipv4::Header::LEN && !ip.is_fragment();
-    if !is_plain || !matches!(ip.protocol, ip_protocol::TCP | ip_protocol::UDP) || length < PORTS_END {
-        return None;
-    }
-    let &[a, b, c, d] = rest.first_chunk()?;
-    let ports = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
-    Some(FiveTuple::v4((ip.source_addr(), ports.0), (ip.destination_addr(), ports.1), ip.protocol))
-}
-
-/// Bytes of an IPv4 packet without options up to the end of its ports.
-const PORTS_END: usize = ipv4::Header::LEN + 4;
-
-#[inline(never)]
-fn elsewhere(bytes: &[u8], link: LinkType) -> Option<FiveTuple> {
-    Layers::locate(bytes, link).five_tuple(bytes)
-}
+use wire::FiveTuple;
 
 /// Flows that are looked at for idle ones when there is no room for another.
 pub(crate) const LOOKED_AT: usize = 64;
@@ -200,55 +120,7 @@ fn ordered(key: FiveTupleKey) -> (FiveTupleKey, bool) {
 
 #[cfg(test)]
 mod tests {
-    use std::net::SocketAddr;
-
-    use packet::Pool;
-    use proptest::prelude::*;
-    use wire::MacAddr;
-    use wire::build::Builder;
-
     use super::*;
-
-    fn end(text: &str) -> SocketAddr {
-        text.parse().unwrap()
-    }
-
-    fn show(pool: &mut Pool, frame: &[u8], network: Option<isize>) -> Option<String> {
-        let mut packet = pool.packet(frame).unwrap();
-        packet.set_offset(Base::Network, network);
-        let tuple = five_tuple(&packet);
-        pool.free(packet);
-        let show = |t: FiveTuple| {
-            let from = SocketAddr::new(t.source(), t.source_port());
-            let to = SocketAddr::new(t.destination(), t.destination_port());
-            format!("{from} {to} {}", t.protocol())
-        };
-        tuple.map(show)
-    }
-
-    #[test]
-    fn with_and_without_annotation() {
-        let ether = |builder: Builder| builder.ethernet(MacAddr([2; 6]), MacAddr([4; 6]));
-        let build = |builder: Builder| ether(builder).build(&[7; 30]).unwrap();
-        let udp = Builder::udp(end("10.0.0.1:5"), end("10.0.0.2:53"));
-        let mut pool = Pool::new(64 << 20).unwrap();
-        let mut of = |frame: &[u8], network| show(&mut pool, frame, network);
-        let expected = Some("10.0.0.1:5 10.0.0.2:53 17");
-        assert_eq!(of(&build(udp.clone()), None).as_deref(), expected);
-        assert_eq!(of(&build(udp.clone()), Some(14)).as_deref(), expected);
-        assert_eq!(of(&build(udp.clone().vlan(3)), None).as_deref(), expected);
-        assert_eq!(of(&build(udp.clone().vlan(3)), Some(18)).as_deref(), expected);
-        assert_eq!(of(&build(udp.clone().options(&[1, 1, 1, 0])), Some(14)).as_deref(), expected);
-        let behind = build(udp.fragment(8));
-        assert_eq!(of(&behind, Some(14)).as_deref(), Some("10.0.0.1:0 10.0.0.2:0 17"));
-        let six = build(Builder::tcp(end("[2001:db8::1]:5"), end("[2001:db8::2]:80"), 2));
-        assert_eq!(of(&six, None).as_deref(), Some("[2001:db8::1]:5 [2001:db8::2]:80 6"));
-        assert_eq!(of(&six, Some(14)).as_deref(), Some("[2001:db8::1]:5 [2001:db8::2]:80 6"));
-        let mut arp = build(Builder::udp(end("10.0.0.1:5"), end("10.0.0.2:53")));
-        arp[13] = 6;
-        assert_eq!(of(&arp, None), None);
-        assert_eq!(of(&[], Some(0)), None);
-    }
 
     #[test]
     fn both_directions_have_one_key() {
@@ -256,21 +128,5 @@ mod tests {
         let [a, b] = [there, there.reversed()].map(|tuple| ordered(FiveTupleKey::new(&tuple, 0)));
         assert_eq!(a.0, b.0);
         assert_ne!(a.1, b.1);
-    }
-
-    proptest! {
-        #[test]
-        fn the_quick_way_agrees_with_the_general_one(bytes in prop::collection::vec(any::<u8>(), 0..60), plain_start: bool) {
-            let mut bytes = bytes;
-            if plain_start && bytes.len() > 24 {
-                bytes[0] = 0x45;
-                (bytes[2], bytes[3]) = (0, bytes.len() as u8);
-                bytes[6..8].fill(0);
-                bytes[9] = if bytes[9] & 1 == 0 { 6 } else { 17 };
-            }
-            if let Some(tuple) = plain(&bytes) {
-                prop_assert_eq!(Some(tuple), elsewhere(&bytes, LinkType::RawIp));
-            }
-        }
     }
 }

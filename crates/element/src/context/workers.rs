@@ -30,10 +30,16 @@ impl Cx<'_> {
         self.host.owner_of(packet)
     }
 
-    /// Whether packets between these two ends, addresses and ports (or 0 and an identifier), belong to this worker.
+    /// The worker that packets between these two ends, addresses and ports (or 0 and an identifier), belong to.
+    #[inline]
+    pub fn worker_between(&self, a: (IpAddr, u16), b: (IpAddr, u16)) -> usize {
+        self.host.worker_between(a, b)
+    }
+
+    /// Whether that is this worker.
     #[inline]
     pub fn is_home(&self, a: (IpAddr, u16), b: (IpAddr, u16)) -> bool {
-        self.host.is_home(a, b)
+        self.worker_between(a, b) == self.worker().0
     }
 
     /// Hands packets that have come in by an input to the workers that they belong to, where they come in by the same input

@@ -1,13 +1,13 @@
 //! Packets of connections that belong to other workers, where packets of one connection are spread: they go to the server
 //! that the other worker has chosen.
 
+use element::five_tuple::five_tuple;
 use element::{Batch, Cx, DropReason, Packet};
 use flow::FiveTupleKey;
 use wire::tcp::flags;
 
 use super::balancer::tcp_flags;
 use crate::boards::{self, WINDOW};
-use crate::five_tuple::five_tuple;
 
 /// A board of connections: the server's number, and [`OVER`] where the connection has ended.
 pub(super) type Board = boards::Board<FiveTupleKey, u64>;

@@ -55,12 +55,12 @@
 use classify::IntervalSet;
 use element::class::{ArgInfo, join};
 use element::effects::{Action, Case, Filter, Target, Value};
+use element::five_tuple::{READS, five_tuple, flow_of_error};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, manual};
 use wire::MacAddr;
 
 use super::balancer::{self, Balancer, Delivery, HANDLERS, Place, Settings};
 use crate::editing::{bytes, each, is_marked, when};
-use crate::five_tuple::{READS, five_tuple, flow_of_error};
 
 static ARGS: [ArgInfo; 11] = join([ArgInfo::rest("DST", "Ethernet address")], balancer::ARGS);
 

@@ -55,11 +55,11 @@ use std::fmt;
 use element::args::Arg;
 use element::class::ArgInfo;
 use element::effects::{Case, Filter, Target};
+use element::five_tuple::{READS, five_tuple, flow_of_error};
 use element::{Batch, Class, Cx, DropReason, Effects, manual};
 
 use super::balancer::{self, Balancer, Delivery, HANDLERS, Place, Settings};
 use crate::editing::when;
-use crate::five_tuple::{READS, five_tuple, flow_of_error};
 use crate::sorting::{Fate, Sorter};
 
 static ARGS: [ArgInfo; 10] = balancer::ARGS;

@@ -59,12 +59,13 @@ use std::fmt::Write as _;
 use element::args::Args;
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Access, Field, Marks, State};
+use element::five_tuple::{READS, five_tuple};
 use element::{Batch, Class, Cx, Effects, Element, Packet, Timestamp, manual};
 use flow::{FiveTupleKey, FlowId, Inserted, Notes};
 use packet::{BATCH_CAPACITY, prefetch_line};
 
 use super::record::{Form, Layout, Record, Row, Wanted};
-use crate::five_tuple::{Flows, Known, LOOKED_AT, READS, five_tuple};
+use crate::five_tuple::{Flows, Known, LOOKED_AT};
 use crate::report_file::ReportFile;
 
 /// The class.
