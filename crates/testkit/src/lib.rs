@@ -41,6 +41,8 @@ pub struct Run {
     pub workers: usize,
     /// How packets of one flow are spread over them, if they are.
     pub spreading: Option<fn() -> Arc<dyn Spreading>>,
+    /// Classes beside those of the product and of the tests.
+    pub classes: &'static [&'static Class],
 }
 
 /// Simulated time that moves by a microsecond with each task, and a burst of 32.
@@ -48,7 +50,7 @@ impl Default for Run {
     fn default() -> Self {
         let start = Timestamp::from_secs(1_000_000_000);
         let clock = ClockKind::Simulated { start, tick: Timestamp(1_000) };
-        Run { clock, burst: Some(32), workers: 1, spreading: None }
+        Run { clock, burst: Some(32), workers: 1, spreading: None, classes: &[] }
     }
 }
 
@@ -131,7 +133,7 @@ fn prepare<T>(
     }
     let all =
         |problems: Vec<engine::Problem>| problems.iter().map(|p| p.render(&sources)).collect::<String>();
-    let plan = Arc::new(Plan::new(graph, &registry()).map_err(all)?);
+    let plan = Arc::new(Plan::new(graph, &registry().with(run.classes)).map_err(all)?);
     let spreading = run.spreading.map(|make| make());
     let copies = plan.configure_all(run.burst, run.workers, spreading.as_ref()).map_err(all)?;
     let options = Options {
@@ -159,6 +161,12 @@ impl Run {
     #[must_use]
     pub fn spread(self, spreading: fn() -> Arc<dyn Spreading>) -> Run {
         Run { spreading: Some(spreading), ..self }
+    }
+
+    /// The same with further classes.
+    #[must_use]
+    pub fn with(self, classes: &'static [&'static Class]) -> Run {
+        Run { classes, ..self }
     }
 
     /// On the machine's clock.
