@@ -6,7 +6,7 @@ use wire::ip_protocol::{TCP, UDP};
 use wire::tcp::flags::{FIN, RST, SYN};
 
 /// The place of the flags in a TCP header.
-const FLAGS: usize = 13;
+pub(crate) const FLAGS: usize = 13;
 /// The first bit of a QUIC packet: its header is a long one, which connections open with (RFC 9000, section 17.2).
 const LONG_HEADER: u8 = 0x80;
 /// Bytes of a UDP header.

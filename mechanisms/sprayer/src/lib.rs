@@ -11,6 +11,8 @@
 //! | [`Flowlets`] | where the one before it went, unless there was a pause between them |
 //! | [`Auto`] | to each core in turn if its flow is large, else to the core that its flow belongs to |
 //!
+//! [`function`] is for network functions of one's own, which keep state of flows that are spread.
+//!
 //! The engine asks for a core where packets come from one place or from an interface that has not spread them already
 //! ([`element::steering::Spread`]). Flow state is in [`flow::CoreStates`]; elements that have some find that of flows of other
 //! cores, and send packets home that they find nothing for.
@@ -18,6 +20,7 @@
 mod auto;
 mod classes;
 mod flowlets;
+pub mod function;
 mod spray;
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,134 @@
+//! The flow-state API that functions see.
+
+use element::Timestamp;
+use flow::{CoreStates, FiveTupleKey, InsertError, KeyHasher, Opened, Plain, StateId};
+use wire::FiveTuple;
+
+/// Flows that are looked up together.
+pub(super) const WINDOW: usize = 32;
+
+/// Keys and hashes of flows.
+type Keys = ([FiveTupleKey; WINDOW], [u32; WINDOW]);
+
+/// The state of flows, as one worker has it: it changes that of its own flows, and reads that of all. A flow's id is its
+/// addresses, ports and protocol in one direction; the same connection in the other direction is another flow at the same
+/// worker.
+pub struct Flows<'a, S: Plain> {
+    pub(super) states: &'a mut CoreStates<FiveTupleKey, S>,
+    pub(super) hasher: &'a KeyHasher,
+    pub(super) now: Timestamp,
+    pub(super) worker_of: &'a dyn Fn(&FiveTuple) -> usize,
+}
+
+impl<S: Plain> Flows<'_, S> {
+    /// The time of the batch.
+    pub fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// Whether a flow belongs to this worker. Who gives flows other addresses chooses such that replies do.
+    pub fn is_home(&self, flow: &FiveTuple) -> bool {
+        (self.worker_of)(flow) == self.states.core()
+    }
+
+    /// Adds a flow of this worker. One that is there gets the new state, and is open again if it was closed.
+    ///
+    /// # Errors
+    /// If there is no room.
+    pub fn insert_local_flow(&mut self, flow: &FiveTuple, state: &S) -> Result<(), InsertError> {
+        self.insert(flow, state).map(drop)
+    }
+
+    /// Adds the two directions of a connection, which end together: for functions that know them by different addresses, or keep
+    /// something different of each.
+    ///
+    /// # Errors
+    /// If there is no room for both; neither is there then.
+    pub fn insert_local_pair(
+        &mut self,
+        there: (&FiveTuple, &S),
+        back: (&FiveTuple, &S),
+    ) -> Result<(), InsertError> {
+        let one = self.insert(there.0, there.1)?;
+        match self.insert(back.0, back.1) {
+            Ok(other) => _ = self.states.pair_local(one, other),
+            Err(error) => {
+                self.states.remove_local(one);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn insert(&mut self, flow: &FiveTuple, state: &S) -> Result<StateId, InsertError> {
+        let (key, hash) = self.key(flow);
+        let opened = self.states.insert_local(&key, hash, state, self.now)?;
+        if let Opened::Present(id) = opened {
+            self.states.update_local(id, state);
+        }
+        Ok(opened.id())
+    }
+
+    /// Ends a flow of this worker now, and the one that it is a pair with; its state.
+    pub fn remove_local_flow(&mut self, flow: &FiveTuple) -> Option<S> {
+        let id = self.own(flow)?.0;
+        self.states.remove_local(id)
+    }
+
+    /// The state of a flow of this worker.
+    pub fn get_local_flow(&self, flow: &FiveTuple) -> Option<S> {
+        self.own(flow).map(|(_, state)| state)
+    }
+
+    /// Changes the state of a flow of this worker; false if there is no such flow.
+    pub fn update_local_flow(&mut self, flow: &FiveTuple, state: &S) -> bool {
+        self.own(flow).is_some_and(|(id, _)| self.states.update_local(id, state))
+    }
+
+    /// The state of any flow. `None` also where its worker is changing it just now.
+    pub fn get_flow(&self, flow: &FiveTuple) -> Option<S> {
+        let (key, hash) = self.key(flow);
+        self.states.get((self.worker_of)(flow), &key, hash).map(|(_, state)| state)
+    }
+
+    /// The states of many flows, element by element; what is longer is ignored. Waits for memory overlap.
+    pub fn get_flows(&self, flows: &[FiveTuple], states: &mut [Option<S>]) {
+        for (flows, states) in flows.chunks(WINDOW).zip(states.chunks_mut(WINDOW)) {
+            let mut owners = [0; WINDOW];
+            for (owner, flow) in owners.iter_mut().zip(flows) {
+                *owner = (self.worker_of)(flow);
+            }
+            let found = self.find(flows.iter(), &owners);
+            for (state, found) in states.iter_mut().zip(found) {
+                *state = found.map(|(_, state)| state);
+            }
+        }
+    }
+
+    /// At most a window of flows at these workers.
+    pub(super) fn find<'f>(
+        &self,
+        flows: impl Iterator<Item = &'f FiveTuple>,
+        owners: &[usize; WINDOW],
+    ) -> [Option<(StateId, S)>; WINDOW] {
+        let (mut keys, mut hashes): Keys = ([FiveTupleKey::NONE; WINDOW], [0; WINDOW]);
+        let mut count = 0;
+        for (flow, (key, hash)) in flows.zip(keys.iter_mut().zip(&mut hashes)) {
+            (*key, *hash) = self.key(flow);
+            count += 1;
+        }
+        let mut found = [None; WINDOW];
+        self.states.get_batch(&owners[..count], &keys[..count], &hashes[..count], &mut found[..count]);
+        found
+    }
+
+    pub(super) fn own(&self, flow: &FiveTuple) -> Option<(StateId, S)> {
+        let (key, hash) = self.key(flow);
+        self.states.get_local(&key, hash)
+    }
+
+    fn key(&self, flow: &FiveTuple) -> (FiveTupleKey, u32) {
+        let key = FiveTupleKey::new(flow, 0);
+        (key, self.hasher.hash(&key))
+    }
+}

@@ -1,0 +1,275 @@
+//! The element around a function.
+
+use element::class::HandlerInfo;
+use element::effects::{Access, Depends, State};
+use element::five_tuple::{READS, five_tuple};
+use element::steering::transport;
+use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, Timestamp};
+use flow::{CoreStates, FiveTupleKey, FlowId, KeyHasher};
+use packet::BATCH_CAPACITY;
+use wire::FiveTuple;
+use wire::ip_protocol::TCP;
+use wire::tcp::flags::{ACK, FIN, RST, SYN};
+
+use super::flows::WINDOW;
+use super::{FlowPacket, Flows, Function, Needs, Verdict, Way};
+use crate::classes::FLAGS;
+
+/// The handler `flows`, which every function has whose class names it: flows that are remembered.
+pub const FLOWS: HandlerInfo = HandlerInfo::count("flows");
+
+/// The class of a function. Name, ports, arguments, handlers and manual are the function's own:
+/// `Class { name: "MyFunction", ..class::<MyFunction>() }`.
+pub const fn class<F: Function>() -> Class {
+    Class { processing: "h", handlers: &[FLOWS], build: build::<F>, ..Class::DEFAULT }
+}
+
+/// For the number of flows that are looked at in passing, batches count for at least so many packets.
+const LEAST: usize = 32;
+
+fn build<F: Function>(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
+    let mut needs = Needs::default();
+    let function = F::init(args, &mut needs);
+    args.finish()?;
+    let (states, hasher) = match args.setup.flow_states(args.id(), needs.flows.max(1)) {
+        Ok(own) => own,
+        Err(error) => {
+            args.error(format!("flows: {error}"));
+            return Err(Invalid);
+        }
+    };
+    Ok(Box::new(Running {
+        function,
+        is_shared: false,
+        is_spread: args.setup.is_spread(),
+        needs,
+        states,
+        hasher,
+        finished: Vec::new(),
+        packets: Vec::with_capacity(BATCH_CAPACITY),
+    }))
+}
+
+struct Running<F: Function> {
+    function: F,
+    needs: Needs,
+    /// Whether flows belong to several workers, and whether packets of one come to all of them.
+    is_shared: bool,
+    is_spread: bool,
+    states: CoreStates<FiveTupleKey, F::State>,
+    hasher: KeyHasher,
+    /// Flows of this worker whose sender has sent FIN, by place.
+    finished: Vec<Option<FlowId>>,
+    /// Those of a batch.
+    packets: Vec<FlowPacket<F::State>>,
+}
+
+impl<F: Function> Element for Running<F> {
+    fn effects(&self) -> Effects {
+        let mut effects = self.needs.effects.clone().depending_on(Depends::Time);
+        if self.has_state() {
+            let (key, access) = (READS.to_vec(), Access::Connection);
+            effects.state.push(State { table: "flows", key, both_directions: true, access });
+            effects.is_spread = true;
+        }
+        effects
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        // To one that does the work alone, all flows belong.
+        self.is_shared = cx.copies(cx.id()) > 1;
+        self.is_spread &= self.is_shared;
+        Ok(())
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, input: usize, mut batch: Batch) -> Option<Batch> {
+        let mut packets = std::mem::take(&mut self.packets);
+        self.take(cx, input, &mut batch, &mut packets);
+        self.expire(cx.now(), 2 * packets.len().max(LEAST));
+        self.handle(cx, &mut packets);
+        let mut home = cx.batch();
+        for FlowPacket { packet, verdict, way, .. } in packets.drain(..) {
+            // No more packets than came in one batch, so they fit into one.
+            let too_many = match (way, verdict) {
+                (Way::Home, _) => home.push(packet).err(),
+                (_, Verdict::Output(0)) if cx.outputs() > 0 => batch.push(packet).err(),
+                (_, Verdict::Output(output)) => {
+                    cx.emit_one(output, packet, DropReason::NoOutput);
+                    None
+                }
+                (_, Verdict::Drop(reason)) => {
+                    cx.drop(packet, reason);
+                    None
+                }
+            };
+            if let Some(packet) = too_many {
+                cx.drop(packet, DropReason::NoBuffer);
+            }
+        }
+        self.packets = packets;
+        cx.send_home(input, home);
+        Some(batch)
+    }
+
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        // Those that have been idle for long are gone, as far as anybody can see.
+        self.expire(cx.now(), usize::MAX);
+        match name {
+            "flows" => Ok(self.states.len().to_string()),
+            _ => self.function.read(name).ok_or_else(|| format!("'{name}' is not a read handler")),
+        }
+    }
+}
+
+impl<F: Function> Drop for Running<F> {
+    /// Others may still look at them.
+    fn drop(&mut self) {
+        self.states.clear_local();
+    }
+}
+
+impl<F: Function> Running<F> {
+    fn has_state(&self) -> bool {
+        self.needs.flows > 0
+    }
+
+    /// Finds out which flows the packets of a batch are of.
+    fn take(
+        &self,
+        cx: &mut Cx<'_>,
+        input: usize,
+        batch: &mut Batch,
+        packets: &mut Vec<FlowPacket<F::State>>,
+    ) {
+        let me = self.states.core();
+        let is_spread = self.is_spread && self.has_state();
+        for packet in batch.drain() {
+            let Some(flow) = five_tuple(&packet) else {
+                cx.drop(packet, DropReason::Unsuitable);
+                continue;
+            };
+            let owner = if is_spread { cx.owner_of(&packet) } else { me };
+            let flags = tcp_flags(&packet);
+            let verdict = Verdict::Output(input);
+            packets.push(FlowPacket {
+                packet,
+                flow,
+                flags,
+                input,
+                state: None,
+                verdict,
+                owner,
+                way: Way::Regular,
+            });
+        }
+    }
+
+    /// Gives packets to the function, in the order in which they came: those in a row that are of one kind together.
+    fn handle(&mut self, cx: &Cx<'_>, packets: &mut [FlowPacket<F::State>]) {
+        let (me, has_state) = (self.states.core(), self.has_state());
+        let is_shared = self.is_shared;
+        let worker_of = |flow: &FiveTuple| match is_shared {
+            true => cx.worker_between(
+                (flow.source(), flow.source_port()),
+                (flow.destination(), flow.destination_port()),
+            ),
+            false => me,
+        };
+        let (states, hasher) = (&mut self.states, &self.hasher);
+        let mut flows = Flows { states, hasher, now: cx.now(), worker_of: &worker_of };
+        for run in packets.chunk_by_mut(|one, next| one.is_connection() == next.is_connection()) {
+            if has_state {
+                sort(&flows, run);
+            }
+            for part in run.chunk_by_mut(|one, next| one.way == next.way) {
+                match part[0].way {
+                    Way::Home => {}
+                    Way::Regular => self.function.regular_packets(&flows, part),
+                    Way::Connection => {
+                        self.function.connection_packets(&mut flows, part);
+                        for packet in part {
+                            close(&mut flows, &mut self.finished, packet);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn expire(&mut self, now: Timestamp, at_most: usize) {
+        let function = &mut self.function;
+        self.states.expire_local(now, self.needs.timeout, at_most, |_, state| function.flow_ended(&state));
+    }
+}
+
+impl<S> FlowPacket<S> {
+    /// Whether it opens or closes a connection.
+    fn is_connection(&self) -> bool {
+        self.flags & (SYN | FIN | RST) != 0
+    }
+}
+
+/// Finds out who handles packets that either all open or close connections, or all do not.
+fn sort<S: flow::Plain>(flows: &Flows<'_, S>, run: &mut [FlowPacket<S>]) {
+    let me = flows.states.core();
+    for part in run.chunks_mut(WINDOW) {
+        let found = match part[0].is_connection() {
+            true => [None; WINDOW],
+            false => {
+                let mut owners = [me; WINDOW];
+                owners.iter_mut().zip(&*part).for_each(|(owner, packet)| *owner = packet.owner);
+                flows.find(part.iter().map(|packet| &packet.flow), &owners)
+            }
+        };
+        for (packet, found) in part.iter_mut().zip(found) {
+            packet.way = match found {
+                Some((id, state)) => {
+                    flows.states.see(id, flows.now);
+                    packet.state = Some(state);
+                    Way::Regular
+                }
+                None if packet.owner == me => Way::Connection,
+                None => Way::Home,
+            };
+        }
+    }
+}
+
+/// Notes what a packet says of its connection, if its flow is known.
+fn close<S: flow::Plain>(
+    flows: &mut Flows<'_, S>,
+    finished: &mut Vec<Option<FlowId>>,
+    packet: &FlowPacket<S>,
+) {
+    let Some((id, _)) = flows.own(&packet.flow) else { return };
+    let (states, now) = (&mut *flows.states, flows.now);
+    states.see(id, now);
+    let pair = states.pair_of(id);
+    let mut set = |flow: FlowId, value| {
+        let place = flow.index() as usize;
+        if finished.len() <= place {
+            finished.resize(place + 1, None);
+        }
+        finished[place] = value;
+    };
+    if packet.flags & (SYN | ACK) == SYN {
+        // The same addresses and ports once more.
+        states.open_local(id);
+        [Some(id), pair].into_iter().flatten().for_each(|id| set(id.flow(), None));
+    }
+    if packet.flags & FIN != 0 {
+        set(id.flow(), Some(id.flow()));
+    }
+    let has_finished = |flow: FlowId| finished.get(flow.index() as usize) == Some(&Some(flow));
+    let both = has_finished(id.flow()) && pair.is_none_or(|pair| has_finished(pair.flow()));
+    if packet.flags & RST != 0 || both {
+        states.close_local(id, now);
+    }
+}
+
+fn tcp_flags(packet: &Packet) -> u8 {
+    match transport(packet) {
+        Some((TCP, segment)) => segment.get(FLAGS).copied().unwrap_or(0),
+        _ => 0,
+    }
+}

@@ -1,0 +1,156 @@
+//! Functions of one's own: what they are given, and what their flows' state says.
+
+use element::{Args, Class, DropReason, Timestamp};
+use testkit::elements::{Input, Seen, collect, offer};
+use testkit::{Outcome, Run};
+use tidegate_sprayer::function::{FLOWS, FlowPacket, Flows, Function, Needs, Verdict, class};
+use tidegate_sprayer::{Policy, Settings};
+use wire::build::Builder;
+use wire::tcp::flags::{ACK, FIN, RST, SYN};
+
+static CLASSES: &[&Class] = &[
+    &Class { name: "Numbers", handlers: &[FLOWS], ..class::<Numbers>() },
+    &Class { name: "Stateless", handlers: &[], ..class::<Stateless>() },
+];
+
+/// Numbers the connections of this worker, and leaves the number with their packets; looks at other flows' numbers wherever
+/// it can.
+struct Numbers {
+    next: u64,
+}
+
+impl Function for Numbers {
+    type State = [u64; 2];
+
+    fn init(_args: &mut Args<'_>, needs: &mut Needs) -> Numbers {
+        needs.flows = 64;
+        Numbers { next: 0 }
+    }
+
+    fn connection_packets(&mut self, flows: &mut Flows<'_, [u64; 2]>, packets: &mut [FlowPacket<[u64; 2]>]) {
+        for packet in packets {
+            assert!(packet.state.is_none() && flows.is_home(&packet.flow));
+            let known = flows.get_local_flow(&packet.flow);
+            assert_eq!(known, flows.get_flow(&packet.flow), "all workers see the same");
+            if packet.flags & RST != 0 {
+                assert_eq!(flows.remove_local_flow(&packet.flow), known);
+                assert!(flows.get_local_flow(&packet.flow).is_none());
+            } else if let Some([number, changes]) = known {
+                assert!(flows.update_local_flow(&packet.flow, &[number, changes + 1]));
+            } else if packet.flags & SYN != 0 {
+                self.next += 1;
+                assert!(!flows.update_local_flow(&packet.flow, &[0; 2]), "there is nothing to change");
+                if flows.insert_local_flow(&packet.flow, &[self.next, 0]).is_err() {
+                    packet.verdict = Verdict::Drop(DropReason::NoBuffer);
+                }
+            } else {
+                packet.verdict = Verdict::Drop(DropReason::Denied);
+            }
+        }
+    }
+
+    fn regular_packets(&mut self, flows: &Flows<'_, [u64; 2]>, packets: &mut [FlowPacket<[u64; 2]>]) {
+        let asked: Vec<_> = packets.iter().flat_map(|packet| [packet.flow, packet.flow.reversed()]).collect();
+        let mut states = vec![None; asked.len()];
+        flows.get_flows(&asked, &mut states);
+        for (packet, found) in packets.iter().zip(states.chunks(2)) {
+            let state = packet.state.expect("it is known");
+            assert_eq!((found, flows.get_flow(&packet.flow)), (&[Some(state), None][..], Some(state)));
+        }
+    }
+}
+
+/// Counts nothing and knows nothing.
+struct Stateless;
+
+impl Function for Stateless {
+    type State = ();
+
+    fn init(_args: &mut Args<'_>, needs: &mut Needs) -> Stateless {
+        needs.flows = 0;
+        Stateless
+    }
+
+    fn connection_packets(&mut self, _flows: &mut Flows<'_, ()>, _packets: &mut [FlowPacket<()>]) {
+        unreachable!("there are no connections without state");
+    }
+
+    fn regular_packets(&mut self, _flows: &Flows<'_, ()>, packets: &mut [FlowPacket<()>]) {
+        assert!(packets.iter().all(|packet| packet.state.is_none()));
+    }
+}
+
+/// So many connections in turn, one packet of each for each of these flags.
+fn packets(connections: u16, flags: &[u8]) -> Vec<Input> {
+    let packet = |connection: u16, flags| {
+        let from = ([10, 1, (connection >> 8) as u8, connection as u8], 1024 + connection);
+        let builder = Builder::tcp(from.into(), ([198, 51, 100, 7], 80).into(), flags);
+        let bytes = builder.build(&connection.to_be_bytes()).unwrap();
+        let time = Timestamp(1_000_000_000);
+        Input { bytes, time, annotations: [0; 48], headers: [Some(0), Some(0), Some(20)] }
+    };
+    flags.iter().flat_map(|&flags| (0..connections).map(move |n| packet(n, flags))).collect()
+}
+
+/// Under the trace clock workers take turns, so that what one asks for does not change meanwhile.
+fn run(how: Run, element: &str, packets: Vec<Input>, handlers: &[&str]) -> (Outcome, Vec<Seen>) {
+    let exchange = offer(vec![packets]);
+    let text = format!("TestSource({exchange}, 0) -> f :: {element} -> TestSink({exchange}, 0)");
+    let outcome = how.with(CLASSES).text(&text, handlers).unwrap_or_else(|error| panic!("{error}"));
+    assert!(outcome.report.balances(), "{:?}", outcome.report);
+    (outcome, collect(exchange))
+}
+
+fn ways() -> impl Iterator<Item = Run> {
+    [1, 2, 4].into_iter().flat_map(|workers| {
+        let run = Run::trace().on(workers);
+        let auto = || Settings { policy: Policy::Auto, ..Settings::default() }.spreading();
+        [run, run.spread(|| Settings::default().spreading()), run.spread(auto)]
+    })
+}
+
+#[test]
+fn state_is_what_its_worker_says() {
+    for how in ways() {
+        let flags = [SYN, ACK, SYN | ACK, ACK, ACK, FIN | ACK, ACK, RST, ACK, SYN, ACK];
+        let (outcome, seen) = run(how, "Numbers", packets(40, &flags), &["f.flows"]);
+        // After the reset nobody knows it, until it opens again; but workers may be ahead of each other.
+        let denied = outcome.report.totals.drops.get("denied").map_or(0, |&denied| denied as usize);
+        assert!(denied == 40 || how.spreading.is_some() && how.workers > 1, "{denied} {how:?}");
+        assert_eq!(seen.len() + denied, 40 * flags.len(), "{how:?}");
+        assert_eq!(outcome.values, [Ok("40".to_string())]);
+    }
+}
+
+#[test]
+fn full_tables_are_the_functions_business() {
+    for how in ways() {
+        let (outcome, seen) = run(how, "Numbers", packets(1000, &[SYN, ACK, ACK]), &["f.flows"]);
+        let known: usize = outcome.values[0].as_ref().unwrap().parse().unwrap();
+        assert_eq!(known, 64 * how.workers, "{how:?}");
+        assert_eq!(seen.len(), 3 * known);
+    }
+}
+
+#[test]
+fn without_state_packets_are_handled_anywhere() {
+    for how in ways() {
+        let all = packets(20, &[SYN, ACK, FIN, ACK]);
+        let count = all.len();
+        let (outcome, seen) = run(how, "Stateless", all, &[]);
+        assert_eq!(seen.len(), count);
+        let handed: u64 = outcome.report.workers.iter().map(|worker| worker.handed).sum();
+        assert!(handed <= 2 * count as u64, "to where they are spread and to the end, no further: {how:?}");
+    }
+}
+
+#[test]
+fn what_is_not_ip_ends() {
+    let mut all = packets(4, &[SYN]);
+    let arp = [&[0xff; 6][..], &[2; 6], &[8, 6], &[0; 28]].concat();
+    all.push(Input { bytes: arp, headers: [Some(0), None, None], ..all[0].clone() });
+    for how in ways() {
+        let (outcome, seen) = run(how, "Numbers", all.clone(), &[]);
+        assert_eq!((seen.len(), outcome.report.totals.drops.get("unsuitable packet")), (4, Some(&1)));
+    }
+}
