@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock};
 
 use ariadne::{Color, Config, Label, Report, ReportKind};
 use device::dpdk::Running;
-use element::Registry;
 use element::steering::Spreading;
+use element::{Class, Registry};
 use engine::{Configured, Plan, Problem};
 use lang::{Graph, Severity, Sources, Span};
 
@@ -37,9 +37,18 @@ pub(crate) struct Loaded {
     pub(crate) name: String,
 }
 
-/// All classes of the product.
+/// Classes that the program has beside those of the product.
+static OWN_CLASSES: OnceLock<&[&Class]> = OnceLock::new();
+
+/// Adds classes to those of the product, once, before any configuration is read.
+pub(crate) fn add_classes(own: &'static [&'static Class]) {
+    OWN_CLASSES.get_or_init(|| own);
+}
+
+/// All classes that configurations can use.
 pub(crate) fn registry() -> Registry {
-    Registry::new().with(nf::CLASSES).with(device::CLASSES).with(reframer::CLASSES)
+    let own = OWN_CLASSES.get().copied().unwrap_or_default();
+    Registry::new().with(nf::CLASSES).with(device::CLASSES).with(reframer::CLASSES).with(own)
 }
 
 /// Reads the text of a configuration. The error is ready to be printed.

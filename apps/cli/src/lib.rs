@@ -1,0 +1,130 @@
+//! `tidegate`: the command line, also for programs with elements of their own.
+//!
+//! Such a program is one line, with the classes of its elements; `examples/own-nf` is one:
+//!
+//! ```no_run
+//! # static CLASSES: &[&element::Class] = &[];
+//! fn main() -> std::process::ExitCode {
+//!     tidegate::main(CLASSES)
+//! }
+//! ```
+
+mod advise;
+mod analyze;
+mod bench;
+mod check;
+mod click;
+mod elements;
+mod example;
+mod explain;
+mod generate;
+mod handlers;
+mod interrupt;
+mod load;
+mod packets;
+mod reasoning;
+mod run;
+mod steering;
+mod table;
+mod verify;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use element::Class;
+
+/// Packet processing on ordinary Linux servers, with Click configurations.
+#[derive(Parser)]
+#[command(name = "tidegate", version, propagate_version = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run a configuration, on captures or interfaces
+    Run(run::Args),
+    /// Say what is wrong with a configuration, without opening a capture or an interface
+    Check(check::CheckArgs),
+    /// Show the manual: all elements, or one of them
+    Elements(elements::Args),
+    /// Print a configuration with all compound elements expanded
+    Flatten(check::TextArgs),
+    /// Draw a configuration as a graph, for Graphviz
+    Dot(check::TextArgs),
+    /// Prove that two configurations do the same to every packet, or show one that tells them apart
+    Verify(verify::Args),
+    /// Say what is in captures: flows, locality, order, what mechanisms could bring
+    Analyze(analyze::Args),
+    /// Say what the mechanisms would bring for a capture, and which configuration follows
+    Advise(advise::Args),
+    /// Make a capture with a given number of flows, locality, sizes and rate
+    Generate(generate::Args),
+    /// Measure cost per packet beside the floor that memory sets
+    Bench(bench::Args),
+    /// Understand the options of Click's own driver
+    #[command(disable_help_flag = true)]
+    Click {
+        /// Click's options; `tidegate click --help` shows them
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+}
+
+/// Configuration and run errors; usage errors are 2, as clap has it.
+pub(crate) const FAILURE: u8 = 1;
+
+/// The whole command line, by the arguments of the process. Configurations can use all elements of the product and these; one
+/// of the same name as one of the product replaces it.
+pub fn main(own: &'static [&'static Class]) -> ExitCode {
+    load::add_classes(own);
+    let mut arguments = std::env::args();
+    let program = arguments.next().unwrap_or_default();
+    if std::path::Path::new(&program).file_name().is_some_and(|name| name == "click") {
+        return click::main(arguments.collect());
+    }
+    match Cli::parse().command {
+        Command::Run(args) => run::main(args),
+        Command::Check(args) => check::check(args),
+        Command::Elements(args) => elements::main(&args),
+        Command::Flatten(args) => check::flatten(args),
+        Command::Dot(args) => check::dot(args),
+        Command::Verify(args) => verify::main(&args),
+        Command::Analyze(args) => analyze::main(args),
+        Command::Advise(args) => advise::main(args),
+        Command::Generate(args) => generate::main(&args),
+        Command::Bench(args) => bench::main(&args),
+        Command::Click { args } => click::main(args),
+    }
+}
+
+/// Prints to standard output; a closed pipe ends the program quietly, as tools do.
+pub(crate) fn print(text: &str) -> ExitCode {
+    use std::io::Write;
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            crate::tell(format_args!("standard output: {error}"));
+            ExitCode::from(FAILURE)
+        }
+    }
+}
+
+/// Writes a line to standard error; a closed one is no reason to fail.
+pub(crate) fn tell(text: std::fmt::Arguments<'_>) {
+    show(format_args!("{text}\n"));
+}
+
+/// Writes text to standard error as it stands.
+pub(crate) fn show(text: std::fmt::Arguments<'_>) {
+    use std::io::Write;
+    let _ = std::io::stderr().write_fmt(text);
+}
+
+/// The system's words for an error, as other tools print them.
+pub(crate) fn reason(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_string()
+}
