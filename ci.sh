@@ -29,6 +29,11 @@ fi
 step cargo run --release -- run configs/quickstart.click
 rm -f quickstart-out.pcap
 
+# Elements from outside of the repository, as its example has them.
+step cargo run --release -p tidegate-own-nf -- run examples/own-nf/firewall.click LIMIT=20 --threads 2 --steering spray
+step cargo run --release -p tidegate-own-nf -- run examples/own-nf/nat.click --threads 2 --steering spray
+rm -f firewall-out.pcap nat-out.pcap
+
 # Every order in which two cores can meet over a flow's state.
 RUSTFLAGS="--cfg loom" step cargo test --release -p tidegate-flow --test states --target-dir target/loom
 

@@ -1,0 +1,93 @@
+//! # ConnectionLimit
+//! Lets so many TCP connections in from one side.
+//!
+//! Packets from input 0 leave by output 0 and open connections, as long as fewer than LIMIT are open; packets from input 1
+//! leave by output 1 if they belong to an open one. All others are dropped. A connection counts until ten seconds after it has
+//! been closed, or until nobody has seen it for five minutes.
+//!
+//! ## Usage
+//! `ConnectionLimit(LIMIT)`
+//!
+//! ## Arguments
+//! - `LIMIT`: how many connections may be open.
+//!
+//! ## Handlers
+//! - `open`: connections that are open, at all workers.
+//! - `refused`: packets that were dropped.
+//! - `flows`: directions of connections that are remembered.
+//!
+//! ## Example
+//! ```click
+//! FromDump(configs/data/quickstart.pcap) -> CheckIPHeader(14) -> limit :: ConnectionLimit(100) -> Discard;
+//! Idle -> [1] limit [1] -> Discard
+//! ```
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use element::class::{ArgInfo, HandlerInfo};
+use element::{Args, Class, DropReason, manual};
+use sprayer::function::{FLOWS, FlowPacket, Flows, Function, Needs, Verdict, class};
+use wire::tcp::flags::{ACK, SYN};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "ConnectionLimit",
+    ports: "2/2",
+    flow: "#/#",
+    manual: manual!("firewall.rs"),
+    args: &[ArgInfo::required("LIMIT", "unsigned")],
+    handlers: &[HandlerInfo::read("open"), HandlerInfo::count("refused"), FLOWS],
+    samples: &["10"],
+    ..class::<Firewall>()
+};
+
+struct Firewall {
+    limit: u64,
+    /// Of all workers; only packets that open connections come here, and connections that end.
+    open: Arc<AtomicU64>,
+    refused: u64,
+}
+
+impl Function for Firewall {
+    /// What the flow adds to the number of connections: 1 in the direction that opened it, 0 in the other one.
+    type State = u64;
+
+    fn init(args: &mut Args<'_>, needs: &mut Needs) -> Firewall {
+        // Packets stay as they are.
+        needs.effects.opaque = None;
+        let open = args.setup.common.get_or_make(args.id(), AtomicU64::default);
+        Firewall { limit: args.required("LIMIT"), open, refused: 0 }
+    }
+
+    fn connection_packets(&mut self, flows: &mut Flows<'_, u64>, packets: &mut [FlowPacket<u64>]) {
+        for packet in packets {
+            if flows.get_local_flow(&packet.flow).is_some() {
+                continue;
+            }
+            let opens = packet.input == 0 && packet.flags & (SYN | ACK) == SYN;
+            let another = |open| (open < self.limit).then_some(open + 1);
+            if opens && self.open.fetch_update(Relaxed, Relaxed, another).is_ok() {
+                let back = packet.flow.reversed();
+                if flows.insert_local_pair((&packet.flow, &1), (&back, &0)).is_ok() {
+                    continue;
+                }
+                self.open.fetch_sub(1, Relaxed);
+            }
+            self.refused += 1;
+            packet.verdict = Verdict::Drop(DropReason::Denied);
+        }
+    }
+
+    fn regular_packets(&mut self, _flows: &Flows<'_, u64>, _packets: &mut [FlowPacket<u64>]) {
+        // Their connection is known, so they pass.
+    }
+
+    fn flow_ended(&mut self, connections: &u64) {
+        self.open.fetch_sub(*connections, Relaxed);
+    }
+
+    fn read(&self, name: &str) -> Option<String> {
+        Some(if name == "open" { self.open.load(Relaxed).to_string() } else { self.refused.to_string() })
+    }
+}

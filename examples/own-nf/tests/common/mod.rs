@@ -1,0 +1,83 @@
+//! What the tests of both functions need.
+#![allow(dead_code)] // each test uses its own part
+
+use std::sync::Arc;
+
+use element::Timestamp;
+use element::steering::Spreading;
+use sprayer::{Policy, Settings};
+use testkit::elements::Input;
+use testkit::{Outcome, Run};
+use wire::build::Builder;
+
+/// How packets come to workers: by flow, and spread.
+pub(crate) const WAYS: [Option<fn() -> Arc<dyn Spreading>>; 4] = [
+    None,
+    Some(|| Settings::default().spreading()),
+    Some(|| Settings { policy: Policy::Flowlets(Timestamp(500_000)), ..Settings::default() }.spreading()),
+    Some(|| Settings { keeps_order: true, ..Settings::default() }.spreading()),
+];
+
+/// On one, two and four workers, in each way, on both clocks.
+pub(crate) fn runs() -> impl Iterator<Item = Run> {
+    [Run::trace(), Run::real()].into_iter().flat_map(|clock| {
+        [1, 2, 4].into_iter().flat_map(move |workers| {
+            WAYS.map(|spreading| Run { spreading, ..clock.on(workers).with(own_nf::CLASSES) })
+        })
+    })
+}
+
+/// Runs a configuration to its end; everything is accounted for.
+pub(crate) fn run(how: Run, text: &str, handlers: &[&str]) -> Outcome {
+    let outcome = how.text(text, handlers).unwrap_or_else(|error| panic!("{error}"));
+    assert!(outcome.report.balances(), "{:?}", outcome.report);
+    assert_eq!(outcome.errors, Vec::<String>::new());
+    outcome
+}
+
+/// The client of a connection.
+pub(crate) fn client(connection: u32) -> ([u8; 4], u16) {
+    ([10, 1, (connection >> 8) as u8, connection as u8], 1024 + connection as u16)
+}
+
+/// The server of all connections.
+pub(crate) const SERVER: ([u8; 4], u16) = ([198, 51, 100, 7], 80);
+
+/// A segment from a client to the server; its payload says whose it is, and its number.
+pub(crate) fn segment(connection: u32, number: u32, flags: u8, time: Timestamp) -> Input {
+    between((client(connection), SERVER), connection, number, flags, time)
+}
+
+/// One from the server to a client.
+pub(crate) fn answer(connection: u32, number: u32, flags: u8, time: Timestamp) -> Input {
+    between((SERVER, client(connection)), connection, number, flags, time)
+}
+
+type End = ([u8; 4], u16);
+
+fn between((from, to): (End, End), connection: u32, number: u32, flags: u8, time: Timestamp) -> Input {
+    let payload = [connection.to_be_bytes(), number.to_be_bytes()].concat();
+    let bytes = Builder::tcp(from.into(), to.into(), flags).build(&payload).unwrap();
+    Input { bytes, time, annotations: [0; 48], headers: [Some(0), Some(0), Some(20)] }
+}
+
+/// Connection and number, from the payload.
+pub(crate) fn told(bytes: &[u8]) -> (u32, u32) {
+    let number = |back: usize| {
+        let at = bytes.len() - back;
+        u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap())
+    };
+    (number(8), number(4))
+}
+
+/// A capture of packets without link headers: its time stamps are the time of a run on the trace clock.
+pub(crate) fn capture(packets: &[Input]) -> tempfile::NamedTempFile {
+    let file = tempfile::NamedTempFile::with_suffix(".pcap").unwrap();
+    let options = capture::WriterOptions { link: wire::LinkType::RawIp, ..capture::WriterOptions::default() };
+    let mut writer = capture::Writer::new(file.reopen().unwrap(), options);
+    for input in packets {
+        writer.write(input.time.0, input.bytes.len() as u32, [&input.bytes[..]]).unwrap();
+    }
+    writer.flush().unwrap();
+    file
+}
