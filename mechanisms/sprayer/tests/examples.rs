@@ -1,0 +1,278 @@
+//! The examples of `configs` on captures: whatever way packets come to however many workers, the same leave, but for what is
+//! chosen while they run. Captures lie beside the repository (or where `TIDEGATE_DATA` says); without them, and for
+//! the routers, whose hosts are no others', there are those of the examples alone.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use element::Timestamp;
+use element::steering::Spreading;
+use testkit::Run;
+use tidegate_sprayer::{Policy, Settings};
+use wire::ip_protocol::{ICMP, TCP, UDP};
+use wire::{Layers, LinkType};
+
+/// Packets of each capture that are looked at.
+const MOST: usize = 1000;
+
+/// The address that translators of the examples give.
+const OUTER: [u8; 4] = [192, 0, 2, 1];
+
+type Way = fn() -> Arc<dyn Spreading>;
+
+const WAYS: [(&str, Option<Way>); 4] = [
+    ("rss", None),
+    ("spray", Some(|| with(Policy::Spray, false))),
+    ("flowlet", Some(|| with(Policy::Flowlets(Timestamp(500_000)), false))),
+    ("auto", Some(|| with(Policy::Auto, false))),
+];
+
+const IN_ORDER: [(&str, Option<Way>); 3] = [
+    ("spray", Some(|| with(Policy::Spray, true))),
+    ("flowlet", Some(|| with(Policy::Flowlets(Timestamp(0)), true))),
+    ("auto", Some(|| with(Policy::Auto, true))),
+];
+
+fn with(policy: Policy, keeps_order: bool) -> Arc<dyn Spreading> {
+    Settings { policy, keeps_order, ..Settings::default() }.spreading()
+}
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// A capture for the examples: its first packets, and who in it is a client, and a server.
+struct Trace {
+    name: String,
+    file: PathBuf,
+    /// The same without what goes to the client: answers that were recorded are to ports that no translator has chosen.
+    one_sided: PathBuf,
+    client: Ipv4Addr,
+    server: Ipv4Addr,
+}
+
+/// Found captures, cut, and that of the examples.
+fn traces(folder: &Path) -> Vec<Trace> {
+    let beside = repository().join("../shared/data");
+    let found = std::env::var_os("TIDEGATE_DATA").map_or(beside, PathBuf::from).join("traces");
+    let entries = std::fs::read_dir(&found).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut files: Vec<PathBuf> = entries.filter(|file| file.is_file()).collect();
+    files.sort();
+    if files.is_empty() {
+        println!("skipped: no captures at {}", found.display());
+    }
+    files.push(repository().join("configs/data/quickstart.pcap"));
+    let cut = |(number, file): (usize, &PathBuf)| cut(file, folder.join(format!("{number}.pcap")));
+    files.iter().enumerate().filter_map(cut).collect()
+}
+
+/// Writes the first packets of an Ethernet capture to another file. `None` for what is none, or nothing that talks.
+fn cut(from: &Path, to: PathBuf) -> Option<Trace> {
+    let mut reader = capture::Reader::open(from).ok()?;
+    let (mut packets, mut talks) = (Vec::new(), HashMap::new());
+    while let Ok(Some(record)) = reader.next()
+        && packets.len() < MOST
+    {
+        if record.link == LinkType::Ethernet {
+            packets.push((record.time, record.wire_len, record.data.to_vec()));
+            if let (Some([8, 0]), Some([a, b, c, d, e, f, g, h])) =
+                (record.data.get(12..14), record.data.get(26..34))
+            {
+                *talks.entry(([*a, *b, *c, *d], [*e, *f, *g, *h])).or_insert(0u32) += 1;
+            }
+        }
+    }
+    let ((client, server), _) = talks.into_iter().max_by_key(|&(ends, count)| (count, ends))?;
+    let write = |to: &Path, counts: fn(&[u8], [u8; 4]) -> bool| {
+        let file = std::fs::File::create(to).unwrap();
+        let mut writer = capture::Writer::new(file, capture::WriterOptions::default());
+        for (time, length, data) in packets.iter().filter(|packet| counts(&packet.2, client)) {
+            writer.write(*time, *length, [&data[..]]).unwrap();
+        }
+        writer.flush().unwrap();
+    };
+    let one_sided = to.with_extension("one-sided.pcap");
+    write(&to, |_, _| true);
+    write(&one_sided, |data, client| data.get(30..34) != Some(&client[..]));
+    Some(Trace {
+        name: from.display().to_string(),
+        file: to,
+        one_sided,
+        client: client.into(),
+        server: server.into(),
+    })
+}
+
+/// Of each file the flows, of each flow the packets.
+type Files = Vec<Vec<Vec<Vec<u8>>>>;
+
+/// An example that reads a capture, and the files that it writes.
+struct Example {
+    name: String,
+    text: String,
+    files: Vec<String>,
+}
+
+fn examples() -> Vec<Example> {
+    let entries = std::fs::read_dir(repository().join("configs")).unwrap().map(|entry| entry.unwrap().path());
+    let configurations = entries.filter(|path| path.extension().is_some_and(|end| end == "click"));
+    let mut examples: Vec<_> = configurations
+        .map(|path| {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || "-./".contains(c)));
+            let mut files: Vec<_> =
+                words.filter(|word| word.ends_with("-out.pcap")).map(String::from).collect();
+            files.sort();
+            files.dedup();
+            let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+            Example { name, text, files }
+        })
+        .filter(|example| example.text.contains("FromDump("))
+        .collect();
+    examples.sort_by(|one, other| one.name.cmp(&other.name));
+    assert!(examples.len() > 10, "examples were not found");
+    examples
+}
+
+impl Example {
+    fn is_router(&self) -> bool {
+        self.name.starts_with("router")
+    }
+
+    fn translates(&self) -> bool {
+        ["nat", "gateway"].contains(&&*self.name)
+    }
+
+    /// With a capture in the place of its own, and its output in a folder.
+    fn on(&self, trace: &Trace, folder: &Path) -> String {
+        let mut text = self.text.clone();
+        for file in &self.files {
+            text = text.replace(file, &folder.join(file).display().to_string());
+        }
+        let file = if self.translates() { &trace.one_sided } else { &trace.file };
+        text.replace("configs/data/quickstart.pcap", &file.display().to_string())
+            .replace("configs/data", &repository().join("configs/data").display().to_string())
+            .replace("$INNER 10.1.0.1/32", &format!("$INNER {}/32", trace.client))
+            .replace("$VIP 10.1.0.2", &format!("$VIP {}", trace.server))
+            .replace("$ROUNDS 1000", "$ROUNDS 2")
+    }
+
+    /// What it writes on that trace: of each file, what each flow sends, with the names that were chosen taken away. Which
+    /// flow is which is not said then, so two runs are the same if one's flows can be named as the other's are.
+    fn run(&self, how: Run, trace: &Trace, folder: &Path) -> Files {
+        let outcome = how.text(&self.on(trace, folder), &[]);
+        let outcome = outcome.unwrap_or_else(|error| panic!("{}: {how:?}: {error}", self.name));
+        assert!(outcome.report.balances(), "{}: {how:?}: {:?}", self.name, outcome.report);
+        let flows = |file: &String| {
+            let mut flows: BTreeMap<Vec<u8>, Vec<Vec<u8>>> = BTreeMap::new();
+            let mut reader = capture::Reader::open(folder.join(file)).unwrap();
+            while let Some(record) = reader.next().unwrap() {
+                let (flow, packet) = self.unnamed(record.data, record.link);
+                flows.entry(flow).or_default().push(packet);
+            }
+            let mut flows: Vec<_> = flows.into_values().collect();
+            flows.sort();
+            flows
+        };
+        self.files.iter().map(flows).collect()
+    }
+
+    /// The flow of a packet, and what it is without what was chosen while the example ran: a translator's port or identifier, a
+    /// balancer's server, and the identification of errors that were made here.
+    fn unnamed(&self, bytes: &[u8], link: LinkType) -> (Vec<u8>, Vec<u8>) {
+        let layers = Layers::locate(bytes, link);
+        let mut packet = bytes.to_vec();
+        let (Some(ip), Some(protocol), false) = (layers.l3, layers.protocol, bytes.len() < 34) else {
+            return (Vec::new(), packet);
+        };
+        if bytes[ip] >> 4 != 4 {
+            return (Vec::new(), packet);
+        }
+        let balances = self.name == "load-balancer";
+        let mut blank = |from: usize, to: usize| {
+            let end = to.min(packet.len());
+            packet.get_mut(from..end).into_iter().flatten().for_each(|byte| *byte = 0);
+        };
+        let Some(l4) = layers.l4 else { return (bytes[ip + 12..ip + 20].to_vec(), packet) };
+        let is_error = protocol == ICMP && bytes.get(l4).is_some_and(|kind| [3, 4, 5, 11, 12].contains(kind));
+        let is_outer = |at: usize| bytes.get(at..at + 4) == Some(&OUTER[..]);
+        let mut flow = [&[protocol][..], &bytes[ip + 12..ip + 20]].concat();
+        if is_error {
+            // What they quote was translated too.
+            blank(ip + 4, ip + 6);
+            blank(ip + 10, ip + 12);
+            blank(l4 + 2, usize::MAX);
+            return (flow, packet);
+        }
+        let sum = match protocol {
+            TCP => l4 + 16,
+            UDP => l4 + 6,
+            _ => l4 + 2,
+        };
+        flow.extend(bytes.get(l4..l4 + 4).unwrap_or_default());
+        if protocol == ICMP {
+            flow.extend(bytes.get(l4 + 4..l4 + 6).unwrap_or_default());
+        }
+        if self.translates() && (is_outer(ip + 12) || is_outer(ip + 16)) {
+            match protocol {
+                ICMP => blank(l4 + 4, l4 + 6),
+                _ if is_outer(ip + 12) => blank(l4, l4 + 2),
+                _ => blank(l4 + 2, l4 + 4),
+            }
+            blank(sum, sum + 2);
+        }
+        if balances {
+            flow.drain(5..9);
+            blank(ip + 10, ip + 12);
+            blank(ip + 16, ip + 20);
+            blank(sum, sum + 2);
+        }
+        (flow, packet)
+    }
+}
+
+/// Calls `check` with each example on each capture.
+fn for_each(check: impl Fn(&Example, &Trace, &Path)) {
+    let folder = tempfile::tempdir().unwrap();
+    let traces = traces(folder.path());
+    for example in examples() {
+        // Routers have captures of their own.
+        let own = if example.is_router() { traces.len() - 1 } else { 0 };
+        traces[own..].iter().for_each(|trace| check(&example, trace, folder.path()));
+    }
+}
+
+/// Runs every example on one worker as it comes, and on several in these ways; the latter gives the same.
+fn compare(ways: &[(&str, Option<Way>)], arrange: fn(Files) -> Files) {
+    for_each(|example, trace, folder| {
+        let expected = arrange(example.run(Run::trace(), trace, folder));
+        // In the examples' own captures there is something for each of them.
+        let is_own = trace.name.contains("configs/data");
+        assert!(!is_own || expected.iter().all(|flows| !flows.is_empty()), "{} writes nothing", example.name);
+        for workers in [1, 2, 4] {
+            for &(way, spreading) in ways {
+                let how = Run { spreading, ..Run::trace().on(workers) };
+                let is_same = arrange(example.run(how, trace, folder)) == expected;
+                assert!(is_same, "{} on {}: {way} on {workers} workers", example.name, trace.name);
+            }
+        }
+    });
+}
+
+#[test]
+fn the_same_packets_leave() {
+    compare(&WAYS, |mut files| {
+        for flows in &mut files {
+            flows.iter_mut().for_each(|flow| flow.sort());
+            flows.sort();
+        }
+        files
+    });
+}
+
+#[test]
+fn flows_leave_in_order() {
+    compare(&IN_ORDER, |files| files);
+}
