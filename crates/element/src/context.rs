@@ -323,10 +323,10 @@ pub trait Host {
     fn is_heir(&self, element: ElementId) -> bool;
     /// The worker that a frame belongs to.
     fn worker_of(&self, frame: &[u8], link: LinkType) -> usize;
-    /// The worker that a packet belongs to.
-    fn owner_of(&self, packet: &Packet) -> usize;
-    /// The worker that packets between two ends belong to.
-    fn worker_between(&self, a: (IpAddr, u16), b: (IpAddr, u16)) -> usize;
+    /// The worker whose copy of an element a packet belongs to.
+    fn owner_of(&self, element: ElementId, packet: &Packet) -> usize;
+    /// The same for packets between two ends.
+    fn worker_between(&self, element: ElementId, a: (IpAddr, u16), b: (IpAddr, u16)) -> usize;
     /// Where names in the element's values are looked up.
     fn place(&self, element: ElementId) -> Place<'_>;
     /// The element's name and class.

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use element::args::Place;
 use element::context::{Nearby, PerGraph};
 use element::ports::Processing;
-use element::steering::LinkType;
+use element::steering::{Dispatch, LinkType};
 use element::{
     Batch, Call, Core, Cx, Effects, Element, ElementId, Host, Interest, Setup, Signal, Stream, Timestamp,
 };
@@ -20,7 +20,7 @@ use crate::clock;
 use crate::configure::Configured;
 use crate::hotconfig::{Next, Rebuild};
 use crate::os_signals::OsSignals;
-use crate::placement::{Placement, Way};
+use crate::placement::{self, Placement, Way};
 use crate::plan::Plan;
 use crate::signals::Signals;
 use crate::tasks::{MOST_TICKETS, Tasks};
@@ -247,6 +247,13 @@ impl Inner {
 }
 
 impl Inner {
+    /// Who says which worker's copy of an element packets belong to; nobody, where there is one copy.
+    #[inline]
+    fn dispatch_of(&self, element: ElementId) -> Option<&dyn Dispatch> {
+        let has_copies = !matches!(self.placement.places[element], placement::Place::One(_));
+        self.team.as_ref().filter(|_| has_copies).map(|team| &*team.dispatch)
+    }
+
     /// Pushes a batch into an element; what it passes on to its output 0, not yet counted as emitted.
     #[inline]
     pub(crate) fn push(
@@ -356,12 +363,12 @@ impl Host for Inner {
         self.team.as_ref().map_or(0, |team| team.dispatch.worker_of_frame(frame, link))
     }
 
-    fn owner_of(&self, packet: &element::Packet) -> usize {
-        self.team.as_ref().map_or(0, |team| team.dispatch.worker_of(packet))
+    fn owner_of(&self, element: ElementId, packet: &element::Packet) -> usize {
+        self.dispatch_of(element).map_or(self.setup.worker, |dispatch| dispatch.worker_of(packet))
     }
 
-    fn worker_between(&self, a: (IpAddr, u16), b: (IpAddr, u16)) -> usize {
-        self.team.as_ref().map_or(0, |team| team.dispatch.worker_between(a, b))
+    fn worker_between(&self, element: ElementId, a: (IpAddr, u16), b: (IpAddr, u16)) -> usize {
+        self.dispatch_of(element).map_or(self.setup.worker, |dispatch| dispatch.worker_between(a, b))
     }
 
     fn place(&self, element: ElementId) -> Place<'_> {

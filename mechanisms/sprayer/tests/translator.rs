@@ -147,6 +147,33 @@ fn is_whole(seen: &Seen) -> bool {
     wire::checksum::ipv4_valid(&seen.bytes[..20]) && wire::checksum::tcp_packet_valid(&seen.bytes, 20)
 }
 
+/// A translator that works on one worker has all mappings there, whoever their flows belong to elsewhere: one that was given to
+/// a thread, and one that a helper changes payloads for.
+#[test]
+fn a_translator_in_one_place_has_all_connections() {
+    const CONNECTIONS: usize = 200;
+    for (more, place) in [
+        ("StaticThreadSched(nat 1)", "worker 1 nat.size"),
+        ("Idle -> FTPPortMapper(nat, nat, 0) -> nat", "worker 0 nat.size"),
+    ] {
+        for workers in [2, 4] {
+            for how in [Run::real(), Run::trace()] {
+                let exchange = offer(vec![connections(CONNECTIONS, 4)]);
+                let text = format!(
+                    "TestSource({exchange}, 0) -> CheckIPHeader
+                    -> [0] nat :: TCPRewriter(pattern 192.0.2.1 1024-65535 - - 0 1, drop);
+                    nat[0] -> there :: Tee -> TestSink({exchange}, 0); there[1] -> IPMirror -> [1] nat;
+                    nat[1] -> TestSink({exchange}, 1); {more}"
+                );
+                let how = how.on(workers).spread(SPRAY);
+                let outcome = how.text(&text, &[place, "nat.size"]).unwrap_or_else(|error| panic!("{error}"));
+                assert_eq!(collect(exchange).len(), 2 * 6 * CONNECTIONS, "{more}: {how:?}");
+                assert_eq!(outcome.values, [CONNECTIONS; 2].map(|n| Ok(n.to_string())), "{more}: {how:?}");
+            }
+        }
+    }
+}
+
 /// One connection: all workers have a part of it, and nearly all of that is translated where it is.
 #[test]
 fn one_connection_has_all_workers() {

@@ -24,16 +24,18 @@ impl Cx<'_> {
         self.host.worker_of(frame, link)
     }
 
-    /// The worker that a packet belongs to: where packets of a flow are spread, the one that has its state.
+    /// The worker that a packet belongs to: where packets of a flow are spread, the one that has its state. It is this one if no
+    /// other one has a copy of the element.
     #[inline]
     pub fn owner_of(&self, packet: &Packet) -> usize {
-        self.host.owner_of(packet)
+        self.host.owner_of(self.id, packet)
     }
 
-    /// The worker that packets between these two ends, addresses and ports (or 0 and an identifier), belong to.
+    /// The worker that packets between these two ends, addresses and ports (or 0 and an identifier), belong to. It is this one if
+    /// no other one has a copy of the element.
     #[inline]
     pub fn worker_between(&self, a: (IpAddr, u16), b: (IpAddr, u16)) -> usize {
-        self.host.worker_between(a, b)
+        self.host.worker_between(self.id, a, b)
     }
 
     /// Whether that is this worker.

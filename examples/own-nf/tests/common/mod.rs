@@ -10,8 +10,11 @@ use testkit::elements::Input;
 use testkit::{Outcome, Run};
 use wire::build::Builder;
 
+/// How packets of a flow are spread.
+type Way = fn() -> Arc<dyn Spreading>;
+
 /// How packets come to workers: by flow, and spread.
-pub(crate) const WAYS: [Option<fn() -> Arc<dyn Spreading>>; 4] = [
+pub(crate) const WAYS: [Option<Way>; 4] = [
     None,
     Some(|| Settings::default().spreading()),
     Some(|| Settings { policy: Policy::Flowlets(Timestamp(500_000)), ..Settings::default() }.spreading()),

@@ -40,7 +40,6 @@ fn build<F: Function>(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> 
     };
     Ok(Box::new(Running {
         function,
-        is_shared: false,
         is_spread: args.setup.is_spread(),
         needs,
         states,
@@ -53,8 +52,7 @@ fn build<F: Function>(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> 
 struct Running<F: Function> {
     function: F,
     needs: Needs,
-    /// Whether flows belong to several workers, and whether packets of one come to all of them.
-    is_shared: bool,
+    /// Whether packets come that belong to other workers.
     is_spread: bool,
     states: CoreStates<FiveTupleKey, F::State>,
     hasher: KeyHasher,
@@ -73,13 +71,6 @@ impl<F: Function> Element for Running<F> {
             effects.is_spread = true;
         }
         effects
-    }
-
-    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        // To one that does the work alone, all flows belong.
-        self.is_shared = cx.copies(cx.id()) > 1;
-        self.is_spread &= self.is_shared;
-        Ok(())
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, input: usize, mut batch: Batch) -> Option<Batch> {
@@ -166,14 +157,10 @@ impl<F: Function> Running<F> {
 
     /// Gives packets to the function, in the order in which they came: those in a row that are of one kind together.
     fn handle(&mut self, cx: &Cx<'_>, packets: &mut [FlowPacket<F::State>]) {
-        let (me, has_state) = (self.states.core(), self.has_state());
-        let is_shared = self.is_shared;
-        let worker_of = |flow: &FiveTuple| match is_shared {
-            true => cx.worker_between(
-                (flow.source(), flow.source_port()),
-                (flow.destination(), flow.destination_port()),
-            ),
-            false => me,
+        let has_state = self.has_state();
+        let worker_of = |flow: &FiveTuple| {
+            let ends = [flow.source(), flow.destination()];
+            cx.worker_between((ends[0], flow.source_port()), (ends[1], flow.destination_port()))
         };
         let (states, hasher) = (&mut self.states, &self.hasher);
         let mut flows = Flows { states, hasher, now: cx.now(), worker_of: &worker_of };
