@@ -1,5 +1,5 @@
-//! `bench devices` for the shortest time: its rows, and that nothing stays behind. Skipped with a message where there can be
-//! no network namespaces.
+//! `bench devices` and `bench connections` for the shortest time: their rows, and that nothing stays behind. Skipped with a
+//! message where there can be no network namespaces.
 
 use std::process::{Command, Stdio};
 use std::thread::sleep;
@@ -71,6 +71,29 @@ fn every_device_has_its_rows() {
         let positive =
             ["ns_per_packet", "floor_ns", "ratio", "mpps"].map(|key| row[key].as_f64() > Some(0.0));
         assert!(row["name"] == "devices" && positive == [true; 4], "{row}");
+    }
+}
+
+#[test]
+fn connections_have_rows_for_each_steering() {
+    if !is_possible() {
+        return;
+    }
+    let output =
+        Command::new(TIDEGATE).args(["bench", "connections", "--small", "--json", "-"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let rows: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    let count = |steering: &str, order: &str| {
+        let is_it = |row: &&Value| row["params"]["steering"] == steering && row["params"]["order"] == order;
+        rows.iter().filter(is_it).count()
+    };
+    let counts =
+        [("rss", "none"), ("spray", "none"), ("spray", "keep"), ("auto", "none")].map(|(s, o)| count(s, o));
+    assert_eq!(counts, [10, 5, 5, 5]);
+    for row in &rows {
+        let [rate, again, behind_gap] = [0, 1, 2].map(|i| row["tcp"][i].as_f64().unwrap());
+        assert!(rate > 0.0 && again >= 0.0 && behind_gap >= 0.0, "{row}");
     }
 }
 

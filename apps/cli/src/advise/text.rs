@@ -139,7 +139,7 @@ impl Advice {
             ("COMPRESS (dropping superfluous ACKs)", &self.ack_coalescing.judged),
             ("REORDER (TCP segments in order)", &self.sorting.judged),
             ("Slicing (leaving payloads aside; planned)", &self.slicing.judged),
-            ("Spraying (packets of a flow over all cores; planned)", &self.spraying.judged),
+            ("Spraying (packets of a flow over all cores)", &self.spraying.judged),
         ];
         for (what, judged) in judged {
             verdict(text, what, judged.verdict, &judged.why);
