@@ -113,7 +113,7 @@ fn follow(spinner: ProgressBar, style: &str, count: &Arc<AtomicU64>) -> Progress
 pub(crate) fn main(args: Args) -> ExitCode {
     if let Err(text) = args.steering.check() {
         crate::tell(format_args!("{text}; see `tidegate run --help`"));
-        return ExitCode::from(FAILURE);
+        return ExitCode::from(2);
     }
     let mut loaded = match args.input.load(true) {
         Ok(loaded) => loaded,

@@ -248,6 +248,15 @@ fn packets_of_a_flow_come_to_all_workers() {
     assert_eq!(status(&run("a :: Reframer", &["--steering", "auto"])), 0);
     assert_eq!(status(&run("IPReassembler", &["--steering", "flowlet", "--flowlet-gap", "1ms"])), 0);
     assert_eq!(status(&run("Null", &["--steering", "flowlet", "--flowlet-gap", "soon"])), 2);
+    // What belongs to another way of steering is no mistake to be silent about.
+    for options in
+        [&["--order", "keep"][..], &["--spray-udp", "443"], &["--steering", "auto", "--flowlet-gap", "1ms"]]
+    {
+        let output = run("Null", options);
+        assert_eq!(status(&output), 2);
+        assert!(err(&output).contains(" is for --steering "), "{}", err(&output));
+    }
+    assert_eq!(status(&run("Null", &["--steering", "spray", "--spray-udp", "4789,5000-5999"])), 0);
 }
 
 #[test]

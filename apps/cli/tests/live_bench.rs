@@ -2,6 +2,7 @@
 //! message where there can be no network namespaces.
 
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,13 @@ use serde_json::Value;
 
 const TIDEGATE: &str = env!("CARGO_BIN_EXE_tidegate");
 const ARGUMENTS: [&str; 5] = ["bench", "devices", "--small", "--json", "-"];
+
+/// Two benchmarks at once would take the cores from each other.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Whether it can run here.
 fn is_possible() -> bool {
@@ -32,6 +40,7 @@ fn every_device_has_its_rows() {
     if !is_possible() {
         return;
     }
+    let _alone = alone();
     let child = Command::new(TIDEGATE).args(ARGUMENTS).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let child = child.unwrap();
     let process = child.id();
@@ -79,6 +88,7 @@ fn connections_have_rows_for_each_steering() {
     if !is_possible() {
         return;
     }
+    let _alone = alone();
     let output =
         Command::new(TIDEGATE).args(["bench", "connections", "--small", "--json", "-"]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
@@ -90,7 +100,7 @@ fn connections_have_rows_for_each_steering() {
     };
     let counts =
         [("rss", "none"), ("spray", "none"), ("spray", "keep"), ("auto", "none")].map(|(s, o)| count(s, o));
-    assert_eq!(counts, [10, 5, 5, 5]);
+    assert_eq!(counts, [10, 5, 5, 5], "{said}");
     for row in &rows {
         let [rate, again, behind_gap] = [0, 1, 2].map(|i| row["tcp"][i].as_f64().unwrap());
         assert!(rate > 0.0 && again >= 0.0 && behind_gap >= 0.0, "{row}");
@@ -102,6 +112,7 @@ fn an_interrupt_leaves_nothing_behind() {
     if !is_possible() {
         return;
     }
+    let _alone = alone();
     let child = Command::new(TIDEGATE).args(ARGUMENTS).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = child.unwrap();
     let process = child.id();

@@ -69,7 +69,12 @@ fn measure_all(settings: &Settings, interrupt: &Interrupt) -> Result<Vec<Row>> {
         for ((work, connections), samples) in &mut cases {
             for (way, samples) in WAYS.iter().zip(samples) {
                 interrupt.check()?;
-                samples.push(measure(&program, way, *work, *connections, settings.window)?);
+                let sample = measure(&program, way, *work, *connections, settings.window);
+                interrupt.check()?;
+                if let Err(error) = &sample {
+                    eprintln!("connections: {} {} {connections} {work}: {error}", way.steering, way.order);
+                }
+                samples.push(sample.ok());
             }
         }
         // Another round as long as those before has to fit in.
@@ -80,16 +85,18 @@ fn measure_all(settings: &Settings, interrupt: &Interrupt) -> Result<Vec<Row>> {
     Ok(cases.iter().flat_map(|(case, samples)| rows(*case, samples)).collect())
 }
 
-fn rows((work, connections): (u64, usize), samples: &[Vec<Sample>; WAYS.len()]) -> Vec<Row> {
+/// A row for each way that could be measured.
+fn rows((work, connections): (u64, usize), samples: &[Vec<Option<Sample>>; WAYS.len()]) -> Vec<Row> {
     let nanoseconds = |sample: &Sample| 1e9 * 8.0 * SEGMENT / sample.rate;
     let [one, ..] = samples;
-    let of_way = |(way, samples): (&Way, &Vec<Sample>)| {
+    let of_way = |(way, samples): (&Way, &Vec<Option<Sample>>)| {
         // One worker stands where others have the floor.
-        let pairs: Vec<_> = samples
-            .iter()
-            .zip(one)
-            .map(|(s, one)| Pair { cost: nanoseconds(s), floor: nanoseconds(one) })
-            .collect();
+        let both = samples.iter().zip(one).filter_map(|(sample, one)| sample.as_ref().zip(one.as_ref()));
+        let pairs: Vec<_> =
+            both.map(|(sample, one)| Pair { cost: nanoseconds(sample), floor: nanoseconds(one) }).collect();
+        if pairs.is_empty() {
+            return None;
+        }
         let threads = if way.threads == "1" { 1 } else { 2 };
         let params = [
             ("steering", Param::Word(way.steering)),
@@ -98,10 +105,10 @@ fn rows((work, connections): (u64, usize), samples: &[Vec<Sample>; WAYS.len()]) 
             ("work", Param::Number(work)),
             ("connections", Param::Number(connections as u64)),
         ];
-        let of = |what: fn(&Sample) -> f64| median(samples.iter().map(what).collect());
+        let of = |what: fn(&Sample) -> f64| median(samples.iter().flatten().map(what).collect());
         let speedup =
             (threads > 1).then(|| median(pairs.iter().map(|pair| pair.floor / pair.cost).collect()));
-        Row {
+        Some(Row {
             unit: "segment",
             speedup,
             tcp: Some([
@@ -110,9 +117,9 @@ fn rows((work, connections): (u64, usize), samples: &[Vec<Sample>; WAYS.len()]) 
                 of(|sample| sample.behind_gap),
             ]),
             ..Row::new("connections", &params, &pairs)
-        }
+        })
     };
-    WAYS.iter().zip(samples).map(of_way).collect()
+    WAYS.iter().zip(samples).filter_map(of_way).collect()
 }
 
 fn measure(program: &Program, way: &Way, work: u64, connections: usize, window: Duration) -> Result<Sample> {

@@ -303,6 +303,11 @@ impl Links {
         moved
     }
 
+    /// Whether packets of one flow are spread over workers.
+    pub(crate) fn spreads(&self) -> bool {
+        self.spread.is_some()
+    }
+
     /// Keeps packets that a worker has sent home.
     pub(crate) fn keep(&mut self, from: usize, to: Target, batch: Batch) {
         self.home.newer.push((from, to, batch));

@@ -2,10 +2,10 @@
 //!
 //! Whoever spreads packets gives each the next of its numbers. Rings keep their order, so a worker that has dealt with a number
 //! has dealt with all smaller ones that it was given; it says how far it is after each batch. Before an element that has one
-//! place, packets wait in a window until all workers are past their number: whatever has a smaller one and has not come by
+//! place, packets wait in their worker's window until all workers are past their number: whatever has a smaller one and has not come by
 //! then was dropped, or is held by some element. So nobody waits for what does not come, and a gap costs the time of the
-//! slowest worker's batch. Should a worker stand still for [`LONGEST`] while
-//! packets come from interfaces, nobody waits for it any longer.
+//! slowest worker's batch. Should a worker stand still for [`LONGEST`] while packets come from interfaces, nobody waits for it
+//! any longer.
 //!
 //! Packets that are handed over aside, to the worker that their flow belongs to, keep their number; whoever hands them over says
 //! that it has dealt with it only when the other one has. That one may hand them on itself, from another element further down:
@@ -113,7 +113,7 @@ pub(crate) struct Order {
     /// What the others wait for: of each level the packets taken from each worker, and then the last of each worker's numbers
     /// that this one has dealt with.
     accounts: Vec<Account>,
-    windows: Vec<Window>,
+    window: Window,
     /// Packets that have left behind others with larger numbers.
     late: u64,
     /// See [`Order::release`].
@@ -130,13 +130,18 @@ struct Account {
     handed: Vec<u64>,
 }
 
-/// Packets that wait in front of an element.
+/// Packets that wait at a worker in front of its elements: all of them together, as packets of one flow may come to several.
 struct Window {
-    to: Target,
     /// By giver.
     lanes: Vec<Lane>,
-    /// The last ticket that has come from each worker.
-    last: Vec<Option<NonZeroU64>>,
+    /// Where they go, and the last ticket that has come from each worker.
+    ends: Vec<(Target, Vec<Option<NonZeroU64>>)>,
+}
+
+/// A packet and where it goes, by its place among the ends.
+struct Held {
+    end: u32,
+    packet: Packet,
 }
 
 /// Of one giver.
@@ -144,9 +149,9 @@ struct Lane {
     /// The number of the first place.
     next: u64,
     /// A place for each number.
-    waiting: VecDeque<Option<Packet>>,
+    waiting: VecDeque<Option<Held>>,
     /// Further packets with the same numbers, in order: copies, and what was made behind them.
-    copies: VecDeque<(u64, Packet)>,
+    copies: VecDeque<(u64, Held)>,
     /// Since when the first one has waited.
     since: Timestamp,
 }
@@ -185,7 +190,7 @@ impl Order {
             accounts: (0..=tickets.count).map(account).collect(),
             tickets,
             handed_aside,
-            windows: Vec::new(),
+            window: Window::new(zeros.len()),
             late: 0,
             passed: zeros,
         }
@@ -318,16 +323,9 @@ impl Order {
     /// Lets the packets of a batch that came from a worker, which may be this one, wait in front of an element; those that nobody
     /// has to wait for stay in the batch.
     pub(crate) fn wait(&mut self, from: usize, to: Target, batch: &mut Batch, now: Timestamp) {
-        let workers = self.tickets.rows.len();
-        let place = self.windows.iter().position(|window| window.to == to);
-        let place = place.unwrap_or_else(|| {
-            let lane = |_| Lane { next: 1, waiting: VecDeque::new(), copies: VecDeque::new(), since: now };
-            let lanes = (0..workers).map(lane).collect();
-            self.windows.push(Window { to, lanes, last: vec![None; workers] });
-            self.windows.len() - 1
-        });
-        let (window, late) = (&mut self.windows[place], &mut self.late);
-        batch.replace_each(|packet| match window.put(from, packet, now) {
+        let Order { window, late, .. } = self;
+        let end = window.end(to);
+        batch.replace_each(|packet| match window.put(from, end, packet, now) {
             Comes::InTime => None,
             Comes::Late(packet) => {
                 *late += 1;
@@ -344,7 +342,7 @@ impl Order {
 
     /// Whether packets wait.
     pub(crate) fn has_waiting(&self) -> bool {
-        self.windows.iter().flat_map(|window| &window.lanes).any(|lane| !lane.is_empty())
+        self.window.lanes.iter().any(|lane| !lane.is_empty())
     }
 
     /// Finds out up to which number of each giver packets may leave. To be asked before what has come from others is taken in:
@@ -355,27 +353,39 @@ impl Order {
         }
     }
 
-    /// Takes packets that may leave out of the windows, as many as fit, into an empty batch; where they go. `at_end`, all.
+    /// Takes packets for one place that may leave out of the window, as many as fit, into an empty batch; where they go.
+    /// `at_end`, all.
     pub(crate) fn release(&mut self, now: Timestamp, at_end: bool, batch: &mut Batch) -> Option<Target> {
         let longest = self.tickets.longest;
-        for window in &mut self.windows {
-            for (lane, &passed) in window.lanes.iter_mut().zip(&self.passed) {
-                let is_stuck = !lane.is_empty() && now - lane.since > longest;
-                lane.release(if at_end || is_stuck { u64::MAX } else { passed }, now, batch);
-                if !batch.is_empty() {
-                    return Some(window.to);
-                }
-            }
-        }
-        None
+        let Window { lanes, ends } = &mut self.window;
+        lanes.iter_mut().zip(&self.passed).find_map(|(lane, &passed)| {
+            let is_stuck = !lane.is_empty() && now - lane.since > longest;
+            let end = lane.release(if at_end || is_stuck { u64::MAX } else { passed }, now, batch)?;
+            ends.get(end as usize).map(|(to, _)| *to)
+        })
     }
 }
 
 impl Window {
-    fn put(&mut self, from: usize, mut packet: Packet, now: Timestamp) -> Comes {
-        let Window { lanes, last, .. } = self;
+    fn new(workers: usize) -> Window {
+        let lane =
+            |_| Lane { next: 1, waiting: VecDeque::new(), copies: VecDeque::new(), since: Timestamp::ZERO };
+        Window { lanes: (0..workers).map(lane).collect(), ends: Vec::new() }
+    }
+
+    /// The number of a place that packets go to.
+    fn end(&mut self, to: Target) -> u32 {
+        let found = self.ends.iter().position(|(end, _)| *end == to);
+        found.unwrap_or_else(|| {
+            self.ends.push((to, vec![None; self.lanes.len()]));
+            self.ends.len() - 1
+        }) as u32
+    }
+
+    fn put(&mut self, from: usize, end: u32, mut packet: Packet, now: Timestamp) -> Comes {
+        let Window { lanes, ends } = self;
         let is_made = packet.flow_mark().is_none();
-        if let Some(last) = last.get_mut(from) {
+        if let Some(last) = ends.get_mut(end as usize).and_then(|(_, last)| last.get_mut(from)) {
             match is_made {
                 true => packet.set_flow_mark(*last),
                 false => *last = packet.flow_mark(),
@@ -393,41 +403,52 @@ impl Window {
         if lane.waiting.len() <= place {
             lane.waiting.resize_with(place + 1, || None);
         }
+        let held = Held { end, packet };
         match &mut lane.waiting[place] {
             Some(_) => {
                 let behind = lane.copies.iter().rposition(|&(other, _)| other <= number);
-                lane.copies.insert(behind.map_or(0, |at| at + 1), (number, packet));
+                lane.copies.insert(behind.map_or(0, |at| at + 1), (number, held));
             }
-            free => *free = Some(packet),
+            free => *free = Some(held),
         }
         Comes::InTime
     }
 }
 
 impl Lane {
-    /// Takes packets with numbers up to one out, in order, as many as a batch has room for.
-    fn release(&mut self, up_to: u64, now: Timestamp, batch: &mut Batch) {
+    /// Takes packets with numbers up to one out, in order, as many as a batch has room for and as go to the same place as the
+    /// first one; which.
+    fn release(&mut self, up_to: u64, now: Timestamp, batch: &mut Batch) -> Option<u32> {
+        let mut to = None;
         while batch.len() < packet::BATCH_CAPACITY {
-            if let Some((_, packet)) = self.copies.pop_front_if(|(number, _)| *number < self.next) {
-                _ = batch.push(packet);
-                continue;
-            }
-            if self.next > up_to {
+            let is_other = |held: &Held| to.is_some_and(|to| to != held.end);
+            // Behind the packet of the same number.
+            let held = if self.copies.front().is_some_and(|(number, _)| *number < self.next) {
+                if self.copies.front().is_some_and(|(_, held)| is_other(held)) {
+                    break;
+                }
+                self.copies.pop_front().map(|(_, held)| held)
+            } else if self.next > up_to
+                || self.waiting.front().is_some_and(|place| place.as_ref().is_some_and(is_other))
+            {
                 break;
-            }
-            let Some(place) = self.waiting.pop_front() else {
+            } else if let Some(place) = self.waiting.pop_front() {
+                self.next += 1;
+                self.since = now;
+                place
+            } else {
                 // Nobody with a smaller number will come in time.
                 if up_to != u64::MAX {
                     self.next = up_to + 1;
                 }
                 break;
             };
-            self.next += 1;
-            self.since = now;
-            if let Some(packet) = place {
+            if let Some(Held { end, packet }) = held {
+                to = Some(end);
                 _ = batch.push(packet);
             }
         }
+        to
     }
 }
 
@@ -537,6 +558,34 @@ mod tests {
         order.wait(0, TO, &mut rest, Timestamp(1));
         assert_eq!(rest.drain().map(|packet| take(&mut pool, packet)).collect::<Vec<_>>(), [14]);
         assert_eq!(order.late(), 0);
+    }
+
+    #[test]
+    fn packets_for_several_places_leave_in_one_order() {
+        let mut pool = Pool::new(64 << 20).unwrap();
+        let mut order = Order::new(0, Arc::new(Tickets::new(1, &[], false)));
+        let other = Target { element: 8, ..TO };
+        let mut packets: Vec<_> = (0..5u8).map(|n| pool.packet(&[n; 60]).unwrap()).collect();
+        packets.iter_mut().for_each(|packet| order.give(packet, 0));
+        order.show();
+        let mut copy = pool.packet(&[9; 60]).unwrap();
+        copy.set_flow_mark(packets[2].flow_mark());
+        let [zero, one, two, three, four]: [Packet; 5] = packets.try_into().ok().unwrap();
+        for (to, packets) in [(other, vec![two, three]), (TO, vec![zero, one, copy, four])] {
+            order.wait(0, to, &mut batch(packets), Timestamp(1));
+        }
+        order.tell(false);
+        order.look();
+        let mut left = Vec::new();
+        let mut out = Batch::new();
+        while let Some(to) = order.release(Timestamp(1), false, &mut out) {
+            left.push((to.element, out.drain().map(|packet| take(&mut pool, packet)).collect::<Vec<_>>()));
+        }
+        let [to, other] = [TO.element, other.element];
+        assert_eq!(
+            left,
+            [(to, vec![0, 1]), (other, vec![2]), (to, vec![9]), (other, vec![3]), (to, vec![4])]
+        );
     }
 
     #[test]

@@ -381,7 +381,7 @@ impl Worker {
                 most -= batch.len();
                 self.has_worked = true;
                 match to.way {
-                    Way::ToOwner => links.keep(from, to, batch),
+                    Way::ToOwner if links.spreads() => links.keep(from, to, batch),
                     _ => self.take_in(from, to, batch, ends),
                 }
             }

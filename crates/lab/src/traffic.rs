@@ -54,7 +54,7 @@ pub fn transfer(
     thread::scope(|scope| {
         let sender = scope.spawn(|| -> Result<()> {
             let mut stream = from.enter(|| TcpStream::connect_timeout(&address, PATIENCE))?;
-            stream.set_write_timeout(Some(SILENCE))?;
+            stream.set_write_timeout(Some(STANDSTILL))?;
             stream.set_read_timeout(Some(STANDSTILL))?;
             stream.write_all(&expected)?;
             stream.shutdown(Shutdown::Write)?;

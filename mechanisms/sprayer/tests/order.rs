@@ -73,6 +73,8 @@ fn the_same_packets_leave_in_the_same_order() {
         "t :: Tee(3); t[1] -> out; t[2] -> out; t[0] ->".into(),
         // Some of what leaves has been made on the way.
         "IPFragmenter(300) ->".into(),
+        // Every other packet of each connection goes by another element that has one place.
+        "c :: Classifier(43/00%01, -); c[0] -> x :: Counter -> out; StaticThreadSched(x 0); c[1] ->".into(),
         // A few are gone.
         "IPFilter(drop src port 1024 or src port 1030, allow all) ->".into(),
         // Unknown connections go to their worker, and on from there to that of the new addresses.

@@ -53,10 +53,9 @@ pub static CLASS: Class = Class {
         }
         let (payload, draws) = (args.or("PAYLOAD", false), args.or("W", 0u32));
         args.finish()?;
-        // From 1, so that pages are really there.
-        let memory = vec![1; megabytes as usize * (WORDS_PER_MEGABYTE)];
         let random = fastrand::Rng::with_seed(args.setup.worker as u64);
-        Ok(Box::new(WorkPackage { memory, accesses, of_packet, payload, draws, random }))
+        let memory = Vec::new();
+        Ok(Box::new(WorkPackage { megabytes, memory, accesses, of_packet, payload, draws, random }))
     },
     ..Class::DEFAULT
 };
@@ -67,6 +66,8 @@ const MOST_MEGABYTES: u32 = 1 << 16;
 const HEADERS: usize = 54;
 
 struct WorkPackage {
+    megabytes: u32,
+    /// There once the graph starts.
     memory: Vec<u32>,
     accesses: u32,
     /// Of a hundred.
@@ -106,6 +107,15 @@ impl Element for WorkPackage {
                 Effects::pass().observing(&[headers])
             }
         }
+    }
+
+    fn initialize(&mut self, _cx: &mut Cx<'_>) -> Result<(), String> {
+        let words = self.megabytes as usize * WORDS_PER_MEGABYTE;
+        let reserved = self.memory.try_reserve_exact(words);
+        reserved.map_err(|_| format!("there is no memory for S {}", self.megabytes))?;
+        // Not zero, so that pages are really there.
+        self.memory.resize(words, 1);
+        Ok(())
     }
 
     fn process(&mut self, _cx: &mut Cx<'_>, batch: &mut Batch) {

@@ -230,7 +230,7 @@ fn close<S: flow::Plain>(
         }
         finished[place] = value;
     };
-    if packet.flags & (SYN | ACK) == SYN {
+    if packet.flags & (SYN | ACK | RST) == SYN {
         // The same addresses and ports once more.
         states.open_local(id);
         [Some(id), pair].into_iter().flatten().for_each(|id| set(id.flow(), None));
