@@ -130,12 +130,22 @@ fn loss_ends_with_the_overload() {
     let late = [control.number("fl.kernel_drops"), control.number("done.count")];
     let read = late[1] - done;
     assert!(read <= (backlog / 2).max(achieved as u64), "{read} read of a backlog of {backlog}");
-    while control.number("done.count") < late[1] + achieved as u64 {
-        assert!(Instant::now() < until, "the chain does nothing more");
-        sleep(Duration::from_millis(20));
+    // From now on a second's packets come without a loss, unless others take the cores for longer than rings last: then
+    // the next ones do.
+    let [mut drops, mut done] = late;
+    loop {
+        while control.number("done.count") < done + achieved as u64 {
+            assert!(Instant::now() < until, "the chain does nothing more");
+            sleep(Duration::from_millis(20));
+        }
+        let later = [control.number("fl.kernel_drops"), control.number("done.count")];
+        if later[0] == drops {
+            break;
+        }
+        let often = later[0] - late[0];
+        assert!(Instant::now() < until, "{often} lost at half of {achieved:.0} per second; before, {lost}");
+        [drops, done] = later;
     }
-    let later = control.number("fl.kernel_drops");
-    assert_eq!(later, late[0], "lost at half of {achieved:.0} per second; before, {lost} in a second");
     load.stop();
     // What waits need not take as long.
     control.write("way.switch", "1").unwrap();
