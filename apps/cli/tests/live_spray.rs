@@ -60,10 +60,11 @@ fn a_connection_goes_through_all_workers_of_a_translator() {
         let used: Vec<_> = came.iter().filter(|&&n| n > all / 100).collect();
         let is_even = used.len() == 2 && used.iter().all(|&&n| n > all / 4);
         match options.split_once("--steering ").unwrap().1 {
-            // The kernel knows where packets belong.
-            "rss" => assert!(used.len() == 1 && handed <= all / 100, "{options}\n{report}"),
+            // The kernel knows where packets belong; software would hand half of them over. Some go to the connection's worker
+            // while that one, which may have lost its core just then, is changing what all others read.
+            "rss" => assert!(used.len() == 1 && handed < all / 5, "{options}\n{report}"),
             "spray" | "spray --spray-cores 2" => {
-                assert!(is_even && handed <= all / 100, "{options}\n{report}")
+                assert!(is_even && handed < all * 2 / 5, "{options}\n{report}")
             }
             "spray --order keep" => assert!(handed > all / 4, "{options}\n{report}"),
             _ => {}

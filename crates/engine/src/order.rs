@@ -434,7 +434,10 @@ impl Lane {
                 break;
             } else if let Some(place) = self.waiting.pop_front() {
                 self.next += 1;
-                self.since = now;
+                // Once it has been too long for the first one, nobody behind it waits either.
+                if up_to != u64::MAX {
+                    self.since = now;
+                }
                 place
             } else {
                 // Nobody with a smaller number will come in time.
@@ -650,18 +653,26 @@ mod tests {
         let mut pool = Pool::new(64 << 20).unwrap();
         let tickets = Arc::new(Tickets::new(2, &[], false));
         let mut giver = Order::new(0, tickets);
-        let mut packets: Vec<_> = (0..2u8).map(|n| pool.packet(&[n; 60]).unwrap()).collect();
-        giver.give(&mut packets[0], 1);
-        giver.give(&mut packets[1], 0);
+        let mut packets: Vec<_> =
+            (0..=255u8).chain(0..=100).map(|n| pool.packet(&[n; 60]).unwrap()).collect();
+        for (n, packet) in packets.iter_mut().enumerate() {
+            giver.give(packet, usize::from(n == 0));
+        }
         giver.show();
-        let mut own = batch(packets.drain(1..));
-        giver.wait(0, TO, &mut own, Timestamp(1));
+        let mut rest = packets.split_off(1).into_iter();
+        while rest.len() > 0 {
+            giver.wait(0, TO, &mut batch(rest.by_ref().take(32)), Timestamp(1));
+        }
         giver.tell(false);
         giver.look();
         let mut out = Batch::new();
         assert_eq!(giver.release(Timestamp(1) + LONGEST, false, &mut out), None);
-        assert_eq!(giver.release(Timestamp(2) + LONGEST, false, &mut out), Some(TO));
-        assert_eq!(out.drain().map(|packet| take(&mut pool, packet)).collect::<Vec<_>>(), [1]);
+        let mut left = Vec::new();
+        while let Some(to) = giver.release(Timestamp(2) + LONGEST, false, &mut out) {
+            assert_eq!(to, TO);
+            left.extend(out.drain().map(|packet| take(&mut pool, packet)));
+        }
+        assert_eq!(left, (1..=255u8).chain(0..=100).collect::<Vec<_>>(), "more than a batch, at once");
         pool.free(packets.remove(0));
     }
 }
