@@ -50,7 +50,7 @@ enum Way {
 enum Order {
     /// As each worker is done with them
     None,
-    /// In the order in which they came, at one worker; nobody waits longer than 10 ms for a packet
+    /// In the order in which they came, at one worker; what comes from interfaces is waited for 10 ms at most
     Keep,
 }
 

@@ -31,7 +31,7 @@ use crate::placement::Way;
 pub(crate) const LONGEST: Timestamp = Timestamp(10_000_000);
 const LONGEST_OF_CAPTURES: Timestamp = Timestamp(10_000_000_000);
 
-/// Numbers that a window spans at most.
+/// Numbers that a window spans at most, where there are interfaces; sources that can wait do not get that far ahead.
 const WIDEST: usize = 1 << 15;
 
 /// Bits of a ticket that are the number; those above say who gave it, and the first is set, as a mark has to have something
@@ -61,6 +61,7 @@ pub(crate) struct Tickets {
     /// How many levels there are.
     count: usize,
     longest: Timestamp,
+    widest: usize,
 }
 
 impl Tickets {
@@ -78,8 +79,8 @@ impl Tickets {
             done: zeros(workers),
             taken_aside: zeros(workers * aside.len()),
         };
-        let longest = if waits { LONGEST_OF_CAPTURES } else { LONGEST };
-        Tickets { rows: (0..workers).map(row).collect(), levels, count: aside.len(), longest }
+        let (longest, widest) = if waits { (LONGEST_OF_CAPTURES, usize::MAX) } else { (LONGEST, WIDEST) };
+        Tickets { rows: (0..workers).map(row).collect(), levels, count: aside.len(), longest, widest }
     }
 
     fn level(&self, to: Target) -> usize {
@@ -136,6 +137,8 @@ struct Window {
     lanes: Vec<Lane>,
     /// Where they go, and the last ticket that has come from each worker.
     ends: Vec<(Target, Vec<Option<NonZeroU64>>)>,
+    /// Numbers that a lane spans at most.
+    widest: usize,
 }
 
 /// A packet and where it goes, by its place among the ends.
@@ -175,6 +178,7 @@ enum Comes {
 impl Order {
     pub(crate) fn new(me: usize, tickets: Arc<Tickets>) -> Order {
         let zeros = vec![0; tickets.rows.len()];
+        let widest = tickets.widest;
         let handed_aside = vec![0; tickets.rows.len() * tickets.count];
         let account = |_| Account {
             now: zeros.clone(),
@@ -190,7 +194,7 @@ impl Order {
             accounts: (0..=tickets.count).map(account).collect(),
             tickets,
             handed_aside,
-            window: Window::new(zeros.len()),
+            window: Window::new(zeros.len(), widest),
             late: 0,
             passed: zeros,
         }
@@ -357,7 +361,7 @@ impl Order {
     /// `at_end`, all.
     pub(crate) fn release(&mut self, now: Timestamp, at_end: bool, batch: &mut Batch) -> Option<Target> {
         let longest = self.tickets.longest;
-        let Window { lanes, ends } = &mut self.window;
+        let Window { lanes, ends, .. } = &mut self.window;
         lanes.iter_mut().zip(&self.passed).find_map(|(lane, &passed)| {
             let is_stuck = !lane.is_empty() && now - lane.since > longest;
             let end = lane.release(if at_end || is_stuck { u64::MAX } else { passed }, now, batch)?;
@@ -367,10 +371,10 @@ impl Order {
 }
 
 impl Window {
-    fn new(workers: usize) -> Window {
+    fn new(workers: usize, widest: usize) -> Window {
         let lane =
             |_| Lane { next: 1, waiting: VecDeque::new(), copies: VecDeque::new(), since: Timestamp::ZERO };
-        Window { lanes: (0..workers).map(lane).collect(), ends: Vec::new() }
+        Window { lanes: (0..workers).map(lane).collect(), ends: Vec::new(), widest }
     }
 
     /// The number of a place that packets go to.
@@ -383,7 +387,7 @@ impl Window {
     }
 
     fn put(&mut self, from: usize, end: u32, mut packet: Packet, now: Timestamp) -> Comes {
-        let Window { lanes, ends } = self;
+        let Window { lanes, ends, widest } = self;
         let is_made = packet.flow_mark().is_none();
         if let Some(last) = ends.get_mut(end as usize).and_then(|(_, last)| last.get_mut(from)) {
             match is_made {
@@ -394,7 +398,7 @@ impl Window {
         let Some((giver, number)) = Order::ticket(&packet) else { return Comes::Freely(packet) };
         let Some(lane) = lanes.get_mut(giver) else { return Comes::Freely(packet) };
         let place = number.checked_sub(lane.next).map(|place| place as usize);
-        let Some(place) = place.filter(|&place| place < WIDEST) else {
+        let Some(place) = place.filter(|place| place < widest) else {
             return if is_made { Comes::Freely(packet) } else { Comes::Late(packet) };
         };
         if lane.is_empty() {

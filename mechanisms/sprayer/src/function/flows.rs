@@ -42,31 +42,36 @@ impl<S: Plain> Flows<'_, S> {
     /// Adds the two directions of a connection, which end together: for functions that know them by different addresses, or keep
     /// something different of each.
     ///
+    /// One that is there already gets this state, and keeps a pair that it has.
+    ///
     /// # Errors
-    /// If there is no room for both; neither is there then.
+    /// If there is no room for both; none is new then.
     pub fn insert_local_pair(
         &mut self,
         there: (&FiveTuple, &S),
         back: (&FiveTuple, &S),
     ) -> Result<(), InsertError> {
-        let one = self.insert(there.0, there.1)?;
+        let (one, is_new) = self.insert(there.0, there.1)?;
         match self.insert(back.0, back.1) {
-            Ok(other) => _ = self.states.pair_local(one, other),
+            Ok((other, _)) => _ = self.states.pair_local(one, other),
             Err(error) => {
-                self.states.remove_local(one);
+                if is_new {
+                    self.states.remove_local(one);
+                }
                 return Err(error);
             }
         }
         Ok(())
     }
 
-    fn insert(&mut self, flow: &FiveTuple, state: &S) -> Result<StateId, InsertError> {
+    /// The flow's id, and whether it is new.
+    fn insert(&mut self, flow: &FiveTuple, state: &S) -> Result<(StateId, bool), InsertError> {
         let (key, hash) = self.key(flow);
         let opened = self.states.insert_local(&key, hash, state, self.now)?;
         if let Opened::Present(id) = opened {
             self.states.update_local(id, state);
         }
-        Ok(opened.id())
+        Ok((opened.id(), matches!(opened, Opened::New(_))))
     }
 
     /// Ends a flow of this worker now, and the one that it is a pair with; its state.
