@@ -70,42 +70,6 @@ fn two_workers_share_an_interface() {
     }
 }
 
-/// Addresses and ports of one network stand for those of another one; checksums are changed where senders have not
-/// completed them.
-#[test]
-fn a_translator_between_two_networks() {
-    let Some(line) = Line::new() else { return };
-    line.left.ip("addr flush dev eth0").unwrap();
-    line.left.ip("addr add 10.1.0.1/24 dev eth0").unwrap();
-    line.left.ip("route add default via 10.1.0.254").unwrap();
-    let end = |side: &str, own: &str, last: u8| {
-        format!(
-            "FromDevice({side}) -> {side} :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
-             {side}[0] -> ARPResponder({own} 2:0:0:0:1:{last}) -> {side}_out :: Queue -> ToDevice({side});
-             {side}[1] -> [1] {side}_arp :: ARPQuerier({own}, 2:0:0:0:1:{last}) -> {side}_out;
-             {side}[3] -> Discard;"
-        )
-    };
-    let config = end("left", "10.1.0.254", 1)
-        + &end("right", "10.77.0.254", 2)
-        + "rw :: IPRewriter(pattern 10.77.0.254 1024-65535 - - 0 1, drop);
-           left[2] -> Strip(14) -> CheckIPHeader -> IPClassifier(tcp or udp) -> rw;
-           right[2] -> Strip(14) -> CheckIPHeader -> IPClassifier(tcp or udp) -> [1] rw;
-           rw[0] -> DecIPTTL -> right_arp; rw[1] -> DecIPTTL -> left_arp";
-    for threads in ["1", "2"] {
-        let running = run(&line.between, &config, &["--threads", threads]);
-        // Interfaces take what is for these addresses, as promiscuous mode would.
-        line.between.ip("link set left address 2:0:0:0:1:1").unwrap();
-        line.between.ip("link set right address 2:0:0:0:1:2").unwrap();
-        transfer(&line.left, &line.right, SocketAddr::from((RIGHT, 7000)), 8 * MEGABYTE, || ()).unwrap();
-        let lengths = [1, 700, 1472];
-        let back = exchange_datagrams(&line.left, &line.right, SocketAddr::from((RIGHT, 7001)), &lengths);
-        assert_eq!(back, 3, "{threads} workers");
-        let (good, [_, messages]) = running.stop();
-        assert!(good, "{messages}");
-    }
-}
-
 #[test]
 fn a_cable_that_is_pulled_and_plugged_in_again() {
     let Some(line) = Line::new() else { return };

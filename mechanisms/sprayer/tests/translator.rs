@@ -118,13 +118,7 @@ fn answers_find_what_was_opened_just_before() {
             Builder::tcp(([198, 51, 100, 7], 80).into(), client(n).into(), ACK).build(&[7; 8]).unwrap();
         [there.clone(), Input { bytes: answer, ..there }]
     });
-    let file = tempfile::NamedTempFile::with_suffix(".pcap").unwrap();
-    let options = capture::WriterOptions { link: wire::LinkType::RawIp, ..capture::WriterOptions::default() };
-    let mut writer = capture::Writer::new(file.reopen().unwrap(), options);
-    for input in packets {
-        writer.write(input.time.0, input.bytes.len() as u32, [&input.bytes[..]]).unwrap();
-    }
-    writer.flush().unwrap();
+    let file = capture(&packets.collect::<Vec<_>>());
     for how in [Run::real(), Run::trace()] {
         let text = format!(
             "FromDump({}) -> CheckIPHeader -> side :: IPClassifier(src net 10.0.0.0/8, -);
