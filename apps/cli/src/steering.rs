@@ -42,7 +42,7 @@ enum Way {
     Spray,
     /// Bursts of each TCP connection to all workers in turn
     Flowlet,
-    /// Large TCP connections as with spray, others as with rss
+    /// As with rss, but large TCP connections of a worker that has more to do than others go to those too
     Auto,
 }
 
