@@ -367,6 +367,7 @@ pub(crate) fn configured_spread(
         .with(nf::CLASSES)
         .with(device::CLASSES)
         .with(reframer::CLASSES)
+        .with(juggler::CLASSES)
         .with(&[&FRAMES, &sessions::FLOWS])
         .with(locality::CLASSES)
         .with(spraying::CLASSES)

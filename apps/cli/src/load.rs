@@ -48,7 +48,12 @@ pub(crate) fn add_classes(own: &'static [&'static Class]) {
 /// All classes that configurations can use.
 pub(crate) fn registry() -> Registry {
     let own = OWN_CLASSES.get().copied().unwrap_or_default();
-    Registry::new().with(nf::CLASSES).with(device::CLASSES).with(reframer::CLASSES).with(own)
+    Registry::new()
+        .with(nf::CLASSES)
+        .with(device::CLASSES)
+        .with(reframer::CLASSES)
+        .with(juggler::CLASSES)
+        .with(own)
 }
 
 /// Reads the text of a configuration. The error is ready to be printed.

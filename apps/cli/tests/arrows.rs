@@ -21,7 +21,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("engine", &["packet", "lang", "element"]),
     ("trace", &["packet", "wire", "flow", "capture", "classify"]),
     ("lab", &["wire"]),
-    ("testkit", &["packet", "wire", "capture", "lang", "element", "engine", "nf", "device", "reframer"]),
+    (
+        "testkit",
+        &["packet", "wire", "capture", "lang", "element", "engine", "nf", "device", "reframer", "juggler"],
+    ),
 ];
 
 /// What every mechanism may use.

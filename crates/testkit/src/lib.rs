@@ -21,7 +21,7 @@ use engine::{ClockKind, Configured, End, Options, Plan, Report, Sink, Worker, Wo
 
 /// All classes of the product.
 pub fn classes() -> impl Iterator<Item = &'static Class> {
-    nf::CLASSES.iter().chain(device::CLASSES).chain(reframer::CLASSES).copied()
+    nf::CLASSES.iter().chain(device::CLASSES).chain(reframer::CLASSES).chain(juggler::CLASSES).copied()
 }
 
 /// The same to be found by name, and the test's own.
