@@ -7,7 +7,7 @@ use std::mem::ManuallyDrop;
 use std::sync::atomic::Ordering;
 
 use crate::pool::{Pool, STEP};
-use crate::slot::{NO_SLOT, Packet, SLOT_CAPACITY, SLOT_STRIDE, owner};
+use crate::slot::{Packet, SLOT_CAPACITY, SLOT_STRIDE, owner};
 
 /// Most devices that a pool can be the memory of at a time.
 const MOST: u8 = u128::BITS as u8;
@@ -101,7 +101,7 @@ impl Pool {
         let meta = packet.meta();
         let slot = meta.values.index;
         let is_own = meta.owner.load(Ordering::Relaxed) == owner::POOL && self.owns(&packet);
-        if !is_own || meta.next != NO_SLOT || slot >= STEP {
+        if !is_own || meta.goes_on() || slot >= STEP {
             return Err(packet);
         }
         let span = Span { slot, start: meta.values.start, length: meta.values.head };

@@ -16,6 +16,7 @@
 mod annotations;
 mod batch;
 mod device;
+mod list;
 mod memory;
 mod pool;
 mod reason;
@@ -26,11 +27,11 @@ mod time;
 pub use annotations::{Annotations, VirtioNet};
 pub use batch::{BATCH_CAPACITY, Batch, Drain};
 pub use device::{DeviceId, Span};
+pub use list::{Chain, Chunks};
 pub use pool::{Pool, PoolError, PoolStats};
 pub use reason::DropReason;
 pub use slot::{
-    Base, Chunks, HEADROOM, MAX_PACKET, NO_OFFSET, Packet, PacketKind, SLOT_CAPACITY, SLOT_STRIDE,
-    prefetch_line,
+    Base, HEADROOM, MAX_PACKET, NO_OFFSET, Packet, PacketKind, SLOT_CAPACITY, SLOT_STRIDE, prefetch_line,
 };
 pub use store::{Marked, Restore, Store};
 pub use time::Timestamp;

@@ -1,8 +1,8 @@
 //! The three arrays of a pool (metadata, slots, annotations) and the stack of slots that come home from
 //! other threads. Everything `unsafe` about addresses is here; the rest of the crate works with indices.
 
-use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use crate::annotations::Annotations;
 use crate::slot::{Meta, NO_SLOT, SLOT_STRIDE};
@@ -73,12 +73,19 @@ impl Slots {
 /// What packets point home to. It stays at one address until the last packet is back.
 pub(crate) struct Home {
     slots: Slots,
+    /// Its place in [`HOMES`]; 0 without one.
+    pub(crate) number: u16,
     /// Head of the list (linked by `next_free`) of slots given back without the pool at hand.
     returned: AtomicU32,
     /// Packets whose handle was dropped instead of being sent, dropped with a reason or held.
     pub(crate) leaked: AtomicU64,
     _regions: [Region; 3],
 }
+
+/// Most pools whose slots can be joined with those of others; the first place stays empty.
+const MOST_HOMES: usize = 4096;
+/// Where pools are, so that a list of slots can go on in another pool.
+static HOMES: [AtomicPtr<Home>; MOST_HOMES] = [const { AtomicPtr::new(ptr::null_mut()) }; MOST_HOMES];
 
 // SAFETY: the raw pointers point into the regions that `Home` owns. Each slot, with its metadata and its
 // annotations, is reached only through the one `Packet`, `Store` entry or free-list entry that owns its index;
@@ -96,12 +103,30 @@ impl Home {
             Region::reserve(count * size_of::<Annotations>())?,
         ];
         let [metas, slots, annotations] = regions.each_mut().map(Region::start);
-        Ok(Box::new(Home {
+        let mut home = Box::new(Home {
             slots: Slots { metas: metas.cast(), slots, annotations: annotations.cast(), limit },
+            number: 0,
             returned: AtomicU32::new(NO_SLOT),
             leaked: AtomicU64::new(0),
             _regions: regions,
-        }))
+        });
+        let own: *mut Home = &raw mut *home;
+        let is_ours = |place: &AtomicPtr<Home>| {
+            let taken = place.compare_exchange(ptr::null_mut(), own, Ordering::Release, Ordering::Relaxed);
+            taken.is_ok()
+        };
+        home.number = (1..MOST_HOMES).find(|&number| is_ours(&HOMES[number])).unwrap_or(0) as u16;
+        Ok(home)
+    }
+
+    /// The metadata of slot `index` of the pool with this number.
+    ///
+    /// # Safety
+    /// The caller has the slot, or a list that it is part of, so that the pool's memory is there.
+    pub(crate) unsafe fn meta_of(number: u16, index: u32) -> *mut Meta {
+        let home = HOMES[usize::from(number)].load(Ordering::Acquire);
+        // SAFETY: a pool with slots that are out has its place and its memory until they are back.
+        unsafe { &*home }.meta(index)
     }
 
     /// The metadata of slot `index`.
@@ -154,5 +179,13 @@ impl Home {
             return NO_SLOT;
         }
         self.returned.swap(NO_SLOT, Ordering::Acquire)
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        if self.number != 0 {
+            HOMES[usize::from(self.number)].store(ptr::null_mut(), Ordering::Release);
+        }
     }
 }

@@ -3,10 +3,11 @@
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::Ordering;
 
 use crate::annotations::Annotations;
 use crate::batch::Batch;
+use crate::list::{Returning, give_back_list};
 use crate::memory::Home;
 use crate::slot::{MAX_PACKET, Meta, NO_SLOT, Packet, SLOT_CAPACITY, SLOT_STRIDE, Values, owner};
 
@@ -145,7 +146,7 @@ impl Pool {
         let meta = packet.meta_mut();
         meta.values = Values::fresh(index);
         meta.length = 0;
-        meta.next = NO_SLOT;
+        meta.end();
         if self.annotations || cfg!(debug_assertions) {
             *packet.annotations_mut() = Annotations::CLEAR;
         }
@@ -183,15 +184,7 @@ impl Pool {
         self.free.reserve_exact(end as usize - self.free.len().min(end as usize));
         // Upside down, so that packets are taken in the order of their addresses.
         for index in (self.grown..end).rev() {
-            let meta = Meta {
-                base: self.home.slot(index),
-                home: &raw const **self.home,
-                values: Values::fresh(index),
-                length: 0,
-                next: NO_SLOT,
-                next_free: NO_SLOT,
-                owner: AtomicU8::new(owner::POOL),
-            };
+            let meta = Meta::new(self.home.slot(index), &raw const **self.home, index);
             // SAFETY: the place lies in the reserved region and nobody has used it before.
             unsafe { self.home.meta(index).write(meta) };
             self.free.push(index);
@@ -228,18 +221,19 @@ impl Pool {
             packet = copy?;
         }
         let total = packet.len() + bytes.len();
-        let mut last: *mut Meta = packet.0.as_ptr();
-        // SAFETY: `last` walks along the slots that `packet` owns, new ones being linked in before they are
+        let mut at = packet.0;
+        // SAFETY: `at` walks along the slots that `packet` owns, new ones being linked in before they are
         // written; each copy stays inside its slot's tail room.
         unsafe {
-            while (*last).next != NO_SLOT {
-                last = self.home.meta((*last).next);
+            while let Some(next) = at.as_ref().next() {
+                at = next;
             }
             loop {
-                let end = (*last).values.start as usize + (*last).values.head as usize;
+                let last = at.as_mut();
+                let end = last.values.start as usize + last.values.head as usize;
                 let n = bytes.len().min(SLOT_STRIDE - end);
-                std::ptr::copy_nonoverlapping(bytes.as_ptr(), (*last).base.as_ptr().add(end), n);
-                (*last).values.head += n as u16;
+                std::ptr::copy_nonoverlapping(bytes.as_ptr(), last.base.as_ptr().add(end), n);
+                last.values.head += n as u16;
                 bytes = &bytes[n..];
                 if bytes.is_empty() {
                     break;
@@ -248,9 +242,13 @@ impl Pool {
                     self.free(packet);
                     return None;
                 };
-                let more = ManuallyDrop::new(more);
-                (*last).next = more.meta().values.index;
-                last = more.0.as_ptr();
+                // Both have a number, or are of this pool, or it could not go on there.
+                if !last.go_on(more.meta()) {
+                    self.free(more);
+                    self.free(packet);
+                    return None;
+                }
+                at = ManuallyDrop::new(more).0;
             }
         }
         packet.meta_mut().length = total as u32;
@@ -315,10 +313,13 @@ impl Pool {
     #[inline]
     pub fn free(&mut self, packet: Packet) {
         let meta = packet.meta();
+        if meta.goes_on() {
+            return self.free_large(packet);
+        }
         if meta.owner.load(Ordering::Relaxed) != owner::POOL {
             // Release: what was done with the packet happens before the store lends it again.
             meta.owner.store(owner::STORE_HOME, Ordering::Release);
-        } else if meta.next == NO_SLOT && self.owns(&packet) {
+        } else if self.owns(&packet) {
             self.free.push(meta.values.index);
         } else {
             return packet.give_back();
@@ -326,50 +327,28 @@ impl Pool {
         std::mem::forget(packet);
     }
 
+    /// The same for a packet of several slots, which may belong to several.
+    #[cold]
+    fn free_large(&mut self, packet: Packet) {
+        let first = ManuallyDrop::new(packet).0;
+        // SAFETY: the handle owned the slots of its list.
+        unsafe { give_back_list(Some(first), Some((&raw const **self.home, &mut self.free))) };
+    }
+
     /// Takes back the slots of all packets of a batch, and leaves it empty. Those of another pool go home together.
     #[inline]
     pub fn free_all(&mut self, batch: &mut Batch) {
-        let mut guests = Guests { home: std::ptr::null(), first: NO_SLOT, last: NO_SLOT };
+        let mut returning = Returning::new();
         for packet in batch.drain() {
-            match self.owns(&packet) {
-                true => self.free(packet),
-                false => guests.add(packet),
+            let meta = packet.meta();
+            let is_guest = !self.owns(&packet) && !meta.goes_on();
+            match is_guest && meta.owner.load(Ordering::Relaxed) == owner::POOL {
+                false => self.free(packet),
+                // SAFETY: the handle owned its one slot.
+                true => unsafe { returning.add(ManuallyDrop::new(packet).0) },
             }
         }
-        guests.leave();
-    }
-}
-
-/// Packets of another pool, linked so that one atomic operation gives all of them back.
-struct Guests {
-    home: *const Home,
-    first: u32,
-    last: u32,
-}
-
-impl Guests {
-    #[cold]
-    fn add(&mut self, packet: Packet) {
-        let meta = packet.meta();
-        if meta.owner.load(Ordering::Relaxed) != owner::POOL || meta.next != NO_SLOT {
-            return packet.give_back();
-        }
-        if !std::ptr::eq(meta.home, self.home) {
-            self.leave();
-            (self.home, self.last) = (meta.home, meta.values.index);
-        }
-        let index = meta.values.index;
-        let mut packet = ManuallyDrop::new(packet);
-        packet.meta_mut().next_free = self.first;
-        self.first = index;
-    }
-
-    fn leave(&mut self) {
-        if self.first != NO_SLOT {
-            // SAFETY: a pool's shared part outlives its packets (see `Pool::drop`), and the list has some.
-            unsafe { &*self.home }.give_back(self.first, self.last);
-            (self.home, self.first) = (std::ptr::null(), NO_SLOT);
-        }
+        returning.leave();
     }
 }
 

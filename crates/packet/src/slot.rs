@@ -1,11 +1,12 @@
 //! The packet: metadata layout, the owned handle, and access to its bytes.
 
 use std::num::NonZeroU64;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::slice;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::annotations::Annotations;
+use crate::list::{Chunks, give_back_list};
 use crate::memory::Home;
 use crate::time::Timestamp;
 
@@ -124,11 +125,69 @@ pub(crate) struct Meta {
     pub(crate) values: Values,
     /// Bytes of the whole packet.
     pub(crate) length: u32,
-    /// Next slot of a large packet.
-    pub(crate) next: u32,
+    /// Next slot of a large packet, or of a chain.
+    next: u32,
     /// Link of the list of returned slots; while the packet is out, the lower half of the mark of its flow.
     pub(crate) next_free: u32,
     pub(crate) owner: AtomicU8,
+    /// Number of the pool that the next slot is of.
+    next_home: u16,
+}
+
+impl Meta {
+    /// That of an empty packet.
+    pub(crate) fn new(base: NonNull<u8>, home: *const Home, index: u32) -> Meta {
+        Meta {
+            base,
+            home,
+            values: Values::fresh(index),
+            length: 0,
+            next: NO_SLOT,
+            next_free: NO_SLOT,
+            owner: AtomicU8::new(owner::POOL),
+            next_home: 0,
+        }
+    }
+
+    /// Whether there is a next slot.
+    #[inline]
+    pub(crate) fn goes_on(&self) -> bool {
+        self.next != NO_SLOT
+    }
+
+    /// Lets the list end here.
+    #[inline]
+    pub(crate) fn end(&mut self) {
+        self.next = NO_SLOT;
+    }
+
+    /// The next slot, which belongs to whoever has this one.
+    #[inline]
+    pub(crate) fn next(&self) -> Option<NonNull<Meta>> {
+        if self.next == NO_SLOT {
+            return None;
+        }
+        // SAFETY: a pool's shared part outlives its packets.
+        let home = unsafe { &*self.home };
+        NonNull::new(match self.next_home == home.number {
+            true => home.meta(self.next),
+            // SAFETY: the next slot is part of the same list.
+            false => unsafe { Home::meta_of(self.next_home, self.next) },
+        })
+    }
+
+    /// Lets the list go on there. False, and nothing done, where that slot is another pool's, and one of the two has no
+    /// number.
+    #[inline]
+    pub(crate) fn go_on(&mut self, next: &Meta) -> bool {
+        // SAFETY: as in `next`.
+        let (own, other) = unsafe { ((*self.home).number, (*next.home).number) };
+        if !ptr::eq(self.home, next.home) && (own == 0 || other == 0) {
+            return false;
+        }
+        (self.next, self.next_home) = (next.values.index, other);
+        true
+    }
 }
 
 const _: () = assert!(size_of::<Meta>() == 64 && size_of::<Values>() == 32 && SLOT_STRIDE / 64 % 2 == 1);
@@ -189,7 +248,7 @@ impl Packet {
     /// Whether the packet is a list of slots; [`data`](Self::data) then shows only its first part.
     #[inline]
     pub fn is_large(&self) -> bool {
-        self.meta().next != NO_SLOT
+        self.meta().goes_on()
     }
 
     /// The bytes in the first slot: the whole packet, or at least the headers of a large one.
@@ -249,7 +308,7 @@ impl Packet {
 
     /// All bytes, slot by slot.
     pub fn chunks(&self) -> Chunks<'_> {
-        Chunks { home: self.home(), next: Some(self.meta()) }
+        Chunks::new(self.meta())
     }
 
     /// Copies bytes from `offset` on into `to`, over slot borders; says how many there were.
@@ -279,11 +338,7 @@ impl Packet {
     /// Free bytes behind the data in the first slot; none in a large packet.
     pub fn tailroom(&self) -> usize {
         let meta = self.meta();
-        if meta.next != NO_SLOT {
-            0
-        } else {
-            SLOT_STRIDE - meta.values.start as usize - meta.values.head as usize
-        }
+        if meta.goes_on() { 0 } else { SLOT_STRIDE - meta.values.start as usize - meta.values.head as usize }
     }
 
     /// Removes `n` bytes from the front. False, and nothing done, if the first slot has fewer.
@@ -368,19 +423,21 @@ impl Packet {
 
     #[cold]
     fn truncate_large(&mut self, length: usize) {
-        let home: *const Home = self.home();
         let mut left = length;
-        let mut meta: *mut Meta = self.0.as_ptr();
-        // SAFETY: the handle owns every slot of its list, so their metadata may be read and written; the list
-        // ends with `NO_SLOT`, and `home` outlives the packet.
+        let mut at = self.0;
+        // SAFETY: the handle owns every slot of its list, so their metadata may be read and written.
         unsafe {
-            while left > (*meta).values.head as usize {
-                left -= (*meta).values.head as usize;
-                meta = (*home).meta((*meta).next);
+            while left > at.as_ref().values.head as usize
+                && let Some(next) = at.as_ref().next()
+            {
+                left -= at.as_ref().values.head as usize;
+                at = next;
             }
-            (*meta).values.head = left as u16;
-            let rest = std::mem::replace(&mut (*meta).next, NO_SLOT);
-            give_back_list(&*home, rest);
+            let rest = at.as_ref().next();
+            let last = at.as_mut();
+            last.values.head = left as u16;
+            last.end();
+            give_back_list(rest, None);
         }
         self.meta_mut().length = length as u32;
     }
@@ -573,31 +630,11 @@ impl Packet {
 
     /// Gives every slot of the packet back without the pool at hand.
     pub(crate) fn give_back(self) {
-        let meta = self.meta();
-        if meta.owner.load(Ordering::Relaxed) == owner::POOL {
-            give_back_list(self.home(), meta.values.index);
-        } else {
-            meta.owner.store(owner::STORE_HOME, Ordering::Release);
-        }
+        let first = self.0;
         std::mem::forget(self);
+        // SAFETY: the handle owned the slots of its list.
+        unsafe { give_back_list(Some(first), None) };
     }
-}
-
-/// Links the slots of a packet's list for the stack of returned slots, and returns them.
-pub(crate) fn give_back_list(home: &Home, first: u32) {
-    if first == NO_SLOT {
-        return;
-    }
-    let mut last = first;
-    // SAFETY: the caller owns the slots of the list.
-    unsafe {
-        while (*home.meta(last)).next != NO_SLOT {
-            let next = (*home.meta(last)).next;
-            (*home.meta(last)).next_free = next;
-            last = next;
-        }
-    }
-    home.give_back(first, last);
 }
 
 /// Asks the processor for the cache line at `address`; never faults.
@@ -628,28 +665,5 @@ impl Drop for Packet {
 impl std::fmt::Debug for Packet {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Packet({} bytes)", self.len())
-    }
-}
-
-/// The bytes of a packet, slot by slot.
-pub struct Chunks<'a> {
-    home: &'a Home,
-    next: Option<&'a Meta>,
-}
-
-impl<'a> Iterator for Chunks<'a> {
-    type Item = &'a [u8];
-
-    fn next(&mut self) -> Option<&'a [u8]> {
-        let meta = self.next?;
-        // SAFETY: the borrowed packet owns every slot of its list.
-        self.next = (meta.next != NO_SLOT).then(|| unsafe { &*self.home.meta(meta.next) });
-        // SAFETY: as in `Packet::data`.
-        Some(unsafe {
-            slice::from_raw_parts(
-                meta.base.as_ptr().add(meta.values.start as usize),
-                meta.values.head as usize,
-            )
-        })
     }
 }

@@ -1,0 +1,338 @@
+//! Lists of slots: the bytes of large packets, chains of packets that may become one, and how slots go home.
+//!
+//! The slots of a list may be of several pools, and on loan from stores: each goes home to whom it belongs.
+
+use std::mem::ManuallyDrop;
+use std::ptr::{self, NonNull};
+use std::slice;
+use std::sync::atomic::Ordering;
+
+use crate::memory::Home;
+use crate::slot::{Meta, NO_SLOT, Packet, owner};
+
+/// Packets one behind the other: nothing is copied to put another one behind the last, to take the first one off as it
+/// was, or to make one large packet of all.
+///
+/// ```
+/// use tidegate_packet::{Chain, Pool};
+///
+/// let mut pool = Pool::new(64 << 20)?;
+/// let mut chain = Chain::new(pool.packet(b"head one").unwrap());
+/// assert!(chain.append(Chain::new(pool.packet(b"head, two").unwrap())).is_ok());
+/// let packet = chain.into_packet(5);
+/// assert_eq!(packet.chunks().collect::<Vec<_>>(), [&b"head one"[..], b" two"]);
+/// pool.free(packet);
+/// # Ok::<(), tidegate_packet::PoolError>(())
+/// ```
+#[derive(Debug)]
+pub struct Chain {
+    /// Its slot goes on to those of the others; its length is its own.
+    first: Packet,
+    /// The last slot of all.
+    last: NonNull<Meta>,
+    packets: u32,
+}
+
+// SAFETY: as for `Packet`: the chain is the only owner of all its slots.
+unsafe impl Send for Chain {}
+
+impl Chain {
+    /// A chain of one packet.
+    #[inline]
+    pub fn new(packet: Packet) -> Chain {
+        let mut last = packet.0;
+        // SAFETY: the handle owns the slots of its list.
+        while let Some(next) = unsafe { last.as_ref() }.next() {
+            last = next;
+        }
+        Chain { first: packet, last, packets: 1 }
+    }
+
+    /// How many packets there are.
+    #[inline]
+    pub fn packets(&self) -> usize {
+        self.packets as usize
+    }
+
+    /// The first slot of the first packet: its headers.
+    #[inline]
+    pub fn head(&self) -> &[u8] {
+        self.first.data()
+    }
+
+    /// Puts another chain behind this one.
+    ///
+    /// # Errors
+    /// That chain, where there are thousands of pools, and the two are of different ones.
+    #[inline]
+    pub fn append(&mut self, other: Chain) -> Result<(), Chain> {
+        // SAFETY: the chain owns its last slot, and nothing else refers to it now.
+        if !unsafe { self.last.as_mut() }.go_on(other.first.meta()) {
+            return Err(other);
+        }
+        self.last = other.last;
+        self.packets += other.packets;
+        // Its slots are this chain's.
+        let _ = ManuallyDrop::new(other.first);
+        Ok(())
+    }
+
+    /// Takes the first packet off, as it was when it came.
+    #[inline]
+    pub fn pop(self) -> (Packet, Option<Chain>) {
+        let Chain { first, last, packets } = self;
+        if packets == 1 {
+            return (first, None);
+        }
+        let (mut end, next) = end_of(first.0);
+        // SAFETY: the chain owned its slots; the packet has those up to this one.
+        unsafe { end.as_mut() }.end();
+        let rest = next.map(|next| Chain { first: Packet(next), last, packets: packets - 1 });
+        (first, rest)
+    }
+
+    /// Makes one packet of all, without the first `headers` bytes of each but the first, as far as these lie in its first
+    /// slot.
+    pub fn into_packet(self, headers: usize) -> Packet {
+        let Chain { mut first, packets, .. } = self;
+        let mut length = first.meta().length;
+        let mut next = end_of(first.0).1;
+        for _ in 1..packets {
+            let Some(mut slot) = next else { break };
+            next = end_of(slot).1;
+            // SAFETY: the chain owned its slots, which are the packet's now; nothing else refers to this one.
+            let meta = unsafe { slot.as_mut() };
+            let left_out = headers.min(meta.values.head.into()) as u16;
+            meta.values.start += left_out;
+            meta.values.head -= left_out;
+            length += meta.length - u32::from(left_out);
+        }
+        first.meta_mut().length = length;
+        first
+    }
+}
+
+/// The last slot of the packet that starts with this one, and the slot behind it.
+#[inline]
+fn end_of(first: NonNull<Meta>) -> (NonNull<Meta>, Option<NonNull<Meta>>) {
+    // SAFETY: the caller owns the slots of the list.
+    let mut left = unsafe { first.as_ref() }.length;
+    let mut at = first;
+    loop {
+        // SAFETY: as above.
+        let meta = unsafe { at.as_ref() };
+        left = left.saturating_sub(meta.values.head.into());
+        match meta.next() {
+            Some(next) if left > 0 => at = next,
+            next => return (at, next),
+        }
+    }
+}
+
+/// Slots of one pool on their way home, linked so that one atomic operation gives all of them back.
+pub(crate) struct Returning {
+    home: *const Home,
+    first: u32,
+    last: u32,
+}
+
+impl Returning {
+    /// None so far.
+    pub(crate) fn new() -> Returning {
+        Returning { home: ptr::null(), first: NO_SLOT, last: NO_SLOT }
+    }
+
+    /// Adds a slot; those of another pool go home first.
+    ///
+    /// # Safety
+    /// The caller has the slot, which is the pool's, and gives it up.
+    pub(crate) unsafe fn add(&mut self, slot: NonNull<Meta>) {
+        // SAFETY: see above.
+        let meta = unsafe { &mut *slot.as_ptr() };
+        if !ptr::eq(meta.home, self.home) {
+            self.leave();
+            (self.home, self.last) = (meta.home, meta.values.index);
+        }
+        meta.next_free = self.first;
+        self.first = meta.values.index;
+    }
+
+    /// Sends them home.
+    pub(crate) fn leave(&mut self) {
+        if self.first != NO_SLOT {
+            // SAFETY: a pool's shared part outlives its packets (see `Pool::drop`), and the list has some.
+            unsafe { &*self.home }.give_back(self.first, self.last);
+            (self.home, self.first) = (ptr::null(), NO_SLOT);
+        }
+    }
+}
+
+/// Gives the slots of a list back, each to whom it belongs; those of the pool at hand, if there is one, to its own list of
+/// free slots.
+///
+/// # Safety
+/// The caller has the slots of the list, and gives them up.
+pub(crate) unsafe fn give_back_list(
+    first: Option<NonNull<Meta>>,
+    mut own: Option<(*const Home, &mut Vec<u32>)>,
+) {
+    let mut returning = Returning::new();
+    let mut at = first;
+    while let Some(slot) = at {
+        // SAFETY: the caller has the slot. Everything is read before it goes.
+        let meta = unsafe { &mut *slot.as_ptr() };
+        at = meta.next();
+        if meta.owner.load(Ordering::Relaxed) != owner::POOL {
+            // A store lends the slot again as it is.
+            meta.end();
+            // Release: what was done with the packet happens before that.
+            meta.owner.store(owner::STORE_HOME, Ordering::Release);
+            continue;
+        }
+        match &mut own {
+            Some((home, free)) if ptr::eq(*home, meta.home) => free.push(meta.values.index),
+            // SAFETY: as above.
+            _ => unsafe { returning.add(slot) },
+        }
+    }
+    returning.leave();
+}
+
+/// The bytes of a packet, slot by slot.
+pub struct Chunks<'a> {
+    next: Option<&'a Meta>,
+}
+
+impl<'a> Chunks<'a> {
+    /// From the first one on, which its packet lends with those behind it.
+    pub(crate) fn new(first: &'a Meta) -> Chunks<'a> {
+        Chunks { next: Some(first) }
+    }
+}
+
+impl<'a> Iterator for Chunks<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let meta = self.next?;
+        // SAFETY: the borrowed packet owns every slot of its list.
+        self.next = meta.next().map(|next| unsafe { next.as_ref() });
+        // SAFETY: as in `Packet::data`.
+        Some(unsafe {
+            slice::from_raw_parts(
+                meta.base.as_ptr().add(meta.values.start as usize),
+                meta.values.head as usize,
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Base, Pool, Restore, Store};
+
+    fn pool() -> Pool {
+        Pool::new(64 << 20).unwrap()
+    }
+
+    fn bytes(packet: &Packet) -> Vec<u8> {
+        packet.chunks().collect::<Vec<_>>().concat()
+    }
+
+    fn chain(pool: &mut Pool, texts: &[&[u8]]) -> Chain {
+        let mut all = texts.iter().map(|text| Chain::new(pool.packet(text).unwrap()));
+        let mut first = all.next().unwrap();
+        all.for_each(|next| first.append(next).unwrap());
+        first
+    }
+
+    #[test]
+    fn packets_come_off_as_they_went_on() {
+        let mut pool = pool();
+        let long = [7; 5000];
+        let texts: [&[u8]; 4] = [b"one", &long, b"", b"four"];
+        let mut chain = Some(chain(&mut pool, &texts));
+        assert_eq!(chain.as_ref().map(Chain::packets), Some(4));
+        let mut seen = Vec::new();
+        while let Some(left) = chain {
+            let (mut packet, rest) = left.pop();
+            assert_eq!((packet.is_large(), packet.len()), (packet.len() > 3000, bytes(&packet).len()));
+            packet.set_offset(Base::Mac, Some(0));
+            seen.push(bytes(&packet));
+            pool.free(packet);
+            chain = rest;
+        }
+        assert_eq!(seen, texts);
+        assert_eq!((pool.stats().in_use, pool.stats().leaked), (0, 0));
+    }
+
+    #[test]
+    fn chains_become_large_packets() {
+        let mut pool = pool();
+        let long = [7; 5000];
+        let (mut a, b) = (chain(&mut pool, &[b"ab1", b"ab22"]), chain(&mut pool, &[&long, b"a", b"ab3"]));
+        a.append(b).unwrap();
+        assert_eq!(a.head(), b"ab1");
+        let mut packet = a.into_packet(2);
+        let expected = [&b"ab122"[..], &long[2..], b"3"].concat();
+        assert_eq!((bytes(&packet), packet.len()), (expected.clone(), expected.len()));
+        let copy = pool.copy(&packet).unwrap();
+        assert_eq!(bytes(&copy), expected);
+        pool.free(copy);
+        packet.truncate(4);
+        assert_eq!(bytes(&packet), &expected[..4]);
+        pool.free(packet);
+    }
+
+    #[test]
+    fn slots_go_home_to_their_pools_and_stores() {
+        let (mut a, mut b) = (pool(), pool());
+        let mut store =
+            Store::new(Restore { bytes: 0, copies: true, annotations: false, in_front: false, marked: None });
+        let stored = b.packet(b"store").unwrap();
+        assert!(store.insert(stored, &mut b));
+        for round in 0..3 {
+            let mut batch = crate::Batch::new();
+            assert_eq!(store.lend_into(0..1, &mut b, &mut batch), 1);
+            let lent = batch.pop().unwrap();
+            let home = b.stats().in_use;
+            let mut mixed = chain(&mut a, &[b"a1", b"a2"]);
+            mixed.append(chain(&mut b, &[b"b1"])).unwrap();
+            mixed.append(Chain::new(lent)).unwrap();
+            mixed.append(chain(&mut a, &[b"a3"])).unwrap();
+            let mut packet = mixed.into_packet(1);
+            assert_eq!(bytes(&packet), b"a121tore3");
+            match round {
+                0 => a.free(packet),
+                1 => b.free(packet),
+                _ => {
+                    packet.truncate(3);
+                    packet.give_back();
+                }
+            }
+            let _ = (a.refill().map(|slot| a.free.push(slot)), b.refill().map(|slot| b.free.push(slot)));
+            assert_eq!((a.stats().in_use, b.stats().in_use), (0, home), "round {round}");
+        }
+        let mut batch = crate::Batch::new();
+        assert_eq!(store.lend_into(0..1, &mut b, &mut batch), 1);
+        let lent = batch.pop().unwrap();
+        assert_eq!((lent.data(), lent.is_large()), (&b"store"[..], false));
+        b.free(lent);
+        store.release(&mut b);
+    }
+
+    #[test]
+    fn a_pool_waits_for_slots_in_lists_of_others() {
+        let (mut a, mut b) = (pool(), pool());
+        let mut mixed = chain(&mut a, &[b"a"]);
+        mixed.append(chain(&mut b, &[b"b"])).unwrap();
+        drop(b);
+        // Its number is not given to another one meanwhile.
+        let more: Vec<Pool> = (0..3).map(|_| pool()).collect();
+        let packet = mixed.into_packet(0);
+        assert_eq!(bytes(&packet), b"ab");
+        a.free(packet);
+        drop(more);
+    }
+}
