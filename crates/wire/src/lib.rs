@@ -9,6 +9,7 @@
 //! | [`checksum`] | Internet checksum: full, incremental, per protocol |
 //! | [`link`], [`layers`], [`five_tuple`] | from a frame of a link type to the places of its headers and its flow |
 //! | [`offload`] | what devices leave to be done: partial checksums, large segments |
+//! | [`merge`] | which segments can be one large one |
 //! | [`build`] | packets with correct checksums, for sources and tests |
 //!
 //! # Two ways to a header
@@ -47,6 +48,7 @@ pub mod ipv4;
 pub mod ipv6;
 pub mod layers;
 pub mod link;
+pub mod merge;
 pub mod neighbor;
 pub mod offload;
 pub mod sctp;

@@ -50,6 +50,23 @@ impl Sum {
         self
     }
 
+    /// Adds what was summed on its own and comes behind.
+    #[inline]
+    #[must_use]
+    pub fn followed_by(mut self, other: Sum) -> Self {
+        self = self.add(if self.odd { fold(other.words).swap_bytes().into() } else { other.words });
+        self.odd ^= other.odd;
+        self
+    }
+
+    /// The sum of so many bytes behind these that make the checksum right.
+    #[inline]
+    #[must_use]
+    pub fn complement(self, length: usize) -> Self {
+        debug_assert!(!self.odd);
+        Sum { words: (!fold(self.words)).into(), odd: !length.is_multiple_of(2) }
+    }
+
     /// Adds words that are summed already. A carry out of the top counts as one: 2^64 leaves the remainder 1 modulo
     /// 0xffff, as 2^16 does.
     #[inline]

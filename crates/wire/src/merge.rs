@@ -1,0 +1,402 @@
+//! Which segments can be one large one, exactly: cut again ([`crate::offload::Segments`]), each of them is what it was, byte
+//! for byte.
+//!
+//! So headers have to be equal but for what cutting makes anew: lengths, identification, sequence number, checksums, PSH and
+//! FIN of the last segment, CWR of the first. IP options and extension headers, padding behind the packet and damaged
+//! checksums are not made anew.
+
+use crate::checksum::{self, PseudoHeader, Sum};
+use crate::layers::Network;
+use crate::{FromBytes, IntoBytes, ip_protocol, ipv4, ipv6, tcp, udp};
+
+/// Flags that segments of a large one may have.
+const PLAIN: u8 = tcp::flags::ACK | tcp::flags::ECE | ON_LAST | tcp::flags::CWR;
+/// Those that only the last one may have.
+const ON_LAST: u8 = tcp::flags::PSH | tcp::flags::FIN;
+/// A checksum that is right, and not the one that is computed.
+const OTHER_ZERO: u16 = 0xffff;
+
+/// A whole TCP segment or UDP datagram in its packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// IPv4 or IPv6.
+    pub network: Network,
+    /// TCP, or else UDP.
+    pub is_tcp: bool,
+    /// Whether it can be part of a larger one, as far as its IP and transport headers say.
+    pub is_plain: bool,
+    /// Where the IP header starts.
+    pub l3: u16,
+    /// Where the transport header starts.
+    pub l4: u16,
+    /// Where the data start.
+    pub start: u16,
+    /// Bytes of data.
+    pub length: u16,
+    /// TCP's sequence number.
+    pub sequence: u32,
+    /// TCP's flags.
+    pub flags: u8,
+    /// Identification of IPv4.
+    pub id: u16,
+}
+
+impl Segment {
+    /// Looks at a packet of `length` bytes, of which `head` are the first, and whose IP header starts at `l3`. `None` if it is
+    /// neither TCP nor UDP, is a fragment, or does not have all the bytes that it says.
+    #[inline]
+    pub fn of(head: &[u8], l3: usize, length: usize) -> Option<Segment> {
+        let ip = head.get(l3..)?;
+        let (network, protocol, l4, end, mut is_plain, id) = match ip.first()? >> 4 {
+            4 => {
+                let (header, _) = ipv4::Header::ref_from_prefix(ip).ok()?;
+                let (own, whole) = (header.header_len(), usize::from(header.total_length.get()));
+                if header.is_fragment() || own < ipv4::Header::LEN || whole < own {
+                    return None;
+                }
+                let is_right = own == ipv4::Header::LEN
+                    && header.checksum.get() != OTHER_ZERO
+                    && checksum::ipv4_plain_valid(header);
+                (Network::Ipv4, header.protocol, l3 + own, l3 + whole, is_right, header.id.get())
+            }
+            6 => {
+                let (header, _) = ipv6::Header::ref_from_prefix(ip).ok()?;
+                let end = l3 + ipv6::Header::LEN + usize::from(header.payload_length.get());
+                (Network::Ipv6, header.next_header, l3 + ipv6::Header::LEN, end, true, 0)
+            }
+            _ => return None,
+        };
+        is_plain &= end == length;
+        let transport = head.get(l4..)?;
+        let (is_tcp, own, sequence, flags) = match protocol {
+            ip_protocol::TCP => {
+                let (header, _) = tcp::Header::ref_from_prefix(transport).ok()?;
+                is_plain &= header.flags & !PLAIN == 0 && header.checksum.get() != OTHER_ZERO;
+                if header.header_len() < tcp::Header::LEN {
+                    return None;
+                }
+                (true, header.header_len(), header.sequence.get(), header.flags)
+            }
+            ip_protocol::UDP => {
+                let (header, _) = udp::Header::ref_from_prefix(transport).ok()?;
+                let is_whole = l4 + usize::from(header.length.get()) == end;
+                is_plain &= is_whole && header.checksum.get() != 0;
+                (false, udp::Header::LEN, 0, 0)
+            }
+            _ => return None,
+        };
+        let start = l4 + own;
+        if start > end || end > length || start > head.len() || start > usize::from(u16::MAX) {
+            return None;
+        }
+        is_plain &= end > start;
+        let (l3, l4) = (l3 as u16, l4 as u16);
+        let (length, start) = ((end - start) as u16, start as u16);
+        Some(Segment { network, is_tcp, is_plain, l3, l4, start, length, sequence, flags, id })
+    }
+
+    /// Numbers that TCP counts: bytes of data, SYN and FIN.
+    #[inline]
+    pub fn sequence_length(&self) -> u32 {
+        let has = |flag: u8| u32::from(self.flags & flag != 0);
+        u32::from(self.length) + has(tcp::flags::SYN) + has(tcp::flags::FIN)
+    }
+
+    /// The sum of the data of a packet in pieces, the first of which has all headers. `None` if the checksum is wrong.
+    #[inline]
+    pub fn verify<'a>(&self, pieces: impl IntoIterator<Item = &'a [u8]>) -> Option<Sum> {
+        let mut pieces = pieces.into_iter();
+        let head = pieces.next()?;
+        let (headers, first) = head.split_at_checked(self.start.into())?;
+        let mut left = usize::from(self.length);
+        let mut sum = Sum::new();
+        for piece in std::iter::once(first).chain(pieces) {
+            let part = piece.get(..left).unwrap_or(piece);
+            sum = sum.bytes(part);
+            left -= part.len();
+        }
+        let whole = self.header_sum(headers)?.followed_by(sum);
+        whole.is_valid().then_some(sum)
+    }
+
+    /// The same for a checksum that is known to be right, from the headers alone.
+    #[inline]
+    pub fn trust(&self, headers: &[u8]) -> Option<Sum> {
+        Some(self.header_sum(headers)?.complement(self.length.into()))
+    }
+
+    /// The sum of pseudo header and transport header.
+    #[inline]
+    fn header_sum(&self, headers: &[u8]) -> Option<Sum> {
+        let transport = headers.get(self.l4.into()..self.start.into())?;
+        let length = transport.len() + usize::from(self.length);
+        let protocol = if self.is_tcp { ip_protocol::TCP } else { ip_protocol::UDP };
+        Some(self.pseudo_header(headers)?.sum(protocol, length).bytes(transport))
+    }
+
+    fn pseudo_header(&self, headers: &[u8]) -> Option<PseudoHeader> {
+        let ip = headers.get(self.l3.into()..self.l4.into())?;
+        Some(match self.network {
+            Network::Ipv4 => {
+                let (header, options) = ipv4::Header::ref_from_prefix(ip).ok()?;
+                PseudoHeader::routed(header, options)
+            }
+            _ => ipv6::Header::ref_from_prefix(ip).ok()?.0.into(),
+        })
+    }
+
+    /// Whether the headers of a segment are what cutting makes of these ones for the segment with that number, leaving aside
+    /// sequence number and flags of the last.
+    #[inline]
+    pub fn goes_before(&self, own: &[u8], next: &Segment, other: &[u8], number: u16) -> bool {
+        let (l3, l4, start) = (usize::from(self.l3), usize::from(self.l4), usize::from(self.start));
+        if (next.l3, next.l4, next.start) != (self.l3, self.l4, self.start)
+            || (next.network, next.is_tcp) != (self.network, self.is_tcp)
+            || !(self.is_plain && next.is_plain)
+        {
+            return false;
+        }
+        let (Some(own), Some(other)) = (own.get(..start), other.get(..start)) else { return false };
+        let same = |range: std::ops::Range<usize>| own[range.clone()] == other[range];
+        let is_same_ip = match self.network {
+            // Version, TOS; flags, TTL, protocol; addresses.
+            Network::Ipv4 => {
+                next.id == self.id.wrapping_add(number)
+                    && same(l3..l3 + 2)
+                    && same(l3 + 6..l3 + 10)
+                    && same(l3 + 12..l3 + 20)
+            }
+            // Version, traffic class, flow label; next header, hop limit, addresses.
+            _ => same(l3..l3 + 4) && same(l3 + 6..l4),
+        };
+        let is_same_transport = match self.is_tcp {
+            // Ports; acknowledgment, data offset; window; urgent pointer and options.
+            true => {
+                let passing = ON_LAST | tcp::flags::CWR;
+                same(l4..l4 + 4)
+                    && same(l4 + 8..l4 + 13)
+                    && (self.flags ^ next.flags) & !passing == 0
+                    && next.flags & tcp::flags::CWR == 0
+                    && same(l4 + 14..l4 + 16)
+                    && same(l4 + 18..start)
+            }
+            false => same(l4..l4 + 4),
+        };
+        same(0..l3) && is_same_ip && is_same_transport
+    }
+
+    /// Whether nothing may come behind it in a large one.
+    #[inline]
+    pub fn is_last(&self) -> bool {
+        self.flags & ON_LAST != 0
+    }
+
+    /// Makes these headers of the first segment those of a large one with so many bytes of data, the flags of the last
+    /// segment, and a checksum over all of it: the sum of the data is given, and `None` leaves the checksum to a device.
+    pub fn enlarge(&self, headers: &mut [u8], length: usize, last: u8, data: Option<Sum>) {
+        let (l3, l4) = (usize::from(self.l3), usize::from(self.l4));
+        let Some((ip, transport)) =
+            headers.get_mut(l3..self.start.into()).and_then(|ip| ip.split_at_mut_checked(l4 - l3))
+        else {
+            return;
+        };
+        let whole = transport.len() + length;
+        if let (Network::Ipv4, Ok((header, _))) = (self.network, ipv4::Header::mut_from_prefix(ip)) {
+            header.total_length.set((l4 - l3 + whole) as u16);
+            checksum::fill_ipv4_plain(header);
+        } else if let Ok((header, _)) = ipv6::Header::mut_from_prefix(ip) {
+            header.payload_length.set(whole as u16);
+        }
+        if self.is_tcp {
+            if let Ok((header, _)) = tcp::Header::mut_from_prefix(transport) {
+                header.flags |= last & ON_LAST;
+                header.checksum.set(0);
+            }
+        } else if let Ok((header, _)) = udp::Header::mut_from_prefix(transport) {
+            header.length.set(whole as u16);
+            header.checksum.set(0);
+        }
+        let (protocol, field) = if self.is_tcp { (ip_protocol::TCP, 16) } else { (ip_protocol::UDP, 6) };
+        let Some(pseudo) = self.pseudo_header(headers) else { return };
+        let start = pseudo.sum(protocol, whole);
+        let transport = headers.get_mut(l4..self.start.into()).unwrap_or_default();
+        let sum = match data {
+            Some(data) => match start.bytes(transport).followed_by(data).checksum() {
+                // UDP's zero says that there is none.
+                0 if !self.is_tcp => OTHER_ZERO,
+                sum => sum,
+            },
+            None => start.folded(),
+        };
+        if let Some(place) = transport.get_mut(field..field + 2) {
+            place.copy_from_slice(sum.to_be_bytes().as_bytes());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, SocketAddr};
+
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::LinkType;
+    use crate::build::Builder;
+    use crate::ethernet::MacAddr;
+    use crate::offload::Segments;
+    use crate::tcp::flags;
+
+    const L3: usize = 18;
+
+    fn addresses(v6: bool) -> [SocketAddr; 2] {
+        let ip = |last: u8| -> IpAddr {
+            if v6 {
+                [0x20, 1, 13, 184, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last].into()
+            } else {
+                [10, 9, 8, last].into()
+            }
+        };
+        [SocketAddr::new(ip(1), 1000), SocketAddr::new(ip(2), 443)]
+    }
+
+    fn framed(builder: Builder, payload: &[u8]) -> Vec<u8> {
+        builder.ethernet(MacAddr([2; 6]), MacAddr([4; 6])).vlan(5).build(payload).unwrap()
+    }
+
+    /// What a sender makes of some data.
+    fn sent(
+        v6: bool,
+        tcp: bool,
+        start: (u32, u16, u8),
+        options: usize,
+        payload: &[u8],
+        size: usize,
+    ) -> Vec<Vec<u8>> {
+        let ([a, b], (sequence, id, set)) = (addresses(v6), start);
+        let count = payload.chunks(size).count();
+        let segment = |(number, chunk): (usize, &[u8])| {
+            let mut set = set;
+            if number + 1 < count {
+                set &= !ON_LAST;
+            }
+            if number > 0 {
+                set &= !flags::CWR;
+            }
+            let builder = if tcp { Builder::tcp(a, b, set) } else { Builder::udp(a, b) };
+            let builder = builder.id(id.wrapping_add(number as u16)).tos(1);
+            framed(
+                if tcp {
+                    builder
+                        .sequence(sequence.wrapping_add((number * size) as u32), 77)
+                        .options(&[1, 1, 1, 1].repeat(options))
+                } else {
+                    builder
+                },
+                chunk,
+            )
+        };
+        payload.chunks(size).enumerate().map(segment).collect()
+    }
+
+    /// One large frame of some, if they can be one.
+    fn merged(frames: &[Vec<u8>], trusts: bool) -> Option<Vec<u8>> {
+        let segments: Option<Vec<Segment>> =
+            frames.iter().map(|frame| Segment::of(frame, L3, frame.len())).collect();
+        let segments = segments?;
+        let (first, mut large) = (segments[0], frames[0].clone());
+        let mut data = Sum::new();
+        for (number, (segment, frame)) in segments.iter().zip(frames).enumerate() {
+            if number > 0 {
+                let is_next = first.goes_before(&frames[0], segment, frame, number as u16);
+                if !is_next || segments[number - 1].is_last() || segments[number - 1].length != first.length {
+                    return None;
+                }
+                let before = segments[number - 1];
+                if segment.is_tcp && segment.sequence != before.sequence.wrapping_add(before.length.into()) {
+                    return None;
+                }
+                if segment.length > first.length {
+                    return None;
+                }
+                large.extend_from_slice(&frame[segment.start.into()..]);
+            }
+            let half = segment.length as usize / 2;
+            let (head, tail) = frame.split_at(segment.start as usize + half);
+            let sum = segment.verify([head, tail])?;
+            data = data.followed_by(if trusts { segment.trust(frame)? } else { sum });
+        }
+        let last = segments.last()?.flags;
+        let length = large.len() - usize::from(first.start);
+        first.enlarge(&mut large, length, last, Some(data));
+        Some(large)
+    }
+
+    fn cut(large: &[u8], size: usize) -> Vec<Vec<u8>> {
+        let segments = Segments::of(large, LinkType::Ethernet, large.len(), size).unwrap();
+        let frame = |number: usize| {
+            let mut frame = Vec::new();
+            segments.write(large, number, &mut frame);
+            frame
+        };
+        (0..segments.count()).map(frame).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_merged_is_valid_and_can_be_cut_again(
+            v6: bool, tcp: bool, sequence: u32, id: u16, set: u8, options in 0usize..4, trusts: bool,
+            payload in vec(any::<u8>(), 1..4000), size in 1usize..1400,
+        ) {
+            let set = set & PLAIN | flags::ACK;
+            let size = size.max(payload.len().div_ceil(40));
+            let frames = sent(v6, tcp, (sequence, id, set), options, &payload, size);
+            // A checksum of another zero is made of no segment.
+            let other = |frame: &Vec<u8>| Segment::of(frame, L3, frame.len()).is_none_or(|segment| !segment.is_plain);
+            prop_assume!(!frames.iter().any(other));
+            let large = merged(&frames, trusts).unwrap();
+            let segment = Segment::of(&large, L3, large.len()).unwrap();
+            prop_assert!(segment.verify([&large[..]]).is_some());
+            prop_assert_eq!(usize::from(segment.length), payload.len());
+            prop_assert_eq!(cut(&large, size.min(payload.len())), frames);
+        }
+
+        #[test]
+        fn what_is_not_the_same_again_is_not_merged(
+            v6: bool, tcp: bool, id: u16, set: u8, options in 0usize..3, which in 0usize..3, at in 0usize..200,
+            flip in 1u8.., rights: bool,
+        ) {
+            let set = set & PLAIN | flags::ACK;
+            let mut frames = sent(v6, tcp, (7, id, set), options, &[9; 300], 100);
+            let frame = &mut frames[which];
+            let at = at % frame.len();
+            frame[at] ^= flip;
+            if rights && let Some(segment) = Segment::of(&frame.clone(), L3, frame.len()) {
+                // Both checksums are right, and what they are about is another packet.
+                let end = frame.len();
+                let copy = Segments::of(frame, LinkType::Ethernet, end, usize::MAX);
+                if let Ok(copy) = copy && copy.count() == 1 && segment.length > 0 {
+                    let mut whole = Vec::new();
+                    copy.write(&frame.clone(), 0, &mut whole);
+                    *frame = whole;
+                }
+            }
+            if let Some(large) = merged(&frames, false) {
+                prop_assert_eq!(cut(&large, 100), frames);
+            }
+        }
+
+        #[test]
+        fn no_bytes_panic(bytes in vec(any::<u8>(), 0..120), l3 in 0usize..60, length in 0usize..70_000, kind in 0u8..3) {
+            let mut bytes = bytes;
+            if let Some(byte) = bytes.get_mut(l3) { *byte = [0x45, 0x60, *byte][usize::from(kind)]; }
+            if let Some(segment) = Segment::of(&bytes, l3, length) {
+                let _ = (segment.verify([&bytes[..]]), segment.trust(&bytes), segment.sequence_length());
+                let _ = segment.goes_before(&bytes, &segment, &bytes[..bytes.len() / 2], 1);
+                segment.enlarge(&mut bytes.clone(), length, 0xff, None);
+                segment.enlarge(&mut bytes[..20.min(l3)], length, 0xff, Some(Sum::new()));
+            }
+        }
+    }
+}
