@@ -6,6 +6,7 @@
 
 mod address;
 mod filter;
+mod micros;
 mod port;
 mod real;
 
@@ -16,6 +17,7 @@ use packet::{Annotations, Timestamp};
 
 pub use address::{Ipv4Prefix, Ipv6Prefix};
 pub use filter::{PlaceNames, filter_condition};
+pub use micros::Micros;
 pub use port::{Port, TcpPort, UdpPort};
 pub use real::Real;
 

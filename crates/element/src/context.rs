@@ -402,6 +402,12 @@ impl<'a> Cx<'a> {
         self.core.facts.offloads.get(self.id).copied().unwrap_or(false)
     }
 
+    /// Whether packets that the element emits may stand for many segments: valid packets, but for being longer than any
+    /// interface takes, whose annotations say how to cut them.
+    pub fn may_merge(&self) -> bool {
+        self.core.facts.large_segments.get(self.id).copied().unwrap_or(false)
+    }
+
     /// Whether the element shall mark the flows of packets, or may rely on the marks that packets come with; according to
     /// what it declares.
     pub fn uses_flow_marks(&self) -> bool {

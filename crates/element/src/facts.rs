@@ -13,11 +13,19 @@ pub struct Facts {
     pub restore: Restore,
     /// Which elements may emit frames in which something is left for a device to do, because nobody behind them minds.
     pub offloads: Vec<bool>,
+    /// Which elements may emit packets that stand for many segments, with all checksums complete, because nobody behind them
+    /// minds.
+    pub large_segments: Vec<bool>,
     /// Which elements give marks of flows that others rely on, and which may rely on some.
     pub flow_marks: Vec<bool>,
 }
 
 impl Facts {
+    /// Whether there may be packets anywhere in which something is left for a device to do: their annotations say so.
+    pub fn leave_work(&self) -> bool {
+        self.offloads.contains(&true) || self.large_segments.contains(&true)
+    }
+
     /// Whether anybody reads one of these annotation bytes.
     pub fn annotation_read(&self, offset: usize, length: usize) -> bool {
         self.annotations_read.iter().skip(offset).take(length).any(|&read| read)

@@ -10,6 +10,7 @@
 //! - [`context`]: what an element can ask of the engine while it handles packets ([`Cx`])
 //! - [`ports`]: Click's port count and processing codes
 //! - [`five_tuple`](mod@five_tuple): which flow a packet belongs to
+//! - [`histogram`]: histograms that elements show
 //! - [`names`]: addresses and ports that configurations give names to
 //! - [`services`]: names of ports that the machine knows
 //! - [`steering`]: which worker a packet belongs to
@@ -21,6 +22,7 @@ pub mod context;
 pub mod effects;
 mod facts;
 pub mod five_tuple;
+pub mod histogram;
 mod interfaces;
 pub mod manual;
 pub mod names;

@@ -61,7 +61,10 @@ pub fn to_synthesis(effects: &Effects) -> Option<String> {
 ///
 /// `start` says where packets that come to the element start: so many bytes behind their IP header, -14 for Ethernet.
 pub fn to_slicing(effects: &Effects, start: i32) -> Option<String> {
-    let at = Place { start };
+    to_shortening(effects, Place { start, keeps_dscp: false })
+}
+
+fn to_shortening(effects: &Effects, at: Place) -> Option<String> {
     if let Some(why) = effects.opaque {
         return Some(format!("opaque ({why})"));
     }
@@ -110,7 +113,7 @@ pub fn to_offloads(effects: &Effects, start: i32) -> Option<String> {
     if effects.offloads.is_none() && effects.cases.iter().any(|case| case.to == Target::Send) {
         return Some("sends packets as they are".into());
     }
-    let at = Place { start };
+    let at = Place { start, keeps_dscp: false };
     for case in &effects.cases {
         if let Checksum::Updated(headers) | Checksum::Recomputed(headers) = &case.checksum
             && headers.iter().any(|header| header.base() == Base::Transport)
@@ -132,6 +135,24 @@ pub fn to_offloads(effects: &Effects, start: i32) -> Option<String> {
     let is_ip = |field: &&Field| matches!(field, Field::Bytes { length: 60, .. });
     let strange = reads.iter().filter(|field| !is_ip(field)).any(|field| !at.is_header(field, false));
     strange.then(|| "reads more than addresses and ports".into())
+}
+
+/// Why packets must not come to the element that stand for many segments, although all their checksums are complete: it looks
+/// at lengths or payload, which are those of the segments together, or sends what no interface takes.
+///
+/// `start` says where they start, as in [`to_slicing`].
+pub fn to_large_segments(effects: &Effects, start: i32) -> Option<String> {
+    if let Some(why) = to_shortening(effects, Place { start, keeps_dscp: true }) {
+        return Some(why);
+    }
+    if effects.hold == Hold::Replay {
+        return Some("replays packets".into());
+    }
+    if effects.observes.contains(&Field::Payload) {
+        return Some("shows the payload".into());
+    }
+    let is_sent = effects.offloads.is_none() && effects.cases.iter().any(|case| case.to == Target::Send);
+    is_sent.then(|| "sends packets as they are".into())
 }
 
 /// What the element does to order, or needs of it, if that is worth saying.
@@ -163,6 +184,8 @@ fn decided_inside(filter: &Filter) -> Option<&'static str> {
 struct Place {
     /// So many bytes behind their IP header.
     start: i32,
+    /// Whether the DSCP is the packet's own.
+    keeps_dscp: bool,
 }
 
 impl Place {
@@ -192,7 +215,7 @@ impl Place {
                     let counts = mask == u128::MAX || mask & bits.checked_shl(shift).unwrap_or(0) != 0;
                     (network..end).contains(&byte) && counts
                 };
-                if reads(1, 0xfc) {
+                if reads(1, 0xfc) && !self.keeps_dscp {
                     Some("DSCP")
                 } else if reads(2, 0xff) || reads(3, 0xff) {
                     Some("length")

@@ -1,7 +1,9 @@
 //! What the declarations of all elements of a graph say together.
 
+use std::collections::BTreeSet;
+
 use element::effects::{Action, Case, Effects, Field, Header, Hold, Number, Value};
-use element::obstacles::to_offloads;
+use element::obstacles::{to_large_segments, to_offloads};
 use element::{Base, ElementId, Facts};
 use packet::{Marked, Restore};
 
@@ -39,7 +41,9 @@ pub(crate) fn gather(effects: &[Effects], forward: &Forward) -> Facts {
     // What is only written is seen by nobody.
     let offloads = offloads(effects, forward);
     // The fields of virtio-net lie beside annotations, and are cleared with them.
-    let annotations_used = annotations_read.contains(&true) || offloads.contains(&true);
+    let large_segments = large_segments(effects, forward);
+    let left = offloads.contains(&true) || large_segments.contains(&true);
+    let annotations_used = annotations_read.contains(&true) || left;
     let holds = |e: &Effects| !matches!(e.hold, Hold::None | Hold::Replay) || e.opaque.is_some();
     let restore = Restore {
         bytes: written_bytes(effects),
@@ -49,7 +53,7 @@ pub(crate) fn gather(effects: &[Effects], forward: &Forward) -> Facts {
         marked: behind_marks(effects, forward),
     };
     let flow_marks = flow_marks::used(effects, forward);
-    Facts { annotations_read, annotations_used, restore, offloads, flow_marks }
+    Facts { annotations_read, annotations_used, restore, offloads, large_segments, flow_marks }
 }
 
 /// For each element, whether it may emit frames in which something is left for a device to do.
@@ -60,6 +64,49 @@ fn offloads(effects: &[Effects], forward: &Forward) -> Vec<bool> {
         Some(!next.is_empty() && take_offloads(effects, forward, next, start))
     };
     (0..effects.len()).map(|source| may(source).unwrap_or(false)).collect()
+}
+
+/// For each element, whether it may emit packets that stand for many segments, with all checksums complete.
+fn large_segments(effects: &[Effects], forward: &Forward) -> Vec<bool> {
+    let may = |source: ElementId| {
+        let start = effects[source].offloads?;
+        let next: Vec<ElementId> = forward[source].iter().flatten().map(|&(to, _)| to).collect();
+        Some(!next.is_empty() && take_large_segments(effects, forward, next, start))
+    };
+    (0..effects.len()).map(|source| may(source).unwrap_or(false)).collect()
+}
+
+/// Farther than headers reach: where packets start is not followed any more.
+const FAR: i32 = 256;
+
+/// Whether some elements may be given packets that stand for many segments and start there: neither they nor any behind them
+/// mind. Whoever takes them in the end finds their headers anew, so they may start elsewhere by then.
+pub(crate) fn take_large_segments(
+    effects: &[Effects],
+    forward: &Forward,
+    elements: Vec<ElementId>,
+    start: i32,
+) -> bool {
+    let mut seen = BTreeSet::new();
+    let mut open: Vec<(ElementId, i32)> = elements.into_iter().map(|id| (id, start)).collect();
+    while let Some((id, start)) = open.pop() {
+        if effects[id].offloads.is_some() || !seen.insert((id, start)) {
+            continue;
+        }
+        if start.abs() > FAR || to_large_segments(&effects[id], start).is_some() {
+            return false;
+        }
+        for case in &effects[id].cases {
+            let moves = case.actions.iter().map(|action| match action {
+                Action::Strip(n) => Some(*n),
+                Action::Start(_) => None,
+                _ => Some(0),
+            });
+            let Some(moved) = moves.sum::<Option<i32>>() else { return false };
+            open.extend(forward[id].iter().flatten().map(|&(to, _)| (to, start.saturating_add(moved))));
+        }
+    }
+    true
 }
 
 /// Whether some elements may be given frames that start there (see [`Effects::offloads`]) and in which something is left for

@@ -5,6 +5,8 @@
 //! and class hand on their state, what else the old ones hold is drained, and they are closed. Packets in which something
 //! is left for a device to do are not handed on where somebody in the new graph would mind.
 
+use std::collections::BTreeSet;
+
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
@@ -150,17 +152,21 @@ impl Worker {
 
     /// Lets elements go of packets that may be left to a device in part, where somebody in the new graph would mind.
     fn empty_where_minded(&mut self, new: &Inner) {
-        let old = &self.inner;
-        let passing = self.core.facts.offloads.iter().zip(&old.effects).filter(|(passes, _)| **passes);
-        let mut starts: Vec<i32> = passing.filter_map(|(_, effects)| effects.offloads).collect();
-        starts.dedup();
+        let (old, facts) = (&self.inner, &self.core.facts);
+        let starts = |passing: &[bool]| -> BTreeSet<i32> {
+            let passing = passing.iter().zip(&old.effects).filter(|(passes, _)| **passes);
+            passing.filter_map(|(_, effects)| effects.offloads).collect()
+        };
+        let (partial, large) = (starts(&facts.offloads), starts(&facts.large_segments));
         // Who sends has to know that there are such.
-        let are_known = facts::gather(&new.effects, &new.plan.forward).offloads.contains(&true);
+        let are_known = facts::gather(&new.effects, &new.plan.forward).leave_work();
+        let (effects, forward) = (&new.effects, &new.plan.forward);
         let minds = |heir: ElementId| {
-            let takes = |start: &i32| {
-                facts::take_offloads(&new.effects, &new.plan.forward, vec![heir], *start) && are_known
-            };
-            !starts.iter().all(takes)
+            let takes_partial =
+                |start: &i32| are_known && facts::take_offloads(effects, forward, vec![heir], *start);
+            let takes_large =
+                |start: &i32| are_known && facts::take_large_segments(effects, forward, vec![heir], *start);
+            !partial.iter().all(takes_partial) || !large.iter().all(takes_large)
         };
         let mut minded: Vec<ElementId> = heirs(&old.plan, &new.plan)
             .into_iter()

@@ -56,7 +56,10 @@ impl Inner {
         if now.iter().zip(was).any(|(&now, &was)| now && !was) {
             return Err("this would read annotations that nobody has set so far".into());
         }
-        if core.facts.offloads.iter().zip(&facts.offloads).any(|(&was, &now)| was && !now) {
+        let lost = |was: &[bool], now: &[bool]| was.iter().zip(now).any(|(&was, &now)| was && !now);
+        if lost(&core.facts.offloads, &facts.offloads)
+            || lost(&core.facts.large_segments, &facts.large_segments)
+        {
             return Err("this would look at what devices have been told that nobody looks at".into());
         }
         let relies = |facts: &Facts, id: ElementId| facts.flow_marks.get(id).is_some_and(|&relies| relies);

@@ -29,6 +29,19 @@ pub struct VirtioNet {
     pub checksum_offset: u16,
 }
 
+impl VirtioNet {
+    /// Bit of `flags`: the checksum is partial.
+    pub const NEEDS_CHECKSUM: u8 = 1;
+    /// Kinds of segments.
+    pub const TCP_V4: u8 = 1;
+    /// TCP over IPv6.
+    pub const TCP_V6: u8 = 4;
+    /// Datagrams of UDP, over either.
+    pub const UDP: u8 = 5;
+    /// Bit of the kind: with congestion notification in the first segment.
+    pub const ECN: u8 = 0x80;
+}
+
 impl Annotations {
     /// Bytes that elements may use.
     pub const SIZE: usize = 48;

@@ -102,8 +102,10 @@ reasons! {
     NoFreePort = "no free port",
     /// A table has as many entries as it may have, and none may give way.
     TableFull = "table full",
-    /// An ACK merged into a later one.
+    /// Merged into another one: an ACK into a later one, segments into a large one.
     Coalesced = "coalesced",
+    /// A large segment in whose place those left that it stood for.
+    Segmented = "segmented",
 }
 
 impl fmt::Display for DropReason {

@@ -188,7 +188,13 @@ impl Segment {
     /// Whether nothing may come behind it in a large one.
     #[inline]
     pub fn is_last(&self) -> bool {
-        self.flags & ON_LAST != 0
+        self.is_last_of(self.flags)
+    }
+
+    /// Whether nothing may come behind a segment with these flags in a large one that this is the first of.
+    #[inline]
+    pub fn is_last_of(&self, flags: u8) -> bool {
+        self.is_tcp && flags & ON_LAST != 0
     }
 
     /// Makes these headers of the first segment those of a large one with so many bytes of data, the flags of the last

@@ -1,6 +1,27 @@
 //! The juggler: TCP in order and in large segments, although the network has reordered it.
+//!
+//! Structure: a key (`key`) finds a flow; `flows` has what is known of it and says what leaves when; its segments wait in a
+//! `queue`. The element (`juggler`) makes packets of what leaves. Which segments can be one, and how one becomes many, is
+//! `wire`'s to know (`merge`, `offload`); packets that wait are chains (`packet::Chain`), so that nothing is copied.
+//!
+//! Invariants:
+//! - A flow is in exactly one list. What waits of it is sorted by sequence number, and neighbours that fit are one run.
+//! - Nothing waits behind a gap for longer than OFO_TIMEOUT, and nothing in sequence longer than INSEQ_TIMEOUT after its flow
+//!   last let something go, plus one round of the driver.
+//! - What leaves as one packet and is cut again is what came, byte for byte.
+//! - Memory is bounded by FLOWS and QUEUE. Nothing is dropped.
+
+mod cut;
+pub mod flows;
+pub mod juggler;
+pub mod key;
+mod outgoing;
+pub mod queue;
+pub mod segment;
+mod settings;
+mod statistics;
 
 use element::Class;
 
 /// Every class of this crate.
-pub static CLASSES: &[&Class] = &[];
+pub static CLASSES: &[&Class] = &[&juggler::CLASS, &segment::CLASS];

@@ -1,41 +1,14 @@
 //! Arguments of the reframer, and the values that handlers take for them.
 
 use classify::filter::Matcher;
-use element::args::{Arg, Place, PlaceNames, filter_condition, parse_real, parse_seconds, unquote};
+pub use element::args::Micros;
+use element::args::{Arg, Place, PlaceNames, filter_condition, unquote};
 use element::{Packet, Timestamp};
 use packet::BATCH_CAPACITY;
 use wire::tcp;
 
 use crate::key;
 use crate::lists::Priority;
-
-/// A span of time; a bare number counts microseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Micros(pub Timestamp);
-
-impl Micros {
-    /// So many microseconds.
-    pub const fn from_micros(micros: i64) -> Micros {
-        Micros(Timestamp(micros * 1000))
-    }
-}
-
-impl Arg for Micros {
-    fn parse(text: &str, _: &Place<'_>) -> Result<Micros, String> {
-        let span = match parse_real(text) {
-            Some(micros) => Timestamp((micros * 1000.0).round() as i64),
-            None => parse_seconds(text)
-                .ok_or("parse error: give microseconds, such as 64, or a time, such as 64us")?,
-        };
-        // Longer ones would only lead to overflows.
-        let bounds = Timestamp(0)..=Timestamp::from_secs(1 << 20);
-        if bounds.contains(&span) {
-            Ok(Micros(span))
-        } else {
-            Err("out of range: give a time from 0 to 1048576s, such as 64us".into())
-        }
-    }
-}
 
 impl Arg for Priority {
     fn parse(text: &str, _: &Place<'_>) -> Result<Priority, String> {

@@ -1,6 +1,7 @@
 //! What the element knows about its own work.
 
 use element::Timestamp;
+use element::histogram::Histogram;
 
 use crate::lists::Reason;
 
@@ -33,37 +34,6 @@ impl Locality {
     /// Packets per run; 0 before the first.
     pub fn factor(&self) -> f64 {
         if self.runs == 0 { 0.0 } else { self.packets as f64 / self.runs as f64 }
-    }
-}
-
-/// Times in classes whose bounds are powers of two nanoseconds.
-#[derive(Clone, Debug)]
-pub struct Histogram([u64; 64]);
-
-impl Default for Histogram {
-    fn default() -> Self {
-        Histogram([0; 64])
-    }
-}
-
-impl Histogram {
-    /// Counts a time.
-    #[inline]
-    pub fn see(&mut self, time: Timestamp) {
-        // Negative ones, which there should not be, are in the first class.
-        let class = 64 - (time.0 as u64).leading_zeros();
-        self.0[class as usize & 63] += 1;
-    }
-
-    /// A line for each class that has any: times below this bound, and how many.
-    pub fn show(&self) -> String {
-        let filled = self.0.iter().enumerate().filter(|(_, count)| **count > 0);
-        filled
-            .map(|(class, count)| {
-                let bound = 1i64.checked_shl(class as u32).unwrap_or(i64::MAX);
-                format!("<{}ns {count}\n", bound.max(1))
-            })
-            .collect()
     }
 }
 
@@ -139,15 +109,5 @@ mod tests {
         assert_eq!(locality.factor(), 2.0);
         locality.see(1, 3);
         assert_eq!(locality.factor(), 3.0);
-    }
-
-    #[test]
-    fn times_fall_below_their_bound() {
-        let mut histogram = Histogram::default();
-        for time in [0, 1, 63_999, 64_000, 65_536, i64::MAX, -5] {
-            histogram.see(Timestamp(time));
-        }
-        let expected = "<1ns 2\n<2ns 1\n<65536ns 2\n<131072ns 1\n";
-        assert!(histogram.show().starts_with(expected), "{}", histogram.show());
     }
 }

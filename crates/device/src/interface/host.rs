@@ -13,6 +13,7 @@ use wire::{LinkType, vlan};
 
 use super::cannot;
 use super::incoming::{Incoming, MarksIp, Received};
+use super::large::leave_checksum;
 use super::sys::tun::Tun;
 use super::sys::{VIRTIO, address, link, parse_virtio};
 use crate::reason;
@@ -230,7 +231,7 @@ impl Transmitter {
 
     /// Looks at the graph.
     pub(super) fn start(&mut self, cx: &Cx<'_>) {
-        self.offloads = cx.facts().offloads.contains(&true);
+        self.offloads = cx.facts().leave_work();
     }
 
     fn send_one(
@@ -240,12 +241,18 @@ impl Transmitter {
         tap: bool,
         packet: &mut Packet,
     ) -> Result<(), DropReason> {
-        // What stands there otherwise has no meaning.
-        let virtio = if self.offloads { packet.annotations().virtio } else { VirtioNet::default() };
         let refused = if tap {
             (packet.len() < ETHERNET).then_some((DropReason::TooShort, "packet too small"))
         } else {
             bare(packet).err()
+        };
+        // What stands there otherwise has no meaning.
+        let virtio = match self.offloads {
+            true => {
+                leave_checksum(packet, if tap { LinkType::Ethernet } else { LinkType::RawIp });
+                packet.annotations().virtio
+            }
+            false => VirtioNet::default(),
         };
         if let Some((why, text)) = refused {
             self.say(cx, tun, Fault::Packet(why), format_args!("{text}"));

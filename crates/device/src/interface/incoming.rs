@@ -10,15 +10,8 @@ use wire::layers::Network;
 use wire::offload::{Segments, completed, set_checksum};
 use wire::{LinkType, sctp};
 
-use super::sys::NEEDS_CHECKSUM;
 use crate::force_ip::{mark_ip, marking_ip};
 
-/// Bit of the kind of segments: with congestion notification, which changes nothing for us.
-const ECN: u8 = 0x80;
-/// Kinds of segments (virtio 1.2, section 5.1.6).
-const TCP_V4: u8 = 1;
-const TCP_V6: u8 = 4;
-const UDP: u8 = 5;
 /// Bytes of the largest frame that interfaces take as it is: a packet that can say its length, and an Ethernet header.
 const LARGEST: usize = 65535 + 14;
 /// Most frames that one large one becomes: more than the smallest segments of TCP (48 bytes) make.
@@ -90,7 +83,7 @@ impl Incoming {
 
     /// Makes packets of what came, behind those in the batch, which is handed out when it is full.
     pub(super) fn take(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, received: &Received<'_>) {
-        if received.virtio.gso_type & !ECN == 0 {
+        if received.virtio.gso_type & !VirtioNet::ECN == 0 {
             let leaves = cx.may_offload() && received.length <= self.snap_length;
             return self.take_one(cx, batch, received, leaves);
         }
@@ -100,7 +93,7 @@ impl Incoming {
         let fits = segments.longest() + tag <= self.snap_length
             && received.bytes.len() + tag <= LARGEST + TAG_LENGTH;
         // Datagrams whose checksums are whole go in as segments to no interface.
-        let is_taken = segments.transport().1 || received.virtio.flags & NEEDS_CHECKSUM != 0;
+        let is_taken = segments.transport().1 || received.virtio.flags & VirtioNet::NEEDS_CHECKSUM != 0;
         if fits && is_taken && cx.may_offload() {
             // What comes with the frame is how much of it lay in one piece, which may be more than headers.
             let header_length = segments.header_length() as u16;
@@ -132,11 +125,11 @@ impl Incoming {
         let (bytes, size) = (received.bytes, usize::from(virtio.gso_size));
         let segments = Segments::of(bytes, self.link, bytes.len(), size).ok()?;
         let (network, is_tcp, start) = segments.transport();
-        let is_partial = virtio.flags & NEEDS_CHECKSUM != 0;
-        let is_kind = match virtio.gso_type & !ECN {
-            TCP_V4 => is_tcp && network == Network::Ipv4,
-            TCP_V6 => is_tcp && network == Network::Ipv6,
-            UDP => !is_tcp,
+        let is_partial = virtio.flags & VirtioNet::NEEDS_CHECKSUM != 0;
+        let is_kind = match virtio.gso_type & !VirtioNet::ECN {
+            VirtioNet::TCP_V4 => is_tcp && network == Network::Ipv4,
+            VirtioNet::TCP_V6 => is_tcp && network == Network::Ipv6,
+            VirtioNet::UDP => !is_tcp,
             _ => false,
         };
         let is_here = !is_partial || usize::from(virtio.checksum_start) == start;
@@ -167,7 +160,7 @@ impl Incoming {
         packet.set_link(self.link.number());
         packet.set_offset(if self.link == LinkType::RawIp { Base::Network } else { Base::Mac }, Some(0));
         let mut virtio = received.virtio;
-        let is_left = virtio.flags & NEEDS_CHECKSUM != 0;
+        let is_left = virtio.flags & VirtioNet::NEEDS_CHECKSUM != 0;
         virtio.checksum_start = virtio.checksum_start.saturating_add(shift);
         virtio.header_length = virtio.header_length.saturating_add(shift);
         let is_sctp = is_left
@@ -185,7 +178,7 @@ impl Incoming {
             let _ = set_checksum(packet.data_mut(), start, virtio.checksum_offset.into(), checksum);
         }
         // What stands for many is not cut: each of them fits.
-        let most = if virtio.gso_type & !ECN == 0 { self.snap_length } else { usize::MAX };
+        let most = if virtio.gso_type & !VirtioNet::ECN == 0 { self.snap_length } else { usize::MAX };
         let length = received.length.max(received.bytes.len()) + usize::from(shift);
         packet.truncate(most);
         let missing = length - packet.len();
@@ -370,7 +363,7 @@ mod tests {
         let length = frame.len();
         let (start, offset) = start_checksum(&mut frame, LinkType::Ethernet, length).unwrap();
         let virtio = VirtioNet {
-            flags: NEEDS_CHECKSUM,
+            flags: VirtioNet::NEEDS_CHECKSUM,
             gso_type: if gso_size > 0 { 1 } else { 0 },
             header_length: 54,
             gso_size,
@@ -451,7 +444,7 @@ mod tests {
         let tunnel = around(&[&[8, 0, 0, 0, 0, 0, 7, 0], &inner[..]].concat());
         let inside = VirtioNet { checksum_start: virtio.checksum_start + 50, header_length: 104, ..virtio };
         // The same with segments of UDP inside.
-        let inside_udp = VirtioNet { gso_type: UDP, ..inside };
+        let inside_udp = VirtioNet { gso_type: VirtioNet::UDP, ..inside };
         let datagram = around(&[3; 3000]);
         let at = |gso_type, gso_size| VirtioNet { gso_type, gso_size, checksum_offset: 6, ..virtio };
         let mut arp = inner.clone();
@@ -459,12 +452,12 @@ mod tests {
         for (name, frame, virtio) in [
             ("VXLAN", &tunnel, inside),
             ("UDP in VXLAN", &tunnel, inside_udp),
-            ("UDP as TCP", &datagram, at(TCP_V4, 1000)),
+            ("UDP as TCP", &datagram, at(VirtioNet::TCP_V4, 1000)),
             ("fragments of UDP", &datagram, at(3, 1480)),
-            ("TCP as UDP", &inner, at(UDP, 1000)),
-            ("IPv4 as IPv6", &inner, at(TCP_V6, 1000)),
-            ("segments of nothing", &inner, at(TCP_V4, 0)),
-            ("thousands of segments", &inner, at(TCP_V4, 1)),
+            ("TCP as UDP", &inner, at(VirtioNet::UDP, 1000)),
+            ("IPv4 as IPv6", &inner, at(VirtioNet::TCP_V6, 1000)),
+            ("segments of nothing", &inner, at(VirtioNet::TCP_V4, 0)),
+            ("thousands of segments", &inner, at(VirtioNet::TCP_V4, 1)),
             ("ARP", &arp, virtio),
         ] {
             for offloads in [true, false] {
@@ -473,7 +466,7 @@ mod tests {
             }
         }
         // Those that a device would have understood are.
-        assert_eq!(run(false, (datagram, None, at(UDP, 1000), 65535)).len(), 3);
+        assert_eq!(run(false, (datagram, None, at(VirtioNet::UDP, 1000), 65535)).len(), 3);
     }
 
     #[test]
@@ -481,7 +474,8 @@ mod tests {
         let [a, b]: [SocketAddr; 2] = [([10, 1, 0, 1], 5000).into(), ([10, 1, 0, 2], 7000).into()];
         let builder = |id| Builder::udp(a, b).id(id).ethernet(MacAddr([2; 6]), MacAddr([4; 6]));
         let large = builder(0).build(&[3; 2500]).unwrap();
-        let merged = VirtioNet { gso_type: UDP, gso_size: 1000, header_length: 42, ..VirtioNet::default() };
+        let merged =
+            VirtioNet { gso_type: VirtioNet::UDP, gso_size: 1000, header_length: 42, ..VirtioNet::default() };
         for offloads in [true, false] {
             let seen = run(offloads, (large.clone(), None, merged, 65535));
             let expected = [(0, 1000), (1, 1000), (2, 500)]
@@ -502,7 +496,7 @@ mod tests {
         let whole = [&frame[..42], &[0xaa, 0x36, 0x91, 0x8a], &frame[46..], &[0xee; 6]].concat();
         frame.extend([0xee; 6]);
         let left = VirtioNet {
-            flags: NEEDS_CHECKSUM,
+            flags: VirtioNet::NEEDS_CHECKSUM,
             checksum_start: 34,
             checksum_offset: 8,
             ..VirtioNet::default()

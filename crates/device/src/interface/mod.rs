@@ -13,6 +13,7 @@ mod host;
 mod incoming;
 pub mod kernel_tap;
 pub mod kernel_tun;
+mod large;
 pub(crate) mod out_link;
 mod steering;
 pub(crate) mod sys;

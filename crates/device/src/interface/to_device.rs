@@ -47,7 +47,9 @@ use element::class::{ArgInfo, HandlerInfo, Notes, Task};
 use element::effects::{Case, Field, Filter, Hold, Target};
 use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, Timestamp, manual};
 use packet::BATCH_CAPACITY;
+use wire::LinkType;
 
+use super::large::leave_checksum;
 use super::out_link::OutLink;
 use super::sys::sender::Sender;
 use super::sys::{link, take_error};
@@ -234,7 +236,10 @@ impl ToDevice {
 
     /// Takes packets in; those that the interface cannot carry end at once.
     fn add(&mut self, cx: &mut Cx<'_>, mut batch: Batch) {
-        for packet in batch.drain() {
+        for mut packet in batch.drain() {
+            if self.offloads {
+                leave_checksum(&mut packet, LinkType::Ethernet);
+            }
             match self.is_short_enough(cx.now(), &packet) {
                 true => self.waiting.push_back(packet),
                 false => self.fail(cx, packet, DropReason::TooLarge),
@@ -263,7 +268,7 @@ impl Element for ToDevice {
         let device = &self.link.device;
         let index = link::index(device).map_err(|error| cannot(device, "SIOCGIFINDEX", &error))?;
         // Only where something may come in that is left to a device, the kernel has to be told what.
-        self.offloads = cx.facts().offloads.contains(&true);
+        self.offloads = cx.facts().leave_work();
         self.bypass &= !self.offloads;
         let sender = Sender::open(index, self.offloads, self.bypass)
             .map_err(|(step, error)| cannot(device, step, &error))?;

@@ -19,8 +19,6 @@ use packet::VirtioNet;
 
 /// Bytes of a virtio-net header without the number of buffers.
 pub(crate) const VIRTIO: usize = 10;
-/// Bit of its flags: the checksum is partial.
-pub(crate) const NEEDS_CHECKSUM: u8 = 1;
 
 /// What the result of a system call says.
 pub(crate) fn checked(result: c_int) -> io::Result<c_int> {
@@ -97,7 +95,7 @@ pub(crate) fn take_error(socket: BorrowedFd<'_>) -> Option<io::Error> {
 pub(crate) fn parse_virtio(bytes: &[u8; VIRTIO]) -> VirtioNet {
     let word = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
     VirtioNet {
-        flags: bytes[0] & NEEDS_CHECKSUM,
+        flags: bytes[0] & VirtioNet::NEEDS_CHECKSUM,
         gso_type: bytes[1],
         header_length: word(2),
         gso_size: word(4),
@@ -109,7 +107,7 @@ pub(crate) fn parse_virtio(bytes: &[u8; VIRTIO]) -> VirtioNet {
 /// The opposite.
 pub(crate) fn virtio_bytes(fields: &VirtioNet) -> [u8; VIRTIO] {
     let mut bytes = [0; VIRTIO];
-    bytes[0] = fields.flags & NEEDS_CHECKSUM;
+    bytes[0] = fields.flags & VirtioNet::NEEDS_CHECKSUM;
     bytes[1] = fields.gso_type;
     let words = [fields.header_length, fields.gso_size, fields.checksum_start, fields.checksum_offset];
     for (place, word) in bytes[2..].chunks_exact_mut(2).zip(words) {

@@ -1,0 +1,33 @@
+//! Spans of time in microseconds.
+
+use packet::Timestamp;
+
+use super::{Arg, Place, parse_real, parse_seconds};
+
+/// A span of time up to 2^20 seconds; a bare number counts microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Micros(pub Timestamp);
+
+impl Micros {
+    /// So many microseconds.
+    pub const fn from_micros(micros: i64) -> Micros {
+        Micros(Timestamp(micros * 1000))
+    }
+}
+
+impl Arg for Micros {
+    fn parse(text: &str, _: &Place<'_>) -> Result<Micros, String> {
+        let span = match parse_real(text) {
+            Some(micros) => Timestamp((micros * 1000.0).round() as i64),
+            None => parse_seconds(text)
+                .ok_or("parse error: give microseconds, such as 64, or a time, such as 64us")?,
+        };
+        // Longer ones would only lead to overflows.
+        let bounds = Timestamp(0)..=Timestamp::from_secs(1 << 20);
+        if bounds.contains(&span) {
+            Ok(Micros(span))
+        } else {
+            Err("out of range: give a time from 0 to 1048576s, such as 64us".into())
+        }
+    }
+}

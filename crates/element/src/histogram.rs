@@ -1,0 +1,60 @@
+//! Histograms that elements show by handlers.
+
+use packet::Timestamp;
+
+/// Numbers in classes whose bounds are powers of two: times in nanoseconds, or counts of something.
+#[derive(Clone, Debug)]
+pub struct Histogram([u64; 64]);
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Histogram([0; 64])
+    }
+}
+
+impl Histogram {
+    /// Counts a time.
+    #[inline]
+    pub fn see(&mut self, time: Timestamp) {
+        self.add(time.0 as u64, 1);
+    }
+
+    /// Counts a number so many times.
+    #[inline]
+    pub fn add(&mut self, number: u64, times: u64) {
+        // Negative times, which there should not be, are in the first class.
+        let class = 64 - number.leading_zeros();
+        self.0[class as usize & 63] += times;
+    }
+
+    /// A line for each class that has any: times below this bound, and how many.
+    pub fn show(&self) -> String {
+        self.show_with("ns")
+    }
+
+    /// The same for numbers that have this unit behind them.
+    pub fn show_with(&self, unit: &str) -> String {
+        let filled = self.0.iter().enumerate().filter(|(_, count)| **count > 0);
+        filled
+            .map(|(class, count)| {
+                let bound = 1i64.checked_shl(class as u32).unwrap_or(i64::MAX);
+                format!("<{}{unit} {count}\n", bound.max(1))
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_fall_below_their_bound() {
+        let mut histogram = Histogram::default();
+        for time in [0, 1, 63_999, 64_000, 65_536, i64::MAX, -5] {
+            histogram.see(Timestamp(time));
+        }
+        let expected = "<1ns 2\n<2ns 1\n<65536ns 2\n<131072ns 1\n";
+        assert!(histogram.show().starts_with(expected), "{}", histogram.show());
+    }
+}

@@ -1,0 +1,69 @@
+//! What a device has left to be done, done here: large segments become those that they stand for, and checksums are
+//! completed.
+
+use element::{Base, Cx, DropReason, Packet};
+use packet::VirtioNet;
+use wire::LinkType;
+use wire::offload::{Segments, completed, set_checksum};
+
+/// Cuts large segments; keeps its memory from one to the next.
+#[derive(Default)]
+pub(crate) struct Cutter {
+    whole: Vec<u8>,
+    one: Vec<u8>,
+}
+
+/// Whether a packet stands for many segments.
+#[inline]
+pub(crate) fn is_large_segment(packet: &Packet) -> bool {
+    packet.annotations().virtio.gso_type & !VirtioNet::ECN != 0
+}
+
+/// Whether a packet's checksum is left to a device.
+#[inline]
+pub(crate) fn is_partial(packet: &Packet) -> bool {
+    packet.annotations().virtio.flags & VirtioNet::NEEDS_CHECKSUM != 0
+}
+
+/// Completes the checksum of a packet that a device should have completed.
+pub(crate) fn complete(packet: &mut Packet) {
+    let virtio = packet.annotations().virtio;
+    let start = usize::from(virtio.checksum_start);
+    let checksum = completed(packet.chunks(), start);
+    // A field outside of the packet is nobody's.
+    let _ = set_checksum(packet.data_mut(), start, virtio.checksum_offset.into(), checksum);
+    packet.annotations_mut().virtio.flags &= !VirtioNet::NEEDS_CHECKSUM;
+}
+
+impl Cutter {
+    /// Hands on the segments that a packet stands for, with all checksums complete.
+    pub(crate) fn cut(&mut self, cx: &mut Cx<'_>, packet: Packet, mut each: impl FnMut(&mut Cx<'_>, Packet)) {
+        let size = usize::from(packet.annotations().virtio.gso_size);
+        self.whole.clear();
+        packet.chunks().for_each(|chunk| self.whole.extend_from_slice(chunk));
+        let link = match packet.offset(Base::Network) {
+            Some(0) => LinkType::RawIp,
+            _ => LinkType::from_number(packet.link()),
+        };
+        let Ok(segments) = Segments::of(&self.whole, link, self.whole.len(), size) else {
+            return cx.drop(packet, DropReason::UnknownSegments);
+        };
+        for number in 0..segments.count() {
+            self.one.clear();
+            segments.write(&self.whole, number, &mut self.one);
+            let Some(mut segment) = cx.packet(&self.one) else { continue };
+            segment.set_time(packet.time());
+            segment.set_port(packet.port());
+            segment.set_link(packet.link());
+            segment.set_kind(packet.kind());
+            for base in [Base::Mac, Base::Network, Base::Transport] {
+                segment.set_offset(base, packet.offset(base));
+            }
+            let annotations = segment.annotations_mut();
+            annotations.clone_from(packet.annotations());
+            annotations.virtio = VirtioNet::default();
+            each(cx, segment);
+        }
+        cx.drop(packet, DropReason::Segmented);
+    }
+}

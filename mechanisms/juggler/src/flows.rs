@@ -1,0 +1,706 @@
+//! The life of flows: five phases, three lists, and what lets segments go (Juggler paper, sections 4.1 to 4.3).
+//!
+//! | phase | list | what is known |
+//! | --- | --- | --- |
+//! | initial | none | nothing: the flow has no entry |
+//! | build-up | active | a guess of the next sequence number, which may go back until the batch is over |
+//! | active merging | active | what has gone; segments wait for those in front of them or for more to be merged with |
+//! | post merging | inactive | what has gone; nothing waits |
+//! | loss recovery | loss recovery | the first byte that was waited for in vain; until it comes, the flow is not given up |
+//!
+//! What leaves is put into [`Flows::released`], in the order in which it is to leave. Time is a parameter. Nobody looks at
+//! clocks per packet: flows that may be due are noted at the end of a batch, and in a heap in the order of their times.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use element::Timestamp;
+use flow::{FlowId, FlowTable, TableError};
+use wire::tcp::flags;
+
+use crate::key::FlowKey;
+use crate::queue::{Queue, Run, is_before};
+
+/// Why segments leave: the conditions of table 2, and those for which a table must have room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Reason {
+    /// In sequence, and nothing is to be merged.
+    InSequence,
+    /// Before what has gone: likely sent again.
+    Before,
+    /// No further segment has room.
+    Full,
+    /// A flag asks for delivery.
+    Flags,
+    /// The next segment differs, or this one can be merged with none.
+    Differs,
+    /// A segment without data came behind.
+    Acknowledgment,
+    /// In sequence, and waited long enough.
+    InSequenceTimeout,
+    /// Behind a gap, and waited long enough.
+    OutOfOrderTimeout,
+    /// The flow's queue had no room.
+    QueueFull,
+    /// The flow had to make room for another one.
+    Evicted,
+    /// The flow's numbers make no sense any more.
+    Restarted,
+    /// Everything had to go.
+    Drain,
+}
+
+impl Reason {
+    /// All of them.
+    pub const ALL: [Reason; 12] = [
+        Reason::InSequence,
+        Reason::Before,
+        Reason::Full,
+        Reason::Flags,
+        Reason::Differs,
+        Reason::Acknowledgment,
+        Reason::InSequenceTimeout,
+        Reason::OutOfOrderTimeout,
+        Reason::QueueFull,
+        Reason::Evicted,
+        Reason::Restarted,
+        Reason::Drain,
+    ];
+
+    /// Its name in handlers.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Reason::InSequence => "in_sequence",
+            Reason::Before => "before_sequence",
+            Reason::Full => "full",
+            Reason::Flags => "flags",
+            Reason::Differs => "differs",
+            Reason::Acknowledgment => "acknowledgment",
+            Reason::InSequenceTimeout => "inseq_timeout",
+            Reason::OutOfOrderTimeout => "ofo_timeout",
+            Reason::QueueFull => "queue_full",
+            Reason::Evicted => "evicted",
+            Reason::Restarted => "restarted",
+            Reason::Drain => "drain",
+        }
+    }
+}
+
+/// Where a flow is in its life; before the first one it has no entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// The next sequence number is a guess.
+    BuildUp,
+    /// Segments wait.
+    ActiveMerging,
+    /// Nothing waits.
+    PostMerging,
+    /// A segment is missing that was waited for.
+    LossRecovery,
+}
+
+/// The lists, in the order in which flows are given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum List {
+    /// Flows of which nothing waits.
+    Inactive,
+    /// Flows that build up or merge.
+    Active,
+    /// Flows of which a segment is missing.
+    LossRecovery,
+}
+
+impl List {
+    /// All of them, those first from which flows are given up first.
+    pub const ALL: [List; 3] = [List::Inactive, List::Active, List::LossRecovery];
+
+    /// Its name in handlers.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            List::Inactive => "inactive",
+            List::Active => "active",
+            List::LossRecovery => "loss_recovery",
+        }
+    }
+}
+
+impl Phase {
+    fn list(self) -> List {
+        match self {
+            Phase::BuildUp | Phase::ActiveMerging => List::Active,
+            Phase::PostMerging => List::Inactive,
+            Phase::LossRecovery => List::LossRecovery,
+        }
+    }
+}
+
+/// What can be set.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Flows at a time.
+    pub flows: usize,
+    /// How long segments in sequence wait for more, from when the flow last let some go.
+    pub in_sequence: Timestamp,
+    /// How long segments behind a gap wait.
+    pub out_of_order: Timestamp,
+    /// Slots of a flow that wait.
+    pub slots: u32,
+    /// Whether segments become large ones.
+    pub merges: bool,
+}
+
+/// No flow.
+const NONE: u32 = u32::MAX;
+/// Farther ahead than any window reaches (RFC 7323, section 2.3).
+const WINDOW: u32 = 1 << 30;
+/// Segments in a row that lie before what has gone, after which the flow starts anew.
+const STRANGE: u8 = 64;
+
+/// A SYN that lies closer than this before what has gone was sent again.
+const AGAIN: u32 = 1 << 16;
+
+/// A flow.
+struct Flow {
+    id: Option<FlowId>,
+    phase: Phase,
+    /// Neighbours in its list.
+    before: u32,
+    behind: u32,
+    /// The number behind what has gone.
+    next: u32,
+    /// The first byte that is missing, in loss recovery.
+    lost: u32,
+    /// When it last let something go.
+    flushed: Timestamp,
+    queue: Queue,
+    slots: u32,
+    /// Whether its segments become large ones.
+    merges: bool,
+    /// Segments in a row that lie before what has gone.
+    strange: u8,
+    /// Whether it is to be looked at when the batch is over, and whether the heap has each of its times.
+    is_ready: bool,
+    is_armed: [bool; 2],
+    /// What reordering is measured by (RFC 4737, section 3): the number behind what came, and behind what left.
+    expected: [Option<u32>; 2],
+}
+
+/// What a flow is waiting for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Wait {
+    InSequence,
+    OutOfOrder,
+}
+
+/// Counts.
+#[derive(Clone, Debug, Default)]
+pub struct Counts {
+    /// Flows given up, by list.
+    pub evictions: [u64; 3],
+    /// Segments that came, and that left, behind a later one of their flow.
+    pub reordered: [u64; 2],
+}
+
+/// The flows of one worker.
+pub struct Flows {
+    /// What can be set; may be changed at any time but for the number of flows.
+    pub limits: Limits,
+    table: FlowTable<FlowKey>,
+    flows: Vec<Flow>,
+    /// First, last and number of flows of each list.
+    lists: [(u32, u32, usize); 3],
+    due: BinaryHeap<Reverse<(Timestamp, Wait, u32)>>,
+    ready: Vec<u32>,
+    held: usize,
+    /// What leaves.
+    pub released: Vec<(Run, Reason)>,
+    /// Counts.
+    pub counts: Counts,
+}
+
+impl Flows {
+    /// Without flows.
+    ///
+    /// # Errors
+    /// Where there is no memory for so many.
+    pub fn new(limits: Limits) -> Result<Flows, TableError> {
+        Ok(Flows {
+            table: FlowTable::new(limits.flows)?,
+            flows: Vec::new(),
+            lists: [(NONE, NONE, 0); 3],
+            due: BinaryHeap::with_capacity(2 * limits.flows.min(1 << 16)),
+            ready: Vec::new(),
+            held: 0,
+            released: Vec::new(),
+            counts: Counts::default(),
+            limits,
+        })
+    }
+
+    /// Packets that wait.
+    pub fn held(&self) -> usize {
+        self.held
+    }
+
+    /// Flows in a list.
+    pub fn length(&self, list: List) -> usize {
+        self.lists[list as usize].2
+    }
+
+    /// The flows of all packets of a batch, so that waits for memory overlap.
+    #[inline]
+    pub fn look_up(&self, keys: &[FlowKey], hashes: &[u32], ids: &mut [Option<FlowId>]) {
+        self.table.lookup_batch(keys, hashes, ids);
+    }
+
+    /// A flow that was looked up before, if it is still there, or one that has been opened since.
+    #[inline]
+    pub fn find(&self, key: &FlowKey, hash: u32, seen: Option<FlowId>) -> Option<u32> {
+        match seen {
+            Some(id) if self.table.is_current(id) => Some(id.index()),
+            _ => self.table.lookup(key, hash).map(FlowId::index),
+        }
+    }
+
+    /// Gives a flow an entry, with a segment of it as the first guess; where there is no room, another one goes. TCP's next
+    /// number is to be learnt; of others there is none.
+    pub fn open(
+        &mut self,
+        key: &FlowKey,
+        hash: u32,
+        start: u32,
+        learns: bool,
+        merges: bool,
+        now: Timestamp,
+    ) -> Option<u32> {
+        if self.table.stats().entries >= self.limits.flows {
+            let list = List::ALL.into_iter().find(|&list| self.length(list) > 0)?;
+            self.counts.evictions[list as usize] += 1;
+            self.close(self.lists[list as usize].0, Reason::Evicted);
+        }
+        let id = self.table.insert(key, hash, now).ok()?.id();
+        let index = id.index();
+        if self.flows.len() <= index as usize {
+            self.flows.resize_with(index as usize + 1, Flow::default);
+        }
+        let flow = &mut self.flows[index as usize];
+        let queue = std::mem::take(&mut flow.queue);
+        let phase = if learns { Phase::BuildUp } else { Phase::ActiveMerging };
+        // Times that the heap has of the place's last flow find nothing due.
+        let (is_armed, is_ready) = (flow.is_armed, flow.is_ready);
+        *flow = Flow {
+            id: Some(id),
+            phase,
+            next: start,
+            flushed: now,
+            queue,
+            merges,
+            is_armed,
+            is_ready,
+            ..Flow::default()
+        };
+        self.link(index, phase.list());
+        Some(index)
+    }
+
+    /// A segment of TCP.
+    #[inline]
+    pub fn take(&mut self, index: u32, run: Run, now: Timestamp) {
+        let flow = &mut self.flows[index as usize];
+        let has = |flag: u8| run.last_flags & flag != 0;
+        if run.start == run.end && !has(flags::RST) {
+            // What it acknowledges is news at once, also behind a gap; but it passes nothing that is in sequence.
+            if !is_before(run.start, flow.next) {
+                self.release_in_sequence(index, Reason::Acknowledgment, now);
+            }
+            self.settle(index, now);
+            return self.released.push((run, Reason::Acknowledgment));
+        }
+        if has(flags::SYN) {
+            return self.restart(index, run, now);
+        }
+        let expected = flow.expected[0].get_or_insert(run.start);
+        self.counts.reordered[0] += u64::from(is_before(run.start, *expected));
+        if !is_before(run.end, *expected) {
+            *expected = run.end;
+        }
+        let ahead = run.start.wrapping_sub(flow.next);
+        if is_before(run.start, flow.next) {
+            if flow.phase != Phase::BuildUp {
+                return self.take_early(index, run, now);
+            }
+            flow.next = run.start;
+        } else if ahead > WINDOW {
+            return self.take_strange(index, run, Reason::Before, now);
+        }
+        flow.strange = 0;
+        self.add(index, run, now);
+    }
+
+    /// A datagram: behind those that came before.
+    #[inline]
+    pub fn take_unordered(&mut self, index: u32, mut run: Run, now: Timestamp) {
+        let flow = &self.flows[index as usize];
+        run.start = flow.queue.back().map_or(flow.next, |last| last.end);
+        run.end = run.start.wrapping_add(run.length);
+        self.add(index, run, now);
+    }
+
+    /// Puts a run into the queue and lets go what is complete by that.
+    #[inline]
+    fn add(&mut self, index: u32, run: Run, now: Timestamp) {
+        self.held += run.chain.packets();
+        let merges = self.limits.merges;
+        let flow = &mut self.flows[index as usize];
+        flow.slots += run.slots;
+        flow.queue.insert(run, merges && flow.merges);
+        if flow.phase == Phase::PostMerging {
+            self.turn(index, Phase::ActiveMerging);
+        }
+        if self.flows[index as usize].slots > self.limits.slots {
+            self.give_up_waiting(index, Reason::QueueFull, now);
+        }
+        self.settle(index, now);
+    }
+
+    /// A segment before what has gone.
+    #[cold]
+    fn take_early(&mut self, index: u32, run: Run, now: Timestamp) {
+        let flow = &mut self.flows[index as usize];
+        let is_old = !is_before(flow.next, run.end);
+        if !is_old {
+            // Some of it is new.
+            (flow.next, flow.flushed, flow.strange) = (run.end, now, 0);
+        } else if flow.strange >= STRANGE {
+            return self.take_strange(index, run, Reason::Before, now);
+        } else {
+            flow.strange += 1;
+        }
+        let fills = flow.phase == Phase::LossRecovery
+            && flow.lost.wrapping_sub(run.start) < run.end.wrapping_sub(run.start);
+        self.release(index, run, Reason::Before);
+        if fills {
+            self.turn(index, Phase::ActiveMerging);
+        }
+        self.settle(index, now);
+    }
+
+    /// A segment that has nothing to do with what has gone: a connection that was opened out of our sight, or somebody's
+    /// guess. It passes, and after some of them the flow is learnt anew.
+    #[cold]
+    fn take_strange(&mut self, index: u32, run: Run, reason: Reason, now: Timestamp) {
+        let flow = &mut self.flows[index as usize];
+        flow.strange = flow.strange.saturating_add(1);
+        if flow.strange <= STRANGE {
+            return self.release(index, run, reason);
+        }
+        self.release_all(index, Reason::Restarted);
+        let flow = &mut self.flows[index as usize];
+        (flow.next, flow.flushed, flow.strange, flow.expected) = (run.start, now, 0, [None; 2]);
+        self.turn(index, Phase::BuildUp);
+        self.add(index, run, now);
+    }
+
+    /// A segment that opens a connection: from here on, the numbers are known.
+    #[cold]
+    fn restart(&mut self, index: u32, run: Run, now: Timestamp) {
+        let flow = &mut self.flows[index as usize];
+        if flow.next.wrapping_sub(run.end) < AGAIN && flow.phase != Phase::BuildUp {
+            return self.release(index, run, Reason::Before);
+        }
+        let is_first = flow.phase == Phase::BuildUp
+            && flow.queue.front().is_some_and(|front| front.start.wrapping_sub(run.end) < WINDOW);
+        let mut expected = [Some(run.end), None];
+        match is_first {
+            true => {
+                self.counts.reordered[0] += 1;
+                expected[0] = flow.expected[0];
+            }
+            false => self.release_all(index, Reason::Restarted),
+        }
+        let flow = &mut self.flows[index as usize];
+        (flow.next, flow.flushed, flow.strange, flow.expected) = (run.end, now, 0, expected);
+        self.release(index, run, Reason::Flags);
+        self.turn(index, if is_first { Phase::ActiveMerging } else { Phase::PostMerging });
+        self.settle(index, now);
+    }
+
+    /// Lets go what is complete, and sees to it that the rest is looked at in time.
+    #[inline]
+    fn settle(&mut self, index: u32, now: Timestamp) {
+        // What a flow builds up with may yet get something in front of it.
+        if self.flows[index as usize].phase != Phase::BuildUp {
+            self.release_complete(index, now);
+        }
+        self.rest(index, now);
+    }
+
+    /// Lets go what is in sequence and can become no larger.
+    #[inline]
+    fn release_complete(&mut self, index: u32, now: Timestamp) {
+        loop {
+            let flow = &self.flows[index as usize];
+            let Some(front) = flow.queue.front().filter(|front| !is_before(flow.next, front.start)) else {
+                return;
+            };
+            let reason = match () {
+                () if !(self.limits.merges && flow.merges) => Reason::InSequence,
+                () if front.is_urgent() => Reason::Flags,
+                () if !front.merges => Reason::Differs,
+                () if front.is_full() => Reason::Full,
+                // What adjoins would be one run with it if it could.
+                () if flow.queue.second().is_some_and(|next| !is_before(front.end, next.start)) => {
+                    Reason::Differs
+                }
+                () => return,
+            };
+            self.release_front(index, reason, now);
+        }
+    }
+
+    /// Lets go what is in sequence.
+    fn release_in_sequence(&mut self, index: u32, reason: Reason, now: Timestamp) {
+        loop {
+            let flow = &self.flows[index as usize];
+            if flow.queue.front().is_none_or(|front| is_before(flow.next, front.start)) {
+                return;
+            }
+            self.release_front(index, reason, now);
+        }
+    }
+
+    /// Lets the first run go, which is in sequence.
+    #[inline]
+    fn release_front(&mut self, index: u32, reason: Reason, now: Timestamp) {
+        let flow = &mut self.flows[index as usize];
+        let Some(run) = flow.queue.pop() else { return };
+        flow.flushed = now;
+        if is_before(flow.next, run.end) {
+            flow.next = run.end;
+        }
+        if flow.phase == Phase::BuildUp {
+            flow.phase = Phase::ActiveMerging;
+        }
+        self.held -= run.chain.packets();
+        flow.slots -= run.slots;
+        self.release(index, run, reason);
+    }
+
+    /// Waits no longer for what is missing: everything goes, and the flow is in loss recovery.
+    #[cold]
+    fn give_up_waiting(&mut self, index: u32, reason: Reason, now: Timestamp) {
+        self.release_in_sequence(index, reason, now);
+        let flow = &mut self.flows[index as usize];
+        if flow.queue.is_empty() {
+            return;
+        }
+        flow.lost = flow.next;
+        while !self.flows[index as usize].queue.is_empty() {
+            self.release_front(index, reason, now);
+        }
+        self.turn(index, Phase::LossRecovery);
+    }
+
+    /// Everything that waits goes.
+    fn release_all(&mut self, index: u32, reason: Reason) {
+        while !self.flows[index as usize].queue.is_empty() {
+            let now = self.flows[index as usize].flushed;
+            self.release_front(index, reason, now);
+        }
+    }
+
+    #[inline]
+    fn release(&mut self, index: u32, run: Run, reason: Reason) {
+        let expected = &mut self.flows[index as usize].expected[1];
+        let expected = expected.get_or_insert(run.start);
+        if is_before(run.start, *expected) {
+            self.counts.reordered[1] += run.chain.packets() as u64;
+        }
+        if !is_before(run.end, *expected) {
+            *expected = run.end;
+        }
+        self.released.push((run, reason));
+    }
+
+    /// Puts the flow into the right list, and what waits of it on the clock.
+    #[inline]
+    fn rest(&mut self, index: u32, now: Timestamp) {
+        let flow = &mut self.flows[index as usize];
+        let Some(front) = flow.queue.front() else {
+            if flow.phase == Phase::ActiveMerging {
+                self.turn(index, Phase::PostMerging);
+            }
+            return;
+        };
+        let is_in_sequence = !is_before(flow.next, front.start);
+        let has_gap = !is_in_sequence || flow.queue.len() > 1;
+        let at = flow.flushed + self.limits.in_sequence;
+        if is_in_sequence && (at <= now || flow.phase == Phase::BuildUp) && !flow.is_ready {
+            flow.is_ready = true;
+            self.ready.push(index);
+        }
+        if is_in_sequence && at > now && !flow.is_armed[0] {
+            flow.is_armed[0] = true;
+            self.due.push(Reverse((at, Wait::InSequence, index)));
+        }
+        if has_gap && !flow.is_armed[1] {
+            flow.is_armed[1] = true;
+            self.due.push(Reverse((flow.oldest() + self.limits.out_of_order, Wait::OutOfOrder, index)));
+        }
+    }
+
+    /// The batch is over: lets go what is due.
+    pub fn finish(&mut self, now: Timestamp) {
+        for at in 0..self.ready.len() {
+            let index = self.ready[at];
+            self.flows[index as usize].is_ready = false;
+            self.release_complete(index, now);
+            let flow = &self.flows[index as usize];
+            if flow.flushed + self.limits.in_sequence <= now {
+                self.release_in_sequence(index, Reason::InSequenceTimeout, now);
+            }
+            self.rest_later(index);
+        }
+        self.ready.clear();
+        while let Some(&Reverse((at, wait, index))) = self.due.peek() {
+            if at > now {
+                break;
+            }
+            self.due.pop();
+            self.look(index, wait, now);
+        }
+    }
+
+    /// The same without asking for another look when the batch is over: that is now.
+    fn rest_later(&mut self, index: u32) {
+        let was = std::mem::replace(&mut self.flows[index as usize].is_ready, true);
+        self.rest(index, Timestamp(i64::MIN));
+        self.flows[index as usize].is_ready = was;
+    }
+
+    /// A time has come: lets go what has waited so long.
+    fn look(&mut self, index: u32, wait: Wait, now: Timestamp) {
+        let limits = self.limits;
+        let flow = &mut self.flows[index as usize];
+        flow.is_armed[wait as usize] = false;
+        match wait {
+            Wait::InSequence if flow.flushed + limits.in_sequence <= now => {
+                self.release_in_sequence(index, Reason::InSequenceTimeout, now);
+            }
+            Wait::OutOfOrder
+                if !flow.queue.is_empty() && flow.has_gap() && flow.oldest() + limits.out_of_order <= now =>
+            {
+                self.give_up_waiting(index, Reason::OutOfOrderTimeout, now);
+            }
+            _ => {}
+        }
+        self.rest_later(index);
+    }
+
+    /// When to look next.
+    pub fn next_due(&self) -> Option<Timestamp> {
+        self.due.peek().map(|Reverse((at, _, _))| *at)
+    }
+
+    /// Lets everything go and forgets all flows.
+    pub fn clear(&mut self, reason: Reason) {
+        for list in List::ALL {
+            while self.lists[list as usize].2 > 0 {
+                self.close(self.lists[list as usize].0, reason);
+            }
+        }
+    }
+
+    /// Forgets a flow.
+    fn close(&mut self, index: u32, reason: Reason) {
+        self.release_all(index, reason);
+        self.unlink(index);
+        let flow = &mut self.flows[index as usize];
+        // The heap may still have its times: nothing is due of a flow without segments.
+        flow.phase = Phase::PostMerging;
+        if let Some(id) = flow.id.take() {
+            self.table.remove(id);
+        }
+    }
+
+    #[inline]
+    fn turn(&mut self, index: u32, phase: Phase) {
+        let was = self.flows[index as usize].phase;
+        if was.list() != phase.list() {
+            self.unlink(index);
+            self.flows[index as usize].phase = phase;
+            self.link(index, phase.list());
+        }
+        self.flows[index as usize].phase = phase;
+    }
+
+    #[inline]
+    fn link(&mut self, index: u32, list: List) {
+        let (first, last, length) = &mut self.lists[list as usize];
+        let flow = &mut self.flows[index as usize];
+        (flow.before, flow.behind) = (*last, NONE);
+        let last_was = std::mem::replace(last, index);
+        *length += 1;
+        match self.flows.get_mut(last_was as usize) {
+            Some(before) => before.behind = index,
+            None => *first = index,
+        }
+    }
+
+    #[inline]
+    fn unlink(&mut self, index: u32) {
+        let flow = &self.flows[index as usize];
+        let (before, behind) = (flow.before, flow.behind);
+        let (first, last, length) = &mut self.lists[flow.phase.list() as usize];
+        *length -= 1;
+        match self.flows.get_mut(before as usize) {
+            Some(other) => other.behind = behind,
+            None => *first = behind,
+        }
+        match self.flows.get_mut(behind as usize) {
+            Some(other) => other.before = before,
+            None => *last = before,
+        }
+    }
+
+    /// Where a flow is in its life, and what is known of its numbers: next, lost.
+    pub fn state(&self, index: u32) -> (Phase, u32, u32) {
+        let flow = &self.flows[index as usize];
+        (flow.phase, flow.next, flow.lost)
+    }
+}
+
+impl Default for Flow {
+    fn default() -> Flow {
+        Flow {
+            id: None,
+            phase: Phase::PostMerging,
+            before: NONE,
+            behind: NONE,
+            next: 0,
+            lost: 0,
+            flushed: Timestamp::ZERO,
+            queue: Queue::default(),
+            slots: 0,
+            merges: true,
+            strange: 0,
+            is_ready: false,
+            is_armed: [false; 2],
+            expected: [None; 2],
+        }
+    }
+}
+
+impl Flow {
+    /// Whether something waits for what is missing.
+    fn has_gap(&self) -> bool {
+        self.queue.len() > 1 || self.queue.front().is_some_and(|front| is_before(self.next, front.start))
+    }
+
+    /// When the first of those came that wait behind a gap.
+    fn oldest(&self) -> Timestamp {
+        let behind = self.queue.iter().filter(|run| is_before(self.next, run.start));
+        behind.map(|run| run.since).min().unwrap_or(self.flushed)
+    }
+}

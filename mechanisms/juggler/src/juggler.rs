@@ -1,0 +1,548 @@
+//! # Juggler
+//! Puts TCP back in order and merges segments, although the network has reordered them.
+//!
+//! Stands in front of a receiver. Segments that come too early wait for those in front of them, OFO_TIMEOUT at most, and
+//! segments in sequence for more to be merged with, INSEQ_TIMEOUT at most since their flow last let some go. What a flag
+//! asks to be delivered, and what cannot be part of a larger segment, waits for nothing but its turn. Segments that lie before
+//! what has gone pass at once: they were sent again.
+//!
+//! Merging is exact: a large segment cut again gives the same packets byte for byte. So only segments are merged whose headers
+//! differ in nothing but what cutting makes anew, whose checksums are right, and all of whose data but the last one's are of
+//! one size. A large segment is a valid packet of up to 64 KiB, with all checksums right; it goes to the machine
+//! (KernelTap, ToHost, ToDevice) as it is. Where an element behind this one looks at lengths or payload, or sends packets to
+//! where they do not fit, segments leave one by one, in order.
+//!
+//! Each worker knows FLOWS flows, which are told apart by addresses, ports and VLANs, over IPv4 and IPv6. Where a new one
+//! comes, one of which nothing waits gives way, else one that waits, and last one of which a segment has been lost; what
+//! waits of it leaves. Nothing is ever dropped. Fragments, other protocols and segments with wrong checksums pass.
+//!
+//! ## Usage
+//! `Juggler([KEYWORDS])`
+//!
+//! ## Arguments
+//! - `FLOWS`: flows that are known at a time. 8 suffice where each packet takes its own path, 64 for delays that differ by a
+//!   millisecond.
+//! - `LINE_RATE`: of the network, from which INSEQ_TIMEOUT follows.
+//! - `INSEQ_TIMEOUT`: how long segments in sequence wait for more; a bare number is microseconds. `auto` is as long as
+//!   64 KiB take at the line rate.
+//! - `OFO_TIMEOUT`: how long segments wait behind a gap: as long as delays of paths differ at most, less the time for which
+//!   the interface gathers packets.
+//! - `MERGE`: whether to make large segments. Without, nothing in sequence waits.
+//! - `UDP`: whether to merge datagrams of one size, too. Their order is never changed.
+//! - `NO_MERGE`: flows that are put in order and not merged, as a filter in the language of IPFilter, or `none`; it is asked
+//!   about the first packet of each.
+//! - `CHECKSUM`: whether to look at transport checksums. Without, they are taken to be right, as where the interface has
+//!   looked at them: damaged segments then become part of large ones with right checksums.
+//! - `QUEUE`: bytes of memory that a flow's waiting segments may take; a segment takes 2368. Where it takes more, all leave.
+//!
+//! ## Handlers
+//! - `flows`, `line_rate`, `merge`, `udp`, `no_merge`, `checksum`, `queue`: the arguments.
+//! - `inseq_timeout`, `ofo_timeout`: the times.
+//! - `segments_in`, `segments_out`: segments and datagrams of flows that came, and packets that left of them.
+//! - `merged`: how many segments make a packet that leaves, on average.
+//! - `sizes`: packets that left, by the segments in them: lines with the least number of a class, and how many.
+//! - `passed`: packets of no flow.
+//! - `damaged`: segments with a wrong checksum.
+//! - `flushes`: what left, by the reason.
+//! - `timeouts`: how often a time-out let something go.
+//! - `evictions`: flows that gave way, by list.
+//! - `active`, `inactive`, `loss_recovery`: flows in each list.
+//! - `lengths`: how long the lists were at the ends of batches: lines with the list, an upper bound and how often it was
+//!   below.
+//! - `reordered_in`, `reordered_out`: segments that came and that left behind a later one (RFC 4737, type-P-reordered).
+//! - `hold_times`: how long segments were held: lines with an upper bound and the number below it.
+//! - `held`: packets that wait.
+//! - `flush`: lets everything go and forgets all flows.
+//! - `reset`: sets all counts to zero.
+//!
+//! ## Example
+//! ```click
+//! FromDevice(eth0) -> Juggler(OFO_TIMEOUT 500us) -> ToHost(tap0)
+//! ```
+//!
+//! ## See also
+//! Segment, RandomPath, Reframer, KernelTap, FromDevice
+
+use std::any::Any;
+
+use element::args::{Arg, Bandwidth, Micros};
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Access, Action, Case, Depends, Field, Filter, Hold, Order, State, Target, Value};
+use element::{
+    Args, Base, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, Timestamp, manual,
+};
+use flow::{FlowId, KeyHasher};
+use packet::{BATCH_CAPACITY, VirtioNet};
+use wire::layers::Network;
+use wire::merge::Segment;
+use wire::tcp::flags;
+
+use crate::cut::{Cutter, complete, is_large_segment, is_partial};
+use crate::flows::{Counts, Flows, List, Reason};
+use crate::key::{self, FlowKey};
+use crate::outgoing::add;
+use crate::queue::Run;
+use crate::settings::{AutoMicros, Pattern, Settings};
+use crate::statistics::Statistics;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "Juggler",
+    processing: "h/h",
+    manual: manual!("juggler.rs"),
+    args: &[
+        ArgInfo::keyword("FLOWS", "unsigned", "64"),
+        ArgInfo::keyword("LINE_RATE", "bandwidth", "10Gbps"),
+        ArgInfo::keyword("INSEQ_TIMEOUT", "microseconds", "auto"),
+        ArgInfo::keyword("OFO_TIMEOUT", "microseconds", "50us"),
+        ArgInfo::keyword("MERGE", "bool", "true"),
+        ArgInfo::keyword("UDP", "bool", "false"),
+        ArgInfo::keyword("NO_MERGE", "pattern", "none"),
+        ArgInfo::keyword("CHECKSUM", "bool", "true"),
+        ArgInfo::keyword("QUEUE", "unsigned", "2097152"),
+    ],
+    handlers: &[
+        HandlerInfo::read("flows"),
+        HandlerInfo::read("line_rate"),
+        HandlerInfo::both("inseq_timeout"),
+        HandlerInfo::both("ofo_timeout"),
+        HandlerInfo::read("merge"),
+        HandlerInfo::read("udp"),
+        HandlerInfo::read("no_merge"),
+        HandlerInfo::read("checksum"),
+        HandlerInfo::read("queue"),
+        HandlerInfo::count("segments_in"),
+        HandlerInfo::count("segments_out"),
+        HandlerInfo::read("merged"),
+        HandlerInfo::count("sizes"),
+        HandlerInfo::count("passed"),
+        HandlerInfo::count("damaged"),
+        HandlerInfo::count("flushes"),
+        HandlerInfo::count("timeouts"),
+        HandlerInfo::count("evictions"),
+        HandlerInfo::count("active"),
+        HandlerInfo::count("inactive"),
+        HandlerInfo::count("loss_recovery"),
+        HandlerInfo::count("lengths"),
+        HandlerInfo::count("reordered_in"),
+        HandlerInfo::count("reordered_out"),
+        HandlerInfo::count("hold_times"),
+        HandlerInfo::count("held"),
+        HandlerInfo::write("flush"),
+        HandlerInfo::write("reset"),
+    ],
+    samples: &[
+        "",
+        "FLOWS 2, OFO_TIMEOUT 5us, INSEQ_TIMEOUT 10us",
+        "MERGE false, UDP true",
+        "UDP true, NO_MERGE src port 1000, CHECKSUM false, QUEUE 4800",
+        "INSEQ_TIMEOUT 0, OFO_TIMEOUT 0",
+    ],
+    build,
+    ..Class::DEFAULT
+};
+
+fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
+    let settings = Settings {
+        flows: args.or("FLOWS", 64u32) as usize,
+        line_rate: args.or("LINE_RATE", Bandwidth(1_250_000_000)),
+        in_sequence: args.or("INSEQ_TIMEOUT", AutoMicros(None)).0,
+        out_of_order: args.or("OFO_TIMEOUT", Micros::from_micros(50)).0,
+        merges: args.or("MERGE", true),
+        udp: args.or("UDP", false),
+        no_merge: args.or("NO_MERGE", Pattern::none()),
+        checks: args.or("CHECKSUM", true),
+        queue: args.or("QUEUE", 2 << 20),
+    };
+    args.finish()?;
+    match Flows::new(settings.limits(false)) {
+        Ok(flows) => Ok(Box::new(Juggler::new(settings, flows))),
+        Err(error) => {
+            args.error(format!("FLOWS: {error}"));
+            Err(Invalid)
+        }
+    }
+}
+
+/// The hash needs no secret that differs from run to run: only the place in the table depends on it.
+const SEED: u64 = 0x7469_6465;
+/// How far headers reach that are read and, in the first one of a large segment, written.
+const HEADERS: u16 = 128;
+
+/// What is known of the packets of a batch, one after the other.
+struct Scratch {
+    segments: [Option<Segment>; BATCH_CAPACITY],
+    keys: [FlowKey; BATCH_CAPACITY],
+    hashes: [u32; BATCH_CAPACITY],
+    ids: [Option<FlowId>; BATCH_CAPACITY],
+}
+
+impl Scratch {
+    fn new() -> Box<Scratch> {
+        Box::new(Scratch {
+            segments: [None; BATCH_CAPACITY],
+            keys: [FlowKey::NONE; BATCH_CAPACITY],
+            hashes: [0; BATCH_CAPACITY],
+            ids: [None; BATCH_CAPACITY],
+        })
+    }
+}
+
+struct Juggler {
+    settings: Settings,
+    flows: Flows,
+    hasher: KeyHasher,
+    /// Missing only while a batch is looked at.
+    scratch: Option<Box<Scratch>>,
+    cutter: Cutter,
+    statistics: Statistics,
+    /// Whether large segments may leave, whether they may come, and whether checksums may leave that a device completes.
+    merges: bool,
+    is_asked: bool,
+    leaves_checksums: bool,
+    /// When the timer will run.
+    armed: Option<Timestamp>,
+}
+
+impl Juggler {
+    fn new(settings: Settings, flows: Flows) -> Juggler {
+        Juggler {
+            settings,
+            flows,
+            hasher: KeyHasher::new(SEED),
+            scratch: None,
+            cutter: Cutter::default(),
+            statistics: Statistics::default(),
+            merges: false,
+            is_asked: false,
+            leaves_checksums: false,
+            armed: None,
+        }
+    }
+
+    /// Finds the flows of all packets of a batch, so that waits for memory overlap.
+    #[inline]
+    fn look_up(&self, batch: &Batch, scratch: &mut Scratch) {
+        let Scratch { segments, keys, hashes, ids } = scratch;
+        let places = segments.iter_mut().zip(&mut *keys).zip(&mut *hashes);
+        for (packet, ((segment, key), hash)) in batch.iter().zip(places) {
+            *segment = key::locate(packet, key).filter(|segment| segment.is_tcp || self.settings.udp);
+            *hash = self.hasher.hash(key);
+        }
+        self.flows.look_up(keys, hashes, &mut ids[..batch.len().min(BATCH_CAPACITY)]);
+    }
+
+    /// Takes a segment in; what leaves by that is in the list of what is released.
+    #[inline]
+    fn take(
+        &mut self,
+        mut packet: Packet,
+        segment: Segment,
+        key: &FlowKey,
+        hash: u32,
+        seen: Option<FlowId>,
+        now: Timestamp,
+    ) {
+        self.statistics.segments[0] += 1;
+        let is_large = self.is_asked && is_large_segment(&packet);
+        let mut is_left = false;
+        if self.is_asked && is_partial(&packet) {
+            is_left = self.leaves_checksums;
+            if !is_left {
+                complete(&mut packet);
+            }
+        }
+        let data = match () {
+            () if is_left || is_large || !segment.is_plain => None,
+            () if self.settings.checks => segment.verify(packet.chunks()),
+            () => segment.trust(packet.data()),
+        };
+        let merges = !is_large && segment.is_plain && (is_left || data.is_some());
+        self.statistics.damaged += u64::from(segment.is_plain && !is_large && !merges);
+        let found = self.flows.find(key, hash, seen);
+        let flow = match found {
+            Some(flow) => Some(flow),
+            // What opens or ends a connection, and what carries nothing, tells of no order.
+            None if segment.length == 0 || segment.flags & (flags::SYN | flags::RST) != 0 => None,
+            None => {
+                let is_class = self.settings.no_merge.has(&packet, &segment);
+                self.flows.open(key, hash, segment.sequence, segment.is_tcp, !is_class, now)
+            }
+        };
+        let run = Run::new(packet, segment, data, merges, now);
+        match flow {
+            Some(flow) if segment.is_tcp => self.flows.take(flow, run, now),
+            Some(flow) => self.flows.take_unordered(flow, run, now),
+            None => self.flows.released.push((run, Reason::Before)),
+        }
+    }
+
+    /// Takes the packets of a batch in, which is empty then.
+    #[inline]
+    fn take_all(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, out: &mut Batch) {
+        let mut scratch = self.scratch.take().unwrap_or_else(Scratch::new);
+        self.look_up(batch, &mut scratch);
+        let now = cx.now();
+        let Scratch { segments, keys, hashes, ids } = &*scratch;
+        let known = segments.iter().zip(keys).zip(hashes).zip(ids);
+        batch.drain().zip(known).for_each(|(packet, (((segment, key), &hash), &id))| match *segment {
+            Some(segment) => self.take(packet, segment, key, hash, id, now),
+            None => {
+                self.statistics.passed += 1;
+                add(cx, out, packet);
+            }
+        });
+        self.scratch = Some(scratch);
+    }
+
+    /// The same where there are large segments that nobody behind takes: those that they stand for are taken in.
+    #[cold]
+    fn take_cut(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, out: &mut Batch) {
+        let mut cutter = std::mem::take(&mut self.cutter);
+        let mut pieces = cx.batch();
+        for packet in batch.drain() {
+            let mut take = |cx: &mut Cx<'_>, piece: Packet| {
+                if let Err(piece) = pieces.push(piece) {
+                    self.take_all(cx, &mut pieces, out);
+                    // It is empty now.
+                    drop(pieces.push(piece));
+                }
+            };
+            match is_large_segment(&packet) {
+                true => cutter.cut(cx, packet, &mut take),
+                false => take(cx, packet),
+            }
+        }
+        self.take_all(cx, &mut pieces, out);
+        cx.recycle(pieces);
+        self.cutter = cutter;
+    }
+
+    /// Hands on what is released.
+    #[inline]
+    fn let_go(&mut self, cx: &mut Cx<'_>, out: &mut Batch) {
+        let now = cx.now();
+        let mut released = std::mem::take(&mut self.flows.released);
+        for (run, reason) in released.drain(..) {
+            let segments = run.chain.packets();
+            if self.merges && segments > 1 {
+                self.statistics.release(&run, reason, 1, now);
+                add(cx, out, large(run));
+                cx.count_dropped(segments - 1, DropReason::Coalesced);
+                continue;
+            }
+            self.statistics.release(&run, reason, segments as u64, now);
+            let mut chain = Some(run.chain);
+            while let Some(left) = chain {
+                let (packet, rest) = left.pop();
+                add(cx, out, packet);
+                chain = rest;
+            }
+        }
+        self.flows.released = released;
+    }
+
+    /// The batch is over, or a time has come.
+    fn finish(&mut self, cx: &mut Cx<'_>, out: &mut Batch) {
+        self.flows.finish(cx.now());
+        self.let_go(cx, out);
+        for list in List::ALL {
+            self.statistics.lengths[list as usize].add(self.flows.length(list) as u64, 1);
+        }
+        let due = self.flows.next_due();
+        if due != self.armed {
+            match due {
+                Some(at) => cx.set_timer(0, at),
+                None => cx.clear_timer(0),
+            }
+            self.armed = due;
+        }
+    }
+
+    fn flush(&mut self, cx: &mut Cx<'_>) {
+        self.flows.clear(Reason::Drain);
+        let mut out = cx.batch();
+        self.finish(cx, &mut out);
+        cx.emit(0, out);
+    }
+
+    /// What flows are found from, and what decides about them.
+    fn reads(&self) -> Vec<Field> {
+        let bytes = |base| Field::Bytes { base, offset: 0, length: HEADERS };
+        let mut reads =
+            vec![bytes(Base::Data), bytes(Base::Mac), bytes(Base::Network), Field::Length, Field::Payload];
+        reads.extend([Base::Data, Base::Mac, Base::Network].map(Field::HeaderOffset));
+        reads
+    }
+}
+
+/// One packet of many segments.
+fn large(run: Run) -> Packet {
+    let Run { chain, first, last_flags, data, length, .. } = run;
+    let mut packet = chain.into_packet(first.start.into());
+    first.enlarge(packet.data_mut(), length as usize, last_flags, data);
+    let kind = match (first.is_tcp, first.network) {
+        (true, Network::Ipv4) => VirtioNet::TCP_V4,
+        (true, _) => VirtioNet::TCP_V6,
+        (false, _) => VirtioNet::UDP,
+    };
+    let announces = first.is_tcp && first.flags & flags::CWR != 0;
+    packet.annotations_mut().virtio = VirtioNet {
+        flags: if data.is_none() { VirtioNet::NEEDS_CHECKSUM } else { 0 },
+        gso_type: if announces { kind | VirtioNet::ECN } else { kind },
+        header_length: first.start,
+        gso_size: first.length,
+        checksum_start: first.l4,
+        checksum_offset: if first.is_tcp { 16 } else { 6 },
+    };
+    packet
+}
+
+/// What a new element goes on with: packets that leave now, and counts.
+struct Inherited {
+    packets: Vec<Packet>,
+    statistics: Statistics,
+}
+
+impl Element for Juggler {
+    fn effects(&self) -> Effects {
+        let mut case = Case::new(Filter::Any, Target::Hold(0));
+        if self.settings.merges {
+            let headers = Field::Bytes { base: Base::Data, offset: 0, length: HEADERS };
+            case = case.with(Action::Set(
+                headers,
+                Value::Pure { name: "part of a large segment", reads: self.reads() },
+            ));
+        }
+        let table =
+            State { table: "flows", key: self.reads(), both_directions: false, access: Access::EveryPacket };
+        let effects = Effects {
+            hold: Hold::PerFlow,
+            state: vec![table],
+            order: Order::MayReorder,
+            offloads: Some(-14),
+            ..Effects::cases(vec![case])
+        };
+        effects.depending_on(Depends::Time).depending_on(Depends::Handler)
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        self.merges = self.settings.merges && cx.may_merge();
+        self.is_asked = cx.facts().leave_work();
+        self.leaves_checksums = cx.may_offload();
+        self.flows.limits = self.settings.limits(self.merges);
+        Ok(())
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {
+        let mut out = cx.batch();
+        match self.is_asked && !cx.may_merge() && batch.iter().any(is_large_segment) {
+            true => self.take_cut(cx, &mut batch, &mut out),
+            false => self.take_all(cx, &mut batch, &mut out),
+        }
+        cx.recycle(batch);
+        self.finish(cx, &mut out);
+        Some(out)
+    }
+
+    fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
+        self.armed = None;
+        let mut out = cx.batch();
+        self.finish(cx, &mut out);
+        cx.emit(0, out);
+    }
+
+    fn drain(&mut self, cx: &mut Cx<'_>) {
+        self.flush(cx);
+    }
+
+    fn held(&self) -> usize {
+        self.flows.held()
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        let (settings, statistics, counts) = (&self.settings, &self.statistics, &self.flows.counts);
+        let flushed = |reason: Reason| statistics.flushes[reason as usize];
+        let [came, left] = statistics.segments;
+        Ok(match name {
+            "flows" => settings.flows.to_string(),
+            "line_rate" => format!("{}Bps", settings.line_rate.0),
+            "inseq_timeout" => settings.in_sequence().as_interval(),
+            "ofo_timeout" => settings.out_of_order.as_interval(),
+            "merge" => settings.merges.to_string(),
+            "udp" => settings.udp.to_string(),
+            "no_merge" => settings.no_merge.text().into(),
+            "checksum" => settings.checks.to_string(),
+            "queue" => settings.queue.to_string(),
+            "segments_in" => came.to_string(),
+            "segments_out" => left.to_string(),
+            "merged" => format!("{:.3}", (came - self.flows.held() as u64) as f64 / left.max(1) as f64),
+            "sizes" => statistics.show_sizes(),
+            "passed" => statistics.passed.to_string(),
+            "damaged" => statistics.damaged.to_string(),
+            "flushes" => Reason::ALL
+                .iter()
+                .map(|&reason| format!("{} {}\n", reason.as_str(), flushed(reason)))
+                .collect(),
+            "timeouts" => {
+                (flushed(Reason::InSequenceTimeout) + flushed(Reason::OutOfOrderTimeout)).to_string()
+            }
+            "evictions" => List::ALL
+                .iter()
+                .map(|&list| format!("{} {}\n", list.as_str(), counts.evictions[list as usize]))
+                .collect(),
+            "active" => self.flows.length(List::Active).to_string(),
+            "inactive" => self.flows.length(List::Inactive).to_string(),
+            "loss_recovery" => self.flows.length(List::LossRecovery).to_string(),
+            "lengths" => {
+                let lines = |list: List| {
+                    let shown = statistics.lengths[list as usize].show_with("");
+                    shown.lines().map(|line| format!("{} {line}\n", list.as_str())).collect::<String>()
+                };
+                List::ALL.map(lines).concat()
+            }
+            "reordered_in" => counts.reordered[0].to_string(),
+            "reordered_out" => counts.reordered[1].to_string(),
+            "hold_times" => statistics.holds.show(),
+            "held" => self.flows.held().to_string(),
+            _ => return Err(format!("'{name}' is not a read handler")),
+        })
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
+        match name {
+            "inseq_timeout" => self.settings.in_sequence = AutoMicros::parse(value, &cx.place())?.0,
+            "ofo_timeout" => self.settings.out_of_order = Micros::parse(value, &cx.place())?.0,
+            "flush" => self.flush(cx),
+            _ => {
+                self.statistics = Statistics::default();
+                self.flows.counts = Counts::default();
+            }
+        }
+        self.flows.limits = self.settings.limits(self.merges);
+        Ok(())
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        self.flows.clear(Reason::Drain);
+        let mut packets = Vec::new();
+        for (run, _) in self.flows.released.drain(..) {
+            let mut chain = Some(run.chain);
+            while let Some(left) = chain {
+                let (packet, rest) = left.pop();
+                packets.push(packet);
+                chain = rest;
+            }
+        }
+        Some(Box::new(Inherited { packets, statistics: std::mem::take(&mut self.statistics) }))
+    }
+
+    fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        let state = state.downcast::<Inherited>().map_err(|_| "not the state of a Juggler")?;
+        self.statistics = state.statistics;
+        for packet in state.packets {
+            cx.emit_one(0, packet, DropReason::NoOutput);
+        }
+        Ok(())
+    }
+}

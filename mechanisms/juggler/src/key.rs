@@ -1,0 +1,175 @@
+//! Which flow a packet belongs to: addresses, ports, TCP or UDP, and the VLANs around it.
+
+use element::{Base, Packet};
+use wire::layers::Network;
+use wire::merge::Segment;
+use wire::{Layers, LinkType, ether_type, vlan};
+use zerocopy::FromZeros;
+
+/// An Ethernet header.
+const ETHERNET: usize = 14;
+/// Where its type stands.
+const TYPE: usize = 12;
+
+/// Names a flow in one direction: two addresses, and a word of ports, VLANs, protocol and version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromZeros)]
+#[repr(transparent)]
+pub struct FlowKey([u64; 5]);
+
+impl flow::Key for FlowKey {
+    #[inline(always)]
+    fn words(&self) -> &[u64] {
+        &self.0
+    }
+}
+
+impl FlowKey {
+    /// The key of no flow at all.
+    pub const NONE: FlowKey = FlowKey([0; 5]);
+
+    /// That of a segment whose headers are the first bytes of a frame.
+    #[inline]
+    fn of(frame: &[u8], segment: &Segment, vlans: u32) -> Option<FlowKey> {
+        let ip = frame.get(segment.l3.into()..)?;
+        let word = |at: usize| Some(u64::from_le_bytes(*ip.get(at..)?.first_chunk()?));
+        let half = |bytes: &[u8]| Some(u64::from(u32::from_le_bytes(*bytes.first_chunk()?)));
+        let (version, [a, b, c, d]) = match segment.network {
+            Network::Ipv4 => (0, [half(ip.get(12..)?)?, 0, half(ip.get(16..)?)?, 0]),
+            _ => (1, [word(8)?, word(16)?, word(24)?, word(32)?]),
+        };
+        let ports = half(frame.get(segment.l4.into()..)?)?;
+        // Something is set in the key of every flow, and two bits say which protocols.
+        let kind = 4 | version << 1 | u64::from(segment.is_tcp);
+        Some(FlowKey([a, b, c, d, ports | u64::from(vlans) << 32 | kind << 56]))
+    }
+}
+
+/// Finds a packet's segment and writes its flow's key to its place; `None` for what is no whole segment of TCP and no whole
+/// datagram of UDP.
+///
+/// The network header annotation says where IP starts, and what lies in front of it which VLANs; without it, the packet is
+/// taken to start with a header of its link type.
+#[inline]
+pub fn locate(packet: &Packet, key: &mut FlowKey) -> Option<Segment> {
+    let data = packet.data();
+    let (l3, vlans) = match packet.offset(Base::Network) {
+        Some(offset) => (usize::try_from(offset).ok()?, vlans_in_front(packet, offset)),
+        None if is_untagged(packet, data) => (ETHERNET, 0),
+        None => outer(data, packet.link())?,
+    };
+    let segment = Segment::of(data, l3, packet.len())?;
+    *key = FlowKey::of(data, &segment, vlans)?;
+    Some(segment)
+}
+
+#[inline]
+fn is_untagged(packet: &Packet, data: &[u8]) -> bool {
+    let Some(&[high, low]) = data.get(TYPE..).and_then(|bytes| bytes.first_chunk()) else { return false };
+    packet.link() == 1 && matches!(u16::from_be_bytes([high, low]), ether_type::IPV4 | ether_type::IPV6)
+}
+
+/// The identifiers in the tags of the Ethernet header in front of IP.
+#[inline]
+fn vlans_in_front(packet: &Packet, network: isize) -> u32 {
+    let (front, length) = match packet.offset(Base::Mac) {
+        Some(mac) if mac < network => (packet.header(Base::Mac).unwrap_or_default(), network - mac),
+        None => (packet.data(), network),
+        _ => return 0,
+    };
+    if length < (ETHERNET + vlan::Tag::LEN) as isize {
+        0
+    } else {
+        tags(front.get(..length as usize).unwrap_or(front))
+    }
+}
+
+#[inline(never)]
+fn tags(header: &[u8]) -> u32 {
+    let (mut first, mut last) = (None, 0);
+    for &[a, b, c, d] in header.get(TYPE..).unwrap_or_default().as_chunks::<4>().0 {
+        if !vlan::is_tag(u16::from_be_bytes([a, b])) {
+            break;
+        }
+        last = u32::from(u16::from_be_bytes([c, d]) & 0xfff);
+        first = first.or(Some(last));
+    }
+    first.map_or(0, |first| last | first << 12)
+}
+
+/// Walks over the link header of a frame.
+#[inline(never)]
+fn outer(data: &[u8], link: u16) -> Option<(usize, u32)> {
+    let layers = Layers::locate(data, LinkType::from_number(link));
+    if !matches!(layers.network, Network::Ipv4 | Network::Ipv6) {
+        return None;
+    }
+    let id = |control: u16| u32::from(control & 0xfff);
+    let last = layers.inner_vlan.or(layers.outer_vlan).map_or(0, id);
+    Some((layers.l3?, layers.outer_vlan.map_or(0, |first| last | id(first) << 12)))
+}
+
+#[cfg(test)]
+mod tests {
+    use packet::Pool;
+    use wire::build::Builder;
+    use wire::ethernet::MacAddr;
+
+    use super::*;
+
+    #[test]
+    fn addresses_ports_protocol_and_vlans_tell_flows_apart() {
+        let mut pool = Pool::new(64 << 20).unwrap();
+        let end = |last: u8, port| ([10, 0, 0, last], port).into();
+        let end6 = |last: u16, port| ([0x2001, 0, 0, 0, 0, 0, 0, last], port).into();
+        let ethernet = |builder: Builder| builder.ethernet(MacAddr([2; 6]), MacAddr([4; 6]));
+        let tcp = |a, b| ethernet(Builder::tcp(a, b, 0x10));
+        let builders = [
+            tcp(end(1, 1), end(2, 2)),
+            tcp(end(1, 1), end(2, 3)),
+            tcp(end(1, 4), end(2, 2)),
+            tcp(end(3, 1), end(2, 2)),
+            tcp(end(2, 2), end(1, 1)),
+            ethernet(Builder::udp(end(1, 1), end(2, 2))),
+            tcp(end(1, 1), end(2, 2)).vlan(7),
+            tcp(end(1, 1), end(2, 2)).vlan(7).vlan(8),
+            tcp(end6(1, 1), end6(2, 2)),
+            tcp(end6(1, 1), end6(3, 2)),
+        ];
+        let mut keys = Vec::new();
+        for builder in builders {
+            let mut packet = pool.packet(&builder.build(b"data").unwrap()).unwrap();
+            let mut key = FlowKey::NONE;
+            let segment = locate(&packet, &mut key).unwrap();
+            assert_eq!(segment.length, 4);
+            // The same with the annotation, and stripped of the link header.
+            packet.set_offset(Base::Mac, Some(0));
+            packet.set_offset(Base::Network, Some(segment.l3 as isize));
+            for strip in [0, segment.l3 as usize] {
+                assert!(packet.strip(strip));
+                let mut again = FlowKey::NONE;
+                assert!(locate(&packet, &mut again).is_some());
+                assert_eq!(again, key);
+            }
+            pool.free(packet);
+            assert!(!keys.contains(&key) && key != FlowKey::NONE);
+            keys.push(key);
+        }
+    }
+
+    #[test]
+    fn other_packets_have_no_flow() {
+        let mut pool = Pool::new(64 << 20).unwrap();
+        let (a, b) = (([10, 0, 0, 1], 1).into(), ([10, 0, 0, 2], 2).into());
+        let icmp =
+            Builder::icmp([10, 0, 0, 1].into(), [10, 0, 0, 2].into(), 8, 0, [1, 2]).build(&[0; 20]).unwrap();
+        let part = Builder::tcp(a, b, 0x10).fragment(0x2000).build(&[0; 24]).unwrap();
+        let mut short = Builder::tcp(a, b, 0x10).build(&[0; 24]).unwrap();
+        short.truncate(50);
+        for bytes in [icmp, part, short, Vec::new()] {
+            let mut packet = pool.packet(&bytes).unwrap();
+            packet.set_link(LinkType::RawIp.number());
+            assert_eq!(locate(&packet, &mut FlowKey::NONE.clone()), None);
+            pool.free(packet);
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! Batches that grow.
+
+use element::{Batch, Cx, Packet};
+
+/// Adds a packet to a batch, which is handed out by output 0 when it is full.
+#[inline]
+pub(crate) fn add(cx: &mut Cx<'_>, batch: &mut Batch, packet: Packet) {
+    if let Err(packet) = batch.push(packet) {
+        let mut full = cx.batch_of(packet);
+        std::mem::swap(batch, &mut full);
+        cx.emit(0, full);
+    }
+}

@@ -1,0 +1,218 @@
+//! The out-of-order queue of a flow: runs of segments, sorted by sequence number.
+//!
+//! A run is what is to leave together: segments one behind the other that can be one large segment, or just leave in this
+//! order. Neighbours that fit become one run when they meet, so that there is about one run per gap, and a place is found from
+//! the end or by bisection.
+
+use std::collections::VecDeque;
+
+use element::{Packet, Timestamp};
+use packet::{Chain, SLOT_CAPACITY};
+use wire::checksum::Sum;
+use wire::merge::Segment;
+use wire::tcp::flags;
+
+/// The longest IP packet.
+const LONGEST: u32 = 65_535;
+
+/// Whether `a` lies before `b`, in numbers that wrap (RFC 9293, section 3.4).
+#[inline]
+pub fn is_before(a: u32, b: u32) -> bool {
+    (a.wrapping_sub(b) as i32) < 0
+}
+
+/// Segments that leave together.
+pub struct Run {
+    /// Sequence number of its first byte.
+    pub start: u32,
+    /// That behind its last byte.
+    pub end: u32,
+    /// When the first one of them came.
+    pub since: Timestamp,
+    /// Their packets.
+    pub chain: Chain,
+    /// The first one of them.
+    pub first: Segment,
+    /// Bytes of data of the last one.
+    last_length: u16,
+    /// Its flags.
+    pub last_flags: u8,
+    /// Whether it can be part of a larger one.
+    pub merges: bool,
+    /// The sum of all data; `None` where checksums are left to a device.
+    pub data: Option<Sum>,
+    /// Bytes of all data.
+    pub length: u32,
+    /// Slots of all packets, by their lengths.
+    pub slots: u32,
+}
+
+impl Run {
+    /// A run of one segment. Its data's sum is `None` if the checksum is left to a device; it merges with others if it can.
+    #[inline]
+    pub fn new(packet: Packet, segment: Segment, data: Option<Sum>, merges: bool, now: Timestamp) -> Run {
+        Run {
+            start: segment.sequence,
+            end: segment.sequence.wrapping_add(segment.sequence_length()),
+            since: now,
+            first: segment,
+            last_length: segment.length,
+            last_flags: segment.flags,
+            merges: merges && segment.is_plain,
+            data,
+            length: segment.length.into(),
+            slots: (packet.len() / SLOT_CAPACITY + 1) as u32,
+            chain: Chain::new(packet),
+        }
+    }
+
+    /// Whether there can be no further segment behind these in a large one.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.last_length != self.first.length || self.room() < self.first.length.into()
+    }
+
+    /// Bytes of data that there is room for behind these.
+    #[inline]
+    fn room(&self) -> u32 {
+        let headers = u32::from(self.first.start - self.first.l3);
+        LONGEST.saturating_sub(headers + self.length)
+    }
+
+    /// Whether a flag of the last segment asks for it to be delivered, or it opens or ends something.
+    #[inline]
+    pub fn is_urgent(&self) -> bool {
+        self.last_flags & (flags::PSH | flags::URG | flags::SYN | flags::FIN | flags::RST) != 0
+    }
+
+    /// Whether another run, which starts where this one ends, can be part of the same large segment.
+    #[inline]
+    fn takes(&self, next: &Run) -> bool {
+        let count = self.chain.packets();
+        let is_uniform = next.chain.packets() == 1 || next.first.length == self.first.length;
+        self.merges
+            && next.merges
+            && self.data.is_some() == next.data.is_some()
+            && !self.first.is_last_of(self.last_flags)
+            && !self.is_full()
+            && next.first.length <= self.first.length
+            && is_uniform
+            && next.length <= self.room()
+            && self.first.goes_before(self.chain.head(), &next.first, next.chain.head(), count as u16)
+    }
+
+    /// Puts another run behind this one.
+    ///
+    /// # Errors
+    /// That run, where packets cannot be chained.
+    #[inline]
+    fn append(&mut self, next: Run) -> Result<(), Run> {
+        let Run { chain, .. } = next;
+        if let Err(chain) = self.chain.append(chain) {
+            return Err(Run { chain, ..next });
+        }
+        self.end = next.end;
+        self.since = self.since.min(next.since);
+        (self.last_length, self.last_flags) = (next.last_length, next.last_flags);
+        self.data = self.data.zip(next.data).map(|(own, other)| own.followed_by(other));
+        self.length += next.length;
+        self.slots += next.slots;
+        Ok(())
+    }
+}
+
+/// Runs in the order of their first bytes; of those that start at the same one, in the order in which they came.
+#[derive(Default)]
+pub struct Queue {
+    runs: VecDeque<Run>,
+}
+
+impl Queue {
+    /// Runs.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// Whether there are none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    /// The first one.
+    #[inline]
+    pub fn front(&self) -> Option<&Run> {
+        self.runs.front()
+    }
+
+    /// The one behind it.
+    #[inline]
+    pub fn second(&self) -> Option<&Run> {
+        self.runs.get(1)
+    }
+
+    /// The last one.
+    #[inline]
+    pub fn back(&self) -> Option<&Run> {
+        self.runs.back()
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Run> {
+        self.runs.iter()
+    }
+
+    /// Takes the first one out.
+    #[inline]
+    pub fn pop(&mut self) -> Option<Run> {
+        self.runs.pop_front()
+    }
+
+    /// Puts a run in its place, and together with its neighbours where it fits: where `merges`, as parts of one large
+    /// segment, and else as segments that leave in this order.
+    #[inline]
+    pub fn insert(&mut self, run: Run, merges: bool) {
+        match self.runs.back() {
+            Some(last) if is_before(run.start, last.start) => {
+                let place = self.runs.partition_point(|other| !is_before(run.start, other.start));
+                self.insert_at(place, run, merges);
+            }
+            _ => self.insert_at(self.runs.len(), run, merges),
+        }
+    }
+
+    #[inline]
+    fn insert_at(&mut self, place: usize, run: Run, merges: bool) {
+        let fits = |own: &Run, next: &Run| own.end == next.start && (!merges || own.takes(next));
+        let mut run = run;
+        if let Some(before) = place.checked_sub(1).and_then(|place| self.runs.get_mut(place))
+            && fits(before, &run)
+        {
+            match before.append(run) {
+                Ok(()) => return self.close(place - 1, merges),
+                Err(refused) => run = refused,
+            }
+        }
+        self.runs.insert(place, run);
+        self.close(place, merges);
+    }
+
+    /// Puts a run together with the one behind it, if they fit.
+    #[inline]
+    fn close(&mut self, place: usize, merges: bool) {
+        let Some(behind) = self.runs.get(place + 1) else { return };
+        let Some(own) = self.runs.get(place) else { return };
+        if own.end != behind.start || merges && !own.takes(behind) {
+            return;
+        }
+        let Some(next) = self.runs.remove(place + 1) else { return };
+        let refused = match self.runs.get_mut(place) {
+            Some(own) => own.append(next).err(),
+            None => Some(next),
+        };
+        if let Some(next) = refused {
+            self.runs.insert(place + 1, next);
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! # Segment
+//! Cuts large segments into packets that fit the wire, and completes checksums.
+//!
+//! Senders on the same machine and interfaces that merge what they receive hand over segments of up to 64 KiB and leave
+//! checksums to a device; Juggler makes such segments, too. Where all elements behind a device can deal with them they come
+//! through, and this one makes ordinary packets of them: each with lengths, identification, sequence number and flags of its
+//! own, and all checksums right. Other packets pass. What cannot be cut because nobody knows how is dropped.
+//!
+//! Interfaces that cannot take large segments need no Segment in front of them: where one is in the way, nobody makes any.
+//!
+//! ## Usage
+//! `Segment`
+//!
+//! ## Arguments
+//! None.
+//!
+//! ## Handlers
+//! - `count`: large segments that were cut.
+//! - `segments`: packets that they became.
+//! - `completed`: packets whose checksum was completed.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 3) -> Segment -> Discard
+//! ```
+//!
+//! ## See also
+//! Juggler, FromDevice, KernelTap
+
+use element::class::HandlerInfo;
+use element::{Batch, Class, Cx, Effects, Element, manual};
+
+use crate::cut::{Cutter, complete, is_large_segment, is_partial};
+use crate::outgoing::add;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "Segment",
+    processing: "h/h",
+    manual: manual!("segment.rs"),
+    handlers: &[HandlerInfo::count("count"), HandlerInfo::count("segments"), HandlerInfo::count("completed")],
+    samples: &[""],
+    build: |args| {
+        args.finish()?;
+        Ok(Box::<Segment>::default())
+    },
+    ..Class::DEFAULT
+};
+
+#[derive(Default)]
+struct Segment {
+    cutter: Cutter,
+    /// Whether packets may come in which something is left to be done.
+    is_asked: bool,
+    count: u64,
+    segments: u64,
+    completed: u64,
+}
+
+impl Element for Segment {
+    fn effects(&self) -> Effects {
+        Effects { offloads: Some(-14), ..Effects::pass() }
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        self.is_asked = cx.facts().leave_work();
+        Ok(())
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {
+        if !self.is_asked {
+            return Some(batch);
+        }
+        let mut out = cx.batch();
+        for mut packet in batch.drain() {
+            if is_large_segment(&packet) {
+                self.count += 1;
+                let segments = &mut self.segments;
+                self.cutter.cut(cx, packet, |cx, segment| {
+                    *segments += 1;
+                    add(cx, &mut out, segment);
+                });
+                continue;
+            }
+            if is_partial(&packet) {
+                self.completed += 1;
+                complete(&mut packet);
+            }
+            add(cx, &mut out, packet);
+        }
+        cx.recycle(batch);
+        Some(out)
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        let count = match name {
+            "count" => self.count,
+            "segments" => self.segments,
+            _ => self.completed,
+        };
+        Ok(count.to_string())
+    }
+}

@@ -1,0 +1,103 @@
+//! Arguments of the juggler.
+
+use classify::filter::{Headers, Matcher};
+use element::args::{Arg, Bandwidth, Micros, Place, PlaceNames, filter_condition, unquote};
+use element::{Packet, Timestamp};
+use packet::SLOT_STRIDE;
+use wire::merge::Segment;
+
+use crate::flows::Limits;
+
+/// Bytes that fill a large segment.
+const LARGE: u64 = 65_536;
+
+/// Everything that can be set.
+pub(crate) struct Settings {
+    pub(crate) flows: usize,
+    pub(crate) line_rate: Bandwidth,
+    /// Unless it follows from the line rate.
+    pub(crate) in_sequence: Option<Timestamp>,
+    pub(crate) out_of_order: Timestamp,
+    pub(crate) merges: bool,
+    pub(crate) udp: bool,
+    pub(crate) checks: bool,
+    /// Bytes of memory of a flow's queue.
+    pub(crate) queue: u32,
+    pub(crate) no_merge: Pattern,
+}
+
+impl Settings {
+    /// How long segments in sequence wait: as long as a large one takes on the line.
+    pub(crate) fn in_sequence(&self) -> Timestamp {
+        let Bandwidth(rate) = self.line_rate;
+        self.in_sequence.unwrap_or(Timestamp((LARGE * 1_000_000_000 / rate.max(1)) as i64))
+    }
+
+    /// What the flows' life depends on; `merges` says whether large segments may leave.
+    pub(crate) fn limits(&self, merges: bool) -> Limits {
+        Limits {
+            flows: self.flows,
+            in_sequence: self.in_sequence(),
+            out_of_order: self.out_of_order,
+            slots: (self.queue / SLOT_STRIDE as u32).max(1),
+            merges: self.merges && merges,
+        }
+    }
+}
+
+/// A span of time as [`Micros`], or `auto`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct AutoMicros(pub(crate) Option<Timestamp>);
+
+impl Arg for AutoMicros {
+    fn parse(text: &str, place: &Place<'_>) -> Result<AutoMicros, String> {
+        match text.trim() {
+            "auto" => Ok(AutoMicros(None)),
+            text => Micros::parse(text, place).map(|Micros(time)| AutoMicros(Some(time))),
+        }
+    }
+}
+
+/// Packets, as a filter in the language of IPFilter; or none.
+pub(crate) struct Pattern {
+    text: String,
+    matcher: Option<Box<Matcher>>,
+}
+
+impl Pattern {
+    /// That of no packets.
+    pub(crate) fn none() -> Pattern {
+        Pattern { text: "none".into(), matcher: None }
+    }
+
+    /// As it was configured.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether a segment's packet is one of those.
+    #[inline]
+    pub(crate) fn has(&self, packet: &Packet, segment: &Segment) -> bool {
+        let Some(matcher) = &self.matcher else { return false };
+        let data = packet.data();
+        let from = |at: u16| data.get(at.into()..).unwrap_or_default();
+        matcher
+            .first(&Headers { mac: data, network: from(segment.l3), transport: from(segment.l4) })
+            .is_some()
+    }
+}
+
+impl Arg for Pattern {
+    fn parse(text: &str, place: &Place<'_>) -> Result<Pattern, String> {
+        let text = unquote(text);
+        let text = text.trim();
+        if text == "none" {
+            return Ok(Pattern::none());
+        }
+        let (condition, issues) = filter_condition(text, &PlaceNames(*place));
+        match issues.into_iter().find(|(_, is_warning)| !is_warning) {
+            Some((issue, _)) => Err(issue),
+            None => Ok(Pattern { text: text.into(), matcher: Some(Box::new(Matcher::new(&[condition]))) }),
+        }
+    }
+}
