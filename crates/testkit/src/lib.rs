@@ -2,7 +2,7 @@
 //!
 //! [`Run`] runs a text; [`elements`] are sources and sinks that feed packets in and record what comes out;
 //! [`corpus`] has packets of every kind, [`found`](mod@found) the captures and rules of others; [`example`] is the element that a
-//! document explains; [`samples`] knows how to set up each class for the generic tests.
+//! document explains; [`timed`] lets packets come at given times; [`samples`] knows how to set up each class for the generic tests.
 
 pub mod checker;
 pub mod corpus;
@@ -11,6 +11,7 @@ pub mod example;
 pub mod found;
 pub mod liars;
 pub mod samples;
+pub mod timed;
 
 use std::fmt;
 use std::sync::{Arc, Mutex};

@@ -50,11 +50,15 @@ impl Segment {
         let (network, protocol, l4, end, mut is_plain, id) = match ip.first()? >> 4 {
             4 => {
                 let (header, _) = ipv4::Header::ref_from_prefix(ip).ok()?;
-                let (own, whole) = (header.header_len(), usize::from(header.total_length.get()));
+                let own = header.header_len();
+                // A sender that leaves segmentation to a device may leave the length to it, too.
+                let said = usize::from(header.total_length.get());
+                let whole = if said == 0 { length.checked_sub(l3)? } else { said };
                 if header.is_fragment() || own < ipv4::Header::LEN || whole < own {
                     return None;
                 }
                 let is_right = own == ipv4::Header::LEN
+                    && said > 0
                     && header.checksum.get() != OTHER_ZERO
                     && checksum::ipv4_plain_valid(header);
                 (Network::Ipv4, header.protocol, l3 + own, l3 + whole, is_right, header.id.get())
@@ -86,7 +90,8 @@ impl Segment {
             _ => return None,
         };
         let start = l4 + own;
-        if start > end || end > length || start > head.len() || start > usize::from(u16::MAX) {
+        let most = usize::from(u16::MAX);
+        if start > end || end > length || start > head.len() || start > most || end - start > most {
             return None;
         }
         is_plain &= end > start;

@@ -1,14 +1,12 @@
 //! The reframer on real captures and on made ones: nothing is lost, late or out of order, and locality rises. The real
 //! ones lie beside the repository (or where `TIDEGATE_DATA` says) and are skipped where they are absent.
 
-mod common;
-
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use testkit::Run;
 use testkit::elements::{Input, collect, offer};
+use testkit::{Run, timed};
 use wire::build::Builder;
 use wire::layers::Network;
 use wire::{Layers, LinkType, ip_protocol};
@@ -45,7 +43,7 @@ fn zipf(flows: usize) -> Vec<(i64, Vec<u8>)> {
             0 => Builder::udp(a, b),
             _ => Builder::tcp(a, b, 16).sequence(4 * sent[flow], 1),
         };
-        (300 * number, common::frame(builder, &sent[flow].to_be_bytes()))
+        (300 * number, timed::frame(builder, &sent[flow].to_be_bytes()))
     });
     packets.collect()
 }
@@ -150,7 +148,7 @@ fn captures_stay_whole_and_become_local() {
     let folder = tempfile::tempdir().unwrap();
     let made = [30, 300, 3000].map(|flows| {
         let file = folder.path().join(format!("zipf-{flows}.pcap"));
-        common::write_capture(&file, &zipf(flows));
+        timed::write_capture(&file, &zipf(flows));
         file
     });
     println!("| capture | packets | as it is | 16 us | 64 us | 256 us | 1 ms |");

@@ -1,11 +1,9 @@
 //! Holding and letting go, in whole configurations.
 
-mod common;
-
-use common::{frame, tcp, through, through_while, udp};
 use proptest::prelude::*;
 use testkit::Run;
 use testkit::elements::{Input, collect, offer};
+use testkit::timed::{frame, tcp, through, through_while, udp};
 use wire::build::Builder;
 
 const GREEN: u16 = 1;

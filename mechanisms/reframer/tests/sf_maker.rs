@@ -1,10 +1,8 @@
 //! SFMaker's arguments, and one test for each defect of FastClick's element that must not come back.
 
-mod common;
-
-use common::{frame, tcp, through, through_while, udp};
 use element::Timestamp;
 use testkit::elements::{Input, collect, offer};
+use testkit::timed::{frame, tcp, through, through_while, udp};
 use testkit::{Run, worker};
 use wire::build::Builder;
 

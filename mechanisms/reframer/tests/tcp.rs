@@ -1,11 +1,9 @@
 //! What sorting and merging must not change, held against a receiver and a sender written from the RFCs.
 
-mod common;
-
 use std::collections::BTreeMap;
 
-use common::{frame, tcp, through, through_while};
 use proptest::prelude::*;
+use testkit::timed::{frame, tcp, through, through_while};
 use wire::tcp::{Opt, Segment, flags, options, parse};
 use wire::{Layers, LinkType};
 

@@ -1,37 +1,37 @@
 //! Runs over packets that come at given times, with the times at which they leave.
-#![allow(dead_code, reason = "each test file uses a part")]
 
 use std::net::SocketAddr;
 use std::path::Path;
 
 use element::Timestamp;
-use testkit::elements::{Seen, collect, offer};
-use testkit::{Outcome, Run};
 use wire::MacAddr;
 use wire::build::Builder;
 
-/// When the first packet comes.
-pub(crate) const START: i64 = 1_000_000_000_000_000_000;
+use crate::elements::{Seen, collect, offer};
+use crate::{Outcome, Run};
+
+/// Time zero of such packets.
+pub const START: i64 = 1_000_000_000_000_000_000;
 
 /// A frame around what a builder makes.
-pub(crate) fn frame(builder: Builder, payload: &[u8]) -> Vec<u8> {
+pub fn frame(builder: Builder, payload: &[u8]) -> Vec<u8> {
     builder.ethernet(MacAddr([2; 6]), MacAddr([4; 6])).build(payload).unwrap()
 }
 
 /// Packet `number` of a flow: UDP from its port.
-pub(crate) fn udp(flow: u16, number: u8) -> Vec<u8> {
+pub fn udp(flow: u16, number: u8) -> Vec<u8> {
     let end = |port| SocketAddr::from(([10, 0, 0, 1], port));
     frame(Builder::udp(end(flow), end(9)), &[flow as u8, number])
 }
 
 /// A TCP segment of a flow between two IPv4 addresses.
-pub(crate) fn tcp(flow: u16, flags: u8, sequence: u32, acknowledgment: u32) -> Builder {
+pub fn tcp(flow: u16, flags: u8, sequence: u32, acknowledgment: u32) -> Builder {
     let (a, b) = (SocketAddr::from(([10, 0, 0, 1], flow)), SocketAddr::from(([10, 0, 0, 2], 80)));
     Builder::tcp(a, b, flags).sequence(sequence, acknowledgment)
 }
 
 /// Writes packets, with nanoseconds after [`START`], as a capture.
-pub(crate) fn write_capture(file: &Path, packets: &[(i64, Vec<u8>)]) {
+pub fn write_capture(file: &Path, packets: &[(i64, Vec<u8>)]) {
     let options = capture::WriterOptions { nanoseconds: true, ..Default::default() };
     let mut writer = capture::Writer::new(std::fs::File::create(file).unwrap(), options);
     for (time, bytes) in packets {
@@ -42,7 +42,7 @@ pub(crate) fn write_capture(file: &Path, packets: &[(i64, Vec<u8>)]) {
 
 /// Lets packets come at their times and records what leaves `element`, called `e`; the time stamps of what is
 /// recorded are the nanoseconds after [`START`] at which it left.
-pub(crate) fn through(
+pub fn through(
     element: &str,
     packets: &[(i64, Vec<u8>)],
     handlers: &[&str],
@@ -51,7 +51,7 @@ pub(crate) fn through(
 }
 
 /// The same while a Script does something.
-pub(crate) fn through_while(
+pub fn through_while(
     element: &str,
     packets: &[(i64, Vec<u8>)],
     script: &str,

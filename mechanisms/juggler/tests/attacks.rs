@@ -1,0 +1,134 @@
+//! What attackers may send: memory stays bounded, nothing is lost, nothing is held for longer than stated.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+
+use testkit::timed::{frame, tcp, through, udp};
+use wire::build::Builder;
+use wire::tcp::flags::{ACK, PSH, SYN};
+
+type Timed = Vec<(i64, Vec<u8>)>;
+
+/// Lets packets through and sees to it that exactly these leave, and in time; the values of handlers.
+fn survives(arguments: &str, mut input: Timed, longest: i64, handlers: &[&str]) -> Vec<String> {
+    input.push((input.last().map_or(0, |last| last.0) + 1_000_000_000, udp(9, 9)));
+    let (outcome, output) = through(&format!("Juggler({arguments}) -> Segment"), &input, handlers);
+    let mut came: HashMap<&[u8], Vec<i64>> = HashMap::new();
+    input.iter().rev().for_each(|(time, bytes)| came.entry(bytes).or_default().push(*time));
+    for (time, bytes) in &output {
+        let since = came.get_mut(&bytes[..]).and_then(Vec::pop).expect("this is not what came");
+        assert!(time - since <= longest, "held for {} ns", time - since);
+    }
+    assert!(came.values().all(Vec::is_empty), "something has not left");
+    outcome.values.into_iter().map(Result::unwrap).collect()
+}
+
+const BOTH: i64 = 150_000;
+const TIMES: &str = "INSEQ_TIMEOUT 50us, OFO_TIMEOUT 100us";
+
+#[test]
+fn a_flood_of_flows_evicts_and_never_grows() {
+    let segment = |number: u32| {
+        let source =
+            SocketAddr::from(([10, 1, (number >> 8) as u8, number as u8], 1000 + (number >> 16) as u16));
+        let builder =
+            Builder::tcp(source, SocketAddr::from(([10, 0, 0, 2], 80)), ACK).sequence(number * 99, 1);
+        (i64::from(number) * 20, frame(builder, &number.to_be_bytes()))
+    };
+    let values =
+        survives(&format!("FLOWS 16, {TIMES}"), (0..50_000).map(segment).collect(), BOTH, &["e.evictions"]);
+    let evicted: u32 = values[0].split_whitespace().filter_map(|word| word.parse::<u32>().ok()).sum();
+    assert!(evicted > 49_000, "{}", values[0]);
+}
+
+#[test]
+fn a_flood_of_opening_segments_evicts_nobody() {
+    let data = |number: u32| {
+        (i64::from(number) * 1000, frame(tcp(1, ACK, number * 10, 1).id(number as u16), &[7; 10]))
+    };
+    let syn = |number: u32| {
+        let builder = Builder::tcp(
+            SocketAddr::from(([10, 1, (number >> 8) as u8, number as u8], 1000)),
+            SocketAddr::from(([10, 0, 0, 2], 80)),
+            SYN,
+        );
+        (i64::from(number / 10) * 1000, frame(builder, &[]))
+    };
+    let mut input: Timed = (0..1000).map(data).chain((0..10_000).map(syn)).collect();
+    input.sort_by_key(|(time, _)| *time);
+    let values = survives(&format!("FLOWS 1, {TIMES}"), input, BOTH, &["e.evictions", "e.merged"]);
+    assert_eq!(values[0], "inactive 0\nactive 0\nloss_recovery 0\n");
+}
+
+#[test]
+fn a_flood_of_gaps_leaves_when_the_queue_is_full() {
+    // Every second byte, backwards and forwards, in the smallest segments.
+    for backwards in [false, true] {
+        let segment = |number: u32| {
+            let place = if backwards { 20_000 - number } else { number };
+            (i64::from(number) * 10, frame(tcp(1, ACK, place * 2, 1), &[place as u8]))
+        };
+        let values = survives(
+            &format!("QUEUE 1000000, {TIMES}"),
+            (0..20_000).map(segment).collect(),
+            BOTH,
+            &["e.flushes", "e.reordered_in"],
+        );
+        assert!(!values[0].contains("queue_full 0"), "{}", values[0]);
+    }
+}
+
+#[test]
+fn gaps_in_all_flows_are_bounded_by_all_queues() {
+    let segment = |number: u32| {
+        let flow = 1 + (number % 500) as u16;
+        (i64::from(number) * 5, frame(tcp(flow, ACK, (number / 500) * 20, 1), &[7; 10]))
+    };
+    let arguments = format!("FLOWS 64, QUEUE 23680, {TIMES}");
+    survives(&arguments, (0..60_000).map(segment).collect(), BOTH, &[]);
+}
+
+#[test]
+fn overlapping_segments_all_leave() {
+    let mut random = fastrand::Rng::with_seed(9);
+    let mut input = Timed::new();
+    for number in 0..20_000 {
+        let (start, length) = (random.u32(0..4000), random.usize(1..200));
+        let set = if random.u8(..) < 10 { ACK | PSH } else { ACK };
+        let builder =
+            tcp(1 + random.u16(0..3), set, u32::MAX - 2000u32.wrapping_sub(start), 1).id(random.u16(0..3));
+        input.push((number * 100, frame(builder, &vec![random.u8(..); length])));
+    }
+    survives(&format!("QUEUE 200000, {TIMES}"), input.clone(), BOTH, &[]);
+    survives(&format!("QUEUE 200000, MERGE false, {TIMES}"), input, BOTH, &[]);
+}
+
+#[test]
+fn one_byte_at_a_time_is_merged_no_further_than_64_kib() {
+    let segment = |number: u32| {
+        (i64::from(number), frame(tcp(1, ACK, number * 6, 1).id(number as u16), &[number as u8; 6]))
+    };
+    let values = survives(
+        "INSEQ_TIMEOUT 100ms, OFO_TIMEOUT 100ms, QUEUE 100000000",
+        (0..30_000).map(segment).collect(),
+        200_000_000,
+        &["e.flushes", "e.sizes"],
+    );
+    // 10,915 segments of six bytes and headers have room.
+    assert!(values[0].contains("full 2"), "{}", values[0]);
+}
+
+#[test]
+fn numbers_far_from_the_flow_change_nothing() {
+    let mut input = Timed::new();
+    for number in 0..2000u32 {
+        let time = i64::from(number) * 1000;
+        input.push((time, frame(tcp(1, ACK, number * 10, 1).id(number as u16), &[7; 10])));
+        // Somebody guesses.
+        if number % 100 == 50 {
+            input.push((time, frame(tcp(1, ACK, 0x7000_0000, 1), &[9; 10])));
+        }
+    }
+    let values = survives(TIMES, input, BOTH, &["e.flushes", "e.reordered_out", "e.loss_recovery"]);
+    assert!(values[0].contains("ofo_timeout 0\n"), "{}", values[0]);
+}

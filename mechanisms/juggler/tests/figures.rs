@@ -1,0 +1,198 @@
+//! The examples of the paper (Figures 6, 7 and 8), and the lists.
+
+use element::Timestamp;
+use packet::Pool;
+use testkit::timed::{frame, tcp};
+use tidegate_juggler::flows::{Flows, Limits, List, Phase, Reason};
+use tidegate_juggler::key::{self, FlowKey};
+use tidegate_juggler::queue::Run;
+use wire::tcp::flags::ACK;
+
+const INSEQ: Timestamp = Timestamp(50_000);
+const OFO: Timestamp = Timestamp(100_000);
+/// Bytes of a segment; the paper counts segments.
+const SIZE: u32 = 100;
+
+/// Flows whose segments have the paper's numbers.
+struct Table {
+    pool: Pool,
+    flows: Flows,
+    now: Timestamp,
+}
+
+impl Table {
+    fn new(flows: usize) -> Table {
+        let limits = Limits { flows, in_sequence: INSEQ, out_of_order: OFO, slots: 1000, merges: true };
+        Table {
+            pool: Pool::new(64 << 20).unwrap(),
+            flows: Flows::new(limits).unwrap(),
+            now: Timestamp::from_secs(1),
+        }
+    }
+
+    /// A segment comes; the flow's place.
+    fn take(&mut self, flow: u16, number: u32) -> u32 {
+        let bytes = frame(tcp(flow, ACK, number * SIZE, 1).id(number as u16), &[7; SIZE as usize]);
+        let packet = self.pool.packet(&bytes).unwrap();
+        let mut key = FlowKey::NONE;
+        let segment = key::locate(&packet, &mut key).unwrap();
+        let data = segment.verify(packet.chunks());
+        let hash = u32::from(flow);
+        let found = self.flows.find(&key, hash, None);
+        let index =
+            found.or_else(|| self.flows.open(&key, hash, segment.sequence, true, true, self.now)).unwrap();
+        self.flows.take(index, Run::new(packet, segment, data, true, self.now), self.now);
+        index
+    }
+
+    /// Time goes on.
+    fn wait(&mut self, time: Timestamp) {
+        self.now = self.now + time;
+        self.flows.finish(self.now);
+    }
+
+    /// What has left: the first and the last segment of each packet, and why.
+    fn left(&mut self) -> Vec<(u32, u32, Reason)> {
+        let runs = self.flows.released.drain(..);
+        let pool = &mut self.pool;
+        runs.map(|(run, reason)| {
+            let numbers = (run.start / SIZE, run.end / SIZE - 1, reason);
+            pool.free(run.chain.into_packet(0));
+            numbers
+        })
+        .collect()
+    }
+
+    /// Phase, next and lost segment.
+    fn state(&self, index: u32) -> (Phase, u32, u32) {
+        let (phase, next, lost) = self.flows.state(index);
+        (phase, next / SIZE, lost / SIZE)
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        self.flows.clear(Reason::Drain);
+        self.left();
+    }
+}
+
+#[test]
+fn figure_6_what_went_before_is_not_waited_for() {
+    let mut table = Table::new(8);
+    let flow = table.take(1, 3);
+    table.take(1, 5);
+    assert_eq!(table.state(flow), (Phase::BuildUp, 3, 0));
+    table.take(1, 2);
+    assert_eq!(table.state(flow), (Phase::BuildUp, 2, 0), "the guess goes back");
+    table.wait(Timestamp(0));
+    assert!(table.left().is_empty());
+    table.wait(INSEQ);
+    assert_eq!(table.left(), [(2, 3, Reason::InSequenceTimeout)]);
+    assert_eq!(table.state(flow), (Phase::ActiveMerging, 4, 0));
+    // Sent again: it passes at once, and the guess does not go back any more.
+    table.take(1, 1);
+    assert_eq!(table.left(), [(1, 1, Reason::Before)]);
+    assert_eq!(table.state(flow), (Phase::ActiveMerging, 4, 0));
+    table.take(1, 4);
+    table.wait(INSEQ);
+    assert_eq!(table.left(), [(4, 5, Reason::InSequenceTimeout)]);
+    assert_eq!(table.state(flow), (Phase::PostMerging, 6, 0));
+    assert_eq!(table.flows.length(List::Inactive), 1);
+}
+
+#[test]
+fn figure_7_a_flow_recovers_when_its_first_hole_is_filled() {
+    let mut table = Table::new(8);
+    let flow = table.take(1, 0);
+    table.wait(INSEQ);
+    assert_eq!(table.left(), [(0, 0, Reason::InSequenceTimeout)]);
+    for number in [2, 3, 5] {
+        table.take(1, number);
+    }
+    table.wait(OFO);
+    assert_eq!(table.left(), [(2, 3, Reason::OutOfOrderTimeout), (5, 5, Reason::OutOfOrderTimeout)]);
+    assert_eq!(table.state(flow), (Phase::LossRecovery, 6, 1));
+    assert_eq!((table.flows.length(List::LossRecovery), table.flows.length(List::Active)), (1, 0));
+    table.take(1, 7);
+    table.take(1, 6);
+    table.take(1, 1);
+    assert_eq!(table.left(), [(1, 1, Reason::Before)]);
+    // It never saw 4, and does not mind.
+    assert_eq!(table.state(flow).0, Phase::ActiveMerging);
+    assert_eq!((table.flows.length(List::LossRecovery), table.flows.length(List::Active)), (0, 1));
+    table.wait(INSEQ);
+    assert_eq!(table.left(), [(6, 7, Reason::InSequenceTimeout)]);
+}
+
+#[test]
+fn figure_8_a_flow_that_had_to_go_with_a_hole_waits_in_vain() {
+    let mut table = Table::new(1);
+    table.take(1, 0);
+    table.wait(INSEQ);
+    table.left();
+    table.take(1, 2);
+    table.take(1, 3);
+    // Another flow needs the place.
+    table.take(2, 50);
+    assert_eq!(table.left(), [(2, 3, Reason::Evicted)]);
+    assert_eq!(table.flows.counts.evictions[List::Active as usize], 1);
+    table.wait(INSEQ);
+    table.left();
+    table.take(1, 4);
+    let flow = table.take(1, 1);
+    assert_eq!(table.flows.counts.evictions[List::Inactive as usize], 1);
+    assert_eq!(table.state(flow), (Phase::BuildUp, 1, 0));
+    table.wait(INSEQ);
+    assert_eq!(table.left(), [(1, 1, Reason::InSequenceTimeout)]);
+    table.wait(OFO);
+    assert_eq!(table.left(), [(4, 4, Reason::OutOfOrderTimeout)]);
+    assert_eq!(table.state(flow), (Phase::LossRecovery, 5, 2));
+}
+
+#[test]
+fn inactive_flows_give_way_first_and_those_in_recovery_last() {
+    let mut table = Table::new(3);
+    // One in loss recovery, one inactive, one active; the oldest of them is the one in recovery.
+    table.take(1, 0);
+    table.wait(INSEQ);
+    table.take(1, 2);
+    table.wait(OFO);
+    table.take(2, 0);
+    table.wait(INSEQ);
+    table.take(3, 0);
+    let lengths = |table: &Table| List::ALL.map(|list| table.flows.length(list));
+    assert_eq!(lengths(&table), [1, 1, 1]);
+    table.take(4, 0);
+    assert_eq!(lengths(&table), [0, 2, 1]);
+    // The one that has been active longest.
+    table.left();
+    table.take(5, 0);
+    assert_eq!(table.left(), [(0, 0, Reason::Evicted)]);
+    table.take(6, 0);
+    assert_eq!((lengths(&table), table.flows.counts.evictions), ([0, 2, 1], [1, 2, 0]));
+    // Nothing is left but recovery.
+    let mut table = Table::new(1);
+    table.take(1, 0);
+    table.wait(INSEQ);
+    table.take(1, 2);
+    table.wait(OFO);
+    table.take(2, 0);
+    assert_eq!(table.flows.counts.evictions, [0, 0, 1]);
+}
+
+#[test]
+fn a_connection_opened_out_of_sight_is_learnt_again() {
+    let mut table = Table::new(4);
+    let flow = table.take(1, 1_000_000);
+    table.wait(INSEQ);
+    table.left();
+    // Its successor's numbers are far behind: that segments were sent again does not explain so many.
+    for number in 0..200 {
+        table.take(1, number);
+    }
+    table.wait(INSEQ);
+    assert_eq!(table.state(flow), (Phase::PostMerging, 200, 0));
+    let merged = table.left().into_iter().filter(|(first, last, _)| first < last).count();
+    assert_eq!(merged, 1);
+}
