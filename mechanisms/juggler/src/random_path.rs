@@ -31,7 +31,7 @@
 //! ```
 //!
 //! ## See also
-//! PathSelector, DelayUnqueue, RandomSwitch
+//! PathSelector, StrictPriority, DelayUnqueue, RandomSwitch
 
 use std::collections::VecDeque;
 
