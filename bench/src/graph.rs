@@ -11,7 +11,7 @@ use engine::{Configured, Options, Plan, Worker};
 
 use crate::floor::Floor;
 use crate::serde_params::Param;
-use crate::{Pair, Row, Settings, classify, locality, sessions, source, spraying};
+use crate::{Pair, Row, Settings, classify, juggling, locality, sessions, source, spraying};
 
 pub(crate) fn forward(settings: &Settings) -> Result<Vec<Row>, String> {
     both_frames("forward", settings, FORWARD)
@@ -369,6 +369,7 @@ pub(crate) fn configured_spread(
         .with(reframer::CLASSES)
         .with(juggler::CLASSES)
         .with(&[&FRAMES, &sessions::FLOWS])
+        .with(juggling::CLASSES)
         .with(locality::CLASSES)
         .with(spraying::CLASSES)
         .with(classify::CLASSES);
@@ -450,15 +451,27 @@ pub(crate) fn measure_worker(
     mut worker: Worker,
     params: &[(&'static str, Param)],
 ) -> Result<Row, String> {
+    let row = measure_of(name, settings, frame, &mut worker, params)?;
+    worker.finish().map_err(|errors| errors.join("; "))?;
+    Ok(row)
+}
+
+/// The same where more is asked of the worker afterwards.
+pub(crate) fn measure_of(
+    name: &str,
+    settings: &Settings,
+    frame: usize,
+    worker: &mut Worker,
+    params: &[(&'static str, Param)],
+) -> Result<Row, String> {
     let mut floor = Floor::new(settings.packets, frame).map_err(|e| e.to_string())?;
     // Loads the packets, touches all memory, and lets the clock calibrate itself.
-    drive(&mut worker, settings.packets.max(settings.per_run / 2))?;
+    drive(worker, settings.packets.max(settings.per_run / 2))?;
     floor.measure(settings.packets);
     let mut pairs = Vec::with_capacity(settings.repeats);
     for _ in 0..settings.repeats {
-        let cost = drive(&mut worker, settings.per_run)?;
+        let cost = drive(worker, settings.per_run)?;
         pairs.push(Pair { cost, floor: floor.measure(settings.per_run) });
     }
-    worker.finish().map_err(|errors| errors.join("; "))?;
     Ok(Row::new(name, params, &pairs))
 }

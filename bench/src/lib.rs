@@ -9,6 +9,7 @@ mod devices;
 mod elements;
 mod floor;
 mod graph;
+mod juggling;
 mod language;
 mod locality;
 mod lpm;
@@ -47,7 +48,8 @@ pub struct Settings {
     pub rules: Option<PathBuf>,
     /// A file of prefixes, a line each, which may be packed with gzip, in the place of made ones.
     pub routes: Option<PathBuf>,
-    /// Where to write the headers or addresses that are looked up, and what was found for them.
+    /// Where to write the headers or addresses that are looked up, and what was found for them; for `juggler` a folder for
+    /// the packets.
     pub asked: Option<PathBuf>,
     /// Rounds over all devices,
     pub rounds: usize,
@@ -129,6 +131,9 @@ pub struct Row {
     /// sent again, and how many came behind a gap.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tcp: Option<[f64; 3]>,
+    /// Packets that came in for each that left.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub merged: Option<f64>,
 }
 
 /// Values of parameters.
@@ -222,6 +227,11 @@ pub const ALL: &[Benchmark] = &[
         run: graph::reframer,
     },
     Benchmark {
+        name: "juggler",
+        about: "TCP of one flow and of 256, in order and reordered",
+        run: juggling::run,
+    },
+    Benchmark {
         name: "locality",
         about: "per-flow state larger than the caches, behind Reframer, Batcher and neither (takes minutes)",
         run: locality::run,
@@ -270,6 +280,7 @@ impl Row {
             jain: None,
             gbps: None,
             tcp: None,
+            merged: None,
         }
     }
 }
@@ -324,6 +335,9 @@ fn lines(rows: &[&Row]) -> String {
                 notes,
                 ", {rate:.2} Gb/s, of 1000 segments {again:.1} sent again, {behind_gap:.0} behind a gap"
             );
+        }
+        if let Some(merged) = row.merged {
+            let _ = write!(notes, ", {merged:.2} made one");
         }
         let _ = writeln!(
             text,

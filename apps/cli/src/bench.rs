@@ -24,7 +24,8 @@ pub(crate) struct Args {
     /// Prefixes for `lpm`, a line each; may be packed with gzip
     #[arg(long, value_name = "FILE")]
     routes: Option<PathBuf>,
-    /// Write the headers of `classify` or the addresses of `lpm`, and what was found, for another program
+    /// Write the headers of `classify` or the addresses of `lpm`, and what was found, for another program; for `juggler`,
+    /// captures of its packets into a folder
     #[arg(long, value_name = "FILE")]
     asked: Option<PathBuf>,
     /// Measure more often, for figures to be quoted

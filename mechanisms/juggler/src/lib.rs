@@ -10,18 +10,34 @@
 //!   last let something go, plus one round of the driver.
 //! - What leaves as one packet and is cut again is what came, byte for byte.
 //! - Memory is bounded by FLOWS and QUEUE. Nothing is dropped.
+//!
+//! Beside it stands what makes such networks, and what they are good for: paths of different delay (`random_path`), the
+//! choice between paths (`path_selector`), links with priorities (`strict_priority`), and bandwidth guarantees by
+//! priorities that change from packet to packet (`priority_marker`).
 
 mod cut;
 pub mod flows;
 pub mod juggler;
 pub mod key;
 mod outgoing;
+pub mod path_selector;
+pub mod priority_marker;
 pub mod queue;
+pub mod random_path;
 pub mod segment;
 mod settings;
 mod statistics;
+pub mod strict_priority;
+pub mod tcp_header;
 
 use element::Class;
 
 /// Every class of this crate.
-pub static CLASSES: &[&Class] = &[&juggler::CLASS, &segment::CLASS];
+pub static CLASSES: &[&Class] = &[
+    &juggler::CLASS,
+    &path_selector::CLASS,
+    &priority_marker::CLASS,
+    &random_path::CLASS,
+    &segment::CLASS,
+    &strict_priority::CLASS,
+];

@@ -1,0 +1,309 @@
+//! TCP in order and reordered, from memory, through what puts it in order and merges it.
+//!
+//! Traffic is what senders of large segments put on a wire: a flow sends 44 packets, 64 KiB with full frames, and the last
+//! one has PSH; with many flows, eight of them send at a time, packets in turns. Of reordered traffic a part of the packets
+//! comes up to 64 places late. Sequence numbers go on from one round of the replay to the next, so that nothing looks like
+//! sent again.
+
+use std::fs::File;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::Path;
+
+use capture::{Writer, WriterOptions};
+use element::class::{ArgInfo, Notes};
+use element::effects::{Action, Case, Depends, Field, Filter, Target, Value};
+use element::{Base, Batch, Class, Cx, Effects, Element};
+use wire::MacAddr;
+use wire::build::Builder;
+use wire::checksum::Delta;
+use wire::tcp::flags;
+
+use crate::graph::{Start, give, measure_of, worker_of};
+use crate::serde_params::Param;
+use crate::{Row, Settings};
+
+/// Elements of this benchmark.
+pub(crate) static CLASSES: &[&Class] = &[&SEGMENTS, &ADVANCE];
+
+/// What packets go through, by its name in rows.
+const WAYS: &[(&str, &str)] = &[
+    ("none", ""),
+    ("juggler", "Juggler(FLOWS 512) ->"),
+    ("without checksums", "Juggler(FLOWS 512, CHECKSUM false) ->"),
+    ("order alone", "Juggler(FLOWS 512, MERGE false, CHECKSUM false) ->"),
+];
+
+/// Flows, percent of packets that come late, bytes of frames.
+const CASES: [(usize, usize, usize); 10] = [
+    (1, 0, 1514),
+    (1, 5, 1514),
+    (1, 20, 1514),
+    (1, 50, 1514),
+    (256, 0, 1514),
+    (256, 5, 1514),
+    (256, 20, 1514),
+    (256, 50, 1514),
+    (1, 0, 64),
+    (256, 0, 64),
+];
+
+/// Packets that a flow sends at once.
+const SEND: usize = 44;
+/// Flows that send at a time.
+const TOGETHER: usize = 8;
+/// Places that a packet comes late at most.
+const LATEST: usize = 64;
+/// Bytes of the headers of Ethernet, IPv4 and TCP.
+const HEADERS: usize = 54;
+/// Where sequence number and checksum are in a frame.
+const SEQUENCE: usize = 38;
+const CHECKSUM: usize = 50;
+
+/// A row for each kind of traffic and way. Where it is asked for, each kind of traffic goes into a capture, too.
+pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
+    let mut rows = Vec::new();
+    for (flows, late, frame) in CASES {
+        let traffic = Traffic::new(settings.packets, flows, late, frame);
+        if let Some(folder) = &settings.asked {
+            let file = folder.join(format!("{flows}-{late}-{frame}.pcap"));
+            traffic.write(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+        }
+        for &(way, elements) in WAYS {
+            let source = format!("BenchmarkSegments({}, {flows}, {late}, {frame})", settings.packets);
+            let advance = format!("BenchmarkAdvance({}, {})", traffic.order.len(), traffic.bytes_per_flow());
+            let chain = format!("{advance} -> {elements} sink :: Discard");
+            let mut worker = worker_of(&source, Start::Frame, &chain)?;
+            let params = [
+                ("flows", Param::Number(flows as u64)),
+                ("late", Param::Number(late as u64)),
+                ("frame", Param::Number(frame as u64)),
+                ("through", Param::Word(way)),
+            ];
+            let row = measure_of("juggler", settings, frame, &mut worker, &params)?;
+            let count = |name| worker.plan().graph.find(name).map(|id| &worker.core().counters[id]);
+            let merged = count("replay").zip(count("sink"));
+            let merged = merged.map(|(replay, sink)| replay.emitted as f64 / sink.arrived.max(1) as f64);
+            rows.push(Row { merged, ..row });
+            worker.finish().map_err(|errors| errors.join("; "))?;
+        }
+    }
+    Ok(rows)
+}
+
+/// Packets of one round.
+struct Traffic {
+    frame: usize,
+    /// Packets that a flow sends at once.
+    send: usize,
+    /// Flow, and number within it, of each packet in the order in which they come.
+    order: Vec<(u32, u32)>,
+}
+
+impl Traffic {
+    /// About so many packets, as many of each flow.
+    fn new(packets: usize, flows: usize, late: usize, frame: usize) -> Traffic {
+        let flows = flows.max(1);
+        let send = SEND.min((packets / flows).max(1));
+        let rounds = (packets / (flows * send)).max(1);
+        let mut sent = Vec::with_capacity(rounds * flows * send);
+        for round in 0..rounds {
+            for first in (0..flows).step_by(TOGETHER) {
+                for number in 0..send {
+                    let together = first..flows.min(first + TOGETHER);
+                    sent.extend(together.map(|flow| (flow as u32, (round * send + number) as u32)));
+                }
+            }
+        }
+        // A late packet comes behind those that have its new place.
+        let mut random = fastrand::Rng::with_seed(1);
+        let place = |(place, packet)| {
+            let is_late = random.usize(..100) < late;
+            (place + if is_late { random.usize(1..=LATEST) } else { 0 }, is_late, packet)
+        };
+        let mut placed: Vec<_> = sent.into_iter().enumerate().map(place).collect();
+        placed.sort_by_key(|&(place, is_late, _)| (place, is_late));
+        let order = placed.into_iter().map(|(.., packet)| packet).collect();
+        Traffic { frame: frame.max(HEADERS + 1), send, order }
+    }
+
+    fn payload(&self) -> usize {
+        self.frame - HEADERS
+    }
+
+    fn bytes_per_flow(&self) -> usize {
+        self.payload() * self.order.iter().filter(|(flow, _)| *flow == 0).count()
+    }
+
+    fn frame(&self, (flow, number): (u32, u32)) -> Vec<u8> {
+        let of = |net: u32, port| SocketAddr::new(IpAddr::V4(Ipv4Addr::from_bits(net | flow)), port);
+        let is_last = (number as usize + 1).is_multiple_of(self.send);
+        let flags = flags::ACK | if is_last { flags::PSH } else { 0 };
+        let [source, destination] = [1, 2].map(|last| MacAddr([2, 0, 0, 0, 0, last]));
+        let do_not_fragment = 0x4000;
+        Builder::tcp(of(0x0a00_0000, 1024), of(0x0b00_0000, 80), flags)
+            .sequence(number.wrapping_mul(self.payload() as u32), 1)
+            .id(number as u16)
+            .fragment(do_not_fragment)
+            .ethernet(source, destination)
+            .build(&vec![flow as u8; self.payload()])
+            .expect("a frame fits into an IP packet")
+    }
+
+    fn write(&self, file: &Path) -> std::io::Result<()> {
+        let mut writer = Writer::new(File::create(file)?, WriterOptions::default());
+        for (number, &packet) in self.order.iter().enumerate() {
+            let frame = self.frame(packet);
+            writer.write(number as i64, frame.len() as u32, [&frame[..]])?;
+        }
+        writer.flush()
+    }
+}
+
+/// Gives the packets of one round.
+static SEGMENTS: Class = Class {
+    name: "BenchmarkSegments",
+    ports: "0/1",
+    processing: "l/l",
+    args: &[
+        ArgInfo::required("PACKETS", "unsigned"),
+        ArgInfo::required("FLOWS", "unsigned"),
+        ArgInfo::required("LATE", "unsigned"),
+        ArgInfo::required("FRAME", "unsigned"),
+    ],
+    notes: Notes { signals_packets: true, ..Notes::NONE },
+    build: |args| {
+        let (packets, flows) = (args.required("PACKETS"), args.required("FLOWS"));
+        let (late, frame): (usize, usize) = (args.required("LATE"), args.required("FRAME"));
+        args.finish()?;
+        Ok(Box::new(Segments { traffic: Traffic::new(packets, flows, late, frame.min(1514)), next: 0 }))
+    },
+    ..Class::DEFAULT
+};
+
+struct Segments {
+    traffic: Traffic,
+    next: usize,
+}
+
+impl Element for Segments {
+    fn effects(&self) -> Effects {
+        Effects::source("segment")
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, max: usize) -> Batch {
+        give(cx, max, || {
+            let &packet = self.traffic.order.get(self.next)?;
+            self.next += 1;
+            Some(self.traffic.frame(packet))
+        })
+    }
+}
+
+/// Moves sequence numbers on by what each flow has sent in the rounds before.
+static ADVANCE: Class = Class {
+    name: "BenchmarkAdvance",
+    args: &[ArgInfo::required("PACKETS", "unsigned"), ArgInfo::required("BYTES", "unsigned")],
+    build: |args| {
+        let (packets, bytes) = (args.required("PACKETS"), args.required("BYTES"));
+        args.finish()?;
+        Ok(Box::new(Advance { packets, bytes, number: 0, sent: 0 }))
+    },
+    ..Class::DEFAULT
+};
+
+struct Advance {
+    /// Of a round.
+    packets: usize,
+    /// Of each flow in a round.
+    bytes: u32,
+    /// Packets in this round so far.
+    number: usize,
+    /// Bytes of each flow in the rounds before.
+    sent: u32,
+}
+
+impl Element for Advance {
+    fn effects(&self) -> Effects {
+        let field = |offset: usize, length| Field::Bytes { base: Base::Data, offset: offset as i32, length };
+        let (sequence, checksum) = (field(SEQUENCE, 4), field(CHECKSUM, 2));
+        let reads = vec![sequence.clone(), checksum.clone()];
+        let moved = |name| Value::Pure { name, reads: reads.clone() };
+        let case = Case::new(Filter::Any, Target::Output(0))
+            .with(Action::Set(sequence, moved("sequence number")))
+            .with(Action::Set(checksum, moved("checksum")));
+        Effects::cases(vec![case]).depending_on(Depends::Counter)
+    }
+
+    fn process(&mut self, _cx: &mut Cx<'_>, batch: &mut Batch) {
+        for packet in batch.iter_mut() {
+            if self.number == self.packets {
+                (self.number, self.sent) = (0, self.sent.wrapping_add(self.bytes));
+            }
+            self.number += 1;
+            let Some(header) = packet.data_mut().get_mut(SEQUENCE..CHECKSUM + 2) else { continue };
+            let (sequence, rest) = header.split_at_mut(4);
+            let (Ok(sequence), Some(checksum)) = (<&mut [u8; 4]>::try_from(sequence), rest.last_chunk_mut())
+            else {
+                continue;
+            };
+            let before = u32::from_be_bytes(*sequence);
+            let after = before.wrapping_add(self.sent);
+            *sequence = after.to_be_bytes();
+            *checksum = Delta::u32(before, after).apply(u16::from_be_bytes(*checksum)).to_be_bytes();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::{Layers, LinkType, checksum};
+
+    use super::*;
+    use crate::graph::drive;
+
+    #[test]
+    fn traffic_is_reordered_as_much_as_is_said() {
+        for (flows, late) in [(1, 0), (1, 20), (256, 0), (256, 50)] {
+            let traffic = Traffic::new(50_000, flows, late, 1514);
+            let mut next = vec![0; flows];
+            let mut behind = 0;
+            for &(flow, number) in &traffic.order {
+                let next = &mut next[flow as usize];
+                behind += usize::from(number < *next);
+                *next = (*next).max(number + 1);
+            }
+            let count = traffic.order.len();
+            assert!(next.iter().all(|&next| next as usize == count / flows), "{flows} {late}");
+            assert!(traffic.order.iter().collect::<std::collections::HashSet<_>>().len() == count);
+            // Not every late packet has something of its flow in front of it that comes earlier.
+            let most = count * late / 100;
+            assert!(
+                behind <= most * 11 / 10 && behind >= most * 7 / 10,
+                "{flows} {late}: {behind} of {count}"
+            );
+        }
+    }
+
+    #[test]
+    fn sequence_numbers_go_on_and_checksums_are_right() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("out.pcap");
+        let traffic = Traffic::new(100, 2, 0, 100);
+        assert_eq!((traffic.order.len(), traffic.bytes_per_flow()), (88, 2024));
+        let chain = format!("BenchmarkAdvance(88, 2024) -> ToDump(\"{}\")", file.display());
+        let mut worker = worker_of("BenchmarkSegments(100, 2, 0, 100)", Start::Frame, &chain).unwrap();
+        drive(&mut worker, 300).unwrap();
+        worker.finish().unwrap();
+        let mut reader = capture::Reader::open(&file).unwrap();
+        let mut next = [0, 0];
+        while let Some(record) = reader.next().unwrap() {
+            let end = Layers::locate(record.data, LinkType::Ethernet).end;
+            assert!(checksum::tcp_packet_valid(&record.data[14..end], 20), "{next:?}");
+            let flow = usize::from(record.data[29]);
+            let sequence = u32::from_be_bytes(*record.data[SEQUENCE..].first_chunk().unwrap());
+            assert_eq!(sequence, next[flow]);
+            next[flow] += 46;
+        }
+        assert!(next.iter().all(|&next| next >= 46 * 100), "{next:?}");
+    }
+}

@@ -1,0 +1,314 @@
+//! # PathSelector
+//! Chooses one of several paths per flow, per block of a flow or per packet, as switches that balance load do.
+//!
+//! Each output is a path. Per flow, packets go by a hash of addresses, protocol and ports (ECMP), so that nothing is
+//! reordered. Per block, up to BLOCK bytes of a flow in a row go the same way, as Presto sends the segments of one large
+//! send; a new block begins behind a PSH flag, where TCP's sequence numbers jump, and when the flow has paused for GAP.
+//! Per packet, each goes its own way. What is not IP goes to output 0 unless the mode is PACKET.
+//!
+//! Where a block's flow finds no room, its packets go by the hash.
+//!
+//! ## Usage
+//! `PathSelector([MODE, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `MODE`: FLOW, TSO (per block) or PACKET.
+//! - `CHOICE`: how blocks and packets choose: RANDOM or ROUND_ROBIN.
+//! - `BLOCK`: most bytes of a block, without headers.
+//! - `GAP`: the pause that ends a block.
+//! - `FLOWS`: most flows whose blocks are known at a time; those that were not seen for a second make room.
+//! - `SEED`: chooses the hash. Selectors behind each other need different ones, else each sends all of its flows the
+//!   same way.
+//!
+//! ## Handlers
+//! - `packets`: lines with the number of an output and how many packets have gone there.
+//! - `blocks`: blocks that have begun.
+//! - `flows`: flows whose blocks are known.
+//! - `overflows`: packets for whose flow there was no room.
+//! - `reset_counts`: sets the counts to zero.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 100) -> s :: PathSelector(PACKET);
+//! s[0] -> sink :: Discard; s[1] -> sink
+//! ```
+//!
+//! ## See also
+//! RandomPath, RandomSwitch, RoundRobinSwitch, HashSwitch
+
+use element::args::{Arg, Place};
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Access, Case, Depends, Filter, State, Target};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Packet, Timestamp, manual};
+use flow::{FiveTupleKey, FlowTable, KeyHasher};
+use wire::tcp::flags;
+
+use crate::tcp_header::{Located, READS, TcpHeader, locate};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "PathSelector",
+    ports: "1/1-",
+    processing: "h/h",
+    manual: manual!("path_selector.rs"),
+    args: &[
+        ArgInfo::positional("MODE", "FLOW|TSO|PACKET", "FLOW"),
+        ArgInfo::keyword("CHOICE", "RANDOM|ROUND_ROBIN", "RANDOM"),
+        ArgInfo::keyword("BLOCK", "unsigned", "65536"),
+        ArgInfo::keyword("GAP", "seconds", "500us"),
+        ArgInfo::keyword("FLOWS", "unsigned", "65536"),
+        ArgInfo::keyword("SEED", "unsigned", "0"),
+    ],
+    handlers: &[
+        HandlerInfo::count("packets"),
+        HandlerInfo::count("blocks"),
+        HandlerInfo::count("flows"),
+        HandlerInfo::count("overflows"),
+        HandlerInfo::write("reset_counts"),
+    ],
+    samples: &[
+        " -> 1/3",
+        "TSO -> 1/2",
+        "TSO, CHOICE ROUND_ROBIN, FLOWS 2, BLOCK 100 -> 1/3",
+        "PACKET -> 1/2",
+        "PACKET, CHOICE ROUND_ROBIN -> 1/2",
+        "",
+    ],
+    build: |args| {
+        let (mode, choice) = (args.or("MODE", Mode::Flow), args.or("CHOICE", Choice::Random));
+        let (block, gap): (u32, _) = (args.or("BLOCK", 65_536), args.or("GAP", Timestamp(500_000)));
+        let (flows, seed): (u32, u64) = (args.or("FLOWS", 65_536), args.or("SEED", 0));
+        args.finish()?;
+        // Other modes know no flows, and need no room for them.
+        let capacity = if mode == Mode::Tso { flows as usize } else { 1 };
+        let table = match FlowTable::new(capacity) {
+            Ok(table) => table,
+            Err(error) => {
+                args.error(format!("FLOWS: {error}"));
+                return Err(element::Invalid);
+            }
+        };
+        let outputs = args.outputs();
+        Ok(Box::new(PathSelector {
+            mode,
+            choice,
+            most: block,
+            gap,
+            hasher: KeyHasher::new(seed),
+            table,
+            blocks: vec![Block::default(); capacity],
+            next: 0,
+            sorted: (0..outputs).map(|_| Batch::new()).collect(),
+            packets: vec![0; outputs],
+            begun: 0,
+            overflows: 0,
+        }))
+    },
+    ..Class::DEFAULT
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Flow,
+    Tso,
+    Packet,
+}
+
+impl Arg for Mode {
+    fn parse(text: &str, _: &Place<'_>) -> Result<Mode, String> {
+        match text.trim() {
+            "FLOW" => Ok(Mode::Flow),
+            "TSO" => Ok(Mode::Tso),
+            "PACKET" => Ok(Mode::Packet),
+            _ => Err("must be FLOW, TSO or PACKET".into()),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Choice {
+    Random,
+    RoundRobin,
+}
+
+impl Arg for Choice {
+    fn parse(text: &str, _: &Place<'_>) -> Result<Choice, String> {
+        match text.trim() {
+            "RANDOM" => Ok(Choice::Random),
+            "ROUND_ROBIN" => Ok(Choice::RoundRobin),
+            _ => Err("must be RANDOM or ROUND_ROBIN".into()),
+        }
+    }
+}
+
+/// What a flow is sending.
+#[derive(Clone, Copy, Debug, Default)]
+struct Block {
+    output: usize,
+    /// Bytes so far.
+    bytes: u64,
+    /// The sequence number behind its last byte, for TCP.
+    next: Option<u32>,
+    /// Whether nothing more belongs to it.
+    ended: bool,
+}
+
+impl Block {
+    /// Whether a packet belongs to it that comes within the time allowed.
+    fn goes_on(&self, packet: &Located, most: u32) -> bool {
+        let follows = match (packet.tcp, self.next) {
+            (Some(tcp), Some(next)) => tcp.sequence == next,
+            _ => true,
+        };
+        !self.ended && follows && self.bytes + u64::from(packet.length) <= most.into()
+    }
+
+    fn add(&mut self, packet: &Located) {
+        self.bytes += u64::from(packet.length);
+        self.next = packet.tcp.map(|tcp| behind(tcp, packet.length));
+        self.ended = packet.tcp.is_some_and(|tcp| tcp.flags & flags::PSH != 0);
+    }
+}
+
+/// The sequence number behind a segment; SYN and FIN have one each.
+fn behind(tcp: TcpHeader, length: u32) -> u32 {
+    let ends = (tcp.flags & (flags::SYN | flags::FIN)).count_ones();
+    tcp.sequence.wrapping_add(length).wrapping_add(ends)
+}
+
+/// How long a flow is remembered where there is no room for others.
+const MEMORY: Timestamp = Timestamp::from_secs(1);
+/// Flows that are looked at to find one to forget, where there is no room for a new one.
+const SEARCH: usize = 64;
+
+struct PathSelector {
+    mode: Mode,
+    choice: Choice,
+    /// Bytes of a block.
+    most: u32,
+    gap: Timestamp,
+    hasher: KeyHasher,
+    table: FlowTable<FiveTupleKey>,
+    /// By id of the flow.
+    blocks: Vec<Block>,
+    /// The output whose turn it is.
+    next: usize,
+    /// One batch for each output; empty but while packets are sorted.
+    sorted: Vec<Batch>,
+    /// By output.
+    packets: Vec<u64>,
+    begun: u64,
+    overflows: u64,
+}
+
+impl PathSelector {
+    fn output_of(&mut self, cx: &mut Cx<'_>, packet: &Packet) -> usize {
+        if self.mode == Mode::Packet {
+            return self.choose(cx);
+        }
+        let Some(located) = locate(packet) else { return 0 };
+        let key = FiveTupleKey::new(&located.flow, 0);
+        let hash = self.hasher.hash(&key);
+        match self.mode {
+            Mode::Tso => self.output_of_block(cx, &located, &key, hash),
+            _ => self.output_by(hash),
+        }
+    }
+
+    /// The upper bits of the hash decide, whatever the number of outputs.
+    fn output_by(&self, hash: u32) -> usize {
+        ((u64::from(hash) * self.sorted.len() as u64) >> 32) as usize
+    }
+
+    fn choose(&mut self, cx: &mut Cx<'_>) -> usize {
+        let outputs = self.sorted.len();
+        match self.choice {
+            Choice::Random => cx.random().usize(..outputs),
+            Choice::RoundRobin => {
+                let output = self.next;
+                self.next = (output + 1) % outputs;
+                output
+            }
+        }
+    }
+
+    fn output_of_block(&mut self, cx: &mut Cx<'_>, packet: &Located, key: &FiveTupleKey, hash: u32) -> usize {
+        let now = cx.now();
+        let mut inserted = self.table.insert(key, hash, now);
+        if inserted.is_err() {
+            self.table.expire(now, MEMORY, SEARCH, |_, _| ());
+            inserted = self.table.insert(key, hash, now);
+        }
+        let Ok(inserted) = inserted else {
+            self.overflows += 1;
+            return self.output_by(hash);
+        };
+        let (id, is_new) = (inserted.id(), matches!(inserted, flow::Inserted::New(_)));
+        let paused = self.table.last_seen(id).is_none_or(|last| now - last >= self.gap);
+        self.table.touch(id, now);
+        let place = id.index() as usize;
+        if is_new || paused || !self.blocks[place].goes_on(packet, self.most) {
+            let output = self.choose(cx);
+            self.blocks[place] = Block { output, ..Block::default() };
+            self.begun += 1;
+        }
+        self.blocks[place].add(packet);
+        self.blocks[place].output
+    }
+}
+
+impl Element for PathSelector {
+    fn effects(&self) -> Effects {
+        let any = Case::new(Filter::Any, Target::SomeOutput);
+        let by_flow = Filter::Opaque { about: "hash of the flow", reads: READS.to_vec() };
+        let effects = match self.mode {
+            Mode::Flow => Effects::cases(vec![Case::new(by_flow, Target::SomeOutput), any]),
+            Mode::Packet => Effects::cases(vec![any]),
+            Mode::Tso => {
+                let access = Access::EveryPacket;
+                let table = State { table: "blocks", key: READS.to_vec(), both_directions: false, access };
+                Effects { state: vec![table], ..Effects::cases(vec![any]) }.depending_on(Depends::Time)
+            }
+        };
+        match (self.mode, self.choice) {
+            (Mode::Flow, _) => effects,
+            (_, Choice::Random) => effects.depending_on(Depends::Random),
+            (_, Choice::RoundRobin) => effects.depending_on(Depends::Counter),
+        }
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {
+        for packet in batch.drain() {
+            let output = self.output_of(cx, &packet);
+            self.packets[output] += 1;
+            // No more packets than came in one batch, so they fit into one.
+            if let Err(packet) = self.sorted[output].push(packet) {
+                cx.emit_one(output, packet, DropReason::NoOutput);
+            }
+        }
+        cx.recycle(batch);
+        for (output, sorted) in self.sorted.iter_mut().enumerate().filter(|(_, sorted)| !sorted.is_empty()) {
+            let full = std::mem::replace(sorted, cx.batch());
+            cx.emit(output, full);
+        }
+        None
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        let flows = if self.mode == Mode::Tso { self.table.stats().entries } else { 0 };
+        Ok(match name {
+            "packets" => {
+                self.packets.iter().enumerate().map(|(n, packets)| format!("{n} {packets}\n")).collect()
+            }
+            "blocks" => self.begun.to_string(),
+            "flows" => flows.to_string(),
+            _ => self.overflows.to_string(),
+        })
+    }
+
+    fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, _value: &str) -> Result<(), String> {
+        self.packets.fill(0);
+        (self.begun, self.overflows) = (0, 0);
+        Ok(())
+    }
+}

@@ -1,0 +1,355 @@
+//! # PriorityMarker
+//! Guarantees TCP flows a bandwidth by marking as many of their packets urgent as it takes.
+//!
+//! It stands at the sender: data comes in by input 0, and what comes back by input 1. Each packet of the data is painted 1,
+//! urgent, with probability p, and else 0. ACKs that come back say what has arrived; p changes by ALPHA times the
+//! difference between the guaranteed and the acknowledged bytes per second, both as parts of the line rate, and stays
+//! between 0 and 1 (the Juggler's paper, sections 2.1 and 5.3.1). The guarantee is for all connections through the element
+//! together; what the network reorders because of it has to be put in order again by the receiver.
+//!
+//! StrictPriority obeys the paint; for switches, PaintSwitch and SetIPDSCP write it into packets. Flows that do not use
+//! their guarantee bring p to 1.
+//!
+//! ## Usage
+//! `PriorityMarker(TARGET, LINE_RATE [, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `TARGET`: the bandwidth that is guaranteed.
+//! - `LINE_RATE`: the bandwidth of the line.
+//! - `ALPHA`: how much of the difference p follows at a time.
+//! - `INTERVAL`: the least time between two measurements, each at an ACK; 0 for one at each ACK. ACKs come in bursts, and
+//!   within one the rate is high: it should be no less than the round-trip time.
+//! - `FLOWS`: most connections whose ACKs are known at a time; those without an ACK for ten seconds make room.
+//! - `ANNO`: the annotation to paint, by name or offset.
+//!
+//! ## Handlers
+//! - `p`: the probability.
+//! - `rate`: acknowledged bytes per second, as measured last.
+//! - `target`: guaranteed bytes per second. It can be written with a unit.
+//! - `urgent`: packets that were painted 1.
+//! - `others`: packets that were painted 0.
+//! - `reset`: sets p and the counts to zero.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 100) -> m :: PriorityMarker(10Gbps, 40Gbps) -> StrictPriority(40Gbps) -> Discard;
+//! InfiniteSource(LIMIT 100) -> [1]m[1] -> Discard
+//! ```
+//!
+//! ## See also
+//! StrictPriority, Paint, PaintSwitch, SetIPDSCP
+
+use classify::IntervalSet;
+use element::args::{AnnotationOffset, Arg, Bandwidth, Real};
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Access, Action, Case, Depends, Field, Filter, State, Target, Value};
+use element::{Batch, Class, Cx, Effects, Element, Packet, Timestamp, manual};
+use flow::{FiveTupleKey, FlowTable, Inserted, KeyHasher};
+use packet::Annotations;
+use wire::tcp::flags;
+
+use crate::tcp_header::{READS, locate};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "PriorityMarker",
+    ports: "2/2",
+    processing: "h/h",
+    flow: "xy/xy",
+    manual: manual!("priority_marker.rs"),
+    args: &[
+        ArgInfo::required("TARGET", "bandwidth"),
+        ArgInfo::required("LINE_RATE", "bandwidth"),
+        ArgInfo::keyword("ALPHA", "real", "0.1"),
+        ArgInfo::keyword("INTERVAL", "seconds", "1ms"),
+        ArgInfo::keyword("FLOWS", "unsigned", "1024"),
+        ArgInfo::keyword("ANNO", "annotation", "PAINT"),
+    ],
+    handlers: &[
+        HandlerInfo::read("p"),
+        HandlerInfo::read("rate"),
+        HandlerInfo::both("target"),
+        HandlerInfo::count("urgent"),
+        HandlerInfo::count("others"),
+        HandlerInfo::write("reset"),
+    ],
+    samples: &["1Gbps, 10Gbps", "1Gbps, 1Gbps, ALPHA 1, INTERVAL 0, FLOWS 2, ANNO 20"],
+    build: |args| {
+        let Bandwidth(target) = args.required("TARGET");
+        let Bandwidth(line) = args.required("LINE_RATE");
+        let alpha: f64 = args.or("ALPHA", 0.1);
+        let interval = args.or("INTERVAL", Timestamp(1_000_000));
+        let capacity: u32 = args.or("FLOWS", 1024);
+        let AnnotationOffset(place) = args.or("ANNO", AnnotationOffset::<1>(Annotations::PAINT));
+        args.finish()?;
+        if line == 0 {
+            args.error("LINE_RATE: must be positive");
+        }
+        if alpha < 0.0 {
+            args.error("ALPHA: must not be negative");
+        }
+        if interval < Timestamp::ZERO {
+            args.error("INTERVAL: must not be negative");
+        }
+        let table = FlowTable::new(capacity as usize).map_err(|error| args.error(format!("FLOWS: {error}")));
+        args.finish()?;
+        let Ok(table) = table else { return Err(element::Invalid) };
+        let control = Control { target, line, alpha, p: 0.0 };
+        let connections =
+            Connections { hasher: KeyHasher::new(SEED), table, acknowledged: vec![0; capacity as usize] };
+        let meter = Meter { interval, rate: 0.0, since: None, bytes: 0 };
+        Ok(Box::new(PriorityMarker {
+            control,
+            meter,
+            connections,
+            place,
+            wanted: true,
+            urgent: 0,
+            others: 0,
+        }))
+    },
+    ..Class::DEFAULT
+};
+
+/// The hash needs no secret that differs from run to run: only the place in the table depends on it.
+const SEED: u64 = 0x7469_6465;
+/// How long a connection is remembered where there is no room for others.
+const MEMORY: Timestamp = Timestamp::from_secs(10);
+/// Connections that are looked at to find one to forget, where there is no room for a new one.
+const SEARCH: usize = 64;
+/// The largest window that TCP can have (RFC 7323, section 2.3): what is further away is of another connection.
+const LARGEST_WINDOW: u32 = 1 << 30;
+
+/// The law by which p changes.
+struct Control {
+    /// Bytes per second.
+    target: u64,
+    /// Bytes per second.
+    line: u64,
+    alpha: f64,
+    p: f64,
+}
+
+impl Control {
+    fn follow(&mut self, rate: f64) {
+        let difference = (self.target as f64 - rate) / self.line as f64;
+        self.p = (self.p + self.alpha * difference).clamp(0.0, 1.0);
+    }
+}
+
+/// Acknowledged bytes per second.
+struct Meter {
+    interval: Timestamp,
+    /// What was measured last.
+    rate: f64,
+    /// When that was.
+    since: Option<Timestamp>,
+    /// What has come since.
+    bytes: u64,
+}
+
+impl Meter {
+    /// A new rate, if it is time for one.
+    fn add(&mut self, bytes: u32, now: Timestamp) -> Option<f64> {
+        let elapsed = now - *self.since.get_or_insert(now);
+        self.bytes += u64::from(bytes);
+        // Several ACKs of one time are one measurement.
+        if elapsed < self.interval || elapsed <= Timestamp::ZERO {
+            return None;
+        }
+        self.rate = self.bytes as f64 * 1e9 / elapsed.0 as f64;
+        (self.since, self.bytes) = (Some(now), 0);
+        Some(self.rate)
+    }
+}
+
+/// Up to which byte the data of each connection has arrived.
+struct Connections {
+    hasher: KeyHasher,
+    table: FlowTable<FiveTupleKey>,
+    /// By id of the connection.
+    acknowledged: Vec<u32>,
+}
+
+impl Connections {
+    /// Bytes that an ACK is the first to acknowledge; `None` if it is no ACK, or of a connection without room.
+    fn hear(&mut self, packet: &Packet, now: Timestamp) -> Option<u32> {
+        let located = locate(packet)?;
+        let tcp = located.tcp.filter(|tcp| tcp.flags & (flags::ACK | flags::RST) == flags::ACK)?;
+        let key = FiveTupleKey::new(&located.flow, 0);
+        let hash = self.hasher.hash(&key);
+        let mut inserted = self.table.insert(&key, hash, now);
+        if inserted.is_err() {
+            self.table.expire(now, MEMORY, SEARCH, |_, _| ());
+            inserted = self.table.insert(&key, hash, now);
+        }
+        let inserted = inserted.ok()?;
+        self.table.touch(inserted.id(), now);
+        let before = &mut self.acknowledged[inserted.id().index() as usize];
+        let passed = tcp.acknowledgment.wrapping_sub(*before);
+        let is_new = matches!(inserted, Inserted::New(_)) || tcp.flags & flags::SYN != 0;
+        // ACKs may overtake each other, too.
+        let is_late = !is_new && passed.wrapping_neg() <= LARGEST_WINDOW;
+        if !is_late {
+            *before = tcp.acknowledgment;
+        }
+        Some(if is_new || passed > LARGEST_WINDOW { 0 } else { passed })
+    }
+}
+
+struct PriorityMarker {
+    control: Control,
+    meter: Meter,
+    connections: Connections,
+    /// The annotation that is painted.
+    place: usize,
+    /// Whether anybody reads what is painted.
+    wanted: bool,
+    urgent: u64,
+    others: u64,
+}
+
+impl Element for PriorityMarker {
+    fn effects(&self) -> Effects {
+        let paint = Field::Annotation { offset: self.place as u8, length: 1 };
+        let chosen = Value::Choose { set: IntervalSet::one(0, 1), key: Vec::new() };
+        let data = Case::new(Filter::Any, Target::Output(0)).on(0).with(Action::Set(paint, chosen));
+        let back = Case::new(Filter::Any, Target::Output(1)).on(1);
+        let access = Access::EveryPacket;
+        let table = State { table: "acknowledged", key: READS.to_vec(), both_directions: false, access };
+        Effects { state: vec![table], ..Effects::cases(vec![data, back]) }
+            .depending_on(Depends::Random)
+            .depending_on(Depends::Time)
+            .sharing("rate")
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        self.wanted = cx.facts().annotation_read(self.place, 1);
+        Ok(())
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, port: usize, mut batch: Batch) -> Option<Batch> {
+        if port == 1 {
+            let now = cx.now();
+            for packet in batch.iter() {
+                if let Some(bytes) = self.connections.hear(packet, now)
+                    && let Some(rate) = self.meter.add(bytes, now)
+                {
+                    self.control.follow(rate);
+                }
+            }
+            cx.emit(1, batch);
+            return None;
+        }
+        for packet in batch.iter_mut() {
+            let is_urgent = cx.random().f64() < self.control.p;
+            if self.wanted {
+                packet.annotations_mut().set_u8(self.place, is_urgent.into());
+            }
+            *if is_urgent { &mut self.urgent } else { &mut self.others } += 1;
+        }
+        Some(batch)
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        Ok(match name {
+            "p" => Real(self.control.p).to_string(),
+            "rate" => format!("{:.0}", self.meter.rate),
+            "target" => self.control.target.to_string(),
+            "urgent" => self.urgent.to_string(),
+            _ => self.others.to_string(),
+        })
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
+        match name {
+            "target" => self.control.target = Bandwidth::parse(value, &cx.place())?.0,
+            _ => (self.control.p, self.urgent, self.others) = (0.0, 0, 0),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use packet::Pool;
+    use wire::build::Builder;
+
+    use super::*;
+
+    fn connections(capacity: usize) -> Connections {
+        let table = FlowTable::new(capacity).unwrap();
+        Connections { hasher: KeyHasher::new(SEED), table, acknowledged: vec![0; capacity] }
+    }
+
+    #[test]
+    fn each_byte_counts_once() {
+        let mut pool = Pool::new(64 << 20).unwrap();
+        let mut connections = connections(2);
+        let mut hear = |port: u16, flags, acknowledgment, seconds| {
+            let (a, b) = (SocketAddr::from(([10, 0, 0, 2], 80)), SocketAddr::from(([10, 0, 0, 1], port)));
+            let bytes = Builder::tcp(a, b, flags).sequence(1, acknowledgment).build(&[]).unwrap();
+            let mut packet = pool.packet(&bytes).unwrap();
+            packet.set_offset(element::Base::Network, Some(0));
+            let heard = connections.hear(&packet, Timestamp::from_secs(seconds));
+            pool.free(packet);
+            heard
+        };
+        let near_the_end = u32::MAX - 999;
+        let (syn, ack, reset) = (flags::SYN | flags::ACK, flags::ACK, flags::RST | flags::ACK);
+        let heard = [
+            hear(1, syn, near_the_end, 1),
+            hear(1, ack, near_the_end + 500, 1),
+            // Again, and behind a later one.
+            hear(1, ack, near_the_end + 500, 1),
+            hear(1, ack, near_the_end + 100, 1),
+            // Over the end of the numbers.
+            hear(1, ack, 200, 1),
+            hear(1, ack, near_the_end, 1),
+            hear(1, flags::PSH, 900, 1),
+            hear(1, reset, 900, 1),
+            // Another connection, also one in the place of the first.
+            hear(2, ack, 77, 1),
+            hear(2, ack, 78, 1),
+            hear(1, syn, 5, 1),
+            hear(1, ack, 6, 1),
+            hear(1, ack, 1 << 31, 1),
+            hear(1, ack, (1 << 31) + 3, 1),
+            // There is no room, until somebody has been silent for long enough.
+            hear(3, ack, 5, 9),
+            hear(3, ack, 5, 12),
+            hear(3, ack, 9, 12),
+        ];
+        let bytes = |n| Some(n);
+        assert_eq!(heard[..6], [bytes(0), bytes(500), bytes(0), bytes(0), bytes(700), bytes(0)]);
+        assert_eq!(heard[6..8], [None, None]);
+        assert_eq!(heard[8..14], [bytes(0), bytes(1), bytes(0), bytes(1), bytes(0), bytes(3)]);
+        assert_eq!(heard[14..], [None, bytes(0), bytes(4)]);
+    }
+
+    #[test]
+    fn p_follows_the_law_of_the_paper() {
+        let mut control = Control { target: 2_000, line: 10_000, alpha: 0.1, p: 0.0 };
+        control.follow(500.0);
+        assert!((control.p - 0.015).abs() < 1e-12);
+        control.follow(1_000.0);
+        assert!((control.p - 0.025).abs() < 1e-12);
+        control.follow(9_000.0);
+        assert_eq!(control.p, 0.0);
+        (0..100).for_each(|_| control.follow(0.0));
+        assert_eq!(control.p, 1.0);
+    }
+
+    #[test]
+    fn rates_are_of_whole_intervals() {
+        let mut meter = Meter { interval: Timestamp(1_000), rate: 0.0, since: None, bytes: 0 };
+        let rates = [(0, 100), (600, 50), (999, 50), (2_000, 200), (2_000, 10), (3_000, 20)]
+            .map(|(time, bytes)| meter.add(bytes, Timestamp(5_000 + time)));
+        assert_eq!(rates, [None, None, None, Some(400.0 * 1e9 / 2e3), None, Some(30.0 * 1e9 / 1e3)]);
+        let mut meter = Meter { interval: Timestamp::ZERO, ..meter };
+        assert_eq!(meter.add(5, Timestamp(8_000)), None);
+        assert_eq!(meter.add(5, Timestamp(8_001)), Some(10e9));
+    }
+}

@@ -1,0 +1,233 @@
+//! # StrictPriority
+//! A link of some bandwidth behind queues of strict priority: what is urgent goes first, whatever else waits.
+//!
+//! The paint annotation says which queue a packet waits in: the greater, the more urgent; what has no paint is least
+//! urgent, and what has more than there are queues is most urgent. Whenever the link is free, the first packet of the
+//! most urgent queue is sent; it is not interrupted. Packets leave when their last bit has been sent: exactly under the
+//! captures' time, and in the next round of the driver else. A packet that finds its queue full is dropped. At the end
+//! of a run everything leaves.
+//!
+//! ## Usage
+//! `StrictPriority(RATE [, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `RATE`: the bandwidth of the link.
+//! - `QUEUES`: how many queues there are, up to 256.
+//! - `CAPACITY`: most packets in each queue, beside the one that is being sent.
+//! - `ANNO`: the annotation to read, by name or offset.
+//!
+//! ## Handlers
+//! - `rate`: bytes per second. A written one counts from the next packet that is sent.
+//! - `lengths`: lines with the number of a queue and how many packets wait in it.
+//! - `packets`: lines with the number of a queue and how many packets have left it.
+//! - `drops`: lines with the number of a queue and how many packets found it full.
+//! - `reset_counts`: sets the counts to zero.
+//!
+//! ## Example
+//! ```click
+//! link :: StrictPriority(40Gbps) -> Discard;
+//! InfiniteSource(LIMIT 10) -> Paint(1) -> link; InfiniteSource(LIMIT 100) -> link
+//! ```
+//!
+//! ## See also
+//! PriorityMarker, Paint, PrioSched, LinkUnqueue, RandomPath
+
+use std::collections::VecDeque;
+
+use element::args::{AnnotationOffset, Arg, Bandwidth};
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Case, Depends, Field, Filter, Hold, Order, Target};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Packet, Timestamp, manual};
+use packet::Annotations;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "StrictPriority",
+    processing: "h/h",
+    manual: manual!("strict_priority.rs"),
+    args: &[
+        ArgInfo::required("RATE", "bandwidth"),
+        ArgInfo::keyword("QUEUES", "unsigned", "2"),
+        ArgInfo::keyword("CAPACITY", "unsigned", "1000"),
+        ArgInfo::keyword("ANNO", "annotation", "PAINT"),
+    ],
+    handlers: &[
+        HandlerInfo::both("rate"),
+        HandlerInfo::count("lengths"),
+        HandlerInfo::count("packets"),
+        HandlerInfo::count("drops"),
+        HandlerInfo::write("reset_counts"),
+    ],
+    samples: &["1Gbps", "10Mbps, QUEUES 3, CAPACITY 2", "1Mbps, CAPACITY 0, ANNO 20"],
+    build: |args| {
+        let rate = args.required("RATE");
+        let (queues, capacity): (u32, u32) = (args.or("QUEUES", 2), args.or("CAPACITY", 1000));
+        let AnnotationOffset(place) = args.or("ANNO", AnnotationOffset::<1>(Annotations::PAINT));
+        args.finish()?;
+        if let Err(reason) = check(rate) {
+            args.error(format!("RATE: {reason}"));
+        }
+        if !(1..=256).contains(&queues) {
+            args.error("QUEUES: must be between 1 and 256");
+        }
+        args.finish()?;
+        let capacity = capacity as usize;
+        Ok(Box::new(StrictPriority {
+            rate: rate.0,
+            place,
+            capacity,
+            queues: (0..queues).map(|_| Queue::new(capacity)).collect(),
+            sent: None,
+            free: Timestamp::ZERO,
+            carry: 0,
+        }))
+    },
+    ..Class::DEFAULT
+};
+
+/// Slower links would hold a packet for longer than anybody waits.
+fn check(Bandwidth(rate): Bandwidth) -> Result<(), &'static str> {
+    if rate < 100 { Err("too small, minimum 100Bps") } else { Ok(()) }
+}
+
+struct Queue {
+    waiting: VecDeque<Packet>,
+    packets: u64,
+    drops: u64,
+}
+
+impl Queue {
+    fn new(capacity: usize) -> Queue {
+        // Longer queues grow while they warm up.
+        Queue { waiting: VecDeque::with_capacity(capacity.min(1024)), packets: 0, drops: 0 }
+    }
+}
+
+struct StrictPriority {
+    /// Bytes per second.
+    rate: u64,
+    /// The annotation that packets are sorted by.
+    place: usize,
+    /// Of each queue.
+    capacity: usize,
+    /// The last one is the most urgent.
+    queues: Vec<Queue>,
+    /// The packet that is being sent.
+    sent: Option<Packet>,
+    /// When it has been sent.
+    free: Timestamp,
+    /// What divisions have left over since the link was last idle, so that no rate is lost by rounding.
+    carry: u64,
+}
+
+impl StrictPriority {
+    /// Sends the next packet, from a time on.
+    fn start(&mut self, at: Timestamp) {
+        let next = self.queues.iter_mut().rev().find_map(|queue| {
+            let packet = queue.waiting.pop_front()?;
+            queue.packets += 1;
+            Some(packet)
+        });
+        if let Some(packet) = &next {
+            let work = packet.len() as u128 * 1_000_000_000 + u128::from(self.carry);
+            let rate = u128::from(self.rate);
+            self.free = at + Timestamp((work / rate) as i64);
+            self.carry = (work % rate) as u64;
+        }
+        self.sent = next;
+    }
+
+    /// Lets go what has been sent by then.
+    fn let_go(&mut self, cx: &mut Cx<'_>, until: Timestamp) {
+        while self.free <= until
+            && let Some(packet) = self.sent.take()
+        {
+            cx.emit_one(0, packet, DropReason::NoOutput);
+            self.start(self.free);
+        }
+    }
+
+    fn take(&mut self, cx: &mut Cx<'_>, packet: Packet) {
+        let urgency = usize::from(packet.annotations().u8(self.place)).min(self.queues.len() - 1);
+        let queue = &mut self.queues[urgency];
+        if self.sent.is_some() && queue.waiting.len() >= self.capacity {
+            queue.drops += 1;
+            return cx.drop(packet, DropReason::QueueFull);
+        }
+        queue.waiting.push_back(packet);
+        if self.sent.is_none() {
+            self.carry = 0;
+            self.start(cx.now());
+        }
+    }
+
+    fn lines(&self, count: impl Fn(&Queue) -> u64) -> String {
+        self.queues.iter().enumerate().map(|(number, queue)| format!("{number} {}\n", count(queue))).collect()
+    }
+}
+
+impl Element for StrictPriority {
+    fn effects(&self) -> Effects {
+        let paint = Field::Annotation { offset: self.place as u8, length: 1 };
+        let full = Filter::Opaque { about: "queue full", reads: vec![paint, Field::Length] };
+        let cases = vec![
+            Case::new(full, Target::Drop(DropReason::QueueFull)),
+            Case::new(Filter::Any, Target::Hold(0)),
+        ];
+        let hold = Hold::Fifo { may_drop: true };
+        Effects { hold, order: Order::MayReorder, ..Effects::cases(cases) }
+            .depending_on(Depends::Time)
+            .sharing("link")
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {
+        // What the link has sent by now was chosen before these came.
+        self.let_go(cx, cx.now());
+        let was_idle = self.sent.is_none();
+        for packet in batch.drain() {
+            self.take(cx, packet);
+        }
+        cx.recycle(batch);
+        if was_idle && self.sent.is_some() {
+            cx.set_timer(0, self.free);
+        }
+        None
+    }
+
+    fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
+        self.let_go(cx, cx.now());
+        if self.sent.is_some() {
+            cx.set_timer(0, self.free);
+        }
+    }
+
+    fn drain(&mut self, cx: &mut Cx<'_>) {
+        self.let_go(cx, Timestamp::MAX);
+        cx.clear_timer(0);
+    }
+
+    fn held(&self) -> usize {
+        usize::from(self.sent.is_some()) + self.queues.iter().map(|queue| queue.waiting.len()).sum::<usize>()
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        Ok(match name {
+            "rate" => self.rate.to_string(),
+            "lengths" => self.lines(|queue| queue.waiting.len() as u64),
+            "packets" => self.lines(|queue| queue.packets),
+            _ => self.lines(|queue| queue.drops),
+        })
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
+        if name == "reset_counts" {
+            self.queues.iter_mut().for_each(|queue| (queue.packets, queue.drops) = (0, 0));
+            return Ok(());
+        }
+        let rate = Bandwidth::parse(value, &cx.place())?;
+        check(rate)?;
+        // What is left over was measured by the old rate.
+        (self.rate, self.carry) = (rate.0, 0);
+        Ok(())
+    }
+}

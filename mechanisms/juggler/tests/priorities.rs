@@ -1,0 +1,226 @@
+//! Links with priorities, and bandwidth guarantees by priorities.
+
+mod arrivals;
+
+use std::net::SocketAddr;
+
+use arrivals::{Timed, number, numbered, through, values};
+use element::class::{ArgInfo, Notes};
+use element::effects::{Case, Emit, Filter, Target};
+use element::{Batch, Class, Cx, DropReason, Effects, Element};
+use testkit::Run;
+use wire::MacAddr;
+use wire::build::Builder;
+
+/// What leaves a link of 1 Gb/s with packets that are painted 1 if their flow is 2: times in nanoseconds, and numbers.
+fn leaves(link: &str, arrivals: &[Timed], handlers: &[&str]) -> (Vec<String>, Vec<(i64, u64)>) {
+    let text = format!(
+        "in -> c :: Classifier(34/0001, 34/0002, -); e :: {link} -> out;
+         c[0] -> e; c[1] -> Paint(1) -> e; c[2] -> Paint(9) -> e"
+    );
+    let (outcome, seen) = through(&text, 1, arrivals, "", handlers);
+    let seen = seen[0].iter().map(|(left, frame)| (*left, number(frame))).collect();
+    (values(&outcome).into_iter().map(String::from).collect(), seen)
+}
+
+#[test]
+fn what_is_urgent_goes_first_and_the_link_is_exact() {
+    // 1000 bytes take 8 us.
+    let packet = |time, flow, number| (time, numbered(flow, number, 1000));
+    let arrivals = [
+        packet(0, 1, 0),
+        packet(1000, 1, 1),
+        packet(2000, 1, 2),
+        packet(3000, 2, 3),
+        packet(9000, 2, 4),
+        packet(50_000, 1, 5),
+    ];
+    let (_, seen) = leaves("StrictPriority(1Gbps)", &arrivals, &[]);
+    // The first is not interrupted; then both urgent ones; the link is idle before the last.
+    assert_eq!(seen, [(8000, 0), (16_000, 3), (24_000, 4), (32_000, 1), (40_000, 2), (58_000, 5)]);
+    // More paint than queues is most urgent.
+    let arrivals = [packet(0, 1, 0), packet(1, 1, 1), packet(2, 2, 2), packet(3, 3, 3)];
+    let (_, seen) = leaves("StrictPriority(1Gbps, QUEUES 3)", &arrivals, &[]);
+    assert_eq!(seen.iter().map(|seen| seen.1).collect::<Vec<_>>(), [0, 3, 2, 1]);
+    let (_, seen) = leaves("StrictPriority(1Gbps)", &arrivals, &[]);
+    assert_eq!(seen.iter().map(|seen| seen.1).collect::<Vec<_>>(), [0, 2, 3, 1]);
+}
+
+#[test]
+fn no_rate_is_lost_by_rounding() {
+    // 64 bytes at 30 Gb/s take 17.07 ns.
+    let arrivals: Vec<Timed> = (0..300).map(|n| (0, numbered(1, n, 64))).collect();
+    let (_, seen) = leaves("StrictPriority(30Gbps)", &arrivals, &[]);
+    assert_eq!(seen.last(), Some(&(5120, 299)));
+    assert!(seen.is_sorted_by_key(|&(_, number)| number));
+}
+
+#[test]
+fn full_queues_drop_their_own() {
+    let arrivals: Vec<Timed> = (0..20).map(|n| (n, numbered(1 + n as u16 % 2, n as u64, 1000))).collect();
+    let handlers = ["e.drops", "e.packets", "e.lengths"];
+    let (values, seen) = leaves("StrictPriority(1Gbps, CAPACITY 3)", &arrivals, &handlers);
+    let numbers: Vec<u64> = seen.iter().map(|seen| seen.1).collect();
+    assert_eq!(numbers, [0, 1, 3, 5, 2, 4, 6]);
+    assert_eq!(values, ["0 6\n1 7\n", "0 4\n1 3\n", "0 0\n1 0\n"]);
+}
+
+#[test]
+fn wrong_arguments_are_explained() {
+    for (element, expected) in [
+        ("StrictPriority(1Bps)", "RATE: too small, minimum 100Bps"),
+        ("StrictPriority(1Gbps, QUEUES 0)", "QUEUES: must be between 1 and 256"),
+        ("[0, 1] PriorityMarker(1Gbps, 0) [0, 1]", "LINE_RATE: must be positive"),
+        ("[0, 1] PriorityMarker(1Gbps, 1Gbps, ALPHA -1) [0, 1]", "ALPHA: must not be negative"),
+        ("[0, 1] PriorityMarker(1Gbps, 1Gbps, INTERVAL -1ms) [0, 1]", "INTERVAL: must not be negative"),
+        ("[0, 1] PriorityMarker(1Gbps, 1Gbps, FLOWS 0) [0, 1]", "FLOWS: "),
+    ] {
+        let (from, to) = if element.starts_with('[') {
+            ("Idle, Idle =>", "=> Discard, Discard")
+        } else {
+            ("Idle ->", "-> Discard")
+        };
+        let error = Run::default().text(&format!("{from} {element} {to}"), &[]).unwrap_err();
+        assert!(error.contains(expected), "{element}: {error}");
+    }
+}
+
+/// Bytes of payload in a packet, and packets that one ACK is for: a receiver behind Juggler acknowledges 64 KiB at once.
+const PAYLOAD: usize = 1460;
+const MERGED: u32 = 22;
+
+fn frame(from: u16, to: u16, acknowledgment: u32, payload: usize) -> Vec<u8> {
+    let end = |port| SocketAddr::from(([10, 0, 0, 1], port));
+    let builder = Builder::tcp(end(from), end(to), 16).sequence(0, acknowledgment);
+    builder.ethernet(MacAddr([2; 6]), MacAddr([4; 6])).build(&vec![0; payload]).unwrap()
+}
+
+/// `TestSender(FLOW, WINDOW)` keeps so many packets under way: as many as an ACK is for follow each ACK.
+static SENDER: Class = Class {
+    name: "TestSender",
+    processing: "h/h",
+    notes: Notes::TASK,
+    args: &[ArgInfo::required("FLOW", "unsigned"), ArgInfo::required("WINDOW", "unsigned")],
+    build: |args| {
+        let (flow, window) = (args.required("FLOW"), args.required("WINDOW"));
+        args.finish()?;
+        Ok(Box::new(Sender { frame: frame(flow, 80, 0, PAYLOAD), window }))
+    },
+    ..Class::DEFAULT
+};
+
+struct Sender {
+    frame: Vec<u8>,
+    window: u32,
+}
+
+impl Sender {
+    fn send(&self, cx: &mut Cx<'_>, count: u32) {
+        for _ in 0..count {
+            if let Some(packet) = cx.packet(&self.frame) {
+                cx.emit_one(0, packet, DropReason::NoOutput);
+            }
+        }
+    }
+}
+
+impl Element for Sender {
+    fn effects(&self) -> Effects {
+        let emits = Effects::source("data").emits;
+        Effects { emits, ..Effects::cases(vec![Case::new(Filter::Any, Target::Drop(DropReason::Answered))]) }
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        cx.schedule();
+        Ok(())
+    }
+
+    fn run(&mut self, cx: &mut Cx<'_>) -> bool {
+        self.send(cx, self.window);
+        true
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
+        self.send(cx, MERGED * batch.len() as u32);
+        cx.drop_all(batch, DropReason::Answered);
+        None
+    }
+}
+
+/// `TestReceiver` acknowledges what comes; ACKs for flow N leave by output N.
+static RECEIVER: Class = Class {
+    name: "TestReceiver",
+    ports: "1/-",
+    processing: "h/h",
+    build: |args| {
+        args.finish()?;
+        Ok(Box::new(Receiver { received: vec![0; args.outputs()] }))
+    },
+    ..Class::DEFAULT
+};
+
+struct Receiver {
+    /// Packets, by flow.
+    received: Vec<u32>,
+}
+
+impl Element for Receiver {
+    fn effects(&self) -> Effects {
+        let ack =
+            Emit { reads: vec![element::effects::Field::Payload], ..Effects::source("ack").emits.remove(0) };
+        Effects {
+            emits: vec![ack],
+            ..Effects::cases(vec![Case::new(Filter::Any, Target::Drop(DropReason::Answered))])
+        }
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
+        for packet in batch.iter() {
+            let flow = u16::from_be_bytes([packet.data()[34], packet.data()[35]]);
+            let received = &mut self.received[usize::from(flow)];
+            *received += 1;
+            if received.is_multiple_of(MERGED)
+                && let Some(ack) = cx.packet(&frame(80, flow, received.wrapping_mul(PAYLOAD as u32), 0))
+            {
+                cx.emit_one(flow.into(), ack, DropReason::NoOutput);
+            }
+        }
+        cx.drop_all(batch, DropReason::Answered);
+        None
+    }
+}
+
+static CLASSES: &[&Class] = &[&SENDER, &RECEIVER];
+
+/// One flow with a guarantee and seven without share a link of 40 Gb/s (figure 17 of the paper): the payload that the one
+/// has acknowledged in Gb/s, and the probability at the end.
+fn guaranteed(target: &str) -> (f64, f64) {
+    let antagonists: String =
+        (1..8).map(|n| format!("receiver[{n}] -> TestSender({n}, 88) -> link; ")).collect();
+    let text = format!(
+        "m :: PriorityMarker({target}, 40Gbps, INTERVAL 250us); link :: StrictPriority(40Gbps, CAPACITY 4000);
+         receiver :: TestReceiver; link -> receiver;
+         target :: TestSender(0, 88) -> m -> link; receiver[0] -> acks :: Counter -> [1]m[1] -> target;
+         {antagonists}
+         Script(wait 60ms, write acks.reset, wait 40ms, stop)"
+    );
+    let outcome = Run::trace().with(CLASSES).text(&text, &["acks.count", "m.p", "link.drops"]).unwrap();
+    let values = values(&outcome);
+    assert_eq!(values[2], "0 0\n1 0\n");
+    let acks: f64 = values[0].parse().unwrap();
+    (acks * f64::from(MERGED) * PAYLOAD as f64 * 8.0 / 40e6, values[1].parse().unwrap())
+}
+
+#[test]
+fn guarantees_are_met_as_in_figure_18() {
+    // Below its fair share, an eighth of what is left of 40 Gb/s without headers, a flow needs no help.
+    let (rate, p) = guaranteed("2Gbps");
+    assert!((4.5..5.1).contains(&rate) && p == 0.0, "{rate} {p}");
+    for target in [10.0, 20.0, 30.0] {
+        let (rate, p) = guaranteed(&format!("{target}Gbps"));
+        assert!((0.95 * target..1.05 * target).contains(&rate) && p < 1.0, "{target}: {rate} {p}");
+    }
+    // Nobody gets more than there is.
+    let (rate, p) = guaranteed("100Gbps");
+    assert!(rate > 38.0 && p == 1.0, "{rate} {p}");
+}
