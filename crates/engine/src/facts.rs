@@ -48,7 +48,9 @@ pub(crate) fn gather(effects: &[Effects], forward: &Forward) -> Facts {
     let restore = Restore {
         bytes: written_bytes(effects),
         copies: effects.iter().any(holds),
-        annotations: annotations_read.iter().zip(annotations_written).any(|(&read, written)| read && written),
+        // What stands for many segments says so beside its annotations.
+        annotations: large_segments.contains(&true)
+            || annotations_read.iter().zip(annotations_written).any(|(&read, written)| read && written),
         in_front: grows_in_front(effects, forward),
         marked: behind_marks(effects, forward),
     };

@@ -16,6 +16,32 @@ const ON_LAST: u8 = tcp::flags::PSH | tcp::flags::FIN;
 /// A checksum that is right, and not the one that is computed.
 const OTHER_ZERO: u16 = 0xffff;
 
+/// What is the same in all headers that belong together, byte by byte. Of IPv4: all but length, identification and checksum.
+const IPV4: [u8; 20] = {
+    let mut bytes = [0xff; 20];
+    (bytes[2], bytes[3], bytes[4], bytes[5], bytes[10], bytes[11]) = (0, 0, 0, 0, 0, 0);
+    bytes
+};
+/// Of IPv6: all but the length.
+const IPV6: [u8; 40] = {
+    let mut bytes = [0xff; 40];
+    (bytes[4], bytes[5]) = (0, 0);
+    bytes
+};
+/// Of TCP: all but sequence number, flags and checksum.
+const TCP: [u8; 20] = {
+    let mut bytes = [0xff; 20];
+    (bytes[4], bytes[5], bytes[6], bytes[7], bytes[13], bytes[16], bytes[17]) = (0, 0, 0, 0, 0, 0, 0);
+    bytes
+};
+
+/// Whether the first bytes are the same where a mask has ones.
+#[inline]
+fn same<const N: usize>(a: &[u8], b: &[u8], mask: &[u8; N]) -> bool {
+    let (Some(a), Some(b)) = (a.first_chunk::<N>(), b.first_chunk::<N>()) else { return false };
+    a.iter().zip(b).zip(mask).fold(0, |differs, ((a, b), mask)| differs | (a ^ b) & mask) == 0
+}
+
 /// A whole TCP segment or UDP datagram in its packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
@@ -162,32 +188,31 @@ impl Segment {
             return false;
         }
         let (Some(own), Some(other)) = (own.get(..start), other.get(..start)) else { return false };
-        let same = |range: std::ops::Range<usize>| own[range.clone()] == other[range];
+        let (link, headers) = (own.split_at(l3), other.split_at(l3));
+        if link.0 != headers.0 {
+            return false;
+        }
+        let (Some((own_ip, own)), Some((other_ip, other))) =
+            (link.1.split_at_checked(l4 - l3), headers.1.split_at_checked(l4 - l3))
+        else {
+            return false;
+        };
         let is_same_ip = match self.network {
-            // Version, TOS; flags, TTL, protocol; addresses.
-            Network::Ipv4 => {
-                next.id == self.id.wrapping_add(number)
-                    && same(l3..l3 + 2)
-                    && same(l3 + 6..l3 + 10)
-                    && same(l3 + 12..l3 + 20)
-            }
-            // Version, traffic class, flow label; next header, hop limit, addresses.
-            _ => same(l3..l3 + 4) && same(l3 + 6..l4),
+            Network::Ipv4 => next.id == self.id.wrapping_add(number) && same(own_ip, other_ip, &IPV4),
+            _ => same(own_ip, other_ip, &IPV6),
         };
-        let is_same_transport = match self.is_tcp {
-            // Ports; acknowledgment, data offset; window; urgent pointer and options.
-            true => {
-                let passing = ON_LAST | tcp::flags::CWR;
-                same(l4..l4 + 4)
-                    && same(l4 + 8..l4 + 13)
-                    && (self.flags ^ next.flags) & !passing == 0
-                    && next.flags & tcp::flags::CWR == 0
-                    && same(l4 + 14..l4 + 16)
-                    && same(l4 + 18..start)
+        is_same_ip
+            && match self.is_tcp {
+                true => {
+                    let passing = ON_LAST | tcp::flags::CWR;
+                    (self.flags ^ next.flags) & !passing == 0
+                        && next.flags & tcp::flags::CWR == 0
+                        && same(own, other, &TCP)
+                        && own.get(TCP.len()..) == other.get(TCP.len()..)
+                }
+                // The ports.
+                false => own.get(..4) == other.get(..4),
             }
-            false => same(l4..l4 + 4),
-        };
-        same(0..l3) && is_same_ip && is_same_transport
     }
 
     /// Whether nothing may come behind it in a large one.

@@ -14,17 +14,19 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use element::Timestamp;
+use element::{Packet, Timestamp};
 use flow::{FlowId, FlowTable, TableError};
 use wire::tcp::flags;
 
 use crate::key::FlowKey;
-use crate::queue::{Queue, Run, is_before};
+use crate::queue::{Piece, Queue, Run, is_before};
 
 /// Why segments leave: the conditions of table 2, and those for which a table must have room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Reason {
+    /// Of no flow that is known, and none that is opened by it.
+    NoFlow,
     /// In sequence, and nothing is to be merged.
     InSequence,
     /// Before what has gone: likely sent again.
@@ -53,7 +55,8 @@ pub enum Reason {
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Reason; 12] = [
+    pub const ALL: [Reason; 13] = [
+        Reason::NoFlow,
         Reason::InSequence,
         Reason::Before,
         Reason::Full,
@@ -71,6 +74,7 @@ impl Reason {
     /// Its name in handlers.
     pub fn as_str(self) -> &'static str {
         match self {
+            Reason::NoFlow => "no_flow",
             Reason::InSequence => "in_sequence",
             Reason::Before => "before_sequence",
             Reason::Full => "full",
@@ -304,9 +308,46 @@ impl Flows {
         Some(index)
     }
 
-    /// A segment of TCP.
+    /// A segment of TCP. What is given back goes on at once, behind what is released.
     #[inline]
-    pub fn take(&mut self, index: u32, run: Run, now: Timestamp) {
+    pub fn take(&mut self, index: u32, mut piece: Piece, now: Timestamp) -> Option<Packet> {
+        let flow = &mut self.flows[index as usize];
+        let segment = &piece.segment;
+        let is_plain = segment.length > 0 && segment.flags & (flags::SYN | flags::FIN | flags::RST) == 0;
+        if is_plain && flow.phase != Phase::BuildUp && flow.expected[0] == Some(segment.sequence) {
+            // It comes right behind the last one, as nearly all do.
+            let end = segment.sequence.wrapping_add(segment.length.into());
+            let merges = self.limits.merges && flow.merges;
+            if flow.queue.is_empty() && !merges && segment.sequence == flow.next {
+                (flow.next, flow.flushed, flow.expected, flow.strange) = (end, now, [Some(end); 2], 0);
+                return Some(piece.packet);
+            }
+            let before = flow.queue.back().map_or(0, |last| last.slots);
+            match flow.queue.extend(piece, merges) {
+                Ok(last) => {
+                    let more = last.slots - before;
+                    let is_complete = last.is_urgent() || last.is_full();
+                    flow.slots += more;
+                    flow.strange = 0;
+                    flow.expected[0] = Some(end);
+                    self.held += 1;
+                    if self.flows[index as usize].slots > self.limits.slots {
+                        self.give_up_waiting(index, Reason::QueueFull, now);
+                        self.rest(index, now);
+                    } else if is_complete {
+                        self.settle(index, now);
+                    }
+                    return None;
+                }
+                Err(refused) => piece = refused,
+            }
+        }
+        self.take_closely(index, Run::new(piece, now), now);
+        None
+    }
+
+    /// A segment of TCP that needs to be looked at.
+    fn take_closely(&mut self, index: u32, run: Run, now: Timestamp) {
         let flow = &mut self.flows[index as usize];
         let has = |flag: u8| run.last_flags & flag != 0;
         if run.start == run.end && !has(flags::RST) {
@@ -340,7 +381,8 @@ impl Flows {
 
     /// A datagram: behind those that came before.
     #[inline]
-    pub fn take_unordered(&mut self, index: u32, mut run: Run, now: Timestamp) {
+    pub fn take_unordered(&mut self, index: u32, piece: Piece, now: Timestamp) {
+        let mut run = Run::new(piece, now);
         let flow = &self.flows[index as usize];
         run.start = flow.queue.back().map_or(flow.next, |last| last.end);
         run.end = run.start.wrapping_add(run.length);

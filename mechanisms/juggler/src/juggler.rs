@@ -81,7 +81,7 @@ use crate::cut::{Cutter, complete, is_large_segment, is_partial};
 use crate::flows::{Counts, Flows, List, Reason};
 use crate::key::{self, FlowKey};
 use crate::outgoing::add;
-use crate::queue::Run;
+use crate::queue::{Piece, Run};
 use crate::settings::{AutoMicros, Pattern, Settings};
 use crate::statistics::Statistics;
 
@@ -188,6 +188,15 @@ impl Scratch {
     }
 }
 
+/// What is known of one of them.
+struct Known<'k> {
+    segment: Segment,
+    key: &'k FlowKey,
+    hash: u32,
+    seen: Option<FlowId>,
+    now: Timestamp,
+}
+
 struct Juggler {
     settings: Settings,
     flows: Flows,
@@ -234,15 +243,8 @@ impl Juggler {
 
     /// Takes a segment in; what leaves by that is in the list of what is released.
     #[inline]
-    fn take(
-        &mut self,
-        mut packet: Packet,
-        segment: Segment,
-        key: &FlowKey,
-        hash: u32,
-        seen: Option<FlowId>,
-        now: Timestamp,
-    ) {
+    fn take(&mut self, cx: &mut Cx<'_>, out: &mut Batch, mut packet: Packet, known: Known<'_>) {
+        let Known { segment, key, hash, seen, now } = known;
         self.statistics.segments[0] += 1;
         let is_large = self.is_asked && is_large_segment(&packet);
         let mut is_left = false;
@@ -252,13 +254,19 @@ impl Juggler {
                 complete(&mut packet);
             }
         }
-        let data = match () {
-            () if is_left || is_large || !segment.is_plain => None,
-            () if self.settings.checks => segment.verify(packet.chunks()),
-            () => segment.trust(packet.data()),
+        // Only where something is merged, and no device computes the checksum of the whole, the data's sum is needed.
+        let merges = self.merges && !is_large && segment.is_plain;
+        let (data, is_right) = match () {
+            () if !merges || is_left => (None, true),
+            () if self.settings.checks => {
+                let data = segment.verify(packet.chunks());
+                (data.filter(|_| !self.leaves_checksums), data.is_some())
+            }
+            () if self.leaves_checksums => (None, true),
+            () => (segment.trust(packet.data()), true),
         };
-        let merges = !is_large && segment.is_plain && (is_left || data.is_some());
-        self.statistics.damaged += u64::from(segment.is_plain && !is_large && !merges);
+        let merges = merges && is_right;
+        self.statistics.damaged += u64::from(!is_right);
         let found = self.flows.find(key, hash, seen);
         let flow = match found {
             Some(flow) => Some(flow),
@@ -269,11 +277,19 @@ impl Juggler {
                 self.flows.open(key, hash, segment.sequence, segment.is_tcp, !is_class, now)
             }
         };
-        let run = Run::new(packet, segment, data, merges, now);
+        let piece = Piece { packet, segment, data, merges };
         match flow {
-            Some(flow) if segment.is_tcp => self.flows.take(flow, run, now),
-            Some(flow) => self.flows.take_unordered(flow, run, now),
-            None => self.flows.released.push((run, Reason::Before)),
+            Some(flow) if segment.is_tcp => {
+                if let Some(packet) = self.flows.take(flow, piece, now) {
+                    if !self.flows.released.is_empty() {
+                        self.let_go(cx, out);
+                    }
+                    self.statistics.pass(Reason::InSequence);
+                    add(cx, out, packet);
+                }
+            }
+            Some(flow) => self.flows.take_unordered(flow, piece, now),
+            None => self.flows.released.push((Run::new(piece, now), Reason::NoFlow)),
         }
     }
 
@@ -286,7 +302,7 @@ impl Juggler {
         let Scratch { segments, keys, hashes, ids } = &*scratch;
         let known = segments.iter().zip(keys).zip(hashes).zip(ids);
         batch.drain().zip(known).for_each(|(packet, (((segment, key), &hash), &id))| match *segment {
-            Some(segment) => self.take(packet, segment, key, hash, id, now),
+            Some(segment) => self.take(cx, out, packet, Known { segment, key, hash, seen: id, now }),
             None => {
                 self.statistics.passed += 1;
                 add(cx, out, packet);

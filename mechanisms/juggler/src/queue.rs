@@ -21,6 +21,18 @@ pub fn is_before(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) < 0
 }
 
+/// A segment that has come.
+pub struct Piece {
+    /// Its packet.
+    pub packet: Packet,
+    /// What its headers say.
+    pub segment: Segment,
+    /// The sum of its data; `None` if checksums are left to a device.
+    pub data: Option<Sum>,
+    /// Whether it may be part of a larger one.
+    pub merges: bool,
+}
+
 /// Segments that leave together.
 pub struct Run {
     /// Sequence number of its first byte.
@@ -48,9 +60,10 @@ pub struct Run {
 }
 
 impl Run {
-    /// A run of one segment. Its data's sum is `None` if the checksum is left to a device; it merges with others if it can.
+    /// A run of one segment.
     #[inline]
-    pub fn new(packet: Packet, segment: Segment, data: Option<Sum>, merges: bool, now: Timestamp) -> Run {
+    pub fn new(piece: Piece, now: Timestamp) -> Run {
+        let Piece { packet, segment, data, merges } = piece;
         Run {
             start: segment.sequence,
             end: segment.sequence.wrapping_add(segment.sequence_length()),
@@ -61,7 +74,7 @@ impl Run {
             merges: merges && segment.is_plain,
             data,
             length: segment.length.into(),
-            slots: (packet.len() / SLOT_CAPACITY + 1) as u32,
+            slots: slots(&packet),
             chain: Chain::new(packet),
         }
     }
@@ -88,17 +101,22 @@ impl Run {
     /// Whether another run, which starts where this one ends, can be part of the same large segment.
     #[inline]
     fn takes(&self, next: &Run) -> bool {
-        let count = self.chain.packets();
         let is_uniform = next.chain.packets() == 1 || next.first.length == self.first.length;
-        self.merges
-            && next.merges
+        next.merges
+            && is_uniform
             && self.data.is_some() == next.data.is_some()
+            && next.length <= self.room()
+            && self.takes_first(&next.first, next.chain.head())
+    }
+
+    /// Whether a segment that starts where this one ends can be part of the same large segment.
+    #[inline]
+    fn takes_first(&self, next: &Segment, head: &[u8]) -> bool {
+        self.merges
             && !self.first.is_last_of(self.last_flags)
             && !self.is_full()
-            && next.first.length <= self.first.length
-            && is_uniform
-            && next.length <= self.room()
-            && self.first.goes_before(self.chain.head(), &next.first, next.chain.head(), count as u16)
+            && next.length <= self.first.length
+            && self.first.goes_before(self.chain.head(), next, head, self.chain.packets() as u16)
     }
 
     /// Puts another run behind this one.
@@ -119,6 +137,12 @@ impl Run {
         self.slots += next.slots;
         Ok(())
     }
+}
+
+/// How many slots a packet takes.
+#[inline]
+pub fn slots(packet: &Packet) -> u32 {
+    (packet.len() / SLOT_CAPACITY + 1) as u32
 }
 
 /// Runs in the order of their first bytes; of those that start at the same one, in the order in which they came.
@@ -167,6 +191,36 @@ impl Queue {
     #[inline]
     pub fn pop(&mut self) -> Option<Run> {
         self.runs.pop_front()
+    }
+
+    /// Puts a segment, which carries data and nothing else, behind the last run, if it continues that: the shortest way for
+    /// what comes in order.
+    ///
+    /// # Errors
+    /// The segment.
+    #[inline]
+    pub fn extend(&mut self, piece: Piece, merges: bool) -> Result<&Run, Piece> {
+        let Some(last) = self.runs.back_mut() else { return Err(piece) };
+        let next = &piece.segment;
+        let fits = last.end == next.sequence
+            && (!merges
+                || piece.merges
+                    && last.data.is_some() == piece.data.is_some()
+                    && last.takes_first(next, piece.packet.data()));
+        if !fits {
+            return Err(piece);
+        }
+        let Piece { packet, segment, data, merges } = piece;
+        let more = slots(&packet);
+        if let Err(chain) = last.chain.append(Chain::new(packet)) {
+            return Err(Piece { packet: chain.pop().0, segment, data, merges });
+        }
+        last.end = last.end.wrapping_add(segment.length.into());
+        (last.last_length, last.last_flags) = (segment.length, segment.flags);
+        last.data = last.data.zip(data).map(|(own, other)| own.followed_by(other));
+        last.length += u32::from(segment.length);
+        last.slots += more;
+        Ok(last)
     }
 
     /// Puts a run in its place, and together with its neighbours where it fits: where `merges`, as parts of one large

@@ -26,6 +26,15 @@ pub(crate) struct Statistics {
 }
 
 impl Statistics {
+    /// Counts a segment that goes on at once.
+    #[inline]
+    pub(crate) fn pass(&mut self, reason: Reason) {
+        self.flushes[reason as usize] += 1;
+        self.segments[1] += 1;
+        self.sizes[1] += 1;
+        self.holds.add(0, 1);
+    }
+
     /// Counts what leaves together, as so many packets.
     #[inline]
     pub(crate) fn release(&mut self, run: &Run, reason: Reason, packets: u64, now: Timestamp) {

@@ -5,7 +5,7 @@ use packet::Pool;
 use testkit::timed::{frame, tcp};
 use tidegate_juggler::flows::{Flows, Limits, List, Phase, Reason};
 use tidegate_juggler::key::{self, FlowKey};
-use tidegate_juggler::queue::Run;
+use tidegate_juggler::queue::Piece;
 use wire::tcp::flags::ACK;
 
 const INSEQ: Timestamp = Timestamp(50_000);
@@ -41,7 +41,8 @@ impl Table {
         let found = self.flows.find(&key, hash, None);
         let index =
             found.or_else(|| self.flows.open(&key, hash, segment.sequence, true, true, self.now)).unwrap();
-        self.flows.take(index, Run::new(packet, segment, data, true, self.now), self.now);
+        let at_once = self.flows.take(index, Piece { packet, segment, data, merges: true }, self.now);
+        assert!(at_once.is_none(), "it is to be merged");
         index
     }
 
