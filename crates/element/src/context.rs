@@ -408,6 +408,11 @@ impl<'a> Cx<'a> {
         self.core.facts.large_segments.get(self.id).copied().unwrap_or(false)
     }
 
+    /// Whether packets may come to the element in which something is left for a device to do.
+    pub fn work_comes(&self) -> bool {
+        self.core.facts.work_comes.get(self.id).copied().unwrap_or(false)
+    }
+
     /// Whether the element shall mark the flows of packets, or may rely on the marks that packets come with; according to
     /// what it declares.
     pub fn uses_flow_marks(&self) -> bool {

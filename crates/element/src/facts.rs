@@ -16,6 +16,8 @@ pub struct Facts {
     /// Which elements may emit packets that stand for many segments, with all checksums complete, because nobody behind them
     /// minds.
     pub large_segments: Vec<bool>,
+    /// Which elements that take such packets may get some.
+    pub work_comes: Vec<bool>,
     /// Which elements give marks of flows that others rely on, and which may rely on some.
     pub flow_marks: Vec<bool>,
 }

@@ -138,11 +138,12 @@ pub fn to_offloads(effects: &Effects, start: i32) -> Option<String> {
 }
 
 /// Why packets must not come to the element that stand for many segments, although all their checksums are complete: it looks
-/// at lengths or payload, which are those of the segments together, or sends what no interface takes.
+/// at what is different in each of them, lengths and payload above all, or sends what no interface takes.
 ///
 /// `start` says where they start, as in [`to_slicing`].
 pub fn to_large_segments(effects: &Effects, start: i32) -> Option<String> {
-    if let Some(why) = to_shortening(effects, Place { start, keeps_dscp: true }) {
+    let at = Place { start, keeps_dscp: true };
+    if let Some(why) = to_shortening(effects, at) {
         return Some(why);
     }
     if effects.hold == Hold::Replay {
@@ -151,8 +152,20 @@ pub fn to_large_segments(effects: &Effects, start: i32) -> Option<String> {
     if effects.observes.contains(&Field::Payload) {
         return Some("shows the payload".into());
     }
-    let is_sent = effects.offloads.is_none() && effects.cases.iter().any(|case| case.to == Target::Send);
-    is_sent.then(|| "sends packets as they are".into())
+    if effects.offloads.is_none() && effects.cases.iter().any(|case| case.to == Target::Send) {
+        return Some("sends packets as they are".into());
+    }
+    let decides = |case: &Case| at.decides_by_segment(&case.when);
+    if effects.cases.iter().any(decides) {
+        return Some("tells segments of a flow apart".into());
+    }
+    let is_ip = |field: &&Field| matches!(field, Field::Bytes { length: 60, .. });
+    let kept = |field: &&Field| !is_ip(field) && !at.is_header(field, false) && !at.is_checksum(field);
+    let (reads, writes) = (effects.reads(), effects.writes());
+    if reads.iter().chain(&writes).any(|field| kept(&field)) {
+        return Some("reads or writes more than addresses, ports and flags".into());
+    }
+    None
 }
 
 /// What the element does to order, or needs of it, if that is worth saying.
@@ -247,6 +260,27 @@ impl Place {
         }
         // Behind that, the checksum of UDP may come. Addresses of IPv6 are known by their length.
         end <= 24 || matches!((network, length), (8 | 24, 16) | (8, 32))
+    }
+
+    /// Whether a field is a transport checksum, which is right in a large segment too.
+    fn is_checksum(self, field: &Field) -> bool {
+        matches!(field, Field::Bytes { base: Base::Transport, offset: 6 | 16, length: 2 })
+    }
+
+    /// Whether a filter asks for flags that only the first or the last one of segments has: CWR, PSH, FIN.
+    fn decides_by_segment(self, filter: &Filter) -> bool {
+        match filter {
+            Filter::In { field: Field::Bytes { base: Base::Transport, offset, length }, mask, .. } => {
+                let flags = 13 - offset;
+                let shift = 8 * (i32::from(*length) - 1 - flags);
+                let bits =
+                    u32::try_from(shift).ok().and_then(|shift| 0x89u128.checked_shl(shift)).unwrap_or(0);
+                (0..i32::from(*length)).contains(&flags) && mask & bits != 0
+            }
+            Filter::Not(inner) => self.decides_by_segment(inner),
+            Filter::All(parts) | Filter::One(parts) => parts.iter().any(|part| self.decides_by_segment(part)),
+            _ => false,
+        }
     }
 
     fn deep_filter(self, filter: &Filter) -> Option<&'static str> {

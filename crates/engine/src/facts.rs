@@ -42,20 +42,21 @@ pub(crate) fn gather(effects: &[Effects], forward: &Forward) -> Facts {
     let offloads = offloads(effects, forward);
     // The fields of virtio-net lie beside annotations, and are cleared with them.
     let large_segments = large_segments(effects, forward);
+    let work_comes = work_comes(effects, forward, |id| offloads[id] || large_segments[id]);
     let left = offloads.contains(&true) || large_segments.contains(&true);
     let annotations_used = annotations_read.contains(&true) || left;
     let holds = |e: &Effects| !matches!(e.hold, Hold::None | Hold::Replay) || e.opaque.is_some();
     let restore = Restore {
         bytes: written_bytes(effects),
         copies: effects.iter().any(holds),
-        // What stands for many segments says so beside its annotations.
-        annotations: large_segments.contains(&true)
+        // What is left to be done stands beside annotations.
+        annotations: work_comes.contains(&true)
             || annotations_read.iter().zip(annotations_written).any(|(&read, written)| read && written),
         in_front: grows_in_front(effects, forward),
         marked: behind_marks(effects, forward),
     };
     let flow_marks = flow_marks::used(effects, forward);
-    Facts { annotations_read, annotations_used, restore, offloads, large_segments, flow_marks }
+    Facts { annotations_read, annotations_used, restore, offloads, large_segments, work_comes, flow_marks }
 }
 
 /// For each element, whether it may emit frames in which something is left for a device to do.
@@ -73,9 +74,29 @@ fn large_segments(effects: &[Effects], forward: &Forward) -> Vec<bool> {
     let may = |source: ElementId| {
         let start = effects[source].offloads?;
         let next: Vec<ElementId> = forward[source].iter().flatten().map(|&(to, _)| to).collect();
-        Some(!next.is_empty() && take_large_segments(effects, forward, next, start))
+        // Where packets come in, nobody knows where they start: with the link header, with VLANs, or with IP.
+        let comes = effects
+            .iter()
+            .zip(forward)
+            .any(|(_, outputs)| outputs.iter().flatten().any(|&(to, _)| to == source));
+        let starts = if comes { &[-14, -18, 0][..] } else { &[start] };
+        let takes = |&start: &i32| take_large_segments(effects, forward, next.clone(), start);
+        Some(!next.is_empty() && starts.iter().all(takes))
     };
     (0..effects.len()).map(|source| may(source).unwrap_or(false)).collect()
+}
+
+/// Which elements that take packets in which something is left to be done may get some, of those that leave something.
+fn work_comes(effects: &[Effects], forward: &Forward, leaves: impl Fn(ElementId) -> bool) -> Vec<bool> {
+    let mut seen = vec![false; effects.len()];
+    let behind = |id: ElementId| forward[id].iter().flatten().map(|&(to, _)| to);
+    let mut open: Vec<ElementId> = (0..effects.len()).filter(|&id| leaves(id)).flat_map(behind).collect();
+    while let Some(id) = open.pop() {
+        if !std::mem::replace(&mut seen[id], true) && effects[id].offloads.is_none() {
+            open.extend(behind(id));
+        }
+    }
+    seen.iter().zip(effects).map(|(&seen, effects)| seen && effects.offloads.is_some()).collect()
 }
 
 /// Farther than headers reach: where packets start is not followed any more.

@@ -31,6 +31,7 @@ pub struct Chain {
     /// The last slot of all.
     last: NonNull<Meta>,
     packets: u32,
+    slots: u32,
 }
 
 // SAFETY: as for `Packet`: the chain is the only owner of all its slots.
@@ -40,12 +41,19 @@ impl Chain {
     /// A chain of one packet.
     #[inline]
     pub fn new(packet: Packet) -> Chain {
-        let mut last = packet.0;
+        let (mut last, mut slots) = (packet.0, 1);
         // SAFETY: the handle owns the slots of its list.
         while let Some(next) = unsafe { last.as_ref() }.next() {
             last = next;
+            slots += 1;
         }
-        Chain { first: packet, last, packets: 1 }
+        Chain { first: packet, last, packets: 1, slots }
+    }
+
+    /// How many slots they take.
+    #[inline]
+    pub fn slots(&self) -> u32 {
+        self.slots
     }
 
     /// How many packets there are.
@@ -72,6 +80,7 @@ impl Chain {
         }
         self.last = other.last;
         self.packets += other.packets;
+        self.slots += other.slots;
         // Its slots are this chain's.
         let _ = ManuallyDrop::new(other.first);
         Ok(())
@@ -80,14 +89,15 @@ impl Chain {
     /// Takes the first packet off, as it was when it came.
     #[inline]
     pub fn pop(self) -> (Packet, Option<Chain>) {
-        let Chain { first, last, packets } = self;
+        let Chain { first, last, packets, slots } = self;
         if packets == 1 {
             return (first, None);
         }
-        let (mut end, next) = end_of(first.0);
+        let (mut end, next, own) = end_of(first.0);
         // SAFETY: the chain owned its slots; the packet has those up to this one.
         unsafe { end.as_mut() }.end();
-        let rest = next.map(|next| Chain { first: Packet(next), last, packets: packets - 1 });
+        let rest =
+            next.map(|next| Chain { first: Packet(next), last, packets: packets - 1, slots: slots - own });
         (first, rest)
     }
 
@@ -112,19 +122,19 @@ impl Chain {
     }
 }
 
-/// The last slot of the packet that starts with this one, and the slot behind it.
+/// The last slot of the packet that starts with this one, the slot behind it, and how many slots the packet has.
 #[inline]
-fn end_of(first: NonNull<Meta>) -> (NonNull<Meta>, Option<NonNull<Meta>>) {
+fn end_of(first: NonNull<Meta>) -> (NonNull<Meta>, Option<NonNull<Meta>>, u32) {
     // SAFETY: the caller owns the slots of the list.
     let mut left = unsafe { first.as_ref() }.length;
-    let mut at = first;
+    let (mut at, mut slots) = (first, 1);
     loop {
         // SAFETY: as above.
         let meta = unsafe { at.as_ref() };
         left = left.saturating_sub(meta.values.head.into());
         match meta.next() {
-            Some(next) if left > 0 => at = next,
-            next => return (at, next),
+            Some(next) if left > 0 => (at, slots) = (next, slots + 1),
+            next => return (at, next, slots),
         }
     }
 }
@@ -253,13 +263,15 @@ mod tests {
         let long = [7; 5000];
         let texts: [&[u8]; 4] = [b"one", &long, b"", b"four"];
         let mut chain = Some(chain(&mut pool, &texts));
-        assert_eq!(chain.as_ref().map(Chain::packets), Some(4));
+        assert_eq!(chain.as_ref().map(|chain| (chain.packets(), chain.slots())), Some((4, 6)));
         let mut seen = Vec::new();
         while let Some(left) = chain {
             let (mut packet, rest) = left.pop();
             assert_eq!((packet.is_large(), packet.len()), (packet.len() > 3000, bytes(&packet).len()));
             packet.set_offset(Base::Mac, Some(0));
             seen.push(bytes(&packet));
+            let slots = rest.as_ref().map_or(0, Chain::slots);
+            assert_eq!(slots, [5, 2, 1, 0][seen.len() - 1]);
             pool.free(packet);
             chain = rest;
         }

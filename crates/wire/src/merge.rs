@@ -133,6 +133,12 @@ impl Segment {
         u32::from(self.length) + has(tcp::flags::SYN) + has(tcp::flags::FIN)
     }
 
+    /// Whether there is a checksum: datagrams over IPv4 may have none.
+    #[inline]
+    pub fn has_checksum(&self, headers: &[u8]) -> bool {
+        self.is_tcp || headers.get(usize::from(self.l4) + 6..usize::from(self.l4) + 8) != Some(&[0, 0])
+    }
+
     /// The sum of the data of a packet in pieces, the first of which has all headers. `None` if the checksum is wrong.
     #[inline]
     pub fn verify<'a>(&self, pieces: impl IntoIterator<Item = &'a [u8]>) -> Option<Sum> {

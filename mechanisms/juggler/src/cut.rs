@@ -41,11 +41,14 @@ impl Cutter {
         let size = usize::from(packet.annotations().virtio.gso_size);
         self.whole.clear();
         packet.chunks().for_each(|chunk| self.whole.extend_from_slice(chunk));
-        let link = match packet.offset(Base::Network) {
-            Some(0) => LinkType::RawIp,
-            _ => LinkType::from_number(packet.link()),
+        let of = |link| Segments::of(&self.whole, link, self.whole.len(), size);
+        let own = LinkType::from_number(packet.link());
+        // Its link header may have been taken off.
+        let links = match packet.offset(Base::Network) {
+            Some(0) => [LinkType::RawIp, own],
+            _ => [own, LinkType::RawIp],
         };
-        let Ok(segments) = Segments::of(&self.whole, link, self.whole.len(), size) else {
+        let Some(segments) = links.into_iter().find_map(|link| of(link).ok()) else {
             return cx.drop(packet, DropReason::UnknownSegments);
         };
         for number in 0..segments.count() {

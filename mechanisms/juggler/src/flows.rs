@@ -16,6 +16,7 @@ use std::collections::BinaryHeap;
 
 use element::{Packet, Timestamp};
 use flow::{FlowId, FlowTable, TableError};
+use wire::merge::Segment;
 use wire::tcp::flags;
 
 use crate::key::FlowKey;
@@ -27,6 +28,8 @@ use crate::queue::{Piece, Queue, Run, is_before};
 pub enum Reason {
     /// Of no flow that is known, and none that is opened by it.
     NoFlow,
+    /// With a wrong checksum.
+    Damaged,
     /// In sequence, and nothing is to be merged.
     InSequence,
     /// Before what has gone: likely sent again.
@@ -55,8 +58,9 @@ pub enum Reason {
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Reason; 13] = [
+    pub const ALL: [Reason; 14] = [
         Reason::NoFlow,
+        Reason::Damaged,
         Reason::InSequence,
         Reason::Before,
         Reason::Full,
@@ -75,6 +79,7 @@ impl Reason {
     pub fn as_str(self) -> &'static str {
         match self {
             Reason::NoFlow => "no_flow",
+            Reason::Damaged => "damaged",
             Reason::InSequence => "in_sequence",
             Reason::Before => "before_sequence",
             Reason::Full => "full",
@@ -161,6 +166,9 @@ const WINDOW: u32 = 1 << 30;
 /// Segments in a row that lie before what has gone, after which the flow starts anew.
 const STRANGE: u8 = 64;
 
+/// A loss that is older than this is not mended any more: TCP sends again after a second at the latest, if it has seen a
+/// few round trips (RFC 6298, section 2).
+const MENDED: Timestamp = Timestamp::from_secs(1);
 /// A SYN that lies closer than this before what has gone was sent again.
 const AGAIN: u32 = 1 << 16;
 
@@ -202,6 +210,8 @@ enum Wait {
 pub struct Counts {
     /// Flows given up, by list.
     pub evictions: [u64; 3],
+    /// How often a time-out let something go.
+    pub timeouts: u64,
     /// Segments that came, and that left, behind a later one of their flow.
     pub reordered: [u64; 2],
 }
@@ -279,7 +289,7 @@ impl Flows {
         now: Timestamp,
     ) -> Option<u32> {
         if self.table.stats().entries >= self.limits.flows {
-            let list = List::ALL.into_iter().find(|&list| self.length(list) > 0)?;
+            let list = self.list_to_evict_from(now)?;
             self.counts.evictions[list as usize] += 1;
             self.close(self.lists[list as usize].0, Reason::Evicted);
         }
@@ -308,6 +318,39 @@ impl Flows {
         Some(index)
     }
 
+    /// From which list a flow gives way: one whose loss is so old that nobody mends it any more, else the lists in their
+    /// order.
+    fn list_to_evict_from(&self, now: Timestamp) -> Option<List> {
+        let oldest = self.flows.get(self.lists[List::LossRecovery as usize].0 as usize);
+        if oldest.is_some_and(|flow| flow.flushed + MENDED <= now) {
+            return Some(List::LossRecovery);
+        }
+        List::ALL.into_iter().find(|&list| self.length(list) > 0)
+    }
+
+    /// Whether a flow can be opened without another one giving way.
+    pub fn has_room(&self) -> bool {
+        self.table.stats().entries < self.limits.flows
+    }
+
+    /// Changes what is waited for, also by flows that wait already.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+        self.due.clear();
+        for index in 0..self.flows.len() {
+            self.flows[index].is_armed = [false; 2];
+            self.rest_later(index as u32);
+        }
+    }
+
+    /// Gives a flow an entry whose next number a segment has told that opens its connection.
+    pub fn open_connection(&mut self, key: &FlowKey, hash: u32, next: u32, merges: bool, now: Timestamp) {
+        if let Some(index) = self.open(key, hash, next, false, merges, now) {
+            self.flows[index as usize].expected[0] = Some(next);
+            self.turn(index, Phase::PostMerging);
+        }
+    }
+
     /// A segment of TCP. What is given back goes on at once, behind what is released.
     #[inline]
     pub fn take(&mut self, index: u32, mut piece: Piece, now: Timestamp) -> Option<Packet> {
@@ -322,10 +365,10 @@ impl Flows {
                 (flow.next, flow.flushed, flow.expected, flow.strange) = (end, now, [Some(end); 2], 0);
                 return Some(piece.packet);
             }
-            let before = flow.queue.back().map_or(0, |last| last.slots);
+            let before = flow.queue.back().map_or(0, |last| last.chain.slots());
             match flow.queue.extend(piece, merges) {
                 Ok(last) => {
-                    let more = last.slots - before;
+                    let more = last.chain.slots() - before;
                     let is_complete = last.is_urgent() || last.is_full();
                     flow.slots += more;
                     flow.strange = 0;
@@ -353,30 +396,48 @@ impl Flows {
         if run.start == run.end && !has(flags::RST) {
             // What it acknowledges is news at once, also behind a gap; but it passes nothing that is in sequence.
             if !is_before(run.start, flow.next) {
-                self.release_in_sequence(index, Reason::Acknowledgment, now);
+                self.give_way(index, now);
             }
-            self.settle(index, now);
             return self.released.push((run, Reason::Acknowledgment));
         }
         if has(flags::SYN) {
             return self.restart(index, run, now);
+        }
+        let ahead = run.start.wrapping_sub(flow.next);
+        if !is_before(run.start, flow.next) && ahead > WINDOW {
+            return self.take_strange(index, run, Reason::Before, now);
         }
         let expected = flow.expected[0].get_or_insert(run.start);
         self.counts.reordered[0] += u64::from(is_before(run.start, *expected));
         if !is_before(run.end, *expected) {
             *expected = run.end;
         }
-        let ahead = run.start.wrapping_sub(flow.next);
         if is_before(run.start, flow.next) {
             if flow.phase != Phase::BuildUp {
                 return self.take_early(index, run, now);
             }
             flow.next = run.start;
-        } else if ahead > WINDOW {
-            return self.take_strange(index, run, Reason::Before, now);
         }
         flow.strange = 0;
         self.add(index, run, now);
+    }
+
+    /// Lets go what is in sequence, for something of the flow that passes.
+    pub fn give_way(&mut self, index: u32, now: Timestamp) {
+        self.release_in_sequence(index, Reason::Acknowledgment, now);
+        self.settle(index, now);
+    }
+
+    /// A segment has passed by: if it was the next one, the flow goes on behind it.
+    pub fn pass_by(&mut self, index: u32, segment: &Segment, now: Timestamp) {
+        let flow = &mut self.flows[index as usize];
+        if segment.is_tcp && segment.sequence == flow.next {
+            let end = segment.sequence.wrapping_add(segment.sequence_length());
+            (flow.next, flow.flushed) = (end, now);
+            flow.expected =
+                flow.expected.map(|expected| Some(expected.filter(|&e| is_before(end, e)).unwrap_or(end)));
+            self.settle(index, now);
+        }
     }
 
     /// A datagram: behind those that came before.
@@ -395,7 +456,7 @@ impl Flows {
         self.held += run.chain.packets();
         let merges = self.limits.merges;
         let flow = &mut self.flows[index as usize];
-        flow.slots += run.slots;
+        flow.slots += run.chain.slots();
         flow.queue.insert(run, merges && flow.merges);
         if flow.phase == Phase::PostMerging {
             self.turn(index, Phase::ActiveMerging);
@@ -413,7 +474,7 @@ impl Flows {
         let is_old = !is_before(flow.next, run.end);
         if !is_old {
             // Some of it is new.
-            (flow.next, flow.flushed, flow.strange) = (run.end, now, 0);
+            (flow.next, flow.strange) = (run.end, 0);
         } else if flow.strange >= STRANGE {
             return self.take_strange(index, run, Reason::Before, now);
         } else {
@@ -525,7 +586,7 @@ impl Flows {
             flow.phase = Phase::ActiveMerging;
         }
         self.held -= run.chain.packets();
-        flow.slots -= run.slots;
+        flow.slots -= run.chain.slots();
         self.release(index, run, reason);
     }
 
@@ -600,7 +661,7 @@ impl Flows {
             self.release_complete(index, now);
             let flow = &self.flows[index as usize];
             if flow.flushed + self.limits.in_sequence <= now {
-                self.release_in_sequence(index, Reason::InSequenceTimeout, now);
+                self.let_in_sequence_go(index, now);
             }
             self.rest_later(index);
         }
@@ -621,6 +682,13 @@ impl Flows {
         self.flows[index as usize].is_ready = was;
     }
 
+    /// What is in sequence has waited long enough.
+    fn let_in_sequence_go(&mut self, index: u32, now: Timestamp) {
+        let before = self.released.len();
+        self.release_in_sequence(index, Reason::InSequenceTimeout, now);
+        self.counts.timeouts += u64::from(self.released.len() > before);
+    }
+
     /// A time has come: lets go what has waited so long.
     fn look(&mut self, index: u32, wait: Wait, now: Timestamp) {
         let limits = self.limits;
@@ -628,11 +696,12 @@ impl Flows {
         flow.is_armed[wait as usize] = false;
         match wait {
             Wait::InSequence if flow.flushed + limits.in_sequence <= now => {
-                self.release_in_sequence(index, Reason::InSequenceTimeout, now);
+                self.let_in_sequence_go(index, now);
             }
             Wait::OutOfOrder
                 if !flow.queue.is_empty() && flow.has_gap() && flow.oldest() + limits.out_of_order <= now =>
             {
+                self.counts.timeouts += 1;
                 self.give_up_waiting(index, Reason::OutOfOrderTimeout, now);
             }
             _ => {}

@@ -79,7 +79,7 @@ use wire::tcp::flags;
 
 use crate::cut::{Cutter, complete, is_large_segment, is_partial};
 use crate::flows::{Counts, Flows, List, Reason};
-use crate::key::{self, FlowKey};
+use crate::key::{self, FlowKey, HEADERS};
 use crate::outgoing::add;
 use crate::queue::{Piece, Run};
 use crate::settings::{AutoMicros, Pattern, Settings};
@@ -166,8 +166,6 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
 
 /// The hash needs no secret that differs from run to run: only the place in the table depends on it.
 const SEED: u64 = 0x7469_6465;
-/// How far headers reach that are read and, in the first one of a large segment, written.
-const HEADERS: u16 = 128;
 
 /// What is known of the packets of a batch, one after the other.
 struct Scratch {
@@ -209,6 +207,8 @@ struct Juggler {
     merges: bool,
     is_asked: bool,
     leaves_checksums: bool,
+    /// Whether somebody reads annotations.
+    compares: bool,
     /// When the timer will run.
     armed: Option<Timestamp>,
 }
@@ -225,6 +225,7 @@ impl Juggler {
             merges: false,
             is_asked: false,
             leaves_checksums: false,
+            compares: false,
             armed: None,
         }
     }
@@ -248,49 +249,93 @@ impl Juggler {
         self.statistics.segments[0] += 1;
         let is_large = self.is_asked && is_large_segment(&packet);
         let mut is_left = false;
+        let mut merges = self.merges && !is_large && segment.is_plain;
         if self.is_asked && is_partial(&packet) {
             is_left = self.leaves_checksums;
-            if !is_left {
-                complete(&mut packet);
+            match is_left {
+                // It may be that of something inside.
+                true => merges &= is_own(&packet.annotations().virtio, &segment),
+                false => complete(&mut packet),
             }
         }
-        // Only where something is merged, and no device computes the checksum of the whole, the data's sum is needed.
-        let merges = self.merges && !is_large && segment.is_plain;
-        let (data, is_right) = match () {
-            () if !merges || is_left => (None, true),
-            () if self.settings.checks => {
-                let data = segment.verify(packet.chunks());
-                (data.filter(|_| !self.leaves_checksums), data.is_some())
+        let mut data = None;
+        if !is_left && !is_large {
+            data = match self.settings.checks {
+                true => segment.verify(packet.chunks()),
+                false if merges && !self.leaves_checksums => segment.trust(packet.data()),
+                false => None,
+            };
+            if self.settings.checks && data.is_none() && segment.has_checksum(packet.data()) {
+                self.statistics.damaged += 1;
+                let flow = self.flows.find(key, hash, seen);
+                flow.into_iter().for_each(|flow| self.flows.give_way(flow, now));
+                self.pass(cx, out, packet, Reason::Damaged);
+                // Its numbers may be as wrong as its data, but not where they are the next ones: captures have segments that
+                // somebody has merged, or whose sender has left the checksum to a device.
+                return flow.into_iter().for_each(|flow| self.flows.pass_by(flow, &segment, now));
             }
-            () if self.leaves_checksums => (None, true),
-            () => (segment.trust(packet.data()), true),
-        };
-        let merges = merges && is_right;
-        self.statistics.damaged += u64::from(!is_right);
+        }
+        // Where a device computes the checksum of the whole, the data's sum is not needed.
+        data = data.filter(|_| !self.leaves_checksums);
         let found = self.flows.find(key, hash, seen);
         let flow = match found {
             Some(flow) => Some(flow),
-            // What opens or ends a connection, and what carries nothing, tells of no order.
-            None if segment.length == 0 || segment.flags & (flags::SYN | flags::RST) != 0 => None,
-            None => {
-                let is_class = self.settings.no_merge.has(&packet, &segment);
-                self.flows.open(key, hash, segment.sequence, segment.is_tcp, !is_class, now)
-            }
+            None => self.open(&packet, &segment, key, hash, now),
         };
-        let piece = Piece { packet, segment, data, merges };
+        let mark = if self.merges && self.compares { self.mark(cx, &packet) } else { 0 };
+        let piece = Piece { packet, segment, data, merges, mark };
         match flow {
             Some(flow) if segment.is_tcp => {
                 if let Some(packet) = self.flows.take(flow, piece, now) {
-                    if !self.flows.released.is_empty() {
-                        self.let_go(cx, out);
-                    }
-                    self.statistics.pass(Reason::InSequence);
-                    add(cx, out, packet);
+                    self.pass(cx, out, packet, Reason::InSequence);
                 }
             }
             Some(flow) => self.flows.take_unordered(flow, piece, now),
             None => self.flows.released.push((Run::new(piece, now), Reason::NoFlow)),
         }
+    }
+
+    /// Lets a packet go on at once, behind what is released.
+    #[inline]
+    fn pass(&mut self, cx: &mut Cx<'_>, out: &mut Batch, packet: Packet, reason: Reason) {
+        if !self.flows.released.is_empty() {
+            self.let_go(cx, out);
+        }
+        self.statistics.pass(reason);
+        add(cx, out, packet);
+    }
+
+    /// Gives a flow an entry, where a segment of it tells something of its order.
+    fn open(
+        &mut self,
+        packet: &Packet,
+        segment: &Segment,
+        key: &FlowKey,
+        hash: u32,
+        now: Timestamp,
+    ) -> Option<u32> {
+        let has = |flag: u8| segment.flags & flag != 0;
+        let opens = segment.is_tcp && has(flags::SYN) && !has(flags::RST);
+        if has(flags::RST) || !opens && segment.length == 0 || opens && !self.flows.has_room() {
+            return None;
+        }
+        let merges = !self.settings.no_merge.has(packet, segment);
+        if opens {
+            // Nobody gives way to what may be one of a flood.
+            let next = segment.sequence.wrapping_add(segment.sequence_length());
+            self.flows.open_connection(key, hash, next, merges, now);
+            return None;
+        }
+        self.flows.open(key, hash, segment.sequence, segment.is_tcp, merges, now)
+    }
+
+    /// A number that is the same where annotations are that somebody behind reads.
+    fn mark(&self, cx: &Cx<'_>, packet: &Packet) -> u64 {
+        let bytes = packet.annotations().bytes().iter().zip(&cx.facts().annotations_read);
+        // FNV-1a.
+        bytes.filter(|(_, read)| **read).fold(0xcbf2_9ce4_8422_2325, |hash, (byte, _)| {
+            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+        })
     }
 
     /// Takes the packets of a batch in, which is empty then.
@@ -341,7 +386,7 @@ impl Juggler {
         let mut released = std::mem::take(&mut self.flows.released);
         for (run, reason) in released.drain(..) {
             let segments = run.chain.packets();
-            if self.merges && segments > 1 {
+            if self.merges && run.is_one && segments > 1 {
                 self.statistics.release(&run, reason, 1, now);
                 add(cx, out, large(run));
                 cx.count_dropped(segments - 1, DropReason::Coalesced);
@@ -365,6 +410,10 @@ impl Juggler {
         for list in List::ALL {
             self.statistics.lengths[list as usize].add(self.flows.length(list) as u64, 1);
         }
+        self.arm(cx);
+    }
+
+    fn arm(&mut self, cx: &mut Cx<'_>) {
         let due = self.flows.next_due();
         if due != self.armed {
             match due {
@@ -390,6 +439,12 @@ impl Juggler {
         reads.extend([Base::Data, Base::Mac, Base::Network].map(Field::HeaderOffset));
         reads
     }
+}
+
+/// Whether what is left to be computed is the segment's own checksum.
+fn is_own(virtio: &VirtioNet, segment: &Segment) -> bool {
+    let offset = if segment.is_tcp { 16 } else { 6 };
+    (virtio.checksum_start, virtio.checksum_offset) == (segment.l4, offset)
 }
 
 /// One packet of many segments.
@@ -418,6 +473,7 @@ fn large(run: Run) -> Packet {
 struct Inherited {
     packets: Vec<Packet>,
     statistics: Statistics,
+    counts: Counts,
 }
 
 impl Element for Juggler {
@@ -444,9 +500,10 @@ impl Element for Juggler {
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         self.merges = self.settings.merges && cx.may_merge();
-        self.is_asked = cx.facts().leave_work();
+        self.is_asked = cx.work_comes();
         self.leaves_checksums = cx.may_offload();
-        self.flows.limits = self.settings.limits(self.merges);
+        self.compares = cx.facts().annotations_read.contains(&true);
+        self.flows.set_limits(self.settings.limits(self.merges));
         Ok(())
     }
 
@@ -492,7 +549,7 @@ impl Element for Juggler {
             "queue" => settings.queue.to_string(),
             "segments_in" => came.to_string(),
             "segments_out" => left.to_string(),
-            "merged" => format!("{:.3}", (came - self.flows.held() as u64) as f64 / left.max(1) as f64),
+            "merged" => format!("{:.3}", statistics.released as f64 / left.max(1) as f64),
             "sizes" => statistics.show_sizes(),
             "passed" => statistics.passed.to_string(),
             "damaged" => statistics.damaged.to_string(),
@@ -535,14 +592,18 @@ impl Element for Juggler {
                 self.flows.counts = Counts::default();
             }
         }
-        self.flows.limits = self.settings.limits(self.merges);
+        if name.ends_with("timeout") {
+            self.flows.set_limits(self.settings.limits(self.merges));
+            self.arm(cx);
+        }
         Ok(())
     }
 
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
         self.flows.clear(Reason::Drain);
         let mut packets = Vec::new();
-        for (run, _) in self.flows.released.drain(..) {
+        for (run, reason) in self.flows.released.drain(..) {
+            self.statistics.release(&run, reason, run.chain.packets() as u64, run.since);
             let mut chain = Some(run.chain);
             while let Some(left) = chain {
                 let (packet, rest) = left.pop();
@@ -550,12 +611,13 @@ impl Element for Juggler {
                 chain = rest;
             }
         }
-        Some(Box::new(Inherited { packets, statistics: std::mem::take(&mut self.statistics) }))
+        let counts = std::mem::take(&mut self.flows.counts);
+        Some(Box::new(Inherited { packets, statistics: std::mem::take(&mut self.statistics), counts }))
     }
 
     fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
         let state = state.downcast::<Inherited>().map_err(|_| "not the state of a Juggler")?;
-        self.statistics = state.statistics;
+        (self.statistics, self.flows.counts) = (state.statistics, state.counts);
         for packet in state.packets {
             cx.emit_one(0, packet, DropReason::NoOutput);
         }

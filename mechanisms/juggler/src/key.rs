@@ -6,6 +6,8 @@ use wire::merge::Segment;
 use wire::{Layers, LinkType, ether_type, vlan};
 use zerocopy::FromZeros;
 
+/// How far headers reach that are read and, in the first one of a large segment, written.
+pub const HEADERS: u16 = 128;
 /// An Ethernet header.
 const ETHERNET: usize = 14;
 /// Where its type stands.
@@ -52,14 +54,28 @@ impl FlowKey {
 #[inline]
 pub fn locate(packet: &Packet, key: &mut FlowKey) -> Option<Segment> {
     let data = packet.data();
+    let mut is_inner = false;
     let (l3, vlans) = match packet.offset(Base::Network) {
-        Some(offset) => (usize::try_from(offset).ok()?, vlans_in_front(packet, offset)),
+        Some(offset) => {
+            let l3 = usize::try_from(offset).ok()?;
+            is_inner = l3 > 0 && !is_outer(packet, data, l3);
+            (l3, vlans_in_front(packet, offset))
+        }
         None if is_untagged(packet, data) => (ETHERNET, 0),
         None => outer(data, packet.link())?,
     };
-    let segment = Segment::of(data, l3, packet.len())?;
+    let mut segment = Segment::of(data, l3, packet.len())?;
+    // What lies in a tunnel has headers in front that say its length, too; and only so many bytes may be written.
+    segment.is_plain &= !is_inner && segment.start <= HEADERS;
     *key = FlowKey::of(data, &segment, vlans)?;
     Some(segment)
+}
+
+/// Whether the IP header that is marked is the one that the link header leads to.
+#[inline]
+fn is_outer(packet: &Packet, data: &[u8], l3: usize) -> bool {
+    l3 == ETHERNET && is_untagged(packet, data)
+        || outer(data, packet.link()).is_some_and(|(found, _)| found == l3)
 }
 
 #[inline]

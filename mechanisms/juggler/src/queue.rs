@@ -7,13 +7,17 @@
 use std::collections::VecDeque;
 
 use element::{Packet, Timestamp};
-use packet::{Chain, SLOT_CAPACITY};
+use packet::Chain;
 use wire::checksum::Sum;
 use wire::merge::Segment;
 use wire::tcp::flags;
 
 /// The longest IP packet.
 const LONGEST: u32 = 65_535;
+/// Slots of a large segment, so that interfaces take it: they take some 127 pieces of memory.
+const MOST_SLOTS: u32 = 120;
+/// Datagrams of a large one, which the kernel cuts into so many at most (`UDP_MAX_SEGMENTS`, before Linux 6.9).
+const MOST_DATAGRAMS: u32 = 64;
 
 /// Whether `a` lies before `b`, in numbers that wrap (RFC 9293, section 3.4).
 #[inline]
@@ -31,6 +35,8 @@ pub struct Piece {
     pub data: Option<Sum>,
     /// Whether it may be part of a larger one.
     pub merges: bool,
+    /// What has to be the same beside it: of annotations that somebody behind reads.
+    pub mark: u64,
 }
 
 /// Segments that leave together.
@@ -55,15 +61,16 @@ pub struct Run {
     pub data: Option<Sum>,
     /// Bytes of all data.
     pub length: u32,
-    /// Slots of all packets, by their lengths.
-    pub slots: u32,
+    mark: u64,
+    /// Whether they can be one large segment, and not only leave in this order.
+    pub is_one: bool,
 }
 
 impl Run {
     /// A run of one segment.
     #[inline]
     pub fn new(piece: Piece, now: Timestamp) -> Run {
-        let Piece { packet, segment, data, merges } = piece;
+        let Piece { packet, segment, data, merges, mark } = piece;
         Run {
             start: segment.sequence,
             end: segment.sequence.wrapping_add(segment.sequence_length()),
@@ -74,7 +81,8 @@ impl Run {
             merges: merges && segment.is_plain,
             data,
             length: segment.length.into(),
-            slots: slots(&packet),
+            mark,
+            is_one: true,
             chain: Chain::new(packet),
         }
     }
@@ -82,7 +90,14 @@ impl Run {
     /// Whether there can be no further segment behind these in a large one.
     #[inline]
     pub fn is_full(&self) -> bool {
-        self.last_length != self.first.length || self.room() < self.first.length.into()
+        self.last_length != self.first.length
+            || self.room() < self.first.length.into()
+            || self.chain.slots() >= self.most_slots()
+    }
+
+    #[inline]
+    fn most_slots(&self) -> u32 {
+        if self.first.is_tcp { MOST_SLOTS } else { MOST_DATAGRAMS }
     }
 
     /// Bytes of data that there is room for behind these.
@@ -105,7 +120,9 @@ impl Run {
         next.merges
             && is_uniform
             && self.data.is_some() == next.data.is_some()
+            && self.mark == next.mark
             && next.length <= self.room()
+            && self.chain.slots() + next.chain.slots() <= self.most_slots()
             && self.takes_first(&next.first, next.chain.head())
     }
 
@@ -124,7 +141,7 @@ impl Run {
     /// # Errors
     /// That run, where packets cannot be chained.
     #[inline]
-    fn append(&mut self, next: Run) -> Result<(), Run> {
+    fn append(&mut self, next: Run, merges: bool) -> Result<(), Run> {
         let Run { chain, .. } = next;
         if let Err(chain) = self.chain.append(chain) {
             return Err(Run { chain, ..next });
@@ -134,15 +151,9 @@ impl Run {
         (self.last_length, self.last_flags) = (next.last_length, next.last_flags);
         self.data = self.data.zip(next.data).map(|(own, other)| own.followed_by(other));
         self.length += next.length;
-        self.slots += next.slots;
+        self.is_one &= merges && next.is_one;
         Ok(())
     }
-}
-
-/// How many slots a packet takes.
-#[inline]
-pub fn slots(packet: &Packet) -> u32 {
-    (packet.len() / SLOT_CAPACITY + 1) as u32
 }
 
 /// Runs in the order of their first bytes; of those that start at the same one, in the order in which they came.
@@ -205,21 +216,21 @@ impl Queue {
         let fits = last.end == next.sequence
             && (!merges
                 || piece.merges
+                    && last.mark == piece.mark
                     && last.data.is_some() == piece.data.is_some()
                     && last.takes_first(next, piece.packet.data()));
         if !fits {
             return Err(piece);
         }
-        let Piece { packet, segment, data, merges } = piece;
-        let more = slots(&packet);
+        let Piece { packet, segment, data, merges: is_part, mark } = piece;
         if let Err(chain) = last.chain.append(Chain::new(packet)) {
-            return Err(Piece { packet: chain.pop().0, segment, data, merges });
+            return Err(Piece { packet: chain.pop().0, segment, data, merges: is_part, mark });
         }
+        last.is_one &= merges;
         last.end = last.end.wrapping_add(segment.length.into());
         (last.last_length, last.last_flags) = (segment.length, segment.flags);
         last.data = last.data.zip(data).map(|(own, other)| own.followed_by(other));
         last.length += u32::from(segment.length);
-        last.slots += more;
         Ok(last)
     }
 
@@ -243,7 +254,7 @@ impl Queue {
         if let Some(before) = place.checked_sub(1).and_then(|place| self.runs.get_mut(place))
             && fits(before, &run)
         {
-            match before.append(run) {
+            match before.append(run, merges) {
                 Ok(()) => return self.close(place - 1, merges),
                 Err(refused) => run = refused,
             }
@@ -262,7 +273,7 @@ impl Queue {
         }
         let Some(next) = self.runs.remove(place + 1) else { return };
         let refused = match self.runs.get_mut(place) {
-            Some(own) => own.append(next).err(),
+            Some(own) => own.append(next, merges).err(),
             None => Some(next),
         };
         if let Some(next) = refused {

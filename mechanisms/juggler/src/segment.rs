@@ -63,7 +63,7 @@ impl Element for Segment {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        self.is_asked = cx.facts().leave_work();
+        self.is_asked = cx.work_comes();
         Ok(())
     }
 

@@ -11,6 +11,8 @@ use crate::queue::Run;
 pub(crate) struct Statistics {
     /// Segments and datagrams of flows that came, and packets that left of them.
     pub(crate) segments: [u64; 2],
+    /// Segments in the packets that left.
+    pub(crate) released: u64,
     /// Packets that belong to no flow that is looked after.
     pub(crate) passed: u64,
     /// Segments with a wrong checksum.
@@ -31,6 +33,7 @@ impl Statistics {
     pub(crate) fn pass(&mut self, reason: Reason) {
         self.flushes[reason as usize] += 1;
         self.segments[1] += 1;
+        self.released += 1;
         self.sizes[1] += 1;
         self.holds.add(0, 1);
     }
@@ -41,6 +44,7 @@ impl Statistics {
         let segments = run.chain.packets();
         self.flushes[reason as usize] += 1;
         self.segments[1] += packets;
+        self.released += segments as u64;
         self.holds.add((now - run.since).0 as u64, segments as u64);
         let each = segments as u64 / packets.max(1);
         self.sizes[(64 - each.leading_zeros() as usize).min(16)] += packets;

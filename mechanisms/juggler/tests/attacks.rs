@@ -104,18 +104,70 @@ fn overlapping_segments_all_leave() {
 }
 
 #[test]
-fn one_byte_at_a_time_is_merged_no_further_than_64_kib() {
+fn tiny_segments_are_merged_no_further_than_interfaces_take() {
     let segment = |number: u32| {
         (i64::from(number), frame(tcp(1, ACK, number * 6, 1).id(number as u16), &[number as u8; 6]))
     };
     let values = survives(
-        "INSEQ_TIMEOUT 100ms, OFO_TIMEOUT 100ms, QUEUE 100000000",
+        "INSEQ_TIMEOUT 100ms, OFO_TIMEOUT 100ms",
         (0..30_000).map(segment).collect(),
         200_000_000,
         &["e.flushes", "e.sizes"],
     );
-    // 10,915 segments of six bytes and headers have room.
-    assert!(values[0].contains("full 2"), "{}", values[0]);
+    // 120 segments are one; the first is learnt at the end of its batch.
+    assert!(values[0].contains("full 250\n"), "{}", values[0]);
+}
+
+#[test]
+fn losses_that_nobody_mends_keep_no_place() {
+    // Eight flows with a gap fill the table, and are heard of no more.
+    let mut input = Timed::new();
+    for flow in 0..8 {
+        for (time, number) in [(0, 0), (1_000_000, 2)] {
+            input.push((time, frame(tcp(100 + flow, ACK, number * 10, 1), &[7; 10])));
+        }
+    }
+    input.sort_by_key(|(time, _)| *time);
+    for number in 0..100u32 {
+        for flow in [1, 2] {
+            let time = 10_000_000_000 + i64::from(number / 2 * 2) * 1000 + i64::from(1 - number % 2);
+            input.push((time, frame(tcp(flow, ACK, number * 10, 1).id(number as u16), &[7; 10])));
+        }
+    }
+    input.sort_by_key(|(time, _)| *time);
+    let values = survives(
+        &format!("FLOWS 8, {TIMES}"),
+        input,
+        BOTH,
+        &["e.reordered_in", "e.reordered_out", "e.evictions"],
+    );
+    assert_eq!(values[..2], ["100", "0"], "{}", values[2]);
+}
+
+#[test]
+fn damaged_segments_steer_nothing() {
+    let mut input = Timed::new();
+    for number in 0..200u32 {
+        // In pairs, the second one first.
+        let time = i64::from(number / 2 * 2) * 1000 + i64::from(1 - number % 2);
+        input.push((time, frame(tcp(1, ACK, number * 10, 1).id(number as u16), &[7; 10])));
+    }
+    let mut damaged = frame(tcp(1, ACK, 500_000_000, 1), &[9; 10]);
+    *damaged.last_mut().unwrap() ^= 1;
+    let mut opening = frame(tcp(1, SYN, 1200, 1), &[]);
+    opening[52] ^= 1;
+    input.extend([(20_500, damaged), (40_500, opening)]);
+    input.sort_by_key(|(time, _)| *time);
+    let values = survives(&format!("MERGE false, {TIMES}"), input, BOTH, &["e.reordered_out", "e.damaged"]);
+    assert_eq!(values, ["0", "2"]);
+}
+
+#[test]
+fn what_straddles_does_not_put_off_what_waits() {
+    let data = |time: i64, start: u32, length: usize| (time, frame(tcp(1, ACK, start, 1), &vec![7; length]));
+    let mut input = vec![data(0, 0, 100), data(1_000_000, 100, 100)];
+    input.extend((0..40).map(|number| data(1_001_000 + 40_000 * number, 50, 200 + number as usize)));
+    survives(TIMES, input, BOTH, &[]);
 }
 
 #[test]

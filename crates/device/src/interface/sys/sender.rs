@@ -65,6 +65,9 @@ impl Sender {
             let first = self.pieces.len();
             // Nothing grows, because pointers into these lists must stay valid.
             if PIECES - first <= packet.chunks().count() {
+                if first == 0 {
+                    return Err(io::Error::from_raw_os_error(libc::EMSGSIZE));
+                }
                 break;
             }
             if self.offloads {

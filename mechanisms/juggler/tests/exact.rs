@@ -1,0 +1,193 @@
+//! What may be merged, and where large segments may go: what comes out is what came, whatever stands behind.
+
+use element::Timestamp;
+use testkit::Run;
+use testkit::elements::{Input, Seen, collect, offer};
+use testkit::timed::{frame, tcp, through, through_while, udp};
+use wire::build::Builder;
+use wire::tcp::flags::{ACK, PSH, RST};
+
+type Timed = Vec<(i64, Vec<u8>)>;
+
+fn segment(number: u32) -> Builder {
+    tcp(1, ACK, 1000 + 100 * number, 1).id(number as u16)
+}
+
+/// Four segments that are one, at one time.
+fn four() -> Timed {
+    (0..4).map(|number| (0, frame(segment(number), &[number as u8; 100]))).collect()
+}
+
+fn bytes(packets: &Timed) -> Vec<Vec<u8>> {
+    let mut bytes: Vec<_> = packets.iter().map(|(_, bytes)| bytes.clone()).collect();
+    bytes.sort();
+    bytes
+}
+
+#[test]
+fn flows_that_are_not_to_be_merged_are_not() {
+    let mut damaged = frame(segment(3), &[3; 100]);
+    *damaged.last_mut().unwrap() ^= 1;
+    let input = vec![
+        (0, frame(tcp(1, ACK | PSH, 1000, 1), &[0; 100])),
+        (100_000, frame(segment(2), &[2; 70])),
+        (101_000, damaged),
+        (102_000, frame(tcp(1, ACK | RST, 1400, 1), &[])),
+        (103_000, frame(segment(1), &[1; 100])),
+        (104_000, udp(9, 9)),
+    ];
+    let (_, output) = through("Juggler(NO_MERGE tcp, INSEQ_TIMEOUT 1ms) -> Segment", &input, &[]);
+    assert_eq!(bytes(&output), bytes(&input));
+}
+
+#[test]
+fn what_stands_behind_decides_whether_segments_are_merged() {
+    // Each sees the same packets as without merging, or none that are merged.
+    let merged = |behind: &str| {
+        let number = offer(Vec::new());
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("in.pcap");
+        testkit::timed::write_capture(&file, &four());
+        let text = format!(
+            "FromDump(\"{}\") -> Strip(0) -> MarkIPHeader(14) -> e :: Juggler -> {behind} -> TestSink({number}, 0)",
+            file.display()
+        );
+        let outcome = Run::trace().text(&text, &["e.merged"]).unwrap_or_else(|error| panic!("{error}"));
+        let seen: Vec<Vec<u8>> = collect(number).into_iter().map(|Seen { bytes, .. }| bytes).collect();
+        (outcome.values[0].clone().unwrap() == "4.000", seen)
+    };
+    let all: Vec<Vec<u8>> = four().into_iter().map(|(_, bytes)| bytes).collect();
+    for (behind, is_merged) in [
+        ("Segment", true),
+        ("Counter -> Queue -> Unqueue -> Segment", true),
+        ("CheckIPHeader(14) -> IPFilter(allow tcp dst port 80, deny all) -> Segment", true),
+        ("DecIPTTL -> Segment", true),
+        ("IPFilter(allow tcp opt psh, deny all) -> Segment", false),
+        ("IPFilter(allow tcp opt fin, deny all) -> Segment", false),
+        ("Classifier(54/02, -) -> Segment", false),
+        ("Classifier(38/0000044c, -) -> Segment", false),
+        ("Classifier(16/008c, -) -> Segment", false),
+        ("StoreData(60, aaaa) -> Segment", false),
+        ("IPPrint(a) -> Segment", false),
+        ("IPFragmenter(1500) -> Segment", false),
+        ("Null", false),
+    ] {
+        let (was, seen) = merged(behind);
+        assert_eq!(was, is_merged, "{behind}");
+        if is_merged && !behind.contains("DecIPTTL") {
+            assert_eq!(seen, all, "{behind}");
+        }
+    }
+    // Translators keep checksums right.
+    let (was, seen) = merged("IPRewriter(pattern 1.2.3.4 - - - 0 0) -> Segment");
+    assert!(was && seen.len() == 4);
+    for bytes in seen {
+        assert!(
+            wire::checksum::tcp_packet_valid(&bytes[14..], 20) && wire::checksum::ipv4_valid(&bytes[14..34])
+        );
+    }
+}
+
+#[test]
+fn the_link_header_may_be_taken_off_or_not_be_there() {
+    for chain in [
+        "Juggler -> Strip(14) -> Segment -> Unstrip(14)",
+        "Juggler -> Strip(14) -> MarkIPHeader(0) -> Segment -> Unstrip(14)",
+    ] {
+        let (_, output) = through(chain, &four(), &[]);
+        assert_eq!(output.len(), 4, "{chain}");
+    }
+    let (outcome, output) =
+        through("Strip(14) -> j :: Juggler -> Segment -> Unstrip(14)", &four(), &["j.merged"]);
+    assert_eq!((bytes(&output), outcome.values[0].as_deref()), (bytes(&four()), Ok("1.000")));
+    let chain = "Strip(14) -> MarkIPHeader(0) -> j :: Juggler -> Segment -> Unstrip(14)";
+    let (outcome, output) = through(chain, &four(), &["j.merged"]);
+    assert_eq!(output.len(), 4);
+    assert_eq!(outcome.values[0].as_deref(), Ok("4.000"));
+}
+
+#[test]
+fn what_lies_in_a_tunnel_is_put_in_order_and_not_merged() {
+    let end = |port| ([10, 0, 0, 1], port).into();
+    let inside = |number: u32| {
+        let outer = Builder::udp(end(4000), end(4789)).id(7);
+        (0, frame(outer, &[&[8, 0, 0, 0, 0, 0, 1, 0][..], &four()[number as usize].1].concat()))
+    };
+    let input: Timed = (0..4).map(inside).collect();
+    let (outcome, output) =
+        through("MarkIPHeader(64) -> j :: Juggler -> Segment", &input, &["j.segments_in", "j.merged"]);
+    assert_eq!(bytes(&output), bytes(&input));
+    assert_eq!(outcome.values, [Ok("4".into()), Ok("1.000".into())]);
+}
+
+#[test]
+fn annotations_that_somebody_reads_are_kept_apart() {
+    let input = |number: usize, bytes: Vec<u8>| {
+        let mut annotations = [0; 48];
+        annotations[16] = (number / 2) as u8;
+        Input { bytes, time: Timestamp::ZERO, annotations, headers: [Some(0), Some(14), Some(34)] }
+    };
+    let inputs = four().into_iter().enumerate().map(|(number, (_, bytes))| input(number, bytes)).collect();
+    let number = offer(vec![inputs]);
+    let text = format!(
+        "TestSource({number}, 0) -> Juggler -> s :: PaintSwitch; s[0] -> Segment -> TestSink({number}, 0); \
+         s[1] -> Segment -> TestSink({number}, 1)"
+    );
+    Run::default().text(&text, &[]).unwrap();
+    let sinks: Vec<usize> = collect(number).into_iter().map(|seen| seen.sink).collect();
+    assert_eq!(sinks, [0, 0, 1, 1]);
+}
+
+#[test]
+fn replayed_packets_are_what_they_were() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("in.pcap");
+    testkit::timed::write_capture(&file, &four());
+    for chain in ["Juggler(FLOWS 8) -> Segment", "Segment -> Juggler(FLOWS 8) -> Segment", "Juggler(FLOWS 8)"]
+    {
+        let number = offer(Vec::new());
+        let text = format!(
+            "FromDump(\"{}\") -> ReplayUnqueue(STOP 20) -> {chain} -> TestSink({number}, 0)",
+            file.display()
+        );
+        Run::default().text(&text, &[]).unwrap();
+        let seen = collect(number);
+        assert_eq!(seen.len(), 80);
+        let known = bytes(&four());
+        assert!(seen.iter().all(|seen| known.contains(&seen.bytes)), "{chain}");
+    }
+}
+
+#[test]
+fn a_connection_is_known_from_the_segment_that_opens_it() {
+    let mut input = vec![(0, frame(tcp(1, 2, 999, 0), &[]))];
+    for (place, number) in [1, 0, 2].into_iter().enumerate() {
+        input.push((1_000_000 + place as i64 * 10_000, frame(segment(number), &[number as u8; 100])));
+    }
+    input.push((2_000_000, udp(9, 9)));
+    for arguments in ["MERGE false", "NO_MERGE tcp", "INSEQ_TIMEOUT 5us"] {
+        let (outcome, _) = through(
+            &format!("Juggler({arguments}) -> Segment"),
+            &input,
+            &["e.reordered_in", "e.reordered_out"],
+        );
+        assert_eq!(outcome.values, [Ok("1".into()), Ok("0".into())], "{arguments}");
+    }
+}
+
+#[test]
+fn handlers_act_on_what_waits_already() {
+    let gap = vec![
+        (0, frame(segment(0), &[0; 100])),
+        (1_000_000, frame(segment(2), &[2; 100])),
+        (1_000_000_000, udp(9, 9)),
+    ];
+    let script = "wait 10ms, write e.ofo_timeout 50, write e.reset, wait 100ms";
+    let handlers = ["e.held", "e.merged", "e.ofo_timeout", "e.loss_recovery"];
+    let (outcome, _) = through_while("Juggler(OFO_TIMEOUT 1000s) -> Segment", &gap, script, &handlers);
+    let values: Vec<_> = outcome.values.into_iter().map(Result::unwrap).collect();
+    assert_eq!((&values[0][..], &values[2][..], &values[3][..]), ("0", "50us", "1"), "{values:?}");
+    // Counts from zero while something is held.
+    let script = "wait 1500us, write e.reset, read e.merged";
+    through_while("Juggler(OFO_TIMEOUT 100ms) -> Segment", &gap, script, &["e.merged"]);
+}
