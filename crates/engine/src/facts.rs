@@ -71,19 +71,53 @@ fn offloads(effects: &[Effects], forward: &Forward) -> Vec<bool> {
 
 /// For each element, whether it may emit packets that stand for many segments, with all checksums complete.
 fn large_segments(effects: &[Effects], forward: &Forward) -> Vec<bool> {
+    let starts = starts_of_packets(effects, forward);
     let may = |source: ElementId| {
         let start = effects[source].offloads?;
         let next: Vec<ElementId> = forward[source].iter().flatten().map(|&(to, _)| to).collect();
-        // Where packets come in, nobody knows where they start: with the link header, with VLANs, or with IP.
-        let comes = effects
-            .iter()
-            .zip(forward)
-            .any(|(_, outputs)| outputs.iter().flatten().any(|&(to, _)| to == source));
-        let starts = if comes { &[-14, -18, 0][..] } else { &[start] };
+        // Where packets come in, they start where they come from.
+        let here = if starts[source].is_empty() { BTreeSet::from([start]) } else { starts[source].clone() };
         let takes = |&start: &i32| take_large_segments(effects, forward, next.clone(), start);
-        Some(!next.is_empty() && starts.iter().all(takes))
+        Some(!next.is_empty() && here.iter().all(takes))
     };
     (0..effects.len()).map(|source| may(source).unwrap_or(false)).collect()
+}
+
+/// Bytes in front of the IP header in an Ethernet frame.
+const ETHERNET: i32 = -14;
+
+/// Where packets that come to each element start, in bytes behind their IP header. What a source does not say, and what
+/// nobody can follow, is taken for Ethernet.
+fn starts_of_packets(effects: &[Effects], forward: &Forward) -> Vec<BTreeSet<i32>> {
+    let mut starts = vec![BTreeSet::new(); effects.len()];
+    let mut is_source = vec![true; effects.len()];
+    forward.iter().flatten().flatten().for_each(|&(to, _)| is_source[to] = false);
+    let sources = (0..effects.len()).filter(|&id| is_source[id]);
+    let mut open: Vec<(ElementId, i32)> =
+        sources.map(|id| (id, effects[id].offloads.unwrap_or(ETHERNET))).collect();
+    while let Some((id, start)) = open.pop() {
+        if start.abs() > FAR || !is_source[id] && !starts[id].insert(start) {
+            continue;
+        }
+        for moved in moves(&effects[id]) {
+            let start = moved.map_or(ETHERNET, |moved| start.saturating_add(moved));
+            open.extend(forward[id].iter().flatten().map(|&(to, _)| (to, start)));
+        }
+    }
+    starts
+}
+
+/// How far each case of an element moves the start of packets; `None` where that differs from packet to packet.
+fn moves(effects: &Effects) -> BTreeSet<Option<i32>> {
+    let moved = |case: &Case| {
+        let moves = case.actions.iter().map(|action| match action {
+            Action::Strip(n) => Some(*n),
+            Action::Start(_) => None,
+            _ => Some(0),
+        });
+        moves.sum()
+    };
+    effects.cases.iter().map(moved).collect()
 }
 
 /// Which elements that take packets in which something is left to be done may get some, of those that leave something.
@@ -119,13 +153,8 @@ pub(crate) fn take_large_segments(
         if start.abs() > FAR || to_large_segments(&effects[id], start).is_some() {
             return false;
         }
-        for case in &effects[id].cases {
-            let moves = case.actions.iter().map(|action| match action {
-                Action::Strip(n) => Some(*n),
-                Action::Start(_) => None,
-                _ => Some(0),
-            });
-            let Some(moved) = moves.sum::<Option<i32>>() else { return false };
+        for moved in moves(&effects[id]) {
+            let Some(moved) = moved else { return false };
             open.extend(forward[id].iter().flatten().map(|&(to, _)| (to, start.saturating_add(moved))));
         }
     }
@@ -411,7 +440,7 @@ mod tests {
         let chain = |between: Effects, end: Effects| {
             let forward = [vec![vec![(1, 0)]], vec![vec![(2, 0)]], Vec::new()];
             let facts = gather(&[source.clone(), between, end], &forward);
-            assert_eq!(facts.annotations_used, facts.offloads[0]);
+            assert_eq!(facts.annotations_used, facts.offloads[0] || facts.large_segments[0]);
             facts.offloads[0]
         };
         assert!(chain(Effects::pass(), sink(-14)));
