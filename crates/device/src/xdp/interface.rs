@@ -91,7 +91,7 @@ impl Interface {
         let State { receivers, ready, program, runner } = &mut *state;
         let program = match program {
             Some(program) => program,
-            None => program.insert(Program::load().map_err(|(step, error)| failed(step, &error))?),
+            None => program.insert(Program::load(None).map_err(|(step, error)| failed(step, &error))?),
         };
         for (queue, socket) in sockets {
             program.serve(queue, socket).map_err(|error| failed("BPF_MAP_UPDATE_ELEM", &error))?;
