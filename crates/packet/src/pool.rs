@@ -154,8 +154,9 @@ impl Pool {
         self.free.len() >= LARGEST
     }
 
-    /// Takes in what has come home without the pool at hand.
-    pub(crate) fn collect(&mut self) {
+    /// Takes in slots that have come home from elsewhere. That happens by itself when no other slot is free; until then caches
+    /// forget them.
+    pub fn collect(&mut self) {
         let mut index = self.home.take_returned();
         while index != NO_SLOT {
             self.free.push(index);
