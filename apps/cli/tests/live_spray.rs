@@ -7,15 +7,15 @@ use std::net::SocketAddr;
 
 use lab::{exchange_datagrams, transfer};
 
-use crate::line::{Line, MEGABYTE, RIGHT, run};
+use crate::line::{Line, MEGABYTE, RIGHT, has_xdp, run};
 
 /// A translator between `left` and `right`: addresses and ports of one network stand for those of another one, and checksums are
-/// changed where senders have not completed them.
-fn translator() -> String {
+/// changed where senders have not completed them. `from` and `to` receive and send.
+fn translator(from: &str, to: &str) -> String {
     let end = |side: &str, own: &str, last: u8| {
         format!(
-            "FromDevice({side}) -> {side} :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
-             {side}[0] -> ARPResponder({own} 2:0:0:0:1:{last}) -> {side}_out :: Queue -> ToDevice({side});
+            "{from}({side}) -> {side} :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
+             {side}[0] -> ARPResponder({own} 2:0:0:0:1:{last}) -> {side}_out :: {to}({side});
              {side}[1] -> [1] {side}_arp :: ARPQuerier({own}, 2:0:0:0:1:{last}) -> {side}_out;
              {side}[3] -> Discard;"
         )
@@ -28,15 +28,42 @@ fn translator() -> String {
            rw[0] -> DecIPTTL -> right_arp; rw[1] -> DecIPTTL -> left_arp"
 }
 
-#[test]
-fn a_connection_goes_through_all_workers_of_a_translator() {
-    let Some(line) = Line::new() else { return };
+/// Puts the translator's addresses between `left` and `right`.
+fn address(line: &Line) {
     line.left.ip("addr flush dev eth0").unwrap();
     line.left.ip("addr add 10.1.0.1/24 dev eth0").unwrap();
     line.left.ip("route add default via 10.1.0.254").unwrap();
     // Interfaces take what is for these addresses, as promiscuous mode would.
     line.between.ip("link set left address 2:0:0:0:1:1").unwrap();
     line.between.ip("link set right address 2:0:0:0:1:2").unwrap();
+}
+
+/// Lets a connection and some datagrams through: the report.
+fn exchange(line: &Line, config: &str, options: &str) -> String {
+    let given: Vec<_> = options.split(' ').collect();
+    let running = run(&line.between, config, &given);
+    transfer(&line.left, &line.right, SocketAddr::from((RIGHT, 7000)), 8 * MEGABYTE, || ()).unwrap();
+    let port = SocketAddr::from((RIGHT, 7001));
+    let back = exchange_datagrams(&line.left, &line.right, port, &[1, 700, 1472]);
+    assert_eq!(back, 3, "{options}");
+    let (good, [_, report]) = running.stop();
+    assert!(good, "{report}");
+    report
+}
+
+/// What came in at each worker, and how many packets were handed over altogether.
+fn of_workers(report: &str) -> (Vec<u64>, u64) {
+    let rows: Vec<Vec<&str>> = report.lines().map(|row| row.split_whitespace().collect()).collect();
+    let rows = rows.iter().filter(|row| row.first() == Some(&"worker"));
+    let [came, handed]: [Vec<u64>; 2] =
+        [2, 10].map(|column| rows.clone().map(|row| row[column].parse().unwrap()).collect());
+    (came, handed.iter().sum())
+}
+
+#[test]
+fn a_connection_goes_through_all_workers_of_a_translator() {
+    let Some(line) = Line::new() else { return };
+    address(&line);
     for options in [
         "--threads 1 --steering rss",
         "--threads 2 --steering rss",
@@ -46,23 +73,12 @@ fn a_connection_goes_through_all_workers_of_a_translator() {
         "--threads 2 --steering flowlet",
         "--threads 2 --steering auto",
     ] {
-        let given: Vec<_> = options.split(' ').collect();
-        let running = run(&line.between, &translator(), &given);
-        transfer(&line.left, &line.right, SocketAddr::from((RIGHT, 7000)), 8 * MEGABYTE, || ()).unwrap();
-        let back =
-            exchange_datagrams(&line.left, &line.right, SocketAddr::from((RIGHT, 7001)), &[1, 700, 1472]);
-        assert_eq!(back, 3, "{options}");
-        let (good, [_, report]) = running.stop();
-        assert!(good, "{report}");
+        let report = exchange(&line, &translator("FromDevice", "Queue -> ToDevice"), options);
         if options.starts_with("--threads 1") {
             continue;
         }
-        // What came in at each worker, and how many packets were handed over altogether.
-        let rows: Vec<Vec<&str>> = report.lines().map(|row| row.split_whitespace().collect()).collect();
-        let rows = rows.iter().filter(|row| row.first() == Some(&"worker"));
-        let [came, handed]: [Vec<u64>; 2] =
-            [2, 10].map(|column| rows.clone().map(|row| row[column].parse().unwrap()).collect());
-        let (all, handed) = (came.iter().sum::<u64>(), handed.iter().sum::<u64>());
+        let (came, handed) = of_workers(&report);
+        let all = came.iter().sum::<u64>();
         let used: Vec<_> = came.iter().filter(|&&n| n > all / 100).collect();
         let is_even = used.len() == 2 && used.iter().all(|&&n| n > all / 4);
         match options.split_once("--steering ").unwrap().1 {
@@ -73,6 +89,34 @@ fn a_connection_goes_through_all_workers_of_a_translator() {
                 assert!(is_even && handed < all * 2 / 5, "{options}\n{report}")
             }
             "spray --order keep" => assert!(handed > all / 4, "{options}\n{report}"),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn a_connection_goes_through_all_workers_by_xdp() {
+    // With as many queues as workers, all of them send where they are.
+    for (queues, options) in [
+        (1, "--threads 2 --steering rss"),
+        (1, "--threads 2 --steering spray"),
+        (2, "--threads 2 --steering spray"),
+        (4, "--threads 4 --steering spray --spray-cores 2"),
+        (1, "--threads 2 --steering spray --order keep"),
+        (2, "--threads 2 --steering auto"),
+    ] {
+        let Some(line) = Line::wide(queues).filter(has_xdp) else { return };
+        address(&line);
+        let report = exchange(&line, &translator("FromXDP", "ToXDP"), options);
+        let (came, handed) = of_workers(&report);
+        let all = came.iter().sum::<u64>();
+        let used: Vec<_> = came.iter().filter(|&&n| n > all / 100).collect();
+        let is_even = used.len() == 2 && used.iter().all(|&&n| n > all / 4);
+        match options.split_once("--steering ").unwrap().1 {
+            "rss" => assert_eq!(used.len(), 1, "{options}\n{report}"),
+            "spray" | "spray --spray-cores 2" => {
+                assert!(is_even && (queues == 1 || handed < all * 2 / 5), "{options}\n{report}");
+            }
             _ => {}
         }
     }

@@ -139,7 +139,7 @@ impl Workers {
         if result.is_err() {
             // Nothing is closed that a worker still uses.
             self.join();
-            self.here.iter_mut().for_each(|worker| drop(worker.finish()));
+            let _ = self.finish();
         }
         result
     }

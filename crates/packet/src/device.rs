@@ -2,26 +2,36 @@
 //!
 //! A slot is at one of three places: with the pool (free), with a [`Packet`], or with a device. The metadata says which
 //! device, so that a wrong answer of a device can never make a second owner of a slot: it is refused.
+//!
+//! What a device has received is taken back by the pool's owner, or by several threads where a device is *shared*: there
+//! each of the others has a [`Recipient`].
 
 use std::mem::ManuallyDrop;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::pool::{Pool, STEP};
+use crate::memory::Home;
+use crate::pool::{Pool, STEP, fresh};
 use crate::slot::{Packet, SLOT_CAPACITY, SLOT_STRIDE, owner};
 
-/// Most devices that a pool can be the memory of at a time.
-const MOST: u8 = u128::BITS as u8;
+/// The first mark of shared devices. They never get marks of others: who takes back a slot of theirs has to ask in one atomic
+/// operation, and whoever does not must not meet them.
+const SHARED: u8 = 128;
 /// How many free slots are looked at for one that devices know, where the next one is none of them.
 const LOOKS: usize = 256;
 
-/// A device that a pool is the memory of.
+/// A device that a pool is the memory of: how the metadata of its slots names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceId(u8);
 
 impl DeviceId {
-    /// How the metadata of a slot names the device.
-    fn mark(self) -> u8 {
-        owner::DEVICE + self.0
+    fn is_shared(self) -> bool {
+        self.0 >= SHARED
+    }
+
+    /// Where it stands in [`Pool::devices`].
+    fn place(self) -> (usize, u128) {
+        (usize::from(self.0 / 128), 1 << (self.0 % 128))
     }
 }
 
@@ -45,11 +55,26 @@ impl Pool {
         (start, length.min(STEP as usize * SLOT_STRIDE))
     }
 
-    /// A number for a device. `None` when there are too many already.
+    /// A number for a device that gives slots back to this pool's owner. `None` when there are too many already.
     pub fn attach(&mut self) -> Option<DeviceId> {
-        let number = (0..MOST).find(|number| self.devices >> number & 1 == 0)?;
-        self.devices |= 1 << number;
-        Some(DeviceId(number))
+        self.number(owner::DEVICE..SHARED)
+    }
+
+    /// A number for a device whose slots other threads take back too, and what they do it by.
+    pub fn attach_shared(&mut self) -> Option<(DeviceId, Recipient)> {
+        let device = self.number(SHARED..=u8::MAX)?;
+        Some((device, Recipient { home: Arc::clone(&self.home), device }))
+    }
+
+    fn number(&mut self, mut marks: impl Iterator<Item = u8>) -> Option<DeviceId> {
+        let is_free = |&mark: &u8| {
+            let (word, bit) = DeviceId(mark).place();
+            self.devices[word] & bit == 0
+        };
+        let device = DeviceId(marks.find(is_free)?);
+        let (word, bit) = device.place();
+        self.devices[word] |= bit;
+        Some(device)
     }
 
     /// Takes all slots back that a device still has. It must not touch them any more.
@@ -57,7 +82,8 @@ impl Pool {
         for slot in 0..STEP {
             self.take_empty(device, slot);
         }
-        self.devices &= !(1 << device.0);
+        let (word, bit) = device.place();
+        self.devices[word] &= !bit;
     }
 
     /// Gives a device a slot to write to. `None` when there is none.
@@ -70,7 +96,7 @@ impl Pool {
             }
             _ => self.find()?,
         };
-        self.mark(slot, device.mark());
+        self.mark(slot, device.0);
         Some(slot)
     }
 
@@ -78,9 +104,14 @@ impl Pool {
     /// again soon.
     #[cold]
     fn find(&mut self) -> Option<u32> {
+        // There may be none of them below what has come home meanwhile.
+        self.collect();
         if self.free.is_empty() {
             let slot = self.refill()?;
             self.free.push(slot);
+        }
+        if let Some(slot) = self.free.pop_if(|slot| *slot < STEP) {
+            return Some(slot);
         }
         for _ in 0..LOOKS.min(self.free.len()) {
             self.looked = (self.looked + 1) % self.free.len();
@@ -105,7 +136,8 @@ impl Pool {
             return Err(packet);
         }
         let span = Span { slot, start: meta.values.start, length: meta.values.head };
-        meta.owner.store(device.mark(), Ordering::Relaxed);
+        // Release: as in `mark`.
+        meta.owner.store(device.0, Ordering::Release);
         // The device owns the slot now, and the handle is no more.
         let _ = ManuallyDrop::new(packet);
         Ok(span)
@@ -128,45 +160,99 @@ impl Pool {
     /// the slot or the bytes do not lie in it.
     #[inline]
     pub fn take_back(&mut self, device: DeviceId, slot: u32, start: usize, length: usize) -> Option<Packet> {
-        if !self.has(device, slot) || start.checked_add(length).is_none_or(|end| end > SLOT_STRIDE) {
-            return None;
-        }
-        self.mark(slot, owner::POOL);
-        let mut packet = self.fresh(slot);
-        let meta = packet.meta_mut();
-        meta.values.start = start as u16;
-        meta.values.own = start as u16;
-        meta.values.head = length as u16;
-        meta.length = length as u32;
-        Some(packet)
+        take_back(&self.home, device, (slot, start, length), self.uses_annotations())
     }
 
     /// Takes a slot back whose contents are of no interest any more. False, and nothing done, if the device does not have
     /// it.
     #[inline]
     pub fn take_empty(&mut self, device: DeviceId, slot: u32) -> bool {
-        let has = self.has(device, slot);
+        let has = claim(&self.home, device, slot);
         if has {
-            self.mark(slot, owner::POOL);
             self.free.push(slot);
         }
         has
     }
 
     #[inline]
-    fn has(&self, device: DeviceId, slot: u32) -> bool {
-        slot < STEP.min(self.grown) && {
-            // SAFETY: the slot is in use, so its metadata is initialised; the owner's mark is an atomic.
-            let owner = unsafe { &(*self.home.meta(slot)).owner };
-            owner.load(Ordering::Relaxed) == device.mark()
-        }
+    fn mark(&self, slot: u32, mark: u8) {
+        // SAFETY: the caller has the slot, whose metadata is initialised; the owner's mark is an atomic.
+        let owner = unsafe { &(*self.home.meta(slot)).owner };
+        // Release: what was done with the slot here happens before another thread takes it back.
+        owner.store(mark, Ordering::Release);
+    }
+}
+
+/// Takes slots of a shared device back at another thread than its pool's. The packets are the pool's, as if it had taken
+/// them back itself.
+#[derive(Clone)]
+pub struct Recipient {
+    home: Arc<Home>,
+    device: DeviceId,
+}
+
+impl Recipient {
+    /// As [`Pool::take_back`]; `own` is the pool of whoever takes the packet, which knows whether annotations are used.
+    #[inline]
+    pub fn take_back(&self, own: &Pool, slot: u32, start: usize, length: usize) -> Option<Packet> {
+        take_back(&self.home, self.device, (slot, start, length), own.uses_annotations())
     }
 
-    #[inline]
-    fn mark(&self, slot: u32, mark: u8) {
-        // SAFETY: as in `has`; the caller has the slot.
-        unsafe { &(*self.home.meta(slot)).owner }.store(mark, Ordering::Relaxed);
+    /// As [`Pool::take_empty`]; the slot goes home.
+    pub fn take_empty(&self, slot: u32) -> bool {
+        let has = claim(&self.home, self.device, slot);
+        if has {
+            self.home.give_back(slot, slot);
+        }
+        has
     }
+}
+
+impl std::fmt::Debug for Recipient {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Recipient({:?})", self.device)
+    }
+}
+
+#[inline]
+fn take_back(
+    home: &Home,
+    device: DeviceId,
+    (slot, start, length): (u32, usize, usize),
+    clears: bool,
+) -> Option<Packet> {
+    let fits = start.checked_add(length).is_some_and(|end| end <= SLOT_STRIDE);
+    if !fits || !claim(home, device, slot) {
+        return None;
+    }
+    let mut packet = fresh(home, slot, clears);
+    let meta = packet.meta_mut();
+    meta.values.start = start as u16;
+    meta.values.own = start as u16;
+    meta.values.head = length as u16;
+    meta.length = length as u32;
+    Some(packet)
+}
+
+/// Makes the caller the owner of a slot, if the device has it. Of several who ask at the same time, one gets it. Of a device
+/// that is not shared, only the pool's owner asks.
+#[inline]
+fn claim(home: &Home, device: DeviceId, slot: u32) -> bool {
+    if slot >= STEP {
+        return false;
+    }
+    // SAFETY: the metadata of the first step's slots is initialised as long as there are numbers of devices; the owner's mark
+    // is an atomic, and the only thing that is touched before the slot is the caller's.
+    let owner = unsafe { &(*home.meta(slot)).owner };
+    if device.is_shared() {
+        // Acquire: what the one before did with the slot has happened.
+        return owner.compare_exchange(device.0, owner::POOL, Ordering::Acquire, Ordering::Relaxed).is_ok();
+    }
+    let has = owner.load(Ordering::Relaxed) == device.0;
+    if has {
+        owner.store(owner::POOL, Ordering::Relaxed);
+    }
+    has
 }
 
 #[cfg(test)]
@@ -272,6 +358,119 @@ mod tests {
         own.into_iter().for_each(|packet| pool.free(packet));
         assert!(pool.hand_out(device).is_some());
         pool.detach(device);
+        assert_eq!(pool.stats().in_use, 0);
+    }
+
+    #[test]
+    fn slots_of_shared_devices_are_taken_back_elsewhere() {
+        let (mut pool, mut own) = (pool(0), pool(0));
+        let (device, recipient) = pool.attach_shared().unwrap();
+        let exclusive = pool.attach().unwrap();
+        assert!(device.is_shared() && !exclusive.is_shared());
+        let [slot, empty] = [(); 2].map(|()| pool.hand_out(device).unwrap());
+        let other = pool.hand_out(exclusive).unwrap();
+        assert!(recipient.take_back(&own, other, HEADROOM, 5).is_none(), "another device's");
+        assert!(recipient.take_back(&own, slot, SLOT_STRIDE, 1).is_none());
+        assert!(recipient.take_back(&own, u32::MAX, HEADROOM, 5).is_none());
+        let packet = recipient.take_back(&own, slot, HEADROOM, 5).unwrap();
+        assert_eq!((packet.len(), packet.headroom()), (5, HEADROOM));
+        assert!(pool.take_back(device, slot, HEADROOM, 5).is_none() && !recipient.take_empty(slot));
+        assert!(recipient.take_empty(empty) && !pool.take_empty(device, empty));
+        own.free(packet);
+        pool.detach(exclusive);
+        pool.detach(device);
+        pool.collect();
+        assert_eq!((pool.stats().in_use, own.stats().in_use), (0, 0));
+        assert_eq!(pool.attach_shared().map(|(device, _)| device), Some(device), "numbers are used again");
+    }
+
+    #[test]
+    fn a_recipient_may_outlive_the_pool() {
+        let own = pool(0);
+        let mut pool = pool(0);
+        let (device, recipient) = pool.attach_shared().unwrap();
+        let slot = pool.hand_out(device).unwrap();
+        drop(pool);
+        let packet = recipient.take_back(&own, slot, HEADROOM, 0).unwrap();
+        packet.give_back();
+        assert!(!recipient.take_empty(slot));
+    }
+
+    #[test]
+    fn there_are_so_many_numbers() {
+        let mut pool = pool(0);
+        let exclusive = std::iter::from_fn(|| pool.attach()).count();
+        let shared = std::iter::from_fn(|| pool.attach_shared()).count();
+        assert_eq!((exclusive, shared), (125, 128));
+    }
+
+    #[test]
+    fn slots_that_have_come_home_are_found_below_others() {
+        let mut pool = pool(1000);
+        let mut other = self::pool(0);
+        let device = pool.attach().unwrap();
+        let of_devices: Vec<_> = (0..STEP).map(|_| pool.allocate().unwrap()).collect();
+        let further = pool.allocate().unwrap();
+        assert!(pool.stats().grown > STEP as usize, "the next ones are of no use");
+        pool.free(further);
+        assert_eq!(pool.hand_out(device), None);
+        of_devices.into_iter().for_each(|packet| other.free(packet));
+        assert!((0..STEP).all(|_| pool.hand_out(device).is_some()));
+        pool.detach(device);
+        assert_eq!(pool.stats().in_use, 0);
+    }
+
+    /// A device that gives each slot back three times at the same time, to the pool's owner and to two others: one of them gets
+    /// it. Packets of the others come home by the list of returned slots.
+    #[test]
+    fn of_several_who_take_a_slot_back_one_gets_it() {
+        use std::sync::Barrier;
+        use std::sync::atomic::{AtomicU32, AtomicUsize};
+
+        let (rounds, slots) = if cfg!(miri) { (20, 8) } else { (2000, 64) };
+        let mut pool = pool(0);
+        let (device, recipient) = pool.attach_shared().unwrap();
+        let given: Vec<AtomicU32> = (0..slots).map(|_| AtomicU32::new(u32::MAX)).collect();
+        let (barrier, got) = (Barrier::new(3), AtomicUsize::new(0));
+        let number = |place: &AtomicU32| place.load(Ordering::Relaxed);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                let mut own = self::pool(0);
+                let (recipient, given, barrier, got) = (recipient.clone(), &given, &barrier, &got);
+                scope.spawn(move || {
+                    for round in 0..rounds {
+                        barrier.wait();
+                        for place in given {
+                            if let Some(mut packet) = recipient.take_back(&own, number(place), HEADROOM, 4) {
+                                packet.data_mut().copy_from_slice(&number(place).to_ne_bytes());
+                                got.fetch_add(1, Ordering::Relaxed);
+                                assert_eq!(packet.data(), number(place).to_ne_bytes(), "{round}");
+                                own.free(packet);
+                            }
+                        }
+                        barrier.wait();
+                    }
+                });
+            }
+            for _ in 0..rounds {
+                for place in &given {
+                    place.store(pool.hand_out(device).unwrap(), Ordering::Relaxed);
+                }
+                barrier.wait();
+                for place in &given {
+                    if let Some(mut packet) = pool.take_back(device, number(place), HEADROOM, 4) {
+                        packet.data_mut().copy_from_slice(b"mine");
+                        got.fetch_add(1, Ordering::Relaxed);
+                        assert_eq!(packet.data(), b"mine");
+                        pool.free(packet);
+                    }
+                }
+                barrier.wait();
+            }
+        });
+        assert_eq!(got.into_inner(), rounds * slots);
+        pool.detach(device);
+        pool.collect();
         assert_eq!(pool.stats().in_use, 0);
     }
 }

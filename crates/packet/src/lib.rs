@@ -26,7 +26,7 @@ mod time;
 
 pub use annotations::{Annotations, VirtioNet};
 pub use batch::{BATCH_CAPACITY, Batch, Drain};
-pub use device::{DeviceId, Span};
+pub use device::{DeviceId, Recipient, Span};
 pub use list::{Chain, Chunks};
 pub use pool::{Pool, PoolError, PoolStats};
 pub use reason::DropReason;

@@ -2,6 +2,7 @@
 //! other threads. Everything `unsafe` about addresses is here; the rest of the crate works with indices.
 
 use std::ptr::{self, NonNull};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use crate::annotations::Annotations;
@@ -95,7 +96,7 @@ unsafe impl Send for Home {}
 unsafe impl Sync for Home {}
 
 impl Home {
-    pub(crate) fn reserve(limit: u32) -> std::io::Result<Box<Home>> {
+    pub(crate) fn reserve(limit: u32) -> std::io::Result<Arc<Home>> {
         let count = limit as usize;
         let mut regions = [
             Region::reserve(count * size_of::<Meta>())?,
@@ -103,19 +104,22 @@ impl Home {
             Region::reserve(count * size_of::<Annotations>())?,
         ];
         let [metas, slots, annotations] = regions.each_mut().map(Region::start);
-        let mut home = Box::new(Home {
+        let mut home = Arc::new(Home {
             slots: Slots { metas: metas.cast(), slots, annotations: annotations.cast(), limit },
             number: 0,
             returned: AtomicU32::new(NO_SLOT),
             leaked: AtomicU64::new(0),
             _regions: regions,
         });
-        let own: *mut Home = &raw mut *home;
+        let own = Arc::as_ptr(&home).cast_mut();
         let is_ours = |place: &AtomicPtr<Home>| {
             let taken = place.compare_exchange(ptr::null_mut(), own, Ordering::Release, Ordering::Relaxed);
             taken.is_ok()
         };
-        home.number = (1..MOST_HOMES).find(|&number| is_ours(&HOMES[number])).unwrap_or(0) as u16;
+        // Nobody looks there before a slot of this pool is out.
+        if let Some(home) = Arc::get_mut(&mut home) {
+            home.number = (1..MOST_HOMES).find(|&number| is_ours(&HOMES[number])).unwrap_or(0) as u16;
+        }
         Ok(home)
     }
 

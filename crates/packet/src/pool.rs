@@ -3,6 +3,7 @@
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::annotations::Annotations;
@@ -67,13 +68,13 @@ pub struct PoolStats {
 /// A worker's stock of slots. The pool is the only one that allocates from it; packets may be given back
 /// from anywhere.
 pub struct Pool {
-    pub(crate) home: ManuallyDrop<Box<Home>>,
+    pub(crate) home: ManuallyDrop<Arc<Home>>,
     /// Free slots, the one used last on top: its lines are likely still in the cache.
     pub(crate) free: Vec<u32>,
     pub(crate) grown: u32,
     annotations: bool,
-    /// Which numbers of devices are in use, as bits.
-    pub(crate) devices: u128,
+    /// Which marks of devices are in use, as bits.
+    pub(crate) devices: [u128; 2],
     /// Where in `free` a slot for a device was last looked for.
     pub(crate) looked: usize,
 }
@@ -92,7 +93,7 @@ impl Pool {
             free: Vec::new(),
             grown: 0,
             annotations: true,
-            devices: 0,
+            devices: [0; 2],
             looked: 0,
         };
         pool.grow();
@@ -140,17 +141,7 @@ impl Pool {
     /// An empty packet in a slot that nobody else has.
     #[inline]
     pub(crate) fn fresh(&mut self, index: u32) -> Packet {
-        // SAFETY: the caller has the slot, and its metadata was initialised by `grow`. The handle keeps the
-        // pool's own pointer: a store lends the slot through it while it keeps the handle.
-        let mut packet = Packet(unsafe { NonNull::new_unchecked(self.home.meta(index)) });
-        let meta = packet.meta_mut();
-        meta.values = Values::fresh(index);
-        meta.length = 0;
-        meta.end();
-        if self.annotations || cfg!(debug_assertions) {
-            *packet.annotations_mut() = Annotations::CLEAR;
-        }
-        packet
+        fresh(&self.home, index, self.annotations)
     }
 
     /// Whether a packet of the largest size could be had now.
@@ -163,15 +154,21 @@ impl Pool {
         self.free.len() >= LARGEST
     }
 
-    /// Free slots from the list of returned ones, or from memory not used yet.
-    #[cold]
-    pub(crate) fn refill(&mut self) -> Option<u32> {
+    /// Takes in slots that have come home from elsewhere. That happens by itself when no other slot is free; until then caches
+    /// forget them.
+    pub fn collect(&mut self) {
         let mut index = self.home.take_returned();
         while index != NO_SLOT {
             self.free.push(index);
             // SAFETY: `take_returned` made this pool the owner of every slot of the list.
             index = unsafe { (*self.home.meta(index)).next_free };
         }
+    }
+
+    /// Free slots from the list of returned ones, or from memory not used yet.
+    #[cold]
+    pub(crate) fn refill(&mut self) -> Option<u32> {
+        self.collect();
         if self.free.len() < LARGEST {
             self.grow();
         }
@@ -352,6 +349,22 @@ impl Pool {
     }
 }
 
+/// An empty packet in a slot that nobody else has; `clears` says whether somebody reads its annotations.
+#[inline]
+pub(crate) fn fresh(home: &Home, index: u32, clears: bool) -> Packet {
+    // SAFETY: the caller has the slot, and its metadata was initialised by `grow`. The handle keeps the
+    // pool's own pointer: a store lends the slot through it while it keeps the handle.
+    let mut packet = Packet(unsafe { NonNull::new_unchecked(home.meta(index)) });
+    let meta = packet.meta_mut();
+    meta.values = Values::fresh(index);
+    meta.length = 0;
+    meta.end();
+    if clears || cfg!(debug_assertions) {
+        *packet.annotations_mut() = Annotations::CLEAR;
+    }
+    packet
+}
+
 impl Meta {
     /// Takes over everything that describes the packet rather than the slot.
     #[inline]
@@ -364,12 +377,7 @@ impl Meta {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        let mut index = self.home.take_returned();
-        while index != NO_SLOT {
-            self.free.push(index);
-            // SAFETY: as in `refill`.
-            index = unsafe { (*self.home.meta(index)).next_free };
-        }
+        self.collect();
         if self.free.len() == self.grown as usize {
             // SAFETY: every slot is home, so no packet points to it any more; dropped once, here.
             unsafe { ManuallyDrop::drop(&mut self.home) };

@@ -40,9 +40,14 @@ impl Line {
 
     /// The same with so many queues at each end of both cables.
     pub(crate) fn wide(queues: usize) -> Option<Line> {
+        Line::with_queues(queues, queues)
+    }
+
+    /// The same with so many queues at each end of the left cable and of the right one.
+    pub(crate) fn with_queues(left: usize, right: usize) -> Option<Line> {
         let line = Line::new()?;
-        for (space, name, address) in
-            [(&line.left, "left", "10.77.0.1/24"), (&line.right, "right", "10.77.0.2/24")]
+        for (space, name, address, queues) in
+            [(&line.left, "left", "10.77.0.1/24", left), (&line.right, "right", "10.77.0.2/24", right)]
         {
             space.ip("link del eth0").unwrap();
             line.net.wide_cable([(space, "eth0", address), (&line.between, name, "")], queues).unwrap();

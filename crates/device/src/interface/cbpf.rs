@@ -1,5 +1,5 @@
 //! Classic BPF (packet(7), bpf(4)): programs that the kernel runs on packets for any process that may open the socket.
-//! Jumps go forwards only.
+//! Jumps go forwards only. [`ebpf`](super::ebpf) has the same steps in the kernel's newer language.
 
 use libc::{
     BPF_A, BPF_ABS, BPF_ADD, BPF_ALU, BPF_AND, BPF_B, BPF_H, BPF_IMM, BPF_IND, BPF_JA, BPF_JEQ, BPF_JGE,
@@ -57,14 +57,14 @@ pub(crate) enum Step {
 
 /// A place in a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Label(usize);
+pub(crate) struct Label(pub(super) usize);
 
 /// A program that is being written.
 #[derive(Default)]
 pub(crate) struct Program {
-    steps: Vec<Step>,
-    /// Where labels are.
-    labels: Vec<usize>,
+    pub(super) steps: Vec<Step>,
+    /// Which step each label is in front of.
+    pub(super) labels: Vec<usize>,
 }
 
 impl Program {

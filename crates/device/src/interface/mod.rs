@@ -3,10 +3,11 @@
 //! - [`from_device`], [`to_device`]: frames from and to an interface, by packet sockets
 //! - [`kernel_tun`], [`kernel_tap`], [`from_host`], [`to_host`]: packets from and to the machine's own network stack
 //! - `incoming`: from the bytes that came to packets, and what was left to a device done where it must be
-//! - `steering`: to which worker the kernel gives a packet; `cbpf`: the language that it is told in
+//! - `steering`: to which worker the kernel gives a packet; `cbpf` and `ebpf`: the languages that it is told in
 //! - `sys`: the system calls
 
 mod cbpf;
+mod ebpf;
 pub mod from_device;
 pub mod from_host;
 mod host;
@@ -15,7 +16,7 @@ pub mod kernel_tap;
 pub mod kernel_tun;
 mod large;
 pub(crate) mod out_link;
-mod steering;
+pub(crate) mod steering;
 pub(crate) mod sys;
 pub mod to_device;
 pub mod to_host;

@@ -1,4 +1,5 @@
-//! Which worker the kernel gives a packet to: a program that has the packet's IP header in front of it.
+//! Which worker the kernel gives a packet to: a program that has the packet's IP header in front of it, at packet sockets and
+//! for AF_XDP.
 //!
 //! It knows what the engine's own rule ([`element::steering::Rss`]) does with the packets that come most: protocols with ports
 //! behind plain IPv4 and IPv6 headers, and fragments. The engine looks again, so what it gets otherwise (queries, errors,
@@ -6,11 +7,12 @@
 
 use element::steering::Spreading;
 use flow::rss::KEY;
-use libc::sock_filter;
+use libc::{c_int, sock_filter};
 use wire::ip_protocol::{DCCP, SCTP, TCP, UDP, UDP_LITE};
 use wire::tcp::flags::{FIN, RST, SYN};
 
 use super::cbpf::{Label, Program, Step};
+use super::ebpf;
 
 /// Places of memory behind those of addresses: the ports, how many workers behind the one that the flow belongs to, what is
 /// being worked with, and the hash.
@@ -23,7 +25,7 @@ const HASH_BITS: u32 = 7;
 
 /// How packets come to workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Steering {
+pub(crate) enum Steering {
     /// Each flow, in both directions, to the worker that it belongs to.
     Hash,
     /// TCP segments to any of so many workers, but for those that open and close connections; 0 for all.
@@ -32,7 +34,7 @@ pub(super) enum Steering {
 
 impl Steering {
     /// What was asked for: by an argument, or for the whole engine.
-    pub(super) fn new(argument: Option<&str>, spreading: Option<&dyn Spreading>) -> Option<Steering> {
+    pub(crate) fn new(argument: Option<&str>, spreading: Option<&dyn Spreading>) -> Option<Steering> {
         let cores = spreading.and_then(Spreading::by_interfaces);
         match argument {
             Some("hash") => Some(Steering::Hash),
@@ -42,8 +44,19 @@ impl Steering {
         }
     }
 
-    /// The program: the result says which of the workers, as they have joined.
+    /// The program for a group of packet sockets: the result says which of the workers, as they have joined.
     pub(super) fn program(self, joined: &[usize], workers: usize) -> Vec<sock_filter> {
+        self.steps(joined, workers).assemble()
+    }
+
+    /// The program for frames of an interface by AF_XDP: it hands them to the sockets in a map, that of the first worker at
+    /// the first queue in front of those of the others, and then those at the next queue.
+    pub(crate) fn redirecting(self, workers: usize, map: c_int) -> Vec<u64> {
+        let all: Vec<usize> = (0..workers).collect();
+        ebpf::redirecting(&self.steps(&all, workers), workers as u32, map)
+    }
+
+    fn steps(self, joined: &[usize], workers: usize) -> Program {
         let mut writer = Writer { program: Program::default(), joined, workers };
         writer.program.add([Step::SetX(0), Step::StoreX(FURTHER)]);
         let [v4, v6] = [writer.program.label(), writer.program.label()];
@@ -53,7 +66,7 @@ impl Steering {
         self.write_v4(&mut writer);
         writer.program.place(v6);
         self.write_v6(&mut writer);
-        writer.program.assemble()
+        writer.program
     }
 
     fn write_v4(self, writer: &mut Writer<'_>) {
@@ -132,7 +145,7 @@ impl Steering {
         if let Steering::Spray(cores) = self {
             program.add([Step::ByteAt(13), Step::JumpIfAny((SYN | FIN | RST).into(), ports)]);
             match cores {
-                // The number of sockets is the divisor.
+                // The number of workers is the divisor.
                 0 => program.add([Step::Random, Step::Return]),
                 // Further on, from the worker that the flow belongs to.
                 cores => program.add([Step::Random, Step::Modulo(cores as u32), Step::Store(FURTHER)]),
@@ -210,6 +223,9 @@ impl Writer<'_> {
         let workers = self.workers as u32;
         self.program.add([Step::Load(HASH), Step::Modulo(workers)]);
         self.program.add([Step::LoadX(FURTHER), Step::AddX, Step::Modulo(workers)]);
+        if self.joined.iter().copied().eq(0..self.workers) {
+            return self.program.add([Step::Return]);
+        }
         for worker in 1..self.workers {
             let other = self.program.label();
             let place = self.place_of(worker);
@@ -233,8 +249,9 @@ fn mask(word: usize, bit: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use std::net::IpAddr;
-    use std::os::fd::AsFd;
+    use std::os::fd::{AsFd, OwnedFd};
     use std::os::unix::net::UnixDatagram;
+    use std::sync::LazyLock;
 
     use element::steering::{Dispatch, Rss};
     use proptest::prelude::*;
@@ -243,7 +260,7 @@ mod tests {
     use wire::tcp::flags::{ACK, PSH};
 
     use super::*;
-    use crate::interface::sys::fanout;
+    use crate::interface::sys::{bpf, fanout};
 
     /// The kernel itself, which runs a program on what comes to a socket: the result says how many bytes are kept.
     struct Kernel {
@@ -267,6 +284,44 @@ mod tests {
                 Err(error) => panic!("{error}"),
             }
         }
+    }
+
+    /// The same for frames: `None`, with a message, where this process may not load programs.
+    struct Driver(OwnedFd);
+
+    impl Driver {
+        fn or_skip(steering: Steering, workers: usize) -> Option<Driver> {
+            let all: Vec<usize> = (0..workers).collect();
+            let code = ebpf::choosing(&steering.steps(&all, workers), workers as i32, &ebpf::RETURN);
+            match bpf::load(bpf::KIND_XDP, &code) {
+                Ok(program) => Some(Driver(program)),
+                Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
+                    println!("skipped: loading a program: {error}");
+                    None
+                }
+                Err(error) => panic!("{steering:?}, {workers}, {} instructions: {error}", code.len()),
+            }
+        }
+
+        /// One of those for 1 to 9 workers, which are loaded once.
+        fn of(sprays: bool, workers: usize) -> Option<&'static Driver> {
+            static ALL: LazyLock<[Vec<Option<Driver>>; 2]> = LazyLock::new(|| {
+                let of = |steering| (1..=9).map(|workers| Driver::or_skip(steering, workers)).collect();
+                [Steering::Hash, Steering::Spray(0)].map(of)
+            });
+            ALL[usize::from(sprays)][workers - 1].as_ref()
+        }
+
+        fn worker(&self, frame: &[u8]) -> usize {
+            bpf::run(self.0.as_fd(), frame).unwrap() as usize
+        }
+    }
+
+    /// A frame, with so many VLAN tags.
+    fn frame(packet: &[u8], tags: usize) -> Vec<u8> {
+        let kind = if packet[0] >> 4 == 4 { [0x08, 0x00] } else { [0x86, 0xdd] };
+        let tags = [[0x88, 0xa8, 0, 5], [0x81, 0x00, 0, 7]].into_iter().skip(2 - tags).flatten();
+        [2; 12].into_iter().chain(tags).chain(kind).chain(packet.iter().copied()).collect()
     }
 
     /// A packet of at least 128 bytes, so that how much is kept of it says something.
@@ -293,6 +348,22 @@ mod tests {
         ]
     }
 
+    /// But for what the engine has to look at itself.
+    fn protocols() -> impl Strategy<Value = u8> {
+        let others = any::<u8>().prop_filter("looked at by the engine", |protocol| {
+            !matches!(protocol, 0 | 1 | 4 | 41 | 43 | 44 | 47 | 50 | 51 | 58 | 60 | 135 | 137 | 139 | 140)
+        });
+        prop_oneof![Just(TCP), Just(UDP), Just(SCTP), Just(DCCP), Just(UDP_LITE), others]
+    }
+
+    /// Makes an IPv4 packet whole, or the first, a middle or the last fragment.
+    fn fragment(mut packet: Vec<u8>, part: usize) -> Vec<u8> {
+        if packet[0] >> 4 == 4 {
+            packet[6..8].copy_from_slice(&[0u16, 0x2000, 0x2007, 0x0007][part].to_be_bytes());
+        }
+        packet
+    }
+
     /// Workers in the order in which they join: as the engine has it, or any other one.
     fn joined() -> impl Strategy<Value = Vec<usize>> {
         (1usize..=9).prop_flat_map(|workers| {
@@ -309,20 +380,43 @@ mod tests {
         #[test]
         fn flows_come_to_the_worker_that_they_belong_to(
             joined in joined(), addresses in addresses(), ports: (u16, u16),
-            protocol in prop_oneof![Just(TCP), Just(UDP), Just(SCTP), Just(DCCP), Just(UDP_LITE), any::<u8>()],
-            sprays: bool, part in 0u16..4,
+            protocol in protocols(), sprays: bool, part in 0usize..4,
         ) {
-            // What the engine has to look at itself is left out.
-            prop_assume!(!matches!(protocol, 0 | 1 | 4 | 41 | 43 | 44 | 47 | 50 | 51 | 58 | 60 | 135 | 137 | 139 | 140));
-            let mut packet = packet(addresses, ports, protocol, SYN | ACK);
-            if addresses.0.is_ipv4() {
-                // Whole, or the first, a middle or the last fragment.
-                packet[6..8].copy_from_slice(&[0u16, 0x2000, 0x2007, 0x0007][usize::from(part)].to_be_bytes());
-            }
+            let packet = fragment(packet(addresses, ports, protocol, SYN | ACK), part);
             let steering = if sprays { Steering::Spray(0) } else { Steering::Hash };
             let place = Kernel::new(steering, &joined).place(&packet);
             let owner = Rss::new(joined.len()).worker_of_frame(&packet, LinkType::RawIp);
             prop_assert_eq!(joined[place], owner);
+        }
+
+        #[test]
+        fn frames_come_to_the_same_worker(
+            workers in 1usize..=9, addresses in addresses(), ports: (u16, u16), protocol in protocols(), sprays: bool,
+            part in 0usize..4, tags in 0usize..3, options in 0u8..=10,
+        ) {
+            let mut packet = fragment(packet(addresses, ports, protocol, RST), part);
+            if addresses.0.is_ipv4() {
+                packet.splice(20..20, vec![1; 4 * usize::from(options)]);
+                packet[0] += options;
+            }
+            let frame = frame(&packet, tags);
+            let Some(driver) = Driver::of(sprays, workers) else { return Ok(()) };
+            let owner = Rss::new(workers).worker_of_frame(&frame, LinkType::Ethernet);
+            prop_assert_eq!(driver.worker(&frame), owner);
+        }
+
+        #[test]
+        fn frames_of_any_bytes_go_somewhere(
+            bytes in prop::collection::vec(any::<u8>(), 14..300), kind in prop::sample::select(&[0x0800u16, 0x86dd, 0x8100, 0]),
+            version in 0u8..16, sprays: bool,
+        ) {
+            let mut bytes = bytes;
+            bytes[12..14].copy_from_slice(&kind.to_be_bytes());
+            if let Some(first) = bytes.get_mut(14) {
+                *first = version << 4 | *first & 15;
+            }
+            let Some(driver) = Driver::of(sprays, 3) else { return Ok(()) };
+            prop_assert!(driver.worker(&bytes) < 3);
         }
 
         #[test]
@@ -362,5 +456,36 @@ mod tests {
         }
         // Six standard deviations of the binomial distribution are 164.
         assert!(counts.iter().all(|count| (800..1200).contains(count)), "{counts:?}");
+    }
+
+    #[test]
+    fn frames_of_a_connection_are_spread() {
+        let ends = ("10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap());
+        let regular = frame(&packet(ends, (1000, 80), TCP, ACK | PSH), 1);
+        let owner = Rss::new(4).worker_of_frame(&regular, LinkType::Ethernet);
+        for (cores, used) in [(0, 4), (1, 1), (2, 2), (3, 3)] {
+            let Some(driver) = Driver::or_skip(Steering::Spray(cores), 4) else { return };
+            let mut counts = [0; 4];
+            for _ in 0..4000 {
+                counts[(driver.worker(&regular) + 4 - owner) % 4] += 1;
+            }
+            let least = 4000 / used - 200;
+            assert!(counts[..used].iter().all(|&count| count > least), "{cores}: {counts:?}");
+            assert!(counts[used..].iter().all(|&count| count == 0), "{cores}: {counts:?}");
+            for flags in [SYN, SYN | ACK, FIN | ACK, RST] {
+                let opens = frame(&packet(ends, (1000, 80), TCP, flags), 1);
+                assert!((0..50).all(|_| driver.worker(&opens) == owner), "{flags:x}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_kernel_takes_the_program_for_any_number_of_workers() {
+        for workers in [1, 2, 3, 7, 8, 31, 64, 128, 200, 1000] {
+            for steering in [Steering::Hash, Steering::Spray(0), Steering::Spray(workers.min(5))] {
+                let Some(_) = Driver::or_skip(steering, workers) else { return };
+                assert!(steering.redirecting(workers, 0).len() < 4096);
+            }
+        }
     }
 }

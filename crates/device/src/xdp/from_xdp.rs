@@ -10,9 +10,11 @@
 //! large segments to the interface (`ethtool -K IF tso off gso off` at the other end of a virtual cable); they would be
 //! lost, which `rx_dropped` counts and a message says. Checksums that such a sender has left to be completed are completed.
 //!
-//! With several workers, worker k has the queues whose number leaves k as the remainder by the number of workers; one for
-//! whose number there is no queue receives nothing. The interface chooses the queue of a frame. It is served from when all
-//! workers have their queues.
+//! With several workers, worker k has the queues whose number leaves k as the remainder by the number of workers, and the
+//! interface chooses the queue of a frame. Where there are fewer queues than workers, or with QUEUE, all workers receive from
+//! each queue: the program gives them the flows that belong to them. With `--steering spray` they do in any case, and it gives
+//! segments of TCP to any of them, by a random number, but for those that open and close connections. The interface is served
+//! from when all workers have their queues.
 //!
 //! ## Usage
 //! `FromXDP(DEVNAME [, QUEUE, KEYWORDS])`
@@ -50,6 +52,7 @@
 //! ## See also
 //! ToXDP, FromDevice
 
+use std::ops::Add;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
@@ -57,14 +60,17 @@ use element::args::parse_bool;
 use element::class::{ArgInfo, HandlerInfo, Notes, Phase, Task};
 use element::effects::{Action, Case, Field, Filter, Target, Value};
 use element::{Args, Base, Class, Cx, DropReason, Effects, Element, Interest, Invalid, Timestamp, manual};
-use libc::{c_int, xdp_statistics};
+use libc::c_int;
+use nix::sys::eventfd::{EfdFlags, EventFd};
 use packet::{BATCH_CAPACITY, SLOT_CAPACITY};
 
 use super::interface::Interface;
-use super::port::{Receiver, close_all, open_queues};
+use super::port::{close_all, open_queues};
+use super::receiver::{Counts, Receiver};
 use super::sys::program::Runner;
 use super::{Offer, Wanted, copy_of, read_wanted};
 use crate::frames::{complete, kind};
+use crate::interface::steering::Steering;
 use crate::interface::sys::{fanout, link, socket};
 use crate::interface::{Presence, cannot};
 
@@ -119,6 +125,10 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     if let Err(error) = interface.expect(args.id(), &wanted) {
         args.error(error);
     }
+    // What is at one worker only is spread by software.
+    let is_everywhere = !args.setup.threads.contains_key(&args.id());
+    let spreading = args.setup.spreading.as_deref().filter(|_| is_everywhere && args.setup.workers > 1);
+    let steering = Steering::new(None, spreading).unwrap_or(Steering::Hash);
     let from_xdp = FromXdp {
         burst: burst.map(|n| (n as usize).min(BATCH_CAPACITY)),
         promiscuous: args.or("PROMISC", false),
@@ -126,17 +136,19 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         active: args.or("ACTIVE", true),
         offer: Arc::clone(&offer),
         wanted,
+        steering,
         receivers: Vec::new(),
         first: 0,
         interface,
-        speaks: args.setup.worker == 0 || args.setup.threads.contains_key(&args.id()),
+        bell: None,
+        speaks: args.setup.worker == 0 || !is_everywhere,
         membership: None,
         index: 0,
         state: Presence::Up,
         has_begun: false,
         count: 0,
         completed: 0,
-        statistics: NOTHING,
+        counts: Counts::default(),
     };
     args.finish()?;
     args.setup.publish(args.id(), offer);
@@ -148,17 +160,10 @@ const LOOK: u32 = 0;
 const REFILL: u32 = 1;
 const LOOK_PAUSE: Timestamp = Timestamp(100_000_000);
 const REFILL_PAUSE: Timestamp = Timestamp(1_000_000);
+/// Token of the bell; those of receivers are their places.
+const BELL: u32 = u32::MAX;
 /// Most bytes in front of what the interface counts: an Ethernet header with a VLAN tag.
 const LINK_HEADER: usize = 18;
-/// Statistics before anything has happened.
-const NOTHING: xdp_statistics = xdp_statistics {
-    rx_dropped: 0,
-    rx_invalid_descs: 0,
-    tx_invalid_descs: 0,
-    rx_ring_full: 0,
-    rx_fill_ring_empty_descs: 0,
-    tx_ring_empty_descs: 0,
-};
 
 struct FromXdp {
     wanted: Wanted,
@@ -167,11 +172,15 @@ struct FromXdp {
     completes: bool,
     active: bool,
     offer: Arc<Offer>,
-    /// One per queue.
+    /// Which of the workers that share a queue gets a frame.
+    steering: Steering,
+    /// One per queue of its own, and then those as a guest.
     receivers: Vec<Receiver>,
     /// The one to begin with, so that none has to wait for the others for ever.
     first: usize,
     interface: Arc<Interface>,
+    /// Where copies share their queues: rings when this one can be a guest, and when its guests have taken many slots.
+    bell: Option<Arc<EventFd>>,
     /// Whether this is the copy that tells users what all of them find.
     speaks: bool,
     /// A socket that keeps the interface in promiscuous mode.
@@ -183,8 +192,8 @@ struct FromXdp {
     has_begun: bool,
     count: u64,
     completed: u64,
-    /// As they were when the sockets were closed.
-    statistics: xdp_statistics,
+    /// Of sockets that are closed.
+    counts: Counts,
 }
 
 impl FromXdp {
@@ -222,9 +231,7 @@ impl FromXdp {
             Presence::Gone => self.unwatch(cx),
             _ => cx.set_timer(LOOK, cx.now() + LOOK_PAUSE),
         }
-        let statistics = self.statistics();
-        // Where the kernel copies, packets without a free slot are in both counts.
-        if statistics.rx_dropped > statistics.rx_fill_ring_empty_descs && self.interface.has_to_tell() {
+        if self.receivers.iter().any(Receiver::drops_long_packets) && self.interface.has_to_tell() {
             let device = &self.wanted.device;
             self.say(
                 cx,
@@ -267,36 +274,60 @@ impl FromXdp {
     }
 
     fn unwatch(&mut self, cx: &mut Cx<'_>) {
-        for queue in 0..self.receivers.len() {
-            cx.unwatch(queue as u32);
+        for place in 0..self.receivers.len() {
+            cx.unwatch(place as u32);
         }
+        cx.unwatch(BELL);
         cx.clear_timer(LOOK);
         cx.clear_timer(REFILL);
     }
 
-    /// Of all queues together.
-    fn statistics(&self) -> xdp_statistics {
-        let parts = self.receivers.iter().filter_map(Receiver::statistics);
-        parts.fold(self.statistics, |sum, part| xdp_statistics {
-            rx_dropped: sum.rx_dropped + part.rx_dropped,
-            rx_invalid_descs: sum.rx_invalid_descs + part.rx_invalid_descs,
-            rx_ring_full: sum.rx_ring_full + part.rx_ring_full,
-            rx_fill_ring_empty_descs: sum.rx_fill_ring_empty_descs + part.rx_fill_ring_empty_descs,
-            ..sum
-        })
+    /// Of all sockets together.
+    fn counts(&self) -> Counts {
+        self.receivers.iter().map(Receiver::counts).fold(self.counts, Counts::add)
     }
-}
 
-/// Packets that the kernel has lost; where it copies, those without a free slot are in two counts.
-fn lost(statistics: &xdp_statistics) -> u64 {
-    statistics.rx_ring_full + statistics.rx_dropped.max(statistics.rx_fill_ring_empty_descs)
+    /// Whether all copies receive from each queue: where flows are spread, and where some worker would have no queue else.
+    fn shares(&self, copies: usize) -> bool {
+        let queues = match self.wanted.queue {
+            Some(_) => 1,
+            // Where the driver does not say, there is hardly more than one.
+            None => link::receive_queues(&self.wanted.device).unwrap_or(1),
+        };
+        copies > 1 && (self.steering != Steering::Hash || (queues as usize) < copies)
+    }
+
+    fn watch(&mut self, cx: &mut Cx<'_>, place: usize) -> Result<(), String> {
+        let watched = cx.watch(place as u32, self.receivers[place].socket(), Interest::Read);
+        watched.map_err(|error| cannot(&self.wanted.device, "poll", &error))
+    }
+
+    /// Goes on with the sockets that have been opened for this copy.
+    fn visit(&mut self, cx: &mut Cx<'_>) {
+        for guest in self.interface.guests_of(cx.id(), cx.worker().0) {
+            self.receivers.push(guest);
+            if let Err(error) = self.watch(cx, self.receivers.len() - 1) {
+                self.say(cx, format_args!("{error}"));
+            }
+        }
+    }
+
+    /// Closes the sockets of guests: whoever owns their queues closes after them.
+    fn leave(&mut self, cx: &mut Cx<'_>) {
+        let guests = self.receivers.iter().filter(|receiver| receiver.owned().is_none());
+        self.counts = guests.map(Receiver::counts).fold(self.counts, Counts::add);
+        for guest in self.receivers.extract_if(.., |receiver| receiver.owned().is_none()) {
+            guest.close(cx.pool());
+        }
+    }
 }
 
 impl Element for FromXdp {
     fn effects(&self) -> Effects {
         let kind = Value::Pure { name: "whom it was for", reads: Vec::new() };
         let case = Case::new(Filter::One(Vec::new()), Target::Output(0)).with(Action::Set(Field::Kind, kind));
-        let mut effects = Effects { cases: vec![case], ..Effects::source("received packet") };
+        let is_spread = self.steering != Steering::Hash;
+        let mut effects = Effects { cases: vec![case], is_spread, ..Effects::source("received packet") };
         effects.emits[0].output = Some(0);
         effects
     }
@@ -308,15 +339,22 @@ impl Element for FromXdp {
         if hardware != libc::ARPHRD_ETHER && hardware != libc::ARPHRD_LOOPBACK {
             return Err(format!("{device}: is no Ethernet interface; use FromDevice"));
         }
-        let (receivers, transmitters) = open_queues(cx, &self.wanted, self.index, copy_of(cx))?;
+        let (copy, copies) = copy_of(cx);
+        if self.shares(copies) {
+            let event = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC);
+            let bell = Arc::new(event.map_err(|error| cannot(&device, "eventfd", &error.into()))?);
+            cx.watch(BELL, bell.as_fd(), Interest::Read).map_err(|error| cannot(&device, "poll", &error))?;
+            self.bell = Some(bell);
+        }
+        let (receivers, transmitters) =
+            open_queues(cx, &self.wanted, self.index, (copy, copies), self.bell.as_ref())?;
         self.receivers = receivers;
         self.offer.with(|queues| *queues = transmitters);
-        for (queue, receiver) in self.receivers.iter().enumerate() {
-            cx.watch(queue as u32, receiver.socket(), Interest::Read)
-                .map_err(|error| cannot(&device, "poll", &error))?;
+        for place in 0..self.receivers.len() {
+            self.watch(cx, place)?;
         }
-        let sockets = self.receivers.iter().map(|receiver| (receiver.queue, receiver.socket()));
-        self.interface.serve(cx, &self.wanted, self.index, sockets)?;
+        let shares = self.bell.as_ref().map(|bell| (self.steering, bell));
+        self.interface.serve(cx, &self.wanted, self.index, &self.receivers, shares)?;
         if self.speaks {
             self.greet(cx);
         }
@@ -338,7 +376,11 @@ impl Element for FromXdp {
         made > 0
     }
 
-    fn ready(&mut self, cx: &mut Cx<'_>, _token: u32) {
+    fn ready(&mut self, cx: &mut Cx<'_>, token: u32) {
+        if let Some(bell) = self.bell.as_ref().filter(|_| token == BELL) {
+            let _ = bell.read();
+            self.visit(cx);
+        }
         cx.schedule();
     }
 
@@ -358,33 +400,34 @@ impl Element for FromXdp {
         if self.has_begun {
             while self.receive(cx, BATCH_CAPACITY) > 0 {}
         }
+        self.leave(cx);
     }
 
     fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         self.unwatch(cx);
         self.interface.detach();
         self.membership = None;
-        self.statistics = self.statistics();
+        self.counts = self.counts();
         let transmitters = self.offer.with(std::mem::take);
         close_all(cx.pool(), std::mem::take(&mut self.receivers), transmitters);
         Ok(())
     }
 
     fn missed(&self) -> u64 {
-        lost(&self.statistics())
+        self.counts().lost
     }
 
     fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        let statistics = self.statistics();
+        let counts = self.counts();
         let number = match name {
             "count" => self.count,
             "completed" => self.completed,
-            "queues" => self.receivers.len() as u64,
-            "kernel_drops" => lost(&statistics),
-            "rx_ring_full" => statistics.rx_ring_full,
-            "fill_ring_empty" => statistics.rx_fill_ring_empty_descs,
-            "rx_dropped" => statistics.rx_dropped,
-            "rx_invalid" => statistics.rx_invalid_descs,
+            "queues" => self.receivers.iter().filter(|receiver| receiver.owned().is_some()).count() as u64,
+            "kernel_drops" => counts.lost,
+            "rx_ring_full" => counts.ring_full,
+            "fill_ring_empty" => counts.fill_ring_empty,
+            "rx_dropped" => counts.dropped,
+            "rx_invalid" => counts.invalid,
             "mode" => {
                 return Ok(
                     if self.interface.runner() == Some(Runner::Kernel) { "skb" } else { "native" }.into()

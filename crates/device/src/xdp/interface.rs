@@ -1,19 +1,24 @@
 //! What all elements of a graph, at all workers, share of an interface: one program that hands frames to their sockets.
 //!
 //! It is attached when the last of them has its queues, so that an interface is served whole or, if one of them fails, not
-//! at all; and taken off when the first of them ends.
+//! at all; and taken off when the first of them ends. Where workers share queues, the last one also opens the sockets of
+//! guests; workers that are at work by then hear of it by a bell.
 
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use element::{Cx, ElementId, Setup};
 use libc::c_int;
+use nix::sys::eventfd::EventFd;
 
-use super::port::explain;
+use super::port::{Port, explain};
+use super::receiver::Receiver;
+use super::shared::Shared;
 use super::sys::program::{Program, Runner};
 use super::{Mode, Wanted};
+use crate::interface::steering::Steering;
 
 /// The interfaces of a graph.
 #[derive(Default)]
@@ -34,8 +39,31 @@ struct State {
     receivers: Vec<(ElementId, Wanted)>,
     /// Copies of theirs that have their queues.
     ready: usize,
+    /// These queues, and the copies that can be guests, until the last one has come.
+    queues: Vec<Queue>,
+    members: Vec<Member>,
+    /// Guests that nobody has fetched.
+    guests: Vec<(ElementId, usize, Receiver)>,
     program: Option<Program>,
     runner: Option<Runner>,
+}
+
+/// A queue that a worker's copy of an element has.
+struct Queue {
+    element: ElementId,
+    worker: usize,
+    number: u32,
+    port: Arc<Port>,
+    shared: Option<Arc<Shared>>,
+}
+
+/// A worker's copy of an element that shares its queues with the other ones.
+struct Member {
+    element: ElementId,
+    worker: usize,
+    /// Which of them gets a frame.
+    steering: Steering,
+    bell: Arc<EventFd>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -74,39 +102,54 @@ impl Interface {
         lock(&self.state).receivers.iter().any(|(_, wanted)| wanted.queue.is_none_or(|only| only == queue))
     }
 
-    /// Lets the program hand frames to the sockets of an element's copy, for these queues. The last copy of all elements
-    /// attaches it.
+    /// Lets the program hand frames to the sockets of an element's copy. The last copy of all elements attaches it. Copies
+    /// that share their queues say which of them gets a frame, and have a bell, which rings when they can be guests.
     ///
     /// # Errors
     /// What the kernel refuses.
-    pub(super) fn serve<'a>(
+    pub(super) fn serve(
         &self,
         cx: &Cx<'_>,
         wanted: &Wanted,
         index: c_int,
-        sockets: impl Iterator<Item = (u32, BorrowedFd<'a>)>,
+        receivers: &[Receiver],
+        shares: Option<(Steering, &Arc<EventFd>)>,
     ) -> Result<(), String> {
-        let failed = |step: &str, error: &io::Error| explain(wanted, step, error);
         let mut state = lock(&self.state);
-        let State { receivers, ready, program, runner } = &mut *state;
-        let program = match program {
-            Some(program) => program,
-            None => program.insert(Program::load().map_err(|(step, error)| failed(step, &error))?),
+        let (element, (worker, workers)) = (cx.id(), cx.worker());
+        let member = |(steering, bell): (Steering, &Arc<EventFd>)| Member {
+            element,
+            worker,
+            steering,
+            bell: Arc::clone(bell),
         };
-        for (queue, socket) in sockets {
-            program.serve(queue, socket).map_err(|error| failed("BPF_MAP_UPDATE_ELEM", &error))?;
-        }
-        *ready += 1;
-        if *ready == receivers.iter().map(|&(id, _)| cx.copies(id)).sum() {
-            let attached = attach(program, index, wanted.mode).map_err(|error| failed("attach", &error))?;
-            *runner = Some(attached);
+        state.members.extend(shares.map(member));
+        state.queues.extend(receivers.iter().filter_map(|receiver| {
+            let (port, shared) = receiver.owned()?;
+            let (port, shared) = (Arc::clone(port), shared.cloned());
+            Some(Queue { element, worker, number: receiver.queue, port, shared })
+        }));
+        state.ready += 1;
+        if state.ready == state.receivers.iter().map(|&(id, _)| cx.copies(id)).sum() {
+            let begun = state.begin(index, workers, wanted.mode);
+            begun.map_err(|(step, error)| explain(wanted, step, &error))?;
         }
         Ok(())
     }
 
+    /// The guests' sockets of an element's copy, once.
+    pub(super) fn guests_of(&self, element: ElementId, worker: usize) -> Vec<Receiver> {
+        let is_its = |guest: &mut (ElementId, usize, Receiver)| (guest.0, guest.1) == (element, worker);
+        lock(&self.state).guests.extract_if(.., is_its).map(|(.., guest)| guest).collect()
+    }
+
     /// Takes the program off: nothing more comes.
     pub(super) fn detach(&self) {
-        lock(&self.state).program = None;
+        let mut state = lock(&self.state);
+        state.program = None;
+        // Whoever owns a queue has to be the last one that has it.
+        state.queues.clear();
+        state.guests.clear();
     }
 
     /// Who runs the program, once it is there.
@@ -117,6 +160,32 @@ impl Interface {
     /// Whether the user has to be told that frames are too long; once.
     pub(super) fn has_to_tell(&self) -> bool {
         !self.told.swap(true, Ordering::Relaxed)
+    }
+}
+
+impl State {
+    /// Opens the sockets of guests, and lets the program hand frames to all of them.
+    fn begin(&mut self, index: c_int, workers: usize, mode: Mode) -> Result<(), (&'static str, io::Error)> {
+        let in_map = |error| ("BPF_MAP_UPDATE_ELEM", error);
+        // All elements that share queues are steered by what the engine has been told.
+        let shared = self.members.first().map(|member| (member.steering, workers));
+        let program = self.program.insert(Program::load(shared)?);
+        for Queue { element, worker, number, port, shared } in self.queues.drain(..) {
+            program.serve(number, port.socket.as_fd()).map_err(in_map)?;
+            let Some(shared) = shared else { continue };
+            let is_other = |other: &&Member| other.element == element && other.worker != worker;
+            for other in self.members.iter().filter(is_other) {
+                let guest = Receiver::of_guest(number, index, Arc::clone(&port), Arc::clone(&shared))?;
+                program.serve_worker(number, other.worker, guest.socket()).map_err(in_map)?;
+                self.guests.push((element, other.worker, guest));
+            }
+        }
+        self.runner = Some(attach(program, index, mode).map_err(|error| ("attach", error))?);
+        for member in self.members.drain(..) {
+            // A counter that is full has woken it already.
+            let _ = member.bell.write(1);
+        }
+        Ok(())
     }
 }
 

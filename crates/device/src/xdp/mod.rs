@@ -1,8 +1,9 @@
 //! Elements on queues of network interfaces by AF_XDP: nothing is copied between the kernel's driver and the pool.
 //!
 //! - [`from_xdp`], [`to_xdp`]: frames from and to an interface
-//! - `interface`: what all workers share of an interface: the program
-//! - `port`: a queue of an interface, in two halves that share a socket
+//! - `interface`: what all workers share of an interface: the program, and who is whose guest
+//! - `port`: a queue of an interface, in two halves that share a socket; `receiver`: the half that receives
+//! - `shared`: what the workers know of each other that receive from one queue
 //! - `sys`: the system calls
 //!
 //! Frames that come are in slots of the pool before anybody here hears of them, and what is sent is read from there.
@@ -10,6 +11,8 @@
 pub mod from_xdp;
 mod interface;
 mod port;
+mod receiver;
+mod shared;
 mod sys;
 pub mod to_xdp;
 

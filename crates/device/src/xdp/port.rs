@@ -1,14 +1,17 @@
 //! A queue of an interface: a half that receives and a half that sends, which share a socket and nothing that changes.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use element::{Cx, Packet};
 use libc::{c_int, xdp_desc, xdp_statistics};
-use packet::{DeviceId, Pool};
+use nix::sys::eventfd::EventFd;
+use packet::{DeviceId, Pool, Recipient};
 
+use super::receiver::Receiver;
+use super::shared::{LEAST_RING, Shared};
 use super::sys::program::MOST_QUEUES;
 use super::sys::ring::{Consumer, Producer};
 use super::sys::socket::{self, Opened};
@@ -16,30 +19,23 @@ use super::{Mode, Offer, Wanted};
 use crate::interface::cannot;
 use crate::interface::sys::link;
 
-/// What both halves have of a queue. The last one that goes gives the slots back that the kernel still has.
-struct Port {
-    socket: OwnedFd,
-    device: DeviceId,
+/// What both halves have of a queue, and guests. The last one that goes gives the slots back that the kernel still has.
+pub(super) struct Port {
+    pub(super) socket: OwnedFd,
+    pub(super) device: DeviceId,
+    /// Whether the kernel copies what comes into slots.
+    pub(super) is_copied: bool,
 }
 
 /// Closes a half: the rings first.
-fn close(port: Arc<Port>, pool: &mut Pool) {
-    if let Some(Port { socket, device }) = Arc::into_inner(port) {
+pub(super) fn close(port: Arc<Port>, pool: &mut Pool) {
+    // Guests have left by now, as everything is drained before anything is closed. With one that has not, slots stay with the
+    // kernel, and their memory is not given back.
+    if let Some(Port { socket, device, .. }) = Arc::into_inner(port) {
         // The kernel does not touch slots any more once the socket is closed.
         drop(socket);
         pool.detach(device);
     }
-}
-
-/// The half that receives.
-pub(super) struct Receiver {
-    port: Arc<Port>,
-    pub(super) queue: u32,
-    fill: Producer<u64>,
-    received: Consumer<xdp_desc>,
-    /// Free slots that the kernel may have, and those that it has: the pool is for other queues too.
-    share: u32,
-    given: u32,
 }
 
 /// The half that sends.
@@ -52,65 +48,6 @@ pub(super) struct Transmitter {
     pub(super) copied: u64,
     /// Packets that the kernel has taken and the interface has not.
     pub(super) refused: usize,
-}
-
-impl Receiver {
-    pub(super) fn socket(&self) -> BorrowedFd<'_> {
-        self.port.socket.as_fd()
-    }
-
-    /// Whether something has come.
-    pub(super) fn is_ready(&mut self) -> bool {
-        self.received.is_ready()
-    }
-
-    /// The next packet. What the kernel says that cannot be is left out.
-    pub(super) fn next(&mut self, pool: &mut Pool) -> Option<Packet> {
-        while let Some(descriptor) = self.received.take() {
-            self.given = self.given.saturating_sub(1);
-            let (slot, start) = socket::parse(descriptor.addr);
-            let packet = pool.take_back(self.port.device, slot, start, descriptor.len as usize);
-            if packet.is_some() {
-                return packet;
-            }
-            pool.take_empty(self.port.device, slot);
-        }
-        None
-    }
-
-    /// Gives the kernel free slots in the place of those that have come with packets. False if there were not enough.
-    pub(super) fn refill(&mut self, pool: &mut Pool) -> bool {
-        self.received.release();
-        let wanted = self.fill.room(u32::MAX).min(self.share.saturating_sub(self.given));
-        let mut given = 0;
-        while given < wanted {
-            let Some(slot) = pool.hand_out(self.port.device) else { break };
-            // There is room.
-            if !self.fill.put(socket::address(slot)) {
-                pool.take_empty(self.port.device, slot);
-                break;
-            }
-            given += 1;
-        }
-        if given > 0 {
-            self.given += given;
-            self.fill.submit();
-            if self.fill.needs_wakeup() {
-                socket::wake(self.socket());
-            }
-        }
-        given == wanted
-    }
-
-    pub(super) fn statistics(&self) -> Option<xdp_statistics> {
-        socket::statistics(self.socket())
-    }
-
-    pub(super) fn close(self, pool: &mut Pool) {
-        let Receiver { port, fill, received, .. } = self;
-        drop((fill, received));
-        close(port, pool);
-    }
 }
 
 /// What became of what was to be sent.
@@ -225,13 +162,13 @@ fn share(pool: &Pool, elements: usize, queues: usize) -> u32 {
     (slots / 4 * 3 / (elements * queues).max(1)) as u32
 }
 
-/// Opens a queue.
+/// Opens a queue; with `shares`, such that others can be its guests.
 fn open(
     cx: &mut Cx<'_>,
     wanted: &Wanted,
     index: c_int,
-    queue: u32,
-) -> Result<(Receiver, Transmitter), (&'static str, io::Error)> {
+    (queue, shares): (u32, bool),
+) -> Result<(Receiver, Transmitter, Option<Recipient>), (&'static str, io::Error)> {
     let opened = socket::open(cx.pool(), wanted.ring)?;
     let is_copied = wanted.mode == Mode::Kernel;
     let until = Instant::now() + if cx.is_heir() { Duration::ZERO } else { RELEASE };
@@ -243,13 +180,17 @@ fn open(
             result => break result.map_err(|error| ("bind", error))?,
         }
     }
-    let device = cx.pool().attach().ok_or((TOO_MANY, io::Error::from_raw_os_error(libc::ENOSPC)))?;
+    let attached = match shares {
+        true => cx.pool().attach_shared().map(|(device, recipient)| (device, Some(recipient))),
+        false => cx.pool().attach().map(|device| (device, None)),
+    };
+    let (device, recipient) = attached.ok_or((TOO_MANY, io::Error::from_raw_os_error(libc::ENOSPC)))?;
     let Opened { socket, fill, receive, transmit, completed } = opened;
-    let port = Arc::new(Port { socket, device });
-    let receiver =
-        Receiver { port: Arc::clone(&port), queue, fill, received: receive, share: wanted.ring, given: 0 };
+    let is_copied = socket::is_copied(socket.as_fd());
+    let port = Arc::new(Port { socket, device, is_copied });
+    let receiver = Receiver::of_owner(queue, Arc::clone(&port), fill, receive);
     let transmitter = Transmitter { port, queue, transmit, completed, copied: 0, refused: 0 };
-    Ok((receiver, transmitter))
+    Ok((receiver, transmitter, recipient))
 }
 
 /// What went wrong, and what to do where that is special to these sockets.
@@ -268,6 +209,7 @@ pub(super) fn explain(wanted: &Wanted, step: &str, error: &io::Error) -> String 
         (_, Some(libc::EPERM | libc::EACCES)) => {
             "this needs root, or the capabilities CAP_BPF, CAP_NET_ADMIN and CAP_NET_RAW"
         }
+        (_, Some(libc::EMFILE)) => "`ulimit -n` is too low: a queue that workers share has a socket for each",
         ("XDP_UMEM_REG", Some(libc::ENOBUFS)) => {
             "`ulimit -l` does not allow 64 MiB, and there is no CAP_IPC_LOCK"
         }
@@ -291,20 +233,23 @@ pub(super) fn explain(wanted: &Wanted, step: &str, error: &io::Error) -> String 
 }
 
 /// Opens the queues of an interface that belong to this one of so many copies of an element: those whose number leaves its
-/// own as the remainder. Each has a half that receives, and one that sends where the interface sends by that queue.
+/// own as the remainder. Each has a half that receives, and one that sends where the interface sends by that queue. With a
+/// bell, which is this copy's, all other copies can be guests at them.
 pub(super) fn open_queues(
     cx: &mut Cx<'_>,
     wanted: &Wanted,
     index: c_int,
     (copy, copies): (usize, usize),
+    bell: Option<&Arc<EventFd>>,
 ) -> Result<(Vec<Receiver>, Vec<Option<Transmitter>>), String> {
     let send_queues = link::send_queues(&wanted.device).unwrap_or(MOST_QUEUES);
-    let (mut receivers, mut transmitters) = (Vec::new(), Vec::new());
+    let (mut receivers, mut transmitters, mut recipients) = (Vec::new(), Vec::new(), Vec::new());
     let all = wanted.queue.map_or(0..MOST_QUEUES, |queue| queue..queue + 1);
     for queue in all.filter(|&queue| queue as usize % copies == copy) {
-        match open(cx, wanted, index, queue) {
-            Ok((receiver, transmitter)) => {
+        match open(cx, wanted, index, (queue, bell.is_some())) {
+            Ok((receiver, transmitter, recipient)) => {
                 receivers.push(receiver);
+                recipients.push(recipient);
                 match queue < send_queues {
                     true => transmitters.push(Some(transmitter)),
                     false => transmitter.close(cx.pool()),
@@ -320,14 +265,23 @@ pub(super) fn open_queues(
     }
     let elements = (0..cx.place().elements()).filter(|&id| cx.service::<Offer>(id).is_some()).count();
     let share = share(cx.pool(), elements, receivers.len());
+    let guests = if bell.is_some() { copies as u32 - 1 } else { 0 };
     let mut are_filled = true;
-    for receiver in &mut receivers {
-        receiver.share = receiver.share.min(share);
+    for (receiver, recipient) in receivers.iter_mut().zip(recipients) {
+        match recipient.zip(bell) {
+            Some((recipient, bell)) => {
+                let of_queue = (share, wanted.ring);
+                let shared = Shared::new(recipient, Arc::clone(bell), of_queue, guests);
+                receiver.settle(shared.share(of_queue, guests), Some(shared));
+            }
+            None => receiver.settle(share.min(wanted.ring), None),
+        }
         are_filled &= receiver.refill(cx.pool());
     }
-    let share = share.min(wanted.ring);
-    if !are_filled || share < FEW.min(wanted.ring) {
-        let (name, device, queues) = (cx.declaration(), &wanted.device, receivers.len());
+    let most = wanted.ring.saturating_mul(guests + 1);
+    if !are_filled || share < FEW.min(wanted.ring) + guests * LEAST_RING {
+        let (name, device, queues, share) =
+            (cx.declaration(), &wanted.device, receivers.len(), share.min(most));
         cx.message(format_args!(
             "{name}: {device}: each of {queues} queues has {share} free slots only, which bursts may use up; fewer queues \
              have more (QUEUE, or `ethtool -L {device}`), and so have more workers\n"
@@ -358,8 +312,8 @@ pub(super) fn open_transmitter(
     if is_optional && link::send_queues(device).is_ok_and(|queues| queue >= queues) {
         return Ok(None);
     }
-    match open(cx, wanted, index, queue) {
-        Ok((receiver, transmitter)) => {
+    match open(cx, wanted, index, (queue, false)) {
+        Ok((receiver, transmitter, _)) => {
             receiver.close(cx.pool());
             Ok(Some(transmitter))
         }

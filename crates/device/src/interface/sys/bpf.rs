@@ -97,3 +97,36 @@ pub(crate) fn link(program: BorrowedFd<'_>, index: c_int, attach: u32, flags: u3
     // SAFETY: the command's attribute, without pointers. It returns a new descriptor.
     unsafe { own(bpf(LINK_CREATE, &create)) }
 }
+
+/// Runs a program once on a frame, without any interface: its result.
+#[cfg(test)]
+pub(crate) fn run(program: BorrowedFd<'_>, frame: &[u8]) -> io::Result<u32> {
+    const TEST_RUN: c_int = 10;
+
+    #[repr(C)]
+    struct TestRun {
+        program: u32,
+        result: u32,
+        input_size: u32,
+        output_size: u32,
+        input: u64,
+        output: u64,
+        repeat: u32,
+        duration: u32,
+    }
+
+    let mut test = TestRun {
+        program: program.as_raw_fd() as u32,
+        result: 0,
+        input_size: frame.len() as u32,
+        output_size: 0,
+        input: frame.as_ptr() as u64,
+        output: 0,
+        repeat: 1,
+        duration: 0,
+    };
+    let size = size_of::<TestRun>();
+    // SAFETY: the command's attribute, to which the kernel writes; the frame lives through the call, and there is no output.
+    let done = unsafe { libc::syscall(libc::SYS_bpf, c_long::from(TEST_RUN), &raw mut test, size) };
+    checked(done as c_int).map(|_| test.result)
+}

@@ -102,12 +102,21 @@ pub(crate) fn has_carrier(name: &str) -> io::Result<bool> {
 
 /// How many send queues are in use. An error where the driver does not say.
 pub(crate) fn send_queues(name: &str) -> io::Result<u32> {
+    channels(name).map(|channels| channels.send + channels.combined)
+}
+
+/// How many receive queues are in use. An error where the driver does not say.
+pub(crate) fn receive_queues(name: &str) -> io::Result<u32> {
+    channels(name).map(|channels| channels.receive + channels.combined)
+}
+
+fn channels(name: &str) -> io::Result<Channels> {
     let mut channels = Channels { command: GET_CHANNELS, ..Channels::default() };
     let mut request = request(name)?;
     request.ifr_ifru.ifru_data = (&raw mut channels).cast();
     // The kernel writes the structure that the request points to, which lives through the call.
     tell(&mut request, libc::SIOCETHTOOL)?;
-    Ok(channels.send + channels.combined)
+    Ok(channels)
 }
 
 /// ETHTOOL_GCHANNELS of `linux/ethtool.h`, and what it gives: how many there may be and how many there are.

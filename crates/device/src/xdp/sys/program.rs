@@ -1,12 +1,14 @@
 //! The program that hands frames to sockets, attached to an interface for as long as somebody has it open (bpf(2)).
 //!
-//! It asks a map of sockets for the one of the frame's queue; a frame of a queue without a socket goes to the kernel.
+//! It asks a map of sockets for the one of the frame's queue, or for that of one of the workers that share the queue; a frame
+//! without a socket goes to the kernel.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use libc::c_int;
 
+use crate::interface::steering::Steering;
 use crate::interface::sys::bpf::{
     self, ATTACH_XDP, CALL, EXIT, KIND_XDP, LOAD_MAP, LOAD_WORD, MOVE, bpf, own, step,
 };
@@ -48,9 +50,9 @@ struct MapUpdate {
     flags: u64,
 }
 
-/// The program for a map: `return redirect_map(map, frame.rx_queue_index, XDP_PASS)`.
-fn instructions(map: c_int) -> [u64; 6] {
-    [
+/// The program for queues that are not shared: `return redirect_map(map, frame.rx_queue_index, XDP_PASS)`.
+fn by_queue(map: c_int) -> Vec<u64> {
+    vec![
         step(LOAD_WORD, 2, 1, 16, 0),
         // A constant of two instructions' size; source 1 says that it stands for a map.
         step(LOAD_MAP, 1, 1, 0, map),
@@ -66,25 +68,40 @@ pub(crate) struct Program {
     map: OwnedFd,
     program: OwnedFd,
     link: Option<OwnedFd>,
+    /// Sockets that each queue may have.
+    of_queue: u32,
 }
 
 impl Program {
-    /// Loads the program. It runs from [`attach`](Self::attach) on.
-    pub(crate) fn load() -> Result<Program, (&'static str, io::Error)> {
-        let create = MapCreate { kind: KIND_XSKMAP, key_size: 4, value_size: 4, entries: MOST_QUEUES };
+    /// Loads the program. It runs from [`attach`](Self::attach) on. With a steering, each of so many workers has a socket at
+    /// each queue.
+    pub(crate) fn load(shared: Option<(Steering, usize)>) -> Result<Program, (&'static str, io::Error)> {
+        let of_queue = shared.map_or(1, |(_, workers)| workers as u32);
+        let entries = MOST_QUEUES.saturating_mul(of_queue);
+        let create = MapCreate { kind: KIND_XSKMAP, key_size: 4, value_size: 4, entries };
         // SAFETY: the command's attribute, without pointers. It returns a new descriptor.
         let map = unsafe { own(bpf(MAP_CREATE, &create)) }.map_err(|error| ("BPF_MAP_CREATE", error))?;
-        let program = bpf::load(KIND_XDP, &instructions(map.as_raw_fd()));
-        Ok(Program { map, program: program.map_err(|error| ("BPF_PROG_LOAD", error))?, link: None })
+        let instructions = match shared {
+            Some((steering, workers)) => steering.redirecting(workers, map.as_raw_fd()),
+            None => by_queue(map.as_raw_fd()),
+        };
+        let program = bpf::load(KIND_XDP, &instructions).map_err(|error| ("BPF_PROG_LOAD", error))?;
+        Ok(Program { map, program, link: None, of_queue })
     }
 
-    /// Gives frames of a queue to a socket.
+    /// Gives all frames of a queue to a socket.
     pub(crate) fn serve(&self, queue: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
+        (0..self.of_queue as usize).try_for_each(|worker| self.serve_worker(queue, worker, socket))
+    }
+
+    /// Gives a worker's frames of a queue to a socket.
+    pub(crate) fn serve_worker(&self, queue: u32, worker: usize, socket: BorrowedFd<'_>) -> io::Result<()> {
+        let key = queue * self.of_queue + worker as u32;
         let value = socket.as_raw_fd() as u32;
         let update = MapUpdate {
             map: self.map.as_fd().as_raw_fd() as u32,
             padding: 0,
-            key: (&raw const queue) as u64,
+            key: (&raw const key) as u64,
             value: (&raw const value) as u64,
             flags: 0,
         };

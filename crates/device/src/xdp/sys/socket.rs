@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use libc::{c_int, sockaddr_xdp, xdp_desc, xdp_mmap_offsets, xdp_statistics, xdp_umem_reg};
+use libc::{c_int, sockaddr_xdp, xdp_desc, xdp_mmap_offsets, xdp_options, xdp_statistics, xdp_umem_reg};
 use packet::{Pool, SLOT_STRIDE};
 
 use super::ring::{Consumer, Producer};
@@ -15,6 +15,8 @@ unsafe impl Plain for xdp_umem_reg {}
 unsafe impl Plain for xdp_mmap_offsets {}
 // SAFETY: numbers, without padding.
 unsafe impl Plain for xdp_statistics {}
+// SAFETY: a number.
+unsafe impl Plain for xdp_options {}
 
 /// Bits of an address that say where the slot starts; those above, how far behind the bytes do (unaligned chunks).
 const SLOT_BITS: u32 = 48;
@@ -72,19 +74,52 @@ pub(crate) fn open(pool: &Pool, size: u32) -> Result<Opened, (&'static str, io::
     Ok(Opened { socket, fill, receive, transmit, completed })
 }
 
+/// Opens a socket that only receives, into the memory of another one, with a ring of this size; or the step that failed.
+pub(crate) fn open_guest(size: u32) -> Result<(OwnedFd, Consumer<xdp_desc>), (&'static str, io::Error)> {
+    let step = |what: &'static str| move |error| (what, error);
+    let socket = sys::socket(libc::AF_XDP, libc::SOCK_RAW, 0).map_err(step("AF_XDP socket"))?;
+    let fd = socket.as_fd();
+    set_option(fd, libc::SOL_XDP, libc::XDP_RX_RING, &size).map_err(step("XDP_RX_RING"))?;
+    let places: xdp_mmap_offsets =
+        option(fd, libc::SOL_XDP, libc::XDP_MMAP_OFFSETS).map_err(step("XDP_MMAP_OFFSETS"))?;
+    let receive = Consumer::map(fd, libc::XDP_PGOFF_RX_RING as u64, places.rx, size).map_err(step("mmap"))?;
+    Ok((socket, receive))
+}
+
 /// Gives a socket to a queue of an interface: with `copy`, without asking whether the driver could do without.
 pub(crate) fn bind(socket: BorrowedFd<'_>, index: c_int, queue: u32, copy: bool) -> io::Result<()> {
+    let flags = libc::XDP_USE_NEED_WAKEUP | if copy { libc::XDP_COPY } else { 0 };
+    bind_to(socket, index, queue, (flags, 0))
+}
+
+/// Gives a socket to the queue of another one, whose memory it shares. Slots are the other one's business.
+pub(crate) fn bind_guest(
+    socket: BorrowedFd<'_>,
+    index: c_int,
+    queue: u32,
+    owner: BorrowedFd<'_>,
+) -> io::Result<()> {
+    bind_to(socket, index, queue, (libc::XDP_SHARED_UMEM, owner.as_raw_fd() as u32))
+}
+
+fn bind_to(socket: BorrowedFd<'_>, index: c_int, queue: u32, (flags, owner): (u16, u32)) -> io::Result<()> {
     let address = sockaddr_xdp {
         sxdp_family: libc::AF_XDP as u16,
-        sxdp_flags: libc::XDP_USE_NEED_WAKEUP | if copy { libc::XDP_COPY } else { 0 },
+        sxdp_flags: flags,
         sxdp_ifindex: index as u32,
         sxdp_queue_id: queue,
-        sxdp_shared_umem_fd: 0,
+        sxdp_shared_umem_fd: owner,
     };
     let length = size_of::<sockaddr_xdp>() as libc::socklen_t;
     // SAFETY: the address lives through the call, and its length is right.
     let result = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) };
     checked(result).map(drop)
+}
+
+/// Whether the kernel copies what comes into the slots, because the driver cannot write there.
+pub(crate) fn is_copied(socket: BorrowedFd<'_>) -> bool {
+    let options = option::<xdp_options>(socket, libc::SOL_XDP, libc::XDP_OPTIONS);
+    options.map_or(true, |options| options.flags & libc::XDP_OPTIONS_ZEROCOPY == 0)
 }
 
 /// Lets the kernel send what is in the ring.
