@@ -58,7 +58,7 @@ pub struct Receiving {
     pub acks: f64,
     /// Segments that were sent again.
     pub again: f64,
-    /// ACKs that said so of something that had not been lost.
+    /// ACKs that report a segment that came twice (RFC 2883): something was sent again in vain.
     pub in_vain: f64,
     /// Processor seconds of the receiving program per gigabyte, if it is iperf3, which tells.
     pub receiver_s_per_gb: Option<f64>,
@@ -240,7 +240,8 @@ impl Bench {
 
     /// By sockets of this program. Namespaces may only choose congestion controls that all users may.
     fn by_lab(&self, sender: &Space, receiver: &Space, control: &str) -> Result<Flow> {
-        sender.enter(|| std::fs::write("/proc/sys/net/ipv4/tcp_congestion_control", control))?;
+        let chosen = sender.enter(|| std::fs::write("/proc/sys/net/ipv4/tcp_congestion_control", control));
+        chosen.map_err(|error| Error::new(error.kind(), format!("{control} without {IPERF}: {error}")))?;
         let rate = lab::flow(sender, receiver, SocketAddr::from((RIGHT, PORT)), self.window)?;
         Ok(Flow { rate, receiver_s: None })
     }

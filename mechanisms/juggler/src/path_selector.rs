@@ -96,7 +96,8 @@ pub static CLASS: Class = Class {
             gap,
             hasher: KeyHasher::new(seed),
             table,
-            blocks: vec![Block::default(); capacity],
+            // Larger ones grow while they warm up.
+            blocks: Vec::with_capacity(capacity.min(65_536)),
             next: 0,
             sorted: (0..outputs).map(|_| Batch::new()).collect(),
             packets: vec![0; outputs],
@@ -247,6 +248,9 @@ impl PathSelector {
         let paused = self.table.last_seen(id).is_none_or(|last| now - last >= self.gap);
         self.table.touch(id, now);
         let place = id.index() as usize;
+        if place >= self.blocks.len() {
+            self.blocks.resize(place + 1, Block::default());
+        }
         if is_new || paused || !self.blocks[place].goes_on(packet, self.most) {
             let output = self.choose(cx);
             self.blocks[place] = Block { output, ..Block::default() };
