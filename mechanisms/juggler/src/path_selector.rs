@@ -36,6 +36,8 @@
 //! ## See also
 //! RandomPath, RandomSwitch, RoundRobinSwitch, HashSwitch
 
+use std::any::Any;
+
 use element::args::{Arg, Place};
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Access, Case, Depends, Filter, State, Target};
@@ -74,6 +76,7 @@ pub static CLASS: Class = Class {
         "PACKET, CHOICE ROUND_ROBIN -> 1/2",
         "",
     ],
+    reconfigures: true,
     build: |args| {
         let (mode, choice) = (args.or("MODE", Mode::Flow), args.or("CHOICE", Choice::Random));
         let (block, gap): (u32, _) = (args.or("BLOCK", 65_536), args.or("GAP", Timestamp(500_000)));
@@ -313,6 +316,20 @@ impl Element for PathSelector {
     fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, _value: &str) -> Result<(), String> {
         self.packets.fill(0);
         (self.begun, self.overflows) = (0, 0);
+        Ok(())
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        Some(Box::new((std::mem::take(&mut self.packets), self.begun, self.overflows)))
+    }
+
+    fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        let state =
+            state.downcast::<(Vec<u64>, u64, u64)>().map_err(|_| "not the state of a PathSelector")?;
+        // Only counts: a new block begins for each flow.
+        let (packets, begun, overflows) = *state;
+        self.packets.iter_mut().zip(packets).for_each(|(count, before)| *count = before);
+        (self.begun, self.overflows) = (begun, overflows);
         Ok(())
     }
 }
