@@ -124,7 +124,7 @@ fn reordering_has_rows_for_each_receiver() {
         rows.iter().map(|row| row["params"]["control"].as_str().unwrap()).collect();
     assert!(!controls.is_empty(), "{said}");
     for control in controls {
-        for receiver in ["plain", "gro", "gro-125us"] {
+        for receiver in ["plain", "gro", "gro-125us", "juggler"] {
             for delay in [0, 500] {
                 let is_it = |row: &&Value| {
                     let params = &row["params"];

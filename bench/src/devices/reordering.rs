@@ -36,7 +36,13 @@ const WAYS: &[Way] = &[
     Way { name: "gro", gro: true, ..PLAIN },
     // As long as in the paper's testbed.
     Way { name: "gro-125us", gro: true, hold: 125, ..PLAIN },
+    Way { name: "juggler", elements: juggler, ..PLAIN },
 ];
+
+/// It waits for what is late a little longer than paths differ.
+fn juggler(delay: u64) -> String {
+    format!("Juggler(LINE_RATE 1Gbps, OFO_TIMEOUT {}us) ->", delay + 50)
+}
 
 /// Microseconds by which the second path is slower.
 const DELAYS: [u64; 4] = [0, 250, 500, 750];
