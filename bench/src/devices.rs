@@ -6,8 +6,10 @@
 
 mod between;
 mod connections;
+mod kernel;
 mod openvswitch;
 mod program;
+mod reordering;
 
 use std::cell::Cell;
 use std::io::{Error, ErrorKind, Result};
@@ -43,6 +45,8 @@ const SEGMENT: f64 = 1448.0;
 const SLOW: Duration = Duration::from_secs(20);
 
 pub(crate) use connections::run as run_connections;
+pub use reordering::Receiving;
+pub(crate) use reordering::run as run_reordering;
 
 /// One row for TCP and one for packets of each device. None, with a message, where the machine or the user does not allow
 /// network namespaces.

@@ -131,6 +131,9 @@ pub struct Row {
     /// sent again, and how many came behind a gap.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tcp: Option<[f64; 3]>,
+    /// What a receiver's TCP made of a network that reorders.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receiving: Option<Receiving>,
     /// Packets that came in for each that left.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub merged: Option<f64>,
@@ -160,6 +163,7 @@ pub mod serde_params {
     }
 }
 
+pub use devices::Receiving;
 pub use graph::{drive_only, measure_chain};
 use serde_params::Param;
 pub use sessions::{Phase, measure_sessions};
@@ -246,6 +250,11 @@ pub const ALL: &[Benchmark] = &[
         about: "TCP through a translator whose workers share connections, or do not (needs root, ip, ethtool)",
         run: devices::run_connections,
     },
+    Benchmark {
+        name: "reordering",
+        about: "TCP over paths that reorder, and what stands in front of the receiver (needs root, ip, ethtool; iperf3)",
+        run: devices::run_reordering,
+    },
     Benchmark { name: "elements", about: "each element alone, with frames of 64 bytes", run: elements::run },
     Benchmark { name: "lang-10k", about: "parse and flatten 10,000 elements", run: language::run },
 ];
@@ -280,6 +289,7 @@ impl Row {
             jain: None,
             gbps: None,
             tcp: None,
+            receiving: None,
             merged: None,
         }
     }
@@ -336,6 +346,9 @@ fn lines(rows: &[&Row]) -> String {
                 ", {rate:.2} Gb/s, of 1000 segments {again:.1} sent again, {behind_gap:.0} behind a gap"
             );
         }
+        if let Some(receiving) = &row.receiving {
+            let _ = write!(notes, ", {receiving}");
+        }
         if let Some(merged) = row.merged {
             let _ = write!(notes, ", {merged:.2} made one");
         }
@@ -361,7 +374,8 @@ mod tests {
     fn every_benchmark_runs_and_gives_rows() {
         let settings = Settings { repeats: 1, packets: 2_000, per_run: 4_000, ..Settings::USUAL };
         // These run the program itself, which tests of the program do.
-        for benchmark in ALL.iter().filter(|benchmark| !["devices", "connections"].contains(&benchmark.name))
+        for benchmark in
+            ALL.iter().filter(|benchmark| !["devices", "connections", "reordering"].contains(&benchmark.name))
         {
             let rows = (benchmark.run)(&settings).unwrap();
             assert!(!rows.is_empty(), "{}", benchmark.name);

@@ -1,6 +1,7 @@
-//! `bench devices` and `bench connections` for the shortest time: their rows, and that nothing stays behind. Skipped with a
-//! message where there can be no network namespaces.
+//! `bench devices`, `bench connections` and `bench reordering` for the shortest time: their rows, and that nothing stays
+//! behind. Skipped with a message where there can be no network namespaces.
 
+use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
@@ -104,6 +105,40 @@ fn connections_have_rows_for_each_steering() {
     for row in &rows {
         let [rate, again, behind_gap] = [0, 1, 2].map(|i| row["tcp"][i].as_f64().unwrap());
         assert!(rate > 0.0 && again >= 0.0 && behind_gap >= 0.0, "{row}");
+    }
+}
+
+#[test]
+fn reordering_has_rows_for_each_receiver() {
+    if !is_possible() {
+        return;
+    }
+    let _alone = alone();
+    let output =
+        Command::new(TIDEGATE).args(["bench", "reordering", "--small", "--json", "-"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let rows: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    // Which congestion controls there are is for the kernel to say, and without iperf3 also who may choose them.
+    let controls: BTreeSet<&str> =
+        rows.iter().map(|row| row["params"]["control"].as_str().unwrap()).collect();
+    assert!(!controls.is_empty(), "{said}");
+    for control in controls {
+        for receiver in ["plain", "gro", "gro-125us", "juggler"] {
+            for delay in [0, 500] {
+                let is_it = |row: &&Value| {
+                    let params = &row["params"];
+                    params["control"] == control
+                        && params["receiver"] == receiver
+                        && params["delay_us"] == delay
+                };
+                let row = rows.iter().find(is_it);
+                let row = row.unwrap_or_else(|| panic!("no {control} {receiver} {delay}: {said}"));
+                let of = |key: &str| row["receiving"][key].as_f64().unwrap();
+                assert!(of("gbps") > 0.0 && of("delivered") > 0.0 && of("acks") > 0.0, "{row}");
+                assert!(delay == 0 || of("behind_gap") > 0.0, "{row}");
+            }
+        }
     }
 }
 

@@ -3,12 +3,13 @@
 //! A translator stands between two machines, with so much work per packet, on one worker, and on two with each connection at one
 //! of them, spread over both, and spread with the order kept. Senders and receivers share the cores with it.
 
-use std::io::{Error, Result};
+use std::io::Result;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use lab::{Net, Space};
 
+use super::kernel::count;
 use super::{Interrupt, PORT, Program, SEGMENT, is_possible};
 use crate::serde_params::Param;
 use crate::{Pair, Row, Settings, median};
@@ -169,7 +170,7 @@ fn translator(work: u64) -> String {
     )
 }
 
-/// What the kernel has counted (proc_net_snmp(5), `/proc/net/netstat`).
+/// What the kernel has counted.
 struct Segments {
     arrived: u64,
     again: u64,
@@ -184,16 +185,4 @@ impl Segments {
             behind_gap: count(receiver, "netstat", "TcpExt", "TCPOFOQueue")?,
         })
     }
-}
-
-/// A count of a namespace: a line has the names, and the next one the numbers.
-fn count(space: &Space, file: &str, group: &str, name: &str) -> Result<u64> {
-    let text = space.enter(|| std::fs::read_to_string(format!("/proc/thread-self/net/{file}")))?;
-    let mut lines = text.lines().filter_map(|line| line.split_once(": ")).filter(|(of, _)| *of == group);
-    let both = lines.next().zip(lines.next());
-    let found = both.and_then(|((_, names), (_, numbers))| {
-        let mut pairs = names.split(' ').zip(numbers.split(' '));
-        pairs.find(|(of, _)| *of == name)?.1.parse().ok()
-    });
-    found.ok_or_else(|| Error::other(format!("{file} has no {group} {name}")))
 }

@@ -36,6 +36,8 @@
 //! ## See also
 //! RandomPath, RandomSwitch, RoundRobinSwitch, HashSwitch
 
+use std::any::Any;
+
 use element::args::{Arg, Place};
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Access, Case, Depends, Filter, State, Target};
@@ -74,6 +76,7 @@ pub static CLASS: Class = Class {
         "PACKET, CHOICE ROUND_ROBIN -> 1/2",
         "",
     ],
+    reconfigures: true,
     build: |args| {
         let (mode, choice) = (args.or("MODE", Mode::Flow), args.or("CHOICE", Choice::Random));
         let (block, gap): (u32, _) = (args.or("BLOCK", 65_536), args.or("GAP", Timestamp(500_000)));
@@ -96,7 +99,8 @@ pub static CLASS: Class = Class {
             gap,
             hasher: KeyHasher::new(seed),
             table,
-            blocks: vec![Block::default(); capacity],
+            // Larger ones grow while they warm up.
+            blocks: Vec::with_capacity(capacity.min(65_536)),
             next: 0,
             sorted: (0..outputs).map(|_| Batch::new()).collect(),
             packets: vec![0; outputs],
@@ -247,6 +251,9 @@ impl PathSelector {
         let paused = self.table.last_seen(id).is_none_or(|last| now - last >= self.gap);
         self.table.touch(id, now);
         let place = id.index() as usize;
+        if place >= self.blocks.len() {
+            self.blocks.resize(place + 1, Block::default());
+        }
         if is_new || paused || !self.blocks[place].goes_on(packet, self.most) {
             let output = self.choose(cx);
             self.blocks[place] = Block { output, ..Block::default() };
@@ -309,6 +316,20 @@ impl Element for PathSelector {
     fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, _value: &str) -> Result<(), String> {
         self.packets.fill(0);
         (self.begun, self.overflows) = (0, 0);
+        Ok(())
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        Some(Box::new((std::mem::take(&mut self.packets), self.begun, self.overflows)))
+    }
+
+    fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        let state =
+            state.downcast::<(Vec<u64>, u64, u64)>().map_err(|_| "not the state of a PathSelector")?;
+        // Only counts: a new block begins for each flow.
+        let (packets, begun, overflows) = *state;
+        self.packets.iter_mut().zip(packets).for_each(|(count, before)| *count = before);
+        (self.begun, self.overflows) = (begun, overflows);
         Ok(())
     }
 }

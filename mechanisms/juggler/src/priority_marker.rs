@@ -39,6 +39,8 @@
 //! ## See also
 //! StrictPriority, Paint, PaintSwitch, SetIPDSCP
 
+use std::any::Any;
+
 use classify::IntervalSet;
 use element::args::{AnnotationOffset, Arg, Bandwidth, Real};
 use element::class::{ArgInfo, HandlerInfo};
@@ -74,6 +76,7 @@ pub static CLASS: Class = Class {
         HandlerInfo::write("reset"),
     ],
     samples: &["1Gbps, 10Gbps", "1Gbps, 1Gbps, ALPHA 1, INTERVAL 0, FLOWS 2, ANNO 20"],
+    reconfigures: true,
     build: |args| {
         let Bandwidth(target) = args.required("TARGET");
         let Bandwidth(line) = args.required("LINE_RATE");
@@ -138,6 +141,7 @@ impl Control {
 }
 
 /// Acknowledged bytes per second.
+#[derive(Clone, Copy)]
 struct Meter {
     interval: Timestamp,
     /// What was measured last.
@@ -266,6 +270,20 @@ impl Element for PriorityMarker {
             "target" => self.control.target = Bandwidth::parse(value, &cx.place())?.0,
             _ => (self.control.p, self.urgent, self.others) = (0.0, 0, 0),
         }
+        Ok(())
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        Some(Box::new((self.control.p, self.meter, self.urgent, self.others)))
+    }
+
+    fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        let state =
+            state.downcast::<(f64, Meter, u64, u64)>().map_err(|_| "not the state of a PriorityMarker")?;
+        // Connections are known again by their next ACKs.
+        let (p, meter, urgent, others) = *state;
+        self.meter = Meter { interval: self.meter.interval, ..meter };
+        (self.control.p, self.urgent, self.others) = (p, urgent, others);
         Ok(())
     }
 }

@@ -33,6 +33,7 @@
 //! ## See also
 //! PathSelector, StrictPriority, DelayUnqueue, RandomSwitch
 
+use std::any::Any;
 use std::collections::VecDeque;
 
 use element::args::{Raw, parse_integer, parse_seconds, unquote};
@@ -58,6 +59,7 @@ pub static CLASS: Class = Class {
         HandlerInfo::write("reset_counts"),
     ],
     samples: &["0, 20us", "3us, 0, 9us, WEIGHTS 1 0 2", "5us, 1ms, CAPACITY 3", "0"],
+    reconfigures: true,
     build,
     ..Class::DEFAULT
 };
@@ -148,6 +150,13 @@ struct RandomPath {
     drops: u64,
     /// When the timer will run.
     armed: Option<Timestamp>,
+}
+
+/// What a new element goes on with.
+struct Inherited {
+    paths: Vec<Path>,
+    arrivals: u64,
+    drops: u64,
 }
 
 impl RandomPath {
@@ -263,6 +272,26 @@ impl Element for RandomPath {
             return Err(format!("expected {} delays", self.paths.len()));
         }
         self.paths.iter_mut().zip(delays).for_each(|(path, delay)| path.delay = delay);
+        Ok(())
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        let (paths, arrivals, drops) = (std::mem::take(&mut self.paths), self.arrivals, self.drops);
+        Some(Box::new(Inherited { paths, arrivals, drops }))
+    }
+
+    fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        let state = *state.downcast::<Inherited>().map_err(|_| "not the state of a RandomPath")?;
+        (self.arrivals, self.drops) = (state.arrivals, state.drops);
+        let last = self.paths.len() - 1;
+        for (number, path) in state.paths.into_iter().enumerate() {
+            // What was on a path that there is no more is on the last one.
+            let heir = &mut self.paths[number.min(last)];
+            heir.packets += path.packets;
+            heir.waiting.extend(path.waiting);
+            heir.waiting.make_contiguous().sort_by_key(|waiting| (waiting.leaves, waiting.number));
+        }
+        self.arm(cx);
         Ok(())
     }
 }

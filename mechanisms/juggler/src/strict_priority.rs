@@ -32,6 +32,7 @@
 //! ## See also
 //! PriorityMarker, Paint, PrioSched, LinkUnqueue, RandomPath
 
+use std::any::Any;
 use std::collections::VecDeque;
 
 use element::args::{AnnotationOffset, Arg, Bandwidth};
@@ -59,6 +60,7 @@ pub static CLASS: Class = Class {
         HandlerInfo::write("reset_counts"),
     ],
     samples: &["1Gbps", "10Mbps, QUEUES 3, CAPACITY 2", "1Mbps, CAPACITY 0, ANNO 20"],
+    reconfigures: true,
     build: |args| {
         let rate = args.required("RATE");
         let (queues, capacity): (u32, u32) = (args.or("QUEUES", 2), args.or("CAPACITY", 1000));
@@ -118,6 +120,13 @@ struct StrictPriority {
     free: Timestamp,
     /// What divisions have left over since the link was last idle, so that no rate is lost by rounding.
     carry: u64,
+}
+
+/// What a new element goes on with.
+struct Inherited {
+    queues: Vec<Queue>,
+    sent: Option<Packet>,
+    free: Timestamp,
 }
 
 impl StrictPriority {
@@ -228,6 +237,31 @@ impl Element for StrictPriority {
         check(rate)?;
         // What is left over was measured by the old rate.
         (self.rate, self.carry) = (rate.0, 0);
+        Ok(())
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        Some(Box::new(Inherited {
+            queues: std::mem::take(&mut self.queues),
+            sent: self.sent.take(),
+            free: self.free,
+        }))
+    }
+
+    fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        let state = *state.downcast::<Inherited>().map_err(|_| "not the state of a StrictPriority")?;
+        (self.sent, self.free) = (state.sent, state.free);
+        let last = self.queues.len() - 1;
+        for (number, queue) in state.queues.into_iter().enumerate() {
+            // What is more urgent than there are queues is most urgent.
+            let heir = &mut self.queues[number.min(last)];
+            heir.packets += queue.packets;
+            heir.drops += queue.drops;
+            heir.waiting.extend(queue.waiting);
+        }
+        if self.sent.is_some() {
+            cx.set_timer(0, self.free);
+        }
         Ok(())
     }
 }

@@ -97,6 +97,18 @@ fn delays_change_while_packets_are_under_way() {
 }
 
 #[test]
+fn packets_stay_under_way_when_there_are_other_paths() {
+    let arrivals = steady(6, 10_000);
+    let script = "wait 15us, writeq e.config \"5us, 5us, WEIGHTS 0 1\", wait 22us, write e.config 1us";
+    let (outcome, seen) =
+        through("in -> e :: RandomPath(100us) -> out", 1, &arrivals, script, &["e.packets"]);
+    let order: Vec<_> = seen[0].iter().map(|(left, frame)| (left / 1000, number(frame))).collect();
+    // The first two keep their times. The next two are on a path of their own, which is gone for the last ones.
+    assert_eq!(order, [(25, 2), (35, 3), (100, 0), (110, 1), (110, 4), (110, 5)]);
+    assert_eq!(values(&outcome), ["0 6\n"]);
+}
+
+#[test]
 fn wrong_arguments_are_explained() {
     for (element, expected) in [
         ("RandomPath()", "DELAY: required argument missing"),

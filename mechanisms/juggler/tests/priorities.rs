@@ -14,11 +14,21 @@ use wire::build::Builder;
 
 /// What leaves a link of 1 Gb/s with packets that are painted 1 if their flow is 2: times in nanoseconds, and numbers.
 fn leaves(link: &str, arrivals: &[Timed], handlers: &[&str]) -> (Vec<String>, Vec<(i64, u64)>) {
+    leaves_while(link, arrivals, "", handlers)
+}
+
+/// The same while a Script does something.
+fn leaves_while(
+    link: &str,
+    arrivals: &[Timed],
+    script: &str,
+    handlers: &[&str],
+) -> (Vec<String>, Vec<(i64, u64)>) {
     let text = format!(
         "in -> c :: Classifier(34/0001, 34/0002, -); e :: {link} -> out;
          c[0] -> e; c[1] -> Paint(1) -> e; c[2] -> Paint(9) -> e"
     );
-    let (outcome, seen) = through(&text, 1, arrivals, "", handlers);
+    let (outcome, seen) = through(&text, 1, arrivals, script, handlers);
     let seen = seen[0].iter().map(|(left, frame)| (*left, number(frame))).collect();
     (values(&outcome).into_iter().map(String::from).collect(), seen)
 }
@@ -63,6 +73,17 @@ fn full_queues_drop_their_own() {
     let numbers: Vec<u64> = seen.iter().map(|seen| seen.1).collect();
     assert_eq!(numbers, [0, 1, 3, 5, 2, 4, 6]);
     assert_eq!(values, ["0 6\n1 7\n", "0 4\n1 3\n", "0 0\n1 0\n"]);
+}
+
+#[test]
+fn a_link_keeps_its_packets_when_it_becomes_another_one() {
+    let packet = |time, flow, number| (time, numbered(flow, number, 1000));
+    let arrivals = [packet(0, 1, 0), packet(1, 1, 1), packet(2, 2, 2), packet(3, 3, 3)];
+    let script = "wait 1us, writeq e.config \"500Mbps, QUEUES 2\"";
+    let (values, seen) = leaves_while("StrictPriority(1Gbps, QUEUES 3)", &arrivals, script, &["e.packets"]);
+    // What is being sent is sent as it was; then the two most urgent ones, and at half the rate.
+    assert_eq!(seen, [(8000, 0), (24_000, 2), (40_000, 3), (56_000, 1)]);
+    assert_eq!(values, ["0 2\n1 2\n"]);
 }
 
 #[test]

@@ -1,0 +1,25 @@
+//! What the kernel has counted.
+
+use std::io::{Error, Result};
+
+use lab::Space;
+
+/// A count of a namespace (proc_net_snmp(5), `/proc/net/netstat`): a line has the names, and the next one the numbers.
+pub(super) fn count(space: &Space, file: &str, group: &str, name: &str) -> Result<u64> {
+    let text = space.enter(|| std::fs::read_to_string(format!("/proc/thread-self/net/{file}")))?;
+    let mut lines = text.lines().filter_map(|line| line.split_once(": ")).filter(|(of, _)| *of == group);
+    let both = lines.next().zip(lines.next());
+    let found = both.and_then(|((_, names), (_, numbers))| {
+        let mut pairs = names.split(' ').zip(numbers.split(' '));
+        pairs.find(|(of, _)| *of == name)?.1.parse().ok()
+    });
+    found.ok_or_else(|| Error::other(format!("{file} has no {group} {name}")))
+}
+
+/// Seconds that all processors of the machine have spent in soft interrupts (proc_stat(5)); in hundredths, as the kernel
+/// tells programs.
+pub(super) fn soft_interrupts() -> Result<f64> {
+    let text = std::fs::read_to_string("/proc/stat")?;
+    let ticks = text.lines().next().and_then(|line| line.split_whitespace().nth(7)?.parse::<f64>().ok());
+    ticks.map(|ticks| ticks / 100.0).ok_or_else(|| Error::other("/proc/stat has no soft interrupts"))
+}

@@ -1,0 +1,328 @@
+//! TCP over paths that reorder: what the kernel's own TCP makes of it, and what stands in front of the receiver (Juggler,
+//! section 5).
+//!
+//! One machine sends frames of ordinary size to another one, over a link of 1 Gb/s and two paths between which each packet
+//! is thrown at random, as by the switch of figure 11. Sender, receiver and what is between share the cores of one machine.
+
+use std::fmt;
+use std::io::{Error, Result};
+use std::net::SocketAddr;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use lab::{Net, Space};
+use serde::Serialize;
+
+use super::kernel::{count, soft_interrupts};
+use super::{Interrupt, LEFT, PORT, Program, RIGHT, SEGMENT, is_possible};
+use crate::serde_params::Param;
+use crate::{Pair, Row, Settings, median};
+
+/// What stands in front of the receiver.
+struct Way {
+    name: &'static str,
+    /// Whether the receiver's interface merges what comes in order.
+    gro: bool,
+    /// For how many microseconds it holds packets to do so, as an interface that interrupts rarely would.
+    hold: u64,
+    /// Elements behind the paths, each with its arrow, for such a difference of delays in microseconds.
+    elements: fn(u64) -> String,
+}
+
+const PLAIN: Way = Way { name: "plain", gro: false, hold: 0, elements: |_| String::new() };
+
+const WAYS: &[Way] = &[
+    PLAIN,
+    Way { name: "gro", gro: true, ..PLAIN },
+    // As long as in the paper's testbed.
+    Way { name: "gro-125us", gro: true, hold: 125, ..PLAIN },
+    Way { name: "juggler", elements: juggler, ..PLAIN },
+];
+
+/// It waits for what is late a little longer than paths differ.
+fn juggler(delay: u64) -> String {
+    format!("Juggler(LINE_RATE 1Gbps, OFO_TIMEOUT {}us) ->", delay + 50)
+}
+
+/// Microseconds by which the second path is slower.
+const DELAYS: [u64; 4] = [0, 250, 500, 750];
+const CONTROLS: [&str; 2] = ["cubic", "bbr"];
+/// Packets that wait for the link at most: 24 ms, enough for the window of one connection.
+const QUEUE: u32 = 2000;
+const IPERF: &str = "iperf3";
+
+/// What one connection came to. Counts are per thousand segments that were sent.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Receiving {
+    /// Gigabits of data per second.
+    pub gbps: f64,
+    /// Segments, merged or not, that came to the receiver's TCP.
+    pub delivered: f64,
+    /// Such as were behind a gap.
+    pub behind_gap: f64,
+    /// Segments that the receiver sent back.
+    pub acks: f64,
+    /// Segments that were sent again.
+    pub again: f64,
+    /// ACKs that report a segment that came twice (RFC 2883): something was sent again in vain.
+    pub in_vain: f64,
+    /// Processor seconds of the receiving program per gigabyte, if it is iperf3, which tells.
+    pub receiver_s_per_gb: Option<f64>,
+    /// Seconds that the whole machine, sender included, spent in soft interrupts per gigabyte.
+    pub soft_interrupts_s_per_gb: f64,
+}
+
+impl Receiving {
+    fn median(samples: &[Receiving]) -> Receiving {
+        let of = |what: fn(&Receiving) -> f64| median(samples.iter().map(what).collect());
+        let told: Vec<f64> = samples.iter().filter_map(|sample| sample.receiver_s_per_gb).collect();
+        Receiving {
+            gbps: of(|sample| sample.gbps),
+            delivered: of(|sample| sample.delivered),
+            behind_gap: of(|sample| sample.behind_gap),
+            acks: of(|sample| sample.acks),
+            again: of(|sample| sample.again),
+            in_vain: of(|sample| sample.in_vain),
+            receiver_s_per_gb: (!told.is_empty()).then(|| median(told)),
+            soft_interrupts_s_per_gb: of(|sample| sample.soft_interrupts_s_per_gb),
+        }
+    }
+}
+
+impl fmt::Display for Receiving {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Receiving { gbps, delivered, behind_gap, acks, again, in_vain, .. } = self;
+        write!(
+            f,
+            "{gbps:.2} Gb/s, of 1000 segments {again:.1} sent again, {in_vain:.1} in vain; {delivered:.0} delivered, \
+             {behind_gap:.0} behind a gap, {acks:.0} ACKs"
+        )?;
+        if let Some(seconds) = self.receiver_s_per_gb {
+            write!(f, "; {seconds:.2} s/GB receiving")?;
+        }
+        write!(f, ", {:.2} s/GB in soft interrupts", self.soft_interrupts_s_per_gb)
+    }
+}
+
+/// What varies between rows.
+struct Case {
+    control: &'static str,
+    delay: u64,
+    /// For each way, a sample of each round, or none where it failed.
+    samples: Vec<Vec<Option<Receiving>>>,
+}
+
+/// A row for each way, difference of delays and congestion control. None, with a message, where the machine or the user does
+/// not allow network namespaces.
+pub(crate) fn run(settings: &Settings) -> std::result::Result<Vec<Row>, String> {
+    let interrupt = Interrupt::new().map_err(|error| error.to_string())?;
+    if let Err(error) = is_possible() {
+        eprintln!("reordering: {error}; no rows without root, ip and ethtool");
+        return Ok(Vec::new());
+    }
+    measure_all(settings, &interrupt).map_err(|error| error.to_string())
+}
+
+fn measure_all(settings: &Settings, interrupt: &Interrupt) -> Result<Vec<Row>> {
+    let bench = Bench {
+        program: Program::new()?,
+        has_iperf: Command::new(IPERF).arg("--version").output().is_ok(),
+        window: settings.window,
+    };
+    // Few enough to see that it works.
+    let is_small = settings.repeats == 1;
+    let delays = if is_small { &[DELAYS[0], DELAYS[2]] } else { &DELAYS[..] };
+    let controls = CONTROLS.into_iter().filter(|control| has_control(control));
+    let mut cases = Vec::new();
+    for control in controls.take(if is_small { 1 } else { CONTROLS.len() }) {
+        let case = |&delay| Case { control, delay, samples: WAYS.iter().map(|_| Vec::new()).collect() };
+        cases.extend(delays.iter().map(case));
+    }
+    let start = Instant::now();
+    for round in 1..=settings.rounds as u32 {
+        for Case { control, delay, samples } in &mut cases {
+            for (way, samples) in WAYS.iter().zip(samples) {
+                interrupt.check()?;
+                let sample = bench.measure(way, control, *delay);
+                interrupt.check()?;
+                if let Err(error) = &sample {
+                    eprintln!("reordering: {} {control} {delay}: {error}", way.name);
+                }
+                samples.push(sample.ok());
+            }
+        }
+        // Another round as long as those before has to fit in.
+        if start.elapsed() / round * (round + 1) > settings.time {
+            break;
+        }
+    }
+    Ok(rows(&cases))
+}
+
+/// Whether the kernel has a congestion control (tcp(7)).
+fn has_control(control: &str) -> bool {
+    let all = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
+    all.is_ok_and(|all| all.split_whitespace().any(|one| one == control))
+}
+
+/// What could be measured. Where others have the floor stands the same in order.
+fn rows(cases: &[Case]) -> Vec<Row> {
+    let nanoseconds = |sample: &Receiving| 8.0 * SEGMENT / sample.gbps;
+    let mut rows = Vec::new();
+    for case in cases {
+        let in_order = cases.iter().find(|other| other.control == case.control && other.delay == 0);
+        for (number, (way, samples)) in WAYS.iter().zip(&case.samples).enumerate() {
+            let floors = in_order.map_or(samples, |case| &case.samples[number]);
+            let both = samples.iter().zip(floors).filter_map(|(sample, floor)| sample.zip(*floor));
+            let pairs: Vec<Pair> = both
+                .map(|(sample, floor)| Pair { cost: nanoseconds(&sample), floor: nanoseconds(&floor) })
+                .collect();
+            if pairs.is_empty() {
+                continue;
+            }
+            let params = [
+                ("receiver", Param::Word(way.name)),
+                ("control", Param::Word(case.control)),
+                ("delay_us", Param::Number(case.delay)),
+            ];
+            let measured: Vec<Receiving> = samples.iter().flatten().copied().collect();
+            let receiving = Some(Receiving::median(&measured));
+            rows.push(Row { unit: "segment", receiving, ..Row::new("reordering", &params, &pairs) });
+        }
+    }
+    rows
+}
+
+struct Bench {
+    program: Program,
+    has_iperf: bool,
+    window: Duration,
+}
+
+impl Bench {
+    fn measure(&self, way: &Way, control: &str, delay: u64) -> Result<Receiving> {
+        let mut net = Net::new()?;
+        let [sender, between, receiver] = ["sender", "between", "receiver"].map(|name| net.space(name));
+        let (sender, between, receiver) = (sender?, between?, receiver?);
+        net.cable([(&sender, "eth0", &format!("{LEFT}/24")), (&between, "left", "")])?;
+        net.cable([(&receiver, "eth0", &format!("{RIGHT}/24")), (&between, "right", "")])?;
+        // Frames of ordinary size, with their checksums, from the beginning on.
+        sender.ethtool("-K eth0 tx off tso off gso off")?;
+        receiver.ethtool("-K eth0 tx off tso off gso off gro off")?;
+        if way.gro {
+            // A virtual cable asks for GRO only where large segments cannot come as they are.
+            between.ethtool("-K right tso off")?;
+            receiver.ethtool("-K eth0 gro on")?;
+        }
+        if way.hold > 0 {
+            hold(&receiver, way.hold)?;
+        }
+        let _running = self.program.run(&between, &[], &between_both(&(way.elements)(delay), delay))?;
+        let before = Counts::of(&sender, &receiver)?;
+        let flow = match self.has_iperf {
+            true => self.by_iperf(&sender, &receiver, control)?,
+            false => self.by_lab(&sender, &receiver, control)?,
+        };
+        let after = Counts::of(&sender, &receiver)?;
+        Ok(after.since(&before, &flow))
+    }
+
+    /// By iperf3, which tells what its receiver has cost.
+    fn by_iperf(&self, sender: &Space, receiver: &Space, control: &str) -> Result<Flow> {
+        let (address, port) = (RIGHT.to_string(), PORT.to_string());
+        let seconds = self.window.as_secs().max(1).to_string();
+        let mut server = receiver.spawn(IPERF, &["-s", "-1", "--forceflush", "-B", &address, "-p", &port])?;
+        server.wait_for("listening")?;
+        let options = ["-c", &address, "-p", &port, "-t", &seconds, "-C", control, "--json"];
+        let mut client = sender.spawn(IPERF, &options)?;
+        client.wait_for("\"sum_received\"")?;
+        let mut next = |name: &str| -> Result<f64> {
+            let line = client.wait_for(&format!("\"{name}\":"))?;
+            let value =
+                line.split(':').nth(1).and_then(|value| value.trim().trim_end_matches(',').parse().ok());
+            value.ok_or_else(|| Error::other(format!("{IPERF} says {line}")))
+        };
+        let (seconds, rate, percent) = (next("seconds")?, next("bits_per_second")?, next("remote_total")?);
+        Ok(Flow { rate, receiver_s: Some(percent / 100.0 * seconds) })
+    }
+
+    /// By sockets of this program. Namespaces may only choose congestion controls that all users may.
+    fn by_lab(&self, sender: &Space, receiver: &Space, control: &str) -> Result<Flow> {
+        let chosen = sender.enter(|| std::fs::write("/proc/sys/net/ipv4/tcp_congestion_control", control));
+        chosen.map_err(|error| Error::new(error.kind(), format!("{control} without {IPERF}: {error}")))?;
+        let rate = lab::flow(sender, receiver, SocketAddr::from((RIGHT, PORT)), self.window)?;
+        Ok(Flow { rate, receiver_s: None })
+    }
+}
+
+/// Lets an interface look for more packets before it passes on what it has merged (the kernel's documentation of NAPI).
+fn hold(receiver: &Space, micros: u64) -> Result<()> {
+    let settings = [("napi_defer_hard_irqs", 2), ("gro_flush_timeout", 1000 * micros)];
+    let lines = settings.map(|(name, value)| format!("echo {value} > /sys/class/net/eth0/{name}"));
+    let output = receiver.command("sh").args(["-ec", &lines.join("\n")]).output()?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(Error::other(String::from_utf8_lossy(&output.stderr).into_owned())),
+    }
+}
+
+/// What one connection says of itself.
+struct Flow {
+    /// Bits of data per second.
+    rate: f64,
+    /// Processor seconds of the receiving program.
+    receiver_s: Option<f64>,
+}
+
+/// What the kernel has counted.
+struct Counts {
+    sent: u64,
+    again: u64,
+    in_vain: u64,
+    delivered: u64,
+    behind_gap: u64,
+    acks: u64,
+    soft_interrupts: f64,
+}
+
+impl Counts {
+    fn of(sender: &Space, receiver: &Space) -> Result<Counts> {
+        Ok(Counts {
+            sent: count(sender, "snmp", "Tcp", "OutSegs")?,
+            again: count(sender, "snmp", "Tcp", "RetransSegs")?,
+            in_vain: count(sender, "netstat", "TcpExt", "TCPDSACKRecv")?,
+            delivered: count(receiver, "snmp", "Tcp", "InSegs")?,
+            behind_gap: count(receiver, "netstat", "TcpExt", "TCPOFOQueue")?,
+            acks: count(receiver, "snmp", "Tcp", "OutSegs")?,
+            soft_interrupts: soft_interrupts()?,
+        })
+    }
+
+    fn since(&self, before: &Counts, flow: &Flow) -> Receiving {
+        let again = self.again - before.again;
+        // What is sent again is not in the count of what is sent.
+        let sent = (self.sent - before.sent).max(1) as f64;
+        let per_thousand = |count: u64| count as f64 * 1000.0 / sent;
+        let gigabytes = sent * SEGMENT / 1e9;
+        Receiving {
+            gbps: flow.rate / 1e9,
+            delivered: per_thousand(self.delivered - before.delivered),
+            behind_gap: per_thousand(self.behind_gap - before.behind_gap),
+            acks: per_thousand(self.acks - before.acks),
+            again: per_thousand(again),
+            in_vain: per_thousand(self.in_vain - before.in_vain),
+            receiver_s_per_gb: flow.receiver_s.map(|seconds| seconds / gigabytes),
+            soft_interrupts_s_per_gb: (self.soft_interrupts - before.soft_interrupts) / gigabytes,
+        }
+    }
+}
+
+/// Frames from `left` to `right` over the link and the paths, and back as they come.
+fn between_both(elements: &str, delay: u64) -> String {
+    let paths = if delay > 0 { format!("0us, {delay}us") } else { "0us".into() };
+    format!(
+        "FromDevice(left, PROMISC true) -> Queue({QUEUE}) -> LinkUnqueue(0us, 1Gbps) -> RandomPath({paths}) -> {elements}
+         Queue -> ToDevice(right);
+         FromDevice(right, PROMISC true) -> Queue -> ToDevice(left)"
+    )
+}
