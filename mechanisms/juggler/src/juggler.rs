@@ -72,7 +72,7 @@ use element::{
     Args, Base, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, Timestamp, manual,
 };
 use flow::{FlowId, KeyHasher};
-use packet::{BATCH_CAPACITY, VirtioNet};
+use packet::{BATCH_CAPACITY, VirtioNet, prefetch_line};
 use wire::layers::Network;
 use wire::merge::Segment;
 use wire::tcp::flags;
@@ -164,6 +164,8 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     }
 }
 
+/// Bytes of a cache line.
+const LINE: usize = 64;
 /// The hash needs no secret that differs from run to run: only the place in the table depends on it.
 const SEED: u64 = 0x7469_6465;
 
@@ -238,6 +240,10 @@ impl Juggler {
         for (packet, ((segment, key), hash)) in batch.iter().zip(places) {
             *segment = key::locate(packet, key).filter(|segment| segment.is_tcp || self.settings.udp);
             *hash = self.hasher.hash(key);
+            if self.settings.checks && segment.is_some() {
+                // All of it will be read soon.
+                packet.data().chunks(LINE).skip(1).for_each(|line| prefetch_line(line.as_ptr()));
+            }
         }
         self.flows.look_up(keys, hashes, &mut ids[..batch.len().min(BATCH_CAPACITY)]);
     }
