@@ -149,11 +149,12 @@ impl Traffic {
             .expect("a frame fits into an IP packet")
     }
 
+    /// One packet each microsecond.
     fn write(&self, file: &Path) -> std::io::Result<()> {
         let mut writer = Writer::new(File::create(file)?, WriterOptions::default());
         for (number, &packet) in self.order.iter().enumerate() {
             let frame = self.frame(packet);
-            writer.write(number as i64, frame.len() as u32, [&frame[..]])?;
+            writer.write(1000 * number as i64, frame.len() as u32, [&frame[..]])?;
         }
         writer.flush()
     }
