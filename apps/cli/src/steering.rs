@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use element::effects::Access;
+use element::obstacles::to_spraying;
 use element::steering::Spreading;
 use element::{Setup, Timestamp};
 use engine::{Configured, Place, Placement, Plan};
@@ -127,8 +128,9 @@ impl Steering {
         let places = Placement::new(plan, &configured.effects, &configured.setup, workers).places;
         let all = configured.effects.iter().enumerate().zip(places);
         // Where an element has one place, all packets go there anyway.
-        let flows = all.filter(|((_, effects), place)| *place == Place::Owner && !effects.is_spread);
+        let flows = all.filter(|(_, place)| *place == Place::Owner);
         let written = flows.filter_map(|((id, effects), _)| {
+            to_spraying(effects)?;
             let blocks = |access| matches!(access, Access::EveryPacket | Access::Connection);
             let state = effects.state.iter().find(|state| blocks(state.access))?;
             let name = plan.declaration(id);

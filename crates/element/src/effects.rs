@@ -340,6 +340,8 @@ pub enum Order {
     KeepsPerFlow,
     /// Not even that.
     MayReorder,
+    /// Packets of a flow leave in the order in which they were sent, as far as it can, whatever order they come in.
+    Restores,
     /// Kept, and the element relies on flows arriving in order.
     NeedsFlowOrder,
 }

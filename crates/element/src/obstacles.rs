@@ -82,7 +82,8 @@ fn to_shortening(effects: &Effects, at: Place) -> Option<String> {
 
 /// Why packets of one flow cannot be spread over cores: state that each packet may write (Sprayer paper, Section 3).
 pub fn to_spraying(effects: &Effects) -> Option<String> {
-    if effects.is_spread {
+    // Where packets of a flow come together again to be put in order, it does not matter who had them before.
+    if effects.is_spread || effects.order == Order::Restores {
         return None;
     }
     if let Some(why) = effects.opaque {
@@ -174,6 +175,7 @@ pub fn to_order(effects: &Effects) -> Option<&'static str> {
         Order::Keeps => None,
         Order::KeepsPerFlow => Some("keeps the order of each flow only"),
         Order::MayReorder => Some("may reorder packets"),
+        Order::Restores => Some("puts flows in order"),
         Order::NeedsFlowOrder => Some("relies on flows that arrive in order"),
     }
 }

@@ -140,7 +140,7 @@ fn order_is_kept_as_declared() {
 }
 
 fn keeps_order(sample: &Sample, effects: &Effects) -> Result<(), String> {
-    if effects.order == Order::MayReorder || sample.shape.0 > 1 {
+    if matches!(effects.order, Order::MayReorder | Order::Restores) || sample.shape.0 > 1 {
         return Ok(());
     }
     let inputs = inputs_for(sample, 1);

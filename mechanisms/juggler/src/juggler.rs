@@ -502,7 +502,7 @@ impl Element for Juggler {
         let effects = Effects {
             hold: Hold::PerFlow,
             state: vec![table],
-            order: Order::MayReorder,
+            order: Order::Restores,
             offloads: Some(-14),
             ..Effects::cases(vec![case])
         };

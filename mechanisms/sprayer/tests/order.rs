@@ -97,3 +97,53 @@ fn the_same_packets_leave_in_the_same_order() {
         }
     }
 }
+
+/// Segments of connections in turn, with the numbers that they would have.
+fn numbered() -> tempfile::NamedTempFile {
+    let file = tempfile::NamedTempFile::with_suffix(".pcap").unwrap();
+    let options = capture::WriterOptions { link: wire::LinkType::RawIp, ..capture::WriterOptions::default() };
+    let mut writer = capture::Writer::new(file.reopen().unwrap(), options);
+    for n in 0..500u32 {
+        for connection in 0..4u8 {
+            let from = ([10, 1, 0, connection], 1024);
+            let builder =
+                Builder::tcp(from.into(), ([10, 9, 0, 1], 80).into(), if n == 0 { SYN } else { ACK });
+            let sequence = if n == 0 { 999 } else { 1000 + (n - 1) * 4 };
+            // Checksums are what spraying goes by.
+            let packet = builder
+                .sequence(sequence, 1)
+                .build(if n == 0 { vec![] } else { n.to_be_bytes().to_vec() }.as_slice());
+            let packet = packet.unwrap();
+            // A connection is open before data come.
+            let after = if n == 0 { 0 } else { 1_000_000 + i64::from(n) * 1000 };
+            let time = Timestamp::from_secs(1_763_800_000) + Timestamp(after);
+            writer.write(time.0, packet.len() as u32, [&packet[..]]).unwrap();
+        }
+    }
+    writer.flush().unwrap();
+    file
+}
+
+#[test]
+fn a_juggler_behind_workers_restores_the_order_of_connections() {
+    const LOOSE: fn() -> Arc<dyn Spreading> = || Settings { keeps_order: false, ..KEEP }.spreading();
+    let input = numbered();
+    // Sequence numbers of each connection, in the order in which they leave.
+    let numbers = |workers: usize, chain: &str| {
+        let mut numbers = vec![Vec::new(); 4];
+        for packet in leaves(Run::trace().on(workers).spread(LOOSE), input.path(), chain) {
+            let number = u32::from_be_bytes(*packet[24..].first_chunk().unwrap());
+            numbers[usize::from(packet[15])].push(number);
+        }
+        numbers
+    };
+    let is_sorted = |numbers: &Vec<Vec<u32>>| numbers.iter().all(|numbers| numbers.is_sorted());
+    // Workers are not as fast as each other: what each of them does takes a time that varies.
+    let uneven = "RandomPath(0us, 7us, 31us) ->";
+    for workers in [2, 4] {
+        let after = numbers(workers, &format!("{uneven} Juggler(MERGE false, OFO_TIMEOUT 100ms) ->"));
+        assert!(after.iter().all(|numbers| numbers.len() == 500), "{workers}");
+        assert!(is_sorted(&after), "{workers}: {after:?}");
+    }
+    assert!(!is_sorted(&numbers(4, uneven)), "nothing was to be put in order");
+}
