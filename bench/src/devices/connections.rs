@@ -25,13 +25,16 @@ struct Way {
     threads: &'static str,
 }
 
-const WAYS: [Way; 5] = [
+const WAYS: [Way; 6] = [
     Way { steering: "rss", order: "none", threads: "1" },
     Way { steering: "rss", order: "none", threads: "2" },
     Way { steering: "spray", order: "none", threads: "2" },
     Way { steering: "spray", order: "keep", threads: "2" },
+    // In order again by sequence numbers, and merged, behind what is spread.
+    Way { steering: "spray", order: JUGGLER, threads: "2" },
     Way { steering: "auto", order: "none", threads: "2" },
 ];
+const JUGGLER: &str = "juggler";
 
 /// Addresses: the sender, the translator towards it, the translator's outer one, and the receiver.
 const SENDER: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 1);
@@ -134,9 +137,10 @@ fn measure(program: &Program, way: &Way, work: u64, connections: usize, window: 
         between.ip(&format!("link set {interface} address 2:0:0:0:1:{number}"))?;
     }
     let options = ["--threads", way.threads, "--steering", way.steering];
-    let order = ["--order", way.order];
+    let is_juggled = way.order == JUGGLER;
+    let order = ["--order", if is_juggled { "none" } else { way.order }];
     let options = [&options[..], if way.steering == "rss" { &[] } else { &order }].concat();
-    let _running = program.run(&between, &options, &translator(work))?;
+    let _running = program.run(&between, &options, &translator(work, is_juggled))?;
     let before = Segments::of(&sender, &receiver)?;
     let address = SocketAddr::from((RECEIVER, PORT));
     let rate = lab::flows(&sender, &receiver, address, connections, window)?;
@@ -149,8 +153,9 @@ fn measure(program: &Program, way: &Way, work: u64, connections: usize, window: 
     })
 }
 
-/// A translator with so much work per packet, and what answers for its addresses.
-fn translator(work: u64) -> String {
+/// A translator with so much work per packet, what answers for its addresses, and a Juggler on the way to the receiver.
+fn translator(work: u64, is_juggled: bool) -> String {
+    let juggler = if is_juggled { "Juggler(OFO_TIMEOUT 200us) -> " } else { "" };
     let end = |side: &str, own: Ipv4Addr, last: u8| {
         format!(
             "FromDevice({side}) -> {side} :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
@@ -163,7 +168,7 @@ fn translator(work: u64) -> String {
         "{}{} rw :: IPRewriter(pattern {OUTER} 1024-65535 - - 0 1, drop);
          left[2] -> Strip(14) -> CheckIPHeader -> IPClassifier(tcp) -> rw;
          right[2] -> Strip(14) -> CheckIPHeader -> IPClassifier(tcp) -> [1] rw;
-         rw[0] -> WorkPackage(W {work}) -> DecIPTTL -> right_arp;
+         rw[0] -> WorkPackage(W {work}) -> DecIPTTL -> {juggler}right_arp;
          rw[1] -> WorkPackage(W {work}) -> DecIPTTL -> left_arp",
         end("left", INNER, 1),
         end("right", OUTER, 2)

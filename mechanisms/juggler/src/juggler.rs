@@ -4,17 +4,19 @@
 //! Stands in front of a receiver. Segments that come too early wait for those in front of them, OFO_TIMEOUT at most, and
 //! segments in sequence for more to be merged with, INSEQ_TIMEOUT at most since their flow last let some go. What a flag
 //! asks to be delivered, and what cannot be part of a larger segment, waits for nothing but its turn. Segments that lie before
-//! what has gone pass at once: they were sent again.
+//! what has gone pass at once: they were sent again. So do those without data, behind what is in sequence.
 //!
 //! Merging is exact: a large segment cut again gives the same packets byte for byte. So only segments are merged whose headers
 //! differ in nothing but what cutting makes anew, whose checksums are right, and all of whose data but the last one's are of
-//! one size. A large segment is a valid packet of up to 64 KiB, with all checksums right; it goes to the machine
-//! (KernelTap, ToHost, ToDevice) as it is. Where an element behind this one looks at lengths or payload, or sends packets to
-//! where they do not fit, segments leave one by one, in order.
+//! one size; a sender of IPv4 whose identification does not count up is not merged. A large segment is a valid packet of up to
+//! 64 KiB, with all checksums right; it goes to the machine (KernelTap, ToHost, ToDevice) as it is, and elements on the way
+//! count it as one. Where an element behind this one looks at lengths, payload or what tells segments apart, or sends packets
+//! to where they do not fit, segments leave one by one, in order.
 //!
-//! Each worker knows FLOWS flows, which are told apart by addresses, ports and VLANs, over IPv4 and IPv6. Where a new one
-//! comes, one of which nothing waits gives way, else one that waits, and last one of which a segment has been lost; what
-//! waits of it leaves. Nothing is ever dropped. Fragments, other protocols and segments with wrong checksums pass.
+//! Each worker knows FLOWS flows, which are told apart by addresses, ports and VLANs, over IPv4 and IPv6. A new one is learnt
+//! until the end of its first batch, where it was not seen to be opened. Where there is no room, a flow of which nothing waits
+//! gives way, else one that waits, and last one of which a segment has been lost within a second; what waits of it leaves.
+//! Nothing is dropped for want of room. Fragments, other protocols and segments with wrong checksums pass.
 //!
 //! ## Usage
 //! `Juggler([KEYWORDS])`
@@ -28,11 +30,11 @@
 //! - `OFO_TIMEOUT`: how long segments wait behind a gap: as long as delays of paths differ at most, less the time for which
 //!   the interface gathers packets.
 //! - `MERGE`: whether to make large segments. Without, nothing in sequence waits.
-//! - `UDP`: whether to merge datagrams of one size, too. Their order is never changed.
+//! - `UDP`: whether to merge datagrams of one size, too. They stay in the order in which they come, but fragments pass them.
 //! - `NO_MERGE`: flows that are put in order and not merged, as a filter in the language of IPFilter, or `none`; it is asked
 //!   about the first packet of each.
 //! - `CHECKSUM`: whether to look at transport checksums. Without, they are taken to be right, as where the interface has
-//!   looked at them: damaged segments then become part of large ones with right checksums.
+//!   looked at them: damaged segments then become part of large ones with right checksums. It is most of what merging costs.
 //! - `QUEUE`: bytes of memory that a flow's waiting segments may take; a segment takes 2368. Where it takes more, all leave.
 //!
 //! ## Handlers
@@ -44,13 +46,14 @@
 //! - `passed`: packets of no flow.
 //! - `damaged`: segments with a wrong checksum.
 //! - `flushes`: what left, by the reason.
-//! - `timeouts`: how often a time-out let something go.
+//! - `timeouts`: how often a flow's time-out let something go.
 //! - `evictions`: flows that gave way, by list.
 //! - `active`, `inactive`, `loss_recovery`: flows in each list.
 //! - `lengths`: how long the lists were at the ends of batches: lines with the list, an upper bound and how often it was
 //!   below.
 //! - `reordered_in`, `reordered_out`: segments that came and that left behind a later one (RFC 4737, type-P-reordered).
-//! - `hold_times`: how long segments were held: lines with an upper bound and the number below it.
+//! - `hold_times`: how long segments were held, by the first of those that left together: lines with an upper bound and the
+//!   number below it.
 //! - `held`: packets that wait.
 //! - `flush`: lets everything go and forgets all flows.
 //! - `reset`: sets all counts to zero.
