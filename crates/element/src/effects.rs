@@ -13,6 +13,8 @@ mod fields;
 use classify::IntervalSet;
 use packet::{Base, DropReason};
 
+use crate::ElementId;
+
 pub use fields::{DST_IP, DST_IP6, EXTRA_LENGTH, Field, Header, PAINT, wire_field};
 
 /// A whole number: a constant, plus multiples of fields. How an element says where a header ends or how long a
@@ -424,6 +426,8 @@ pub struct Effects {
     /// workers, and sends packets home ([`crate::Cx::send_home`]) that may change it; for [`Access::Soft`] state, whether it
     /// does not matter that several workers have some of a flow. Where it is a source with queues: whether packets come spread.
     pub is_spread: bool,
+    /// Elements whose state it uses: where one of them works at one worker, it does, too.
+    pub beside: Vec<ElementId>,
     /// Order.
     pub order: Order,
     /// What the element looks at for people (printers, recorders, counters); the packets' fate does not

@@ -404,3 +404,36 @@ fn scripts_reach_all_workers_in_turn_too() {
     let lines: Vec<u64> = outcome.output.lines().map(|line| line.parse().unwrap()).collect();
     assert!(lines[0] == 2000 && (1..2000).contains(&lines[1]) && lines[2] == 0, "{lines:?}");
 }
+
+#[test]
+fn errors_come_to_the_worker_of_a_translator_that_has_one() {
+    // One socket inside asks many machines; with one port outside for all of them, errors about its flows belong to workers
+    // that have nothing to do with where the translator is.
+    let (inside, outside) = (([10, 0, 0, 1], 5000), ([1, 0, 0, 1], 7000));
+    let input = |number: usize, builder: Builder, payload: &[u8]| {
+        let bytes = builder.ethernet(MacAddr([2; 6]), MacAddr([4; 6])).build(payload).unwrap();
+        let headers = [Some(0), Some(14), Some(34)];
+        Input { bytes, time: element::Timestamp(1 + number as i64), annotations: [0; 48], headers }
+    };
+    let other = |n: u8| ([9, 9, 9, n], 33434 + u16::from(n));
+    let asks = (0..16).map(|n| input(0, Builder::udp(inside.into(), other(n).into()), &[n]));
+    let errors = (0..16).map(|n| {
+        let quoted = Builder::udp(outside.into(), other(n).into()).build(&[n]).unwrap();
+        input(1, Builder::icmp(other(n).0.into(), outside.0.into(), 3, 3, [0, 0]), &quoted)
+    });
+    let inputs: Vec<Input> = asks.chain(errors).collect();
+    for workers in [1, 2, 4] {
+        let exchange = offer(vec![inputs.clone()]);
+        let text = format!(
+            "TestSource({exchange}, 0) -> kinds :: IPClassifier(icmp, -);
+         rw :: IPRewriter(pattern 1.0.0.1 7000-7000 - - 0 1, INDEPENDENT_MAPPING true);
+         kinds[1] -> rw; rw[0] -> Discard; rw[1] -> Discard;
+         kinds[0] -> ICMPRewriter(rw) -> TestSink({exchange}, 0)"
+        );
+        // What asks is in another batch than the answers.
+        let how = Run { burst: Some(16), ..Run::trace().on(workers) };
+        let outcome = how.text(&text, &[]).unwrap_or_else(|error| panic!("{error}"));
+        assert!(outcome.report.balances(), "{:?}", outcome.report);
+        assert_eq!(collect(exchange).len(), 16, "{workers} workers");
+    }
+}

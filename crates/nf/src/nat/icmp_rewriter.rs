@@ -222,7 +222,8 @@ impl Element for IcmpRewriter {
             Case::new(Filter::Any, aside),
         ];
         let reason = "the mappings are those of other elements";
-        Effects { state: vec![state], opaque: Some(reason), ..Effects::cases(cases) }
+        let beside = self.maps.iter().map(|map| map.element).collect();
+        Effects { state: vec![state], opaque: Some(reason), beside, ..Effects::cases(cases) }
             .depending_on(Depends::Time)
     }
 
