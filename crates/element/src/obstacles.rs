@@ -102,19 +102,10 @@ pub fn to_spraying(effects: &Effects) -> Option<String> {
 ///
 /// `start` says where the frames start, as in [`to_slicing`].
 pub fn to_offloads(effects: &Effects, start: i32) -> Option<String> {
-    if let Some(why) = to_slicing(effects, start) {
+    let at = Place { start, keeps_dscp: false };
+    if let Some(why) = to_other_lengths(effects, at) {
         return Some(why);
     }
-    if effects.hold == Hold::Replay {
-        return Some("replays packets".into());
-    }
-    if effects.observes.contains(&Field::Payload) {
-        return Some("shows the payload".into());
-    }
-    if effects.offloads.is_none() && effects.cases.iter().any(|case| case.to == Target::Send) {
-        return Some("sends packets as they are".into());
-    }
-    let at = Place { start, keeps_dscp: false };
     for case in &effects.cases {
         if let Checksum::Updated(headers) | Checksum::Recomputed(headers) = &case.checksum
             && headers.iter().any(|header| header.base() == Base::Transport)
@@ -138,23 +129,29 @@ pub fn to_offloads(effects: &Effects, start: i32) -> Option<String> {
     strange.then(|| "reads more than addresses and ports".into())
 }
 
+/// Why packets must not come to the element that are longer than they will be on the wire.
+fn to_other_lengths(effects: &Effects, at: Place) -> Option<String> {
+    if let Some(why) = to_shortening(effects, at) {
+        return Some(why);
+    }
+    let is_sent = || effects.cases.iter().any(|case| case.to == Target::Send);
+    let why = match () {
+        () if effects.hold == Hold::Replay => "replays packets",
+        () if effects.observes.contains(&Field::Payload) => "shows the payload",
+        () if effects.offloads.is_none() && is_sent() => "sends packets as they are",
+        () => return None,
+    };
+    Some(why.into())
+}
+
 /// Why packets must not come to the element that stand for many segments, although all their checksums are complete: it looks
 /// at what is different in each of them, lengths and payload above all, or sends what no interface takes.
 ///
 /// `start` says where they start, as in [`to_slicing`].
 pub fn to_large_segments(effects: &Effects, start: i32) -> Option<String> {
     let at = Place { start, keeps_dscp: true };
-    if let Some(why) = to_shortening(effects, at) {
+    if let Some(why) = to_other_lengths(effects, at) {
         return Some(why);
-    }
-    if effects.hold == Hold::Replay {
-        return Some("replays packets".into());
-    }
-    if effects.observes.contains(&Field::Payload) {
-        return Some("shows the payload".into());
-    }
-    if effects.offloads.is_none() && effects.cases.iter().any(|case| case.to == Target::Send) {
-        return Some("sends packets as they are".into());
     }
     let decides = |case: &Case| at.decides_by_segment(&case.when);
     if effects.cases.iter().any(decides) {

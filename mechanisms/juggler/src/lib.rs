@@ -21,6 +21,7 @@ pub mod juggler;
 pub mod key;
 mod outgoing;
 pub mod path_selector;
+pub mod phases;
 pub mod priority_marker;
 pub mod queue;
 pub mod random_path;
