@@ -4,6 +4,9 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 
+# Nothing here is built twice: what the compiler would keep for the next build is disk space alone.
+export CARGO_INCREMENTAL=0
+
 step() {
     echo
     echo "== $* =="
