@@ -368,6 +368,7 @@ pub(crate) fn configured_spread(
         .with(device::CLASSES)
         .with(reframer::CLASSES)
         .with(juggler::CLASSES)
+        .with(slicer::CLASSES)
         .with(&[&FRAMES, &sessions::FLOWS])
         .with(juggling::CLASSES)
         .with(locality::CLASSES)

@@ -249,7 +249,13 @@ fn packets() -> Vec<Vec<u8>> {
 }
 
 fn classes() -> impl Iterator<Item = &'static Class> {
-    nf::CLASSES.iter().chain(device::CLASSES).chain(reframer::CLASSES).chain(juggler::CLASSES).copied()
+    nf::CLASSES
+        .iter()
+        .chain(device::CLASSES)
+        .chain(reframer::CLASSES)
+        .chain(juggler::CLASSES)
+        .chain(slicer::CLASSES)
+        .copied()
 }
 
 /// The examples of the manual.

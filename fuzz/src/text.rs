@@ -199,7 +199,12 @@ pub fn filters(data: &[u8]) {
 
 /// Every class of the product.
 static REGISTRY: LazyLock<Registry> = LazyLock::new(|| {
-    Registry::new().with(nf::CLASSES).with(device::CLASSES).with(reframer::CLASSES).with(juggler::CLASSES)
+    Registry::new()
+        .with(nf::CLASSES)
+        .with(device::CLASSES)
+        .with(reframer::CLASSES)
+        .with(juggler::CLASSES)
+        .with(slicer::CLASSES)
 });
 
 /// Makes a plan of any text and configures its elements, as far as `tidegate check` goes: no file is opened.

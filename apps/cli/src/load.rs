@@ -53,6 +53,7 @@ pub(crate) fn registry() -> Registry {
         .with(device::CLASSES)
         .with(reframer::CLASSES)
         .with(juggler::CLASSES)
+        .with(slicer::CLASSES)
         .with(own)
 }
 

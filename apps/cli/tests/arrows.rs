@@ -23,7 +23,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("lab", &["wire"]),
     (
         "testkit",
-        &["packet", "wire", "capture", "lang", "element", "engine", "nf", "device", "reframer", "juggler"],
+        &[
+            "packet", "wire", "capture", "lang", "element", "engine", "nf", "device", "reframer", "juggler",
+            "slicer",
+        ],
     ),
 ];
 

@@ -317,6 +317,18 @@ pub enum Marks {
     Takes,
 }
 
+/// Where payloads are left aside: packets that leave by an output have none until they come in by an input of an element that
+/// has the same table ([`crate::obstacles::to_sliced`]).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sliced {
+    /// The output, and whose the table is.
+    pub parks: Option<(usize, ElementId)>,
+    /// The input, and whose the table is.
+    pub joins: Option<(usize, ElementId)>,
+    /// Whether the DSCP says so meanwhile.
+    pub marks: bool,
+}
+
 /// Beyond the packet, what the outcome depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depends {
@@ -439,6 +451,8 @@ pub struct Effects {
     pub offloads: Option<i32>,
     /// What it does about marks of flows.
     pub marks: Marks,
+    /// Whether it parks payloads or puts them back.
+    pub sliced: Sliced,
     /// Why the cases do not tell the whole truth, if they do not.
     pub opaque: Option<&'static str>,
 }

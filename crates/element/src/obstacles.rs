@@ -3,8 +3,8 @@
 //! The answers are words that follow the element's name and a colon: "reads the payload".
 
 use crate::effects::{
-    Access, Action, Case, Checksum, Depends, Effects, Emit, Field, Filter, Header, Hold, Number, Order,
-    Target, Value,
+    Access, Action, Case, Checksum, Depends, EXTRA_LENGTH, Effects, Emit, Field, Filter, Header, Hold,
+    Number, Order, Target, Value,
 };
 use packet::Base;
 
@@ -61,7 +61,14 @@ pub fn to_synthesis(effects: &Effects) -> Option<String> {
 ///
 /// `start` says where packets that come to the element start: so many bytes behind their IP header, -14 for Ethernet.
 pub fn to_slicing(effects: &Effects, start: i32) -> Option<String> {
-    to_shortening(effects, Place { start, keeps_dscp: false })
+    to_shortening(effects, Place { start, keeps_dscp: false, knows_length: false })
+}
+
+/// Why the element must not stand where payloads have been left aside ([`Effects::sliced`]): as [`to_slicing`], but the extra
+/// length annotation tells those who read it how long packets are, and without a mark the DSCP is the packet's own.
+pub fn to_sliced(effects: &Effects, start: i32, marks: bool) -> Option<String> {
+    let knows_length = effects.reads().contains(&EXTRA_LENGTH);
+    to_shortening(effects, Place { start, keeps_dscp: !marks, knows_length })
 }
 
 fn to_shortening(effects: &Effects, at: Place) -> Option<String> {
@@ -102,7 +109,7 @@ pub fn to_spraying(effects: &Effects) -> Option<String> {
 ///
 /// `start` says where the frames start, as in [`to_slicing`].
 pub fn to_offloads(effects: &Effects, start: i32) -> Option<String> {
-    let at = Place { start, keeps_dscp: false };
+    let at = Place { start, keeps_dscp: false, knows_length: false };
     if let Some(why) = to_other_lengths(effects, at) {
         return Some(why);
     }
@@ -149,7 +156,7 @@ fn to_other_lengths(effects: &Effects, at: Place) -> Option<String> {
 ///
 /// `start` says where they start, as in [`to_slicing`].
 pub fn to_large_segments(effects: &Effects, start: i32) -> Option<String> {
-    let at = Place { start, keeps_dscp: true };
+    let at = Place { start, keeps_dscp: true, knows_length: false };
     if let Some(why) = to_other_lengths(effects, at) {
         return Some(why);
     }
@@ -198,6 +205,8 @@ struct Place {
     start: i32,
     /// Whether the DSCP is the packet's own.
     keeps_dscp: bool,
+    /// Whether it is known how long the packet was.
+    knows_length: bool,
 }
 
 impl Place {
@@ -209,7 +218,7 @@ impl Place {
     fn deep_bits(self, field: &Field, mask: u128) -> Option<&'static str> {
         match *field {
             Field::Payload => Some("payload"),
-            Field::Length => Some("length"),
+            Field::Length => (!self.knows_length).then_some("length"),
             Field::Bytes { base, offset, length } => {
                 if i64::from(offset) + i64::from(length) > HEADERS {
                     return Some("payload");

@@ -16,6 +16,7 @@
 mod annotations;
 mod batch;
 mod device;
+mod front;
 mod list;
 mod memory;
 mod pool;

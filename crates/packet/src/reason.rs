@@ -106,6 +106,12 @@ reasons! {
     Coalesced = "coalesced",
     /// A large segment in whose place those left that it stood for.
     Segmented = "segmented",
+    /// A sliced packet came back after its payload's time was over.
+    PayloadExpired = "payload expired",
+    /// A sliced packet came back a second time; its payload has left with the first.
+    PayloadTaken = "payload already joined",
+    /// A packet is marked as sliced and has no token of ours, or not all of what belongs to it.
+    NoToken = "no token",
 }
 
 impl fmt::Display for DropReason {

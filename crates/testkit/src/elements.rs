@@ -138,7 +138,7 @@ impl Element for TestFirst {
         if cx.worker().0 == 0 {
             return Some(batch);
         }
-        cx.hand_over(0, batch);
+        cx.hand_over(0, 0, batch);
         None
     }
 }

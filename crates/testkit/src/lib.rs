@@ -22,7 +22,13 @@ use engine::{ClockKind, Configured, End, Options, Plan, Report, Sink, Worker, Wo
 
 /// All classes of the product.
 pub fn classes() -> impl Iterator<Item = &'static Class> {
-    nf::CLASSES.iter().chain(device::CLASSES).chain(reframer::CLASSES).chain(juggler::CLASSES).copied()
+    nf::CLASSES
+        .iter()
+        .chain(device::CLASSES)
+        .chain(reframer::CLASSES)
+        .chain(juggler::CLASSES)
+        .chain(slicer::CLASSES)
+        .copied()
 }
 
 /// The same to be found by name, and the test's own.

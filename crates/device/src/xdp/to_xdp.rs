@@ -311,7 +311,7 @@ impl Element for ToXdp {
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
         if let Some(worker) = self.substitute(cx) {
-            cx.hand_over(worker, batch);
+            cx.hand_over(worker, 0, batch);
             return None;
         }
         if let Some(transmitter) = &mut self.transmitter {
@@ -336,7 +336,7 @@ impl Element for ToXdp {
             let batch = cx.pull(0, room);
             worked = !batch.is_empty();
             match self.substitute(cx) {
-                Some(worker) => cx.hand_over(worker, batch),
+                Some(worker) => cx.hand_over(worker, 0, batch),
                 None => self.add(cx, batch),
             }
         }

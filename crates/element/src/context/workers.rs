@@ -52,9 +52,9 @@ impl Cx<'_> {
     }
 
     /// Hands packets over to the copy of the element at another worker, which has what this one lacks to deal with them. They
-    /// come in by input 0 there, pushed, and count as having come to that copy alone.
-    pub fn hand_over(&mut self, worker: usize, batch: Batch) {
-        self.send_over(0, Some(worker), batch);
+    /// come in by this input there, pushed, and count as having come to that copy alone.
+    pub fn hand_over(&mut self, worker: usize, input: usize, batch: Batch) {
+        self.send_over(input, Some(worker), batch);
     }
 
     fn send_over(&mut self, input: usize, worker: Option<usize>, batch: Batch) {

@@ -1,0 +1,185 @@
+//! The front of a packet goes its own way: a copy of its first bytes in a slot of its own, and what has become of those put
+//! back in front of the rest.
+
+use std::ptr;
+
+use crate::pool::Pool;
+use crate::slot::{NO_OFFSET, Packet, SLOT_STRIDE};
+
+impl Pool {
+    /// A packet with the first `length` bytes of another one (as far as they lie in its first slot), with the same metadata
+    /// and annotations. The data keeps its distance from the slot's start, and stripped headers within the headroom
+    /// come along. `None` when the pool is empty.
+    ///
+    /// ```
+    /// use tidegate_packet::Pool;
+    ///
+    /// let mut pool = Pool::new(64 << 20)?;
+    /// let packet = pool.packet(b"header, payload").unwrap();
+    /// let mut front = pool.copy_front(&packet, 6).unwrap();
+    /// front.data_mut()[0] = b'H';
+    /// let packet = pool.join(front, 6, packet, 6).unwrap();
+    /// assert_eq!(packet.data(), b"Header, payload");
+    /// pool.free(packet);
+    /// # Ok::<(), tidegate_packet::PoolError>(())
+    /// ```
+    #[inline]
+    pub fn copy_front(&mut self, packet: &Packet, length: usize) -> Option<Packet> {
+        let mut copy = self.allocate()?;
+        let from = packet.meta();
+        let length = length.min(from.values.head.into());
+        let first = usize::from(from.values.own.min(from.values.start));
+        let count = usize::from(from.values.start) + length - first;
+        // SAFETY: both ranges lie inside their slots, which differ and are owned by the two handles.
+        unsafe {
+            let (from, to) = (from.base.as_ptr().add(first), copy.meta().base.as_ptr().add(first));
+            ptr::copy_nonoverlapping(from, to, count);
+        }
+        let meta = copy.meta_mut();
+        meta.copy_values(from);
+        (meta.values.head, meta.length) = (length as u16, length as u32);
+        if self.uses_annotations() || cfg!(debug_assertions) {
+            copy.annotations_mut().clone_from(packet.annotations());
+        }
+        Some(copy)
+    }
+
+    /// The first `taken` bytes of one packet, in front of those of another one behind its first `left_out`, which stay where
+    /// they are. Metadata, annotations and stripped headers are those of the first, whose slots are free then.
+    ///
+    /// # Errors
+    /// Both packets, as they were, if one of them has not so many bytes in its first slot, or there is no room in front of the
+    /// other one.
+    #[inline]
+    pub fn join(
+        &mut self,
+        front: Packet,
+        taken: usize,
+        mut rest: Packet,
+        left_out: usize,
+    ) -> Result<Packet, [Packet; 2]> {
+        let from = front.meta();
+        let stripped = front.stripped();
+        let behind = usize::from(rest.meta().values.start) + left_out;
+        let fits = taken <= from.values.head.into() && left_out <= rest.meta().values.head.into();
+        let Some(first) = behind.checked_sub(taken + stripped).filter(|_| fits) else {
+            return Err([front, rest]);
+        };
+        let (start, first_of_front) = (first + stripped, usize::from(from.values.start) - stripped);
+        // SAFETY: the range read is the front's, by the two checks; the range written ends at `behind`, inside the other
+        // slot, which is another packet's and so another one.
+        unsafe {
+            let (from, to) = (from.base.as_ptr().add(first_of_front), rest.meta().base.as_ptr().add(first));
+            ptr::copy_nonoverlapping(from, to, taken + stripped);
+        }
+        // Marks are where they were from the first byte on.
+        let moved = |mark: u16| match (usize::from(mark) + start).checked_sub(from.values.start.into()) {
+            Some(place) if mark != NO_OFFSET && place <= SLOT_STRIDE => place as u16,
+            _ => NO_OFFSET,
+        };
+        let meta = rest.meta_mut();
+        let values = &mut meta.values;
+        values.head = values.head + taken as u16 - left_out as u16;
+        values.start = start as u16;
+        values.own = values.own.min(first as u16);
+        (values.mac, values.network, values.transport) =
+            (moved(from.values.mac), moved(from.values.network), moved(from.values.transport));
+        (values.time, values.flow, values.link, values.port, values.kind) =
+            (from.values.time, from.values.flow, from.values.link, from.values.port, from.values.kind);
+        meta.length = meta.length + taken as u32 - left_out as u32;
+        meta.next_free = from.next_free;
+        if self.uses_annotations() || cfg!(debug_assertions) {
+            rest.annotations_mut().clone_from(front.annotations());
+        }
+        self.free(front);
+        Ok(rest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU64;
+
+    use crate::{Base, Pool, Restore, Store, Timestamp};
+
+    fn bytes(packet: &crate::Packet) -> Vec<u8> {
+        packet.chunks().collect::<Vec<_>>().concat()
+    }
+
+    #[test]
+    fn what_describes_the_front_describes_the_whole() {
+        let mut pool = Pool::new(64 << 20).unwrap();
+        for size in [20, 1_500, 9_000] {
+            let whole: Vec<u8> = (0..size as u32).map(|i| i as u8).collect();
+            let mut packet = pool.packet(&whole).unwrap();
+            packet.set_offset(Base::Network, Some(4));
+            packet.set_time(Timestamp(5));
+            assert!(packet.strip(4));
+            let mut front = pool.copy_front(&packet, 8).unwrap();
+            assert_eq!((front.data(), front.stripped(), front.time()), (&whole[4..12], 4, Timestamp(5)));
+            assert_eq!(front.header(Base::Network), Some(&whole[4..12]));
+            // Four bytes more in front, and what was stripped is there again.
+            assert!(front.unstrip(4) && front.prepend(&[9; 4]));
+            front.set_offset(Base::Mac, Some(0));
+            front.set_offset(Base::Transport, Some(14));
+            front.set_flow_mark(NonZeroU64::new(7 << 32 | 8));
+            front.annotations_mut().set_u8(3, 77);
+            let taken = front.len();
+            let joined = pool.join(front, taken, packet, 8).unwrap();
+            assert_eq!(bytes(&joined), [&[9; 4][..], &whole].concat());
+            assert_eq!(joined.len(), size + 4);
+            let marks = [Base::Mac, Base::Network, Base::Transport].map(|base| joined.offset(base));
+            assert_eq!(marks, [Some(0), Some(8), Some(14)]);
+            assert_eq!(joined.flow_mark(), NonZeroU64::new(7 << 32 | 8));
+            assert_eq!(joined.annotations().u8(3), 77);
+            pool.free(joined);
+        }
+        assert_eq!(pool.stats().in_use, 0);
+    }
+
+    #[test]
+    fn what_does_not_fit_comes_back() {
+        let mut pool = Pool::new(64 << 20).unwrap();
+        let (front, rest) = (pool.packet(&[1; 600]).unwrap(), pool.packet(&[2; 10]).unwrap());
+        // More than there is, and more than fits in front.
+        let [front, rest] = pool.join(front, 601, rest, 0).unwrap_err();
+        let [front, rest] = pool.join(front, 10, rest, 11).unwrap_err();
+        let [front, rest] = pool.join(front, 300, rest, 10).unwrap_err();
+        assert_eq!((front.data(), rest.data()), (&[1; 600][..], &[2; 10][..]));
+        let joined = pool.join(front, 3, rest, 9).unwrap();
+        assert_eq!(joined.data(), [1, 1, 1, 2]);
+        pool.free(joined);
+        assert_eq!(pool.stats().in_use, 0);
+    }
+
+    #[test]
+    fn packets_on_loan_are_lent_again_as_they_were() {
+        let (mut pool, mut other) = (Pool::new(64 << 20).unwrap(), Pool::new(64 << 20).unwrap());
+        let mut store = Store::new(Restore {
+            bytes: 128,
+            copies: false,
+            annotations: false,
+            in_front: false,
+            marked: None,
+        });
+        let whole = [5; 700];
+        let packet = pool.packet(&whole).unwrap();
+        assert!(store.insert(packet, &mut pool));
+        for _ in 0..2 {
+            let mut batch = crate::Batch::new();
+            store.lend_into(0..1, &mut pool, &mut batch);
+            let lent = batch.pop().unwrap();
+            assert_eq!(lent.data(), whole);
+            // The front comes from another worker's pool.
+            let mut front = other.copy_front(&lent, 60).unwrap();
+            front.data_mut().fill(6);
+            assert!(front.strip(8));
+            let joined = pool.join(front, 52, lent, 60).unwrap();
+            assert_eq!(joined.data(), [&[6; 52][..], &[5; 640]].concat());
+            pool.free(joined);
+        }
+        store.release(&mut pool);
+        other.collect();
+        assert_eq!((pool.stats().in_use, other.stats().in_use), (0, 0));
+    }
+}

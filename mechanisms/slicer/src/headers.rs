@@ -1,0 +1,267 @@
+//! The headers of a packet whose payload is taken out: where they are, how they say that it is shorter, and how that is
+//! taken back.
+//!
+//! A sliced packet is a valid packet. IP's and UDP's lengths say how long it is, and all checksums are right, as if the sender
+//! had sent the token. A segment of TCP is presented as its own last bytes: its sequence number is larger by as much as its
+//! payload is shorter, so that it ends where it ended before. Who follows the connection (conntrack of the Linux kernel)
+//! then knows how far the sender has got, and finds the receiver's ACKs inside the window.
+//!
+//! What a network function changes stays: lengths and sequence number are restored by their differences, and checksums
+//! by the difference between what came in and what was written, so that one that came in wrong is as wrong afterwards.
+
+use wire::checksum::{Delta, PseudoHeader, fill_tcp, fill_udp};
+use wire::tcp::flags;
+use wire::{FromBytes, ip_protocol, ipv4, ipv6, tcp, udp};
+
+/// How far headers may reach: into the first 128 bytes of a packet.
+pub const HEADERS: usize = 128;
+/// The DSCP that marks sliced packets; a value for local use (RFC 2474, section 6).
+pub const MARKER: u8 = 0b11_1111;
+
+/// Where the headers of a whole TCP segment or UDP datagram in an IP packet are, from the first byte of the packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Headers {
+    /// Where IP starts.
+    pub l3: u16,
+    /// Where TCP or UDP starts.
+    pub l4: u16,
+    /// Where its payload starts.
+    pub payload: u16,
+    /// Where the IP packet ends, and the payload with it.
+    pub end: u32,
+    /// Whether it is IPv6.
+    pub is_ipv6: bool,
+    /// Whether it is TCP.
+    pub is_tcp: bool,
+}
+
+/// What a sliced packet's headers do not say any more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Original {
+    /// How many bytes less of payload there are; less than nothing where the token is longer than what it stands for.
+    pub less: i32,
+    /// The DSCP, where the packet carries the marker instead.
+    pub dscp: Option<u8>,
+    /// IPv4's checksum as it was, and as it was written.
+    pub header_checksum: [u16; 2],
+    /// TCP's or UDP's.
+    pub checksum: [u16; 2],
+}
+
+impl Headers {
+    /// Finds them in the first bytes of a packet, behind the link header. `length` is the whole packet's.
+    ///
+    /// `None` for what cannot be sliced: fragments, other protocols, segments that open or reset a connection or have urgent
+    /// data, source routes, headers that contradict each other or say that there is more than `length`.
+    #[inline]
+    pub fn find(data: &[u8], l3: usize, length: usize) -> Option<Headers> {
+        let ip = data.get(l3..)?;
+        let (protocol, header, total) = match ip.first()? >> 4 {
+            4 => {
+                let (header, rest) = ipv4::Header::ref_from_prefix(ip).ok()?;
+                let length = header.header_len();
+                let options = rest.get(..length.checked_sub(ipv4::Header::LEN)?)?;
+                if header.is_fragment() || !options.is_empty() && has_route(options) {
+                    return None;
+                }
+                (header.protocol, length, usize::from(header.total_length.get()))
+            }
+            6 => {
+                let (header, rest) = ipv6::Header::ref_from_prefix(ip).ok()?;
+                let payload = usize::from(header.payload_length.get());
+                let (protocol, before) = match header.next_header {
+                    plain @ (ip_protocol::TCP | ip_protocol::UDP) => (plain, 0),
+                    other => behind_extensions(other, rest)?,
+                };
+                (protocol, ipv6::Header::LEN + before, ipv6::Header::LEN + payload)
+            }
+            _ => return None,
+        };
+        let l4 = l3 + header;
+        let segment = data.get(l4..)?;
+        let (is_tcp, payload) = match protocol {
+            ip_protocol::TCP => {
+                let (tcp, _) = tcp::Header::ref_from_prefix(segment).ok()?;
+                if tcp.has(flags::SYN) || tcp.has(flags::RST) || tcp.has(flags::URG) {
+                    return None;
+                }
+                (true, l4 + tcp.header_len().max(tcp::Header::LEN))
+            }
+            ip_protocol::UDP => {
+                let (udp, _) = udp::Header::ref_from_prefix(segment).ok()?;
+                (usize::from(udp.length.get()) == total.checked_sub(header)?).then_some(())?;
+                (false, l4 + udp::Header::LEN)
+            }
+            _ => return None,
+        };
+        let end = l3 + total;
+        let fits = payload <= end && end <= length && payload <= data.len();
+        fits.then_some(Headers {
+            l3: l3 as u16,
+            l4: l4 as u16,
+            payload: payload as u16,
+            end: end as u32,
+            is_ipv6: ip[0] >> 4 == 6,
+            is_tcp,
+        })
+    }
+
+    /// Bytes of payload.
+    #[inline]
+    pub fn payload_length(&self) -> usize {
+        self.end as usize - usize::from(self.payload)
+    }
+
+    /// The DSCP.
+    #[inline]
+    pub fn dscp(&self, data: &[u8]) -> u8 {
+        let ip = &data[self.l3.into()..];
+        if self.is_ipv6 { (ip[0] & 0xf) << 2 | ip[1] >> 6 } else { ip[1] >> 2 }
+    }
+
+    /// Sets it, and updates the checksum.
+    pub fn set_dscp(&self, data: &mut [u8], dscp: u8) {
+        self.network(data, 0, Some(dscp));
+    }
+
+    /// Lets a packet say that its payload is `less` bytes shorter, which it is. What it said before can be restored.
+    #[inline]
+    pub fn shorten(&self, data: &mut [u8], less: i32, mark: bool) -> Original {
+        let dscp = mark.then(|| self.dscp(data));
+        let old = self.network(data, less, mark.then_some(MARKER));
+        let header_checksum = [old, self.header_checksum(data)];
+        let pseudo = self.pseudo(data);
+        let segment = data.get_mut(self.l4.into()..).unwrap_or_default();
+        self.transport(segment, less);
+        let old = self.checksum(segment);
+        // Where there was none there is none.
+        if self.is_tcp {
+            let _ = fill_tcp(&pseudo, segment);
+        } else if old != 0 {
+            let _ = fill_udp(&pseudo, segment);
+        }
+        Original { less, dscp, header_checksum, checksum: [old, self.checksum(segment)] }
+    }
+
+    /// Takes it back, in a packet with these headers, as far as they are there. Whether the DSCP was what it had been set
+    /// to; another one stays.
+    #[inline]
+    pub fn restore(&self, data: &mut [u8], original: &Original) -> bool {
+        let is_marked = original.dscp.is_some() && self.dscp(data) == MARKER;
+        let dscp = original.dscp.filter(|_| is_marked);
+        let came = self.network(data, -original.less, dscp);
+        if !self.is_ipv6 && came == original.header_checksum[1] {
+            let checksum = original.header_checksum[0].to_be_bytes();
+            put(data.get_mut(self.l3.into()..).unwrap_or_default(), 10, checksum);
+        }
+        let segment = data.get_mut(self.l4.into()..).unwrap_or_default();
+        self.transport(segment, -original.less);
+        let [old, written] = original.checksum;
+        let came = self.checksum(segment);
+        let checksum = match came == written {
+            true => old,
+            // None, or the difference that the payload makes.
+            false if self.is_tcp => Delta::u16(!written, !old).apply(came),
+            false if old == 0 => 0,
+            false => Delta::u16(!written, !old).apply_udp(came),
+        };
+        put(segment, self.checksum_offset(), checksum.to_be_bytes());
+        original.dscp.is_none() || is_marked
+    }
+
+    /// Changes length and DSCP of the IP header. What IPv4's checksum was before.
+    #[inline]
+    fn network(&self, data: &mut [u8], less: i32, dscp: Option<u8>) -> u16 {
+        let ip = data.get_mut(self.l3.into()..).unwrap_or_default();
+        if self.is_ipv6 {
+            let Ok((header, _)) = ipv6::Header::mut_from_prefix(ip) else { return 0 };
+            header.payload_length.set(header.payload_length.get().wrapping_sub(less as u16));
+            if let Some(dscp) = dscp {
+                header.set_traffic_class(dscp << 2 | header.traffic_class() & 3);
+            }
+            return 0;
+        }
+        let Ok((header, _)) = ipv4::Header::mut_from_prefix(ip) else { return 0 };
+        let first = |header: &ipv4::Header| {
+            u32::from(header.version_ihl) << 24
+                | u32::from(header.tos) << 16
+                | u32::from(header.total_length.get())
+        };
+        let (before, checksum) = (first(header), header.checksum.get());
+        header.total_length.set(header.total_length.get().wrapping_sub(less as u16));
+        if let Some(dscp) = dscp {
+            header.set_dscp(dscp);
+        }
+        header.checksum.set(Delta::u32(before, first(header)).apply(checksum));
+        checksum
+    }
+
+    /// Changes TCP's sequence number or UDP's length.
+    #[inline]
+    fn transport(&self, segment: &mut [u8], less: i32) {
+        if self.is_tcp {
+            let Some(sequence) = segment.get_mut(4..).and_then(|bytes| bytes.first_chunk_mut::<4>()) else {
+                return;
+            };
+            *sequence = u32::from_be_bytes(*sequence).wrapping_add_signed(less).to_be_bytes();
+        } else {
+            let Some(length) = segment.get_mut(4..).and_then(|bytes| bytes.first_chunk_mut::<2>()) else {
+                return;
+            };
+            *length = u16::from_be_bytes(*length).wrapping_sub(less as u16).to_be_bytes();
+        }
+    }
+
+    fn header_checksum(&self, data: &[u8]) -> u16 {
+        if self.is_ipv6 { 0 } else { get(data.get(self.l3.into()..).unwrap_or_default(), 10) }
+    }
+
+    fn checksum_offset(&self) -> usize {
+        if self.is_tcp { 16 } else { 6 }
+    }
+
+    fn checksum(&self, segment: &[u8]) -> u16 {
+        get(segment, self.checksum_offset())
+    }
+
+    fn pseudo(&self, data: &[u8]) -> PseudoHeader {
+        let ip = data.get(self.l3.into()..).unwrap_or_default();
+        match self.is_ipv6 {
+            true => ipv6::Header::ref_from_prefix(ip).map(|(header, _)| header.into()).ok(),
+            false => ipv4::Header::ref_from_prefix(ip).map(|(header, _)| header.into()).ok(),
+        }
+        .unwrap_or(PseudoHeader::V4 { source: 0.into(), destination: 0.into() })
+    }
+}
+
+fn get(bytes: &[u8], at: usize) -> u16 {
+    bytes.get(at..).and_then(|bytes| bytes.first_chunk()).map_or(0, |word| u16::from_be_bytes(*word))
+}
+
+fn put(bytes: &mut [u8], at: usize, word: [u8; 2]) {
+    if let Some(place) = bytes.get_mut(at..).and_then(|bytes| bytes.first_chunk_mut()) {
+        *place = word;
+    }
+}
+
+/// Whether a packet has a source route, by which checksums cover another destination than the one in its header.
+#[cold]
+fn has_route(options: &[u8]) -> bool {
+    use ipv4::option::{LOOSE_SOURCE_ROUTE, STRICT_SOURCE_ROUTE};
+    // What cannot be read may be one.
+    ipv4::options(options)
+        .any(|option| option.map_or(true, |o| matches!(o.kind, LOOSE_SOURCE_ROUTE | STRICT_SOURCE_ROUTE)))
+}
+
+/// The protocol behind extension headers, and how many bytes those are; `None` where one of them is a routing header, or
+/// hides what follows.
+#[cold]
+fn behind_extensions(next: u8, rest: &[u8]) -> Option<(u8, usize)> {
+    let is_harmless = |kind: u8| matches!(kind, ip_protocol::HOP_BY_HOP | ip_protocol::DESTINATION);
+    let mut all = ipv6::extensions(next, rest);
+    if !all.all(|extension| extension.is_ok_and(|extension| is_harmless(extension.kind))) {
+        return None;
+    }
+    let upper = ipv6::upper_layer(next, rest);
+    (upper.fault.is_none() && upper.fragment.is_none()).then_some((upper.protocol, upper.offset))
+}

@@ -1,0 +1,156 @@
+//! What elements that slice and elements that splice share: a worker's payloads, the key of tokens, and counts.
+
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use element::args::Bandwidth;
+use element::histogram::Histogram;
+use element::{Args, Cx, Timestamp};
+use packet::{Pool, SLOT_STRIDE};
+
+use crate::table::{Parked, Table};
+use crate::token::Seal;
+
+/// Bytes from which packets are worth slicing (NFSlicer paper, section III-C).
+pub(crate) const THRESHOLD: u32 = 500;
+
+/// What a table is asked for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Settings {
+    /// Unless it follows from the two below.
+    pub(crate) entries: Option<u32>,
+    pub(crate) turns: u32,
+    /// Whether sliced packets are marked.
+    pub(crate) marks: bool,
+    pub(crate) line_rate: Bandwidth,
+    pub(crate) service_time: Timestamp,
+}
+
+impl Settings {
+    pub(crate) const DEFAULT: Settings = Settings {
+        entries: None,
+        turns: 10,
+        marks: true,
+        line_rate: Bandwidth(1_250_000_000),
+        service_time: Timestamp(1_000_000),
+    };
+
+    /// As many packets as are worth slicing can come while one is served.
+    pub(crate) fn entries(&self) -> usize {
+        let Bandwidth(rate) = self.line_rate;
+        let packets = u128::from(rate / u64::from(THRESHOLD)) * self.service_time.0.max(0) as u128;
+        let entries = self.entries.map_or(packets.div_ceil(1_000_000_000), u128::from);
+        entries.clamp(1, 1 << 24) as usize
+    }
+}
+
+/// The service: the payloads of one worker.
+pub(crate) struct Payloads {
+    pub(crate) settings: Settings,
+    common: Arc<Common>,
+    state: Mutex<State>,
+}
+
+/// What the workers have in common.
+#[derive(Default)]
+struct Common {
+    seal: OnceLock<Seal>,
+}
+
+/// What elements of one worker work on, one after the other.
+pub(crate) struct State {
+    pub(crate) table: Table,
+    pub(crate) counts: Counts,
+    /// Missing until the run begins.
+    pub(crate) seal: Option<Seal>,
+    /// Whether sliced packets may have kept a part of their payload.
+    pub(crate) leaves_rest: bool,
+}
+
+/// What became of packets.
+#[derive(Default)]
+pub(crate) struct Counts {
+    pub(crate) sliced: u64,
+    pub(crate) small: u64,
+    pub(crate) unsuitable: u64,
+    pub(crate) occupied: u64,
+    pub(crate) no_buffer: u64,
+    pub(crate) remarked: u64,
+    pub(crate) spliced: u64,
+    pub(crate) expired: u64,
+    pub(crate) late: u64,
+    pub(crate) repeated: u64,
+    pub(crate) no_token: u64,
+    pub(crate) changed: u64,
+    pub(crate) unmarked: u64,
+    pub(crate) quoted: u64,
+    pub(crate) unrestored: u64,
+    pub(crate) bytes_in: u64,
+    pub(crate) bytes_crossed: u64,
+    pub(crate) occupancy: Histogram,
+}
+
+impl Payloads {
+    /// Those of the element that is being built.
+    pub(crate) fn new(args: &Args<'_>, settings: Settings) -> Arc<Payloads> {
+        let common = args.setup.common.get_or_make(args.id(), Common::default);
+        let table = Table::new(settings.entries(), settings.turns);
+        let state = State { table, counts: Counts::default(), seal: None, leaves_rest: false };
+        Arc::new(Payloads { settings, common, state: Mutex::new(state) })
+    }
+
+    /// Gets the key of tokens: one that nobody knows, and the same one in each run that follows a capture.
+    ///
+    /// # Errors
+    /// If the operating system has no random numbers; or the table would take too much memory.
+    pub(crate) fn start(&self, cx: &mut Cx<'_>) -> Result<(), String> {
+        let mut state = self.open();
+        let (entries, slots) = (state.table.capacity(), cx.pool().stats().limit);
+        if entries > slots / 2 {
+            return Err(format!(
+                "ENTRIES {entries}: payloads may take half of the packet memory, {} entries of {SLOT_STRIDE} bytes; give \
+                 fewer, or more --memory",
+                slots / 2
+            ));
+        }
+        if state.seal.is_none() {
+            let mut key = [7; 16];
+            if !cx.follows_captures() {
+                getrandom::fill(&mut key).map_err(|error| format!("no random numbers: {error}"))?;
+            }
+            // Whoever comes first: all workers read each other's tokens.
+            state.seal = Some(self.common.seal.get_or_init(|| Seal::new(key)).clone());
+        }
+        Ok(())
+    }
+
+    /// For the work on one batch. Only elements of one worker do that, so nobody waits.
+    pub(crate) fn open(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// At the end: payloads that nobody fetches any more. How many there were.
+    pub(crate) fn close(&self, pool: &mut Pool) -> usize {
+        let mut state = self.open();
+        let parked: Vec<Parked> = state.table.clear().collect();
+        let count = parked.len();
+        parked.into_iter().for_each(|parked| pool.free(parked.packet));
+        count
+    }
+
+    /// For whoever goes on in place of this element.
+    pub(crate) fn take_state(&self) -> State {
+        let mut state = self.open();
+        let empty =
+            State { table: Table::new(1, 1), counts: Counts::default(), seal: None, leaves_rest: false };
+        std::mem::replace(&mut *state, empty)
+    }
+
+    /// Goes on with the payloads of another one; those that there is no entry for any more go.
+    pub(crate) fn put_state(&self, pool: &mut Pool, mut before: State) {
+        let mut state = self.open();
+        let gone = before.table.resize(self.settings.entries(), self.settings.turns);
+        gone.into_iter().for_each(|parked| pool.free(parked.packet));
+        before.leaves_rest |= state.leaves_rest;
+        *state = before;
+    }
+}

@@ -1,0 +1,120 @@
+//! ICMP errors that a network function makes: they quote the sliced packet, and are to quote the original.
+//!
+//! The quoted headers are restored, and the payload that they had stands behind them again, as far as an error quotes: up to
+//! 576 bytes of IPv4 in all (RFC 1812, section 4.3.2.3), 1280 of IPv6 (RFC 4443, section 2.4). Then the payload is free: no
+//! joined packet will come. An error that quotes less than the token says so by its mark alone, and passes as it is.
+
+use element::{DropReason, Packet};
+use packet::Pool;
+use wire::checksum::{PseudoHeader, fill_icmp, fill_icmpv6, fill_ipv4};
+use wire::{FromBytes, icmp, ip_protocol, ipv4, ipv6};
+
+use crate::headers::{Headers, MARKER};
+use crate::payloads::State;
+use crate::splicing::{Fate, count};
+use crate::token::{Place, TOKEN};
+
+/// Bytes of an error of ICMP and of ICMPv6, IP header and all.
+const LONGEST: [usize; 2] = [576, 1280];
+/// Bytes in front of what is quoted; the same for both.
+const HEAD: usize = icmp::Header::LEN;
+
+/// Where an error's parts are, from the first byte of the packet.
+struct Error {
+    is_ipv6: bool,
+    /// Where IP starts, the message, and what is quoted.
+    l3: usize,
+    message: usize,
+    quoted: usize,
+    end: usize,
+}
+
+impl Error {
+    /// Finds them.
+    fn find(data: &[u8], l3: usize) -> Option<Error> {
+        let ip = data.get(l3..)?;
+        let (is_ipv6, header, total) = match ip.first()? >> 4 {
+            4 => {
+                let (header, _) = ipv4::Header::ref_from_prefix(ip).ok()?;
+                let is_whole = header.protocol == ip_protocol::ICMP && !header.is_fragment();
+                is_whole.then_some((false, header.header_len(), header.total_length.get().into()))?
+            }
+            6 => {
+                let (header, _) = ipv6::Header::ref_from_prefix(ip).ok()?;
+                let total = ipv6::Header::LEN + usize::from(header.payload_length.get());
+                (header.next_header == ip_protocol::ICMPV6).then_some((true, ipv6::Header::LEN, total))?
+            }
+            _ => return None,
+        };
+        let (message, end) = (l3 + header, l3 + total);
+        let (kind, quoted) = (*data.get(message)?, message + HEAD);
+        let is_error = match is_ipv6 {
+            // RFC 4443, section 2.1.
+            true => kind < 128,
+            false => {
+                icmp::Header::ref_from_prefix(&data[message..]).is_ok_and(|(header, _)| header.is_error())
+            }
+        };
+        (is_error && quoted < end && end <= data.len()).then_some(Error { is_ipv6, l3, message, quoted, end })
+    }
+}
+
+/// Restores what an error quotes, if it is one and quotes a packet of ours; anything else passes.
+#[cold]
+pub(crate) fn restore(pool: &mut Pool, state: &mut State, worker: usize, l3: usize, packet: Packet) -> Fate {
+    let data = packet.data();
+    let Some(error) = Error::find(data, l3).filter(|_| !packet.is_large()) else { return Fate::Out(packet) };
+    // The lengths inside are the sliced packet's, also where less than all of it is quoted.
+    let Some(headers) = Headers::find(&data[..error.end], error.quoted, usize::MAX) else {
+        return Fate::Out(packet);
+    };
+    let token =
+        data[..error.end].get(headers.payload.into()..).and_then(|bytes| bytes.first_chunk::<TOKEN>());
+    let place = token.zip(state.seal.as_ref()).and_then(|(token, seal)| seal.open(*token));
+    let Some(Place { worker: home, index, generation }) = place else {
+        state.counts.unrestored += u64::from(headers.dscp(data) == MARKER);
+        return Fate::Out(packet);
+    };
+    if usize::from(home) != worker {
+        return Fate::Over(home.into(), packet);
+    }
+    let parked = match state.table.take(index, generation) {
+        Ok(parked) => parked,
+        Err(gone) => return Fate::Drop(packet, count(state, gone)),
+    };
+    let quoted = usize::from(headers.payload);
+    let most = (error.l3 + LONGEST[usize::from(error.is_ipv6)]).max(quoted).saturating_sub(quoted);
+    let whole = (parked.removed + parked.rest) as usize;
+    let mut payload = vec![0; whole.min(most)];
+    parked.packet.read_at(parked.headers.into(), &mut payload);
+    pool.free(parked.packet);
+    let mut packet = packet;
+    packet.truncate(quoted);
+    if !packet.extend(payload.len()) {
+        return Fate::Drop(packet, DropReason::NoBuffer);
+    }
+    let data = packet.data_mut();
+    data[quoted..].copy_from_slice(&payload);
+    headers.restore(data, &parked.original);
+    finish(data, &error);
+    state.counts.quoted += 1;
+    Fate::Out(packet)
+}
+
+/// Lets the error itself say how long it is, with right checksums.
+fn finish(data: &mut [u8], error: &Error) {
+    let length = data.len() - error.l3;
+    let (front, message) = data.split_at_mut(error.message);
+    let ip = &mut front[error.l3..];
+    if error.is_ipv6 {
+        let Ok((header, _)) = ipv6::Header::mut_from_prefix(ip) else { return };
+        header.payload_length.set((length - ipv6::Header::LEN) as u16);
+        // A message of more than eight bytes has a checksum.
+        let _ = fill_icmpv6(&PseudoHeader::from(&*header), message);
+    } else {
+        let Ok((header, _)) = ipv4::Header::mut_from_prefix(ip) else { return };
+        header.total_length.set(length as u16);
+        let _ = fill_ipv4(ip);
+        let _ = fill_icmp(message);
+    }
+}

@@ -1,0 +1,164 @@
+//! # Slicer
+//! Stands between clients and a network function, and lets it see headers only.
+//!
+//! Input and output 0 are the clients' side, input and output 1 that of the network function: packets that come from clients
+//! leave to the network function sliced, as by Slice, and those that come back leave to the clients joined, as by Splice. A
+//! network function with several interfaces has a Slicer at each, with one PayloadTable for all: what comes in at one may leave
+//! at another one. Without TABLE, it has a table of its own, for one interface.
+//!
+//! ## Usage
+//! `Slicer([TABLE, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `TABLE`: the PayloadTable; the arguments from ENTRIES on are then its own.
+//! - `THRESHOLD`, `BYTES`, `FRACTION`: as Slice has them.
+//! - `ENTRIES`, `TTL`, `MARKER`, `LINE_RATE`, `SERVICE_TIME`: as PayloadTable has them.
+//!
+//! ## Handlers
+//! - `threshold`, `bytes`, `fraction`: as Slice has them.
+//! - `entries`, `ttl`, `marker`, `waiting`, `occupancy`, `sliced`, `spliced`, `bytes_in`, `bytes_crossed`, `ratio`: as PayloadTable has
+//!   them; with TABLE, they are that table's.
+//! - `small`, `unsuitable`, `occupied`, `no_buffer`, `remarked`: the same for packets that passed whole.
+//! - `expired`, `late`, `repeated`, `no_token`, `changed`, `unmarked`, `quoted`, `unrestored`: the same for what did not come back as
+//!   it left.
+//! - `reset`: sets all counts to zero.
+//!
+//! ## Example
+//! ```click
+//! t :: PayloadTable;
+//! a, b :: Slicer(t);
+//! FromDevice(client) -> a; a [1] -> ToDevice(nf0); FromDevice(nf0) -> [1] a; a -> ToDevice(client);
+//! FromDevice(server) -> b; b [1] -> ToDevice(nf1); FromDevice(nf1) -> [1] b; b -> ToDevice(server);
+//! ```
+//!
+//! ## See also
+//! Slice, Splice, PayloadTable
+
+use std::any::Any;
+use std::sync::Arc;
+
+use element::args::ElementRef;
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::Sliced;
+use element::{Args, Batch, Class, Cx, Effects, Element, ElementId, Invalid, manual};
+
+use crate::payload_table::{self, read_settings};
+use crate::payloads::{Payloads, State};
+use crate::slice::{self, SLICING, case, named_table, read_slicing, table_state};
+use crate::slicing::Slicing;
+use crate::splicing::Splicing;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "Slicer",
+    ports: "2/2",
+    processing: "h/h",
+    flow: "xy/yx",
+    manual: manual!("slicer.rs"),
+    args: &ARGS,
+    handlers: &HANDLERS,
+    samples: &["", "THRESHOLD 100, ENTRIES 3, TTL 2", "MARKER none, BYTES 160, FRACTION 0.5"],
+    build,
+    ..Class::DEFAULT
+};
+
+const ARGS: [ArgInfo; 9] = {
+    let [threshold, bytes, fraction] = SLICING;
+    let [entries, ttl, marker, rate, time] = payload_table::ARGS;
+    let table = ArgInfo::positional("TABLE", "element", "");
+    [table, threshold, bytes, fraction, entries, ttl, marker, rate, time]
+};
+
+const HANDLERS: [HandlerInfo; 3 + payload_table::HANDLERS.len()] = {
+    let mut all = [slice::HANDLERS[0]; 3 + payload_table::HANDLERS.len()];
+    let mut i = 0;
+    while i < all.len() {
+        all[i] = if i < 3 { slice::HANDLERS[i] } else { payload_table::HANDLERS[i - 3] };
+        i += 1;
+    }
+    all
+};
+
+/// The sides.
+const CLIENTS: usize = 0;
+const FUNCTION: usize = 1;
+
+fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
+    let named = args.get::<ElementRef>("TABLE").is_some();
+    let table = if named { Some(named_table(args)) } else { None };
+    let settings = read_settings(args);
+    let slicing = read_slicing(args);
+    args.finish()?;
+    let (table, payloads) = match table {
+        Some(found) => found.ok_or(Invalid)?,
+        None => (args.id(), Payloads::new(args, settings)),
+    };
+    let owns_table = table == args.id();
+    Ok(Box::new(Slicer { table, owns_table, payloads, slicing, splicing: Splicing::default() }))
+}
+
+struct Slicer {
+    table: ElementId,
+    owns_table: bool,
+    payloads: Arc<Payloads>,
+    slicing: Slicing,
+    splicing: Splicing,
+}
+
+impl Element for Slicer {
+    fn effects(&self) -> Effects {
+        let cases = vec![
+            case(CLIENTS, FUNCTION, "sliced", Some(&self.slicing)),
+            case(FUNCTION, CLIENTS, "spliced", None),
+        ];
+        let marks = self.payloads.settings.marks;
+        let sliced =
+            Sliced { parks: Some((FUNCTION, self.table)), joins: Some((FUNCTION, self.table)), marks };
+        Effects { state: vec![table_state()], sliced, ..Effects::cases(cases) }
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        self.payloads.open().leaves_rest |= !self.slicing.is_whole();
+        if self.owns_table { self.payloads.start(cx) } else { Ok(()) }
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, port: usize, mut batch: Batch) -> Option<Batch> {
+        if port == CLIENTS {
+            self.slicing.slice_all(cx, &self.payloads, &mut batch);
+        } else {
+            self.splicing.splice_all(cx, &self.payloads, port, &mut batch);
+        }
+        cx.emit(1 - port, batch);
+        None
+    }
+
+    fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        if self.owns_table {
+            self.payloads.close(cx.pool());
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        Ok(match slice::HANDLERS.iter().any(|handler| handler.name == name) {
+            true => slice::read(&self.slicing, name),
+            false => payload_table::read(&self.payloads, name),
+        })
+    }
+
+    fn write(&mut self, _cx: &mut Cx<'_>, name: &str, _value: &str) -> Result<(), String> {
+        payload_table::write(&self.payloads, name);
+        Ok(())
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        self.owns_table.then(|| Box::new(self.payloads.take_state()) as Box<dyn Any + Send>)
+    }
+
+    fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        if let (true, Ok(state)) = (self.owns_table, state.downcast::<State>()) {
+            self.payloads.put_state(cx.pool(), *state);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,183 @@
+//! Taking payloads out of packets.
+
+use element::{Base, Batch, Cx, Packet};
+use packet::{Annotations, Pool};
+use wire::{Layers, LinkType, ether_type};
+
+use crate::headers::{HEADERS, Headers, MARKER};
+use crate::payloads::{Payloads, State};
+use crate::table::{Occupied, Parked};
+use crate::token::{Place, TOKEN};
+
+/// An Ethernet header.
+const ETHERNET: usize = 14;
+
+/// Which packets are sliced, and how much of them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Slicing {
+    /// Bytes from which on packets are.
+    pub(crate) threshold: u32,
+    /// The part of the payload that is taken out.
+    pub(crate) fraction: f64,
+    /// And at most so many bytes.
+    pub(crate) bytes: u32,
+}
+
+impl Slicing {
+    /// Whether sliced packets have no payload left.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.fraction >= 1.0 && self.bytes >= u32::from(u16::MAX)
+    }
+
+    /// Slices those packets of a batch that are worth it.
+    #[inline]
+    pub(crate) fn slice_all(&self, cx: &mut Cx<'_>, payloads: &Payloads, batch: &mut Batch) {
+        let worker = cx.worker().0 as u8;
+        let mut state = payloads.open();
+        let (state, marks) = (&mut *state, payloads.settings.marks);
+        let pool = cx.pool();
+        let mut bytes = 0;
+        batch.replace_each(|packet| {
+            bytes += packet.len();
+            Some(self.slice(pool, state, worker, marks, packet))
+        });
+        state.counts.bytes_in += bytes as u64;
+        state.counts.bytes_crossed += batch.iter().map(|packet| packet.len() as u64).sum::<u64>();
+        state.counts.occupancy.add(state.table.waiting() as u64, 1);
+    }
+
+    #[inline]
+    fn slice(
+        &self,
+        pool: &mut Pool,
+        state: &mut State,
+        worker: u8,
+        marks: bool,
+        mut packet: Packet,
+    ) -> Packet {
+        let length = packet.len();
+        let data = packet.data();
+        let found = network_start(&packet).and_then(|l3| Headers::find(data, l3, length));
+        let Some(headers) = found.filter(|headers| usize::from(headers.payload) <= HEADERS) else {
+            state.counts.unsuitable += 1;
+            return packet;
+        };
+        // Nobody can tell what comes with the mark from what has got it here, so whatever can be sliced is.
+        let is_marked = marks && headers.dscp(data) == MARKER;
+        let payload = headers.payload_length();
+        let removed = if length >= self.threshold as usize { self.part(payload) } else { 0 };
+        let is_worth = removed > TOKEN;
+        if !is_worth && !is_marked {
+            state.counts.small += 1;
+            return packet;
+        }
+        let removed = if is_worth { removed } else { payload };
+        match self.park(pool, state, worker, (marks, &headers, removed), packet) {
+            Ok(front) => front,
+            Err(whole) => {
+                packet = whole;
+                if is_marked {
+                    // It loses a mark that is for use inside of a network only.
+                    headers.set_dscp(packet.data_mut(), 0);
+                    state.counts.remarked += 1;
+                }
+                packet
+            }
+        }
+    }
+
+    /// How much of a payload is taken out.
+    #[inline]
+    fn part(&self, payload: usize) -> usize {
+        let most = payload.min(self.bytes as usize);
+        if self.fraction >= 1.0 { most } else { most.min((self.fraction * payload as f64) as usize) }
+    }
+
+    /// Parks a packet, and gives what goes on in its place.
+    ///
+    /// # Errors
+    /// The packet, which goes on as it is.
+    #[inline]
+    fn park(
+        &self,
+        pool: &mut Pool,
+        state: &mut State,
+        worker: u8,
+        (marks, headers, removed): (bool, &Headers, usize),
+        packet: Packet,
+    ) -> Result<Packet, Packet> {
+        let Some(seal) = &state.seal else { return Err(packet) };
+        let (index, generation) = match state.table.reserve() {
+            Ok(place) => place,
+            Err(Occupied(expired)) => {
+                state.counts.occupied += 1;
+                if let Some(parked) = expired {
+                    state.counts.expired += 1;
+                    pool.free(parked.packet);
+                }
+                return Err(packet);
+            }
+        };
+        let front = usize::from(headers.payload);
+        let rest = headers.payload_length() - removed;
+        let Some(mut sliced) = pool.copy_front(&packet, front) else {
+            state.counts.no_buffer += 1;
+            return Err(packet);
+        };
+        if !sliced.extend(TOKEN + rest) {
+            pool.free(sliced);
+            state.counts.unsuitable += 1;
+            return Err(packet);
+        }
+        let data = sliced.data_mut();
+        let (_, behind) = data.split_at_mut(front);
+        let (token, others) = behind.split_at_mut(TOKEN);
+        token.copy_from_slice(&seal.close(Place { worker, index, generation }));
+        packet.read_at(front + removed, others);
+        let less = removed as i32 - TOKEN as i32;
+        let original = headers.shorten(data, less, marks);
+        if pool.uses_annotations() {
+            add_extra_length(&mut sliced, less);
+        }
+        let parked =
+            Parked { packet, headers: headers.payload, removed: removed as u32, rest: rest as u32, original };
+        state.table.park(parked);
+        state.counts.sliced += 1;
+        Ok(sliced)
+    }
+}
+
+/// Says how many bytes more the packet stands for, to those who count them.
+pub(crate) fn add_extra_length(packet: &mut Packet, more: i32) {
+    let annotations = packet.annotations_mut();
+    let length = annotations.u32(Annotations::EXTRA_LENGTH).wrapping_add_signed(more);
+    annotations.set_u32(Annotations::EXTRA_LENGTH, length);
+}
+
+/// Where the IP header is that the link header leads to, over VLAN tags alone: what else lies in front has lengths of its
+/// own.
+#[inline]
+pub(crate) fn network_start(packet: &Packet) -> Option<usize> {
+    let data = packet.data();
+    let is_untagged = packet.link() == 1
+        && data.get(12..).and_then(|bytes| bytes.first_chunk()).is_some_and(|&[high, low]| {
+            matches!(u16::from_be_bytes([high, low]), ether_type::IPV4 | ether_type::IPV6)
+        });
+    match packet.offset(Base::Network) {
+        // Its link header has been taken off.
+        Some(0) => Some(0),
+        Some(ETHERNET_OFFSET) | None if is_untagged => Some(ETHERNET),
+        Some(offset) => walk(packet).filter(|&l3| l3 as isize == offset),
+        None => walk(packet),
+    }
+}
+
+/// The same as a header's offset.
+const ETHERNET_OFFSET: isize = ETHERNET as isize;
+
+#[cold]
+fn walk(packet: &Packet) -> Option<usize> {
+    let layers = Layers::locate(packet.data(), LinkType::from_number(packet.link()));
+    let is_ip = matches!(layers.ether_type, Some(ether_type::IPV4 | ether_type::IPV6));
+    layers.l3.filter(|_| is_ip)
+}

@@ -1,0 +1,153 @@
+//! Putting payloads back.
+
+use element::{Batch, Cx, DropReason, Packet};
+use packet::Pool;
+
+use crate::headers::{Headers, MARKER};
+use crate::payloads::{Payloads, State};
+use crate::quoted;
+use crate::slicing::{add_extra_length, network_start};
+use crate::table::{Gone, Parked};
+use crate::token::{Place, TOKEN};
+
+/// What becomes of a packet that comes from the network function.
+pub(crate) enum Fate {
+    /// It goes on.
+    Out(Packet),
+    /// This worker has its payload.
+    Over(usize, Packet),
+    /// It has none any more.
+    Drop(Packet, DropReason),
+}
+
+/// Joins packets with their payloads; keeps its memory from batch to batch.
+#[derive(Default)]
+pub(crate) struct Splicing {
+    over: Vec<(usize, Packet)>,
+    lost: Vec<(Packet, DropReason)>,
+}
+
+impl Splicing {
+    /// Joins the packets of a batch that has come in by an input; what is left goes on. Those whose payload another worker
+    /// has are handed over to it.
+    #[inline]
+    pub(crate) fn splice_all(
+        &mut self,
+        cx: &mut Cx<'_>,
+        payloads: &Payloads,
+        input: usize,
+        batch: &mut Batch,
+    ) {
+        let worker = cx.worker().0;
+        let mut state = payloads.open();
+        let (pool, marks) = (cx.pool(), payloads.settings.marks);
+        batch.replace_each(|packet| {
+            match splice(pool, &mut state, worker, marks, packet) {
+                Fate::Out(packet) => return Some(packet),
+                Fate::Over(to, packet) => self.over.push((to, packet)),
+                Fate::Drop(packet, reason) => self.lost.push((packet, reason)),
+            }
+            None
+        });
+        drop(state);
+        if !self.lost.is_empty() {
+            self.lost.drain(..).for_each(|(packet, reason)| cx.drop(packet, reason));
+        }
+        if !self.over.is_empty() {
+            self.hand_over(cx, input);
+        }
+    }
+
+    #[cold]
+    fn hand_over(&mut self, cx: &mut Cx<'_>, input: usize) {
+        // The order of those that go to the same worker is kept.
+        self.over.sort_by_key(|(to, _)| *to);
+        let mut all = self.over.drain(..).peekable();
+        while let Some((to, packet)) = all.next() {
+            let mut batch = cx.batch_of(packet);
+            while let Some((_, packet)) = all.next_if(|(next, _)| *next == to) {
+                // There are no more of them than fitted into one.
+                drop(batch.push(packet));
+            }
+            cx.hand_over(to, input, batch);
+        }
+    }
+}
+
+#[inline]
+fn splice(pool: &mut Pool, state: &mut State, worker: usize, marks: bool, packet: Packet) -> Fate {
+    let data = packet.data();
+    let Some(l3) = network_start(&packet) else { return Fate::Out(packet) };
+    let Some(headers) = Headers::find(data, l3, packet.len()) else {
+        return quoted::restore(pool, state, worker, l3, packet);
+    };
+    let is_marked = marks && headers.dscp(data) == MARKER;
+    let payload = headers.payload_length();
+    if !is_marked && payload != TOKEN && !(payload > TOKEN && state.leaves_rest) {
+        return Fate::Out(packet);
+    }
+    let token = data.get(headers.payload.into()..).and_then(|bytes| bytes.first_chunk::<TOKEN>());
+    let token = token.filter(|_| payload >= TOKEN);
+    let place = token.zip(state.seal.as_ref()).and_then(|(token, seal)| seal.open(*token));
+    let Some(Place { worker: home, index, generation }) = place else {
+        return match is_marked {
+            // It has been cut, or somebody has made it up: everything that came marked has got a token.
+            true => {
+                state.counts.no_token += 1;
+                Fate::Drop(packet, DropReason::NoToken)
+            }
+            false => Fate::Out(packet),
+        };
+    };
+    if usize::from(home) != worker {
+        return Fate::Over(home.into(), packet);
+    }
+    match state.table.take(index, generation) {
+        Ok(parked) => join(pool, state, &headers, parked, packet),
+        Err(gone) => Fate::Drop(packet, count(state, gone)),
+    }
+}
+
+/// Counts a packet whose payload is not there; why it is dropped.
+pub(crate) fn count(state: &mut State, gone: Gone) -> DropReason {
+    let (counter, reason) = match gone {
+        Gone::Expired => (&mut state.counts.late, DropReason::PayloadExpired),
+        Gone::Taken => (&mut state.counts.repeated, DropReason::PayloadTaken),
+    };
+    *counter += 1;
+    reason
+}
+
+/// Puts the headers that came in front of the payload.
+#[inline]
+fn join(pool: &mut Pool, state: &mut State, headers: &Headers, mut parked: Parked, front: Packet) -> Fate {
+    if headers.payload_length() != TOKEN + parked.rest as usize {
+        // What has been added or cut off, nobody knows where.
+        pool.free(parked.packet);
+        state.counts.changed += 1;
+        return Fate::Drop(front, DropReason::Unsuitable);
+    }
+    let length = usize::from(headers.payload);
+    if parked.rest > 0 {
+        let from = &front.data()[length + TOKEN..][..parked.rest as usize];
+        let place = usize::from(parked.headers) + parked.removed as usize;
+        if let Some(to) = parked.packet.data_mut().get_mut(place..place + from.len()) {
+            to.copy_from_slice(from);
+        }
+    }
+    match pool.join(front, length, parked.packet, parked.headers.into()) {
+        Ok(mut packet) => {
+            let was_marked = headers.restore(packet.data_mut(), &parked.original);
+            state.counts.unmarked += u64::from(!was_marked);
+            if pool.uses_annotations() {
+                add_extra_length(&mut packet, -parked.original.less);
+            }
+            state.counts.spliced += 1;
+            Fate::Out(packet)
+        }
+        Err([front, packet]) => {
+            pool.free(packet);
+            Fate::Drop(front, DropReason::NoHeadroom)
+        }
+    }
+}

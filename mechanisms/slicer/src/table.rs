@@ -1,0 +1,256 @@
+//! The payloads of one worker that wait for their headers.
+//!
+//! Entries are given out one after the other, round and round. One that is still in use when its turn comes again loses one
+//! of its turns, and is not given out; when it has none left its payload goes, because whoever has the headers has
+//! dropped them (NFSlicer paper, section III-C).
+//!
+//! Invariants: a payload is taken out at most once, and only by the generation that it was put in under; at most as many
+//! wait as there are entries.
+
+use element::Packet;
+
+use crate::headers::Original;
+use crate::token::GENERATIONS;
+
+/// A payload, in the packet that it came in.
+#[derive(Debug)]
+pub struct Parked {
+    /// The whole packet, as it came.
+    pub packet: Packet,
+    /// Bytes of headers in front of its payload.
+    pub headers: u16,
+    /// Bytes of the payload that the sliced packet has not got; what it has comes behind them.
+    pub removed: u32,
+    /// And how many it has.
+    pub rest: u32,
+    /// What its headers were.
+    pub original: Original,
+}
+
+/// The most entries that there can be: tokens have room for no larger numbers.
+pub const MOST: usize = 1 << 24;
+
+/// Why there is no payload for a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gone {
+    /// It waited for too long.
+    Expired,
+    /// It was joined, or what it belonged to came to nothing.
+    Taken,
+}
+
+/// Why a payload cannot be parked: its turn has taken one from that of another one, which went if that was its last.
+#[derive(Debug)]
+pub struct Occupied(pub Option<Parked>);
+
+struct Entry {
+    parked: Option<Parked>,
+    /// The number of the payload that is or was there.
+    generation: u64,
+    /// How many more times its turn may come.
+    turns: u32,
+    /// Whether the last payload has expired.
+    is_expired: bool,
+}
+
+/// A worker's table.
+pub struct Table {
+    entries: Vec<Entry>,
+    next: usize,
+    turns: u32,
+    waiting: usize,
+}
+
+impl Table {
+    /// With so many entries, at least one and at most [`MOST`], which may be found in use so many times.
+    pub fn new(entries: usize, turns: u32) -> Table {
+        let entry = |_| Entry { parked: None, generation: 0, turns: 0, is_expired: false };
+        Table {
+            entries: (0..entries.clamp(1, MOST)).map(entry).collect(),
+            next: 0,
+            turns: turns.max(1),
+            waiting: 0,
+        }
+    }
+
+    /// How many entries there are.
+    pub fn capacity(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// How many payloads wait.
+    pub fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// The place whose turn it is: entry and generation of what will be put there.
+    ///
+    /// # Errors
+    /// It is in use. The turn has passed on.
+    #[inline]
+    pub fn reserve(&mut self) -> Result<(u32, u64), Occupied> {
+        let index = self.next;
+        let entry = &mut self.entries[index];
+        if entry.parked.is_none() {
+            return Ok((index as u32, (entry.generation + 1) % GENERATIONS));
+        }
+        self.pass_on();
+        let entry = &mut self.entries[index];
+        entry.turns -= 1;
+        if entry.turns > 0 {
+            return Err(Occupied(None));
+        }
+        entry.is_expired = true;
+        self.waiting -= 1;
+        Err(Occupied(entry.parked.take()))
+    }
+
+    /// Puts a payload into the place that was reserved, and passes the turn on.
+    #[inline]
+    pub fn park(&mut self, parked: Parked) {
+        let entry = &mut self.entries[self.next];
+        debug_assert!(entry.parked.is_none());
+        let generation = (entry.generation + 1) % GENERATIONS;
+        *entry = Entry { parked: Some(parked), generation, turns: self.turns, is_expired: false };
+        self.waiting += 1;
+        self.pass_on();
+    }
+
+    fn pass_on(&mut self) {
+        self.next = if self.next + 1 == self.entries.len() { 0 } else { self.next + 1 };
+    }
+
+    /// Takes a payload out.
+    ///
+    /// # Errors
+    /// Why it is not there.
+    #[inline]
+    pub fn take(&mut self, index: u32, generation: u64) -> Result<Parked, Gone> {
+        let entry = self.entries.get_mut(index as usize).ok_or(Gone::Expired)?;
+        if entry.generation != generation {
+            // Whatever became of one that was there before.
+            return Err(Gone::Expired);
+        }
+        match entry.parked.take() {
+            Some(parked) => {
+                self.waiting -= 1;
+                Ok(parked)
+            }
+            None if entry.is_expired => Err(Gone::Expired),
+            None => Err(Gone::Taken),
+        }
+    }
+
+    /// Takes all out.
+    pub fn clear(&mut self) -> impl Iterator<Item = Parked> + '_ {
+        self.waiting = 0;
+        self.entries.iter_mut().filter_map(|entry| {
+            entry.is_expired |= entry.parked.is_some();
+            entry.parked.take()
+        })
+    }
+
+    /// Goes on with so many entries and turns; payloads that there is no entry for any more. Generations go on, so that old
+    /// tokens find nothing that is not theirs.
+    pub fn resize(&mut self, entries: usize, turns: u32) -> Vec<Parked> {
+        self.turns = turns.max(1);
+        let entries = entries.clamp(1, MOST);
+        let gone: Vec<Parked> = match self.entries.get_mut(entries..) {
+            Some(more) => more.iter_mut().filter_map(|entry| entry.parked.take()).collect(),
+            None => Vec::new(),
+        };
+        self.waiting -= gone.len();
+        // Those that come back one day must not begin anew.
+        let first = self.entries.iter().map(|entry| entry.generation).max().unwrap_or(0);
+        self.entries.resize_with(entries, || Entry {
+            parked: None,
+            generation: first,
+            turns: 0,
+            is_expired: false,
+        });
+        self.next %= entries;
+        gone
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use packet::Pool;
+
+    use super::*;
+
+    fn payload(pool: &mut Pool, byte: u8) -> Parked {
+        let packet = pool.packet(&[byte]).unwrap();
+        Parked { packet, headers: 0, removed: 1, rest: 0, original: Original::default() }
+    }
+
+    fn put(table: &mut Table, pool: &mut Pool, byte: u8) -> Option<(u32, u64)> {
+        let place = table.reserve().ok()?;
+        let parked = payload(pool, byte);
+        table.park(parked);
+        Some(place)
+    }
+
+    fn get(table: &mut Table, pool: &mut Pool, (index, generation): (u32, u64)) -> Result<u8, Gone> {
+        table.take(index, generation).map(|parked| {
+            let byte = parked.packet.data()[0];
+            pool.free(parked.packet);
+            byte
+        })
+    }
+
+    #[test]
+    fn each_payload_is_taken_once_by_whoever_has_its_place() {
+        let (mut pool, mut table) = (Pool::new(64 << 20).unwrap(), Table::new(2, 3));
+        let first = put(&mut table, &mut pool, 1).unwrap();
+        let second = put(&mut table, &mut pool, 2).unwrap();
+        assert_eq!((first.0, second.0, table.waiting()), (0, 1, 2));
+        assert_eq!(get(&mut table, &mut pool, (0, first.1 + 1)), Err(Gone::Expired), "another generation");
+        assert_eq!(get(&mut table, &mut pool, (2, 1)), Err(Gone::Expired), "no such entry");
+        assert_eq!(get(&mut table, &mut pool, second), Ok(2));
+        assert_eq!(get(&mut table, &mut pool, second), Err(Gone::Taken));
+        assert_eq!(get(&mut table, &mut pool, first), Ok(1));
+        let third = put(&mut table, &mut pool, 3).unwrap();
+        assert_eq!(third, (0, first.1 + 1), "round and round");
+        assert_eq!(get(&mut table, &mut pool, first), Err(Gone::Expired), "never somebody else's payload");
+        assert_eq!(get(&mut table, &mut pool, third), Ok(3));
+        assert_eq!((table.waiting(), pool.stats().in_use), (0, 0));
+    }
+
+    #[test]
+    fn a_place_in_use_is_passed_over_until_its_turns_are_over() {
+        let (mut pool, mut table) = (Pool::new(64 << 20).unwrap(), Table::new(2, 3));
+        let lost = put(&mut table, &mut pool, 1).unwrap();
+        let mut rounds = 0;
+        let expired = loop {
+            let place = put(&mut table, &mut pool, 2).unwrap();
+            assert_eq!((place.0, get(&mut table, &mut pool, place)), (1, Ok(2)));
+            rounds += 1;
+            if let Err(Occupied(Some(expired))) = table.reserve() {
+                break expired;
+            }
+        };
+        // As many wrap-arounds as turns.
+        assert_eq!((rounds, expired.packet.data(), table.waiting()), (3, &[1][..], 0));
+        pool.free(expired.packet);
+        assert_eq!(get(&mut table, &mut pool, lost), Err(Gone::Expired));
+        assert_eq!(put(&mut table, &mut pool, 3).unwrap().0, 1, "its turn was over");
+        assert_eq!(put(&mut table, &mut pool, 4).unwrap(), (0, lost.1 + 1));
+        table.clear().for_each(|parked| pool.free(parked.packet));
+        assert_eq!((table.waiting(), pool.stats().in_use), (0, 0));
+    }
+
+    #[test]
+    fn payloads_stay_when_the_size_changes() {
+        let (mut pool, mut table) = (Pool::new(64 << 20).unwrap(), Table::new(3, 3));
+        let places: Vec<_> = (0..3).map(|byte| put(&mut table, &mut pool, byte).unwrap()).collect();
+        let gone = table.resize(2, 3);
+        assert_eq!((gone.len(), table.waiting()), (1, 2));
+        gone.into_iter().for_each(|parked| pool.free(parked.packet));
+        assert!(table.resize(4, 3).is_empty());
+        assert_eq!(get(&mut table, &mut pool, places[1]), Ok(1));
+        assert_eq!(get(&mut table, &mut pool, places[2]), Err(Gone::Taken), "it went");
+        assert_eq!(get(&mut table, &mut pool, places[0]), Ok(0));
+        assert_eq!(pool.stats().in_use, 0);
+    }
+}
