@@ -40,6 +40,8 @@ pub struct Headers {
 pub struct Original {
     /// How many bytes less of payload there are; less than nothing where the token is longer than what it stands for.
     pub less: i32,
+    /// By how much its sequence number is larger.
+    pub shift: i32,
     /// The DSCP, where the packet carries the marker instead.
     pub dscp: Option<u8>,
     /// IPv4's checksum as it was, and as it was written.
@@ -124,15 +126,17 @@ impl Headers {
         self.network(data, 0, Some(dscp));
     }
 
-    /// Lets a packet say that its payload is `less` bytes shorter, which it is. What it said before can be restored.
+    /// Lets a packet say that its payload is `less` bytes shorter, which it is, with or without a mark, and as the tail of what it
+    /// was or as its start. What it said before can be restored.
     #[inline]
-    pub fn shorten(&self, data: &mut [u8], less: i32, mark: bool) -> Original {
+    pub fn shorten(&self, data: &mut [u8], less: i32, mark: bool, is_tail: bool) -> Original {
         let dscp = mark.then(|| self.dscp(data));
         let old = self.network(data, less, mark.then_some(MARKER));
         let header_checksum = [old, self.header_checksum(data)];
         let pseudo = self.pseudo(data);
         let segment = data.get_mut(self.l4.into()..).unwrap_or_default();
-        self.transport(segment, less);
+        let shift = if self.is_tcp && is_tail { less } else { 0 };
+        self.transport(segment, less, shift);
         let old = self.checksum(segment);
         // Where there was none there is none.
         if self.is_tcp {
@@ -140,7 +144,7 @@ impl Headers {
         } else if old != 0 {
             let _ = fill_udp(&pseudo, segment);
         }
-        Original { less, dscp, header_checksum, checksum: [old, self.checksum(segment)] }
+        Original { less, shift, dscp, header_checksum, checksum: [old, self.checksum(segment)] }
     }
 
     /// Takes it back, in a packet with these headers, as far as they are there. Whether the DSCP was what it had been set
@@ -155,7 +159,7 @@ impl Headers {
             put(data.get_mut(self.l3.into()..).unwrap_or_default(), 10, checksum);
         }
         let segment = data.get_mut(self.l4.into()..).unwrap_or_default();
-        self.transport(segment, -original.less);
+        self.transport(segment, -original.less, -original.shift);
         let [old, written] = original.checksum;
         let came = self.checksum(segment);
         let checksum = match came == written {
@@ -198,12 +202,12 @@ impl Headers {
 
     /// Changes TCP's sequence number or UDP's length.
     #[inline]
-    fn transport(&self, segment: &mut [u8], less: i32) {
+    fn transport(&self, segment: &mut [u8], less: i32, shift: i32) {
         if self.is_tcp {
             let Some(sequence) = segment.get_mut(4..).and_then(|bytes| bytes.first_chunk_mut::<4>()) else {
                 return;
             };
-            *sequence = u32::from_be_bytes(*sequence).wrapping_add_signed(less).to_be_bytes();
+            *sequence = u32::from_be_bytes(*sequence).wrapping_add_signed(shift).to_be_bytes();
         } else {
             let Some(length) = segment.get_mut(4..).and_then(|bytes| bytes.first_chunk_mut::<2>()) else {
                 return;

@@ -24,9 +24,11 @@
 //! - `THRESHOLD`: the length from which on packets are sliced, in bytes, link header included.
 //! - `BYTES`: how many bytes of a payload are parked at most, from its start; the rest goes on behind the token.
 //! - `FRACTION`: the part of a payload that is parked.
+//! - `TAIL`: whether a segment of TCP is presented as its own last bytes. As its first ones, who follows the connection takes the
+//!   receiver's ACKs for wrong: they are for bytes that it has not seen.
 //!
 //! ## Handlers
-//! - `threshold`, `bytes`, `fraction`: the arguments.
+//! - `threshold`, `bytes`, `fraction`, `tail`: the arguments.
 //!
 //! ## Example
 //! ```click
@@ -53,7 +55,7 @@ use crate::token::TOKEN;
 pub static CLASS: Class = Class {
     name: "Slice",
     manual: manual!("slice.rs"),
-    args: &[ArgInfo::required("TABLE", "element"), SLICING[0], SLICING[1], SLICING[2]],
+    args: &[ArgInfo::required("TABLE", "element"), SLICING[0], SLICING[1], SLICING[2], SLICING[3]],
     handlers: &HANDLERS,
     samples: &[],
     build,
@@ -61,15 +63,20 @@ pub static CLASS: Class = Class {
 };
 
 /// Arguments of everybody who slices.
-pub(crate) const SLICING: [ArgInfo; 3] = [
+pub(crate) const SLICING: [ArgInfo; 4] = [
     ArgInfo::keyword("THRESHOLD", "unsigned", "500"),
     ArgInfo::keyword("BYTES", "unsigned", "65535"),
     ArgInfo::keyword("FRACTION", "double", "1"),
+    ArgInfo::keyword("TAIL", "bool", "true"),
 ];
 
 /// Handlers of everybody who slices.
-pub(crate) const HANDLERS: [HandlerInfo; 3] =
-    [HandlerInfo::read("threshold"), HandlerInfo::read("bytes"), HandlerInfo::read("fraction")];
+pub(crate) const HANDLERS: [HandlerInfo; 4] = [
+    HandlerInfo::read("threshold"),
+    HandlerInfo::read("bytes"),
+    HandlerInfo::read("fraction"),
+    HandlerInfo::read("tail"),
+];
 
 fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     let table = named_table(args);
@@ -99,6 +106,7 @@ pub(crate) fn read_slicing(args: &mut Args<'_>) -> Slicing {
         threshold: args.or("THRESHOLD", THRESHOLD),
         bytes: args.or("BYTES", u32::from(u16::MAX)),
         fraction,
+        is_tail: args.or("TAIL", true),
     }
 }
 
@@ -107,6 +115,7 @@ pub(crate) fn read(slicing: &Slicing, name: &str) -> String {
     match name {
         "threshold" => slicing.threshold.to_string(),
         "bytes" => slicing.bytes.to_string(),
+        "tail" => slicing.is_tail.to_string(),
         _ => slicing.fraction.to_string(),
     }
 }

@@ -11,11 +11,11 @@
 //!
 //! ## Arguments
 //! - `TABLE`: the PayloadTable; the arguments from ENTRIES on are then its own.
-//! - `THRESHOLD`, `BYTES`, `FRACTION`: as Slice has them.
+//! - `THRESHOLD`, `BYTES`, `FRACTION`, `TAIL`: as Slice has them.
 //! - `ENTRIES`, `TTL`, `MARKER`, `LINE_RATE`, `SERVICE_TIME`: as PayloadTable has them.
 //!
 //! ## Handlers
-//! - `threshold`, `bytes`, `fraction`: as Slice has them.
+//! - `threshold`, `bytes`, `fraction`, `tail`: as Slice has them.
 //! - `entries`, `ttl`, `marker`, `waiting`, `occupancy`, `sliced`, `spliced`, `bytes_in`, `bytes_crossed`, `ratio`: as PayloadTable has
 //!   them; with TABLE, they are that table's.
 //! - `small`, `unsuitable`, `occupied`, `no_buffer`, `remarked`: the same for packets that passed whole.
@@ -62,18 +62,21 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-const ARGS: [ArgInfo; 9] = {
-    let [threshold, bytes, fraction] = SLICING;
+const ARGS: [ArgInfo; 10] = {
+    let [threshold, bytes, fraction, tail] = SLICING;
     let [entries, ttl, marker, rate, time] = payload_table::ARGS;
     let table = ArgInfo::positional("TABLE", "element", "");
-    [table, threshold, bytes, fraction, entries, ttl, marker, rate, time]
+    [table, threshold, bytes, fraction, tail, entries, ttl, marker, rate, time]
 };
 
-const HANDLERS: [HandlerInfo; 3 + payload_table::HANDLERS.len()] = {
-    let mut all = [slice::HANDLERS[0]; 3 + payload_table::HANDLERS.len()];
+/// Handlers that are not the table's.
+const OWN: usize = slice::HANDLERS.len();
+
+const HANDLERS: [HandlerInfo; OWN + payload_table::HANDLERS.len()] = {
+    let mut all = [slice::HANDLERS[0]; OWN + payload_table::HANDLERS.len()];
     let mut i = 0;
     while i < all.len() {
-        all[i] = if i < 3 { slice::HANDLERS[i] } else { payload_table::HANDLERS[i - 3] };
+        all[i] = if i < OWN { slice::HANDLERS[i] } else { payload_table::HANDLERS[i - OWN] };
         i += 1;
     }
     all

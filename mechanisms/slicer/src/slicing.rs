@@ -21,6 +21,8 @@ pub(crate) struct Slicing {
     pub(crate) fraction: f64,
     /// And at most so many bytes.
     pub(crate) bytes: u32,
+    /// Whether segments are presented as their last bytes.
+    pub(crate) is_tail: bool,
 }
 
 impl Slicing {
@@ -135,7 +137,7 @@ impl Slicing {
         token.copy_from_slice(&seal.close(Place { worker, index, generation }));
         packet.read_at(front + removed, others);
         let less = removed as i32 - TOKEN as i32;
-        let original = headers.shorten(data, less, marks);
+        let original = headers.shorten(data, less, marks, self.is_tail);
         if pool.uses_annotations() {
             add_extra_length(&mut sliced, less);
         }
