@@ -15,6 +15,9 @@ pub(crate) struct CheckArgs {
     /// Show every element and rule that never does anything
     #[arg(long)]
     all: bool,
+    /// Refuse elements that do not work on packets whose payload a Slice elsewhere has left aside
+    #[arg(long)]
+    sliced: bool,
     /// Seconds after which looking at packets is given up
     #[arg(long, value_name = "N", default_value_t = 120)]
     seconds: u64,
@@ -61,15 +64,18 @@ pub(crate) fn check(args: CheckArgs) -> ExitCode {
     let findings = explain::find(&reasoned, args.seconds);
     let (idle, more) = explain::idle(&reasoned, &findings, args.all);
     loaded.problems.extend(idle);
+    let refused = if args.sliced { explain::not_shallow(&reasoned, &findings) } else { Vec::new() };
+    let is_right = built.is_some() && refused.is_empty();
+    loaded.problems.extend(refused);
     loaded.show();
     crate::show(format_args!("{more}"));
     let graph = &loaded.graph;
     let (elements, connections) = (graph.elements.len(), graph.connections.len());
-    let state = if built.is_some() { "no errors" } else { "with errors" };
+    let state = if is_right { "no errors" } else { "with errors" };
     let head = format!("{}: {elements} elements, {connections} connections, {state}\n", loaded.name);
     let workers = built.as_ref().map(|(plan, configured)| explain::workers(plan, configured));
     let printed = print(&(head + &explain::describe(&reasoned, &findings) + &workers.unwrap_or_default()));
-    if built.is_some() { printed } else { ExitCode::from(FAILURE) }
+    if is_right { printed } else { ExitCode::from(FAILURE) }
 }
 
 pub(crate) fn flatten(args: TextArgs) -> ExitCode {

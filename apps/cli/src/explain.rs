@@ -220,12 +220,7 @@ fn mechanisms(text: &mut String, chain: &Chain, findings: &Findings) {
         rows.extend(lines.into_iter().map(|line| ("", line)));
     };
     let effects = |node: usize| &chain.nodes[node].effects;
-    judge("slicer", "shallow: nothing needs the payload", "not shallow", &|node| {
-        let known = findings.starts.get(&node).filter(|starts| !starts.is_empty());
-        // Where nothing is known of packets, they are taken to start with their IP header.
-        let starts = known.cloned().unwrap_or_else(|| [0].into());
-        starts.into_iter().find_map(|start| to_slicing(effects(node), start))
-    });
+    judge("slicer", "shallow: nothing needs the payload", "not shallow", &|node| deep(chain, findings, node));
     judge("sprayer", "packets of one flow can go to all cores", "flows stay on one core", &|node| {
         to_spraying(effects(node))
     });
@@ -235,6 +230,26 @@ fn mechanisms(text: &mut String, chain: &Chain, findings: &Findings) {
     for (mechanism, line) in rows {
         let _ = writeln!(text, "{}", format!("  {mechanism:12} {line}").trim_end());
     }
+}
+
+/// Why an element needs more than the headers of packets.
+fn deep(chain: &Chain, findings: &Findings, node: usize) -> Option<String> {
+    let known = findings.starts.get(&node).filter(|starts| !starts.is_empty());
+    // Where nothing is known of packets, they are taken to start with their IP header.
+    let starts = known.cloned().unwrap_or_else(|| [0].into());
+    starts.into_iter().find_map(|start| to_slicing(&chain.nodes[node].effects, start))
+}
+
+/// Elements that need more than the headers of packets, where these are to come without their payload.
+pub(crate) fn not_shallow(reasoned: &Reasoned, findings: &Findings) -> Vec<Problem> {
+    let (chain, elements) = (&reasoned.chain, &reasoned.graph.elements);
+    let nodes = (0..chain.nodes.len()).filter(|&node| !is_end(chain, node));
+    let refused = nodes.filter_map(|node| {
+        let why = deep(chain, findings, node)?;
+        let text = format!("'{}' cannot work on sliced packets: {why}", elements[node].name);
+        Some(Problem::new(Diagnostic::error(elements[node].span, text)))
+    });
+    refused.collect()
 }
 
 /// Where elements work when there are several workers: as a row of the same table.

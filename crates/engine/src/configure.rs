@@ -10,6 +10,7 @@ use lang::{Diagnostic, Severity};
 use crate::facts;
 use crate::plan::Plan;
 use crate::problem::Problem;
+use crate::sliced;
 
 /// The elements of a graph, configured but not yet running: no file is open, nothing is scheduled.
 pub struct Configured {
@@ -87,12 +88,30 @@ impl Plan {
         }
         let elements: Vec<_> = built.into_iter().flatten().collect();
         let effects: Vec<_> = elements.iter().map(|element| element.effects()).collect();
+        let misplaced = sliced::misplaced(&effects, &self.forward);
+        if !misplaced.is_empty() {
+            return Err(misplaced.into_iter().map(|(id, by, why)| self.misplaced(id, by, &why)).collect());
+        }
         let mut facts = facts::gather(&effects, &self.forward);
         if setup.spreading.as_ref().is_some_and(|spreading| spreading.keeps_order()) {
             // Tickets stand in their place.
             facts.flow_marks.clear();
         }
         Ok(Configured { elements, effects, facts, setup, warnings })
+    }
+
+    /// An element that works on packets whose payloads are left aside, and must not.
+    fn misplaced(&self, id: ElementId, by: ElementId, why: &str) -> Problem {
+        let element = &self.graph.elements[id];
+        let text = format!(
+            "'{}' stands where '{}' has left payloads aside: {why}",
+            self.declaration(id),
+            self.declaration(by)
+        );
+        Problem::new(Diagnostic::error(element.span, text).with_hint(format!(
+            "put payloads back in front of it, or leave them aside behind it: '{}' is for what needs headers only",
+            self.declaration(by)
+        )))
     }
 
     /// Builds one element from its arguments; beside it, or its errors, its warnings.

@@ -15,7 +15,7 @@ const IP_HEADER: i64 = 60;
 const ANYWHERE: i64 = u32::MAX as i64;
 
 /// Where each output of each element leads.
-type Forward = [Vec<Vec<(ElementId, usize)>>];
+pub(crate) type Forward = [Vec<Vec<(ElementId, usize)>>];
 
 /// Combines the declarations of a graph.
 pub(crate) fn gather(effects: &[Effects], forward: &Forward) -> Facts {
@@ -88,7 +88,7 @@ const ETHERNET: i32 = -14;
 
 /// Where packets that come to each element start, in bytes behind their IP header. What a source does not say, and what
 /// nobody can follow, is taken for Ethernet.
-fn starts_of_packets(effects: &[Effects], forward: &Forward) -> Vec<BTreeSet<i32>> {
+pub(crate) fn starts_of_packets(effects: &[Effects], forward: &Forward) -> Vec<BTreeSet<i32>> {
     let mut starts = vec![BTreeSet::new(); effects.len()];
     let mut is_source = vec![true; effects.len()];
     forward.iter().flatten().flatten().for_each(|&(to, _)| is_source[to] = false);

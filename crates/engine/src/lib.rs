@@ -28,6 +28,7 @@ mod problem;
 mod reconfigure;
 mod report;
 mod signals;
+mod sliced;
 mod tasks;
 mod team;
 mod timers;
