@@ -316,12 +316,18 @@ impl Place {
     }
 
     fn deep_change(self, case: &Case) -> Option<String> {
+        // What is read is the packet as it came; what is written, as it has become.
+        let mut written = self;
         for action in &case.actions {
             let (field, value) = match action {
                 Action::Set(field, value) => (field, value),
                 Action::Resize(_) => return Some("changes the length".into()),
                 Action::Strip(n) if i64::from(*n) > HEADERS => return Some("removes payload".into()),
-                Action::Strip(_) | Action::Start(_) => continue,
+                Action::Strip(n) => {
+                    written.start = written.start.saturating_add(*n);
+                    continue;
+                }
+                Action::Start(_) => continue,
             };
             let mask = match value {
                 Value::Bits { mask, .. } => mask.iter().fold(0, |all, &byte| all << 8 | u128::from(byte)),
@@ -339,7 +345,7 @@ impl Place {
                 }
                 _ => {}
             }
-            if let Some(part) = self.deep_bits(field, mask) {
+            if let Some(part) = written.deep_bits(field, mask) {
                 return Some(format!("writes the {part}"));
             }
             let reads = match value {
@@ -425,6 +431,17 @@ mod tests {
         let dscp = Value::Bits { mask: vec![0xfc], value: vec![0] };
         let marks = Effects::cases(vec![pass().with(Action::Set(wire_field::IP_TOS, dscp))]);
         assert_eq!(to_slicing(&marks, -14).as_deref(), Some("writes the DSCP"));
+        // A tag in front, of a frame that is longer then.
+        let front = || {
+            Action::Set(
+                Field::Bytes { base: Base::Data, offset: 0, length: 18 },
+                Value::Constant(vec![0; 18]),
+            )
+        };
+        let tag =
+            |strip| Effects::cases(vec![Case::new(Filter::Any, Target::Output(0)).with(strip).with(front())]);
+        assert_eq!(to_slicing(&tag(Action::Strip(-4)), -14), None);
+        assert_eq!(to_slicing(&tag(Action::Strip(0)), -14).as_deref(), Some("writes the DSCP"));
         let cut = Effects::cases(vec![pass().with(Action::Resize(vec![Field::Length]))]);
         assert_eq!(to_slicing(&cut, -14).as_deref(), Some("changes the length"));
     }

@@ -122,11 +122,13 @@ impl Slicing {
         };
         let front = usize::from(headers.payload);
         let rest = headers.payload_length() - removed;
+        // What lies behind the IP packet crosses, too: whether it is kept is for the network function to say.
+        let trailer = packet.len() - headers.end as usize;
         let Some(mut sliced) = pool.copy_front(&packet, front) else {
             state.counts.no_buffer += 1;
             return Err(packet);
         };
-        if !sliced.extend(TOKEN + rest) {
+        if !sliced.extend(TOKEN + rest + trailer) {
             pool.free(sliced);
             state.counts.unsuitable += 1;
             return Err(packet);
@@ -137,13 +139,18 @@ impl Slicing {
         token.copy_from_slice(&seal.close(Place { worker, index, generation }));
         packet.read_at(front + removed, others);
         let less = removed as i32 - TOKEN as i32;
-        let original = headers.shorten(data, less, marks, self.is_tail);
+        let original = headers.shorten(&mut data[..front + TOKEN + rest], less, marks, self.is_tail);
         if pool.uses_annotations() {
             add_extra_length(&mut sliced, less);
         }
-        let parked =
-            Parked { packet, headers: headers.payload, removed: removed as u32, rest: rest as u32, original };
-        state.table.park(parked);
+        state.table.park(Parked {
+            packet,
+            headers: headers.payload,
+            removed: removed as u32,
+            rest: rest as u32,
+            trailer: trailer as u32,
+            original,
+        });
         state.counts.sliced += 1;
         Ok(sliced)
     }
@@ -157,25 +164,21 @@ pub(crate) fn add_extra_length(packet: &mut Packet, more: i32) {
 }
 
 /// Where the IP header is that the link header leads to, over VLAN tags alone: what else lies in front has lengths of its
-/// own.
+/// own. Where the link header has been taken off, the packet starts with IP.
 #[inline]
 pub(crate) fn network_start(packet: &Packet) -> Option<usize> {
-    let data = packet.data();
-    let is_untagged = packet.link() == 1
-        && data.get(12..).and_then(|bytes| bytes.first_chunk()).is_some_and(|&[high, low]| {
-            matches!(u16::from_be_bytes([high, low]), ether_type::IPV4 | ether_type::IPV6)
-        });
     match packet.offset(Base::Network) {
-        // Its link header has been taken off.
-        Some(0) => Some(0),
-        Some(ETHERNET_OFFSET) | None if is_untagged => Some(ETHERNET),
-        Some(offset) => walk(packet).filter(|&l3| l3 as isize == offset),
-        None => walk(packet),
+        Some(0) => return Some(0),
+        Some(stripped) if stripped < 0 => return None,
+        // It may be marked for somebody who does not see all tags.
+        _ => {}
     }
+    let ether_type = packet.data().get(12..).and_then(|bytes| bytes.first_chunk());
+    let is_untagged = ether_type.is_some_and(|&[high, low]| {
+        matches!(u16::from_be_bytes([high, low]), ether_type::IPV4 | ether_type::IPV6)
+    });
+    if is_untagged && packet.link() == 1 { Some(ETHERNET) } else { walk(packet) }
 }
-
-/// The same as a header's offset.
-const ETHERNET_OFFSET: isize = ETHERNET as isize;
 
 #[cold]
 fn walk(packet: &Packet) -> Option<usize> {

@@ -128,6 +128,9 @@ fn join(pool: &mut Pool, state: &mut State, headers: &Headers, mut parked: Parke
         return Fate::Drop(front, DropReason::Unsuitable);
     }
     let length = usize::from(headers.payload);
+    if parked.trailer > 0 && front.len() - (headers.end as usize) < parked.trailer as usize {
+        parked.packet.truncate(parked.packet.len() - parked.trailer as usize);
+    }
     if parked.rest > 0 {
         let from = &front.data()[length + TOKEN..][..parked.rest as usize];
         let place = usize::from(parked.headers) + parked.removed as usize;

@@ -21,8 +21,10 @@ pub struct Parked {
     pub headers: u16,
     /// Bytes of the payload that the sliced packet has not got; what it has comes behind them.
     pub removed: u32,
-    /// And how many it has.
+    /// How many it has.
     pub rest: u32,
+    /// Bytes behind the IP packet.
+    pub trailer: u32,
     /// What its headers were.
     pub original: Original,
 }
@@ -181,7 +183,7 @@ mod tests {
 
     fn payload(pool: &mut Pool, byte: u8) -> Parked {
         let packet = pool.packet(&[byte]).unwrap();
-        Parked { packet, headers: 0, removed: 1, rest: 0, original: Original::default() }
+        Parked { packet, headers: 0, removed: 1, rest: 0, trailer: 0, original: Original::default() }
     }
 
     fn put(table: &mut Table, pool: &mut Pool, byte: u8) -> Option<(u32, u64)> {
