@@ -110,6 +110,8 @@ reasons! {
     PayloadExpired = "payload expired",
     /// A sliced packet came back a second time; its payload has left with the first.
     PayloadTaken = "payload already joined",
+    /// A packet came from outside with a token that only sliced packets have.
+    ForeignToken = "token from outside",
     /// A packet is marked as sliced and has no token of ours, or not all of what belongs to it.
     NoToken = "no token",
 }

@@ -108,6 +108,24 @@ impl Headers {
         })
     }
 
+    /// Whether a packet bears the mark and says that it is longer than it is: somebody has cut it.
+    #[cold]
+    pub fn is_cut(data: &[u8], l3: usize, length: usize) -> bool {
+        let ip = data.get(l3..).unwrap_or_default();
+        match ip.first().map(|byte| byte >> 4) {
+            Some(4) => ipv4::Header::ref_from_prefix(ip).is_ok_and(|(header, _)| {
+                let is_ours =
+                    matches!(header.protocol, ip_protocol::TCP | ip_protocol::UDP) && !header.is_fragment();
+                is_ours && header.dscp() == MARKER && l3 + usize::from(header.total_length.get()) > length
+            }),
+            Some(6) => ipv6::Header::ref_from_prefix(ip).is_ok_and(|(header, _)| {
+                let end = l3 + ipv6::Header::LEN + usize::from(header.payload_length.get());
+                header.traffic_class() >> 2 == MARKER && end > length
+            }),
+            _ => false,
+        }
+    }
+
     /// Bytes of payload.
     #[inline]
     pub fn payload_length(&self) -> usize {

@@ -7,8 +7,9 @@ use element::histogram::Histogram;
 use element::{Args, Cx, Timestamp};
 use packet::{Pool, SLOT_STRIDE};
 
+use crate::headers::Headers;
 use crate::table::{Parked, Table};
-use crate::token::Seal;
+use crate::token::{Place, Seal, TOKEN};
 
 /// Bytes from which packets are worth slicing (NFSlicer paper, section III-C).
 pub(crate) const THRESHOLD: u32 = 500;
@@ -64,6 +65,19 @@ pub(crate) struct State {
     pub(crate) seal: Option<Seal>,
     /// Whether sliced packets may have kept a part of their payload.
     pub(crate) leaves_rest: bool,
+}
+
+impl State {
+    /// What the token at the start of a packet's payload says, if there can be one of ours.
+    #[inline]
+    pub(crate) fn opens(&self, data: &[u8], headers: &Headers) -> Option<Place> {
+        let payload = headers.payload_length();
+        if payload != TOKEN && !(payload > TOKEN && self.leaves_rest) {
+            return None;
+        }
+        let token = data.get(headers.payload.into()..)?.first_chunk::<TOKEN>()?;
+        self.seal.as_ref()?.open(*token)
+    }
 }
 
 /// What became of packets.

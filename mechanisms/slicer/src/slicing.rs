@@ -1,6 +1,6 @@
 //! Taking payloads out of packets.
 
-use element::{Base, Batch, Cx, Packet};
+use element::{Base, Batch, Cx, DropReason, Packet};
 use packet::{Annotations, Pool};
 use wire::{Layers, LinkType, ether_type};
 
@@ -39,15 +39,21 @@ impl Slicing {
         let (state, marks) = (&mut *state, payloads.settings.marks);
         let pool = cx.pool();
         let mut bytes = 0;
+        let mut replayed = Vec::new();
         batch.replace_each(|packet| {
             bytes += packet.len();
-            Some(self.slice(pool, state, worker, marks, packet))
+            self.slice(pool, state, worker, marks, packet).map_err(|packet| replayed.push(packet)).ok()
         });
         state.counts.bytes_in += bytes as u64;
         state.counts.bytes_crossed += batch.iter().map(|packet| packet.len() as u64).sum::<u64>();
         state.counts.occupancy.add(state.table.waiting() as u64, 1);
+        replayed.into_iter().for_each(|packet| cx.drop(packet, DropReason::ForeignToken));
     }
 
+    /// What goes on in place of a packet.
+    ///
+    /// # Errors
+    /// The packet, which must not: it carries a token of ours from outside, and that cannot be parked.
     #[inline]
     fn slice(
         &self,
@@ -56,26 +62,29 @@ impl Slicing {
         worker: u8,
         marks: bool,
         mut packet: Packet,
-    ) -> Packet {
+    ) -> Result<Packet, Packet> {
         let length = packet.len();
         let data = packet.data();
         let found = network_start(&packet).and_then(|l3| Headers::find(data, l3, length));
         let Some(headers) = found.filter(|headers| usize::from(headers.payload) <= HEADERS) else {
             state.counts.unsuitable += 1;
-            return packet;
+            return Ok(packet);
         };
-        // Nobody can tell what comes with the mark from what has got it here, so whatever can be sliced is.
-        let is_marked = marks && headers.dscp(data) == MARKER;
         let payload = headers.payload_length();
         let removed = if length >= self.threshold as usize { self.part(payload) } else { 0 };
         let is_worth = removed > TOKEN;
-        if !is_worth && !is_marked {
+        // Nobody could tell what comes with the mark, or with a token that somebody has seen, from what has got it here. So
+        // whatever can be sliced is.
+        let is_marked = marks && headers.dscp(data) == MARKER;
+        let is_replayed = !is_worth && state.opens(data, &headers).is_some();
+        if !is_worth && !is_marked && !is_replayed {
             state.counts.small += 1;
-            return packet;
+            return Ok(packet);
         }
         let removed = if is_worth { removed } else { payload };
         match self.park(pool, state, worker, (marks, &headers, removed), packet) {
-            Ok(front) => front,
+            Ok(front) => Ok(front),
+            Err(whole) if is_replayed => Err(whole),
             Err(whole) => {
                 packet = whole;
                 if is_marked {
@@ -83,7 +92,7 @@ impl Slicing {
                     headers.set_dscp(packet.data_mut(), 0);
                     state.counts.remarked += 1;
                 }
-                packet
+                Ok(packet)
             }
         }
     }

@@ -79,17 +79,14 @@ fn splice(pool: &mut Pool, state: &mut State, worker: usize, marks: bool, packet
     let data = packet.data();
     let Some(l3) = network_start(&packet) else { return Fate::Out(packet) };
     let Some(headers) = Headers::find(data, l3, packet.len()) else {
+        if marks && Headers::is_cut(data, l3, packet.len()) {
+            state.counts.no_token += 1;
+            return Fate::Drop(packet, DropReason::NoToken);
+        }
         return quoted::restore(pool, state, worker, l3, packet);
     };
     let is_marked = marks && headers.dscp(data) == MARKER;
-    let payload = headers.payload_length();
-    if !is_marked && payload != TOKEN && !(payload > TOKEN && state.leaves_rest) {
-        return Fate::Out(packet);
-    }
-    let token = data.get(headers.payload.into()..).and_then(|bytes| bytes.first_chunk::<TOKEN>());
-    let token = token.filter(|_| payload >= TOKEN);
-    let place = token.zip(state.seal.as_ref()).and_then(|(token, seal)| seal.open(*token));
-    let Some(Place { worker: home, index, generation }) = place else {
+    let Some(Place { worker: home, index, generation }) = state.opens(data, &headers) else {
         return match is_marked {
             // It has been cut, or somebody has made it up: everything that came marked has got a token.
             true => {

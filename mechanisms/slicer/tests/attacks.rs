@@ -1,0 +1,247 @@
+//! Nobody gets a payload that is not theirs: packets made up outside, and network functions that do what they should not.
+
+mod trick;
+
+use std::collections::HashSet;
+
+use element::DropReason;
+use testkit::Outcome;
+use tidegate_slicer::token::{Place, Seal, TOKEN};
+use trick::{L3, datagram, segment, through};
+use wire::MacAddr;
+use wire::build::Builder;
+use wire::tcp::flags::{ACK, FIN, PSH, RST, SYN, URG};
+
+const MARK: u8 = 63;
+
+/// Datagrams and segments of many sizes.
+fn mixed(count: usize) -> Vec<Vec<u8>> {
+    let frame = |number: usize| match number % 3 {
+        0 => segment(number, number * 37 % 1461, (number % 64) as u8, ACK),
+        _ => datagram(number, number * 53 % 1473, (number % 64) as u8),
+    };
+    (0..count).map(frame).collect()
+}
+
+/// Frames that are worth slicing.
+fn large(count: usize) -> Vec<Vec<u8>> {
+    (0..count).map(|number| datagram(number, 1000, 0)).collect()
+}
+
+#[test]
+fn what_is_marked_outside_comes_through_at_any_size() {
+    let mut frames = Vec::new();
+    for length in (0..70).chain((70..1460).step_by(13)) {
+        frames.push(datagram(length, length, MARK));
+        frames.push(segment(length, length, MARK, ACK));
+    }
+    let unusual = [SYN, SYN | ACK, RST, RST | ACK, URG | ACK, FIN | ACK, PSH | ACK, 0, 0xff];
+    frames.extend(unusual.iter().flat_map(|&flags| [0, 600].map(|length| segment(9, length, MARK, flags))));
+    for table in ["", "MARKER none"] {
+        let (seen, values, _) =
+            through(table, "", "Null", &frames, &["t.sliced", "t.no_token", "t.remarked"]);
+        assert!(seen == frames, "{table}");
+        assert!(values[0] > 100 && values[1..] == [0, 0], "{table} {values:?}");
+    }
+}
+
+/// A datagram whose payload is a token that the run will give, as under the trace clock the key is always the same.
+fn with_token(number: usize, dscp: u8, index: u32, generation: u64) -> Vec<u8> {
+    let token = Seal::new([7; 16]).close(Place { worker: 0, index, generation });
+    let mut frame = datagram(number, TOKEN, dscp);
+    frame[L3 + 28..].copy_from_slice(&token);
+    // Without a checksum.
+    frame[L3 + 26..L3 + 28].fill(0);
+    frame
+}
+
+#[test]
+fn tokens_that_somebody_has_seen_are_payload_like_any_other() {
+    // Whatever waits at the time, of this generation and those around it.
+    let mut random = fastrand::Rng::with_seed(9);
+    let mut frames = Vec::new();
+    for number in 0..400 {
+        frames.push(datagram(number, 900, 0));
+        for generation in 0..3 {
+            frames.push(with_token(number, [0, MARK][number % 2], random.u32(..512), generation));
+        }
+    }
+    for (entries, hold) in [(512, 1), (512, 100), (16, 1), (16, 400)] {
+        for (marker, slice) in [("dscp", ""), ("none", "BYTES 200")] {
+            let table = format!("ENTRIES {entries}, MARKER {marker}, TTL 1000");
+            let handlers = ["t.spliced", "t.waiting", "t.sliced", "t.occupied"];
+            let (seen, values, outcome) =
+                through(&table, slice, &format!("Trick(reverse, {hold})"), &frames, &handlers);
+            assert!(seen.iter().all(|frame| frames.contains(frame)), "somebody else's payload");
+            let refused = dropped(&outcome, "Slice", DropReason::ForeignToken);
+            assert_eq!(seen.len() as u64 + refused, frames.len() as u64, "{table} {hold}");
+            assert_eq!(values[0] + values[1], values[2]);
+            // Where there is no room for it, it cannot be told from one of ours.
+            assert_eq!(refused > 0, entries == 16, "{table} {hold}: {values:?}");
+        }
+    }
+}
+
+/// How many packets an element of a class has dropped for a reason.
+fn dropped(outcome: &Outcome, class: &str, reason: DropReason) -> u64 {
+    let element = outcome.report.elements.iter().find(|element| element.class == class).unwrap();
+    element.drops.get(reason.as_str()).copied().unwrap_or(0)
+}
+
+#[test]
+fn a_payload_leaves_once() {
+    let frames = mixed(300);
+    let handlers = ["t.spliced", "t.repeated", "t.late"];
+    let (seen, values, outcome) = through("ENTRIES 64", "", "Trick(copies, 3)", &frames, &handlers);
+    let whole: HashSet<_> = frames.iter().collect();
+    assert!(seen.iter().all(|frame| whole.contains(frame)));
+    assert!(frames.iter().all(|frame| seen.contains(frame)), "one of each comes");
+    let [spliced, repeated, late] = values[..] else { panic!() };
+    assert!(spliced > 100);
+    assert_eq!((repeated, late), (2 * spliced, 0));
+    assert_eq!(dropped(&outcome, "Splice", DropReason::PayloadTaken), repeated);
+}
+
+#[test]
+fn a_header_that_comes_again_late_gets_nobodys_payload() {
+    let frames = large(100);
+    for later in [2, 4, 5, 50, 100] {
+        let (seen, values, outcome) =
+            through("ENTRIES 4", "", &format!("Trick(again, {later})"), &frames, &["t.repeated", "t.late"]);
+        assert!(seen == frames, "{later}");
+        assert_eq!(values[0] + values[1], 1);
+        let reasons = [DropReason::PayloadTaken, DropReason::PayloadExpired];
+        assert_eq!(reasons.map(|reason| dropped(&outcome, "Splice", reason)).iter().sum::<u64>(), 1);
+    }
+}
+
+#[test]
+fn order_does_not_matter() {
+    let frames = mixed(400);
+    for hold in [2, 50, 400] {
+        let (mut seen, values, _) = through(
+            "ENTRIES 500",
+            "",
+            &format!("Trick(reverse, {hold})"),
+            &frames,
+            &["t.sliced", "t.spliced"],
+        );
+        assert_eq!(values[0], values[1]);
+        let mut sent = frames.clone();
+        sent.sort_unstable();
+        seen.sort_unstable();
+        assert!(seen == sent, "{hold}");
+    }
+}
+
+#[test]
+fn a_full_table_lets_packets_pass_whole() {
+    let frames = large(100);
+    let handlers = ["t.sliced", "t.occupied", "t.expired", "t.spliced"];
+    // They stay for less than their turns last.
+    let (mut seen, values, _) = through("ENTRIES 10, TTL 20", "", "Trick(reverse, 100)", &frames, &handlers);
+    seen.sort_unstable();
+    let mut sent = frames.clone();
+    sent.sort_unstable();
+    assert!(seen == sent);
+    assert_eq!(values, [10, 90, 0, 10]);
+}
+
+#[test]
+fn who_stays_beyond_the_turns_loses_the_payload_and_nothing_else() {
+    let frames = large(1000);
+    for (ttl, hold) in [(1, 3), (2, 100), (5, 1000)] {
+        let handlers = ["t.sliced", "t.spliced", "t.late", "t.expired", "t.waiting"];
+        let table = format!("ENTRIES 4, TTL {ttl}");
+        let (seen, values, outcome) =
+            through(&table, "", &format!("Trick(reverse, {hold})"), &frames, &handlers);
+        let [sliced, spliced, late, expired, waiting] = values[..] else { panic!() };
+        assert!(seen.iter().all(|frame| frames.contains(frame)), "never a wrong payload");
+        assert_eq!(seen.iter().collect::<HashSet<_>>().len(), seen.len());
+        assert_eq!((sliced, waiting), (spliced + late, 0), "{ttl} {hold}");
+        assert_eq!(late, expired);
+        assert!(hold < 100 || late > 0, "{ttl} {hold}: some stayed too long");
+        assert_eq!(seen.len() as u64 + dropped(&outcome, "Splice", DropReason::PayloadExpired), 1000);
+    }
+}
+
+#[test]
+fn what_the_function_drops_takes_room_for_its_turns_only() {
+    let frames = large(4000);
+    let handlers = ["t.sliced", "t.spliced", "t.expired", "t.waiting", "t.occupied"];
+    let (seen, values, _) = through("ENTRIES 600, TTL 3", "", "Trick(drop, 4)", &frames, &handlers);
+    let [sliced, spliced, expired, waiting, occupied] = values[..] else { panic!() };
+    let passed: Vec<_> =
+        frames.iter().enumerate().filter(|(n, _)| (n + 1) % 4 != 0).map(|(_, f)| f).collect();
+    assert!(seen.iter().eq(passed), "those that it passed on");
+    assert_eq!(sliced, spliced + expired + waiting);
+    assert!(expired > 0 && occupied > 0 && occupied < 2000 && waiting <= 600, "{values:?}");
+}
+
+#[test]
+fn what_is_cut_or_damaged_does_not_leave() {
+    let frames = large(50);
+    // With lengths as they were, as they are now, and with another token.
+    let tricks = [
+        ("Trick(cut, 1)", "t.no_token"),
+        ("Trick(cut, 16)", "t.no_token"),
+        ("Trick(resize, -1)", "t.no_token"),
+        ("Trick(resize, -16)", "t.no_token"),
+        ("Trick(damage, 0)", "t.no_token"),
+        ("Trick(damage, 15)", "t.no_token"),
+        ("Trick(resize, 1)", "t.no_token"),
+        ("Trick(resize, 100)", "t.no_token"),
+    ];
+    for (trick, counter) in tricks {
+        // With a part of the payload left, there is no telling tokens from payload by length alone.
+        for slice in ["", "BYTES 100"] {
+            let (seen, values, _) = through("", slice, trick, &frames, &[counter, "t.no_token", "t.changed"]);
+            let is_left = slice != "" && (trick.contains("damage") || trick.contains("cut"));
+            if !is_left {
+                assert!(seen.is_empty(), "{trick} {slice}: {values:?}");
+                assert_eq!(values[1] + values[2], 50, "{trick} {slice}");
+            }
+            if slice.is_empty() {
+                assert_eq!(values[0], 50, "{trick}");
+            }
+        }
+    }
+}
+
+#[test]
+fn another_dscp_is_the_functions_and_is_told() {
+    for dscp in [0u8, 10, 46] {
+        let frames: Vec<_> = (0..30).map(|number| datagram(number, 700, 5)).collect();
+        let tos = dscp << 2;
+        let (whole, ..) = through("", "THRESHOLD 10000", &format!("Trick(tos, {tos})"), &frames, &[]);
+        for (table, told) in [("", 30), ("MARKER none", 0)] {
+            let (seen, values, _) =
+                through(table, "", &format!("Trick(tos, {tos})"), &frames, &["t.unmarked", "t.spliced"]);
+            assert!(seen == whole, "{dscp}");
+            assert_eq!(values, [told, 30]);
+        }
+    }
+}
+
+#[test]
+fn errors_quote_the_original() {
+    let six = |number: usize, length| {
+        let (a, b) = ("[fd00::1]:7".parse().unwrap(), "[fd00::2]:8".parse().unwrap());
+        let payload: Vec<u8> = (0..length).map(|i| (i * 3 + number) as u8).collect();
+        let builder =
+            if number % 2 == 0 { Builder::udp(a, b) } else { Builder::tcp(a, b, ACK).options(&[1; 12]) };
+        builder.ethernet(MacAddr([2; 6]), MacAddr([4; 6])).build(&payload).unwrap()
+    };
+    let mut frames: Vec<_> =
+        [450, 500, 520, 548, 1000, 1400].map(|length| datagram(length, length, 9)).into();
+    frames.extend([450, 500, 520, 548, 1000, 1400].map(|length| segment(length, length, 0, ACK)));
+    frames.extend([450, 1180, 1200, 1201, 1400].iter().flat_map(|&length| [0, 1].map(|n| six(n, length))));
+    let (whole, ..) = through("", "THRESHOLD 10000", "Trick(error)", &frames, &[]);
+    let handlers = ["t.quoted", "t.sliced", "t.waiting"];
+    let (seen, values, _) = through("", "", "Trick(error)", &frames, &handlers);
+    assert_eq!((values[0], values[2]), (values[1], 0), "the payload is free");
+    assert!(values[0] > 15);
+    for (number, (seen, whole)) in seen.iter().zip(&whole).enumerate() {
+        assert!(seen == whole, "{number}: {} {}", seen.len(), whole.len());
+    }
+}

@@ -1,0 +1,191 @@
+//! A network function that does what none should: it says that it passes packets on, and does something else.
+
+use element::class::ArgInfo;
+use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, Timestamp};
+use testkit::elements::{Input, Seen, collect, offer};
+use testkit::{Outcome, Run};
+use wire::build::Builder;
+use wire::checksum::{PseudoHeader, fill_ipv4, fill_tcp, fill_udp};
+use wire::{FromBytes, MacAddr, ipv4};
+
+/// `Trick(WHAT [, N])`.
+pub(crate) static CLASSES: &[&Class] = &[&Class {
+    name: "Trick",
+    processing: "h/h",
+    args: &[ArgInfo::required("WHAT", "word"), ArgInfo::positional("N", "int", "0")],
+    build,
+    ..Class::DEFAULT
+}];
+
+fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
+    let trick = Trick { what: args.required("WHAT"), n: args.or("N", 0), held: Vec::new(), count: 0 };
+    args.finish()?;
+    Ok(Box::new(trick))
+}
+
+struct Trick {
+    what: String,
+    n: i32,
+    held: Vec<Packet>,
+    count: i32,
+}
+
+/// Where IP starts in the frames of these tests.
+pub(crate) const L3: usize = 14;
+
+impl Trick {
+    fn play(&mut self, cx: &mut Cx<'_>, mut packet: Packet, out: &mut Vec<Packet>) {
+        self.count += 1;
+        let n = self.n as usize;
+        match self.what.as_str() {
+            "copies" => {
+                out.extend((1..n).map(|_| cx.copy(&packet).unwrap()));
+                out.push(packet);
+            }
+            // A copy of the first one comes much later.
+            "again" => {
+                if self.count == 1 {
+                    self.held.push(cx.copy(&packet).unwrap());
+                } else if self.count == self.n {
+                    out.append(&mut self.held);
+                }
+                out.push(packet);
+            }
+            "reverse" => {
+                self.held.push(packet);
+                if self.held.len() == n {
+                    out.extend(self.held.drain(..).rev());
+                }
+            }
+            "drop" => match self.count % self.n {
+                0 => cx.drop(packet, DropReason::Denied),
+                _ => out.push(packet),
+            },
+            "cut" => {
+                packet.truncate(packet.len().saturating_sub(n));
+                out.push(packet);
+            }
+            "resize" => {
+                match self.n < 0 {
+                    true => packet.truncate(packet.len() - self.n.unsigned_abs() as usize),
+                    false => assert!(packet.extend(n)),
+                }
+                mend(packet.data_mut());
+                out.push(packet);
+            }
+            "damage" => {
+                let last = packet.len() - 1;
+                packet.data_mut()[last - n] ^= 1;
+                out.push(packet);
+            }
+            "tos" => {
+                packet.data_mut()[L3 + 1] = self.n as u8;
+                mend(packet.data_mut());
+                out.push(packet);
+            }
+            "error" => {
+                let error = error(packet.data());
+                out.extend(cx.packet(&error));
+                cx.drop(packet, DropReason::TtlExpired);
+            }
+            other => panic!("no trick {other}"),
+        }
+    }
+}
+
+/// Lengths and checksums as they should be.
+fn mend(frame: &mut [u8]) {
+    let ip = &mut frame[L3..];
+    let length = ip.len();
+    let (header, _) = ipv4::Header::mut_from_prefix(ip).unwrap();
+    header.total_length.set(length as u16);
+    let (l4, is_tcp, pseudo) = (header.header_len(), header.protocol == 6, PseudoHeader::from(&*header));
+    fill_ipv4(&mut ip[..l4]).unwrap();
+    if is_tcp {
+        fill_tcp(&pseudo, &mut ip[l4..]).unwrap();
+    } else {
+        ip[l4 + 4..l4 + 6].copy_from_slice(&((length - l4) as u16).to_be_bytes());
+        fill_udp(&pseudo, &mut ip[l4..]).unwrap();
+    }
+}
+
+/// An error of a router that quotes as much as it may.
+fn error(frame: &[u8]) -> Vec<u8> {
+    let ip = &frame[L3..];
+    let builder = match ip[0] >> 4 {
+        4 => Builder::icmp([10, 9, 9, 9].into(), [10, 0, 0, 1].into(), 11, 0, [0, 0]),
+        _ => Builder::icmp("fd00::9".parse().unwrap(), "fd00::1".parse().unwrap(), 3, 0, [0, 0]),
+    };
+    let most = if ip[0] >> 4 == 4 { 576 - 20 - 8 } else { 1280 - 40 - 8 };
+    let frame = builder.ethernet(MacAddr([2; 6]), MacAddr([4; 6])).build(&ip[..ip.len().min(most)]);
+    frame.unwrap()
+}
+
+impl Element for Trick {
+    fn effects(&self) -> Effects {
+        Effects::pass()
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {
+        let mut out = Vec::new();
+        for packet in batch.drain() {
+            self.play(cx, packet, &mut out);
+        }
+        cx.recycle(batch);
+        out.into_iter().for_each(|packet| cx.emit_one(0, packet, DropReason::NoOutput));
+        None
+    }
+
+    fn held(&self) -> usize {
+        self.held.len()
+    }
+
+    fn drain(&mut self, cx: &mut Cx<'_>) {
+        for packet in std::mem::take(&mut self.held).into_iter().rev() {
+            cx.emit_one(0, packet, DropReason::NoOutput);
+        }
+    }
+}
+
+/// A frame with a UDP datagram of so many bytes that say which one it is, with this DSCP.
+pub(crate) fn datagram(number: usize, length: usize, dscp: u8) -> Vec<u8> {
+    let payload: Vec<u8> = (0..length).map(|i| (number * 31 + i * 7 + i / 256) as u8).collect();
+    let (a, b) = (([10, 0, 0, 1], 1000 + number as u16 % 7), ([10, 0, 0, 2], 9));
+    let builder = Builder::udp(a.into(), b.into()).tos(dscp << 2 | number as u8 & 3).id(number as u16);
+    builder.ethernet(MacAddr([2; 6]), MacAddr([4; 6])).build(&payload).unwrap()
+}
+
+/// The same with TCP, and these flags.
+pub(crate) fn segment(number: usize, length: usize, dscp: u8, flags: u8) -> Vec<u8> {
+    let payload: Vec<u8> = (0..length).map(|i| (number * 17 + i * 5) as u8).collect();
+    let (a, b) = (([10, 0, 0, 1], 2000 + number as u16 % 5), ([10, 0, 0, 2], 80));
+    let builder =
+        Builder::tcp(a.into(), b.into(), flags).sequence((u32::MAX - 700).wrapping_add(number as u32), 7);
+    let builder = builder.tos(dscp << 2).id(number as u16);
+    builder.ethernet(MacAddr([2; 6]), MacAddr([4; 6])).build(&payload).unwrap()
+}
+
+/// The bytes that leave a table's splicer when these packets come to its slicer and a function is between them; and values of
+/// handlers.
+pub(crate) fn through(
+    table: &str,
+    slice: &str,
+    function: &str,
+    frames: &[Vec<u8>],
+    handlers: &[&str],
+) -> (Vec<Vec<u8>>, Vec<u64>, Outcome) {
+    let time = Timestamp(1_000_000_000);
+    let input =
+        |bytes: &Vec<u8>| Input { bytes: bytes.clone(), time, annotations: [0; 48], headers: [None; 3] };
+    let number = offer(vec![frames.iter().map(input).collect()]);
+    let text = format!(
+        "t :: PayloadTable({table});
+         TestSource({number}, 0) -> Slice(t, {slice}) -> {function} -> Splice(t) -> TestSink({number}, 0)"
+    );
+    let outcome = Run::trace().with(CLASSES).text(&text, handlers).unwrap_or_else(|text| panic!("{text}"));
+    assert!(outcome.report.balances(), "{:?}", outcome.report);
+    let seen = collect(number).into_iter().map(|Seen { bytes, .. }| bytes).collect();
+    let value = |value: &Result<String, String>| value.as_ref().unwrap().trim().parse().unwrap();
+    let values = outcome.values.iter().map(value).collect();
+    (seen, values, outcome)
+}
