@@ -196,7 +196,7 @@ fn what_is_cut_or_damaged_does_not_leave() {
         // With a part of the payload left, there is no telling tokens from payload by length alone.
         for slice in ["", "BYTES 100"] {
             let (seen, values, _) = through("", slice, trick, &frames, &[counter, "t.no_token", "t.changed"]);
-            let is_left = slice != "" && (trick.contains("damage") || trick.contains("cut"));
+            let is_left = !slice.is_empty() && (trick.contains("damage") || trick.contains("cut"));
             if !is_left {
                 assert!(seen.is_empty(), "{trick} {slice}: {values:?}");
                 assert_eq!(values[1] + values[2], 50, "{trick} {slice}");
@@ -229,7 +229,7 @@ fn errors_quote_the_original() {
         let (a, b) = ("[fd00::1]:7".parse().unwrap(), "[fd00::2]:8".parse().unwrap());
         let payload: Vec<u8> = (0..length).map(|i| (i * 3 + number) as u8).collect();
         let builder =
-            if number % 2 == 0 { Builder::udp(a, b) } else { Builder::tcp(a, b, ACK).options(&[1; 12]) };
+            if number.is_multiple_of(2) { Builder::udp(a, b) } else { Builder::tcp(a, b, ACK).options(&[1; 12]) };
         builder.ethernet(MacAddr([2; 6]), MacAddr([4; 6])).build(&payload).unwrap()
     };
     let mut frames: Vec<_> =
