@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-use element::effects::Written;
+use element::effects::{Sliced, Written};
 use element::obstacles::{to_order, to_slicing, to_spraying};
 use engine::{Configured, Placement, Plan, Problem};
 use indicatif::ProgressBar;
@@ -234,6 +234,10 @@ fn mechanisms(text: &mut String, chain: &Chain, findings: &Findings) {
 
 /// Why an element needs more than the headers of packets.
 fn deep(chain: &Chain, findings: &Findings, node: usize) -> Option<String> {
+    if chain.nodes[node].effects.sliced != Sliced::default() {
+        // It takes them away itself.
+        return None;
+    }
     let known = findings.starts.get(&node).filter(|starts| !starts.is_empty());
     // Where nothing is known of packets, they are taken to start with their IP header.
     let starts = known.cloned().unwrap_or_else(|| [0].into());

@@ -122,6 +122,8 @@ pub struct Core {
     pub random: fastrand::Rng,
     /// Seed of hashes of what others may choose: that of random numbers, or one that nobody can know.
     pub hash_seed: u64,
+    /// See [`Cx::is_repeatable`].
+    pub is_repeatable: bool,
     /// The last number of [`Cx::next_series`].
     pub(crate) series: u32,
     /// Empty batches to be used again.
@@ -173,6 +175,7 @@ impl Core {
             follows_captures: false,
             random,
             hash_seed: seed,
+            is_repeatable: true,
             series: 0,
             // Enough for most graphs; others make theirs while they warm up.
             spare: (0..16).map(|_| Batch::new()).collect(),
@@ -182,6 +185,7 @@ impl Core {
     /// Makes hashes different from those of every other run, so that nobody can choose keys that collide.
     pub fn hide_hash_seed(&mut self) {
         self.hash_seed = fastrand::u64(..);
+        self.is_repeatable = false;
     }
 
     /// An empty batch.
@@ -690,6 +694,12 @@ impl<'a> Cx<'a> {
     /// else that leaves may depend on it: it is another one in each run, but under clocks that make runs repeatable.
     pub fn hash_seed(&self) -> u64 {
         self.core.hash_seed
+    }
+
+    /// Whether the clock makes runs repeatable: then nothing is secret, and what would be chosen so that nobody can guess it is
+    /// always the same.
+    pub fn is_repeatable(&self) -> bool {
+        self.core.is_repeatable
     }
 
     // Handlers and messages.

@@ -4,7 +4,7 @@
 
 use crate::effects::{
     Access, Action, Case, Checksum, Depends, EXTRA_LENGTH, Effects, Emit, Field, Filter, Header, Hold,
-    Number, Order, Target, Value,
+    Number, Order, Sliced, Target, Value,
 };
 use packet::Base;
 
@@ -25,6 +25,9 @@ pub fn to_synthesis(effects: &Effects) -> Option<String> {
             Depends::Worker => "depends on the worker".into(),
             Depends::Handler => continue,
         });
+    }
+    if effects.sliced != Sliced::default() {
+        return Some("parks payloads".into());
     }
     let turned = effects.depends.contains(&Depends::Handler);
     let held = match effects.hold {

@@ -11,7 +11,7 @@
 //! takes up an entry for TTL rounds.
 //!
 //! A token is 16 bytes long: an AES block of the worker, the entry, a number that the entry does not use again, and 48 zeros,
-//! which nobody who does not have the key can make up. The key is new at each start; where packets follow a capture it is
+//! which nobody who does not have the key can make up. The key is new at each start; where packets come from captures alone it is
 //! always the same, so that results are.
 //!
 //! ## Usage
@@ -32,8 +32,8 @@
 //! - `waiting`: payloads that wait.
 //! - `occupancy`: how many waited when batches came: lines with an upper bound, and how often it was below.
 //! - `sliced`, `spliced`: packets.
-//! - `bytes_in`, `bytes_crossed`: bytes that came to be sliced, and that went on to the network function; `ratio` is how many
-//!   times fewer.
+//! - `bytes_in`, `bytes_crossed`: bytes that came to be sliced, and that went on to the network function.
+//! - `ratio`: how many times fewer these are.
 //! - `small`: packets that passed whole because slicing is not worth it.
 //! - `unsuitable`: the same because they are no whole segment of TCP and no whole datagram of UDP, open or reset a connection,
 //!   have urgent data, or headers of more than 128 bytes.

@@ -112,7 +112,7 @@ impl Payloads {
         Arc::new(Payloads { settings, common, state: Mutex::new(state) })
     }
 
-    /// Gets the key of tokens: one that nobody knows, and the same one in each run that follows a capture.
+    /// Gets the key of tokens: one that nobody knows, or the same one in all runs that are repeatable.
     ///
     /// # Errors
     /// If the operating system has no random numbers; or the table would take too much memory.
@@ -128,7 +128,7 @@ impl Payloads {
         }
         if state.seal.is_none() {
             let mut key = [7; 16];
-            if !cx.follows_captures() {
+            if !cx.is_repeatable() {
                 getrandom::fill(&mut key).map_err(|error| format!("no random numbers: {error}"))?;
             }
             // Whoever comes first: all workers read each other's tokens.

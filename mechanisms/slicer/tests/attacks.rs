@@ -228,8 +228,11 @@ fn errors_quote_the_original() {
     let six = |number: usize, length| {
         let (a, b) = ("[fd00::1]:7".parse().unwrap(), "[fd00::2]:8".parse().unwrap());
         let payload: Vec<u8> = (0..length).map(|i| (i * 3 + number) as u8).collect();
-        let builder =
-            if number.is_multiple_of(2) { Builder::udp(a, b) } else { Builder::tcp(a, b, ACK).options(&[1; 12]) };
+        let builder = if number.is_multiple_of(2) {
+            Builder::udp(a, b)
+        } else {
+            Builder::tcp(a, b, ACK).options(&[1; 12])
+        };
         builder.ethernet(MacAddr([2; 6]), MacAddr([4; 6])).build(&payload).unwrap()
     };
     let mut frames: Vec<_> =

@@ -1,0 +1,74 @@
+//! Several workers: a network function that gives packets other addresses brings them back to another worker than the one that
+//! has their payload.
+
+mod trick;
+
+use std::path::Path;
+
+use testkit::Run;
+use testkit::elements::{Seen, collect, offer};
+use trick::{datagram, segment};
+use wire::tcp::flags::ACK;
+
+/// Packets of many flows, all worth slicing but every fifth.
+fn frames(count: usize) -> Vec<Vec<u8>> {
+    let frame = |number: usize| match number % 5 {
+        0 => datagram(number, 100, 0),
+        1 => segment(number, 1200, 0, ACK),
+        _ => datagram(number, 600 + number % 800, 0),
+    };
+    (0..count)
+        .map(frame)
+        .map(|mut frame| {
+            // Other ports for other flows; UDP without a checksum, TCP with a wrong one.
+            let flow = frame.len() as u16 % 251;
+            frame[34..36].copy_from_slice(&(3000 + flow).to_be_bytes());
+            if frame[23] == 17 {
+                frame[40..42].fill(0);
+            }
+            frame
+        })
+        .collect()
+}
+
+fn write(file: &Path, frames: &[Vec<u8>]) {
+    let packets: Vec<_> =
+        frames.iter().enumerate().map(|(n, frame)| (n as i64 * 1000, frame.clone())).collect();
+    testkit::timed::write_capture(file, &packets);
+}
+
+/// What a translator on so many workers makes of them, whole or sliced, and how many were handed over.
+fn translated(workers: usize, capture: &Path, before: &str, after: &str) -> (Vec<Vec<u8>>, Vec<String>, u64) {
+    let number = offer(Vec::new());
+    // What the translator has given other addresses comes back to the first worker, as from an interface with one queue.
+    let text = format!(
+        "t :: PayloadTable(ENTRIES 4096);
+         nic :: InMemoryNic({}, LOOPS 1, STEERING rss) {before}
+            -> MarkIPHeader(14) -> rw :: IPRewriter(pattern 9.8.7.6 1024-65535 - - 0 0)
+            -> TestFirst {after} -> TestSink({number}, 0)",
+        capture.display()
+    );
+    let handlers = ["t.sliced", "t.spliced", "t.late", "t.no_token", "t.waiting"];
+    let outcome = Run::trace().on(workers).text(&text, &handlers).unwrap_or_else(|text| panic!("{text}"));
+    assert!(outcome.report.balances(), "{:?}", outcome.report);
+    let seen = collect(number).into_iter().map(|Seen { bytes, .. }| bytes).collect();
+    let handed = outcome.report.workers.iter().map(|worker| worker.handed).sum();
+    (seen, outcome.values.into_iter().map(Result::unwrap).collect(), handed)
+}
+
+#[test]
+fn payloads_are_found_at_whichever_worker_has_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let capture = folder.path().join("in.pcap");
+    write(&capture, &frames(2000));
+    for workers in [1, 4] {
+        let (mut whole, _, before) = translated(workers, &capture, "", "");
+        let (mut seen, values, handed) = translated(workers, &capture, "-> Slice(t)", "-> Splice(t)");
+        // Three of four are at another worker then.
+        assert!(workers == 1 || handed - before > 1000, "{before} {handed}");
+        assert_eq!(values, ["1600", "1600", "0", "0", "0"]);
+        whole.sort_unstable();
+        seen.sort_unstable();
+        assert!(whole == seen, "{workers}: {} {}", whole.len(), seen.len());
+    }
+}
