@@ -5,6 +5,7 @@
 //! place of the third machine. Devices take turns, and figures are medians over the rounds.
 
 mod between;
+mod boundary;
 mod connections;
 mod kernel;
 mod openvswitch;
@@ -44,6 +45,8 @@ const SEGMENT: f64 = 1448.0;
 /// How much longer a round may take where others are busy.
 const SLOW: Duration = Duration::from_secs(20);
 
+pub use boundary::Crossing;
+pub(crate) use boundary::run as run_boundary;
 pub(crate) use connections::run as run_connections;
 pub use reordering::Receiving;
 pub(crate) use reordering::run as run_reordering;

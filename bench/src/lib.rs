@@ -14,6 +14,7 @@ mod language;
 mod locality;
 mod lpm;
 mod sessions;
+mod slicing;
 mod source;
 mod spraying;
 mod workers;
@@ -134,6 +135,9 @@ pub struct Row {
     /// What a receiver's TCP made of a network that reorders.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receiving: Option<Receiving>,
+    /// What came back from a network function in another namespace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub crossing: Option<Crossing>,
     /// Packets that came in for each that left.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub merged: Option<f64>,
@@ -163,7 +167,7 @@ pub mod serde_params {
     }
 }
 
-pub use devices::Receiving;
+pub use devices::{Crossing, Receiving};
 pub use graph::{drive_only, measure_chain};
 use serde_params::Param;
 pub use sessions::{Phase, measure_sessions};
@@ -236,6 +240,16 @@ pub const ALL: &[Benchmark] = &[
         run: juggling::run,
     },
     Benchmark {
+        name: "slicer",
+        about: "Slice and Splice, one behind the other, over sizes of packets",
+        run: slicing::run,
+    },
+    Benchmark {
+        name: "boundary",
+        about: "through a network function in another namespace, whole and sliced (needs root, ip, ethtool)",
+        run: devices::run_boundary,
+    },
+    Benchmark {
         name: "locality",
         about: "per-flow state larger than the caches, behind Reframer, Batcher and neither (takes minutes)",
         run: locality::run,
@@ -290,6 +304,7 @@ impl Row {
             gbps: None,
             tcp: None,
             receiving: None,
+            crossing: None,
             merged: None,
         }
     }
@@ -349,6 +364,9 @@ fn lines(rows: &[&Row]) -> String {
         if let Some(receiving) = &row.receiving {
             let _ = write!(notes, ", {receiving}");
         }
+        if let Some(crossing) = &row.crossing {
+            let _ = write!(notes, ", {crossing}");
+        }
         if let Some(merged) = row.merged {
             let _ = write!(notes, ", {merged:.2} made one");
         }
@@ -374,9 +392,9 @@ mod tests {
     fn every_benchmark_runs_and_gives_rows() {
         let settings = Settings { repeats: 1, packets: 2_000, per_run: 4_000, ..Settings::USUAL };
         // These run the program itself, which tests of the program do.
-        for benchmark in
-            ALL.iter().filter(|benchmark| !["devices", "connections", "reordering"].contains(&benchmark.name))
-        {
+        for benchmark in ALL.iter().filter(|benchmark| {
+            !["devices", "connections", "reordering", "boundary"].contains(&benchmark.name)
+        }) {
             let rows = (benchmark.run)(&settings).unwrap();
             assert!(!rows.is_empty(), "{}", benchmark.name);
             assert!(rows.iter().all(|r| r.ns_per_packet > 0.0 && r.ratio > 0.0), "{}", table(&rows));

@@ -13,8 +13,10 @@ use wire::checksum::{Delta, PseudoHeader, fill_tcp, fill_udp};
 use wire::tcp::flags;
 use wire::{FromBytes, ip_protocol, ipv4, ipv6, tcp, udp};
 
-/// How far headers may reach: into the first 128 bytes of a packet.
-pub const HEADERS: usize = 128;
+use crate::token::TOKEN;
+
+/// How far the headers of sliced packets may reach: with a token, they are the first 128 bytes.
+pub const HEADERS: usize = 128 - TOKEN;
 /// The DSCP that marks sliced packets; a value for local use (RFC 2474, section 6).
 pub const MARKER: u8 = 0b11_1111;
 

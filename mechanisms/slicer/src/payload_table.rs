@@ -36,7 +36,7 @@
 //! - `ratio`: how many times fewer these are.
 //! - `small`: packets that passed whole because slicing is not worth it.
 //! - `unsuitable`: the same because they are no whole segment of TCP and no whole datagram of UDP, open or reset a connection,
-//!   have urgent data, or headers of more than 128 bytes.
+//!   have urgent data, or headers of more than 112 bytes.
 //! - `occupied`: the same because the entry was in use.
 //! - `no_buffer`: the same because there was no packet memory.
 //! - `remarked`: packets from outside with the DSCP of the mark that had to pass whole, and have lost it.

@@ -8,7 +8,7 @@
 //! own last bytes (its sequence number is larger), so that those who follow the connection see how far it has got.
 //!
 //! Packets over IPv4 and IPv6 are sliced, behind VLAN tags or without a link header. Fragments, other protocols, segments with
-//! SYN, RST or urgent data, source routes and headers of more than 128 bytes pass whole, and so does everything when the table is
+//! SYN, RST or urgent data, source routes and headers of more than 112 bytes pass whole, and so does everything when the table is
 //! full. A sender's wrong checksum is right in the sliced packet, and as wrong as before when it is joined: whoever is in between
 //! cannot find out.
 //!
@@ -83,6 +83,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     let slicing = read_slicing(args);
     args.finish()?;
     let (id, payloads) = table.ok_or(Invalid)?;
+    slicing.tell(&payloads);
     Ok(Box::new(Slice { table: id, payloads, slicing }))
 }
 
@@ -131,7 +132,7 @@ pub(crate) fn table_state() -> State {
 }
 
 /// What slicing or splicing does to packets that come in by an input and leave by an output.
-pub(crate) fn case(input: usize, output: usize, name: &'static str, slicing: Option<&Slicing>) -> Case {
+pub(crate) fn case(input: usize, output: usize, name: &'static str, is_whole: bool) -> Case {
     let reads = vec![Field::Payload, Field::Length, Field::HeaderOffset(Base::Network)];
     let length = (HEADERS + TOKEN) as u16;
     let front = Field::Bytes { base: Base::Data, offset: 0, length };
@@ -141,8 +142,8 @@ pub(crate) fn case(input: usize, output: usize, name: &'static str, slicing: Opt
         .with(Action::Set(front, change()))
         .with(Action::Set(EXTRA_LENGTH, change()))
         .with(Action::Resize(reads.clone()));
-    // A part of a payload moves.
-    match slicing.is_some_and(Slicing::is_whole) {
+    // A part of a payload moves; otherwise its bytes stay where they are.
+    match is_whole {
         true => case,
         false => case.with(Action::Set(Field::Payload, change())),
     }
@@ -159,13 +160,8 @@ impl Element for Slice {
         Effects {
             state: vec![table_state()],
             sliced: Sliced { parks: Some((0, self.table)), joins: None, marks: self.payloads.settings.marks },
-            ..Effects::cases(vec![case(0, 0, "sliced", Some(&self.slicing))])
+            ..Effects::cases(vec![case(0, 0, "sliced", self.slicing.is_whole())])
         }
-    }
-
-    fn initialize(&mut self, _cx: &mut Cx<'_>) -> Result<(), String> {
-        self.payloads.open().leaves_rest |= !self.slicing.is_whole();
-        Ok(())
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

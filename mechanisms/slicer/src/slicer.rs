@@ -96,6 +96,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         None => (args.id(), Payloads::new(args, settings)),
     };
     let owns_table = table == args.id();
+    slicing.tell(&payloads);
     Ok(Box::new(Slicer { table, owns_table, payloads, slicing, splicing: Splicing::default() }))
 }
 
@@ -109,9 +110,10 @@ struct Slicer {
 
 impl Element for Slicer {
     fn effects(&self) -> Effects {
+        let is_whole = !self.payloads.open().leaves_rest;
         let cases = vec![
-            case(CLIENTS, FUNCTION, "sliced", Some(&self.slicing)),
-            case(FUNCTION, CLIENTS, "spliced", None),
+            case(CLIENTS, FUNCTION, "sliced", self.slicing.is_whole()),
+            case(FUNCTION, CLIENTS, "spliced", is_whole),
         ];
         let marks = self.payloads.settings.marks;
         let sliced =
@@ -120,7 +122,6 @@ impl Element for Slicer {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        self.payloads.open().leaves_rest |= !self.slicing.is_whole();
         if self.owns_table { self.payloads.start(cx) } else { Ok(()) }
     }
 

@@ -31,6 +31,11 @@ impl Slicing {
         self.fraction >= 1.0 && self.bytes >= u32::from(u16::MAX)
     }
 
+    /// Tells whoever has the other end of a table what is left in packets.
+    pub(crate) fn tell(&self, payloads: &Payloads) {
+        payloads.open().leaves_rest |= !self.is_whole();
+    }
+
     /// Slices those packets of a batch that are worth it.
     #[inline]
     pub(crate) fn slice_all(&self, cx: &mut Cx<'_>, payloads: &Payloads, batch: &mut Batch) {

@@ -62,10 +62,11 @@ struct Splice {
 
 impl Element for Splice {
     fn effects(&self) -> Effects {
+        let is_whole = !self.payloads.open().leaves_rest;
         Effects {
             state: vec![table_state()],
             sliced: Sliced { parks: None, joins: Some((0, self.table)), marks: self.payloads.settings.marks },
-            ..Effects::cases(vec![case(0, 0, "spliced", None)])
+            ..Effects::cases(vec![case(0, 0, "spliced", is_whole)])
         }
     }
 
