@@ -242,7 +242,8 @@ fn own_place(
     let notes = plan.classes[id].notes;
     let one = |reason: String| (Place::One(0), Some(reason));
     let (inputs, outputs) = (plan.inputs[id].len(), plan.outputs[id].len());
-    if inputs == 0 && outputs == 0 {
+    // Others use what it has, unless that is each worker's own.
+    if inputs == 0 && outputs == 0 && effects.state.is_empty() {
         return one("no packets come to it".into());
     }
     let sends = notes.is_outside || effects.cases.iter().any(|case| case.to == Fate::Send);

@@ -68,6 +68,7 @@ use element::class::{ArgInfo, HandlerInfo, Phase};
 use element::{Args, Class, Cx, Effects, Element, manual};
 
 use crate::payloads::{Payloads, Settings, State};
+use crate::slice::table_state;
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -208,7 +209,8 @@ struct PayloadTable {
 
 impl Element for PayloadTable {
     fn effects(&self) -> Effects {
-        Effects::none()
+        // Each worker has one.
+        Effects { state: vec![table_state()], ..Effects::none() }
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {

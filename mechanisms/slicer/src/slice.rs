@@ -89,6 +89,11 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
 /// The table that TABLE names.
 pub(crate) fn named_table(args: &mut Args<'_>) -> Option<(ElementId, Arc<Payloads>)> {
     let ElementRef(element) = args.get("TABLE")?;
+    table_of(args, element)
+}
+
+/// The table of an element that has been named.
+pub(crate) fn table_of(args: &mut Args<'_>, element: ElementId) -> Option<(ElementId, Arc<Payloads>)> {
     let found = args.setup.service::<Payloads>(element);
     if found.is_none() {
         args.error("TABLE: type mismatch, expected PayloadTable");

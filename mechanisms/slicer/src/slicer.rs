@@ -44,7 +44,7 @@ use element::{Args, Batch, Class, Cx, Effects, Element, ElementId, Invalid, manu
 
 use crate::payload_table::{self, read_settings};
 use crate::payloads::{Payloads, State};
-use crate::slice::{self, SLICING, case, named_table, read_slicing, table_state};
+use crate::slice::{self, SLICING, case, read_slicing, table_of, table_state};
 use crate::slicing::Slicing;
 use crate::splicing::Splicing;
 
@@ -87,8 +87,7 @@ const CLIENTS: usize = 0;
 const FUNCTION: usize = 1;
 
 fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
-    let named = args.get::<ElementRef>("TABLE").is_some();
-    let table = if named { Some(named_table(args)) } else { None };
+    let table = args.get("TABLE").map(|ElementRef(element)| table_of(args, element));
     let settings = read_settings(args);
     let slicing = read_slicing(args);
     args.finish()?;
@@ -163,5 +162,32 @@ impl Element for Slicer {
             self.payloads.put_state(cx.pool(), *state);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::Run;
+
+    const PAIR: &str = "t :: PayloadTable; a, b :: Slicer(t);
+        source :: InfiniteSource(LENGTH 1000, LIMIT 3) -> UDPIPEncap(10.0.0.1, 1, 10.0.0.2, 2)
+            -> EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2) -> a;
+        a [1] -> [1] b; b -> c :: Counter -> Discard;
+        Idle -> [1] a; a -> Discard; Idle -> b; b [1] -> Discard;";
+
+    fn check(run: Run, config: &str) {
+        let outcome = run.text(config, &["a.sliced", "b.spliced", "t.spliced", "c.byte_count"]).unwrap();
+        let values: Vec<String> = outcome.values.into_iter().map(Result::unwrap).collect();
+        assert_eq!(values, ["3", "3", "3", &(3 * (14 + 20 + 8 + 1000)).to_string()]);
+    }
+
+    #[test]
+    fn what_comes_in_at_one_leaves_at_another_one() {
+        check(Run::default(), PAIR);
+    }
+
+    #[test]
+    fn each_worker_has_a_table() {
+        check(Run::trace().on(2), &(PAIR.to_string() + "StaticThreadSched(source 1)"));
     }
 }
