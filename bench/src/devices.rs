@@ -7,7 +7,6 @@
 mod between;
 mod connections;
 mod kernel;
-mod openvswitch;
 mod program;
 mod reordering;
 

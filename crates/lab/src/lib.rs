@@ -4,6 +4,7 @@
 //! Everything has a name of its own and is gone when the [`Net`] is, also after a panic. Nothing waits for ever. It needs
 //! root and `ip` (iproute2).
 
+pub mod openvswitch;
 mod program;
 mod stream;
 mod traffic;
