@@ -65,7 +65,7 @@ impl List {
         self.add(Builder::udp((CLIENT, port).into(), (SERVER, port).into()), length);
     }
 
-    /// Around the threshold and the MTU, with right and wrong checksums and none, classes of service and of congestion, options.
+    /// Around the threshold and the MTU; with right and wrong checksums and none; with DSCPs and marks of congestion.
     fn datagrams(&mut self) {
         for length in [0, 1, 16, 17, 100, 441, 457, 458, 459, 600, 1000, 1471, 1472] {
             self.datagram(2000, length);
@@ -113,7 +113,7 @@ impl List {
         self.add(segment(2104, ACK, 5), 1000)[ETHERNET + 37] ^= 0x55;
     }
 
-    /// Pings, fragments, a tag, another protocol, options.
+    /// Pings, fragments, a tag, another protocol.
     fn others(&mut self) {
         let [from, to] = [CLIENT, SERVER].map(IpAddr::from);
         for length in [56, 1000] {
