@@ -8,7 +8,6 @@ mod between;
 mod boundary;
 mod connections;
 mod kernel;
-mod openvswitch;
 mod program;
 mod reordering;
 

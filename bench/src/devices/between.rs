@@ -3,10 +3,10 @@
 use std::io::{Error, Result};
 use std::process::{Command, Stdio};
 
-use lab::Running;
+use lab::{Running, openvswitch};
 
 use super::program::{EAL, Program};
-use super::{Bench, FLOWS, Line, openvswitch};
+use super::{Bench, FLOWS, Line};
 use crate::serde_params::Param;
 
 /// One device: a row for each kind of traffic.
@@ -192,7 +192,7 @@ impl Device {
                 between.ip("link set bridge up")?;
             }
             Kind::OpenVswitch => {
-                running.extend(openvswitch::bridge(between, &bench.folder()?, self.name)?);
+                running.extend(openvswitch::bridge(between, ["left", "right"], &bench.folder()?, self.name)?);
             }
             Kind::Tidegate(config) | Kind::Taps(config) => {
                 running.push(bench.program.run(between, &["--threads", &threads], config)?);

@@ -4,6 +4,7 @@
 //! Everything has a name of its own and is gone when the [`Net`] is, also after a panic. Nothing waits for ever. It needs
 //! root and `ip` (iproute2).
 
+pub mod openvswitch;
 mod program;
 mod stream;
 mod traffic;
@@ -19,7 +20,7 @@ use nix::sched::{CloneFlags, setns};
 
 pub use program::Running;
 pub use stream::Stream;
-pub use traffic::{exchange_datagrams, flow, flows, hops, is_silent, is_unheard, ping, transfer};
+pub use traffic::{download, exchange_datagrams, flow, flows, hops, is_silent, is_unheard, ping, transfer};
 
 /// How long anything may take, on the busiest machine.
 pub const PATIENCE: Duration = Duration::from_secs(120);

@@ -1,7 +1,7 @@
 //! Connections, datagrams and echo requests between two namespaces: what arrives, and how fast.
 
 use std::io::{Error, ErrorKind, Read, Result, Write};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -71,6 +71,36 @@ pub fn transfer(
         stream.read_to_end(&mut received)?;
         stream.write_all(&[1])?;
         sender.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        match received == expected {
+            true => Ok(()),
+            false => Err(Error::new(ErrorKind::InvalidData, "other bytes arrived than were sent")),
+        }
+    })
+}
+
+/// Gets so many bytes over TCP from an address in another namespace, and says whether they arrived as they were sent.
+///
+/// # Errors
+/// What went wrong, also if it takes too long.
+pub fn download(client: &Space, server: &Space, address: SocketAddr, n: usize) -> Result<()> {
+    let listener = server.enter(|| TcpListener::bind(address))?;
+    listener.set_nonblocking(true)?;
+    let expected = bytes(n);
+    thread::scope(|scope| {
+        let receiver = scope.spawn(|| -> Result<Vec<u8>> {
+            let mut stream = client.enter(|| TcpStream::connect_timeout(&address, PATIENCE))?;
+            stream.set_read_timeout(Some(STANDSTILL))?;
+            let mut received = Vec::with_capacity(n);
+            stream.read_to_end(&mut received)?;
+            Ok(received)
+        });
+        let send = |mut stream: TcpStream| -> Result<()> {
+            stream.set_write_timeout(Some(STANDSTILL))?;
+            stream.write_all(&expected)
+        };
+        let sent = accept(&listener, || receiver.is_finished()).and_then(send);
+        let received = joined(receiver)?;
+        sent?;
         match received == expected {
             true => Ok(()),
             false => Err(Error::new(ErrorKind::InvalidData, "other bytes arrived than were sent")),
@@ -193,7 +223,11 @@ pub fn is_unheard(from: &Space, to: &Space, address: SocketAddr, length: usize) 
 fn exchange(from: &Space, to: &Space, address: SocketAddr, lengths: &[usize], limit: Duration) -> usize {
     let limit = Some(limit);
     let there = to.enter(|| UdpSocket::bind(address)).expect("an address of the namespace");
-    let here = from.enter(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))).expect("any address");
+    let any = match address {
+        SocketAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let here = from.enter(|| UdpSocket::bind((any, 0))).expect("any address");
     let set = [here.set_read_timeout(limit), there.set_read_timeout(limit), here.connect(address)];
     assert!(set.iter().all(Result::is_ok));
     let mut buffer = vec![0; 1 << 16];
@@ -289,6 +323,7 @@ mod tests {
         assert_eq!(ping(&a, address, 2), 2);
         assert_eq!(hops(&a, address, 3), [address]);
         transfer(&a, &b, port, 1 << 20, || ()).unwrap();
+        download(&a, &b, port, 1 << 20).unwrap();
         assert_eq!(exchange_datagrams(&a, &b, port, &[0, 1000]), 2);
         assert!(!is_silent(&a, address) && !is_unheard(&a, &b, port, 1));
         assert!(flow(&a, &b, port, Duration::from_millis(50)).unwrap() > 0.0);

@@ -2,7 +2,7 @@
 //!
 //! The quoted headers are restored, and the payload that they had stands behind them again, as far as an error quotes: up to
 //! 576 bytes of IPv4 in all (RFC 1812, section 4.3.2.3), 1280 of IPv6 (RFC 4443, section 2.4). Then the payload is free: no
-//! joined packet will come. An error that quotes less than the token says so by its mark alone, and passes as it is.
+//! joined packet will come. What the error has of the mark, it has of the original's DSCP. An error that quotes less than the token says so by its mark alone, and passes as it is.
 
 use element::{DropReason, Packet};
 use packet::Pool;
@@ -96,25 +96,52 @@ pub(crate) fn restore(pool: &mut Pool, state: &mut State, worker: usize, l3: usi
     let data = packet.data_mut();
     data[quoted..].copy_from_slice(&payload);
     headers.restore(data, &parked.original);
-    finish(data, &error);
+    finish(data, &error, parked.original.dscp);
     state.counts.quoted += 1;
     Fate::Out(packet)
 }
 
-/// Lets the error itself say how long it is, with right checksums.
-fn finish(data: &mut [u8], error: &Error) {
+/// Lets the error itself say how long it is, with right checksums, and have nothing of the mark, which stood for `dscp`.
+fn finish(data: &mut [u8], error: &Error, dscp: Option<u8>) {
     let length = data.len() - error.l3;
     let (front, message) = data.split_at_mut(error.message);
     let ip = &mut front[error.l3..];
     if error.is_ipv6 {
         let Ok((header, _)) = ipv6::Header::mut_from_prefix(ip) else { return };
         header.payload_length.set((length - ipv6::Header::LEN) as u16);
+        let class = header.traffic_class();
+        header.set_traffic_class(unmarked(class >> 2, dscp) << 2 | class & 3);
         // A message of more than eight bytes has a checksum.
         let _ = fill_icmpv6(&PseudoHeader::from(&*header), message);
     } else {
         let Ok((header, _)) = ipv4::Header::mut_from_prefix(ip) else { return };
         header.total_length.set(length as u16);
+        header.set_dscp(unmarked(header.dscp(), dscp));
         let _ = fill_ipv4(ip);
         let _ = fill_icmp(message);
+    }
+}
+
+/// The DSCP of an error about a packet whose own one the mark stood for. Errors have the type of service of what they are
+/// about, with a precedence of their own (RFC 1812, section 4.3.2.5) or all of it; others have nothing of the mark.
+fn unmarked(own: u8, dscp: Option<u8>) -> u8 {
+    const SERVICE: u8 = 0b111;
+    match dscp {
+        Some(dscp) if own == MARKER => dscp,
+        Some(dscp) if own & SERVICE == MARKER & SERVICE => own & !SERVICE | dscp & SERVICE,
+        _ => own,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_of_the_mark_is_left() {
+        assert_eq!(unmarked(0b11_1111, Some(0b00_1010)), 0b00_1010);
+        assert_eq!(unmarked(0b11_0111, Some(0b00_1010)), 0b11_0010);
+        assert_eq!(unmarked(0b11_0000, Some(0b00_1010)), 0b11_0000);
+        assert_eq!(unmarked(0b11_0111, None), 0b11_0111);
     }
 }

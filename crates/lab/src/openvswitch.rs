@@ -5,25 +5,29 @@ use std::io::{Error, Result};
 use std::path::Path;
 use std::process::Command;
 
-use lab::{Running, Space};
+use crate::{Running, Space};
 
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
 /// Debian has the daemons there, which is not in everybody's path.
 const DAEMONS: [&str; 2] = ["/usr/sbin/ovsdb-server", "/usr/sbin/ovs-vswitchd"];
 
 /// Whether it is installed.
-pub(super) fn is_installed() -> bool {
+pub fn is_installed() -> bool {
     fs::exists(SCHEMA).unwrap_or(false) && DAEMONS.iter().all(|daemon| fs::exists(daemon).unwrap_or(false))
 }
 
 /// Whether the kernel has its datapath.
-pub(super) fn is_in_kernel() -> bool {
+pub fn is_in_kernel() -> bool {
     fs::exists("/sys/module/openvswitch").unwrap_or(false)
 }
 
-/// A bridge in a namespace between the interfaces `left` and `right`, which forwards by learning addresses. `datapath` is
-/// `netdev` for the one that needs nothing from the kernel but packet sockets, `system` for the kernel's.
-pub(super) fn bridge(space: &Space, folder: &Path, datapath: &str) -> Result<[Running; 2]> {
+/// A bridge in a namespace between two interfaces, which forwards by learning addresses; it runs as long as what is returned
+/// lives. `datapath` is `netdev` for the one that needs nothing from the kernel but packet sockets, `system` for the
+/// kernel's. The database and all sockets are in a folder that nobody else uses.
+///
+/// # Errors
+/// What the first program says that fails.
+pub fn bridge(space: &Space, ports: [&str; 2], folder: &Path, datapath: &str) -> Result<[Running; 2]> {
     let file = |name: &str| folder.join(name).display().to_string();
     let (database, socket) = (file("conf.db"), file("db.sock"));
     run(command(space, folder, "ovsdb-tool").args(["create", &database, SCHEMA]))?;
@@ -45,7 +49,8 @@ pub(super) fn bridge(space: &Space, folder: &Path, datapath: &str) -> Result<[Ru
     let mut switch = command(space, folder, DAEMONS[1]);
     let switch = Running::new(switch.args([&remote, &format!("--unixctl={}", file("switch.ctl"))]))?;
     vsctl(&format!(
-        "add-br bridge -- set bridge bridge datapath_type={datapath} -- add-port bridge left -- add-port bridge right"
+        "add-br bridge -- set bridge bridge datapath_type={datapath} -- add-port bridge {} -- add-port bridge {}",
+        ports[0], ports[1]
     ))?;
     Ok([switch, server])
 }

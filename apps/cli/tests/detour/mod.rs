@@ -1,0 +1,202 @@
+//! Packets that make a detour: between a client and a server stands a host that sends all of them through a network function
+//! on another machine, sliced or as they are. All of these are network namespaces on this machine. None, with a message,
+//! where there can be none.
+#![allow(dead_code, reason = "each test program uses a part")]
+
+pub(crate) mod frames;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use capture::{Reader, Writer, WriterOptions};
+use lab::{Net, PATIENCE, Running, Space};
+
+use crate::line::{Control, run};
+
+/// What the host does with packets on their way to the network function and back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// They stay as they are.
+    Whole,
+    /// They are sliced, with these arguments, also those of the table.
+    Sliced { slicing: &'static str, table: &'static str },
+}
+
+/// As configurations have it that want nothing special.
+pub(crate) const SLICED: Way = Way::Sliced { slicing: "", table: "" };
+
+/// What the host prints when it stops.
+pub(crate) const COUNTS: [&str; 10] = [
+    "sliced", "spliced", "expired", "late", "repeated", "no_token", "changed", "unmarked", "occupied",
+    "quoted",
+];
+
+/// `client` - `host` - `server`, and `function` behind `host`. The host's interfaces are called after who is at the other end;
+/// the function's are `nf0`, which clients come by, and `nf1`.
+pub(crate) struct Detour {
+    pub(crate) client: Space,
+    pub(crate) host: Space,
+    pub(crate) function: Space,
+    pub(crate) server: Space,
+    // Last, so that programs have ended before.
+    pub(crate) net: Net,
+}
+
+impl Detour {
+    /// Client and server have these addresses, the function's interfaces these two; `""` for none.
+    pub(crate) fn new([client_address, server_address]: [&str; 2], own: [&str; 2]) -> Option<Detour> {
+        let mut net = Net::or_skip()?;
+        let [client, host, function, server] =
+            ["client", "host", "function", "server"].map(|name| net.space(name).unwrap());
+        net.cable([(&client, "eth0", client_address), (&host, "client", "")]).unwrap();
+        net.cable([(&server, "eth0", server_address), (&host, "server", "")]).unwrap();
+        for (interface, address) in ["nf0", "nf1"].into_iter().zip(own) {
+            net.cable([(&function, interface, address), (&host, interface, "")]).unwrap();
+        }
+        let ends = [(&client, "eth0", 1), (&function, "nf0", 2), (&function, "nf1", 3), (&server, "eth0", 4)];
+        for (space, interface, number) in ends {
+            space.ip(&format!("link set {interface} address 2:0:0:0:0:{number}")).unwrap();
+        }
+        Some(Detour { client, host, function, server, net })
+    }
+
+    /// Runs the host. `loss` is what packets from and to the client pass on its cable.
+    pub(crate) fn run(&self, way: Way, loss: &str, options: &[&str]) -> Running {
+        let (definitions, middle) = match way {
+            Way::Whole => (String::new(), ["", "", "", ""]),
+            Way::Sliced { slicing, table } => (
+                format!("t :: PayloadTable(ENTRIES 4096{table}); a, b :: Slicer(t{slicing});"),
+                ["[0] a [1] ->", "[1] a [0] ->", "[0] b [1] ->", "[1] b [0] ->"],
+            ),
+        };
+        let config = definitions
+            + &format!(
+                "FromDevice(client, PROMISC true) -> {loss} -> {} Queue(10000) -> ToDevice(nf0);
+                 FromDevice(nf0, PROMISC true) -> {} {loss} -> Queue(10000) -> ToDevice(client);
+                 FromDevice(server, PROMISC true) -> {} Queue(10000) -> ToDevice(nf1);
+                 FromDevice(nf1, PROMISC true) -> {} Queue(10000) -> ToDevice(server)",
+                middle[0], middle[1], middle[2], middle[3]
+            );
+        let handlers: Vec<String> = COUNTS.iter().map(|name| format!("t.{name}")).collect();
+        let mut all = options.to_vec();
+        if way != Way::Whole {
+            all.extend(handlers.iter().flat_map(|handler| ["-h", handler]));
+        }
+        run(&self.host, &config, &all)
+    }
+}
+
+/// Gives nftables in a namespace these rules; whether there is `nft`, and the kernel has what it needs, which is said if not.
+pub(crate) fn nft(space: &Space, rules: &str) -> bool {
+    if !is_installed("nft") {
+        return false;
+    }
+    let probe = space.command("nft").args(["add", "table", "inet", "probe"]).output().unwrap();
+    if !probe.status.success() {
+        println!("skipped: {}", String::from_utf8_lossy(&probe.stderr));
+        return false;
+    }
+    let output = space.command("nft").arg(rules).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    true
+}
+
+/// Whether there is a program, which it says if not.
+pub(crate) fn is_installed(program: &str) -> bool {
+    let is_there = Command::new(program).arg("--version").output().is_ok();
+    if !is_there {
+        println!("skipped: no {program} here");
+    }
+    is_there
+}
+
+/// Whether the kernel has version 6 of IP, which it says if not.
+pub(crate) fn has_version_6() -> bool {
+    let has = fs::exists("/proc/sys/net/ipv6").unwrap_or(false);
+    if !has {
+        println!("skipped: no IPv6 here");
+    }
+    has
+}
+
+/// Translates the client's addresses, to ports at random.
+pub(crate) const MASQUERADE: &str = "add table ip nat;
+    add chain ip nat post { type nat hook postrouting priority 100; };
+    add rule ip nat post oifname nf1 masquerade fully-random;";
+
+/// Sets what is below `/proc/sys/net` in a namespace.
+pub(crate) fn set(space: &Space, name: &str, value: &str) {
+    space.enter(|| fs::write(format!("/proc/sys/net/{name}"), value)).unwrap_or_else(|error| {
+        panic!("{name}: {error}");
+    });
+}
+
+/// What has arrived, in order, and how long that took from the first frame that was sent.
+pub(crate) struct Arrived {
+    pub(crate) frames: Vec<Vec<u8>>,
+    pub(crate) time: Duration,
+}
+
+/// Sends frames by one machine's interface `eth0`, a few at a time, and gives what another machine's gets. Behind each frame
+/// that is the last one of a group it waits for one more of those that `answers` matches, in Classifier's language.
+pub(crate) fn carry(
+    [from, to]: [&Space; 2],
+    frames: &[Vec<u8>],
+    is_last: impl Fn(&[u8]) -> bool,
+    answers: &str,
+) -> Arrived {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let [sent, got, sending, getting] = ["sent.pcap", "got.pcap", "sending", "getting"].map(path);
+    write(&sent, frames);
+    let patterns = answers.split(", ").count();
+    let counted: String = (0..patterns).map(|pattern| format!("c[{pattern}] -> answers;")).collect();
+    let record = format!(
+        "ControlSocket(UNIX, {getting}); answers :: Counter -> file :: ToDump({got}, SNAPLEN 0);
+         FromDevice(eth0, PROMISC true) -> c :: Classifier({answers}, -); {counted} c[{patterns}] -> file"
+    );
+    let getter = run(to, &record, &[]);
+    let send = format!(
+        "ControlSocket(UNIX, {sending});
+         FromDump({sent}) -> Queue(100000) -> release :: Unqueue(LIMIT 0) -> Queue -> ToDevice(eth0)"
+    );
+    let sender = run(from, &send, &[]);
+    let [mut release, mut count] = [&sending, &getting].map(|path| Control::open(Path::new(path)));
+    let groups = frames.iter().enumerate().filter(|(_, frame)| is_last(frame));
+    let start = Instant::now();
+    for (number, (last, _)) in groups.enumerate() {
+        release.write("release.limit", &(last + 1).to_string()).unwrap();
+        let until = Instant::now() + PATIENCE;
+        while count.number("answers.count") <= number as u64 {
+            assert!(Instant::now() < until, "nothing has come back for frame {last}");
+            sleep(Duration::from_millis(1));
+        }
+    }
+    let time = start.elapsed();
+    for running in [sender, getter] {
+        let (good, [_, messages]) = running.stop();
+        assert!(good, "{messages}");
+    }
+    Arrived { frames: read(&got), time }
+}
+
+fn write(path: &str, frames: &[Vec<u8>]) {
+    let mut writer = Writer::new(capture::create(path).unwrap(), WriterOptions::default());
+    for frame in frames {
+        writer.write(0, frame.len() as u32, [frame.as_slice()]).unwrap();
+    }
+    writer.flush().unwrap();
+}
+
+/// The frames of a capture.
+pub(crate) fn read(path: &str) -> Vec<Vec<u8>> {
+    let mut reader = Reader::open(path).unwrap();
+    let mut frames = Vec::new();
+    while let Some(record) = reader.next().unwrap() {
+        frames.push(record.data.to_vec());
+    }
+    frames
+}

@@ -1,0 +1,230 @@
+//! The slicer around the kernel of another machine, which follows connections, routes and translates, with the kernel's own
+//! TCP and UDP at both ends. Skipped with a message where there can be no network namespaces, or a program is missing.
+
+mod detour;
+mod line;
+
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use detour::{Detour, MASQUERADE, SLICED, Way, has_version_6, is_installed, nft, set};
+use lab::{Space, download, exchange_datagrams, hops, ping, transfer};
+use line::{MEGABYTE, run, value};
+
+const ROUTER: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 254);
+const SERVER: Ipv4Addr = Ipv4Addr::new(10, 2, 0, 1);
+
+/// A file.
+const LENGTH: usize = 20 * MEGABYTE;
+/// Nearly as many segments as it takes at least.
+const SEGMENTS: u64 = LENGTH as u64 / 1460 * 9 / 10;
+
+/// Ordinary frames, as the slicer makes them.
+const ORDINARY: &str = "Print(ACTIVE false)";
+
+/// A segment of TCP presented as its own first bytes.
+const START: Way = Way::Sliced { slicing: ", TAIL false", table: "" };
+
+/// Of payloads up to what a frame can have: around the threshold, and fragments.
+const LENGTHS: [usize; 13] = [0, 1, 16, 100, 457, 458, 459, 500, 1000, 1471, 1472, 1473, 4000];
+
+/// A kernel between the two networks which follows connections as strictly as it can, and counts what it does not take as a
+/// part of one.
+fn kernel(rules: &str) -> Option<Detour> {
+    let detour = Detour::new(["10.1.0.1/24", "10.2.0.1/24"], ["10.1.0.254/24", "10.2.0.254/24"])?;
+    let Detour { client, function, server, .. } = &detour;
+    client.ip("route add default via 10.1.0.254").unwrap();
+    server.ip("route add default via 10.2.0.254").unwrap();
+    set(function, "ipv4/ip_forward", "1");
+    let watch = "add table inet watch; add counter inet watch invalid_seen;
+        add chain inet watch seen { type filter hook prerouting priority -150; };
+        add rule inet watch seen ct state invalid counter name invalid_seen;";
+    if !nft(function, &format!("{watch} {rules}")) {
+        return None;
+    }
+    set(function, "netfilter/nf_conntrack_tcp_be_liberal", "0");
+    Some(detour)
+}
+
+/// Packets that the kernel has taken for INVALID, as nftables and as conntrack count them.
+fn invalid(function: &Space) -> [u64; 2] {
+    let counter = ["list", "counter", "inet", "watch", "invalid_seen"];
+    let output = function.command("nft").args(counter).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let packets = said.split_whitespace().skip_while(|word| *word != "packets").nth(1).unwrap();
+    let file = "/proc/thread-self/net/stat/nf_conntrack";
+    let table = function.enter(|| std::fs::read_to_string(file)).unwrap();
+    let mut rows = table.lines().map(|line| line.split_whitespace());
+    let column = rows.next().unwrap().position(|name| name == "invalid").unwrap();
+    // One row per core, in hexadecimal.
+    let count = rows.map(|mut row| u64::from_str_radix(row.nth(column).unwrap(), 16).unwrap()).sum();
+    [packets.parse().unwrap(), count]
+}
+
+/// A file each way, sent and fetched by the client.
+fn files(detour: &Detour, mut address: SocketAddr) {
+    transfer(&detour.client, &detour.server, address, LENGTH, || ()).unwrap();
+    // A program that another test is just about to start may still have the first one's socket.
+    address.set_port(address.port() + 100);
+    download(&detour.client, &detour.server, address, LENGTH).unwrap();
+}
+
+/// At least so many packets have been sliced, and are there again.
+fn check_counts(counts: &str, least: u64) {
+    let [sliced, spliced] = ["t.sliced", "t.spliced"].map(|name| value(counts, name));
+    assert!(sliced >= least && spliced >= least, "{counts}");
+    for name in ["t.no_token", "t.changed", "t.unmarked", "t.repeated"] {
+        assert_eq!(value(counts, name), 0, "{name}: {counts}");
+    }
+}
+
+#[test]
+fn a_translator() {
+    for (way, threads) in [(Way::Whole, "1"), (SLICED, "1"), (SLICED, "4")] {
+        let Some(detour) = kernel(MASQUERADE) else { return };
+        let Detour { client, function, server, .. } = &detour;
+        let host = detour.run(way, "Null", &["--threads", threads]);
+        assert_eq!(ping(client, SERVER, 3), 3);
+        files(&detour, (SERVER, 7000).into());
+        let back = exchange_datagrams(client, server, (SERVER, 7001).into(), &LENGTHS);
+        assert_eq!(back, LENGTHS.len(), "{way:?}, {threads} workers");
+        assert_eq!(hops(client, SERVER, 5), [ROUTER, SERVER]);
+        assert!(is_refused(client, (SERVER, 7777)), "{way:?}, {threads} workers");
+        let (good, [counts, messages]) = host.stop();
+        assert!(good, "{messages}");
+        assert_eq!(invalid(function), [0, 0], "{way:?}, {threads} workers");
+        if way != Way::Whole {
+            check_counts(&counts, 2 * SEGMENTS);
+        }
+    }
+}
+
+/// Whether the port's unreachability is heard of, which an error of the server's tells: it quotes the whole datagram, and passes
+/// the translator.
+fn is_refused(client: &Space, address: (Ipv4Addr, u16)) -> bool {
+    let socket = client.enter(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    socket.connect(address).unwrap();
+    socket.send(&[1; 1000]).unwrap();
+    let error = socket.recv(&mut [0; 16]).unwrap_err();
+    error.kind() == std::io::ErrorKind::ConnectionRefused
+}
+
+#[test]
+fn a_translator_and_losses() {
+    let mut counts = Vec::new();
+    for way in [Way::Whole, SLICED] {
+        let Some(detour) = kernel(MASQUERADE) else { return };
+        // On the client's cable, so that what is sliced comes back, and what comes is sent again.
+        let host = detour.run(way, &format!("{ORDINARY} -> RandomSample(DROP 0.01)"), &[]);
+        files(&detour, (SERVER, 7000).into());
+        let (good, [handlers, messages]) = host.stop();
+        assert!(good && messages.contains("sampled"), "{messages}");
+        if way != Way::Whole {
+            check_counts(&handlers, 2 * SEGMENTS);
+        }
+        counts.push(invalid(&detour.function));
+    }
+    assert!(counts[1] <= counts[0], "whole, sliced: {counts:?}");
+}
+
+/// Why segments are presented as their own last bytes: as their first ones, the receiver's ACKs are for more than the kernel has
+/// seen. It leaves them as they are, and whoever gets them there knows of no connection.
+#[test]
+fn a_translator_that_sees_the_start_of_segments() {
+    let Some(detour) = kernel(MASQUERADE) else { return };
+    let host = detour.run(START, "Null", &[]);
+    let sent = transfer(&detour.client, &detour.server, (SERVER, 7000).into(), LENGTH, || ());
+    assert!(sent.is_err());
+    assert!(host.stop().0);
+    let [packets, all] = invalid(&detour.function);
+    assert!(packets > 0 && all > 0, "{packets} {all}");
+}
+
+/// The same with a filter that drops what is not a part of a connection, over both versions of IP.
+#[test]
+fn a_router_that_filters() {
+    let filter = "add chain inet watch filter { type filter hook forward priority 0; };
+        add rule inet watch filter ct state invalid drop;";
+    for way in [Way::Whole, SLICED] {
+        let Some(detour) = kernel(filter).filter(|_| has_version_6()) else { return };
+        let Detour { client, function, server, .. } = &detour;
+        version_6(&detour);
+        let host = detour.run(way, "Null", &[]);
+        for address in [SocketAddr::from((SERVER, 7000)), "[fd02::1]:7000".parse().unwrap()] {
+            files(&detour, address);
+            // Fragments of version 6 are another matter: only whole datagrams.
+            let lengths = LENGTHS.iter().copied().filter(|&length| address.is_ipv4() || length <= 1452);
+            let lengths: Vec<usize> = lengths.collect();
+            let back = exchange_datagrams(client, server, address, &lengths);
+            assert_eq!(back, lengths.len(), "{way:?} {address}");
+        }
+        let (good, [counts, messages]) = host.stop();
+        assert!(good, "{messages}");
+        assert_eq!(invalid(function), [0, 0], "{way:?}");
+        if way != Way::Whole {
+            check_counts(&counts, 4 * SEGMENTS);
+        }
+    }
+}
+
+/// Gives the machines addresses of version 6, and routes.
+fn version_6(detour: &Detour) {
+    let Detour { client, function, server, .. } = detour;
+    set(function, "ipv6/conf/all/forwarding", "1");
+    let interfaces = [
+        (client, "eth0", "fd01::1"),
+        (function, "nf0", "fd01::fe"),
+        (function, "nf1", "fd02::fe"),
+        (server, "eth0", "fd02::1"),
+    ];
+    for (space, interface, address) in interfaces {
+        set(space, &format!("ipv6/conf/{interface}/disable_ipv6"), "0");
+        space.ip(&format!("addr add {address}/64 dev {interface} nodad")).unwrap();
+    }
+    client.ip("-6 route add default via fd01::fe").unwrap();
+    server.ip("-6 route add default via fd02::fe").unwrap();
+}
+
+/// What the kernel of the function gets of a file: headers alone, with right checksums.
+#[test]
+fn what_a_kernel_sees() {
+    let Some(detour) = kernel(MASQUERADE) else { return };
+    let look = "FromDevice(nf0, PROMISC true) -> Classifier(12/0800) -> CheckIPHeader(14)
+        -> IPClassifier(tcp and ip dscp 63) -> sliced :: Counter -> CheckTCPHeader(VERBOSE true)
+        -> right :: Counter -> Discard";
+    let handlers = ["sliced.count", "right.count", "right.byte_count"];
+    let options: Vec<&str> = handlers.iter().flat_map(|handler| ["-h", handler]).collect();
+    let watcher = run(&detour.function, look, &options);
+    let host = detour.run(SLICED, "Null", &[]);
+    transfer(&detour.client, &detour.server, (SERVER, 7000).into(), LENGTH, || ()).unwrap();
+    let (good, [_, messages]) = host.stop();
+    assert!(good, "{messages}");
+    let (good, [counts, messages]) = watcher.stop();
+    assert!(good && !messages.contains("bad"), "{messages}");
+    let [sliced, right, bytes] = handlers.map(|name| value(&counts, name));
+    assert_eq!(sliced, right, "{counts}");
+    // Headers with time stamps, and a token. On a busy machine some may be missed.
+    assert!(right >= SEGMENTS / 2 && bytes == right * (14 + 20 + 32 + 16), "{counts}");
+}
+
+#[test]
+fn iperf3_through_a_translator() {
+    if !is_installed("iperf3") {
+        return;
+    }
+    let Some(detour) = kernel(MASQUERADE) else { return };
+    let host = detour.run(SLICED, "Null", &[]);
+    for direction in [&[][..], &["-R"]] {
+        let mut server = detour.server.spawn("iperf3", &["-s", "-1", "--forceflush"]).unwrap();
+        server.wait_for("Server listening").unwrap();
+        let sends = ["-c", "10.2.0.1", "-n", "20M", "-P", "4", "--connect-timeout", "20000"];
+        let output = detour.client.command("iperf3").args(sends).args(direction).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        assert!(server.end().0);
+    }
+    let (good, [counts, messages]) = host.stop();
+    assert!(good, "{messages}");
+    // It may end before all that it was to send has gone.
+    check_counts(&counts, SEGMENTS);
+}
