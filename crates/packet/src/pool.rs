@@ -121,6 +121,12 @@ impl Pool {
         }
     }
 
+    /// Whether more than half of the slots that there may ever be are in use: time for those who hold packets to hold no more.
+    #[inline]
+    pub fn is_half_used(&self) -> bool {
+        2 * (self.grown as usize - self.free.len()) > self.home.limit() as usize
+    }
+
     /// Start and length in bytes of the slots, which lie [`SLOT_STRIDE`] apart, for registering the area with
     /// a device (AF_XDP's UMEM, DPDK's external memory).
     pub fn slot_area(&self) -> (*mut u8, usize) {

@@ -159,6 +159,11 @@ impl Payloads {
         std::mem::replace(&mut *state, empty)
     }
 
+    /// For whoever cannot go on with them.
+    pub(crate) fn give_up(pool: &mut Pool, mut state: State) {
+        state.table.clear().for_each(|parked| pool.free(parked.packet));
+    }
+
     /// Goes on with the payloads of another one; those that there is no entry for any more go.
     pub(crate) fn put_state(&self, pool: &mut Pool, mut before: State) {
         let mut state = self.open();

@@ -59,6 +59,21 @@ impl Error {
     }
 }
 
+/// Whether a packet is an error that quotes a packet with a token of ours: from outside, where nobody has one.
+#[cold]
+pub(crate) fn is_about_ours(state: &State, data: &[u8], l3: usize) -> bool {
+    let Some(error) = Error::find(data, l3) else { return false };
+    let message = &data[..error.end];
+    let Some(headers) = Headers::find(message, error.quoted, usize::MAX) else { return false };
+    token_of(state, message, &headers).is_some()
+}
+
+/// What the token says that is quoted behind these headers.
+fn token_of(state: &State, message: &[u8], headers: &Headers) -> Option<Place> {
+    let token = message.get(headers.payload.into()..)?.first_chunk::<TOKEN>()?;
+    state.seal.as_ref()?.open(*token)
+}
+
 /// Restores what an error quotes, if it is one and quotes a packet of ours; anything else passes.
 #[cold]
 pub(crate) fn restore(pool: &mut Pool, state: &mut State, worker: usize, l3: usize, packet: Packet) -> Fate {

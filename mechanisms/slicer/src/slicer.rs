@@ -159,8 +159,10 @@ impl Element for Slicer {
     }
 
     fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
-        if let (true, Ok(state)) = (self.owns_table, state.downcast::<State>()) {
-            self.payloads.put_state(cx.pool(), *state);
+        match state.downcast::<State>() {
+            Ok(state) if self.owns_table => self.payloads.put_state(cx.pool(), *state),
+            Ok(state) => Payloads::give_up(cx.pool(), *state),
+            Err(_) => return Err("the state of another class".into()),
         }
         Ok(())
     }

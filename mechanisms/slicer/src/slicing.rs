@@ -2,10 +2,11 @@
 
 use element::{Base, Batch, Cx, DropReason, Packet};
 use packet::{Annotations, Pool};
-use wire::{Layers, LinkType, ether_type};
+use wire::{FromBytes, Layers, LinkType, ether_type, ipv4, ipv6};
 
 use crate::headers::{HEADERS, Headers, MARKER};
 use crate::payloads::{Payloads, State};
+use crate::quoted;
 use crate::table::{Occupied, Parked};
 use crate::token::{Place, TOKEN};
 
@@ -70,10 +71,13 @@ impl Slicing {
     ) -> Result<Packet, Packet> {
         let length = packet.len();
         let data = packet.data();
-        let found = network_start(&packet).and_then(|l3| Headers::find(data, l3, length));
-        let Some(headers) = found.filter(|headers| usize::from(headers.payload) <= HEADERS) else {
+        let l3 = network_start(&packet);
+        let Some(headers) = l3.and_then(|l3| Headers::find(data, l3, length)) else {
             state.counts.unsuitable += 1;
-            return Ok(packet);
+            return match l3.is_some_and(|l3| quoted::is_about_ours(state, data, l3)) {
+                true => Err(packet),
+                false => Ok(packet),
+            };
         };
         let payload = headers.payload_length();
         let removed = if length >= self.threshold as usize { self.part(payload) } else { 0 };
@@ -81,25 +85,24 @@ impl Slicing {
         // Nobody could tell what comes with the mark, or with a token that somebody has seen, from what has got it here. So
         // whatever can be sliced is.
         let is_marked = marks && headers.dscp(data) == MARKER;
-        let is_replayed = !is_worth && state.opens(data, &headers).is_some();
-        if !is_worth && !is_marked && !is_replayed {
+        if !is_worth && !is_marked && state.opens(data, &headers).is_none() {
             state.counts.small += 1;
             return Ok(packet);
         }
         let removed = if is_worth { removed } else { payload };
-        match self.park(pool, state, worker, (marks, &headers, removed), packet) {
-            Ok(front) => Ok(front),
-            Err(whole) if is_replayed => Err(whole),
-            Err(whole) => {
-                packet = whole;
-                if is_marked {
-                    // It loses a mark that is for use inside of a network only.
-                    headers.set_dscp(packet.data_mut(), 0);
-                    state.counts.remarked += 1;
-                }
-                Ok(packet)
-            }
+        packet = match self.park(pool, state, worker, (marks, &headers, removed), packet) {
+            Ok(front) => return Ok(front),
+            Err(whole) => whole,
+        };
+        if state.opens(packet.data(), &headers).is_some() {
+            return Err(packet);
         }
+        if is_marked {
+            // It loses a mark that is for use inside of a network only.
+            headers.set_dscp(packet.data_mut(), 0);
+            state.counts.remarked += 1;
+        }
+        Ok(packet)
     }
 
     /// How much of a payload is taken out.
@@ -123,6 +126,15 @@ impl Slicing {
         packet: Packet,
     ) -> Result<Packet, Packet> {
         let Some(seal) = &state.seal else { return Err(packet) };
+        if usize::from(headers.payload) > HEADERS {
+            state.counts.unsuitable += 1;
+            return Err(packet);
+        }
+        if pool.is_half_used() {
+            // Packets are to come in whatever waits: long ones take up many slots, and there may be several tables.
+            state.counts.no_buffer += 1;
+            return Err(packet);
+        }
         let (index, generation) = match state.table.reserve() {
             Ok(place) => place,
             Err(Occupied(expired)) => {
@@ -171,10 +183,17 @@ impl Slicing {
 }
 
 /// Says how many bytes more the packet stands for, to those who count them.
-pub(crate) fn add_extra_length(packet: &mut Packet, more: i32) {
+fn add_extra_length(packet: &mut Packet, more: i32) {
     let annotations = packet.annotations_mut();
-    let length = annotations.u32(Annotations::EXTRA_LENGTH).wrapping_add_signed(more);
+    let length = annotations.u32(Annotations::EXTRA_LENGTH).saturating_add(more.max(0) as u32);
     annotations.set_u32(Annotations::EXTRA_LENGTH, length);
+}
+
+/// Says that they are there again. A packet that has left the engine in between says nothing of them.
+pub(crate) fn take_extra_length(packet: &mut Packet, less: i32) {
+    let annotations = packet.annotations_mut();
+    let length = annotations.u32(Annotations::EXTRA_LENGTH);
+    annotations.set_u32(Annotations::EXTRA_LENGTH, length.checked_sub(less.max(0) as u32).unwrap_or(length));
 }
 
 /// Where the IP header is that the link header leads to, over VLAN tags alone: what else lies in front has lengths of its
@@ -198,5 +217,19 @@ pub(crate) fn network_start(packet: &Packet) -> Option<usize> {
 fn walk(packet: &Packet) -> Option<usize> {
     let layers = Layers::locate(packet.data(), LinkType::from_number(packet.link()));
     let is_ip = matches!(layers.ether_type, Some(ether_type::IPV4 | ether_type::IPV6));
-    layers.l3.filter(|_| is_ip)
+    // Somebody may have taken the link header off without a word.
+    let is_bare = || ip_length(packet.data()) == Some(packet.len());
+    layers.l3.filter(|_| is_ip).or_else(|| is_bare().then_some(0))
+}
+
+/// How long a packet is that starts with IP.
+fn ip_length(data: &[u8]) -> Option<usize> {
+    match data.first()? >> 4 {
+        4 => ipv4::Header::ref_from_prefix(data).ok().map(|(header, _)| header.total_length.get().into()),
+        6 => {
+            let header = ipv6::Header::ref_from_prefix(data).ok()?.0;
+            Some(ipv6::Header::LEN + usize::from(header.payload_length.get()))
+        }
+        _ => None,
+    }
 }

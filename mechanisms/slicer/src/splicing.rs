@@ -1,12 +1,12 @@
 //! Putting payloads back.
 
 use element::{Batch, Cx, DropReason, Packet};
-use packet::Pool;
+use packet::{Pool, SLOT_CAPACITY};
 
 use crate::headers::{Headers, MARKER};
 use crate::payloads::{Payloads, State};
 use crate::quoted;
-use crate::slicing::{add_extra_length, network_start};
+use crate::slicing::{network_start, take_extra_length};
 use crate::table::{Gone, Parked};
 use crate::token::{Place, TOKEN};
 
@@ -129,10 +129,12 @@ fn join(pool: &mut Pool, state: &mut State, headers: &Headers, mut parked: Parke
         parked.packet.truncate(parked.packet.len() - parked.trailer as usize);
     }
     if parked.rest > 0 {
-        let from = &front.data()[length + TOKEN..][..parked.rest as usize];
+        let mut rest = [0; SLOT_CAPACITY];
+        let rest = &mut rest[..(parked.rest as usize).min(SLOT_CAPACITY)];
+        front.read_at(length + TOKEN, rest);
         let place = usize::from(parked.headers) + parked.removed as usize;
-        if let Some(to) = parked.packet.data_mut().get_mut(place..place + from.len()) {
-            to.copy_from_slice(from);
+        if let Some(to) = parked.packet.data_mut().get_mut(place..place + rest.len()) {
+            to.copy_from_slice(rest);
         }
     }
     match pool.join(front, length, parked.packet, parked.headers.into()) {
@@ -140,7 +142,7 @@ fn join(pool: &mut Pool, state: &mut State, headers: &Headers, mut parked: Parke
             let was_marked = headers.restore(packet.data_mut(), &parked.original);
             state.counts.unmarked += u64::from(!was_marked);
             if pool.uses_annotations() {
-                add_extra_length(&mut packet, -parked.original.less);
+                take_extra_length(&mut packet, parked.original.less);
             }
             state.counts.spliced += 1;
             Fate::Out(packet)

@@ -1,13 +1,15 @@
 //! Nobody gets a payload that is not theirs: packets made up outside, and network functions that do what they should not.
 
+mod frames;
 mod trick;
 
 use std::collections::HashSet;
 
 use element::DropReason;
+use frames::{L3, datagram, segment};
 use testkit::Outcome;
 use tidegate_slicer::token::{Place, Seal, TOKEN};
-use trick::{L3, datagram, segment, through};
+use trick::through;
 use wire::MacAddr;
 use wire::build::Builder;
 use wire::tcp::flags::{ACK, FIN, PSH, RST, SYN, URG};
@@ -79,6 +81,63 @@ fn tokens_that_somebody_has_seen_are_payload_like_any_other() {
             // Where there is no room for it, it cannot be told from one of ours.
             assert_eq!(refused > 0, entries == 16, "{table} {hold}: {values:?}");
         }
+    }
+}
+
+/// Headers as long as they may be, in front of this.
+fn with_long_headers(dscp: u8, payload: &[u8]) -> Vec<u8> {
+    let (a, b) = (([10, 0, 0, 1], 1).into(), ([10, 0, 0, 2], 2).into());
+    let builder = Builder::tcp(a, b, ACK).options(&[1; 40]).tos(dscp << 2);
+    let mut frame = builder.ethernet(MacAddr([2; 6]), MacAddr([4; 6])).build(payload).unwrap();
+    frame.splice(L3 + 20..L3 + 20, [1; 40]);
+    frame[L3] = 0x4f;
+    let length = (frame.len() - L3) as u16;
+    frame[L3 + 2..L3 + 4].copy_from_slice(&length.to_be_bytes());
+    wire::checksum::fill_ipv4(&mut frame[L3..L3 + 60]).unwrap();
+    frame
+}
+
+#[test]
+fn a_token_from_outside_is_found_wherever_a_splicer_would_look() {
+    let token = |index| Seal::new([7; 16]).close(Place { worker: 0, index, generation: 1 });
+    let mut frames = large(8);
+    // Behind headers that are too long to be sliced, in what an error quotes, and in front of more, where there is no room.
+    frames.push(with_long_headers(0, &token(0)));
+    let quoted = with_token(1, MARK, 1, 1);
+    let error = Builder::icmp([10, 9, 9, 9].into(), [10, 0, 0, 1].into(), 11, 0, [0, 0]);
+    frames.push(error.ethernet(MacAddr([2; 6]), MacAddr([4; 6])).build(&quoted[L3..]).unwrap());
+    for slice in ["", "BYTES 300"] {
+        let mut frames = frames.clone();
+        let refused = if slice.is_empty() { 2 } else { 3 };
+        if refused == 3 {
+            let mut frame = datagram(9, 700, 0);
+            frame[L3 + 28..][..TOKEN].copy_from_slice(&token(2));
+            frames.push(frame);
+        }
+        let (seen, values, outcome) =
+            through("ENTRIES 8, TTL 100", slice, "Trick(reverse, 8)", &frames, &["t.spliced", "t.quoted"]);
+        assert_eq!(values, [8, 0]);
+        assert_eq!(dropped(&outcome, "Slice", DropReason::ForeignToken), refused, "{slice}");
+        assert!(seen.iter().all(|frame| frames[..8].contains(frame)));
+        assert_eq!(seen.len(), 8);
+    }
+}
+
+#[test]
+fn a_mark_from_outside_that_cannot_be_parked_is_lost() {
+    let marked = |dscp| vec![with_long_headers(dscp, &[5; 900]), with_long_headers(dscp, &[5; 9])];
+    let (seen, values, _) = through("", "", "Null", &marked(MARK), &["t.remarked", "t.no_token"]);
+    assert!(seen == marked(0));
+    assert_eq!(values, [2, 0]);
+}
+
+#[test]
+fn what_the_function_adds_behind_the_packet_may_take_more_slots() {
+    let frames: Vec<_> = (0..20).map(|number| datagram(number, 2000, 0)).collect();
+    for slice in ["", "BYTES 100"] {
+        let (seen, values, _) = through("", slice, "Trick(append, 300)", &frames, &["t.spliced"]);
+        assert!(seen == frames, "{slice}");
+        assert_eq!(values, [20]);
     }
 }
 

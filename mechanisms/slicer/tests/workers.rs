@@ -1,17 +1,17 @@
 //! Several workers: a network function that gives packets other addresses brings them back to another worker than the one that
 //! has their payload.
 
-mod trick;
+mod frames;
 
 use std::path::Path;
 
+use frames::{L3, datagram, segment};
 use testkit::Run;
 use testkit::elements::{Seen, collect, offer};
-use trick::{datagram, segment};
 use wire::tcp::flags::ACK;
 
 /// Packets of many flows, all worth slicing but every fifth.
-fn frames(count: usize) -> Vec<Vec<u8>> {
+fn packets(count: usize) -> Vec<Vec<u8>> {
     let frame = |number: usize| match number % 5 {
         0 => datagram(number, 100, 0),
         1 => segment(number, 1200, 0, ACK),
@@ -22,9 +22,9 @@ fn frames(count: usize) -> Vec<Vec<u8>> {
         .map(|mut frame| {
             // Other ports for other flows; UDP without a checksum, TCP with a wrong one.
             let flow = frame.len() as u16 % 251;
-            frame[34..36].copy_from_slice(&(3000 + flow).to_be_bytes());
-            if frame[23] == 17 {
-                frame[40..42].fill(0);
+            frame[L3 + 20..L3 + 22].copy_from_slice(&(3000 + flow).to_be_bytes());
+            if frame[L3 + 9] == 17 {
+                frame[L3 + 26..L3 + 28].fill(0);
             }
             frame
         })
@@ -60,7 +60,7 @@ fn translated(workers: usize, capture: &Path, before: &str, after: &str) -> (Vec
 fn payloads_are_found_at_whichever_worker_has_them() {
     let folder = tempfile::tempdir().unwrap();
     let capture = folder.path().join("in.pcap");
-    write(&capture, &frames(2000));
+    write(&capture, &packets(2000));
     for workers in [1, 4] {
         let (mut whole, _, before) = translated(workers, &capture, "", "");
         let (mut seen, values, handed) = translated(workers, &capture, "-> Slice(t)", "-> Splice(t)");

@@ -8,6 +8,8 @@ use wire::build::Builder;
 use wire::checksum::{PseudoHeader, fill_ipv4, fill_tcp, fill_udp};
 use wire::{FromBytes, MacAddr, ipv4};
 
+use crate::frames::L3;
+
 /// `Trick(WHAT [, N])`.
 pub(crate) static CLASSES: &[&Class] = &[&Class {
     name: "Trick",
@@ -29,9 +31,6 @@ struct Trick {
     held: Vec<Packet>,
     count: i32,
 }
-
-/// Where IP starts in the frames of these tests.
-pub(crate) const L3: usize = 14;
 
 impl Trick {
     fn play(&mut self, cx: &mut Cx<'_>, mut packet: Packet, out: &mut Vec<Packet>) {
@@ -73,6 +72,7 @@ impl Trick {
                 mend(packet.data_mut());
                 out.push(packet);
             }
+            "append" => out.extend(cx.append(packet, &vec![7; n])),
             "damage" => {
                 let last = packet.len() - 1;
                 packet.data_mut()[last - n] ^= 1;
@@ -145,24 +145,6 @@ impl Element for Trick {
             cx.emit_one(0, packet, DropReason::NoOutput);
         }
     }
-}
-
-/// A frame with a UDP datagram of so many bytes that say which one it is, with this DSCP.
-pub(crate) fn datagram(number: usize, length: usize, dscp: u8) -> Vec<u8> {
-    let payload: Vec<u8> = (0..length).map(|i| (number * 31 + i * 7 + i / 256) as u8).collect();
-    let (a, b) = (([10, 0, 0, 1], 1000 + number as u16 % 7), ([10, 0, 0, 2], 9));
-    let builder = Builder::udp(a.into(), b.into()).tos(dscp << 2 | number as u8 & 3).id(number as u16);
-    builder.ethernet(MacAddr([2; 6]), MacAddr([4; 6])).build(&payload).unwrap()
-}
-
-/// The same with TCP, and these flags.
-pub(crate) fn segment(number: usize, length: usize, dscp: u8, flags: u8) -> Vec<u8> {
-    let payload: Vec<u8> = (0..length).map(|i| (number * 17 + i * 5) as u8).collect();
-    let (a, b) = (([10, 0, 0, 1], 2000 + number as u16 % 5), ([10, 0, 0, 2], 80));
-    let builder =
-        Builder::tcp(a.into(), b.into(), flags).sequence((u32::MAX - 700).wrapping_add(number as u32), 7);
-    let builder = builder.tos(dscp << 2).id(number as u16);
-    builder.ethernet(MacAddr([2; 6]), MacAddr([4; 6])).build(&payload).unwrap()
 }
 
 /// The bytes that leave a table's splicer when these packets come to its slicer and a function is between them; and values of
