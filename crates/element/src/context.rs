@@ -20,6 +20,27 @@ use crate::ElementId;
 use crate::args::Place;
 use crate::facts::Facts;
 
+/// Knows how long packets are, with payloads that have been left aside ([`Effects::whole_length`](crate::Effects::whole_length)).
+#[derive(Clone, Copy, Debug)]
+pub struct Lengths {
+    /// Whether annotations say how much has been.
+    tells: bool,
+}
+
+impl Lengths {
+    /// Bytes of a packet.
+    #[inline]
+    pub fn of(self, packet: &Packet) -> usize {
+        packet.len() + self.aside(packet)
+    }
+
+    /// Bytes of its payload that are not in it.
+    #[inline]
+    pub fn aside(self, packet: &Packet) -> usize {
+        if self.tells { packet.annotations().parked as usize } else { 0 }
+    }
+}
+
 /// Packets that went through one element.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
@@ -700,6 +721,12 @@ impl<'a> Cx<'a> {
     /// always the same.
     pub fn is_repeatable(&self) -> bool {
         self.core.is_repeatable
+    }
+
+    /// How long packets are, with payloads that have been left aside.
+    #[inline]
+    pub fn lengths(&self) -> Lengths {
+        Lengths { tells: self.core.facts.tells_lengths }
     }
 
     // Handlers and messages.

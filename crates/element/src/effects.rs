@@ -453,6 +453,9 @@ pub struct Effects {
     pub marks: Marks,
     /// Whether it parks payloads or puts them back.
     pub sliced: Sliced,
+    /// Whether the length that it looks at is that of the whole packet, also where payloads are left aside
+    /// ([`crate::Cx::lengths`]).
+    pub whole_length: bool,
     /// Why the cases do not tell the whole truth, if they do not.
     pub opaque: Option<&'static str>,
 }

@@ -18,6 +18,8 @@ pub struct Facts {
     pub large_segments: Vec<bool>,
     /// Which elements that take such packets may get some.
     pub work_comes: Vec<bool>,
+    /// Whether some elements leave payloads aside, and others want to know how long packets were.
+    pub tells_lengths: bool,
     /// Which elements give marks of flows that others rely on, and which may rely on some.
     pub flow_marks: Vec<bool>,
 }

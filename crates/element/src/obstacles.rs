@@ -3,10 +3,10 @@
 //! The answers are words that follow the element's name and a colon: "reads the payload".
 
 use crate::effects::{
-    Access, Action, Case, Checksum, Depends, EXTRA_LENGTH, Effects, Emit, Field, Filter, Header, Hold,
-    Number, Order, Sliced, Target, Value,
+    Access, Action, Case, Checksum, Depends, Effects, Emit, Field, Filter, Header, Hold, Number, Order,
+    Sliced, Target, Value,
 };
-use packet::Base;
+use packet::{Annotations, Base};
 
 /// Bytes of headers that stay with a sliced packet; what lies behind is payload.
 const HEADERS: i64 = 128;
@@ -70,7 +70,10 @@ pub fn to_slicing(effects: &Effects, start: i32) -> Option<String> {
 /// Why the element must not stand where payloads have been left aside ([`Effects::sliced`]): as [`to_slicing`], but the extra
 /// length annotation tells those who read it how long packets are, and without a mark the DSCP is the packet's own.
 pub fn to_sliced(effects: &Effects, start: i32, marks: bool) -> Option<String> {
-    let knows_length = effects.reads().contains(&EXTRA_LENGTH);
+    let extra = Annotations::EXTRA_LENGTH as u8..Annotations::EXTRA_LENGTH as u8 + 4;
+    let is_extra =
+        |field: &Field| matches!(field, Field::Annotation { offset, .. } if extra.contains(offset));
+    let knows_length = effects.whole_length || effects.reads().iter().any(is_extra);
     to_shortening(effects, Place { start, keeps_dscp: !marks, knows_length })
 }
 
@@ -230,7 +233,15 @@ impl Place {
                     Base::Network => offset,
                     Base::Mac => offset - 14,
                     Base::Data => offset + self.start,
-                    Base::Transport => return None,
+                    // UDP's length, and TCP's sequence number, which is that of the end.
+                    Base::Transport => {
+                        let end = offset + i32::from(length);
+                        return match (offset.max(4) < end.min(8), end <= 6) {
+                            (true, true) => Some("length"),
+                            (true, false) => Some("sequence number"),
+                            _ => None,
+                        };
+                    }
                 };
                 let end = network + i32::from(length);
                 let reads = |byte: i32, bits: u128| {
@@ -239,10 +250,15 @@ impl Place {
                     let counts = mask == u128::MAX || mask & bits.checked_shl(shift).unwrap_or(0) != 0;
                     (network..end).contains(&byte) && counts
                 };
+                // Addresses of IPv6 are known by their length; a whole header reaches as far as headers do.
+                let is_address = matches!((network, length), (8 | 24, 16) | (8, 32));
                 if reads(1, 0xfc) && !self.keeps_dscp {
                     Some("DSCP")
                 } else if reads(2, 0xff) || reads(3, 0xff) {
-                    Some("length")
+                    (!self.knows_length).then_some("length")
+                } else if network > 0 && end > 24 && !is_address {
+                    // Behind the ports of UDP over IPv4.
+                    Some("payload")
                 } else {
                     None
                 }
@@ -443,6 +459,14 @@ mod tests {
         };
         let tag =
             |strip| Effects::cases(vec![Case::new(Filter::Any, Target::Output(0)).with(strip).with(front())]);
+        let reading = |base, offset, length| cases(Filter::equals(Field::Bytes { base, offset, length }, 1));
+        let deep = |base, offset, length| to_slicing(&reading(base, offset, length), -14);
+        assert_eq!(deep(Base::Data, 42, 1).as_deref(), Some("reads the payload"));
+        assert_eq!(deep(Base::Data, 34, 4), None, "ports");
+        assert_eq!(deep(Base::Network, 24, 16), None, "an address of IPv6");
+        assert_eq!(deep(Base::Transport, 4, 2).as_deref(), Some("reads the length"));
+        assert_eq!(deep(Base::Transport, 4, 4).as_deref(), Some("reads the sequence number"));
+        assert_eq!(deep(Base::Transport, 13, 1), None, "flags");
         assert_eq!(to_slicing(&tag(Action::Strip(-4)), -14), None);
         assert_eq!(to_slicing(&tag(Action::Strip(0)), -14).as_deref(), Some("writes the DSCP"));
         let cut = Effects::cases(vec![pass().with(Action::Resize(vec![Field::Length]))]);
@@ -491,10 +515,7 @@ mod tests {
                 reads(Field::Bytes { base: Base::Transport, offset: 16, length: 2 }),
                 "reads more than addresses and ports",
             ),
-            (
-                reads(Field::Bytes { base: Base::Data, offset: 40, length: 2 }),
-                "reads more than addresses and ports",
-            ),
+            (reads(Field::Bytes { base: Base::Data, offset: 40, length: 2 }), "reads the payload"),
             (reads(wire_field::IP_LENGTH), "reads the length"),
             (set(wire_field::IP_DST), "writes what a transport checksum covers"),
             (set(wire_field::IP_PROTOCOL), "writes what a transport checksum covers"),

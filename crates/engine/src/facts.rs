@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use element::effects::{Action, Case, Effects, Field, Header, Hold, Number, Value};
+use element::effects::{Action, Case, EXTRA_LENGTH, Effects, Field, Header, Hold, Number, Value};
 use element::obstacles::{to_large_segments, to_offloads};
 use element::{Base, ElementId, Facts};
 use packet::{Marked, Restore};
@@ -38,6 +38,11 @@ pub(crate) fn gather(effects: &[Effects], forward: &Forward) -> Facts {
             annotations_written.fill(true);
         }
     }
+    let tells_lengths = effects.iter().any(|effect| effect.sliced.parks.is_some())
+        && effects.iter().any(|effect| effect.whole_length);
+    if tells_lengths {
+        mark(&mut annotations_read, &EXTRA_LENGTH);
+    }
     // What is only written is seen by nobody.
     let offloads = offloads(effects, forward);
     // The fields of virtio-net lie beside annotations, and are cleared with them.
@@ -56,7 +61,16 @@ pub(crate) fn gather(effects: &[Effects], forward: &Forward) -> Facts {
         marked: behind_marks(effects, forward),
     };
     let flow_marks = flow_marks::used(effects, forward);
-    Facts { annotations_read, annotations_used, restore, offloads, large_segments, work_comes, flow_marks }
+    Facts {
+        annotations_read,
+        annotations_used,
+        restore,
+        offloads,
+        large_segments,
+        work_comes,
+        tells_lengths,
+        flow_marks,
+    }
 }
 
 /// For each element, whether it may emit frames in which something is left for a device to do.
@@ -117,7 +131,12 @@ fn moves(effects: &Effects) -> BTreeSet<Option<i32>> {
         });
         moves.sum()
     };
-    effects.cases.iter().map(moved).collect()
+    // What a source gives starts where it comes from.
+    if effects.cases.is_empty() {
+        BTreeSet::from([Some(0)])
+    } else {
+        effects.cases.iter().map(moved).collect()
+    }
 }
 
 /// Which elements that take packets in which something is left to be done may get some, of those that leave something.

@@ -9,6 +9,8 @@ pub struct Annotations {
     bytes: [u8; Annotations::SIZE],
     /// The fields of the virtio-net header of packets that came from or go to an offloading device.
     pub virtio: VirtioNet,
+    /// Bytes of payload that have been left aside.
+    pub parked: u32,
 }
 
 /// `struct virtio_net_hdr` without `num_buffers` (virtio 1.2, section 5.1.6).
@@ -76,6 +78,7 @@ impl Annotations {
             checksum_start: 0,
             checksum_offset: 0,
         },
+        parked: 0,
     };
 
     /// The bytes, for elements that copy or print ranges.

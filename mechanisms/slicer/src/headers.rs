@@ -110,22 +110,42 @@ impl Headers {
         })
     }
 
-    /// Whether a packet bears the mark and says that it is longer than it is: somebody has cut it.
+    /// Whether a packet that has no headers like this bears the mark and could have been one of ours: a fragment of TCP or UDP, or
+    /// one that says that it is longer than it is.
     #[cold]
-    pub fn is_cut(data: &[u8], l3: usize, length: usize) -> bool {
+    pub fn is_doubtful(data: &[u8], l3: usize, length: usize) -> bool {
         let ip = data.get(l3..).unwrap_or_default();
+        let is_ours = |protocol| matches!(protocol, ip_protocol::TCP | ip_protocol::UDP);
         match ip.first().map(|byte| byte >> 4) {
             Some(4) => ipv4::Header::ref_from_prefix(ip).is_ok_and(|(header, _)| {
-                let is_ours =
-                    matches!(header.protocol, ip_protocol::TCP | ip_protocol::UDP) && !header.is_fragment();
-                is_ours && header.dscp() == MARKER && l3 + usize::from(header.total_length.get()) > length
+                let is_cut = l3 + usize::from(header.total_length.get()) > length;
+                header.dscp() == MARKER && is_ours(header.protocol) && (is_cut || header.is_fragment())
             }),
             Some(6) => ipv6::Header::ref_from_prefix(ip).is_ok_and(|(header, _)| {
+                let next = header.next_header;
                 let end = l3 + ipv6::Header::LEN + usize::from(header.payload_length.get());
-                header.traffic_class() >> 2 == MARKER && end > length
+                let is_part = next == ip_protocol::FRAGMENT || is_ours(next) && end > length;
+                header.traffic_class() >> 2 == MARKER && is_part
             }),
             _ => false,
         }
+    }
+
+    /// Whether an IP header bears the mark.
+    pub fn bears_mark(data: &[u8], l3: usize) -> bool {
+        match data.get(l3..).and_then(|ip| ip.first_chunk::<2>()) {
+            Some([first, second]) if first >> 4 == 4 => second >> 2 == MARKER,
+            Some([first, second]) if first >> 4 == 6 => (first & 0xf) << 2 | second >> 6 == MARKER,
+            _ => false,
+        }
+    }
+
+    /// Takes the mark from an IP header that bears it.
+    #[cold]
+    pub fn clear_mark(data: &mut [u8], l3: usize) {
+        let is_ipv6 = data.get(l3).is_some_and(|byte| byte >> 4 == 6);
+        let headers = Headers { l3: l3 as u16, l4: 0, payload: 0, end: 0, is_ipv6, is_tcp: false };
+        headers.network(data, 0, Some(0));
     }
 
     /// Bytes of payload.
@@ -139,11 +159,6 @@ impl Headers {
     pub fn dscp(&self, data: &[u8]) -> u8 {
         let ip = &data[self.l3.into()..];
         if self.is_ipv6 { (ip[0] & 0xf) << 2 | ip[1] >> 6 } else { ip[1] >> 2 }
-    }
-
-    /// Sets it, and updates the checksum.
-    pub fn set_dscp(&self, data: &mut [u8], dscp: u8) {
-        self.network(data, 0, Some(dscp));
     }
 
     /// Lets a packet say that its payload is `less` bytes shorter, which it is, with or without a mark, and as the tail of what it
@@ -277,13 +292,19 @@ fn has_route(options: &[u8]) -> bool {
         .any(|option| option.map_or(true, |o| matches!(o.kind, LOOSE_SOURCE_ROUTE | STRICT_SOURCE_ROUTE)))
 }
 
-/// The protocol behind extension headers, and how many bytes those are; `None` where one of them is a routing header, or
-/// hides what follows.
+/// The protocol behind extension headers, and how many bytes those are; `None` where one of them changes what checksums
+/// cover, or hides what follows.
 #[cold]
 fn behind_extensions(next: u8, rest: &[u8]) -> Option<(u8, usize)> {
-    let is_harmless = |kind: u8| matches!(kind, ip_protocol::HOP_BY_HOP | ip_protocol::DESTINATION);
+    /// Home address (RFC 6275): checksums cover it in place of the source.
+    const HOME_ADDRESS: u8 = 201;
+    let is_harmless = |extension: ipv6::Extension<'_>| match extension.kind {
+        ip_protocol::HOP_BY_HOP => true,
+        ip_protocol::DESTINATION => !extension.bytes.contains(&HOME_ADDRESS),
+        _ => false,
+    };
     let mut all = ipv6::extensions(next, rest);
-    if !all.all(|extension| extension.is_ok_and(|extension| is_harmless(extension.kind))) {
+    if !all.all(|extension| extension.is_ok_and(is_harmless)) {
         return None;
     }
     let upper = ipv6::upper_layer(next, rest);

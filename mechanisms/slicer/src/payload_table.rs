@@ -8,7 +8,7 @@
 //! Entries are given out one after the other, round and round. One that is still in use when its turn comes again loses one of
 //! TTL turns, and the packet that it was to take passes whole; when all are lost, the payload goes, because the network
 //! function has dropped what it belongs to. So nothing is dropped where the table is full, and what a network function drops
-//! takes up an entry for TTL rounds.
+//! takes up an entry for TTL rounds. Where it drops much, few packets are sliced; a small TTL helps, or more entries.
 //!
 //! A token is 16 bytes long: an AES block of the worker, the entry, a number that the entry does not use again, and 48 zeros,
 //! which nobody who does not have the key can make up. The key is new at each start; where packets come from captures alone it is
@@ -18,8 +18,8 @@
 //! `PayloadTable([KEYWORDS])`
 //!
 //! ## Arguments
-//! - `ENTRIES`: payloads that wait at a time, per worker; they may take half of the packet memory. `auto` is as many as packets of
-//!   500 bytes can come at the line rate within the service time.
+//! - `ENTRIES`: payloads that wait at a time, per worker; where half of the packet memory is in use, packets pass whole. `auto` is as
+//!   many as packets of 500 bytes can come at the line rate within the service time.
 //! - `TTL`: how many times an entry's turn may come before its payload goes.
 //! - `MARKER`: `dscp` gives sliced packets the DSCP 63, so that none gets lost unnoticed; packets that come with it from outside
 //!   are sliced whatever their size, so that they are not mistaken for others. `none` leaves the DSCP alone: for network
@@ -40,6 +40,7 @@
 //! - `occupied`: the same because the entry was in use.
 //! - `no_buffer`: the same because there was no packet memory.
 //! - `remarked`: packets from outside with the DSCP of the mark that had to pass whole, and have lost it.
+//! - `foreign`: packets from outside with a token that somebody has seen, which could not be parked; they were dropped.
 //! - `expired`: payloads that went because nobody fetched them.
 //! - `late`: sliced packets that came back after that; they were dropped.
 //! - `repeated`: sliced packets that came back once more; they were dropped.
@@ -99,7 +100,7 @@ pub(crate) const ARGS: [ArgInfo; 5] = [
 ];
 
 /// Handlers of everybody who has a table.
-pub(crate) const HANDLERS: [HandlerInfo; 24] = [
+pub(crate) const HANDLERS: [HandlerInfo; 25] = [
     HandlerInfo::read("entries"),
     HandlerInfo::read("ttl"),
     HandlerInfo::read("marker"),
@@ -115,6 +116,7 @@ pub(crate) const HANDLERS: [HandlerInfo; 24] = [
     HandlerInfo::count("occupied"),
     HandlerInfo::count("no_buffer"),
     HandlerInfo::count("remarked"),
+    HandlerInfo::count("foreign"),
     HandlerInfo::count("expired"),
     HandlerInfo::count("late"),
     HandlerInfo::count("repeated"),
@@ -186,6 +188,7 @@ pub(crate) fn read(payloads: &Payloads, name: &str) -> String {
         "occupied" => counts.occupied,
         "no_buffer" => counts.no_buffer,
         "remarked" => counts.remarked,
+        "foreign" => counts.foreign,
         "expired" => counts.expired,
         "late" => counts.late,
         "repeated" => counts.repeated,

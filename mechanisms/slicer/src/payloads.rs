@@ -89,6 +89,7 @@ pub(crate) struct Counts {
     pub(crate) occupied: u64,
     pub(crate) no_buffer: u64,
     pub(crate) remarked: u64,
+    pub(crate) foreign: u64,
     pub(crate) spliced: u64,
     pub(crate) expired: u64,
     pub(crate) late: u64,

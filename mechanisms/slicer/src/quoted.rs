@@ -12,6 +12,7 @@ use wire::{FromBytes, icmp, ip_protocol, ipv4, ipv6};
 use crate::headers::{Headers, MARKER};
 use crate::payloads::State;
 use crate::splicing::{Fate, count};
+use crate::table::Gone;
 use crate::token::{Place, TOKEN};
 
 /// Bytes of an error of ICMP and of ICMPv6, IP header and all.
@@ -27,6 +28,10 @@ struct Error {
     message: usize,
     quoted: usize,
     end: usize,
+    /// Whether the packet that it is about has been forwarded all the same.
+    goes_on: bool,
+    /// Whether something stands behind what is quoted.
+    has_extensions: bool,
 }
 
 impl Error {
@@ -55,7 +60,21 @@ impl Error {
                 icmp::Header::ref_from_prefix(&data[message..]).is_ok_and(|(header, _)| header.is_error())
             }
         };
-        (is_error && quoted < end && end <= data.len()).then_some(Error { is_ipv6, l3, message, quoted, end })
+        let goes_on = !is_ipv6 && matches!(kind, icmp::kind::REDIRECT | icmp::kind::SOURCE_QUENCH);
+        // How much is quoted, in words (RFC 4884, section 4).
+        let has_extensions =
+            !goes_on && data.get(message + if is_ipv6 { 4 } else { 5 }).is_some_and(|&n| n > 0);
+        // A parameter problem and one of size have numbers of their own there.
+        let has_extensions = has_extensions && (kind == 1 && is_ipv6 || matches!(kind, 3 | 11));
+        (is_error && quoted < end && end <= data.len()).then_some(Error {
+            is_ipv6,
+            l3,
+            message,
+            quoted,
+            end,
+            goes_on,
+            has_extensions,
+        })
     }
 }
 
@@ -76,42 +95,51 @@ fn token_of(state: &State, message: &[u8], headers: &Headers) -> Option<Place> {
 
 /// Restores what an error quotes, if it is one and quotes a packet of ours; anything else passes.
 #[cold]
-pub(crate) fn restore(pool: &mut Pool, state: &mut State, worker: usize, l3: usize, packet: Packet) -> Fate {
+pub(crate) fn restore(
+    pool: &mut Pool,
+    state: &mut State,
+    worker: usize,
+    l3: usize,
+    mut packet: Packet,
+) -> Fate {
     let data = packet.data();
     let Some(error) = Error::find(data, l3).filter(|_| !packet.is_large()) else { return Fate::Out(packet) };
     // The lengths inside are the sliced packet's, also where less than all of it is quoted.
-    let Some(headers) = Headers::find(&data[..error.end], error.quoted, usize::MAX) else {
-        return Fate::Out(packet);
-    };
-    let token =
-        data[..error.end].get(headers.payload.into()..).and_then(|bytes| bytes.first_chunk::<TOKEN>());
-    let place = token.zip(state.seal.as_ref()).and_then(|(token, seal)| seal.open(*token));
-    let Some(Place { worker: home, index, generation }) = place else {
-        state.counts.unrestored += u64::from(headers.dscp(data) == MARKER);
+    let message = &data[..error.end];
+    let headers = Headers::find(message, error.quoted, usize::MAX);
+    let found = headers.and_then(|headers| Some((headers, token_of(state, message, &headers)?)));
+    let Some((headers, Place { worker: home, index, generation })) = found else {
+        state.counts.unrestored += u64::from(Headers::bears_mark(data, error.quoted));
         return Fate::Out(packet);
     };
     if usize::from(home) != worker {
         return Fate::Over(home.into(), packet);
     }
-    let parked = match state.table.take(index, generation) {
-        Ok(parked) => parked,
-        Err(gone) => return Fate::Drop(packet, count(state, gone)),
-    };
+    if error.has_extensions {
+        // They stand behind what is quoted, at a place that is written in the message (RFC 4884).
+        state.counts.unrestored += 1;
+        return Fate::Out(packet);
+    }
     let quoted = usize::from(headers.payload);
-    let most = (error.l3 + LONGEST[usize::from(error.is_ipv6)]).max(quoted).saturating_sub(quoted);
-    let whole = (parked.removed + parked.rest) as usize;
-    let mut payload = vec![0; whole.min(most)];
-    parked.packet.read_at(parked.headers.into(), &mut payload);
-    pool.free(parked.packet);
-    let mut packet = packet;
+    let most = (error.l3 + LONGEST[usize::from(error.is_ipv6)]).saturating_sub(quoted);
+    let Some((original, payload)) = state.table.get(index, generation).map(|parked| parked.quote(most))
+    else {
+        let gone = state.table.take(index, generation).err().unwrap_or(Gone::Taken);
+        return Fate::Drop(packet, count(state, gone));
+    };
+    if !error.goes_on
+        && let Ok(parked) = state.table.take(index, generation)
+    {
+        pool.free(parked.packet);
+    }
     packet.truncate(quoted);
     if !packet.extend(payload.len()) {
         return Fate::Drop(packet, DropReason::NoBuffer);
     }
     let data = packet.data_mut();
     data[quoted..].copy_from_slice(&payload);
-    headers.restore(data, &parked.original);
-    finish(data, &error, parked.original.dscp);
+    headers.restore(data, &original);
+    finish(data, &error, original.dscp);
     state.counts.quoted += 1;
     Fate::Out(packet)
 }

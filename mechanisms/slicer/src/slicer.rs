@@ -12,13 +12,14 @@
 //! ## Arguments
 //! - `TABLE`: the PayloadTable; the arguments from ENTRIES on are then its own.
 //! - `THRESHOLD`, `BYTES`, `FRACTION`, `TAIL`: as Slice has them.
+//! - `MTU`: as Splice has it; longer packets leave by output 2.
 //! - `ENTRIES`, `TTL`, `MARKER`, `LINE_RATE`, `SERVICE_TIME`: as PayloadTable has them.
 //!
 //! ## Handlers
 //! - `threshold`, `bytes`, `fraction`, `tail`: as Slice has them.
 //! - `entries`, `ttl`, `marker`, `waiting`, `occupancy`, `sliced`, `spliced`, `bytes_in`, `bytes_crossed`, `ratio`: as PayloadTable has
 //!   them; with TABLE, they are that table's.
-//! - `small`, `unsuitable`, `occupied`, `no_buffer`, `remarked`: the same for packets that passed whole.
+//! - `small`, `unsuitable`, `occupied`, `no_buffer`, `remarked`, `foreign`: the same for packets that passed whole.
 //! - `expired`, `late`, `repeated`, `no_token`, `changed`, `unmarked`, `quoted`, `unrestored`: the same for what did not come back as
 //!   it left.
 //! - `reset`: sets all counts to zero.
@@ -46,14 +47,15 @@ use crate::payload_table::{self, read_settings};
 use crate::payloads::{Payloads, State};
 use crate::slice::{self, SLICING, case, read_slicing, table_of, table_state};
 use crate::slicing::Slicing;
+use crate::splice::MTU;
 use crate::splicing::Splicing;
 
 /// The class.
 pub static CLASS: Class = Class {
     name: "Slicer",
-    ports: "2/2",
+    ports: "2/2-3",
     processing: "h/h",
-    flow: "xy/yx",
+    flow: "xy/yxy",
     manual: manual!("slicer.rs"),
     args: &ARGS,
     handlers: &HANDLERS,
@@ -62,11 +64,11 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-const ARGS: [ArgInfo; 10] = {
+const ARGS: [ArgInfo; 11] = {
     let [threshold, bytes, fraction, tail] = SLICING;
     let [entries, ttl, marker, rate, time] = payload_table::ARGS;
     let table = ArgInfo::positional("TABLE", "element", "");
-    [table, threshold, bytes, fraction, tail, entries, ttl, marker, rate, time]
+    [table, threshold, bytes, fraction, tail, MTU, entries, ttl, marker, rate, time]
 };
 
 /// Handlers that are not the table's.
@@ -90,6 +92,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     let table = args.get("TABLE").map(|ElementRef(element)| table_of(args, element));
     let settings = read_settings(args);
     let slicing = read_slicing(args);
+    let mtu = args.or("MTU", 0u32);
     args.finish()?;
     let (table, payloads) = match table {
         Some(found) => found.ok_or(Invalid)?,
@@ -97,7 +100,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     };
     let owns_table = table == args.id();
     slicing.tell(&payloads);
-    Ok(Box::new(Slicer { table, owns_table, payloads, slicing, splicing: Splicing::default() }))
+    Ok(Box::new(Slicer { table, owns_table, payloads, slicing, splicing: Splicing::new(mtu, 2) }))
 }
 
 struct Slicer {
@@ -111,10 +114,8 @@ struct Slicer {
 impl Element for Slicer {
     fn effects(&self) -> Effects {
         let is_whole = !self.payloads.open().leaves_rest;
-        let cases = vec![
-            case(CLIENTS, FUNCTION, "sliced", self.slicing.is_whole()),
-            case(FUNCTION, CLIENTS, "spliced", is_whole),
-        ];
+        let mut cases = vec![case(CLIENTS, FUNCTION, "sliced", self.slicing.is_whole())];
+        cases.extend(self.splicing.cases(FUNCTION, CLIENTS, is_whole));
         let marks = self.payloads.settings.marks;
         let sliced =
             Sliced { parks: Some((FUNCTION, self.table)), joins: Some((FUNCTION, self.table)), marks };

@@ -53,6 +53,7 @@ impl Slicing {
         state.counts.bytes_in += bytes as u64;
         state.counts.bytes_crossed += batch.iter().map(|packet| packet.len() as u64).sum::<u64>();
         state.counts.occupancy.add(state.table.waiting() as u64, 1);
+        state.counts.foreign += replayed.len() as u64;
         replayed.into_iter().for_each(|packet| cx.drop(packet, DropReason::ForeignToken));
     }
 
@@ -74,11 +75,21 @@ impl Slicing {
         let l3 = network_start(&packet);
         let Some(headers) = l3.and_then(|l3| Headers::find(data, l3, length)) else {
             state.counts.unsuitable += 1;
-            return match l3.is_some_and(|l3| quoted::is_about_ours(state, data, l3)) {
-                true => Err(packet),
-                false => Ok(packet),
+            return match l3 {
+                Some(l3) if quoted::is_about_ours(state, data, l3) => Err(packet),
+                Some(l3) if marks && Headers::is_doubtful(data, l3, length) => {
+                    Headers::clear_mark(packet.data_mut(), l3);
+                    state.counts.remarked += 1;
+                    Ok(packet)
+                }
+                _ => Ok(packet),
             };
         };
+        if is_for_many(data, &headers) {
+            // Several copies of it may come back, of which only the first would find its payload.
+            state.counts.unsuitable += 1;
+            return Ok(packet);
+        }
         let payload = headers.payload_length();
         let removed = if length >= self.threshold as usize { self.part(payload) } else { 0 };
         let is_worth = removed > TOKEN;
@@ -99,7 +110,7 @@ impl Slicing {
         }
         if is_marked {
             // It loses a mark that is for use inside of a network only.
-            headers.set_dscp(packet.data_mut(), 0);
+            Headers::clear_mark(packet.data_mut(), headers.l3.into());
             state.counts.remarked += 1;
         }
         Ok(packet)
@@ -147,13 +158,18 @@ impl Slicing {
             }
         };
         let front = usize::from(headers.payload);
-        let rest = headers.payload_length() - removed;
+        let mut removed = removed;
         // What lies behind the IP packet crosses, too: whether it is kept is for the network function to say.
         let trailer = packet.len() - headers.end as usize;
         let Some(mut sliced) = pool.copy_front(&packet, front) else {
             state.counts.no_buffer += 1;
             return Err(packet);
         };
+        if sliced.tailroom() < TOKEN + headers.payload_length() - removed + trailer {
+            // What would be left is too long for a slot.
+            removed = headers.payload_length();
+        }
+        let rest = headers.payload_length() - removed;
         if !sliced.extend(TOKEN + rest + trailer) {
             pool.free(sliced);
             state.counts.unsuitable += 1;
@@ -182,16 +198,30 @@ impl Slicing {
     }
 }
 
+/// Whether a packet goes to a group of hosts.
+#[inline]
+fn is_for_many(data: &[u8], headers: &Headers) -> bool {
+    let l3 = usize::from(headers.l3);
+    let is_group = |at: usize, is: fn(u8) -> bool| data.get(at).is_some_and(|&byte| is(byte));
+    l3 >= ETHERNET && is_group(0, |byte| byte & 1 != 0)
+        || match headers.is_ipv6 {
+            true => is_group(l3 + 24, |byte| byte == 0xff),
+            false => is_group(l3 + 16, |byte| byte >> 4 == 0xe),
+        }
+}
+
 /// Says how many bytes more the packet stands for, to those who count them.
 fn add_extra_length(packet: &mut Packet, more: i32) {
     let annotations = packet.annotations_mut();
-    let length = annotations.u32(Annotations::EXTRA_LENGTH).saturating_add(more.max(0) as u32);
+    annotations.parked = more.max(0) as u32;
+    let length = annotations.u32(Annotations::EXTRA_LENGTH).saturating_add(annotations.parked);
     annotations.set_u32(Annotations::EXTRA_LENGTH, length);
 }
 
 /// Says that they are there again. A packet that has left the engine in between says nothing of them.
 pub(crate) fn take_extra_length(packet: &mut Packet, less: i32) {
     let annotations = packet.annotations_mut();
+    annotations.parked = 0;
     let length = annotations.u32(Annotations::EXTRA_LENGTH);
     annotations.set_u32(Annotations::EXTRA_LENGTH, length.checked_sub(less.max(0) as u32).unwrap_or(length));
 }

@@ -6,6 +6,10 @@
 //! the network function has changed. ICMP errors that quote a sliced packet quote the original afterwards. Packets without a
 //! token pass. What is marked as sliced and has no token of ours, or one whose payload has left or expired, is dropped.
 //!
+//! The network function does not see how long the packet is, so that it neither fragments what does not fit into its
+//! interface nor says that it is too big. Where that matters, MTU is that interface's: IP packets that are longer leave by output
+//! 1, for IPFragmenter and ICMPError behind it; without that output they are dropped.
+//!
 //! A payload that another worker has waits there; the packet is handed over to it.
 //!
 //! ## Usage
@@ -13,6 +17,7 @@
 //!
 //! ## Arguments
 //! - `TABLE`: the PayloadTable.
+//! - `MTU`: bytes of the longest IP packet that leaves by output 0; 0 for any.
 //!
 //! ## Handlers
 //! None; the PayloadTable counts.
@@ -33,25 +38,30 @@ use element::effects::Sliced;
 use element::{Args, Batch, Class, Cx, Effects, Element, ElementId, Invalid, manual};
 
 use crate::payloads::Payloads;
-use crate::slice::{case, named_table, table_state};
+use crate::slice::{named_table, table_state};
 use crate::splicing::Splicing;
 
 /// The class.
 pub static CLASS: Class = Class {
     name: "Splice",
+    ports: "1/1-2",
     processing: "h/h",
     manual: manual!("splice.rs"),
-    args: &[ArgInfo::required("TABLE", "element")],
+    args: &[ArgInfo::required("TABLE", "element"), MTU],
     samples: &[],
     build,
     ..Class::DEFAULT
 };
 
+/// The argument of everybody who splices.
+pub(crate) const MTU: ArgInfo = ArgInfo::keyword("MTU", "unsigned", "0");
+
 fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     let table = named_table(args);
+    let mtu = args.or("MTU", 0u32);
     args.finish()?;
     let (id, payloads) = table.ok_or(Invalid)?;
-    Ok(Box::new(Splice { table: id, payloads, splicing: Splicing::default() }))
+    Ok(Box::new(Splice { table: id, payloads, splicing: Splicing::new(mtu, 1) }))
 }
 
 struct Splice {
@@ -66,7 +76,7 @@ impl Element for Splice {
         Effects {
             state: vec![table_state()],
             sliced: Sliced { parks: None, joins: Some((0, self.table)), marks: self.payloads.settings.marks },
-            ..Effects::cases(vec![case(0, 0, "spliced", is_whole)])
+            ..Effects::cases(self.splicing.cases(0, 0, is_whole))
         }
     }
 

@@ -1,11 +1,13 @@
 //! Putting payloads back.
 
+use element::effects::{Case, Field, Filter};
 use element::{Batch, Cx, DropReason, Packet};
 use packet::{Pool, SLOT_CAPACITY};
 
 use crate::headers::{Headers, MARKER};
 use crate::payloads::{Payloads, State};
 use crate::quoted;
+use crate::slice::case;
 use crate::slicing::{network_start, take_extra_length};
 use crate::table::{Gone, Parked};
 use crate::token::{Place, TOKEN};
@@ -16,6 +18,8 @@ pub(crate) enum Fate {
     Out(Packet),
     /// This worker has its payload.
     Over(usize, Packet),
+    /// It is longer than packets may be that leave.
+    Long(Packet),
     /// It has none any more.
     Drop(Packet, DropReason),
 }
@@ -25,9 +29,30 @@ pub(crate) enum Fate {
 pub(crate) struct Splicing {
     over: Vec<(usize, Packet)>,
     lost: Vec<(Packet, DropReason)>,
+    long: Vec<Packet>,
+    /// The longest IP packet that may leave as others do; 0 for any. Longer ones leave by another output.
+    mtu: u32,
+    other: usize,
 }
 
 impl Splicing {
+    /// With the longest IP packet that may leave as others do (0 for any), and the output of those that are longer.
+    pub(crate) fn new(mtu: u32, other: usize) -> Splicing {
+        Splicing { mtu, other, ..Splicing::default() }
+    }
+
+    /// What it declares for packets that come in by an input and leave by an output.
+    pub(crate) fn cases(&self, input: usize, output: usize, is_whole: bool) -> Vec<Case> {
+        let mut cases = vec![case(input, output, "spliced", is_whole)];
+        if self.mtu > 0 {
+            let mut long = case(input, self.other, "spliced", is_whole).or_drop(DropReason::TooLarge);
+            long.when =
+                Filter::Opaque { about: "too long for MTU", reads: vec![Field::Payload, Field::Length] };
+            cases.insert(0, long);
+        }
+        cases
+    }
+
     /// Joins the packets of a batch that has come in by an input; what is left goes on. Those whose payload another worker
     /// has are handed over to it.
     #[inline]
@@ -42,9 +67,10 @@ impl Splicing {
         let mut state = payloads.open();
         let (pool, marks) = (cx.pool(), payloads.settings.marks);
         batch.replace_each(|packet| {
-            match splice(pool, &mut state, worker, marks, packet) {
+            match splice(pool, &mut state, (worker, marks, self.mtu), packet) {
                 Fate::Out(packet) => return Some(packet),
                 Fate::Over(to, packet) => self.over.push((to, packet)),
+                Fate::Long(packet) => self.long.push(packet),
                 Fate::Drop(packet, reason) => self.lost.push((packet, reason)),
             }
             None
@@ -52,6 +78,9 @@ impl Splicing {
         drop(state);
         if !self.lost.is_empty() {
             self.lost.drain(..).for_each(|(packet, reason)| cx.drop(packet, reason));
+        }
+        for packet in self.long.drain(..) {
+            cx.emit_one(self.other, packet, DropReason::TooLarge);
         }
         if !self.over.is_empty() {
             self.hand_over(cx, input);
@@ -75,11 +104,16 @@ impl Splicing {
 }
 
 #[inline]
-fn splice(pool: &mut Pool, state: &mut State, worker: usize, marks: bool, packet: Packet) -> Fate {
+fn splice(
+    pool: &mut Pool,
+    state: &mut State,
+    (worker, marks, mtu): (usize, bool, u32),
+    packet: Packet,
+) -> Fate {
     let data = packet.data();
     let Some(l3) = network_start(&packet) else { return Fate::Out(packet) };
     let Some(headers) = Headers::find(data, l3, packet.len()) else {
-        if marks && Headers::is_cut(data, l3, packet.len()) {
+        if marks && Headers::is_doubtful(data, l3, packet.len()) {
             state.counts.no_token += 1;
             return Fate::Drop(packet, DropReason::NoToken);
         }
@@ -100,7 +134,7 @@ fn splice(pool: &mut Pool, state: &mut State, worker: usize, marks: bool, packet
         return Fate::Over(home.into(), packet);
     }
     match state.table.take(index, generation) {
-        Ok(parked) => join(pool, state, &headers, parked, packet),
+        Ok(parked) => join(pool, state, (&headers, mtu), parked, packet),
         Err(gone) => Fate::Drop(packet, count(state, gone)),
     }
 }
@@ -117,7 +151,13 @@ pub(crate) fn count(state: &mut State, gone: Gone) -> DropReason {
 
 /// Puts the headers that came in front of the payload.
 #[inline]
-fn join(pool: &mut Pool, state: &mut State, headers: &Headers, mut parked: Parked, front: Packet) -> Fate {
+fn join(
+    pool: &mut Pool,
+    state: &mut State,
+    (headers, mtu): (&Headers, u32),
+    mut parked: Parked,
+    front: Packet,
+) -> Fate {
     if headers.payload_length() != TOKEN + parked.rest as usize {
         // What has been added or cut off, nobody knows where.
         pool.free(parked.packet);
@@ -145,7 +185,11 @@ fn join(pool: &mut Pool, state: &mut State, headers: &Headers, mut parked: Parke
                 take_extra_length(&mut packet, parked.original.less);
             }
             state.counts.spliced += 1;
-            Fate::Out(packet)
+            let end = headers.end as i32 + parked.original.less;
+            match mtu > 0 && end - i32::from(headers.l3) > mtu as i32 {
+                true => Fate::Long(packet),
+                false => Fate::Out(packet),
+            }
         }
         Err([front, packet]) => {
             pool.free(packet);

@@ -29,6 +29,15 @@ pub struct Parked {
     pub original: Original,
 }
 
+impl Parked {
+    /// What its headers were, and the first bytes of its payload.
+    pub fn quote(&self, most: usize) -> (Original, Vec<u8>) {
+        let mut payload = vec![0; ((self.removed + self.rest) as usize).min(most)];
+        self.packet.read_at(self.headers.into(), &mut payload);
+        (self.original, payload)
+    }
+}
+
 /// The most entries that there can be: tokens have room for no larger numbers.
 pub const MOST: usize = 1 << 24;
 
@@ -61,6 +70,8 @@ pub struct Table {
     next: usize,
     turns: u32,
     waiting: usize,
+    /// No entry that has been taken away had a later generation.
+    latest: u64,
 }
 
 impl Table {
@@ -72,6 +83,7 @@ impl Table {
             next: 0,
             turns: turns.max(1),
             waiting: 0,
+            latest: 0,
         }
     }
 
@@ -143,6 +155,12 @@ impl Table {
         }
     }
 
+    /// A payload that stays where it is.
+    pub fn get(&self, index: u32, generation: u64) -> Option<&Parked> {
+        let entry = self.entries.get(index as usize)?;
+        entry.parked.as_ref().filter(|_| entry.generation == generation)
+    }
+
     /// Takes all out.
     pub fn clear(&mut self) -> impl Iterator<Item = Parked> + '_ {
         self.waiting = 0;
@@ -157,13 +175,14 @@ impl Table {
     pub fn resize(&mut self, entries: usize, turns: u32) -> Vec<Parked> {
         self.turns = turns.max(1);
         let entries = entries.clamp(1, MOST);
+        // Those that come back one day must not begin anew.
+        self.latest = self.entries.iter().map(|entry| entry.generation).fold(self.latest, u64::max);
         let gone: Vec<Parked> = match self.entries.get_mut(entries..) {
             Some(more) => more.iter_mut().filter_map(|entry| entry.parked.take()).collect(),
             None => Vec::new(),
         };
         self.waiting -= gone.len();
-        // Those that come back one day must not begin anew.
-        let first = self.entries.iter().map(|entry| entry.generation).max().unwrap_or(0);
+        let first = self.latest;
         self.entries.resize_with(entries, || Entry {
             parked: None,
             generation: first,

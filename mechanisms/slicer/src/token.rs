@@ -36,7 +36,7 @@ impl Seal {
         Seal(Aes128::new(&key.into()))
     }
 
-    /// The tokens of some places, each in the same place of `tokens`.
+    /// The token of a place.
     #[inline]
     pub fn close(&self, place: Place) -> [u8; TOKEN] {
         let Place { worker, index, generation } = place;
@@ -47,7 +47,7 @@ impl Seal {
         block.into()
     }
 
-    /// Reads tokens; `None` for what is none of ours.
+    /// Reads a token; `None` for what is none of ours.
     #[inline]
     pub fn open(&self, token: [u8; TOKEN]) -> Option<Place> {
         let mut block: Block<Aes128> = token.into();

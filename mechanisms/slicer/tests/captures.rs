@@ -22,6 +22,9 @@ const FUNCTIONS: &[&str] = &[
         -> rw :: IPRewriter(pattern 9.8.7.6 1024-65535 - - 0 0) -> j :: Null; i [1] -> j; c [1] -> j",
     "c :: Classifier(12/0800, -) -> MarkIPHeader(14) -> i :: IPClassifier(tcp or udp, -)
         -> IPFilter(deny dst port 80, allow all) -> rw :: UDPRewriter(pattern 9.8.7.6 - - 7 0 0) -> j :: Null; i [1] -> j; c [1] -> j",
+    "c :: BandwidthMeter(50KBps) -> j :: Null; c [1] -> Discard",
+    "c :: BandwidthRatedSplitter(50KBps) -> j :: Null; c [1] -> Discard",
+    "c :: Classifier(12/0800, -) -> MarkIPHeader(14) -> SrTCM(20KBps, 4000, 4000) -> j :: Null; c [1] -> j",
 ];
 
 /// How sliced packets are made.

@@ -97,13 +97,15 @@ impl Element for Meter {
         let reads = if self.bandwidth { vec![Field::Length] } else { Vec::new() };
         let rate = Filter::Opaque { about: "rate of arrival", reads };
         let cases = vec![Case::new(rate, Target::SomeOutput), Case::new(Filter::Any, Target::Output(0))];
-        Effects::cases(cases).depending_on(Depends::Time).sharing(RATE)
+        let effects = Effects { whole_length: self.bandwidth, ..Effects::cases(cases) };
+        effects.depending_on(Depends::Time).sharing(RATE)
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
         let (average, meters, bandwidth) = (&mut self.average, &self.meters, self.bandwidth);
+        let lengths = cx.lengths();
         self.sorter.send(cx, batch, |cx, packet| {
-            average.add(if bandwidth { packet.len() as u64 } else { 1 }, cx.now());
+            average.add(if bandwidth { lengths.of(packet) as u64 } else { 1 }, cx.now());
             Fate::Output(meters.iter().take_while(|&&meter| average.average() >= meter).count())
         })
     }

@@ -5,7 +5,7 @@ use classify::IntervalSet;
 use element::args::{AnnotationOffset, Arg, Args};
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Access, Action, Case, Depends, Field, Filter, State, Target, Value};
-use element::{Base, Batch, Cx, DropReason, Effects, Element, Invalid, Packet, Timestamp};
+use element::{Base, Batch, Cx, DropReason, Effects, Element, Invalid, Lengths, Packet, Timestamp};
 use packet::Annotations;
 use wire::ipv6;
 
@@ -172,8 +172,8 @@ fn ip_length(packet: &Packet) -> u64 {
 impl<M: Marker> Painter<M> {
     /// Gives a packet its colour.
     #[inline]
-    fn paint(&mut self, packet: &mut Packet) -> Colour {
-        let bytes = ip_length(packet);
+    fn paint(&mut self, packet: &mut Packet, lengths: Lengths) -> Colour {
+        let bytes = ip_length(packet) + lengths.aside(packet) as u64;
         let before = match self.aware {
             true => Colour::of_paint(packet.annotations().u8(self.place)),
             false => Colour::Green,
@@ -190,8 +190,8 @@ impl<M: Marker> Painter<M> {
 impl<M: Marker> Element for Painter<M> {
     fn effects(&self) -> Effects {
         let place = annotation(self.place, 1);
-        let lengths = Field::Bytes { base: Base::Network, offset: 0, length: 6 };
-        let mut reads = vec![Field::Length, Field::HeaderOffset(Base::Network), lengths];
+        let ip = |offset, length| Field::Bytes { base: Base::Network, offset, length };
+        let mut reads = vec![Field::Length, Field::HeaderOffset(Base::Network), ip(0, 1), ip(2, 4)];
         reads.extend(self.aware.then(|| place.clone()));
         let case = |case: Case, colour: Colour| {
             let paint = Action::Set(place.clone(), Value::Constant(vec![colour as u8]));
@@ -213,15 +213,15 @@ impl<M: Marker> Element for Painter<M> {
         cases.push(case(Case::new(Filter::Any, to(Colour::Green)), Colour::Green));
         let state =
             State { table: "tokens", key: Vec::new(), both_directions: false, access: Access::EveryPacket };
-        let effects = Effects { state: vec![state], ..Effects::cases(cases) };
+        let effects = Effects { state: vec![state], whole_length: true, ..Effects::cases(cases) };
         effects.depending_on(Depends::Time).depending_on(Depends::Handler)
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         self.marker.refill(cx.now());
-        let splits = self.outputs > 1;
+        let (splits, lengths) = (self.outputs > 1, cx.lengths());
         batch.sift(
-            |packet| match self.paint(packet) {
+            |packet| match self.paint(packet, lengths) {
                 colour @ (Colour::Yellow | Colour::Red) if splits => Err(colour),
                 _ => Ok(()),
             },

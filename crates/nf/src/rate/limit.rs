@@ -3,7 +3,7 @@
 use element::args::{Arg, Bandwidth};
 use element::class::ArgInfo;
 use element::effects::{EXTRA_LENGTH, Field};
-use element::{Args, Cx, Packet, Timestamp};
+use element::{Args, Cx, Lengths, Packet, Timestamp};
 use packet::Annotations;
 
 use super::bucket::Bucket;
@@ -99,9 +99,12 @@ impl Limit {
     }
 
     /// Counts a packet that goes.
-    pub(super) fn charge(&mut self, packet: &Packet) {
-        let extra = if self.extra { packet.annotations().u32(Annotations::EXTRA_LENGTH) } else { 0 };
-        let bytes = packet.len() as u64 + u64::from(extra) + self.overhead;
+    pub(super) fn charge(&mut self, packet: &Packet, lengths: Lengths) {
+        let length = match self.extra {
+            true => packet.len() + packet.annotations().u32(Annotations::EXTRA_LENGTH) as usize,
+            false => lengths.of(packet),
+        };
+        let bytes = length as u64 + self.overhead;
         self.bucket.take(if self.bandwidth { bytes } else { 1 });
     }
 

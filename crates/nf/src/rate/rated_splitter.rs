@@ -58,16 +58,17 @@ impl Element for RatedSplitter {
         // How long packets are decides how many of them may go.
         let above = Filter::Opaque { about: "above the rate", reads: self.limit.reads() };
         let cases = vec![aside(above, DropReason::OverRate), Case::new(Filter::Any, Target::Output(0))];
-        Effects::cases(cases).depending_on(Depends::Time).sharing(RATE)
+        let effects = Effects { whole_length: true, ..Effects::cases(cases) };
+        effects.depending_on(Depends::Time).sharing(RATE)
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
-        let limit = &mut self.limit;
+        let (limit, lengths) = (&mut self.limit, cx.lengths());
         limit.fill(cx.now());
         batch.sift(
             |packet| match limit.allows() {
                 true => {
-                    limit.charge(packet);
+                    limit.charge(packet, lengths);
                     Ok(())
                 }
                 false => Err(DropReason::OverRate),

@@ -75,7 +75,8 @@ impl RatedUnqueue {
 
 impl Element for RatedUnqueue {
     fn effects(&self) -> Effects {
-        Effects::pass().depending_on(Depends::Time).sharing(RATE).observing(&self.limit.reads())
+        let effects = Effects { whole_length: true, ..Effects::pass() };
+        effects.depending_on(Depends::Time).sharing(RATE).observing(&self.limit.reads())
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
@@ -112,7 +113,8 @@ impl Element for RatedUnqueue {
             worked = true;
             self.packets += batch.len() as u64;
             self.pushes += 1;
-            batch.iter().for_each(|packet| self.limit.charge(packet));
+            let lengths = cx.lengths();
+            batch.iter().for_each(|packet| self.limit.charge(packet, lengths));
             cx.emit(0, batch);
         }
         cx.schedule();

@@ -126,7 +126,9 @@ impl Shaper {
         }
         let packet = pull_one(cx, 0);
         match &packet {
-            Some(packet) => self.gaps.gone += if self.bandwidth { packet.len() as i128 } else { 1 },
+            Some(packet) => {
+                self.gaps.gone += if self.bandwidth { cx.lengths().of(packet) as i128 } else { 1 }
+            }
             None => cx.set_signal(Signal::Packets, cx.may_pull(0)),
         }
         packet
@@ -140,9 +142,11 @@ impl Element for Shaper {
             let about = if self.bandwidth { vec![Field::Length] } else { Vec::new() };
             let when = Filter::Opaque { about: "whoever pulls", reads: about };
             let cases = vec![Case::new(when, Target::Output(1)), Case::new(Filter::Any, Target::Output(0))];
-            return Effects::cases(cases).depending_on(Depends::Time).sharing(RATE);
+            let effects = Effects { whole_length: self.bandwidth, ..Effects::cases(cases) };
+            return effects.depending_on(Depends::Time).sharing(RATE);
         }
-        Effects::pass().depending_on(Depends::Time).sharing(RATE).observing(&[Field::Length])
+        let effects = Effects { whole_length: self.bandwidth, ..Effects::pass() };
+        effects.depending_on(Depends::Time).sharing(RATE).observing(&[Field::Length])
     }
 
     fn pull(&mut self, cx: &mut Cx<'_>, port: usize, max: usize) -> Batch {

@@ -79,8 +79,8 @@ impl DrrSched {
             active |= packet.is_some();
             match packet {
                 None => input.credit = 0,
-                Some(packet) if packet.len() as u64 <= input.credit => {
-                    input.credit -= packet.len() as u64;
+                Some(packet) if cx.lengths().of(&packet) as u64 <= input.credit => {
+                    input.credit -= cx.lengths().of(&packet) as u64;
                     cx.set_signal(Signal::Packets, true);
                     return Some(packet);
                 }
@@ -98,6 +98,7 @@ impl Element for DrrSched {
     fn effects(&self) -> Effects {
         Effects {
             hold: Hold::Fifo { may_drop: false },
+            whole_length: true,
             ..Effects::cases(vec![Case::new(Filter::Any, Target::Hold(0))])
         }
         .observing(&[Field::Length])
