@@ -76,6 +76,7 @@ use element::{
 };
 use flow::{FlowId, KeyHasher};
 use packet::{BATCH_CAPACITY, VirtioNet, prefetch_line};
+use wire::checksum::Sum;
 use wire::layers::Network;
 use wire::merge::Segment;
 use wire::tcp::flags;
@@ -171,6 +172,9 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
 const LATE: Timestamp = Timestamp(10_000);
 /// Bytes of a cache line.
 const LINE: usize = 64;
+/// Packets whose data are under way while those in front of them are read: more at a time than memory can have under way
+/// would be waited for.
+const AHEAD: usize = 4;
 /// The hash needs no secret that differs from run to run: only the place in the table depends on it.
 const SEED: u64 = 0x7469_6465;
 
@@ -201,6 +205,10 @@ struct Known<'k> {
     seen: Option<FlowId>,
     now: Timestamp,
 }
+
+/// The checksum of a segment is wrong.
+#[derive(Clone, Copy, Debug)]
+struct Damaged;
 
 struct Juggler {
     settings: Settings,
@@ -248,12 +256,29 @@ impl Juggler {
         for (packet, ((segment, key), hash)) in batch.iter().zip(places) {
             *segment = key::locate(packet, key).filter(|segment| segment.is_tcp || self.settings.udp);
             *hash = self.hasher.hash(key);
-            if self.settings.checks && segment.is_some() {
-                // All of it will be read soon.
-                packet.data().chunks(LINE).skip(1).for_each(|line| prefetch_line(line.as_ptr()));
-            }
         }
         self.flows.look_up(keys, hashes, &mut ids[..batch.len().min(BATCH_CAPACITY)]);
+    }
+
+    /// The sum of a segment's data; none where it is left to a device, or nobody asks for it.
+    #[inline]
+    fn data(&self, packet: &mut Packet, segment: &Segment) -> Result<Option<Sum>, Damaged> {
+        let is_large = self.is_asked && is_large_segment(packet);
+        if self.is_asked && is_partial(packet) {
+            if self.leaves_checksums {
+                return Ok(None);
+            }
+            complete(packet);
+        }
+        if is_large {
+            return Ok(None);
+        }
+        if self.settings.checks {
+            let sum = segment.verify(packet.chunks());
+            return if sum.is_none() && segment.has_checksum(packet.data()) { Err(Damaged) } else { Ok(sum) };
+        }
+        let is_needed = self.merges && segment.is_plain && !self.leaves_checksums;
+        Ok(if is_needed { segment.trust(packet.data()) } else { None })
     }
 
     /// Takes a segment in; what leaves by that is in the list of what is released.
@@ -262,35 +287,22 @@ impl Juggler {
         let Known { segment, key, hash, seen, now } = known;
         self.statistics.segments[0] += 1;
         let is_large = self.is_asked && is_large_segment(&packet);
-        let mut is_left = false;
         let mut merges = self.merges && !is_large && segment.is_plain;
-        if self.is_asked && is_partial(&packet) {
-            is_left = self.leaves_checksums;
-            match is_left {
-                // It may be that of something inside.
-                true => merges &= is_own(&packet.annotations().virtio, &segment),
-                false => complete(&mut packet),
-            }
+        if self.is_asked && self.leaves_checksums && is_partial(&packet) {
+            // It may be that of something inside.
+            merges &= is_own(&packet.annotations().virtio, &segment);
         }
-        let mut data = None;
-        if !is_left && !is_large {
-            data = match self.settings.checks {
-                true => segment.verify(packet.chunks()),
-                false if merges && !self.leaves_checksums => segment.trust(packet.data()),
-                false => None,
-            };
-            if self.settings.checks && data.is_none() && segment.has_checksum(packet.data()) {
-                self.statistics.damaged += 1;
-                let flow = self.flows.find(key, hash, seen);
-                flow.into_iter().for_each(|flow| self.flows.give_way(flow, now));
-                self.pass(cx, out, packet, Reason::Damaged);
-                // Its numbers may be as wrong as its data, but not where they are the next ones: captures have segments that
-                // somebody has merged, or whose sender has left the checksum to a device.
-                return flow.into_iter().for_each(|flow| self.flows.pass_by(flow, &segment, now));
-            }
-        }
+        let Ok(data) = self.data(&mut packet, &segment) else {
+            self.statistics.damaged += 1;
+            let flow = self.flows.find(key, hash, seen);
+            flow.into_iter().for_each(|flow| self.flows.give_way(flow, now));
+            self.pass(cx, out, packet, Reason::Damaged);
+            // Its numbers may be as wrong as its data, but not where they are the next ones: captures have segments that
+            // somebody has merged, or whose sender has left the checksum to a device.
+            return flow.into_iter().for_each(|flow| self.flows.pass_by(flow, &segment, now));
+        };
         // Where a device computes the checksum of the whole, the data's sum is not needed.
-        data = data.filter(|_| !self.leaves_checksums);
+        let data = data.filter(|_| !self.leaves_checksums);
         let found = self.flows.find(key, hash, seen);
         let flow = match found {
             Some(flow) => Some(flow),
@@ -356,17 +368,30 @@ impl Juggler {
     #[inline]
     fn take_all(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, out: &mut Batch) {
         let mut scratch = self.scratch.take().unwrap_or_else(Scratch::new);
+        if self.settings.checks {
+            batch.iter().take(AHEAD + 1).for_each(ask_for_data);
+        }
         self.look_up(batch, &mut scratch);
         let now = cx.now();
         let Scratch { segments, keys, hashes, ids } = &*scratch;
         let known = segments.iter().zip(keys).zip(hashes).zip(ids);
-        batch.drain().zip(known).for_each(|(packet, (((segment, key), &hash), &id))| match *segment {
-            Some(segment) => self.take(cx, out, packet, Known { segment, key, hash, seen: id, now }),
-            None => {
-                self.statistics.passed += 1;
-                add(cx, out, packet);
+        let mut packets = batch.drain();
+        for (((segment, key), &hash), &seen) in known {
+            let Some(packet) = packets.next() else { break };
+            if self.settings.checks
+                && let Some(ahead) = packets.as_slice().get(AHEAD)
+            {
+                ask_for_data(ahead);
             }
-        });
+            match *segment {
+                Some(segment) => self.take(cx, out, packet, Known { segment, key, hash, seen, now }),
+                None => {
+                    self.statistics.passed += 1;
+                    add(cx, out, packet);
+                }
+            }
+        }
+        drop(packets);
         self.scratch = Some(scratch);
     }
 
@@ -453,6 +478,14 @@ impl Juggler {
         reads.extend([Base::Data, Base::Mac, Base::Network].map(Field::HeaderOffset));
         reads
     }
+}
+
+/// Asks for all bytes of a packet's first slot but the first ones, which come with the headers.
+#[inline]
+fn ask_for_data(packet: &Packet) {
+    let (lines, rest) = packet.data().as_chunks::<LINE>();
+    lines.iter().skip(1).for_each(|line| prefetch_line(line.as_ptr()));
+    prefetch_line(rest.as_ptr());
 }
 
 /// Whether what is left to be computed is the segment's own checksum.
