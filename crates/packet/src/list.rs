@@ -300,8 +300,7 @@ mod tests {
     #[test]
     fn slots_go_home_to_their_pools_and_stores() {
         let (mut a, mut b) = (pool(), pool());
-        let mut store =
-            Store::new(Restore { bytes: 0, copies: true, annotations: false, in_front: false, marked: None });
+        let mut store = Store::new(Restore { copies: true, ..Restore::NOTHING });
         let stored = b.packet(b"store").unwrap();
         assert!(store.insert(stored, &mut b));
         for round in 0..3 {
