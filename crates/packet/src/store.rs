@@ -266,8 +266,12 @@ impl Store {
         let last = self.images.len() - 1;
         for (place, image) in batch.room().iter_mut().zip(&self.images[start..end]) {
             let number = start + lent;
+            // Beside data that stream by, the processor does not foresee what is read in order, either.
+            prefetch_line(self.images.as_ptr().wrapping_add(number + 2 * AHEAD).cast());
             let ahead = (number + AHEAD).min(last);
-            prefetch(ahead, slots, &self.images[ahead].values);
+            let values = &self.images[ahead].values;
+            prefetch_line(slots.meta(values.index).cast());
+            prefetch(ahead, slots, values);
             let index = image.values.index;
             let meta = slots.meta(index);
             // Acquire: what the last user did with the slot happened before.

@@ -174,7 +174,7 @@ const LATE: Timestamp = Timestamp(10_000);
 const LINE: usize = 64;
 /// Packets whose data are under way while those in front of them are read: more at a time than memory can have under way
 /// would be waited for.
-const AHEAD: usize = 4;
+const AHEAD: usize = 3;
 /// The hash needs no secret that differs from run to run: only the place in the table depends on it.
 const SEED: u64 = 0x7469_6465;
 
