@@ -57,6 +57,7 @@ pub(crate) fn gather(effects: &[Effects], forward: &Forward) -> Facts {
         // What is left to be done stands beside annotations.
         annotations: work_comes.contains(&true)
             || annotations_read.iter().zip(annotations_written).any(|(&read, written)| read && written),
+        beside: work_comes.contains(&true) || annotations_read.contains(&true),
         in_front: grows_in_front(effects, forward),
         marked: behind_marks(effects, forward),
     };

@@ -197,6 +197,16 @@ pub struct Drain<'a> {
     length: usize,
 }
 
+impl Drain<'_> {
+    /// The packets that have not been taken yet.
+    #[inline]
+    pub fn as_slice(&self) -> &[Packet] {
+        let rest = &self.batch.items[self.next..self.length];
+        // SAFETY: places from `next` to the length are initialised and owned by the iterator.
+        unsafe { slice::from_raw_parts(rest.as_ptr().cast(), rest.len()) }
+    }
+}
+
 impl Iterator for Drain<'_> {
     type Item = Packet;
 
@@ -311,9 +321,13 @@ mod tests {
                         packet.into_iter().for_each(|p| pool.free(p));
                     }
                     Op::Drain(n) => {
-                        let taken: Vec<_> = batch.drain().take(n).collect();
+                        let mut drain = batch.drain();
+                        let taken: Vec<_> = drain.by_ref().take(n).collect();
                         let numbers: Vec<_> = taken.iter().map(number).collect();
                         prop_assert_eq!(numbers, model.drain(..n.min(model.len())).collect::<Vec<_>>());
+                        let rest: Vec<_> = drain.as_slice().iter().map(number).collect();
+                        drop(drain);
+                        prop_assert_eq!(&rest, &model);
                         taken.into_iter().for_each(|p| pool.free(p));
                     }
                     Op::Sift(modulus) => {

@@ -18,7 +18,7 @@ use crate::slot::{Meta, NO_SLOT, Packet, owner};
 ///
 /// let mut pool = Pool::new(64 << 20)?;
 /// let mut chain = Chain::new(pool.packet(b"head one").unwrap());
-/// assert!(chain.append(Chain::new(pool.packet(b"head, two").unwrap())).is_ok());
+/// assert!(chain.push(pool.packet(b"head, two").unwrap()).is_ok());
 /// let packet = chain.into_packet(5);
 /// assert_eq!(packet.chunks().collect::<Vec<_>>(), [&b"head one"[..], b" two"]);
 /// pool.free(packet);
@@ -41,12 +41,7 @@ impl Chain {
     /// A chain of one packet.
     #[inline]
     pub fn new(packet: Packet) -> Chain {
-        let (mut last, mut slots) = (packet.0, 1);
-        // SAFETY: the handle owns the slots of its list.
-        while let Some(next) = unsafe { last.as_ref() }.next() {
-            last = next;
-            slots += 1;
-        }
+        let (last, slots) = last_of(&packet);
         Chain { first: packet, last, packets: 1, slots }
     }
 
@@ -68,21 +63,42 @@ impl Chain {
         self.first.data()
     }
 
+    /// Puts a packet behind the others.
+    ///
+    /// # Errors
+    /// That packet, where there are thousands of pools, and the two are of different ones.
+    #[inline]
+    pub fn push(&mut self, packet: Packet) -> Result<(), Packet> {
+        let (last, slots) = last_of(&packet);
+        self.go_on(packet, (last, 1, slots))
+    }
+
     /// Puts another chain behind this one.
     ///
     /// # Errors
     /// That chain, where there are thousands of pools, and the two are of different ones.
     #[inline]
     pub fn append(&mut self, other: Chain) -> Result<(), Chain> {
+        let Chain { first, last, packets, slots } = other;
+        self.go_on(first, (last, packets, slots)).map_err(|first| Chain { first, last, packets, slots })
+    }
+
+    /// Goes on with other packets, from the first one to a last slot.
+    #[inline]
+    fn go_on(
+        &mut self,
+        first: Packet,
+        (last, packets, slots): (NonNull<Meta>, u32, u32),
+    ) -> Result<(), Packet> {
         // SAFETY: the chain owns its last slot, and nothing else refers to it now.
-        if !unsafe { self.last.as_mut() }.go_on(other.first.meta()) {
-            return Err(other);
+        if !unsafe { self.last.as_mut() }.go_on(first.meta()) {
+            return Err(first);
         }
-        self.last = other.last;
-        self.packets += other.packets;
-        self.slots += other.slots;
+        self.last = last;
+        self.packets += packets;
+        self.slots += slots;
         // Its slots are this chain's.
-        let _ = ManuallyDrop::new(other.first);
+        let _ = ManuallyDrop::new(first);
         Ok(())
     }
 
@@ -120,6 +136,18 @@ impl Chain {
         first.meta_mut().length = length;
         first
     }
+}
+
+/// The last slot of a packet that nothing follows, and how many slots it has.
+#[inline]
+fn last_of(packet: &Packet) -> (NonNull<Meta>, u32) {
+    let (mut last, mut slots) = (packet.0, 1);
+    // SAFETY: the handle owns the slots of its list.
+    while let Some(next) = unsafe { last.as_ref() }.next() {
+        last = next;
+        slots += 1;
+    }
+    (last, slots)
 }
 
 /// The last slot of the packet that starts with this one, the slot behind it, and how many slots the packet has.
@@ -300,8 +328,7 @@ mod tests {
     #[test]
     fn slots_go_home_to_their_pools_and_stores() {
         let (mut a, mut b) = (pool(), pool());
-        let mut store =
-            Store::new(Restore { bytes: 0, copies: true, annotations: false, in_front: false, marked: None });
+        let mut store = Store::new(Restore { copies: true, ..Restore::NOTHING });
         let stored = b.packet(b"store").unwrap();
         assert!(store.insert(stored, &mut b));
         for round in 0..3 {

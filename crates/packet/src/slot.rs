@@ -181,8 +181,9 @@ impl Meta {
     #[inline]
     pub(crate) fn go_on(&mut self, next: &Meta) -> bool {
         // SAFETY: as in `next`.
-        let (own, other) = unsafe { ((*self.home).number, (*next.home).number) };
-        if !ptr::eq(self.home, next.home) && (own == 0 || other == 0) {
+        let other = unsafe { (*next.home).number };
+        // SAFETY: as above.
+        if !ptr::eq(self.home, next.home) && (other == 0 || unsafe { (*self.home).number } == 0) {
             return false;
         }
         (self.next, self.next_home) = (next.values.index, other);

@@ -21,6 +21,8 @@ pub struct Restore {
     pub copies: bool,
     /// Elements write annotations that somebody reads.
     pub annotations: bool,
+    /// Elements read annotations, so that their line is worth asking for.
+    pub beside: bool,
     /// Elements put headers in front of packets, so that the line before the data is worth asking for.
     pub in_front: bool,
     /// Transport headers stay where they were when packets were stored: then each packet tells how far writes reach.
@@ -39,7 +41,7 @@ pub struct Marked {
 impl Restore {
     /// Nothing at all.
     pub const NOTHING: Restore =
-        Restore { bytes: 0, copies: false, annotations: false, in_front: false, marked: None };
+        Restore { bytes: 0, copies: false, annotations: false, beside: false, in_front: false, marked: None };
 }
 
 /// Bytes are put back in pieces of this size: two wide moves.
@@ -179,72 +181,63 @@ impl Store {
     /// Lends slots up to the first one that is not at home; how many.
     #[inline]
     fn lend_slots(&self, start: usize, end: usize, batch: &mut Batch) -> usize {
-        let front = |image: &Image, own: *mut [u8; PIECE]| {
-            // SAFETY: `own` points to `HEADERS` bytes of the slot that is being lent.
-            unsafe { own.write(image.front) };
-        };
-        let (in_front, beside) = (self.restore.in_front, !self.annotations.is_empty());
-        // What has to be put back and asked for is the same for all packets, so the loop is made for each case.
-        match (in_front, beside, self.restore.bytes) {
-            (false, false, 0) => self.lend_slots_with(
-                (start, end, batch),
-                |slots, ahead| prefetch(slots, ahead, false, false),
-                |_, _, _, _| {},
-            ),
-            (false, false, 1..=PIECE) => self.lend_slots_with(
-                (start, end, batch),
-                |slots, ahead| prefetch(slots, ahead, false, false),
-                |_, image, own, _| front(image, own),
-            ),
-            (false, true, 0) if !self.restore.annotations => self.lend_slots_with(
-                (start, end, batch),
-                |slots, ahead| prefetch(slots, ahead, false, true),
-                |_, _, _, _| {},
-            ),
-            (true, false, 0..=PIECE) => self.lend_slots_with(
-                (start, end, batch),
-                |slots, ahead| prefetch(slots, ahead, true, false),
-                |_, image, own, _| front(image, own),
-            ),
-            (false, false, 0..=HEADERS) if self.farthest <= 2 * PIECE => {
-                let pieces = self.pieces_behind();
-                self.lend_slots_with(
-                    (start, end, batch),
-                    |slots, ahead| prefetch(slots, ahead, false, false),
-                    |number, image, own, _| {
-                        front(image, own);
-                        if let Some(piece) = self.behind.get(number * pieces) {
-                            // SAFETY: as above; `HEADERS` has more than two pieces.
-                            unsafe { own.add(1).write(*piece) };
-                        }
-                    },
-                )
-            }
-            (_, _, 0..=HEADERS) => {
-                let pieces = self.pieces_behind();
-                self.lend_slots_with(
-                    (start, end, batch),
-                    |slots, ahead| {
-                        prefetch(slots, ahead, in_front, beside);
-                        prefetch_behind(slots, ahead, self.reach(ahead));
-                    },
-                    |number, image, own, loan| {
-                        front(image, own);
-                        let count = self.reach(&image.values).div_ceil(PIECE).saturating_sub(1).min(pieces);
-                        for (i, piece) in self.behind[number * pieces..][..count].iter().enumerate() {
-                            // SAFETY: as above; there are fewer pieces than `HEADERS` has.
-                            unsafe { own.add(1 + i).write(*piece) };
-                        }
-                        self.put_annotations_back(number, loan);
-                    },
-                )
-            }
-            _ => self.lend_slots_with(
-                (start, end, batch),
-                |slots, ahead| prefetch(slots, ahead, in_front, beside),
+        let range = (start, end, batch);
+        let Restore { in_front, beside, annotations, .. } = self.restore;
+        let is_alone = !(in_front || beside || annotations);
+        // How much is put back is the same for all packets, so the loop is made for each case.
+        match (self.farthest.div_ceil(PIECE), is_alone) {
+            _ if self.restore.bytes > HEADERS => self.lend_slots_with(
+                range,
+                |_, slots, ahead| prefetch(slots, ahead, self.restore.in_front, self.restore.beside),
                 |number, _, _, loan| self.put_back(number, loan),
             ),
+            (0, true) => self.lend_pieces::<0, true>(range),
+            (0, false) => self.lend_pieces::<0, false>(range),
+            (1, true) => self.lend_pieces::<1, true>(range),
+            (1, false) => self.lend_pieces::<1, false>(range),
+            (2, true) => self.lend_pieces::<2, true>(range),
+            (2, false) => self.lend_pieces::<2, false>(range),
+            (3, true) => self.lend_pieces::<3, true>(range),
+            (3, false) => self.lend_pieces::<3, false>(range),
+            _ => self.lend_pieces::<4, false>(range),
         }
+    }
+
+    /// The same where so many pieces are put back, and where `ALONE`, neither annotations nor what lies in front counts.
+    #[inline]
+    fn lend_pieces<const PIECES: usize, const ALONE: bool>(
+        &self,
+        range: (usize, usize, &mut Batch),
+    ) -> usize {
+        let (in_front, beside) = (!ALONE && self.restore.in_front, !ALONE && self.restore.beside);
+        let step = self.pieces_behind();
+        self.lend_slots_with(
+            range,
+            |number, slots, ahead| {
+                prefetch(slots, ahead, in_front, beside);
+                if PIECES > 1 {
+                    prefetch_line(self.behind.as_ptr().wrapping_add(number * step).cast());
+                }
+                if PIECES * PIECE > LINE {
+                    let last = ahead.own as usize + PIECES * PIECE - 1;
+                    prefetch_line(slots.slot(ahead.index).as_ptr().wrapping_add(last));
+                }
+            },
+            |number, image, own, loan| {
+                if PIECES > 0 {
+                    // SAFETY: `own` points to `HEADERS` bytes of the slot that is being lent.
+                    unsafe { own.write(image.front) };
+                }
+                let behind = self.behind.as_ptr().wrapping_add(number * step);
+                for i in 0..PIECES.saturating_sub(1) {
+                    // SAFETY: as above; of each packet, `behind` has all pieces up to `farthest`.
+                    unsafe { own.add(1 + i).write(*behind.add(i)) };
+                }
+                if !ALONE {
+                    self.put_annotations_back(number, loan);
+                }
+            },
+        )
     }
 
     /// Puts annotations back where somebody may have changed them.
@@ -258,13 +251,13 @@ impl Store {
     }
 
     /// Lends slots from `start` up to `end` or the first one that is not at home. `prefetch` asks for what is needed
-    /// of a packet some places ahead; `put_back` gets the packet's number and image, the first of its own bytes, and
+    /// of a packet some places ahead, by its number and values; `put_back` gets the packet's number and image, the first of its own bytes, and
     /// the loan.
     #[inline]
     fn lend_slots_with(
         &self,
         (start, end, batch): (usize, usize, &mut Batch),
-        prefetch: impl Fn(Slots, &Values),
+        prefetch: impl Fn(usize, Slots, &Values),
         put_back: impl Fn(usize, &Image, *mut [u8; PIECE], &mut Packet),
     ) -> usize {
         let Some(first) = self.packets.first() else { return 0 };
@@ -273,7 +266,12 @@ impl Store {
         let last = self.images.len() - 1;
         for (place, image) in batch.room().iter_mut().zip(&self.images[start..end]) {
             let number = start + lent;
-            prefetch(slots, &self.images[(number + AHEAD).min(last)].values);
+            // Beside data that stream by, the processor does not foresee what is read in order, either.
+            prefetch_line(self.images.as_ptr().wrapping_add(number + 2 * AHEAD).cast());
+            let ahead = (number + AHEAD).min(last);
+            let values = &self.images[ahead].values;
+            prefetch_line(slots.meta(values.index).cast());
+            prefetch(ahead, slots, values);
             let index = image.values.index;
             let meta = slots.meta(index);
             // Acquire: what the last user did with the slot happened before.
@@ -306,11 +304,11 @@ impl Store {
     fn reach(&self, packet: &Values) -> usize {
         let Some(marked) = self.restore.marked else { return self.restore.bytes };
         if packet.transport == NO_OFFSET {
-            return marked.bytes;
+            return marked.bytes.min(self.restore.bytes);
         }
         // A transport header before the first own byte is nobody's to write; the sum is right there too.
         let start = (packet.transport as usize).saturating_sub(packet.own as usize);
-        marked.bytes.max(start + marked.behind)
+        marked.bytes.max(start + marked.behind).min(self.restore.bytes)
     }
 
     /// Pieces of each packet in `behind`.
@@ -397,15 +395,6 @@ fn prefetch(slots: Slots, packet: &Values, in_front: bool, annotations: bool) {
     }
     if annotations {
         prefetch_line(slots.annotations(packet.index).cast());
-    }
-}
-
-/// Asks for the line behind the one where the own bytes of a packet start, if so many of them reach into it.
-#[inline]
-fn prefetch_behind(slots: Slots, packet: &Values, reach: usize) {
-    let last = packet.own as usize + reach.next_multiple_of(PIECE).saturating_sub(1);
-    if last / LINE > packet.own as usize / LINE {
-        prefetch_line(slots.slot(packet.index).as_ptr().wrapping_add(last));
     }
 }
 

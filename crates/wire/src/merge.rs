@@ -5,6 +5,8 @@
 //! FIN of the last segment, CWR of the first. IP options and extension headers, padding behind the packet and damaged
 //! checksums are not made anew.
 
+use zerocopy::{Immutable, KnownLayout, Unaligned};
+
 use crate::checksum::{self, PseudoHeader, Sum};
 use crate::layers::Network;
 use crate::{FromBytes, IntoBytes, ip_protocol, ipv4, ipv6, tcp, udp};
@@ -16,30 +18,157 @@ const ON_LAST: u8 = tcp::flags::PSH | tcp::flags::FIN;
 /// A checksum that is right, and not the one that is computed.
 const OTHER_ZERO: u16 = 0xffff;
 
-/// What is the same in all headers that belong together, byte by byte. Of IPv4: all but length, identification and checksum.
-const IPV4: [u8; 20] = {
-    let mut bytes = [0xff; 20];
-    (bytes[2], bytes[3], bytes[4], bytes[5], bytes[10], bytes[11]) = (0, 0, 0, 0, 0, 0);
-    bytes
+/// Bytes of a word that are compared: all, and one half.
+const ALL: [u8; 4] = [0xff; 4];
+const FIRST_HALF: [u8; 4] = [0xff, 0xff, 0, 0];
+const LAST_HALF: [u8; 4] = [0, 0, 0xff, 0xff];
+
+/// What is the same in all headers that belong together, word by word. Of IPv4: all but length, identification and checksum.
+const IPV4: [[u8; 4]; 5] = {
+    let mut words = [ALL; 5];
+    (words[0], words[1], words[2]) = (FIRST_HALF, LAST_HALF, FIRST_HALF);
+    words
 };
 /// Of IPv6: all but the length.
-const IPV6: [u8; 40] = {
-    let mut bytes = [0xff; 40];
-    (bytes[4], bytes[5]) = (0, 0);
-    bytes
+const IPV6: [[u8; 4]; 10] = {
+    let mut words = [ALL; 10];
+    words[1] = LAST_HALF;
+    words
 };
 /// Of TCP: all but sequence number, flags and checksum.
-const TCP: [u8; 20] = {
-    let mut bytes = [0xff; 20];
-    (bytes[4], bytes[5], bytes[6], bytes[7], bytes[13], bytes[16], bytes[17]) = (0, 0, 0, 0, 0, 0, 0);
-    bytes
+const TCP: [[u8; 4]; 5] = {
+    let mut words = [ALL; 5];
+    (words[1], words[3], words[4]) = ([0; 4], [0xff, 0, 0xff, 0xff], LAST_HALF);
+    words
 };
 
+/// Of UDP: the ports.
+const PORTS: [[u8; 4]; 1] = [ALL];
+
+/// Those of two headers one behind the other.
+const fn joined<const A: usize, const B: usize, const C: usize>(
+    first: [[u8; 4]; A],
+    second: [[u8; 4]; B],
+) -> [[u8; 4]; C] {
+    let mut words = [ALL; C];
+    let mut at = 0;
+    while at < C {
+        words[at] = if at < A { first[at] } else { second[at - A] };
+        at += 1;
+    }
+    words
+}
+
 /// Whether the first bytes are the same where a mask has ones.
-#[inline]
-fn same<const N: usize>(a: &[u8], b: &[u8], mask: &[u8; N]) -> bool {
-    let (Some(a), Some(b)) = (a.first_chunk::<N>(), b.first_chunk::<N>()) else { return false };
-    a.iter().zip(b).zip(mask).fold(0, |differs, ((a, b), mask)| differs | (a ^ b) & mask) == 0
+#[inline(always)]
+fn same<const N: usize>(a: &[u8], b: &[u8], mask: &[[u8; 4]; N]) -> bool {
+    let (Some(a), Some(b)) =
+        (a.as_chunks::<4>().0.first_chunk::<N>(), b.as_chunks::<4>().0.first_chunk::<N>())
+    else {
+        return false;
+    };
+    let word = |bytes: &[u8; 4]| u32::from_ne_bytes(*bytes);
+    let words = a.iter().zip(b).zip(mask);
+    words.fold(0, |differs, ((a, b), mask)| differs | (word(a) ^ word(b)) & word(mask)) == 0
+}
+
+/// Whether bytes from a place on are the same.
+#[inline(always)]
+fn same_behind(a: &[u8], b: &[u8], place: usize) -> bool {
+    a.get(place..).zip(b.get(place..)).is_some_and(|(a, b)| equal(a, b))
+}
+
+/// Whether bytes are the same: for few of them, which are compared faster than others are called.
+#[inline(always)]
+fn equal(a: &[u8], b: &[u8]) -> bool {
+    let ends = |bytes: &[u8]| {
+        let word = |bytes: &[u8; 8]| u64::from_ne_bytes(*bytes);
+        (bytes.len() <= 16).then_some((word(bytes.first_chunk()?), word(bytes.last_chunk()?)))
+    };
+    match (ends(a), ends(b)) {
+        (Some(a_ends), Some(b_ends)) => a.len() == b.len() && a_ends == b_ends,
+        _ => a.len() == b.len() && (a.is_empty() || a == b),
+    }
+}
+
+/// IPv4 without options, and TCP.
+#[derive(FromBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct Plain {
+    ip: ipv4::Header,
+    tcp: tcp::Header,
+}
+
+/// What an IP header says.
+struct Ip {
+    network: Network,
+    l3: usize,
+    l4: usize,
+    end: usize,
+    is_plain: bool,
+    id: u16,
+}
+
+impl Ip {
+    /// That of a header of `own` bytes at `l3`, in a packet of `length` bytes.
+    #[inline(always)]
+    fn v4(header: &ipv4::Header, own: usize, l3: usize, length: usize) -> Option<Ip> {
+        // A sender that leaves segmentation to a device may leave the length to it, too.
+        let said = usize::from(header.total_length.get());
+        let whole = if said == 0 { length.checked_sub(l3)? } else { said };
+        if header.is_fragment() || own < ipv4::Header::LEN || whole < own {
+            return None;
+        }
+        let end = l3 + whole;
+        let is_plain = own == ipv4::Header::LEN
+            && end == length
+            && said > 0
+            && header.checksum.get() != OTHER_ZERO
+            && checksum::ipv4_plain_valid(header);
+        Some(Ip { network: Network::Ipv4, l3, l4: l3 + own, end, is_plain, id: header.id.get() })
+    }
+
+    /// The segment with this TCP header.
+    #[inline(always)]
+    fn tcp(mut self, header: &tcp::Header, head: usize, length: usize) -> Option<Segment> {
+        let own = header.header_len();
+        if own < tcp::Header::LEN {
+            return None;
+        }
+        self.is_plain &= header.flags & !PLAIN == 0 && header.checksum.get() != OTHER_ZERO;
+        let segment = self.segment(own, head, length)?;
+        Some(Segment { is_tcp: true, sequence: header.sequence.get(), flags: header.flags, ..segment })
+    }
+
+    /// The datagram with this UDP header.
+    #[inline(always)]
+    fn udp(mut self, header: &udp::Header, head: usize, length: usize) -> Option<Segment> {
+        let is_whole = self.l4 + usize::from(header.length.get()) == self.end;
+        self.is_plain &= is_whole && header.checksum.get() != 0;
+        self.segment(udp::Header::LEN, head, length)
+    }
+
+    /// What has a transport header of `own` bytes, where `head` bytes are at hand.
+    #[inline(always)]
+    fn segment(self, own: usize, head: usize, length: usize) -> Option<Segment> {
+        let Ip { network, l3, l4, end, is_plain, id } = self;
+        let (start, most) = (l4 + own, usize::from(u16::MAX));
+        if start > end || end > length || start > head || start > most || end - start > most {
+            return None;
+        }
+        Some(Segment {
+            network,
+            is_tcp: false,
+            is_plain: is_plain && end > start,
+            l3: l3 as u16,
+            l4: l4 as u16,
+            start: start as u16,
+            length: (end - start) as u16,
+            sequence: 0,
+            flags: 0,
+            id,
+        })
+    }
 }
 
 /// A whole TCP segment or UDP datagram in its packet.
@@ -72,58 +201,43 @@ impl Segment {
     /// neither TCP nor UDP, is a fragment, or does not have all the bytes that it says.
     #[inline]
     pub fn of(head: &[u8], l3: usize, length: usize) -> Option<Segment> {
-        let ip = head.get(l3..)?;
-        let (network, protocol, l4, end, mut is_plain, id) = match ip.first()? >> 4 {
-            4 => {
-                let (header, _) = ipv4::Header::ref_from_prefix(ip).ok()?;
-                let own = header.header_len();
-                // A sender that leaves segmentation to a device may leave the length to it, too.
-                let said = usize::from(header.total_length.get());
-                let whole = if said == 0 { length.checked_sub(l3)? } else { said };
-                if header.is_fragment() || own < ipv4::Header::LEN || whole < own {
-                    return None;
-                }
-                let is_right = own == ipv4::Header::LEN
-                    && said > 0
-                    && header.checksum.get() != OTHER_ZERO
-                    && checksum::ipv4_plain_valid(header);
-                (Network::Ipv4, header.protocol, l3 + own, l3 + whole, is_right, header.id.get())
-            }
-            6 => {
-                let (header, _) = ipv6::Header::ref_from_prefix(ip).ok()?;
-                let end = l3 + ipv6::Header::LEN + usize::from(header.payload_length.get());
-                (Network::Ipv6, header.next_header, l3 + ipv6::Header::LEN, end, true, 0)
-            }
-            _ => return None,
-        };
-        is_plain &= end == length;
-        let transport = head.get(l4..)?;
-        let (is_tcp, own, sequence, flags) = match protocol {
-            ip_protocol::TCP => {
-                let (header, _) = tcp::Header::ref_from_prefix(transport).ok()?;
-                is_plain &= header.flags & !PLAIN == 0 && header.checksum.get() != OTHER_ZERO;
-                if header.header_len() < tcp::Header::LEN {
-                    return None;
-                }
-                (true, header.header_len(), header.sequence.get(), header.flags)
-            }
-            ip_protocol::UDP => {
-                let (header, _) = udp::Header::ref_from_prefix(transport).ok()?;
-                let is_whole = l4 + usize::from(header.length.get()) == end;
-                is_plain &= is_whole && header.checksum.get() != 0;
-                (false, udp::Header::LEN, 0, 0)
-            }
-            _ => return None,
-        };
-        let start = l4 + own;
-        let most = usize::from(u16::MAX);
-        if start > end || end > length || start > head.len() || start > most || end - start > most {
+        Segment::plain(head, l3, length).or_else(|| Segment::of_any(head, l3, length))
+    }
+
+    /// The same for what nearly all packets are, TCP over IPv4 without options: two headers in known places, of which one
+    /// look at the length is enough. `None` if it is something else.
+    #[inline(always)]
+    pub fn plain(head: &[u8], l3: usize, length: usize) -> Option<Segment> {
+        let (Plain { ip, tcp }, _) = Plain::ref_from_prefix(head.get(l3..)?).ok()?;
+        if (ip.version_ihl, ip.protocol) != (0x45, ip_protocol::TCP) {
             return None;
         }
-        is_plain &= end > start;
-        let (l3, l4) = (l3 as u16, l4 as u16);
-        let (length, start) = ((end - start) as u16, start as u16);
-        Some(Segment { network, is_tcp, is_plain, l3, l4, start, length, sequence, flags, id })
+        Ip::v4(ip, ipv4::Header::LEN, l3, length)?.tcp(tcp, head.len(), length)
+    }
+
+    #[inline(never)]
+    fn of_any(head: &[u8], l3: usize, length: usize) -> Option<Segment> {
+        let bytes = head.get(l3..)?;
+        let (ip, protocol) = match bytes.first()? >> 4 {
+            4 => {
+                let (header, _) = ipv4::Header::ref_from_prefix(bytes).ok()?;
+                (Ip::v4(header, header.header_len(), l3, length)?, header.protocol)
+            }
+            6 => {
+                let (header, _) = ipv6::Header::ref_from_prefix(bytes).ok()?;
+                let l4 = l3 + ipv6::Header::LEN;
+                let end = l4 + usize::from(header.payload_length.get());
+                let is_plain = end == length;
+                (Ip { network: Network::Ipv6, l3, l4, end, is_plain, id: 0 }, header.next_header)
+            }
+            _ => return None,
+        };
+        let transport = head.get(ip.l4..)?;
+        match protocol {
+            ip_protocol::TCP => ip.tcp(tcp::Header::ref_from_prefix(transport).ok()?.0, head.len(), length),
+            ip_protocol::UDP => ip.udp(udp::Header::ref_from_prefix(transport).ok()?.0, head.len(), length),
+            _ => None,
+        }
     }
 
     /// Numbers that TCP counts: bytes of data, SYN and FIN.
@@ -182,43 +296,41 @@ impl Segment {
         })
     }
 
+    /// What lies in front of the IP header, and what goes on from there up to the data.
+    #[inline]
+    fn headers<'a>(&self, bytes: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
+        bytes.get(..self.start.into())?.split_at_checked(self.l3.into())
+    }
+
     /// Whether the headers of a segment are what cutting makes of these ones for the segment with that number, leaving aside
     /// sequence number and flags of the last.
     #[inline]
     pub fn goes_before(&self, own: &[u8], next: &Segment, other: &[u8], number: u16) -> bool {
-        let (l3, l4, start) = (usize::from(self.l3), usize::from(self.l4), usize::from(self.start));
         if (next.l3, next.l4, next.start) != (self.l3, self.l4, self.start)
             || (next.network, next.is_tcp) != (self.network, self.is_tcp)
             || !(self.is_plain && next.is_plain)
         {
             return false;
         }
-        let (Some(own), Some(other)) = (own.get(..start), other.get(..start)) else { return false };
-        let (link, headers) = (own.split_at(l3), other.split_at(l3));
-        if link.0 != headers.0 {
-            return false;
-        }
-        let (Some((own_ip, own)), Some((other_ip, other))) =
-            (link.1.split_at_checked(l4 - l3), headers.1.split_at_checked(l4 - l3))
+        let (Some((own_link, own)), Some((other_link, other))) = (self.headers(own), self.headers(other))
         else {
             return false;
         };
-        let is_same_ip = match self.network {
-            Network::Ipv4 => next.id == self.id.wrapping_add(number) && same(own_ip, other_ip, &IPV4),
-            _ => same(own_ip, other_ip, &IPV6),
+        let passing = ON_LAST | tcp::flags::CWR;
+        let is_same = match (self.network, self.is_tcp) {
+            (Network::Ipv4, true) => same(own, other, &const { joined::<5, 5, 10>(IPV4, TCP) }),
+            (Network::Ipv4, false) => same(own, other, &const { joined::<5, 1, 6>(IPV4, PORTS) }),
+            (_, true) => same(own, other, &const { joined::<10, 5, 15>(IPV6, TCP) }),
+            (_, false) => same(own, other, &const { joined::<10, 1, 11>(IPV6, PORTS) }),
         };
-        is_same_ip
-            && match self.is_tcp {
-                true => {
-                    let passing = ON_LAST | tcp::flags::CWR;
-                    (self.flags ^ next.flags) & !passing == 0
-                        && next.flags & tcp::flags::CWR == 0
-                        && same(own, other, &TCP)
-                        && own.get(TCP.len()..) == other.get(TCP.len()..)
-                }
-                // The ports.
-                false => own.get(..4) == other.get(..4),
-            }
+        // Plain headers have nothing but TCP's options behind these.
+        let options = usize::from(self.l4 - self.l3) + tcp::Header::LEN;
+        is_same
+            && equal(own_link, other_link)
+            && (self.network != Network::Ipv4 || next.id == self.id.wrapping_add(number))
+            && (self.flags ^ next.flags) & !passing == 0
+            && next.flags & tcp::flags::CWR == 0
+            && (!self.is_tcp || same_behind(own, other, options))
     }
 
     /// Whether nothing may come behind it in a large one.
@@ -433,6 +545,7 @@ mod tests {
         fn no_bytes_panic(bytes in vec(any::<u8>(), 0..120), l3 in 0usize..60, length in 0usize..70_000, kind in 0u8..3) {
             let mut bytes = bytes;
             if let Some(byte) = bytes.get_mut(l3) { *byte = [0x45, 0x60, *byte][usize::from(kind)]; }
+            prop_assert_eq!(Segment::of(&bytes, l3, length), Segment::of_any(&bytes, l3, length));
             if let Some(segment) = Segment::of(&bytes, l3, length) {
                 let _ = (segment.verify([&bytes[..]]), segment.trust(&bytes), segment.sequence_length());
                 let _ = segment.goes_before(&bytes, &segment, &bytes[..bytes.len() / 2], 1);

@@ -232,9 +232,9 @@ impl Flows {
 
     /// A segment of TCP. What is given back goes on at once, behind what is released.
     #[inline]
-    pub fn take(&mut self, index: u32, mut piece: Piece, now: Timestamp) -> Option<Packet> {
+    pub fn take(&mut self, index: u32, mut piece: Piece<'_>, now: Timestamp) -> Option<Packet> {
         let flow = &mut self.flows[index as usize];
-        let segment = &piece.segment;
+        let segment = piece.segment;
         let is_plain = segment.length > 0 && segment.flags & (flags::SYN | flags::FIN | flags::RST) == 0;
         if is_plain && flow.phase != Phase::BuildUp && flow.expected[0] == Some(segment.sequence) {
             // It comes right behind the last one, as nearly all do.
@@ -244,24 +244,25 @@ impl Flows {
                 (flow.next, flow.flushed, flow.expected, flow.strange) = (end, now, [Some(end); 2], 0);
                 return Some(piece.packet);
             }
-            let before = flow.queue.back().map_or(0, |last| last.chain.slots());
-            match flow.queue.extend(piece, merges) {
-                Ok(last) => {
-                    let more = last.chain.slots() - before;
-                    let is_complete = last.is_urgent() || last.is_full();
-                    flow.slots += more;
-                    flow.strange = 0;
-                    flow.expected[0] = Some(end);
-                    self.held += 1;
-                    if self.flows[index as usize].slots > self.limits.slots {
-                        self.give_up_waiting(index, Reason::QueueFull, now);
-                        self.rest(index, now);
-                    } else if is_complete {
-                        self.settle(index, now);
+            if let Some(last) = flow.queue.continued_by(&piece, merges) {
+                let before = last.chain.slots();
+                match last.extend(piece, merges) {
+                    Ok(()) => {
+                        let is_complete = merges && last.is_closed || last.is_urgent();
+                        flow.slots += last.chain.slots() - before;
+                        flow.strange = 0;
+                        flow.expected[0] = Some(end);
+                        self.held += 1;
+                        if flow.slots > self.limits.slots {
+                            self.give_up_waiting(index, Reason::QueueFull, now);
+                            self.rest(index, now);
+                        } else if is_complete {
+                            self.settle(index, now);
+                        }
+                        return None;
                     }
-                    return None;
+                    Err(refused) => piece = refused,
                 }
-                Err(refused) => piece = refused,
             }
         }
         self.take_closely(index, Run::new(piece, now), now);
@@ -321,7 +322,7 @@ impl Flows {
 
     /// A datagram: behind those that came before.
     #[inline]
-    pub fn take_unordered(&mut self, index: u32, piece: Piece, now: Timestamp) {
+    pub fn take_unordered(&mut self, index: u32, piece: Piece<'_>, now: Timestamp) {
         let mut run = Run::new(piece, now);
         let flow = &self.flows[index as usize];
         run.start = flow.queue.back().map_or(flow.next, |last| last.end);
@@ -430,7 +431,7 @@ impl Flows {
                 () if !(self.limits.merges && flow.merges) => Reason::InSequence,
                 () if front.is_urgent() => Reason::Flags,
                 () if !front.merges => Reason::Differs,
-                () if front.is_full() => Reason::Full,
+                () if front.is_closed => Reason::Full,
                 // What adjoins would be one run with it if it could.
                 () if flow.queue.second().is_some_and(|next| !is_before(front.end, next.start)) => {
                     Reason::Differs

@@ -76,13 +76,14 @@ use element::{
 };
 use flow::{FlowId, KeyHasher};
 use packet::{BATCH_CAPACITY, VirtioNet, prefetch_line};
+use wire::checksum::Sum;
 use wire::layers::Network;
 use wire::merge::Segment;
 use wire::tcp::flags;
 
 use crate::cut::{Cutter, complete, is_large_segment, is_partial};
 use crate::flows::{Counts, Flows, List, Reason};
-use crate::key::{self, FlowKey, HEADERS};
+use crate::key::{self, FlowKey, HEADERS, WRITTEN};
 use crate::outgoing::add;
 use crate::queue::{Piece, Run};
 use crate::settings::{AutoMicros, Pattern, Settings};
@@ -171,36 +172,69 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
 const LATE: Timestamp = Timestamp(10_000);
 /// Bytes of a cache line.
 const LINE: usize = 64;
+/// Packets whose data are under way while those in front of them are read: more at a time than memory can have under way
+/// would be waited for.
+const AHEAD: usize = 3;
 /// The hash needs no secret that differs from run to run: only the place in the table depends on it.
 const SEED: u64 = 0x7469_6465;
 
-/// What is known of the packets of a batch, one after the other.
+/// Places where flows of a batch are noted.
+const PLACES: usize = 64;
+
+/// What is known of the packets of a batch, one after the other, and of their flows, each once.
 struct Scratch {
     segments: [Option<Segment>; BATCH_CAPACITY],
+    /// Which of the flows is that of each packet.
+    flows: [u8; BATCH_CAPACITY],
     keys: [FlowKey; BATCH_CAPACITY],
     hashes: [u32; BATCH_CAPACITY],
     ids: [Option<FlowId>; BATCH_CAPACITY],
+    /// How many flows there are.
+    count: usize,
+    /// A flow whose key has this place.
+    places: [u8; PLACES],
 }
 
 impl Scratch {
     fn new() -> Box<Scratch> {
         Box::new(Scratch {
             segments: [None; BATCH_CAPACITY],
+            flows: [0; BATCH_CAPACITY],
             keys: [FlowKey::NONE; BATCH_CAPACITY],
             hashes: [0; BATCH_CAPACITY],
             ids: [None; BATCH_CAPACITY],
+            count: 0,
+            places: [0; PLACES],
         })
+    }
+
+    /// Notes a packet's segment, and its flow unless it is noted already.
+    #[inline(always)]
+    fn note(&mut self, at: usize, segment: Segment, key: FlowKey, hasher: &KeyHasher) {
+        self.segments[at] = Some(segment);
+        let place = &mut self.places[key.place(PLACES)];
+        let noted = usize::from(*place);
+        if noted >= self.count || !self.keys[noted].is_same(&key) {
+            *place = self.count as u8;
+            (self.keys[self.count], self.hashes[self.count]) = (key, hasher.hash(&key));
+            self.count += 1;
+        }
+        self.flows[at] = *place;
     }
 }
 
 /// What is known of one of them.
-struct Known<'k> {
-    segment: Segment,
-    key: &'k FlowKey,
+struct Known<'a> {
+    segment: &'a Segment,
+    key: &'a FlowKey,
     hash: u32,
     seen: Option<FlowId>,
     now: Timestamp,
 }
+
+/// The checksum of a segment is wrong.
+#[derive(Clone, Copy, Debug)]
+struct Damaged;
 
 struct Juggler {
     settings: Settings,
@@ -210,6 +244,8 @@ struct Juggler {
     scratch: Option<Box<Scratch>>,
     cutter: Cutter,
     statistics: Statistics,
+    /// Segments of a batch that went on at once, being the next ones.
+    in_sequence: u64,
     /// Whether large segments may leave, whether they may come, and whether checksums may leave that a device completes.
     merges: bool,
     is_asked: bool,
@@ -231,6 +267,7 @@ impl Juggler {
             scratch: None,
             cutter: Cutter::default(),
             statistics: Statistics::default(),
+            in_sequence: 0,
             merges: false,
             is_asked: false,
             leaves_checksums: false,
@@ -240,20 +277,44 @@ impl Juggler {
         }
     }
 
-    /// Finds the flows of all packets of a batch, so that waits for memory overlap.
+    /// Finds the flows of all packets of a batch, each flow once, and all together, so that waits for memory overlap.
     #[inline]
     fn look_up(&self, batch: &Batch, scratch: &mut Scratch) {
-        let Scratch { segments, keys, hashes, ids } = scratch;
-        let places = segments.iter_mut().zip(&mut *keys).zip(&mut *hashes);
-        for (packet, ((segment, key), hash)) in batch.iter().zip(places) {
-            *segment = key::locate(packet, key).filter(|segment| segment.is_tcp || self.settings.udp);
-            *hash = self.hasher.hash(key);
-            if self.settings.checks && segment.is_some() {
-                // All of it will be read soon.
-                packet.data().chunks(LINE).skip(1).for_each(|line| prefetch_line(line.as_ptr()));
+        scratch.count = 0;
+        for (at, packet) in batch.iter().enumerate() {
+            // What is found the shorter way never passes through memory, so that nothing waits for it.
+            if let Some((segment, key)) = key::plain(packet) {
+                scratch.note(at, segment, key, &self.hasher);
+            } else {
+                match key::locate_any(packet).filter(|(segment, _)| segment.is_tcp || self.settings.udp) {
+                    Some((segment, key)) => scratch.note(at, segment, key, &self.hasher),
+                    None => scratch.segments[at] = None,
+                }
             }
         }
-        self.flows.look_up(keys, hashes, &mut ids[..batch.len().min(BATCH_CAPACITY)]);
+        let Scratch { keys, hashes, ids, count, .. } = scratch;
+        self.flows.look_up(&keys[..*count], &hashes[..*count], &mut ids[..*count]);
+    }
+
+    /// The sum of a segment's data; none where it is left to a device, or nobody asks for it.
+    #[inline]
+    fn data(&self, packet: &mut Packet, segment: &Segment) -> Result<Option<Sum>, Damaged> {
+        let is_large = self.is_asked && is_large_segment(packet);
+        if self.is_asked && is_partial(packet) {
+            if self.leaves_checksums {
+                return Ok(None);
+            }
+            complete(packet);
+        }
+        if is_large {
+            return Ok(None);
+        }
+        if self.settings.checks {
+            let sum = segment.verify(packet.chunks());
+            return if sum.is_none() && segment.has_checksum(packet.data()) { Err(Damaged) } else { Ok(sum) };
+        }
+        let is_needed = self.merges && segment.is_plain && !self.leaves_checksums;
+        Ok(if is_needed { segment.trust(packet.data()) } else { None })
     }
 
     /// Takes a segment in; what leaves by that is in the list of what is released.
@@ -262,46 +323,37 @@ impl Juggler {
         let Known { segment, key, hash, seen, now } = known;
         self.statistics.segments[0] += 1;
         let is_large = self.is_asked && is_large_segment(&packet);
-        let mut is_left = false;
         let mut merges = self.merges && !is_large && segment.is_plain;
-        if self.is_asked && is_partial(&packet) {
-            is_left = self.leaves_checksums;
-            match is_left {
-                // It may be that of something inside.
-                true => merges &= is_own(&packet.annotations().virtio, &segment),
-                false => complete(&mut packet),
-            }
+        if self.is_asked && self.leaves_checksums && is_partial(&packet) {
+            // It may be that of something inside.
+            merges &= is_own(&packet.annotations().virtio, segment);
         }
-        let mut data = None;
-        if !is_left && !is_large {
-            data = match self.settings.checks {
-                true => segment.verify(packet.chunks()),
-                false if merges && !self.leaves_checksums => segment.trust(packet.data()),
-                false => None,
-            };
-            if self.settings.checks && data.is_none() && segment.has_checksum(packet.data()) {
-                self.statistics.damaged += 1;
-                let flow = self.flows.find(key, hash, seen);
-                flow.into_iter().for_each(|flow| self.flows.give_way(flow, now));
-                self.pass(cx, out, packet, Reason::Damaged);
-                // Its numbers may be as wrong as its data, but not where they are the next ones: captures have segments that
-                // somebody has merged, or whose sender has left the checksum to a device.
-                return flow.into_iter().for_each(|flow| self.flows.pass_by(flow, &segment, now));
-            }
-        }
+        let Ok(data) = self.data(&mut packet, segment) else {
+            self.statistics.damaged += 1;
+            let flow = self.flows.find(key, hash, seen);
+            flow.into_iter().for_each(|flow| self.flows.give_way(flow, now));
+            self.pass(cx, out, packet, Reason::Damaged);
+            // Its numbers may be as wrong as its data, but not where they are the next ones: captures have segments that
+            // somebody has merged, or whose sender has left the checksum to a device.
+            return flow.into_iter().for_each(|flow| self.flows.pass_by(flow, segment, now));
+        };
         // Where a device computes the checksum of the whole, the data's sum is not needed.
-        data = data.filter(|_| !self.leaves_checksums);
+        let data = data.filter(|_| !self.leaves_checksums);
         let found = self.flows.find(key, hash, seen);
         let flow = match found {
             Some(flow) => Some(flow),
-            None => self.open(&packet, &segment, key, hash, now),
+            None => self.open(&packet, segment, key, hash, now),
         };
         let mark = if self.merges && self.compares { self.mark(cx, &packet) } else { 0 };
         let piece = Piece { packet, segment, data, merges, mark };
         match flow {
             Some(flow) if segment.is_tcp => {
                 if let Some(packet) = self.flows.take(flow, piece, now) {
-                    self.pass(cx, out, packet, Reason::InSequence);
+                    if !self.flows.released.is_empty() {
+                        self.let_go(cx, out);
+                    }
+                    self.in_sequence += 1;
+                    add(cx, out, packet);
                 }
             }
             Some(flow) => self.flows.take_unordered(flow, piece, now),
@@ -315,7 +367,7 @@ impl Juggler {
         if !self.flows.released.is_empty() {
             self.let_go(cx, out);
         }
-        self.statistics.pass(reason);
+        self.statistics.pass(reason, 1);
         add(cx, out, packet);
     }
 
@@ -356,17 +408,32 @@ impl Juggler {
     #[inline]
     fn take_all(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, out: &mut Batch) {
         let mut scratch = self.scratch.take().unwrap_or_else(Scratch::new);
+        if self.settings.checks {
+            batch.iter().take(AHEAD + 1).for_each(ask_for_data);
+        }
         self.look_up(batch, &mut scratch);
         let now = cx.now();
-        let Scratch { segments, keys, hashes, ids } = &*scratch;
-        let known = segments.iter().zip(keys).zip(hashes).zip(ids);
-        batch.drain().zip(known).for_each(|(packet, (((segment, key), &hash), &id))| match *segment {
-            Some(segment) => self.take(cx, out, packet, Known { segment, key, hash, seen: id, now }),
-            None => {
-                self.statistics.passed += 1;
-                add(cx, out, packet);
+        let Scratch { segments, flows, keys, hashes, ids, .. } = &*scratch;
+        let mut packets = batch.drain();
+        for (segment, &flow) in segments.iter().zip(flows) {
+            let Some(packet) = packets.next() else { break };
+            if self.settings.checks
+                && let Some(ahead) = packets.as_slice().get(AHEAD)
+            {
+                ask_for_data(ahead);
             }
-        });
+            let flow = usize::from(flow);
+            let (key, hash, seen) = (&keys[flow], hashes[flow], ids[flow]);
+            match segment {
+                Some(segment) => self.take(cx, out, packet, Known { segment, key, hash, seen, now }),
+                None => {
+                    self.statistics.passed += 1;
+                    add(cx, out, packet);
+                }
+            }
+        }
+        drop(packets);
+        self.statistics.pass(Reason::InSequence, std::mem::take(&mut self.in_sequence));
         self.scratch = Some(scratch);
     }
 
@@ -455,6 +522,14 @@ impl Juggler {
     }
 }
 
+/// Asks for all bytes of a packet's first slot but the first ones, which come with the headers.
+#[inline]
+fn ask_for_data(packet: &Packet) {
+    let (lines, rest) = packet.data().as_chunks::<LINE>();
+    lines.iter().skip(1).for_each(|line| prefetch_line(line.as_ptr()));
+    prefetch_line(rest.as_ptr());
+}
+
 /// Whether what is left to be computed is the segment's own checksum.
 fn is_own(virtio: &VirtioNet, segment: &Segment) -> bool {
     let offset = if segment.is_tcp { 16 } else { 6 };
@@ -494,7 +569,7 @@ impl Element for Juggler {
     fn effects(&self) -> Effects {
         let mut case = Case::new(Filter::Any, Target::Hold(0));
         if self.settings.merges {
-            let headers = Field::Bytes { base: Base::Data, offset: 0, length: HEADERS };
+            let headers = Field::Bytes { base: Base::Data, offset: 0, length: WRITTEN };
             case = case.with(Action::Set(
                 headers,
                 Value::Pure { name: "part of a large segment", reads: self.reads() },

@@ -6,8 +6,12 @@ use wire::merge::Segment;
 use wire::{Layers, LinkType, ether_type, vlan};
 use zerocopy::FromZeros;
 
-/// How far headers reach that are read and, in the first one of a large segment, written.
+/// How far headers reach that are read.
 pub const HEADERS: u16 = 128;
+/// How far the first ones of large segments are written: to TCP's checksum behind IPv6 and an Ethernet header with two tags.
+pub const WRITTEN: u16 = 80;
+/// How far TCP's header is written.
+const CHECKSUM_END: u16 = 18;
 /// An Ethernet header.
 const ETHERNET: usize = 14;
 /// Where its type stands.
@@ -29,30 +33,59 @@ impl FlowKey {
     /// The key of no flow at all.
     pub const NONE: FlowKey = FlowKey([0; 5]);
 
+    /// Whether two keys are the same, without the call that comparing arrays costs.
+    #[inline]
+    pub fn is_same(&self, other: &FlowKey) -> bool {
+        self.0.iter().zip(&other.0).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
+    }
+
+    /// One of `places` numbers, a power of two, which few flows of a batch have in common.
+    #[inline]
+    pub fn place(&self, places: usize) -> usize {
+        // An odd number whose multiples differ in their upper bits (Knuth, The Art of Computer Programming, 6.4).
+        let mixed = self.0.iter().fold(0, |all, word| all ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (mixed >> 32) as usize & (places - 1)
+    }
+
     /// That of a segment whose headers are the first bytes of a frame.
     #[inline]
     fn of(frame: &[u8], segment: &Segment, vlans: u32) -> Option<FlowKey> {
         let ip = frame.get(segment.l3.into()..)?;
         let word = |at: usize| Some(u64::from_le_bytes(*ip.get(at..)?.first_chunk()?));
-        let half = |bytes: &[u8]| Some(u64::from(u32::from_le_bytes(*bytes.first_chunk()?)));
         let (version, [a, b, c, d]) = match segment.network {
-            Network::Ipv4 => (0, [half(ip.get(12..)?)?, 0, half(ip.get(16..)?)?, 0]),
+            Network::Ipv4 => (0, [word(12)?, 0, 0, 0]),
             _ => (1, [word(8)?, word(16)?, word(24)?, word(32)?]),
         };
-        let ports = half(frame.get(segment.l4.into()..)?)?;
+        let ports = u64::from(u32::from_le_bytes(*frame.get(segment.l4.into()..)?.first_chunk()?));
         // Something is set in the key of every flow, and two bits say which protocols.
         let kind = 4 | version << 1 | u64::from(segment.is_tcp);
         Some(FlowKey([a, b, c, d, ports | u64::from(vlans) << 32 | kind << 56]))
     }
 }
 
-/// Finds a packet's segment and writes its flow's key to its place; `None` for what is no whole segment of TCP and no whole
-/// datagram of UDP.
+/// Finds a packet's segment and its flow's key; `None` for what is no whole segment of TCP and no whole datagram of UDP.
 ///
 /// The network header annotation says where IP starts, and what lies in front of it which VLANs; without it, the packet is
 /// taken to start with a header of its link type.
 #[inline]
-pub fn locate(packet: &Packet, key: &mut FlowKey) -> Option<Segment> {
+pub fn locate(packet: &Packet) -> Option<(Segment, FlowKey)> {
+    plain(packet).or_else(|| locate_any(packet))
+}
+
+/// The same for what nearly all packets are: TCP over IPv4 without options, in an Ethernet frame without tags.
+#[inline(always)]
+pub(crate) fn plain(packet: &Packet) -> Option<(Segment, FlowKey)> {
+    let data = packet.data();
+    if !is_untagged(packet, data) || packet.offset(Base::Network).is_some_and(|l3| l3 != ETHERNET as isize) {
+        return None;
+    }
+    let segment = Segment::plain(data, ETHERNET, packet.len())?;
+    Some((segment, FlowKey::of(data, &segment, 0)?))
+}
+
+/// The same for all packets.
+#[inline(never)]
+pub(crate) fn locate_any(packet: &Packet) -> Option<(Segment, FlowKey)> {
     let data = packet.data();
     let mut is_inner = false;
     let (l3, vlans) = match packet.offset(Base::Network) {
@@ -66,9 +99,8 @@ pub fn locate(packet: &Packet, key: &mut FlowKey) -> Option<Segment> {
     };
     let mut segment = Segment::of(data, l3, packet.len())?;
     // What lies in a tunnel has headers in front that say its length, too; and only so many bytes may be written.
-    segment.is_plain &= !is_inner && segment.start <= HEADERS;
-    *key = FlowKey::of(data, &segment, vlans)?;
-    Some(segment)
+    segment.is_plain &= !is_inner && segment.l4 <= WRITTEN - CHECKSUM_END;
+    Some((segment, FlowKey::of(data, &segment, vlans)?))
 }
 
 /// Whether the IP header that is marked is the one that the link header leads to.
@@ -154,21 +186,35 @@ mod tests {
         let mut keys = Vec::new();
         for builder in builders {
             let mut packet = pool.packet(&builder.build(b"data").unwrap()).unwrap();
-            let mut key = FlowKey::NONE;
-            let segment = locate(&packet, &mut key).unwrap();
+            let (segment, key) = locate(&packet).unwrap();
+            assert_eq!(locate_any(&packet), Some((segment, key)));
             assert_eq!(segment.length, 4);
             // The same with the annotation, and stripped of the link header.
             packet.set_offset(Base::Mac, Some(0));
             packet.set_offset(Base::Network, Some(segment.l3 as isize));
             for strip in [0, segment.l3 as usize] {
                 assert!(packet.strip(strip));
-                let mut again = FlowKey::NONE;
-                assert!(locate(&packet, &mut again).is_some());
-                assert_eq!(again, key);
+                assert_eq!(locate(&packet).unwrap().1, key);
+                assert_eq!(locate(&packet), locate_any(&packet));
             }
             pool.free(packet);
             assert!(!keys.contains(&key) && key != FlowKey::NONE);
             keys.push(key);
+        }
+    }
+
+    #[test]
+    fn only_what_is_declared_is_written() {
+        let mut pool = Pool::new(64 << 20).unwrap();
+        let end = |last| ([0x2001, 0, 0, 0, 0, 0, 0, last], 1).into();
+        let mut builder = Builder::tcp(end(1), end(2), 0x10).ethernet(MacAddr([2; 6]), MacAddr([4; 6]));
+        for tags in 0..4 {
+            let packet = pool.packet(&builder.build(b"data").unwrap()).unwrap();
+            let (segment, _) = locate(&packet).unwrap();
+            assert_eq!(segment.is_plain, tags < 3, "{segment:?}");
+            assert!(!segment.is_plain || segment.l4 + CHECKSUM_END <= WRITTEN);
+            pool.free(packet);
+            builder = builder.vlan(tags);
         }
     }
 
@@ -184,7 +230,7 @@ mod tests {
         for bytes in [icmp, part, short, Vec::new()] {
             let mut packet = pool.packet(&bytes).unwrap();
             packet.set_link(LinkType::RawIp.number());
-            assert_eq!(locate(&packet, &mut FlowKey::NONE.clone()), None);
+            assert_eq!(locate(&packet), None);
             pool.free(packet);
         }
     }

@@ -26,11 +26,11 @@ pub fn is_before(a: u32, b: u32) -> bool {
 }
 
 /// A segment that has come.
-pub struct Piece {
+pub struct Piece<'a> {
     /// Its packet.
     pub packet: Packet,
     /// What its headers say.
-    pub segment: Segment,
+    pub segment: &'a Segment,
     /// The sum of its data; `None` if checksums are left to a device.
     pub data: Option<Sum>,
     /// Whether it may be part of a larger one.
@@ -64,18 +64,20 @@ pub struct Run {
     mark: u64,
     /// Whether they can be one large segment, and not only leave in this order.
     pub is_one: bool,
+    /// Whether there can be no further segment behind these in a large one.
+    pub is_closed: bool,
 }
 
 impl Run {
     /// A run of one segment.
     #[inline]
-    pub fn new(piece: Piece, now: Timestamp) -> Run {
+    pub fn new(piece: Piece<'_>, now: Timestamp) -> Run {
         let Piece { packet, segment, data, merges, mark } = piece;
-        Run {
+        let mut run = Run {
             start: segment.sequence,
             end: segment.sequence.wrapping_add(segment.sequence_length()),
             since: now,
-            first: segment,
+            first: *segment,
             last_length: segment.length,
             last_flags: segment.flags,
             merges: merges && segment.is_plain,
@@ -83,14 +85,19 @@ impl Run {
             length: segment.length.into(),
             mark,
             is_one: true,
+            is_closed: false,
             chain: Chain::new(packet),
-        }
+        };
+        run.is_closed = run.is_last();
+        run
     }
 
-    /// Whether there can be no further segment behind these in a large one.
+    /// Whether there can be no further segment behind the last one in a large one.
     #[inline]
-    pub fn is_full(&self) -> bool {
-        self.last_length != self.first.length
+    fn is_last(&self) -> bool {
+        !self.merges
+            || self.first.is_last_of(self.last_flags)
+            || self.last_length != self.first.length
             || self.room() < self.first.length.into()
             || self.chain.slots() >= self.most_slots()
     }
@@ -114,7 +121,7 @@ impl Run {
     }
 
     /// Whether another run, which starts where this one ends, can be part of the same large segment.
-    #[inline]
+    #[inline(never)]
     fn takes(&self, next: &Run) -> bool {
         let is_uniform = next.chain.packets() == 1 || next.first.length == self.first.length;
         next.merges
@@ -126,14 +133,39 @@ impl Run {
             && self.takes_first(&next.first, next.chain.head())
     }
 
-    /// Whether a segment that starts where this one ends can be part of the same large segment.
-    #[inline]
+    /// Whether a segment, which starts where this one ends, can be part of the same large segment.
+    #[inline(always)]
+    fn takes_piece(&self, next: &Piece<'_>) -> bool {
+        next.merges
+            && self.data.is_some() == next.data.is_some()
+            && self.mark == next.mark
+            && self.takes_first(next.segment, next.packet.data())
+    }
+
+    #[inline(always)]
     fn takes_first(&self, next: &Segment, head: &[u8]) -> bool {
-        self.merges
-            && !self.first.is_last_of(self.last_flags)
-            && !self.is_full()
+        !self.is_closed
             && next.length <= self.first.length
             && self.first.goes_before(self.chain.head(), next, head, self.chain.packets() as u16)
+    }
+
+    /// Puts a segment behind this run, which carries data and nothing else, and starts where the run ends.
+    ///
+    /// # Errors
+    /// That segment, where packets cannot be chained.
+    #[inline(always)]
+    pub fn extend<'a>(&mut self, piece: Piece<'a>, merges: bool) -> Result<(), Piece<'a>> {
+        let Piece { packet, segment, data, .. } = piece;
+        if let Err(packet) = self.chain.push(packet) {
+            return Err(Piece { packet, ..piece });
+        }
+        self.end = self.end.wrapping_add(segment.length.into());
+        (self.last_length, self.last_flags) = (segment.length, segment.flags);
+        self.data = self.data.zip(data).map(|(own, other)| own.followed_by(other));
+        self.length += u32::from(segment.length);
+        self.is_one &= merges;
+        self.is_closed = self.is_last();
+        Ok(())
     }
 
     /// Puts another run behind this one.
@@ -152,6 +184,7 @@ impl Run {
         self.data = self.data.zip(next.data).map(|(own, other)| own.followed_by(other));
         self.length += next.length;
         self.is_one &= merges && next.is_one;
+        self.is_closed = self.is_last();
         Ok(())
     }
 }
@@ -204,34 +237,11 @@ impl Queue {
         self.runs.pop_front()
     }
 
-    /// Puts a segment, which carries data and nothing else, behind the last run, if it continues that: the shortest way for
-    /// what comes in order.
-    ///
-    /// # Errors
-    /// The segment.
+    /// The last run, if a segment can be put behind it: the shortest way for what comes in order.
     #[inline]
-    pub fn extend(&mut self, piece: Piece, merges: bool) -> Result<&Run, Piece> {
-        let Some(last) = self.runs.back_mut() else { return Err(piece) };
-        let next = &piece.segment;
-        let fits = last.end == next.sequence
-            && (!merges
-                || piece.merges
-                    && last.mark == piece.mark
-                    && last.data.is_some() == piece.data.is_some()
-                    && last.takes_first(next, piece.packet.data()));
-        if !fits {
-            return Err(piece);
-        }
-        let Piece { packet, segment, data, merges: is_part, mark } = piece;
-        if let Err(chain) = last.chain.append(Chain::new(packet)) {
-            return Err(Piece { packet: chain.pop().0, segment, data, merges: is_part, mark });
-        }
-        last.is_one &= merges;
-        last.end = last.end.wrapping_add(segment.length.into());
-        (last.last_length, last.last_flags) = (segment.length, segment.flags);
-        last.data = last.data.zip(data).map(|(own, other)| own.followed_by(other));
-        last.length += u32::from(segment.length);
-        Ok(last)
+    pub fn continued_by(&mut self, piece: &Piece<'_>, merges: bool) -> Option<&mut Run> {
+        let last = self.runs.back_mut()?;
+        (last.end == piece.segment.sequence && (!merges || last.takes_piece(piece))).then_some(last)
     }
 
     /// Puts a run in its place, and together with its neighbours where it fits: where `merges`, as parts of one large

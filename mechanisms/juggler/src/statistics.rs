@@ -28,14 +28,14 @@ pub(crate) struct Statistics {
 }
 
 impl Statistics {
-    /// Counts a segment that goes on at once.
+    /// Counts segments that go on at once.
     #[inline]
-    pub(crate) fn pass(&mut self, reason: Reason) {
-        self.flushes[reason as usize] += 1;
-        self.segments[1] += 1;
-        self.released += 1;
-        self.sizes[1] += 1;
-        self.holds.add(0, 1);
+    pub(crate) fn pass(&mut self, reason: Reason, segments: u64) {
+        self.flushes[reason as usize] += segments;
+        self.segments[1] += segments;
+        self.released += segments;
+        self.sizes[1] += segments;
+        self.holds.add(0, segments);
     }
 
     /// Counts what leaves together, as so many packets.

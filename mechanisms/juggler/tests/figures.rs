@@ -4,7 +4,7 @@ use element::Timestamp;
 use packet::Pool;
 use testkit::timed::{frame, tcp};
 use tidegate_juggler::flows::{Flows, Limits, List, Phase, Reason};
-use tidegate_juggler::key::{self, FlowKey};
+use tidegate_juggler::key;
 use tidegate_juggler::queue::Piece;
 use wire::tcp::flags::ACK;
 
@@ -34,15 +34,17 @@ impl Table {
     fn take(&mut self, flow: u16, number: u32) -> u32 {
         let bytes = frame(tcp(flow, ACK, number * SIZE, 1).id(number as u16), &[7; SIZE as usize]);
         let packet = self.pool.packet(&bytes).unwrap();
-        let mut key = FlowKey::NONE;
-        let segment = key::locate(&packet, &mut key).unwrap();
+        let (segment, key) = key::locate(&packet).unwrap();
         let data = segment.verify(packet.chunks());
         let hash = u32::from(flow);
         let found = self.flows.find(&key, hash, None);
         let index =
             found.or_else(|| self.flows.open(&key, hash, segment.sequence, true, true, self.now)).unwrap();
-        let at_once =
-            self.flows.take(index, Piece { packet, segment, data, merges: true, mark: 0 }, self.now);
+        let at_once = self.flows.take(
+            index,
+            Piece { packet, segment: &segment, data, merges: true, mark: 0 },
+            self.now,
+        );
         assert!(at_once.is_none(), "it is to be merged");
         index
     }

@@ -128,16 +128,18 @@ impl Sum {
 /// Sums 32-bit words in the machine's byte order, and what is left in smaller ones; a last byte stands in the first
 /// half of its word.
 ///
-/// Both halves of 8-byte words are added up separately, so no carry has to be looked at and the compiler
-/// vectorises the loop.
+/// Of 8-byte words, all are added up modulo 2^64, and the upper halves once more on their own: what these leave of the
+/// whole are the lower halves. So no carry has to be looked at, and the compiler vectorises the loop.
 #[inline]
 fn sum_words(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
-    let mut sum = 0u64;
+    let (mut whole, mut upper) = (0u64, 0u64);
     for word in words {
         let word = u64::from_ne_bytes(*word);
-        sum += (word & 0xffff_ffff) + (word >> 32);
+        whole = whole.wrapping_add(word);
+        upper += word >> 32;
     }
+    let mut sum = whole.wrapping_sub(upper << 32) + upper;
     let (fours, rest) = rest.as_chunks::<4>();
     let (twos, rest) = rest.as_chunks::<2>();
     sum += fours.first().map_or(0, |word| u64::from(u32::from_ne_bytes(*word)));
