@@ -14,9 +14,9 @@ payloads :: PayloadTable(ENTRIES 4096);
 
 FromDump($IN)
     -> ether :: Classifier(12/0800, -)
+    -> CheckIPHeader(14)
     -> Slice(payloads, THRESHOLD $THRESHOLD)
     -> ToDump($CROSSED, SNAPLEN 0)
-    -> CheckIPHeader(14)
     -> IPFilter(allow file $RULES)
     -> Splice(payloads)
     -> passed :: Counter
