@@ -55,7 +55,7 @@ fn run(data: &[u8]) -> Vec<Seen> {
 }
 
 /// Cuts the input into packets.
-fn inputs(mut data: &[u8]) -> Vec<Input> {
+pub(crate) fn inputs(mut data: &[u8]) -> Vec<Input> {
     let mut inputs = Vec::new();
     while let Some((&length, rest)) = data.split_first_chunk()
         && inputs.len() < MOST_PACKETS

@@ -11,6 +11,7 @@
 //! | `traces.rs` | [`analysis`] |
 //! | `frames.rs` | [`headers`], [`layers`] |
 //! | `chain.rs` | [`packets`] |
+//! | `slicing.rs` | [`slicing()`] |
 //! | `seeds.rs` | [`seeds`]: inputs to start from |
 //!
 //! `fuzz/run` fuzzes them with libFuzzer, one binary each (`targets/`); `tests/corpora.rs` runs seeds and found
@@ -20,12 +21,14 @@ mod captures;
 mod chain;
 mod frames;
 pub mod seeds;
+mod slicing;
 mod text;
 mod traces;
 
 pub use captures::{capture, capture_round_trip};
 pub use chain::packets;
 pub use frames::{headers, layers};
+pub use slicing::slicing;
 pub use text::{argument_types, arguments, configuration, filters, language, patterns};
 pub use traces::analysis;
 
@@ -46,4 +49,5 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("headers", headers),
     ("layers", layers),
     ("packets", packets),
+    ("slicing", slicing),
 ];

@@ -23,7 +23,7 @@ pub fn of(target: &str) -> Vec<Vec<u8>> {
         "filters" => filters(),
         "headers" => frames().iter().flat_map(|frame| [0, 14, 34].map(|at| from(frame, at))).collect(),
         "layers" => frames().into_iter().flat_map(|frame| [from(&frame, 14), frame]).collect(),
-        "packets" => packets(),
+        "packets" | "slicing" => packets(),
         _ => Vec::new(),
     }
 }

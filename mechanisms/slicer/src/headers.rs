@@ -310,3 +310,97 @@ fn behind_extensions(next: u8, rest: &[u8]) -> Option<(u8, usize)> {
     let upper = ipv6::upper_layer(next, rest);
     (upper.fault.is_none() && upper.fragment.is_none()).then_some((upper.protocol, upper.offset))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use wire::build::Builder;
+    use wire::checksum::{ipv4_valid, tcp_valid, udp_valid};
+
+    use super::*;
+
+    /// A network function that writes another source address, a time to live and a mark of congestion.
+    fn translate(ip: &mut [u8], headers: &Headers, address: u32) {
+        let checksum = usize::from(headers.l4) + headers.checksum_offset();
+        let at = if headers.is_ipv6 { 20 } else { 12 };
+        let old = u32::from_be_bytes(*ip[at..].first_chunk().unwrap());
+        ip[at..at + 4].copy_from_slice(&address.to_be_bytes());
+        let delta = Delta::u32(old, address);
+        let old = get(ip, checksum);
+        let new = if headers.is_tcp { delta.apply(old) } else { delta.apply_udp(old) };
+        put(ip, checksum, new.to_be_bytes());
+        ip[1] |= if headers.is_ipv6 { 0x30 } else { 3 };
+        if !headers.is_ipv6 {
+            ip[8] = 7;
+            let length = usize::from(ip[0] & 0xf) * 4;
+            wire::checksum::fill_ipv4(&mut ip[..length]).unwrap();
+        }
+    }
+
+    fn is_valid(ip: &[u8], headers: &Headers) -> bool {
+        let (pseudo, segment) = (headers.pseudo(ip), &ip[headers.l4.into()..]);
+        let header = headers.is_ipv6 || ipv4_valid(&ip[..headers.l4.into()]);
+        header && if headers.is_tcp { tcp_valid(&pseudo, segment) } else { udp_valid(&pseudo, segment) }
+    }
+
+    proptest! {
+        #[test]
+        fn joined_packets_are_what_a_function_makes_of_whole_ones(
+            is_ipv6: bool, is_tcp: bool, options in 0usize..=10, payload in vec(any::<u8>(), 17..600), rest in 0usize..20,
+            damage in prop_oneof![Just(0u16), any::<u16>()], sequence: u32, tos: u8, token in any::<[u8; TOKEN]>(),
+            marks: bool, is_tail: bool, address in prop_oneof![Just(None), any::<u32>().prop_map(Some)],
+        ) {
+            let end = |last: u8| -> SocketAddr {
+                let six = format!("[fd00::{last}]:{last}").parse().unwrap();
+                if is_ipv6 { six } else { ([10, 0, 0, last], last.into()).into() }
+            };
+            let builder = match is_tcp {
+                true => Builder::tcp(end(1), end(2), flags::ACK).sequence(sequence, 9).options(&vec![1; 4 * options]),
+                false => Builder::udp(end(1), end(2)),
+            };
+            let mut whole = builder.tos(tos).build(&payload).unwrap();
+            let headers = Headers::find(&whole, 0, whole.len()).unwrap();
+            prop_assert_eq!(&whole[headers.payload.into()..headers.end as usize], &payload);
+            // A checksum that is wrong, or none.
+            let place = usize::from(headers.l4) + headers.checksum_offset();
+            let checksum = get(&whole, place) ^ damage;
+            put(&mut whole, place, checksum.to_be_bytes());
+            let rest = rest.min(payload.len() - 1);
+            let front = usize::from(headers.payload);
+            let mut short = [&whole[..front], &token, &payload[payload.len() - rest..]].concat();
+            let less = whole.len() as i32 - short.len() as i32;
+            let original = headers.shorten(&mut short, less, marks, is_tail);
+            let mut short_headers = Headers::find(&short, 0, short.len()).unwrap();
+            let is_bare = !is_tcp && checksum == 0;
+            prop_assert!(is_valid(&short, &short_headers) || is_bare && is_ipv6);
+            prop_assert!(!marks || short_headers.dscp(&short) == MARKER);
+            if let Some(address) = address {
+                translate(&mut short, &short_headers, address);
+                translate(&mut whole, &headers, address);
+            }
+            let mut joined = [&short[..front], &payload].concat();
+            short_headers.end = headers.end;
+            prop_assert!(short_headers.restore(&mut joined, &original));
+            prop_assert_eq!(joined, whole);
+        }
+
+        #[test]
+        fn anything_may_come(mut bytes in vec(any::<u8>(), 0..200), l3 in 0usize..20, extra in 0usize..50, first: u8) {
+            if let Some(byte) = bytes.get_mut(l3) {
+                *byte = [0x45, 0x46, 0x60, first][usize::from(first & 3)];
+            }
+            let length = bytes.len() + extra;
+            Headers::is_doubtful(&bytes, l3, length);
+            Headers::bears_mark(&bytes, l3);
+            if let Some(headers) = Headers::find(&bytes, l3, length) {
+                prop_assert!(usize::from(headers.payload) <= bytes.len() && headers.end as usize <= length);
+                let original = headers.shorten(&mut bytes, extra as i32 - 20, first & 4 == 0, true);
+                headers.restore(&mut bytes, &original);
+            }
+            Headers::clear_mark(&mut bytes, l3);
+        }
+    }
+}
