@@ -155,13 +155,7 @@ mod tests {
     #[test]
     fn packets_on_loan_are_lent_again_as_they_were() {
         let (mut pool, mut other) = (Pool::new(64 << 20).unwrap(), Pool::new(64 << 20).unwrap());
-        let mut store = Store::new(Restore {
-            bytes: 128,
-            copies: false,
-            annotations: false,
-            in_front: false,
-            marked: None,
-        });
+        let mut store = Store::new(Restore { bytes: 128, ..Restore::NOTHING });
         let whole = [5; 700];
         let packet = pool.packet(&whole).unwrap();
         assert!(store.insert(packet, &mut pool));

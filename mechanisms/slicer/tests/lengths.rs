@@ -3,14 +3,20 @@
 mod frames;
 
 use element::Timestamp;
-use frames::{L3, datagram};
+use frames::{L3, datagram, segment};
 use testkit::Run;
 use testkit::elements::{Input, collect, offer};
+use wire::tcp::flags::ACK;
 
 fn packets(count: usize) -> Vec<Input> {
     let input = |number: usize| {
         let time = Timestamp(1_000_000_000 + number as i64 * 100_000);
-        let bytes = datagram(number, number * 89 % 1400, 0);
+        let length = number * 89 % 1400;
+        let bytes = if number.is_multiple_of(4) {
+            segment(number, length, 0, ACK)
+        } else {
+            datagram(number, length, 0)
+        };
         Input { bytes, time, annotations: [0; 48], headers: [None; 3] }
     };
     (0..count).map(input).collect()
