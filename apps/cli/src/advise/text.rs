@@ -138,7 +138,7 @@ impl Advice {
         let judged: [(&str, &Judged); 4] = [
             ("COMPRESS (dropping superfluous ACKs)", &self.ack_coalescing.judged),
             ("REORDER (TCP segments in order)", &self.sorting.judged),
-            ("Slicing (leaving payloads aside; planned)", &self.slicing.judged),
+            ("Slicing (leaving payloads aside)", &self.slicing.judged),
             ("Spraying (packets of a flow over all cores)", &self.spraying.judged),
         ];
         for (what, judged) in judged {
