@@ -121,10 +121,12 @@ impl Pool {
         }
     }
 
-    /// Whether more than half of the slots that there may ever be are in use: time for those who hold packets to hold no more.
+    /// Whether fewer than an eighth of the slots that there may ever be are free: time for those who hold packets to hold no
+    /// more.
     #[inline]
-    pub fn is_half_used(&self) -> bool {
-        2 * (self.grown as usize - self.free.len()) > self.home.limit() as usize
+    pub fn is_scarce(&self) -> bool {
+        let (limit, used) = (self.home.limit() as usize, self.grown as usize - self.free.len());
+        limit - used.min(limit) < limit / 8
     }
 
     /// Start and length in bytes of the slots, which lie [`SLOT_STRIDE`] apart, for registering the area with

@@ -18,7 +18,7 @@
 //! `PayloadTable([KEYWORDS])`
 //!
 //! ## Arguments
-//! - `ENTRIES`: payloads that wait at a time, per worker; where half of the packet memory is in use, packets pass whole. `auto` is as
+//! - `ENTRIES`: payloads that wait at a time, per worker; where less than an eighth of the packet memory is free, packets pass whole. `auto` is as
 //!   many as packets of 500 bytes can come at the line rate within the service time.
 //! - `TTL`: how many times an entry's turn may come before its payload goes.
 //! - `MARKER`: `dscp` gives sliced packets the DSCP 63, so that none gets lost unnoticed; packets that come with it from outside
@@ -36,7 +36,7 @@
 //! - `ratio`: how many times fewer these are.
 //! - `small`: packets that passed whole because slicing is not worth it.
 //! - `unsuitable`: the same because they are no whole segment of TCP and no whole datagram of UDP, open or reset a connection,
-//!   have urgent data, or headers of more than 112 bytes.
+//!   have urgent data, go to a group of hosts, or have headers of more than 112 bytes.
 //! - `occupied`: the same because the entry was in use.
 //! - `no_buffer`: the same because there was no packet memory.
 //! - `remarked`: packets from outside with the DSCP of the mark that had to pass whole, and have lost it.

@@ -8,7 +8,7 @@ use element::{Args, Cx, Timestamp};
 use packet::{Pool, SLOT_STRIDE};
 
 use crate::headers::Headers;
-use crate::table::{Parked, Table};
+use crate::table::{MOST, Table};
 use crate::token::{Place, Seal, TOKEN};
 
 /// Bytes from which packets are worth slicing (NFSlicer paper, section III-C).
@@ -40,7 +40,7 @@ impl Settings {
         let Bandwidth(rate) = self.line_rate;
         let packets = u128::from(rate / u64::from(THRESHOLD)) * self.service_time.0.max(0) as u128;
         let entries = self.entries.map_or(packets.div_ceil(1_000_000_000), u128::from);
-        entries.clamp(1, 1 << 24) as usize
+        entries.clamp(1, MOST as u128) as usize
     }
 }
 
@@ -118,6 +118,9 @@ impl Payloads {
     /// # Errors
     /// If the operating system has no random numbers; or the table would take too much memory.
     pub(crate) fn start(&self, cx: &mut Cx<'_>) -> Result<(), String> {
+        if cx.worker().1 > 1 << 8 {
+            return Err("tokens have room for 256 workers".into());
+        }
         let mut state = self.open();
         let (entries, slots) = (state.table.capacity(), cx.pool().stats().limit);
         if entries > slots / 2 {
@@ -143,13 +146,9 @@ impl Payloads {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// At the end: payloads that nobody fetches any more. How many there were.
-    pub(crate) fn close(&self, pool: &mut Pool) -> usize {
-        let mut state = self.open();
-        let parked: Vec<Parked> = state.table.clear().collect();
-        let count = parked.len();
-        parked.into_iter().for_each(|parked| pool.free(parked.packet));
-        count
+    /// At the end: payloads that nobody fetches any more.
+    pub(crate) fn close(&self, pool: &mut Pool) {
+        self.open().table.clear().for_each(|parked| pool.free(parked.packet));
     }
 
     /// For whoever goes on in place of this element.

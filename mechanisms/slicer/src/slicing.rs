@@ -85,11 +85,6 @@ impl Slicing {
                 _ => Ok(packet),
             };
         };
-        if is_for_many(data, &headers) {
-            // Several copies of it may come back, of which only the first would find its payload.
-            state.counts.unsuitable += 1;
-            return Ok(packet);
-        }
         let payload = headers.payload_length();
         let removed = if length >= self.threshold as usize { self.part(payload) } else { 0 };
         let is_worth = removed > TOKEN;
@@ -137,11 +132,12 @@ impl Slicing {
         packet: Packet,
     ) -> Result<Packet, Packet> {
         let Some(seal) = &state.seal else { return Err(packet) };
-        if usize::from(headers.payload) > HEADERS {
+        // Of what goes to a group several copies may come back, of which only the first would find its payload.
+        if usize::from(headers.payload) > HEADERS || is_for_many(packet.data(), headers) {
             state.counts.unsuitable += 1;
             return Err(packet);
         }
-        if pool.is_half_used() {
+        if pool.is_scarce() {
             // Packets are to come in whatever waits: long ones take up many slots, and there may be several tables.
             state.counts.no_buffer += 1;
             return Err(packet);

@@ -193,6 +193,7 @@ fn join(
         }
         Err([front, packet]) => {
             pool.free(packet);
+            state.counts.changed += 1;
             Fate::Drop(front, DropReason::NoHeadroom)
         }
     }

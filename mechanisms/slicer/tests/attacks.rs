@@ -125,10 +125,21 @@ fn a_token_from_outside_is_found_wherever_a_splicer_would_look() {
 
 #[test]
 fn a_mark_from_outside_that_cannot_be_parked_is_lost() {
-    let marked = |dscp| vec![with_long_headers(dscp, &[5; 900]), with_long_headers(dscp, &[5; 9])];
-    let (seen, values, _) = through("", "", "Null", &marked(MARK), &["t.remarked", "t.no_token"]);
-    assert!(seen == marked(0));
-    assert_eq!(values, [2, 0]);
+    let marked = |dscp| {
+        let mut group = datagram(1, 900, dscp);
+        group[..6].copy_from_slice(&[1, 0, 0x5e, 1, 2, 3]);
+        let mut fragment = datagram(2, 900, dscp);
+        fragment[L3 + 6] = 0x20;
+        wire::checksum::fill_ipv4(&mut fragment[L3..L3 + 20]).unwrap();
+        let mut cut = datagram(3, 900, dscp);
+        cut.truncate(500);
+        vec![with_long_headers(dscp, &[5; 900]), with_long_headers(dscp, &[5; 9]), group, fragment, cut]
+    };
+    let (seen, values, _) =
+        through("", "", "Null", &marked(MARK), &["t.remarked", "t.no_token", "t.unsuitable"]);
+    let unmarked = marked(0);
+    assert!(seen.iter().zip(&unmarked).all(|(a, b)| a[L3 + 12..] == b[L3 + 12..] && a[L3 + 1] >> 2 == 0));
+    assert_eq!((seen.len(), values), (5, vec![5, 0, 5]));
 }
 
 #[test]
