@@ -4,7 +4,7 @@ use std::io::Write;
 
 use capture::{LinkType, Writer, WriterOptions};
 use element::Class;
-use testkit::corpus;
+use testkit::{classes, corpus};
 use trace::generate::{Generated, Generator, Protocols, Specification};
 use wire::checksum;
 
@@ -246,16 +246,6 @@ fn packets() -> Vec<Vec<u8>> {
     // Many slots: the length says more than there is.
     seeds.push([vec![0, 0xff, 0xff], frames[0].clone()].concat());
     seeds
-}
-
-fn classes() -> impl Iterator<Item = &'static Class> {
-    nf::CLASSES
-        .iter()
-        .chain(device::CLASSES)
-        .chain(reframer::CLASSES)
-        .chain(juggler::CLASSES)
-        .chain(slicer::CLASSES)
-        .copied()
 }
 
 /// The examples of the manual.

@@ -197,15 +197,8 @@ pub fn filters(data: &[u8]) {
     }
 }
 
-/// Every class of the product.
-static REGISTRY: LazyLock<Registry> = LazyLock::new(|| {
-    Registry::new()
-        .with(nf::CLASSES)
-        .with(device::CLASSES)
-        .with(reframer::CLASSES)
-        .with(juggler::CLASSES)
-        .with(slicer::CLASSES)
-});
+/// Every class of the product, and of tests.
+static REGISTRY: LazyLock<Registry> = LazyLock::new(testkit::registry);
 
 /// Makes a plan of any text and configures its elements, as far as `tidegate check` goes: no file is opened.
 pub fn configuration(data: &[u8]) {

@@ -3,6 +3,8 @@
 //! [`Core`] is the worker's hot state: pool, time, emitted batches, counters; elements reach it through [`Cx`]
 //! with plain function calls. Everything rarer goes through [`Host`], which the engine implements.
 
+mod chance;
+mod lengths;
 mod workers;
 
 use std::any::Any;
@@ -20,26 +22,7 @@ use crate::ElementId;
 use crate::args::Place;
 use crate::facts::Facts;
 
-/// Knows how long packets are, with payloads that have been left aside ([`Effects::whole_length`](crate::Effects::whole_length)).
-#[derive(Clone, Copy, Debug)]
-pub struct Lengths {
-    /// Whether annotations say how much has been.
-    tells: bool,
-}
-
-impl Lengths {
-    /// Bytes of a packet.
-    #[inline]
-    pub fn of(self, packet: &Packet) -> usize {
-        packet.len() + self.aside(packet)
-    }
-
-    /// Bytes of its payload that are not in it.
-    #[inline]
-    pub fn aside(self, packet: &Packet) -> usize {
-        if self.tells { packet.annotations().parked as usize } else { 0 }
-    }
-}
+pub use lengths::Lengths;
 
 /// Packets that went through one element.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -704,29 +687,6 @@ impl<'a> Cx<'a> {
     /// Processor cycles, for meters; not reproducible.
     pub fn cycles(&self) -> u64 {
         self.host.cycles()
-    }
-
-    /// Random numbers.
-    pub fn random(&mut self) -> &mut fastrand::Rng {
-        &mut self.core.random
-    }
-
-    /// The seed for hash tables whose keys come from packets, and for numbers that nobody is to guess, such as ports. Nothing
-    /// else that leaves may depend on it: it is another one in each run, but under clocks that make runs repeatable.
-    pub fn hash_seed(&self) -> u64 {
-        self.core.hash_seed
-    }
-
-    /// Whether the clock makes runs repeatable: then nothing is secret, and what would be chosen so that nobody can guess it is
-    /// always the same.
-    pub fn is_repeatable(&self) -> bool {
-        self.core.is_repeatable
-    }
-
-    /// How long packets are, with payloads that have been left aside.
-    #[inline]
-    pub fn lengths(&self) -> Lengths {
-        Lengths { tells: self.core.facts.tells_lengths }
     }
 
     // Handlers and messages.
