@@ -180,7 +180,7 @@ impl Example {
     }
 
     /// The flow of a packet, and what it is without what was chosen while the example ran: a translator's port or identifier, a
-    /// balancer's server, and the identification of errors that were made here.
+    /// balancer's server, a token, and the identification of errors that were made here.
     fn unnamed(&self, bytes: &[u8], link: LinkType) -> (Vec<u8>, Vec<u8>) {
         let layers = Layers::locate(bytes, link);
         let mut packet = bytes.to_vec();
@@ -221,6 +221,12 @@ impl Example {
                 _ if is_outer(ip + 12) => blank(l4, l4 + 2),
                 _ => blank(l4 + 2, l4 + 4),
             }
+            blank(sum, sum + 2);
+        }
+        if self.name == "slicer" && bytes[ip + 1] >> 2 == 63 {
+            // What crosses carries tokens, which say which worker has the payload.
+            let token = layers.payload.unwrap_or(usize::MAX);
+            blank(token, token.saturating_add(16));
             blank(sum, sum + 2);
         }
         if balances {
