@@ -47,7 +47,7 @@
 //! - `no_token`: marked packets with no token of ours, or with a part of one; they were dropped.
 //! - `changed`: sliced packets to which bytes have been added, or that lack some; they were dropped.
 //! - `unmarked`: sliced packets that came back with another DSCP than that of the mark, which they keep: the network function
-//!   writes it. With `MARKER none`, nothing is lost by that.
+//!   writes it. With `MARKER none`, nothing is lost by that. A message says so at the first of them.
 //! - `quoted`: ICMP errors of the network function in which the original packet was put in place of the sliced one.
 //! - `unrestored`: ICMP errors that quote too little of a sliced packet for that.
 //! - `reset`: sets all counts to zero.

@@ -9,7 +9,7 @@ use packet::{Pool, SLOT_STRIDE};
 
 use crate::headers::Headers;
 use crate::table::{MOST, Table};
-use crate::token::{Place, Seal, TOKEN};
+use crate::token::{Place, Seal, TOGETHER, TOKEN};
 
 /// Bytes from which packets are worth slicing (NFSlicer paper, section III-C).
 pub(crate) const THRESHOLD: u32 = 500;
@@ -65,19 +65,58 @@ pub(crate) struct State {
     pub(crate) seal: Option<Seal>,
     /// Whether sliced packets may have kept a part of their payload.
     pub(crate) leaves_rest: bool,
+    ahead: Ahead,
 }
 
 impl State {
-    /// What the token at the start of a packet's payload says, if there can be one of ours.
+    fn new(table: Table) -> State {
+        State { table, counts: Counts::default(), seal: None, leaves_rest: false, ahead: Ahead::default() }
+    }
+
+    /// What stands where a packet would have its token, if there can be one of ours.
     #[inline]
-    pub(crate) fn opens(&self, data: &[u8], headers: &Headers) -> Option<Place> {
+    pub(crate) fn token_in(&self, data: &[u8], headers: &Headers) -> Option<[u8; TOKEN]> {
         let payload = headers.payload_length();
         if payload != TOKEN && !(payload > TOKEN && self.leaves_rest) {
             return None;
         }
-        let token = data.get(headers.payload.into()..)?.first_chunk::<TOKEN>()?;
-        self.seal.as_ref()?.open(*token)
+        data.get(headers.payload.into()..)?.first_chunk().copied()
     }
+
+    /// What it says.
+    #[inline]
+    pub(crate) fn opens(&self, data: &[u8], headers: &Headers) -> Option<Place> {
+        self.seal.as_ref()?.open(self.token_in(data, headers)?)
+    }
+
+    /// The token of the next payload in an entry.
+    #[inline]
+    pub(crate) fn token_of(&mut self, worker: u8, index: u32) -> Option<[u8; TOKEN]> {
+        let Ahead { first, used, count, tokens } = &mut self.ahead;
+        let mut at = index.wrapping_sub(*first) as usize;
+        if !(*used..*count).contains(&at) {
+            let mut places = [Place { worker, index, generation: 0 }; TOGETHER];
+            *count = 0;
+            for (place, generation) in places.iter_mut().zip(self.table.next_generations(index)) {
+                *place = Place { worker, index: index + *count as u32, generation };
+                *count += 1;
+            }
+            *tokens = self.seal.as_ref()?.close(places);
+            (*first, at) = (index, 0);
+        }
+        // In the next round it is another one.
+        *used = at + 1;
+        tokens.get(at).copied()
+    }
+}
+
+/// Tokens that are made ahead, of neighbouring entries.
+#[derive(Default)]
+struct Ahead {
+    first: u32,
+    used: usize,
+    count: usize,
+    tokens: [[u8; TOKEN]; TOGETHER],
 }
 
 /// What became of packets.
@@ -108,9 +147,8 @@ impl Payloads {
     /// Those of the element that is being built.
     pub(crate) fn new(args: &Args<'_>, settings: Settings) -> Arc<Payloads> {
         let common = args.setup.common.get_or_make(args.id(), Common::default);
-        let table = Table::new(settings.entries(), settings.turns);
-        let state = State { table, counts: Counts::default(), seal: None, leaves_rest: false };
-        Arc::new(Payloads { settings, common, state: Mutex::new(state) })
+        let state = Mutex::new(State::new(Table::new(settings.entries(), settings.turns)));
+        Arc::new(Payloads { settings, common, state })
     }
 
     /// Gets the key of tokens: one that nobody knows, or the same one in all runs that are repeatable.
@@ -153,10 +191,7 @@ impl Payloads {
 
     /// For whoever goes on in place of this element.
     pub(crate) fn take_state(&self) -> State {
-        let mut state = self.open();
-        let empty =
-            State { table: Table::new(1, 1), counts: Counts::default(), seal: None, leaves_rest: false };
-        std::mem::replace(&mut *state, empty)
+        std::mem::replace(&mut *self.open(), State::new(Table::new(1, 1)))
     }
 
     /// For whoever cannot go on with them.
@@ -170,6 +205,7 @@ impl Payloads {
         let gone = before.table.resize(self.settings.entries(), self.settings.turns);
         gone.into_iter().for_each(|parked| pool.free(parked.packet));
         before.leaves_rest |= state.leaves_rest;
+        before.ahead = Ahead::default();
         *state = before;
     }
 }

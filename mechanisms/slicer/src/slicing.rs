@@ -8,7 +8,7 @@ use crate::headers::{HEADERS, Headers, MARKER};
 use crate::payloads::{Payloads, State};
 use crate::quoted;
 use crate::table::{Occupied, Parked};
-use crate::token::{Place, TOKEN};
+use crate::token::TOKEN;
 
 /// An Ethernet header.
 const ETHERNET: usize = 14;
@@ -131,7 +131,6 @@ impl Slicing {
         (marks, headers, removed): (bool, &Headers, usize),
         packet: Packet,
     ) -> Result<Packet, Packet> {
-        let Some(seal) = &state.seal else { return Err(packet) };
         // Of what goes to a group several copies may come back, of which only the first would find its payload.
         if usize::from(headers.payload) > HEADERS || is_for_many(packet.data(), headers) {
             state.counts.unsuitable += 1;
@@ -142,8 +141,8 @@ impl Slicing {
             state.counts.no_buffer += 1;
             return Err(packet);
         }
-        let (index, generation) = match state.table.reserve() {
-            Ok(place) => place,
+        let index = match state.table.reserve() {
+            Ok(index) => index,
             Err(Occupied(expired)) => {
                 state.counts.occupied += 1;
                 if let Some(parked) = expired {
@@ -153,6 +152,7 @@ impl Slicing {
                 return Err(packet);
             }
         };
+        let Some(token) = state.token_of(worker, index) else { return Err(packet) };
         let front = usize::from(headers.payload);
         let mut removed = removed;
         // What lies behind the IP packet crosses, too: whether it is kept is for the network function to say.
@@ -173,8 +173,8 @@ impl Slicing {
         }
         let data = sliced.data_mut();
         let (_, behind) = data.split_at_mut(front);
-        let (token, others) = behind.split_at_mut(TOKEN);
-        token.copy_from_slice(&seal.close(Place { worker, index, generation }));
+        let (place, others) = behind.split_at_mut(TOKEN);
+        place.copy_from_slice(&token);
         packet.read_at(front + removed, others);
         let less = removed as i32 - TOKEN as i32;
         let original = headers.shorten(&mut data[..front + TOKEN + rest], less, marks, self.is_tail);

@@ -24,9 +24,21 @@ pub(crate) enum Fate {
     Drop(Packet, DropReason),
 }
 
+/// What is known of a packet.
+#[derive(Clone, Copy, Default)]
+struct Found {
+    l3: Option<usize>,
+    headers: Option<Headers>,
+    /// What its token says.
+    place: Option<Place>,
+}
+
 /// Joins packets with their payloads; keeps its memory from batch to batch.
 #[derive(Default)]
 pub(crate) struct Splicing {
+    found: Vec<Found>,
+    /// Packets by number, and what may be their tokens.
+    tokens: Vec<(usize, [u8; TOKEN])>,
     over: Vec<(usize, Packet)>,
     lost: Vec<(Packet, DropReason)>,
     long: Vec<Packet>,
@@ -65,17 +77,27 @@ impl Splicing {
     ) {
         let worker = cx.worker().0;
         let mut state = payloads.open();
-        let (pool, marks) = (cx.pool(), payloads.settings.marks);
+        self.look_up(&state, worker, batch);
+        let (pool, marks, before) = (cx.pool(), payloads.settings.marks, state.counts.unmarked);
+        let Splicing { found, over, lost, long, mtu, .. } = self;
+        let mut found = found.drain(..);
         batch.replace_each(|packet| {
-            match splice(pool, &mut state, (worker, marks, self.mtu), packet) {
+            match splice(pool, &mut state, (worker, marks, *mtu), found.next().unwrap_or_default(), packet) {
                 Fate::Out(packet) => return Some(packet),
-                Fate::Over(to, packet) => self.over.push((to, packet)),
-                Fate::Long(packet) => self.long.push(packet),
-                Fate::Drop(packet, reason) => self.lost.push((packet, reason)),
+                Fate::Over(to, packet) => over.push((to, packet)),
+                Fate::Long(packet) => long.push(packet),
+                Fate::Drop(packet, reason) => lost.push((packet, reason)),
             }
             None
         });
-        drop(state);
+        let is_rewritten = before == 0 && state.counts.unmarked > 0;
+        drop((state, found));
+        if is_rewritten {
+            let name = cx.name().to_string();
+            cx.message(format_args!(
+                "{name}: sliced packets come back with another DSCP, which they keep; with MARKER none they have their own\n"
+            ));
+        }
         if !self.lost.is_empty() {
             self.lost.drain(..).for_each(|(packet, reason)| cx.drop(packet, reason));
         }
@@ -84,6 +106,36 @@ impl Splicing {
         }
         if !self.over.is_empty() {
             self.hand_over(cx, input);
+        }
+    }
+
+    /// Finds the headers of all packets, reads their tokens together, and asks for what they lead to, so that waits for memory
+    /// overlap.
+    #[inline]
+    fn look_up(&mut self, state: &State, worker: usize, batch: &Batch) {
+        self.tokens.clear();
+        for (number, packet) in batch.iter().enumerate() {
+            let data = packet.data();
+            let l3 = network_start(packet);
+            let headers = l3.and_then(|l3| Headers::find(data, l3, packet.len()));
+            if let Some(token) = headers.and_then(|headers| state.token_in(data, &headers)) {
+                self.tokens.push((number, token));
+            }
+            self.found.push(Found { l3, headers, place: None });
+        }
+        let Some(seal) = &state.seal else { return };
+        seal.open_all(&self.tokens, |number, place| {
+            if let (Some(found), Some(place)) = (self.found.get_mut(number), place) {
+                found.place = Some(place);
+                if usize::from(place.worker) == worker {
+                    state.table.prefetch(place.index);
+                }
+            }
+        });
+        for place in self.found.iter().filter_map(|found| found.place) {
+            if let Some(parked) = state.table.get(place.index, place.generation) {
+                parked.packet.prefetch();
+            }
         }
     }
 
@@ -108,11 +160,12 @@ fn splice(
     pool: &mut Pool,
     state: &mut State,
     (worker, marks, mtu): (usize, bool, u32),
+    found: Found,
     packet: Packet,
 ) -> Fate {
     let data = packet.data();
-    let Some(l3) = network_start(&packet) else { return Fate::Out(packet) };
-    let Some(headers) = Headers::find(data, l3, packet.len()) else {
+    let Some(l3) = found.l3 else { return Fate::Out(packet) };
+    let Some(headers) = found.headers else {
         if marks && Headers::is_doubtful(data, l3, packet.len()) {
             state.counts.no_token += 1;
             return Fate::Drop(packet, DropReason::NoToken);
@@ -120,7 +173,7 @@ fn splice(
         return quoted::restore(pool, state, worker, l3, packet);
     };
     let is_marked = marks && headers.dscp(data) == MARKER;
-    let Some(Place { worker: home, index, generation }) = state.opens(data, &headers) else {
+    let Some(Place { worker: home, index, generation }) = found.place else {
         return match is_marked {
             // It has been cut, or somebody has made it up: everything that came marked has got a token.
             true => {

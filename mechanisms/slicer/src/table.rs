@@ -8,6 +8,7 @@
 //! wait as there are entries.
 
 use element::Packet;
+use packet::prefetch_line;
 
 use crate::headers::Original;
 use crate::token::GENERATIONS;
@@ -97,16 +98,16 @@ impl Table {
         self.waiting
     }
 
-    /// The place whose turn it is: entry and generation of what will be put there.
+    /// The entry whose turn it is.
     ///
     /// # Errors
     /// It is in use. The turn has passed on.
     #[inline]
-    pub fn reserve(&mut self) -> Result<(u32, u64), Occupied> {
+    pub fn reserve(&mut self) -> Result<u32, Occupied> {
         let index = self.next;
         let entry = &mut self.entries[index];
         if entry.parked.is_none() {
-            return Ok((index as u32, (entry.generation + 1) % GENERATIONS));
+            return Ok(index as u32);
         }
         self.pass_on();
         let entry = &mut self.entries[index];
@@ -117,6 +118,20 @@ impl Table {
         entry.is_expired = true;
         self.waiting -= 1;
         Err(Occupied(entry.parked.take()))
+    }
+
+    /// The generations that come next in some entries, as far as there are any.
+    pub fn next_generations(&self, first: u32) -> impl Iterator<Item = u64> + '_ {
+        let entries = self.entries.get(first as usize..).unwrap_or_default();
+        entries.iter().map(|entry| (entry.generation + 1) % GENERATIONS)
+    }
+
+    /// Asks the processor to load an entry.
+    #[inline]
+    pub fn prefetch(&self, index: u32) {
+        if let Some(entry) = self.entries.get(index as usize) {
+            prefetch_line(std::ptr::from_ref(entry).cast());
+        }
     }
 
     /// Puts a payload into the place that was reserved, and passes the turn on.
@@ -206,10 +221,11 @@ mod tests {
     }
 
     fn put(table: &mut Table, pool: &mut Pool, byte: u8) -> Option<(u32, u64)> {
-        let place = table.reserve().ok()?;
+        let index = table.reserve().ok()?;
+        let generation = table.next_generations(index).next()?;
         let parked = payload(pool, byte);
         table.park(parked);
-        Some(place)
+        Some((index, generation))
     }
 
     fn get(table: &mut Table, pool: &mut Pool, (index, generation): (u32, u64)) -> Result<u8, Gone> {

@@ -49,7 +49,7 @@ fn what_is_marked_outside_comes_through_at_any_size() {
 
 /// A datagram whose payload is a token that the run will give, as under the trace clock the key is always the same.
 fn with_token(number: usize, dscp: u8, index: u32, generation: u64) -> Vec<u8> {
-    let token = Seal::new([7; 16]).close(Place { worker: 0, index, generation });
+    let [token] = Seal::new([7; 16]).close([Place { worker: 0, index, generation }]);
     let mut frame = datagram(number, TOKEN, dscp);
     frame[L3 + 28..].copy_from_slice(&token);
     // Without a checksum.
@@ -99,7 +99,10 @@ fn with_long_headers(dscp: u8, payload: &[u8]) -> Vec<u8> {
 
 #[test]
 fn a_token_from_outside_is_found_wherever_a_splicer_would_look() {
-    let token = |index| Seal::new([7; 16]).close(Place { worker: 0, index, generation: 1 });
+    let token = |index| {
+        let [token] = Seal::new([7; 16]).close([Place { worker: 0, index, generation: 1 }]);
+        token
+    };
     let mut frames = large(8);
     // Behind headers that are too long to be sliced, in what an error quotes, and in front of more, where there is no room.
     frames.push(with_long_headers(0, &token(0)));
