@@ -1,5 +1,5 @@
-//! `bench devices`, `bench connections` and `bench reordering` for the shortest time: their rows, and that nothing stays
-//! behind. Skipped with a message where there can be no network namespaces.
+//! `bench devices`, `bench connections`, `bench reordering` and `bench boundary` for the shortest time: their rows, and that
+//! nothing stays behind. Skipped with a message where there can be no network namespaces.
 
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
@@ -137,6 +137,35 @@ fn reordering_has_rows_for_each_receiver() {
                 let of = |key: &str| row["receiving"][key].as_f64().unwrap();
                 assert!(of("gbps") > 0.0 && of("delivered") > 0.0 && of("acks") > 0.0, "{row}");
                 assert!(delay == 0 || of("behind_gap") > 0.0, "{row}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_boundary_has_rows_for_whole_and_sliced_packets() {
+    if !is_possible() {
+        return;
+    }
+    let _alone = alone();
+    let output =
+        Command::new(TIDEGATE).args(["bench", "boundary", "--small", "--json", "-"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let rows: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    for function in ["l2", "nat"] {
+        for frame in [60, 1514] {
+            for packets in ["whole", "sliced"] {
+                let is_it = |row: &&Value| {
+                    let params = &row["params"];
+                    params["function"] == function && params["frame"] == frame && params["packets"] == packets
+                };
+                let row = rows.iter().find(is_it);
+                let row = row.unwrap_or_else(|| panic!("no {function} {frame} {packets}: {said}"));
+                let bytes = row["crossing"]["bytes"].as_f64().unwrap();
+                let is_short = packets == "sliced" && frame == 1514;
+                // Where the function does not get to work for long, some pass whole.
+                assert!(if is_short { bytes < 1514.0 } else { bytes == f64::from(frame) }, "{row}");
             }
         }
     }
