@@ -8,7 +8,7 @@
 //! Invariants:
 //! - A sliced packet is a valid packet. Joined, it is what the network function would have made of the whole one.
 //! - A payload leaves at most once, behind the headers that it came with: a token is ours, of this run, and used once.
-//! - Nothing is dropped for want of room: what cannot be parked passes whole.
+//! - What cannot be parked passes whole, but for what comes from outside with a token of ours.
 //! - What carries our mark at the way back and has no token of ours does not leave.
 
 pub mod headers;

@@ -4,7 +4,7 @@
 //! For network functions that read headers only, where packets cross something that copies them: an interface to a namespace,
 //! a container, a virtual machine or another program. Splice puts the payloads back behind it, wherever that is. Packets with
 //! at least THRESHOLD bytes lose the payload of TCP or UDP; its bytes stay where they are and are not touched. In its place
-//! stands a token of 16 bytes. What is left is a valid packet: lengths and checksums are right. A segment of TCP is presented as its
+//! stands a token of 16 bytes. What is left is a valid packet: lengths are right, and checksums as far as they were. A segment of TCP is presented as its
 //! own last bytes (its sequence number is larger), so that those who follow the connection see how far it has got.
 //!
 //! Packets over IPv4 and IPv6 are sliced, behind VLAN tags or without a link header. Fragments, other protocols, segments with
