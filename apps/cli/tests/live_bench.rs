@@ -36,6 +36,15 @@ fn namespaces_of(process: u32) -> Vec<String> {
     names.filter(|name| name.starts_with(&format!("tg{process}x"))).collect()
 }
 
+/// The rows of a benchmark that runs for the shortest time, and what it says beside them.
+fn rows_of(benchmark: &str) -> (Vec<Value>, String) {
+    let output =
+        Command::new(TIDEGATE).args(["bench", benchmark, "--small", "--json", "-"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+    (serde_json::from_slice(&output.stdout).unwrap(), said)
+}
+
 #[test]
 fn every_device_has_its_rows() {
     if !is_possible() {
@@ -90,11 +99,7 @@ fn connections_have_rows_for_each_steering() {
         return;
     }
     let _alone = alone();
-    let output =
-        Command::new(TIDEGATE).args(["bench", "connections", "--small", "--json", "-"]).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
-    let rows: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    let (rows, said) = rows_of("connections");
     let count = |steering: &str, order: &str| {
         let is_it = |row: &&Value| row["params"]["steering"] == steering && row["params"]["order"] == order;
         rows.iter().filter(is_it).count()
@@ -114,11 +119,7 @@ fn reordering_has_rows_for_each_receiver() {
         return;
     }
     let _alone = alone();
-    let output =
-        Command::new(TIDEGATE).args(["bench", "reordering", "--small", "--json", "-"]).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
-    let rows: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    let (rows, said) = rows_of("reordering");
     // Which congestion controls there are is for the kernel to say, and without iperf3 also who may choose them.
     let controls: BTreeSet<&str> =
         rows.iter().map(|row| row["params"]["control"].as_str().unwrap()).collect();
@@ -148,11 +149,7 @@ fn a_boundary_has_rows_for_whole_and_sliced_packets() {
         return;
     }
     let _alone = alone();
-    let output =
-        Command::new(TIDEGATE).args(["bench", "boundary", "--small", "--json", "-"]).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
-    let rows: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    let (rows, said) = rows_of("boundary");
     for function in ["l2", "nat"] {
         for frame in [60, 1514] {
             for packets in ["whole", "sliced"] {
