@@ -5,6 +5,7 @@
 
 mod chance;
 mod lengths;
+mod stand_in;
 mod workers;
 
 use std::any::Any;

@@ -229,6 +229,9 @@ pub struct Case {
     pub otherwise: DropReason,
     /// Where the user wrote that, if it is a rule of its own.
     pub written: Option<Written>,
+    /// Whether packets have to come to the element itself, although nothing else is in the way: it says something about
+    /// each of them to people.
+    pub is_shown: bool,
 }
 
 impl Case {
@@ -242,6 +245,7 @@ impl Case {
             to,
             otherwise: DropReason::NoOutput,
             written: None,
+            is_shown: false,
         }
     }
 
@@ -263,6 +267,13 @@ impl Case {
     #[must_use]
     pub fn or_drop(mut self, reason: DropReason) -> Case {
         self.otherwise = reason;
+        self
+    }
+
+    /// The same, of packets that people hear of.
+    #[must_use]
+    pub fn shown(mut self) -> Case {
+        self.is_shown = true;
         self
     }
 
@@ -342,6 +353,19 @@ pub enum Depends {
     Handler,
     /// The worker that the packet is at.
     Worker,
+}
+
+/// What an element's handlers show of packets that have gone through it, and so what another element has to do that stands for
+/// it ([`Effects::stands_for`]).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Counts {
+    /// Nothing of those that leave by an output. Those that end there have to come to the element itself.
+    #[default]
+    None,
+    /// What can be told ([`crate::Element::tally`]). Where packets end without a trace in handlers, that is nothing, too.
+    Told,
+    /// What only the packets themselves can tell: nobody may stand for the element.
+    Own,
 }
 
 /// What the element does to the order of packets.
@@ -440,6 +464,11 @@ pub struct Effects {
     pub is_spread: bool,
     /// Elements whose state it uses: where one of them works at one worker, it does, too.
     pub beside: Vec<ElementId>,
+    /// Elements that it takes packets past, doing what they would do, and says so when it is asked
+    /// ([`crate::Element::settle`]): where one of them works at one worker, it does, too.
+    pub stands_for: Vec<ElementId>,
+    /// What its handlers show of packets that have gone through it.
+    pub counts: Counts,
     /// Order.
     pub order: Order,
     /// What the element looks at for people (printers, recorders, counters); the packets' fate does not
@@ -517,6 +546,28 @@ impl Effects {
         let access = Access::EveryPacket;
         self.state.push(State { table, key: Vec::new(), both_directions: false, access });
         self
+    }
+
+    /// The same, with handlers that show this of packets.
+    #[must_use]
+    pub fn counting(mut self, counts: Counts) -> Effects {
+        self.counts = counts;
+        self
+    }
+
+    /// Whether another element may deal with packets of a case in this one's place, as far as it matters for what people see
+    /// of them. `outputs` is how many this one has.
+    pub fn may_be_told(&self, case: &Case, outputs: usize) -> bool {
+        let ends = match case.to {
+            Target::Output(output) | Target::Hold(output) => output >= outputs,
+            Target::AllOutputs | Target::SomeOutput => outputs == 0,
+            Target::Drop(_) | Target::Send => true,
+        };
+        match self.counts {
+            Counts::None => !case.is_shown && !ends,
+            Counts::Told => !case.is_shown,
+            Counts::Own => false,
+        }
     }
 
     /// Fields that the fate or the bytes of packets depend on.
@@ -674,5 +725,18 @@ mod tests {
         assert_eq!(effects.reads(), [ttl.clone(), wire_field::IP_CHECKSUM]);
         assert_eq!(effects.writes(), [ttl, wire_field::IP_CHECKSUM]);
         assert_eq!(Effects::pass().observing(&[PAINT]).reads(), []);
+    }
+
+    #[test]
+    fn packets_are_told_where_people_see_no_difference() {
+        let may = |effects: &Effects| effects.may_be_told(&effects.cases[0], 1);
+        assert!(may(&Effects::pass()));
+        assert!(!may(&Effects::drop(DropReason::NoMatch)), "it may have something to say about it");
+        assert!(may(&Effects::drop(DropReason::NoMatch).counting(Counts::Told)));
+        assert!(!may(&Effects::pass().counting(Counts::Own)));
+        let side = Case::new(Filter::Any, Target::Output(1));
+        assert!(!may(&Effects::cases(vec![side.clone()])), "it ends here");
+        assert!(Effects::default().may_be_told(&side, 2));
+        assert!(!may(&Effects::cases(vec![side.shown()]).counting(Counts::Told)));
     }
 }

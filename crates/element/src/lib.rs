@@ -14,6 +14,7 @@
 //! - [`names`]: addresses and ports that configurations give names to
 //! - [`services`]: names of ports that the machine knows
 //! - [`steering`]: which worker a packet belongs to
+//! - [`tally`]: packets that another element has dealt with in an element's place
 //! - [`mod@manual`]: reading the doc block of an element's file
 
 pub mod args;
@@ -32,6 +33,7 @@ mod sample;
 pub mod services;
 pub mod setup;
 pub mod steering;
+pub mod tally;
 
 use std::any::Any;
 
@@ -43,6 +45,7 @@ pub use facts::Facts;
 pub use packet::{Base, Batch, DropReason, Packet, Timestamp};
 pub use sample::Sample;
 pub use setup::Setup;
+pub use tally::Tally;
 
 /// Number of an element in its graph.
 pub type ElementId = usize;
@@ -147,6 +150,20 @@ pub trait Element: Send {
     fn write(&mut self, _cx: &mut Cx<'_>, name: &str, _value: &str) -> Result<(), String> {
         Err(format!("'{name}' is not a write handler"))
     }
+
+    /// Counts packets that another element has dealt with in this one's place, as if they had come here. Only for elements
+    /// that declare [`Counts::Told`](effects::Counts::Told) is it needed; the engine's own counts are not theirs to keep.
+    fn tally(&mut self, _tally: &Tally) {}
+
+    /// For elements that stand for others ([`Effects::stands_for`]): tells what has been done for each of them since it was
+    /// asked last, and forgets it.
+    ///
+    /// It is asked before handlers of any element are read or written, before state is taken, and before the report.
+    fn settle(&mut self, _tell: &mut dyn FnMut(ElementId, Tally)) {}
+
+    /// For elements that stand for others: one of these does not do any more what it declared at the start, because of a
+    /// handler. From now on packets must be left to itself.
+    fn outdated(&mut self, _element: ElementId) {}
 
     /// Handlers that depend on the configuration, beside those of the class; [`class::ANY_HANDLER`] stands for
     /// all further names.

@@ -3,16 +3,17 @@
 //! The answers are words that follow the element's name and a colon: "reads the payload".
 
 use crate::effects::{
-    Access, Action, Case, Checksum, Depends, Effects, Emit, Field, Filter, Header, Hold, Number, Order,
-    Sliced, Target, Value,
+    Access, Action, Case, Checksum, Counts, Depends, Effects, Emit, Field, Filter, Header, Hold, Number,
+    Order, Sliced, Target, Value,
 };
 use packet::{Annotations, Base};
 
 /// Bytes of headers that stay with a sliced packet; what lies behind is payload.
 const HEADERS: i64 = 128;
 
-/// Why the element cannot become part of one classification and one write per field. Counts that only people look at
-/// do not matter, nor do handlers: as long as nobody writes them, they depend on nothing.
+/// Why the element cannot become part of one classification and one write per field. Handlers do not matter: as long as
+/// nobody writes them, packets depend on nothing. Nor do counts that only people look at, if they can be told
+/// ([`Counts::Told`]).
 pub fn to_synthesis(effects: &Effects) -> Option<String> {
     if let Some(why) = effects.opaque {
         return Some(format!("opaque ({why})"));
@@ -55,7 +56,12 @@ pub fn to_synthesis(effects: &Effects) -> Option<String> {
     }
     let chooses = effects.cases.iter().any(|case| case.to == Target::SomeOutput);
     let how = if turned { "is switched by handlers" } else { "chooses an output by itself" };
-    chooses.then(|| how.into())
+    let counts = "keeps counts that only packets themselves can tell";
+    match effects.counts {
+        _ if chooses => Some(how.into()),
+        Counts::Own => Some(counts.into()),
+        Counts::None | Counts::Told => None,
+    }
 }
 
 /// Why packets without their payload cannot pass the element as whole ones do: it reads or writes the payload, the
@@ -406,6 +412,10 @@ mod tests {
     fn what_is_declared_can_be_composed() {
         assert_eq!(to_synthesis(&cases(Filter::equals(wire_field::IP_TTL, 1))), None);
         assert_eq!(to_synthesis(&Effects::pass().depending_on(Depends::Handler)), None);
+        let counting = |counts| Effects { counts, ..Effects::pass() };
+        assert_eq!(to_synthesis(&counting(Counts::Told)), None);
+        let own = to_synthesis(&counting(Counts::Own));
+        assert_eq!(own.as_deref(), Some("keeps counts that only packets themselves can tell"));
         let random = Effects::pass().depending_on(Depends::Random);
         assert_eq!(to_synthesis(&random).as_deref(), Some("depends on chance"));
         let inside = Filter::Opaque { about: "a list of names", reads: Vec::new() };

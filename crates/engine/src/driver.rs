@@ -122,6 +122,7 @@ impl Worker {
     /// What could not be written.
     pub fn finish(&mut self) -> Result<(), Vec<String>> {
         self.drain();
+        self.inner.settle_stand_ins(&mut self.core);
         let mut errors = Vec::new();
         for id in self.inner.placed().collect::<Vec<_>>() {
             if let Some(Err(text)) = self.inner.call(&mut self.core, id, |element, cx| element.close(cx)) {

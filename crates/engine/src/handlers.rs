@@ -120,6 +120,7 @@ impl Inner {
             _ => return Err(format!("no '{}' read handler", full())),
         }
         let Some(id) = element else { return Ok(self.read_global(name)) };
+        self.settle_stand_ins(core);
         let class = self.plan.classes[id];
         let own = class.handlers.iter().any(|h| h.name == name) || self.own_handler(id, name).is_some();
         if !own && STANDARD.iter().chain(self.of_task(id)).any(|(standard, _)| *standard == name) {
@@ -139,11 +140,17 @@ impl Inner {
         if !self.find_handler(element, name).is_some_and(|access| access.write) {
             return Err(format!("no '{}' write handler", self.handler_name(element, name)));
         }
+        self.settle_stand_ins(core);
         match element {
             Some(id) if name == "tickets" && self.plan.has_task(id) => self.write_tickets(id, value),
             Some(id) if name == "config" => self.deeper(id, |inner| Some(inner.reconfigure(core, id, value))),
             Some(id) => {
-                self.deeper(id, |inner| inner.call(core, id, |element, cx| element.write(cx, name, value)))
+                let write = |inner: &mut Inner| {
+                    let result = inner.call(core, id, |element, cx| element.write(cx, name, value));
+                    inner.look_for_changes(id);
+                    result
+                };
+                self.deeper(id, write)
             }
             None if name == HOTCONFIG => self.prepare(core, value),
             None => {

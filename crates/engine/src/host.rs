@@ -23,6 +23,7 @@ use crate::os_signals::OsSignals;
 use crate::placement::{self, Placement, Way};
 use crate::plan::Plan;
 use crate::signals::Signals;
+use crate::stand_ins::StandIns;
 use crate::tasks::{MOST_TICKETS, Tasks};
 use crate::team::Team;
 use crate::timers::Timers;
@@ -122,6 +123,8 @@ pub(crate) struct Inner {
     pub(crate) placement: Placement,
     /// The other workers, if there are any.
     pub(crate) team: Option<Arc<Team>>,
+    /// Who stands for others.
+    pub(crate) stand_ins: StandIns,
 }
 
 /// Where a push output leads to.
@@ -184,6 +187,7 @@ impl Inner {
             os_signals: OsSignals::default(),
             tasks: tasks(&plan, &configured.setup),
             elements: configured.elements.into_iter().map(Some).collect(),
+            stand_ins: StandIns::new(&configured.effects),
             effects: configured.effects,
             configs: BTreeMap::new(),
             setup: configured.setup,

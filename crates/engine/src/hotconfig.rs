@@ -184,6 +184,7 @@ impl Worker {
 
     /// Takes the state of all elements that have an heir: one of the same name and class.
     fn bequeath(&mut self, plan: &Plan) -> Vec<Legacy> {
+        self.inner.settle_stand_ins(&mut self.core);
         let mut legacies = Vec::new();
         for (heir, id) in heirs(&self.inner.plan, plan) {
             let Some(old) = &mut self.inner.elements[id] else { continue };

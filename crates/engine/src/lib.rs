@@ -29,6 +29,7 @@ mod reconfigure;
 mod report;
 mod signals;
 mod sliced;
+mod stand_ins;
 mod tasks;
 mod team;
 mod timers;

@@ -90,13 +90,16 @@ impl Placement {
             };
             (placement.places[id], placement.reasons[id]) = (place, reason);
         }
-        for (id, effects) in effects.iter().enumerate().filter(|(_, effects)| !effects.beside.is_empty()) {
-            let other =
-                effects.beside.iter().find(|&&other| matches!(placement.places[other], Place::One(_)));
+        let beside =
+            effects.iter().enumerate().map(|(id, effects)| (id, &effects.beside, "uses the state of"));
+        let standing =
+            effects.iter().enumerate().map(|(id, effects)| (id, &effects.stands_for, "stands for"));
+        for (id, others, why) in beside.chain(standing) {
+            let other = others.iter().find(|&&other| matches!(placement.places[other], Place::One(_)));
             if let Some(&other) = other.filter(|_| !placement.assigned[id]) {
                 let name = &plan.graph.elements[other].name;
                 placement.places[id] = placement.places[other];
-                placement.reasons[id] = Some(format!("it uses the state of '{name}'"));
+                placement.reasons[id] = Some(format!("it {why} '{name}'"));
             }
         }
         placement.join_pulled(plan);

@@ -37,8 +37,13 @@ impl Inner {
             let _ = new.put_state(&mut cx, state);
         }
         debug_assert_eq!(old.held(), 0, "{} keeps packets back", plan.declaration(id));
-        self.effects[id] = new.effects();
+        let effects = new.effects();
+        let same = std::mem::replace(&mut self.effects[id], effects) == self.effects[id];
         self.elements[id] = Some(new);
+        if !same {
+            self.outdate(id);
+        }
+        self.look_for_changes(id);
         self.configs.insert(id, config.to_string());
         Ok(())
     }

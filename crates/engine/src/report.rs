@@ -134,7 +134,8 @@ fn add(to: &mut BTreeMap<&'static str, u64>, from: BTreeMap<&'static str, u64>) 
 
 impl Worker {
     /// What has become of every packet so far.
-    pub fn report(&self) -> Report {
+    pub fn report(&mut self) -> Report {
+        self.inner.settle_stand_ins(&mut self.core);
         let mut totals = Totals::default();
         let mut elements = Vec::with_capacity(self.inner.plan.len());
         for (id, element) in self.inner.plan.graph.elements.iter().enumerate() {

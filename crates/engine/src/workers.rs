@@ -267,8 +267,8 @@ impl Workers {
     }
 
     /// What has become of every packet so far, at all workers together.
-    pub fn report(&self) -> Report {
-        Report::sum(self.here.iter().map(|worker| worker.report()))
+    pub fn report(&mut self) -> Report {
+        Report::sum(self.here.iter_mut().map(|worker| worker.report()))
     }
 
     /// Reads a handler from outside the graph; values of several workers come together as the handler says.

@@ -59,7 +59,7 @@ impl Bench {
         }
     }
 
-    fn held(&self) -> usize {
+    fn held(&mut self) -> usize {
         self.worker
             .report()
             .elements
@@ -70,7 +70,7 @@ impl Bench {
     }
 
     /// What an element has dropped.
-    fn drops(&self, element: &str) -> Vec<(&'static str, u64)> {
+    fn drops(&mut self, element: &str) -> Vec<(&'static str, u64)> {
         let report = self.worker.report();
         let element = report.elements.iter().find(|e| e.name == element).unwrap();
         element.drops.iter().filter(|(_, n)| **n > 0).map(|(&reason, &n)| (reason, n)).collect()

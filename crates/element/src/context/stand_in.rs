@@ -1,0 +1,72 @@
+//! How packets are counted that an element deals with in the place of others.
+
+use packet::{Batch, DropReason, Packet};
+
+use super::{Counters, Cx};
+use crate::effects::{Case, Target};
+
+impl Counters {
+    /// Counts packets that have gone through the element in the hands of another one, as this case of its declaration says.
+    /// `outputs` is how many the element has.
+    pub fn pass(&mut self, case: &Case, outputs: usize, packets: u64) {
+        self.arrived += packets;
+        match case.to {
+            Target::Output(output) | Target::Hold(output) if output >= outputs => {
+                self.drop(case.otherwise, packets);
+            }
+            Target::AllOutputs | Target::SomeOutput if outputs == 0 => {
+                self.drop(DropReason::NoOutput, packets);
+            }
+            Target::Output(_) | Target::Hold(_) | Target::SomeOutput => self.emitted += packets,
+            Target::AllOutputs => {
+                self.made += packets * (outputs as u64 - 1);
+                self.emitted += packets * outputs as u64;
+            }
+            Target::Drop(reason) => self.drop(reason, packets),
+            Target::Send => self.sent += packets,
+        }
+    }
+}
+
+impl Cx<'_> {
+    /// For elements that stand for others ([`Effects::stands_for`](crate::Effects::stands_for)): ends a packet that one of those
+    /// would have dropped or sent. Here it counts as having gone on; where it has ended, the tally of that element says
+    /// ([`Element::settle`](crate::Element::settle)).
+    pub fn end_for_others(&mut self, packet: Packet) {
+        self.own().emitted += 1;
+        self.core.pool.free(packet);
+    }
+
+    /// The same for all packets of a batch.
+    pub fn end_all_for_others(&mut self, mut batch: Batch) {
+        self.own().emitted += batch.len() as u64;
+        self.core.pool.free_all(&mut batch);
+        self.core.recycle(batch);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::effects::Filter;
+
+    #[test]
+    fn packets_are_counted_as_their_case_says() {
+        let counted = |to, outputs| {
+            let mut counters = Counters::default();
+            counters.pass(&Case::new(Filter::Any, to).or_drop(DropReason::NoMatch), outputs, 3);
+            assert_eq!(counters.balance(), 0, "{to:?}");
+            assert_eq!(counters.arrived, 3);
+            (counters.emitted, counters.sent, counters.drops)
+        };
+        assert_eq!(counted(Target::Output(1), 2), (3, 0, Vec::new()));
+        assert_eq!(counted(Target::Output(1), 1), (0, 0, vec![(DropReason::NoMatch, 3)]));
+        assert_eq!(counted(Target::AllOutputs, 2), (6, 0, Vec::new()));
+        assert_eq!(counted(Target::AllOutputs, 0), (0, 0, vec![(DropReason::NoOutput, 3)]));
+        assert_eq!(
+            counted(Target::Drop(DropReason::TtlExpired), 1),
+            (0, 0, vec![(DropReason::TtlExpired, 3)])
+        );
+        assert_eq!(counted(Target::Send, 0), (0, 3, Vec::new()));
+    }
+}

@@ -1,0 +1,104 @@
+//! Elements that stand for others, which are told what was done in their place before anybody looks at them.
+//!
+//! A stand-in takes packets past elements that stay in the graph. What it has done for each of them it says when it is asked:
+//! before a handler is read or written, before state is taken, before the report, and at the end of a run. The element counts
+//! what it hears, and the engine counts for the element what its own work list would have counted. Each worker's stand-in
+//! speaks to the same worker's copies.
+
+use std::collections::BTreeSet;
+
+use element::{Core, Effects, ElementId, Tally};
+
+use crate::host::Inner;
+
+/// The stand-ins of a graph.
+pub(crate) struct StandIns {
+    ids: Vec<ElementId>,
+    /// Elements that have changed, so that nobody stands for them any more.
+    outdated: BTreeSet<ElementId>,
+    /// Stand-ins that have to hear of such a change, and were being called when it came.
+    unaware: Vec<(ElementId, ElementId)>,
+    /// What elements have to hear that were being called when it was told.
+    unheard: Vec<(ElementId, Tally)>,
+}
+
+impl StandIns {
+    pub(crate) fn new(effects: &[Effects]) -> StandIns {
+        let stands = |id: &ElementId| !effects[*id].stands_for.is_empty();
+        let ids = (0..effects.len()).filter(stands).collect();
+        StandIns { ids, outdated: BTreeSet::new(), unaware: Vec::new(), unheard: Vec::new() }
+    }
+}
+
+impl Inner {
+    /// Lets all elements hear what others have done in their place.
+    pub(crate) fn settle_stand_ins(&mut self, core: &mut Core) {
+        if !self.stand_ins.ids.is_empty() {
+            self.settle_some(core);
+        }
+    }
+
+    #[cold]
+    fn settle_some(&mut self, core: &mut Core) {
+        for (stand_in, element) in std::mem::take(&mut self.stand_ins.unaware) {
+            self.tell_outdated(stand_in, element);
+        }
+        let StandIns { ids, unheard, .. } = &mut self.stand_ins;
+        let mut told = std::mem::take(unheard);
+        for &id in &*ids {
+            if let Some(stand_in) = &mut self.elements[id] {
+                stand_in.settle(&mut |element, tally| told.push((element, tally)));
+            }
+        }
+        for (id, tally) in told {
+            let Some(case) = self.effects.get(id).and_then(|effects| effects.cases.get(tally.case)) else {
+                debug_assert!(false, "for no case of element {id}: {tally:?}");
+                continue;
+            };
+            match &mut self.elements[id] {
+                Some(element) => {
+                    element.tally(&tally);
+                    core.counters[id].pass(case, core.outputs[id] as usize, tally.packets);
+                }
+                None => unheard.push((id, tally)),
+            }
+        }
+    }
+
+    /// After a handler of an element was written: whoever stands for it, or for one that uses its state, hears if that does
+    /// something else now.
+    pub(crate) fn look_for_changes(&mut self, written: ElementId) {
+        if self.stand_ins.ids.is_empty() {
+            return;
+        }
+        let (effects, StandIns { ids, outdated, .. }) = (&self.effects, &self.stand_ins);
+        let stood_for = ids.iter().flat_map(|&id| &effects[id].stands_for).copied();
+        let depends = |id: &ElementId| *id == written || effects[*id].beside.contains(&written);
+        let concerned: BTreeSet<_> = stood_for.filter(|id| depends(id) && !outdated.contains(id)).collect();
+        for id in concerned {
+            // It may have no time to say what it does.
+            let same =
+                self.elements[id].as_ref().is_some_and(|element| element.effects() == self.effects[id]);
+            if !same {
+                self.outdate(id);
+            }
+        }
+    }
+
+    /// An element does something else than at the start.
+    pub(crate) fn outdate(&mut self, id: ElementId) {
+        let stand_ins = self.stand_ins.ids.iter().copied();
+        let stand_ins: Vec<_> =
+            stand_ins.filter(|&other| self.effects[other].stands_for.contains(&id)).collect();
+        if !stand_ins.is_empty() && self.stand_ins.outdated.insert(id) {
+            stand_ins.into_iter().for_each(|stand_in| self.tell_outdated(stand_in, id));
+        }
+    }
+
+    fn tell_outdated(&mut self, stand_in: ElementId, element: ElementId) {
+        match &mut self.elements[stand_in] {
+            Some(own) => own.outdated(element),
+            None => self.stand_ins.unaware.push((stand_in, element)),
+        }
+    }
+}
