@@ -26,6 +26,7 @@ mod reasoning;
 mod run;
 mod steering;
 mod table;
+mod synthesize;
 mod verify;
 
 use std::process::ExitCode;
@@ -53,6 +54,8 @@ enum Command {
     Flatten(check::TextArgs),
     /// Draw a configuration as a graph, for Graphviz
     Dot(check::TextArgs),
+    /// Compose elements into one classification and one write per field, and prove that nothing changed
+    Synthesize(synthesize::Args),
     /// Prove that two configurations do the same to every packet, or show one that tells them apart
     Verify(verify::Args),
     /// Say what is in captures: flows, locality, order, what mechanisms could bring
@@ -90,6 +93,7 @@ pub fn main(own: &'static [&'static Class]) -> ExitCode {
         Command::Elements(args) => elements::main(&args),
         Command::Flatten(args) => check::flatten(args),
         Command::Dot(args) => check::dot(args),
+        Command::Synthesize(args) => synthesize::main(&args),
         Command::Verify(args) => verify::main(&args),
         Command::Analyze(args) => analyze::main(args),
         Command::Advise(args) => advise::main(args),

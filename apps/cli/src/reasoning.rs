@@ -1,5 +1,6 @@
 //! From a configuration to the chain that the synthesizer reasons about.
 
+use element::ports::Processing;
 use element::{Args, Class, Effects, Element, Invalid, Registry};
 use engine::Plan;
 use lang::Graph;
@@ -16,6 +17,8 @@ pub(crate) struct Reasoned {
     pub(crate) chain: Chain,
     /// Classes that it uses and that do not exist here, each once.
     pub(crate) unknown: Vec<String>,
+    /// Outputs of elements, by number in the chain, out of which packets are pushed.
+    pub(crate) pushed: Vec<Vec<bool>>,
 }
 
 /// Why a configuration cannot be reasoned about.
@@ -81,9 +84,9 @@ pub(crate) fn read(input: &Input) -> Result<Reasoned, Unread> {
         return Err(Unread::Problems(Box::new(loaded)));
     }
     match chain(&loaded.graph) {
-        Ok((graph, chain, unknown, warnings)) => {
+        Ok(Parts { graph, chain, unknown, warnings, pushed }) => {
             loaded.problems.extend(warnings);
-            Ok(Reasoned { loaded, graph, chain, unknown })
+            Ok(Reasoned { loaded, graph, chain, unknown, pushed })
         }
         Err(problems) => {
             loaded.problems.extend(problems);
@@ -92,7 +95,13 @@ pub(crate) fn read(input: &Input) -> Result<Reasoned, Unread> {
     }
 }
 
-type Parts = (Graph, Chain, Vec<String>, Vec<engine::Problem>);
+struct Parts {
+    graph: Graph,
+    chain: Chain,
+    unknown: Vec<String>,
+    warnings: Vec<engine::Problem>,
+    pushed: Vec<Vec<bool>>,
+}
 
 /// The chain of a graph.
 fn chain(graph: &Graph) -> Result<Parts, Vec<engine::Problem>> {
@@ -112,5 +121,8 @@ fn chain(graph: &Graph) -> Result<Parts, Vec<engine::Problem>> {
     let mut chain = Chain::new(&graph, &effects);
     let beside = (0..plan.len()).filter(|id| bystanders[*id]);
     chain.add_scripts(beside.map(|id| key(plan.classes[id].name, &plan.graph.elements[id].config)));
-    Ok((graph, chain, unknown, configured.warnings))
+    let is_push = |output: &Processing| *output == Processing::Push;
+    let pushed =
+        (0..plan.len()).filter(stays).map(|id| plan.outputs[id].iter().map(is_push).collect()).collect();
+    Ok(Parts { graph, chain, unknown, warnings: configured.warnings, pushed })
 }

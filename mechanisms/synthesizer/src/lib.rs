@@ -6,6 +6,15 @@
 
 #[allow(clippy::mutable_key_type, reason = "as in the model")]
 pub mod check;
+pub mod compose;
 #[allow(clippy::mutable_key_type, reason = "diagrams are counted inside, and their identity never changes")]
 pub mod model;
+pub mod insert;
+pub mod program;
+pub mod synthesized;
 pub mod verify;
+
+use element::Class;
+
+/// Every class of this crate.
+pub static CLASSES: &[&Class] = &[&synthesized::CLASS];

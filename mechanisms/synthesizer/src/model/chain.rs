@@ -7,6 +7,9 @@ use element::effects::{Effects, Target};
 use lang::Graph;
 
 use super::step::is_exit;
+use crate::program::declare::{self, Forward};
+use crate::program::text;
+use crate::synthesized;
 
 /// An element and one of its ports.
 pub type Port = (usize, usize);
@@ -58,6 +61,40 @@ pub fn key(class: &str, config: &str) -> String {
     format!("{class}({})", words.join(", "))
 }
 
+/// Puts the steps of a program in the place of the element that runs it, each as an element of its own: together they say
+/// more than one declaration can. The first one keeps the number, the others follow behind all elements.
+fn unfold(nodes: &mut Vec<Node>, number: usize, config: &str) {
+    let lines: Vec<String> = lang::args::split(config).into_iter().map(|arg| arg.text).collect();
+    let outputs = std::mem::take(&mut nodes[number].forward);
+    let Ok(program) = text::read(&lines, outputs.len()) else {
+        nodes[number].forward = outputs;
+        return;
+    };
+    let behind = nodes.len();
+    for (step, stage) in declare::stages(&program).into_iter().enumerate() {
+        let forward = stage.forward.iter().map(|forward| match forward {
+            Forward::Stage(stage) => vec![(behind + stage - 1, 0)],
+            Forward::Output(output) => outputs.get(*output).cloned().unwrap_or_default(),
+        });
+        let (effects, forward) = (stage.effects, forward.collect());
+        if step == 0 {
+            (nodes[number].effects, nodes[number].forward) = (effects, forward);
+            continue;
+        }
+        let name = format!("{}/{step}", nodes[number].name);
+        nodes.push(Node {
+            key: name.clone(),
+            name,
+            class: synthesized::CLASS.name.to_string(),
+            effects,
+            function: String::new(),
+            forward,
+            inputs: 1,
+            is_on_circle: false,
+        });
+    }
+}
+
 impl Node {
     /// What an end is called: its name if it has one, else class and arguments, as ends correspond.
     pub fn title(&self) -> &str {
@@ -93,6 +130,11 @@ impl Chain {
             .collect();
         for connection in &graph.connections {
             nodes[connection.from.0].forward[connection.from.1].push(connection.to);
+        }
+        for number in 0..nodes.len() {
+            if nodes[number].class == synthesized::CLASS.name {
+                unfold(&mut nodes, number, &graph.elements[number].config);
+            }
         }
         let says = |(node, ports): (&Node, &(usize, usize))| (*ports == (0, 0)).then(|| node.key.clone());
         let mut names: Vec<String> = nodes.iter().zip(&counts).filter_map(says).collect();

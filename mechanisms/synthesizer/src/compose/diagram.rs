@@ -1,0 +1,270 @@
+//! Graphs of questions: equal ones are one, and in the end each question is asked at most once on every way.
+
+use std::collections::{BTreeSet, HashMap};
+
+use classify::IntervalSet;
+
+use crate::program::question::Question;
+use crate::program::{Next, Node};
+
+/// Nodes that ordering may make; a graph for which that is not enough is left as it is.
+const MOST_NODES: usize = 1 << 18;
+
+/// Nodes, each once.
+#[derive(Default)]
+pub struct Diagram {
+    nodes: Vec<Node>,
+    numbers: HashMap<Node, u32>,
+}
+
+impl Diagram {
+    /// A node in which sets of answers lead somewhere. Answers in none of them do not come.
+    pub fn switch(&mut self, question: &Question, parts: Vec<(IntervalSet, Next)>) -> Next {
+        let mut ranges: Vec<(u128, u128, Next)> = parts
+            .iter()
+            .flat_map(|(set, next)| set.intervals().iter().map(move |&(low, high)| (low, high, *next)))
+            .collect();
+        ranges.sort_unstable();
+        let ends: Vec<(u128, Next)> = ranges.into_iter().map(|(_, high, next)| (high, next)).collect();
+        self.node(question, ends)
+    }
+
+    /// The same, by the last answer of each range; between ranges there are no answers.
+    fn node(&mut self, question: &Question, mut ends: Vec<(u128, Next)>) -> Next {
+        // A range reaches up to the next one that leads elsewhere.
+        let mut parts: Vec<(u128, Next)> = Vec::with_capacity(ends.len());
+        for (last, next) in ends.drain(..) {
+            match parts.last_mut() {
+                Some((end, same)) if *same == next => *end = last,
+                _ => parts.push((last, next)),
+            }
+        }
+        let all = question.all().intervals().last().map_or(0, |interval| interval.1);
+        match parts.last_mut() {
+            Some((last, _)) => *last = all,
+            None => return Next::default(),
+        }
+        // Rules are counted, so that they are asked even if nothing depends on it.
+        if let [(_, only)] = parts[..]
+            && !matches!(question, Question::List(_))
+        {
+            return only;
+        }
+        let node = Node { question: question.clone(), parts };
+        if let Some(number) = self.numbers.get(&node) {
+            return Next::Node(*number);
+        }
+        let number = self.nodes.len() as u32;
+        self.nodes.push(node.clone());
+        self.numbers.insert(node, number);
+        Next::Node(number)
+    }
+
+    fn get(&self, next: Next) -> Option<&Node> {
+        match next {
+            Next::Node(number) => self.nodes.get(number as usize),
+            Next::Class(_) => None,
+        }
+    }
+
+    /// The same graph, in which questions stand in their order and none is asked twice; as it was if that would be too
+    /// large.
+    #[must_use]
+    pub fn ordered(&mut self, start: Next) -> Next {
+        let limit = self.nodes.len() + MOST_NODES;
+        let mut order = Order { diagram: self, limit, questions: HashMap::new(), done: HashMap::new() };
+        order.order(start).unwrap_or(start)
+    }
+
+    /// The nodes that a graph needs, each before those that it leads to, and where it starts.
+    pub fn finish(&self, start: Next) -> (Vec<Node>, Next) {
+        let mut done: Vec<u32> = Vec::new();
+        let mut seen = vec![false; self.nodes.len()];
+        // Behind one another in the order in which all that they lead to is there; then turned round.
+        let mut work = vec![(start, false)];
+        while let Some((next, is_left)) = work.pop() {
+            let Next::Node(number) = next else { continue };
+            if is_left {
+                done.push(number);
+            } else if !std::mem::replace(&mut seen[number as usize], true) {
+                work.push((next, true));
+                work.extend(self.nodes[number as usize].parts.iter().rev().map(|(_, next)| (*next, false)));
+            }
+        }
+        done.reverse();
+        let mut places = vec![0; self.nodes.len()];
+        for (place, &number) in done.iter().enumerate() {
+            places[number as usize] = place as u32;
+        }
+        let place = |next: Next| match next {
+            Next::Node(number) => Next::Node(places[number as usize]),
+            class => class,
+        };
+        let node = |&number: &u32| {
+            let Node { question, parts } = &self.nodes[number as usize];
+            let parts = parts.iter().map(|&(last, next)| (last, place(next))).collect();
+            Node { question: question.clone(), parts }
+        };
+        (done.iter().map(node).collect(), place(start))
+    }
+}
+
+struct Order<'d> {
+    diagram: &'d mut Diagram,
+    limit: usize,
+    /// By node: what is asked from there on.
+    questions: HashMap<Next, std::rc::Rc<BTreeSet<Question>>>,
+    done: HashMap<Next, Next>,
+}
+
+impl Order<'_> {
+    fn questions(&mut self, next: Next) -> std::rc::Rc<BTreeSet<Question>> {
+        if let Some(known) = self.questions.get(&next) {
+            return known.clone();
+        }
+        let mut all = BTreeSet::new();
+        if let Some(node) = self.diagram.get(next).cloned() {
+            let mut children: Vec<Next> = node.parts.iter().map(|(_, next)| *next).collect();
+            children.sort_unstable();
+            children.dedup();
+            all.insert(node.question);
+            for child in children {
+                all.extend(self.questions(child).iter().cloned());
+            }
+        }
+        let all = std::rc::Rc::new(all);
+        self.questions.insert(next, all.clone());
+        all
+    }
+
+    fn order(&mut self, next: Next) -> Option<Next> {
+        if let Some(done) = self.done.get(&next) {
+            return Some(*done);
+        }
+        if self.diagram.nodes.len() > self.limit {
+            return None;
+        }
+        let Some(first) = self.questions(next).first().cloned() else { return Some(next) };
+        let mut ends = BTreeSet::new();
+        self.ends(next, &first, &mut ends, &mut BTreeSet::new());
+        let mut parts: Vec<(u128, Next)> = Vec::with_capacity(ends.len());
+        let mut memo = HashMap::new();
+        for &end in &ends {
+            memo.clear();
+            let there = self.restrict(next, &first, end, &mut memo)?;
+            match parts.last_mut() {
+                Some((last, same)) if *same == there => *last = end,
+                _ => parts.push((end, there)),
+            }
+        }
+        for (_, there) in &mut parts {
+            *there = self.order(*there)?;
+        }
+        let done = self.diagram.node(&first, parts);
+        self.done.insert(next, done);
+        Some(done)
+    }
+
+    /// Where ranges of answers to a question end anywhere in a graph.
+    fn ends(&self, next: Next, question: &Question, ends: &mut BTreeSet<u128>, seen: &mut BTreeSet<Next>) {
+        let Some(node) = self.diagram.get(next) else { return };
+        if !seen.insert(next) {
+            return;
+        }
+        if node.question == *question {
+            ends.extend(node.parts.iter().map(|(last, _)| *last));
+        }
+        let mut children: Vec<Next> = node.parts.iter().map(|(_, next)| *next).collect();
+        children.sort_unstable();
+        children.dedup();
+        children.into_iter().for_each(|child| self.ends(child, question, ends, seen));
+    }
+
+    /// What is left of a graph where the answer to a question is known.
+    fn restrict(
+        &mut self,
+        next: Next,
+        question: &Question,
+        answer: u128,
+        memo: &mut HashMap<Next, Next>,
+    ) -> Option<Next> {
+        let Some(node) = self.diagram.get(next) else { return Some(next) };
+        if let Some(known) = memo.get(&next) {
+            return Some(*known);
+        }
+        let left = if node.question == *question {
+            let there = node.next(answer);
+            self.restrict(there, question, answer, memo)?
+        } else if !self.questions(next).contains(question) {
+            next
+        } else {
+            let Node { question: other, parts } = self.diagram.get(next)?.clone();
+            let mut left = Vec::with_capacity(parts.len());
+            for (last, there) in parts {
+                left.push((last, self.restrict(there, question, answer, memo)?));
+            }
+            if self.diagram.nodes.len() > self.limit {
+                return None;
+            }
+            self.diagram.node(&other, left)
+        };
+        memo.insert(next, left);
+        Some(left)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn byte(offset: i32) -> Question {
+        Question::Bytes { offset, length: 1 }
+    }
+
+    fn follow(nodes: &[Node], mut next: Next, packet: &[u8; 3]) -> (u32, Vec<Question>) {
+        let mut asked = Vec::new();
+        loop {
+            match next {
+                Next::Class(class) => return (class, asked),
+                Next::Node(number) => {
+                    let node = &nodes[number as usize];
+                    let Question::Bytes { offset, .. } = node.question else { panic!("bytes only") };
+                    asked.push(node.question.clone());
+                    next = node.next(packet[offset as usize].into());
+                }
+            }
+        }
+    }
+
+    proptest! {
+        /// Random trees over three bytes, in which questions come again: ordered, they give the same classes.
+        #[test]
+        fn order_changes_nothing(choices in prop::collection::vec((0i32..3, any::<u8>(), 0u32..5), 1..14),
+                                 packets in prop::collection::vec(any::<[u8; 3]>(), 40)) {
+            let mut diagram = Diagram::default();
+            let mut all = vec![Next::Class(0), Next::Class(1)];
+            for &(offset, border, which) in &choices {
+                let n = all.len();
+                let (low, high) = (all[(which as usize + n / 2) % n], all[n - 1 - (which as usize % n)]);
+                let border = u128::from(border);
+                let parts = vec![
+                    (IntervalSet::one(0, border), low),
+                    (IntervalSet::one(border + 1, 255), if low == high { Next::Class(which) } else { high }),
+                ];
+                let next = diagram.switch(&byte(offset), parts);
+                all.push(next);
+            }
+            let start = all[all.len() - 1];
+            let before = diagram.finish(start);
+            let ordered = diagram.ordered(start);
+            let after = diagram.finish(ordered);
+            for packet in &packets {
+                let (class, _) = follow(&before.0, before.1, packet);
+                let (same, asked) = follow(&after.0, after.1, packet);
+                prop_assert_eq!(class, same);
+                prop_assert!(asked.windows(2).all(|pair| pair[0] < pair[1]), "{:?}", asked);
+            }
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Where packets end: classes, each once, and what their operations come to.
+
+use std::collections::HashMap;
+
+use element::DropReason;
+
+use super::packet::{Byte, IPV4_SUM, Packet, Place, Summed};
+use crate::model::chain::Port;
+use crate::program::question::{Question, Sum};
+use crate::program::{Checksum, Value, Write};
+
+/// An element that packets have passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Passed {
+    /// The element.
+    pub node: usize,
+    /// The input.
+    pub input: usize,
+    /// The case of its declaration.
+    pub case: usize,
+    /// Where the packet started when it came there.
+    pub start: i32,
+}
+
+/// Where packets go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum To {
+    /// To an input of an element.
+    Port(Port),
+    /// They end at the last element of the path.
+    Drop(DropReason),
+}
+
+/// A class while it is composed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Leaf {
+    /// What became of the packet.
+    pub packet: Packet,
+    /// Where it goes.
+    pub to: To,
+    /// The elements that it has passed.
+    pub path: Vec<Passed>,
+}
+
+/// Classes, each once.
+#[derive(Default)]
+pub struct Leaves {
+    all: Vec<Leaf>,
+    numbers: HashMap<Leaf, u32>,
+}
+
+impl Leaves {
+    /// The number of a class.
+    pub fn add(&mut self, leaf: Leaf) -> u32 {
+        let next = self.all.len() as u32;
+        *self.numbers.entry(leaf).or_insert_with_key(|leaf| {
+            self.all.push(leaf.clone());
+            next
+        })
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Leaf> {
+        self.all.iter()
+    }
+
+    /// One of them.
+    pub fn get(&self, number: u32) -> &Leaf {
+        &self.all[number as usize]
+    }
+}
+
+/// Where a packet ends, if not where it did when it came in.
+pub fn end(packet: &Packet) -> Option<Sum> {
+    (packet.end != Sum::of(Question::Length)).then(|| packet.end.clone())
+}
+
+/// What has to be written to make the packet from the one that came in.
+pub fn writes(packet: &Packet, incoming: &Packet) -> Vec<Write> {
+    let bytes = packet.bytes.iter().map(|(place, byte)| (Place::Byte(*place), byte));
+    // Annotations that the source sets are there already.
+    let is_new = |(place, byte): &(&u8, &Byte)| incoming.annotations.get(place) != Some(byte);
+    let annotations = packet.annotations.iter().filter(is_new);
+    let annotations = annotations.map(|(place, byte)| (Place::Annotation(*place), byte));
+    let mut writes: Vec<Write> = Vec::new();
+    let mut skip = 0;
+    for (place, byte) in bytes.chain(annotations) {
+        if skip > 0 {
+            skip -= 1;
+            continue;
+        }
+        let is_next = writes.last().is_some_and(|last| last.place.behind(last.value.length() as i32) == place);
+        match (byte, writes.last_mut().map(|write| &mut write.value)) {
+            (Byte::Constant(byte), Some(Value::Constant(bytes))) if is_next => bytes.push(*byte),
+            (Byte::Constant(byte), _) => writes.push(Write { place, value: Value::Constant(vec![*byte]) }),
+            (Byte::Came(from), Some(Value::Copy(first, length)))
+                if is_next && first.behind((*length).into()) == *from && *length < 64 =>
+            {
+                *length += 1;
+            }
+            (Byte::Came(from), _) => writes.push(Write { place, value: Value::Copy(*from, 1) }),
+            (Byte::Masked { place: from, and, or }, _) => {
+                writes.push(Write { place, value: Value::Masked(*from, *and, *or) });
+            }
+            (Byte::Plus { place: from, length, plus, .. }, _) => {
+                skip = usize::from(*length) - 1;
+                writes.push(Write { place, value: Value::Plus(*from, *length, *plus) });
+            }
+        }
+    }
+    writes
+}
+
+/// What becomes of the checksum.
+pub fn checksum(packet: &Packet) -> Option<Checksum> {
+    match &packet.summed {
+        Summed::Not => None,
+        Summed::Recomputed(header) => Some(Checksum::Recomputed { header: *header }),
+        Summed::Updated(header, places) => {
+            let written = places.iter().filter(|place| packet.bytes.contains_key(place));
+            let mut words: Vec<i32> = written.map(|place| header + (place - header) / 2 * 2).collect();
+            words.retain(|word| *word != header + IPV4_SUM);
+            words.dedup();
+            (!words.is_empty()).then_some(Checksum::Updated { header: *header, words })
+        }
+    }
+}

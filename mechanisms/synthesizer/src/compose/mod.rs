@@ -1,0 +1,336 @@
+//! Synthesis (SNF paper, "Service chain synthesizer"): from declarations to programs.
+//!
+//! Each place from which packets can be followed, a source's output or that of an element that must be left alone, begins a
+//! stretch. All packets at once are followed through it ([`walk`]): conditions of elements ([`formula`]) are put in terms of
+//! the packet that came in ([`packet`]), operations are composed ([`step`]), rule sets with many rules stay together
+//! ([`rules`]). Where nothing can be said of some packets, these are handed over to the element that they have come to, with
+//! all that was done before. What comes out is a graph in which no question is asked twice ([`diagram`]).
+//!
+//! Invariants:
+//! - A program does to a packet what the elements that it has passed do, in one go.
+//! - A packet for which that cannot be said goes to the element itself; nothing is refused.
+//! - This is found out by other means than those of [`crate::verify`]: sets of intervals here, decision diagrams there.
+
+pub mod diagram;
+pub mod formula;
+pub mod leaf;
+pub mod packet;
+pub mod rules;
+pub mod step;
+pub mod walk;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use element::Base;
+use element::effects::{Action, Effects, Field, Value};
+
+use crate::model::chain::{Chain, Port};
+use crate::model::packet::headers_of;
+use crate::program::{Class, Exit, List, Passed, Program};
+use leaf::To;
+use packet::{Byte, Packet, Place};
+use walk::{Handed, Limits, TooMany, Walked, walk};
+
+/// One stretch.
+#[derive(Clone, Debug)]
+pub struct Stretch {
+    /// Where it begins: behind this output of this element.
+    pub from: Port,
+    /// The input that packets came to there.
+    pub to: Port,
+    /// What it does.
+    pub program: Program,
+    /// By output of the program: where packets go on.
+    pub outputs: Vec<Port>,
+    /// Where it hands packets over, and why.
+    pub handed: Handed,
+    /// Elements that packets are taken past.
+    pub passed: BTreeSet<usize>,
+}
+
+/// What came of a chain.
+#[derive(Clone, Debug, Default)]
+pub struct Synthesis {
+    /// The stretches, in the order in which packets pass.
+    pub stretches: Vec<Stretch>,
+    /// Elements that had to be left alone because with them there were too many classes, and how often each parted packets.
+    pub multiplied: Vec<(usize, usize)>,
+    /// Elements that are left alone, and why.
+    pub alone: BTreeMap<usize, String>,
+}
+
+/// Synthesizes a chain. `is_pushed` says of an output whether packets are pushed out of it: where they are pulled, elements
+/// stay as they are.
+pub fn synthesize(chain: &Chain, limits: &Limits, is_pushed: &dyn Fn(Port) -> bool) -> Synthesis {
+    let mut limits = limits.clone();
+    let mut synthesis = Synthesis::default();
+    let mut work: Vec<Start> = Vec::new();
+    let mut begun = BTreeSet::new();
+    let mut begin = |work: &mut Vec<Start>, from: Port, packet: Packet, is_certain: bool| {
+        if is_pushed(from) && begun.insert(from) {
+            work.push(Start { from, packet, is_certain });
+        }
+    };
+    for node in chain.entries() {
+        for output in 0..chain.nodes[node].forward.len() {
+            if let Some(packet) = given(&chain.nodes[node].effects) {
+                begin(&mut work, (node, output), packet, chain.nodes[node].inputs == 0);
+            }
+        }
+    }
+    let mut next = 0;
+    while next < work.len() {
+        let Start { from, packet, is_certain } = work[next].clone();
+        next += 1;
+        let Some(&[to]) = chain.nodes[from.0].forward.get(from.1).map(Vec::as_slice) else { continue };
+        let walked = loop {
+            match walk(chain, to, packet.clone(), &limits) {
+                Ok(walked) => break walked,
+                // Stretch by stretch: the element that parts packets most often ends one.
+                Err(TooMany { elements }) => match elements.first() {
+                    Some(&(node, parts)) if limits.alone.insert(node) => synthesis.multiplied.push((node, parts)),
+                    _ => break walk_nowhere(to, &packet),
+                },
+            }
+        };
+        for (port, layouts) in handed_to(&walked) {
+            let node = port.0;
+            if chain.is_exit(node) {
+                continue;
+            }
+            let Some(why) = why_alone(&walked.handed, port) else { continue };
+            synthesis.alone.entry(node).or_insert(why);
+            for output in 0..chain.nodes[node].forward.len() {
+                let layout = layouts.iter().find_map(|layout| moved(*layout, &chain.nodes[node].effects, output));
+                if let Some(headers) = layout {
+                    begin(&mut work, (node, output), Packet::incoming(headers), false);
+                }
+            }
+        }
+        if let Some(stretch) = stretch(chain, from, to, &packet, is_certain, walked) {
+            synthesis.stretches.push(stretch);
+        }
+    }
+    synthesis.stretches.sort_by_key(|stretch| chain.rank(stretch.from.0));
+    synthesis
+}
+
+#[derive(Clone)]
+struct Start {
+    from: Port,
+    packet: Packet,
+    /// Whether all packets are laid out like this.
+    is_certain: bool,
+}
+
+/// A packet as a source gives it; `None` if only the source knows where its headers are.
+fn given(source: &Effects) -> Option<Packet> {
+    let mut packet = Packet::incoming(headers_of(source.emits.first().and_then(|emit| emit.starts)));
+    packet.annotations = (0..48).map(|place| (place, Byte::Constant(0))).collect();
+    for action in source.cases.iter().flat_map(|case| &case.actions) {
+        match action {
+            Action::Set(Field::HeaderOffset(base), Value::Constant(bytes)) => {
+                let offset = bytes.iter().fold(0, |n, &byte| n << 8 | i32::from(byte));
+                packet.mark(*base, (!bytes.is_empty()).then_some(offset));
+            }
+            Action::Set(Field::HeaderOffset(_), _) => return None,
+            Action::Set(Field::Annotation { offset, length }, value) => {
+                for (index, place) in (*offset..offset.saturating_add(*length)).enumerate() {
+                    let byte = match value {
+                        Value::Constant(bytes) => Byte::Constant(*bytes.get(index)?),
+                        _ => Byte::Came(Place::Annotation(place)),
+                    };
+                    packet.write(Place::Annotation(place), [byte]);
+                }
+            }
+            _ => {}
+        }
+    }
+    Some(packet)
+}
+
+/// Why packets that come to an input are handed over, if they are whatever they are.
+fn why_alone(handed: &Handed, port: Port) -> Option<String> {
+    handed.get(&port).filter(|(_, always)| *always).map(|(why, _)| why.clone())
+}
+
+/// Where the headers of packets are that are handed over, by where to, from the start of each.
+fn handed_to(walked: &Walked) -> BTreeMap<Port, BTreeSet<[Option<i32>; 3]>> {
+    let mut layouts: BTreeMap<Port, BTreeSet<[Option<i32>; 3]>> = BTreeMap::new();
+    for leaf in walked.leaves.iter() {
+        if let To::Port(port) = leaf.to {
+            let headers = leaf.packet.headers.map(|place| place.map(|place| place - leaf.packet.start));
+            layouts.entry(port).or_default().insert(headers);
+        }
+    }
+    layouts
+}
+
+/// Where headers are behind an element, as its declaration says for those that leave by an output.
+fn moved(layout: [Option<i32>; 3], effects: &Effects, output: usize) -> Option<[Option<i32>; 3]> {
+    if effects.opaque.is_some() {
+        return None;
+    }
+    if let Some(emit) = effects.emits.iter().find(|emit| emit.output == Some(output) && !emit.is_copy()) {
+        return emit.starts.map(|header| headers_of(Some(header)));
+    }
+    let mut all = BTreeSet::new();
+    for case in effects.cases.iter().filter(|case| leads_to(case.to, output)) {
+        let mut packet = Packet::incoming(layout);
+        for action in &case.actions {
+            match action {
+                Action::Strip(n) => packet.start += n,
+                Action::Start(_) => return None,
+                Action::Set(Field::HeaderOffset(base), Value::Constant(bytes)) => {
+                    let offset = bytes.iter().fold(0i32, |n, &byte| n << 8 | i32::from(byte));
+                    let place = (!bytes.is_empty()).then_some(packet.start + offset);
+                    packet.mark(*base, place);
+                }
+                Action::Set(Field::HeaderOffset(Base::Transport), _) => {
+                    packet.mark(Base::Transport, packet.headers[1].map(|network| network + packet::IPV4));
+                }
+                Action::Set(Field::HeaderOffset(_), _) => return None,
+                _ => {}
+            }
+        }
+        all.insert(packet.headers.map(|place| place.map(|place| place - packet.start)));
+    }
+    all.pop_first()
+}
+
+fn leads_to(target: element::effects::Target, output: usize) -> bool {
+    use element::effects::Target;
+    match target {
+        Target::Output(to) | Target::Hold(to) => to == output,
+        Target::AllOutputs | Target::SomeOutput => true,
+        Target::Drop(_) | Target::Send => false,
+    }
+}
+
+/// What there is to say where nothing can be said.
+fn walk_nowhere(to: Port, packet: &Packet) -> Walked {
+    let mut walked = Walked::default();
+    let leaf = leaf::Leaf { packet: packet.clone(), to: To::Port(to), path: Vec::new() };
+    walked.start = crate::program::Next::Class(walked.leaves.add(leaf));
+    walked
+}
+
+/// The program of what was found out; `None` if it takes packets past no element.
+fn stretch(
+    chain: &Chain,
+    from: Port,
+    to: Port,
+    incoming: &Packet,
+    is_certain: bool,
+    mut walked: Walked,
+) -> Option<Stretch> {
+    let start = walked.diagram.ordered(walked.start);
+    let (nodes, start) = walked.diagram.finish(start);
+    let mut used: Vec<u32> = nodes
+        .iter()
+        .flat_map(|node| node.parts.iter().map(|(_, next)| *next))
+        .chain([start])
+        .filter_map(|next| match next {
+            crate::program::Next::Class(class) => Some(class),
+            crate::program::Next::Node(_) => None,
+        })
+        .collect();
+    used.sort_unstable();
+    used.dedup();
+    let mut elements = Names { chain, numbers: BTreeMap::new(), names: Vec::new() };
+    // The output that most classes take stands first: it is the engine's shortest way.
+    let mut outputs: Vec<Port> = Vec::new();
+    let mut often: BTreeMap<Port, usize> = BTreeMap::new();
+    for class in &used {
+        if let To::Port(port) = walked.leaves.get(*class).to {
+            *often.entry(port).or_default() += walked.leaves.get(*class).path.len();
+        }
+    }
+    outputs.extend(often.keys());
+    outputs.sort_by_key(|port| std::cmp::Reverse(often[port]));
+    // Packets that are laid out otherwise take the way that they would have gone.
+    if !outputs.contains(&to) {
+        outputs.push(to);
+    }
+    let otherwise = outputs.iter().position(|port| *port == to)?;
+    let mut passed = BTreeSet::new();
+    let classes: Vec<Class> = used
+        .iter()
+        .map(|&class| {
+            let leaf = walked.leaves.get(class);
+            passed.extend(leaf.path.iter().map(|passed| passed.node));
+            class_of(leaf, incoming, &outputs, &mut elements)
+        })
+        .collect();
+    passed.extend(walked.lists.iter().map(|list| list.element as usize));
+    if passed.is_empty() {
+        return None;
+    }
+    let renumber = |next| match next {
+        crate::program::Next::Class(class) => {
+            crate::program::Next::Class(used.binary_search(&class).unwrap_or_default() as u32)
+        }
+        node => node,
+    };
+    let nodes = nodes.into_iter().map(|mut node| {
+        node.parts.iter_mut().for_each(|(_, next)| *next = renumber(*next));
+        node
+    });
+    let lists = walked.lists.into_iter().map(|list| List { element: elements.number(list.element as usize), ..list });
+    let program = Program {
+        layout: incoming.headers,
+        is_certain,
+        otherwise,
+        nodes: nodes.collect(),
+        start: renumber(start),
+        lists: lists.collect(),
+        classes,
+        elements: elements.names,
+        outputs: outputs.len(),
+    };
+    Some(Stretch { from, to, program, outputs, handed: walked.handed, passed })
+}
+
+struct Names<'c> {
+    chain: &'c Chain,
+    numbers: BTreeMap<usize, u32>,
+    names: Vec<String>,
+}
+
+impl Names<'_> {
+    fn number(&mut self, node: usize) -> u32 {
+        let next = self.names.len() as u32;
+        *self.numbers.entry(node).or_insert_with(|| {
+            self.names.push(self.chain.nodes[node].name.clone());
+            next
+        })
+    }
+}
+
+fn class_of(leaf: &leaf::Leaf, incoming: &Packet, outputs: &[Port], elements: &mut Names) -> Class {
+    let packet = &leaf.packet;
+    let is_dropped = matches!(leaf.to, To::Drop(_));
+    let exit = match leaf.to {
+        To::Port(port) => Exit::Output(outputs.iter().position(|other| *other == port).unwrap_or_default()),
+        To::Drop(reason) => Exit::Drop(reason),
+    };
+    let headers = std::array::from_fn(|base| {
+        (!is_dropped && packet.headers[base] != incoming.headers[base]).then_some(packet.headers[base])
+    });
+    let path = leaf.path.iter().map(|passed| Passed {
+        element: elements.number(passed.node),
+        input: passed.input,
+        case: passed.case,
+        start: passed.start,
+    });
+    Class {
+        start: packet.start,
+        end: leaf::end(packet),
+        headers,
+        kind: packet.kind,
+        writes: leaf::writes(packet, incoming),
+        checksum: leaf::checksum(packet),
+        exit,
+        path: path.collect(),
+    }
+}

@@ -1,0 +1,413 @@
+//! A packet on its way through the chain: what it has become, said in terms of the packet that came in.
+//!
+//! Places are counted from the first byte that the packet had when it came in. The paper's operation is the difference
+//! between this and an untouched packet.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use classify::IntervalSet;
+use element::Base;
+use element::effects::{Field, Filter, Header, Number};
+
+use super::formula::Formula;
+use crate::program::question::{Question, Sum, preimage, shifted};
+
+/// One byte of what came in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Place {
+    /// Of the packet.
+    Byte(i32),
+    /// Of its annotations.
+    Annotation(u8),
+}
+
+impl Place {
+    /// So many bytes further on.
+    pub fn behind(self, more: i32) -> Place {
+        match self {
+            Place::Byte(place) => Place::Byte(place.saturating_add(more)),
+            Place::Annotation(place) => Place::Annotation((i32::from(place) + more).clamp(0, 255) as u8),
+        }
+    }
+}
+
+/// What a byte has become.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Byte {
+    /// This.
+    Constant(u8),
+    /// What stood there.
+    Came(Place),
+    /// What stood there, with some bits cleared and others set.
+    Masked {
+        /// Where.
+        place: Place,
+        /// Bits that stay.
+        and: u8,
+        /// Bits that are set.
+        or: u8,
+    },
+    /// A byte of a number that stood there, plus something.
+    Plus {
+        /// Where the number begins.
+        place: Place,
+        /// Its bytes.
+        length: u8,
+        /// What is added.
+        plus: i64,
+        /// Which byte of it.
+        index: u8,
+    },
+}
+
+/// The value of a field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// Known.
+    Constant(Vec<u8>),
+    /// What stood there, plus something.
+    Came(Place, u8, i64),
+    /// A byte with bits cleared and set.
+    Masked(Place, u8, u8),
+    /// Of several kinds, which nobody puts together.
+    Mixed,
+}
+
+/// What has been done about the checksum of an IPv4 header without options.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Summed {
+    /// Nothing.
+    #[default]
+    Not,
+    /// It accounts for what was written at these places of the header that starts there.
+    Updated(i32, BTreeSet<i32>),
+    /// It was computed afresh.
+    Recomputed(i32),
+}
+
+/// The packet.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Packet {
+    /// Where it starts.
+    pub start: i32,
+    /// Where its link, network and transport header start.
+    pub headers: [Option<i32>; 3],
+    /// Where it ends.
+    pub end: Sum,
+    /// Bytes that were written.
+    pub bytes: BTreeMap<i32, Byte>,
+    /// Annotations that were written.
+    pub annotations: BTreeMap<u8, Byte>,
+    /// The packet type, where it is known.
+    pub kind: Option<u8>,
+    /// The checksum of its IPv4 header.
+    pub summed: Summed,
+}
+
+/// The IPv4 header without options.
+pub const IPV4: i32 = 20;
+
+/// Where its checksum stands.
+pub const IPV4_SUM: i32 = 10;
+
+impl Packet {
+    /// As it comes in, with headers marked there.
+    pub fn incoming(headers: [Option<i32>; 3]) -> Packet {
+        Packet {
+            start: 0,
+            headers,
+            end: Sum::of(Question::Length),
+            bytes: BTreeMap::new(),
+            annotations: BTreeMap::new(),
+            kind: None,
+            summed: Summed::Not,
+        }
+    }
+
+    /// Where counting from a base starts.
+    pub fn place(&self, base: Base) -> Option<i32> {
+        match base {
+            Base::Data => Some(self.start),
+            Base::Mac => self.headers[0],
+            Base::Network => self.headers[1],
+            Base::Transport => self.headers[2],
+        }
+    }
+
+    /// Marks a header.
+    pub fn mark(&mut self, base: Base, place: Option<i32>) {
+        match base {
+            Base::Data => {}
+            Base::Mac => self.headers[0] = place,
+            Base::Network => self.headers[1] = place,
+            Base::Transport => self.headers[2] = place,
+        }
+    }
+
+    /// Where it reaches at least to a place.
+    pub fn reaches(&self, place: i32) -> Formula {
+        Formula::at_least_zero(self.end.clone().plus_constant(-i64::from(place)))
+    }
+
+    fn byte(&self, place: Place) -> Byte {
+        let written = match place {
+            Place::Byte(place) => self.bytes.get(&place),
+            Place::Annotation(place) => self.annotations.get(&place),
+        };
+        written.cloned().unwrap_or(Byte::Came(place))
+    }
+
+    /// Whether numbers that something was added to stand where they are as a whole: nobody can write a part of one.
+    pub fn is_whole(&self) -> bool {
+        let bytes = self.bytes.iter().map(|(place, byte)| (Place::Byte(*place), byte));
+        let annotations = self.annotations.iter().map(|(place, byte)| (Place::Annotation(*place), byte));
+        bytes.chain(annotations).all(|(at, byte)| match *byte {
+            Byte::Plus { place, length, plus, index } => {
+                let first = at.behind(-i32::from(index));
+                let part = |index| Byte::Plus { place, length, plus, index };
+                (0..length).all(|index| self.byte(first.behind(index.into())) == part(index))
+            }
+            _ => true,
+        })
+    }
+
+    /// The value of bytes that stand together.
+    pub fn value(&self, first: Place, length: u8) -> Value {
+        // In front of what came in are bytes that were never part of the packet.
+        if matches!(first, Place::Byte(place) if (place..place.saturating_add(length.into()).min(0)).any(|p| !self.bytes.contains_key(&p))) {
+            return Value::Mixed;
+        }
+        let bytes: Vec<Byte> = (0..i32::from(length)).map(|more| self.byte(first.behind(more))).collect();
+        let constant = bytes.iter().map(|byte| match byte {
+            Byte::Constant(byte) => Some(*byte),
+            _ => None,
+        });
+        if let Some(constant) = constant.collect::<Option<Vec<u8>>>() {
+            return Value::Constant(constant);
+        }
+        match &bytes[0] {
+            Byte::Came(place) => {
+                let together = |(more, byte): (usize, &Byte)| *byte == Byte::Came(place.behind(more as i32));
+                if bytes.iter().enumerate().all(together) {
+                    return Value::Came(*place, length, 0);
+                }
+            }
+            Byte::Plus { place, length: whole, plus, .. } if *whole == length => {
+                let is_part = |(index, byte): (usize, &Byte)| {
+                    *byte == Byte::Plus { place: *place, length, plus: *plus, index: index as u8 }
+                };
+                if bytes.iter().enumerate().all(is_part) {
+                    return Value::Came(*place, length, *plus);
+                }
+            }
+            Byte::Masked { place, and, or } if length == 1 => return Value::Masked(*place, *and, *or),
+            _ => {}
+        }
+        Value::Mixed
+    }
+
+    /// Where a field of bytes or annotations is; `None` for other fields, and where its header is not marked.
+    pub fn whereabouts(&self, field: &Field) -> Option<(Place, u8)> {
+        match *field {
+            Field::Bytes { base, offset, length } => {
+                let place = self.place(base)?.checked_add(offset)?;
+                Some((Place::Byte(place), u8::try_from(length).ok()?))
+            }
+            Field::Annotation { offset, length } => Some((Place::Annotation(offset), length)),
+            _ => None,
+        }
+    }
+
+    /// Writes bytes.
+    pub fn write(&mut self, first: Place, bytes: impl IntoIterator<Item = Byte>) {
+        for (more, byte) in (0..).zip(bytes) {
+            match first.behind(more) {
+                Place::Byte(place) if byte == Byte::Came(Place::Byte(place)) => drop(self.bytes.remove(&place)),
+                Place::Byte(place) => drop(self.bytes.insert(place, byte)),
+                Place::Annotation(place) if byte == Byte::Came(Place::Annotation(place)) => {
+                    self.annotations.remove(&place);
+                }
+                Place::Annotation(place) => drop(self.annotations.insert(place, byte)),
+            }
+        }
+    }
+
+    /// A number of a declaration as a sum of what came in, and the condition under which there is one.
+    pub fn number(&self, number: &Number) -> Option<(Sum, Formula)> {
+        let mut sum = Sum::constant(number.constant);
+        let mut there = Vec::new();
+        for (factor, field, mask) in &number.terms {
+            let term = match field {
+                Field::Length => self.end.clone().plus_constant(-i64::from(self.start)),
+                Field::HeaderOffset(base) => match self.place(*base) {
+                    Some(place) => Sum::constant(i64::from(place) - i64::from(self.start)),
+                    None => return Some((Sum::constant(0), Formula::Constant(false))),
+                },
+                field => {
+                    let Some((place, length)) = self.whereabouts(field) else {
+                        // A header that is not marked has no fields.
+                        let is_bytes = matches!(field, Field::Bytes { .. });
+                        return is_bytes.then(|| (Sum::constant(0), Formula::Constant(false)));
+                    };
+                    there.push(self.has(place, length));
+                    match self.value(place, length) {
+                        Value::Constant(bytes) => {
+                            let value = crate::program::question::masked(big_endian(&bytes), effective(*mask, length));
+                            Sum::constant(i64::try_from(value).ok()?)
+                        }
+                        Value::Came(place, length, 0) => {
+                            let mask = effective(*mask, length);
+                            let mask = if mask == all_ones(length) { u128::MAX } else { mask };
+                            Sum { constant: 0, terms: vec![(1, asking(place, length), mask)] }
+                        }
+                        _ => return None,
+                    }
+                }
+            };
+            sum = sum.plus(*factor, &term);
+        }
+        Some((sum, Formula::all(there)))
+    }
+
+    fn has(&self, place: Place, length: u8) -> Formula {
+        match place {
+            Place::Byte(first) => self.reaches(first.saturating_add(length.into())),
+            Place::Annotation(_) => Formula::Constant(true),
+        }
+    }
+
+    /// A filter of a declaration as a condition on the packet that came in (the paper's Algorithm 2, with what has been
+    /// written put in: a constant decides, and of a function of the old value the pre-image is taken).
+    pub fn condition(&self, filter: &Filter) -> Formula {
+        match filter {
+            Filter::Any => Formula::Constant(true),
+            Filter::In { field, mask, set } => self.lies_in(field, *mask, set),
+            Filter::Present(header) => match self.place(header.base()) {
+                Some(place) => self.reaches(place.saturating_add(header.least_length().into())),
+                None => Formula::Constant(false),
+            },
+            Filter::RightChecksum { header: Header::Ipv4, base, offset } => self.right_checksum(*base, *offset),
+            Filter::AtMost(a, b) => match (self.number(a), self.number(b)) {
+                (Some((a, a_there)), Some((b, b_there))) => {
+                    Formula::all([a_there, b_there, Formula::at_least_zero(b.plus(-1, &a))])
+                }
+                _ => Formula::Unknown,
+            },
+            Filter::Not(inner) => self.condition(inner).negated(),
+            Filter::All(parts) => Formula::all(parts.iter().map(|part| self.condition(part))),
+            Filter::One(parts) => Formula::one(parts.iter().map(|part| self.condition(part))),
+            Filter::RightChecksum { .. } | Filter::State { .. } | Filter::Opaque { .. } => Formula::Unknown,
+        }
+    }
+
+    fn lies_in(&self, field: &Field, mask: u128, set: &IntervalSet) -> Formula {
+        match field {
+            Field::Kind => match self.kind {
+                Some(kind) => Formula::Constant(set.contains(u128::from(kind) & mask)),
+                None => Formula::is(Question::Kind, preimage_of(mask, set, 8)),
+            },
+            Field::Length => {
+                let length = self.end.clone().plus_constant(-i64::from(self.start));
+                if mask & 0xff_ffff != 0xff_ffff {
+                    return Formula::Unknown;
+                }
+                in_any(&length, set)
+            }
+            Field::HeaderOffset(base) => match self.place(*base) {
+                Some(place) => {
+                    // Counted from the start, in as many bits as declarations give it.
+                    let offset = (i64::from(place) - i64::from(self.start)) as u128 & 0xff_ffff;
+                    Formula::Constant(set.contains(offset & mask))
+                }
+                None => Formula::Constant(false),
+            },
+            Field::Bytes { .. } | Field::Annotation { .. } => {
+                let Some((place, length)) = self.whereabouts(field) else { return Formula::Constant(false) };
+                if length > 16 {
+                    return Formula::Unknown;
+                }
+                let there = self.has(place, length);
+                if mask & all_ones(length) == 0 {
+                    return Formula::all([there, Formula::Constant(set.contains(0))]);
+                }
+                Formula::all([there, self.value_lies_in(place, length, mask, set)])
+            }
+            Field::Payload | Field::TimeStamp | Field::InputPort => Formula::Unknown,
+        }
+    }
+
+    fn value_lies_in(&self, place: Place, length: u8, mask: u128, set: &IntervalSet) -> Formula {
+        let bits = 8 * u32::from(length);
+        match self.value(place, length) {
+            Value::Constant(bytes) => Formula::Constant(set.contains(big_endian(&bytes) & mask)),
+            Value::Came(place, length, plus) => match preimage(mask, set, bits) {
+                Some(set) => Formula::is(asking(place, length), shifted(&set, plus, bits)),
+                None => Formula::Unknown,
+            },
+            Value::Masked(place, and, or) => {
+                let is_in = |byte: &u8| set.contains(u128::from(byte & and | or) & mask);
+                let bytes = (0..=u8::MAX).filter(is_in).map(|byte| (u128::from(byte), u128::from(byte)));
+                Formula::is(asking(place, 1), bytes.collect())
+            }
+            Value::Mixed => Formula::Unknown,
+        }
+    }
+
+    /// Whether the checksum of an IPv4 header is right: whoever keeps it right leaves it as right or wrong as it came.
+    fn right_checksum(&self, base: Base, offset: i32) -> Formula {
+        let Some(place) = self.place(base).and_then(|place| place.checked_add(offset)) else {
+            return Formula::Constant(false);
+        };
+        let is_touched = self.bytes.range(place..place + IPV4).next().is_some();
+        match &self.summed {
+            Summed::Not if !is_touched => {
+                Formula::is(Question::RightChecksum { offset: place }, IntervalSet::one(1, 1))
+            }
+            Summed::Updated(header, _) if *header == place => {
+                Formula::is(Question::RightChecksum { offset: place }, IntervalSet::one(1, 1))
+            }
+            Summed::Recomputed(header) if *header == place => Formula::Constant(true),
+            _ => Formula::Unknown,
+        }
+    }
+}
+
+fn preimage_of(mask: u128, set: &IntervalSet, bits: u32) -> IntervalSet {
+    // Of eight bits there are few enough.
+    preimage(mask, set, bits).unwrap_or_else(IntervalSet::empty)
+}
+
+/// Where a sum is one of these numbers.
+fn in_any(sum: &Sum, set: &IntervalSet) -> Formula {
+    let bound = |value: u128| i64::try_from(value).unwrap_or(i64::MAX);
+    Formula::one(set.intervals().iter().map(|&(low, high)| {
+        let above = Formula::at_least_zero(sum.clone().plus_constant(-bound(low)));
+        let below = match high >= 0xff_ffff {
+            true => Formula::Constant(true),
+            false => Formula::at_least_zero(Sum::constant(bound(high)).plus(-1, sum)),
+        };
+        Formula::all([above, below])
+    }))
+}
+
+/// The question what stands there.
+pub fn asking(place: Place, length: u8) -> Question {
+    match place {
+        Place::Byte(offset) => Question::Bytes { offset, length },
+        Place::Annotation(offset) => Question::Annotation { offset, length },
+    }
+}
+
+/// Bytes as a big-endian number.
+pub fn big_endian(bytes: &[u8]) -> u128 {
+    bytes.iter().fold(0, |number, &byte| number << 8 | u128::from(byte))
+}
+
+/// A number with ones in so many bytes.
+pub fn all_ones(length: u8) -> u128 {
+    if length >= 16 { u128::MAX } else { (1 << (8 * u32::from(length))) - 1 }
+}
+
+fn effective(mask: u128, length: u8) -> u128 {
+    mask & all_ones(length)
+}

@@ -1,0 +1,87 @@
+//! Rule sets that stay together: their conditions, said about the packet that came in.
+
+use classify::IntervalSet;
+use classify::filter::{Condition, Header, Test, Tree};
+use element::effects::{Field, Filter};
+
+use super::packet::{Packet, Place, Value, big_endian};
+use crate::program::question::shifted;
+
+/// Where the network and the transport header of a packet start for tests, if both are known.
+pub fn headers(packet: &Packet) -> Option<[i32; 2]> {
+    let [_, network, transport] = packet.headers;
+    let (network, transport) = (network?, transport?);
+    (0 <= network && network <= transport).then_some([network, transport])
+}
+
+/// A filter as a condition over header bytes; `None` where that cannot say it.
+pub fn condition(filter: &Filter, packet: &Packet, headers: [i32; 2]) -> Option<Condition> {
+    let all = |parts: &[Filter]| {
+        parts.iter().map(|part| condition(part, packet, headers)).collect::<Option<Vec<Condition>>>()
+    };
+    Some(match filter {
+        Filter::Any => Tree::Constant(true),
+        Filter::Not(inner) => Tree::Not(Box::new(condition(inner, packet, headers)?)),
+        Filter::All(parts) => Tree::All(all(parts)?),
+        Filter::One(parts) => Tree::Any(all(parts)?),
+        Filter::In { field, mask, set } => tests(packet, field, *mask, set, headers)?,
+        _ => return None,
+    })
+}
+
+fn tests(
+    packet: &Packet,
+    field: &Field,
+    mask: u128,
+    set: &IntervalSet,
+    headers: [i32; 2],
+) -> Option<Condition> {
+    let Field::Bytes { length: 1..=4, .. } = field else { return None };
+    let Some((place, length)) = packet.whereabouts(field) else {
+        // A header that is not marked has no bytes.
+        return Some(Tree::Constant(false));
+    };
+    let bits = 8 * u32::from(length);
+    let all = u128::from(u32::MAX) >> (32 - bits);
+    match packet.value(place, length) {
+        Value::Constant(bytes) => {
+            // It was written, so that it is there.
+            Some(Tree::Constant(set.contains(big_endian(&bytes) & mask)))
+        }
+        Value::Came(Place::Byte(offset), length, plus) => {
+            let (mask, set) = match plus {
+                0 => (mask & all, set.clone()),
+                _ if mask & all == all => (all, shifted(set, plus, bits)),
+                _ => return None,
+            };
+            let (header, offset) = header_of(offset, headers)?;
+            let mask = mask as u32;
+            let test = |low: u32, high: u32, outside| {
+                Tree::Leaf(Test { header, offset, length, mask, low, high, outside })
+            };
+            let largest = u128::from(mask);
+            let inside: Vec<(u128, u128)> =
+                set.intervals().iter().filter(|(low, _)| *low <= largest).map(|&(low, high)| (low, high.min(largest))).collect();
+            Some(match inside[..] {
+                [] => Tree::Constant(false),
+                [(low, high)] => test(low as u32, high as u32, false),
+                // What is outside of one interval.
+                [(0, below), (above, high)] if high == largest => {
+                    test(below as u32 + 1, above as u32 - 1, true)
+                }
+                _ => Tree::Any(inside.iter().map(|&(low, high)| test(low as u32, high as u32, false)).collect()),
+            })
+        }
+        _ => None,
+    }
+}
+
+/// The header that a place belongs to, and where in it.
+fn header_of(place: i32, [network, transport]: [i32; 2]) -> Option<(Header, u16)> {
+    let (header, start) = match place {
+        _ if place >= transport => (Header::Transport, transport),
+        _ if place >= network => (Header::Network, network),
+        _ => (Header::Mac, 0),
+    };
+    Some((header, u16::try_from(place - start).ok()?))
+}

@@ -1,0 +1,257 @@
+//! What a case of an element's declaration makes of a packet (the composition of operations in the paper's Algorithm 1).
+
+use element::Base;
+use element::effects::{Action, Case, Checksum, Field, Header, Value as Set};
+use packet::HEADROOM;
+
+use super::formula::{Formula, Known};
+use super::packet::{Byte, IPV4, IPV4_SUM, Packet, Place, Summed, Value};
+
+/// What comes of it.
+pub enum Step {
+    /// The packet now.
+    Done(Packet),
+    /// That depends on a condition: where it holds, trying again leads further.
+    Needs(Formula),
+    /// Only the element itself can do it.
+    Alone,
+}
+
+/// Carries out a case on packets of which something is known.
+pub fn carry_out(before: &Packet, case: &Case, known: &Known) -> Step {
+    let mut packet = before.clone();
+    let mut written: Vec<i32> = Vec::new();
+    for action in &case.actions {
+        match act(before, &mut packet, action, known, &mut written) {
+            Ok(()) => {}
+            Err(step) => return step,
+        }
+    }
+    // Bytes in front of what came in were never part of the packet; nobody can tell what they are.
+    if (packet.start.min(0)..0).any(|place| !packet.bytes.contains_key(&place)) || !packet.is_whole() {
+        return Step::Alone;
+    }
+    match sum_up(&mut packet, &case.checksum, &written, known) {
+        Ok(()) => Step::Done(packet),
+        Err(step) => step,
+    }
+}
+
+fn act(
+    before: &Packet,
+    packet: &mut Packet,
+    action: &Action,
+    known: &Known,
+    written: &mut Vec<i32>,
+) -> Result<(), Step> {
+    match action {
+        Action::Strip(n) => {
+            let start = packet.start.checked_add(*n).ok_or(Step::Alone)?;
+            if start < -(HEADROOM as i32) {
+                return Err(Step::Alone);
+            }
+            if *n > 0 {
+                holds(packet.reaches(start), known)?;
+            }
+            packet.start = start;
+            Ok(())
+        }
+        Action::Start(number) => {
+            let offset = place(before, number, known)?;
+            packet.start = packet.start.checked_add(offset).ok_or(Step::Alone)?;
+            let is_inside = packet.start >= -(HEADROOM as i32);
+            if is_inside { holds(packet.reaches(packet.start), known) } else { Err(Step::Alone) }
+        }
+        Action::Set(Field::HeaderOffset(base), value) => {
+            let place = match value {
+                Set::Constant(bytes) if bytes.is_empty() => None,
+                Set::Constant(bytes) => {
+                    let offset = bytes.iter().fold(0i32, |n, &byte| n << 8 | i32::from(byte));
+                    Some(packet.start + offset)
+                }
+                Set::Number(number) => Some(packet.start.saturating_add(place(before, number, known)?)),
+                Set::Copy(Field::HeaderOffset(other)) => {
+                    // Counted from the start that it had.
+                    before.place(*other).map(|place| place - before.start + packet.start)
+                }
+                _ => return Err(Step::Alone),
+            };
+            packet.mark(*base, place);
+            Ok(())
+        }
+        Action::Set(Field::Length, value) => {
+            let length = match value {
+                Set::Number(number) => {
+                    let (sum, there) = before.number(number).ok_or(Step::Alone)?;
+                    holds(there, known)?;
+                    sum
+                }
+                Set::Plus(Field::Length, more) => {
+                    before.end.clone().plus_constant(more.saturating_sub(before.start.into()))
+                }
+                _ => return Err(Step::Alone),
+            };
+            let end = known.put_in(&length.plus_constant(packet.start.into()));
+            // A packet that grows has bytes of which nothing is known.
+            holds(Formula::at_least_zero(packet.end.clone().plus(-1, &end)), known)?;
+            packet.end = end;
+            Ok(())
+        }
+        Action::Set(Field::Kind, Set::Constant(bytes)) => {
+            packet.kind = Some(*bytes.last().ok_or(Step::Alone)?);
+            Ok(())
+        }
+        Action::Set(field @ (Field::Bytes { .. } | Field::Annotation { .. }), value) => {
+            let (first, length) = packet.whereabouts(field).ok_or(Step::Alone)?;
+            let bytes = value_of(before, packet, first, length, value, known)?;
+            if let Place::Byte(place) = first {
+                written.extend((0..i32::from(length)).map(|more| place.saturating_add(more)));
+            }
+            packet.write(first, bytes);
+            Ok(())
+        }
+        Action::Set(..) | Action::Resize(_) => Err(Step::Alone),
+    }
+}
+
+/// Goes on where a condition holds.
+fn holds(condition: Formula, known: &Known) -> Result<(), Step> {
+    match condition.under(known) {
+        Formula::Constant(true) => Ok(()),
+        Formula::Constant(false) | Formula::Unknown => Err(Step::Alone),
+        other => Err(Step::Needs(other)),
+    }
+}
+
+/// A number of bytes behind the start that is the same for all packets. Where it follows from the length of an IPv4 header,
+/// headers without options go on together.
+fn place(packet: &Packet, number: &element::effects::Number, known: &Known) -> Result<i32, Step> {
+    let (sum, there) = packet.number(number).ok_or(Step::Alone)?;
+    holds(there, known)?;
+    let sum = known.put_in(&sum);
+    if let Some(offset) = sum.known() {
+        return i32::try_from(offset).map_err(|_| Step::Alone);
+    }
+    let [(4, question, 0x0f)] = &sum.terms[..] else { return Err(Step::Alone) };
+    let usual = (0..=0x0f).map(|high| (high << 4 | 5, high << 4 | 5)).collect();
+    match Formula::is(question.clone(), usual).under(known) {
+        Formula::Constant(_) | Formula::Unknown => Err(Step::Alone),
+        other => Err(Step::Needs(other)),
+    }
+}
+
+/// What a field becomes, byte by byte.
+fn value_of(
+    before: &Packet,
+    packet: &Packet,
+    first: Place,
+    length: u8,
+    value: &Set,
+    known: &Known,
+) -> Result<Vec<Byte>, Step> {
+    let constant = |bytes: &[u8]| bytes.iter().map(|byte| Byte::Constant(*byte)).collect::<Vec<_>>();
+    let from = |field: &Field, plus: i64| {
+        let (place, width) = before.whereabouts(field).filter(|(_, width)| *width == length).ok_or(Step::Alone)?;
+        moved(before.value(place, width), plus).ok_or(Step::Alone)
+    };
+    match value {
+        Set::Constant(bytes) if bytes.len() == usize::from(length) => Ok(constant(bytes)),
+        Set::Copy(field) => from(field, 0),
+        Set::Plus(field, plus) => from(field, *plus),
+        Set::Number(number) => {
+            let (sum, there) = before.number(number).ok_or(Step::Alone)?;
+            holds(there, known)?;
+            let value = known.put_in(&sum).known().ok_or(Step::Alone)?;
+            let bytes = (value as i128 as u128).to_be_bytes();
+            Ok(constant(&bytes[16 - usize::from(length.min(16))..]))
+        }
+        Set::Bits { mask, value } if mask.len() == usize::from(length) && value.len() == mask.len() => {
+            let masks = mask.iter().zip(value);
+            let byte = |(more, (mask, value)): (usize, (&u8, &u8))| {
+                let place = first.behind(more as i32);
+                let (and, or) = (!mask, mask & value);
+                Ok(match packet.value(place, 1) {
+                    _ if *mask == 0xff => Byte::Constant(*value),
+                    Value::Constant(old) => Byte::Constant(old[0] & and | or),
+                    Value::Came(place, 1, 0) if *mask == 0 => Byte::Came(place),
+                    Value::Came(place, 1, 0) => Byte::Masked { place, and, or },
+                    Value::Masked(place, old_and, old_or) => {
+                        Byte::Masked { place, and: old_and & and, or: old_or & and | or }
+                    }
+                    _ => return Err(Step::Alone),
+                })
+            };
+            masks.enumerate().map(byte).collect()
+        }
+        _ => Err(Step::Alone),
+    }
+}
+
+/// A value plus something, byte by byte. Numbers wrap around.
+fn moved(value: Value, plus: i64) -> Option<Vec<Byte>> {
+    Some(match value {
+        Value::Constant(bytes) if plus == 0 => bytes.into_iter().map(Byte::Constant).collect(),
+        Value::Constant(bytes) => {
+            let number = super::packet::big_endian(&bytes).wrapping_add(plus as i128 as u128);
+            let digits = number.to_be_bytes();
+            digits[16 - bytes.len().min(16)..].iter().map(|byte| Byte::Constant(*byte)).collect()
+        }
+        Value::Came(place, length, old) => match old.checked_add(plus)? {
+            0 => (0..i32::from(length)).map(|more| Byte::Came(place.behind(more))).collect(),
+            plus if length <= 8 => (0..length).map(|index| Byte::Plus { place, length, plus, index }).collect(),
+            _ => return None,
+        },
+        Value::Masked(place, and, or) if plus == 0 => vec![Byte::Masked { place, and, or }],
+        Value::Masked(..) | Value::Mixed => return None,
+    })
+}
+
+/// Notes what becomes of checksums.
+fn sum_up(packet: &mut Packet, checksum: &Checksum, written: &[i32], known: &Known) -> Result<(), Step> {
+    let network = packet.headers[1];
+    let in_header = |place: &i32| network.is_some_and(|start| (start..start + IPV4).contains(place));
+    let is_sum = |place: &i32| network.is_some_and(|start| (start + IPV4_SUM..start + IPV4_SUM + 2).contains(place));
+    let (headers, afresh) = match checksum {
+        Checksum::Untouched => {
+            // A checksum that somebody keeps does not account for that.
+            let is_kept = packet.summed != Summed::Not;
+            return if is_kept && written.iter().any(in_header) { Err(Step::Alone) } else { Ok(()) };
+        }
+        Checksum::Updated(headers) => (headers, false),
+        Checksum::Recomputed(headers) => (headers, true),
+    };
+    for header in headers {
+        let (Header::Ipv4, Some(start)) = (header, network) else { return Err(Step::Alone) };
+        if written.iter().any(is_sum) {
+            return Err(Step::Alone);
+        }
+        let is_other = match &packet.summed {
+            Summed::Not => false,
+            Summed::Updated(other, _) | Summed::Recomputed(other) => *other != start,
+        };
+        if is_other {
+            return Err(Step::Alone);
+        }
+        if afresh {
+            let ihl = Field::Bytes { base: Base::Network, offset: 0, length: 1 };
+            let set = classify::IntervalSet::one(5, 5);
+            let plain = packet.condition(&element::effects::Filter::In { field: ihl, mask: 0x0f, set });
+            holds(Formula::all([plain, packet.reaches(start + IPV4)]), known)?;
+            (start + IPV4_SUM..start + IPV4_SUM + 2).for_each(|place| drop(packet.bytes.remove(&place)));
+            packet.summed = Summed::Recomputed(start);
+            continue;
+        }
+        let mut accounted = match &packet.summed {
+            Summed::Recomputed(_) => continue,
+            Summed::Updated(_, places) => places.clone(),
+            Summed::Not => Default::default(),
+        };
+        accounted.extend(written.iter().filter(|place| in_header(place)));
+        let all_written = packet.bytes.range(start..start + IPV4).map(|(place, _)| place);
+        if all_written.into_iter().any(|place| !accounted.contains(place)) {
+            return Err(Step::Alone);
+        }
+        packet.summed = Summed::Updated(start, accounted);
+    }
+    Ok(())
+}

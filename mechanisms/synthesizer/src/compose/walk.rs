@@ -1,0 +1,380 @@
+//! All packets of an entry through the chain at once (the paper's Algorithm 1): each condition that an element asks about
+//! parts them, each change is noted, and where nothing more can be said they are handed over to the element itself.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use classify::IntervalSet;
+use element::DropReason;
+use element::effects::{Access, Case, Counts, Effects, Hold, Sliced, Target};
+
+use super::diagram::Diagram;
+use super::formula::{Formula, Known};
+use super::leaf::{Leaf, Leaves};
+use super::packet::Packet;
+use super::rules;
+use super::step::{Step, carry_out};
+use crate::model::chain::{Chain, Port};
+use crate::program::question::Question;
+use crate::program::{List, Next, Rule};
+
+/// From so many undecided rules on, an element's rules stay together.
+const MOST_APART: usize = 16;
+
+/// Bounds of a composition.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Classes.
+    pub classes: usize,
+    /// Elements that are left alone, by number.
+    pub alone: BTreeSet<usize>,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { classes: 4096, alone: BTreeSet::new() }
+    }
+}
+
+/// There are more classes than the limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TooMany {
+    /// Elements by how often they part packets, those that do it most often first.
+    pub elements: Vec<(usize, usize)>,
+}
+
+/// Where packets go that are not followed further, why, and whether that is so for any packets.
+pub type Handed = BTreeMap<Port, (String, bool)>;
+
+/// What a walk found out.
+#[derive(Default)]
+pub struct Walked {
+    /// Where it begins.
+    pub start: Next,
+    /// The graph.
+    pub diagram: Diagram,
+    /// What becomes of packets.
+    pub leaves: Leaves,
+    /// Rule sets.
+    pub lists: Vec<List>,
+    /// Where packets are handed over, and why.
+    pub handed: Handed,
+}
+
+/// Follows packets from an input of an element on.
+///
+/// # Errors
+/// If there are too many classes.
+pub fn walk(chain: &Chain, from: Port, packet: Packet, limits: &Limits) -> Result<Walked, TooMany> {
+    let mut walk = Walk {
+        chain,
+        limits,
+        diagram: Diagram::default(),
+        leaves: Leaves::default(),
+        lists: Vec::new(),
+        handed: Handed::new(),
+        parted: BTreeMap::new(),
+        seen: HashMap::new(),
+    };
+    let way = Way { packet, path: Vec::new() };
+    match walk.enter(from, &way, &Known::default()) {
+        Ok(start) => {
+            let Walk { diagram, leaves, lists, handed, .. } = walk;
+            Ok(Walked { start, diagram, leaves, lists, handed })
+        }
+        Err(Full) => {
+            let mut elements: Vec<(usize, usize)> = walk.parted.into_iter().collect();
+            elements.sort_by_key(|&(node, parts)| (std::cmp::Reverse(parts), node));
+            Err(TooMany { elements })
+        }
+    }
+}
+
+/// There is no room for another class.
+struct Full;
+
+/// Packets of one kind, and the elements that they have passed.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Way {
+    packet: Packet,
+    path: Vec<super::leaf::Passed>,
+}
+
+struct Walk<'w> {
+    chain: &'w Chain,
+    limits: &'w Limits,
+    diagram: Diagram,
+    leaves: Leaves,
+    lists: Vec<List>,
+    handed: Handed,
+    parted: BTreeMap<usize, usize>,
+    seen: HashMap<(Port, Way, Known), Next>,
+}
+
+/// Cases that may still be the first one that holds.
+type Open = Vec<(usize, Formula)>;
+
+impl Walk<'_> {
+    fn enter(&mut self, port: Port, way: &Way, known: &Known) -> Result<Next, Full> {
+        let chain = self.chain;
+        let (node, input) = port;
+        if let Some(why) = self.why_alone(node) {
+            self.handed.insert(port, (why, true));
+            return self.hand_over(port, way, "");
+        }
+        let key = (port, way.clone(), known.clone());
+        if let Some(next) = self.seen.get(&key) {
+            return Ok(*next);
+        }
+        let cases = chain.nodes[node].effects.cases.iter().enumerate();
+        let here = cases.filter(|(_, case)| case.input.is_none_or(|i| i == input));
+        let open = here.map(|(number, case)| (number, way.packet.condition(&case.when))).collect();
+        let next = self.decide(port, way, known, open)?;
+        self.seen.insert(key, next);
+        Ok(next)
+    }
+
+    /// Why packets are handed over to an element, whatever they are.
+    fn why_alone(&self, node: usize) -> Option<String> {
+        let element = &self.chain.nodes[node];
+        if self.chain.is_exit(node) {
+            return Some("packets leave there".into());
+        }
+        if self.limits.alone.contains(&node) {
+            return Some("it multiplies classes".into());
+        }
+        if element.is_on_circle {
+            return Some("on a circle".into());
+        }
+        obstacle(&element.effects).or_else(|| element.key.contains("CALL").then(|| "calls handlers".into()))
+    }
+
+    fn hand_over(&mut self, port: Port, way: &Way, why: &str) -> Result<Next, Full> {
+        self.handed.entry(port).or_insert_with(|| (why.to_string(), false));
+        self.leaf(Leaf { packet: way.packet.clone(), to: super::leaf::To::Port(port), path: way.path.clone() })
+    }
+
+    fn leaf(&mut self, leaf: Leaf) -> Result<Next, Full> {
+        let number = self.leaves.add(leaf);
+        if self.leaves.len() > self.limits.classes { Err(Full) } else { Ok(Next::Class(number)) }
+    }
+
+    /// Parts packets until it is clear which case is the first that holds.
+    fn decide(&mut self, port: Port, way: &Way, known: &Known, open: Open) -> Result<Next, Full> {
+        let open = under(open, known);
+        let Some((number, first)) = open.first() else {
+            return self.hand_over(port, way, "no case of its declaration holds");
+        };
+        if *first == Formula::Constant(true) {
+            return self.take(port, way, known, *number);
+        }
+        if open.len() > MOST_APART
+            && let Some(next) = self.list(port, way, known, &open)?
+        {
+            return Ok(next);
+        }
+        let Some(question) = first.question().cloned() else {
+            return self.hand_over(port, way, "it decides by itself");
+        };
+        let parts = parts(&question, known, &open);
+        // Packets for which the same is left open go on together.
+        let mut groups: Vec<(IntervalSet, Open)> = Vec::new();
+        for part in parts {
+            let left = under(open.clone(), &known.with(&question, part.clone()));
+            match groups.iter_mut().find(|(_, other)| *other == left) {
+                Some((set, _)) => *set = set.union(&part),
+                None => groups.push((part, left)),
+            }
+        }
+        *self.parted.entry(port.0).or_default() += groups.len() - 1;
+        let mut nexts = Vec::with_capacity(groups.len());
+        for (set, left) in groups {
+            let known = known.with(&question, set.clone());
+            nexts.push((set, self.decide(port, way, &known, left)?));
+        }
+        Ok(self.diagram.switch(&question, nexts))
+    }
+
+    /// Goes on behind a case.
+    fn take(&mut self, port: Port, way: &Way, known: &Known, number: usize) -> Result<Next, Full> {
+        let chain = self.chain;
+        let element = &chain.nodes[port.0];
+        let case = &element.effects.cases[number];
+        if !element.effects.may_be_told(case, element.forward.len()) {
+            return self.hand_over(port, way, "it shows what becomes of packets");
+        }
+        // Packets that the element makes from this one are for it to make.
+        let makes = element.effects.emits.iter().filter(|emit| emit.input.is_none_or(|input| input == port.1));
+        let made = Formula::one(makes.map(|emit| way.packet.condition(&emit.when))).under(known);
+        match made {
+            Formula::Constant(false) => {}
+            Formula::Constant(true) | Formula::Unknown => return self.hand_over(port, way, "it makes packets"),
+            other => return self.part(port, way, known, number, other.negated()),
+        }
+        match carry_out(&way.packet, case, known) {
+            Step::Alone => self.hand_over(port, way, "it writes what only it knows"),
+            Step::Needs(condition) => self.part(port, way, known, number, condition),
+            Step::Done(packet) => {
+                let mut path = way.path.clone();
+                let start = way.packet.start;
+                path.push(super::leaf::Passed { node: port.0, input: port.1, case: number, start });
+                self.leave(port, way, known, case, Way { packet, path })
+            }
+        }
+    }
+
+    /// Where a condition holds, takes a case; elsewhere the element does it.
+    fn part(
+        &mut self,
+        port: Port,
+        way: &Way,
+        known: &Known,
+        number: usize,
+        condition: Formula,
+    ) -> Result<Next, Full> {
+        let condition = condition.under(known);
+        match &condition {
+            Formula::Constant(true) => return self.take(port, way, known, number),
+            Formula::Constant(false) => return self.hand_over(port, way, "packets of this kind are for it alone"),
+            _ => {}
+        }
+        let Some(question) = condition.question().cloned() else {
+            return self.hand_over(port, way, "it decides by itself");
+        };
+        let open = vec![(0, condition)];
+        let mut nexts: Vec<(IntervalSet, Next)> = Vec::new();
+        for part in parts(&question, known, &open) {
+            let known = known.with(&question, part.clone());
+            let next = self.part(port, way, &known, number, open[0].1.clone())?;
+            nexts.push((part, next));
+        }
+        Ok(self.diagram.switch(&question, nexts))
+    }
+
+    fn leave(&mut self, port: Port, before: &Way, known: &Known, case: &Case, way: Way) -> Result<Next, Full> {
+        let chain = self.chain;
+        let node = port.0;
+        let reason = match case.to {
+            Target::Output(output) => match chain.nodes[node].forward.get(output).map(Vec::as_slice) {
+                Some(&[to]) => return self.enter(to, &way, known),
+                Some(&[]) | None => case.otherwise,
+                Some(_) => return self.hand_over(port, before, "its output leads to several inputs"),
+            },
+            Target::Drop(reason) => reason,
+            Target::AllOutputs | Target::SomeOutput | Target::Hold(_) | Target::Send => {
+                return self.hand_over(port, before, "where packets go is for it to say");
+            }
+        };
+        self.drop(way, reason)
+    }
+
+    fn drop(&mut self, way: Way, reason: DropReason) -> Result<Next, Full> {
+        // Of packets that end nothing is left to be changed.
+        let packet = Packet { headers: [None; 3], ..Packet::incoming([None; 3]) };
+        self.leaf(Leaf { packet, to: super::leaf::To::Drop(reason), path: way.path })
+    }
+
+    /// Rules that are many stay together, as one question what they say; `None` where they cannot.
+    fn list(&mut self, port: Port, way: &Way, known: &Known, open: &Open) -> Result<Option<Next>, Full> {
+        let chain = self.chain;
+        let cases = &chain.nodes[port.0].effects.cases;
+        let Some(headers) = rules::headers(&way.packet) else { return Ok(None) };
+        if cases[open[0].0].written.is_none() {
+            return Ok(None);
+        }
+        let mut outcomes: Vec<usize> = Vec::new();
+        let mut list = Vec::with_capacity(open.len());
+        for &(number, _) in open {
+            let case = &cases[number];
+            let same = outcomes.iter().position(|&other| does_the_same(&cases[other], case));
+            let outcome = same.unwrap_or_else(|| {
+                outcomes.push(number);
+                outcomes.len() - 1
+            });
+            let Some(condition) = rules::condition(&case.when, &way.packet, headers) else { return Ok(None) };
+            list.push(Rule { condition: condition.simplified(), outcome: outcome as u32, case: number });
+        }
+        let number = self.lists.len() as u32;
+        self.lists.push(List { element: port.0 as u32, input: port.1, headers, rules: list });
+        *self.parted.entry(port.0).or_default() += outcomes.len() - 1;
+        let question = Question::List(number);
+        let mut nexts = Vec::with_capacity(outcomes.len());
+        for (answer, &number) in (0..).zip(&outcomes) {
+            let answer = IntervalSet::one(answer, answer);
+            let known = known.with(&question, answer.clone());
+            // The list counts for the element itself.
+            let next = self.behind_list(port, way, &known, number)?;
+            nexts.push((answer, next));
+        }
+        Ok(Some(self.diagram.switch(&question, nexts)))
+    }
+
+    fn behind_list(&mut self, port: Port, way: &Way, known: &Known, number: usize) -> Result<Next, Full> {
+        let element = &self.chain.nodes[port.0];
+        let case = &element.effects.cases[number];
+        if !element.effects.may_be_told(case, element.forward.len()) {
+            return self.hand_over(port, way, "it shows what becomes of packets");
+        }
+        match carry_out(&way.packet, case, known) {
+            Step::Done(packet) => {
+                let way_behind = Way { packet, path: way.path.clone() };
+                self.leave(port, way, known, case, way_behind)
+            }
+            _ => self.hand_over(port, way, "it writes what only it knows"),
+        }
+    }
+}
+
+/// Cases that may still hold; behind one that does, none counts.
+fn under(open: Open, known: &Known) -> Open {
+    let mut left = Vec::with_capacity(open.len());
+    for (number, formula) in open {
+        let formula = formula.under(known);
+        match formula {
+            Formula::Constant(false) => {}
+            Formula::Constant(true) => {
+                left.push((number, formula));
+                break;
+            }
+            _ => left.push((number, formula)),
+        }
+    }
+    left
+}
+
+/// Answers to a question, parted so that all of a part are the same to everybody.
+fn parts(question: &Question, known: &Known, open: &Open) -> Vec<IntervalSet> {
+    let mut sets = Vec::new();
+    open.iter().for_each(|(_, formula)| formula.sets(question, &mut sets));
+    let mut parts = vec![(*known.of(question)).clone()];
+    for set in sets {
+        let outside = set.complement(question.bits());
+        parts = parts
+            .into_iter()
+            .flat_map(|part| [part.intersection(set), part.intersection(&outside)])
+            .filter(|part| !part.is_empty())
+            .collect();
+    }
+    parts
+}
+
+fn does_the_same(a: &Case, b: &Case) -> bool {
+    (a.to, a.otherwise, &a.checksum) == (b.to, b.otherwise, &b.checksum) && a.actions == b.actions
+}
+
+/// What keeps packets from being taken through an element without it, whatever case they are.
+fn obstacle(effects: &Effects) -> Option<String> {
+    if let Some(why) = effects.opaque {
+        return Some(format!("opaque ({why})"));
+    }
+    if effects.sliced != Sliced::default() {
+        return Some("parks payloads".into());
+    }
+    if effects.counts == Counts::Own || effects.counts == Counts::None && !effects.observes.is_empty() {
+        return Some("shows packets to people".into());
+    }
+    if effects.hold != Hold::None {
+        return Some("holds packets".into());
+    }
+    let keeps = |access: Access| !matches!(access, Access::Read | Access::Soft);
+    effects.state.iter().find(|state| keeps(state.access)).map(|state| format!("keeps state ({})", state.table))
+}

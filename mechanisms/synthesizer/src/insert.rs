@@ -1,0 +1,34 @@
+//! Putting programs into a configuration.
+
+use lang::{Connection, Graph};
+
+use crate::compose::{Stretch, Synthesis};
+use crate::model::chain::Chain;
+use crate::program::text;
+use crate::synthesized;
+
+/// The configuration with a `Synthesized` at the beginning of each stretch. All elements stay, so that their handlers do;
+/// packets that are not taken past them go through them. `chain` is what was synthesized: all of the graph, or all of it that
+/// packets pass.
+pub fn insert(graph: &Graph, chain: &Chain, synthesis: &Synthesis) -> Graph {
+    let mut graph = graph.clone();
+    for stretch in &synthesis.stretches {
+        insert_one(&mut graph, chain, stretch);
+    }
+    graph
+}
+
+fn insert_one(graph: &mut Graph, chain: &Chain, stretch: &Stretch) {
+    let port = |graph: &Graph, (node, port): (usize, usize)| Some((graph.find(&chain.nodes[node].name)?, port));
+    let Some(from) = port(graph, stretch.from) else { return };
+    let Some(place) = graph.connections.iter().position(|connection| connection.from == from) else { return };
+    let span = graph.connections[place].span;
+    let number = graph.elements.len();
+    graph.connections[place].to = (number, 0);
+    for (output, to) in stretch.outputs.iter().enumerate() {
+        let to = port(graph, *to);
+        graph.connections.extend(to.map(|to| Connection { from: (number, output), to, span }));
+    }
+    let config = format!("\n    {}", text::write(&stretch.program));
+    graph.add("synthesized", synthesized::CLASS.name, &config, span);
+}

@@ -1,0 +1,201 @@
+//! The synthesized function (SNF paper, "The Synthesized network function"): one classification, then one write per field.
+//!
+//! A [`Program`] is a graph of questions about the packet as it came in ([`question`]), which ends at classes. A [`Class`]
+//! is the paper's traffic class with its operation: the difference between the packet as it came and as it leaves, and where
+//! it leaves. Large rule sets stand in the graph as one question, the outcome of a [`List`].
+
+pub mod declare;
+pub mod question;
+pub mod run;
+pub mod text;
+
+use std::collections::BTreeMap;
+
+use classify::filter::Condition;
+use element::DropReason;
+
+use crate::compose::packet::Place;
+use question::{Question, Sum};
+
+/// A program.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Program {
+    /// Where headers are marked on the packets that it is for, from the start of each: link, network, transport.
+    pub layout: [Option<i32>; 3],
+    /// Whether all packets that come are laid out like that.
+    pub is_certain: bool,
+    /// The output for packets that are laid out otherwise.
+    pub otherwise: usize,
+    /// Questions; each leads to later ones only.
+    pub nodes: Vec<Node>,
+    /// Where to begin.
+    pub start: Next,
+    /// Rule sets.
+    pub lists: Vec<List>,
+    /// What becomes of packets.
+    pub classes: Vec<Class>,
+    /// Names of elements that packets would have passed.
+    pub elements: Vec<String>,
+    /// How many outputs there are.
+    pub outputs: usize,
+}
+
+/// Where an answer leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Next {
+    /// To another question.
+    Node(u32),
+    /// To a class.
+    Class(u32),
+}
+
+impl Default for Next {
+    fn default() -> Next {
+        Next::Class(0)
+    }
+}
+
+/// A question, and where its answers lead.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Node {
+    /// The question.
+    pub question: Question,
+    /// Ranges of answers by their last one, lowest first; the last one ends where answers do.
+    pub parts: Vec<(u128, Next)>,
+}
+
+/// Rules, the first that holds counts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct List {
+    /// The element whose rules these are, by place in [`Program::elements`], and the input.
+    pub element: u32,
+    /// The input.
+    pub input: usize,
+    /// Where the network and the transport header start for its conditions; that of the link starts with the packet.
+    pub headers: [i32; 2],
+    /// The rules. One of them always holds.
+    pub rules: Vec<Rule>,
+}
+
+/// A rule of a list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rule {
+    /// When it holds.
+    pub condition: Condition,
+    /// The answer.
+    pub outcome: u32,
+    /// The case of the element's declaration.
+    pub case: usize,
+}
+
+/// An operation, and where packets go then.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Class {
+    /// Where the packet starts then.
+    pub start: i32,
+    /// Where it ends then, if not where it did.
+    pub end: Option<Sum>,
+    /// Where headers are marked then (link, network, transport), if not where they were.
+    pub headers: [Option<Option<i32>>; 3],
+    /// The packet type, if it is set.
+    pub kind: Option<u8>,
+    /// What is written; values are those that came in, and places do not overlap.
+    pub writes: Vec<Write>,
+    /// What becomes of the checksum of the IPv4 header.
+    pub checksum: Option<Checksum>,
+    /// Where the packet goes.
+    pub exit: Exit,
+    /// The way that it would have gone: elements, for whoever counts.
+    pub path: Vec<Passed>,
+}
+
+/// One write.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Write {
+    /// Where.
+    pub place: Place,
+    /// What.
+    pub value: Value,
+}
+
+/// What is written.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Value {
+    /// These bytes.
+    Constant(Vec<u8>),
+    /// Bytes that stood elsewhere.
+    Copy(Place, u8),
+    /// A number of so many bytes (1 to 8) that stood there, plus something; it wraps around.
+    Plus(Place, u8, i64),
+    /// A byte that stood there, with bits cleared and set.
+    Masked(Place, u8, u8),
+}
+
+/// What becomes of the checksum of an IPv4 header without options.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Checksum {
+    /// It accounts for what was written to these 16-bit words (RFC 1624).
+    Updated {
+        /// Where the header starts.
+        header: i32,
+        /// Where the words start.
+        words: Vec<i32>,
+    },
+    /// It is computed afresh.
+    Recomputed {
+        /// Where the header starts.
+        header: i32,
+    },
+}
+
+/// Where packets of a class go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Exit {
+    /// By an output.
+    Output(usize),
+    /// They end at the last element of the path.
+    Drop(DropReason),
+}
+
+/// An element that packets would have passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Passed {
+    /// By place in [`Program::elements`].
+    pub element: u32,
+    /// The input.
+    pub input: usize,
+    /// The case of its declaration.
+    pub case: usize,
+    /// Where the packet started when it came there: its length follows from that.
+    pub start: i32,
+}
+
+impl Value {
+    /// How many bytes.
+    pub fn length(&self) -> usize {
+        match self {
+            Value::Constant(bytes) => bytes.len(),
+            Value::Copy(_, length) | Value::Plus(_, length, _) => usize::from(*length),
+            Value::Masked(..) => 1,
+        }
+    }
+}
+
+impl Node {
+    /// Where an answer leads.
+    pub fn next(&self, answer: u128) -> Next {
+        let part = self.parts.partition_point(|(last, _)| *last < answer);
+        self.parts.get(part).or(self.parts.last()).map_or(Next::default(), |(_, next)| *next)
+    }
+}
+
+impl Program {
+    /// How often each question is asked anywhere in the graph.
+    pub fn questions(&self) -> BTreeMap<&Question, usize> {
+        let mut questions = BTreeMap::new();
+        for node in &self.nodes {
+            *questions.entry(&node.question).or_insert(0) += 1;
+        }
+        questions
+    }
+}

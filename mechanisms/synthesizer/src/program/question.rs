@@ -1,0 +1,272 @@
+//! What a program asks about a packet as it came in.
+
+use std::fmt;
+
+use classify::IntervalSet;
+
+/// A question; its answer is a number.
+///
+/// Their order is the one in which programs ask: first what is in the packet's first cache line, last what has to be
+/// computed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Question {
+    /// How many bytes it has.
+    Length,
+    /// Bytes, as a big-endian number: so many (1 to 16) that far behind its first one. Asked only of packets that have
+    /// them.
+    Bytes {
+        /// The first one.
+        offset: i32,
+        /// How many.
+        length: u8,
+    },
+    /// The packet type.
+    Kind,
+    /// Annotation bytes, as a big-endian number.
+    Annotation {
+        /// The first one.
+        offset: u8,
+        /// How many.
+        length: u8,
+    },
+    /// Whether a sum is zero or more: 1 if it is, else 0.
+    AtLeastZero(Sum),
+    /// Whether the checksum of an IPv4 header that starts there is right: 1 if it is, else 0.
+    RightChecksum {
+        /// Where it starts.
+        offset: i32,
+    },
+    /// What a list of rules says ([`super::List`]): the number of an outcome.
+    List(u32),
+}
+
+/// A number made of answers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Sum {
+    /// What is there without any answer.
+    pub constant: i64,
+    /// Factor, question, and the bits of its answer that count, the lowest of which has the value one.
+    pub terms: Vec<(i64, Question, u128)>,
+}
+
+impl Question {
+    /// Bits of the answer.
+    pub fn bits(&self) -> u32 {
+        match self {
+            Question::Length => 32,
+            Question::Bytes { length, .. } | Question::Annotation { length, .. } => 8 * u32::from(*length),
+            Question::Kind => 8,
+            Question::AtLeastZero(_) | Question::RightChecksum { .. } => 1,
+            Question::List(_) => 32,
+        }
+    }
+
+    /// All answers.
+    pub fn all(&self) -> IntervalSet {
+        IntervalSet::full(self.bits())
+    }
+}
+
+impl Sum {
+    /// A constant.
+    pub fn constant(constant: i64) -> Sum {
+        Sum { constant, terms: Vec::new() }
+    }
+
+    /// One answer, all bits of it.
+    pub fn of(question: Question) -> Sum {
+        Sum { constant: 0, terms: vec![(1, question, u128::MAX)] }
+    }
+
+    /// The same, plus a multiple of another one.
+    #[must_use]
+    pub fn plus(mut self, factor: i64, other: &Sum) -> Sum {
+        self.constant = self.constant.saturating_add(other.constant.saturating_mul(factor));
+        for (more, question, mask) in &other.terms {
+            let more = more.saturating_mul(factor);
+            match self.terms.iter_mut().find(|(_, q, m)| (q, &*m) == (question, mask)) {
+                Some((here, ..)) => *here = here.saturating_add(more),
+                None => self.terms.push((more, question.clone(), *mask)),
+            }
+        }
+        self.terms.retain(|(factor, ..)| *factor != 0);
+        self.terms.sort_by(|a, b| (&a.1, a.2).cmp(&(&b.1, b.2)));
+        self
+    }
+
+    /// The same, plus a constant.
+    #[must_use]
+    pub fn plus_constant(mut self, more: i64) -> Sum {
+        self.constant = self.constant.saturating_add(more);
+        self
+    }
+
+    /// The number, if it depends on nothing.
+    pub fn known(&self) -> Option<i64> {
+        self.terms.is_empty().then_some(self.constant)
+    }
+
+    /// Its value, from the answers.
+    pub fn value(&self, mut answer: impl FnMut(&Question) -> u128) -> i64 {
+        self.terms.iter().fold(self.constant, |sum, (factor, question, mask)| {
+            let bits = masked(answer(question), *mask);
+            sum.saturating_add(factor.saturating_mul(i64::try_from(bits).unwrap_or(i64::MAX)))
+        })
+    }
+}
+
+/// The bits of a number that count, moved down to the value one.
+pub fn masked(value: u128, mask: u128) -> u128 {
+    if mask == 0 { 0 } else { (value & mask) >> mask.trailing_zeros() }
+}
+
+/// Most intervals that [`preimage`] makes.
+const MOST_INTERVALS: usize = 4096;
+
+/// The numbers of so many bits which lie in a set under a mask. `None` for too many intervals.
+pub fn preimage(mask: u128, set: &IntervalSet, bits: u32) -> Option<IntervalSet> {
+    let all = if bits >= 128 { u128::MAX } else { (1 << bits) - 1 };
+    let mask = mask & all;
+    if mask == all {
+        return Some(set.intersection(&IntervalSet::full(bits)));
+    }
+    if mask == 0 {
+        return Some(if set.contains(0) { IntervalSet::full(bits) } else { IntervalSet::empty() });
+    }
+    // Bits below the lowest one that counts may be anything: each number becomes a run of numbers.
+    let low = mask.trailing_zeros();
+    let run = (1u128 << low) - 1;
+    // From there on there are ones as far as the mask is contiguous.
+    let ones = (mask >> low).trailing_ones();
+    let contiguous = if low + ones >= 128 { u128::MAX } else { (1u128 << (low + ones)) - 1 };
+    let free = all & !mask & !run;
+    let free_above = free & !contiguous;
+    if free != free_above {
+        return None;
+    }
+    let mut pieces: Vec<(u128, u128)> = Vec::new();
+    let upper = mask & !contiguous;
+    let mut add = |fixed: u128, set: &IntervalSet| {
+        // Numbers of the contiguous part, with `fixed` above.
+        for &(first, last) in set.intervals() {
+            let (bottom, top) = (fixed, fixed | contiguous & mask);
+            let (first, last) = (first.max(bottom), last.min(top));
+            if first > last {
+                continue;
+            }
+            let first = first.checked_add(run).map_or(u128::MAX, |n| n) & !run;
+            let last = last & !run;
+            if first <= last && first >= bottom {
+                pieces.push((first, last | run));
+            }
+        }
+    };
+    // Every combination of the bits above the contiguous part that count.
+    let combinations = 1usize.checked_shl(upper.count_ones()).filter(|n| *n <= MOST_INTERVALS)?;
+    for number in 0..combinations {
+        add(spread(number as u128, upper), set);
+    }
+    // Free bits above double everything.
+    if pieces.len().checked_shl(free_above.count_ones()).is_none_or(|n| n > MOST_INTERVALS) {
+        return None;
+    }
+    let mut all_pieces = Vec::new();
+    for number in 0..1u128 << free_above.count_ones() {
+        let more = spread(number, free_above);
+        all_pieces.extend(pieces.iter().map(|&(low, high)| (low | more, high | more)));
+    }
+    Some(all_pieces.into_iter().collect())
+}
+
+/// The lowest bits of a number, one to each bit of the mask.
+fn spread(mut number: u128, mask: u128) -> u128 {
+    let mut rest = mask;
+    let mut spread = 0;
+    while rest != 0 {
+        let bit = rest & rest.wrapping_neg();
+        if number & 1 == 1 {
+            spread |= bit;
+        }
+        number >>= 1;
+        rest &= rest - 1;
+    }
+    spread
+}
+
+/// The numbers of so many bits that come into a set when something is added to them, without a carry out of these bits.
+pub fn shifted(set: &IntervalSet, plus: i64, bits: u32) -> IntervalSet {
+    let all = if bits >= 128 { u128::MAX } else { (1 << bits) - 1 };
+    let back = |value: u128| value.wrapping_sub(plus as i128 as u128) & all;
+    let pieces = set.intersection(&IntervalSet::full(bits));
+    let moved = pieces.intervals().iter().flat_map(|&(low, high)| {
+        let (first, last) = (back(low), back(high));
+        if first <= last { vec![(first, last)] } else { vec![(first, all), (0, last)] }
+    });
+    moved.collect()
+}
+
+impl fmt::Display for Question {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Question::Length => f.write_str("length"),
+            Question::Bytes { offset, length } => write!(f, "{offset}/{length}"),
+            Question::Kind => f.write_str("type"),
+            Question::Annotation { offset, length } => write!(f, "anno{offset}/{length}"),
+            Question::AtLeastZero(sum) => write!(f, "0<={sum}"),
+            Question::RightChecksum { offset } => write!(f, "ipsum{offset}"),
+            Question::List(number) => write!(f, "list{number}"),
+        }
+    }
+}
+
+impl fmt::Display for Sum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.constant)?;
+        for (factor, question, mask) in &self.terms {
+            write!(f, "{}{}*{question}", if *factor < 0 { "" } else { "+" }, factor)?;
+            if *mask != u128::MAX {
+                write!(f, "&{mask:#x}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn preimages_are_those_of_single_numbers(mask: u16, bounds in prop::collection::vec(0u128..70_000, 1..5)) {
+            let set: IntervalSet = bounds.chunks(2).map(|pair| (pair[0].min(pair[pair.len() - 1]), pair[pair.len() - 1])).collect();
+            if let Some(found) = preimage(mask.into(), &set, 16) {
+                for value in (0..=u16::MAX).step_by(7) {
+                    let expected = set.contains((value & mask).into());
+                    prop_assert_eq!(found.contains(value.into()), expected, "{} under {:#x}", value, mask);
+                }
+            }
+        }
+
+        #[test]
+        fn sums_modulo_a_power_are_undone(plus in -600i64..600, low: u8, high: u8) {
+            let set = IntervalSet::one(low.min(high).into(), low.max(high).into());
+            let found = shifted(&set, plus, 8);
+            for value in 0..=u8::MAX {
+                let moved = (i64::from(value) + plus).rem_euclid(256) as u128;
+                prop_assert_eq!(found.contains(value.into()), set.contains(moved));
+            }
+        }
+    }
+
+    #[test]
+    fn usual_masks_have_few_intervals() {
+        let prefix = preimage(0xffff_ff00, &IntervalSet::one(0x0a00_0000, 0x0a00_0000), 32).unwrap();
+        assert_eq!(prefix.intervals(), [(0x0a00_0000, 0x0a00_00ff)]);
+        let first = preimage(0x1fff, &IntervalSet::one(0, 0), 16).unwrap();
+        assert_eq!(first.intervals().len(), 8);
+        let ihl = preimage(0x0f, &IntervalSet::one(5, 15), 8).unwrap();
+        assert!(ihl.contains(0x45) && !ihl.contains(0x44));
+    }
+}

@@ -1,0 +1,521 @@
+//! Running programs: the classes of a batch of packets, then their operations.
+//!
+//! Questions are flat arrays, rule lists are compiled ([`classify::filter::Matcher`]) and asked for all packets of a batch
+//! that have come to them at once. Nothing is allocated per batch.
+
+use classify::filter::{Headers, Matcher};
+use element::{Base, Packet};
+use packet::{Annotations, BATCH_CAPACITY, PacketKind};
+use wire::checksum::{Delta, Sum as OnesSum, ipv4_valid};
+
+use super::question::{Question, Sum};
+use super::{Checksum, Class, Next, Node, Program, Value, Write};
+use crate::compose::packet::{IPV4, IPV4_SUM, Place};
+use crate::verify::run::kind_of;
+
+/// The bytes that values other than constants may take in one class.
+const MOST_MOVED: usize = 256;
+
+/// A program, ready to run. Workers share it.
+pub struct Runner {
+    layout: [Option<isize>; 3],
+    is_certain: bool,
+    nodes: Vec<Compiled>,
+    /// Of all nodes: the last answer of each range, and where it leads.
+    ends: Vec<u64>,
+    nexts: Vec<Next>,
+    /// Questions with answers of more than 64 bits, as they are.
+    wide: Vec<Node>,
+    start: Next,
+    lists: Vec<RuleList>,
+    /// What has to be done for each class.
+    operations: Vec<Operation>,
+}
+
+#[derive(Clone, Debug)]
+struct Compiled {
+    ask: Ask,
+    first: u32,
+    count: u32,
+}
+
+/// A question as it is asked.
+#[derive(Clone, Debug)]
+enum Ask {
+    Byte(u16),
+    Half(u16),
+    Word(u16),
+    Length,
+    Other(Box<Question>),
+    Wide(u32),
+    List(u32),
+}
+
+struct RuleList {
+    matcher: Matcher,
+    headers: [usize; 2],
+    outcomes: Vec<u32>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Operation {
+    start: i32,
+    end: Option<Sum>,
+    headers: Vec<(Base, Option<i32>)>,
+    kind: Option<PacketKind>,
+    writes: Vec<Write>,
+    annotations: Vec<Write>,
+    checksum: Option<Checksum>,
+    /// Bytes that the packet has to have in its first slot.
+    needs: usize,
+}
+
+/// What a class number stands for where packets are left to the elements themselves.
+pub const OTHERWISE: u32 = u32::MAX;
+
+/// What is needed while a batch is classified; nothing of it is kept.
+pub struct Scratch {
+    /// The class of each packet.
+    pub classes: Vec<u32>,
+    waiting: Vec<(u8, u32)>,
+    answers: Vec<u32>,
+}
+
+impl Default for Scratch {
+    fn default() -> Scratch {
+        Scratch {
+            classes: Vec::with_capacity(BATCH_CAPACITY),
+            waiting: Vec::with_capacity(BATCH_CAPACITY),
+            answers: Vec::with_capacity(BATCH_CAPACITY),
+        }
+    }
+}
+
+impl Runner {
+    /// Compiles a program. `is_read` says of an annotation byte whether anybody looks at it.
+    ///
+    /// # Errors
+    /// What no packet can have done to it.
+    pub fn new(program: &Program, is_read: &dyn Fn(u8) -> bool) -> Result<Runner, String> {
+        let mut runner = Runner {
+            layout: program.layout.map(|place| place.map(|place| place as isize)),
+            is_certain: program.is_certain,
+            nodes: Vec::with_capacity(program.nodes.len()),
+            ends: Vec::new(),
+            nexts: Vec::new(),
+            wide: Vec::new(),
+            start: program.start,
+            lists: Vec::with_capacity(program.lists.len()),
+            operations: Vec::with_capacity(program.classes.len()),
+        };
+        for node in &program.nodes {
+            let first = runner.ends.len() as u32;
+            for &(last, next) in &node.parts {
+                runner.ends.push(u64::try_from(last).unwrap_or(u64::MAX));
+                runner.nexts.push(next);
+            }
+            let place = |offset: i32| u16::try_from(offset).ok();
+            let ask = match &node.question {
+                Question::Bytes { offset, length } if *length > 8 || place(*offset).is_none() => {
+                    if *offset < 0 {
+                        return Err(format!("question {}: in front of the packet", node.question));
+                    }
+                    runner.wide.push(node.clone());
+                    Ask::Wide(runner.wide.len() as u32 - 1)
+                }
+                Question::Annotation { length, .. } if *length > 8 => {
+                    runner.wide.push(node.clone());
+                    Ask::Wide(runner.wide.len() as u32 - 1)
+                }
+                Question::Bytes { offset, length: 1 } => Ask::Byte(*offset as u16),
+                Question::Bytes { offset, length: 2 } => Ask::Half(*offset as u16),
+                Question::Bytes { offset, length: 4 } => Ask::Word(*offset as u16),
+                Question::Length => Ask::Length,
+                Question::List(list) => Ask::List(*list),
+                other => Ask::Other(Box::new(other.clone())),
+            };
+            runner.nodes.push(Compiled { ask, first, count: node.parts.len() as u32 });
+        }
+        for list in &program.lists {
+            let [network, transport] = list.headers.map(usize::try_from);
+            let (Ok(network), Ok(transport)) = (network, transport) else {
+                return Err("a list of rules about headers in front of the packet".into());
+            };
+            let conditions: Vec<_> = list.rules.iter().map(|rule| rule.condition.clone()).collect();
+            runner.lists.push(RuleList {
+                matcher: Matcher::new(&conditions),
+                headers: [network, transport],
+                outcomes: list.rules.iter().map(|rule| rule.outcome).collect(),
+            });
+        }
+        for (number, class) in program.classes.iter().enumerate() {
+            let operation = Operation::new(class, is_read).map_err(|why| format!("c{number}: {why}"))?;
+            runner.operations.push(operation);
+        }
+        Ok(runner)
+    }
+
+    /// Finds the class of each packet. `count` hears which rule of which list was the first that holds.
+    pub fn classify(&self, packets: &[Packet], scratch: &mut Scratch, mut count: impl FnMut(usize, usize)) {
+        let Scratch { classes, waiting, answers } = scratch;
+        classes.clear();
+        waiting.clear();
+        for (place, packet) in (0..=u8::MAX).zip(packets) {
+            let class = match self.is_laid_out(packet) {
+                true => match self.follow(self.start, packet) {
+                    Ok(class) => class,
+                    Err(node) => {
+                        waiting.push((place, node));
+                        OTHERWISE
+                    }
+                },
+                false => OTHERWISE,
+            };
+            classes.push(class);
+        }
+        // Packets that wait for rules: those at the same list are looked up together.
+        while let Some(&(_, node)) = waiting.first() {
+            let Some((list, rules)) = self.list_of(node) else { break };
+            let RuleList { matcher, headers, outcomes } = rules;
+            answers.clear();
+            let is_here = |(_, other): &&(u8, u32)| self.list_of(*other).is_some_and(|(other, _)| other == list);
+            let here = waiting.iter().filter(is_here).map(|(place, _)| &packets[usize::from(*place)]);
+            matcher.first_of_each(here.map(|packet| split(packet, *headers)), None, |rule| {
+                let rule = rule.unwrap_or(outcomes.len().saturating_sub(1));
+                count(list, rule);
+                answers.push(outcomes.get(rule).copied().unwrap_or_default());
+            });
+            let mut answers = answers.iter();
+            waiting.retain_mut(|(place, node)| {
+                if !self.list_of(*node).is_some_and(|(other, _)| other == list) {
+                    return true;
+                }
+                let Some(answer) = answers.next() else { return false };
+                let packet = &packets[usize::from(*place)];
+                match self.follow(self.leads(&self.nodes[*node as usize], u64::from(*answer)), packet) {
+                    Ok(class) => {
+                        classes[usize::from(*place)] = class;
+                        false
+                    }
+                    Err(further) => {
+                        *node = further;
+                        true
+                    }
+                }
+            });
+        }
+    }
+
+    fn list_of(&self, node: u32) -> Option<(usize, &RuleList)> {
+        match self.nodes.get(node as usize)?.ask {
+            Ask::List(list) => Some((list as usize, self.lists.get(list as usize)?)),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn is_laid_out(&self, packet: &Packet) -> bool {
+        let [link, network, transport] = self.layout;
+        self.is_certain
+            || packet.offset(Base::Network) == network
+                && packet.offset(Base::Transport) == transport
+                && packet.offset(Base::Mac) == link
+    }
+
+    /// Asks questions until there is a class, or a list of rules, which is left open.
+    #[inline]
+    fn follow(&self, mut next: Next, packet: &Packet) -> Result<u32, u32> {
+        let data = packet.data();
+        loop {
+            let number = match next {
+                Next::Class(class) => return Ok(class),
+                Next::Node(number) => number,
+            };
+            let node = &self.nodes[number as usize];
+            let answer = match &node.ask {
+                Ask::Byte(offset) => data.get(usize::from(*offset)).map_or(0, |byte| u64::from(*byte)),
+                Ask::Half(offset) => data[usize::from(*offset).min(data.len())..]
+                    .first_chunk()
+                    .map_or_else(|| slow(packet, *offset, 2), |bytes| u16::from_be_bytes(*bytes).into()),
+                Ask::Word(offset) => data[usize::from(*offset).min(data.len())..]
+                    .first_chunk()
+                    .map_or_else(|| slow(packet, *offset, 4), |bytes| u32::from_be_bytes(*bytes).into()),
+                Ask::Length => packet.len() as u64,
+                Ask::Other(question) => answer(question, packet) as u64,
+                Ask::Wide(wide) => {
+                    let node = &self.wide[*wide as usize];
+                    next = node.next(answer(&node.question, packet));
+                    continue;
+                }
+                Ask::List(_) => return Err(number),
+            };
+            next = self.leads(node, answer);
+        }
+    }
+
+    #[inline]
+    fn leads(&self, node: &Compiled, answer: u64) -> Next {
+        let (first, count) = (node.first as usize, node.count as usize);
+        let ends = &self.ends[first..first + count];
+        let part = match count {
+            0..=8 => ends.iter().take(count - 1).filter(|end| **end < answer).count(),
+            _ => ends.partition_point(|end| *end < answer).min(count - 1),
+        };
+        self.nexts[first + part]
+    }
+
+    /// Does to a packet what its class says. False, and nothing done, where its first slot lacks the bytes or the room.
+    #[inline]
+    #[must_use]
+    pub fn operate(&self, class: u32, packet: &mut Packet) -> bool {
+        match self.operations.get(class as usize) {
+            Some(operation) => operation.carry_out(packet),
+            None => false,
+        }
+    }
+}
+
+/// The headers of a packet that is laid out as a list expects.
+#[inline]
+fn split(packet: &Packet, headers: [usize; 2]) -> Headers<'_> {
+    let data = packet.data();
+    let [network, transport] = headers.map(|start| data.get(start..).unwrap_or_default());
+    Headers { mac: data, network, transport }
+}
+
+/// Bytes that do not lie in the first slot.
+#[cold]
+fn slow(packet: &Packet, offset: u16, length: usize) -> u64 {
+    let mut bytes = [0; 8];
+    packet.read_at(offset.into(), &mut bytes[8 - length..]);
+    u64::from_be_bytes(bytes)
+}
+
+/// The answer to any question but that of a list.
+fn answer(question: &Question, packet: &Packet) -> u128 {
+    match question {
+        Question::Length => packet.len() as u128,
+        Question::Kind => packet.kind() as u128,
+        Question::Bytes { offset, length } => {
+            let mut bytes = [0; 16];
+            let length = usize::from(*length).min(16);
+            let Ok(offset) = usize::try_from(*offset) else { return 0 };
+            packet.read_at(offset, &mut bytes[16 - length..]);
+            u128::from_be_bytes(bytes)
+        }
+        Question::Annotation { offset, length } => {
+            let bytes = packet.annotations().bytes().iter().skip((*offset).into()).take((*length).into());
+            bytes.fold(0, |number, &byte| number << 8 | u128::from(byte))
+        }
+        Question::AtLeastZero(sum) => u128::from(value(sum, packet) >= 0),
+        Question::RightChecksum { offset } => {
+            let header = usize::try_from(*offset).ok().and_then(|start| packet.data().get(start..));
+            u128::from(header.is_some_and(is_right))
+        }
+        Question::List(_) => 0,
+    }
+}
+
+/// Whether the checksum of an IPv4 header is right, as far as its own length says that it reaches.
+fn is_right(header: &[u8]) -> bool {
+    let length = header.first().map_or(0, |first| usize::from(first & 15) * 4);
+    header.get(..length).is_some_and(ipv4_valid)
+}
+
+fn value(sum: &Sum, packet: &Packet) -> i64 {
+    sum.value(|question| answer(question, packet))
+}
+
+impl Operation {
+    fn new(class: &Class, is_read: &dyn Fn(u8) -> bool) -> Result<Operation, String> {
+        let mut operation = Operation { start: class.start, ..Operation::default() };
+        operation.end.clone_from(&class.end);
+        operation.checksum.clone_from(&class.checksum);
+        for (base, header) in [Base::Mac, Base::Network, Base::Transport].into_iter().zip(class.headers) {
+            operation.headers.extend(header.map(|place| (base, place.map(|place| place - class.start))));
+        }
+        if let Some(kind) = class.kind {
+            operation.kind = Some(kind_of(kind));
+        }
+        let reach = |place: Place, length: usize| match place {
+            Place::Byte(place) => i64::from(place) + length as i64,
+            Place::Annotation(_) => 0,
+        };
+        let mut needs = i64::from(class.start);
+        let mut moved = 0;
+        for write in &class.writes {
+            needs = needs.max(reach(write.place, write.value.length()));
+            let from = match &write.value {
+                Value::Constant(_) => None,
+                Value::Copy(from, length) | Value::Plus(from, length, _) => Some((*from, usize::from(*length))),
+                Value::Masked(from, ..) => Some((*from, 1)),
+            };
+            if let Some((from, length)) = from {
+                needs = needs.max(reach(from, length));
+                moved += length;
+                if matches!(from, Place::Byte(place) if place < 0) {
+                    return Err("it reads in front of the packet".into());
+                }
+            }
+            match write.place {
+                Place::Byte(place) if place < class.start => return Err("it writes in front of the packet".into()),
+                Place::Byte(_) => operation.writes.push(write.clone()),
+                Place::Annotation(place) => {
+                    let places = place..place.saturating_add(write.value.length() as u8);
+                    if usize::from(places.end) > Annotations::SIZE {
+                        return Err("it writes behind the annotations".into());
+                    }
+                    if places.into_iter().any(is_read) {
+                        operation.annotations.push(write.clone());
+                    }
+                }
+            }
+        }
+        if moved > MOST_MOVED {
+            return Err("it moves too many bytes".into());
+        }
+        if let Some(Checksum::Updated { header, .. } | Checksum::Recomputed { header }) = &class.checksum {
+            if *header < class.start {
+                return Err("it sums up in front of the packet".into());
+            }
+            needs = needs.max(i64::from(header + IPV4));
+        }
+        if let Some(Checksum::Updated { header, words }) = &class.checksum
+            && (words.len() > Words::default().len() || words.iter().any(|word| !(0..IPV4).contains(&(word - header)) || (word - header) % 2 != 0))
+        {
+            return Err("it sums up what is not in the header".into());
+        }
+        operation.needs = usize::try_from(needs).unwrap_or(0);
+        Ok(operation)
+    }
+
+    #[inline]
+    fn carry_out(&self, packet: &mut Packet) -> bool {
+        let Operation { start, writes, annotations, checksum, .. } = self;
+        if packet.data().len() < self.needs || *start < 0 && packet.headroom() < start.unsigned_abs() as usize {
+            return false;
+        }
+        // What is read is what came in: first all of it, then writes.
+        let mut moved = [0; MOST_MOVED];
+        let mut used = 0;
+        for write in writes.iter().chain(annotations) {
+            used += gather(&write.value, packet, &mut moved[used..]);
+        }
+        let old = match checksum {
+            Some(Checksum::Updated { words, .. }) => words_of(packet, words, 0),
+            _ => Words::default(),
+        };
+        let end = self.end.as_ref().map(|sum| value(sum, packet));
+        let is_moved = match *start {
+            0 => true,
+            1.. => packet.strip(*start as usize),
+            _ => packet.unstrip(start.unsigned_abs() as usize),
+        };
+        debug_assert!(is_moved, "that there is room was asked before");
+        let data = packet.data_mut();
+        let mut used = 0;
+        for Write { place, value } in writes {
+            let Place::Byte(place) = place else { continue };
+            let place = (place - start) as usize;
+            let to = &mut data[place..place + value.length()];
+            match value {
+                Value::Constant(bytes) => to.copy_from_slice(bytes),
+                value => {
+                    to.copy_from_slice(&moved[used..used + value.length()]);
+                    used += value.length();
+                }
+            }
+        }
+        match checksum {
+            Some(Checksum::Updated { header, words }) => {
+                let new = words_of(packet, words, *start);
+                let pairs = old.into_iter().zip(new).take(words.len());
+                let change = pairs.fold(Delta::default(), |sum, (old, new)| sum + Delta::u16(old, new));
+                let place = (header + IPV4_SUM - start) as usize;
+                let sum = &mut packet.data_mut()[place..place + 2];
+                let new = change.apply(u16::from_be_bytes([sum[0], sum[1]]));
+                sum.copy_from_slice(&new.to_be_bytes());
+            }
+            Some(Checksum::Recomputed { header }) => {
+                let first = (header - start) as usize;
+                let place = first + IPV4_SUM as usize;
+                let data = packet.data_mut();
+                data[place..place + 2].fill(0);
+                let sum = OnesSum::new().bytes(&data[first..first + IPV4 as usize]).checksum().to_be_bytes();
+                data[place..place + 2].copy_from_slice(&sum);
+            }
+            None => {}
+        }
+        if let Some(end) = end {
+            packet.truncate(usize::try_from(end - i64::from(*start)).unwrap_or(0));
+        }
+        for (base, place) in &self.headers {
+            packet.set_offset(*base, place.map(|place| place as isize));
+        }
+        if let Some(kind) = self.kind {
+            packet.set_kind(kind);
+        }
+        for Write { place, value } in annotations {
+            let Place::Annotation(place) = place else { continue };
+            let place = usize::from(*place);
+            let to = &mut packet.annotations_mut().bytes_mut()[place..place + value.length()];
+            match value {
+                Value::Constant(bytes) => to.copy_from_slice(bytes),
+                value => {
+                    to.copy_from_slice(&moved[used..used + value.length()]);
+                    used += value.length();
+                }
+            }
+        }
+        true
+    }
+}
+
+/// Puts what a value is made from into `to`; constants need no room there.
+#[inline]
+fn gather(value: &Value, packet: &Packet, to: &mut [u8]) -> usize {
+    match value {
+        Value::Constant(_) => 0,
+        Value::Copy(from, length) => {
+            let length = usize::from(*length);
+            to[..length].copy_from_slice(bytes_at(packet, *from, length));
+            length
+        }
+        Value::Plus(from, length, plus) => {
+            let length = usize::from(*length);
+            let mut number = [0; 8];
+            number[8 - length..].copy_from_slice(bytes_at(packet, *from, length));
+            let sum = u64::from_be_bytes(number).wrapping_add(*plus as u64).to_be_bytes();
+            to[..length].copy_from_slice(&sum[8 - length..]);
+            length
+        }
+        Value::Masked(from, and, or) => {
+            to[0] = bytes_at(packet, *from, 1)[0] & and | or;
+            1
+        }
+    }
+}
+
+/// Bytes of a packet that has them.
+#[inline]
+fn bytes_at(packet: &Packet, place: Place, length: usize) -> &[u8] {
+    match place {
+        Place::Byte(place) => &packet.data()[place as usize..place as usize + length],
+        Place::Annotation(place) => &packet.annotations().bytes()[usize::from(place)..usize::from(place) + length],
+    }
+}
+
+/// Words of a header, as many as it can have.
+type Words = [u16; IPV4 as usize / 2];
+
+/// The words that a checksum has to account for.
+#[inline]
+fn words_of(packet: &Packet, words: &[i32], start: i32) -> Words {
+    let data = packet.data();
+    let mut values = Words::default();
+    for (value, word) in values.iter_mut().zip(words) {
+        let place = (word - start) as usize;
+        *value = u16::from_be_bytes([data[place], data[place + 1]]);
+    }
+    values
+}

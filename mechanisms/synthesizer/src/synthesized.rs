@@ -1,0 +1,264 @@
+//! # Synthesized
+//! Takes packets past a whole stretch of elements: asks each question about a packet once, then writes each field once.
+//!
+//! It stands where a synthesized stretch begins ([`tidegate synthesize`] writes its arguments). Packets for which something
+//! in the stretch cannot be composed leave by the output that leads to the element in question, with all that was done
+//! before. Where the elements of the stretch are still there, they count what has passed, as if it had gone through them; a
+//! handler that changes what one of them does sends all packets through the elements again.
+//!
+//! ## Usage
+//! `Synthesized(LAYOUT ..., OTHERWISE 0, START ..., ...)`
+//!
+//! ## Arguments
+//! - `LAYOUT`: where the link, network and transport header of packets are marked, from the start of each; `-` where none is.
+//!   `ANY` in front says that all packets are so.
+//! - `OTHERWISE`: the output for other packets.
+//! - `PASSING`: the elements that packets are taken past.
+//! - `START`: the first question or class.
+//! - `LINE`: questions (`n0 length 33:c0 *:n1`), lists of rules (`l0 of 0 0 at 14 34`, `r 0 0 n9/1=6`), classes
+//!   (`c0 at 14; add 22/1 22/1 -1; sum 14 22; out 0`).
+//!
+//! ## Handlers
+//! - `classes` (read): packets of each class so far, a line for each.
+//! - `active` (read): false once an element of the stretch has been changed by a handler.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LENGTH 60, LIMIT 3)
+//!   -> Synthesized(LAYOUT ANY 0 - -, OTHERWISE 0, START n0, n0 length 59:c0 *:c1, c0 at 0; out 0, c1 at 14; out 0)
+//!   -> Discard
+//! ```
+//!
+//! ## See also
+//! IPClassifier, IPFilter
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use element::args::Raw;
+use element::class::{ArgInfo, HandlerInfo};
+use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, ElementId, Invalid, Tally, Timestamp, manual};
+use packet::BATCH_CAPACITY;
+
+use crate::program::run::{OTHERWISE, Runner, Scratch};
+use crate::program::{Exit, Program, declare, text};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "Synthesized",
+    ports: "1/-",
+    processing: "h/h",
+    manual: manual!("synthesized.rs"),
+    args: &[
+        ArgInfo::keyword("LAYOUT", "places", "ANY 0 - -"),
+        ArgInfo::keyword("OTHERWISE", "unsigned", "0"),
+        ArgInfo::keyword("PASSING", "element names", ""),
+        ArgInfo::keyword("START", "question or class", "c0"),
+        ArgInfo::rest("LINE", "line of a program"),
+    ],
+    handlers: &[HandlerInfo::list("classes"), HandlerInfo::read("active")],
+    samples: &[
+        "LAYOUT ANY 0 - -, START c0, c0 at 0; out 0",
+        "LAYOUT ANY 0 - -, START n0, n0 length 33:c0 *:n1, n1 12/2 2047:c0 2048:n2 *:c0, n2 22/1 1:c0 *:c1, \
+         c0 at 0; out 1, c1 at 0; mark = 14 -; put 0 000102030405060708090a0b0800; add 22/1 -1; sum 14 22; out 0 -> 1/2",
+        "LAYOUT - 0 20, OTHERWISE 1, START n0, n0 length 27:c1 *:n1, n1 list0 0:c0 *:c1, l0 of 0 0 at 0 20, \
+         r 0 0 &2 n9/1=6 t2/2=80, r 1 1 yes, PASSING nobody, c0 at -2; put -2 abcd; put anno0 07; out 0, \
+         c1 at 20; drop denied; via 0.0.1@0 -> 1/2",
+    ],
+    build,
+    ..Class::DEFAULT
+};
+
+fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
+    let mut lines = Vec::new();
+    for name in ["LAYOUT", "OTHERWISE", "PASSING", "START"] {
+        if let Some(Raw(value)) = args.get::<Raw>(name) {
+            lines.push(format!("{name} {value}"));
+        }
+    }
+    lines.extend(args.rest());
+    args.finish()?;
+    let program = text::read(&lines, args.outputs()).map_err(|why| {
+        args.error(why);
+        Invalid
+    })?;
+    let place = args.place();
+    let elements: Vec<_> = program.elements.iter().map(|name| place.element(name)).collect();
+    Ok(Box::new(Synthesized {
+        counts: vec![Count::default(); program.classes.len()],
+        rules: program.lists.iter().map(|list| vec![Count::default(); list.rules.len()]).collect(),
+        passed: vec![0; program.classes.len()],
+        program: Arc::new(program),
+        runner: None,
+        tells: elements.iter().all(Option::is_some),
+        elements,
+        scratch: Scratch::default(),
+        sorted: (0..args.outputs()).map(|_| None).collect(),
+        exits: Vec::with_capacity(BATCH_CAPACITY),
+        is_outdated: false,
+    }))
+}
+
+/// Packets since the elements were told.
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    packets: u64,
+    bytes: u64,
+    first: Timestamp,
+    last: Timestamp,
+}
+
+impl Count {
+    #[inline]
+    fn add(&mut self, bytes: usize, now: Timestamp) {
+        if self.packets == 0 {
+            self.first = now;
+        }
+        self.packets += 1;
+        self.bytes += bytes as u64;
+        self.last = now;
+    }
+}
+
+struct Synthesized {
+    program: Arc<Program>,
+    runner: Option<Arc<Runner>>,
+    /// Elements that packets are taken past, where they are in the graph.
+    elements: Vec<Option<ElementId>>,
+    /// Whether all of them are, so that those where packets end count these.
+    tells: bool,
+    /// By class, and by list and rule: what elements have not been told yet.
+    counts: Vec<Count>,
+    rules: Vec<Vec<Count>>,
+    /// By class: packets in all.
+    passed: Vec<u64>,
+    scratch: Scratch,
+    sorted: Vec<Option<Batch>>,
+    exits: Vec<Exit>,
+    is_outdated: bool,
+}
+
+impl Element for Synthesized {
+    fn effects(&self) -> Effects {
+        let stands_for = self.elements.iter().flatten().copied().collect();
+        Effects { stands_for, ..declare::effects(&self.program) }
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        let facts = cx.facts();
+        let runner = Runner::new(&self.program, &|place| facts.annotation_read(place.into(), 1))?;
+        self.runner = Some(Arc::new(runner));
+        Ok(())
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {
+        let otherwise = Exit::Output(self.program.otherwise);
+        let Some(runner) = self.runner.as_deref().filter(|_| !self.is_outdated) else {
+            return send(cx, batch, otherwise, false);
+        };
+        let now = cx.now();
+        let rules = &mut self.rules;
+        runner.classify(&batch, &mut self.scratch, |list, rule| rules[list][rule].add(0, now));
+        self.exits.clear();
+        let mut same = true;
+        for (packet, &class) in batch.iter_mut().zip(&self.scratch.classes) {
+            let length = packet.len();
+            let exit = match class {
+                OTHERWISE => otherwise,
+                class if !runner.operate(class, packet) => otherwise,
+                class => {
+                    self.counts[class as usize].add(length, now);
+                    self.program.classes[class as usize].exit
+                }
+            };
+            same &= self.exits.first().is_none_or(|first| *first == exit);
+            self.exits.push(exit);
+        }
+        if let (true, Some(&exit)) = (same, self.exits.first()) {
+            return send(cx, batch, exit, self.tells);
+        }
+        for (packet, &exit) in batch.drain().zip(&self.exits) {
+            match exit {
+                Exit::Drop(_) if self.tells => cx.end_for_others(packet),
+                Exit::Drop(reason) => cx.drop(packet, reason),
+                Exit::Output(output) => {
+                    let Some(sorted) = self.sorted.get_mut(output) else {
+                        cx.drop(packet, DropReason::NoOutput);
+                        continue;
+                    };
+                    // No more packets than came in one batch, so they fit into one.
+                    if let Err(packet) = sorted.get_or_insert_with(|| cx.batch()).push(packet) {
+                        cx.emit_one(output, packet, DropReason::NoOutput);
+                    }
+                }
+            }
+        }
+        cx.recycle(batch);
+        for (output, sorted) in self.sorted.iter_mut().enumerate() {
+            if let Some(sorted) = sorted.take() {
+                cx.emit(output, sorted);
+            }
+        }
+        None
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        if name == "active" {
+            return Ok((!self.is_outdated).to_string());
+        }
+        let mut lines = String::new();
+        let counts = self.passed.iter().zip(&self.counts);
+        for (class, (passed, count)) in counts.enumerate() {
+            // A string takes all that is written to it.
+            let _ = writeln!(lines, "c{class} {}", passed + count.packets);
+        }
+        Ok(lines)
+    }
+
+    fn settle(&mut self, tell: &mut dyn FnMut(ElementId, Tally)) {
+        let Synthesized { program, elements, counts, rules, passed, .. } = self;
+        for ((class, count), passed) in program.classes.iter().zip(counts).zip(passed) {
+            let count = std::mem::take(count);
+            if count.packets == 0 {
+                continue;
+            }
+            *passed += count.packets;
+            for passed in &class.path {
+                let Some(Some(element)) = elements.get(passed.element as usize) else { continue };
+                // What was taken off the front by then, or put there.
+                let moved = (count.packets as i64).saturating_mul(passed.start.into());
+                tell(*element, tally(count, passed.input, passed.case, moved));
+            }
+        }
+        for (list, counts) in program.lists.iter().zip(rules) {
+            let Some(Some(element)) = elements.get(list.element as usize) else { continue };
+            for (rule, count) in list.rules.iter().zip(counts) {
+                let count = std::mem::take(count);
+                if count.packets > 0 {
+                    tell(*element, tally(count, list.input, rule.case, 0));
+                }
+            }
+        }
+    }
+
+    fn outdated(&mut self, _element: ElementId) {
+        self.is_outdated = true;
+    }
+}
+
+fn tally(count: Count, input: usize, case: usize, moved: i64) -> Tally {
+    let Count { packets, bytes, first, last } = count;
+    Tally { input, case, packets, bytes: bytes.saturating_add_signed(-moved), first, last }
+}
+
+/// Sends a whole batch one way; what goes to output 0 is given back.
+#[inline]
+fn send(cx: &mut Cx<'_>, batch: Batch, exit: Exit, tells: bool) -> Option<Batch> {
+    match exit {
+        Exit::Output(0) => return Some(batch),
+        Exit::Output(output) => cx.emit(output, batch),
+        Exit::Drop(_) if tells => cx.end_all_for_others(batch),
+        Exit::Drop(reason) => cx.drop_all(batch, reason),
+    }
+    None
+}
