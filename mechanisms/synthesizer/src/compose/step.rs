@@ -31,9 +31,13 @@ pub fn carry_out(before: &Packet, case: &Case, known: &Known) -> Step {
     if (packet.start.min(0)..0).any(|place| !packet.bytes.contains_key(&place)) || !packet.is_whole() {
         return Step::Alone;
     }
-    match sum_up(&mut packet, &case.checksum, &written, known) {
-        Ok(()) => Step::Done(packet),
-        Err(step) => step,
+    if let Err(step) = sum_up(&mut packet, &case.checksum, &written, known) {
+        return step;
+    }
+    // A checksum is declared as that of the header that is marked.
+    match &packet.summed {
+        Summed::Updated(header, _) | Summed::Recomputed(header) if packet.headers[1] != Some(*header) => Step::Alone,
+        _ => Step::Done(packet),
     }
 }
 

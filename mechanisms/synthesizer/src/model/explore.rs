@@ -143,11 +143,14 @@ pub fn explore(
         if let Some(stream) = stream {
             ends.streams.insert(node, stream);
         }
+        let all: Vec<&Arrival> = inputs.values().flatten().collect();
+        let copies = stream.is_some() && come_twice(d, &all);
         let arrivals = inputs
             .into_iter()
             .flat_map(|(input, arrivals)| arrivals.into_iter().map(move |arrival| (input, arrival)));
         for (place, (input, Arrival { condition, packet })) in arrivals.enumerate() {
-            // Packets that come one behind the other do not share their fate, even if they are copies.
+            // Copies come one behind the other, and do not share their fate.
+            let place = if copies { place } else { 0 };
             let stream = stream.map_or(0, |stream| {
                 let numbers = vec![stream.into(), place as i64];
                 d.term(Term { name: "place in a stream".into(), numbers, bits: Vec::new() })
@@ -258,6 +261,12 @@ fn join_as(d: &Diagrams, arrivals: &mut Vec<Arrival>, new: Arrival, many: bool) 
     arrivals.push(new);
 }
 
+/// Whether there are packets of which several arrive.
+fn come_twice(d: &Diagrams, arrivals: &[&Arrival]) -> bool {
+    let is_copy = |n: usize| arrivals[..n].iter().any(|a| d.overlap(&a.condition, &arrivals[n].condition));
+    (1..arrivals.len()).any(is_copy)
+}
+
 /// What arrives at an element whose outcome depends on that, as a number.
 fn stream(
     d: &Diagrams,
@@ -281,17 +290,19 @@ fn stream(
     }
     // Which of two copies comes first depends on what is in front.
     let all: Vec<&Arrival> = inputs.values().flatten().collect();
-    let copies = (1..all.len()).any(|n| all[..n].iter().any(|a| d.overlap(&a.condition, &all[n].condition)));
+    let copies = come_twice(d, &all);
     if copies {
         term.numbers.push(chain.upstream(node));
     }
     for (&input, arrivals) in inputs {
+        // In which parts packets come does not matter, if only the packets are the same.
+        let arrivals = if copies { arrivals.clone() } else { halves(d, arrivals.clone()) };
         for arrival in arrivals {
             let digest = arrival.packet.digest(d);
             term.numbers.push(input as i64);
             term.numbers.extend(digest.numbers);
-            term.bits.push(arrival.condition.clone());
-            term.bits.extend(digest.bits);
+            term.bits.extend(digest.bits.iter().map(|bit| d.and(bit, &arrival.condition)));
+            term.bits.push(arrival.condition);
         }
     }
     // Of several elements with equal streams the first one corresponds to the first one elsewhere.

@@ -428,9 +428,10 @@ impl Packet {
         let mut numbers = vec![self.start.into(), self.own.into(), term(self.version), term(self.lost)];
         numbers.extend(self.headers.map(mark));
         let mut bits = self.end.bits().to_vec();
-        for &place in self.bytes.keys() {
+        // Who writes what stands there anyway has not changed anything.
+        for (&place, byte) in self.bytes.iter().filter(|(place, byte)| **byte != self.unwritten(d, **place)) {
             numbers.push(place.into());
-            bits.extend(self.byte(d, place));
+            bits.extend(byte.iter().cloned());
         }
         for key in self.sums.keys() {
             numbers.push(key.field().start.into());

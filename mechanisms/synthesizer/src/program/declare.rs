@@ -10,7 +10,7 @@ use element::effects::{
 
 use super::question::{Question, Sum};
 use super::{Checksum, Class, Exit, List, Next, Node, Program, Value};
-use crate::compose::packet::Place;
+use crate::compose::packet::{IPV4, Place};
 
 /// Cases that one declaration may have; those of longer programs say less.
 const MOST_CASES: usize = 4000;
@@ -36,19 +36,38 @@ pub enum Forward {
 }
 
 /// The program as elements of a chain, the first one first: one for each question, one for each class.
+///
+/// What stands behind an IPv4 header without options is asked for behind the header, wherever that is: so do the elements that
+/// the program is compared with, and what is the same needs no proof then. Where there are options it is asked for where it is.
 pub fn stages(program: &Program) -> Vec<Stage> {
-    // Behind the first one, which looks at how packets are laid out.
+    let header = header_of(program);
+    let steps = 1 + usize::from(header.is_some());
     let stage = |next: Next| match next {
-        Next::Node(number) => 1 + number as usize,
-        Next::Class(number) => 1 + program.nodes.len() + number as usize,
+        Next::Node(number) => steps + number as usize,
+        Next::Class(number) => steps + program.nodes.len() + number as usize,
     };
-    let mut stages = vec![Stage {
-        effects: Effects::cases(vec![
-            Case::new(laid_out(program), Target::Output(0)),
-            Case::new(Filter::Any, Target::Output(1)),
-        ]),
-        forward: vec![Forward::Stage(stage(program.start)), Forward::Output(program.otherwise)],
-    }];
+    let mut stages = Vec::with_capacity(steps + program.nodes.len() + program.classes.len());
+    let start = Forward::Stage(stage(program.start));
+    let mut fits = Case::new(laid_out(program), Target::Output(0));
+    let then = match header {
+        Some(place) => {
+            fits = fits.with(mark(Base::Network, Some(place)));
+            Forward::Stage(1)
+        }
+        None => start,
+    };
+    let other = Case::new(Filter::Any, Target::Output(1));
+    let effects = Effects::cases(vec![fits, other]);
+    stages.push(Stage { effects, forward: vec![then, Forward::Output(program.otherwise)] });
+    if let Some(place) = header {
+        let first = || Field::Bytes { base: Base::Data, offset: place, length: 1 };
+        let behind = Number::constant(place.into()).plus(4, first(), 0x0f);
+        let there = Filter::In { field: first(), mask: 0, set: IntervalSet::one(0, 0) };
+        let marked = Case::new(there, Target::Output(0))
+            .with(Action::Set(Field::HeaderOffset(Base::Transport), Set::Number(behind)));
+        let effects = Effects::cases(vec![marked, Case::new(Filter::Any, Target::Output(0))]);
+        stages.push(Stage { effects, forward: vec![start] });
+    }
     for node in &program.nodes {
         let mut nexts: Vec<Next> = Vec::new();
         let mut output = |next: Next| {
@@ -60,17 +79,20 @@ pub fn stages(program: &Program) -> Vec<Stage> {
         };
         let cases = match &node.question {
             Question::List(number) => {
-                let rules = program.lists.get(*number as usize).map(|list| (&list.rules, list.headers));
-                let rules = rules.into_iter().flat_map(|(rules, headers)| rules.iter().map(move |rule| (rule, headers)));
+                let list = program.lists.get(*number as usize);
+                let rules = list.into_iter().flat_map(|list| list.rules.iter().map(|rule| (rule, list.headers)));
                 let case = |(rule, headers): (&super::Rule, [i32; 2])| {
-                    let when = condition(&rule.condition, headers);
+                    let when = condition(&rule.condition, headers, header);
                     Case::new(when, Target::Output(output(node.next(rule.outcome.into()))))
                 };
                 rules.map(case).collect()
             }
             question => {
                 let parts = by_next(node).into_iter();
-                parts.map(|(next, set)| Case::new(lies_in(question, &set), Target::Output(output(next)))).collect()
+                let case = |(next, set): (Next, IntervalSet)| {
+                    Case::new(lies_in(question, &set, header), Target::Output(output(next)))
+                };
+                parts.map(case).collect()
             }
         };
         let forward = nexts.iter().map(|next| Forward::Stage(stage(*next))).collect();
@@ -81,9 +103,25 @@ pub fn stages(program: &Program) -> Vec<Stage> {
             Exit::Output(output) => (Target::Output(0), vec![Forward::Output(output)]),
             Exit::Drop(reason) => (Target::Drop(reason), Vec::new()),
         };
-        stages.push(Stage { effects: Effects::cases(vec![operation(class, Filter::Any, to)]), forward });
+        // Headers were marked anew at the beginning.
+        let headers = std::array::from_fn(|base| class.headers[base].or(header.and(Some(program.layout[base]))));
+        let case = operation(&Class { headers, ..class.clone() }, Filter::Any, to);
+        stages.push(Stage { effects: Effects::cases(vec![case]), forward });
     }
     stages
+}
+
+/// Where the IPv4 header is that programs ask about most.
+fn header_of(program: &Program) -> Option<i32> {
+    let lists = program.lists.iter().map(|list| list.headers[0]);
+    let marked = program.classes.iter().filter_map(|class| class.headers[1].flatten());
+    let places = lists.chain(program.layout[1]).chain(marked);
+    places.into_iter().find(|place| *place >= 0)
+}
+
+fn mark(base: Base, offset: Option<i32>) -> Action {
+    let bytes = offset.map(|offset| offset.to_be_bytes().to_vec()).unwrap_or_default();
+    Action::Set(Field::HeaderOffset(base), Set::Constant(bytes))
 }
 
 /// The program as one element. Where it would take too many cases, what decides is not said, only what is looked at.
@@ -137,7 +175,7 @@ fn ways(program: &Program, next: Next, way: &mut Vec<Filter>, cases: &mut Vec<Ca
             let told = |(next, filter): (Next, Filter)| go(filter, next);
             list.rules.len() <= MOST_RULES && outcomes(list, node).into_iter().all(told)
         }
-        question => by_next(node).into_iter().all(|(next, set)| go(lies_in(question, &set), next)),
+        question => by_next(node).into_iter().all(|(next, set)| go(lies_in(question, &set, None), next)),
     }
 }
 
@@ -149,7 +187,7 @@ fn outcomes(list: &List, node: &Node) -> Vec<(Next, Filter)> {
     let leads = |to: Next| {
         // From the last rule on: each decides what those behind it leave.
         list.rules.iter().rev().fold(Filter::Any.not(), |rest, rule| {
-            let when = condition(&rule.condition, list.headers);
+            let when = condition(&rule.condition, list.headers, None);
             match node.next(rule.outcome.into()) == to {
                 true => Filter::One(vec![when, rest]),
                 false => Filter::All(vec![when.not(), rest]),
@@ -223,10 +261,10 @@ fn asked(program: &Program, question: &Question) -> Vec<Field> {
         Question::List(number) => {
             let Some(list) = program.lists.get(*number as usize) else { return fields };
             for rule in &list.rules {
-                condition(&rule.condition, list.headers).collect_reads(&mut fields);
+                condition(&rule.condition, list.headers, None).collect_reads(&mut fields);
             }
         }
-        question => lies_in(question, &IntervalSet::one(1, 1)).collect_reads(&mut fields),
+        question => lies_in(question, &IntervalSet::one(1, 1), None).collect_reads(&mut fields),
     }
     fields.sort();
     fields.dedup();
@@ -234,7 +272,7 @@ fn asked(program: &Program, question: &Question) -> Vec<Field> {
 }
 
 /// Where the answer lies in a set.
-fn lies_in(question: &Question, set: &IntervalSet) -> Filter {
+fn lies_in(question: &Question, set: &IntervalSet, header: Option<i32>) -> Filter {
     let yes = |filter: Filter| match (set.contains(0), set.contains(1)) {
         (false, true) => filter,
         (true, false) => filter.not(),
@@ -247,33 +285,48 @@ fn lies_in(question: &Question, set: &IntervalSet) -> Filter {
             yes(Filter::RightChecksum { header: Header::Ipv4, base: Base::Data, offset: *offset })
         }
         question => match field_of(question) {
-            Some(field) => Filter::In { field, mask: u128::MAX, set: set.clone() },
+            Some(field) => behind(field, u128::MAX, set, header),
             None => Filter::Any.not(),
         },
     }
 }
 
+/// Where a field lies in a set; behind an IPv4 header, the field is looked for there if the header has no options.
+fn behind(field: Field, mask: u128, set: &IntervalSet, header: Option<i32>) -> Filter {
+    let inside = |field: Field| Filter::In { field, mask, set: set.clone() };
+    match (field, header) {
+        (Field::Bytes { base: Base::Data, offset, length }, Some(header)) if offset >= header + IPV4 => {
+            let first = Field::Bytes { base: Base::Data, offset: header, length: 1 };
+            let plain = Filter::In { field: first, mask: 0x0f, set: IntervalSet::one(5, 5) };
+            let there = Field::Bytes { base: Base::Transport, offset: offset - header - IPV4, length };
+            let here = Field::Bytes { base: Base::Data, offset, length };
+            Filter::One(vec![plain.clone().and([inside(there)]), plain.not().and([inside(here)])])
+        }
+        (field, _) => inside(field),
+    }
+}
+
 /// A rule's condition as a filter.
-pub fn condition(tree: &Condition, headers: [i32; 2]) -> Filter {
-    let all = |parts: &[Condition]| parts.iter().map(|part| condition(part, headers)).collect();
+fn condition(tree: &Condition, headers: [i32; 2], header: Option<i32>) -> Filter {
+    let all = |parts: &[Condition]| parts.iter().map(|part| condition(part, headers, header)).collect();
     match tree {
         Tree::Constant(true) => Filter::Any,
         Tree::Constant(false) => Filter::Any.not(),
-        Tree::Not(inner) => condition(inner, headers).not(),
+        Tree::Not(inner) => condition(inner, headers, header).not(),
         Tree::All(parts) => Filter::All(all(parts)),
         Tree::Any(parts) => Filter::One(all(parts)),
         Tree::Choose(parts) => {
-            let [when, then, otherwise] = parts.each_ref().map(|part| condition(part, headers));
+            let [when, then, otherwise] = parts.each_ref().map(|part| condition(part, headers, header));
             Filter::One(vec![
                 Filter::All(vec![when.clone(), then]),
                 Filter::All(vec![when.not(), otherwise]),
             ])
         }
-        Tree::Leaf(test) => of_test(test, headers),
+        Tree::Leaf(test) => of_test(test, headers, header),
     }
 }
 
-fn of_test(test: &Test, [network, transport]: [i32; 2]) -> Filter {
+fn of_test(test: &Test, [network, transport]: [i32; 2], header: Option<i32>) -> Filter {
     let start = match test.header {
         Part::Mac => 0,
         Part::Network => network,
@@ -282,26 +335,21 @@ fn of_test(test: &Test, [network, transport]: [i32; 2]) -> Filter {
     let inside = IntervalSet::one(test.low.into(), test.high.into());
     let set = if test.outside { inside.complement(8 * u32::from(test.length)) } else { inside };
     let field = field(Place::Byte(start + i32::from(test.offset)), test.length.into());
-    Filter::In { field, mask: test.mask.into(), set }
+    behind(field, test.mask.into(), &set, header)
 }
 
 /// What is done to packets of a class.
 fn operation(class: &Class, when: Filter, to: Target) -> Case {
     let mut case = Case::new(when, to);
-    if class.start != 0 {
-        case = case.with(Action::Strip(class.start));
+    // What lies in front of the packet afterwards is written before it is taken off. Values are those that came in.
+    let front = class.start.min(0);
+    if front < 0 {
+        case = case.with(Action::Strip(front));
     }
-    // Places count from where the packet starts by then; values are those that came in.
     let at = |place: Place| match place {
-        Place::Byte(offset) => Place::Byte(offset - class.start),
+        Place::Byte(offset) => Place::Byte(offset - front),
         annotation => annotation,
     };
-    for (base, header) in [Base::Mac, Base::Network, Base::Transport].into_iter().zip(class.headers) {
-        if let Some(place) = header {
-            let bytes = place.map(|place| (place - class.start).to_be_bytes().to_vec()).unwrap_or_default();
-            case = case.with(Action::Set(Field::HeaderOffset(base), Set::Constant(bytes)));
-        }
-    }
     for write in &class.writes {
         let length = write.value.length() as u16;
         let value = match &write.value {
@@ -314,6 +362,14 @@ fn operation(class: &Class, when: Filter, to: Target) -> Case {
             Value::Masked(from, ..) => Set::Pure { name: "bits of another byte", reads: vec![field(*from, 1)] },
         };
         case = case.with(Action::Set(field(at(write.place), length), value));
+    }
+    if class.start > 0 {
+        case = case.with(Action::Strip(class.start));
+    }
+    for (base, header) in [Base::Mac, Base::Network, Base::Transport].into_iter().zip(class.headers) {
+        if let Some(place) = header {
+            case = case.with(mark(base, place.map(|place| place - class.start)));
+        }
     }
     if let Some(kind) = class.kind {
         case = case.with(Action::Set(Field::Kind, Set::Constant(vec![kind])));

@@ -358,7 +358,9 @@ impl Operation {
                 }
             }
             match write.place {
-                Place::Byte(place) if place < class.start => return Err("it writes in front of the packet".into()),
+                Place::Byte(place) if place < class.start.min(0) => {
+                    return Err("it writes in front of the packet".into());
+                }
                 Place::Byte(_) => operation.writes.push(write.clone()),
                 Place::Annotation(place) => {
                     let places = place..place.saturating_add(write.value.length() as u8);
@@ -375,8 +377,8 @@ impl Operation {
             return Err("it moves too many bytes".into());
         }
         if let Some(Checksum::Updated { header, .. } | Checksum::Recomputed { header }) = &class.checksum {
-            if *header < class.start {
-                return Err("it sums up in front of the packet".into());
+            if *header < class.start.min(0) {
+                return Err("it sums up what is not in the packet".into());
             }
             needs = needs.max(i64::from(header + IPV4));
         }
@@ -406,17 +408,15 @@ impl Operation {
             _ => Words::default(),
         };
         let end = self.end.as_ref().map(|sum| value(sum, packet));
-        let is_moved = match *start {
-            0 => true,
-            1.. => packet.strip(*start as usize),
-            _ => packet.unstrip(start.unsigned_abs() as usize),
-        };
-        debug_assert!(is_moved, "that there is room was asked before");
+        // What lies in front of the packet afterwards is written before it is taken off.
+        let front = (*start).min(0);
+        let is_longer = packet.unstrip(front.unsigned_abs() as usize);
+        debug_assert!(is_longer, "that there is room was asked before");
         let data = packet.data_mut();
         let mut used = 0;
         for Write { place, value } in writes {
             let Place::Byte(place) = place else { continue };
-            let place = (place - start) as usize;
+            let place = (place - front) as usize;
             let to = &mut data[place..place + value.length()];
             match value {
                 Value::Constant(bytes) => to.copy_from_slice(bytes),
@@ -428,16 +428,16 @@ impl Operation {
         }
         match checksum {
             Some(Checksum::Updated { header, words }) => {
-                let new = words_of(packet, words, *start);
+                let new = words_of(packet, words, front);
                 let pairs = old.into_iter().zip(new).take(words.len());
                 let change = pairs.fold(Delta::default(), |sum, (old, new)| sum + Delta::u16(old, new));
-                let place = (header + IPV4_SUM - start) as usize;
+                let place = (header + IPV4_SUM - front) as usize;
                 let sum = &mut packet.data_mut()[place..place + 2];
                 let new = change.apply(u16::from_be_bytes([sum[0], sum[1]]));
                 sum.copy_from_slice(&new.to_be_bytes());
             }
             Some(Checksum::Recomputed { header }) => {
-                let first = (header - start) as usize;
+                let first = (header - front) as usize;
                 let place = first + IPV4_SUM as usize;
                 let data = packet.data_mut();
                 data[place..place + 2].fill(0);
@@ -446,6 +446,8 @@ impl Operation {
             }
             None => {}
         }
+        let is_shorter = packet.strip((*start).max(0) as usize);
+        debug_assert!(is_shorter, "that there are so many bytes was asked before");
         if let Some(end) = end {
             packet.truncate(usize::try_from(end - i64::from(*start)).unwrap_or(0));
         }
