@@ -39,7 +39,7 @@ use std::io::{self, Write};
 use capture::{Writer, WriterOptions};
 use element::args::Raw;
 use element::class::{ArgInfo, HandlerInfo, Notes, Task};
-use element::effects::{Case, EXTRA_LENGTH, Field, Filter, Target};
+use element::effects::{Case, Counts, EXTRA_LENGTH, Field, Filter, Target};
 use element::{Batch, Call, Class, Cx, DropReason, Effects, Element, Packet, manual};
 use packet::Annotations;
 use wire::LinkType;
@@ -200,9 +200,12 @@ impl Sink for ToDump {
 
 impl Element for ToDump {
     fn effects(&self) -> Effects {
-        let to = if self.passes_on { Target::Output(0) } else { Target::Send };
+        let (to, counts) = match self.passes_on {
+            true => (Target::Output(0), Counts::Own),
+            false => (Target::Send, Counts::None),
+        };
         let seen = [Field::Length, Field::Payload, Field::TimeStamp, EXTRA_LENGTH];
-        Effects::cases(vec![Case::new(Filter::Any, to)]).observing(&seen)
+        Effects::cases(vec![Case::new(Filter::Any, to)]).observing(&seen).counting(counts)
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {

@@ -45,7 +45,7 @@ use std::io::{self, BufWriter, Write};
 use capture::summary::{self, Beside, Field as Summary, View};
 use element::args::Raw;
 use element::class::{ArgInfo, HandlerInfo, Notes, Task};
-use element::effects::{Case, EXTRA_LENGTH, Field, Filter, PAINT, Target};
+use element::effects::{Case, Counts, EXTRA_LENGTH, Field, Filter, PAINT, Target};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
 use packet::Annotations;
 
@@ -277,7 +277,10 @@ impl Sink for ToIpSummaryDump {
 
 impl Element for ToIpSummaryDump {
     fn effects(&self) -> Effects {
-        let to = if self.passes_on { Target::Output(0) } else { Target::Send };
+        let (to, counts) = match self.passes_on {
+            true => (Target::Output(0), Counts::Own),
+            false => (Target::Send, Counts::None),
+        };
         let anno = |offset, length| Field::Annotation { offset: offset as u8, length };
         let seen = [
             Field::Length,
@@ -291,7 +294,7 @@ impl Element for ToIpSummaryDump {
             anno(Annotations::EXTRA_PACKETS, 4),
             anno(Annotations::FIRST_TIMESTAMP, 8),
         ];
-        Effects::cases(vec![Case::new(Filter::Any, to)]).observing(&seen)
+        Effects::cases(vec![Case::new(Filter::Any, to)]).observing(&seen).counting(counts)
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {

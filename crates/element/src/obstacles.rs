@@ -56,10 +56,10 @@ pub fn to_synthesis(effects: &Effects) -> Option<String> {
     }
     let chooses = effects.cases.iter().any(|case| case.to == Target::SomeOutput);
     let how = if turned { "is switched by handlers" } else { "chooses an output by itself" };
-    let counts = "keeps counts that only packets themselves can tell";
+    let shows = "shows what only packets themselves can tell";
     match effects.counts {
         _ if chooses => Some(how.into()),
-        Counts::Own => Some(counts.into()),
+        Counts::Own => Some(shows.into()),
         Counts::None | Counts::Told => None,
     }
 }
@@ -415,7 +415,7 @@ mod tests {
         let counting = |counts| Effects { counts, ..Effects::pass() };
         assert_eq!(to_synthesis(&counting(Counts::Told)), None);
         let own = to_synthesis(&counting(Counts::Own));
-        assert_eq!(own.as_deref(), Some("keeps counts that only packets themselves can tell"));
+        assert_eq!(own.as_deref(), Some("shows what only packets themselves can tell"));
         let random = Effects::pass().depending_on(Depends::Random);
         assert_eq!(to_synthesis(&random).as_deref(), Some("depends on chance"));
         let inside = Filter::Opaque { about: "a list of names", reads: Vec::new() };

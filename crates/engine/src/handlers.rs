@@ -140,7 +140,9 @@ impl Inner {
         if !self.find_handler(element, name).is_some_and(|access| access.write) {
             return Err(format!("no '{}' write handler", self.handler_name(element, name)));
         }
-        self.settle_stand_ins(core);
+        if element.is_some() {
+            self.settle_stand_ins(core);
+        }
         match element {
             Some(id) if name == "tickets" && self.plan.has_task(id) => self.write_tickets(id, value),
             Some(id) if name == "config" => self.deeper(id, |inner| Some(inner.reconfigure(core, id, value))),

@@ -1,7 +1,8 @@
 //! What elements that check headers share: the order of what can be wrong, messages, counts, output 1.
 
 use element::class::{Access, HandlerInfo};
-use element::{Args, Batch, Cx, DropReason, Effects, Element, Packet};
+use element::effects::{Counts, Target};
+use element::{Args, Batch, Cx, DropReason, Effects, Element, Packet, Tally};
 
 /// What can be wrong, in the order in which it is checked.
 pub(crate) type Reasons = &'static [(&'static str, DropReason)];
@@ -41,11 +42,11 @@ pub(crate) const HANDLERS: &[HandlerInfo] = &[HandlerInfo::count("count"), Handl
 /// An element that checks headers.
 pub(crate) struct Checker<C> {
     pub(crate) check: C,
-    tally: Tally,
+    outcome: Outcome,
 }
 
 /// What came of it.
-struct Tally {
+struct Outcome {
     verbose: bool,
     details: bool,
     good: u64,
@@ -63,12 +64,12 @@ impl<C: HeaderCheck> Checker<C> {
         let mut flag = |name| class.arg(name).is_some() && args.or(name, false);
         let (verbose, details) = (flag("VERBOSE"), flag("DETAILS"));
         args.finish()?;
-        let tally = Tally { verbose, details, good: 0, bad: vec![0; C::REASONS.len()] };
-        Ok(Box::new(Checker { check, tally }))
+        let outcome = Outcome { verbose, details, good: 0, bad: vec![0; C::REASONS.len()] };
+        Ok(Box::new(Checker { check, outcome }))
     }
 }
 
-impl Tally {
+impl Outcome {
     #[cold]
     fn reject<C: HeaderCheck>(&mut self, cx: &mut Cx<'_>, packet: Packet, reason: usize) {
         let (text, drop) = C::REASONS[reason];
@@ -88,7 +89,10 @@ impl Tally {
 
 impl<C: HeaderCheck> Element for Checker<C> {
     fn effects(&self) -> Effects {
-        self.check.effects()
+        let mut effects = self.check.effects().counting(Counts::Told);
+        // There is a message, and what is wrong is counted more exactly than declared.
+        effects.cases.iter_mut().for_each(|case| case.is_shown = case.to != Target::Output(0));
+        effects
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
@@ -97,13 +101,17 @@ impl<C: HeaderCheck> Element for Checker<C> {
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
-        let Self { check, tally } = self;
-        batch.sift(|packet| check.check(packet), |packet, reason| tally.reject::<C>(cx, packet, reason));
-        tally.good += batch.len() as u64;
+        let Self { check, outcome } = self;
+        batch.sift(|packet| check.check(packet), |packet, reason| outcome.reject::<C>(cx, packet, reason));
+        outcome.good += batch.len() as u64;
+    }
+
+    fn tally(&mut self, tally: &Tally) {
+        self.outcome.good += tally.packets;
     }
 
     fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        let Tally { good, bad, .. } = &self.tally;
+        let Outcome { good, bad, .. } = &self.outcome;
         Ok(match name {
             "count" => good.to_string(),
             "drops" => bad.iter().sum::<u64>().to_string(),
@@ -112,7 +120,7 @@ impl<C: HeaderCheck> Element for Checker<C> {
     }
 
     fn own_handlers(&self) -> Vec<(String, Access)> {
-        let details = self.tally.details.then(|| ("drop_details".to_string(), Access::READ));
+        let details = self.outcome.details.then(|| ("drop_details".to_string(), Access::READ));
         details.into_iter().collect()
     }
 }

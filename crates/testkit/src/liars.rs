@@ -1,9 +1,12 @@
 //! Elements whose declarations are wrong, to show that the generic tests notice.
 
+use element::class::HandlerInfo;
+use element::effects::Counts;
 use element::{Batch, Class, Cx, DropReason, Effects, Element};
 
 /// One for each kind of lie.
-pub static CLASSES: &[&Class] = &[&UNDECLARED_WRITER, &UNDECLARED_READER, &UNDECLARED_SORTER];
+pub static CLASSES: &[&Class] =
+    &[&UNDECLARED_WRITER, &UNDECLARED_READER, &UNDECLARED_SORTER, &UNDECLARED_COUNTER, &DEAF_COUNTER];
 
 /// Changes a byte and declares nothing.
 pub static UNDECLARED_WRITER: Class =
@@ -17,15 +20,35 @@ pub static UNDECLARED_READER: Class =
 pub static UNDECLARED_SORTER: Class =
     Class { name: "UndeclaredSorter", build: |_| Ok(Box::new(Liar::Sorter)), ..Class::DEFAULT };
 
+/// Counts packets and declares nothing.
+pub static UNDECLARED_COUNTER: Class = Class {
+    name: "UndeclaredCounter",
+    handlers: &[HandlerInfo::count("count")],
+    build: |_| Ok(Box::new(Liar::Counter { packets: 0, counts: Counts::None })),
+    ..Class::DEFAULT
+};
+
+/// Counts packets and declares that it can be told of them, but does not listen.
+pub static DEAF_COUNTER: Class = Class {
+    name: "DeafCounter",
+    handlers: &[HandlerInfo::count("count")],
+    build: |_| Ok(Box::new(Liar::Counter { packets: 0, counts: Counts::Told })),
+    ..Class::DEFAULT
+};
+
 enum Liar {
     Writer,
     Reader,
     Sorter,
+    Counter { packets: usize, counts: Counts },
 }
 
 impl Element for Liar {
     fn effects(&self) -> Effects {
-        Effects::pass()
+        match self {
+            Liar::Counter { counts, .. } => Effects::pass().counting(*counts),
+            _ => Effects::pass(),
+        }
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
@@ -40,6 +63,14 @@ impl Element for Liar {
                 |packet, ()| cx.drop(packet, DropReason::NoMatch),
             ),
             Liar::Sorter => batch.reverse(),
+            Liar::Counter { packets, .. } => *packets += batch.len(),
+        }
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        match self {
+            Liar::Counter { packets, .. } => Ok(packets.to_string()),
+            _ => Err(format!("'{name}' is not a read handler")),
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! [`Run`] runs a text; [`elements`] are sources and sinks that feed packets in and record what comes out;
 //! [`corpus`] has packets of every kind, [`found`](mod@found) the captures and rules of others; [`example`] is the element that a
-//! document explains; [`timed`] lets packets come at given times; [`samples`] knows how to set up each class for the generic tests.
+//! document explains; [`timed`] lets packets come at given times; [`stand_in`] stands for others; [`samples`] knows how to set up each class for the generic tests.
 
 pub mod checker;
 pub mod corpus;
@@ -11,6 +11,7 @@ pub mod example;
 pub mod found;
 pub mod liars;
 pub mod samples;
+pub mod stand_in;
 pub mod timed;
 
 use std::fmt;
@@ -34,7 +35,8 @@ pub fn classes() -> impl Iterator<Item = &'static Class> {
 /// The same to be found by name, and the test's own.
 pub fn registry() -> Registry {
     let all: Vec<_> = classes().collect();
-    Registry::new().with(&all).with(elements::CLASSES).with(liars::CLASSES).with(&[&example::CLASS])
+    let own = [&example::CLASS, &stand_in::CLASS];
+    Registry::new().with(&all).with(elements::CLASSES).with(liars::CLASSES).with(&own)
 }
 
 /// How to run a configuration.

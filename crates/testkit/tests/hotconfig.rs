@@ -13,7 +13,8 @@ fn build(text: &str) -> Result<(Arc<Plan>, Configured), String> {
     if !diagnostics.is_empty() {
         return Err(diagnostics.iter().map(|d| d.render(&sources)).collect());
     }
-    let registry = Registry::new().with(nf::CLASSES).with(device::CLASSES);
+    let registry =
+        Registry::new().with(nf::CLASSES).with(device::CLASSES).with(&[&tidegate_testkit::stand_in::CLASS]);
     let all =
         |problems: Vec<engine::Problem>| problems.iter().map(|p| p.render(&sources)).collect::<String>();
     let plan = Arc::new(Plan::new(graph, &registry).map_err(all)?);
@@ -72,6 +73,19 @@ fn state_and_packets_go_to_the_heirs() {
     );
     assert_eq!(values, ["40", "0", "40", "30"]);
     assert_eq!(text, "hello\n");
+}
+
+#[test]
+fn heirs_know_what_another_element_has_done() {
+    // No packet comes to the counter itself, and nobody has read a handler when its state is taken.
+    let (values, _) = run(
+        "InfiniteSource(LIMIT 40) -> UDPIPEncap(1.1.1.1, 1, 2.2.2.2, 2) -> s :: TestStandIn(c, f) -> Discard;
+         s [1] -> Discard; Idle -> c :: Counter -> f :: IPFilter(allow udp, deny all) -> Discard;
+         Script(wait 1s, write hotconfig SECOND)",
+        "Idle -> c :: Counter -> Discard; Script(wait 1s, stop)",
+        &["c.count", "c.byte_count"],
+    );
+    assert_eq!(values, ["40", "3880"]);
 }
 
 #[test]

@@ -47,7 +47,7 @@ use std::sync::Arc;
 
 use element::args::{Raw, parse_bool, parse_integer};
 use element::class::{ArgInfo, HandlerInfo};
-use element::effects::{Access, Case, Depends, EXTRA_LENGTH, Field, Filter, State, Target};
+use element::effects::{self, Access, Case, Depends, EXTRA_LENGTH, Field, Filter, State, Target};
 use element::{Args, Base, Batch, Call, Class, Cx, DropReason, Effects, Element, Packet, manual};
 use lang::args::unquote;
 use packet::Annotations;
@@ -280,6 +280,7 @@ impl Element for AggregateCounter {
         };
         let access = if self.sides { Access::EveryPacket } else { Access::Soft };
         let key = if self.sides { vec![AGGREGATE] } else { Vec::new() };
+        effects.counts = effects::Counts::Own;
         effects.state.push(State { table: "counts", key, both_directions: false, access });
         effects
     }

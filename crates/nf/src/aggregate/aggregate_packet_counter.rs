@@ -29,7 +29,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use element::args::{AnnotationOffset, Arg, ElementRef, Raw, parse_integer};
 use element::class::{ArgInfo, HandlerInfo};
-use element::effects::{Access, Case, Field, Filter, State, Target};
+use element::effects::{Access, Case, Counts, Field, Filter, State, Target};
 use element::{Batch, Class, Cx, Effects, Element, manual};
 
 use super::{AGGREGATE, aggregate_of};
@@ -111,7 +111,8 @@ impl Element for AggregatePacketCounter {
         let state = State { table: "packets", key: Vec::new(), both_directions: false, access: Access::Soft };
         let mut seen = vec![AGGREGATE];
         seen.extend(self.anno.map(|at| Field::Annotation { offset: at as u8, length: 4 }));
-        Effects { state: vec![state], ..Effects::cases((0..self.ports).map(case).collect()) }.observing(&seen)
+        let effects = Effects::cases((0..self.ports).map(case).collect()).observing(&seen);
+        Effects { state: vec![state], counts: Counts::Own, ..effects }
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: Batch) -> Option<Batch> {

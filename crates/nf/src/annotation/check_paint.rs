@@ -21,7 +21,7 @@
 
 use element::args::AnnotationOffset;
 use element::class::{ArgInfo, HandlerInfo};
-use element::effects::{Depends, Filter};
+use element::effects::{Counts, Depends, Filter};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
 use packet::Annotations;
 
@@ -53,7 +53,7 @@ struct CheckPaint {
 impl Element for CheckPaint {
     fn effects(&self) -> Effects {
         let same = Filter::equals(annotation(self.place, 1), self.colour.into());
-        or_aside(same, DropReason::NoMatch, Vec::new()).depending_on(Depends::Handler)
+        or_aside(same, DropReason::NoMatch, Vec::new()).depending_on(Depends::Handler).counting(Counts::Told)
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

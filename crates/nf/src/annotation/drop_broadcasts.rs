@@ -48,7 +48,7 @@ impl Element for DropBroadcasts {
     fn effects(&self) -> Effects {
         let set = IntervalSet::one(PacketKind::Broadcast as u128, PacketKind::Multicast as u128);
         let group = Filter::In { field: Field::Kind, mask: u128::MAX, set };
-        Effects::cases(vec![aside(group, DropReason::Denied), otherwise(Vec::new())])
+        Effects::cases(vec![aside(group, DropReason::Denied).shown(), otherwise(Vec::new())])
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

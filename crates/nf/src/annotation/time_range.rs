@@ -23,7 +23,7 @@
 //! TimeFilter
 
 use element::class::{ArgInfo, HandlerInfo};
-use element::effects::{Access, Field, State};
+use element::effects::{Access, Counts, Field, State};
 use element::{Batch, Class, Cx, Effects, Element, Timestamp, manual};
 
 /// The class.
@@ -56,7 +56,7 @@ struct TimeRange {
 impl Element for TimeRange {
     fn effects(&self) -> Effects {
         let state = State { table: "range", key: Vec::new(), both_directions: false, access: Access::Soft };
-        Effects { state: vec![state], ..Effects::pass() }.observing(&[Field::TimeStamp])
+        Effects { state: vec![state], counts: Counts::Own, ..Effects::pass() }.observing(&[Field::TimeStamp])
     }
 
     fn process(&mut self, _cx: &mut Cx<'_>, batch: &mut Batch) {

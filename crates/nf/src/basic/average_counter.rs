@@ -33,8 +33,8 @@
 use std::any::Any;
 
 use element::class::{ArgInfo, HandlerInfo};
-use element::effects::{Access, Field, State};
-use element::{Batch, Class, Cx, Effects, Element, Timestamp, manual};
+use element::effects::{self, Access, Field, State};
+use element::{Batch, Class, Cx, Effects, Element, Tally, Timestamp, manual};
 
 use crate::script::number::Number;
 
@@ -139,7 +139,10 @@ fn show(number: f64) -> String {
 impl Element for AverageCounter {
     fn effects(&self) -> Effects {
         let state = State { table: "count", key: Vec::new(), both_directions: false, access: Access::Soft };
-        Effects { state: vec![state], ..Effects::pass() }.observing(&[Field::Length])
+        // Which packets count depends on when each of them comes.
+        let chooses = self.ignore.is_set() || self.max.is_set() || self.threshold > 0;
+        let counts = if chooses { effects::Counts::Own } else { effects::Counts::Told };
+        Effects { state: vec![state], counts, ..Effects::pass() }.observing(&[Field::Length])
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
@@ -156,6 +159,13 @@ impl Element for AverageCounter {
         if self.threshold > 0 {
             self.watch(cx, age);
         }
+    }
+
+    fn tally(&mut self, tally: &Tally) {
+        self.counts.packets += tally.packets;
+        self.counts.bytes += tally.bytes;
+        self.counts.first.get_or_insert(tally.first);
+        self.counts.last = tally.last;
     }
 
     fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {

@@ -21,7 +21,7 @@
 
 use classify::IntervalSet;
 use element::class::{ArgInfo, HandlerInfo};
-use element::effects::{Depends, Field, Filter, Number};
+use element::effects::{Counts, Depends, Field, Filter, Number};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
 use packet::Annotations;
 
@@ -61,7 +61,7 @@ impl Element for CheckLength {
                 Number::constant(self.longest.into()),
             ),
         };
-        or_aside(fits, DropReason::TooLong, Vec::new()).depending_on(Depends::Handler)
+        or_aside(fits, DropReason::TooLong, Vec::new()).depending_on(Depends::Handler).counting(Counts::Told)
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

@@ -32,8 +32,8 @@ use std::sync::Arc;
 
 use element::args::{BadInteger, Raw, parse_integer};
 use element::class::{ArgInfo, HandlerInfo};
-use element::effects::{Access, Field, State};
-use element::{Batch, Call, Class, Cx, DropReason, Effects, Element, Timestamp, manual};
+use element::effects::{Access, Counts, Field, State};
+use element::{Batch, Call, Class, Cx, DropReason, Effects, Element, Tally, Timestamp, manual};
 
 use crate::rate::ewma::Rate;
 use crate::trigger::Trigger;
@@ -126,7 +126,10 @@ impl Counter {
 impl Element for Counter {
     fn effects(&self) -> Effects {
         let state = State { table: "count", key: Vec::new(), both_directions: false, access: Access::Soft };
-        Effects { state: vec![state], ..Effects::pass() }.observing(&[Field::Length])
+        // A trigger calls while packets are on their way.
+        let calls = self.has_triggers() || self.texts.iter().any(Option::is_some);
+        let counts = if calls { Counts::Own } else { Counts::Told };
+        Effects { state: vec![state], counts, ..Effects::pass() }.observing(&[Field::Length])
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
@@ -170,6 +173,16 @@ impl Element for Counter {
         } else {
             let bytes = batch.iter().map(|p| p.len() as u64).sum();
             self.count(cx.now(), batch.len() as u64, bytes);
+        }
+    }
+
+    fn tally(&mut self, tally: &Tally) {
+        let Tally { packets, bytes, first, last, .. } = *tally;
+        self.packets += packets;
+        self.bytes += bytes;
+        if !self.no_rate {
+            self.packet_rate.add_between(packets, first, last);
+            self.byte_rate.add_between(bytes, first, last);
         }
     }
 

@@ -25,7 +25,8 @@
 
 use element::args::parse_bool;
 use element::class::{ArgInfo, HandlerInfo, Notes, Task};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
+use element::effects::Counts;
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Tally, manual};
 use packet::BATCH_CAPACITY;
 
 /// The class.
@@ -54,7 +55,7 @@ struct Discard {
 
 impl Element for Discard {
     fn effects(&self) -> Effects {
-        Effects::drop(DropReason::Discard)
+        Effects::drop(DropReason::Discard).counting(Counts::Told)
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
@@ -95,6 +96,10 @@ impl Element for Discard {
             cx.schedule();
         }
         worked
+    }
+
+    fn tally(&mut self, tally: &Tally) {
+        self.count += tally.packets;
     }
 
     fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {

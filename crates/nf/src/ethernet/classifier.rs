@@ -28,7 +28,7 @@
 use classify::IntervalSet;
 use classify::pattern::{BytesTest, Decision, Program};
 use element::class::{Access, ArgInfo, HandlerInfo};
-use element::effects::{Case, Filter, Target, Written};
+use element::effects::{Case, Counts, Filter, Target, Written};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, manual};
 
 use crate::editing::bytes;
@@ -98,7 +98,7 @@ impl Element for Classifier {
         };
         let mut cases: Vec<Case> = (0..self.patterns.len()).map(pattern).collect();
         cases.push(Case::new(Filter::Any, Target::Drop(DropReason::NoMatch)));
-        Effects::cases(cases)
+        Effects::cases(cases).counting(Counts::Told)
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {

@@ -20,8 +20,8 @@
 
 use classify::IntervalSet;
 use element::class::HandlerInfo;
-use element::effects::{Action, Filter, Header, Value};
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, manual};
+use element::effects::{Action, Counts, Filter, Header, Value};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Tally, manual};
 
 use super::ip6_mirror::ipv6;
 use crate::editing::{aside, bytes, needs, otherwise};
@@ -41,6 +41,9 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
+/// Their place among the cases.
+const EXPIRED: usize = 1;
+
 struct DecIp6Hlim {
     expired: u64,
 }
@@ -51,7 +54,8 @@ impl Element for DecIp6Hlim {
         let expired = Filter::In { field: limit.clone(), mask: 0xff, set: IntervalSet::one(0, 1) };
         let decrement = Action::Set(limit.clone(), Value::Plus(limit, -1));
         let expires = aside(expired, DropReason::TtlExpired);
-        Effects::cases(vec![needs(Header::Ipv6), expires, otherwise(vec![decrement])])
+        let cases = vec![needs(Header::Ipv6), expires, otherwise(vec![decrement])];
+        Effects::cases(cases).counting(Counts::Told)
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
@@ -73,6 +77,12 @@ impl Element for DecIp6Hlim {
                 _ => cx.drop(packet, reason),
             },
         );
+    }
+
+    fn tally(&mut self, tally: &Tally) {
+        if tally.case == EXPIRED {
+            self.expired += tally.packets;
+        }
     }
 
     fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {

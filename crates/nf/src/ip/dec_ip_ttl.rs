@@ -27,8 +27,8 @@ use crate::editing::aside;
 use classify::IntervalSet;
 use element::args::parse_bool;
 use element::class::{ArgInfo, HandlerInfo};
-use element::effects::{Action, Case, Depends, Filter, Header, Target, Value, wire_field};
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
+use element::effects::{Action, Case, Counts, Depends, Filter, Header, Target, Value, wire_field};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, Tally, manual};
 use wire::{FromBytes, checksum, ipv4};
 
 /// The class.
@@ -39,7 +39,7 @@ pub static CLASS: Class = Class {
     manual: manual!("dec_ip_ttl.rs"),
     args: &[ArgInfo::keyword("ACTIVE", "bool", "true"), ArgInfo::keyword("MULTICAST", "bool", "true")],
     handlers: &[HandlerInfo::count("drops"), HandlerInfo::both("active")],
-    samples: &["", " -> 1/2", "MULTICAST false", "ACTIVE false"],
+    samples: &["", " -> 1/2", "MULTICAST false -> 1/2", "ACTIVE false"],
     build: |args| {
         let element =
             DecIpTtl { active: args.or("ACTIVE", true), multicast: args.or("MULTICAST", true), expired: 0 };
@@ -93,7 +93,7 @@ impl Element for DecIpTtl {
             let off = Filter::Opaque { about: "switched off", reads: Vec::new() };
             cases.insert(0, Case::new(off, Target::Output(0)));
         }
-        Effects::cases(cases).depending_on(Depends::Handler)
+        Effects::cases(cases).depending_on(Depends::Handler).counting(Counts::Told)
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
@@ -112,6 +112,14 @@ impl Element for DecIpTtl {
                 _ => cx.drop(packet, reason),
             },
         );
+    }
+
+    fn tally(&mut self, tally: &Tally) {
+        // Behind packets without a header, and multicast ones where these make a difference.
+        let expired = 1 + usize::from(!self.multicast);
+        if self.active && tally.case == expired {
+            self.expired += tally.packets;
+        }
     }
 
     fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {

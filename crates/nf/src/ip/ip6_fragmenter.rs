@@ -228,7 +228,7 @@ impl Element for Ip6Fragmenter {
         let short = Filter::One(vec![Filter::AtMost(rest_from(Base::Network), mtu()), told]);
         let mut cases = vec![needs(Header::Ipv6), Case::new(short, Target::Output(0))];
         if self.honors {
-            cases.push(aside(Filter::Any, DropReason::TooLong));
+            cases.push(aside(Filter::Any, DropReason::TooLong).shown());
             return Effects::cases(cases);
         }
         let reads = [Field::Payload, Field::Length, Field::HeaderOffset(Base::Network)];

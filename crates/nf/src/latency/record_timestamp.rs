@@ -27,7 +27,7 @@ use std::sync::{Arc, OnceLock};
 
 use element::args::ElementRef;
 use element::class::{ArgInfo, Phase};
-use element::effects::{Access, Field, State};
+use element::effects::{Access, Counts, Field, State};
 use element::{Batch, Class, Cx, Effects, Element, Timestamp, manual};
 
 use super::{number_at, number_field};
@@ -124,7 +124,7 @@ impl Element for RecordTimestamp {
     fn effects(&self) -> Effects {
         let state =
             State { table: "times", key: Vec::new(), both_directions: false, access: Access::EveryPacket };
-        let effects = Effects { state: vec![state], ..Effects::pass() };
+        let effects = Effects { state: vec![state], counts: Counts::Own, ..Effects::pass() };
         match self.offset {
             Some(offset) => effects.observing(&[number_field(offset), Field::Length]),
             None => effects,

@@ -9,7 +9,7 @@ mod histogram;
 pub mod set_cycle_count;
 pub mod timestamp_accum;
 
-use element::effects::{Access, Field, State};
+use element::effects::{Access, Counts, Field, State};
 use element::{Effects, Packet};
 
 /// The annotation for cycles.
@@ -24,5 +24,5 @@ fn cycles_of(packet: &Packet) -> u64 {
 /// The declaration of meters: packets pass, and are counted.
 fn metering(seen: &[Field]) -> Effects {
     let state = State { table: "meter", key: Vec::new(), both_directions: false, access: Access::Soft };
-    Effects { state: vec![state], ..Effects::pass() }.observing(seen)
+    Effects { state: vec![state], counts: Counts::Own, ..Effects::pass() }.observing(seen)
 }

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 
 use element::args::parse_bool;
-use element::effects::Field;
+use element::effects::{Counts, Field};
 use element::{Args, Batch, Cx, Effects, Element, Packet};
 use packet::MAX_PACKET;
 
@@ -155,7 +155,7 @@ impl<D: Describe> Printing<D> {
 
 impl<D: Describe> Element for Printing<D> {
     fn effects(&self) -> Effects {
-        Effects::pass().observing(&self.what.seen())
+        Effects::pass().observing(&self.what.seen()).counting(Counts::Own)
     }
 
     fn initialize(&mut self, _cx: &mut Cx<'_>) -> Result<(), String> {

@@ -34,6 +34,19 @@ impl<const SCALE: u32, const STABILITY: u32, const EPOCH: i64> Rate<SCALE, STABI
         self.pending += events;
     }
 
+    /// Counts events that came evenly between two times, as far as anybody knows.
+    pub(crate) fn add_between(&mut self, events: u64, first: Timestamp, last: Timestamp) {
+        let [from, to] = [first, last].map(|time| time.0.div_euclid(EPOCH));
+        let epochs = to.saturating_sub(from).max(0) as u128 + 1;
+        // What was longer ago is forgotten.
+        let seen = epochs.min(16 << STABILITY);
+        let by = |epoch: u128| (u128::from(events) * epoch / epochs) as u64;
+        for epoch in epochs - seen..epochs {
+            let time = Timestamp((from + epoch as i64).saturating_mul(EPOCH));
+            self.add(by(epoch + 1) - by(epoch), time);
+        }
+    }
+
     /// Ends the epochs before this one.
     fn advance(&mut self, epoch: i64) {
         let before = std::mem::replace(&mut self.epoch, epoch);
@@ -74,6 +87,27 @@ impl<const SCALE: u32, const STABILITY: u32, const EPOCH: i64> Rate<SCALE, STABI
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn events_between_two_times_are_spread() {
+        let ms = |ms| Timestamp(ms * MILLISECOND);
+        for (events, last) in [(3, 1), (70_000, 700), (1_000_000, 100_000), (5, 1_000)] {
+            let [mut one_by_one, mut at_once] = [Rate::<10>::default(); 2];
+            for number in 0..=last {
+                let by = |n: i64| events * n / (last + 1);
+                one_by_one.add((by(number + 1) - by(number)).cast_unsigned(), ms(number));
+            }
+            at_once.add_between(events.cast_unsigned(), ms(0), ms(last));
+            let [one_by_one, at_once] = [one_by_one, at_once].map(|mut rate| {
+                rate.add(0, ms(last + 1));
+                rate.average()
+            });
+            assert!(one_by_one.abs_diff(at_once) <= 1, "{events}: {one_by_one} and {at_once}");
+        }
+        let mut rate = Rate::<10>::default();
+        rate.add_between(u64::MAX, Timestamp(i64::MIN), Timestamp(i64::MAX));
+        rate.add_between(1, Timestamp(i64::MAX), Timestamp(i64::MIN));
+    }
 
     #[test]
     fn a_steady_rate_is_found_and_forgotten() {

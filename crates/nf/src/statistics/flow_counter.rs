@@ -58,7 +58,7 @@ use std::fmt::Write as _;
 
 use element::args::Args;
 use element::class::{ArgInfo, HandlerInfo};
-use element::effects::{Access, Field, Marks, State};
+use element::effects::{self, Access, Field, Marks, State};
 use element::five_tuple::{READS, five_tuple};
 use element::{Batch, Class, Cx, Effects, Element, Packet, Timestamp, manual};
 use flow::{FiveTupleKey, FlowId, Inserted, Notes};
@@ -351,7 +351,8 @@ impl Element for FlowCounter {
             both_directions: self.replies,
             access: Access::Soft,
         };
-        let pass = Effects { state: vec![state], marks: Marks::Takes, ..Effects::pass() };
+        let (state, counts) = (vec![state], effects::Counts::Own);
+        let pass = Effects { state, counts, marks: Marks::Takes, ..Effects::pass() };
         let effects = pass.observing(&READS).observing(&[Field::TimeStamp]);
         // There is one file.
         if self.path.is_some() { effects.sharing("report") } else { effects }

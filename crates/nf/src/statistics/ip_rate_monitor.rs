@@ -40,7 +40,9 @@ use std::net::Ipv4Addr;
 use classify::IntervalSet;
 use element::args::{Arg, Args};
 use element::class::{ArgInfo, HandlerInfo};
-use element::effects::{Access, Action, Case, Depends, Filter, Header, State, Target, Value, wire_field};
+use element::effects::{
+    Access, Action, Case, Counts, Depends, Filter, Header, State, Target, Value, wire_field,
+};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, Timestamp, manual};
 use packet::Annotations;
 use wire::{FromBytes, ipv4};
@@ -173,7 +175,7 @@ impl Element for IpRateMonitor {
         }
         let access = if self.marks { Access::EveryPacket } else { Access::Soft };
         let state = State { table: "rates", key: sides.to_vec(), both_directions: true, access };
-        let mut effects = Effects { state: vec![state], ..Effects::cases(cases) };
+        let mut effects = Effects { state: vec![state], counts: Counts::Own, ..Effects::cases(cases) };
         if self.marks {
             effects.depends.extend([Depends::Time, Depends::Handler]);
             effects.depends.extend((self.ratio < 0xffff).then_some(Depends::Random));

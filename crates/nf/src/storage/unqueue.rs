@@ -25,8 +25,8 @@
 
 use element::args::{Arg, parse_bool};
 use element::class::{ArgInfo, HandlerInfo, Notes};
-use element::effects::{Case, Depends, Filter, Target};
-use element::{Class, Cx, DropReason, Effects, Element, manual};
+use element::effects::{Case, Counts, Depends, Filter, Target};
+use element::{Class, Cx, DropReason, Effects, Element, Tally, manual};
 use packet::BATCH_CAPACITY;
 
 /// The class.
@@ -91,7 +91,7 @@ impl Unqueue {
 impl Element for Unqueue {
     fn effects(&self) -> Effects {
         if self.active && self.limit < 0 && self.burst != 0 {
-            return Effects::pass();
+            return Effects::pass().counting(Counts::Told);
         }
         // What it does not pull stays where it is until the end.
         let pulls = Filter::Opaque { about: "whether it pulls", reads: Vec::new() };
@@ -124,6 +124,10 @@ impl Element for Unqueue {
             cx.schedule();
         }
         worked
+    }
+
+    fn tally(&mut self, tally: &Tally) {
+        self.count += tally.packets;
     }
 
     fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {

@@ -20,7 +20,7 @@
 
 use element::args::Arg;
 use element::class::{ArgInfo, HandlerInfo};
-use element::effects::{Case, Depends, Filter, Target};
+use element::effects::{Case, Counts, Depends, Filter, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
 
 /// The class.
@@ -63,6 +63,7 @@ impl Element for Switch {
             Ok(output) => Effects::cases(vec![Case::new(Filter::Any, Target::Output(output))]),
             Err(_) => Effects::drop(DropReason::NoOutput),
         }
+        .counting(Counts::Told)
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {

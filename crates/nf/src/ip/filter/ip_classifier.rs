@@ -65,7 +65,7 @@ use std::sync::Arc;
 use element::args::{Place, PlaceNames, filter_condition};
 use element::class::{Access, ArgInfo, HandlerInfo};
 use element::effects::Written;
-use element::{Batch, Class, Cx, Effects, Element, Invalid, manual};
+use element::{Batch, Class, Cx, Effects, Element, Invalid, Tally, manual};
 use lang::args::unquote;
 
 use super::{RESET_RULE_COUNTS, RULE_COUNTS, Rule, Rules, Tables};
@@ -137,6 +137,10 @@ impl Element for IpClassifier {
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
         self.rules.push(cx, batch, None)
+    }
+
+    fn tally(&mut self, tally: &Tally) {
+        self.rules.tally(tally);
     }
 
     fn own_handlers(&self) -> Vec<(String, Access)> {

@@ -45,8 +45,8 @@
 use classify::filter::{Recent, Shadows, action, is_classbench, shadows};
 use element::args::{PlaceNames, filter_condition, parse_integer};
 use element::class::{ArgInfo, HandlerInfo};
-use element::effects::{Access, State, Written, wire_field};
-use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, manual};
+use element::effects::{Access, Counts, State, Written, wire_field};
+use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Tally, manual};
 use lang::args::unquote;
 
 use super::{RESET_RULE_COUNTS, RULE_COUNTS, Rule, Rules, Tables};
@@ -220,7 +220,7 @@ impl Element for IpFilter {
             wire_field::IP_PROTOCOL,
         ];
         // Only counts depend on it.
-        let mut effects = effects.observing(&key);
+        let mut effects = effects.observing(&key).counting(Counts::Own);
         effects.state.push(State {
             table: "cache",
             key: Vec::new(),
@@ -232,6 +232,10 @@ impl Element for IpFilter {
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
         self.rules.push(cx, batch, self.cache.as_mut())
+    }
+
+    fn tally(&mut self, tally: &Tally) {
+        self.rules.tally(tally);
     }
 
     fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use classify::IntervalSet;
 use classify::filter::{Condition, Header, Headers, Listing, Matcher, Recent, Test, Tree};
 use element::class::HandlerInfo;
-use element::effects::{Access, Case, Field, Filter, Marks, State, Target, Written};
+use element::effects::{Access, Case, Counts, Field, Filter, Marks, State, Target, Written};
 use element::setup::Same;
-use element::{Base, Batch, Cx, DropReason, Effects, Packet};
+use element::{Base, Batch, Cx, DropReason, Effects, Packet, Tally};
 
 use flow::Notes;
 use packet::BATCH_CAPACITY;
@@ -160,6 +160,13 @@ impl Rules {
         text
     }
 
+    /// Counts packets of a case, which is that of the rule with the same number.
+    fn tally(&mut self, tally: &Tally) {
+        if let Some(count) = self.counts.get_mut(tally.case) {
+            *count += tally.packets;
+        }
+    }
+
     fn reset_counts(&mut self) {
         self.counts.fill(0);
     }
@@ -172,7 +179,7 @@ impl Rules {
         Listing::new(self.table.rules.iter().map(|rule| (&rule.condition, output(rule.fate))))
     }
 
-    /// One case for each rule.
+    /// One case for each rule, and one for packets of none.
     fn effects(&self) -> Effects {
         let mut cases: Vec<Case> = Vec::with_capacity(self.table.rules.len() + 1);
         for rule in &self.table.rules {
@@ -185,7 +192,8 @@ impl Rules {
         cases.push(Case::new(Filter::Any, Target::Drop(DropReason::NoMatch)));
         let counts =
             State { table: "rule counts", key: Vec::new(), both_directions: false, access: Access::Soft };
-        Effects { state: vec![counts], marks: self.marks(), ..Effects::cases(cases) }
+        let (state, marks) = (vec![counts], self.marks());
+        Effects { state, marks, counts: Counts::Told, ..Effects::cases(cases) }
     }
 }
 

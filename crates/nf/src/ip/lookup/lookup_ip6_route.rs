@@ -30,7 +30,7 @@ use std::sync::Arc;
 use classify::prefixes::Prefix;
 use element::args::{Arg, Ipv6Prefix, Place};
 use element::class::ArgInfo;
-use element::effects::{Case, DST_IP6, Depends, Filter, Target};
+use element::effects::{Case, Counts, DST_IP6, Depends, Filter, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
 use packet::{Annotations, BATCH_CAPACITY};
 
@@ -160,7 +160,8 @@ impl Element for LookupIp6Route {
         // The annotation is looked at in any case, so that nobody leaves it without a value.
         let other = Filter::In { field: DST_IP6, mask: 0, set: classify::IntervalSet::one(0, 0) };
         let lost = Case::new(other, Target::Drop(DropReason::NoRoute));
-        Effects::cases(cases.chain([lost]).collect()).depending_on(Depends::Handler)
+        let effects = Effects::cases(cases.chain([lost]).collect()).counting(Counts::Told);
+        effects.depending_on(Depends::Handler)
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {

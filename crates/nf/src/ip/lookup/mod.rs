@@ -20,7 +20,7 @@ use std::sync::Arc;
 use classify::prefixes::Address;
 use element::args::Arg;
 use element::class::{ArgInfo, HandlerInfo};
-use element::effects::{Case, DST_IP, Depends, Filter, Target};
+use element::effects::{Case, Counts, DST_IP, Depends, Filter, Target};
 use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid};
 use packet::{Annotations, BATCH_CAPACITY};
 
@@ -260,8 +260,9 @@ impl Element for RouteLookup {
         }
         // The annotation is looked at in any case, so that nobody leaves it without a value.
         let other = Filter::In { field: DST_IP, mask: 0, set: classify::IntervalSet::one(0, 0) };
-        cases.push(Case::new(other, Target::Drop(DropReason::NoRoute)));
-        let effects = Effects::cases(cases);
+        let lost = Case::new(other, Target::Drop(DropReason::NoRoute));
+        cases.push(if self.kind.complaint.is_some() { lost.shown() } else { lost });
+        let effects = Effects::cases(cases).counting(Counts::Told);
         if self.kind.changes { effects.depending_on(Depends::Handler) } else { effects }
     }
 

@@ -1,0 +1,116 @@
+//! A small element that stands for others, for tests of what the engine does about such.
+
+use element::args::ElementRef;
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Case, Filter, Target, wire_field};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, ElementId, Packet, Tally};
+
+/// `TestStandIn(COUNTER, FILTER)` stands for a Counter that passes packets on to `IPFilter(allow udp, deny all)`. What it
+/// cannot deal with leaves by output 1, to go to the Counter. `taken` and `left` are counts of both, `outdated` names
+/// elements that it does not stand for any more.
+pub static CLASS: Class = Class {
+    name: "TestStandIn",
+    ports: "1/2",
+    processing: "h/h",
+    args: &[ArgInfo::required("COUNTER", "element"), ArgInfo::required("FILTER", "element")],
+    handlers: &[HandlerInfo::count("taken"), HandlerInfo::count("left"), HandlerInfo::read("outdated")],
+    build: |args| {
+        let [ElementRef(counter), ElementRef(filter)] = [args.required("COUNTER"), args.required("FILTER")];
+        args.finish()?;
+        Ok(Box::new(StandIn {
+            counter,
+            filter,
+            tallies: Vec::new(),
+            outdated: Vec::new(),
+            taken: 0,
+            left: 0,
+        }))
+    },
+    ..Class::DEFAULT
+};
+
+/// Numbers of the filter's cases.
+const UDP: usize = 0;
+const OTHER: usize = 1;
+
+struct StandIn {
+    counter: ElementId,
+    filter: ElementId,
+    tallies: Vec<(ElementId, Tally)>,
+    outdated: Vec<ElementId>,
+    taken: u64,
+    left: u64,
+}
+
+impl StandIn {
+    /// The filter's case, for usual headers and even times to live.
+    fn case(packet: &Packet) -> Option<usize> {
+        match packet.header(Base::Network)? {
+            [0x45, _, _, _, _, _, _, _, ttl, protocol, rest @ ..] if rest.len() >= 10 && ttl % 2 == 0 => {
+                Some(if *protocol == 17 { UDP } else { OTHER })
+            }
+            _ => None,
+        }
+    }
+
+    fn count(&mut self, cx: &Cx<'_>, element: ElementId, case: usize, bytes: u64) {
+        let now = cx.now();
+        let same = |(of, tally): &&mut (ElementId, Tally)| (*of, tally.case) == (element, case);
+        match self.tallies.iter_mut().find(same) {
+            Some((_, tally)) => {
+                tally.packets += 1;
+                tally.bytes += bytes;
+                tally.last = now;
+            }
+            None => {
+                let tally = Tally { input: 0, case, packets: 1, bytes, first: now, last: now };
+                self.tallies.push((element, tally));
+            }
+        }
+    }
+}
+
+impl Element for StandIn {
+    fn effects(&self) -> Effects {
+        let left = Filter::Opaque { about: "has usual headers", reads: vec![wire_field::IP_HEADER] };
+        let cases = vec![Case::new(left, Target::Output(1)), Case::new(Filter::Any, Target::Output(0))];
+        Effects { stands_for: vec![self.counter, self.filter], ..Effects::cases(cases) }
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {
+        for packet in batch.drain() {
+            let case = Self::case(&packet).filter(|_| self.outdated.is_empty());
+            let Some(case) = case else {
+                self.left += 1;
+                cx.emit_one(1, packet, DropReason::NoOutput);
+                continue;
+            };
+            self.taken += 1;
+            let bytes = packet.len() as u64;
+            self.count(cx, self.counter, 0, bytes);
+            self.count(cx, self.filter, case, bytes);
+            match case {
+                UDP => cx.emit_one(0, packet, DropReason::NoOutput),
+                _ => cx.end_for_others(packet),
+            }
+        }
+        cx.recycle(batch);
+        None
+    }
+
+    fn settle(&mut self, tell: &mut dyn FnMut(ElementId, Tally)) {
+        self.tallies.drain(..).for_each(|(element, tally)| tell(element, tally));
+    }
+
+    fn outdated(&mut self, element: ElementId) {
+        self.outdated.push(element);
+    }
+
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        Ok(match name {
+            "taken" => self.taken.to_string(),
+            "left" => self.left.to_string(),
+            _ => self.outdated.iter().map(|&id| format!("{}\n", cx.name_of(id))).collect(),
+        })
+    }
+}

@@ -1,0 +1,243 @@
+//! What elements show of packets is the same whether these come to them or are told: each element beside a twin that gets
+//! no packet, but hears of all that the element gets.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+
+use element::args::ElementRef;
+use element::class::ArgInfo;
+use element::effects::Effects;
+use element::{Batch, Class, Cx, DropReason, Element, ElementId, Packet, Tally, obstacles};
+use testkit::Run;
+use testkit::corpus;
+use testkit::elements::{BASES, Input, collect, offer};
+use testkit::samples::{Sample, all};
+use tidegate_synthesizer::model::diagrams::Diagrams;
+use tidegate_synthesizer::model::packet::Packet as Symbolic;
+use tidegate_synthesizer::model::step::Unit;
+
+/// Of packets in several slots the model knows less than elements do.
+const ONE_SLOT: usize = 2000;
+
+/// `Teller(TWIN, INPUT, OUTPUTS)` passes packets on that somebody may stand for, and tells the twin of them. It finds out
+/// by the declaration which case each of them is of; those of which that does not follow it drops.
+static TELLER: Class = Class {
+    name: "Teller",
+    args: &[
+        ArgInfo::required("TWIN", "element"),
+        ArgInfo::required("INPUT", "unsigned"),
+        ArgInfo::required("OUTPUTS", "unsigned"),
+    ],
+    build: |args| {
+        let (ElementRef(twin), input, outputs) =
+            (args.required("TWIN"), args.required("INPUT"), args.required("OUTPUTS"));
+        args.finish()?;
+        let effects = DECLARED.with_borrow(Clone::clone);
+        Ok(Box::new(Teller { twin, input, outputs, effects, tallies: BTreeMap::new() }))
+    },
+    ..Class::DEFAULT
+};
+
+static CLASSES: &[&Class] = &[&TELLER];
+
+thread_local! {
+    /// What the element under test declares.
+    static DECLARED: RefCell<Effects> = RefCell::default();
+    /// Packets of which the declaration says no case, and packets that nobody may stand for.
+    static LEFT: RefCell<(usize, usize)> = RefCell::default();
+    /// For all elements of the test, as they get the same packets.
+    static KNOWN: Known = Known { diagrams: Diagrams::new(1 << 16), packets: RefCell::default() };
+}
+
+/// Bytes, places of headers, annotations and time.
+type Parts = (Vec<u8>, [Option<i32>; 3], Vec<u8>);
+
+/// Packets as the model has them.
+struct Known {
+    diagrams: Diagrams,
+    packets: RefCell<HashMap<Parts, Rc<Symbolic>>>,
+}
+
+struct Teller {
+    twin: ElementId,
+    input: usize,
+    outputs: usize,
+    /// Those of the twin.
+    effects: Effects,
+    /// By case.
+    tallies: BTreeMap<usize, Tally>,
+}
+
+impl Teller {
+    /// The case of a packet.
+    fn case(&self, packet: &Packet) -> Option<usize> {
+        let mut side = packet.annotations().bytes().to_vec();
+        side.extend(packet.time().0.to_be_bytes());
+        side.push(0);
+        let headers = BASES.map(|base| packet.offset(base).map(|place| place as i32));
+        KNOWN.with(|Known { diagrams: d, packets }| {
+            let parts = (packet.data().to_vec(), headers, side);
+            let mut packets = packets.borrow_mut();
+            let make = |(bytes, headers, side): &Parts| Symbolic::known(d, bytes, *headers, side);
+            let known = packets.entry(parts).or_insert_with_key(|parts| Rc::new(make(parts)));
+            let (key, outputs, input) = ("", self.outputs, self.input);
+            let unit = Unit { effects: &self.effects, key, outputs, stream: 0, has_room: true, input };
+            for (case, condition) in unit.conditions(d, known)? {
+                if d.known(&condition)? {
+                    return Some(case);
+                }
+            }
+            None
+        })
+    }
+}
+
+impl Element for Teller {
+    fn effects(&self) -> Effects {
+        Effects { stands_for: vec![self.twin], opaque: Some("a test's own"), ..Effects::pass() }
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        let now = cx.now();
+        let tell = |packet: &mut Packet| {
+            let case = self.case(packet).ok_or(DropReason::Unsuitable)?;
+            if !self.effects.may_be_told(&self.effects.cases[case], self.outputs) {
+                return Err(DropReason::NoMatch);
+            }
+            let none = Tally { input: self.input, case, packets: 0, bytes: 0, first: now, last: now };
+            let tally = self.tallies.entry(case).or_insert(none);
+            (tally.packets, tally.bytes, tally.last) =
+                (tally.packets + 1, tally.bytes + packet.len() as u64, now);
+            Ok(())
+        };
+        batch.sift(tell, |packet, reason| {
+            LEFT.with_borrow_mut(|(vague, shown)| match reason {
+                DropReason::Unsuitable => *vague += 1,
+                _ => *shown += 1,
+            });
+            cx.drop(packet, reason);
+        });
+    }
+
+    fn settle(&mut self, tell: &mut dyn FnMut(ElementId, Tally)) {
+        std::mem::take(&mut self.tallies).into_values().for_each(|tally| tell(self.twin, tally));
+    }
+}
+
+/// The element with a teller at each input, and its twin.
+fn text(sample: &Sample, number: u64) -> String {
+    let (class, config, (inputs, outputs)) = (sample.class.name, &sample.config, sample.shape);
+    let mut text = format!("e :: {class}({config});\ntwin :: {class}({config});\n");
+    for i in 0..inputs {
+        let source = if sample.pulls(false, i) { "TestPullSource" } else { "TestSource" };
+        text += &format!("{source}({number}, {i}) -> Teller(twin, {i}, {outputs}) -> [{i}] e;\n");
+        text += &format!("{source}({number}, {}) -> [{i}] twin;\n", inputs + i);
+    }
+    for o in 0..outputs {
+        let sink = if sample.pulls(true, o) { "TestPullSink" } else { "TestSink" };
+        text += &format!("e [{o}] -> {sink}({number}, {o}, RECORD false);\n");
+        text += &format!("twin [{o}] -> {sink}({number}, {o}, RECORD false);\n");
+    }
+    text
+}
+
+/// What a handler of the element says and one of its twin, where that is not the same.
+fn compare(sample: &Sample, effects: &Effects) -> Result<(), String> {
+    DECLARED.set(effects.clone());
+    let mut inputs: Vec<Vec<Input>> = (0..sample.shape.0).map(|i| corpus::inputs(1 + i as u64)).collect();
+    inputs.iter_mut().for_each(|inputs| inputs.retain(|input| input.bytes.len() <= ONE_SLOT));
+    let number = offer(inputs);
+    let (run, text) = (Run::default().with(CLASSES), text(sample, number));
+    let handlers = readable(&text, run)?;
+    let names: Vec<String> =
+        handlers.iter().flat_map(|name| [format!("e.{name}"), format!("twin.{name}")]).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let outcome = run.text(&text, &names);
+    collect(number);
+    let outcome = outcome?;
+    let mut differences = Vec::new();
+    for (handler, values) in handlers.iter().zip(outcome.values.chunks(2)) {
+        let [real, told] = [0, 1].map(|of| {
+            let mut lines: Vec<&str> = values[of].as_ref().map_or_else(|e| e, |v| v).lines().collect();
+            // In the order in which they were first seen.
+            if handler == "drops_by_reason" {
+                lines.sort_unstable();
+            }
+            lines
+        });
+        if real != told {
+            differences.push(format!("{handler} says {told:?} where it is told, not {real:?}"));
+        }
+    }
+    for text in [outcome.output, outcome.messages].iter().filter(|text| !text.is_empty()) {
+        differences.push(format!("it would not say {text:?}"));
+    }
+    // Packets that end have ended for both, so the totals say nothing.
+    if let Some(element) = outcome.report.elements.iter().find(|element| !element.balances()) {
+        differences.push(format!("{element:?}"));
+    }
+    match differences.is_empty() {
+        true => Ok(()),
+        false => Err(differences.join("; ")),
+    }
+}
+
+/// The element's handlers that can be read, without those that say where in the graph it is.
+fn readable(text: &str, run: Run) -> Result<Vec<String>, String> {
+    let mut worker = testkit::worker(text, run)?;
+    let id = worker.plan().graph.find("e");
+    let all = worker.read(id, "handlers", "")?;
+    let named = all.lines().filter_map(|line| line.split_once('\t'));
+    let read =
+        named.filter(|(name, flags)| flags.contains('r') && !["name", "ports", "signal"].contains(name));
+    Ok(read.map(|(name, _)| name.to_string()).collect())
+}
+
+fn classes() -> Vec<&'static Class> {
+    testkit::classes().chain([&testkit::example::CLASS]).collect()
+}
+
+#[test]
+fn handlers_say_the_same_of_packets_that_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = std::fs::File::create(folder.path().join("capture.pcap")).unwrap();
+    capture::Writer::new(file, capture::WriterOptions::default()).flush().unwrap();
+    let (mut failures, mut left, mut compared) = (Vec::new(), Vec::new(), 0);
+    for sample in all(&classes(), folder.path()) {
+        let effects = match sample.effects() {
+            Ok(effects) if obstacles::to_synthesis(&effects).is_some() || sample.shape.0 == 0 => continue,
+            Ok(effects) => effects,
+            Err(error) => {
+                failures.push(format!("{sample}: {error}"));
+                continue;
+            }
+        };
+        LEFT.set((0, 0));
+        if let Err(difference) = compare(&sample, &effects) {
+            failures.push(format!("{sample}: {difference}"));
+        }
+        compared += 1;
+        let (vague, shown) = LEFT.take();
+        if vague + shown > 0 {
+            left.push(format!("{sample}: {vague} of no known case, {shown} for itself alone"));
+        }
+    }
+    println!("packets left to {} of {compared}:\n{}", left.len(), left.join("\n"));
+    assert!(failures.is_empty(), "{} of {compared}:\n{}", failures.len(), failures.join("\n"));
+}
+
+#[test]
+fn lies_are_noticed() {
+    let liars = testkit::liars::CLASSES.iter().copied().filter(|class| class.name.ends_with("Counter"));
+    let mut noticed = 0;
+    for class in liars {
+        let sample = Sample(element::Sample { class, config: String::new(), shape: (1, 1), pull: false });
+        let effects = sample.effects().unwrap();
+        assert_eq!(obstacles::to_synthesis(&effects), None);
+        let difference = compare(&sample, &effects).unwrap_err();
+        assert!(difference.contains("count says"), "{}: {difference}", class.name);
+        noticed += 1;
+    }
+    assert_eq!(noticed, 2);
+}
