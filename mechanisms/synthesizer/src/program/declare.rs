@@ -1,6 +1,8 @@
 //! What a program does to packets, as a declaration: for the engine, and for the verifier, which knows nothing of how the
 //! program was found.
 
+use std::collections::BTreeSet;
+
 use classify::IntervalSet;
 use classify::filter::{Condition, Header as Part, Test, Tree};
 use element::Base;
@@ -68,7 +70,15 @@ pub fn stages(program: &Program) -> Vec<Stage> {
         let effects = Effects::cases(vec![marked, Case::new(Filter::Any, Target::Output(0))]);
         stages.push(Stage { effects, forward: vec![start] });
     }
-    for node in &program.nodes {
+    let plain = header.map(|place| only_plain(program, place));
+    // Where the header surely has no options, what is behind it is where the transport header is.
+    let found = |stage: Next| match (&plain, header) {
+        (Some(plain), Some(place)) if plain.contains(&stage) => Behind::Marked(place),
+        (_, Some(place)) => Behind::Either(place),
+        (_, None) => Behind::Start,
+    };
+    for (number, node) in (0..).zip(&program.nodes) {
+        let header = found(Next::Node(number));
         let mut nexts: Vec<Next> = Vec::new();
         let mut output = |next: Next| {
             let known = nexts.iter().position(|other| *other == next);
@@ -98,17 +108,55 @@ pub fn stages(program: &Program) -> Vec<Stage> {
         let forward = nexts.iter().map(|next| Forward::Stage(stage(*next))).collect();
         stages.push(Stage { effects: Effects::cases(cases), forward });
     }
-    for class in &program.classes {
+    for (number, class) in (0..).zip(&program.classes) {
         let (to, forward) = match class.exit {
             Exit::Output(output) => (Target::Output(0), vec![Forward::Output(output)]),
             Exit::Drop(reason) => (Target::Drop(reason), Vec::new()),
         };
         // Headers were marked anew at the beginning.
         let headers = std::array::from_fn(|base| class.headers[base].or(header.and(Some(program.layout[base]))));
-        let case = operation(&Class { headers, ..class.clone() }, Filter::Any, to);
-        stages.push(Stage { effects: Effects::cases(vec![case]), forward });
+        let class = Class { headers, ..class.clone() };
+        // Without options the transport header is marked behind the other one already.
+        let unmarked = Class { headers: [headers[0], headers[1], None], ..class.clone() };
+        let is_behind = |place: i32| headers[2] == Some(Some(place + IPV4));
+        let cases = match found(Next::Class(number)) {
+            Behind::Marked(place) if is_behind(place) => vec![operation(&unmarked, Filter::Any, to)],
+            Behind::Either(place) if is_behind(place) => {
+                vec![operation(&unmarked, is_plain(place), to), operation(&class, Filter::Any, to)]
+            }
+            _ => vec![operation(&class, Filter::Any, to)],
+        };
+        stages.push(Stage { effects: Effects::cases(cases), forward });
     }
     stages
+}
+
+/// How what stands behind an IPv4 header is asked for.
+#[derive(Clone, Copy)]
+enum Behind {
+    /// From the packet's start, like everything.
+    Start,
+    /// Behind the header that starts there, which has no options.
+    Marked(i32),
+    /// That depends on whether it has options.
+    Either(i32),
+}
+
+/// Parts of a program that packets come to only if the IPv4 header that starts there has no options.
+fn only_plain(program: &Program, place: i32) -> BTreeSet<Next> {
+    let first = Question::Bytes { offset: place, length: 1 };
+    let plain: IntervalSet = (0..=0x0f).map(|high| (high << 4 | 5, high << 4 | 5)).collect();
+    let other = plain.complement(8);
+    // What may still have options; every node leads to later ones.
+    let mut mixed = BTreeSet::from([program.start]);
+    let all = (0..program.nodes.len() as u32).map(Next::Node);
+    for (next, node) in all.clone().zip(&program.nodes) {
+        if mixed.contains(&next) {
+            let may = |set: &IntervalSet| node.question != first || !set.intersection(&other).is_empty();
+            mixed.extend(by_next(node).into_iter().filter(|(_, set)| may(set)).map(|(next, _)| next));
+        }
+    }
+    all.chain((0..program.classes.len() as u32).map(Next::Class)).filter(|next| !mixed.contains(next)).collect()
 }
 
 /// Where the IPv4 header is that programs ask about most.
@@ -175,7 +223,7 @@ fn ways(program: &Program, next: Next, way: &mut Vec<Filter>, cases: &mut Vec<Ca
             let told = |(next, filter): (Next, Filter)| go(filter, next);
             list.rules.len() <= MOST_RULES && outcomes(list, node).into_iter().all(told)
         }
-        question => by_next(node).into_iter().all(|(next, set)| go(lies_in(question, &set, None), next)),
+        question => by_next(node).into_iter().all(|(next, set)| go(lies_in(question, &set, Behind::Start), next)),
     }
 }
 
@@ -187,7 +235,7 @@ fn outcomes(list: &List, node: &Node) -> Vec<(Next, Filter)> {
     let leads = |to: Next| {
         // From the last rule on: each decides what those behind it leave.
         list.rules.iter().rev().fold(Filter::Any.not(), |rest, rule| {
-            let when = condition(&rule.condition, list.headers, None);
+            let when = condition(&rule.condition, list.headers, Behind::Start);
             match node.next(rule.outcome.into()) == to {
                 true => Filter::One(vec![when, rest]),
                 false => Filter::All(vec![when.not(), rest]),
@@ -261,10 +309,10 @@ fn asked(program: &Program, question: &Question) -> Vec<Field> {
         Question::List(number) => {
             let Some(list) = program.lists.get(*number as usize) else { return fields };
             for rule in &list.rules {
-                condition(&rule.condition, list.headers, None).collect_reads(&mut fields);
+                condition(&rule.condition, list.headers, Behind::Start).collect_reads(&mut fields);
             }
         }
-        question => lies_in(question, &IntervalSet::one(1, 1), None).collect_reads(&mut fields),
+        question => lies_in(question, &IntervalSet::one(1, 1), Behind::Start).collect_reads(&mut fields),
     }
     fields.sort();
     fields.dedup();
@@ -272,7 +320,7 @@ fn asked(program: &Program, question: &Question) -> Vec<Field> {
 }
 
 /// Where the answer lies in a set.
-fn lies_in(question: &Question, set: &IntervalSet, header: Option<i32>) -> Filter {
+fn lies_in(question: &Question, set: &IntervalSet, header: Behind) -> Filter {
     let yes = |filter: Filter| match (set.contains(0), set.contains(1)) {
         (false, true) => filter,
         (true, false) => filter.not(),
@@ -291,23 +339,32 @@ fn lies_in(question: &Question, set: &IntervalSet, header: Option<i32>) -> Filte
     }
 }
 
-/// Where a field lies in a set; behind an IPv4 header, the field is looked for there if the header has no options.
-fn behind(field: Field, mask: u128, set: &IntervalSet, header: Option<i32>) -> Filter {
+/// Whether the IPv4 header that starts there has no options.
+fn is_plain(header: i32) -> Filter {
+    let field = Field::Bytes { base: Base::Data, offset: header, length: 1 };
+    Filter::In { field, mask: 0x0f, set: IntervalSet::one(5, 5) }
+}
+
+/// Where a field lies in a set.
+fn behind(field: Field, mask: u128, set: &IntervalSet, header: Behind) -> Filter {
     let inside = |field: Field| Filter::In { field, mask, set: set.clone() };
-    match (field, header) {
-        (Field::Bytes { base: Base::Data, offset, length }, Some(header)) if offset >= header + IPV4 => {
-            let first = Field::Bytes { base: Base::Data, offset: header, length: 1 };
-            let plain = Filter::In { field: first, mask: 0x0f, set: IntervalSet::one(5, 5) };
-            let there = Field::Bytes { base: Base::Transport, offset: offset - header - IPV4, length };
-            let here = Field::Bytes { base: Base::Data, offset, length };
-            Filter::One(vec![plain.clone().and([inside(there)]), plain.not().and([inside(here)])])
+    let Field::Bytes { base: Base::Data, offset, length } = field else { return inside(field) };
+    let (Behind::Marked(place) | Behind::Either(place)) = header else { return inside(field) };
+    if offset < place + IPV4 {
+        return inside(field);
+    }
+    let there = inside(Field::Bytes { base: Base::Transport, offset: offset - place - IPV4, length });
+    match header {
+        Behind::Either(_) => {
+            let plain = is_plain(place);
+            Filter::One(vec![plain.clone().and([there]), plain.not().and([inside(field)])])
         }
-        (field, _) => inside(field),
+        _ => there,
     }
 }
 
 /// A rule's condition as a filter.
-fn condition(tree: &Condition, headers: [i32; 2], header: Option<i32>) -> Filter {
+fn condition(tree: &Condition, headers: [i32; 2], header: Behind) -> Filter {
     let all = |parts: &[Condition]| parts.iter().map(|part| condition(part, headers, header)).collect();
     match tree {
         Tree::Constant(true) => Filter::Any,
@@ -326,7 +383,7 @@ fn condition(tree: &Condition, headers: [i32; 2], header: Option<i32>) -> Filter
     }
 }
 
-fn of_test(test: &Test, [network, transport]: [i32; 2], header: Option<i32>) -> Filter {
+fn of_test(test: &Test, [network, transport]: [i32; 2], header: Behind) -> Filter {
     let start = match test.header {
         Part::Mac => 0,
         Part::Network => network,
