@@ -101,7 +101,9 @@ pub fn synthesize(chain: &Chain, limits: &Limits, is_pushed: &dyn Fn(Port) -> bo
             let Some(why) = why_alone(&walked.handed, port) else { continue };
             synthesis.alone.entry(node).or_insert(why);
             for output in 0..chain.nodes[node].forward.len() {
-                let layout = layouts.iter().find_map(|layout| moved(*layout, &chain.nodes[node].effects, output));
+                let known = layouts.iter().filter_map(|layout| moved(*layout, &chain.nodes[node].effects, output));
+                // Most packets have all headers that any has.
+                let layout = known.max_by_key(|layout| layout.iter().flatten().count());
                 if let Some(headers) = layout {
                     begin(&mut work, (node, output), Packet::incoming(headers), false);
                 }
@@ -195,7 +197,7 @@ fn moved(layout: [Option<i32>; 3], effects: &Effects, output: usize) -> Option<[
         }
         all.insert(packet.headers.map(|place| place.map(|place| place - packet.start)));
     }
-    all.pop_first()
+    all.into_iter().max_by_key(|layout| layout.iter().flatten().count())
 }
 
 fn leads_to(target: element::effects::Target, output: usize) -> bool {

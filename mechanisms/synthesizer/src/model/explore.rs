@@ -297,8 +297,12 @@ fn stream(
     for (&input, arrivals) in inputs {
         // In which parts packets come does not matter, if only the packets are the same.
         let arrivals = if copies { arrivals.clone() } else { halves(d, arrivals.clone()) };
-        for arrival in arrivals {
-            let digest = arrival.packet.digest(d);
+        let digests = arrivals.into_iter().map(|arrival| (arrival.packet.digest(d), arrival));
+        let mut digests: Vec<(Term, Arrival)> = digests.collect();
+        if !copies {
+            digests.sort_by(|(a, _), (b, _)| a.numbers.cmp(&b.numbers));
+        }
+        for (digest, arrival) in digests {
             term.numbers.push(input as i64);
             term.numbers.extend(digest.numbers);
             term.bits.extend(digest.bits.iter().map(|bit| d.and(bit, &arrival.condition)));
