@@ -137,6 +137,12 @@ pub(crate) fn parse(
 }
 
 impl Loaded {
+    /// The same once more, without what was found wrong with it.
+    pub(crate) fn copied(&self) -> Loaded {
+        let (sources, graph, name) = (self.sources.clone(), self.graph.clone(), self.name.clone());
+        Loaded { sources, graph, problems: Vec::new(), name }
+    }
+
     /// The configuration as it was written.
     pub(crate) fn text(&self) -> String {
         self.sources.ids().next().map(|id| self.sources.text(id).to_string()).unwrap_or_default()

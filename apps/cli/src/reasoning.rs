@@ -79,7 +79,14 @@ pub(crate) fn registry_for(graph: &Graph) -> (Registry, Vec<String>) {
 /// # Errors
 /// If it cannot be read, or has errors beside classes that do not exist.
 pub(crate) fn read(input: &Input) -> Result<Reasoned, Unread> {
-    let mut loaded = input.load(false).map_err(Unread::Input)?;
+    of(input.load(false).map_err(Unread::Input)?)
+}
+
+/// The same for a configuration that has been loaded.
+///
+/// # Errors
+/// As for [`read`].
+pub(crate) fn of(mut loaded: Loaded) -> Result<Reasoned, Unread> {
     if loaded.has_errors() {
         return Err(Unread::Problems(Box::new(loaded)));
     }

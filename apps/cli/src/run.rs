@@ -12,7 +12,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::load::{Input, start_dpdk};
 use crate::steering::Steering;
-use crate::{FAILURE, handlers, interrupt, print, table};
+use crate::{FAILURE, handlers, interrupt, print, synthesize, table};
 
 /// Packets per batch where a configuration does not say.
 pub(crate) const BURST: usize = 32;
@@ -51,6 +51,10 @@ pub(crate) struct Args {
     /// Most packets per batch
     #[arg(long, value_name = "N", default_value_t = BURST as u16, value_parser = clap::value_parser!(u16).range(1..=256))]
     burst: u16,
+    /// Take packets past whole stretches of elements, in one classification and one write per field (see `tidegate
+    /// synthesize`); handlers and counts stay as they are
+    #[arg(long)]
+    synthesize: bool,
     /// No table at the end
     #[arg(short, long)]
     quiet: bool,
@@ -122,6 +126,16 @@ pub(crate) fn main(args: Args) -> ExitCode {
             return ExitCode::from(FAILURE);
         }
     };
+    if args.synthesize && !loaded.has_errors() {
+        match synthesize::put_in(&mut loaded) {
+            Ok(text) if args.quiet || text.is_empty() => {}
+            Ok(text) => crate::tell(format_args!("{}: {text}", loaded.name)),
+            Err(text) => {
+                crate::tell(format_args!("{text}"));
+                return ExitCode::from(FAILURE);
+            }
+        }
+    }
     let spreading = args.steering.spreading();
     let (burst, threads) = (usize::from(args.burst), usize::from(args.threads));
     let built = loaded.build_copies(Some(burst), threads, spreading.as_ref());

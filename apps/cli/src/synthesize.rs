@@ -3,22 +3,60 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::ValueEnum;
+use lang::Graph;
+use serde::Serialize;
 use synthesizer::compose::walk::Limits;
 use synthesizer::compose::{Synthesis, synthesize};
 use synthesizer::insert::insert;
+use synthesizer::report::{Report, dot};
+use synthesizer::verify::Verdict;
 
-use crate::load::Input;
-use crate::reasoning::{Reasoned, read};
-use crate::{FAILURE, print};
+use crate::load::{Input, Loaded, parse};
+use crate::reasoning::{Reasoned, Unread, of, read};
+use crate::{FAILURE, print, verify};
 
 /// Arguments of `synthesize`.
 #[derive(clap::Args)]
+#[command(after_help = "\
+What was composed is proven to do the same as the configuration before anything is written; where that is not found out, \
+a note says so. Exit status: 0 good, 1 an error, or a difference, which is shown.")]
 pub(crate) struct Args {
     #[command(flatten)]
     input: Input,
+    /// What to write
+    #[arg(long, value_enum, default_value_t = Form::Report)]
+    emit: Form,
     /// Where to write, instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Classes of packets in one stretch; with more, an element that makes many ends it
+    #[arg(long, value_name = "N", default_value_t = 4096)]
+    classes: usize,
+    /// Seconds after which the proof is given up; 0 for no proof
+    #[arg(long, value_name = "N", default_value_t = 120)]
+    seconds: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// What was gained, in words
+    Report,
+    /// A configuration to run
+    Click,
+    /// Questions and classes as a drawing, for Graphviz
+    Dot,
+    /// All of it, for programs
+    Json,
+}
+
+/// What `--emit json` writes.
+#[derive(Serialize)]
+struct Json {
+    #[serde(flatten)]
+    report: Report,
+    /// `equivalent`, or why that was not found out; nothing without a proof.
+    proof: Option<String>,
 }
 
 pub(crate) fn main(args: &Args) -> ExitCode {
@@ -29,9 +67,41 @@ pub(crate) fn main(args: &Args) -> ExitCode {
             return ExitCode::from(FAILURE);
         }
     };
-    let synthesis = compose(&reasoned);
+    let synthesis = compose(&reasoned, args.classes);
     let graph = insert(&reasoned.loaded.graph, &reasoned.chain, &synthesis);
-    let text = lang::flatten(&graph);
+    let proof = match args.seconds {
+        0 => None,
+        seconds => match prove(&reasoned, &graph, seconds) {
+            Ok(proof) => Some(proof),
+            Err(text) => {
+                crate::tell(format_args!("{text}"));
+                return ExitCode::from(FAILURE);
+            }
+        },
+    };
+    if let Some(why) = proof.as_ref().filter(|proof| *proof != EQUIVALENT) {
+        crate::tell(format_args!("{}: not proven: {why}", reasoned.loaded.name));
+    }
+    let report = || Report::new(&reasoned.chain, &synthesis);
+    let text = match args.emit {
+        Form::Report => {
+            let proven = match &proof {
+                Some(proof) if proof == EQUIVALENT => "Proven to do the same as the configuration.\n",
+                Some(_) => "Not proven to do the same as the configuration.\n",
+                None => "",
+            };
+            report().describe() + proven
+        }
+        Form::Click => lang::flatten(&graph),
+        Form::Dot => dot(&reasoned.chain, &synthesis, &reasoned.loaded.name),
+        Form::Json => match serde_json::to_string_pretty(&Json { report: report(), proof }) {
+            Ok(text) => text + "\n",
+            Err(error) => {
+                crate::tell(format_args!("{error}"));
+                return ExitCode::from(FAILURE);
+            }
+        },
+    };
     match &args.output {
         None => print(&text),
         Some(path) => match std::fs::write(path, text) {
@@ -44,10 +114,63 @@ pub(crate) fn main(args: &Args) -> ExitCode {
     }
 }
 
+const EQUIVALENT: &str = "equivalent";
+
 /// Synthesizes a configuration that has been read.
-pub(crate) fn compose(reasoned: &Reasoned) -> Synthesis {
+fn compose(reasoned: &Reasoned, classes: usize) -> Synthesis {
     let is_pushed = |(node, output): (usize, usize)| {
         reasoned.pushed.get(node).and_then(|outputs| outputs.get(output)).copied().unwrap_or_default()
     };
-    synthesize(&reasoned.chain, &Limits::default(), &is_pushed)
+    synthesize(&reasoned.chain, &Limits { classes, ..Limits::default() }, &is_pushed)
+}
+
+/// Compares a configuration with what was made of it: equivalent, or why that was not found out. The error is a difference,
+/// in words.
+fn prove(reasoned: &Reasoned, graph: &Graph, seconds: u64) -> Result<String, String> {
+    let name = format!("{} (synthesized)", reasoned.loaded.name);
+    let other = match of(parse(name, lang::flatten(graph), None, &[], false)) {
+        Ok(other) => other,
+        Err(unread) => {
+            unread.show();
+            return Err("what was made of the configuration cannot be read".into());
+        }
+    };
+    let pair = [reasoned, &other];
+    let outcome = verify::compare(pair, true, seconds);
+    let mut text = String::new();
+    verify::describe(&mut text, pair, &outcome.verdict);
+    match outcome.verdict {
+        Verdict::Equivalent => Ok(EQUIVALENT.into()),
+        Verdict::Different(_) => Err(text),
+        Verdict::Undecided { element, reason } => {
+            let element = element.map(|element| format!("{element}: ")).unwrap_or_default();
+            Ok(format!("{element}{reason}"))
+        }
+    }
+}
+
+/// Seconds that a proof may take before a run.
+const BEFORE_RUN: u64 = 20;
+
+/// For a run: puts programs into a configuration. Says what came of it in a line.
+///
+/// # Errors
+/// In words, if it does something else then.
+pub(crate) fn put_in(loaded: &mut Loaded) -> Result<String, String> {
+    let reasoned = match of(loaded.copied()) {
+        Ok(reasoned) => reasoned,
+        // The errors are those of the run too, which shows them.
+        Err(Unread::Problems(_)) => return Ok(String::new()),
+        Err(Unread::Input(text)) => return Err(text),
+    };
+    let synthesis = compose(&reasoned, Limits::default().classes);
+    let graph = insert(&loaded.graph, &reasoned.chain, &synthesis);
+    let proof = prove(&reasoned, &graph, BEFORE_RUN)?;
+    loaded.graph = graph;
+    let elements: std::collections::BTreeSet<usize> =
+        synthesis.stretches.iter().flat_map(|stretch| stretch.passed.iter().copied()).collect();
+    let proven = if proof == EQUIVALENT { "proven equivalent".to_string() } else { format!("not proven: {proof}") };
+    let stretches = synthesis.stretches.len();
+    let plural = if stretches == 1 { "" } else { "es" };
+    Ok(format!("synthesized: {} elements in {stretches} stretch{plural}; {proven}", elements.len()))
 }

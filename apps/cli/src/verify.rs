@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use indicatif::ProgressBar;
 use synthesizer::verify::example::Example;
 use synthesizer::verify::run::{Exit, exits, kind_of};
-use synthesizer::verify::{self, Companion, Difference, Verdict};
+use synthesizer::verify::{self, Companion, Difference, Outcome, Verdict};
 
 use crate::example::{Ran, run};
 use crate::load::Input;
@@ -61,13 +61,7 @@ pub(crate) fn main(args: &Args) -> ExitCode {
     }
     let Ok([a, b]) = <[Reasoned; 2]>::try_from(both) else { return ExitCode::from(ERROR) };
     let pair = [&a, &b];
-    let progress = ProgressBar::new_spinner();
-    progress.enable_steady_tick(Duration::from_millis(100));
-    let mut watcher = Watcher { pair, progress: &progress };
-    let deadline = Some(Instant::now() + Duration::from_secs(args.seconds));
-    let options = verify::Options { reasons: args.reasons, deadline };
-    let outcome = verify::verify([&a.chain, &b.chain], options, None, &mut watcher);
-    progress.finish_and_clear();
+    let outcome = compare(pair, args.reasons, args.seconds);
     let mut text = String::new();
     let status = describe(&mut text, pair, &outcome.verdict);
     for reasoned in pair {
@@ -84,6 +78,18 @@ pub(crate) fn main(args: &Args) -> ExitCode {
     }
     let printed = print(&text);
     if status == 0 { printed } else { ExitCode::from(status) }
+}
+
+/// Compares two configurations; shows progress on a terminal.
+pub(crate) fn compare(pair: [&Reasoned; 2], reasons: bool, seconds: u64) -> Outcome {
+    let progress = ProgressBar::new_spinner();
+    progress.enable_steady_tick(Duration::from_millis(100));
+    let mut watcher = Watcher { pair, progress: &progress };
+    let deadline = Some(Instant::now() + Duration::from_secs(seconds));
+    let options = verify::Options { reasons, deadline };
+    let outcome = verify::verify(pair.map(|reasoned| &reasoned.chain), options, None, &mut watcher);
+    progress.finish_and_clear();
+    outcome
 }
 
 struct Watcher<'w> {
@@ -106,7 +112,7 @@ impl Companion for Watcher<'_> {
 }
 
 /// The verdict in words. Gives the exit status.
-fn describe(text: &mut String, pair: [&Reasoned; 2], verdict: &Verdict) -> u8 {
+pub(crate) fn describe(text: &mut String, pair: [&Reasoned; 2], verdict: &Verdict) -> u8 {
     let [a, b] = pair.map(|reasoned| reasoned.loaded.name.as_str());
     let _ = match verdict {
         Verdict::Equivalent => writeln!(text, "{a} and {b} are equivalent"),

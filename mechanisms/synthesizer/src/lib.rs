@@ -3,6 +3,10 @@
 //! - [`model`]: a chain as cases over header fields, and all packets at once through it
 //! - [`check`]: what there is to say about one chain
 //! - [`verify`]: whether two chains do the same
+//! - [`compose`]: stretches of a chain as programs, by other means than those of the model
+//! - [`program`]: what a stretch does, in one classification and one write per field
+//! - [`synthesized`]: the element that runs a program; [`insert`] puts it into a configuration
+//! - [`report`]: what was gained
 
 #[allow(clippy::mutable_key_type, reason = "as in the model")]
 pub mod check;
@@ -11,6 +15,7 @@ pub mod compose;
 pub mod model;
 pub mod insert;
 pub mod program;
+pub mod report;
 pub mod synthesized;
 pub mod verify;
 
