@@ -355,7 +355,7 @@ pub enum Depends {
     Worker,
 }
 
-/// What an element's handlers show of packets that have gone through it, and so what another element has to do that stands for
+/// What an element shows people of packets that have gone through it, and so what another element has to do that stands for
 /// it ([`Effects::stands_for`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Counts {
@@ -467,7 +467,9 @@ pub struct Effects {
     /// Elements that it takes packets past, doing what they would do, and says so when it is asked
     /// ([`crate::Element::settle`]): where one of them works at one worker, it does, too.
     pub stands_for: Vec<ElementId>,
-    /// What its handlers show of packets that have gone through it.
+    /// What its handlers, and whatever else it does for people, show of packets that have gone through it. It says nothing
+    /// where another part of the declaration keeps others from standing for the element
+    /// ([`crate::obstacles::to_synthesis`]).
     pub counts: Counts,
     /// Order.
     pub order: Order,

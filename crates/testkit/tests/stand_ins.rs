@@ -91,6 +91,21 @@ fn handlers_and_reports_are_the_same() {
 }
 
 #[test]
+fn a_report_asks_by_itself() {
+    let chain = "c :: Counter -> f :: IPFilter(allow udp, deny all) -> d :: Discard";
+    let text = format!(
+        "InfiniteSource(LIMIT 40) -> UDPIPEncap(1.1.1.1, 1, 2.2.2.2, 2) -> s :: TestStandIn(c, f);
+         s [1] -> {chain}; s -> d"
+    );
+    let mut worker = tidegate_testkit::worker(&text, Run::default()).unwrap();
+    worker.run();
+    let report = worker.report();
+    let came = |name: &str| report.elements.iter().find(|e| e.name == name).unwrap().packets_in;
+    assert_eq!(["s", "c", "f", "d"].map(came), [40; 4]);
+    worker.finish().unwrap();
+}
+
+#[test]
 fn a_stand_in_works_where_those_work_that_it_stands_for() {
     let own = compare(2, "StaticThreadSched(c 1)");
     let taken: Vec<usize> = [0, 3, 4].iter().map(|&at| own[at].parse().unwrap()).collect();

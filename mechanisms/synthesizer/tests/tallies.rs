@@ -159,7 +159,7 @@ fn compare(sample: &Sample, effects: &Effects) -> Result<(), String> {
     let mut differences = Vec::new();
     for (handler, values) in handlers.iter().zip(outcome.values.chunks(2)) {
         let [real, told] = [0, 1].map(|of| {
-            let mut lines: Vec<&str> = values[of].as_ref().map_or_else(|e| e, |v| v).lines().collect();
+            let mut lines: Vec<&str> = values[of].as_ref().unwrap_or_else(|error| error).lines().collect();
             // In the order in which they were first seen.
             if handler == "drops_by_reason" {
                 lines.sort_unstable();
