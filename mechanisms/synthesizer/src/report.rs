@@ -225,7 +225,8 @@ fn fields(chain: &Chain, program: &Program) -> Vec<FieldReport> {
             }
             if let Action::Set(Field::HeaderOffset(Base::Network), element::effects::Value::Constant(bytes)) = action {
                 let offset = bytes.iter().fold(0i32, |n, &byte| n << 8 | i32::from(byte));
-                network = Some(passed.start + offset);
+                // Later marks are those of headers that were put in front.
+                network.get_or_insert(passed.start + offset);
             }
         }
         if !matches!(case.checksum, Checksum::Untouched) {
@@ -249,7 +250,7 @@ fn fields(chain: &Chain, program: &Program) -> Vec<FieldReport> {
     if class.checksum.is_some() {
         counts.entry("IP checksum".into()).or_default()[3] = 1;
     }
-    let report = |(field, [reads, reads_now, writes, writes_now])| FieldReport {
+    let report = |(field, [reads, reads_now, writes, writes_now]): (String, [usize; 4])| FieldReport {
         field,
         reads: [reads, reads_now],
         writes: [writes, writes_now],
@@ -288,7 +289,7 @@ fn name_of_question(question: &Question, network: i32) -> Option<String> {
 /// A part of a packet, for people.
 fn name_of_place(place: Place, network: i32) -> Option<String> {
     let place = match place {
-        Place::Annotation(offset) => return Some(format!("annotation {offset}")),
+        Place::Annotation(_) => return Some("annotations".into()),
         Place::Byte(place) => place - network,
     };
     Some(

@@ -25,7 +25,7 @@
 use std::hint::black_box;
 
 use element::class::ArgInfo;
-use element::effects::Field;
+use element::effects::{Counts, Field};
 use element::{Base, Batch, Class, Cx, Effects, Element, Packet, manual};
 
 /// The class.
@@ -99,14 +99,16 @@ impl WorkPackage {
 
 impl Element for WorkPackage {
     fn effects(&self) -> Effects {
-        match (self.accesses > 0 && self.of_packet > 0, self.payload) {
+        // Its work is what it is for: nobody else does it.
+        let effects = match (self.accesses > 0 && self.of_packet > 0, self.payload) {
             (false, _) => Effects::pass(),
             (true, true) => Effects::pass().observing(&[Field::Payload]),
             (true, false) => {
                 let headers = Field::Bytes { base: Base::Data, offset: 0, length: HEADERS as u16 };
                 Effects::pass().observing(&[headers])
             }
-        }
+        };
+        effects.counting(Counts::Own)
     }
 
     fn initialize(&mut self, _cx: &mut Cx<'_>) -> Result<(), String> {

@@ -100,14 +100,9 @@ pub fn synthesize(chain: &Chain, limits: &Limits, is_pushed: &dyn Fn(Port) -> bo
             }
             let Some(why) = why_alone(&walked.handed, port) else { continue };
             synthesis.alone.entry(node).or_insert(why);
-            for output in 0..chain.nodes[node].forward.len() {
-                let known = layouts.iter().filter_map(|layout| moved(*layout, &chain.nodes[node].effects, output));
-                // Most packets have all headers that any has.
-                let layout = known.max_by_key(|layout| layout.iter().flatten().count());
-                if let Some(headers) = layout {
-                    begin(&mut work, (node, output), Packet::incoming(headers), false);
-                }
-            }
+            behind(chain, node, &layouts, is_pushed, &mut |from, headers| {
+                begin(&mut work, from, Packet::incoming(headers), false);
+            });
         }
         if let Some(stretch) = stretch(chain, from, to, &packet, is_certain, walked) {
             synthesis.stretches.push(stretch);
@@ -115,6 +110,37 @@ pub fn synthesize(chain: &Chain, limits: &Limits, is_pushed: &dyn Fn(Port) -> bo
     }
     synthesis.stretches.sort_by_key(|stretch| chain.rank(stretch.from.0));
     synthesis
+}
+
+/// Where headers are marked, from the start of the packet: link, network, transport.
+type Layout = [Option<i32>; 3];
+
+/// Finds where stretches may begin behind an element that is left alone: at its outputs, or further on where packets are
+/// pulled out of them.
+fn behind(
+    chain: &Chain,
+    node: usize,
+    layouts: &BTreeSet<Layout>,
+    is_pushed: &dyn Fn(Port) -> bool,
+    begin: &mut dyn FnMut(Port, Layout),
+) {
+    let mut seen = BTreeSet::new();
+    let mut work = vec![(node, layouts.clone())];
+    while let Some((node, layouts)) = work.pop() {
+        if !seen.insert(node) {
+            continue;
+        }
+        for (output, to) in chain.nodes[node].forward.iter().enumerate() {
+            let known = layouts.iter().filter_map(|layout| moved(*layout, &chain.nodes[node].effects, output));
+            let known: BTreeSet<Layout> = known.collect();
+            // Most packets have all headers that any has.
+            let Some(headers) = known.iter().max_by_key(|layout| layout.iter().flatten().count()) else { continue };
+            match is_pushed((node, output)) {
+                true => begin((node, output), *headers),
+                false => work.extend(to.iter().map(|&(next, _)| (next, known.clone()))),
+            }
+        }
+    }
 }
 
 #[derive(Clone)]
@@ -157,8 +183,8 @@ fn why_alone(handed: &Handed, port: Port) -> Option<String> {
 }
 
 /// Where the headers of packets are that are handed over, by where to, from the start of each.
-fn handed_to(walked: &Walked) -> BTreeMap<Port, BTreeSet<[Option<i32>; 3]>> {
-    let mut layouts: BTreeMap<Port, BTreeSet<[Option<i32>; 3]>> = BTreeMap::new();
+fn handed_to(walked: &Walked) -> BTreeMap<Port, BTreeSet<Layout>> {
+    let mut layouts: BTreeMap<Port, BTreeSet<Layout>> = BTreeMap::new();
     for leaf in walked.leaves.iter() {
         if let To::Port(port) = leaf.to {
             let headers = leaf.packet.headers.map(|place| place.map(|place| place - leaf.packet.start));
@@ -169,7 +195,7 @@ fn handed_to(walked: &Walked) -> BTreeMap<Port, BTreeSet<[Option<i32>; 3]>> {
 }
 
 /// Where headers are behind an element, as its declaration says for those that leave by an output.
-fn moved(layout: [Option<i32>; 3], effects: &Effects, output: usize) -> Option<[Option<i32>; 3]> {
+fn moved(layout: Layout, effects: &Effects, output: usize) -> Option<Layout> {
     if effects.opaque.is_some() {
         return None;
     }

@@ -323,14 +323,31 @@ impl Packet {
             },
             Field::Bytes { .. } | Field::Annotation { .. } => {
                 let Some((place, length)) = self.whereabouts(field) else { return Formula::Constant(false) };
-                if length > 16 {
-                    return Formula::Unknown;
-                }
                 let there = self.has(place, length);
                 if mask & all_ones(length) == 0 {
                     return Formula::all([there, Formula::Constant(set.contains(0))]);
                 }
-                Formula::all([there, self.value_lies_in(place, length, mask, set)])
+                if length > 16 {
+                    return Formula::Unknown;
+                }
+                // Only bytes of which some bits count are asked for.
+                let runs = runs(mask & all_ones(length), length);
+                let inside = match (&runs[..], set.intervals()) {
+                    (&[(first, width)], _) => {
+                        let below = 8 * u32::from(length - first - width);
+                        let mask = mask >> below & all_ones(width);
+                        let set = scaled(set, below);
+                        self.value_lies_in(place.behind(first.into()), width, mask, &set)
+                    }
+                    (_, &[(only, last)]) if only == last => Formula::all(runs.iter().map(|&(first, width)| {
+                        let below = 8 * u32::from(length - first - width);
+                        let ones = all_ones(width);
+                        let (mask, value) = (mask >> below & ones, only >> below & ones);
+                        self.value_lies_in(place.behind(first.into()), width, mask, &IntervalSet::one(value, value))
+                    })),
+                    _ => self.value_lies_in(place, length, mask, set),
+                };
+                Formula::all([there, inside])
             }
             Field::Payload | Field::TimeStamp | Field::InputPort => Formula::Unknown,
         }
@@ -370,6 +387,28 @@ impl Packet {
             _ => Formula::Unknown,
         }
     }
+}
+
+/// The runs of bytes of which a mask has bits, by first byte and how many.
+fn runs(mask: u128, length: u8) -> Vec<(u8, u8)> {
+    let mut runs: Vec<(u8, u8)> = Vec::new();
+    for byte in 0..length {
+        if mask >> (8 * u32::from(length - 1 - byte)) & 0xff == 0 {
+            continue;
+        }
+        match runs.last_mut() {
+            Some((first, width)) if *first + *width == byte => *width += 1,
+            _ => runs.push((byte, 1)),
+        }
+    }
+    runs
+}
+
+/// Numbers without their lowest bits, of those in a set in which these are zero.
+fn scaled(set: &IntervalSet, bits: u32) -> IntervalSet {
+    let rest = (1u128 << bits) - 1;
+    let up = |low: u128| low.checked_add(rest).map_or(u128::MAX >> bits, |low| low >> bits);
+    set.intervals().iter().map(|&(low, high)| (up(low), high >> bits)).filter(|(low, high)| low <= high).collect()
 }
 
 fn preimage_of(mask: u128, set: &IntervalSet, bits: u32) -> IntervalSet {

@@ -294,7 +294,7 @@ impl Walk<'_> {
             list.push(Rule { condition: condition.simplified(), outcome: outcome as u32, case: number });
         }
         let number = self.lists.len() as u32;
-        self.lists.push(List { element: port.0 as u32, input: port.1, headers, rules: list });
+        self.lists.push(List { element: port.0 as u32, input: port.1, headers, end: super::leaf::end(&way.packet), rules: list });
         *self.parted.entry(port.0).or_default() += outcomes.len() - 1;
         let question = Question::List(number);
         let mut nexts = Vec::with_capacity(outcomes.len());

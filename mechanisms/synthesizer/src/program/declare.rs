@@ -12,7 +12,7 @@ use element::effects::{
 
 use super::question::{Question, Sum};
 use super::{Checksum, Class, Exit, List, Next, Node, Program, Value};
-use crate::compose::packet::{IPV4, Place};
+use crate::compose::packet::{IPV4, IPV4_SUM, Place};
 
 /// Cases that one declaration may have; those of longer programs say less.
 const MOST_CASES: usize = 4000;
@@ -90,9 +90,9 @@ pub fn stages(program: &Program) -> Vec<Stage> {
         let cases = match &node.question {
             Question::List(number) => {
                 let list = program.lists.get(*number as usize);
-                let rules = list.into_iter().flat_map(|list| list.rules.iter().map(|rule| (rule, list.headers)));
-                let case = |(rule, headers): (&super::Rule, [i32; 2])| {
-                    let when = condition(&rule.condition, headers, header);
+                let rules = list.into_iter().flat_map(|list| list.rules.iter().map(move |rule| (rule, list)));
+                let case = |(rule, list): (&super::Rule, &List)| {
+                    let when = condition(&rule.condition, list, header);
                     Case::new(when, Target::Output(output(node.next(rule.outcome.into()))))
                 };
                 rules.map(case).collect()
@@ -235,7 +235,7 @@ fn outcomes(list: &List, node: &Node) -> Vec<(Next, Filter)> {
     let leads = |to: Next| {
         // From the last rule on: each decides what those behind it leave.
         list.rules.iter().rev().fold(Filter::Any.not(), |rest, rule| {
-            let when = condition(&rule.condition, list.headers, Behind::Start);
+            let when = condition(&rule.condition, list, Behind::Start);
             match node.next(rule.outcome.into()) == to {
                 true => Filter::One(vec![when, rest]),
                 false => Filter::All(vec![when.not(), rest]),
@@ -309,7 +309,7 @@ fn asked(program: &Program, question: &Question) -> Vec<Field> {
         Question::List(number) => {
             let Some(list) = program.lists.get(*number as usize) else { return fields };
             for rule in &list.rules {
-                condition(&rule.condition, list.headers, Behind::Start).collect_reads(&mut fields);
+                condition(&rule.condition, list, Behind::Start).collect_reads(&mut fields);
             }
         }
         question => lies_in(question, &IntervalSet::one(1, 1), Behind::Start).collect_reads(&mut fields),
@@ -333,6 +333,11 @@ fn lies_in(question: &Question, set: &IntervalSet, header: Behind) -> Filter {
             yes(Filter::RightChecksum { header: Header::Ipv4, base: Base::Data, offset: *offset })
         }
         question => match field_of(question) {
+            // Bytes that are not there count as zero.
+            Some(field @ Field::Bytes { .. }) if set.contains(0) => {
+                let there = behind(field.clone(), 0, &IntervalSet::one(0, 0), header);
+                Filter::One(vec![behind(field, u128::MAX, set, header), there.not()])
+            }
             Some(field) => behind(field, u128::MAX, set, header),
             None => Filter::Any.not(),
         },
@@ -364,26 +369,27 @@ fn behind(field: Field, mask: u128, set: &IntervalSet, header: Behind) -> Filter
 }
 
 /// A rule's condition as a filter.
-fn condition(tree: &Condition, headers: [i32; 2], header: Behind) -> Filter {
-    let all = |parts: &[Condition]| parts.iter().map(|part| condition(part, headers, header)).collect();
+fn condition(tree: &Condition, list: &List, header: Behind) -> Filter {
+    let all = |parts: &[Condition]| parts.iter().map(|part| condition(part, list, header)).collect();
     match tree {
         Tree::Constant(true) => Filter::Any,
         Tree::Constant(false) => Filter::Any.not(),
-        Tree::Not(inner) => condition(inner, headers, header).not(),
+        Tree::Not(inner) => condition(inner, list, header).not(),
         Tree::All(parts) => Filter::All(all(parts)),
         Tree::Any(parts) => Filter::One(all(parts)),
         Tree::Choose(parts) => {
-            let [when, then, otherwise] = parts.each_ref().map(|part| condition(part, headers, header));
+            let [when, then, otherwise] = parts.each_ref().map(|part| condition(part, list, header));
             Filter::One(vec![
                 Filter::All(vec![when.clone(), then]),
                 Filter::All(vec![when.not(), otherwise]),
             ])
         }
-        Tree::Leaf(test) => of_test(test, headers, header),
+        Tree::Leaf(test) => of_test(test, list, header),
     }
 }
 
-fn of_test(test: &Test, [network, transport]: [i32; 2], header: Behind) -> Filter {
+fn of_test(test: &Test, list: &List, header: Behind) -> Filter {
+    let [network, transport] = list.headers;
     let start = match test.header {
         Part::Mac => 0,
         Part::Network => network,
@@ -391,8 +397,15 @@ fn of_test(test: &Test, [network, transport]: [i32; 2], header: Behind) -> Filte
     };
     let inside = IntervalSet::one(test.low.into(), test.high.into());
     let set = if test.outside { inside.complement(8 * u32::from(test.length)) } else { inside };
-    let field = field(Place::Byte(start + i32::from(test.offset)), test.length.into());
-    behind(field, test.mask.into(), &set, header)
+    let first = start + i32::from(test.offset);
+    let inside = behind(field(Place::Byte(first), test.length.into()), test.mask.into(), &set, header);
+    match &list.end {
+        None => inside,
+        Some(end) => {
+            let reach = Number::constant(i64::from(first) + i64::from(test.length));
+            inside.and([Filter::AtMost(reach, number(end))])
+        }
+    }
 }
 
 /// What is done to packets of a class.
@@ -437,8 +450,30 @@ fn operation(class: &Class, when: Filter, to: Target) -> Case {
     }
     match &class.checksum {
         None => {}
+        Some(Checksum::Updated { header, words }) if !accounts_for_all(class, *header, words) => {
+            let sum = field(Place::Byte(header + IPV4_SUM - class.start), 2);
+            let reads = vec![field(Place::Byte(*header), IPV4 as u16)];
+            case = case.with(Action::Set(sum, Set::Pure { name: "a sum over other words", reads }));
+        }
         Some(Checksum::Updated { .. }) => case.checksum = Declared::Updated(vec![Header::Ipv4]),
         Some(Checksum::Recomputed { .. }) => case.checksum = Declared::Recomputed(vec![Header::Ipv4]),
     }
     case
+}
+
+/// Whether a checksum accounts for all that is written to the header, and for nothing else that changes.
+fn accounts_for_all(class: &Class, header: i32, words: &[i32]) -> bool {
+    let places = class.writes.iter().flat_map(|write| {
+        let more = 0..write.value.length() as i32;
+        more.map(|more| write.place.behind(more))
+    });
+    let mut written = places.filter_map(|place| match place {
+        Place::Byte(place) if (header..header + IPV4).contains(&place) => Some(header + (place - header) / 2 * 2),
+        _ => None,
+    });
+    // Words that do not change do no harm, but each counts once.
+    let mut once = words.to_vec();
+    once.sort_unstable();
+    once.dedup();
+    once.len() == words.len() && written.all(|word| words.contains(&word))
 }

@@ -73,6 +73,8 @@ pub struct List {
     pub input: usize,
     /// Where the network and the transport header start for its conditions; that of the link starts with the packet.
     pub headers: [i32; 2],
+    /// Where the packet ends by then, if not where it did when it came in: what lies behind is not seen.
+    pub end: Option<Sum>,
     /// The rules. One of them always holds.
     pub rules: Vec<Rule>,
 }

@@ -54,6 +54,7 @@ enum Ask {
 struct RuleList {
     matcher: Matcher,
     headers: [usize; 2],
+    end: Option<Sum>,
     outcomes: Vec<u32>,
 }
 
@@ -145,6 +146,7 @@ impl Runner {
             runner.lists.push(RuleList {
                 matcher: Matcher::new(&conditions),
                 headers: [network, transport],
+                end: list.end.clone(),
                 outcomes: list.rules.iter().map(|rule| rule.outcome).collect(),
             });
         }
@@ -176,11 +178,12 @@ impl Runner {
         // Packets that wait for rules: those at the same list are looked up together.
         while let Some(&(_, node)) = waiting.first() {
             let Some((list, rules)) = self.list_of(node) else { break };
-            let RuleList { matcher, headers, outcomes } = rules;
+            let RuleList { matcher, headers, end, outcomes } = rules;
             answers.clear();
             let is_here = |(_, other): &&(u8, u32)| self.list_of(*other).is_some_and(|(other, _)| other == list);
             let here = waiting.iter().filter(is_here).map(|(place, _)| &packets[usize::from(*place)]);
-            matcher.first_of_each(here.map(|packet| split(packet, *headers)), None, |rule| {
+            let here = here.map(|packet| split(packet, *headers, end.as_ref()));
+            matcher.first_of_each(here, None, |rule| {
                 let rule = rule.unwrap_or(outcomes.len().saturating_sub(1));
                 count(list, rule);
                 answers.push(outcomes.get(rule).copied().unwrap_or_default());
@@ -277,18 +280,24 @@ impl Runner {
 
 /// The headers of a packet that is laid out as a list expects.
 #[inline]
-fn split(packet: &Packet, headers: [usize; 2]) -> Headers<'_> {
-    let data = packet.data();
+fn split<'p>(packet: &'p Packet, headers: [usize; 2], end: Option<&Sum>) -> Headers<'p> {
+    let mut data = packet.data();
+    if let Some(end) = end {
+        let end = usize::try_from(value(end, packet)).unwrap_or(0);
+        data = &data[..end.min(data.len())];
+    }
     let [network, transport] = headers.map(|start| data.get(start..).unwrap_or_default());
     Headers { mac: data, network, transport }
 }
 
-/// Bytes that do not lie in the first slot.
+/// Bytes that do not all lie in the first slot; zero if they are not there.
 #[cold]
 fn slow(packet: &Packet, offset: u16, length: usize) -> u64 {
     let mut bytes = [0; 8];
-    packet.read_at(offset.into(), &mut bytes[8 - length..]);
-    u64::from_be_bytes(bytes)
+    match packet.read_at(offset.into(), &mut bytes[8 - length..]) {
+        found if found == length => u64::from_be_bytes(bytes),
+        _ => 0,
+    }
 }
 
 /// The answer to any question but that of a list.
@@ -300,8 +309,10 @@ fn answer(question: &Question, packet: &Packet) -> u128 {
             let mut bytes = [0; 16];
             let length = usize::from(*length).min(16);
             let Ok(offset) = usize::try_from(*offset) else { return 0 };
-            packet.read_at(offset, &mut bytes[16 - length..]);
-            u128::from_be_bytes(bytes)
+            match packet.read_at(offset, &mut bytes[16 - length..]) {
+                found if found == length => u128::from_be_bytes(bytes),
+                _ => 0,
+            }
         }
         Question::Annotation { offset, length } => {
             let bytes = packet.annotations().bytes().iter().skip((*offset).into()).take((*length).into());

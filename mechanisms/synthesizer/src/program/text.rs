@@ -5,7 +5,7 @@
 //! - `PASSING a b c`: names of elements
 //! - `START n0`
 //! - `n0 length 33:c0 *:n1`: a question, and by last answer of each range where it leads; `*` is the largest answer
-//! - `l0 of 2 0 at 14 34`: a list, element and input, where its headers start
+//! - `l0 of 2 0 at 14 34`: a list, element and input, where its headers start; `end 14+1*16/2` where the packet ends by then
 //! - `r 0 17 &2 n9/1=6 t2/2=80`: a rule of that list, outcome and case, and its condition, operators in front
 //! - `c0 at 14; end 14+1*16/2; mark - 14 -; type 0; put 0 0001..; add 22/1 -1; copy 5/2 7; mask 15 0f 10; sum 14 22 26;
 //!   out 0; via 0.0.1@14`: a class
@@ -45,7 +45,8 @@ pub fn write(program: &Program) -> String {
     }
     for (number, list) in program.lists.iter().enumerate() {
         let [network, transport] = list.headers;
-        lines.push(format!("l{number} of {} {} at {network} {transport}", list.element, list.input));
+        let end = list.end.as_ref().map(|end| format!(" end {end}")).unwrap_or_default();
+        lines.push(format!("l{number} of {} {} at {network} {transport}{end}", list.element, list.input));
         for rule in &list.rules {
             let mut line = format!("r {} {}", rule.outcome, rule.case);
             condition(&mut line, &rule.condition);
@@ -313,7 +314,12 @@ fn read_list(words: &mut Words<'_>) -> Option<List> {
     let (element, input) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
     (words.next()? == "at").then_some(())?;
     let headers = [words.next()?.parse().ok()?, words.next()?.parse().ok()?];
-    Some(List { element, input, headers, rules: Vec::new() })
+    let end = match words.next() {
+        None => None,
+        Some("end") => Some(read_sum(words.next()?)?),
+        Some(_) => return None,
+    };
+    Some(List { element, input, headers, end, rules: Vec::new() })
 }
 
 fn read_condition(words: &mut Words<'_>, depth: usize) -> Option<Condition> {

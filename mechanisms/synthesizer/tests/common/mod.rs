@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use element::Registry;
+use element::ports::Processing;
 use engine::{ClockKind, Plan, Worker};
 use lang::Graph;
 use tidegate_synthesizer::model::chain::Chain;
@@ -12,30 +13,56 @@ use tidegate_synthesizer::verify::run::{self, Exit, PACKETS};
 use tidegate_synthesizer::verify::{Companion, Options, Outcome, verify};
 
 pub(crate) fn registry() -> Registry {
-    Registry::new().with(nf::CLASSES).with(device::CLASSES).with(run::CLASSES)
+    Registry::new()
+        .with(nf::CLASSES)
+        .with(device::CLASSES)
+        .with(tidegate_synthesizer::CLASSES)
+        .with(run::CLASSES)
 }
 
 /// A configuration that was read.
 pub(crate) struct Read {
     pub(crate) graph: Graph,
     pub(crate) chain: Chain,
+    /// Outputs of elements out of which packets are pushed.
+    #[allow(dead_code, reason = "not every test uses it")]
+    pub(crate) pushed: Vec<Vec<bool>>,
 }
 
 pub(crate) fn read(text: &str) -> Read {
+    read_with(text).unwrap_or_else(|problems| panic!("{text}: {problems}"))
+}
+
+/// The same, if there are no errors in it. Elements that have no part in what becomes of packets are left out.
+#[allow(dead_code, reason = "not every test uses it")]
+pub(crate) fn try_read(text: &str) -> Option<Read> {
+    read_with(text).ok()
+}
+
+fn read_with(text: &str) -> Result<Read, String> {
     let mut sources = lang::Sources::new();
     let id = sources.add("test", text);
     let (graph, problems) = lang::parse(&mut sources, id, &lang::Options::default());
-    assert!(problems.is_empty(), "{text}: {problems:?}");
-    let plan = Plan::new(graph.clone(), &registry()).map_err(|p| format!("{text}: {p:?}")).unwrap();
-    let configured = plan.configure(None).map_err(|p| format!("{text}: {p:?}")).unwrap();
-    let effects: Vec<_> = plan
+    if !problems.is_empty() {
+        return Err(format!("{problems:?}"));
+    }
+    let plan = Plan::new(graph.clone(), &registry()).map_err(|problems| format!("{problems:?}"))?;
+    let configured = plan.configure(None).map_err(|problems| format!("{problems:?}"))?;
+    let bystanders: Vec<bool> = plan
         .classes
         .iter()
-        .zip(&configured.effects)
-        .map(|(class, effects)| Some((*class, effects)))
+        .zip(graph.port_counts())
+        .map(|(class, ports)| run::is_bystander(class, ports))
         .collect();
+    let (graph, _) = run::without(&graph, &bystanders);
+    let stays = |number: &usize| !bystanders[*number];
+    let numbers = || (0..plan.len()).filter(stays);
+    let effects: Vec<_> =
+        numbers().map(|number| Some((plan.classes[number], &configured.effects[number]))).collect();
     let chain = Chain::new(&graph, &effects);
-    Read { graph, chain }
+    let is_push = |output: &Processing| *output == Processing::Push;
+    let pushed = numbers().map(|number| plan.outputs[number].iter().map(is_push).collect()).collect();
+    Ok(Read { graph, chain, pushed })
 }
 
 /// What comes out of each end, in order, by name of the end.
