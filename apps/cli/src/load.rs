@@ -54,6 +54,7 @@ pub(crate) fn registry() -> Registry {
         .with(reframer::CLASSES)
         .with(juggler::CLASSES)
         .with(slicer::CLASSES)
+        .with(synthesizer::CLASSES)
         .with(own)
 }
 
