@@ -3,13 +3,14 @@
 //! - [`model`]: a chain as cases over header fields, and all packets at once through it
 //! - [`check`]: what there is to say about one chain
 //! - [`verify`]: whether two chains do the same
-//! - [`cable`]: what packets cross from one network function to the next
+//! - [`topology`]: a chain of several configurations as one graph; [`cable`] is what crosses from one to the next
 
 pub mod cable;
 #[allow(clippy::mutable_key_type, reason = "as in the model")]
 pub mod check;
 #[allow(clippy::mutable_key_type, reason = "diagrams are counted inside, and their identity never changes")]
 pub mod model;
+pub mod topology;
 pub mod verify;
 
 use element::Class;
