@@ -1,5 +1,7 @@
 //! Chains of several configurations: what a topology becomes, and what is said where it is wrong.
 
+mod common;
+
 use std::collections::HashMap;
 
 use element::DropReason;
@@ -8,6 +10,7 @@ use lang::{Graph, Severity, Sources, flatten};
 use testkit::elements::{Input, Seen, collect, offer};
 use testkit::{Run, registry};
 use tidegate_synthesizer::topology::{Options, read};
+use tidegate_synthesizer::verify::Verdict;
 
 /// Reads a chain of these files; `chain.prop` is the first one. Gives its graph and what is said, one line each.
 fn chain(files: &[(&str, &str)]) -> (Graph, Vec<String>) {
@@ -61,16 +64,15 @@ fn cables_carry_both_ways_and_ends_stay() {
     let (graph, said) = chain(&[("chain.prop", PAIR), ("a", TWO_WAYS), ("b", TWO_WAYS)]);
     let text = flatten(&graph);
     assert!(
-        text.contains("NF_1/ToDevice@3 :: Cable(e1, e0)")
-            && text.contains("NF_2/ToDevice@6 :: Cable(e0, e1)"),
+        text.contains("NF_1/Cable@3 :: Cable(e1, e0)") && text.contains("NF_2/Cable@6 :: Cable(e0, e1)"),
         "{text}"
     );
     assert!(
-        text.contains("NF_1/ToDevice@3\n    -> NF_2/a") && text.contains("NF_2/ToDevice@6\n    -> NF_1/b"),
+        text.contains("NF_1/Cable@3\n    -> NF_2/a") && text.contains("NF_2/Cable@6\n    -> NF_1/b"),
         "{text}"
     );
     // What comes in by the chain's other end would be an entry.
-    assert!(text.contains("NF_2/FromDevice@4 :: Idle"), "{text}");
+    assert!(text.contains("NF_2/Idle@4 :: Idle"), "{text}");
     assert_eq!(
         said,
         [
@@ -89,14 +91,14 @@ fn what_is_pulled_otherwise_keeps_its_queue() {
     let (graph, said) = chain(&[("chain.prop", PAIR), ("a", shaped), ("b", ONE_WAY)]);
     let text = flatten(&graph);
     assert!(
-        text.contains("NF_1/q\n    -> NF_1/Shaper@3\n    -> NF_1/ToDevice@4/unqueue\n    -> NF_1/ToDevice@4"),
+        text.contains("NF_1/q\n    -> NF_1/Shaper@3\n    -> NF_1/Unqueue\n    -> NF_1/Cable@4"),
         "{text}"
     );
     assert_eq!(said, [""; 0]);
     // So does one that somebody looks at.
     let watched = "FromDevice(e0) -> red :: RED(1, 2, 0.5, QUEUES q) -> q :: Queue -> ToDevice(e1)";
     let (graph, _) = chain(&[("chain.prop", PAIR), ("a", watched), ("b", ONE_WAY)]);
-    assert!(flatten(&graph).contains("NF_1/q\n    -> NF_1/ToDevice@4/unqueue"), "{}", flatten(&graph));
+    assert!(flatten(&graph).contains("NF_1/q\n    -> NF_1/Unqueue"), "{}", flatten(&graph));
     // Where packets are pushed there is nothing to do.
     let pushed = "FromDPDKDevice(0) -> ToDPDKDevice(1); FromNetmapDevice(e9) -> ToDPDKDevice(1)";
     let prop = PAIR
@@ -106,10 +108,7 @@ fn what_is_pulled_otherwise_keeps_its_queue() {
     let prop = prop.replace("[0]NF_1", "[0]NF_1, [e0]NF_3");
     let (graph, _) = chain(&[("chain.prop", &prop), ("a", pushed), ("b", ONE_WAY)]);
     let text = flatten(&graph);
-    assert!(
-        text.contains("NF_1/FromDPDKDevice@1 -> NF_1/ToDPDKDevice@2") && !text.contains("Netmap"),
-        "{text}"
-    );
+    assert!(text.contains("NF_1/FromDPDKDevice@1 -> NF_1/Cable@2") && !text.contains("Netmap"), "{text}");
 }
 
 #[test]
@@ -120,7 +119,7 @@ fn a_queue_may_have_several_in_front_of_it_and_an_interface_several_senders() {
     let (graph, _) = chain(&[("chain.prop", PAIR), ("a", merging), ("b", ONE_WAY)]);
     let text = flatten(&graph);
     assert_eq!(text.matches(":: Cable(e1, e0)").count(), 2, "{text}");
-    assert!(text.contains("NF_1/c [1] -> NF_1/ToDevice@4"), "{text}");
+    assert!(text.contains("NF_1/c [1] -> NF_1/Cable@4"), "{text}");
 }
 
 #[test]
@@ -188,13 +187,13 @@ fn scripts_that_only_tell_are_left_out_and_others_stay() {
 #[test]
 fn a_way_back_on_which_nobody_listens_ends() {
     let (graph, said) = chain(&[("chain.prop", PAIR), ("a", ONE_WAY), ("b", TWO_WAYS)]);
-    assert!(flatten(&graph).contains("NF_2/ToDevice@6 :: Discard"));
+    assert!(flatten(&graph).contains("NF_2/Discard@6 :: Discard"));
     assert!(
         said.iter()
             .any(|line| line.ends_with("what they send is dropped, as nobody receives it: NF_2/ToDevice@6"))
     );
     let (graph, said) = chain(&[("chain.prop", PAIR), ("a", TWO_WAYS), ("b", ONE_WAY)]);
-    assert!(flatten(&graph).contains("NF_1/FromDevice@4 :: Idle"));
+    assert!(flatten(&graph).contains("NF_1/Idle@4 :: Idle"));
     assert!(said.iter().any(|line| line.ends_with("idle, as nothing comes in there: NF_1/FromDevice@4")));
 }
 
@@ -275,4 +274,29 @@ fn errors_of_configurations_are_said_once_with_their_own_places() {
     let prop = PAIR.replace("NF_2 = b", "NF_2 = a");
     let errors = errors(&[("chain.prop", &prop), ("a", "FromDevice(e0) -> Counterr -> ToDevice(e1)")]);
     assert_eq!(errors, ["a:1:19: error: undeclared element 'Counterr'"]);
+}
+
+#[test]
+fn cables_are_known_to_the_proofs() {
+    let verdict = |a: &str, b: &str| {
+        let ends = |text: &str| common::read(&format!("FromDevice(a) -> {text} -> Queue -> ToDevice(b)"));
+        common::compare(&ends(a), &ends(b)).verdict
+    };
+    let equivalent = [
+        ("Paint(7) -> Cable -> s :: PaintSwitch; s[1] -> Discard; s", "Cable"),
+        ("Cable -> SetPacketType(HOST) -> DropBroadcasts", "SetPacketType(HOST)"),
+        (
+            "Strip(14) -> MarkIPHeader -> EtherEncap(0x800, 1:0:0:0:0:1, 2:0:0:0:0:2) -> Cable -> DropBroadcasts",
+            "Strip(14) -> EtherEncap(0x800, 1:0:0:0:0:1, 2:0:0:0:0:2)",
+        ),
+        (
+            "l :: CheckLength(5); l[0] -> Discard; l[1] -> Cable -> DropBroadcasts",
+            "l :: CheckLength(5); l[0] -> Discard; l[1] -> c :: Classifier(0/01%01, -); c[0] -> Discard; c[1]",
+        ),
+    ];
+    for (a, b) in equivalent {
+        assert!(matches!(verdict(a, b), Verdict::Equivalent), "{a} and {b}: {:?}", verdict(a, b));
+    }
+    let different = verdict("Cable -> DropBroadcasts", "Cable");
+    assert!(matches!(different, Verdict::Different(_)), "{different:?}");
 }

@@ -122,8 +122,13 @@ struct Joiner<'a> {
 }
 
 impl Joiner<'_> {
+    /// An element of another class takes the place of one. A name that nobody has given says the class.
     fn become_another(&mut self, element: usize, class: &str, config: String) {
         let element = &mut self.graph.elements[element];
+        let (scope, name) = element.name.rsplit_once('/').unwrap_or_default();
+        if let Some((_, number)) = name.split_once('@') {
+            element.name = format!("{scope}/{class}@{number}");
+        }
         element.class = class.to_string();
         element.config = config;
         element.config_span = None;
@@ -137,14 +142,13 @@ impl Joiner<'_> {
 
     /// Scripts that print counts and stop are for a function that runs alone.
     fn leave_scripts_out(&mut self) {
-        let ports = self.graph.port_counts();
-        for number in 0..ports.len() {
-            let element = &self.graph.elements[number];
+        let counts = self.graph.port_counts();
+        for (number, (element, ports)) in self.graph.elements.iter().zip(counts).enumerate() {
             let Some(class) = self.registry.get(&element.class) else { continue };
             let args = lang::args::split(&element.config);
             let is_harmless =
                 |text: &str| text.split_whitespace().next().is_some_and(|word| HARMLESS.contains(&word));
-            let is_script = is_bystander(class, ports[number]) && !args.is_empty();
+            let is_script = is_bystander(class, ports) && !args.is_empty();
             if is_script && args.iter().all(|arg| is_harmless(&arg.text)) {
                 self.joined.scripts.add(element);
                 self.gone[number] = true;
@@ -188,7 +192,8 @@ impl Joiner<'_> {
                 continue;
             }
             let element = &self.graph.elements[sender];
-            let (name, span) = (format!("{}/unqueue", element.name), element.span);
+            let (scope, _) = element.name.rsplit_once('/').unwrap_or_default();
+            let (name, span) = (format!("{scope}/Unqueue"), element.span);
             self.graph.add(&name, "Unqueue", "", span);
             let unqueue = self.graph.elements.len() - 1;
             self.gone.push(false);

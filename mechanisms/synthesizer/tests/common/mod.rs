@@ -12,7 +12,11 @@ use tidegate_synthesizer::verify::run::{self, Exit, PACKETS};
 use tidegate_synthesizer::verify::{Companion, Options, Outcome, verify};
 
 pub(crate) fn registry() -> Registry {
-    Registry::new().with(nf::CLASSES).with(device::CLASSES).with(run::CLASSES)
+    Registry::new()
+        .with(nf::CLASSES)
+        .with(device::CLASSES)
+        .with(tidegate_synthesizer::CLASSES)
+        .with(run::CLASSES)
 }
 
 /// A configuration that was read.
