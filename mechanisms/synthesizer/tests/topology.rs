@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use element::DropReason;
 use engine::Plan;
 use lang::{Graph, Severity, Sources, flatten};
+use proptest::prelude::*;
 use testkit::elements::{Input, Seen, collect, offer};
 use testkit::{Run, registry};
 use tidegate_synthesizer::topology::{Options, read};
@@ -299,4 +300,43 @@ fn cables_are_known_to_the_proofs() {
     }
     let different = verdict("Cable -> DropBroadcasts", "Cable");
     assert!(matches!(different, Verdict::Different(_)), "{different:?}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4000))]
+
+    /// Whatever is linked with what: there are errors, or a graph that can be run, in which every end is one of the chain's.
+    #[test]
+    fn any_topology_is_wrong_or_runs(
+        links in proptest::collection::vec(((0usize..4, 0usize..3), (0usize..4, 0usize..3)), 0..4),
+        entries in proptest::collection::vec((0usize..4, 0usize..3), 1..3),
+        files in proptest::collection::vec(0usize..4, 1..5),
+    ) {
+        const SHAPED: &str = "FromDevice(e0) -> q :: Queue -> Shaper(9) -> ToDevice(e2); FromDevice(e2) -> Discard";
+        const DIRECT: &str = "FromDPDKDevice(e1) -> ToDPDKDevice(e0)";
+        let function = |number: usize| 1 + number % files.len();
+        let texts = [("a", ONE_WAY), ("b", TWO_WAYS), ("c", SHAPED), ("d", DIRECT)];
+        let mut prop = "[NF_MODULES]\n".to_string();
+        for (number, &file) in files.iter().enumerate() {
+            prop += &format!("NF_{} = {}\n", number + 1, texts[file].0);
+        }
+        prop += "[NF_TOPO]\nTOPOLOGY =";
+        for &((a, x), (b, y)) in &links {
+            prop += &format!(" NF_{}[e{x}] -> [e{y}]NF_{};", function(a), function(b));
+        }
+        prop += "\n[ENTRY_POINTS]\nDOMAINS = ";
+        prop += &entries.iter().map(|(nf, x)| format!("[e{x}]NF_{}", function(*nf))).collect::<Vec<_>>().join(", ");
+        let all: Vec<_> = [("chain.prop", prop.as_str())].into_iter().chain(texts).collect();
+        let (graph, said) = chain(&all);
+        if said.iter().any(|line| line.contains(": error: ")) {
+            prop_assert_eq!(graph, Graph::default());
+            return Ok(());
+        }
+        let receives = |class: &str| class.starts_with("From");
+        let receivers = graph.elements.iter().filter(|element| receives(&element.class)).count();
+        prop_assert_eq!(receivers, entries.len());
+        let mut names: Vec<&str> = graph.elements.iter().map(|element| element.name.as_str()).collect();
+        names.sort_unstable();
+        prop_assert!(names.windows(2).all(|pair| pair[0] != pair[1]));
+    }
 }
