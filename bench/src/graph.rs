@@ -369,6 +369,7 @@ pub(crate) fn configured_spread(
         .with(reframer::CLASSES)
         .with(juggler::CLASSES)
         .with(slicer::CLASSES)
+        .with(synthesizer::CLASSES)
         .with(&[&FRAMES, &sessions::FLOWS])
         .with(juggling::CLASSES)
         .with(locality::CLASSES)

@@ -10,11 +10,12 @@ use element::steering::Spreading;
 use element::{Class, Registry};
 use engine::{Configured, Plan, Problem};
 use lang::{Graph, Severity, Sources, Span};
+use synthesizer::topology;
 
 /// Where a configuration comes from.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub(crate) struct Input {
-    /// The configuration; `-` for standard input
+    /// The configuration, or a chain of several (`.prop`); `-` for standard input
     #[arg(value_name = "FILE", required_unless_present = "expression")]
     pub(crate) file: Option<PathBuf>,
     /// The configuration itself, instead of a file
@@ -35,6 +36,8 @@ pub(crate) struct Loaded {
     pub(crate) problems: Vec<Problem>,
     /// The file's name.
     pub(crate) name: String,
+    /// The configuration as it was written; a chain of several as it is when they are joined.
+    pub(crate) text: String,
 }
 
 /// Classes that the program has beside those of the product.
@@ -100,6 +103,9 @@ impl Input {
             (None, Some(file)) => read_text(file)?,
             (None, None) => return Err("no configuration given".into()),
         };
+        if file.as_deref().and_then(Path::extension).is_some_and(|extension| extension == "prop") {
+            return Ok(parse_chain(name, text, &defines, checks_classes));
+        }
         Ok(parse(name, text, file.as_deref().and_then(Path::parent), &defines, checks_classes))
     }
 }
@@ -118,7 +124,7 @@ pub(crate) fn parse(
     checks_classes: bool,
 ) -> Loaded {
     let mut sources = Sources::new();
-    let source = sources.add(name.clone(), text);
+    let source = sources.add(name.clone(), text.clone());
     let registry = registry();
     let names = registry.names();
     let library = |library: &str| {
@@ -133,19 +139,35 @@ pub(crate) fn parse(
         ..lang::Options::default()
     };
     let (graph, diagnostics) = lang::parse(&mut sources, source, &options);
-    Loaded { sources, graph, problems: diagnostics.into_iter().map(Problem::new).collect(), name }
+    Loaded { sources, graph, problems: diagnostics.into_iter().map(Problem::new).collect(), name, text }
+}
+
+/// Joins the configurations that a `.prop` file names. They are looked for beside it, then in the current folder.
+fn parse_chain(name: String, text: String, defines: &[(String, String)], checks_classes: bool) -> Loaded {
+    let mut sources = Sources::new();
+    let source = sources.add(name.clone(), text);
+    let files = |file: &str, named_by: &str| {
+        let beside = Path::new(named_by).with_file_name(file);
+        let path = if beside.exists() { beside } else { PathBuf::from(file) };
+        read_text(&path)
+    };
+    let registry = registry();
+    let options = topology::Options { registry: &registry, defines, checks_classes, files: &files };
+    let (graph, diagnostics) = topology::read(&mut sources, source, &options);
+    let text = lang::flatten(&graph);
+    Loaded { sources, graph, problems: diagnostics.into_iter().map(Problem::new).collect(), name, text }
 }
 
 impl Loaded {
     /// The same once more, without what was found wrong with it.
     pub(crate) fn copied(&self) -> Loaded {
-        let (sources, graph, name) = (self.sources.clone(), self.graph.clone(), self.name.clone());
-        Loaded { sources, graph, problems: Vec::new(), name }
-    }
-
-    /// The configuration as it was written.
-    pub(crate) fn text(&self) -> String {
-        self.sources.ids().next().map(|id| self.sources.text(id).to_string()).unwrap_or_default()
+        Loaded {
+            sources: self.sources.clone(),
+            graph: self.graph.clone(),
+            problems: Vec::new(),
+            name: self.name.clone(),
+            text: self.text.clone(),
+        }
     }
 
     pub(crate) fn has_errors(&self) -> bool {

@@ -163,7 +163,7 @@ pub(crate) fn main(args: Args) -> ExitCode {
             Clock::Trace => ClockKind::Trace,
         },
         burst,
-        text: loaded.text(),
+        text: loaded.text.clone(),
         memory: args.memory,
         seed: args.seed,
         busy_poll: args.busy_poll,

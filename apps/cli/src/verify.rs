@@ -25,7 +25,7 @@ Entries and exits correspond by name, else by class and arguments. Entries may g
 time and the order of packets are not compared. Nothing is opened: a packet that tells the configurations apart is run \
 through both with their ends replaced.")]
 pub(crate) struct Args {
-    /// One configuration
+    /// One configuration, or a chain of several (`.prop`)
     #[arg(value_name = "A")]
     a: PathBuf,
     /// The other one

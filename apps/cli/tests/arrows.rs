@@ -24,8 +24,18 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "testkit",
         &[
-            "packet", "wire", "capture", "lang", "element", "engine", "nf", "device", "reframer", "juggler",
+            "packet",
+            "wire",
+            "capture",
+            "lang",
+            "element",
+            "engine",
+            "nf",
+            "device",
+            "reframer",
+            "juggler",
             "slicer",
+            "synthesizer",
         ],
     ),
 ];

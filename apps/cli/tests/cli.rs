@@ -284,3 +284,61 @@ fn memory_is_that_of_all_workers() {
     let (status, said) = run(least);
     assert_eq!(status, Some(0), "{said}");
 }
+
+/// A chain is taken wherever a configuration is; its files are beside it, or in the current folder.
+#[test]
+fn chains_of_several_configurations_are_read_as_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    std::fs::create_dir(folder.path().join("chains")).unwrap();
+    write(
+        "chains/two.prop",
+        "[NF_MODULES]\nNF_1 = one.click\nNF_2 = two.click\n[NF_TOPO]\nTOPOLOGY = NF_1[b] -> [c]NF_2;\n\
+         [ENTRY_POINTS]\nDOMAINS = [no-such-a]NF_1\n",
+    );
+    write("chains/one.click", "in :: FromDevice(no-such-a) -> Paint($COLOR) -> Queue -> ToDevice(b)");
+    write("two.click", "FromDevice(c) -> PaintSwitch -> Queue -> out :: ToDevice(no-such-d)");
+    let tidegate = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+        command.args(args).current_dir(folder.path()).stdin(Stdio::null()).output().unwrap()
+    };
+    let chain = ["chains/two.prop", "COLOR=7"];
+    let flat = tidegate(&[&["flatten"], &chain[..]].concat());
+    assert_eq!(
+        out(&flat),
+        "NF_1/in :: FromDevice(no-such-a);\nNF_1/Paint@2 :: Paint(7);\nNF_1/Cable@4 :: Cable(b, c);\n\
+         NF_2/PaintSwitch@2 :: PaintSwitch;\nNF_2/Queue@3 :: Queue;\nNF_2/out :: ToDevice(no-such-d);\n\n\
+         NF_1/in -> NF_1/Paint@2\n    -> NF_1/Cable@4\n    -> NF_2/PaintSwitch@2\n    -> NF_2/Queue@3\n    \
+         -> NF_2/out;\n",
+        "{}",
+        err(&flat)
+    );
+    assert!(
+        err(&flat).contains("chains/one.click:1:49") && err(&flat).contains("left out"),
+        "{}",
+        err(&flat)
+    );
+    assert!(out(&tidegate(&[&["dot"], &chain[..]].concat())).contains("NF_1/Cable@4"));
+    assert_eq!(status(&tidegate(&[&["check"], &chain[..]].concat())), 0);
+    write("flat.click", &out(&flat));
+    let verified = tidegate(&["verify", "chains/two.prop", "flat.click", "COLOR=7"]);
+    assert_eq!(status(&verified), 0, "{}{}", out(&verified), err(&verified));
+    // Only running it needs interfaces.
+    let run = tidegate(&[&["run"], &chain[..]].concat());
+    assert_eq!(status(&run), 1);
+    assert!(err(&run).contains("no-such-a: SIOCGIFINDEX"), "{}", err(&run));
+    std::fs::remove_file(folder.path().join("two.click")).unwrap();
+    write("chains/one.click", "in :: FromDevice(no-such-a) -> Discard");
+    let wrong = tidegate(&["check", "chains/two.prop"]);
+    assert_eq!(status(&wrong), 1);
+    for part in [
+        "NF_2: two.click: No such file",
+        "chains/two.prop:3:8",
+        "NF_1 has no interface 'b'",
+        "chains/two.prop:5:16",
+        "it has no-such-a",
+        "2 errors",
+    ] {
+        assert!(err(&wrong).contains(part), "{part} is not in:\n{}", err(&wrong));
+    }
+}

@@ -158,3 +158,52 @@ fn the_translator() {
         }
     }
 }
+
+/// The chain of an Internet provider between its customers, other hosts of its domain and the Internet.
+#[test]
+fn the_providers_chain() {
+    let Some(mut net) = Net::or_skip() else { return };
+    let between = net.space("between").unwrap();
+    // Addresses, and those of the next hop, which answers no ARP.
+    let ends = [
+        ("customers", "204.152.185.9/21", "204.152.191.254", "01:fe", "01:01"),
+        ("domain", "204.152.3.4/24", "204.152.3.254", "02:fe", "02:02"),
+        ("internet", "192.0.2.7/24", "192.0.2.254", "03:fe", "03:02"),
+    ];
+    let [customers, domain, internet] = ends.map(|(name, address, next, own, others)| {
+        let space = net.space(name).unwrap();
+        net.cable([(&space, "eth0", address), (&between, name, "")]).unwrap();
+        space.ip(&format!("link set eth0 address 02:00:00:00:{own}")).unwrap();
+        space.ip(&format!("neigh replace {next} lladdr 02:00:00:00:{others} dev eth0")).unwrap();
+        space.ip(&format!("route replace default via {next}")).unwrap();
+        space
+    });
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["isp.prop", "firewall.click", "router.click", "translator.click"] {
+        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs/isp").join(name);
+        let mut text = std::fs::read_to_string(from).unwrap();
+        if name == "router.click" {
+            text += "Script(set now ready, print $now)";
+        }
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    let chain = folder.path().join("isp.prop").display().to_string();
+    let running = between.start(TIDEGATE, &["run", &chain]).unwrap();
+    let [at_customers, at_domain, at_internet] = [[204, 152, 185, 9], [204, 152, 3, 4], [192, 0, 2, 7]];
+    let lengths = [0, 1, 700, 1200];
+    // Within the domain, and to the Internet with its answers; nobody there can open a connection.
+    for (from, to, address) in [
+        (&customers, &domain, at_domain),
+        (&domain, &customers, at_customers),
+        (&customers, &internet, at_internet),
+        (&domain, &internet, at_internet),
+    ] {
+        transfer(from, to, SocketAddr::from((address, 7000)), MEGABYTE, || ()).unwrap();
+        let back = exchange_datagrams(from, to, SocketAddr::from((address, 7001)), &lengths);
+        assert_eq!(back, lengths.len(), "{address:?}");
+    }
+    assert!(is_unheard(&domain, &customers, SocketAddr::from((at_customers, 137)), 100));
+    assert!(is_unheard(&internet, &customers, SocketAddr::from((at_customers, 7001)), 100));
+    let (good, [_, messages]) = running.stop();
+    assert!(good, "{messages}");
+}

@@ -1,6 +1,5 @@
 //! What frames say of themselves that come from a queue of an interface, where no kernel has looked at them before.
 
-use packet::{Packet, PacketKind};
 use wire::offload::{completed, set_checksum, start_checksum};
 use wire::{LinkType, ether_type, ip_protocol, ipv6, vlan};
 
@@ -65,15 +64,6 @@ fn may_be_partial(frame: &[u8]) -> bool {
 
 fn is_transport(protocol: u8) -> bool {
     matches!(protocol, ip_protocol::TCP | ip_protocol::UDP)
-}
-
-/// Whom a frame is for, as far as it says so.
-pub(crate) fn kind(packet: &Packet) -> PacketKind {
-    match packet.data().first_chunk() {
-        Some([0xff, 0xff, 0xff, 0xff, 0xff, 0xff]) => PacketKind::Broadcast,
-        Some([first, ..]) if first & 1 != 0 => PacketKind::Multicast,
-        _ => PacketKind::Host,
-    }
 }
 
 #[cfg(test)]

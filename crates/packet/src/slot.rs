@@ -58,6 +58,18 @@ pub enum PacketKind {
     Loopback,
 }
 
+impl PacketKind {
+    /// Whom an Ethernet frame is for, as far as its first bytes say so; what is for one host is for this one.
+    #[inline]
+    pub fn of_frame(frame: &[u8]) -> PacketKind {
+        match frame.first_chunk() {
+            Some([0xff, 0xff, 0xff, 0xff, 0xff, 0xff]) => PacketKind::Broadcast,
+            Some([first, ..]) if first & 1 != 0 => PacketKind::Multicast,
+            _ => PacketKind::Host,
+        }
+    }
+}
+
 /// What describes a packet of one slot, in half a cache line: an image of it makes the packet anew.
 #[derive(Clone, Copy)]
 #[repr(C)]

@@ -29,6 +29,7 @@ pub fn classes() -> impl Iterator<Item = &'static Class> {
         .chain(reframer::CLASSES)
         .chain(juggler::CLASSES)
         .chain(slicer::CLASSES)
+        .chain(synthesizer::CLASSES)
         .copied()
 }
 

@@ -7,19 +7,22 @@
 //! - [`program`]: what a stretch does, in one classification and one write per field
 //! - [`synthesized`]: the element that runs a program; [`insert`] puts it into a configuration
 //! - [`report`]: what was gained
+//! - [`topology`]: a chain of several configurations as one graph; [`cable`] is what crosses from one to the next
 
+pub mod cable;
 #[allow(clippy::mutable_key_type, reason = "as in the model")]
 pub mod check;
 pub mod compose;
+pub mod insert;
 #[allow(clippy::mutable_key_type, reason = "diagrams are counted inside, and their identity never changes")]
 pub mod model;
-pub mod insert;
 pub mod program;
 pub mod report;
 pub mod synthesized;
+pub mod topology;
 pub mod verify;
 
 use element::Class;
 
 /// Every class of this crate.
-pub static CLASSES: &[&Class] = &[&synthesized::CLASS];
+pub static CLASSES: &[&Class] = &[&cable::CLASS, &synthesized::CLASS];

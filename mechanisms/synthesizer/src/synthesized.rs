@@ -165,7 +165,7 @@ impl Element for Synthesized {
             let length = packet.len();
             let exit = match class {
                 OTHERWISE => otherwise,
-                class if !runner.operate(class, packet) => otherwise,
+                class if !runner.operate(class, packet, now) => otherwise,
                 class => {
                     self.counts[class as usize].add(length, now);
                     self.program.classes[class as usize].exit

@@ -230,7 +230,7 @@ fn start(mut asked: Asked) -> ExitCode {
     let options = Options {
         clock,
         burst: 1,
-        text: loaded.text(),
+        text: loaded.text.clone(),
         ends_when_idle: false,
         interrupt: interrupt::flag(),
         rebuild: asked.reconfigures.then(|| rebuild(&asked)),

@@ -105,11 +105,11 @@ use element::args::{parse_bool, parse_integer};
 use element::class::{Access, ArgInfo, HandlerInfo, Merge, Notes, Task};
 use element::effects::{Action, Case, Field, Filter, PAINT, Target, Value};
 use element::{Args, Base, Class, Cx, Effects, Element, Invalid, Timestamp, manual};
-use packet::{Annotations, BATCH_CAPACITY};
+use packet::{Annotations, BATCH_CAPACITY, PacketKind};
 
 use super::ports::{Ports, Receiver};
 use super::{Refused, Wanted, read_wanted};
-use crate::frames::{complete, kind};
+use crate::frames::complete;
 
 const AGGREGATE: Field = Field::Annotation { offset: Annotations::AGGREGATE as u8, length: 4 };
 
@@ -339,7 +339,7 @@ impl Element for FromDpdkDevice {
         let mut completed = 0;
         let received = receiver.receive(cx, self.burst, |cx, mut packet, hash, queue| {
             packet.set_time(cx.now());
-            packet.set_kind(kind(&packet));
+            packet.set_kind(PacketKind::of_frame(packet.data()));
             packet.set_offset(Base::Mac, Some(0));
             completed += u64::from(completes && complete(packet.data_mut()));
             if aggregates {

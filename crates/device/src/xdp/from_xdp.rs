@@ -62,14 +62,14 @@ use element::effects::{Action, Case, Field, Filter, Target, Value};
 use element::{Args, Base, Class, Cx, DropReason, Effects, Element, Interest, Invalid, Timestamp, manual};
 use libc::c_int;
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use packet::{BATCH_CAPACITY, SLOT_CAPACITY};
+use packet::{BATCH_CAPACITY, PacketKind, SLOT_CAPACITY};
 
 use super::interface::Interface;
 use super::port::{close_all, open_queues};
 use super::receiver::{Counts, Receiver};
 use super::sys::program::Runner;
 use super::{Offer, Wanted, copy_of, read_wanted};
-use crate::frames::{complete, kind};
+use crate::frames::complete;
 use crate::interface::steering::Steering;
 use crate::interface::sys::{fanout, link, socket};
 use crate::interface::{Presence, cannot};
@@ -259,7 +259,7 @@ impl FromXdp {
                     continue;
                 }
                 packet.set_time(cx.now());
-                packet.set_kind(kind(&packet));
+                packet.set_kind(PacketKind::of_frame(packet.data()));
                 packet.set_offset(Base::Mac, Some(0));
                 self.completed += u64::from(self.completes && complete(packet.data_mut()));
                 self.count += 1;

@@ -100,6 +100,12 @@ pub struct Packet {
     pub annotations: BTreeMap<u8, Byte>,
     /// The packet type, where it is known.
     pub kind: Option<u8>,
+    /// The input that it came from, where it is known.
+    pub port: Option<u8>,
+    /// Whether somebody has made an Ethernet frame of it: captures tell.
+    pub framed: bool,
+    /// Whether its time stamp is the time at which the chain has it.
+    pub stamped: bool,
     /// The checksum of its IPv4 header.
     pub summed: Summed,
 }
@@ -120,6 +126,9 @@ impl Packet {
             bytes: BTreeMap::new(),
             annotations: BTreeMap::new(),
             kind: None,
+            port: None,
+            framed: false,
+            stamped: false,
             summed: Summed::Not,
         }
     }
@@ -349,7 +358,11 @@ impl Packet {
                 };
                 Formula::all([there, inside])
             }
-            Field::Payload | Field::TimeStamp | Field::InputPort => Formula::Unknown,
+            Field::InputPort => match self.port {
+                Some(port) => Formula::Constant(set.contains(u128::from(port) & mask)),
+                None => Formula::Unknown,
+            },
+            Field::Payload | Field::TimeStamp => Formula::Unknown,
         }
     }
 

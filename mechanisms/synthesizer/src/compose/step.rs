@@ -34,11 +34,7 @@ pub fn carry_out(before: &Packet, case: &Case, known: &Known) -> Step {
     if let Err(step) = sum_up(&mut packet, &case.checksum, &written, known) {
         return step;
     }
-    // A checksum is declared as that of the header that is marked.
-    match &packet.summed {
-        Summed::Updated(header, _) | Summed::Recomputed(header) if packet.headers[1] != Some(*header) => Step::Alone,
-        _ => Step::Done(packet),
-    }
+    Step::Done(packet)
 }
 
 fn act(
@@ -80,6 +76,7 @@ fn act(
                 }
                 _ => return Err(Step::Alone),
             };
+            packet.framed |= *base == Base::Mac && place == Some(packet.start);
             packet.mark(*base, place);
             Ok(())
         }
@@ -103,6 +100,14 @@ fn act(
         }
         Action::Set(Field::Kind, Set::Constant(bytes)) => {
             packet.kind = Some(*bytes.last().ok_or(Step::Alone)?);
+            Ok(())
+        }
+        Action::Set(Field::InputPort, Set::Constant(bytes)) => {
+            packet.port = Some(*bytes.last().ok_or(Step::Alone)?);
+            Ok(())
+        }
+        Action::Set(Field::TimeStamp, Set::Now) => {
+            packet.stamped = true;
             Ok(())
         }
         Action::Set(field @ (Field::Bytes { .. } | Field::Annotation { .. }), value) => {

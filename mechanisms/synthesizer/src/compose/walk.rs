@@ -75,7 +75,7 @@ pub fn walk(chain: &Chain, from: Port, packet: Packet, limits: &Limits) -> Resul
         parted: BTreeMap::new(),
         seen: HashMap::new(),
     };
-    let way = Way { packet, path: Vec::new() };
+    let way = Way { packet, path: Vec::new(), lists: Vec::new() };
     match walk.enter(from, &way, &Known::default()) {
         Ok(start) => {
             let Walk { diagram, leaves, lists, handed, .. } = walk;
@@ -97,6 +97,8 @@ struct Full;
 struct Way {
     packet: Packet,
     path: Vec<super::leaf::Passed>,
+    /// Those among them whose rules stay together.
+    lists: Vec<usize>,
 }
 
 struct Walk<'w> {
@@ -121,6 +123,9 @@ impl Walk<'_> {
             self.handed.insert(port, (why, true));
             return self.hand_over(port, way, "");
         }
+        if way.path.iter().any(|passed| passed.node == node) || way.lists.contains(&node) {
+            return self.hand_over(port, way, "packets come back to it");
+        }
         let key = (port, way.clone(), known.clone());
         if let Some(next) = self.seen.get(&key) {
             return Ok(*next);
@@ -141,9 +146,6 @@ impl Walk<'_> {
         }
         if self.limits.alone.contains(&node) {
             return Some("it multiplies classes".into());
-        }
-        if element.is_on_circle {
-            return Some("on a circle".into());
         }
         obstacle(&element.effects).or_else(|| element.key.contains("CALL").then(|| "calls handlers".into()))
     }
@@ -217,7 +219,8 @@ impl Walk<'_> {
                 let mut path = way.path.clone();
                 let start = way.packet.start;
                 path.push(super::leaf::Passed { node: port.0, input: port.1, case: number, start });
-                self.leave(port, way, known, case, Way { packet, path })
+                let lists = way.lists.clone();
+                self.leave(port, way, known, case, Way { packet, path, lists })
             }
         }
     }
@@ -316,7 +319,9 @@ impl Walk<'_> {
         }
         match carry_out(&way.packet, case, known) {
             Step::Done(packet) => {
-                let way_behind = Way { packet, path: way.path.clone() };
+                let mut lists = way.lists.clone();
+                lists.push(port.0);
+                let way_behind = Way { packet, path: way.path.clone(), lists };
                 self.leave(port, way, known, case, way_behind)
             }
             _ => self.hand_over(port, way, "it writes what only it knows"),

@@ -108,6 +108,7 @@ pub fn stages(program: &Program) -> Vec<Stage> {
         let forward = nexts.iter().map(|next| Forward::Stage(stage(*next))).collect();
         stages.push(Stage { effects: Effects::cases(cases), forward });
     }
+    let mut unmarking = Vec::new();
     for (number, class) in (0..).zip(&program.classes) {
         let (to, forward) = match class.exit {
             Exit::Output(output) => (Target::Output(0), vec![Forward::Output(output)]),
@@ -116,6 +117,25 @@ pub fn stages(program: &Program) -> Vec<Stage> {
         // Headers were marked anew at the beginning.
         let headers = std::array::from_fn(|base| class.headers[base].or(header.and(Some(program.layout[base]))));
         let class = Class { headers, ..class.clone() };
+        let headers_after = headers;
+        // A checksum is declared as that of the header that is marked: where that one is not, it is marked meanwhile.
+        let summed = class.checksum.as_ref().map(Checksum::header);
+        let hidden = summed.filter(|summed| headers[1] != Some(Some(*summed)));
+        let class = match hidden {
+            Some(summed) => Class { headers: [headers[0], Some(Some(summed)), headers[2]], ..class },
+            None => class,
+        };
+        let headers = class.headers;
+        let last = headers_after[1].flatten().map(|place| place - class.start);
+        let (to, forward) = match (hidden, to) {
+            (Some(_), Target::Output(_)) => {
+                let behind = steps + program.nodes.len() + program.classes.len() + unmarking.len();
+                let effects = Effects::cases(vec![Case::new(Filter::Any, to).with(mark(Base::Network, last))]);
+                unmarking.push(Stage { effects, forward });
+                (to, vec![Forward::Stage(behind)])
+            }
+            _ => (to, forward),
+        };
         // Without options the transport header is marked behind the other one already.
         let unmarked = Class { headers: [headers[0], headers[1], None], ..class.clone() };
         let is_behind = |place: i32| headers[2] == Some(Some(place + IPV4));
@@ -128,6 +148,7 @@ pub fn stages(program: &Program) -> Vec<Stage> {
         };
         stages.push(Stage { effects: Effects::cases(cases), forward });
     }
+    stages.extend(unmarking);
     stages
 }
 
@@ -444,6 +465,12 @@ fn operation(class: &Class, when: Filter, to: Target) -> Case {
     if let Some(kind) = class.kind {
         case = case.with(Action::Set(Field::Kind, Set::Constant(vec![kind])));
     }
+    if let Some(port) = class.port {
+        case = case.with(Action::Set(Field::InputPort, Set::Constant(vec![port])));
+    }
+    if class.stamped {
+        case = case.with(Action::Set(Field::TimeStamp, Set::Now));
+    }
     if let Some(end) = &class.end {
         let length = number(&end.clone().plus_constant(-i64::from(class.start)));
         case = case.with(Action::Set(Field::Length, Set::Number(length)));
@@ -451,14 +478,24 @@ fn operation(class: &Class, when: Filter, to: Target) -> Case {
     match &class.checksum {
         None => {}
         Some(Checksum::Updated { header, words }) if !accounts_for_all(class, *header, words) => {
-            let sum = field(Place::Byte(header + IPV4_SUM - class.start), 2);
-            let reads = vec![field(Place::Byte(*header), IPV4 as u16)];
-            case = case.with(Action::Set(sum, Set::Pure { name: "a sum over other words", reads }));
+            case = pure_sum(case, class, *header, "a sum over other words");
+        }
+        // Only the checksum of a header that is marked can be declared as such.
+        Some(Checksum::Updated { header, .. } | Checksum::Recomputed { header })
+            if !matches!(class.headers[1], None | Some(Some(_))) =>
+        {
+            case = pure_sum(case, class, *header, "a sum");
         }
         Some(Checksum::Updated { .. }) => case.checksum = Declared::Updated(vec![Header::Ipv4]),
         Some(Checksum::Recomputed { .. }) => case.checksum = Declared::Recomputed(vec![Header::Ipv4]),
     }
     case
+}
+
+fn pure_sum(case: Case, class: &Class, header: i32, name: &'static str) -> Case {
+    let sum = field(Place::Byte(header + IPV4_SUM - class.start), 2);
+    let reads = vec![field(Place::Byte(header), IPV4 as u16)];
+    case.with(Action::Set(sum, Set::Pure { name, reads }))
 }
 
 /// Whether a checksum accounts for all that is written to the header, and for nothing else that changes.

@@ -101,6 +101,12 @@ pub struct Class {
     pub headers: [Option<Option<i32>>; 3],
     /// The packet type, if it is set.
     pub kind: Option<u8>,
+    /// The input that packets are said to have come from, if that is set.
+    pub port: Option<u8>,
+    /// Whether they are Ethernet frames then, whatever they were.
+    pub framed: bool,
+    /// Whether they get a new time stamp.
+    pub stamped: bool,
     /// What is written; values are those that came in, and places do not overlap.
     pub writes: Vec<Write>,
     /// What becomes of the checksum of the IPv4 header.
@@ -170,6 +176,14 @@ pub struct Passed {
     pub case: usize,
     /// Where the packet started when it came there: its length follows from that.
     pub start: i32,
+}
+
+impl Checksum {
+    /// Where the header starts.
+    pub fn header(&self) -> i32 {
+        let (Checksum::Updated { header, .. } | Checksum::Recomputed { header }) = self;
+        *header
+    }
 }
 
 impl Value {

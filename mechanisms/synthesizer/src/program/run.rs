@@ -4,8 +4,9 @@
 //! that have come to them at once. Nothing is allocated per batch.
 
 use classify::filter::{Headers, Matcher};
-use element::{Base, Packet};
+use element::{Base, Packet, Timestamp};
 use packet::{Annotations, BATCH_CAPACITY, PacketKind};
+use wire::LinkType;
 use wire::checksum::{Delta, Sum as OnesSum, ipv4_valid};
 
 use super::question::{Question, Sum};
@@ -64,6 +65,9 @@ struct Operation {
     end: Option<Sum>,
     headers: Vec<(Base, Option<i32>)>,
     kind: Option<PacketKind>,
+    port: Option<u8>,
+    framed: bool,
+    stamped: bool,
     writes: Vec<Write>,
     annotations: Vec<Write>,
     checksum: Option<Checksum>,
@@ -270,9 +274,9 @@ impl Runner {
     /// Does to a packet what its class says. False, and nothing done, where its first slot lacks the bytes or the room.
     #[inline]
     #[must_use]
-    pub fn operate(&self, class: u32, packet: &mut Packet) -> bool {
+    pub fn operate(&self, class: u32, packet: &mut Packet, now: Timestamp) -> bool {
         match self.operations.get(class as usize) {
-            Some(operation) => operation.carry_out(packet),
+            Some(operation) => operation.carry_out(packet, now),
             None => false,
         }
     }
@@ -339,7 +343,13 @@ fn value(sum: &Sum, packet: &Packet) -> i64 {
 
 impl Operation {
     fn new(class: &Class, is_read: &dyn Fn(u8) -> bool) -> Result<Operation, String> {
-        let mut operation = Operation { start: class.start, ..Operation::default() };
+        let mut operation = Operation {
+            start: class.start,
+            port: class.port,
+            framed: class.framed,
+            stamped: class.stamped,
+            ..Operation::default()
+        };
         operation.end.clone_from(&class.end);
         operation.checksum.clone_from(&class.checksum);
         for (base, header) in [Base::Mac, Base::Network, Base::Transport].into_iter().zip(class.headers) {
@@ -403,7 +413,7 @@ impl Operation {
     }
 
     #[inline]
-    fn carry_out(&self, packet: &mut Packet) -> bool {
+    fn carry_out(&self, packet: &mut Packet, now: Timestamp) -> bool {
         let Operation { start, writes, annotations, checksum, .. } = self;
         if packet.data().len() < self.needs || *start < 0 && packet.headroom() < start.unsigned_abs() as usize {
             return false;
@@ -467,6 +477,15 @@ impl Operation {
         }
         if let Some(kind) = self.kind {
             packet.set_kind(kind);
+        }
+        if let Some(port) = self.port {
+            packet.set_port(port);
+        }
+        if self.framed {
+            packet.set_link(LinkType::Ethernet.number());
+        }
+        if self.stamped {
+            packet.set_time(now);
         }
         for Write { place, value } in annotations {
             let Place::Annotation(place) = place else { continue };

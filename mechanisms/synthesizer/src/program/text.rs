@@ -7,7 +7,7 @@
 //! - `n0 length 33:c0 *:n1`: a question, and by last answer of each range where it leads; `*` is the largest answer
 //! - `l0 of 2 0 at 14 34`: a list, element and input, where its headers start; `end 14+1*16/2` where the packet ends by then
 //! - `r 0 17 &2 n9/1=6 t2/2=80`: a rule of that list, outcome and case, and its condition, operators in front
-//! - `c0 at 14; end 14+1*16/2; mark - 14 -; type 0; put 0 0001..; add 22/1 -1; copy 5/2 7; mask 15 0f 10; sum 14 22 26;
+//! - `c0 at 14; end 14+1*16/2; mark - 14 -; type 0; from 0; frame; stamp; put 0 0001..; add 22/1 -1; copy 5/2 7; mask 15 0f 10; sum 14 22 26;
 //!   out 0; via 0.0.1@14`: a class
 
 use std::fmt::Write as _;
@@ -127,6 +127,15 @@ pub fn of_class(class: &Class) -> String {
     }
     if let Some(kind) = class.kind {
         parts.push(format!("type {kind}"));
+    }
+    if let Some(port) = class.port {
+        parts.push(format!("from {port}"));
+    }
+    if class.framed {
+        parts.push("frame".into());
+    }
+    if class.stamped {
+        parts.push("stamp".into());
     }
     for write in &class.writes {
         let to = place(write.place);
@@ -376,6 +385,9 @@ fn read_class(words: &mut Words<'_>) -> Option<Class> {
         end: None,
         headers: [None; 3],
         kind: None,
+        port: None,
+        framed: false,
+        stamped: false,
         writes: Vec::new(),
         checksum: None,
         exit: Exit::Drop(DropReason::Unsuitable),
@@ -402,6 +414,9 @@ fn read_part(class: &mut Class, words: &mut Words<'_>) -> Option<()> {
         "end" => class.end = Some(read_sum(words.next()?)?),
         "mark" => class.headers = read_marks(words)?,
         "type" => class.kind = Some(words.next()?.parse().ok()?),
+        "from" => class.port = Some(words.next()?.parse().ok()?),
+        "frame" => class.framed = true,
+        "stamp" => class.stamped = true,
         "put" => {
             let place = read_place(words.next()?)?;
             let bytes = crate::verify::run::bytes(words.next()?).filter(|bytes| !bytes.is_empty())?;

@@ -1,0 +1,120 @@
+//! # Cable
+//! Does to packets what sending them by one interface and receiving them by another one does.
+//!
+//! It stands in the place of two interfaces of network functions that a chain joins. Packets come out as FromDevice gives
+//! them: with the current time as time stamp, with the packet type that their Ethernet destination says (broadcast,
+//! multicast, else for this host), with the MAC header annotation at their start, and with no other annotation. Their bytes
+//! stay as they are, and none is lost or waits.
+//!
+//! ## Usage
+//! `Cable([FROM, TO])`
+//!
+//! ## Arguments
+//! - `FROM`: the interface that sends; said for people, and never opened.
+//! - `TO`: the interface that receives; the same.
+//!
+//! ## Handlers
+//! - `count`: packets that have crossed.
+//! - `reset_counts`: sets the count to zero.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 1) -> Paint(7) -> Cable(eth1, eth2) -> PaintSwitch -> Discard
+//! ```
+//!
+//! ## See also
+//! FromDevice, ToDevice
+
+use classify::IntervalSet;
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Action, Case, Counts, Field, Filter, Target, Value};
+use element::{Base, Batch, Class, Cx, Effects, Element, Tally, manual};
+use packet::{Annotations, PacketKind};
+use wire::LinkType;
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "Cable",
+    manual: manual!("cable.rs"),
+    args: &[ArgInfo::positional("FROM", "interface", ""), ArgInfo::positional("TO", "interface", "")],
+    handlers: &[HandlerInfo::count("count"), HandlerInfo::write("reset_counts")],
+    samples: &["", "eth1, eth2"],
+    build: |args| {
+        for name in ["FROM", "TO"] {
+            args.or(name, String::new());
+        }
+        args.finish()?;
+        Ok(Box::new(Cable { count: 0, annotations: true }))
+    },
+    ..Class::DEFAULT
+};
+
+struct Cable {
+    count: u64,
+    /// Whether anybody reads annotations.
+    annotations: bool,
+}
+
+/// What makes a packet one that has just come in and is of this kind.
+fn received(when: Filter, kind: PacketKind) -> Case {
+    let set = |field, bytes: &[u8]| Action::Set(field, Value::Constant(bytes.to_vec()));
+    Case::new(when, Target::Output(0))
+        .with(set(Field::Annotation { offset: 0, length: Annotations::SIZE as u8 }, &[0; Annotations::SIZE]))
+        .with(set(Field::HeaderOffset(Base::Mac), &[0]))
+        .with(set(Field::HeaderOffset(Base::Network), &[]))
+        .with(set(Field::HeaderOffset(Base::Transport), &[]))
+        .with(set(Field::Kind, &[kind as u8]))
+        .with(set(Field::InputPort, &[0]))
+        .with(Action::Set(Field::TimeStamp, Value::Now))
+}
+
+impl Element for Cable {
+    fn effects(&self) -> Effects {
+        /// The bit of an Ethernet address that says that it is a group's.
+        const GROUP: u128 = 1 << 40;
+        let destination = || Field::Bytes { base: Base::Data, offset: 0, length: 6 };
+        let to_all = Filter::equals(destination(), (1 << 48) - 1);
+        let to_group = Filter::In { field: destination(), mask: GROUP, set: IntervalSet::one(GROUP, GROUP) };
+        Effects::cases(vec![
+            received(to_all, PacketKind::Broadcast),
+            received(to_group, PacketKind::Multicast),
+            received(Filter::Any, PacketKind::Host),
+        ])
+        .counting(Counts::Told)
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        self.annotations = cx.facts().annotation_read(0, Annotations::SIZE);
+        Ok(())
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        let now = cx.now();
+        self.count += batch.len() as u64;
+        for packet in batch.iter_mut() {
+            packet.set_kind(PacketKind::of_frame(packet.data()));
+            packet.set_time(now);
+            packet.set_port(0);
+            packet.set_link(LinkType::Ethernet.number());
+            packet.set_offset(Base::Mac, Some(0));
+            packet.set_offset(Base::Network, None);
+            packet.set_offset(Base::Transport, None);
+            if self.annotations {
+                packet.annotations_mut().bytes_mut().fill(0);
+            }
+        }
+    }
+
+    fn tally(&mut self, tally: &Tally) {
+        self.count += tally.packets;
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
+        Ok(self.count.to_string())
+    }
+
+    fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, _value: &str) -> Result<(), String> {
+        self.count = 0;
+        Ok(())
+    }
+}

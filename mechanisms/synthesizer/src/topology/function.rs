@@ -1,0 +1,140 @@
+//! One network function of a chain: its graph, and the interfaces that it has.
+
+use element::Registry;
+use element::class::ArgKind;
+use element::ports::ranges;
+use lang::{Element, Graph};
+
+use super::prop::Word;
+
+/// A network function.
+pub(super) struct Function {
+    pub(super) name: Word,
+    pub(super) graph: Graph,
+    pub(super) devices: Vec<Device>,
+    /// Whether its configuration was found and is free of errors, so that all its interfaces are known.
+    pub(super) is_whole: bool,
+}
+
+/// An element that receives from an interface or sends by it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Device {
+    /// Its number in the function's graph.
+    pub(super) element: usize,
+    pub(super) interface: String,
+    pub(super) sends: bool,
+}
+
+/// What a function has on one interface, as numbers of elements.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Interface {
+    pub(super) senders: Vec<usize>,
+    pub(super) receivers: Vec<usize>,
+}
+
+impl Function {
+    /// What it has on an interface of that name. Names are the same with and without `netmap:` and the like in front.
+    pub(super) fn interface(&self, name: &str) -> Option<Interface> {
+        let mut found = Interface::default();
+        for device in self.devices.iter().filter(|device| is_same(&device.interface, name)) {
+            let list = if device.sends { &mut found.senders } else { &mut found.receivers };
+            list.push(device.element);
+        }
+        (found != Interface::default()).then_some(found)
+    }
+
+    /// The names of its interfaces, each once.
+    pub(super) fn interfaces(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        for device in &self.devices {
+            if !names.contains(&device.interface.as_str()) {
+                names.push(&device.interface);
+            }
+        }
+        names
+    }
+
+    /// Whether something is connected to outputs of an element, from that number on.
+    pub(super) fn is_connected(&self, element: usize, from: usize) -> bool {
+        let leads = |port: (usize, usize)| port.0 == element && port.1 >= from;
+        self.graph.connections.iter().any(|connection| leads(connection.from))
+    }
+}
+
+/// The elements of a graph that are at interfaces.
+pub(super) fn devices(graph: &Graph, registry: &Registry) -> Vec<Device> {
+    let device = |(number, element): (usize, &Element)| {
+        let sends = sends(&element.class, registry)?;
+        let interface = interface(element, registry)?;
+        Some(Device { element: number, interface, sends })
+    };
+    graph.elements.iter().enumerate().filter_map(device).collect()
+}
+
+/// Whether elements of a class send by an interface or receive from it; `None` if they do neither. Such classes have a queue
+/// of their own to the outside, and their first argument says which interface that is.
+fn sends(class: &str, registry: &Registry) -> Option<bool> {
+    let Some(class) = registry.get(class) else {
+        // One of another system, such as FromNetmapDevice. Where it is joined, it need not be there.
+        let is = |start: &str| class.starts_with(start) && class.ends_with("Device");
+        return if is("To") { Some(true) } else { is("From").then_some(false) };
+    };
+    let first = class.args.first()?;
+    let names_interface = first.kind == ArgKind::Required && ["interface", "port"].contains(&first.ty);
+    let (inputs, _) = ranges(class.ports, 0)?;
+    (names_interface && class.notes.has_queues).then_some(inputs.most > 0)
+}
+
+/// The interface of such an element: its first argument, which may be given by its keyword.
+fn interface(element: &Element, registry: &Registry) -> Option<String> {
+    let args = lang::args::split(&element.config);
+    let keyword = registry.get(&element.class).and_then(|class| class.args.first()).map(|arg| arg.name);
+    let named = args.iter().find_map(|arg| {
+        let (word, value) = arg.text.split_once(char::is_whitespace)?;
+        (Some(word) == keyword).then_some(value)
+    });
+    let text = named.or(args.first().map(|arg| arg.text.as_str()))?;
+    Some(lang::args::unquote(text.trim())).filter(|name| !name.is_empty())
+}
+
+/// Whether two names are of the same interface.
+fn is_same(one: &str, other: &str) -> bool {
+    one == other || bare(one) == other || one == bare(other)
+}
+
+/// The name without a kind of driver in front of it.
+fn bare(name: &str) -> &str {
+    match name.split_once(':') {
+        Some((kind, rest)) if !kind.is_empty() && kind.bytes().all(|b| b.is_ascii_alphabetic()) => rest,
+        _ => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lang::{Options, Sources, parse};
+
+    use super::*;
+
+    #[test]
+    fn devices_are_found_by_what_their_classes_say() {
+        let text = "FromDevice(netmap:e0, SNAPLEN 9) -> Queue -> ToDevice(BURST 1, DEVNAME \"e1\");
+            FromDPDKDevice(0000:04:00.0) -> ToDPDKDevice(0); FromNetmapDevice(e2) -> ToNetmapDevice(e2);
+            FromXDP(e3) -> ToXDP(e4); FromDump(x) -> ToDump(y); KernelTap(1.0.0.1/8) -> FromDevice; FromHost(e5) -> ToHost(e5)";
+        let mut sources = Sources::new();
+        let id = sources.add("t", text);
+        let (graph, _) = parse(&mut sources, id, &Options::default());
+        let devices = devices(&graph, &testkit::registry());
+        let shown = |device: &Device| format!("{}{}", if device.sends { ">" } else { "<" }, device.interface);
+        assert_eq!(
+            devices.iter().map(shown).collect::<Vec<_>>(),
+            ["<netmap:e0", ">e1", "<0000:04:00.0", ">0", "<e2", ">e2", "<e3", ">e4"]
+        );
+    }
+
+    #[test]
+    fn names_are_the_same_with_and_without_their_driver() {
+        assert!(is_same("netmap:e0", "e0") && is_same("e0", "netmap:e0") && is_same("e0", "e0"));
+        assert!(!is_same("netmap:e0", "dpdk:e0") && !is_same("e0:1", "1") && !is_same(":e0", "e0"));
+    }
+}

@@ -1,0 +1,260 @@
+//! The functions of a chain as one graph.
+
+use std::collections::HashSet;
+
+use element::Registry;
+use element::ports::{Processing, flows, processing};
+use lang::{Connection, Element, Graph, Span};
+
+use super::function::Function;
+use super::wiring::{Place, Wiring};
+use crate::verify::run::{is_bystander, without};
+
+/// Instructions of scripts by which nothing changes but what they print, and after which the driver may stop.
+const HARMLESS: [&str; 17] = [
+    "print",
+    "printq",
+    "printn",
+    "printnq",
+    "read",
+    "readq",
+    "save",
+    "append",
+    "wait",
+    "wait_time",
+    "wait_for",
+    "wait_step",
+    "wait_stop",
+    "pause",
+    "stop",
+    "end",
+    "exit",
+];
+
+/// A whole chain, and what has become of elements of its functions. Names are those in the joined graph.
+#[derive(Default)]
+pub(super) struct Joined {
+    pub(super) graph: Graph,
+    /// Queues between functions.
+    pub(super) queues: Group,
+    /// Scripts that only print counts and stop.
+    pub(super) scripts: Group,
+    /// Elements whose interface nothing comes in by.
+    pub(super) silent: Group,
+    /// Elements that send what nobody receives.
+    pub(super) unheard: Group,
+}
+
+/// Elements with the same fate.
+#[derive(Default)]
+pub(super) struct Group {
+    pub(super) names: Vec<String>,
+    /// Where the first one is declared.
+    pub(super) place: Option<Span>,
+}
+
+impl Group {
+    fn add(&mut self, element: &Element) {
+        self.names.push(element.name.clone());
+        self.place.get_or_insert(element.span);
+    }
+}
+
+/// Puts functions beside each other and cables between them.
+pub(super) fn join(functions: &[Function], wiring: &Wiring, registry: &Registry) -> Joined {
+    let mut starts = Vec::new();
+    let mut graph = Graph::default();
+    for function in functions {
+        starts.push(graph.elements.len());
+        append(&mut graph, function);
+    }
+    let place = |(function, element): Place| starts[function] + element;
+    let count = graph.elements.len();
+    let mut joiner =
+        Joiner { graph, registry, gone: vec![false; count], starts: &starts, joined: Joined::default() };
+    for &silent in &wiring.silent {
+        joiner.become_idle(place(silent));
+    }
+    joiner.leave_scripts_out();
+    for cable in &wiring.cables {
+        let receiver = cable.receiver.map(place);
+        for &sender in &cable.senders {
+            joiner.connect(place(sender), receiver, &cable.names);
+        }
+    }
+    for receiver in wiring.cables.iter().filter_map(|cable| cable.receiver) {
+        joiner.gone[place(receiver)] = true;
+    }
+    joiner.finish()
+}
+
+/// Adds a function's graph behind the others, its names behind the function's own.
+fn append(graph: &mut Graph, function: &Function) {
+    let start = graph.elements.len();
+    graph.elements.extend(function.graph.elements.iter().cloned().map(|mut element| {
+        element.name = format!("{}/{}", function.name.text, element.name);
+        element
+    }));
+    graph.connections.extend(function.graph.connections.iter().map(|connection| {
+        let shifted = |(element, port): (usize, usize)| (element + start, port);
+        Connection { from: shifted(connection.from), to: shifted(connection.to), span: connection.span }
+    }));
+    add_new(&mut graph.requirements, &function.graph.requirements);
+    add_new(&mut graph.provisions, &function.graph.provisions);
+}
+
+fn add_new<T: Clone + PartialEq>(all: &mut Vec<T>, more: &[T]) {
+    for one in more {
+        if !all.contains(one) {
+            all.push(one.clone());
+        }
+    }
+}
+
+struct Joiner<'a> {
+    graph: Graph,
+    registry: &'a Registry,
+    /// Which elements are left out.
+    gone: Vec<bool>,
+    /// Where the elements of each function start.
+    starts: &'a [usize],
+    joined: Joined,
+}
+
+impl Joiner<'_> {
+    /// An element of another class takes the place of one. A name that nobody has given says the class.
+    fn become_another(&mut self, element: usize, class: &str, config: String) {
+        let element = &mut self.graph.elements[element];
+        let (scope, name) = element.name.rsplit_once('/').unwrap_or_default();
+        if let Some((_, number)) = name.split_once('@') {
+            element.name = format!("{scope}/{class}@{number}");
+        }
+        element.class = class.to_string();
+        element.config = config;
+        element.config_span = None;
+    }
+
+    /// Nothing comes in here. What is behind it stays, because other packets may come there too.
+    fn become_idle(&mut self, receiver: usize) {
+        self.joined.silent.add(&self.graph.elements[receiver]);
+        self.become_another(receiver, "Idle", String::new());
+    }
+
+    /// Scripts that print counts and stop are for a function that runs alone.
+    fn leave_scripts_out(&mut self) {
+        let counts = self.graph.port_counts();
+        for (number, (element, ports)) in self.graph.elements.iter().zip(counts).enumerate() {
+            let Some(class) = self.registry.get(&element.class) else { continue };
+            let args = lang::args::split(&element.config);
+            let is_harmless =
+                |text: &str| text.split_whitespace().next().is_some_and(|word| HARMLESS.contains(&word));
+            let is_script = is_bystander(class, ports) && !args.is_empty();
+            if is_script && args.iter().all(|arg| is_harmless(&arg.text)) {
+                self.joined.scripts.add(element);
+                self.gone[number] = true;
+            }
+        }
+    }
+
+    /// What a sender sends comes out of a receiver.
+    fn connect(&mut self, sender: usize, receiver: Option<usize>, names: &[String; 2]) {
+        self.push_into(sender);
+        let Some(receiver) = receiver else {
+            self.joined.unheard.add(&self.graph.elements[sender]);
+            return self.become_another(sender, "Discard", String::new());
+        };
+        self.become_another(sender, "Cable", lang::args::join(names.iter().map(lang::args::quote)));
+        let behind: Vec<Connection> = self
+            .graph
+            .connections
+            .iter()
+            .filter(|connection| connection.from == (receiver, 0))
+            .map(|connection| Connection { from: (sender, 0), ..*connection })
+            .collect();
+        self.graph.connections.extend(behind);
+    }
+
+    /// A cable does not pull: a queue that only it would empty is not needed, and elsewhere somebody else pulls.
+    fn push_into(&mut self, sender: usize) {
+        let sources: Vec<(usize, usize)> = self.before((sender, 0)).collect();
+        for source in sources {
+            if !self.is_pulled(source) {
+                continue;
+            }
+            if self.is_needless(source) {
+                self.joined.queues.add(&self.graph.elements[source.0]);
+                self.gone[source.0] = true;
+                for connection in &mut self.graph.connections {
+                    if connection.to.0 == source.0 {
+                        connection.to = (sender, 0);
+                    }
+                }
+                continue;
+            }
+            let element = &self.graph.elements[sender];
+            let (scope, _) = element.name.rsplit_once('/').unwrap_or_default();
+            let (name, span) = (format!("{scope}/Unqueue"), element.span);
+            self.graph.add(&name, "Unqueue", "", span);
+            let unqueue = self.graph.elements.len() - 1;
+            self.gone.push(false);
+            for connection in &mut self.graph.connections {
+                if connection.from == source && connection.to == (sender, 0) {
+                    connection.to = (unqueue, 0);
+                }
+            }
+            self.graph.connections.push(Connection { from: (unqueue, 0), to: (sender, 0), span });
+        }
+    }
+
+    /// The outputs that are connected to an input.
+    fn before(&self, input: (usize, usize)) -> impl Iterator<Item = (usize, usize)> {
+        let connections = self.graph.connections.iter().filter(move |connection| connection.to == input);
+        connections.map(|connection| connection.from)
+    }
+
+    /// Whether packets are pulled from an output: it says so itself, or those in front of it do.
+    fn is_pulled(&self, output: (usize, usize)) -> bool {
+        let mut seen = HashSet::from([output]);
+        let mut open = vec![output];
+        while let Some((element, port)) = open.pop() {
+            let Some(class) = self.registry.get(&self.graph.elements[element].class) else { continue };
+            match processing(class.processing, true, port) {
+                Some(Processing::Pull) => return true,
+                Some(Processing::Agnostic) => {
+                    let leads = |to: (usize, usize)| to.0 == element && flows(class.flow, to.1, port);
+                    let inputs = self.graph.connections.iter().filter(|connection| leads(connection.to));
+                    open.extend(inputs.map(|connection| connection.from).filter(|from| seen.insert(*from)));
+                }
+                _ => {}
+            }
+        }
+        false
+    }
+
+    /// Whether the output is that of a queue from which nobody else takes packets and of which nobody speaks.
+    fn is_needless(&self, (queue, port): (usize, usize)) -> bool {
+        let element = &self.graph.elements[queue];
+        let Some(class) = self.registry.get(&element.class) else { return false };
+        let is = |output, wanted| processing(class.processing, output, 0) == Some(wanted);
+        let is_queue = is(false, Processing::Push) && is(true, Processing::Pull) && port == 0;
+        let outputs = self.graph.connections.iter().filter(|connection| connection.from.0 == queue).count();
+        is_queue && class.notes.signals_packets && outputs == 1 && !self.is_mentioned(queue)
+    }
+
+    /// Whether the name of an element stands among the arguments of another one of its function.
+    fn is_mentioned(&self, element: usize) -> bool {
+        let function = self.starts.partition_point(|&start| start <= element).saturating_sub(1);
+        let end = self.starts.get(function + 1).copied().unwrap_or(self.gone.len());
+        let name = self.graph.elements[element].name.rsplit('/').next().unwrap_or_default();
+        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '@';
+        let others = (self.starts[function]..end.min(self.graph.elements.len()))
+            .filter(|&other| other != element && !self.gone[other]);
+        let mut configs = others.map(|other| &self.graph.elements[other].config);
+        configs.any(|config| config.split(|c| !is_part(c)).any(|word| word == name))
+    }
+
+    fn finish(mut self) -> Joined {
+        self.joined.graph = without(&self.graph, &self.gone).0;
+        self.joined
+    }
+}
