@@ -112,7 +112,7 @@ fn each_set(
 }
 
 /// The rules of a file.
-fn read(path: &Path) -> Result<Vec<String>, String> {
+pub(crate) fn read(path: &Path) -> Result<Vec<String>, String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let lines = text.lines().map(str::trim).filter(|line| line.starts_with('@'));
     let rules: Vec<String> = lines.map(String::from).collect();

@@ -327,14 +327,18 @@ pub(crate) fn worker_with(
 
 /// The same with packets of any source, which is pulled until it has no more.
 pub(crate) fn worker_of(frames: &str, start: Start, chain: &str) -> Result<Worker, String> {
+    running(text_of(frames, start, chain), Options::default())
+}
+
+/// The configuration of such a worker.
+pub(crate) fn text_of(frames: &str, start: Start, chain: &str) -> String {
     let marks = match start {
         Start::Frame => "",
         Start::Ethernet | Start::Tcp => "-> MarkIPHeader(14)",
         Start::Ip => "-> Strip(14) -> MarkIPHeader",
         Start::Ip6 => "-> MarkIP6Header(14)",
     };
-    let text = format!("{frames} {marks} -> replay :: ReplayUnqueue(STOP -1, BURST 32) -> {chain}");
-    running(text, Options::default())
+    format!("{frames} {marks} -> replay :: ReplayUnqueue(STOP -1, BURST 32) -> {chain}")
 }
 
 /// A configuration, ready to be driven.

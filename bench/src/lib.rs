@@ -17,6 +17,7 @@ mod sessions;
 mod slicing;
 mod source;
 mod spraying;
+mod synthesis;
 mod workers;
 
 use std::collections::BTreeMap;
@@ -243,6 +244,11 @@ pub const ALL: &[Benchmark] = &[
         name: "slicer",
         about: "Slice and Splice, one behind the other, over sizes of packets",
         run: slicing::run,
+    },
+    Benchmark {
+        name: "synthesizer",
+        about: "chains of routers, translators, a provider's with many rules: as they are and synthesized (--rules FILE)",
+        run: synthesis::run,
     },
     Benchmark {
         name: "boundary",

@@ -73,9 +73,16 @@ pub fn synthesize(chain: &Chain, limits: &Limits, is_pushed: &dyn Fn(Port) -> bo
     };
     for node in chain.entries() {
         for output in 0..chain.nodes[node].forward.len() {
-            if let Some(packet) = given(&chain.nodes[node].effects) {
-                begin(&mut work, (node, output), packet, chain.nodes[node].inputs == 0);
+            let Some(packet) = given(&chain.nodes[node].effects) else { continue };
+            if !is_pushed((node, output)) {
+                // Who pulls may be the one to begin behind.
+                for &(next, _) in &chain.nodes[node].forward[output] {
+                    behind(chain, next, &BTreeSet::from([packet.headers]), is_pushed, &mut |from, headers| {
+                        begin(&mut work, from, Packet::incoming(headers), false);
+                    });
+                }
             }
+            begin(&mut work, (node, output), packet, chain.nodes[node].inputs == 0);
         }
     }
     let mut next = 0;
@@ -287,7 +294,7 @@ fn stretch(
         .map(|&class| {
             let leaf = walked.leaves.get(class);
             passed.extend(leaf.path.iter().map(|passed| passed.node));
-            class_of(leaf, incoming, &outputs, &mut elements)
+            class_of(leaf, incoming, is_certain, &outputs, &mut elements)
         })
         .collect();
     passed.extend(walked.lists.iter().map(|list| list.element as usize));
@@ -307,6 +314,7 @@ fn stretch(
     let lists = walked.lists.into_iter().map(|list| List { element: elements.number(list.element as usize), ..list });
     let program = Program {
         layout: incoming.headers,
+        needs_link: is_certain || incoming.is_link_asked(),
         is_certain,
         otherwise,
         nodes: nodes.collect(),
@@ -335,7 +343,13 @@ impl Names<'_> {
     }
 }
 
-fn class_of(leaf: &leaf::Leaf, incoming: &Packet, outputs: &[Port], elements: &mut Names) -> Class {
+fn class_of(
+    leaf: &leaf::Leaf,
+    incoming: &Packet,
+    is_certain: bool,
+    outputs: &[Port],
+    elements: &mut Names,
+) -> Class {
     let packet = &leaf.packet;
     let is_dropped = matches!(leaf.to, To::Drop(_));
     let exit = match leaf.to {
@@ -343,7 +357,10 @@ fn class_of(leaf: &leaf::Leaf, incoming: &Packet, outputs: &[Port], elements: &m
         To::Drop(reason) => Exit::Drop(reason),
     };
     let headers = std::array::from_fn(|base| {
-        (!is_dropped && packet.headers[base] != incoming.headers[base]).then_some(packet.headers[base])
+        let is_other = packet.headers[base] != incoming.headers[base];
+        // Where the link header was may be unknown.
+        let is_new = is_other || base == 0 && packet.link_marked && !is_certain;
+        (!is_dropped && is_new).then_some(packet.headers[base])
     });
     let path = leaf.path.iter().map(|passed| Passed {
         element: elements.number(passed.node),

@@ -3,7 +3,10 @@
 //! Places are counted from the first byte that the packet had when it came in. The paper's operation is the difference
 //! between this and an untouched packet.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash, Hasher};
+use std::rc::Rc;
 
 use classify::IntervalSet;
 use element::Base;
@@ -85,6 +88,23 @@ pub enum Summed {
     Recomputed(i32),
 }
 
+/// Whether somebody has asked where the link header was marked when the packet came in: a note that all packets of a walk
+/// share, and no part of what they are.
+#[derive(Clone, Debug, Default)]
+pub struct LinkAsked(Rc<Cell<bool>>);
+
+impl PartialEq for LinkAsked {
+    fn eq(&self, _: &LinkAsked) -> bool {
+        true
+    }
+}
+
+impl Eq for LinkAsked {}
+
+impl Hash for LinkAsked {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
+}
+
 /// The packet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Packet {
@@ -92,6 +112,10 @@ pub struct Packet {
     pub start: i32,
     /// Where its link, network and transport header start.
     pub headers: [Option<i32>; 3],
+    /// Whether its link header was marked on the way.
+    pub link_marked: bool,
+    /// Whether it mattered where that was before.
+    link_asked: LinkAsked,
     /// Where it ends.
     pub end: Sum,
     /// Bytes that were written.
@@ -122,6 +146,8 @@ impl Packet {
         Packet {
             start: 0,
             headers,
+            link_marked: false,
+            link_asked: LinkAsked::default(),
             end: Sum::of(Question::Length),
             bytes: BTreeMap::new(),
             annotations: BTreeMap::new(),
@@ -137,7 +163,12 @@ impl Packet {
     pub fn place(&self, base: Base) -> Option<i32> {
         match base {
             Base::Data => Some(self.start),
-            Base::Mac => self.headers[0],
+            Base::Mac => {
+                if !self.link_marked {
+                    self.link_asked.0.set(true);
+                }
+                self.headers[0]
+            }
             Base::Network => self.headers[1],
             Base::Transport => self.headers[2],
         }
@@ -147,10 +178,18 @@ impl Packet {
     pub fn mark(&mut self, base: Base, place: Option<i32>) {
         match base {
             Base::Data => {}
-            Base::Mac => self.headers[0] = place,
+            Base::Mac => {
+                self.link_marked = true;
+                self.headers[0] = place;
+            }
             Base::Network => self.headers[1] = place,
             Base::Transport => self.headers[2] = place,
         }
+    }
+
+    /// Whether it has mattered where the link header was marked when packets came in.
+    pub fn is_link_asked(&self) -> bool {
+        self.link_asked.0.get()
     }
 
     /// Where it reaches at least to a place.

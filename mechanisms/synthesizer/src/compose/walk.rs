@@ -272,7 +272,7 @@ impl Walk<'_> {
 
     fn drop(&mut self, way: Way, reason: DropReason) -> Result<Next, Full> {
         // Of packets that end nothing is left to be changed.
-        let packet = Packet { headers: [None; 3], ..Packet::incoming([None; 3]) };
+        let packet = Packet::incoming([None; 3]);
         self.leaf(Leaf { packet, to: super::leaf::To::Drop(reason), path: way.path })
     }
 

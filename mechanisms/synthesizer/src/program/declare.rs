@@ -115,7 +115,9 @@ pub fn stages(program: &Program) -> Vec<Stage> {
             Exit::Drop(reason) => (Target::Drop(reason), Vec::new()),
         };
         // Headers were marked anew at the beginning.
-        let headers = std::array::from_fn(|base| class.headers[base].or(header.and(Some(program.layout[base]))));
+        // That of the link was not.
+        let before = |base: usize| header.filter(|_| base > 0).map(|_| program.layout[base]);
+        let headers = std::array::from_fn(|base| class.headers[base].or(before(base)));
         let class = Class { headers, ..class.clone() };
         let headers_after = headers;
         // A checksum is declared as that of the header that is marked: where that one is not, it is marked meanwhile.
@@ -298,7 +300,9 @@ fn laid_out(program: &Program) -> Filter {
             }
         }
     };
-    Filter::All([Base::Mac, Base::Network, Base::Transport].into_iter().zip(program.layout).map(header).collect())
+    let needed = usize::from(!program.needs_link);
+    let headers = [Base::Mac, Base::Network, Base::Transport].into_iter().zip(program.layout);
+    Filter::All(headers.skip(needed).map(header).collect())
 }
 
 fn field(place: Place, length: u16) -> Field {
@@ -433,7 +437,7 @@ fn of_test(test: &Test, list: &List, header: Behind) -> Filter {
 fn operation(class: &Class, when: Filter, to: Target) -> Case {
     let mut case = Case::new(when, to);
     // What lies in front of the packet afterwards is written before it is taken off. Values are those that came in.
-    let front = class.start.min(0);
+    let front = class.front();
     if front < 0 {
         case = case.with(Action::Strip(front));
     }
@@ -454,8 +458,8 @@ fn operation(class: &Class, when: Filter, to: Target) -> Case {
         };
         case = case.with(Action::Set(field(at(write.place), length), value));
     }
-    if class.start > 0 {
-        case = case.with(Action::Strip(class.start));
+    if class.start > front {
+        case = case.with(Action::Strip(class.start - front));
     }
     for (base, header) in [Base::Mac, Base::Network, Base::Transport].into_iter().zip(class.headers) {
         if let Some(place) = header {

@@ -22,6 +22,8 @@ use question::{Question, Sum};
 pub struct Program {
     /// Where headers are marked on the packets that it is for, from the start of each: link, network, transport.
     pub layout: [Option<i32>; 3],
+    /// Whether it matters where the link header is.
+    pub needs_link: bool,
     /// Whether all packets that come are laid out like that.
     pub is_certain: bool,
     /// The output for packets that are laid out otherwise.
@@ -194,6 +196,18 @@ impl Value {
             Value::Copy(_, length) | Value::Plus(_, length, _) => usize::from(*length),
             Value::Masked(..) => 1,
         }
+    }
+}
+
+impl Class {
+    /// The first byte that has to be part of the packet while it is written: where it came in, where it leaves, or where
+    /// something is written that is taken off again.
+    pub fn front(&self) -> i32 {
+        let written = self.writes.iter().map(|write| match write.place {
+            Place::Byte(place) => place,
+            Place::Annotation(_) => 0,
+        });
+        written.chain([self.start, 0]).min().unwrap_or_default()
     }
 }
 

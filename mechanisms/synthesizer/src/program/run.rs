@@ -20,6 +20,7 @@ const MOST_MOVED: usize = 256;
 /// A program, ready to run. Workers share it.
 pub struct Runner {
     layout: [Option<isize>; 3],
+    needs_link: bool,
     is_certain: bool,
     nodes: Vec<Compiled>,
     /// Of all nodes: the last answer of each range, and where it leads.
@@ -62,6 +63,7 @@ struct RuleList {
 #[derive(Clone, Debug, Default)]
 struct Operation {
     start: i32,
+    front: i32,
     end: Option<Sum>,
     headers: Vec<(Base, Option<i32>)>,
     kind: Option<PacketKind>,
@@ -104,6 +106,7 @@ impl Runner {
     pub fn new(program: &Program, is_read: &dyn Fn(u8) -> bool) -> Result<Runner, String> {
         let mut runner = Runner {
             layout: program.layout.map(|place| place.map(|place| place as isize)),
+            needs_link: program.needs_link,
             is_certain: program.is_certain,
             nodes: Vec::with_capacity(program.nodes.len()),
             ends: Vec::new(),
@@ -226,7 +229,7 @@ impl Runner {
         self.is_certain
             || packet.offset(Base::Network) == network
                 && packet.offset(Base::Transport) == transport
-                && packet.offset(Base::Mac) == link
+                && (!self.needs_link || packet.offset(Base::Mac) == link)
     }
 
     /// Asks questions until there is a class, or a list of rules, which is left open.
@@ -345,6 +348,7 @@ impl Operation {
     fn new(class: &Class, is_read: &dyn Fn(u8) -> bool) -> Result<Operation, String> {
         let mut operation = Operation {
             start: class.start,
+            front: class.front(),
             port: class.port,
             framed: class.framed,
             stamped: class.stamped,
@@ -379,9 +383,6 @@ impl Operation {
                 }
             }
             match write.place {
-                Place::Byte(place) if place < class.start.min(0) => {
-                    return Err("it writes in front of the packet".into());
-                }
                 Place::Byte(_) => operation.writes.push(write.clone()),
                 Place::Annotation(place) => {
                     let places = place..place.saturating_add(write.value.length() as u8);
@@ -398,7 +399,7 @@ impl Operation {
             return Err("it moves too many bytes".into());
         }
         if let Some(Checksum::Updated { header, .. } | Checksum::Recomputed { header }) = &class.checksum {
-            if *header < class.start.min(0) {
+            if *header < class.front() {
                 return Err("it sums up what is not in the packet".into());
             }
             needs = needs.max(i64::from(header + IPV4));
@@ -414,8 +415,9 @@ impl Operation {
 
     #[inline]
     fn carry_out(&self, packet: &mut Packet, now: Timestamp) -> bool {
-        let Operation { start, writes, annotations, checksum, .. } = self;
-        if packet.data().len() < self.needs || *start < 0 && packet.headroom() < start.unsigned_abs() as usize {
+        let Operation { start, front, writes, annotations, checksum, .. } = self;
+        let (start, front) = (*start, *front);
+        if packet.data().len() < self.needs || packet.headroom() < front.unsigned_abs() as usize {
             return false;
         }
         // What is read is what came in: first all of it, then writes.
@@ -430,7 +432,6 @@ impl Operation {
         };
         let end = self.end.as_ref().map(|sum| value(sum, packet));
         // What lies in front of the packet afterwards is written before it is taken off.
-        let front = (*start).min(0);
         let is_longer = packet.unstrip(front.unsigned_abs() as usize);
         debug_assert!(is_longer, "that there is room was asked before");
         let data = packet.data_mut();
@@ -467,10 +468,10 @@ impl Operation {
             }
             None => {}
         }
-        let is_shorter = packet.strip((*start).max(0) as usize);
+        let is_shorter = packet.strip((start - front) as usize);
         debug_assert!(is_shorter, "that there are so many bytes was asked before");
         if let Some(end) = end {
-            packet.truncate(usize::try_from(end - i64::from(*start)).unwrap_or(0));
+            packet.truncate(usize::try_from(end - i64::from(start)).unwrap_or(0));
         }
         for (base, place) in &self.headers {
             packet.set_offset(*base, place.map(|place| place as isize));

@@ -1,6 +1,7 @@
 //! Programs as arguments of a configuration, a line each, and back.
 //!
-//! - `LAYOUT - 14 34`: where headers are marked; `LAYOUT ANY - 14 34` if that is certain to be so
+//! - `LAYOUT - 14 34`: where headers are marked; `?-` if it does not matter where the link header is, `LAYOUT ANY - 14 34` if
+//!   they are certain to be there
 //! - `OTHERWISE 1`: the output for packets that are laid out otherwise
 //! - `PASSING a b c`: names of elements
 //! - `START n0`
@@ -26,7 +27,8 @@ const DEEPEST: usize = 200;
 pub fn write(program: &Program) -> String {
     let mut lines: Vec<String> = Vec::new();
     let certain = if program.is_certain { "ANY " } else { "" };
-    lines.push(format!("LAYOUT {certain}{}", marks(program.layout.map(Some))));
+    let any_link = if program.needs_link || program.is_certain { "" } else { "?" };
+    lines.push(format!("LAYOUT {certain}{any_link}{}", marks(program.layout.map(Some))));
     lines.push(format!("OTHERWISE {}", program.otherwise));
     if !program.elements.is_empty() {
         lines.push(format!("PASSING {}", program.elements.join(" ")));
@@ -195,8 +197,14 @@ fn line(program: &mut Program, first: &str, words: &mut Words<'_>) -> Option<()>
             if program.is_certain {
                 words.next();
             }
-            let [link, network, transport] = read_marks(words)?;
+            let rest = words.by_ref().collect::<Vec<_>>().join(" ");
+            program.needs_link = !rest.starts_with('?');
+            let mut rest = rest.trim_start_matches('?').split_whitespace();
+            let [link, network, transport] = read_marks(&mut rest)?;
             program.layout = [link?, network?, transport?];
+            if rest.next().is_some() {
+                return None;
+            }
         }
         "OTHERWISE" => program.otherwise = words.next()?.parse().ok()?,
         "PASSING" => program.elements = words.by_ref().map(String::from).collect(),
