@@ -36,7 +36,8 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     for count in [250, 10_000] {
         let made = classify::made(count);
         let actions = ["allow", "deny"].into_iter().cycle();
-        let rules: Vec<String> = made.iter().zip(actions).map(|(rule, action)| format!("{action} {rule}")).collect();
+        let rules: Vec<String> =
+            made.iter().zip(actions).map(|(rule, action)| format!("{action} {rule}")).collect();
         rows.extend(both(settings, "provider", count, &provider(&rules), &Traffic::Rules(made))?);
     }
     Ok(rows)
@@ -62,7 +63,8 @@ fn both(
     let frames = match traffic {
         Traffic::Flows => format!("BenchmarkFrames({}, {FLOWS}, 64)", settings.packets),
         Traffic::Rules(rules) => {
-            std::fs::write(&file, rules.join("\n")).map_err(|error| format!("{}: {error}", file.display()))?;
+            std::fs::write(&file, rules.join("\n"))
+                .map_err(|error| format!("{}: {error}", file.display()))?;
             format!("BenchmarkHeaders({}, {}, 64)", settings.packets, file.display())
         }
     };
@@ -124,7 +126,9 @@ fn translator(n: usize) -> String {
 /// The motivating example of the SNF paper (Figure 5): a translator, a firewall for UDP, a balancer over two servers.
 fn motivating() -> String {
     let out = |n: usize| {
-        format!("DecIPTTL -> IPFragmenter(9000) -> EtherEncap(0x0800, 2:0:0:0:{n}:1, 2:0:0:0:{n}:2) -> tx{n} :: Counter")
+        format!(
+            "DecIPTTL -> IPFragmenter(9000) -> EtherEncap(0x0800, 2:0:0:0:{n}:1, 2:0:0:0:{n}:2) -> tx{n} :: Counter"
+        )
     };
     format!(
         "rx0 :: Counter -> Strip(14) -> MarkIPHeader -> kinds :: IPClassifier(udp, tcp, -);

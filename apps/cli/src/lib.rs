@@ -25,8 +25,8 @@ mod packets;
 mod reasoning;
 mod run;
 mod steering;
-mod table;
 mod synthesize;
+mod table;
 mod verify;
 
 use std::process::ExitCode;

@@ -169,7 +169,8 @@ pub(crate) fn put_in(loaded: &mut Loaded) -> Result<String, String> {
     loaded.graph = graph;
     let elements: std::collections::BTreeSet<usize> =
         synthesis.stretches.iter().flat_map(|stretch| stretch.passed.iter().copied()).collect();
-    let proven = if proof == EQUIVALENT { "proven equivalent".to_string() } else { format!("not proven: {proof}") };
+    let proven =
+        if proof == EQUIVALENT { "proven equivalent".to_string() } else { format!("not proven: {proof}") };
     let stretches = synthesis.stretches.len();
     let plural = if stretches == 1 { "" } else { "es" };
     Ok(format!("synthesized: {} elements in {stretches} stretch{plural}; {proven}", elements.len()))

@@ -19,7 +19,8 @@ pub fn insert(graph: &Graph, chain: &Chain, synthesis: &Synthesis) -> Graph {
 }
 
 fn insert_one(graph: &mut Graph, chain: &Chain, stretch: &Stretch) {
-    let port = |graph: &Graph, (node, port): (usize, usize)| Some((graph.find(&chain.nodes[node].name)?, port));
+    let port =
+        |graph: &Graph, (node, port): (usize, usize)| Some((graph.find(&chain.nodes[node].name)?, port));
     let Some(from) = port(graph, stretch.from) else { return };
     let Some(place) = graph.connections.iter().position(|connection| connection.from == from) else { return };
     let span = graph.connections[place].span;

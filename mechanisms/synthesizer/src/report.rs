@@ -223,7 +223,9 @@ fn fields(chain: &Chain, program: &Program) -> Vec<FieldReport> {
             {
                 counts.entry(name).or_default()[2] += 1;
             }
-            if let Action::Set(Field::HeaderOffset(Base::Network), element::effects::Value::Constant(bytes)) = action {
+            if let Action::Set(Field::HeaderOffset(Base::Network), element::effects::Value::Constant(bytes)) =
+                action
+            {
                 let offset = bytes.iter().fold(0i32, |n, &byte| n << 8 | i32::from(byte));
                 // Later marks are those of headers that were put in front.
                 network.get_or_insert(passed.start + offset);
@@ -323,7 +325,8 @@ pub fn dot(chain: &Chain, synthesis: &Synthesis, title: &str) -> String {
     for (number, stretch) in synthesis.stretches.iter().enumerate() {
         let program = &stretch.program;
         let from = quoted(&chain.nodes[stretch.from.0].name);
-        let _ = writeln!(out, "  subgraph cluster{number} {{\n    label=\"behind {from} [{}]\";", stretch.from.1);
+        let _ =
+            writeln!(out, "  subgraph cluster{number} {{\n    label=\"behind {from} [{}]\";", stretch.from.1);
         let id = |next: Next| match next {
             Next::Node(node) => format!("s{number}n{node}"),
             Next::Class(class) => format!("s{number}c{class}"),
@@ -350,7 +353,9 @@ pub fn dot(chain: &Chain, synthesis: &Synthesis, title: &str) -> String {
         for (place, class) in program.classes.iter().enumerate() {
             let operation = text::of_class(&Class { path: Vec::new(), ..class.clone() });
             let to = match class.exit {
-                Exit::Output(output) => stretch.outputs.get(output).map(|port| chain.nodes[port.0].name.clone()),
+                Exit::Output(output) => {
+                    stretch.outputs.get(output).map(|port| chain.nodes[port.0].name.clone())
+                }
                 Exit::Drop(reason) => Some(reason.as_str().to_string()),
             };
             let label = quoted(&format!("{}\n{}", operation.replace("; ", "\n"), to.unwrap_or_default()));

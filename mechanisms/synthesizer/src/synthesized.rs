@@ -37,7 +37,9 @@ use std::sync::Arc;
 
 use element::args::Raw;
 use element::class::{ArgInfo, HandlerInfo};
-use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, ElementId, Invalid, Tally, Timestamp, manual};
+use element::{
+    Args, Batch, Class, Cx, DropReason, Effects, Element, ElementId, Invalid, Tally, Timestamp, manual,
+};
 use packet::BATCH_CAPACITY;
 
 use crate::program::run::{OTHERWISE, Runner, Scratch};
@@ -88,6 +90,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         counts: vec![Count::default(); program.classes.len()],
         rules: program.lists.iter().map(|list| vec![Count::default(); list.rules.len()]).collect(),
         passed: vec![0; program.classes.len()],
+        ends: program.classes.iter().map(|class| class.exit).collect(),
         program: Arc::new(program),
         runner: None,
         tells: elements.iter().all(Option::is_some),
@@ -122,6 +125,8 @@ impl Count {
 
 struct Synthesized {
     program: Arc<Program>,
+    /// By class: where packets go.
+    ends: Vec<Exit>,
     runner: Option<Arc<Runner>>,
     /// Elements that packets are taken past, where they are in the graph.
     elements: Vec<Option<ElementId>>,
@@ -168,7 +173,7 @@ impl Element for Synthesized {
                 class if !runner.operate(class, packet, now) => otherwise,
                 class => {
                     self.counts[class as usize].add(length, now);
-                    self.program.classes[class as usize].exit
+                    self.ends[class as usize]
                 }
             };
             same &= self.exits.first().is_none_or(|first| *first == exit);

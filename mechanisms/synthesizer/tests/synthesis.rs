@@ -12,11 +12,16 @@ use tidegate_synthesizer::program::question::Question;
 use tidegate_synthesizer::program::{Checksum, Exit, Next, Program, Value, text};
 use tidegate_synthesizer::verify::{Difference, Verdict};
 
+/// Short stretches, too.
+fn limits() -> Limits {
+    Limits { least: 1, ..Limits::default() }
+}
+
 /// Nodes of decision diagrams that a proof may take here.
 const NODES: usize = 1 << 22;
 
 fn compose(chain: &Read) -> Synthesis {
-    synthesize(&chain.chain, &Limits::default(), &|(node, output)| chain.pushed[node][output])
+    synthesize(&chain.chain, &limits(), &|(node, output)| chain.pushed[node][output])
 }
 
 /// What was made of a chain, as a chain that was read again.
@@ -37,7 +42,8 @@ fn proven(text: &str) -> (Read, Synthesis) {
     (chain, synthesis)
 }
 
-const ROUTER: &str = "FromDump(in.pcap) -> before :: Counter -> Strip(14) -> check :: CheckIPHeader -> GetIPAddress(16)
+const ROUTER: &str =
+    "FromDump(in.pcap) -> before :: Counter -> Strip(14) -> check :: CheckIPHeader -> GetIPAddress(16)
     -> routes :: RadixIPLookup(10.0.0.0/8 0, 192.0.2.0/24 198.51.100.1 1, 192.0.2.1/32 2);
 routes[0] -> DropBroadcasts -> IPGWOptions(10.0.0.1) -> FixIPSrc(10.0.0.1) -> left_ttl :: DecIPTTL
     -> IPFragmenter(1500) -> EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2) -> left :: ToDump(left.pcap);
@@ -121,7 +127,7 @@ fn too_many_classes_end_a_stretch() {
         filters(9)
     );
     let chain = read(&text);
-    let limits = Limits { classes: 40, ..Limits::default() };
+    let limits = Limits { classes: 40, ..limits() };
     let synthesis = synthesize(&chain.chain, &limits, &|(node, output)| chain.pushed[node][output]);
     assert!(!synthesis.multiplied.is_empty());
     assert!(synthesis.stretches.len() > 1);
@@ -198,10 +204,15 @@ fn a_missing_write_is_caught() {
 #[test]
 fn a_swapped_port_is_caught() {
     caught(ROUTER, "outputs", |program| {
-        let outputs: Vec<usize> = program.classes.iter().filter(|class| class.path.len() > 8).filter_map(|class| match class.exit {
-            Exit::Output(output) => Some(output),
-            Exit::Drop(_) => None,
-        }).collect();
+        let outputs: Vec<usize> = program
+            .classes
+            .iter()
+            .filter(|class| class.path.len() > 8)
+            .filter_map(|class| match class.exit {
+                Exit::Output(output) => Some(output),
+                Exit::Drop(_) => None,
+            })
+            .collect();
         let (a, b) = (outputs[0], *outputs.iter().find(|output| **output != outputs[0]).unwrap());
         for class in &mut program.classes {
             class.exit = match class.exit {
@@ -249,7 +260,8 @@ fn a_lost_exception_is_caught() {
 
 #[test]
 fn a_lost_length_is_caught() {
-    let text = "FromDump(in.pcap) -> Strip(14) -> short :: CheckLength(100) -> Null -> out :: ToDump(out.pcap);
+    let text =
+        "FromDump(in.pcap) -> Strip(14) -> short :: CheckLength(100) -> Null -> out :: ToDump(out.pcap);
         short[1] -> StoreData(0, abc) -> long :: ToDump(long.pcap);";
     caught(text, "length", |program| {
         let node = program.nodes.iter_mut().find(|node| node.question == Question::Length).unwrap();

@@ -53,9 +53,11 @@ impl Known {
     /// Some bits of an answer, if they are the same for all answers that are possible. Only short sets are looked through.
     pub fn bits(&self, question: &Question, mask: u128) -> Option<u128> {
         let set = self.0.get(question)?;
-        let is_short = set.intervals().iter().map(|(low, high)| (high - low).saturating_add(1)).try_fold(0u128, |sum, n| {
-            Some(sum.saturating_add(n)).filter(|sum| *sum <= MOST_LOOKED_THROUGH)
-        });
+        let is_short = set
+            .intervals()
+            .iter()
+            .map(|(low, high)| (high - low).saturating_add(1))
+            .try_fold(0u128, |sum, n| Some(sum.saturating_add(n)).filter(|sum| *sum <= MOST_LOOKED_THROUGH));
         is_short?;
         let mut values = set.intervals().iter().flat_map(|&(low, high)| low..=high);
         let first = masked(values.next()?, mask);
@@ -98,7 +100,8 @@ impl Formula {
                 let (constant, factor) = (i128::from(sum.constant), i128::from(*factor));
                 let values = if factor > 0 {
                     // value >= -constant / factor, rounded up
-                    let least = (-constant).div_euclid(factor) + i128::from((-constant).rem_euclid(factor) != 0);
+                    let least =
+                        (-constant).div_euclid(factor) + i128::from((-constant).rem_euclid(factor) != 0);
                     IntervalSet::one(least.max(0) as u128, u128::MAX)
                 } else if constant < 0 {
                     IntervalSet::empty()
@@ -214,7 +217,9 @@ impl Formula {
                 }
             }
             Formula::Not(inner) => inner.sets(question, sets),
-            Formula::All(parts) | Formula::One(parts) => parts.iter().for_each(|part| part.sets(question, sets)),
+            Formula::All(parts) | Formula::One(parts) => {
+                parts.iter().for_each(|part| part.sets(question, sets))
+            }
         }
     }
 }
@@ -243,9 +248,8 @@ fn bounds(sum: &Sum, known: &Known) -> (i128, i128) {
             Some(interval) if is_whole => interval.1,
             _ => masked(question.all().intervals()[0].1, *mask),
         };
-        let ends = [least, most].map(|value| {
-            i128::from(*factor).saturating_mul(i128::try_from(value).unwrap_or(i128::MAX))
-        });
+        let ends = [least, most]
+            .map(|value| i128::from(*factor).saturating_mul(i128::try_from(value).unwrap_or(i128::MAX)));
         bounds.0 = bounds.0.saturating_add(ends[0].min(ends[1]));
         bounds.1 = bounds.1.saturating_add(ends[0].max(ends[1]));
     }

@@ -99,7 +99,8 @@ pub fn writes(packet: &Packet, incoming: &Packet) -> Vec<Write> {
             skip -= 1;
             continue;
         }
-        let is_next = writes.last().is_some_and(|last| last.place.behind(last.value.length() as i32) == place);
+        let is_next =
+            writes.last().is_some_and(|last| last.place.behind(last.value.length() as i32) == place);
         match (byte, writes.last_mut().map(|write| &mut write.value)) {
             (Byte::Constant(byte), Some(Value::Constant(bytes))) if is_next => bytes.push(*byte),
             (Byte::Constant(byte), _) => writes.push(Write { place, value: Value::Constant(vec![*byte]) }),

@@ -77,9 +77,15 @@ pub fn synthesize(chain: &Chain, limits: &Limits, is_pushed: &dyn Fn(Port) -> bo
             if !is_pushed((node, output)) {
                 // Who pulls may be the one to begin behind.
                 for &(next, _) in &chain.nodes[node].forward[output] {
-                    behind(chain, next, &BTreeSet::from([packet.headers]), is_pushed, &mut |from, headers| {
-                        begin(&mut work, from, Packet::incoming(headers), false);
-                    });
+                    behind(
+                        chain,
+                        next,
+                        &BTreeSet::from([packet.headers]),
+                        is_pushed,
+                        &mut |from, headers| {
+                            begin(&mut work, from, Packet::incoming(headers), false);
+                        },
+                    );
                 }
             }
             begin(&mut work, (node, output), packet, chain.nodes[node].inputs == 0);
@@ -95,7 +101,9 @@ pub fn synthesize(chain: &Chain, limits: &Limits, is_pushed: &dyn Fn(Port) -> bo
                 Ok(walked) => break walked,
                 // Stretch by stretch: the element that parts packets most often ends one.
                 Err(TooMany { elements }) => match elements.first() {
-                    Some(&(node, parts)) if limits.alone.insert(node) => synthesis.multiplied.push((node, parts)),
+                    Some(&(node, parts)) if limits.alone.insert(node) => {
+                        synthesis.multiplied.push((node, parts))
+                    }
                     _ => break walk_nowhere(to, &packet),
                 },
             }
@@ -112,7 +120,11 @@ pub fn synthesize(chain: &Chain, limits: &Limits, is_pushed: &dyn Fn(Port) -> bo
             });
         }
         if let Some(stretch) = stretch(chain, from, to, &packet, is_certain, walked) {
-            synthesis.stretches.push(stretch);
+            let longest =
+                stretch.program.classes.iter().map(|class| class.path.len()).max().unwrap_or_default();
+            if longest + stretch.program.lists.len() >= limits.least {
+                synthesis.stretches.push(stretch);
+            }
         }
     }
     synthesis.stretches.sort_by_key(|stretch| chain.rank(stretch.from.0));
@@ -138,10 +150,13 @@ fn behind(
             continue;
         }
         for (output, to) in chain.nodes[node].forward.iter().enumerate() {
-            let known = layouts.iter().filter_map(|layout| moved(*layout, &chain.nodes[node].effects, output));
+            let known =
+                layouts.iter().filter_map(|layout| moved(*layout, &chain.nodes[node].effects, output));
             let known: BTreeSet<Layout> = known.collect();
             // Most packets have all headers that any has.
-            let Some(headers) = known.iter().max_by_key(|layout| layout.iter().flatten().count()) else { continue };
+            let Some(headers) = known.iter().max_by_key(|layout| layout.iter().flatten().count()) else {
+                continue;
+            };
             match is_pushed((node, output)) {
                 true => begin((node, output), *headers),
                 false => work.extend(to.iter().map(|&(next, _)| (next, known.clone()))),
@@ -311,7 +326,8 @@ fn stretch(
         node.parts.iter_mut().for_each(|(_, next)| *next = renumber(*next));
         node
     });
-    let lists = walked.lists.into_iter().map(|list| List { element: elements.number(list.element as usize), ..list });
+    let lists =
+        walked.lists.into_iter().map(|list| List { element: elements.number(list.element as usize), ..list });
     let program = Program {
         layout: incoming.headers,
         needs_link: is_certain || incoming.is_link_asked(),

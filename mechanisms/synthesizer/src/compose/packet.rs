@@ -222,7 +222,8 @@ impl Packet {
     /// The value of bytes that stand together.
     pub fn value(&self, first: Place, length: u8) -> Value {
         // In front of what came in are bytes that were never part of the packet.
-        if matches!(first, Place::Byte(place) if (place..place.saturating_add(length.into()).min(0)).any(|p| !self.bytes.contains_key(&p))) {
+        if matches!(first, Place::Byte(place) if (place..place.saturating_add(length.into()).min(0)).any(|p| !self.bytes.contains_key(&p)))
+        {
             return Value::Mixed;
         }
         let bytes: Vec<Byte> = (0..i32::from(length)).map(|more| self.byte(first.behind(more))).collect();
@@ -270,7 +271,9 @@ impl Packet {
     pub fn write(&mut self, first: Place, bytes: impl IntoIterator<Item = Byte>) {
         for (more, byte) in (0..).zip(bytes) {
             match first.behind(more) {
-                Place::Byte(place) if byte == Byte::Came(Place::Byte(place)) => drop(self.bytes.remove(&place)),
+                Place::Byte(place) if byte == Byte::Came(Place::Byte(place)) => {
+                    drop(self.bytes.remove(&place))
+                }
                 Place::Byte(place) => drop(self.bytes.insert(place, byte)),
                 Place::Annotation(place) if byte == Byte::Came(Place::Annotation(place)) => {
                     self.annotations.remove(&place);
@@ -300,7 +303,10 @@ impl Packet {
                     there.push(self.has(place, length));
                     match self.value(place, length) {
                         Value::Constant(bytes) => {
-                            let value = crate::program::question::masked(big_endian(&bytes), effective(*mask, length));
+                            let value = crate::program::question::masked(
+                                big_endian(&bytes),
+                                effective(*mask, length),
+                            );
                             Sum::constant(i64::try_from(value).ok()?)
                         }
                         Value::Came(place, length, 0) => {
@@ -334,7 +340,9 @@ impl Packet {
                 Some(place) => self.reaches(place.saturating_add(header.least_length().into())),
                 None => Formula::Constant(false),
             },
-            Filter::RightChecksum { header: Header::Ipv4, base, offset } => self.right_checksum(*base, *offset),
+            Filter::RightChecksum { header: Header::Ipv4, base, offset } => {
+                self.right_checksum(*base, *offset)
+            }
             Filter::AtMost(a, b) => match (self.number(a), self.number(b)) {
                 (Some((a, a_there)), Some((b, b_there))) => {
                     Formula::all([a_there, b_there, Formula::at_least_zero(b.plus(-1, &a))])
@@ -387,12 +395,19 @@ impl Packet {
                         let set = scaled(set, below);
                         self.value_lies_in(place.behind(first.into()), width, mask, &set)
                     }
-                    (_, &[(only, last)]) if only == last => Formula::all(runs.iter().map(|&(first, width)| {
-                        let below = 8 * u32::from(length - first - width);
-                        let ones = all_ones(width);
-                        let (mask, value) = (mask >> below & ones, only >> below & ones);
-                        self.value_lies_in(place.behind(first.into()), width, mask, &IntervalSet::one(value, value))
-                    })),
+                    (_, &[(only, last)]) if only == last => {
+                        Formula::all(runs.iter().map(|&(first, width)| {
+                            let below = 8 * u32::from(length - first - width);
+                            let ones = all_ones(width);
+                            let (mask, value) = (mask >> below & ones, only >> below & ones);
+                            self.value_lies_in(
+                                place.behind(first.into()),
+                                width,
+                                mask,
+                                &IntervalSet::one(value, value),
+                            )
+                        }))
+                    }
                     _ => self.value_lies_in(place, length, mask, set),
                 };
                 Formula::all([there, inside])
@@ -460,7 +475,11 @@ fn runs(mask: u128, length: u8) -> Vec<(u8, u8)> {
 fn scaled(set: &IntervalSet, bits: u32) -> IntervalSet {
     let rest = (1u128 << bits) - 1;
     let up = |low: u128| low.checked_add(rest).map_or(u128::MAX >> bits, |low| low >> bits);
-    set.intervals().iter().map(|&(low, high)| (up(low), high >> bits)).filter(|(low, high)| low <= high).collect()
+    set.intervals()
+        .iter()
+        .map(|&(low, high)| (up(low), high >> bits))
+        .filter(|(low, high)| low <= high)
+        .collect()
 }
 
 fn preimage_of(mask: u128, set: &IntervalSet, bits: u32) -> IntervalSet {

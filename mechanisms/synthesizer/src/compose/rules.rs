@@ -60,8 +60,12 @@ fn tests(
                 Tree::Leaf(Test { header, offset, length, mask, low, high, outside })
             };
             let largest = u128::from(mask);
-            let inside: Vec<(u128, u128)> =
-                set.intervals().iter().filter(|(low, _)| *low <= largest).map(|&(low, high)| (low, high.min(largest))).collect();
+            let inside: Vec<(u128, u128)> = set
+                .intervals()
+                .iter()
+                .filter(|(low, _)| *low <= largest)
+                .map(|&(low, high)| (low, high.min(largest)))
+                .collect();
             Some(match inside[..] {
                 [] => Tree::Constant(false),
                 [(low, high)] => test(low as u32, high as u32, false),
@@ -69,7 +73,9 @@ fn tests(
                 [(0, below), (above, high)] if high == largest => {
                     test(below as u32 + 1, above as u32 - 1, true)
                 }
-                _ => Tree::Any(inside.iter().map(|&(low, high)| test(low as u32, high as u32, false)).collect()),
+                _ => Tree::Any(
+                    inside.iter().map(|&(low, high)| test(low as u32, high as u32, false)).collect(),
+                ),
             })
         }
         _ => None,

@@ -160,7 +160,8 @@ fn value_of(
 ) -> Result<Vec<Byte>, Step> {
     let constant = |bytes: &[u8]| bytes.iter().map(|byte| Byte::Constant(*byte)).collect::<Vec<_>>();
     let from = |field: &Field, plus: i64| {
-        let (place, width) = before.whereabouts(field).filter(|(_, width)| *width == length).ok_or(Step::Alone)?;
+        let (place, width) =
+            before.whereabouts(field).filter(|(_, width)| *width == length).ok_or(Step::Alone)?;
         moved(before.value(place, width), plus).ok_or(Step::Alone)
     };
     match value {
@@ -207,7 +208,9 @@ fn moved(value: Value, plus: i64) -> Option<Vec<Byte>> {
         }
         Value::Came(place, length, old) => match old.checked_add(plus)? {
             0 => (0..i32::from(length)).map(|more| Byte::Came(place.behind(more))).collect(),
-            plus if length <= 8 => (0..length).map(|index| Byte::Plus { place, length, plus, index }).collect(),
+            plus if length <= 8 => {
+                (0..length).map(|index| Byte::Plus { place, length, plus, index }).collect()
+            }
             _ => return None,
         },
         Value::Masked(place, and, or) if plus == 0 => vec![Byte::Masked { place, and, or }],
@@ -219,7 +222,8 @@ fn moved(value: Value, plus: i64) -> Option<Vec<Byte>> {
 fn sum_up(packet: &mut Packet, checksum: &Checksum, written: &[i32], known: &Known) -> Result<(), Step> {
     let network = packet.headers[1];
     let in_header = |place: &i32| network.is_some_and(|start| (start..start + IPV4).contains(place));
-    let is_sum = |place: &i32| network.is_some_and(|start| (start + IPV4_SUM..start + IPV4_SUM + 2).contains(place));
+    let is_sum =
+        |place: &i32| network.is_some_and(|start| (start + IPV4_SUM..start + IPV4_SUM + 2).contains(place));
     let (headers, afresh) = match checksum {
         Checksum::Untouched => {
             // A checksum that somebody keeps does not account for that.

@@ -27,11 +27,13 @@ pub struct Limits {
     pub classes: usize,
     /// Elements that are left alone, by number.
     pub alone: BTreeSet<usize>,
+    /// Elements that packets have to be taken past for a stretch to be worth while: a program costs as much as a few.
+    pub least: usize,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { classes: 4096, alone: BTreeSet::new() }
+        Limits { classes: 4096, alone: BTreeSet::new(), least: 4 }
     }
 }
 
@@ -152,7 +154,11 @@ impl Walk<'_> {
 
     fn hand_over(&mut self, port: Port, way: &Way, why: &str) -> Result<Next, Full> {
         self.handed.entry(port).or_insert_with(|| (why.to_string(), false));
-        self.leaf(Leaf { packet: way.packet.clone(), to: super::leaf::To::Port(port), path: way.path.clone() })
+        self.leaf(Leaf {
+            packet: way.packet.clone(),
+            to: super::leaf::To::Port(port),
+            path: way.path.clone(),
+        })
     }
 
     fn leaf(&mut self, leaf: Leaf) -> Result<Next, Full> {
@@ -205,11 +211,14 @@ impl Walk<'_> {
             return self.hand_over(port, way, "it shows what becomes of packets");
         }
         // Packets that the element makes from this one are for it to make.
-        let makes = element.effects.emits.iter().filter(|emit| emit.input.is_none_or(|input| input == port.1));
+        let makes =
+            element.effects.emits.iter().filter(|emit| emit.input.is_none_or(|input| input == port.1));
         let made = Formula::one(makes.map(|emit| way.packet.condition(&emit.when))).under(known);
         match made {
             Formula::Constant(false) => {}
-            Formula::Constant(true) | Formula::Unknown => return self.hand_over(port, way, "it makes packets"),
+            Formula::Constant(true) | Formula::Unknown => {
+                return self.hand_over(port, way, "it makes packets");
+            }
             other => return self.part(port, way, known, number, other.negated()),
         }
         match carry_out(&way.packet, case, known) {
@@ -237,7 +246,9 @@ impl Walk<'_> {
         let condition = condition.under(known);
         match &condition {
             Formula::Constant(true) => return self.take(port, way, known, number),
-            Formula::Constant(false) => return self.hand_over(port, way, "packets of this kind are for it alone"),
+            Formula::Constant(false) => {
+                return self.hand_over(port, way, "packets of this kind are for it alone");
+            }
             _ => {}
         }
         let Some(question) = condition.question().cloned() else {
@@ -253,7 +264,14 @@ impl Walk<'_> {
         Ok(self.diagram.switch(&question, nexts))
     }
 
-    fn leave(&mut self, port: Port, before: &Way, known: &Known, case: &Case, way: Way) -> Result<Next, Full> {
+    fn leave(
+        &mut self,
+        port: Port,
+        before: &Way,
+        known: &Known,
+        case: &Case,
+        way: Way,
+    ) -> Result<Next, Full> {
         let chain = self.chain;
         let node = port.0;
         let reason = match case.to {
@@ -297,7 +315,13 @@ impl Walk<'_> {
             list.push(Rule { condition: condition.simplified(), outcome: outcome as u32, case: number });
         }
         let number = self.lists.len() as u32;
-        self.lists.push(List { element: port.0 as u32, input: port.1, headers, end: super::leaf::end(&way.packet), rules: list });
+        self.lists.push(List {
+            element: port.0 as u32,
+            input: port.1,
+            headers,
+            end: super::leaf::end(&way.packet),
+            rules: list,
+        });
         *self.parted.entry(port.0).or_default() += outcomes.len() - 1;
         let question = Question::List(number);
         let mut nexts = Vec::with_capacity(outcomes.len());
@@ -381,5 +405,9 @@ fn obstacle(effects: &Effects) -> Option<String> {
         return Some("holds packets".into());
     }
     let keeps = |access: Access| !matches!(access, Access::Read | Access::Soft);
-    effects.state.iter().find(|state| keeps(state.access)).map(|state| format!("keeps state ({})", state.table))
+    effects
+        .state
+        .iter()
+        .find(|state| keeps(state.access))
+        .map(|state| format!("keeps state ({})", state.table))
 }

@@ -132,7 +132,8 @@ pub fn stages(program: &Program) -> Vec<Stage> {
         let (to, forward) = match (hidden, to) {
             (Some(_), Target::Output(_)) => {
                 let behind = steps + program.nodes.len() + program.classes.len() + unmarking.len();
-                let effects = Effects::cases(vec![Case::new(Filter::Any, to).with(mark(Base::Network, last))]);
+                let effects =
+                    Effects::cases(vec![Case::new(Filter::Any, to).with(mark(Base::Network, last))]);
                 unmarking.push(Stage { effects, forward });
                 (to, vec![Forward::Stage(behind)])
             }
@@ -179,7 +180,9 @@ fn only_plain(program: &Program, place: i32) -> BTreeSet<Next> {
             mixed.extend(by_next(node).into_iter().filter(|(_, set)| may(set)).map(|(next, _)| next));
         }
     }
-    all.chain((0..program.classes.len() as u32).map(Next::Class)).filter(|next| !mixed.contains(next)).collect()
+    all.chain((0..program.classes.len() as u32).map(Next::Class))
+        .filter(|next| !mixed.contains(next))
+        .collect()
 }
 
 /// Where the IPv4 header is that programs ask about most.
@@ -204,7 +207,8 @@ pub fn effects(program: &Program) -> Effects {
     let mut way = Vec::new();
     if !ways(program, program.start, &mut way, &mut cases) {
         cases.truncate(usize::from(!program.is_certain));
-        let reads: Vec<Field> = program.nodes.iter().flat_map(|node| asked(program, &node.question)).collect();
+        let reads: Vec<Field> =
+            program.nodes.iter().flat_map(|node| asked(program, &node.question)).collect();
         for class in &program.classes {
             let when = Filter::Opaque { about: "one of many classes", reads: reads.clone() };
             cases.push(operation(class, when, target(class)));
@@ -246,7 +250,9 @@ fn ways(program: &Program, next: Next, way: &mut Vec<Filter>, cases: &mut Vec<Ca
             let told = |(next, filter): (Next, Filter)| go(filter, next);
             list.rules.len() <= MOST_RULES && outcomes(list, node).into_iter().all(told)
         }
-        question => by_next(node).into_iter().all(|(next, set)| go(lies_in(question, &set, Behind::Start), next)),
+        question => {
+            by_next(node).into_iter().all(|(next, set)| go(lies_in(question, &set, Behind::Start), next))
+        }
     }
 }
 
@@ -323,7 +329,8 @@ fn field_of(question: &Question) -> Option<Field> {
 }
 
 fn number(sum: &Sum) -> Number {
-    let terms = sum.terms.iter().filter_map(|(factor, question, mask)| Some((*factor, field_of(question)?, *mask)));
+    let terms =
+        sum.terms.iter().filter_map(|(factor, question, mask)| Some((*factor, field_of(question)?, *mask)));
     Number { constant: sum.constant, terms: terms.collect() }
 }
 
@@ -404,10 +411,7 @@ fn condition(tree: &Condition, list: &List, header: Behind) -> Filter {
         Tree::Any(parts) => Filter::One(all(parts)),
         Tree::Choose(parts) => {
             let [when, then, otherwise] = parts.each_ref().map(|part| condition(part, list, header));
-            Filter::One(vec![
-                Filter::All(vec![when.clone(), then]),
-                Filter::All(vec![when.not(), otherwise]),
-            ])
+            Filter::One(vec![Filter::All(vec![when.clone(), then]), Filter::All(vec![when.not(), otherwise])])
         }
         Tree::Leaf(test) => of_test(test, list, header),
     }
@@ -454,7 +458,9 @@ fn operation(class: &Class, when: Filter, to: Target) -> Case {
             Value::Masked(from, and, or) if *from == write.place => {
                 Set::Bits { mask: vec![!and], value: vec![*or] }
             }
-            Value::Masked(from, ..) => Set::Pure { name: "bits of another byte", reads: vec![field(*from, 1)] },
+            Value::Masked(from, ..) => {
+                Set::Pure { name: "bits of another byte", reads: vec![field(*from, 1)] }
+            }
         };
         case = case.with(Action::Set(field(at(write.place), length), value));
     }
@@ -509,7 +515,9 @@ fn accounts_for_all(class: &Class, header: i32, words: &[i32]) -> bool {
         more.map(|more| write.place.behind(more))
     });
     let mut written = places.filter_map(|place| match place {
-        Place::Byte(place) if (header..header + IPV4).contains(&place) => Some(header + (place - header) / 2 * 2),
+        Place::Byte(place) if (header..header + IPV4).contains(&place) => {
+            Some(header + (place - header) / 2 * 2)
+        }
         _ => None,
     });
     // Words that do not change do no harm, but each counts once.

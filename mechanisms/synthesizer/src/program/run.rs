@@ -15,7 +15,7 @@ use crate::compose::packet::{IPV4, IPV4_SUM, Place};
 use crate::verify::run::kind_of;
 
 /// The bytes that values other than constants may take in one class.
-const MOST_MOVED: usize = 256;
+const MOST_MOVED: usize = 64;
 
 /// A program, ready to run. Workers share it.
 pub struct Runner {
@@ -26,7 +26,10 @@ pub struct Runner {
     /// Of all nodes: the last answer of each range, and where it leads.
     ends: Vec<u64>,
     nexts: Vec<Next>,
-    /// Questions with answers of more than 64 bits, as they are.
+    /// For each question about a byte: which of its ranges each value is in.
+    tables: Vec<[u8; 256]>,
+    /// Questions that are not asked often, as they are, and those with answers of more than 64 bits.
+    others: Vec<Question>,
     wide: Vec<Node>,
     start: Next,
     lists: Vec<RuleList>,
@@ -34,24 +37,54 @@ pub struct Runner {
     operations: Vec<Operation>,
 }
 
-#[derive(Clone, Debug)]
+/// A question as it is asked. Nodes are small, and all of one kind: what a packet's way costs is waiting for one after the
+/// other.
+#[derive(Clone, Copy, Debug)]
 struct Compiled {
     ask: Ask,
+    /// Where its ranges start, and how many there are; for a byte a table says which one.
     first: u32,
     count: u32,
+    table: u32,
 }
 
-/// A question as it is asked.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ask {
     Byte(u16),
     Half(u16),
     Word(u16),
     Length,
-    Other(Box<Question>),
+    Kind,
+    /// One byte of the annotations.
+    Annotation(u8),
+    /// One of the other questions.
+    Other(u32),
+    /// One whose answers have more than 64 bits.
     Wide(u32),
     List(u32),
 }
+
+/// The way that a packet has taken, as ranges that are looked at without waiting for each other: the next packet is likely
+/// to take the same one.
+#[derive(Clone, Debug, Default)]
+pub struct Trail {
+    steps: Vec<TrailStep>,
+    /// Where it leads.
+    end: Next,
+    /// Packets that have left it since it was made.
+    left: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct TrailStep {
+    node: u32,
+    ask: Ask,
+    low: u64,
+    span: u64,
+}
+
+/// Packets that leave a trail before it is made anew.
+const MOST_LEFT: u32 = 64;
 
 struct RuleList {
     matcher: Matcher,
@@ -72,6 +105,8 @@ struct Operation {
     stamped: bool,
     writes: Vec<Write>,
     annotations: Vec<Write>,
+    /// Whether a value is made from what came in.
+    moves: bool,
     checksum: Option<Checksum>,
     /// Bytes that the packet has to have in its first slot.
     needs: usize,
@@ -86,6 +121,7 @@ pub struct Scratch {
     pub classes: Vec<u32>,
     waiting: Vec<(u8, u32)>,
     answers: Vec<u32>,
+    trail: Trail,
 }
 
 impl Default for Scratch {
@@ -94,6 +130,7 @@ impl Default for Scratch {
             classes: Vec::with_capacity(BATCH_CAPACITY),
             waiting: Vec::with_capacity(BATCH_CAPACITY),
             answers: Vec::with_capacity(BATCH_CAPACITY),
+            trail: Trail::default(),
         }
     }
 }
@@ -111,6 +148,8 @@ impl Runner {
             nodes: Vec::with_capacity(program.nodes.len()),
             ends: Vec::new(),
             nexts: Vec::new(),
+            tables: Vec::new(),
+            others: Vec::new(),
             wide: Vec::new(),
             start: program.start,
             lists: Vec::with_capacity(program.lists.len()),
@@ -139,10 +178,23 @@ impl Runner {
                 Question::Bytes { offset, length: 2 } => Ask::Half(*offset as u16),
                 Question::Bytes { offset, length: 4 } => Ask::Word(*offset as u16),
                 Question::Length => Ask::Length,
+                Question::Kind => Ask::Kind,
+                Question::Annotation { offset, length: 1 } => Ask::Annotation(*offset),
                 Question::List(list) => Ask::List(*list),
-                other => Ask::Other(Box::new(other.clone())),
+                other => {
+                    runner.others.push(other.clone());
+                    Ask::Other(runner.others.len() as u32 - 1)
+                }
             };
-            runner.nodes.push(Compiled { ask, first, count: node.parts.len() as u32 });
+            let table = runner.tables.len() as u32;
+            if let Ask::Byte(_) = ask {
+                let part = |value: usize| {
+                    node.parts.partition_point(|(last, _)| *last < value as u128).min(node.parts.len() - 1)
+                        as u8
+                };
+                runner.tables.push(std::array::from_fn(part));
+            }
+            runner.nodes.push(Compiled { ask, first, count: node.parts.len() as u32, table });
         }
         for list in &program.lists {
             let [network, transport] = list.headers.map(usize::try_from);
@@ -166,12 +218,12 @@ impl Runner {
 
     /// Finds the class of each packet. `count` hears which rule of which list was the first that holds.
     pub fn classify(&self, packets: &[Packet], scratch: &mut Scratch, mut count: impl FnMut(usize, usize)) {
-        let Scratch { classes, waiting, answers } = scratch;
+        let Scratch { classes, waiting, answers, trail } = scratch;
         classes.clear();
         waiting.clear();
         for (place, packet) in (0..=u8::MAX).zip(packets) {
             let class = match self.is_laid_out(packet) {
-                true => match self.follow(self.start, packet) {
+                true => match self.follow_trail(trail, packet) {
                     Ok(class) => class,
                     Err(node) => {
                         waiting.push((place, node));
@@ -187,7 +239,8 @@ impl Runner {
             let Some((list, rules)) = self.list_of(node) else { break };
             let RuleList { matcher, headers, end, outcomes } = rules;
             answers.clear();
-            let is_here = |(_, other): &&(u8, u32)| self.list_of(*other).is_some_and(|(other, _)| other == list);
+            let is_here =
+                |(_, other): &&(u8, u32)| self.list_of(*other).is_some_and(|(other, _)| other == list);
             let here = waiting.iter().filter(is_here).map(|(place, _)| &packets[usize::from(*place)]);
             let here = here.map(|packet| split(packet, *headers, end.as_ref()));
             matcher.first_of_each(here, None, |rule| {
@@ -202,7 +255,10 @@ impl Runner {
                 }
                 let Some(answer) = answers.next() else { return false };
                 let packet = &packets[usize::from(*place)];
-                match self.follow(self.leads(&self.nodes[*node as usize], u64::from(*answer)), packet) {
+                let node_of_list = &self.nodes[*node as usize];
+                match self
+                    .follow(self.leads(node_of_list, self.part(node_of_list, u64::from(*answer))), packet)
+                {
                     Ok(class) => {
                         classes[usize::from(*place)] = class;
                         false
@@ -232,8 +288,59 @@ impl Runner {
                 && (!self.needs_link || packet.offset(Base::Mac) == link)
     }
 
-    /// Asks questions until there is a class, or a list of rules, which is left open.
+    /// As [`follow`](Self::follow) from the start, along the way of an earlier packet as far as it goes.
     #[inline]
+    fn follow_trail(&self, trail: &mut Trail, packet: &Packet) -> Result<u32, u32> {
+        let data = packet.data();
+        let other = trail.steps.iter().find(|step| {
+            let answer = match step.ask {
+                Ask::Other(number) => answer(&self.others[number as usize], packet) as u64,
+                ask => plain(ask, data, packet),
+            };
+            answer.wrapping_sub(step.low) > step.span
+        });
+        match other {
+            None if !trail.steps.is_empty() => match trail.end {
+                Next::Class(class) => Ok(class),
+                Next::Node(_) => self.follow(trail.end, packet),
+            },
+            None => self.lay_trail(trail, packet),
+            Some(step) => {
+                let node = step.node;
+                trail.left += 1;
+                if trail.left > MOST_LEFT {
+                    return self.lay_trail(trail, packet);
+                }
+                self.follow(Next::Node(node), packet)
+            }
+        }
+    }
+
+    /// As [`follow`](Self::follow) from the start, and notes the way.
+    #[cold]
+    fn lay_trail(&self, trail: &mut Trail, packet: &Packet) -> Result<u32, u32> {
+        let data = packet.data();
+        trail.steps.clear();
+        trail.left = 0;
+        let mut next = self.start;
+        while let Next::Node(number) = next {
+            let node = &self.nodes[number as usize];
+            let answer = match node.ask {
+                Ask::Other(number) => answer(&self.others[number as usize], packet) as u64,
+                Ask::Wide(_) | Ask::List(_) => break,
+                ask => plain(ask, data, packet),
+            };
+            let part = self.part(node, answer);
+            let place = node.first as usize + part;
+            let low = if part == 0 { 0 } else { self.ends[place - 1] + 1 };
+            trail.steps.push(TrailStep { node: number, ask: node.ask, low, span: self.ends[place] - low });
+            next = self.nexts[place];
+        }
+        trail.end = next;
+        self.follow(next, packet)
+    }
+
+    /// Asks questions until there is a class, or a list of rules, which is left open.
     fn follow(&self, mut next: Next, packet: &Packet) -> Result<u32, u32> {
         let data = packet.data();
         loop {
@@ -242,36 +349,37 @@ impl Runner {
                 Next::Node(number) => number,
             };
             let node = &self.nodes[number as usize];
-            let answer = match &node.ask {
-                Ask::Byte(offset) => data.get(usize::from(*offset)).map_or(0, |byte| u64::from(*byte)),
-                Ask::Half(offset) => data[usize::from(*offset).min(data.len())..]
-                    .first_chunk()
-                    .map_or_else(|| slow(packet, *offset, 2), |bytes| u16::from_be_bytes(*bytes).into()),
-                Ask::Word(offset) => data[usize::from(*offset).min(data.len())..]
-                    .first_chunk()
-                    .map_or_else(|| slow(packet, *offset, 4), |bytes| u32::from_be_bytes(*bytes).into()),
-                Ask::Length => packet.len() as u64,
-                Ask::Other(question) => answer(question, packet) as u64,
+            let answer = match node.ask {
+                Ask::Other(number) => answer(&self.others[number as usize], packet) as u64,
                 Ask::Wide(wide) => {
-                    let node = &self.wide[*wide as usize];
+                    let node = &self.wide[wide as usize];
                     next = node.next(answer(&node.question, packet));
                     continue;
                 }
                 Ask::List(_) => return Err(number),
+                ask => plain(ask, data, packet),
             };
-            next = self.leads(node, answer);
+            next = self.leads(node, self.part(node, answer));
+        }
+    }
+
+    /// Which range of a node an answer is in.
+    #[inline]
+    fn part(&self, node: &Compiled, answer: u64) -> usize {
+        if let Ask::Byte(_) = node.ask {
+            return self.tables[node.table as usize][answer as usize & 0xff].into();
+        }
+        let (first, count) = (node.first as usize, node.count as usize);
+        let ends = &self.ends[first..first + count];
+        match count {
+            0..=8 => ends.iter().take(count - 1).filter(|end| **end < answer).count(),
+            _ => ends.partition_point(|end| *end < answer).min(count - 1),
         }
     }
 
     #[inline]
-    fn leads(&self, node: &Compiled, answer: u64) -> Next {
-        let (first, count) = (node.first as usize, node.count as usize);
-        let ends = &self.ends[first..first + count];
-        let part = match count {
-            0..=8 => ends.iter().take(count - 1).filter(|end| **end < answer).count(),
-            _ => ends.partition_point(|end| *end < answer).min(count - 1),
-        };
-        self.nexts[first + part]
+    fn leads(&self, node: &Compiled, part: usize) -> Next {
+        self.nexts[node.first as usize + part]
     }
 
     /// Does to a packet what its class says. False, and nothing done, where its first slot lacks the bytes or the room.
@@ -282,6 +390,30 @@ impl Runner {
             Some(operation) => operation.carry_out(packet, now),
             None => false,
         }
+    }
+}
+
+/// The answer to one of the questions that are asked often.
+#[inline(always)]
+fn plain(ask: Ask, data: &[u8], packet: &Packet) -> u64 {
+    match ask {
+        Ask::Byte(offset) => match data.get(usize::from(offset)) {
+            Some(byte) => u64::from(*byte),
+            None => slow(packet, offset, 1),
+        },
+        Ask::Half(offset) => match data.get(usize::from(offset)..usize::from(offset) + 2) {
+            Some(bytes) => u64::from(u16::from_be_bytes([bytes[0], bytes[1]])),
+            None => slow(packet, offset, 2),
+        },
+        Ask::Word(offset) => match data.get(usize::from(offset)..usize::from(offset) + 4) {
+            Some(bytes) => u64::from(u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])),
+            None => slow(packet, offset, 4),
+        },
+        Ask::Kind => packet.kind() as u64,
+        Ask::Annotation(offset) => {
+            packet.annotations().bytes().get(usize::from(offset)).map_or(0, |byte| u64::from(*byte))
+        }
+        _ => packet.len() as u64,
     }
 }
 
@@ -372,7 +504,9 @@ impl Operation {
             needs = needs.max(reach(write.place, write.value.length()));
             let from = match &write.value {
                 Value::Constant(_) => None,
-                Value::Copy(from, length) | Value::Plus(from, length, _) => Some((*from, usize::from(*length))),
+                Value::Copy(from, length) | Value::Plus(from, length, _) => {
+                    Some((*from, usize::from(*length)))
+                }
                 Value::Masked(from, ..) => Some((*from, 1)),
             };
             if let Some((from, length)) = from {
@@ -389,12 +523,21 @@ impl Operation {
                     if usize::from(places.end) > Annotations::SIZE {
                         return Err("it writes behind the annotations".into());
                     }
-                    if places.into_iter().any(is_read) {
-                        operation.annotations.push(write.clone());
+                    match &write.value {
+                        // Of constants only what somebody looks at is written.
+                        Value::Constant(bytes) => {
+                            let read = places.zip(bytes).filter(|(place, _)| is_read(*place));
+                            for (place, byte) in read {
+                                add_byte(&mut operation.annotations, place, *byte);
+                            }
+                        }
+                        _ if places.into_iter().any(is_read) => operation.annotations.push(write.clone()),
+                        _ => {}
                     }
                 }
             }
         }
+        operation.moves = moved > 0;
         if moved > MOST_MOVED {
             return Err("it moves too many bytes".into());
         }
@@ -405,7 +548,8 @@ impl Operation {
             needs = needs.max(i64::from(header + IPV4));
         }
         if let Some(Checksum::Updated { header, words }) = &class.checksum
-            && (words.len() > Words::default().len() || words.iter().any(|word| !(0..IPV4).contains(&(word - header)) || (word - header) % 2 != 0))
+            && (words.len() > Words::default().len()
+                || words.iter().any(|word| !(0..IPV4).contains(&(word - header)) || (word - header) % 2 != 0))
         {
             return Err("it sums up what is not in the header".into());
         }
@@ -423,8 +567,10 @@ impl Operation {
         // What is read is what came in: first all of it, then writes.
         let mut moved = [0; MOST_MOVED];
         let mut used = 0;
-        for write in writes.iter().chain(annotations) {
-            used += gather(&write.value, packet, &mut moved[used..]);
+        if self.moves {
+            for write in writes.iter().chain(annotations) {
+                used += gather(&write.value, packet, &mut moved[used..]);
+            }
         }
         let old = match checksum {
             Some(Checksum::Updated { words, .. }) => words_of(packet, words, 0),
@@ -441,9 +587,9 @@ impl Operation {
             let place = (place - front) as usize;
             let to = &mut data[place..place + value.length()];
             match value {
-                Value::Constant(bytes) => to.copy_from_slice(bytes),
+                Value::Constant(bytes) => put(to, bytes),
                 value => {
-                    to.copy_from_slice(&moved[used..used + value.length()]);
+                    put(to, &moved[used..used + value.length()]);
                     used += value.length();
                 }
             }
@@ -493,14 +639,44 @@ impl Operation {
             let place = usize::from(*place);
             let to = &mut packet.annotations_mut().bytes_mut()[place..place + value.length()];
             match value {
-                Value::Constant(bytes) => to.copy_from_slice(bytes),
+                Value::Constant(bytes) => put(to, bytes),
                 value => {
-                    to.copy_from_slice(&moved[used..used + value.length()]);
+                    put(to, &moved[used..used + value.length()]);
                     used += value.length();
                 }
             }
         }
         true
+    }
+}
+
+/// Adds a constant byte to writes of annotations, behind the last one if it follows that.
+fn add_byte(writes: &mut Vec<Write>, place: u8, byte: u8) {
+    if let Some(Write { place: Place::Annotation(first), value: Value::Constant(bytes) }) = writes.last_mut()
+        && usize::from(*first) + bytes.len() == usize::from(place)
+    {
+        return bytes.push(byte);
+    }
+    writes.push(Write { place: Place::Annotation(place), value: Value::Constant(vec![byte]) });
+}
+
+/// Copies a few bytes; both have one length. A call to copy them would cost more than they do.
+#[inline(always)]
+fn put(to: &mut [u8], from: &[u8]) {
+    match (to, from) {
+        ([to], [from]) => *to = *from,
+        (to, from) if from.len() == 4 && to.len() == 4 => {
+            if let Some(bytes) = from.first_chunk::<4>() {
+                to.copy_from_slice(bytes);
+            }
+        }
+        (to, from) if (8..=16).contains(&from.len()) && to.len() == from.len() => {
+            let behind = from.len() - 8;
+            let (Some(first), Some(last)) = (from.first_chunk::<8>(), from.last_chunk::<8>()) else { return };
+            to[..8].copy_from_slice(first);
+            to[behind..].copy_from_slice(last);
+        }
+        (to, from) => to.copy_from_slice(from),
     }
 }
 
@@ -511,11 +687,15 @@ fn gather(value: &Value, packet: &Packet, to: &mut [u8]) -> usize {
         Value::Constant(_) => 0,
         Value::Copy(from, length) => {
             let length = usize::from(*length);
-            to[..length].copy_from_slice(bytes_at(packet, *from, length));
+            put(&mut to[..length], bytes_at(packet, *from, length));
             length
         }
         Value::Plus(from, length, plus) => {
             let length = usize::from(*length);
+            if length == 1 {
+                to[0] = bytes_at(packet, *from, 1)[0].wrapping_add(*plus as u8);
+                return 1;
+            }
             let mut number = [0; 8];
             number[8 - length..].copy_from_slice(bytes_at(packet, *from, length));
             let sum = u64::from_be_bytes(number).wrapping_add(*plus as u64).to_be_bytes();
@@ -534,7 +714,9 @@ fn gather(value: &Value, packet: &Packet, to: &mut [u8]) -> usize {
 fn bytes_at(packet: &Packet, place: Place, length: usize) -> &[u8] {
     match place {
         Place::Byte(place) => &packet.data()[place as usize..place as usize + length],
-        Place::Annotation(place) => &packet.annotations().bytes()[usize::from(place)..usize::from(place) + length],
+        Place::Annotation(place) => {
+            &packet.annotations().bytes()[usize::from(place)..usize::from(place) + length]
+        }
     }
 }
 

@@ -55,7 +55,9 @@ pub fn write(program: &Program) -> String {
             lines.push(line);
         }
     }
-    lines.extend(program.classes.iter().enumerate().map(|(number, class)| format!("c{number} {}", of_class(class))));
+    lines.extend(
+        program.classes.iter().enumerate().map(|(number, class)| format!("c{number} {}", of_class(class))),
+    );
     lines.join(",\n    ")
 }
 
@@ -161,9 +163,8 @@ pub fn of_class(class: &Class) -> String {
         Exit::Drop(reason) => format!("drop {}", reason.as_str().replace(' ', "_")),
     });
     if !class.path.is_empty() {
-        let passed = |passed: &Passed| {
-            format!("{}.{}.{}@{}", passed.element, passed.input, passed.case, passed.start)
-        };
+        let passed =
+            |passed: &Passed| format!("{}.{}.{}@{}", passed.element, passed.input, passed.case, passed.start);
         parts.push(format!("via {}", class.path.iter().map(passed).collect::<Vec<_>>().join(" ")));
     }
     parts.join("; ")
@@ -302,7 +303,9 @@ fn read_sum(text: &str) -> Option<Sum> {
     let mut from = 0;
     for (at, sign) in text.char_indices() {
         // A sign behind a digit begins a term; others belong to a place.
-        let is_border = at > from && matches!(sign, '+' | '-') && text[..at].ends_with(|c: char| c.is_ascii_hexdigit() || c == 'h');
+        let is_border = at > from
+            && matches!(sign, '+' | '-')
+            && text[..at].ends_with(|c: char| c.is_ascii_hexdigit() || c == 'h');
         if is_border {
             pieces.push(&text[from..at]);
             from = at;
