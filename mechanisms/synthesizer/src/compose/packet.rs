@@ -270,15 +270,11 @@ impl Packet {
     /// Writes bytes.
     pub fn write(&mut self, first: Place, bytes: impl IntoIterator<Item = Byte>) {
         for (more, byte) in (0..).zip(bytes) {
-            match first.behind(more) {
-                Place::Byte(place) if byte == Byte::Came(Place::Byte(place)) => {
-                    drop(self.bytes.remove(&place))
-                }
-                Place::Byte(place) => drop(self.bytes.insert(place, byte)),
-                Place::Annotation(place) if byte == Byte::Came(Place::Annotation(place)) => {
-                    self.annotations.remove(&place);
-                }
-                Place::Annotation(place) => drop(self.annotations.insert(place, byte)),
+            let place = first.behind(more);
+            let is_old = byte == Byte::Came(place);
+            match place {
+                Place::Byte(place) => put(&mut self.bytes, place, byte, is_old),
+                Place::Annotation(place) => put(&mut self.annotations, place, byte, is_old),
             }
         }
     }
@@ -454,6 +450,14 @@ impl Packet {
             _ => Formula::Unknown,
         }
     }
+}
+
+/// Notes what a byte has become; nothing where it is what it was.
+fn put<K: Ord>(bytes: &mut BTreeMap<K, Byte>, place: K, byte: Byte, is_old: bool) {
+    match is_old {
+        true => bytes.remove(&place),
+        false => bytes.insert(place, byte),
+    };
 }
 
 /// The runs of bytes of which a mask has bits, by first byte and how many.

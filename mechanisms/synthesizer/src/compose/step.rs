@@ -7,10 +7,8 @@ use packet::HEADROOM;
 use super::formula::{Formula, Known};
 use super::packet::{Byte, IPV4, IPV4_SUM, Packet, Place, Summed, Value};
 
-/// What comes of it.
-pub enum Step {
-    /// The packet now.
-    Done(Packet),
+/// Why a case is not carried out.
+pub enum Stop {
     /// That depends on a condition: where it holds, trying again leads further.
     Needs(Formula),
     /// Only the element itself can do it.
@@ -18,23 +16,18 @@ pub enum Step {
 }
 
 /// Carries out a case on packets of which something is known.
-pub fn carry_out(before: &Packet, case: &Case, known: &Known) -> Step {
+pub fn carry_out(before: &Packet, case: &Case, known: &Known) -> Result<Packet, Stop> {
     let mut packet = before.clone();
     let mut written: Vec<i32> = Vec::new();
     for action in &case.actions {
-        match act(before, &mut packet, action, known, &mut written) {
-            Ok(()) => {}
-            Err(step) => return step,
-        }
+        act(before, &mut packet, action, known, &mut written)?;
     }
     // Bytes in front of what came in were never part of the packet; nobody can tell what they are.
     if (packet.start.min(0)..0).any(|place| !packet.bytes.contains_key(&place)) || !packet.is_whole() {
-        return Step::Alone;
+        return Err(Stop::Alone);
     }
-    if let Err(step) = sum_up(&mut packet, &case.checksum, &written, known) {
-        return step;
-    }
-    Step::Done(packet)
+    sum_up(&mut packet, &case.checksum, &written, known)?;
+    Ok(packet)
 }
 
 fn act(
@@ -43,12 +36,12 @@ fn act(
     action: &Action,
     known: &Known,
     written: &mut Vec<i32>,
-) -> Result<(), Step> {
+) -> Result<(), Stop> {
     match action {
         Action::Strip(n) => {
-            let start = packet.start.checked_add(*n).ok_or(Step::Alone)?;
+            let start = packet.start.checked_add(*n).ok_or(Stop::Alone)?;
             if start < -(HEADROOM as i32) {
-                return Err(Step::Alone);
+                return Err(Stop::Alone);
             }
             if *n > 0 {
                 holds(packet.reaches(start), known)?;
@@ -58,9 +51,9 @@ fn act(
         }
         Action::Start(number) => {
             let offset = place(before, number, known)?;
-            packet.start = packet.start.checked_add(offset).ok_or(Step::Alone)?;
+            packet.start = packet.start.checked_add(offset).ok_or(Stop::Alone)?;
             let is_inside = packet.start >= -(HEADROOM as i32);
-            if is_inside { holds(packet.reaches(packet.start), known) } else { Err(Step::Alone) }
+            if is_inside { holds(packet.reaches(packet.start), known) } else { Err(Stop::Alone) }
         }
         Action::Set(Field::HeaderOffset(base), value) => {
             let place = match value {
@@ -74,7 +67,7 @@ fn act(
                     // Counted from the start that it had.
                     before.place(*other).map(|place| place - before.start + packet.start)
                 }
-                _ => return Err(Step::Alone),
+                _ => return Err(Stop::Alone),
             };
             packet.framed |= *base == Base::Mac && place == Some(packet.start);
             packet.mark(*base, place);
@@ -83,14 +76,14 @@ fn act(
         Action::Set(Field::Length, value) => {
             let length = match value {
                 Set::Number(number) => {
-                    let (sum, there) = before.number(number).ok_or(Step::Alone)?;
+                    let (sum, there) = before.number(number).ok_or(Stop::Alone)?;
                     holds(there, known)?;
                     sum
                 }
                 Set::Plus(Field::Length, more) => {
                     before.end.clone().plus_constant(more.saturating_sub(before.start.into()))
                 }
-                _ => return Err(Step::Alone),
+                _ => return Err(Stop::Alone),
             };
             let end = known.put_in(&length.plus_constant(packet.start.into()));
             // A packet that grows has bytes of which nothing is known.
@@ -99,11 +92,11 @@ fn act(
             Ok(())
         }
         Action::Set(Field::Kind, Set::Constant(bytes)) => {
-            packet.kind = Some(*bytes.last().ok_or(Step::Alone)?);
+            packet.kind = Some(*bytes.last().ok_or(Stop::Alone)?);
             Ok(())
         }
         Action::Set(Field::InputPort, Set::Constant(bytes)) => {
-            packet.port = Some(*bytes.last().ok_or(Step::Alone)?);
+            packet.port = Some(*bytes.last().ok_or(Stop::Alone)?);
             Ok(())
         }
         Action::Set(Field::TimeStamp, Set::Now) => {
@@ -111,7 +104,7 @@ fn act(
             Ok(())
         }
         Action::Set(field @ (Field::Bytes { .. } | Field::Annotation { .. }), value) => {
-            let (first, length) = packet.whereabouts(field).ok_or(Step::Alone)?;
+            let (first, length) = packet.whereabouts(field).ok_or(Stop::Alone)?;
             let bytes = value_of(before, packet, first, length, value, known)?;
             if let Place::Byte(place) = first {
                 written.extend((0..i32::from(length)).map(|more| place.saturating_add(more)));
@@ -119,33 +112,33 @@ fn act(
             packet.write(first, bytes);
             Ok(())
         }
-        Action::Set(..) | Action::Resize(_) => Err(Step::Alone),
+        Action::Set(..) | Action::Resize(_) => Err(Stop::Alone),
     }
 }
 
 /// Goes on where a condition holds.
-fn holds(condition: Formula, known: &Known) -> Result<(), Step> {
+fn holds(condition: Formula, known: &Known) -> Result<(), Stop> {
     match condition.under(known) {
         Formula::Constant(true) => Ok(()),
-        Formula::Constant(false) | Formula::Unknown => Err(Step::Alone),
-        other => Err(Step::Needs(other)),
+        Formula::Constant(false) | Formula::Unknown => Err(Stop::Alone),
+        other => Err(Stop::Needs(other)),
     }
 }
 
 /// A number of bytes behind the start that is the same for all packets. Where it follows from the length of an IPv4 header,
 /// headers without options go on together.
-fn place(packet: &Packet, number: &element::effects::Number, known: &Known) -> Result<i32, Step> {
-    let (sum, there) = packet.number(number).ok_or(Step::Alone)?;
+fn place(packet: &Packet, number: &element::effects::Number, known: &Known) -> Result<i32, Stop> {
+    let (sum, there) = packet.number(number).ok_or(Stop::Alone)?;
     holds(there, known)?;
     let sum = known.put_in(&sum);
     if let Some(offset) = sum.known() {
-        return i32::try_from(offset).map_err(|_| Step::Alone);
+        return i32::try_from(offset).map_err(|_| Stop::Alone);
     }
-    let [(4, question, 0x0f)] = &sum.terms[..] else { return Err(Step::Alone) };
+    let [(4, question, 0x0f)] = &sum.terms[..] else { return Err(Stop::Alone) };
     let usual = (0..=0x0f).map(|high| (high << 4 | 5, high << 4 | 5)).collect();
     match Formula::is(question.clone(), usual).under(known) {
-        Formula::Constant(_) | Formula::Unknown => Err(Step::Alone),
-        other => Err(Step::Needs(other)),
+        Formula::Constant(_) | Formula::Unknown => Err(Stop::Alone),
+        other => Err(Stop::Needs(other)),
     }
 }
 
@@ -157,21 +150,21 @@ fn value_of(
     length: u8,
     value: &Set,
     known: &Known,
-) -> Result<Vec<Byte>, Step> {
+) -> Result<Vec<Byte>, Stop> {
     let constant = |bytes: &[u8]| bytes.iter().map(|byte| Byte::Constant(*byte)).collect::<Vec<_>>();
     let from = |field: &Field, plus: i64| {
         let (place, width) =
-            before.whereabouts(field).filter(|(_, width)| *width == length).ok_or(Step::Alone)?;
-        moved(before.value(place, width), plus).ok_or(Step::Alone)
+            before.whereabouts(field).filter(|(_, width)| *width == length).ok_or(Stop::Alone)?;
+        moved(before.value(place, width), plus).ok_or(Stop::Alone)
     };
     match value {
         Set::Constant(bytes) if bytes.len() == usize::from(length) => Ok(constant(bytes)),
         Set::Copy(field) => from(field, 0),
         Set::Plus(field, plus) => from(field, *plus),
         Set::Number(number) => {
-            let (sum, there) = before.number(number).ok_or(Step::Alone)?;
+            let (sum, there) = before.number(number).ok_or(Stop::Alone)?;
             holds(there, known)?;
-            let value = known.put_in(&sum).known().ok_or(Step::Alone)?;
+            let value = known.put_in(&sum).known().ok_or(Stop::Alone)?;
             let bytes = (value as i128 as u128).to_be_bytes();
             Ok(constant(&bytes[16 - usize::from(length.min(16))..]))
         }
@@ -188,12 +181,12 @@ fn value_of(
                     Value::Masked(place, old_and, old_or) => {
                         Byte::Masked { place, and: old_and & and, or: old_or & and | or }
                     }
-                    _ => return Err(Step::Alone),
+                    _ => return Err(Stop::Alone),
                 })
             };
             masks.enumerate().map(byte).collect()
         }
-        _ => Err(Step::Alone),
+        _ => Err(Stop::Alone),
     }
 }
 
@@ -219,7 +212,7 @@ fn moved(value: Value, plus: i64) -> Option<Vec<Byte>> {
 }
 
 /// Notes what becomes of checksums.
-fn sum_up(packet: &mut Packet, checksum: &Checksum, written: &[i32], known: &Known) -> Result<(), Step> {
+fn sum_up(packet: &mut Packet, checksum: &Checksum, written: &[i32], known: &Known) -> Result<(), Stop> {
     let network = packet.headers[1];
     let in_header = |place: &i32| network.is_some_and(|start| (start..start + IPV4).contains(place));
     let is_sum =
@@ -228,29 +221,29 @@ fn sum_up(packet: &mut Packet, checksum: &Checksum, written: &[i32], known: &Kno
         Checksum::Untouched => {
             // A checksum that somebody keeps does not account for that.
             let is_kept = packet.summed != Summed::Not;
-            return if is_kept && written.iter().any(in_header) { Err(Step::Alone) } else { Ok(()) };
+            return if is_kept && written.iter().any(in_header) { Err(Stop::Alone) } else { Ok(()) };
         }
         Checksum::Updated(headers) => (headers, false),
         Checksum::Recomputed(headers) => (headers, true),
     };
     for header in headers {
-        let (Header::Ipv4, Some(start)) = (header, network) else { return Err(Step::Alone) };
+        let (Header::Ipv4, Some(start)) = (header, network) else { return Err(Stop::Alone) };
         if written.iter().any(is_sum) {
-            return Err(Step::Alone);
+            return Err(Stop::Alone);
         }
         let is_other = match &packet.summed {
             Summed::Not => false,
             Summed::Updated(other, _) | Summed::Recomputed(other) => *other != start,
         };
         if is_other {
-            return Err(Step::Alone);
+            return Err(Stop::Alone);
         }
         if afresh {
             let ihl = Field::Bytes { base: Base::Network, offset: 0, length: 1 };
             let set = classify::IntervalSet::one(5, 5);
             let plain = packet.condition(&element::effects::Filter::In { field: ihl, mask: 0x0f, set });
             holds(Formula::all([plain, packet.reaches(start + IPV4)]), known)?;
-            (start + IPV4_SUM..start + IPV4_SUM + 2).for_each(|place| drop(packet.bytes.remove(&place)));
+            packet.bytes.retain(|place, _| !is_sum(place));
             packet.summed = Summed::Recomputed(start);
             continue;
         }
@@ -262,7 +255,7 @@ fn sum_up(packet: &mut Packet, checksum: &Checksum, written: &[i32], known: &Kno
         accounted.extend(written.iter().filter(|place| in_header(place)));
         let all_written = packet.bytes.range(start..start + IPV4).map(|(place, _)| place);
         if all_written.into_iter().any(|place| !accounted.contains(place)) {
-            return Err(Step::Alone);
+            return Err(Stop::Alone);
         }
         packet.summed = Summed::Updated(start, accounted);
     }

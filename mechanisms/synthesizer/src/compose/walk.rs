@@ -12,7 +12,7 @@ use super::formula::{Formula, Known};
 use super::leaf::{Leaf, Leaves};
 use super::packet::Packet;
 use super::rules;
-use super::step::{Step, carry_out};
+use super::step::{Stop, carry_out};
 use crate::model::chain::{Chain, Port};
 use crate::program::question::Question;
 use crate::program::{List, Next, Rule};
@@ -222,9 +222,9 @@ impl Walk<'_> {
             other => return self.part(port, way, known, number, other.negated()),
         }
         match carry_out(&way.packet, case, known) {
-            Step::Alone => self.hand_over(port, way, "it writes what only it knows"),
-            Step::Needs(condition) => self.part(port, way, known, number, condition),
-            Step::Done(packet) => {
+            Err(Stop::Alone) => self.hand_over(port, way, "it writes what only it knows"),
+            Err(Stop::Needs(condition)) => self.part(port, way, known, number, condition),
+            Ok(packet) => {
                 let mut path = way.path.clone();
                 let start = way.packet.start;
                 path.push(super::leaf::Passed { node: port.0, input: port.1, case: number, start });
@@ -342,7 +342,7 @@ impl Walk<'_> {
             return self.hand_over(port, way, "it shows what becomes of packets");
         }
         match carry_out(&way.packet, case, known) {
-            Step::Done(packet) => {
+            Ok(packet) => {
                 let mut lists = way.lists.clone();
                 lists.push(port.0);
                 let way_behind = Way { packet, path: way.path.clone(), lists };

@@ -84,7 +84,7 @@ impl Sum {
         self.constant = self.constant.saturating_add(other.constant.saturating_mul(factor));
         for (more, question, mask) in &other.terms {
             let more = more.saturating_mul(factor);
-            match self.terms.iter_mut().find(|(_, q, m)| (q, &*m) == (question, mask)) {
+            match self.terms.iter_mut().find(|(_, other, bits)| other == question && bits == mask) {
                 Some((here, ..)) => *here = here.saturating_add(more),
                 None => self.terms.push((more, question.clone(), *mask)),
             }

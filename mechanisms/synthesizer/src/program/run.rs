@@ -250,7 +250,7 @@ impl Runner {
             });
             let mut answers = answers.iter();
             waiting.retain_mut(|(place, node)| {
-                if !self.list_of(*node).is_some_and(|(other, _)| other == list) {
+                if self.list_of(*node).is_none_or(|(other, _)| other != list) {
                     return true;
                 }
                 let Some(answer) = answers.next() else { return false };
