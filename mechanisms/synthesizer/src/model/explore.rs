@@ -9,13 +9,18 @@ use super::chain::{Chain, Port};
 use super::diagrams::{Bit, Diagrams, Term};
 use super::packet::{Packet, headers_of};
 use super::step::{Leaving, To, Unit, remembers};
+use super::streams::Streams;
 
 /// Rounds through an element on a circle whose outcome depends on all that came there: what that was is not known while
 /// packets go round, so that more of them tell nothing.
 const MOST_UNKNOWN_ROUNDS: usize = 3;
 
-/// Different packets at one place beyond which those that are laid out alike are joined.
+/// Different packets at one place beyond which those that are laid out alike are joined if nothing is forgotten by that.
 const MOST_APART: usize = 24;
+
+/// The same for those of which something is forgotten: how their checksums came about. What is forgotten depends on which
+/// packets come together first, so that it may be different in chains that do the same.
+const MOST_KNOWN: usize = 200;
 
 /// Packets of one layout at some place, and for which packets that came in they are there.
 #[derive(Clone)]
@@ -91,13 +96,15 @@ pub struct Premises {
 /// Packets that wait at an element, by input.
 pub type Waiting = BTreeMap<usize, Vec<Arrival>>;
 
-/// Lets packets start at some inputs and follows them to their ends. `watch` sees what comes to each element.
+/// Lets packets start at some inputs and follows them to their ends. `watch` sees what comes to each element. `streams` are
+/// those of all chains to which these packets come.
 pub fn explore(
     d: &Diagrams,
     chain: &Chain,
     starts: &[Port],
     packet: &Packet,
     premises: Premises,
+    streams: &mut Streams,
     watch: &mut dyn FnMut(usize, &Waiting),
 ) -> Ends {
     let mut ends = Ends::default();
@@ -110,7 +117,7 @@ pub fn explore(
         arrive(&mut waiting, start, Arrival { condition: d.yes(), packet: packet.clone() });
     }
     let mut rounds: BTreeMap<usize, usize> = BTreeMap::new();
-    let mut alike = std::collections::HashMap::new();
+    streams.begin();
     while let Some(((_, node), inputs)) = waiting.pop_first() {
         let element = &chain.nodes[node];
         watch(node, &inputs);
@@ -139,23 +146,23 @@ pub fn explore(
             }
             continue;
         }
-        let stream = stream(d, chain, node, &inputs, [premises.salt, *round as i64], &mut alike);
-        if let Some(stream) = stream {
+        let stream = streams.number(d, chain, node, &inputs, [premises.salt, *round as i64]);
+        if let Some((stream, _)) = stream {
             ends.streams.insert(node, stream);
         }
-        let all: Vec<&Arrival> = inputs.values().flatten().collect();
-        let copies = stream.is_some() && come_twice(d, &all);
+        let copies = stream.is_some_and(|(_, copies)| copies);
         let arrivals = inputs
             .into_iter()
             .flat_map(|(input, arrivals)| arrivals.into_iter().map(move |arrival| (input, arrival)));
         for (place, (input, Arrival { condition, packet })) in arrivals.enumerate() {
             // Copies come one behind the other, and do not share their fate.
             let place = if copies { place } else { 0 };
-            let stream = stream.map_or(0, |stream| {
+            let number = stream.map_or(0, |(stream, _)| {
                 let numbers = vec![stream.into(), place as i64];
                 d.term(Term { name: "place in a stream".into(), numbers, bits: Vec::new() })
             });
-            let unit = Unit { has_room: premises.room, ..Unit::of(element, stream, input) };
+            let says_all = stream.is_some() && !copies;
+            let unit = Unit { has_room: premises.room, says_all, ..Unit::of(element, number, input) };
             let outcome = unit.step(d, &condition, &packet);
             if outcome.ignores_full_queues && !ends.queues.contains(&node) {
                 ends.queues.push(node);
@@ -213,8 +220,29 @@ pub fn sees_marks(exit: &Effects) -> bool {
 /// Adds packets to others at the same place. Equal packets become one, and others too where they are laid out alike and
 /// there are many: bits that depend on which one it was make large diagrams of the conditions.
 fn join(d: &Diagrams, arrivals: &mut Vec<Arrival>, new: Arrival) {
-    let many = arrivals.len() >= MOST_APART;
-    join_as(d, arrivals, new, many);
+    join_as(d, arrivals, new, Joined::among(arrivals.len()));
+}
+
+/// Which packets at one place are joined.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Joined {
+    /// Those that are equal.
+    Equal,
+    /// Those that are laid out alike, if nothing is forgotten by that.
+    Alike,
+    /// All that are laid out alike.
+    All,
+}
+
+impl Joined {
+    /// Among so many.
+    fn among(packets: usize) -> Joined {
+        match packets {
+            0..MOST_APART => Joined::Equal,
+            MOST_APART..MOST_KNOWN => Joined::Alike,
+            _ => Joined::All,
+        }
+    }
 }
 
 /// What leaves an element, by where to. Where there are many packets for one place (a route table has one for each
@@ -231,89 +259,38 @@ fn gather(d: &Diagrams, leaving: Vec<Leaving>) -> Vec<(To, Arrival)> {
     }
     let merged = places.into_iter().flat_map(|(to, arrivals)| {
         let merges = arrivals.len() > MOST_APART && !matches!(to, To::Drop(_));
-        let arrivals = if merges { halves(d, arrivals) } else { arrivals };
+        let arrivals = if merges { halves(d, arrivals, Joined::Alike) } else { arrivals };
+        let merges = merges && arrivals.len() > MOST_KNOWN;
+        let arrivals = if merges { halves(d, arrivals, Joined::All) } else { arrivals };
         arrivals.into_iter().map(move |arrival| (to, arrival))
     });
     merged.collect()
 }
 
-fn halves(d: &Diagrams, mut arrivals: Vec<Arrival>) -> Vec<Arrival> {
+fn halves(d: &Diagrams, mut arrivals: Vec<Arrival>, joined: Joined) -> Vec<Arrival> {
     if arrivals.len() < 2 {
         return arrivals;
     }
     let second = arrivals.split_off(arrivals.len() / 2);
-    let mut all = halves(d, arrivals);
-    halves(d, second).into_iter().for_each(|arrival| join_as(d, &mut all, arrival, true));
+    let mut all = halves(d, arrivals, joined);
+    halves(d, second, joined).into_iter().for_each(|arrival| join_as(d, &mut all, arrival, joined));
     all
 }
 
-fn join_as(d: &Diagrams, arrivals: &mut Vec<Arrival>, new: Arrival, many: bool) {
+fn join_as(d: &Diagrams, arrivals: &mut Vec<Arrival>, new: Arrival, joined: Joined) {
+    let releases = joined == Joined::All;
     for arrival in arrivals.iter_mut() {
         // Two packets for one that came in stay two.
-        if !many && arrival.packet != new.packet || d.overlap(&arrival.condition, &new.condition) {
+        let stays = joined == Joined::Equal && arrival.packet != new.packet;
+        if stays || d.overlap(&arrival.condition, &new.condition) {
             continue;
         }
-        if let Some(packet) = Packet::merge(d, &arrival.condition, &arrival.packet, &new.packet) {
+        if let Some(packet) = Packet::merge(d, &arrival.condition, &arrival.packet, &new.packet, releases) {
             *arrival = Arrival { condition: d.or(&arrival.condition, &new.condition), packet };
             return;
         }
     }
     arrivals.push(new);
-}
-
-/// Whether there are packets of which several arrive.
-fn come_twice(d: &Diagrams, arrivals: &[&Arrival]) -> bool {
-    let is_copy = |n: usize| arrivals[..n].iter().any(|a| d.overlap(&a.condition, &arrivals[n].condition));
-    (1..arrivals.len()).any(is_copy)
-}
-
-/// What arrives at an element whose outcome depends on that, as a number.
-fn stream(
-    d: &Diagrams,
-    chain: &Chain,
-    node: usize,
-    inputs: &Waiting,
-    salt: [i64; 2],
-    alike: &mut std::collections::HashMap<Term, i64>,
-) -> Option<u32> {
-    let element = &chain.nodes[node];
-    let effects = &element.effects;
-    let lost = inputs.values().flatten().any(|arrival| arrival.packet.lost.is_some());
-    if effects.opaque.is_none() && !remembers(effects) && !lost {
-        return None;
-    }
-    let mut term = Term { name: format!("stream to {}", element.function), ..Term::default() };
-    if element.is_on_circle {
-        // Not everything that will arrive is known yet, so it is like no other.
-        term.numbers.extend(salt);
-        term.numbers.push(node as i64);
-    }
-    // Which of two copies comes first depends on what is in front.
-    let all: Vec<&Arrival> = inputs.values().flatten().collect();
-    let copies = come_twice(d, &all);
-    if copies {
-        term.numbers.push(chain.upstream(node));
-    }
-    for (&input, arrivals) in inputs {
-        // In which parts packets come does not matter, if only the packets are the same.
-        let arrivals = if copies { arrivals.clone() } else { halves(d, arrivals.clone()) };
-        let digests = arrivals.into_iter().map(|arrival| (arrival.packet.digest(d), arrival));
-        let mut digests: Vec<(Term, Arrival)> = digests.collect();
-        if !copies {
-            digests.sort_by(|(a, _), (b, _)| a.numbers.cmp(&b.numbers));
-        }
-        for (digest, arrival) in digests {
-            term.numbers.push(input as i64);
-            term.numbers.extend(digest.numbers);
-            term.bits.extend(digest.bits.iter().map(|bit| d.and(bit, &arrival.condition)));
-            term.bits.push(arrival.condition);
-        }
-    }
-    // Of several elements with equal streams the first one corresponds to the first one elsewhere.
-    let number = alike.entry(term.clone()).or_insert(0);
-    *number += 1;
-    term.numbers.push(*number);
-    Some(d.term(term))
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ use crate::model::diagrams::{Bit, Diagrams};
 use crate::model::explore::{Arrival, Ends, Made, Premises, Waiting, explore};
 use crate::model::order::order_variables;
 use crate::model::packet::{Packet, incoming};
+use crate::model::streams::Streams;
 use compare::Candidate;
 use example::Example;
 
@@ -202,6 +203,7 @@ impl Verifier<'_> {
                 let node = &self.chains[chain].nodes[start.from[chain]];
                 node.forward.get(start.output).cloned().unwrap_or_default()
             });
+            let mut arriving = Streams::default();
             let ends: [Ends; 2] = std::array::from_fn(|chain| {
                 let (companion, nodes) = (&mut *self.companion, &self.chains[chain].nodes);
                 let at = &mut self.at;
@@ -212,7 +214,8 @@ impl Verifier<'_> {
                     }
                 };
                 let premises = Premises { salt: 1 + chain as i64, room: true, rounds: MOST_ROUNDS };
-                explore(self.d, self.chains[chain], &from[chain], &start.packets[chain], premises, &mut watch)
+                let (from, packet) = (&from[chain], &start.packets[chain]);
+                explore(self.d, self.chains[chain], from, packet, premises, &mut arriving, &mut watch)
             });
             for (chain, ends) in ends.iter().enumerate() {
                 let names = &self.chains[chain].nodes;
