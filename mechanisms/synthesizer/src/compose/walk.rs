@@ -142,7 +142,7 @@ impl Walk<'_> {
         if self.limits.alone.contains(&node) {
             return Some("it multiplies classes".into());
         }
-        if element.is_on_circle {
+        if element.circle.is_some() {
             return Some("on a circle".into());
         }
         obstacle(&element.effects).or_else(|| element.key.contains("CALL").then(|| "calls handlers".into()))

@@ -70,6 +70,8 @@ pub struct Ends {
     pub streams: BTreeMap<usize, u32>,
     /// Packets that came round to the same place too often to be followed any further, by where they came to.
     pub round: BTreeMap<Port, Vec<Arrival>>,
+    /// Packets that came to circles on which they were not followed, by circle and element.
+    pub circles: BTreeMap<usize, BTreeMap<usize, Waiting>>,
     /// Queues that were taken as never full.
     pub queues: Vec<usize>,
     /// For which packets that came in each element sees one, by element and input.
@@ -78,19 +80,21 @@ pub struct Ends {
 
 /// The packets that an element makes and of which only the first header is known, as they start. What comes along may be
 /// anything.
-fn made(d: &Diagrams, starts: Option<Header>) -> Packet {
+pub fn made(d: &Diagrams, starts: Option<Header>) -> Packet {
     Packet::incoming(d, headers_of(starts)).with_any_annotations(d)
 }
 
 /// What is taken for granted while packets are followed.
 #[derive(Clone, Copy, Debug)]
-pub struct Premises {
+pub struct Premises<'p> {
     /// Different for chains that are compared.
     pub salt: i64,
     /// Whether queues always have room.
     pub room: bool,
     /// How often packets are followed to the same element; on a circle they come again and again.
     pub rounds: usize,
+    /// By element: the circle that it is on, if packets are not to be followed there.
+    pub circles: &'p [Option<usize>],
 }
 
 /// Packets that wait at an element, by input.
@@ -103,7 +107,7 @@ pub fn explore(
     chain: &Chain,
     starts: &[Port],
     packet: &Packet,
-    premises: Premises,
+    premises: Premises<'_>,
     streams: &mut Streams,
     watch: &mut dyn FnMut(usize, &Waiting),
 ) -> Ends {
@@ -121,11 +125,15 @@ pub fn explore(
     while let Some(((_, node), inputs)) = waiting.pop_first() {
         let element = &chain.nodes[node];
         watch(node, &inputs);
+        if let Some(&Some(circle)) = premises.circles.get(node) {
+            ends.circles.entry(circle).or_default().insert(node, inputs);
+            continue;
+        }
         let round = rounds.entry(node).or_default();
         *round += 1;
         let knows = !remembers(&element.effects) && element.effects.opaque.is_none();
         let most = if knows { premises.rounds } else { premises.rounds.min(MOST_UNKNOWN_ROUNDS) };
-        if element.is_on_circle && *round > most {
+        if element.circle.is_some() && *round > most {
             for (input, arrivals) in inputs {
                 ends.round.entry((node, input)).or_default().extend(arrivals);
             }

@@ -44,8 +44,8 @@ impl Streams {
             return None;
         }
         let mut term = Term { name: format!("stream to {}", element.function), ..Term::default() };
-        let copies = come_twice(d, inputs);
-        if element.is_on_circle {
+        let copies = come_twice(d, inputs.values().flatten());
+        if element.circle.is_some() {
             // Not everything that will arrive is known yet, so it is like no other.
             term.numbers.extend(salt);
             term.numbers.push(node as i64);
@@ -83,9 +83,9 @@ fn in_order(d: &Diagrams, upstream: i64, inputs: &Waiting, term: &mut Term) {
 }
 
 /// Whether there are packets of which several arrive.
-pub fn come_twice(d: &Diagrams, inputs: &Waiting) -> bool {
+pub fn come_twice<'a>(d: &Diagrams, arrivals: impl IntoIterator<Item = &'a Arrival>) -> bool {
     let mut before = d.no();
-    inputs.values().flatten().any(|arrival| {
+    arrivals.into_iter().any(|arrival| {
         let is_copy = d.overlap(&before, &arrival.condition);
         before = d.or(&before, &arrival.condition);
         is_copy
