@@ -33,6 +33,9 @@ pub(crate) struct Args {
     /// Classes of packets in one stretch; with more, an element that makes many ends it
     #[arg(long, value_name = "N", default_value_t = 4096)]
     classes: usize,
+    /// Compose elements, too, that packets may come back to; what comes of that is often not proven
+    #[arg(long)]
+    circles: bool,
     /// Seconds after which the proof is given up; 0 for no proof
     #[arg(long, value_name = "N", default_value_t = 120)]
     seconds: u64,
@@ -67,7 +70,8 @@ pub(crate) fn main(args: &Args) -> ExitCode {
             return ExitCode::from(FAILURE);
         }
     };
-    let synthesis = compose(&reasoned, args.classes);
+    let limits = Limits { classes: args.classes, circles: args.circles, ..Limits::default() };
+    let synthesis = compose(&reasoned, &limits);
     let graph = insert(&reasoned.loaded.graph, &reasoned.chain, &synthesis);
     let proof = match args.seconds {
         0 => None,
@@ -117,11 +121,11 @@ pub(crate) fn main(args: &Args) -> ExitCode {
 const EQUIVALENT: &str = "equivalent";
 
 /// Synthesizes a configuration that has been read.
-fn compose(reasoned: &Reasoned, classes: usize) -> Synthesis {
+fn compose(reasoned: &Reasoned, limits: &Limits) -> Synthesis {
     let is_pushed = |(node, output): (usize, usize)| {
         reasoned.pushed.get(node).and_then(|outputs| outputs.get(output)).copied().unwrap_or_default()
     };
-    synthesize(&reasoned.chain, &Limits { classes, ..Limits::default() }, &is_pushed)
+    synthesize(&reasoned.chain, limits, &is_pushed)
 }
 
 /// Compares a configuration with what was made of it: equivalent, or why that was not found out. The error is a difference,
@@ -163,7 +167,7 @@ pub(crate) fn put_in(loaded: &mut Loaded) -> Result<String, String> {
         Err(Unread::Problems(_)) => return Ok(String::new()),
         Err(Unread::Input(text)) => return Err(text),
     };
-    let synthesis = compose(&reasoned, Limits::default().classes);
+    let synthesis = compose(&reasoned, &Limits::default());
     let graph = insert(&loaded.graph, &reasoned.chain, &synthesis);
     let proof = prove(&reasoned, &graph, BEFORE_RUN)?;
     loaded.graph = graph;

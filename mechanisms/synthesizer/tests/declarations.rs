@@ -102,7 +102,15 @@ fn check(sample: &Sample, effects: &Effects) -> Result<Tally, String> {
     let key = sample.to_string();
     // By reason: packets that end after the declaration.
     let mut ends: BTreeMap<String, u64> = BTreeMap::new();
-    let unit = Unit { effects, key: &key, outputs: sample.shape.1, stream: 0, has_room: true, input: 0 };
+    let unit = Unit {
+        effects,
+        key: &key,
+        outputs: sample.shape.1,
+        stream: 0,
+        says_all: false,
+        has_room: true,
+        input: 0,
+    };
     for (input, packets) in inputs.iter().enumerate() {
         for (number, given) in packets.iter().enumerate() {
             let id = 1 + 100_000 * input as u32 + number as u32;

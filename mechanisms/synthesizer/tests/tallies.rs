@@ -82,7 +82,15 @@ impl Teller {
             let make = |(bytes, headers, side): &Parts| Symbolic::known(d, bytes, *headers, side);
             let known = packets.entry(parts).or_insert_with_key(|parts| Rc::new(make(parts)));
             let (key, outputs, input) = ("", self.outputs, self.input);
-            let unit = Unit { effects: &self.effects, key, outputs, stream: 0, has_room: true, input };
+            let unit = Unit {
+                effects: &self.effects,
+                key,
+                outputs,
+                stream: 0,
+                says_all: false,
+                has_room: true,
+                input,
+            };
             for (case, condition) in unit.conditions(d, known)? {
                 if d.known(&condition)? {
                     return Some(case);

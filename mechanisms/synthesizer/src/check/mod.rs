@@ -19,6 +19,7 @@ use crate::model::explore::{Ends, Premises, Waiting, explore};
 use crate::model::order::order_variables;
 use crate::model::packet::{Packet, incoming};
 use crate::model::places::{ETHERNET, in_region};
+use crate::model::streams::Streams;
 use crate::verify::example::Example;
 use rules::{IdleRule, Usage};
 
@@ -169,8 +170,8 @@ fn run(
             usage.see(d, element, waiting);
         }
     };
-    let premises = Premises { salt: 1, room: false, rounds: MOST_ROUNDS };
-    explore(d, chain, &start.ports, &start.packet, premises, &mut watch)
+    let premises = Premises { salt: 1, room: false, rounds: MOST_ROUNDS, circles: &[] };
+    explore(d, chain, &start.ports, &start.packet, premises, &mut Streams::default(), &mut watch)
 }
 
 fn note(

@@ -10,7 +10,7 @@ pub fn obstacle(chain: &Chain, node: usize) -> Option<String> {
     if is_end(chain, node) {
         return None;
     }
-    let circle = || element.is_on_circle.then(|| "on a circle (packets may come back to it)".to_string());
+    let circle = || element.circle.map(|_| "on a circle (packets may come back to it)".to_string());
     obstacles::to_synthesis(&element.effects).or_else(circle)
 }
 

@@ -29,11 +29,13 @@ pub struct Limits {
     pub alone: BTreeSet<usize>,
     /// Elements that packets have to be taken past for a stretch to be worth while: a program costs as much as a few.
     pub least: usize,
+    /// Whether packets are followed through elements that they may come back to, once.
+    pub circles: bool,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { classes: 4096, alone: BTreeSet::new(), least: 4 }
+        Limits { classes: 4096, alone: BTreeSet::new(), least: 4, circles: false }
     }
 }
 
@@ -148,6 +150,9 @@ impl Walk<'_> {
         }
         if self.limits.alone.contains(&node) {
             return Some("it multiplies classes".into());
+        }
+        if element.circle.is_some() && !self.limits.circles {
+            return Some("on a circle".into());
         }
         obstacle(&element.effects).or_else(|| element.key.contains("CALL").then(|| "calls handlers".into()))
     }

@@ -45,8 +45,8 @@ pub struct Node {
     pub forward: Vec<Vec<Port>>,
     /// How many inputs are connected.
     pub inputs: usize,
-    /// Whether packets that leave it may come back.
-    pub is_on_circle: bool,
+    /// The circle that it is on, as a number: packets that leave it may come back.
+    pub circle: Option<usize>,
 }
 
 /// Class and arguments in one form: spaces, comments and the order of definitions do not matter.
@@ -90,7 +90,7 @@ fn unfold(nodes: &mut Vec<Node>, number: usize, config: &str) {
             function: String::new(),
             forward,
             inputs: 1,
-            is_on_circle: false,
+            circle: None,
         });
     }
 }
@@ -124,7 +124,7 @@ impl Chain {
                     function: String::new(),
                     forward: vec![Vec::new(); outputs],
                     inputs,
-                    is_on_circle: false,
+                    circle: None,
                 }
             })
             .collect();
@@ -268,7 +268,7 @@ impl Chain {
                     }
                     let circles = component.len() > 1 || next[node].contains(&node);
                     for &member in &component {
-                        self.nodes[member].is_on_circle = circles;
+                        self.nodes[member].circle = circles.then_some(node);
                     }
                     component.reverse();
                     finished.extend(component.into_iter().rev());
@@ -367,14 +367,14 @@ mod tests {
             numbers(&chain, &["s", "b", "a", "t"]).into_iter().map(|n| chain.rank(n)).collect();
         assert!(ranks.is_sorted(), "{ranks:?}");
         assert_eq!(chain.entries(), numbers(&chain, &["s"]));
-        assert!(chain.nodes.iter().all(|node| !node.is_on_circle));
+        assert!(chain.nodes.iter().all(|node| node.circle.is_none()));
     }
 
     #[test]
     fn circles_and_islands_are_found() {
         let chain = chain("s :: A -> a :: B -> b :: C -> t :: D; b [1] -> [1] a; x :: X -> y :: Y -> x;");
         let circle: Vec<&str> =
-            chain.nodes.iter().filter(|n| n.is_on_circle).map(|n| n.name.as_str()).collect();
+            chain.nodes.iter().filter(|n| n.circle.is_some()).map(|n| n.name.as_str()).collect();
         assert_eq!(circle, ["a", "b", "x", "y"]);
     }
 

@@ -9,13 +9,18 @@ use super::chain::{Chain, Port};
 use super::diagrams::{Bit, Diagrams, Term};
 use super::packet::{Packet, headers_of};
 use super::step::{Leaving, To, Unit, remembers};
+use super::streams::Streams;
 
 /// Rounds through an element on a circle whose outcome depends on all that came there: what that was is not known while
 /// packets go round, so that more of them tell nothing.
 const MOST_UNKNOWN_ROUNDS: usize = 3;
 
-/// Different packets at one place beyond which those that are laid out alike are joined.
+/// Different packets at one place beyond which those that are laid out alike are joined if nothing is forgotten by that.
 const MOST_APART: usize = 24;
+
+/// The same for those of which something is forgotten: how their checksums came about. What is forgotten depends on which
+/// packets come together first, so that it may be different in chains that do the same.
+const MOST_KNOWN: usize = 200;
 
 /// Packets of one layout at some place, and for which packets that came in they are there.
 #[derive(Clone)]
@@ -65,6 +70,8 @@ pub struct Ends {
     pub streams: BTreeMap<usize, u32>,
     /// Packets that came round to the same place too often to be followed any further, by where they came to.
     pub round: BTreeMap<Port, Vec<Arrival>>,
+    /// Packets that came to circles on which they were not followed, by circle and element.
+    pub circles: BTreeMap<usize, BTreeMap<usize, Waiting>>,
     /// Queues that were taken as never full.
     pub queues: Vec<usize>,
     /// For which packets that came in each element sees one, by element and input.
@@ -73,31 +80,35 @@ pub struct Ends {
 
 /// The packets that an element makes and of which only the first header is known, as they start. What comes along may be
 /// anything.
-fn made(d: &Diagrams, starts: Option<Header>) -> Packet {
+pub fn made(d: &Diagrams, starts: Option<Header>) -> Packet {
     Packet::incoming(d, headers_of(starts)).with_any_annotations(d)
 }
 
 /// What is taken for granted while packets are followed.
 #[derive(Clone, Copy, Debug)]
-pub struct Premises {
+pub struct Premises<'p> {
     /// Different for chains that are compared.
     pub salt: i64,
     /// Whether queues always have room.
     pub room: bool,
     /// How often packets are followed to the same element; on a circle they come again and again.
     pub rounds: usize,
+    /// By element: the circle that it is on, if packets are not to be followed there.
+    pub circles: &'p [Option<usize>],
 }
 
 /// Packets that wait at an element, by input.
 pub type Waiting = BTreeMap<usize, Vec<Arrival>>;
 
-/// Lets packets start at some inputs and follows them to their ends. `watch` sees what comes to each element.
+/// Lets packets start at some inputs and follows them to their ends. `watch` sees what comes to each element. `streams` are
+/// those of all chains to which these packets come.
 pub fn explore(
     d: &Diagrams,
     chain: &Chain,
     starts: &[Port],
     packet: &Packet,
-    premises: Premises,
+    premises: Premises<'_>,
+    streams: &mut Streams,
     watch: &mut dyn FnMut(usize, &Waiting),
 ) -> Ends {
     let mut ends = Ends::default();
@@ -110,15 +121,19 @@ pub fn explore(
         arrive(&mut waiting, start, Arrival { condition: d.yes(), packet: packet.clone() });
     }
     let mut rounds: BTreeMap<usize, usize> = BTreeMap::new();
-    let mut alike = std::collections::HashMap::new();
+    streams.begin();
     while let Some(((_, node), inputs)) = waiting.pop_first() {
         let element = &chain.nodes[node];
         watch(node, &inputs);
+        if let Some(&Some(circle)) = premises.circles.get(node) {
+            ends.circles.entry(circle).or_default().insert(node, inputs);
+            continue;
+        }
         let round = rounds.entry(node).or_default();
         *round += 1;
         let knows = !remembers(&element.effects) && element.effects.opaque.is_none();
         let most = if knows { premises.rounds } else { premises.rounds.min(MOST_UNKNOWN_ROUNDS) };
-        if element.is_on_circle && *round > most {
+        if element.circle.is_some() && *round > most {
             for (input, arrivals) in inputs {
                 ends.round.entry((node, input)).or_default().extend(arrivals);
             }
@@ -139,23 +154,23 @@ pub fn explore(
             }
             continue;
         }
-        let stream = stream(d, chain, node, &inputs, [premises.salt, *round as i64], &mut alike);
-        if let Some(stream) = stream {
+        let stream = streams.number(d, chain, node, &inputs, [premises.salt, *round as i64]);
+        if let Some((stream, _)) = stream {
             ends.streams.insert(node, stream);
         }
-        let all: Vec<&Arrival> = inputs.values().flatten().collect();
-        let copies = stream.is_some() && come_twice(d, &all);
+        let copies = stream.is_some_and(|(_, copies)| copies);
         let arrivals = inputs
             .into_iter()
             .flat_map(|(input, arrivals)| arrivals.into_iter().map(move |arrival| (input, arrival)));
         for (place, (input, Arrival { condition, packet })) in arrivals.enumerate() {
             // Copies come one behind the other, and do not share their fate.
             let place = if copies { place } else { 0 };
-            let stream = stream.map_or(0, |stream| {
+            let number = stream.map_or(0, |(stream, _)| {
                 let numbers = vec![stream.into(), place as i64];
                 d.term(Term { name: "place in a stream".into(), numbers, bits: Vec::new() })
             });
-            let unit = Unit { has_room: premises.room, ..Unit::of(element, stream, input) };
+            let says_all = stream.is_some() && !copies;
+            let unit = Unit { has_room: premises.room, says_all, ..Unit::of(element, number, input) };
             let outcome = unit.step(d, &condition, &packet);
             if outcome.ignores_full_queues && !ends.queues.contains(&node) {
                 ends.queues.push(node);
@@ -213,8 +228,29 @@ pub fn sees_marks(exit: &Effects) -> bool {
 /// Adds packets to others at the same place. Equal packets become one, and others too where they are laid out alike and
 /// there are many: bits that depend on which one it was make large diagrams of the conditions.
 fn join(d: &Diagrams, arrivals: &mut Vec<Arrival>, new: Arrival) {
-    let many = arrivals.len() >= MOST_APART;
-    join_as(d, arrivals, new, many);
+    join_as(d, arrivals, new, Joined::among(arrivals.len()));
+}
+
+/// Which packets at one place are joined.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Joined {
+    /// Those that are equal.
+    Equal,
+    /// Those that are laid out alike, if nothing is forgotten by that.
+    Alike,
+    /// All that are laid out alike.
+    All,
+}
+
+impl Joined {
+    /// Among so many.
+    fn among(packets: usize) -> Joined {
+        match packets {
+            0..MOST_APART => Joined::Equal,
+            MOST_APART..MOST_KNOWN => Joined::Alike,
+            _ => Joined::All,
+        }
+    }
 }
 
 /// What leaves an element, by where to. Where there are many packets for one place (a route table has one for each
@@ -231,89 +267,38 @@ fn gather(d: &Diagrams, leaving: Vec<Leaving>) -> Vec<(To, Arrival)> {
     }
     let merged = places.into_iter().flat_map(|(to, arrivals)| {
         let merges = arrivals.len() > MOST_APART && !matches!(to, To::Drop(_));
-        let arrivals = if merges { halves(d, arrivals) } else { arrivals };
+        let arrivals = if merges { halves(d, arrivals, Joined::Alike) } else { arrivals };
+        let merges = merges && arrivals.len() > MOST_KNOWN;
+        let arrivals = if merges { halves(d, arrivals, Joined::All) } else { arrivals };
         arrivals.into_iter().map(move |arrival| (to, arrival))
     });
     merged.collect()
 }
 
-fn halves(d: &Diagrams, mut arrivals: Vec<Arrival>) -> Vec<Arrival> {
+fn halves(d: &Diagrams, mut arrivals: Vec<Arrival>, joined: Joined) -> Vec<Arrival> {
     if arrivals.len() < 2 {
         return arrivals;
     }
     let second = arrivals.split_off(arrivals.len() / 2);
-    let mut all = halves(d, arrivals);
-    halves(d, second).into_iter().for_each(|arrival| join_as(d, &mut all, arrival, true));
+    let mut all = halves(d, arrivals, joined);
+    halves(d, second, joined).into_iter().for_each(|arrival| join_as(d, &mut all, arrival, joined));
     all
 }
 
-fn join_as(d: &Diagrams, arrivals: &mut Vec<Arrival>, new: Arrival, many: bool) {
+fn join_as(d: &Diagrams, arrivals: &mut Vec<Arrival>, new: Arrival, joined: Joined) {
+    let releases = joined == Joined::All;
     for arrival in arrivals.iter_mut() {
         // Two packets for one that came in stay two.
-        if !many && arrival.packet != new.packet || d.overlap(&arrival.condition, &new.condition) {
+        let stays = joined == Joined::Equal && arrival.packet != new.packet;
+        if stays || d.overlap(&arrival.condition, &new.condition) {
             continue;
         }
-        if let Some(packet) = Packet::merge(d, &arrival.condition, &arrival.packet, &new.packet) {
+        if let Some(packet) = Packet::merge(d, &arrival.condition, &arrival.packet, &new.packet, releases) {
             *arrival = Arrival { condition: d.or(&arrival.condition, &new.condition), packet };
             return;
         }
     }
     arrivals.push(new);
-}
-
-/// Whether there are packets of which several arrive.
-fn come_twice(d: &Diagrams, arrivals: &[&Arrival]) -> bool {
-    let is_copy = |n: usize| arrivals[..n].iter().any(|a| d.overlap(&a.condition, &arrivals[n].condition));
-    (1..arrivals.len()).any(is_copy)
-}
-
-/// What arrives at an element whose outcome depends on that, as a number.
-fn stream(
-    d: &Diagrams,
-    chain: &Chain,
-    node: usize,
-    inputs: &Waiting,
-    salt: [i64; 2],
-    alike: &mut std::collections::HashMap<Term, i64>,
-) -> Option<u32> {
-    let element = &chain.nodes[node];
-    let effects = &element.effects;
-    let lost = inputs.values().flatten().any(|arrival| arrival.packet.lost.is_some());
-    if effects.opaque.is_none() && !remembers(effects) && !lost {
-        return None;
-    }
-    let mut term = Term { name: format!("stream to {}", element.function), ..Term::default() };
-    if element.is_on_circle {
-        // Not everything that will arrive is known yet, so it is like no other.
-        term.numbers.extend(salt);
-        term.numbers.push(node as i64);
-    }
-    // Which of two copies comes first depends on what is in front.
-    let all: Vec<&Arrival> = inputs.values().flatten().collect();
-    let copies = come_twice(d, &all);
-    if copies {
-        term.numbers.push(chain.upstream(node));
-    }
-    for (&input, arrivals) in inputs {
-        // In which parts packets come does not matter, if only the packets are the same.
-        let arrivals = if copies { arrivals.clone() } else { halves(d, arrivals.clone()) };
-        let digests = arrivals.into_iter().map(|arrival| (arrival.packet.digest(d), arrival));
-        let mut digests: Vec<(Term, Arrival)> = digests.collect();
-        if !copies {
-            digests.sort_by(|(a, _), (b, _)| a.numbers.cmp(&b.numbers));
-        }
-        for (digest, arrival) in digests {
-            term.numbers.push(input as i64);
-            term.numbers.extend(digest.numbers);
-            term.bits.extend(digest.bits.iter().map(|bit| d.and(bit, &arrival.condition)));
-            term.bits.push(arrival.condition);
-        }
-    }
-    // Of several elements with equal streams the first one corresponds to the first one elsewhere.
-    let number = alike.entry(term.clone()).or_insert(0);
-    *number += 1;
-    term.numbers.push(*number);
-    Some(d.term(term))
 }
 
 #[cfg(test)]

@@ -16,5 +16,6 @@ pub mod order;
 pub mod packet;
 pub mod places;
 pub mod step;
+pub mod streams;
 pub mod sums;
 pub mod word;

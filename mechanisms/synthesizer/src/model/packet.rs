@@ -462,13 +462,43 @@ impl Packet {
         term
     }
 
-    /// One packet for both conditions, which exclude each other; `None` if they are laid out differently.
-    pub fn merge(d: &Diagrams, condition: &Bit, a: &Packet, b: &Packet) -> Option<Packet> {
+    /// What must be equal for packets to be comparable byte by byte.
+    fn layout(&self) -> (i32, [Option<i32>; 3], i32, Option<u32>, Option<u32>) {
+        (self.start, self.headers, self.own, self.version, self.lost)
+    }
+
+    /// Whether two packets are equal for all packets that came in of a condition, in all that an element could look at.
+    pub fn are_same(d: &Diagrams, condition: &Bit, a: &Packet, b: &Packet) -> bool {
+        if a == b {
+            return true;
+        }
+        let same =
+            |x: &[Bit], y: &[Bit]| x == y || d.differences(x, y).all(|bit| !d.overlap(condition, &bit));
+        if a.layout() != b.layout() || !same(a.end.bits(), b.end.bits()) {
+            return false;
+        }
+        let sides: BTreeSet<Side> = a.side.keys().chain(b.side.keys()).copied().collect();
+        let sums: BTreeSet<SumKey> = a.sums.keys().chain(b.sums.keys()).copied().collect();
+        // Checksums have their own comparison.
+        let is_plain = |place: &i32| !sums.iter().any(|key| key.field().contains(place));
+        let places: BTreeSet<i32> = a.written().chain(b.written()).filter(is_plain).collect();
+        let equal_sum = |key: &SumKey| {
+            Sum::differences(d, *key, a, b).iter().all(|different| !d.overlap(condition, different))
+        };
+        sides.into_iter().all(|side| same(&a.side(d, side), &b.side(d, side)))
+            && places.into_iter().all(|place| same(&a.byte(d, place), &b.byte(d, place)))
+            && sums.iter().all(equal_sum)
+    }
+
+    /// One packet for both conditions, which exclude each other; `None` if they are laid out differently. Checksums that
+    /// came about in different ways, or are kept in one of them only, become harder to know; if that is not to be
+    /// (`releases`), there is no such packet either.
+    pub fn merge(d: &Diagrams, condition: &Bit, a: &Packet, b: &Packet, releases: bool) -> Option<Packet> {
         if a == b {
             return Some(a.clone());
         }
-        let laid_out = |p: &Packet| (p.start, p.headers, p.own, p.version, p.lost);
-        if laid_out(a) != laid_out(b) {
+        let same_sums = || a.sums.keys().eq(b.sums.keys());
+        if a.layout() != b.layout() || !releases && !same_sums() {
             return None;
         }
         let (mut a, mut b) = (a.clone(), b.clone());
@@ -480,6 +510,7 @@ impl Packet {
                 Some(sum) => {
                     merged.sums.insert(key, sum);
                 }
+                None if !releases => return None,
                 None => {
                     a.release(d, key);
                     b.release(d, key);

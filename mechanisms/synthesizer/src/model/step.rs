@@ -27,6 +27,8 @@ pub struct Unit<'u> {
     /// Everything that arrives there, and the packet's place in it, as a number: what depends on packets seen before
     /// is the same in two chains if this is.
     pub stream: u32,
+    /// Whether the stream says for each packet that came in what arrives because of it, and at which place.
+    pub says_all: bool,
     /// Whether it always has room, if it is a queue.
     pub has_room: bool,
     /// The input that packets come to: what only the element knows may be different from one to the other.
@@ -87,6 +89,7 @@ impl<'u> Unit<'u> {
             key: &node.function,
             outputs: node.forward.len(),
             stream,
+            says_all: false,
             has_room: true,
             input,
         }
@@ -177,9 +180,14 @@ impl<'u> Unit<'u> {
 
     /// A value that only the element knows, as a function of what it reads.
     fn unknown(&self, d: &Diagrams, what: &str, packet: &Packet, reads: &[Field]) -> Term {
-        let mut term = Term { name: format!("{} {what}", self.key), ..arguments(d, packet, reads) };
+        let name = format!("{} {what}", self.key);
+        let remembers = remembers(self.effects);
+        // What it reads follows from the stream then.
+        let arguments =
+            if remembers && self.says_all { Term::default() } else { arguments(d, packet, reads) };
+        let mut term = Term { name, ..arguments };
         term.numbers.push(self.input as i64);
-        if remembers(self.effects) {
+        if remembers {
             term.numbers.push(self.stream.into());
         }
         term
@@ -567,7 +575,8 @@ impl<'u> Unit<'u> {
 
     /// For elements of which it is not known what they do, and packets that came out of one.
     fn lose(&self, d: &Diagrams, condition: &Bit, packet: &Packet, outcome: &mut Outcome) {
-        let mut term = Term { name: format!("{} whatever", self.key), ..packet.digest(d) };
+        let digest = if self.says_all { Term::default() } else { packet.digest(d) };
+        let mut term = Term { name: format!("{} whatever", self.key), ..digest };
         term.numbers.extend([self.input as i64, self.stream.into(), self.outputs as i64]);
         let is_sink = self.effects.cases.iter().any(|case| case.to == Target::Send) && packet.lost.is_some();
         if is_sink {

@@ -8,11 +8,12 @@
 //! Entries may give any packet, whatever their arguments say. Queues are never full. Time and the order of packets
 //! are not compared.
 
+mod circles;
 pub mod compare;
 pub mod example;
 pub mod run;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use element::effects::{Effects, Field};
@@ -22,6 +23,8 @@ use crate::model::diagrams::{Bit, Diagrams};
 use crate::model::explore::{Arrival, Ends, Made, Premises, Waiting, explore};
 use crate::model::order::order_variables;
 use crate::model::packet::{Packet, incoming};
+use crate::model::streams::Streams;
+use circles::Circles;
 use compare::Candidate;
 use example::Example;
 
@@ -103,8 +106,18 @@ struct Start {
     output: usize,
     /// The packet as each chain gets it.
     packets: [Packet; 2],
-    /// Whether they come in from outside, rather than being made by an element.
-    is_entry: bool,
+    origin: Origin,
+}
+
+/// Where packets that start somewhere come from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// From outside.
+    Entry,
+    /// An element has made them.
+    Made,
+    /// They have left a circle.
+    Circle,
 }
 
 /// Compares two chains. Diagrams may have so many nodes; without a number, as many as there may be.
@@ -114,9 +127,26 @@ pub fn verify(
     nodes: Option<usize>,
     companion: &mut dyn Companion,
 ) -> Outcome {
+    let same = Circles::of_both(chains);
+    if !same.is_empty() {
+        let outcome = attempt(chains, &same, options, nodes, companion);
+        if !matches!(outcome.verdict, Verdict::Undecided { .. }) {
+            return outcome;
+        }
+    }
+    attempt(chains, &Circles::none(chains), options, nodes, companion)
+}
+
+fn attempt(
+    chains: [&Chain; 2],
+    circles: &Circles,
+    options: Options,
+    nodes: Option<usize>,
+    companion: &mut dyn Companion,
+) -> Outcome {
     let diagrams = || nodes.map_or_else(Diagrams::default, Diagrams::new).until(options.deadline);
     let d = diagrams();
-    let mut verdict = verdict(&d, chains, options, companion);
+    let mut verdict = verdict(&d, chains, circles, options, companion);
     let mut nodes = d.nodes();
     // What an element in the way leaves open stays open.
     let settled = match &verdict.0 {
@@ -128,7 +158,7 @@ pub fn verify(
         // Headers in regions of their own were not exact enough.
         drop(d);
         let d = diagrams().exact();
-        verdict = self::verdict(&d, chains, options, companion);
+        verdict = self::verdict(&d, chains, circles, options, companion);
         nodes = d.nodes();
     }
     let (verdict, assumptions) = verdict;
@@ -138,11 +168,12 @@ pub fn verify(
 fn verdict(
     d: &Diagrams,
     chains: [&Chain; 2],
+    circles: &Circles,
     options: Options,
     companion: &mut dyn Companion,
 ) -> (Verdict, Vec<String>) {
     order_variables(d, &chains);
-    let mut verifier = Verifier { d, chains, options, companion, assumptions: Vec::new(), at: None };
+    let mut verifier = Verifier { d, chains, circles, options, companion, assumptions: Vec::new(), at: None };
     let mut verdict = verifier.run();
     if d.exhausted() {
         let late = options.deadline.is_some_and(|deadline| Instant::now() > deadline);
@@ -159,6 +190,8 @@ fn verdict(
 struct Verifier<'v> {
     d: &'v Diagrams,
     chains: [&'v Chain; 2],
+    /// Those on which packets are not followed.
+    circles: &'v Circles,
     options: Options,
     companion: &'v mut dyn Companion,
     assumptions: Vec<String>,
@@ -191,17 +224,23 @@ impl Verifier<'_> {
             }
             for output in 0..left.forward.len().max(right.forward.len()) {
                 let packets = [left, right].map(|node| incoming(self.d, &node.effects));
-                starts.push(Start { from: [x, y], output, packets, is_entry: true });
+                starts.push(Start { from: [x, y], output, packets, origin: Origin::Entry });
             }
         }
         let mut streams: [BTreeMap<usize, Vec<(usize, u32)>>; 2] = Default::default();
+        let mut to_circles: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         let mut undecided = None;
         let mut next = 0;
         while let Some(start) = starts.get(next) {
             let from: [Vec<Port>; 2] = std::array::from_fn(|chain| {
                 let node = &self.chains[chain].nodes[start.from[chain]];
-                node.forward.get(start.output).cloned().unwrap_or_default()
+                let ports = node.forward.get(start.output).cloned().unwrap_or_default();
+                // What leaves a circle is not what goes on there.
+                let circle = self.circles.in_chain(chain);
+                let stays = |to: usize| circle[to].is_some() && circle[to] == circle[start.from[chain]];
+                ports.into_iter().filter(|&(to, _)| start.origin != Origin::Circle || !stays(to)).collect()
             });
+            let mut arriving = Streams::default();
             let ends: [Ends; 2] = std::array::from_fn(|chain| {
                 let (companion, nodes) = (&mut *self.companion, &self.chains[chain].nodes);
                 let at = &mut self.at;
@@ -211,8 +250,10 @@ impl Verifier<'_> {
                         *at = Some(nodes[node].name.clone());
                     }
                 };
-                let premises = Premises { salt: 1 + chain as i64, room: true, rounds: MOST_ROUNDS };
-                explore(self.d, self.chains[chain], &from[chain], &start.packets[chain], premises, &mut watch)
+                let circles = self.circles.in_chain(chain);
+                let premises = Premises { salt: 1 + chain as i64, room: true, rounds: MOST_ROUNDS, circles };
+                let (from, packet) = (&from[chain], &start.packets[chain]);
+                explore(self.d, self.chains[chain], from, packet, premises, &mut arriving, &mut watch)
             });
             for (chain, ends) in ends.iter().enumerate() {
                 let names = &self.chains[chain].nodes;
@@ -230,7 +271,7 @@ impl Verifier<'_> {
             if self.d.exhausted() {
                 break;
             }
-            let (entry, is_entry) = (start.from, start.is_entry);
+            let (entry, is_entry) = (start.from, start.origin == Origin::Entry);
             let candidates = self.candidates(&ends);
             match self.try_out(entry, is_entry, candidates) {
                 Some(Verdict::Undecided { element, reason }) => {
@@ -240,6 +281,14 @@ impl Verifier<'_> {
                 None => {}
             }
             self.follow(&ends, &mut starts);
+            for &circle in ends[0].circles.keys() {
+                to_circles.entry(circle).or_default().push(next);
+            }
+            if let Some(element) = self.leave_circles(&ends, &mut starts) {
+                let reason = "packets that come to the circle that it is on are not the same, or come twice"
+                    .to_string();
+                undecided.get_or_insert((Some(element), reason));
+            }
             next += 1;
         }
         if let Some((element, reason)) = undecided {
@@ -252,10 +301,16 @@ impl Verifier<'_> {
         if a.entries().is_empty() && !(a.nodes.is_empty() && b.nodes.is_empty()) {
             return Verdict::Undecided { element: None, reason: "no element gives packets".to_string() };
         }
-        match self.shared_state(&streams) {
+        if let Some(element) = self.mixed_circle(&to_circles, &starts) {
+            let reason =
+                "what has left another circle comes to the circle that it is on beside other packets"
+                    .to_string();
+            return Verdict::Undecided { element: Some(element), reason };
+        }
+        match self.shared_state(&streams, &starts) {
             Some(element) => {
-                let reason = "what it does depends on packets from several entries, and not all of them come to it in \
-                              both chains"
+                let reason = "other elements, or packets from several entries, depend on all that comes to it, which is not \
+                              the same in both chains"
                     .to_string();
                 Verdict::Undecided { element: Some(element), reason }
             }
@@ -363,7 +418,7 @@ impl Verifier<'_> {
             }
             reasons
         });
-        let names: std::collections::BTreeSet<&String> = by_reason.iter().flat_map(BTreeMap::keys).collect();
+        let names: BTreeSet<&String> = by_reason.iter().flat_map(BTreeMap::keys).collect();
         for name in names {
             let [x, y] = by_reason.each_ref().map(|r| r.get(name).cloned().unwrap_or_else(|| self.d.no()));
             let condition = self.d.xor(&x, &y);
@@ -424,30 +479,108 @@ impl Verifier<'_> {
             let [Some(mine), Some(theirs)] = pair else { continue };
             let (made, other) = (mine[0], theirs[0]);
             let known = |start: &Start| {
-                start.from == [made.node, other.node] && start.output == made.output && !start.is_entry
+                start.from == [made.node, other.node]
+                    && start.output == made.output
+                    && start.origin == Origin::Made
             };
             if !starts.iter().any(known) {
                 let packets = [made.start.clone(), other.start.clone()];
                 let from = [made.node, other.node];
-                starts.push(Start { from, output: made.output, packets, is_entry: false });
+                starts.push(Start { from, output: made.output, packets, origin: Origin::Made });
             }
         }
     }
 
-    /// An element with state that packets from several places come to, if they are not the same in both chains.
-    fn shared_state(&self, streams: &[BTreeMap<usize, Vec<(usize, u32)>>; 2]) -> Option<String> {
+    /// Packets that may leave circles go on from there, whatever they are. An element to which others come in one chain than
+    /// in the other.
+    fn leave_circles(&mut self, ends: &[Ends; 2], starts: &mut Vec<Start>) -> Option<String> {
+        let nothing = BTreeMap::new();
+        let reached: BTreeSet<usize> = ends.iter().flat_map(|ends| ends.circles.keys().copied()).collect();
+        for circle in reached {
+            let entering = ends.each_ref().map(|ends| ends.circles.get(&circle).unwrap_or(&nothing));
+            if !self.circles.get_the_same(self.d, circle, entering) {
+                let [mine, theirs] = entering.map(|entering| entering.keys().next());
+                let mine = mine.map(|&element| &self.chains[0].nodes[element]);
+                let element = mine.or(theirs.map(|&element| &self.chains[1].nodes[element]));
+                return element.map(|element| element.name.clone());
+            }
+            let leaving = self.circles.leaving(self.d, self.chains[0], circle, entering[0]);
+            for queue in leaving.queues {
+                self.assume(format!("the queue '{}' is never full", self.chains[0].nodes[queue].name));
+            }
+            for ((element, output), packet) in leaving.packets {
+                let Some(other) = self.circles.other(element) else { continue };
+                let start = Start {
+                    from: [element, other],
+                    output,
+                    packets: [packet.clone(), packet],
+                    origin: Origin::Circle,
+                };
+                let known = |known: &Start| {
+                    let place = |start: &Start| (start.from, start.output, start.origin);
+                    place(known) == place(&start) && known.packets == start.packets
+                };
+                if !starts.iter().any(known) {
+                    starts.push(start);
+                }
+            }
+        }
+        None
+    }
+
+    /// An element of a circle to which packets come that may have been made of others that come to it, if what is in front of
+    /// it is not the same in both chains: that decides which come first.
+    fn mixed_circle(&self, to_circles: &BTreeMap<usize, Vec<usize>>, starts: &[Start]) -> Option<String> {
+        let is_mixed = |from: &[usize]| {
+            come_from_several(from.iter().map(|&start| &starts[start]))
+                && from.iter().any(|&start| starts[start].origin != Origin::Entry)
+        };
+        let mixed = to_circles.iter().filter(|(_, from)| is_mixed(from));
+        let elements = mixed.flat_map(|(&circle, _)| self.circles.elements(circle));
+        let [a, b] = self.chains;
+        let mut odd = elements.filter(|[x, y]| a.upstream(*x) != b.upstream(*y));
+        odd.next().map(|[x, _]| a.nodes[*x].name.clone())
+    }
+
+    /// An element with state that packets from several places come to, if they are not the same in both chains. Where elements
+    /// use the state of others (ICMPRewriter that of rewriters), what comes to one decides what another one does, so that it
+    /// has to be the same wherever there is state. What has left a circle and what has not may come of one packet, and then
+    /// all that is in front has to be the same too, because it decides which comes first.
+    fn shared_state(
+        &self,
+        streams: &[BTreeMap<usize, Vec<(usize, u32)>>; 2],
+        starts: &[Start],
+    ) -> Option<String> {
+        let nodes = || self.chains.iter().flat_map(|chain| &chain.nodes);
+        let is_used = nodes().any(|node| !node.effects.beside.is_empty());
         let of = |chain: usize| {
-            let several = streams[chain].iter().filter(|(_, from)| from.len() > 1);
-            let mut all: Vec<(&str, &Vec<(usize, u32)>)> =
-                several.map(|(&node, from)| (self.chains[chain].nodes[node].key.as_str(), from)).collect();
+            let has_state = |node: usize| {
+                let effects = &self.chains[chain].nodes[node].effects;
+                effects.opaque.is_some() || !effects.state.is_empty()
+            };
+            let counts = |node: usize, from: usize| from > 1 || is_used && has_state(node);
+            let several = streams[chain].iter().filter(|(node, from)| counts(**node, from.len()));
+            let of_one = |(&node, from): (&usize, _)| {
+                let from: &Vec<(usize, u32)> = from;
+                let left_circle = from.iter().any(|&(start, _)| starts[start].origin == Origin::Circle);
+                let several = come_from_several(from.iter().map(|&(start, _)| &starts[start]));
+                let upstream = (left_circle && several).then(|| self.chains[chain].upstream(node));
+                (self.chains[chain].nodes[node].key.as_str(), from, upstream)
+            };
+            let mut all: Vec<(&str, &Vec<(usize, u32)>, Option<i64>)> = several.map(of_one).collect();
             all.sort();
             all
         };
         let (mine, theirs) = (of(0), of(1));
         let odd =
             mine.iter().find(|entry| !theirs.contains(entry)).or(theirs.iter().find(|e| !mine.contains(e)));
-        odd.map(|(key, _)| (*key).to_string())
+        odd.map(|(key, ..)| (*key).to_string())
     }
+}
+
+/// Whether packets start at several places, rather than being laid out in several ways at one.
+fn come_from_several<'s>(starts: impl Iterator<Item = &'s Start>) -> bool {
+    starts.map(|start| (start.from, start.output)).collect::<BTreeSet<_>>().len() > 1
 }
 
 /// What a place where packets leave looks at, beside their bytes.
