@@ -25,8 +25,9 @@ mod packets;
 mod reasoning;
 mod run;
 mod steering;
-mod table;
+mod switch;
 mod synthesize;
+mod table;
 mod verify;
 
 use std::process::ExitCode;
