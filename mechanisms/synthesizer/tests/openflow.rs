@@ -4,6 +4,8 @@
 mod common;
 mod frames;
 
+extern crate tidegate_synthesizer as synthesizer;
+
 use std::collections::BTreeMap;
 
 use common::read;
@@ -65,7 +67,9 @@ fn fields(frame: &[u8]) -> BTreeMap<&'static str, u64> {
         132 => 12,
         _ => return fields,
     };
-    if fragment & 0x3fff == 0 && total - header >= least {
+    // A header of TCP says how long it is.
+    let length = if protocol == 6 { number(place + header + 12, 1) as usize >> 4 << 2 } else { least };
+    if fragment & 0x3fff == 0 && length >= least && total - header >= length {
         fields.extend([("tp_src", number(place + header, 2)), ("tp_dst", number(place + header + 2, 2))]);
     }
     fields

@@ -4,9 +4,9 @@
 use classify::filter::{Condition, Header, Headers, Test, Tree};
 use element::{Base, Packet, Timestamp};
 use packet::{Annotations, Pool};
-use tidegate_synthesizer::program::question::Question;
-use tidegate_synthesizer::program::run::{OTHERWISE, Runner, Scratch};
-use tidegate_synthesizer::program::{Exit, List, Program};
+use synthesizer::program::question::Question;
+use synthesizer::program::run::{OTHERWISE, Runner, Scratch};
+use synthesizer::program::{Exit, List, Program};
 use wire::checksum::Sum;
 
 const NETWORK: usize = 14;
@@ -23,6 +23,8 @@ pub(crate) fn random_frame(random: &mut fastrand::Rng) -> Vec<u8> {
     frame[20..22].fill(0);
     frame[22] = [1, 2, 64, 255][random.usize(..4)];
     frame[23] = [1, 6, 17, 17, 6, 132, 47][random.usize(..7)];
+    // A header of TCP is as long as it says.
+    frame[TRANSPORT + 12] = 0x50;
     finish(&mut frame);
     frame
 }
@@ -68,6 +70,7 @@ pub(crate) fn of_rule(list: &List, rule: usize, random: &mut fastrand::Rng) -> O
         for _ in 0..2 {
             satisfy(condition, true, &mut frame, random);
         }
+        frame[TRANSPORT + 12] = 0x50;
         finish(&mut frame);
         if frame[12..15] == [8, 0, 0x45] && holds(condition, &frame) && first(list, &frame) == Some(rule) {
             return Some(frame);
