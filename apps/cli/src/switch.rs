@@ -6,7 +6,7 @@ use synthesizer::compose::{Stretch, Synthesis};
 use synthesizer::insert::insert;
 use synthesizer::model::chain::Chain;
 use synthesizer::openflow::behind::take_tags;
-use synthesizer::openflow::{Division, Options, RangeForm};
+use synthesizer::openflow::{Division, Options, RangeForm, Refusal};
 
 /// What there is to say about a switch.
 #[derive(clap::Args)]
@@ -56,30 +56,29 @@ impl Switch {
     /// # Errors
     /// There are none at all.
     pub(crate) fn flows(&self, chain: &Chain, synthesis: &Synthesis) -> Result<String, String> {
-        let mut text = String::new();
-        let mut table = 0;
-        let mut refused = String::new();
-        for (number, stretch) in synthesis.stretches.iter().enumerate() {
+        let (mut text, mut refused) = (String::new(), String::new());
+        for (stretch, division) in synthesis.stretches.iter().zip(self.divide(synthesis)) {
             let name = chain.nodes[stretch.from.0].title();
-            match self.divide(number, table, stretch) {
-                Ok(division) => {
-                    text += &format!("# behind {name}\n{}", division.flows());
-                    table += division.tables();
-                }
+            match division {
+                Ok(division) => text += &format!("# behind {name}\n{}", division.flows()),
                 Err(why) => refused += &format!("# behind {name}: not for the switch: {why}\n"),
             }
         }
-        if text.is_empty() { Err(refused.replace("# ", "").trim().into()) } else { Ok(text + &refused) }
+        match text.is_empty() {
+            true => Err(refused.replace("# ", "").trim().into()),
+            false => Ok(text + &refused),
+        }
     }
 
     /// The configuration of the software.
     pub(crate) fn behind(&self, graph: &Graph, chain: &Chain, synthesis: &Synthesis) -> Graph {
         let mut divided = synthesis.clone();
-        let (mut table, mut fronts) = (0, Vec::new());
-        for (number, stretch) in divided.stretches.iter_mut().enumerate() {
-            if let Ok(division) = self.divide(number, table, stretch) {
+        let mut fronts = Vec::new();
+        for (number, (stretch, division)) in
+            divided.stretches.iter_mut().zip(self.divide(synthesis)).enumerate()
+        {
+            if let Ok(division) = division {
                 stretch.program = division.program();
-                table += division.tables();
                 fronts.push(number);
             }
         }
@@ -89,15 +88,25 @@ impl Switch {
         graph
     }
 
-    fn divide(&self, number: usize, first_table: u8, stretch: &Stretch) -> Result<Division, String> {
-        let ports = self.switch_ports.get(number).ok_or("--switch-ports has none for it")?;
-        let ranges = match self.openflow_ranges {
-            Ranges::Fewest => RangeForm::Fewest,
-            Ranges::Prefix => RangeForm::Prefix,
-            Ranges::Metadata => RangeForm::Metadata,
+    /// Each stretch, divided between switch and software, or why it is not.
+    fn divide(&self, synthesis: &Synthesis) -> Vec<Result<Division, String>> {
+        let mut ports = self.switch_ports.iter().cloned();
+        let mut table = 0u8;
+        let divide = |stretch: &Stretch| {
+            if !stretch.program.is_certain {
+                return Err(Refusal::Layout.to_string());
+            }
+            let (from, to) = ports.next().ok_or("--switch-ports has none for it")?;
+            let ranges = match self.openflow_ranges {
+                Ranges::Fewest => RangeForm::Fewest,
+                Ranges::Prefix => RangeForm::Prefix,
+                Ranges::Metadata => RangeForm::Metadata,
+            };
+            let options = Options { from, to, first_table: table, ranges, discards: self.openflow_discard };
+            let division = Division::new(&stretch.program, &options).map_err(|why| why.to_string())?;
+            table += division.tables();
+            Ok(division)
         };
-        let (from, to) = ports.clone();
-        let options = Options { from, to, first_table, ranges, discards: self.openflow_discard };
-        Division::new(&stretch.program, &options).map_err(|why| why.to_string())
+        synthesis.stretches.iter().map(divide).collect()
     }
 }
