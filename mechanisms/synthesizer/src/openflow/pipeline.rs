@@ -429,9 +429,9 @@ impl Build<'_> {
         let mut classes = Vec::new();
         for (class, state) in (REST + 1..).zip(self.current.clone()) {
             let here = Metadata::default().with(Part::State, self.number(state));
-            let instructions = match state {
-                Next::Class(end) if options.discards && self.is_dropped(end) => "drop".into(),
-                _ => tagged(class, &options.to),
+            let instructions = match options.discards && self.is_dropped(state) {
+                true => "drop".into(),
+                false => tagged(class, &options.to),
             };
             classes.push(state);
             let matched = matches(&Cube::all(true), here, &Default::default()).unwrap_or_default();
@@ -445,8 +445,17 @@ impl Build<'_> {
         Ok(Pipeline { flows, classes, notes, tables, asked })
     }
 
-    fn is_dropped(&self, class: u32) -> bool {
-        self.program.classes.get(class as usize).is_some_and(|class| matches!(class.exit, Exit::Drop(_)))
+    /// Whether packets are dropped whatever is left to be asked.
+    fn is_dropped(&self, state: Next) -> bool {
+        let (nodes, start) = self.diagram.finish(state);
+        let mut ends = nodes.iter().flat_map(|node| node.parts.iter().map(|(_, next)| *next)).chain([start]);
+        ends.all(|next| match next {
+            Next::Node(_) => true,
+            Next::Class(class) => {
+                let class = self.program.classes.get(class as usize);
+                class.is_some_and(|class| matches!(class.exit, Exit::Drop(_)))
+            }
+        })
     }
 }
 
