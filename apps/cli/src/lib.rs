@@ -25,6 +25,7 @@ mod packets;
 mod reasoning;
 mod run;
 mod steering;
+mod switch;
 mod synthesize;
 mod table;
 mod verify;

@@ -14,7 +14,7 @@ use synthesizer::verify::Verdict;
 
 use crate::load::{Input, Loaded, parse};
 use crate::reasoning::{Reasoned, Unread, of, read};
-use crate::{FAILURE, print, verify};
+use crate::{FAILURE, print, switch, verify};
 
 /// Arguments of `synthesize`.
 #[derive(clap::Args)]
@@ -39,6 +39,8 @@ pub(crate) struct Args {
     /// Seconds after which the proof is given up; 0 for no proof
     #[arg(long, value_name = "N", default_value_t = 120)]
     seconds: u64,
+    #[command(flatten)]
+    switch: switch::Switch,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -47,6 +49,8 @@ enum Form {
     Report,
     /// A configuration to run
     Click,
+    /// The part that a switch can answer, as flows of OpenFlow 1.3 for `ovs-ofctl`
+    Openflow,
     /// Questions and classes as a drawing, for Graphviz
     Dot,
     /// All of it, for programs
@@ -96,7 +100,17 @@ pub(crate) fn main(args: &Args) -> ExitCode {
             };
             report().describe() + proven
         }
+        Form::Click if args.switch.is_in_front() => {
+            lang::flatten(&args.switch.behind(&reasoned.loaded.graph, &reasoned.chain, &synthesis))
+        }
         Form::Click => lang::flatten(&graph),
+        Form::Openflow => match args.switch.flows(&reasoned.chain, &synthesis) {
+            Ok(text) => text,
+            Err(why) => {
+                crate::tell(format_args!("{}: {why}", reasoned.loaded.name));
+                return ExitCode::from(FAILURE);
+            }
+        },
         Form::Dot => dot(&reasoned.chain, &synthesis, &reasoned.loaded.name),
         Form::Json => match serde_json::to_string_pretty(&Json { report: report(), proof }) {
             Ok(text) => text + "\n",

@@ -43,7 +43,7 @@ pub fn bridge(space: &Space, ports: [&str; 2], folder: &Path, datapath: &str) ->
     let vsctl = |arguments: &str| {
         let database = format!("--db={remote}");
         let arguments = arguments.split(' ');
-        run(command(space, folder, "ovs-vsctl").args([&database, "--timeout=20"]).args(arguments))
+        run(command(space, folder, "ovs-vsctl").args([&database, "--timeout=20"]).args(arguments)).map(drop)
     };
     vsctl("--no-wait --retry init")?;
     let mut switch = command(space, folder, DAEMONS[1]);
@@ -55,6 +55,14 @@ pub fn bridge(space: &Space, ports: [&str; 2], folder: &Path, datapath: &str) ->
     Ok([switch, server])
 }
 
+/// What one of its programs says that is run with the folder of a bridge.
+///
+/// # Errors
+/// What it says if it fails.
+pub fn tool(space: &Space, folder: &Path, program: &str, arguments: &[&str]) -> Result<String> {
+    run(command(space, folder, program).args(arguments))
+}
+
 fn command(space: &Space, folder: &Path, program: &str) -> Command {
     let mut command = space.command(program);
     for folder_of in ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR"] {
@@ -63,10 +71,10 @@ fn command(space: &Space, folder: &Path, program: &str) -> Command {
     command
 }
 
-fn run(command: &mut Command) -> Result<()> {
+fn run(command: &mut Command) -> Result<String> {
     let output = command.output()?;
     match output.status.success() {
-        true => Ok(()),
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
         false => Err(Error::other(String::from_utf8_lossy(&output.stderr).trim().to_string())),
     }
 }

@@ -6,6 +6,7 @@
 //! - [`compose`]: stretches of a chain as programs, by other means than those of the model
 //! - [`program`]: what a stretch does, in one classification and one write per field
 //! - [`synthesized`]: the element that runs a program; [`insert`] puts it into a configuration
+//! - [`openflow`]: the part of a program that a switch can answer, as rules for one
 //! - [`report`]: what was gained
 //! - [`topology`]: a chain of several configurations as one graph; [`cable`] is what crosses from one to the next
 
@@ -16,6 +17,7 @@ pub mod compose;
 pub mod insert;
 #[allow(clippy::mutable_key_type, reason = "diagrams are counted inside, and their identity never changes")]
 pub mod model;
+pub mod openflow;
 pub mod program;
 pub mod report;
 pub mod synthesized;

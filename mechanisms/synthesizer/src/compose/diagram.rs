@@ -76,6 +76,99 @@ impl Diagram {
         order.order(start).unwrap_or(start)
     }
 
+    /// A graph from its nodes, each of which leads to later ones; where it starts then.
+    pub fn load(&mut self, nodes: &[Node], start: Next) -> Next {
+        let mut loaded = vec![Next::default(); nodes.len()];
+        let place = |loaded: &[Next], next| match next {
+            Next::Node(number) => loaded[number as usize],
+            class => class,
+        };
+        for (number, node) in nodes.iter().enumerate().rev() {
+            let parts = node.parts.iter().map(|&(last, next)| (last, place(&loaded, next))).collect();
+            loaded[number] = self.node(&node.question, parts);
+        }
+        place(&loaded, start)
+    }
+
+    /// All that is asked in a graph.
+    pub fn questions(&self, start: Next) -> BTreeSet<Question> {
+        let (nodes, _) = self.finish(start);
+        nodes.into_iter().map(|node| node.question).collect()
+    }
+
+    /// What is left of a graph where the answer to a question lies in a set. Where there is one way to go on then, classes
+    /// behind it are replaced.
+    #[must_use]
+    pub fn narrowed(
+        &mut self,
+        next: Next,
+        question: &Question,
+        answers: &IntervalSet,
+        replace: &mut dyn FnMut(u32) -> u32,
+    ) -> Next {
+        self.narrow(next, &Narrow { question, answers }, replace, &mut HashMap::new())
+    }
+
+    fn narrow(
+        &mut self,
+        next: Next,
+        what: &Narrow<'_>,
+        replace: &mut dyn FnMut(u32) -> u32,
+        done: &mut HashMap<Next, Next>,
+    ) -> Next {
+        let Some(Node { question, parts }) = self.get(next).cloned() else { return next };
+        if let Some(known) = done.get(&next) {
+            return *known;
+        }
+        let left = if question == *what.question {
+            let mut first = 0;
+            let mut left = Vec::new();
+            for (last, there) in parts {
+                if !what.answers.intersection(&IntervalSet::one(first, last)).is_empty() {
+                    left.push((last, there));
+                }
+                first = last.saturating_add(1);
+            }
+            match left[..] {
+                [(_, only)] => self.replaced(only, replace, &mut HashMap::new()),
+                _ => self.node(&question, left),
+            }
+        } else {
+            let parts = parts
+                .into_iter()
+                .map(|(last, there)| (last, self.narrow(there, what, replace, done)))
+                .collect();
+            self.node(&question, parts)
+        };
+        done.insert(next, left);
+        left
+    }
+
+    /// The same graph with other classes.
+    fn replaced(
+        &mut self,
+        next: Next,
+        replace: &mut dyn FnMut(u32) -> u32,
+        done: &mut HashMap<Next, Next>,
+    ) -> Next {
+        if let Some(known) = done.get(&next) {
+            return *known;
+        }
+        let replaced = match next {
+            Next::Class(class) => Next::Class(replace(class)),
+            Next::Node(number) => {
+                let Node { question, parts } = self.nodes[number as usize].clone();
+                let parts = parts
+                    .into_iter()
+                    .map(|(last, there)| (last, self.replaced(there, replace, done)))
+                    .collect();
+                self.node(&question, parts)
+            }
+        };
+        done.insert(next, replaced);
+        replaced
+    }
+
     /// The nodes that a graph needs, each before those that it leads to, and where it starts.
     pub fn finish(&self, start: Next) -> (Vec<Node>, Next) {
         let mut done: Vec<u32> = Vec::new();
@@ -107,6 +200,12 @@ impl Diagram {
         };
         (done.iter().map(node).collect(), place(start))
     }
+}
+
+/// What is known of the answer to a question.
+struct Narrow<'a> {
+    question: &'a Question,
+    answers: &'a IntervalSet,
 }
 
 struct Order<'d> {

@@ -1,0 +1,303 @@
+//! Open vSwitch with the flows of the access lists of three Internet service providers: it gives each packet the class that
+//! the program has for it, and with the switch in front a chain sends what it sends without. Skipped with a message where
+//! there can be no network namespaces, no Open vSwitch is installed, or the lists are not there.
+
+mod detour;
+#[path = "../../../mechanisms/synthesizer/tests/frames/mod.rs"]
+mod frames;
+mod line;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use detour::carry;
+use frames::{Machine, at_borders, damage, finish, of_rule};
+use lab::{Net, Running, Space, openvswitch};
+use line::TIDEGATE;
+use serde::Deserialize;
+use synthesizer::openflow::REST;
+use synthesizer::program::{Exit, Program, text};
+
+/// Frames of one rule each that are traced at most, and that are sent.
+const MOST_TRACED: usize = 1000;
+const MOST_SENT: usize = 300;
+
+/// Who sends, the switch, the software and who receives: `client` - `switch` - `software` - `server`.
+struct Place {
+    client: Space,
+    switch: Space,
+    software: Space,
+    server: Space,
+    // Last, so that programs have ended before.
+    _net: Net,
+}
+
+impl Place {
+    /// With the switch in between, or with client and software at the ends of one cable.
+    fn new(has_switch: bool) -> Option<Place> {
+        let mut net = Net::or_skip()?;
+        let [client, switch, software, server] =
+            ["client", "switch", "software", "server"].map(|name| net.space(name).unwrap());
+        if has_switch {
+            net.cable([(&client, "eth0", ""), (&switch, "in", "")]).unwrap();
+            net.cable([(&switch, "out", ""), (&software, "nf0", "")]).unwrap();
+        } else {
+            net.cable([(&client, "eth0", ""), (&software, "nf0", "")]).unwrap();
+        }
+        net.cable([(&software, "nf1", ""), (&server, "eth0", "")]).unwrap();
+        Some(Place { client, switch, software, server, _net: net })
+    }
+}
+
+/// One of the chains.
+struct Chain {
+    folder: tempfile::TempDir,
+    /// What the whole program does, and what the software behind the switch does.
+    whole: Program,
+    behind: Program,
+}
+
+impl Chain {
+    /// The chain with a list of so many rules, between the interfaces `nf0` and `nf1`.
+    fn new(rules: usize) -> Option<Chain> {
+        let path = testkit::found::path(&format!("rules/snf/real-acl/real_acl_{rules}.nf1.click"))?;
+        let text = fs::read_to_string(path).unwrap();
+        // The interfaces are others here, and it runs until it is stopped.
+        let text = text.replace("netmap:nf1veth", "nf").replace("NETMAP", "LINUX");
+        let (before, rest) = text.split_once("DriverManager(").unwrap();
+        let (_, behind) = rest.split_once(");").unwrap();
+        Some(Chain::of(&format!("{before}{behind}")))
+    }
+
+    fn of(text: &str) -> Chain {
+        let folder = tempfile::tempdir().unwrap();
+        let text = format!("{text}\nScript(print \"ready\");\n");
+        fs::write(folder.path().join("chain.click"), text).unwrap();
+        let whole = program(&synthesize(folder.path(), "chain.click", &["--emit", "click"]));
+        let text = synthesize(folder.path(), "chain.click", &["--emit", "click", "--behind-switch"]);
+        let behind = program(&text);
+        fs::write(folder.path().join("behind.click"), text).unwrap();
+        let flows = synthesize(folder.path(), "chain.click", &["--emit", "openflow"]);
+        fs::write(folder.path().join("flows"), flows).unwrap();
+        Chain { folder, whole, behind }
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Starts one of its configurations.
+    fn start(&self, place: &Place, name: &str) -> Running {
+        place.software.start(TIDEGATE, &["run", &self.file(name).display().to_string()]).unwrap()
+    }
+
+    /// Frames for rules spread evenly over the list, at most so many, with the outcome of the rule.
+    fn frames(&self, most: usize, random: &mut fastrand::Rng) -> Vec<(Vec<u8>, u32)> {
+        let Some(list) = self.whole.lists.first() else { return Vec::new() };
+        let step = list.rules.len().div_ceil(most);
+        let rules = (0..list.rules.len()).step_by(step);
+        rules.filter_map(|rule| Some((of_rule(list, rule, random)?, list.rules[rule].outcome))).collect()
+    }
+}
+
+fn synthesize(folder: &Path, name: &str, options: &[&str]) -> String {
+    let output = Command::new(TIDEGATE)
+        .args(["synthesize", "--seconds", "0"])
+        .args(options)
+        .arg(folder.join(name))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The program in a configuration.
+fn program(config: &str) -> Program {
+    let mut sources = lang::Sources::new();
+    let id = sources.add("synthesized", config);
+    let (graph, _) = lang::parse(&mut sources, id, &lang::Options::default());
+    let element = graph.elements.iter().find(|element| element.class == "Synthesized").unwrap();
+    let lines: Vec<String> = lang::args::split(&element.config).into_iter().map(|arg| arg.text).collect();
+    let outputs =
+        graph.connections.iter().filter(|way| graph.elements[way.from.0].name == element.name).count();
+    text::read(&lines, outputs).unwrap()
+}
+
+/// Open vSwitch with the flows of a chain.
+struct Switch {
+    _running: [Running; 2],
+    folder: tempfile::TempDir,
+}
+
+impl Switch {
+    fn new(place: &Place, flows: &Path) -> Switch {
+        let folder = tempfile::tempdir().unwrap();
+        let running = openvswitch::bridge(&place.switch, ["in", "out"], folder.path(), "netdev").unwrap();
+        let bridge = format!("unix:{}", folder.path().join("bridge.mgmt").display());
+        let flows = flows.display().to_string();
+        for (what, more) in [("del-flows", None), ("add-flows", Some(flows.as_str()))] {
+            let mut arguments = vec!["-O", "OpenFlow13", what, &bridge];
+            arguments.extend(more);
+            openvswitch::tool(&place.switch, folder.path(), "ovs-ofctl", &arguments).unwrap();
+        }
+        Switch { _running: running, folder }
+    }
+
+    /// The classes that `ofproto/trace` says frames have (ovs-vswitchd(8)), by one connection (ovs-appctl(8)).
+    fn trace(&self, frames: &[(Vec<u8>, u32)]) -> Vec<u16> {
+        let mut socket = UnixStream::connect(self.folder.path().join("switch.ctl")).unwrap();
+        socket.set_read_timeout(Some(lab::PATIENCE)).unwrap();
+        let mut answers = serde_json::Deserializer::from_reader(socket.try_clone().unwrap());
+        let class = |(number, (frame, _)): (usize, &(Vec<u8>, u32))| {
+            let digits: String = frame.iter().map(|byte| format!("{byte:02x}")).collect();
+            let params = ["bridge", "in_port=1", &digits];
+            let request = serde_json::json!({"id": number, "method": "ofproto/trace", "params": params});
+            socket.write_all(request.to_string().as_bytes()).unwrap();
+            let answer = serde_json::Value::deserialize(&mut answers).unwrap();
+            let text = answer["result"].as_str().unwrap_or_else(|| panic!("{answer}")).to_string();
+            let actions = text.lines().find_map(|line| line.strip_prefix("Datapath actions: ")).unwrap();
+            let number = actions.strip_prefix("push_vlan(vid=").and_then(|rest| rest.split_once(','));
+            number.unwrap_or_else(|| panic!("{text}")).0.parse().unwrap()
+        };
+        frames.iter().enumerate().map(class).collect()
+    }
+}
+
+/// Whether there is a switch; says so if not.
+fn has_switch() -> bool {
+    let is_there = openvswitch::is_installed();
+    if !is_there {
+        println!("skipped: no Open vSwitch here");
+    }
+    is_there
+}
+
+/// Loads the flows of a chain, and traces a frame for each rule that decides.
+fn trace(rules: usize, least: usize) {
+    let Some(chain) = Chain::new(rules).filter(|_| has_switch()) else { return };
+    let Some(place) = Place::new(true) else { return };
+    let switch = Switch::new(&place, &chain.file("flows"));
+    let mut random = fastrand::Rng::with_seed(rules as u64);
+    let frames = chain.frames(MOST_TRACED, &mut random);
+    assert!(frames.len() >= least, "{} frames", frames.len());
+    let (mut whole, mut behind) = (Machine::new(chain.whole), Machine::new(chain.behind));
+    let mut classes: BTreeMap<u32, u16> = BTreeMap::new();
+    for ((frame, outcome), class) in frames.iter().zip(switch.trace(&frames)) {
+        let is_new = class != REST && *classes.entry(*outcome).or_insert(class) == class;
+        // What has both ports zero is for the software.
+        assert!(is_new || class == REST && frame[34..38] == [0; 4], "{class} for {frame:02x?}: {classes:?}");
+        assert_eq!(whole.run(frame, None), behind.run(frame, Some(class)), "{class} for {frame:02x?}");
+    }
+    let [refused, allowed] = classes.values().collect::<Vec<_>>()[..] else { panic!("{classes:?}") };
+    assert_ne!(refused, allowed);
+    // What only the software knows is left to it.
+    let mut damaged: Vec<_> = frames.into_iter().step_by(4).collect();
+    damaged.iter_mut().for_each(|(frame, _)| damage(frame, &mut random));
+    damaged.retain(|(frame, _)| frame.len() >= 14);
+    for ((frame, _), class) in damaged.iter().zip(switch.trace(&damaged)) {
+        assert_eq!(whole.run(frame, None), behind.run(frame, Some(class)), "{class} for {frame:02x?}");
+    }
+}
+
+#[test]
+fn the_switch_has_the_class_of_each_of_251_rules() {
+    trace(251, 200);
+}
+
+#[test]
+fn the_switch_has_the_class_of_each_of_713_rules() {
+    trace(713, 600);
+}
+
+#[test]
+fn the_switch_has_the_class_of_many_of_8550_rules() {
+    trace(8550, 500);
+}
+
+/// The IPv4 identification of frames that are waited for.
+const MARK: [u8; 2] = [0xbe, 0xef];
+
+/// What a chain sends with the switch in front is what it sends without, byte for byte.
+fn same(chain: Option<Chain>, seed: u64) {
+    let Some(chain) = chain.filter(|_| has_switch()) else { return };
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut machine = Machine::new(chain.whole.clone());
+    let mut frames: Vec<Vec<u8>> =
+        chain.frames(MOST_SENT, &mut random).into_iter().map(|(frame, _)| frame).collect();
+    frames.extend((0..MOST_SENT / 2).map(|_| at_borders(&chain.whole, &mut random)));
+    let mut damaged = frames.clone();
+    damaged.iter_mut().for_each(|frame| damage(frame, &mut random));
+    // Less than a header cannot be sent.
+    damaged.retain(|frame| frame.len() >= 14);
+    frames.append(&mut damaged);
+    random.shuffle(&mut frames);
+    frames.iter_mut().filter(|frame| frame.get(18..20) == Some(&MARK)).for_each(|frame| frame[18] = 0);
+    // A frame that passes, to be waited for now and then.
+    let marked = frames.iter().filter(|frame| frame.len() > 54).map(|frame| {
+        let mut mark = frame.clone();
+        mark[18..20].copy_from_slice(&MARK);
+        mark[22] = 64;
+        finish(&mut mark);
+        mark
+    });
+    let mark = marked.into_iter().find(|mark| machine.run(mark, None).exit == Exit::Output(0)).unwrap();
+    let groups = frames.chunks(20).flat_map(|some| some.iter().chain([&mark]));
+    // Behind the last one of these nothing is on its way any more.
+    let frames: Vec<Vec<u8>> = groups.chain([&mark, &mark]).cloned().collect();
+    let arrived = [false, true].map(|has_switch| {
+        let place = Place::new(has_switch)?;
+        let _switch = has_switch.then(|| Switch::new(&place, &chain.file("flows")));
+        let software = chain.start(&place, if has_switch { "behind.click" } else { "chain.click" });
+        let ends = [&place.client, &place.server];
+        let arrived = carry(ends, &frames, |frame| frame.get(18..20) == Some(&MARK), "18/beef");
+        let (good, [_, messages]) = software.stop();
+        assert!(good, "{messages}");
+        Some(arrived.frames)
+    });
+    let [Some(without), Some(with)] = arrived else { return };
+    assert!(without.len() > frames.len() / 10, "{} of {}", without.len(), frames.len());
+    // Packets that take different ways through the chain may overtake one another.
+    let [without, with] = [without, with].map(|mut frames| {
+        frames.sort();
+        frames
+    });
+    let only = |some: &[Vec<u8>], others: &[Vec<u8>]| {
+        some.iter().find(|frame| others.binary_search(frame).is_err()).cloned()
+    };
+    let (lost, new) = (only(&without, &with), only(&with, &without));
+    assert!(lost.is_none() && new.is_none(), "only without: {lost:02x?}\nonly with: {new:02x?}");
+    assert_eq!(without, with);
+}
+
+#[test]
+fn nothing_changes_behind_251_rules_in_a_switch() {
+    same(Chain::new(251), 251);
+}
+
+#[test]
+fn nothing_changes_behind_713_rules_in_a_switch() {
+    same(Chain::new(713), 713);
+}
+
+#[test]
+fn nothing_changes_behind_8550_rules_in_a_switch() {
+    same(Chain::new(8550), 8550);
+}
+
+/// Few rules become questions of their own, and many classes.
+#[test]
+fn nothing_changes_behind_questions_in_a_switch() {
+    let chain = Chain::of(
+        "FromDevice(nf0, PROMISC true) -> Strip(14) -> MarkIPHeader -> f :: IPFilter(
+            drop src net 10.0.0.0/8, allow udp && src port > 1024 && dst port > 33434 && dst port < 33600,
+            drop tcp && not (dst port > 22 && dst port < 1024) && src net 172.16.0.0/12, allow ip proto 47,
+            drop tcp opt syn && src net 172.16.0.0/12, allow tcp && dst port 80,
+            drop icmp type echo && dst net 192.168.0.0/16, allow dst port 53, allow dst net 204.152.184.0/21, drop all)
+            -> DecIPTTL -> EtherEncap(0x0800, 2:0:0:0:0:3, 2:0:0:0:0:4) -> Queue -> ToDevice(nf1); f[1] -> Discard;",
+    );
+    same(Some(chain), 1);
+}

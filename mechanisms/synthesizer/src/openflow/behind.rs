@@ -1,0 +1,81 @@
+//! The software behind a switch: the number that comes in the VLAN tag says what is left to be asked.
+//!
+//! A VLANDecap takes the tag off and keeps the number in an annotation, the first thing that the program asks about then.
+
+use classify::IntervalSet;
+use lang::{Connection, Graph};
+use packet::Annotations;
+use wire::{ether_type, ethernet, ipv4};
+
+use super::{Division, REST};
+use crate::compose::diagram::Diagram;
+use crate::compose::packet::Place;
+use crate::program::question::Question;
+use crate::program::{Exit, Next, Program, Value, Write};
+
+/// The element that takes tags off.
+const DECAP: &str = "VLANDecap";
+const NETWORK: i32 = ethernet::Header::LEN as i32;
+
+impl Division {
+    /// The program of the software: packets come with the tag's control information in the VLAN annotation, without the tag,
+    /// and with the network header marked behind the Ethernet header. Those of other numbers than the switch gives are asked
+    /// everything.
+    pub fn program(&self) -> Program {
+        let mut diagram = Diagram::default();
+        let (nodes, whole) = self.diagram.finish(self.whole);
+        let whole = diagram.load(&nodes, whole);
+        let mut ways = vec![(IntervalSet::one(0, REST.into()), whole)];
+        for (number, left) in (u128::from(REST) + 1..).zip(&self.pipeline.classes) {
+            let (nodes, left) = self.diagram.finish(*left);
+            let left = diagram.load(&nodes, left);
+            ways.push((IntervalSet::one(number, number), usual(&mut diagram, left, whole)));
+        }
+        ways.push((IntervalSet::one(u128::from(REST) + ways.len() as u128, u16::MAX.into()), whole));
+        let number = Question::Annotation { offset: Annotations::VLAN_TCI as u8, length: 2 };
+        let start = diagram.switch(&number, ways);
+        let (nodes, start) = diagram.finish(start);
+        let mut program = Program { nodes, start, ..self.program.clone() };
+        program.layout[1] = Some(NETWORK);
+        for class in program.classes.iter_mut().filter(|class| matches!(class.exit, Exit::Output(_))) {
+            // Packets leave as if they had come without a tag.
+            class.headers[1].get_or_insert(None);
+            for place in [Annotations::VLAN_TCI as u8, Annotations::VLAN_TCI as u8 + 1].map(Place::Annotation)
+            {
+                let is_there = |write: &Write| {
+                    (0..write.value.length() as i32).any(|byte| write.place.behind(byte) == place)
+                };
+                if !class.writes.iter().any(is_there) {
+                    class.writes.push(Write { place, value: Value::Constant(vec![0]) });
+                }
+            }
+        }
+        program
+    }
+}
+
+/// What is left for packets that are laid out as the switch takes them to be; all of it for others.
+fn usual(diagram: &mut Diagram, left: Next, whole: Next) -> Next {
+    let mut next = left;
+    for (offset, length, value) in [(NETWORK, 1, 0x45), (NETWORK - 2, 2, u128::from(ether_type::IPV4))] {
+        let question = Question::Bytes { offset, length };
+        let is = IntervalSet::one(value, value);
+        let others = is.complement(question.bits());
+        next = diagram.switch(&question, vec![(is, next), (others, whole)]);
+    }
+    let short = NETWORK as u128 + ipv4::Header::LEN as u128 - 1;
+    let lengths =
+        vec![(IntervalSet::one(0, short), whole), (IntervalSet::one(short + 1, u32::MAX.into()), next)];
+    diagram.switch(&Question::Length, lengths)
+}
+
+/// Puts the element that takes tags off in front of another one.
+pub fn take_tags(graph: &mut Graph, element: usize) {
+    let number = graph.elements.len();
+    let span = graph.elements[element].span;
+    graph.add("untagged", DECAP, "", span);
+    for connection in graph.connections.iter_mut().filter(|connection| connection.to.0 == element) {
+        connection.to = (number, 0);
+    }
+    graph.connections.push(Connection { from: (number, 0), to: (element, 0), span });
+}

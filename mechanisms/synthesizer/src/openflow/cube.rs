@@ -1,0 +1,267 @@
+//! What a switch can ask about a packet, and conditions of rules in terms of it.
+//!
+//! A switch matches conjunctions, so that a condition becomes several of them: cubes, one set of values for each field.
+//! Where a condition asks what a switch cannot, the cube says that it may hold: there the software asks the rules itself.
+//! All of this is about IPv4 packets without options that are no fragments; others do not come to the rules in the switch.
+
+use classify::IntervalSet;
+use classify::filter::{Condition, Header, Test, Tree};
+use wire::{ether_type, ip_protocol};
+
+use crate::program::question::preimage;
+
+/// Cubes of one condition; with more, only the software knows.
+const MOST_CUBES: usize = 64;
+
+/// A field that OpenFlow 1.3 matches (OpenFlow Switch Specification 1.3, 7.2.3.7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Field {
+    /// DSCP and ECN, a byte.
+    TypeOfService,
+    /// The protocol.
+    Protocol,
+    /// The source address.
+    Source,
+    /// The destination address.
+    Destination,
+    /// The source port of TCP, UDP or SCTP.
+    SourcePort,
+    /// The destination port.
+    DestinationPort,
+}
+
+impl Field {
+    /// All of them; [`Cube::sets`] has their order.
+    pub const ALL: [Field; 6] = [
+        Field::TypeOfService,
+        Field::Protocol,
+        Field::Source,
+        Field::Destination,
+        Field::SourcePort,
+        Field::DestinationPort,
+    ];
+
+    /// Its bits.
+    pub fn bits(self) -> u32 {
+        match self {
+            Field::TypeOfService | Field::Protocol => 8,
+            Field::Source | Field::Destination => 32,
+            Field::SourcePort | Field::DestinationPort => 16,
+        }
+    }
+
+    /// Whether only some protocols have it.
+    pub fn is_port(self) -> bool {
+        matches!(self, Field::SourcePort | Field::DestinationPort)
+    }
+
+    /// The header and the first byte in it.
+    fn place(self) -> (Header, u32) {
+        match self {
+            Field::TypeOfService => (Header::Network, 1),
+            Field::Protocol => (Header::Network, 9),
+            Field::Source => (Header::Network, 12),
+            Field::Destination => (Header::Network, 16),
+            Field::SourcePort => (Header::Transport, 0),
+            Field::DestinationPort => (Header::Transport, 2),
+        }
+    }
+
+    /// The field that some bytes of a header lie in, and how far left of its end they end, in bits.
+    fn of(header: Header, offset: u32, length: u32) -> Option<(Field, u32)> {
+        Field::ALL.into_iter().find_map(|field| {
+            let (own, first) = field.place();
+            let end = (first * 8 + field.bits()).checked_sub((offset + length) * 8)?;
+            (own == header && first <= offset).then_some((field, end))
+        })
+    }
+}
+
+/// The field that bytes of a packet lie in, and which of its values have a number of a set in these bytes. `None` where a
+/// switch does not know them, or for too many intervals.
+pub fn values(
+    header: Header,
+    offset: u32,
+    length: u32,
+    mask: u128,
+    set: &IntervalSet,
+) -> Option<(Field, IntervalSet)> {
+    let (field, shift) = Field::of(header, offset, length)?;
+    let moved =
+        set.intervals().iter().map(|&(low, high)| (low << shift, (high << shift) | ((1 << shift) - 1)));
+    let mask = (mask & ((1 << (8 * length)) - 1)) << shift;
+    preimage(mask, &moved.collect(), field.bits()).map(|values| (field, values))
+}
+
+/// Values of each field, in the order of [`Field::ALL`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cube {
+    /// The values.
+    pub sets: [IntervalSet; 6],
+    /// Whether the condition holds for all packets with such values; otherwise for some.
+    pub is_certain: bool,
+}
+
+impl Cube {
+    /// All packets.
+    pub fn all(is_certain: bool) -> Cube {
+        Cube { sets: Field::ALL.map(|field| IntervalSet::full(field.bits())), is_certain }
+    }
+
+    /// The values of a field.
+    pub fn set(&self, field: Field) -> &IntervalSet {
+        &self.sets[field as usize]
+    }
+
+    /// Whether it says something about a field.
+    pub fn asks(&self, field: Field) -> bool {
+        *self.set(field) != IntervalSet::full(field.bits())
+    }
+
+    /// The same, with other values of a field.
+    #[must_use]
+    pub fn with(mut self, field: Field, set: IntervalSet) -> Cube {
+        self.sets[field as usize] = set;
+        self
+    }
+
+    /// What is in both; `None` for nothing.
+    fn and(&self, other: &Cube) -> Option<Cube> {
+        let mut both = self.clone();
+        for (set, other) in both.sets.iter_mut().zip(&other.sets) {
+            *set = set.intersection(other);
+            if set.is_empty() {
+                return None;
+            }
+        }
+        both.is_certain &= other.is_certain;
+        Some(both)
+    }
+}
+
+/// A condition as cubes: those that are certain, and those where it may hold. In no other packet does it hold.
+pub fn cubes(condition: &Condition) -> Vec<Cube> {
+    let mut cubes = said(condition, true).unwrap_or_else(|| vec![Cube::all(false)]);
+    cubes = cubes.into_iter().flat_map(by_protocol).collect();
+    // Where it holds for certain, that is what counts.
+    cubes.sort_by_key(|cube| !cube.is_certain);
+    cubes
+}
+
+/// A condition, or its opposite. `None` for too many.
+fn said(condition: &Condition, positive: bool) -> Option<Vec<Cube>> {
+    match condition {
+        Tree::Constant(value) => Some(if *value == positive { vec![Cube::all(true)] } else { Vec::new() }),
+        Tree::Leaf(test) => Some(tested(test, positive)),
+        Tree::Not(inner) => said(inner, !positive),
+        Tree::All(parts) if positive => all(parts.iter().map(|part| said(part, true))),
+        Tree::All(parts) => one(parts.iter().map(|part| said(part, false))),
+        Tree::Any(parts) if positive => one(parts.iter().map(|part| said(part, true))),
+        Tree::Any(parts) => all(parts.iter().map(|part| said(part, false))),
+        Tree::Choose(parts) => {
+            let [asked, then, otherwise] = &**parts;
+            let yes = all([said(asked, true), said(then, positive)].into_iter());
+            let no = all([said(asked, false), said(otherwise, positive)].into_iter());
+            one([yes, no].into_iter())
+        }
+    }
+}
+
+fn all(parts: impl Iterator<Item = Option<Vec<Cube>>>) -> Option<Vec<Cube>> {
+    let mut all = vec![Cube::all(true)];
+    for part in parts {
+        let part = part?;
+        let mut both: Vec<Cube> = Vec::new();
+        for cube in all.iter().flat_map(|cube| part.iter().filter_map(|other| cube.and(other))) {
+            if !both.contains(&cube) {
+                both.push(cube);
+            }
+        }
+        all = Some(both).filter(|cubes| cubes.len() <= MOST_CUBES)?;
+    }
+    Some(all)
+}
+
+fn one(parts: impl Iterator<Item = Option<Vec<Cube>>>) -> Option<Vec<Cube>> {
+    let mut one: Vec<Cube> = Vec::new();
+    for part in parts {
+        for cube in part? {
+            if !one.contains(&cube) {
+                one.push(cube);
+            }
+        }
+    }
+    Some(one).filter(|cubes| cubes.len() <= MOST_CUBES)
+}
+
+fn tested(test: &Test, positive: bool) -> Vec<Cube> {
+    let is_outside = test.outside == positive;
+    if let Some(number) = known(test) {
+        let is_inside = (test.low..=test.high).contains(&number);
+        return if is_inside != is_outside { vec![Cube::all(true)] } else { Vec::new() };
+    }
+    let set = IntervalSet::one(test.low.into(), test.high.into());
+    let set = if is_outside { set.complement(32) } else { set };
+    // Numbers that the bytes do not have are not among the values either.
+    let set = set.intersection(&IntervalSet::full(8 * u32::from(test.length)));
+    match values(test.header, test.offset.into(), test.length.into(), test.mask.into(), &set) {
+        Some((_, set)) if set.is_empty() => Vec::new(),
+        Some((field, set)) => vec![Cube::all(true).with(field, set)],
+        None => vec![Cube::all(false)],
+    }
+}
+
+/// The number that a test looks at, where it is the same in all packets that come to the rules.
+fn known(test: &Test) -> Option<u32> {
+    let mut number = 0;
+    for offset in test.offset..test.offset + u16::from(test.length) {
+        let (mask, byte) = known_byte(test.header, offset);
+        let counts = (test.mask >> (8 * u32::from(test.offset + u16::from(test.length) - 1 - offset))) as u8;
+        if counts & !mask != 0 {
+            return None;
+        }
+        number = number << 8 | u32::from(byte & counts);
+    }
+    Some(number)
+}
+
+/// Bits of a byte that are the same in all packets that come to the rules, and what they are.
+pub fn known_byte(header: Header, offset: u16) -> (u8, u8) {
+    match (header, offset) {
+        (Header::Mac, 12) => (0xff, ether_type::IPV4.to_be_bytes()[0]),
+        (Header::Mac, 13) => (0xff, ether_type::IPV4.to_be_bytes()[1]),
+        (Header::Network, 0) => (0xff, 0x45),
+        // No fragment: no offset, and none to follow.
+        (Header::Network, 6) => (0x3f, 0),
+        (Header::Network, 7) => (0xff, 0),
+        _ => (0, 0),
+    }
+}
+
+/// Protocols of which a switch finds the ports.
+pub const WITH_PORTS: [u8; 3] = [ip_protocol::TCP, ip_protocol::UDP, ip_protocol::SCTP];
+
+/// A cube about ports is one for each protocol that has them. Of others, the switch knows no bytes behind the header.
+fn by_protocol(cube: Cube) -> Vec<Cube> {
+    if !Field::ALL.into_iter().any(|field| field.is_port() && cube.asks(field)) {
+        return vec![cube];
+    }
+    let protocols = cube.set(Field::Protocol).clone();
+    let with = WITH_PORTS.into_iter().filter(|protocol| protocols.contains((*protocol).into()));
+    let mut cubes: Vec<Cube> = with
+        .map(|protocol| {
+            cube.clone().with(Field::Protocol, IntervalSet::one(protocol.into(), protocol.into()))
+        })
+        .collect();
+    let with: IntervalSet =
+        WITH_PORTS.into_iter().map(|protocol| (protocol.into(), protocol.into())).collect();
+    let others = protocols.intersection(&with.complement(8));
+    if !others.is_empty() {
+        let mut rest = Cube::all(false);
+        for field in [Field::TypeOfService, Field::Source, Field::Destination] {
+            rest = rest.with(field, cube.set(field).clone());
+        }
+        cubes.push(rest.with(Field::Protocol, others));
+    }
+    cubes
+}

@@ -1,0 +1,478 @@
+//! One table for each question that a switch answers.
+//!
+//! Metadata holds the state: what is left of the program with the answers so far, as a number. A table asks one question and
+//! writes the next state, so that the flows are as many as the ways through the questions are wide, not as many as there are
+//! ways. A list of rules is asked in one table whatever the state; a second one goes on from state and outcome. The last
+//! table sends each state to the software as a class of its own.
+//!
+//! What cannot be asked in a switch, or would take too many flows or classes, is left to the software.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use classify::IntervalSet;
+use classify::filter::Header;
+use wire::{ethernet, ipv4};
+
+use super::cube::{Cube, Field, WITH_PORTS, cubes, known_byte, values};
+use super::flow::{Flow, Metadata, Part, matches, protocol, tagged, with_tag};
+use super::ranges::{Ranges, prefixes};
+use super::{MOST_CLASSES, Options, REST, Refusal};
+use crate::compose::diagram::Diagram;
+use crate::program::question::{Question, preimage};
+use crate::program::{Class, Exit, List, Next, Passed, Program};
+
+/// Flows that a question may take.
+const MOST_FLOWS: usize = 1 << 18;
+/// Where headers start in packets that switch and software see alike.
+const NETWORK: i32 = ethernet::Header::LEN as i32;
+const TRANSPORT: i32 = NETWORK + ipv4::Header::LEN as i32;
+/// What is behind the outcome of a list that only the software knows.
+const UNKNOWN: u64 = 0xffff;
+
+/// Flows, and what they leave to the software.
+pub struct Pipeline {
+    /// The flows, by table and priority.
+    pub flows: Vec<Flow>,
+    /// What is left of the program for each class, from [`REST`] + 1 on.
+    pub classes: Vec<Next>,
+    /// What there is to say about the flows.
+    pub notes: Vec<String>,
+    /// How many tables there are.
+    pub tables: u8,
+    /// How many questions the switch answers.
+    asked: usize,
+}
+
+impl Pipeline {
+    /// Whether it answers more than another one, or as much with fewer flows.
+    pub fn is_better(&self, other: &Pipeline) -> bool {
+        (self.asked, other.flows.len()) > (other.asked, self.flows.len())
+    }
+
+    /// The pipeline of a program, of which the diagram holds the questions. Classes are added to the program for packets
+    /// that have been through rules in the switch.
+    ///
+    /// # Errors
+    /// There is nothing to do for a switch.
+    pub fn new(
+        diagram: &mut Diagram,
+        whole: Next,
+        program: &mut Program,
+        options: &Options,
+        by_metadata: bool,
+    ) -> Result<Pipeline, Refusal> {
+        let start = usual(diagram, whole);
+        let mut build = Build {
+            diagram,
+            program,
+            rest: tagged(REST, &options.to),
+            table: options.first_table,
+            flows: Vec::new(),
+            notes: Vec::new(),
+            states: BTreeMap::from([(start, 0)]),
+            current: BTreeSet::from([start]),
+            ranges: Default::default(),
+        };
+        let questions: Vec<Question> = build.diagram.questions(start).into_iter().collect();
+        let rules: BTreeMap<u32, Vec<Ruled>> = questions
+            .iter()
+            .filter_map(|question| match question {
+                Question::List(list) => Some((*list, rules_of(build.program.lists.get(*list as usize)?)?)),
+                _ => None,
+            })
+            .collect();
+        build.sort(&options.from)?;
+        if by_metadata {
+            build.port_tables(rules.values().flatten())?;
+        }
+        let mut asked = 0;
+        for question in &questions {
+            let is_asked = match question {
+                Question::List(list) => match rules.get(list) {
+                    Some(rules) => build.ask_list(*list, rules)?,
+                    None => false,
+                },
+                Question::Bytes { offset, length } => build.ask_bytes(question, *offset, *length)?,
+                _ => false,
+            };
+            asked += usize::from(is_asked);
+        }
+        if asked == 0 {
+            return Err(Refusal::Nothing);
+        }
+        build.send(options, asked)
+    }
+}
+
+/// What is left of a program for packets that are laid out as usual, with an Ethernet and an IPv4 header, no options and no
+/// fragment.
+fn usual(diagram: &mut Diagram, whole: Next) -> Next {
+    let mut next = whole;
+    for question in diagram.questions(whole) {
+        let known = match &question {
+            Question::Length => Some(IntervalSet::one(TRANSPORT as u128, u128::from(u32::MAX))),
+            Question::Bytes { offset, length } => {
+                let bytes = (*offset..*offset + i32::from(*length)).map(|place| {
+                    match u16::try_from(place - NETWORK) {
+                        Ok(place) => known_byte(Header::Network, place),
+                        Err(_) => known_byte(Header::Mac, u16::try_from(place).unwrap_or(0)),
+                    }
+                });
+                let pairs: Vec<(u8, u8)> = bytes.collect();
+                let number = |part: fn(&(u8, u8)) -> u8| {
+                    pairs.iter().fold(0u128, |number, pair| number << 8 | u128::from(part(pair)))
+                };
+                let (mask, value) = (number(|pair| pair.0), number(|pair| pair.1));
+                preimage(mask, &IntervalSet::one(value, value), question.bits()).filter(|_| mask != 0)
+            }
+            _ => None,
+        };
+        if let Some(known) = known {
+            next = diagram.narrowed(next, &question, &known, &mut |class| class);
+        }
+    }
+    next
+}
+
+/// A rule as a switch has it.
+struct Ruled {
+    cubes: Vec<Cube>,
+    outcome: u32,
+}
+
+/// The rules of a list; `None` if it is about packets that are laid out otherwise.
+fn rules_of(list: &List) -> Option<Vec<Ruled>> {
+    if list.headers != [NETWORK, TRANSPORT]
+        || list.rules.iter().any(|rule| u64::from(rule.outcome) >= UNKNOWN)
+    {
+        return None;
+    }
+    Some(
+        list.rules
+            .iter()
+            .map(|rule| Ruled { cubes: cubes(&rule.condition), outcome: rule.outcome })
+            .collect(),
+    )
+}
+
+struct Build<'b> {
+    diagram: &'b mut Diagram,
+    program: &'b mut Program,
+    /// The instructions that send a packet as one of [`REST`].
+    rest: String,
+    /// The table that comes next.
+    table: u8,
+    flows: Vec<Flow>,
+    notes: Vec<String>,
+    /// All states, by what is left to be asked.
+    states: BTreeMap<Next, u16>,
+    /// The states in which packets come to the next table.
+    current: BTreeSet<Next>,
+    /// Ranges that have bits.
+    ranges: [Ranges; 2],
+}
+
+impl Build<'_> {
+    fn add(&mut self, priority: u16, matched: String, instructions: String) {
+        self.flows.push(Flow { table: self.table, priority, matched, instructions });
+    }
+
+    /// The instruction that goes on to the table after the next one.
+    fn further(&self) -> String {
+        format!("goto_table:{}", self.table + 1)
+    }
+
+    fn writing(&self, part: Part, value: u64) -> String {
+        format!("{},{}", part.write(value), self.further())
+    }
+
+    fn next_table(&mut self) -> Result<(), Refusal> {
+        self.table = self.table.checked_add(1).filter(|table| *table < 254).ok_or(Refusal::Tables)?;
+        Ok(())
+    }
+
+    /// The table that keeps packets out which the switch knows too little about.
+    fn sort(&mut self, from: &str) -> Result<(), Refusal> {
+        let rest = self.rest.clone();
+        let comes = format!("in_port={from}");
+        self.add(5, format!("{comes},{}", with_tag()), rest.clone());
+        self.add(4, format!("ip,{comes},ip_frag=yes"), rest.clone());
+        self.add(3, format!("ip,{comes},nw_proto=0,nw_src=0.0.0.0,nw_dst=0.0.0.0"), rest.clone());
+        for number in WITH_PORTS {
+            self.add(3, format!("{},{comes},tp_src=0,tp_dst=0", protocol(number)), rest.clone());
+        }
+        let further = self.writing(Part::State, 0);
+        self.add(2, format!("ip,{comes}"), further);
+        self.add(1, comes, rest);
+        self.next_table()
+    }
+
+    /// The tables that set a bit for each range that a port lies in.
+    fn port_tables<'r>(&mut self, rules: impl Iterator<Item = &'r Ruled>) -> Result<(), Refusal> {
+        let mut asked: [BTreeMap<IntervalSet, usize>; 2] = Default::default();
+        let mut protocols = BTreeSet::new();
+        for cube in rules.flat_map(|rule| &rule.cubes) {
+            for (asked, field) in asked.iter_mut().zip([Field::SourcePort, Field::DestinationPort]) {
+                let set = cube.set(field);
+                if cube.asks(field) && prefixes(set, 16).len() > 1 {
+                    *asked.entry(set.clone()).or_default() += 1;
+                    protocols.extend(cube.set(Field::Protocol).intervals().iter().map(|range| range.0 as u8));
+                }
+            }
+        }
+        self.ranges = asked.each_ref().map(Ranges::choose);
+        for (side, (part, name)) in
+            [(Part::SourceRanges, "tp_src"), (Part::DestinationRanges, "tp_dst")].into_iter().enumerate()
+        {
+            if self.ranges[side].is_empty() {
+                continue;
+            }
+            for ((value, mask), bits) in self.ranges[side].parts() {
+                for number in &protocols {
+                    let matched = format!("{},{name}={value:#x}/{mask:#x}", protocol(*number));
+                    self.add(1, matched, self.writing(part, bits));
+                }
+            }
+            self.add(0, String::new(), self.further());
+            self.next_table()?;
+        }
+        Ok(())
+    }
+
+    fn number(&mut self, next: Next) -> u64 {
+        let new = self.states.len() as u16;
+        (*self.states.entry(next).or_insert(new)).into()
+    }
+
+    /// Takes back what was done for a question.
+    fn give_up(&mut self, question: &Question, flows: usize, why: &str) -> bool {
+        self.flows.truncate(flows);
+        self.notes.push(format!("{question} is left to the software: {why}"));
+        false
+    }
+
+    /// Goes on with states that have been reached, unless there are too many.
+    fn reach(&mut self, question: &Question, flows: usize, reached: BTreeSet<Next>) -> Result<bool, Refusal> {
+        if reached.len() >= MOST_CLASSES {
+            return Ok(self.give_up(question, flows, "too many classes"));
+        }
+        if self.flows.len() - flows > MOST_FLOWS {
+            return Ok(self.give_up(question, flows, "too many flows"));
+        }
+        self.add(0, String::new(), self.further());
+        self.current = reached;
+        self.next_table()?;
+        Ok(true)
+    }
+
+    /// Sets of answers to a question, and what is left then.
+    fn parts(&mut self, state: Next, question: &Question) -> Vec<(IntervalSet, Next)> {
+        let mut ends = BTreeSet::new();
+        for node in self.diagram.finish(state).0.iter().filter(|node| node.question == *question) {
+            ends.extend(node.parts.iter().map(|(last, _)| *last));
+        }
+        let mut parts: Vec<(IntervalSet, Next)> = Vec::new();
+        let mut first = 0;
+        for last in ends {
+            let answers = IntervalSet::one(first, last);
+            let left = self.diagram.narrowed(state, question, &answers, &mut |class| class);
+            match parts.iter_mut().find(|(_, next)| *next == left) {
+                Some((set, _)) => *set = set.union(&answers),
+                None => parts.push((answers, left)),
+            }
+            first = last.saturating_add(1);
+        }
+        parts
+    }
+
+    fn ask_bytes(&mut self, question: &Question, offset: i32, length: u8) -> Result<bool, Refusal> {
+        let place = |start: i32| u32::try_from(offset - start).ok();
+        let known = place(TRANSPORT).map(|offset| (Header::Transport, offset));
+        let Some((header, offset)) = known.or(place(NETWORK).map(|offset| (Header::Network, offset))) else {
+            return Ok(false);
+        };
+        if values(header, offset, length.into(), u128::MAX, &question.all()).is_none() || length > 4 {
+            return Ok(false);
+        }
+        let before = self.flows.len();
+        let mut reached = BTreeSet::new();
+        for state in self.current.clone() {
+            if !self.diagram.questions(state).contains(question) {
+                reached.insert(state);
+                continue;
+            }
+            let in_state = Metadata::default().with(Part::State, self.number(state));
+            let mut ways = Vec::new();
+            for (answers, left) in self.parts(state, question) {
+                let Some((field, set)) = values(header, offset, length.into(), u128::MAX, &answers) else {
+                    return Ok(self.give_up(question, before, "too many values"));
+                };
+                ways.push((prefixes(&set, field.bits()).len(), field, set, left));
+            }
+            // The part that takes the most flows is what is left of the others.
+            ways.sort_by_key(|way| way.0);
+            let most = ways.pop();
+            let protocols = match most.as_ref().is_some_and(|way| way.1.is_port()) {
+                false => vec![None],
+                true => {
+                    let rest = self.rest.clone();
+                    let matched = matches(&Cube::all(true), in_state, &Default::default());
+                    matched.into_iter().flatten().for_each(|matched| self.add(1, matched, rest.clone()));
+                    WITH_PORTS.map(Some).to_vec()
+                }
+            };
+            let all = ways.into_iter().map(|(_, field, set, left)| (3, field, set, left));
+            let all =
+                all.chain(most.map(|(_, field, _, left)| (2, field, IntervalSet::full(field.bits()), left)));
+            for (priority, field, set, left) in all {
+                reached.insert(left);
+                let instructions = format!("{},{}", Part::State.write(self.number(left)), self.further());
+                for number in &protocols {
+                    let mut cube = Cube::all(true).with(field, set.clone());
+                    if let Some(number) = number {
+                        cube =
+                            cube.with(Field::Protocol, IntervalSet::one((*number).into(), (*number).into()));
+                    }
+                    let Some(matched) = matches(&cube, in_state, &Default::default()) else {
+                        return Ok(self.give_up(question, before, "too many values"));
+                    };
+                    matched.into_iter().for_each(|matched| self.add(priority, matched, instructions.clone()));
+                }
+            }
+            if self.states.len() > usize::from(u16::MAX) {
+                return Ok(self.give_up(question, before, "too many states"));
+            }
+        }
+        self.reach(question, before, reached)
+    }
+
+    fn ask_list(&mut self, list: u32, rules: &[Ruled]) -> Result<bool, Refusal> {
+        let question = Question::List(list);
+        let before = self.flows.len();
+        let current = self.current.clone();
+        let asking: Vec<Next> = current
+            .iter()
+            .copied()
+            .filter(|state| self.diagram.questions(*state).contains(&question))
+            .collect();
+        // Each rule has two priorities: one for packets that it holds for, and a lower one for those that it may hold for.
+        if asking.is_empty() || rules.len() > usize::from(u16::MAX) / 2 - 1 {
+            return Ok(false);
+        }
+        let (element, table) = (self.element_of(list), self.table);
+        let mut priority = 2 * rules.len() as u16;
+        let mut outcomes = BTreeSet::new();
+        for (number, rule) in rules.iter().enumerate() {
+            for cube in &rule.cubes {
+                let matched = matches(cube, Metadata::default(), &self.ranges);
+                let is_certain = cube.is_certain && matched.is_some();
+                // Where there are too many matches, all packets may be meant.
+                let matched = matched.unwrap_or_else(|| vec!["ip".into()]);
+                let outcome = if is_certain { rule.outcome.into() } else { UNKNOWN };
+                outcomes.insert(outcome);
+                if !is_certain {
+                    self.notes
+                        .push(format!("rule {number} of {element} is left to the software for some packets"));
+                }
+                let instructions = self.writing(Part::Outcome, outcome);
+                for matched in matched {
+                    self.add(priority - u16::from(!is_certain), matched, instructions.clone());
+                }
+            }
+            priority -= 2;
+        }
+        self.notes.push(format!("table {table}: {} rules of {element}", rules.len()));
+        if self.flows.len() - before > MOST_FLOWS {
+            return Ok(self.give_up(&question, before, "too many flows"));
+        }
+        // One of the rules always holds.
+        let rest = self.rest.clone();
+        self.add(0, String::new(), rest);
+        self.next_table()?;
+        let mut reached: BTreeSet<Next> =
+            current.difference(&asking.iter().copied().collect()).copied().collect();
+        let mut done: BTreeMap<(u32, u64), u32> = BTreeMap::new();
+        for state in asking {
+            let here = Metadata::default().with(Part::State, self.number(state));
+            for &outcome in &outcomes {
+                let matched =
+                    matches(&Cube::all(true), here.with(Part::Outcome, outcome), &Default::default());
+                let matched = matched.unwrap_or_default();
+                let instructions = match outcome {
+                    UNKNOWN => self.rest.clone(),
+                    _ => {
+                        let answer = IntervalSet::one(outcome.into(), outcome.into());
+                        let program = &mut *self.program;
+                        let mut told = |class| {
+                            *done
+                                .entry((class, outcome))
+                                .or_insert_with(|| tell(program, class, list, outcome as u32))
+                        };
+                        let left = self.diagram.narrowed(state, &question, &answer, &mut told);
+                        reached.insert(left);
+                        format!("{},{}", Part::State.write(self.number(left)), self.further())
+                    }
+                };
+                matched.into_iter().for_each(|matched| self.add(1, matched, instructions.clone()));
+            }
+        }
+        self.reach(&question, before, reached)
+    }
+
+    fn element_of(&self, list: u32) -> String {
+        let element = self.program.lists.get(list as usize).map_or(0, |list| list.element as usize);
+        self.program.elements.get(element).cloned().unwrap_or_default()
+    }
+
+    /// The table that sends packets out, by state.
+    fn send(mut self, options: &Options, asked: usize) -> Result<Pipeline, Refusal> {
+        let mut classes = Vec::new();
+        for (class, state) in (REST + 1..).zip(self.current.clone()) {
+            let here = Metadata::default().with(Part::State, self.number(state));
+            let instructions = match options.discards && self.is_dropped(state) {
+                true => "drop".into(),
+                false => tagged(class, &options.to),
+            };
+            classes.push(state);
+            let matched = matches(&Cube::all(true), here, &Default::default()).unwrap_or_default();
+            matched.into_iter().for_each(|matched| self.add(1, matched, instructions.clone()));
+        }
+        let Build { mut flows, mut notes, table, .. } = self;
+        flows.sort_by_key(|flow| (flow.table, std::cmp::Reverse(flow.priority)));
+        let tables = table - options.first_table + 1;
+        notes.insert(0, format!("{} flows in {tables} tables, {} classes", flows.len(), classes.len() + 1));
+        notes.dedup();
+        Ok(Pipeline { flows, classes, notes, tables, asked })
+    }
+
+    /// Whether packets are dropped whatever is left to be asked.
+    fn is_dropped(&self, state: Next) -> bool {
+        let (nodes, start) = self.diagram.finish(state);
+        let mut ends = nodes.iter().flat_map(|node| node.parts.iter().map(|(_, next)| *next)).chain([start]);
+        ends.all(|next| match next {
+            Next::Node(_) => true,
+            Next::Class(class) => {
+                let class = self.program.classes.get(class as usize);
+                class.is_some_and(|class| matches!(class.exit, Exit::Drop(_)))
+            }
+        })
+    }
+}
+
+/// A class for packets that have been through rules in the switch: the element with the rules is passed like others. Which
+/// one of the rules with the outcome it was is not known; the first one stands for all.
+fn tell(program: &mut Program, class: u32, list: u32, outcome: u32) -> u32 {
+    let (Some(class), Some(list)) = (program.classes.get(class as usize), program.lists.get(list as usize))
+    else {
+        return class;
+    };
+    let mut class: Class = class.clone();
+    let case = list.rules.iter().find(|rule| rule.outcome == outcome).map_or(0, |rule| rule.case);
+    class.path.push(Passed { element: list.element, input: list.input, case, start: 0 });
+    let known = program.classes.iter().position(|other| *other == class);
+    let number = known.unwrap_or_else(|| {
+        program.classes.push(class);
+        program.classes.len() - 1
+    });
+    number as u32
+}

@@ -1,0 +1,128 @@
+//! Ranges of ports: as prefixes, or as bits of metadata that tables before the rules set (SNF paper, "Hardware-accelerated
+//! SNF").
+//!
+//! A range that is one prefix, a single port above all, is matched as it is. Each other range may get a bit of its own in the
+//! metadata: a table for each of both ports finds the part of the ports that a port lies in and sets the bits of all ranges
+//! that have it, so that a rule matches any of them with one flow. With numbers for the parts instead of bits for the ranges,
+//! a rule would need a flow for each part, or for each pair of parts where it asks for both ports. There are
+//! [`MOST_RANGES`] bits for each port: they go to the ranges that save the most flows, and others are expanded.
+
+use std::collections::BTreeMap;
+
+use classify::IntervalSet;
+
+/// Ranges of one port that get a bit.
+pub const MOST_RANGES: usize = 16;
+
+/// Value and mask of the prefixes that make up a set of numbers of so many bits, lowest first; the fewest that do.
+pub fn prefixes(set: &IntervalSet, bits: u32) -> Vec<(u32, u32)> {
+    let all = (1u64 << bits) - 1;
+    let mut prefixes = Vec::new();
+    for &(low, high) in set.intervals() {
+        let (mut low, high) = (low as u64, (high as u64).min(all));
+        while low <= high {
+            let aligned = if low == 0 { bits } else { low.trailing_zeros().min(bits) };
+            let size = (0..=aligned).rev().find(|size| low + (1 << size) - 1 <= high).unwrap_or(0);
+            prefixes.push((low as u32, (all & !((1u64 << size) - 1)) as u32));
+            low += 1 << size;
+        }
+    }
+    prefixes
+}
+
+/// Ranges of one port that have bits.
+#[derive(Clone, Debug, Default)]
+pub struct Ranges {
+    sets: Vec<IntervalSet>,
+}
+
+impl Ranges {
+    /// Chooses ranges by how often rules ask for each.
+    pub fn choose(asked: &BTreeMap<IntervalSet, usize>) -> Ranges {
+        let saved = |(set, times): &(&IntervalSet, &usize)| (prefixes(set, 16).len() - 1) * **times;
+        let mut worth: Vec<_> = asked.iter().filter(|one| saved(one) > 0).collect();
+        worth.sort_by_key(|one| std::cmp::Reverse(saved(one)));
+        Ranges { sets: worth.into_iter().take(MOST_RANGES).map(|(set, _)| set.clone()).collect() }
+    }
+
+    /// The bit of a range.
+    pub fn bit(&self, set: &IntervalSet) -> Option<usize> {
+        self.sets.iter().position(|other| other == set)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.sets.is_empty()
+    }
+
+    /// Parts of the ports as prefixes, each with the bits of the ranges that it lies in; parts in none are left out.
+    pub fn parts(&self) -> Vec<((u32, u32), u64)> {
+        let mut borders: Vec<u128> = vec![0, 1 << 16];
+        borders.extend(
+            self.sets.iter().flat_map(|set| set.intervals()).flat_map(|&(low, high)| [low, high + 1]),
+        );
+        borders.sort_unstable();
+        borders.dedup();
+        let mut by_bits: BTreeMap<u64, Vec<(u128, u128)>> = BTreeMap::new();
+        for pair in borders.windows(2) {
+            let bits = self.sets.iter().enumerate().filter(|(_, set)| set.contains(pair[0]));
+            let bits = bits.fold(0, |bits, (bit, _)| bits | 1 << bit);
+            if bits != 0 {
+                by_bits.entry(bits).or_default().push((pair[0], pair[1] - 1));
+            }
+        }
+        let parts = by_bits.into_iter().flat_map(|(bits, parts)| {
+            prefixes(&parts.into_iter().collect(), 16).into_iter().map(move |prefix| (prefix, bits))
+        });
+        parts.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn holds(prefixes: &[(u32, u32)], port: u32) -> bool {
+        prefixes.iter().any(|(value, mask)| port & mask == *value)
+    }
+
+    proptest! {
+        #[test]
+        fn prefixes_are_the_numbers_of_a_set(bounds in prop::collection::vec(any::<u16>(), 2..6), ports: [u16; 40]) {
+            let set: IntervalSet = bounds.chunks_exact(2).map(|b| (b[0].min(b[1]).into(), b[0].max(b[1]).into())).collect();
+            let found = prefixes(&set, 16);
+            for port in ports.into_iter().chain(bounds.iter().flat_map(|b| [*b, b.wrapping_add(1), b.wrapping_sub(1)])) {
+                prop_assert_eq!(holds(&found, port.into()), set.contains(port.into()));
+            }
+        }
+
+        #[test]
+        fn bits_are_those_of_the_ranges(bounds in prop::collection::vec(any::<u16>(), 2..50), ports: [u16; 40]) {
+            let sets: Vec<IntervalSet> =
+                bounds.chunks_exact(2).map(|b| IntervalSet::one(b[0].min(b[1]).into(), b[0].max(b[1]).into())).collect();
+            let ranges = Ranges::choose(&sets.iter().map(|set| (set.clone(), 1)).collect());
+            prop_assert!(ranges.sets.len() <= MOST_RANGES);
+            let parts = ranges.parts();
+            for port in ports.into_iter().chain(bounds.iter().flat_map(|b| [*b, b.wrapping_add(1), b.wrapping_sub(1)])) {
+                let there: Vec<u64> =
+                    parts.iter().filter(|((value, mask), _)| u32::from(port) & mask == *value).map(|part| part.1).collect();
+                prop_assert!(there.len() < 2);
+                for set in &sets {
+                    if let Some(bit) = ranges.bit(set) {
+                        let is_set = there.iter().any(|bits| bits & 1 << bit != 0);
+                        prop_assert_eq!(is_set, set.contains(port.into()));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn usual_ranges_are_few_prefixes() {
+        assert_eq!(prefixes(&IntervalSet::full(16), 16), [(0, 0)]);
+        assert_eq!(prefixes(&IntervalSet::one(80, 80), 16), [(80, 0xffff)]);
+        assert_eq!(prefixes(&IntervalSet::one(1024, 65535), 16).len(), 6);
+        assert_eq!(prefixes(&IntervalSet::one(1, 0xffff_ffff), 32).len(), 32);
+    }
+}
