@@ -60,7 +60,7 @@ pub static CLASS: Class = Class {
     ],
     handlers: &[HandlerInfo::list("classes"), HandlerInfo::read("active")],
     samples: &[
-        "LAYOUT ANY 0 - -, START c0, c0 at 0; out 0",
+        "LAYOUT ANY 0 - -, START c0, c0 at 0; out 0 -> 1/1",
         "LAYOUT ANY 0 - -, START n0, n0 length 33:c0 *:n1, n1 12/2 2047:c0 2048:n2 *:c0, n2 22/1 1:c0 *:c1, \
          c0 at 0; out 1, c1 at 0; mark = 14 -; put 0 000102030405060708090a0b0800; add 22/1 -1; sum 14 22; out 0 -> 1/2",
         "LAYOUT - 0 20, OTHERWISE 1, START n0, n0 length 27:c1 *:n1, n1 list0 0:c0 *:c1, l0 of 0 0 at 0 20, \
