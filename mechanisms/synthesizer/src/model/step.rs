@@ -650,7 +650,7 @@ fn alternatives(d: &Diagrams, term: Term, n: usize) -> Vec<(usize, Bit)> {
 
 /// Whether what becomes of a packet depends on those before it, or on chance. Counts that nobody but people look at do not
 /// matter, handlers turn the same switches in both chains, and packets come at the same time.
-pub(super) fn remembers(effects: &Effects) -> bool {
+pub fn remembers(effects: &Effects) -> bool {
     effects.depends.iter().any(|what| !matches!(what, Depends::Handler | Depends::Time))
         || effects.state.iter().any(|state| state.access != Access::Soft)
 }

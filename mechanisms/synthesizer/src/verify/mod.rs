@@ -23,6 +23,7 @@ use crate::model::diagrams::{Bit, Diagrams};
 use crate::model::explore::{Arrival, Ends, Made, Premises, Waiting, explore};
 use crate::model::order::order_variables;
 use crate::model::packet::{Packet, incoming};
+use crate::model::step::remembers;
 use crate::model::streams::Streams;
 use circles::Circles;
 use compare::Candidate;
@@ -128,13 +129,18 @@ pub fn verify(
     companion: &mut dyn Companion,
 ) -> Outcome {
     let same = Circles::of_both(chains);
-    if !same.is_empty() {
-        let outcome = attempt(chains, &same, options, nodes, companion);
-        if !matches!(outcome.verdict, Verdict::Undecided { .. }) {
-            return outcome;
-        }
+    let followed =
+        |companion: &mut dyn Companion| attempt(chains, &Circles::none(chains), options, nodes, companion);
+    if same.is_empty() {
+        return followed(companion);
     }
-    attempt(chains, &Circles::none(chains), options, nodes, companion)
+    let outcome = attempt(chains, &same, options, nodes, companion);
+    if !matches!(outcome.verdict, Verdict::Undecided { .. }) {
+        return outcome;
+    }
+    let second = followed(companion);
+    // That packets come round says less than what is in the way otherwise.
+    if matches!(second.verdict, Verdict::Undecided { .. }) { outcome } else { second }
 }
 
 fn attempt(
@@ -556,9 +562,9 @@ impl Verifier<'_> {
         let of = |chain: usize| {
             let has_state = |node: usize| {
                 let effects = &self.chains[chain].nodes[node].effects;
-                effects.opaque.is_some() || !effects.state.is_empty()
+                effects.opaque.is_some() || remembers(effects)
             };
-            let counts = |node: usize, from: usize| from > 1 || is_used && has_state(node);
+            let counts = |node: usize, from: usize| has_state(node) && (from > 1 || is_used);
             let several = streams[chain].iter().filter(|(node, from)| counts(**node, from.len()));
             let of_one = |(&node, from): (&usize, _)| {
                 let from: &Vec<(usize, u32)> = from;
