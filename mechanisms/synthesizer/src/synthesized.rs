@@ -16,7 +16,7 @@
 //! - `PASSING`: the elements that packets are taken past.
 //! - `START`: the first question or class.
 //! - `LINE`: questions (`n0 length 33:c0 *:n1`), lists of rules (`l0 of 0 0 at 14 34`, `r 0 0 n9/1=6`), classes
-//!   (`c0 at 14; add 22/1 22/1 -1; sum 14 22; out 0`).
+//!   (`c0 at 14; add 22 22/1 -1; sum 14 22; out 0`).
 //!
 //! ## Handlers
 //! - `classes` (read): packets of each class so far, a line for each.
@@ -62,7 +62,7 @@ pub static CLASS: Class = Class {
     samples: &[
         "LAYOUT ANY 0 - -, START c0, c0 at 0; out 0 -> 1/1",
         "LAYOUT ANY 0 - -, START n0, n0 length 33:c0 *:n1, n1 12/2 2047:c0 2048:n2 *:c0, n2 22/1 1:c0 *:c1, \
-         c0 at 0; out 1, c1 at 0; mark = 14 -; put 0 000102030405060708090a0b0800; add 22/1 -1; sum 14 22; out 0 -> 1/2",
+         c0 at 0; out 1, c1 at 0; mark = 14 -; put 0 000102030405060708090a0b0800; add 22 22/1 -1; sum 14 22; out 0 -> 1/2",
         "LAYOUT - 0 20, OTHERWISE 1, START n0, n0 length 27:c1 *:n1, n1 list0 0:c0 *:c1, l0 of 0 0 at 0 20, \
          r 0 0 &2 n9/1=6 t2/2=80, r 1 1 yes, PASSING nobody, c0 at -2; put -2 abcd; put anno0 07; out 0, \
          c1 at 20; drop denied; via 0.0.1@0 -> 1/2",

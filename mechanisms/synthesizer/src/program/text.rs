@@ -8,7 +8,7 @@
 //! - `n0 length 33:c0 *:n1`: a question, and by last answer of each range where it leads; `*` is the largest answer
 //! - `l0 of 2 0 at 14 34`: a list, element and input, where its headers start; `end 14+1*16/2` where the packet ends by then
 //! - `r 0 17 &2 n9/1=6 t2/2=80`: a rule of that list, outcome and case, and its condition, operators in front
-//! - `c0 at 14; end 14+1*16/2; mark - 14 -; type 0; from 0; frame; stamp; put 0 0001..; add 22/1 -1; copy 5/2 7; mask 15 0f 10; sum 14 22 26;
+//! - `c0 at 14; end 14+1*16/2; mark - 14 -; type 0; from 0; frame; stamp; put 0 0001..; add 22 22/1 -1; copy 5/2 7; mask 15 0f 10; sum 14 22 26;
 //!   out 0; via 0.0.1@14`: a class
 
 use std::fmt::Write as _;
