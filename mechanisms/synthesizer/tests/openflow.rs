@@ -18,8 +18,8 @@ use tidegate_synthesizer::program::Program;
 /// The programs behind the sources of a configuration.
 fn programs(text: &str) -> Vec<Program> {
     let chain = read(text);
-    let synthesis =
-        synthesize(&chain.chain, &Limits::default(), &|(node, output)| chain.pushed[node][output]);
+    let limits = Limits { least: 0, ..Limits::default() };
+    let synthesis = synthesize(&chain.chain, &limits, &|(node, output)| chain.pushed[node][output]);
     let programs = synthesis.stretches.into_iter().map(|stretch| stretch.program);
     programs.filter(|program| program.is_certain).collect()
 }
