@@ -37,6 +37,7 @@ use std::sync::Arc;
 
 use element::args::Raw;
 use element::class::{ArgInfo, HandlerInfo};
+use element::effects::Counts;
 use element::{
     Args, Batch, Class, Cx, DropReason, Effects, Element, ElementId, Invalid, Tally, Timestamp, manual,
 };
@@ -146,7 +147,7 @@ struct Synthesized {
 impl Element for Synthesized {
     fn effects(&self) -> Effects {
         let stands_for = self.elements.iter().flatten().copied().collect();
-        Effects { stands_for, ..declare::effects(&self.program) }
+        Effects { stands_for, ..declare::effects(&self.program) }.counting(Counts::Own)
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
