@@ -211,7 +211,7 @@ pub fn effects(program: &Program) -> Effects {
             program.nodes.iter().flat_map(|node| asked(program, &node.question)).collect();
         for class in &program.classes {
             let when = Filter::Opaque { about: "one of many classes", reads: reads.clone() };
-            cases.push(operation(class, when, target(class)));
+            cases.push(alone(program, class, when));
         }
         // One of them it is.
         if let Some(last) = cases.last_mut() {
@@ -219,6 +219,17 @@ pub fn effects(program: &Program) -> Effects {
         }
     }
     Effects::cases(cases)
+}
+
+/// What is done to packets of a class, in one go: a checksum is declared as one only where its header is marked before.
+fn alone(program: &Program, class: &Class, when: Filter) -> Case {
+    match &class.checksum {
+        Some(checksum) if program.layout[1] != Some(checksum.header()) => {
+            let other = Class { checksum: None, ..class.clone() };
+            pure_sum(operation(&other, when, target(class)), class, checksum.header(), "a sum")
+        }
+        _ => operation(class, when, target(class)),
+    }
 }
 
 fn target(class: &Class) -> Target {
@@ -234,7 +245,7 @@ fn ways(program: &Program, next: Next, way: &mut Vec<Filter>, cases: &mut Vec<Ca
         Next::Node(number) => &program.nodes[number as usize],
         Next::Class(number) => {
             let class = &program.classes[number as usize];
-            cases.push(operation(class, Filter::All(way.clone()), target(class)));
+            cases.push(alone(program, class, Filter::All(way.clone())));
             return cases.len() <= MOST_CASES;
         }
     };
