@@ -1,7 +1,7 @@
 //! Synthesis (SNF paper, "Service chain synthesizer"): from declarations to programs.
 //!
 //! Each place from which packets can be followed, a source's output or that of an element that must be left alone, begins a
-//! stretch. All packets at once are followed through it ([`walk`]): conditions of elements ([`formula`]) are put in terms of
+//! stretch. All packets at once are followed through it ([`mod@walk`]): conditions of elements ([`formula`]) are put in terms of
 //! the packet that came in ([`packet`]), operations are composed ([`step`]), rule sets with many rules stay together
 //! ([`rules`]). Where nothing can be said of some packets, these are handed over to the element that they have come to, with
 //! all that was done before. What comes out is a graph in which no question is asked twice ([`diagram`]).

@@ -573,7 +573,7 @@ impl Verifier<'_> {
                 let upstream = (left_circle && several).then(|| self.chains[chain].upstream(node));
                 (self.chains[chain].nodes[node].key.as_str(), from, upstream)
             };
-            let mut all: Vec<(&str, &Vec<(usize, u32)>, Option<i64>)> = several.map(of_one).collect();
+            let mut all: Vec<_> = several.map(of_one).collect();
             all.sort();
             all
         };
