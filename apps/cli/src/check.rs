@@ -1,6 +1,6 @@
 //! `tidegate check`, `flatten` and `dot`: what a configuration is, without running it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use crate::load::{Input, Loaded};
@@ -95,9 +95,13 @@ fn transform(args: &TextArgs, form: impl Fn(&Loaded) -> String) -> ExitCode {
     if loaded.has_errors() {
         return ExitCode::from(FAILURE);
     }
-    let text = form(&loaded);
-    match &args.output {
-        None => print(&text),
+    print_or_write(&form(&loaded), args.output.as_deref())
+}
+
+/// Prints a text, or writes it to a file.
+pub(crate) fn print_or_write(text: &str, file: Option<&Path>) -> ExitCode {
+    match file {
+        None => print(text),
         Some(path) => match std::fs::write(path, text) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {

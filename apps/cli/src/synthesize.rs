@@ -12,9 +12,10 @@ use synthesizer::insert::insert;
 use synthesizer::report::{Report, dot};
 use synthesizer::verify::Verdict;
 
+use crate::check::print_or_write;
 use crate::load::{Input, Loaded, parse};
 use crate::reasoning::{Reasoned, Unread, of, read};
-use crate::{FAILURE, print, switch, verify};
+use crate::{FAILURE, switch, verify};
 
 /// Arguments of `synthesize`.
 #[derive(clap::Args)]
@@ -120,16 +121,7 @@ pub(crate) fn main(args: &Args) -> ExitCode {
             }
         },
     };
-    match &args.output {
-        None => print(&text),
-        Some(path) => match std::fs::write(path, text) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                crate::tell(format_args!("{}: {error}", path.display()));
-                ExitCode::from(FAILURE)
-            }
-        },
-    }
+    print_or_write(&text, args.output.as_deref())
 }
 
 const EQUIVALENT: &str = "equivalent";

@@ -19,8 +19,8 @@
 //!   (`c0 at 14; add 22 22/1 -1; sum 14 22; out 0`).
 //!
 //! ## Handlers
-//! - `classes` (read): packets of each class so far, a line for each.
-//! - `active` (read): false once an element of the stretch has been changed by a handler.
+//! - `classes`: packets of each class so far, a line for each.
+//! - `active`: false once an element of the stretch has been changed by a handler.
 //!
 //! ## Example
 //! ```click
@@ -91,6 +91,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         counts: vec![Count::default(); program.classes.len()],
         rules: program.lists.iter().map(|list| vec![Count::default(); list.rules.len()]).collect(),
         passed: vec![0; program.classes.len()],
+        starts: program.classes.iter().map(|class| class.start as isize).collect(),
         ends: program.classes.iter().map(|class| class.exit).collect(),
         program: Arc::new(program),
         runner: None,
@@ -108,24 +109,29 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
 struct Count {
     packets: u64,
     bytes: u64,
+    /// The bytes up to where packets end at last.
+    cut: u64,
     first: Timestamp,
     last: Timestamp,
 }
 
 impl Count {
     #[inline]
-    fn add(&mut self, bytes: usize, now: Timestamp) {
+    fn add(&mut self, bytes: usize, cut: usize, now: Timestamp) {
         if self.packets == 0 {
             self.first = now;
         }
         self.packets += 1;
         self.bytes += bytes as u64;
+        self.cut += cut as u64;
         self.last = now;
     }
 }
 
 struct Synthesized {
     program: Arc<Program>,
+    /// By class: where packets start then.
+    starts: Vec<isize>,
     /// By class: where packets go.
     ends: Vec<Exit>,
     runner: Option<Arc<Runner>>,
@@ -164,7 +170,7 @@ impl Element for Synthesized {
         };
         let now = cx.now();
         let rules = &mut self.rules;
-        runner.classify(&batch, &mut self.scratch, |list, rule| rules[list][rule].add(0, now));
+        runner.classify(&batch, &mut self.scratch, |list, rule| rules[list][rule].add(0, 0, now));
         self.exits.clear();
         let mut same = true;
         for (packet, &class) in batch.iter_mut().zip(&self.scratch.classes) {
@@ -173,7 +179,8 @@ impl Element for Synthesized {
                 OTHERWISE => otherwise,
                 class if !runner.operate(class, packet, now) => otherwise,
                 class => {
-                    self.counts[class as usize].add(length, now);
+                    let end = packet.len().saturating_add_signed(self.starts[class as usize]);
+                    self.counts[class as usize].add(length, end, now);
                     self.ends[class as usize]
                 }
             };
@@ -233,6 +240,7 @@ impl Element for Synthesized {
                 let Some(Some(element)) = elements.get(passed.element as usize) else { continue };
                 // What was taken off the front by then, or put there.
                 let moved = (count.packets as i64).saturating_mul(passed.start.into());
+                let count = if passed.cut { Count { bytes: count.cut, ..count } } else { count };
                 tell(*element, tally(count, passed.input, passed.case, moved));
             }
         }
@@ -253,7 +261,7 @@ impl Element for Synthesized {
 }
 
 fn tally(count: Count, input: usize, case: usize, moved: i64) -> Tally {
-    let Count { packets, bytes, first, last } = count;
+    let Count { packets, bytes, first, last, .. } = count;
     Tally { input, case, packets, bytes: bytes.saturating_add_signed(-moved), first, last }
 }
 

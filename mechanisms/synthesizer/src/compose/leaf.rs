@@ -20,6 +20,8 @@ pub struct Passed {
     pub case: usize,
     /// Where the packet started when it came there.
     pub start: i32,
+    /// Whether it ended by then where it ends at last, rather than where it did when it came in.
+    pub cut: bool,
 }
 
 /// Where packets go.

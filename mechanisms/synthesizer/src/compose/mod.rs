@@ -383,6 +383,7 @@ fn class_of(
         input: passed.input,
         case: passed.case,
         start: passed.start,
+        cut: passed.cut,
     });
     Class {
         start: packet.start,

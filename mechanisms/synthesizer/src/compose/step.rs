@@ -86,6 +86,11 @@ fn act(
                 _ => return Err(Stop::Alone),
             };
             let end = known.put_in(&length.plus_constant(packet.start.into()));
+            // Lengths on the way are those at its beginning or its end.
+            let was_cut = super::leaf::end(packet).is_some();
+            if was_cut && packet.end != end {
+                return Err(Stop::Alone);
+            }
             // A packet that grows has bytes of which nothing is known.
             holds(Formula::at_least_zero(packet.end.clone().plus(-1, &end)), known)?;
             packet.end = end;

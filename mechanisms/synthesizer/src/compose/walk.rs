@@ -232,7 +232,8 @@ impl Walk<'_> {
             Ok(packet) => {
                 let mut path = way.path.clone();
                 let start = way.packet.start;
-                path.push(super::leaf::Passed { node: port.0, input: port.1, case: number, start });
+                let cut = super::leaf::end(&way.packet).is_some();
+                path.push(super::leaf::Passed { node: port.0, input: port.1, case: number, start, cut });
                 let lists = way.lists.clone();
                 self.leave(port, way, known, case, Way { packet, path, lists })
             }
@@ -294,8 +295,9 @@ impl Walk<'_> {
     }
 
     fn drop(&mut self, way: Way, reason: DropReason) -> Result<Next, Full> {
-        // Of packets that end nothing is left to be changed.
-        let packet = Packet::incoming([None; 3]);
+        // Of packets that end nothing is left to be changed, but elements may have counted their bytes.
+        let mut packet = Packet::incoming([None; 3]);
+        packet.end = way.packet.end;
         self.leaf(Leaf { packet, to: super::leaf::To::Drop(reason), path: way.path })
     }
 

@@ -468,7 +468,7 @@ fn tell(program: &mut Program, class: u32, list: u32, outcome: u32) -> u32 {
     };
     let mut class: Class = class.clone();
     let case = list.rules.iter().find(|rule| rule.outcome == outcome).map_or(0, |rule| rule.case);
-    class.path.push(Passed { element: list.element, input: list.input, case, start: 0 });
+    class.path.push(Passed { element: list.element, input: list.input, case, start: 0, cut: false });
     let known = program.classes.iter().position(|other| *other == class);
     let number = known.unwrap_or_else(|| {
         program.classes.push(class);

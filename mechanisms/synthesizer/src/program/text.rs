@@ -163,8 +163,10 @@ pub fn of_class(class: &Class) -> String {
         Exit::Drop(reason) => format!("drop {}", reason.as_str().replace(' ', "_")),
     });
     if !class.path.is_empty() {
-        let passed =
-            |passed: &Passed| format!("{}.{}.{}@{}", passed.element, passed.input, passed.case, passed.start);
+        let passed = |passed: &Passed| {
+            let Passed { element, input, case, start, cut } = passed;
+            format!("{element}.{input}.{case}@{start}{}", if *cut { "e" } else { "" })
+        };
         parts.push(format!("via {}", class.path.iter().map(passed).collect::<Vec<_>>().join(" ")));
     }
     parts.join("; ")
@@ -469,12 +471,15 @@ fn read_part(class: &mut Class, words: &mut Words<'_>) -> Option<()> {
         "via" => {
             for word in words.by_ref() {
                 let (way, start) = word.split_once('@')?;
+                let cut = start.ends_with('e');
+                let start = start.trim_end_matches('e');
                 let mut numbers = way.split('.');
                 class.path.push(Passed {
                     element: numbers.next()?.parse().ok()?,
                     input: numbers.next()?.parse().ok()?,
                     case: numbers.next()?.parse().ok()?,
                     start: start.parse().ok()?,
+                    cut,
                 });
             }
         }

@@ -1,0 +1,149 @@
+//! `tidegate synthesize` and `run --synthesize`: what composed chains do to packets, held against the chains as they are.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use testkit::found;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn tidegate(args: &[&str]) -> Output {
+    // Examples name their files as seen from there.
+    Command::new(env!("CARGO_BIN_EXE_tidegate")).current_dir(root()).args(args).output().unwrap()
+}
+
+/// What a run has left: its standard output, its report by element, and the packets that it has written.
+struct Left {
+    printed: String,
+    elements: BTreeMap<String, serde_json::Value>,
+    totals: serde_json::Value,
+    packets: Vec<u8>,
+}
+
+fn run(config: &Path, capture: &Path, folder: &Path, more: &[&str]) -> Left {
+    let (report, packets) = (folder.join("report.json"), folder.join("out.pcap"));
+    let [input, output] =
+        [("IN", capture), ("OUT", &packets)].map(|(name, path)| format!("{name}={}", path.display()));
+    // With batches of one packet the order of all packets is the same, not only that along each way.
+    let mut args = vec!["run", config.to_str().unwrap(), "--clock", "trace", "--burst", "1", "--json"];
+    args.push(report.to_str().unwrap());
+    args.extend(more);
+    args.extend([input.as_str(), output.as_str()]);
+    let ran = tidegate(&args);
+    assert!(ran.status.success(), "{args:?}: {}", String::from_utf8_lossy(&ran.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&std::fs::read(report).unwrap()).unwrap();
+    let elements = report["elements"].as_array().unwrap().iter();
+    let named = elements.map(|element| (element["name"].as_str().unwrap().to_string(), element.clone()));
+    Left {
+        printed: String::from_utf8(ran.stdout).unwrap(),
+        // Those that were put in have nothing to be compared with.
+        elements: named.filter(|(_, element)| element["class"] != "Synthesized").collect(),
+        totals: report["totals"].clone(),
+        packets: std::fs::read(packets).unwrap_or_default(),
+    }
+}
+
+/// Runs a configuration as it is and synthesized: packets, handlers and the report of each element are the same.
+fn compare(config: &Path, capture: &Path) {
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let plain = run(config, capture, folders[0].path(), &[]);
+    let composed = run(config, capture, folders[1].path(), &["--synthesize"]);
+    let what = format!("{} on {}", config.display(), capture.display());
+    assert_eq!(plain.printed, composed.printed, "{what}");
+    assert_eq!(plain.elements, composed.elements, "{what}");
+    assert_eq!(plain.totals, composed.totals, "{what}");
+    assert!(plain.packets == composed.packets, "{what}: other packets");
+}
+
+const EXAMPLES: [&str; 7] = [
+    "chain.click",
+    "classify.click",
+    "compound.click",
+    "firewall.click",
+    "gateway.click",
+    "quickstart.click",
+    "nat.click",
+];
+
+#[test]
+fn examples_run_as_they_do_without() {
+    for example in EXAMPLES {
+        compare(&root().join("configs").join(example), &root().join("configs/data/quickstart.pcap"));
+    }
+}
+
+/// A router with two outputs, and one with rules that stay together.
+const CHAINS: [&str; 2] = [
+    "define($IN in.pcap, $OUT out.pcap);
+    FromDump($IN, STOP true) -> before :: Counter -> ether :: Classifier(12/0800, -) -> Strip(14) -> check :: CheckIPHeader
+        -> GetIPAddress(16) -> routes :: RadixIPLookup(0.0.0.0/1 0, 128.0.0.0/1 192.0.2.1 1, 10.0.0.0/8 1, 192.168.0.0/16 2);
+    ether[1] -> others :: Counter -> Discard;
+    routes[0] -> DropBroadcasts -> IPGWOptions(10.0.0.1) -> FixIPSrc(10.0.0.1) -> left_ttl :: DecIPTTL
+        -> IPFragmenter(576) -> EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2) -> left :: Counter -> out :: ToDump($OUT);
+    routes[1] -> DropBroadcasts -> IPGWOptions(192.0.2.2) -> FixIPSrc(192.0.2.2) -> right_ttl :: DecIPTTL
+        -> IPFragmenter(1500) -> EtherEncap(0x0800, 2:0:0:0:1:1, 2:0:0:0:1:2) -> right :: Counter -> out;
+    routes[2] -> Discard; left_ttl[1] -> expired :: Counter -> Discard;
+    DriverManager(pause, print \"$(before.count) $(left.byte_count) $(right.count) $(expired.count) $(check.drops)\", stop);",
+    "define($IN in.pcap, $OUT out.pcap);
+    FromDump($IN, STOP true) -> Strip(14) -> CheckIPHeader -> rules :: IPFilter(
+        deny src net 10.1.0.0/16 && udp, allow src net 10.0.0.0/8, deny tcp && dst port 23, allow tcp && dst port 22,
+        allow tcp && dst port 80, allow tcp && dst port 443, allow udp && dst port 53, deny udp && src port 53,
+        allow udp && dst port 123, allow icmp, deny dst net 192.168.0.0/16, allow src host 1.2.3.4,
+        deny src net 172.16.0.0/12, allow tcp && src port > 1023 && dst port > 1023, deny src port 7, allow src port 9,
+        deny dst port 11, allow dst port 13, allow ip frag, deny all)
+        -> passed :: Counter -> DecIPTTL -> EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2) -> out :: ToDump($OUT);
+    DriverManager(pause, print \"$(rules.rule_counts)$(passed.count) $(passed.byte_count)\", stop);",
+];
+
+#[test]
+fn found_captures_come_out_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    for (number, text) in CHAINS.into_iter().enumerate() {
+        let config = folder.path().join(format!("chain{number}.click"));
+        std::fs::write(&config, text).unwrap();
+        compare(&config, &root().join("configs/data/quickstart.pcap"));
+        let Some(traces) = found::path("traces") else { continue };
+        for entry in std::fs::read_dir(traces).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_file() {
+                compare(&config, &path);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_handler_that_changes_an_element_is_obeyed() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("switched.click");
+    let text = "define($IN in.pcap, $OUT out.pcap);
+        FromDump($IN, STOP true) -> Strip(14) -> CheckIPHeader -> ttl :: DecIPTTL -> a :: Counter -> b :: Counter
+            -> Unstrip(14) -> out :: ToDump($OUT);
+        Script(wait 20ms, write ttl.active false, wait 20ms, write ttl.active true);";
+    std::fs::write(&config, text).unwrap();
+    compare(&config, &root().join("configs/data/quickstart.pcap"));
+}
+
+#[test]
+fn what_is_written_can_be_read_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out.click");
+    let ran =
+        tidegate(&["synthesize", "configs/gateway.click", "--emit", "click", "-o", out.to_str().unwrap()]);
+    assert!(ran.status.success(), "{ran:?}");
+    assert!(std::fs::read_to_string(&out).unwrap().contains("Synthesized("));
+    let verified = tidegate(&["verify", "configs/gateway.click", out.to_str().unwrap()]);
+    assert!(verified.status.success(), "{verified:?}");
+    let report = String::from_utf8(tidegate(&["synthesize", "configs/gateway.click"]).stdout).unwrap();
+    assert!(report.contains("become one classification") && report.contains("Proven"), "{report}");
+    let json = tidegate(&["synthesize", "configs/gateway.click", "--emit", "json"]).stdout;
+    let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    assert_eq!(json["proof"], "equivalent");
+    assert!(json["stretches"][0]["classes"].as_array().unwrap().len() > 3);
+    let dot = String::from_utf8(tidegate(&["synthesize", "configs/gateway.click", "--emit", "dot"]).stdout)
+        .unwrap();
+    assert!(dot.starts_with("digraph") && dot.contains("IP TTL"), "{dot}");
+}
