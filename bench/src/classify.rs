@@ -172,7 +172,7 @@ fn headers(conditions: &[Condition], count: usize) -> Vec<Start24> {
 
 fn header(condition: &Condition, random: &mut Rng) -> Start24 {
     let mut bytes = [0; 24];
-    (bytes[0], bytes[9]) = (0x45, [6, 17][random.usize(..2)]);
+    (bytes[0], bytes[8], bytes[9]) = (0x45, 64, [6, 17][random.usize(..2)]);
     bytes[12..].fill_with(|| random.u8(..));
     let tests: Vec<&Test> = match condition {
         Tree::All(parts) => parts.iter().filter_map(leaf).collect(),

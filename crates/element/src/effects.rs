@@ -471,6 +471,9 @@ pub struct Effects {
     /// where another part of the declaration keeps others from standing for the element
     /// ([`crate::obstacles::to_synthesis`]).
     pub counts: Counts,
+    /// Whether it leases flows that it knows ([`crate::lease`]), and then for which packets of them it does not: those that
+    /// may change what it keeps. Flows are told apart by IPv4 addresses, protocol and ports.
+    pub leases: Option<Filter>,
     /// Order.
     pub order: Order,
     /// What the element looks at for people (printers, recorders, counters); the packets' fate does not

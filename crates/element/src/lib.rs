@@ -10,6 +10,7 @@
 //! - [`context`]: what an element can ask of the engine while it handles packets ([`Cx`])
 //! - [`ports`]: Click's port count and processing codes
 //! - [`five_tuple`](mod@five_tuple): which flow a packet belongs to
+//! - [`lease`]: flows that an element lets another one deal with
 //! - [`histogram`]: histograms that elements show
 //! - [`names`]: addresses and ports that configurations give names to
 //! - [`services`]: names of ports that the machine knows
@@ -25,6 +26,7 @@ mod facts;
 pub mod five_tuple;
 pub mod histogram;
 mod interfaces;
+pub mod lease;
 pub mod manual;
 pub mod names;
 pub mod obstacles;

@@ -284,7 +284,10 @@ fn name_of_question(question: &Question, network: i32) -> Option<String> {
         Question::Kind => Some("packet type".into()),
         Question::Bytes { offset, .. } => name_of_place(Place::Byte(*offset), network),
         Question::Annotation { offset, .. } => name_of_place(Place::Annotation(*offset), network),
-        Question::AtLeastZero(_) | Question::RightChecksum { .. } | Question::List(_) => None,
+        Question::AtLeastZero(_)
+        | Question::RightChecksum { .. }
+        | Question::List(_)
+        | Question::Leased { .. } => None,
     }
 }
 
@@ -292,6 +295,7 @@ fn name_of_question(question: &Question, network: i32) -> Option<String> {
 fn name_of_place(place: Place, network: i32) -> Option<String> {
     let place = match place {
         Place::Annotation(_) => return Some("annotations".into()),
+        Place::Leased(..) => return Some("mappings".into()),
         Place::Byte(place) => place - network,
     };
     Some(

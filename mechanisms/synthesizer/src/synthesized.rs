@@ -38,13 +38,15 @@ use std::sync::Arc;
 use element::args::Raw;
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::Counts;
+use element::lease::Leasing;
 use element::{
     Args, Batch, Class, Cx, DropReason, Effects, Element, ElementId, Invalid, Tally, Timestamp, manual,
 };
 use packet::BATCH_CAPACITY;
 
+use crate::program::flows::{Flows, ROW};
 use crate::program::run::{OTHERWISE, Runner, Scratch};
-use crate::program::{Exit, Program, declare, text};
+use crate::program::{Exit, Program, Step, declare, text};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -95,10 +97,12 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         ends: program.classes.iter().map(|class| class.exit).collect(),
         program: Arc::new(program),
         runner: None,
+        flows: None,
         tells: elements.iter().all(Option::is_some),
         elements,
         scratch: Scratch::default(),
         sorted: (0..args.outputs()).map(|_| None).collect(),
+        order: (0..args.outputs()).collect(),
         exits: Vec::with_capacity(BATCH_CAPACITY),
         is_outdated: false,
     }))
@@ -134,7 +138,8 @@ struct Synthesized {
     starts: Vec<isize>,
     /// By class: where packets go.
     ends: Vec<Exit>,
-    runner: Option<Arc<Runner>>,
+    runner: Option<Runner>,
+    flows: Option<Flows>,
     /// Elements that packets are taken past, where they are in the graph.
     elements: Vec<Option<ElementId>>,
     /// Whether all of them are, so that those where packets end count these.
@@ -146,6 +151,8 @@ struct Synthesized {
     passed: Vec<u64>,
     scratch: Scratch,
     sorted: Vec<Option<Batch>>,
+    /// In which order outputs get packets.
+    order: Vec<usize>,
     exits: Vec<Exit>,
     is_outdated: bool,
 }
@@ -158,26 +165,46 @@ impl Element for Synthesized {
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         let facts = cx.facts();
-        let runner = Runner::new(&self.program, &|place| facts.annotation_read(place.into(), 1))?;
-        self.runner = Some(Arc::new(runner));
+        self.runner = Some(Runner::new(&self.program, &|place| facts.annotation_read(place.into(), 1))?);
+        let lessor = |step: &Step| {
+            let element = self.elements.get(step.element as usize).copied().flatten()?;
+            Some(cx.service::<Leasing>(element)?.0.clone())
+        };
+        // Where the elements are not there, all packets are left to what stands in their place.
+        if let Some(lessors) = self.program.steps.iter().map(lessor).collect::<Option<Vec<_>>>()
+            && !lessors.is_empty()
+        {
+            self.flows = Flows::new(&self.program, lessors, cx.hash_seed());
+        }
+        if let Some(flows) = &self.flows {
+            self.order.sort_by_key(|output| flows.is_late(*output));
+        }
         Ok(())
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {
         let otherwise = Exit::Output(self.program.otherwise);
-        let Some(runner) = self.runner.as_deref().filter(|_| !self.is_outdated) else {
+        let Some(runner) = self.runner.as_mut().filter(|_| !self.is_outdated) else {
             return send(cx, batch, otherwise, false);
         };
         let now = cx.now();
         let rules = &mut self.rules;
-        runner.classify(&batch, &mut self.scratch, |list, rule| rules[list][rule].add(0, 0, now));
+        let count = |list: usize, rule: usize| rules[list][rule].add(0, 0, now);
+        if let Some(flows) = &mut self.flows {
+            flows.find(runner, &batch, now);
+            runner.classify(&batch, Some(flows), &mut self.scratch, count);
+            flows.settle(runner, &batch, &mut self.scratch.classes, now);
+        } else {
+            runner.classify(&batch, None, &mut self.scratch, count);
+        }
         self.exits.clear();
         let mut same = true;
-        for (packet, &class) in batch.iter_mut().zip(&self.scratch.classes) {
+        for (place, (packet, &class)) in batch.iter_mut().zip(&self.scratch.classes).enumerate() {
+            let leased = self.flows.as_ref().map_or([0; ROW], |flows| flows.values(place));
             let length = packet.len();
             let exit = match class {
                 OTHERWISE => otherwise,
-                class if !runner.operate(class, packet, now) => otherwise,
+                class if !runner.operate(class, packet, now, &leased) => otherwise,
                 class => {
                     let end = packet.len().saturating_add_signed(self.starts[class as usize]);
                     self.counts[class as usize].add(length, end, now);
@@ -207,8 +234,8 @@ impl Element for Synthesized {
             }
         }
         cx.recycle(batch);
-        for (output, sorted) in self.sorted.iter_mut().enumerate() {
-            if let Some(sorted) = sorted.take() {
+        for &output in &self.order {
+            if let Some(sorted) = self.sorted[output].take() {
                 cx.emit(output, sorted);
             }
         }
@@ -257,6 +284,9 @@ impl Element for Synthesized {
 
     fn outdated(&mut self, _element: ElementId) {
         self.is_outdated = true;
+        if let Some(mut flows) = self.flows.take() {
+            flows.give_all_back();
+        }
     }
 }
 

@@ -223,6 +223,7 @@ pub(super) fn effects(desk: &Desk) -> Effects {
         });
     // Who makes mappings from outside makes them at one worker. Of queries each packet comes to its own worker anyway.
     effects.is_spread = flavour.has_ports() && !desk.is_helped;
+    effects.leases = leases(desk);
     effects = effects.depending_on(Depends::Time).depending_on(Depends::Handler);
     for what in chances(desk) {
         effects = effects.depending_on(what);
@@ -230,6 +231,22 @@ pub(super) fn effects(desk: &Desk) -> Effects {
     // How long a mapping holds follows from what its packets are like, not what becomes of them.
     let lasting = [wire_field::IP_LENGTH, wire_field::IP_VERSION_IHL, bytes(Base::Transport, 12, 2)];
     if matches!(flavour, Flavour::Both | Flavour::Tcp) { effects.observing(&lasting) } else { effects }
+}
+
+/// For which packets of flows that are known nobody else may do the work, if that can be at all.
+fn leases(desk: &Desk) -> Option<Filter> {
+    use wire::tcp::flags::{FIN, RST, SYN};
+    let flavour = desk.flavour;
+    if !matches!(flavour, Flavour::Both | Flavour::Tcp | Flavour::Udp) || desk.is_helped {
+        return None;
+    }
+    // What the mapping keeps for packets of the reply comes from packets.
+    if desk.reply_annotation.is_some() {
+        return None;
+    }
+    let flags = within(bytes(Base::Transport, 13, 1), (FIN | RST | SYN).into(), 0, 0);
+    let tcp = is_protocol(ip_protocol::TCP);
+    Some(tcp.and([Filter::All(vec![reaches(TCP_SUMMED), flags]).not()]))
 }
 
 /// Where packets go that no mapping is for.

@@ -2,7 +2,12 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
+use std::net::IpAddr;
+
+use element::lease::{Lease, Lessor, Terms};
 use element::{ElementId, Timestamp};
+use flow::FlowId;
+use wire::FiveTuple;
 
 use crate::quotation::Behind;
 
@@ -32,6 +37,8 @@ pub(super) struct Published {
     pub(super) is_independent: bool,
     /// What becomes of flows without a mapping, for each input.
     pub(super) specs: Mutex<Vec<Spec>>,
+    /// Whether packets get the destination annotation.
+    pub(super) sets_next_hop: bool,
 }
 
 pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -95,5 +102,48 @@ impl Published {
         let (to, is_reply) = (change.to, change.is_reply);
         let quoted = Quoted { to, has_ports, output: change.output.into(), is_reply, annotation };
         (!has_ports || made_by == protocol).then_some(quoted)
+    }
+}
+
+impl Lessor for Published {
+    fn lease(&self, _input: usize, flow: &FiveTuple, lease: Lease) -> Option<Terms> {
+        use wire::ip_protocol::{TCP, UDP};
+        let (IpAddr::V4(source), IpAddr::V4(destination)) = (flow.source(), flow.destination()) else {
+            return None;
+        };
+        let which = match (self.flavour, flow.protocol()) {
+            (Flavour::Both, UDP) => UDP_BESIDE,
+            (Flavour::Both | Flavour::Tcp | Flavour::Udp, TCP) | (Flavour::Udp, UDP) => ONLY,
+            _ => return None,
+        };
+        let tuple = Tuple {
+            source: source.to_bits(),
+            destination: destination.to_bits(),
+            source_port: flow.source_port(),
+            destination_port: flow.destination_port(),
+        };
+        let home = self.home();
+        let key = Store::key(tuple, space(home.owner, which));
+        let (id, change) = locked(&home.store).lease(&key, lease)?;
+        let to = change.to;
+        let mut values = [to.source.to_be_bytes(), to.destination.to_be_bytes()].concat();
+        values.extend(to.source_port.to_be_bytes());
+        values.extend(to.destination_port.to_be_bytes());
+        if self.sets_next_hop {
+            values.extend(to.destination.to_be_bytes());
+        }
+        Some(Terms { handle: id.to_bits(), output: change.output.into(), values })
+    }
+
+    fn give_back(&self, handle: u64, last: Timestamp) {
+        if let Some(id) = FlowId::from_bits(handle) {
+            locked(&self.home().store).give_back(id, last);
+        }
+    }
+
+    fn catch_up(&self, now: Timestamp) -> Timestamp {
+        let mut store = locked(&self.home().store);
+        store.catch_up(now);
+        store.next_catch_up()
     }
 }

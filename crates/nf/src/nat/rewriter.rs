@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use element::args::{AnnotationOffset, Arg, ElementRef, Port, Raw};
 use element::class::{Access, ArgInfo, HandlerInfo, join};
+use element::lease::Leasing;
 use element::{Args, Batch, Cx, Effects, Element, ElementId, Invalid, Packet, Timestamp};
 use flow::EndsKey;
 use packet::Annotations;
@@ -200,8 +201,10 @@ pub(super) fn build(
         outputs,
         is_independent: sharing.is_independent,
         specs: Mutex::new(specs.clone()),
+        sets_next_hop,
     });
     args.setup.publish(args.id(), Arc::clone(&published));
+    args.setup.publish(args.id(), Arc::new(Leasing(published.clone())));
     let helpers = (0..args.setup.elements.len()).filter_map(|id| args.setup.service::<Helps>(id));
     let is_helped = helpers.into_iter().any(|helps| helps.translators.contains(&args.id()));
     let desk = Desk { flavour, specs, outputs, sets_next_hop, reply_annotation, is_helped, sharing };

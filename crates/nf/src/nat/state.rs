@@ -106,6 +106,15 @@ impl State {
         }
     }
 
+    /// Whether packets that neither open nor close a connection leave it as it is.
+    pub(super) fn is_final(self, kind: Kind) -> bool {
+        match kind {
+            Kind::Plain => true,
+            Kind::Datagrams => self.0 == MANY,
+            Kind::Connection => self.0 == DATA,
+        }
+    }
+
     /// Whether sequence numbers are to be changed.
     #[inline]
     pub(super) fn is_shifted(self) -> bool {

@@ -14,12 +14,14 @@ mod board;
 mod endpoints;
 mod expiry;
 mod handover;
+mod leased;
 mod moving;
 mod shifts;
 mod turns;
 
 use std::collections::HashMap;
 
+use element::lease::Lease;
 use element::{DropReason, Timestamp};
 use flow::{EndsKey, FlowId, FlowTable, Inserted, KeyHasher, MappedKey, Valued};
 
@@ -181,6 +183,8 @@ pub(super) struct Store {
     board: Option<Board>,
     /// By session.
     shifts: HashMap<u32, Box<Shifts>>,
+    /// Flows that another element deals with.
+    leases: HashMap<FlowId, Lease>,
     size: usize,
     capacity: i32,
     next_serial: u64,
@@ -210,6 +214,7 @@ impl Store {
             endpoints: Endpoints::default(),
             board: None,
             shifts: HashMap::new(),
+            leases: HashMap::new(),
             size: 0,
             capacity: i32::MAX,
             next_serial: 0,
@@ -551,6 +556,7 @@ impl Store {
     /// Moves all there is to a table for so many keys; whether that worked. Otherwise all stays as it was.
     #[cold]
     fn rebuild(&mut self, capacity: usize) -> bool {
+        self.end_leases();
         // With another number of buckets, keys may crowd that did not so far; with another hash function they do not.
         let made = (0..ATTEMPTS).find_map(|attempt| self.moved(capacity, self.seed.wrapping_add(attempt)));
         let Some(((table, sessions), seed)) = made else { return false };
@@ -602,6 +608,8 @@ impl Store {
         let (owner, input, claim, era) = (session.owner, session.input, session.claim, session.era);
         let seat = session.seat;
         let keys = std::mem::take(&mut session.keys);
+        keys.into_iter().flatten().for_each(|id| self.end_lease(id));
+        let Some(session) = self.sessions.get_mut(place as usize) else { return };
         session.next = std::mem::replace(&mut self.free, place);
         self.forget_turn(place);
         if !self.shifts.is_empty() {

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use classify::IntervalSet;
 
-use crate::program::question::Question;
+use crate::program::question::{Leased, Question};
 use crate::program::{Next, Node};
 
 /// Nodes that ordering may make; a graph for which that is not enough is left as it is.
@@ -44,9 +44,9 @@ impl Diagram {
             Some((last, _)) => *last = all,
             None => return Next::default(),
         }
-        // Rules are counted, so that they are asked even if nothing depends on it.
+        // Rules are counted and flows taken on lease, so that they are asked even if nothing depends on it.
         if let [(_, only)] = parts[..]
-            && !matches!(question, Question::List(_))
+            && !matches!(question, Question::List(_) | Question::Leased { what: Leased::Output, .. })
         {
             return only;
         }

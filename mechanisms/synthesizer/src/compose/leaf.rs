@@ -7,7 +7,7 @@ use element::DropReason;
 use super::packet::{Byte, IPV4_SUM, Packet, Place, Summed};
 use crate::model::chain::Port;
 use crate::program::question::{Question, Sum};
-use crate::program::{Checksum, Value, Write};
+use crate::program::{Checksum, TransportChecksum, Value, Write};
 
 /// An element that packets have passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -137,4 +137,19 @@ pub fn checksum(packet: &Packet) -> Option<Checksum> {
             (!words.is_empty()).then_some(Checksum::Updated { header: *header, words })
         }
     }
+}
+
+/// What becomes of the checksum of the transport header.
+pub fn transport_checksum(packet: &Packet) -> Option<TransportChecksum> {
+    let summed = packet.transport_summed.as_ref()?;
+    let written = summed.places.iter().filter(|place| packet.bytes.contains_key(place));
+    let mut words: Vec<i32> = written
+        .map(|&place| {
+            let start = if place < summed.transport { summed.network } else { summed.transport };
+            start + (place - start) / 2 * 2
+        })
+        .collect();
+    words.dedup();
+    let (protocol, header) = (summed.protocol, summed.transport);
+    (!words.is_empty()).then_some(TransportChecksum { protocol, header, words })
 }

@@ -14,6 +14,7 @@
 pub mod diagram;
 pub mod formula;
 pub mod leaf;
+pub mod leased;
 pub mod packet;
 pub mod rules;
 pub mod step;
@@ -26,7 +27,7 @@ use element::effects::{Action, Effects, Field, Value};
 
 use crate::model::chain::{Chain, Port};
 use crate::model::packet::headers_of;
-use crate::program::{Class, Exit, List, Passed, Program};
+use crate::program::{Class, Exit, List, Passed, Program, Step};
 use leaf::To;
 use packet::{Byte, Packet, Place};
 use walk::{Handed, Limits, TooMany, Walked, walk};
@@ -62,13 +63,13 @@ pub struct Synthesis {
 /// Synthesizes a chain. `is_pushed` says of an output whether packets are pushed out of it: where they are pulled, elements
 /// stay as they are.
 pub fn synthesize(chain: &Chain, limits: &Limits, is_pushed: &dyn Fn(Port) -> bool) -> Synthesis {
-    let mut limits = limits.clone();
+    let mut alone = limits.alone.clone();
     let mut synthesis = Synthesis::default();
     let mut work: Vec<Start> = Vec::new();
     let mut begun = BTreeSet::new();
-    let mut begin = |work: &mut Vec<Start>, from: Port, packet: Packet, is_certain: bool| {
-        if is_pushed(from) && begun.insert(from) {
-            work.push(Start { from, packet, is_certain });
+    let mut begin = |work: &mut Vec<Start>, start: Start| {
+        if is_pushed(start.from) && begun.insert(start.from) {
+            work.push(start);
         }
     };
     for node in chain.entries() {
@@ -82,18 +83,18 @@ pub fn synthesize(chain: &Chain, limits: &Limits, is_pushed: &dyn Fn(Port) -> bo
                         next,
                         &BTreeSet::from([packet.headers]),
                         is_pushed,
-                        &mut |from, headers| {
-                            begin(&mut work, from, Packet::incoming(headers), false);
-                        },
+                        &mut |from, headers| begin(&mut work, Start::behind(from, headers, true)),
                     );
                 }
             }
-            begin(&mut work, (node, output), packet, chain.nodes[node].inputs == 0);
+            let is_certain = chain.nodes[node].inputs == 0;
+            begin(&mut work, Start { from: (node, output), packet, is_certain, leases: true });
         }
     }
     let mut next = 0;
     while next < work.len() {
-        let Start { from, packet, is_certain } = work[next].clone();
+        let Start { from, packet, is_certain, leases } = work[next].clone();
+        let mut limits = Limits { leases: leases && limits.leases, alone: alone.clone(), ..limits.clone() };
         next += 1;
         let Some(&[to]) = chain.nodes[from.0].forward.get(from.1).map(Vec::as_slice) else { continue };
         let walked = loop {
@@ -102,6 +103,7 @@ pub fn synthesize(chain: &Chain, limits: &Limits, is_pushed: &dyn Fn(Port) -> bo
                 // Stretch by stretch: the element that parts packets most often ends one.
                 Err(TooMany { elements }) => match elements.first() {
                     Some(&(node, parts)) if limits.alone.insert(node) => {
+                        alone.insert(node);
                         synthesis.multiplied.push((node, parts))
                     }
                     _ => break walk_nowhere(to, &packet),
@@ -115,8 +117,10 @@ pub fn synthesize(chain: &Chain, limits: &Limits, is_pushed: &dyn Fn(Port) -> bo
             }
             let Some(why) = why_alone(&walked.handed, port) else { continue };
             synthesis.alone.entry(node).or_insert(why);
+            // Behind an element from which flows are leased come those that are not.
+            let leases = leases && walked.steps.iter().all(|step| step.port.0 != node);
             behind(chain, node, &layouts, is_pushed, &mut |from, headers| {
-                begin(&mut work, from, Packet::incoming(headers), false);
+                begin(&mut work, Start::behind(from, headers, leases));
             });
         }
         if let Some(stretch) = stretch(chain, from, to, &packet, is_certain, walked) {
@@ -171,6 +175,15 @@ struct Start {
     packet: Packet,
     /// Whether all packets are laid out like this.
     is_certain: bool,
+    /// Whether flows may be leased.
+    leases: bool,
+}
+
+impl Start {
+    /// Behind an element, for packets with headers there.
+    fn behind(from: Port, headers: Layout, leases: bool) -> Start {
+        Start { from, packet: Packet::incoming(headers), is_certain: false, leases }
+    }
 }
 
 /// A packet as a source gives it; `None` if only the source knows where its headers are.
@@ -326,8 +339,25 @@ fn stretch(
         node.parts.iter_mut().for_each(|(_, next)| *next = renumber(*next));
         node
     });
-    let lists =
-        walked.lists.into_iter().map(|list| List { element: elements.number(list.element as usize), ..list });
+    let lists: Vec<List> = walked
+        .lists
+        .into_iter()
+        .map(|list| List { element: elements.number(list.element as usize), ..list })
+        .collect();
+    let steps: Vec<Step> = walked
+        .steps
+        .into_iter()
+        .map(|step| {
+            let leaf = leaf::Leaf { packet: step.packet, to: To::Port(step.port), path: Vec::new() };
+            Step {
+                element: elements.number(step.port.0),
+                input: step.port.1,
+                case: step.case,
+                after: step.after,
+                before: class_of(&leaf, incoming, is_certain, &outputs, &mut elements),
+            }
+        })
+        .collect();
     let program = Program {
         layout: incoming.headers,
         needs_link: is_certain || incoming.is_link_asked(),
@@ -335,7 +365,8 @@ fn stretch(
         otherwise,
         nodes: nodes.collect(),
         start: renumber(start),
-        lists: lists.collect(),
+        lists,
+        steps,
         classes,
         elements: elements.names,
         outputs: outputs.len(),
@@ -395,6 +426,7 @@ fn class_of(
         stamped: packet.stamped,
         writes: leaf::writes(packet, incoming),
         checksum: leaf::checksum(packet),
+        transport_checksum: leaf::transport_checksum(packet),
         exit,
         path: path.collect(),
     }

@@ -13,7 +13,7 @@ use element::Base;
 use element::effects::{Field, Filter, Header, Number};
 
 use super::formula::Formula;
-use crate::program::question::{Question, Sum, preimage, shifted};
+use crate::program::question::{Leased, Question, Sum, preimage, shifted};
 
 /// One byte of what came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -22,6 +22,8 @@ pub enum Place {
     Byte(i32),
     /// Of its annotations.
     Annotation(u8),
+    /// Of the values that an element with state gives to packets of its flow: the step, and where among them.
+    Leased(u16, u8),
 }
 
 impl Place {
@@ -30,6 +32,7 @@ impl Place {
         match self {
             Place::Byte(place) => Place::Byte(place.saturating_add(more)),
             Place::Annotation(place) => Place::Annotation((i32::from(place) + more).clamp(0, 255) as u8),
+            Place::Leased(step, place) => Place::Leased(step, (i32::from(place) + more).clamp(0, 255) as u8),
         }
     }
 }
@@ -88,6 +91,33 @@ pub enum Summed {
     Recomputed(i32),
 }
 
+/// A checksum of TCP or UDP that accounts for what was written at some places of its header, of the payload and of the
+/// addresses.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct TransportSummed {
+    /// Of which protocol.
+    pub protocol: Header,
+    /// Where the IPv4 header starts.
+    pub network: i32,
+    /// Where its own header starts.
+    pub transport: i32,
+    /// The places.
+    pub places: BTreeSet<i32>,
+}
+
+impl TransportSummed {
+    /// Whether it covers a place: the rest of the pseudo-header does not change with it.
+    pub fn covers(&self, place: i32) -> bool {
+        let addresses = self.network + 12..self.network + 20;
+        place >= self.transport || addresses.contains(&place)
+    }
+
+    /// Where it stands.
+    pub fn place(&self) -> i32 {
+        self.transport + if self.protocol == Header::Tcp { 16 } else { 6 }
+    }
+}
+
 /// Whether somebody has asked where the link header was marked when the packet came in: a note that all packets of a walk
 /// share, and no part of what they are.
 #[derive(Clone, Debug, Default)]
@@ -132,6 +162,8 @@ pub struct Packet {
     pub stamped: bool,
     /// The checksum of its IPv4 header.
     pub summed: Summed,
+    /// That of its transport header, if somebody keeps it.
+    pub transport_summed: Option<TransportSummed>,
 }
 
 /// The IPv4 header without options.
@@ -156,6 +188,7 @@ impl Packet {
             framed: false,
             stamped: false,
             summed: Summed::Not,
+            transport_summed: None,
         }
     }
 
@@ -197,10 +230,12 @@ impl Packet {
         Formula::at_least_zero(self.end.clone().plus_constant(-i64::from(place)))
     }
 
-    fn byte(&self, place: Place) -> Byte {
+    /// What a byte has become.
+    pub fn byte(&self, place: Place) -> Byte {
         let written = match place {
             Place::Byte(place) => self.bytes.get(&place),
             Place::Annotation(place) => self.annotations.get(&place),
+            Place::Leased(..) => None,
         };
         written.cloned().unwrap_or(Byte::Came(place))
     }
@@ -223,6 +258,12 @@ impl Packet {
     pub fn value(&self, first: Place, length: u8) -> Value {
         // In front of what came in are bytes that were never part of the packet.
         if matches!(first, Place::Byte(place) if (place..place.saturating_add(length.into()).min(0)).any(|p| !self.bytes.contains_key(&p)))
+        {
+            return Value::Mixed;
+        }
+        // Checksums change as a whole in the end.
+        if let Place::Byte(place) = first
+            && self.sums().any(|sum| place < sum + 2 && sum < place.saturating_add(length.into()))
         {
             return Value::Mixed;
         }
@@ -255,6 +296,15 @@ impl Packet {
         Value::Mixed
     }
 
+    /// Where checksums stand that are kept.
+    fn sums(&self) -> impl Iterator<Item = i32> {
+        let network = match &self.summed {
+            Summed::Not => None,
+            Summed::Updated(header, _) | Summed::Recomputed(header) => Some(header + IPV4_SUM),
+        };
+        network.into_iter().chain(self.transport_summed.as_ref().map(TransportSummed::place))
+    }
+
     /// Where a field of bytes or annotations is; `None` for other fields, and where its header is not marked.
     pub fn whereabouts(&self, field: &Field) -> Option<(Place, u8)> {
         match *field {
@@ -275,6 +325,8 @@ impl Packet {
             match place {
                 Place::Byte(place) => put(&mut self.bytes, place, byte, is_old),
                 Place::Annotation(place) => put(&mut self.annotations, place, byte, is_old),
+                // Nobody writes there.
+                Place::Leased(..) => {}
             }
         }
     }
@@ -322,7 +374,7 @@ impl Packet {
     fn has(&self, place: Place, length: u8) -> Formula {
         match place {
             Place::Byte(first) => self.reaches(first.saturating_add(length.into())),
-            Place::Annotation(_) => Formula::Constant(true),
+            Place::Annotation(_) | Place::Leased(..) => Formula::Constant(true),
         }
     }
 
@@ -509,6 +561,7 @@ pub fn asking(place: Place, length: u8) -> Question {
     match place {
         Place::Byte(offset) => Question::Bytes { offset, length },
         Place::Annotation(offset) => Question::Annotation { offset, length },
+        Place::Leased(step, offset) => Question::Leased { step, what: Leased::Bytes { offset, length } },
     }
 }
 

@@ -1,11 +1,13 @@
 //! What a case of an element's declaration makes of a packet (the composition of operations in the paper's Algorithm 1).
 
+use std::collections::BTreeSet;
+
 use element::Base;
 use element::effects::{Action, Case, Checksum, Field, Header, Value as Set};
 use packet::HEADROOM;
 
 use super::formula::{Formula, Known};
-use super::packet::{Byte, IPV4, IPV4_SUM, Packet, Place, Summed, Value};
+use super::packet::{Byte, IPV4, IPV4_SUM, Packet, Place, Summed, TransportSummed, Value};
 
 /// Why a case is not carried out.
 pub enum Stop {
@@ -15,12 +17,13 @@ pub enum Stop {
     Alone,
 }
 
-/// Carries out a case on packets of which something is known.
-pub fn carry_out(before: &Packet, case: &Case, known: &Known) -> Result<Packet, Stop> {
+/// Carries out a case on packets of which something is known. Values that the element chooses are those of a step.
+pub fn carry_out(before: &Packet, case: &Case, known: &Known, step: Option<u16>) -> Result<Packet, Stop> {
     let mut packet = before.clone();
     let mut written: Vec<i32> = Vec::new();
+    let mut chosen = step.map(|step| Place::Leased(step, 0));
     for action in &case.actions {
-        act(before, &mut packet, action, known, &mut written)?;
+        act(before, &mut packet, action, known, &mut chosen, &mut written)?;
     }
     // Bytes in front of what came in were never part of the packet; nobody can tell what they are.
     if (packet.start.min(0)..0).any(|place| !packet.bytes.contains_key(&place)) || !packet.is_whole() {
@@ -35,6 +38,7 @@ fn act(
     packet: &mut Packet,
     action: &Action,
     known: &Known,
+    chosen: &mut Option<Place>,
     written: &mut Vec<i32>,
 ) -> Result<(), Stop> {
     match action {
@@ -110,7 +114,14 @@ fn act(
         }
         Action::Set(field @ (Field::Bytes { .. } | Field::Annotation { .. }), value) => {
             let (first, length) = packet.whereabouts(field).ok_or(Stop::Alone)?;
-            let bytes = value_of(before, packet, first, length, value, known)?;
+            let bytes = match (value, chosen) {
+                (Set::Choose { .. }, Some(next)) => {
+                    let here = *next;
+                    *next = here.behind(length.into());
+                    (0..length).map(|more| Byte::Came(here.behind(more.into()))).collect()
+                }
+                _ => value_of(before, packet, first, length, value, known)?,
+            };
             if let Place::Byte(place) = first {
                 written.extend((0..i32::from(length)).map(|more| place.saturating_add(more)));
             }
@@ -222,16 +233,21 @@ fn sum_up(packet: &mut Packet, checksum: &Checksum, written: &[i32], known: &Kno
     let in_header = |place: &i32| network.is_some_and(|start| (start..start + IPV4).contains(place));
     let is_sum =
         |place: &i32| network.is_some_and(|start| (start + IPV4_SUM..start + IPV4_SUM + 2).contains(place));
-    let (headers, afresh) = match checksum {
+    let (headers, afresh): (&[Header], _) = match checksum {
         Checksum::Untouched => {
             // A checksum that somebody keeps does not account for that.
             let is_kept = packet.summed != Summed::Not;
-            return if is_kept && written.iter().any(in_header) { Err(Stop::Alone) } else { Ok(()) };
+            if is_kept && written.iter().any(in_header) {
+                return Err(Stop::Alone);
+            }
+            (&[], false)
         }
         Checksum::Updated(headers) => (headers, false),
         Checksum::Recomputed(headers) => (headers, true),
     };
-    for header in headers {
+    let transport = |header: &&Header| matches!(header, Header::Tcp | Header::Udp) && !afresh;
+    sum_up_transport(packet, headers.iter().find(transport).copied(), written)?;
+    for header in headers.iter().filter(|header| !transport(header)) {
         let (Header::Ipv4, Some(start)) = (header, network) else { return Err(Stop::Alone) };
         if written.iter().any(is_sum) {
             return Err(Stop::Alone);
@@ -263,6 +279,30 @@ fn sum_up(packet: &mut Packet, checksum: &Checksum, written: &[i32], known: &Kno
             return Err(Stop::Alone);
         }
         packet.summed = Summed::Updated(start, accounted);
+    }
+    Ok(())
+}
+
+/// The same for the checksum of TCP or UDP, if it is updated.
+fn sum_up_transport(packet: &mut Packet, updated: Option<Header>, written: &[i32]) -> Result<(), Stop> {
+    if let Some(protocol) = updated {
+        let [_, Some(network), Some(transport)] = packet.headers else { return Err(Stop::Alone) };
+        let fresh = TransportSummed { protocol, network, transport, places: BTreeSet::new() };
+        let mut summed = packet.transport_summed.take().unwrap_or_else(|| fresh.clone());
+        if (summed.protocol, summed.network, summed.transport) != (protocol, network, transport) {
+            return Err(Stop::Alone);
+        }
+        let covered = written.iter().copied().filter(|place| summed.covers(*place)).collect::<Vec<_>>();
+        summed.places.extend(covered);
+        packet.transport_summed = Some(summed);
+    }
+    let Some(summed) = &packet.transport_summed else { return Ok(()) };
+    let sum = summed.place()..summed.place() + 2;
+    // What it does not account for, and what somebody else writes in its place.
+    let is_wrong = |place: &&i32| summed.covers(**place) && !summed.places.contains(place);
+    let is_other = packet.bytes.keys().any(|place| is_wrong(&place));
+    if is_other || written.iter().any(|place| is_wrong(&place) || sum.contains(place)) {
+        return Err(Stop::Alone);
     }
     Ok(())
 }

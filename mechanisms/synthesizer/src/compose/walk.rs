@@ -10,6 +10,7 @@ use element::effects::{Access, Case, Counts, Effects, Hold, Sliced, Target};
 use super::diagram::Diagram;
 use super::formula::{Formula, Known};
 use super::leaf::{Leaf, Leaves};
+use super::leased::{self, Leased};
 use super::packet::Packet;
 use super::rules;
 use super::step::{Stop, carry_out};
@@ -31,11 +32,13 @@ pub struct Limits {
     pub least: usize,
     /// Whether packets are followed through elements that they may come back to, once.
     pub circles: bool,
+    /// Whether packets of flows are followed through elements that lease them.
+    pub leases: bool,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { classes: 4096, alone: BTreeSet::new(), least: 4, circles: false }
+        Limits { classes: 4096, alone: BTreeSet::new(), least: 4, circles: false, leases: true }
     }
 }
 
@@ -60,6 +63,8 @@ pub struct Walked {
     pub leaves: Leaves,
     /// Rule sets.
     pub lists: Vec<List>,
+    /// Elements that flows are leased from.
+    pub steps: Vec<Leased>,
     /// Where packets are handed over, and why.
     pub handed: Handed,
 }
@@ -75,15 +80,16 @@ pub fn walk(chain: &Chain, from: Port, packet: Packet, limits: &Limits) -> Resul
         diagram: Diagram::default(),
         leaves: Leaves::default(),
         lists: Vec::new(),
+        steps: Vec::new(),
         handed: Handed::new(),
         parted: BTreeMap::new(),
         seen: HashMap::new(),
     };
-    let way = Way { packet, path: Vec::new(), lists: Vec::new() };
+    let way = Way { packet, path: Vec::new(), lists: Vec::new(), step: None };
     match walk.enter(from, &way, &Known::default()) {
         Ok(start) => {
-            let Walk { diagram, leaves, lists, handed, .. } = walk;
-            Ok(Walked { start, diagram, leaves, lists, handed })
+            let Walk { diagram, leaves, lists, steps, handed, .. } = walk;
+            Ok(Walked { start, diagram, leaves, lists, steps, handed })
         }
         Err(Full) => {
             let mut elements: Vec<(usize, usize)> = walk.parted.into_iter().collect();
@@ -94,23 +100,26 @@ pub fn walk(chain: &Chain, from: Port, packet: Packet, limits: &Limits) -> Resul
 }
 
 /// There is no room for another class.
-struct Full;
+pub(super) struct Full;
 
 /// Packets of one kind, and the elements that they have passed.
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct Way {
-    packet: Packet,
-    path: Vec<super::leaf::Passed>,
+pub(super) struct Way {
+    pub(super) packet: Packet,
+    pub(super) path: Vec<super::leaf::Passed>,
     /// Those among them whose rules stay together.
-    lists: Vec<usize>,
+    pub(super) lists: Vec<usize>,
+    /// The last one among them that their flow is leased from.
+    pub(super) step: Option<u16>,
 }
 
-struct Walk<'w> {
-    chain: &'w Chain,
-    limits: &'w Limits,
-    diagram: Diagram,
+pub(super) struct Walk<'w> {
+    pub(super) chain: &'w Chain,
+    pub(super) limits: &'w Limits,
+    pub(super) diagram: Diagram,
     leaves: Leaves,
     lists: Vec<List>,
+    pub(super) steps: Vec<Leased>,
     handed: Handed,
     parted: BTreeMap<usize, usize>,
     seen: HashMap<(Port, Way, Known), Next>,
@@ -134,9 +143,17 @@ impl Walk<'_> {
         if let Some(next) = self.seen.get(&key) {
             return Ok(*next);
         }
+        let leases = self.leases(node).is_some();
+        if leases {
+            self.handed.insert(port, ("keeps state; flows that it knows are leased".into(), true));
+        }
         let cases = chain.nodes[node].effects.cases.iter().enumerate();
         let here = cases.filter(|(_, case)| case.input.is_none_or(|i| i == input));
-        let open = here.map(|(number, case)| (number, way.packet.condition(&case.when))).collect();
+        let condition = |case: &Case| match leases {
+            true => way.packet.condition(&leased::of_known_flows(&case.when)),
+            false => way.packet.condition(&case.when),
+        };
+        let open = here.map(|(number, case)| (number, condition(case))).collect();
         let next = self.decide(port, way, known, open)?;
         self.seen.insert(key, next);
         Ok(next)
@@ -154,10 +171,11 @@ impl Walk<'_> {
         if element.circle.is_some() && !self.limits.circles {
             return Some("on a circle".into());
         }
-        obstacle(&element.effects).or_else(|| element.key.contains("CALL").then(|| "calls handlers".into()))
+        let obstacle = if self.leases(node).is_some() { None } else { obstacle(&element.effects) };
+        obstacle.or_else(|| element.key.contains("CALL").then(|| "calls handlers".into()))
     }
 
-    fn hand_over(&mut self, port: Port, way: &Way, why: &str) -> Result<Next, Full> {
+    pub(super) fn hand_over(&mut self, port: Port, way: &Way, why: &str) -> Result<Next, Full> {
         self.handed.entry(port).or_insert_with(|| (why.to_string(), false));
         self.leaf(Leaf {
             packet: way.packet.clone(),
@@ -212,6 +230,9 @@ impl Walk<'_> {
         let chain = self.chain;
         let element = &chain.nodes[port.0];
         let case = &element.effects.cases[number];
+        if leased::is_for_known_flows(&case.when) {
+            return self.lease(port, way, known, number);
+        }
         if !element.effects.may_be_told(case, element.forward.len()) {
             return self.hand_over(port, way, "it shows what becomes of packets");
         }
@@ -226,7 +247,7 @@ impl Walk<'_> {
             }
             other => return self.part(port, way, known, number, other.negated()),
         }
-        match carry_out(&way.packet, case, known) {
+        match carry_out(&way.packet, case, known, None) {
             Err(Stop::Alone) => self.hand_over(port, way, "it writes what only it knows"),
             Err(Stop::Needs(condition)) => self.part(port, way, known, number, condition),
             Ok(packet) => {
@@ -234,14 +255,13 @@ impl Walk<'_> {
                 let start = way.packet.start;
                 let cut = super::leaf::end(&way.packet).is_some();
                 path.push(super::leaf::Passed { node: port.0, input: port.1, case: number, start, cut });
-                let lists = way.lists.clone();
-                self.leave(port, way, known, case, Way { packet, path, lists })
+                self.leave(port, way, known, (case.to, case.otherwise), Way { packet, path, ..way.clone() })
             }
         }
     }
 
     /// Where a condition holds, takes a case; elsewhere the element does it.
-    fn part(
+    pub(super) fn part(
         &mut self,
         port: Port,
         way: &Way,
@@ -270,20 +290,21 @@ impl Walk<'_> {
         Ok(self.diagram.switch(&question, nexts))
     }
 
-    fn leave(
+    /// Goes on behind an element; where the graph has no such output, packets end for that reason.
+    pub(super) fn leave(
         &mut self,
         port: Port,
         before: &Way,
         known: &Known,
-        case: &Case,
+        (to, otherwise): (Target, DropReason),
         way: Way,
     ) -> Result<Next, Full> {
         let chain = self.chain;
         let node = port.0;
-        let reason = match case.to {
+        let reason = match to {
             Target::Output(output) => match chain.nodes[node].forward.get(output).map(Vec::as_slice) {
                 Some(&[to]) => return self.enter(to, &way, known),
-                Some(&[]) | None => case.otherwise,
+                Some(&[]) | None => otherwise,
                 Some(_) => return self.hand_over(port, before, "its output leads to several inputs"),
             },
             Target::Drop(reason) => reason,
@@ -348,12 +369,12 @@ impl Walk<'_> {
         if !element.effects.may_be_told(case, element.forward.len()) {
             return self.hand_over(port, way, "it shows what becomes of packets");
         }
-        match carry_out(&way.packet, case, known) {
+        match carry_out(&way.packet, case, known, None) {
             Ok(packet) => {
                 let mut lists = way.lists.clone();
                 lists.push(port.0);
-                let way_behind = Way { packet, path: way.path.clone(), lists };
-                self.leave(port, way, known, case, way_behind)
+                let behind = Way { packet, lists, ..way.clone() };
+                self.leave(port, way, known, (case.to, case.otherwise), behind)
             }
             _ => self.hand_over(port, way, "it writes what only it knows"),
         }

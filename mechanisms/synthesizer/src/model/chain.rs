@@ -7,8 +7,8 @@ use element::effects::{Effects, Target};
 use lang::Graph;
 
 use super::step::is_exit;
-use crate::program::declare::{self, Forward};
-use crate::program::text;
+use crate::program::unfold::{self, Forward, Passed, Unfolded};
+use crate::program::{Step, text};
 use crate::synthesized;
 
 /// An element and one of its ports.
@@ -29,6 +29,17 @@ pub struct Chain {
     upstream: Vec<i64>,
 }
 
+/// Inputs from this one on are none of the element's own.
+const FIRST_PASSAGE: usize = 1 << 32;
+
+/// Packets that come to an element from a program, and go on there.
+struct Passage {
+    /// The input that they come to.
+    input: usize,
+    /// Where outputs lead for them.
+    forward: Vec<Vec<Port>>,
+}
+
 /// An element of a chain.
 pub struct Node {
     /// Its name.
@@ -43,6 +54,8 @@ pub struct Node {
     pub function: String,
     /// Per output: the inputs that it is connected to.
     pub forward: Vec<Vec<Port>>,
+    /// Packets of programs that pass it: they come to inputs from [`FIRST_PASSAGE`] on.
+    passages: Vec<Passage>,
     /// How many inputs are connected.
     pub inputs: usize,
     /// The circle that it is on, as a number: packets that leave it may come back.
@@ -65,18 +78,41 @@ pub fn key(class: &str, config: &str) -> String {
 /// more than one declaration can. The first one keeps the number, the others follow behind all elements.
 fn unfold(nodes: &mut Vec<Node>, number: usize, config: &str) {
     let lines: Vec<String> = lang::args::split(config).into_iter().map(|arg| arg.text).collect();
-    let outputs = std::mem::take(&mut nodes[number].forward);
-    let Ok(program) = text::read(&lines, outputs.len()) else {
-        nodes[number].forward = outputs;
-        return;
+    let Ok(program) = text::read(&lines, nodes[number].forward.len()) else { return };
+    let place = |nodes: &[Node], step: &Step| {
+        let name = program.elements.get(step.element as usize)?;
+        nodes.iter().position(|node| node.name == *name)
     };
+    let passed = |step: &Step| {
+        let node = &nodes[place(nodes, step)?];
+        let (case, excluded) = (node.effects.cases.get(step.case)?, node.effects.leases.as_ref()?);
+        Some(Passed { case: case.clone(), excluded: excluded.clone(), outputs: node.forward.len() })
+    };
+    let Some(Unfolded { stages, passages }) = unfold::unfold(&program, &passed) else { return };
+    let elements: Option<Vec<usize>> =
+        passages.iter().map(|passage| place(nodes, program.steps.get(usize::from(passage.step))?)).collect();
+    let Some(elements) = elements else { return };
+    let outputs = std::mem::take(&mut nodes[number].forward);
     let behind = nodes.len();
-    for (step, stage) in declare::stages(&program).into_iter().enumerate() {
-        let forward = stage.forward.iter().map(|forward| match forward {
-            Forward::Stage(stage) => vec![(behind + stage - 1, 0)],
-            Forward::Output(output) => outputs.get(*output).cloned().unwrap_or_default(),
-        });
-        let (effects, forward) = (stage.effects, forward.collect());
+    // By passage: the input of its element.
+    let mut inputs: Vec<Port> = Vec::with_capacity(passages.len());
+    for &element in &elements {
+        let before = inputs.iter().filter(|(other, _)| *other == element).count();
+        inputs.push((element, FIRST_PASSAGE + nodes[element].passages.len() + before));
+    }
+    let leading = |forward: &Forward| match *forward {
+        Forward::Stage(0) => vec![(number, 0)],
+        Forward::Stage(stage) => vec![(behind + stage - 1, 0)],
+        Forward::Passage(passage) => vec![inputs[passage]],
+        Forward::Output(output) => outputs.get(output).cloned().unwrap_or_default(),
+    };
+    for (passage, &element) in passages.iter().zip(&elements) {
+        let input = program.steps[usize::from(passage.step)].input;
+        let forward = passage.forward.iter().map(leading).collect();
+        nodes[element].passages.push(Passage { input, forward });
+    }
+    for (step, stage) in stages.into_iter().enumerate() {
+        let (effects, forward) = (stage.effects, stage.forward.iter().map(leading).collect());
         if step == 0 {
             (nodes[number].effects, nodes[number].forward) = (effects, forward);
             continue;
@@ -89,6 +125,7 @@ fn unfold(nodes: &mut Vec<Node>, number: usize, config: &str) {
             effects,
             function: String::new(),
             forward,
+            passages: Vec::new(),
             inputs: 1,
             circle: None,
         });
@@ -96,6 +133,20 @@ fn unfold(nodes: &mut Vec<Node>, number: usize, config: &str) {
 }
 
 impl Node {
+    /// The element's own input for one that packets come to, and where its outputs lead for these.
+    pub fn through(&self, input: usize) -> (usize, &[Vec<Port>]) {
+        match input.checked_sub(FIRST_PASSAGE).and_then(|passage| self.passages.get(passage)) {
+            Some(passage) => (passage.input, &passage.forward),
+            None => (input, &self.forward),
+        }
+    }
+
+    /// All inputs that packets may go to from here.
+    fn leads(&self) -> impl DoubleEndedIterator<Item = Port> {
+        let passages = self.passages.iter().flat_map(|passage| &passage.forward);
+        self.forward.iter().chain(passages).flatten().copied()
+    }
+
     /// What an end is called: its name if it has one, else class and arguments, as ends correspond.
     pub fn title(&self) -> &str {
         if self.name.contains('@') { &self.key } else { &self.name }
@@ -123,6 +174,7 @@ impl Chain {
                     key: key(class, &element.config),
                     function: String::new(),
                     forward: vec![Vec::new(); outputs],
+                    passages: Vec::new(),
                     inputs,
                     circle: None,
                 }
@@ -223,11 +275,8 @@ impl Chain {
     /// last stands first, so that all goes backwards where the order is free: it is that of the outputs then.
     fn sort(&mut self) {
         let n = self.nodes.len();
-        let next: Vec<Vec<usize>> = self
-            .nodes
-            .iter()
-            .map(|node| node.forward.iter().flatten().rev().map(|&(to, _)| to).collect())
-            .collect();
+        let next: Vec<Vec<usize>> =
+            self.nodes.iter().map(|node| node.leads().rev().map(|(to, _)| to).collect()).collect();
         let (mut index, mut low) = (vec![usize::MAX; n], vec![0; n]);
         let (mut stack, mut on_stack) = (Vec::new(), vec![false; n]);
         let mut counter = 0;

@@ -141,7 +141,7 @@ pub fn explore(
         }
         for (&input, arrivals) in &inputs {
             let any = arrivals.iter().fold(d.no(), |any, arrival| d.or(&any, &arrival.condition));
-            let seen = ends.seen.entry((node, input)).or_insert_with(|| d.no());
+            let seen = ends.seen.entry((node, element.through(input).0)).or_insert_with(|| d.no());
             *seen = d.or(seen, &any);
         }
         if chain.is_exit(node) {
@@ -170,6 +170,7 @@ pub fn explore(
                 d.term(Term { name: "place in a stream".into(), numbers, bits: Vec::new() })
             });
             let says_all = stream.is_some() && !copies;
+            let (input, forward) = element.through(input);
             let unit = Unit { has_room: premises.room, says_all, ..Unit::of(element, number, input) };
             let outcome = unit.step(d, &condition, &packet);
             if outcome.ignores_full_queues && !ends.queues.contains(&node) {
@@ -178,7 +179,7 @@ pub fn explore(
             for (to, arrival) in gather(d, outcome.leaving) {
                 match to {
                     To::Output(output) => {
-                        for &to in &element.forward[output] {
+                        for &to in forward.get(output).into_iter().flatten() {
                             arrive(&mut waiting, to, arrival.clone());
                         }
                     }

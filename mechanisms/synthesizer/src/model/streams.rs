@@ -43,6 +43,12 @@ impl Streams {
         if effects.opaque.is_none() && !remembers(effects) && !lost {
             return None;
         }
+        // Packets that a program has brought come like others.
+        let mut own = Waiting::new();
+        for (&input, arrivals) in inputs {
+            own.entry(element.through(input).0).or_default().extend(arrivals.iter().cloned());
+        }
+        let inputs = &own;
         let mut term = Term { name: format!("stream to {}", element.function), ..Term::default() };
         let copies = come_twice(d, inputs.values().flatten());
         if element.circle.is_some() {

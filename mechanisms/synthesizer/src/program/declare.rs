@@ -1,5 +1,5 @@
-//! What a program does to packets, as a declaration: for the engine, and for the verifier, which knows nothing of how the
-//! program was found.
+//! What a program does to packets, as a declaration. For the verifier, which knows nothing of how the program was found,
+//! [`unfold`](super::unfold) says more.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use element::effects::{
 };
 
 use super::question::{Question, Sum};
-use super::{Checksum, Class, Exit, List, Next, Node, Program, Value};
+use super::{Checksum, Class, Exit, List, Next, Node, Program, TransportChecksum, Value};
 use crate::compose::packet::{IPV4, IPV4_SUM, Place};
 
 /// Cases that one declaration may have; those of longer programs say less.
@@ -20,144 +20,9 @@ const MOST_CASES: usize = 4000;
 /// Rules that are told one by one in a declaration.
 const MOST_RULES: usize = 64;
 
-/// An element for one step of a program.
-pub struct Stage {
-    /// What it does.
-    pub effects: Effects,
-    /// By output: the number of the stage that follows, or the program's output.
-    pub forward: Vec<Forward>,
-}
-
-/// Where a stage leads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Forward {
-    /// To another stage.
-    Stage(usize),
-    /// Out, by an output of the program.
-    Output(usize),
-}
-
-/// The program as elements of a chain, the first one first: one for each question, one for each class.
-///
-/// What stands behind an IPv4 header without options is asked for behind the header, wherever that is: so do the elements that
-/// the program is compared with, and what is the same needs no proof then. Where there are options it is asked for where it is.
-pub fn stages(program: &Program) -> Vec<Stage> {
-    let header = header_of(program);
-    let steps = 1 + usize::from(header.is_some());
-    let stage = |next: Next| match next {
-        Next::Node(number) => steps + number as usize,
-        Next::Class(number) => steps + program.nodes.len() + number as usize,
-    };
-    let mut stages = Vec::with_capacity(steps + program.nodes.len() + program.classes.len());
-    let start = Forward::Stage(stage(program.start));
-    let mut fits = Case::new(laid_out(program), Target::Output(0));
-    let then = match header {
-        Some(place) => {
-            fits = fits.with(mark(Base::Network, Some(place)));
-            Forward::Stage(1)
-        }
-        None => start,
-    };
-    let other = Case::new(Filter::Any, Target::Output(1));
-    let effects = Effects::cases(vec![fits, other]);
-    stages.push(Stage { effects, forward: vec![then, Forward::Output(program.otherwise)] });
-    if let Some(place) = header {
-        let first = || Field::Bytes { base: Base::Data, offset: place, length: 1 };
-        let behind = Number::constant(place.into()).plus(4, first(), 0x0f);
-        let there = Filter::In { field: first(), mask: 0, set: IntervalSet::one(0, 0) };
-        let marked = Case::new(there, Target::Output(0))
-            .with(Action::Set(Field::HeaderOffset(Base::Transport), Set::Number(behind)));
-        let effects = Effects::cases(vec![marked, Case::new(Filter::Any, Target::Output(0))]);
-        stages.push(Stage { effects, forward: vec![start] });
-    }
-    let plain = header.map(|place| only_plain(program, place));
-    // Where the header surely has no options, what is behind it is where the transport header is.
-    let found = |stage: Next| match (&plain, header) {
-        (Some(plain), Some(place)) if plain.contains(&stage) => Behind::Marked(place),
-        (_, Some(place)) => Behind::Either(place),
-        (_, None) => Behind::Start,
-    };
-    for (number, node) in (0..).zip(&program.nodes) {
-        let header = found(Next::Node(number));
-        let mut nexts: Vec<Next> = Vec::new();
-        let mut output = |next: Next| {
-            let known = nexts.iter().position(|other| *other == next);
-            known.unwrap_or_else(|| {
-                nexts.push(next);
-                nexts.len() - 1
-            })
-        };
-        let cases = match &node.question {
-            Question::List(number) => {
-                let list = program.lists.get(*number as usize);
-                let rules = list.into_iter().flat_map(|list| list.rules.iter().map(move |rule| (rule, list)));
-                let case = |(rule, list): (&super::Rule, &List)| {
-                    let when = condition(&rule.condition, list, header);
-                    Case::new(when, Target::Output(output(node.next(rule.outcome.into()))))
-                };
-                rules.map(case).collect()
-            }
-            question => {
-                let parts = by_next(node).into_iter();
-                let case = |(next, set): (Next, IntervalSet)| {
-                    Case::new(lies_in(question, &set, header), Target::Output(output(next)))
-                };
-                parts.map(case).collect()
-            }
-        };
-        let forward = nexts.iter().map(|next| Forward::Stage(stage(*next))).collect();
-        stages.push(Stage { effects: Effects::cases(cases), forward });
-    }
-    let mut unmarking = Vec::new();
-    for (number, class) in (0..).zip(&program.classes) {
-        let (to, forward) = match class.exit {
-            Exit::Output(output) => (Target::Output(0), vec![Forward::Output(output)]),
-            Exit::Drop(reason) => (Target::Drop(reason), Vec::new()),
-        };
-        // Headers were marked anew at the beginning.
-        // That of the link was not.
-        let before = |base: usize| header.filter(|_| base > 0).map(|_| program.layout[base]);
-        let headers = std::array::from_fn(|base| class.headers[base].or(before(base)));
-        let class = Class { headers, ..class.clone() };
-        let headers_after = headers;
-        // A checksum is declared as that of the header that is marked: where that one is not, it is marked meanwhile.
-        let summed = class.checksum.as_ref().map(Checksum::header);
-        let hidden = summed.filter(|summed| headers[1] != Some(Some(*summed)));
-        let class = match hidden {
-            Some(summed) => Class { headers: [headers[0], Some(Some(summed)), headers[2]], ..class },
-            None => class,
-        };
-        let headers = class.headers;
-        let last = headers_after[1].flatten().map(|place| place - class.start);
-        let (to, forward) = match (hidden, to) {
-            (Some(_), Target::Output(_)) => {
-                let behind = steps + program.nodes.len() + program.classes.len() + unmarking.len();
-                let effects =
-                    Effects::cases(vec![Case::new(Filter::Any, to).with(mark(Base::Network, last))]);
-                unmarking.push(Stage { effects, forward });
-                (to, vec![Forward::Stage(behind)])
-            }
-            _ => (to, forward),
-        };
-        // Without options the transport header is marked behind the other one already.
-        let unmarked = Class { headers: [headers[0], headers[1], None], ..class.clone() };
-        let is_behind = |place: i32| headers[2] == Some(Some(place + IPV4));
-        let cases = match found(Next::Class(number)) {
-            Behind::Marked(place) if is_behind(place) => vec![operation(&unmarked, Filter::Any, to)],
-            Behind::Either(place) if is_behind(place) => {
-                vec![operation(&unmarked, is_plain(place), to), operation(&class, Filter::Any, to)]
-            }
-            _ => vec![operation(&class, Filter::Any, to)],
-        };
-        stages.push(Stage { effects: Effects::cases(cases), forward });
-    }
-    stages.extend(unmarking);
-    stages
-}
-
 /// How what stands behind an IPv4 header is asked for.
 #[derive(Clone, Copy)]
-enum Behind {
+pub(super) enum Behind {
     /// From the packet's start, like everything.
     Start,
     /// Behind the header that starts there, which has no options.
@@ -166,34 +31,7 @@ enum Behind {
     Either(i32),
 }
 
-/// Parts of a program that packets come to only if the IPv4 header that starts there has no options.
-fn only_plain(program: &Program, place: i32) -> BTreeSet<Next> {
-    let first = Question::Bytes { offset: place, length: 1 };
-    let plain: IntervalSet = (0..=0x0f).map(|high| (high << 4 | 5, high << 4 | 5)).collect();
-    let other = plain.complement(8);
-    // What may still have options; every node leads to later ones.
-    let mut mixed = BTreeSet::from([program.start]);
-    let all = (0..program.nodes.len() as u32).map(Next::Node);
-    for (next, node) in all.clone().zip(&program.nodes) {
-        if mixed.contains(&next) {
-            let may = |set: &IntervalSet| node.question != first || !set.intersection(&other).is_empty();
-            mixed.extend(by_next(node).into_iter().filter(|(_, set)| may(set)).map(|(next, _)| next));
-        }
-    }
-    all.chain((0..program.classes.len() as u32).map(Next::Class))
-        .filter(|next| !mixed.contains(next))
-        .collect()
-}
-
-/// Where the IPv4 header is that programs ask about most.
-fn header_of(program: &Program) -> Option<i32> {
-    let lists = program.lists.iter().map(|list| list.headers[0]);
-    let marked = program.classes.iter().filter_map(|class| class.headers[1].flatten());
-    let places = lists.chain(program.layout[1]).chain(marked);
-    places.into_iter().find(|place| *place >= 0)
-}
-
-fn mark(base: Base, offset: Option<i32>) -> Action {
+pub(super) fn mark(base: Base, offset: Option<i32>) -> Action {
     let bytes = offset.map(|offset| offset.to_be_bytes().to_vec()).unwrap_or_default();
     Action::Set(Field::HeaderOffset(base), Set::Constant(bytes))
 }
@@ -223,12 +61,13 @@ pub fn effects(program: &Program) -> Effects {
 
 /// What is done to packets of a class, in one go: a checksum is declared as one only where its header is marked before.
 fn alone(program: &Program, class: &Class, when: Filter) -> Case {
+    let transport = class.headers[2].unwrap_or(program.layout[2]);
     match &class.checksum {
         Some(checksum) if program.layout[1] != Some(checksum.header()) => {
             let other = Class { checksum: None, ..class.clone() };
-            pure_sum(operation(&other, when, target(class)), class, checksum.header(), "a sum")
+            pure_sum(operation(&other, when, target(class), transport), class, checksum.header(), "a sum")
         }
-        _ => operation(class, when, target(class)),
+        _ => operation(class, when, target(class), transport),
     }
 }
 
@@ -286,7 +125,7 @@ fn outcomes(list: &List, node: &Node) -> Vec<(Next, Filter)> {
 }
 
 /// Answers by where they lead.
-fn by_next(node: &Node) -> Vec<(Next, IntervalSet)> {
+pub(super) fn by_next(node: &Node) -> Vec<(Next, IntervalSet)> {
     let mut sets: Vec<(Next, Vec<(u128, u128)>)> = Vec::new();
     let mut low = 0;
     for &(last, next) in &node.parts {
@@ -299,7 +138,7 @@ fn by_next(node: &Node) -> Vec<(Next, IntervalSet)> {
     sets.into_iter().map(|(next, intervals)| (next, intervals.into_iter().collect())).collect()
 }
 
-fn laid_out(program: &Program) -> Filter {
+pub(super) fn laid_out(program: &Program) -> Filter {
     if program.is_certain {
         return Filter::Any;
     }
@@ -322,10 +161,12 @@ fn laid_out(program: &Program) -> Filter {
     Filter::All(headers.skip(needed).map(header).collect())
 }
 
-fn field(place: Place, length: u16) -> Field {
+pub(super) fn field(place: Place, length: u16) -> Field {
     match place {
         Place::Byte(offset) => Field::Bytes { base: Base::Data, offset, length },
         Place::Annotation(offset) => Field::Annotation { offset, length: length.min(48) as u8 },
+        // Nobody asks for it as a field.
+        Place::Leased(..) => Field::Payload,
     }
 }
 
@@ -335,7 +176,10 @@ fn field_of(question: &Question) -> Option<Field> {
         Question::Kind => Field::Kind,
         Question::Bytes { offset, length } => field(Place::Byte(offset), length.into()),
         Question::Annotation { offset, length } => field(Place::Annotation(offset), length.into()),
-        Question::AtLeastZero(_) | Question::RightChecksum { .. } | Question::List(_) => return None,
+        Question::AtLeastZero(_)
+        | Question::RightChecksum { .. }
+        | Question::List(_)
+        | Question::Leased { .. } => return None,
     })
 }
 
@@ -363,7 +207,7 @@ fn asked(program: &Program, question: &Question) -> Vec<Field> {
 }
 
 /// Where the answer lies in a set.
-fn lies_in(question: &Question, set: &IntervalSet, header: Behind) -> Filter {
+pub(super) fn lies_in(question: &Question, set: &IntervalSet, header: Behind) -> Filter {
     let yes = |filter: Filter| match (set.contains(0), set.contains(1)) {
         (false, true) => filter,
         (true, false) => filter.not(),
@@ -382,13 +226,13 @@ fn lies_in(question: &Question, set: &IntervalSet, header: Behind) -> Filter {
                 Filter::One(vec![behind(field, u128::MAX, set, header), there.not()])
             }
             Some(field) => behind(field, u128::MAX, set, header),
-            None => Filter::Any.not(),
+            None => Filter::Opaque { about: "what is done to its flow", reads: Vec::new() },
         },
     }
 }
 
 /// Whether the IPv4 header that starts there has no options.
-fn is_plain(header: i32) -> Filter {
+pub(super) fn is_plain(header: i32) -> Filter {
     let field = Field::Bytes { base: Base::Data, offset: header, length: 1 };
     Filter::In { field, mask: 0x0f, set: IntervalSet::one(5, 5) }
 }
@@ -412,7 +256,7 @@ fn behind(field: Field, mask: u128, set: &IntervalSet, header: Behind) -> Filter
 }
 
 /// A rule's condition as a filter.
-fn condition(tree: &Condition, list: &List, header: Behind) -> Filter {
+pub(super) fn condition(tree: &Condition, list: &List, header: Behind) -> Filter {
     let all = |parts: &[Condition]| parts.iter().map(|part| condition(part, list, header)).collect();
     match tree {
         Tree::Constant(true) => Filter::Any,
@@ -448,8 +292,8 @@ fn of_test(test: &Test, list: &List, header: Behind) -> Filter {
     }
 }
 
-/// What is done to packets of a class.
-fn operation(class: &Class, when: Filter, to: Target) -> Case {
+/// What is done to packets of a class, the transport header of which is marked there then.
+pub(super) fn operation(class: &Class, when: Filter, to: Target, transport: Option<i32>) -> Case {
     let mut case = Case::new(when, to);
     // What lies in front of the packet afterwards is written before it is taken off. Values are those that came in.
     let front = class.front();
@@ -464,6 +308,11 @@ fn operation(class: &Class, when: Filter, to: Target) -> Case {
         let length = write.value.length() as u16;
         let value = match &write.value {
             Value::Constant(bytes) => Set::Constant(bytes.clone()),
+            Value::Copy(Place::Leased(..), _)
+            | Value::Plus(Place::Leased(..), ..)
+            | Value::Masked(Place::Leased(..), ..) => {
+                Set::Choose { set: IntervalSet::full(8 * u32::from(length)), key: Vec::new() }
+            }
             Value::Copy(from, _) => Set::Copy(field(*from, length)),
             Value::Plus(from, _, plus) => Set::Plus(field(*from, length), *plus),
             Value::Masked(from, and, or) if *from == write.place => {
@@ -510,7 +359,49 @@ fn operation(class: &Class, when: Filter, to: Target) -> Case {
         Some(Checksum::Updated { .. }) => case.checksum = Declared::Updated(vec![Header::Ipv4]),
         Some(Checksum::Recomputed { .. }) => case.checksum = Declared::Recomputed(vec![Header::Ipv4]),
     }
+    let Some(sum) = &class.transport_checksum else { return case };
+    let accounts = accounts_for_covered(class, sum.header - IPV4, sum);
+    match &mut case.checksum {
+        Declared::Updated(headers) if accounts && transport == Some(sum.header) => headers.push(sum.protocol),
+        Declared::Untouched if accounts && transport == Some(sum.header) => {
+            case.checksum = Declared::Updated(vec![sum.protocol]);
+        }
+        _ => {
+            let reads = sum.words.iter().map(|word| field(Place::Byte(*word), 2)).collect();
+            let place = field(Place::Byte(sum.place() - class.start), 2);
+            case = case.with(Action::Set(place, Set::Pure { name: "a transport sum", reads }));
+        }
+    }
     case
+}
+
+/// Places of the packet that a class writes.
+pub(super) fn written(class: &Class) -> impl Iterator<Item = i32> {
+    let places = class.writes.iter().flat_map(|write| {
+        let more = 0..write.value.length() as i32;
+        more.map(|more| write.place.behind(more))
+    });
+    places.filter_map(|place| match place {
+        Place::Byte(place) => Some(place),
+        _ => None,
+    })
+}
+
+/// Whether the checksum of a transport header accounts for all that a class writes to what it covers, and for each word once.
+pub(super) fn accounts_for_covered(class: &Class, network: i32, sum: &TransportChecksum) -> bool {
+    let once: BTreeSet<i32> = sum.words.iter().copied().collect();
+    let mut covered = covered_words(class, network, sum.header);
+    once.len() == sum.words.len() && covered.all(|word| once.contains(&word))
+}
+
+/// The words that a class writes of what the checksum of a transport header covers.
+pub(super) fn covered_words(class: &Class, network: i32, transport: i32) -> impl Iterator<Item = i32> {
+    let addresses = network + 12..network + IPV4;
+    let covered = written(class).filter(move |place| addresses.contains(place) || *place >= transport);
+    covered.map(move |place| {
+        let start = if place < transport { network } else { transport };
+        start + (place - start) / 2 * 2
+    })
 }
 
 fn pure_sum(case: Case, class: &Class, header: i32, name: &'static str) -> Case {
@@ -520,17 +411,9 @@ fn pure_sum(case: Case, class: &Class, header: i32, name: &'static str) -> Case 
 }
 
 /// Whether a checksum accounts for all that is written to the header, and for nothing else that changes.
-fn accounts_for_all(class: &Class, header: i32, words: &[i32]) -> bool {
-    let places = class.writes.iter().flat_map(|write| {
-        let more = 0..write.value.length() as i32;
-        more.map(|more| write.place.behind(more))
-    });
-    let mut written = places.filter_map(|place| match place {
-        Place::Byte(place) if (header..header + IPV4).contains(&place) => {
-            Some(header + (place - header) / 2 * 2)
-        }
-        _ => None,
-    });
+pub(super) fn accounts_for_all(class: &Class, header: i32, words: &[i32]) -> bool {
+    let in_header = |place: &i32| (header..header + IPV4).contains(place);
+    let mut written = written(class).filter(in_header).map(|place| header + (place - header) / 2 * 2);
     // Words that do not change do no harm, but each counts once.
     let mut once = words.to_vec();
     once.sort_unstable();

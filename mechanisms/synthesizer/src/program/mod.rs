@@ -2,17 +2,22 @@
 //!
 //! A [`Program`] is a graph of questions about the packet as it came in ([`question`]), which ends at classes. A [`Class`]
 //! is the paper's traffic class with its operation: the difference between the packet as it came and as it leaves, and where
-//! it leaves. Large rule sets stand in the graph as one question, the outcome of a [`List`].
+//! it leaves. Large rule sets stand in the graph as one question, the outcome of a [`List`]. So does what elements with state
+//! do to a packet's flow: all of them together are one mapping, which takes one look-up (Properties 1 and 2 of the paper).
 
 pub mod declare;
+pub mod flows;
+mod operation;
 pub mod question;
 pub mod run;
 pub mod text;
+pub mod unfold;
 
 use std::collections::BTreeMap;
 
 use classify::filter::Condition;
 use element::DropReason;
+use element::effects::Header;
 
 use crate::compose::packet::Place;
 use question::{Question, Sum};
@@ -34,6 +39,8 @@ pub struct Program {
     pub start: Next,
     /// Rule sets.
     pub lists: Vec<List>,
+    /// Elements with state that flows are leased from, each behind the one that packets pass before.
+    pub steps: Vec<Step>,
     /// What becomes of packets.
     pub classes: Vec<Class>,
     /// Names of elements that packets would have passed.
@@ -92,6 +99,22 @@ pub struct Rule {
     pub case: usize,
 }
 
+/// A place where an element with state would decide about packets: what it does to those of a flow is asked once, when the
+/// flow is taken on lease ([`element::lease`]). A flow of which one step is not to be had is not on lease at all.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// The element, by place in [`Program::elements`].
+    pub element: u32,
+    /// The input.
+    pub input: usize,
+    /// The case of its declaration that is for packets of flows that it knows.
+    pub case: usize,
+    /// The step that packets have passed before.
+    pub after: Option<u16>,
+    /// What they have become when they come to the element; the exit is none.
+    pub before: Class,
+}
+
 /// An operation, and where packets go then.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Class {
@@ -113,6 +136,8 @@ pub struct Class {
     pub writes: Vec<Write>,
     /// What becomes of the checksum of the IPv4 header.
     pub checksum: Option<Checksum>,
+    /// What becomes of that of TCP or UDP.
+    pub transport_checksum: Option<TransportChecksum>,
     /// Where the packet goes.
     pub exit: Exit,
     /// The way that it would have gone: elements, for whoever counts.
@@ -158,6 +183,17 @@ pub enum Checksum {
     },
 }
 
+/// An update of the checksum of TCP or UDP: it accounts for what was written to these words (RFC 1624). UDP's zero stays.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct TransportChecksum {
+    /// Of which protocol.
+    pub protocol: Header,
+    /// Where the header starts.
+    pub header: i32,
+    /// Where the words start, addresses among them.
+    pub words: Vec<i32>,
+}
+
 /// Where packets of a class go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Exit {
@@ -180,6 +216,13 @@ pub struct Passed {
     pub start: i32,
     /// Whether it ended by then where it ends at last, rather than where it did when it came in.
     pub cut: bool,
+}
+
+impl TransportChecksum {
+    /// Where it stands.
+    pub fn place(&self) -> i32 {
+        self.header + if self.protocol == Header::Tcp { 16 } else { 6 }
+    }
 }
 
 impl Checksum {
@@ -207,7 +250,7 @@ impl Class {
     pub fn front(&self) -> i32 {
         let written = self.writes.iter().map(|write| match write.place {
             Place::Byte(place) => place,
-            Place::Annotation(_) => 0,
+            Place::Annotation(_) | Place::Leased(..) => 0,
         });
         written.chain([self.start, 0]).min().unwrap_or_default()
     }

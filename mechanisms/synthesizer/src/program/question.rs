@@ -38,6 +38,27 @@ pub enum Question {
     },
     /// What a list of rules says ([`super::List`]): the number of an outcome.
     List(u32),
+    /// What an element with state does to packets of the flow ([`super::Step`]).
+    Leased {
+        /// The number of the step.
+        step: u16,
+        /// What about it.
+        what: Leased,
+    },
+}
+
+/// What is asked about a flow that an element leases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Leased {
+    /// Zero if the flow is not on lease, else the output by which its packets leave, plus one.
+    Output,
+    /// Bytes of the values that its packets get, as a big-endian number.
+    Bytes {
+        /// The first one.
+        offset: u8,
+        /// How many.
+        length: u8,
+    },
 }
 
 /// A number made of answers.
@@ -58,6 +79,8 @@ impl Question {
             Question::Kind => 8,
             Question::AtLeastZero(_) | Question::RightChecksum { .. } => 1,
             Question::List(_) => 32,
+            Question::Leased { what: Leased::Output, .. } => 16,
+            Question::Leased { what: Leased::Bytes { length, .. }, .. } => 8 * u32::from(*length),
         }
     }
 
@@ -215,6 +238,10 @@ impl fmt::Display for Question {
             Question::AtLeastZero(sum) => write!(f, "0<={sum}"),
             Question::RightChecksum { offset } => write!(f, "ipsum{offset}"),
             Question::List(number) => write!(f, "list{number}"),
+            Question::Leased { step, what: Leased::Output } => write!(f, "step{step}"),
+            Question::Leased { step, what: Leased::Bytes { offset, length } } => {
+                write!(f, "step{step}.{offset}/{length}")
+            }
         }
     }
 }

@@ -3,21 +3,22 @@
 //! Questions are flat arrays, rule lists are compiled ([`classify::filter::Matcher`]) and asked for all packets of a batch
 //! that have come to them at once. Nothing is allocated per batch.
 
+use std::collections::HashMap;
+
 use classify::filter::{Headers, Matcher};
 use element::{Base, Packet, Timestamp};
-use packet::{Annotations, BATCH_CAPACITY, PacketKind};
-use wire::LinkType;
-use wire::checksum::{Delta, Sum as OnesSum, ipv4_valid};
+use packet::BATCH_CAPACITY;
+use wire::checksum::ipv4_valid;
 
+use super::flows::{Flows, ROW, Rest, Used};
+use super::operation::Operation;
 use super::question::{Question, Sum};
-use super::{Checksum, Class, Next, Node, Program, Value, Write};
-use crate::compose::packet::{IPV4, IPV4_SUM, Place};
-use crate::verify::run::kind_of;
+use super::{Next, Node, Program};
 
-/// The bytes that values other than constants may take in one class.
-const MOST_MOVED: usize = 64;
+/// Questions that may be asked in other orders for flows on lease.
+const MOST_NODES: usize = 1 << 20;
 
-/// A program, ready to run. Workers share it.
+/// A program, ready to run.
 pub struct Runner {
     layout: [Option<isize>; 3],
     needs_link: bool,
@@ -33,6 +34,8 @@ pub struct Runner {
     wide: Vec<Node>,
     start: Next,
     lists: Vec<RuleList>,
+    /// Questions that are asked of flows on lease, by the question and where its answers lead.
+    branches: HashMap<(Ask, u32, Vec<Next>), Next>,
     /// What has to be done for each class.
     operations: Vec<Operation>,
 }
@@ -48,7 +51,7 @@ struct Compiled {
     table: u32,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Ask {
     Byte(u16),
     Half(u16),
@@ -62,12 +65,16 @@ enum Ask {
     /// One whose answers have more than 64 bits.
     Wide(u32),
     List(u32),
+    /// A list that the packet's flow has been asked about: the rule that holds is only counted.
+    Counted(u32),
 }
 
 /// The way that a packet has taken, as ranges that are looked at without waiting for each other: the next packet is likely
 /// to take the same one.
 #[derive(Clone, Debug, Default)]
 pub struct Trail {
+    /// Where it begins.
+    start: Next,
     steps: Vec<TrailStep>,
     /// Where it leads.
     end: Next,
@@ -86,30 +93,14 @@ struct TrailStep {
 /// Packets that leave a trail before it is made anew.
 const MOST_LEFT: u32 = 64;
 
+/// Trails with different beginnings: flows on lease have their own.
+const MOST_TRAILS: usize = 4;
+
 struct RuleList {
     matcher: Matcher,
     headers: [usize; 2],
     end: Option<Sum>,
     outcomes: Vec<u32>,
-}
-
-#[derive(Clone, Debug, Default)]
-struct Operation {
-    start: i32,
-    front: i32,
-    end: Option<Sum>,
-    headers: Vec<(Base, Option<i32>)>,
-    kind: Option<PacketKind>,
-    port: Option<u8>,
-    framed: bool,
-    stamped: bool,
-    writes: Vec<Write>,
-    annotations: Vec<Write>,
-    /// Whether a value is made from what came in.
-    moves: bool,
-    checksum: Option<Checksum>,
-    /// Bytes that the packet has to have in its first slot.
-    needs: usize,
 }
 
 /// What a class number stands for where packets are left to the elements themselves.
@@ -121,7 +112,7 @@ pub struct Scratch {
     pub classes: Vec<u32>,
     waiting: Vec<(u8, u32)>,
     answers: Vec<u32>,
-    trail: Trail,
+    trails: Vec<Trail>,
 }
 
 impl Default for Scratch {
@@ -130,7 +121,7 @@ impl Default for Scratch {
             classes: Vec::with_capacity(BATCH_CAPACITY),
             waiting: Vec::with_capacity(BATCH_CAPACITY),
             answers: Vec::with_capacity(BATCH_CAPACITY),
-            trail: Trail::default(),
+            trails: Vec::with_capacity(MOST_TRAILS),
         }
     }
 }
@@ -153,6 +144,7 @@ impl Runner {
             wide: Vec::new(),
             start: program.start,
             lists: Vec::with_capacity(program.lists.len()),
+            branches: HashMap::new(),
             operations: Vec::with_capacity(program.classes.len()),
         };
         for node in &program.nodes {
@@ -209,21 +201,32 @@ impl Runner {
                 outcomes: list.rules.iter().map(|rule| rule.outcome).collect(),
             });
         }
+        let used = Used::new(program);
+        let leased = |step, offset| used.place_of(program, step, offset);
         for (number, class) in program.classes.iter().enumerate() {
-            let operation = Operation::new(class, is_read).map_err(|why| format!("c{number}: {why}"))?;
+            let operation =
+                Operation::new(class, is_read, &leased).map_err(|why| format!("c{number}: {why}"))?;
             runner.operations.push(operation);
         }
         Ok(runner)
     }
 
-    /// Finds the class of each packet. `count` hears which rule of which list was the first that holds.
-    pub fn classify(&self, packets: &[Packet], scratch: &mut Scratch, mut count: impl FnMut(usize, usize)) {
-        let Scratch { classes, waiting, answers, trail } = scratch;
+    /// Finds the class of each packet, whose flow may be on lease. `count` hears which rule of which list was the first that
+    /// holds.
+    pub fn classify(
+        &self,
+        packets: &[Packet],
+        flows: Option<&Flows>,
+        scratch: &mut Scratch,
+        mut count: impl FnMut(usize, usize),
+    ) {
+        let Scratch { classes, waiting, answers, trails } = scratch;
         classes.clear();
         waiting.clear();
         for (place, packet) in (0..=u8::MAX).zip(packets) {
+            let rest = flows.and_then(|flows| flows.rest(place.into()));
             let class = match self.is_laid_out(packet) {
-                true => match self.follow_trail(trail, packet) {
+                true => match self.follow_trails(trails, rest, packet, &mut count) {
                     Ok(class) => class,
                     Err(node) => {
                         waiting.push((place, node));
@@ -255,10 +258,10 @@ impl Runner {
                 }
                 let Some(answer) = answers.next() else { return false };
                 let packet = &packets[usize::from(*place)];
+                let rest = flows.and_then(|flows| flows.rest((*place).into()));
                 let node_of_list = &self.nodes[*node as usize];
-                match self
-                    .follow(self.leads(node_of_list, self.part(node_of_list, u64::from(*answer))), packet)
-                {
+                let next = self.leads(node_of_list, self.part(node_of_list, u64::from(*answer)));
+                match self.follow(next, packet, rest, &mut count) {
                     Ok(class) => {
                         classes[usize::from(*place)] = class;
                         false
@@ -279,8 +282,9 @@ impl Runner {
         }
     }
 
+    /// Whether headers of a packet are where the program expects them.
     #[inline]
-    fn is_laid_out(&self, packet: &Packet) -> bool {
+    pub fn is_laid_out(&self, packet: &Packet) -> bool {
         let [link, network, transport] = self.layout;
         self.is_certain
             || packet.offset(Base::Network) == network
@@ -288,9 +292,35 @@ impl Runner {
                 && (!self.needs_link || packet.offset(Base::Mac) == link)
     }
 
+    /// The class of a packet whose flow is not on lease, as far as no list has to be asked.
+    pub(super) fn class_of(&self, packet: &Packet) -> u32 {
+        self.follow(self.start, packet, None, &mut |_, _| {}).unwrap_or(OTHERWISE)
+    }
+
+    /// The same for a flow that has just been taken on lease.
+    pub(super) fn class_of_rest(&self, packet: &Packet, rest: &Rest) -> u32 {
+        self.follow(rest.start, packet, Some(rest), &mut |_, _| {}).unwrap_or(OTHERWISE)
+    }
+
     /// As [`follow`](Self::follow) from the start, along the way of an earlier packet as far as it goes.
     #[inline]
-    fn follow_trail(&self, trail: &mut Trail, packet: &Packet) -> Result<u32, u32> {
+    fn follow_trails(
+        &self,
+        trails: &mut Vec<Trail>,
+        rest: Option<&Rest>,
+        packet: &Packet,
+        count: &mut impl FnMut(usize, usize),
+    ) -> Result<u32, u32> {
+        let start = rest.map_or(self.start, |rest| rest.start);
+        let trail = match trails.iter().position(|trail| trail.start == start) {
+            Some(trail) => &mut trails[trail],
+            None if trails.len() < MOST_TRAILS => {
+                trails.push(Trail { start, ..Trail::default() });
+                let last = trails.len() - 1;
+                &mut trails[last]
+            }
+            None => return self.follow(start, packet, rest, count),
+        };
         let data = packet.data();
         let other = trail.steps.iter().find(|step| {
             let answer = match step.ask {
@@ -299,35 +329,33 @@ impl Runner {
             };
             answer.wrapping_sub(step.low) > step.span
         });
-        match other {
-            None if !trail.steps.is_empty() => match trail.end {
-                Next::Class(class) => Ok(class),
-                Next::Node(_) => self.follow(trail.end, packet),
-            },
+        let from = match other {
+            None if !trail.steps.is_empty() => trail.end,
             None => self.lay_trail(trail, packet),
             Some(step) => {
                 let node = step.node;
                 trail.left += 1;
-                if trail.left > MOST_LEFT {
-                    return self.lay_trail(trail, packet);
-                }
-                self.follow(Next::Node(node), packet)
+                if trail.left > MOST_LEFT { self.lay_trail(trail, packet) } else { Next::Node(node) }
             }
+        };
+        match from {
+            Next::Class(class) => Ok(class),
+            Next::Node(_) => self.follow(from, packet, rest, count),
         }
     }
 
-    /// As [`follow`](Self::follow) from the start, and notes the way.
+    /// Notes the way of a packet; how far it is known then.
     #[cold]
-    fn lay_trail(&self, trail: &mut Trail, packet: &Packet) -> Result<u32, u32> {
+    fn lay_trail(&self, trail: &mut Trail, packet: &Packet) -> Next {
         let data = packet.data();
         trail.steps.clear();
         trail.left = 0;
-        let mut next = self.start;
+        let mut next = trail.start;
         while let Next::Node(number) = next {
             let node = &self.nodes[number as usize];
             let answer = match node.ask {
                 Ask::Other(number) => answer(&self.others[number as usize], packet) as u64,
-                Ask::Wide(_) | Ask::List(_) => break,
+                Ask::Wide(_) | Ask::List(_) | Ask::Counted(_) => break,
                 ask => plain(ask, data, packet),
             };
             let part = self.part(node, answer);
@@ -337,11 +365,17 @@ impl Runner {
             next = self.nexts[place];
         }
         trail.end = next;
-        self.follow(next, packet)
+        next
     }
 
     /// Asks questions until there is a class, or a list of rules, which is left open.
-    fn follow(&self, mut next: Next, packet: &Packet) -> Result<u32, u32> {
+    fn follow(
+        &self,
+        mut next: Next,
+        packet: &Packet,
+        rest: Option<&Rest>,
+        count: &mut impl FnMut(usize, usize),
+    ) -> Result<u32, u32> {
         let data = packet.data();
         loop {
             let number = match next {
@@ -357,10 +391,81 @@ impl Runner {
                     continue;
                 }
                 Ask::List(_) => return Err(number),
+                Ask::Counted(list) => {
+                    let rules = rest.map_or(&[][..], |rest| &rest.rules);
+                    let held = rules.iter().filter(|(other, _)| *other == list);
+                    held.for_each(|&(list, rule)| count(list as usize, rule as usize));
+                    next = self.leads(node, 0);
+                    continue;
+                }
                 ask => plain(ask, data, packet),
             };
             next = self.leads(node, self.part(node, answer));
         }
+    }
+
+    /// The first rule of a list that holds for a packet, and what follows from it.
+    pub(super) fn rule_of(&self, list: u32, packet: &Packet) -> Option<(u32, u32)> {
+        let RuleList { matcher, headers, end, outcomes } = self.lists.get(list as usize)?;
+        let mut found = None;
+        matcher.first_of_each([split(packet, *headers, end.as_ref())].into_iter(), None, |rule| {
+            found = Some(rule.unwrap_or(outcomes.len().saturating_sub(1)));
+        });
+        let rule = found?;
+        Some((rule as u32, outcomes.get(rule).copied().unwrap_or_default()))
+    }
+
+    /// The question of a node of the program, with answers that lead elsewhere. `None` if there are too many.
+    pub(super) fn branch(&mut self, number: u32, nexts: Vec<Next>) -> Option<Next> {
+        let first = *nexts.first()?;
+        let Compiled { ask, table, first: ends, count } = *self.nodes.get(number as usize)?;
+        // Rules are counted even if nothing depends on them.
+        if nexts.iter().all(|next| *next == first) && !matches!(ask, Ask::List(_)) {
+            return Some(first);
+        }
+        let key = (ask, number, nexts);
+        if let Some(known) = self.branches.get(&key) {
+            return Some(*known);
+        }
+        if self.nodes.len() >= MOST_NODES {
+            return None;
+        }
+        let node = match ask {
+            Ask::Wide(wide) => {
+                let Node { question, parts } = self.wide.get(wide as usize)?.clone();
+                let parts = parts.iter().zip(&key.2).map(|((last, _), next)| (*last, *next)).collect();
+                self.wide.push(Node { question, parts });
+                Compiled { ask: Ask::Wide(self.wide.len() as u32 - 1), first: 0, count: 0, table }
+            }
+            ask => {
+                let start = self.ends.len() as u32;
+                self.ends.extend_from_within(ends as usize..(ends + count) as usize);
+                self.nexts.extend_from_slice(&key.2);
+                Compiled { ask, first: start, count, table }
+            }
+        };
+        let next = Next::Node(self.nodes.len() as u32);
+        self.nodes.push(node);
+        self.branches.insert(key, next);
+        Some(next)
+    }
+
+    /// A list of which a flow's rule is counted. `None` if there are too many questions.
+    pub(super) fn counted(&mut self, list: u32, next: Next) -> Option<Next> {
+        let key = (Ask::Counted(list), 0, vec![next]);
+        if let Some(known) = self.branches.get(&key) {
+            return Some(*known);
+        }
+        if self.nodes.len() >= MOST_NODES {
+            return None;
+        }
+        let first = self.ends.len() as u32;
+        self.ends.push(u64::MAX);
+        self.nexts.push(next);
+        let node = Next::Node(self.nodes.len() as u32);
+        self.nodes.push(Compiled { ask: Ask::Counted(list), first, count: 1, table: 0 });
+        self.branches.insert(key, node);
+        Some(node)
     }
 
     /// Which range of a node an answer is in.
@@ -382,12 +487,12 @@ impl Runner {
         self.nexts[node.first as usize + part]
     }
 
-    /// Does to a packet what its class says. False, and nothing done, where its first slot lacks the bytes or the room.
+    /// Does to a packet what its class says, with the values that its flow gets if it is on lease. False, and nothing done, where its first slot lacks the bytes or the room.
     #[inline]
     #[must_use]
-    pub fn operate(&self, class: u32, packet: &mut Packet, now: Timestamp) -> bool {
+    pub fn operate(&self, class: u32, packet: &mut Packet, now: Timestamp, leased: &[u8; ROW]) -> bool {
         match self.operations.get(class as usize) {
-            Some(operation) => operation.carry_out(packet, now),
+            Some(operation) => operation.carry_out(packet, now, leased),
             None => false,
         }
     }
@@ -439,8 +544,8 @@ fn slow(packet: &Packet, offset: u16, length: usize) -> u64 {
     }
 }
 
-/// The answer to any question but that of a list.
-fn answer(question: &Question, packet: &Packet) -> u128 {
+/// The answer to any question but those of lists and of flows on lease.
+pub(super) fn answer(question: &Question, packet: &Packet) -> u128 {
     match question {
         Question::Length => packet.len() as u128,
         Question::Kind => packet.kind() as u128,
@@ -462,7 +567,7 @@ fn answer(question: &Question, packet: &Packet) -> u128 {
             let header = usize::try_from(*offset).ok().and_then(|start| packet.data().get(start..));
             u128::from(header.is_some_and(is_right))
         }
-        Question::List(_) => 0,
+        Question::List(_) | Question::Leased { .. } => 0,
     }
 }
 
@@ -472,265 +577,6 @@ fn is_right(header: &[u8]) -> bool {
     header.get(..length).is_some_and(ipv4_valid)
 }
 
-fn value(sum: &Sum, packet: &Packet) -> i64 {
+pub(super) fn value(sum: &Sum, packet: &Packet) -> i64 {
     sum.value(|question| answer(question, packet))
-}
-
-impl Operation {
-    fn new(class: &Class, is_read: &dyn Fn(u8) -> bool) -> Result<Operation, String> {
-        let mut operation = Operation {
-            start: class.start,
-            front: class.front(),
-            port: class.port,
-            framed: class.framed,
-            stamped: class.stamped,
-            ..Operation::default()
-        };
-        operation.end.clone_from(&class.end);
-        operation.checksum.clone_from(&class.checksum);
-        for (base, header) in [Base::Mac, Base::Network, Base::Transport].into_iter().zip(class.headers) {
-            operation.headers.extend(header.map(|place| (base, place.map(|place| place - class.start))));
-        }
-        if let Some(kind) = class.kind {
-            operation.kind = Some(kind_of(kind));
-        }
-        let reach = |place: Place, length: usize| match place {
-            Place::Byte(place) => i64::from(place) + length as i64,
-            Place::Annotation(_) => 0,
-        };
-        let mut needs = i64::from(class.start);
-        let mut moved = 0;
-        for write in &class.writes {
-            needs = needs.max(reach(write.place, write.value.length()));
-            let from = match &write.value {
-                Value::Constant(_) => None,
-                Value::Copy(from, length) | Value::Plus(from, length, _) => {
-                    Some((*from, usize::from(*length)))
-                }
-                Value::Masked(from, ..) => Some((*from, 1)),
-            };
-            if let Some((from, length)) = from {
-                needs = needs.max(reach(from, length));
-                moved += length;
-                if matches!(from, Place::Byte(place) if place < 0) {
-                    return Err("it reads in front of the packet".into());
-                }
-            }
-            match write.place {
-                Place::Byte(_) => operation.writes.push(write.clone()),
-                Place::Annotation(place) => {
-                    let places = place..place.saturating_add(write.value.length() as u8);
-                    if usize::from(places.end) > Annotations::SIZE {
-                        return Err("it writes behind the annotations".into());
-                    }
-                    match &write.value {
-                        // Of constants only what somebody looks at is written.
-                        Value::Constant(bytes) => {
-                            let read = places.zip(bytes).filter(|(place, _)| is_read(*place));
-                            for (place, byte) in read {
-                                add_byte(&mut operation.annotations, place, *byte);
-                            }
-                        }
-                        _ if places.into_iter().any(is_read) => operation.annotations.push(write.clone()),
-                        _ => {}
-                    }
-                }
-            }
-        }
-        operation.moves = moved > 0;
-        if moved > MOST_MOVED {
-            return Err("it moves too many bytes".into());
-        }
-        if let Some(Checksum::Updated { header, .. } | Checksum::Recomputed { header }) = &class.checksum {
-            if *header < class.front() {
-                return Err("it sums up what is not in the packet".into());
-            }
-            needs = needs.max(i64::from(header + IPV4));
-        }
-        if let Some(Checksum::Updated { header, words }) = &class.checksum
-            && (words.len() > Words::default().len()
-                || words.iter().any(|word| !(0..IPV4).contains(&(word - header)) || (word - header) % 2 != 0))
-        {
-            return Err("it sums up what is not in the header".into());
-        }
-        operation.needs = usize::try_from(needs).unwrap_or(0);
-        Ok(operation)
-    }
-
-    #[inline]
-    fn carry_out(&self, packet: &mut Packet, now: Timestamp) -> bool {
-        let Operation { start, front, writes, annotations, checksum, .. } = self;
-        let (start, front) = (*start, *front);
-        if packet.data().len() < self.needs || packet.headroom() < front.unsigned_abs() as usize {
-            return false;
-        }
-        // What is read is what came in: first all of it, then writes.
-        let mut moved = [0; MOST_MOVED];
-        let mut used = 0;
-        if self.moves {
-            for write in writes.iter().chain(annotations) {
-                used += gather(&write.value, packet, &mut moved[used..]);
-            }
-        }
-        let old = match checksum {
-            Some(Checksum::Updated { words, .. }) => words_of(packet, words, 0),
-            _ => Words::default(),
-        };
-        let end = self.end.as_ref().map(|sum| value(sum, packet));
-        // What lies in front of the packet afterwards is written before it is taken off.
-        let is_longer = packet.unstrip(front.unsigned_abs() as usize);
-        debug_assert!(is_longer, "that there is room was asked before");
-        let data = packet.data_mut();
-        let mut used = 0;
-        for Write { place, value } in writes {
-            let Place::Byte(place) = place else { continue };
-            let place = (place - front) as usize;
-            let to = &mut data[place..place + value.length()];
-            match value {
-                Value::Constant(bytes) => put(to, bytes),
-                value => {
-                    put(to, &moved[used..used + value.length()]);
-                    used += value.length();
-                }
-            }
-        }
-        match checksum {
-            Some(Checksum::Updated { header, words }) => {
-                let new = words_of(packet, words, front);
-                let pairs = old.into_iter().zip(new).take(words.len());
-                let change = pairs.fold(Delta::default(), |sum, (old, new)| sum + Delta::u16(old, new));
-                let place = (header + IPV4_SUM - front) as usize;
-                let sum = &mut packet.data_mut()[place..place + 2];
-                let new = change.apply(u16::from_be_bytes([sum[0], sum[1]]));
-                sum.copy_from_slice(&new.to_be_bytes());
-            }
-            Some(Checksum::Recomputed { header }) => {
-                let first = (header - front) as usize;
-                let place = first + IPV4_SUM as usize;
-                let data = packet.data_mut();
-                data[place..place + 2].fill(0);
-                let sum = OnesSum::new().bytes(&data[first..first + IPV4 as usize]).checksum().to_be_bytes();
-                data[place..place + 2].copy_from_slice(&sum);
-            }
-            None => {}
-        }
-        let is_shorter = packet.strip((start - front) as usize);
-        debug_assert!(is_shorter, "that there are so many bytes was asked before");
-        if let Some(end) = end {
-            packet.truncate(usize::try_from(end - i64::from(start)).unwrap_or(0));
-        }
-        for (base, place) in &self.headers {
-            packet.set_offset(*base, place.map(|place| place as isize));
-        }
-        if let Some(kind) = self.kind {
-            packet.set_kind(kind);
-        }
-        if let Some(port) = self.port {
-            packet.set_port(port);
-        }
-        if self.framed {
-            packet.set_link(LinkType::Ethernet.number());
-        }
-        if self.stamped {
-            packet.set_time(now);
-        }
-        for Write { place, value } in annotations {
-            let Place::Annotation(place) = place else { continue };
-            let place = usize::from(*place);
-            let to = &mut packet.annotations_mut().bytes_mut()[place..place + value.length()];
-            match value {
-                Value::Constant(bytes) => put(to, bytes),
-                value => {
-                    put(to, &moved[used..used + value.length()]);
-                    used += value.length();
-                }
-            }
-        }
-        true
-    }
-}
-
-/// Adds a constant byte to writes of annotations, behind the last one if it follows that.
-fn add_byte(writes: &mut Vec<Write>, place: u8, byte: u8) {
-    if let Some(Write { place: Place::Annotation(first), value: Value::Constant(bytes) }) = writes.last_mut()
-        && usize::from(*first) + bytes.len() == usize::from(place)
-    {
-        return bytes.push(byte);
-    }
-    writes.push(Write { place: Place::Annotation(place), value: Value::Constant(vec![byte]) });
-}
-
-/// Copies a few bytes; both have one length. A call to copy them would cost more than they do.
-#[inline(always)]
-fn put(to: &mut [u8], from: &[u8]) {
-    match (to, from) {
-        ([to], [from]) => *to = *from,
-        (to, from) if from.len() == 4 && to.len() == 4 => {
-            if let Some(bytes) = from.first_chunk::<4>() {
-                to.copy_from_slice(bytes);
-            }
-        }
-        (to, from) if (8..=16).contains(&from.len()) && to.len() == from.len() => {
-            let behind = from.len() - 8;
-            let (Some(first), Some(last)) = (from.first_chunk::<8>(), from.last_chunk::<8>()) else { return };
-            to[..8].copy_from_slice(first);
-            to[behind..].copy_from_slice(last);
-        }
-        (to, from) => to.copy_from_slice(from),
-    }
-}
-
-/// Puts what a value is made from into `to`; constants need no room there.
-#[inline]
-fn gather(value: &Value, packet: &Packet, to: &mut [u8]) -> usize {
-    match value {
-        Value::Constant(_) => 0,
-        Value::Copy(from, length) => {
-            let length = usize::from(*length);
-            put(&mut to[..length], bytes_at(packet, *from, length));
-            length
-        }
-        Value::Plus(from, length, plus) => {
-            let length = usize::from(*length);
-            if length == 1 {
-                to[0] = bytes_at(packet, *from, 1)[0].wrapping_add(*plus as u8);
-                return 1;
-            }
-            let mut number = [0; 8];
-            number[8 - length..].copy_from_slice(bytes_at(packet, *from, length));
-            let sum = u64::from_be_bytes(number).wrapping_add(*plus as u64).to_be_bytes();
-            to[..length].copy_from_slice(&sum[8 - length..]);
-            length
-        }
-        Value::Masked(from, and, or) => {
-            to[0] = bytes_at(packet, *from, 1)[0] & and | or;
-            1
-        }
-    }
-}
-
-/// Bytes of a packet that has them.
-#[inline]
-fn bytes_at(packet: &Packet, place: Place, length: usize) -> &[u8] {
-    match place {
-        Place::Byte(place) => &packet.data()[place as usize..place as usize + length],
-        Place::Annotation(place) => {
-            &packet.annotations().bytes()[usize::from(place)..usize::from(place) + length]
-        }
-    }
-}
-
-/// Words of a header, as many as it can have.
-type Words = [u16; IPV4 as usize / 2];
-
-/// The words that a checksum has to account for.
-#[inline]
-fn words_of(packet: &Packet, words: &[i32], start: i32) -> Words {
-    let data = packet.data();
-    let mut values = Words::default();
-    for (value, word) in values.iter_mut().zip(words) {
-        let place = (word - start) as usize;
-        *value = u16::from_be_bytes([data[place], data[place + 1]]);
-    }
-    values
 }

@@ -8,16 +8,21 @@
 //! - `n0 length 33:c0 *:n1`: a question, and by last answer of each range where it leads; `*` is the largest answer
 //! - `l0 of 2 0 at 14 34`: a list, element and input, where its headers start; `end 14+1*16/2` where the packet ends by then
 //! - `r 0 17 &2 n9/1=6 t2/2=80`: a rule of that list, outcome and case, and its condition, operators in front
-//! - `c0 at 14; end 14+1*16/2; mark - 14 -; type 0; from 0; frame; stamp; put 0 0001..; add 22 22/1 -1; copy 5/2 7; mask 15 0f 10; sum 14 22 26;
-//!   out 0; via 0.0.1@14`: a class
+//! - `s0 of 3.0.5 behind - at 14; mark - 14 34; out 0`: a step: element, input and case; the step before; what has been done to the
+//!   packet when it comes there
+//! - `c0 at 14; end 14+1*16/2; mark - 14 -; type 0; from 0; frame; stamp; put 0 0001..; add 22 22/1 -1; copy 5/2 7; mask 15 0f 10; copy 26 step0.0/4;
+//!   sum 14 22 26; tcp 34 26 28 36; out 0; via 0.0.1@14`: a class
 
 use std::fmt::Write as _;
 
 use classify::filter::{Condition, Header, Test, Tree};
 use element::DropReason;
+use element::effects::Header as Protocol;
 
-use super::question::{Question, Sum};
-use super::{Checksum, Class, Exit, List, Next, Node, Passed, Program, Rule, Value, Write};
+use super::question::{Leased, Question, Sum};
+use super::{
+    Checksum, Class, Exit, List, Next, Node, Passed, Program, Rule, Step, TransportChecksum, Value, Write,
+};
 use crate::compose::packet::Place;
 
 /// How deep conditions may be nested.
@@ -54,6 +59,11 @@ pub fn write(program: &Program) -> String {
             condition(&mut line, &rule.condition);
             lines.push(line);
         }
+    }
+    for (number, step) in program.steps.iter().enumerate() {
+        let Step { element, input, case, after, before } = step;
+        let after = after.map_or("-".to_string(), |after| after.to_string());
+        lines.push(format!("s{number} of {element}.{input}.{case} behind {after} {}", of_class(before)));
     }
     lines.extend(
         program.classes.iter().enumerate().map(|(number, class)| format!("c{number} {}", of_class(class))),
@@ -117,6 +127,7 @@ fn place(place: Place) -> String {
     match place {
         Place::Byte(offset) => offset.to_string(),
         Place::Annotation(offset) => format!("anno{offset}"),
+        Place::Leased(step, offset) => format!("step{step}.{offset}"),
     }
 }
 
@@ -157,6 +168,11 @@ pub fn of_class(class: &Class) -> String {
             let words: Vec<String> = words.iter().map(i32::to_string).collect();
             parts.push(format!("sum {header} {}", words.join(" ")));
         }
+    }
+    if let Some(TransportChecksum { protocol, header, words }) = &class.transport_checksum {
+        let words: Vec<String> = words.iter().map(i32::to_string).collect();
+        let protocol = if *protocol == Protocol::Tcp { "tcp" } else { "udp" };
+        parts.push(format!("{protocol} {header} {}", words.join(" ")));
     }
     parts.push(match class.exit {
         Exit::Output(output) => format!("out {output}"),
@@ -224,6 +240,7 @@ fn line(program: &mut Program, first: &str, words: &mut Words<'_>) -> Option<()>
                 "n" if number == program.nodes.len() => program.nodes.push(read_node(words)?),
                 "c" if number == program.classes.len() => program.classes.push(read_class(words)?),
                 "l" if number == program.lists.len() => program.lists.push(read_list(words)?),
+                "s" if number == program.steps.len() => program.steps.push(read_step(words)?),
                 _ => return None,
             }
         }
@@ -279,6 +296,9 @@ fn read_question(word: &str) -> Option<Question> {
         _ if word.starts_with("0<=") => Question::AtLeastZero(read_sum(&word[3..])?),
         _ if word.starts_with("ipsum") => Question::RightChecksum { offset: word[5..].parse().ok()? },
         _ if word.starts_with("list") => Question::List(word[4..].parse().ok()?),
+        _ if word.starts_with("step") && !word.contains('.') => {
+            Question::Leased { step: word[4..].parse().ok()?, what: Leased::Output }
+        }
         _ => {
             let (first, length) = slash(word)?;
             if !(1..=16).contains(&length) {
@@ -287,14 +307,23 @@ fn read_question(word: &str) -> Option<Question> {
             match read_place(first)? {
                 Place::Byte(offset) => Question::Bytes { offset, length },
                 Place::Annotation(offset) => Question::Annotation { offset, length },
+                Place::Leased(step, offset) => {
+                    Question::Leased { step, what: Leased::Bytes { offset, length } }
+                }
             }
         }
     })
 }
 
 fn read_place(word: &str) -> Option<Place> {
-    match word.strip_prefix("anno") {
-        Some(offset) => offset.parse().ok().filter(|offset| *offset < 48).map(Place::Annotation),
+    if let Some(offset) = word.strip_prefix("anno") {
+        return offset.parse().ok().filter(|offset| *offset < 48).map(Place::Annotation);
+    }
+    match word.strip_prefix("step") {
+        Some(place) => {
+            let (step, offset) = place.split_once('.')?;
+            Some(Place::Leased(step.parse().ok()?, offset.parse().ok()?))
+        }
         None => word.parse().ok().map(Place::Byte),
     }
 }
@@ -342,6 +371,19 @@ fn read_list(words: &mut Words<'_>) -> Option<List> {
         Some(_) => return None,
     };
     Some(List { element, input, headers, end, rules: Vec::new() })
+}
+
+fn read_step(words: &mut Words<'_>) -> Option<Step> {
+    (words.next()? == "of").then_some(())?;
+    let mut numbers = words.next()?.split('.');
+    let mut number = || numbers.next()?.parse::<usize>().ok();
+    let (element, input, case) = (number()?, number()?, number()?);
+    (words.next()? == "behind").then_some(())?;
+    let after = match words.next()? {
+        "-" => None,
+        after => Some(after.parse().ok()?),
+    };
+    Some(Step { element: u32::try_from(element).ok()?, input, case, after, before: read_class(words)? })
 }
 
 fn read_condition(words: &mut Words<'_>, depth: usize) -> Option<Condition> {
@@ -403,6 +445,7 @@ fn read_class(words: &mut Words<'_>) -> Option<Class> {
         stamped: false,
         writes: Vec::new(),
         checksum: None,
+        transport_checksum: None,
         exit: Exit::Drop(DropReason::Unsuitable),
         path: Vec::new(),
     };
@@ -466,6 +509,12 @@ fn read_part(class: &mut Class, words: &mut Words<'_>) -> Option<()> {
                 }
             });
         }
+        word @ ("tcp" | "udp") => {
+            let protocol = if word == "tcp" { Protocol::Tcp } else { Protocol::Udp };
+            let header = words.next()?.parse().ok()?;
+            let words = words.by_ref().map(|word| word.parse().ok()).collect::<Option<Vec<i32>>>()?;
+            class.transport_checksum = Some(TransportChecksum { protocol, header, words });
+        }
         "out" => class.exit = Exit::Output(words.next()?.parse().ok()?),
         "drop" => class.exit = Exit::Drop(read_reason(words.next()?)?),
         "via" => {
@@ -508,6 +557,19 @@ fn sound(program: &Program) -> Result<(), String> {
             && *list as usize >= program.lists.len()
         {
             return Err(format!("n{number}: there is no list {list}"));
+        }
+        if let Question::Leased { step, .. } = &node.question
+            && usize::from(*step) >= program.steps.len()
+        {
+            return Err(format!("n{number}: there is no step {step}"));
+        }
+    }
+    for (number, step) in program.steps.iter().enumerate() {
+        if step.after.is_some_and(|after| usize::from(after) >= number) {
+            return Err(format!("s{number}: it is behind a step that is not before it"));
+        }
+        if step.element as usize >= program.elements.len() {
+            return Err(format!("s{number}: it is of an element without a name"));
         }
     }
     for (number, class) in program.classes.iter().enumerate() {

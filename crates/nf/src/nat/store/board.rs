@@ -38,6 +38,7 @@ impl Store {
 
     /// Notes another state of a key.
     pub(super) fn change_state(&mut self, era: u8, id: FlowId, change: impl FnOnce(State) -> State) {
+        self.end_lease(id);
         let Some(value) = self.table_mut(era).value_mut(id) else { return };
         set_state(value, change(Change::unpacked(value).state));
         let value = *value;

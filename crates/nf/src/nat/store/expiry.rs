@@ -117,6 +117,11 @@ impl Store {
         }
     }
 
+    /// Before which time that does nothing.
+    pub(in crate::nat) fn next_catch_up(&self) -> Timestamp {
+        Timestamp(if self.old.is_some() { i64::MIN } else { self.next_search })
+    }
+
     /// The same at once, for those who ask what there is.
     pub(in crate::nat) fn catch_up_fully(&mut self, now: Timestamp) {
         if now.0 >= self.next_search {
@@ -167,7 +172,7 @@ impl Store {
         let (mut last, mut states) = (self.seen_elsewhere(session), [State::default(); 2]);
         for (id, state) in session.keys.iter().zip(&mut states) {
             let Some(id) = *id else { continue };
-            last = last.max(table.last_seen(id).map_or(i64::MIN, |time| time.0));
+            last = last.max(table.last_seen(id).map_or(i64::MIN, |time| time.0)).max(self.seen_on_lease(id));
             *state = table.key(id).map_or(*state, |key| Change::unpacked(key.value()).state);
         }
         (last, states)

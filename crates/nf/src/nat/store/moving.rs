@@ -52,6 +52,7 @@ impl Store {
             self.move_some(usize::MAX);
         }
         let Some(table) = self.another_table(capacity) else { return false };
+        self.end_leases();
         let table = std::mem::replace(&mut self.table, table);
         self.old = Some(Old { table, next: 0 });
         self.era = self.era.wrapping_add(1);

@@ -1,0 +1,144 @@
+//! Elements that lease flows, and packets of such flows: they get values that nobody knows yet, each of which has a place of
+//! its own (Properties 1 and 2 of the paper: what state decides stays one question, whose answer belongs to the flow).
+
+use classify::IntervalSet;
+use element::effects::{Filter, Target, wire_field};
+
+use super::formula::{Formula, Known};
+use super::packet::{Byte, Packet, Place};
+use super::step::{Stop, carry_out};
+use super::walk::{Full, Walk, Way};
+use crate::model::chain::Port;
+use crate::program::Next;
+use crate::program::question::{self, Question};
+
+/// Steps of one program.
+const MOST_STEPS: usize = 64;
+
+/// An element with state on the way of packets of a flow.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Leased {
+    /// The element and the input.
+    pub port: Port,
+    /// The case of its declaration that is for packets of flows that it knows.
+    pub case: usize,
+    /// The step that they have passed before.
+    pub after: Option<u16>,
+    /// What they have become when they come there.
+    pub packet: Packet,
+}
+
+/// Whether a case is for packets of flows that the element knows.
+pub fn is_for_known_flows(when: &Filter) -> bool {
+    match when {
+        Filter::State { hit, .. } => *hit,
+        Filter::All(parts) => parts.iter().any(is_for_known_flows),
+        _ => false,
+    }
+}
+
+/// What a filter comes to for packets of flows that the element knows.
+pub fn of_known_flows(filter: &Filter) -> Filter {
+    match filter {
+        Filter::State { hit: true, .. } => Filter::Any,
+        Filter::State { hit: false, .. } => Filter::Any.not(),
+        Filter::Not(inner) => of_known_flows(inner).not(),
+        Filter::All(parts) => Filter::All(parts.iter().map(of_known_flows).collect()),
+        Filter::One(parts) => Filter::One(parts.iter().map(of_known_flows).collect()),
+        other => other.clone(),
+    }
+}
+
+/// The bytes that flows are told apart by: addresses, protocol and ports, in this order.
+pub fn key(packet: &Packet) -> Option<Vec<Byte>> {
+    let fields = [
+        wire_field::IP_SRC,
+        wire_field::IP_DST,
+        wire_field::IP_PROTOCOL,
+        wire_field::SRC_PORT,
+        wire_field::DST_PORT,
+    ];
+    let mut key = Vec::with_capacity(13);
+    for field in fields {
+        let (first, length) = packet.whereabouts(&field)?;
+        key.extend((0..length).map(|more| packet.byte(first.behind(more.into()))));
+    }
+    Some(key)
+}
+
+impl Walk<'_> {
+    /// The packets of known flows that come to an element itself all the same, if it leases others.
+    pub(super) fn leases(&self, node: usize) -> Option<&Filter> {
+        self.chain.nodes[node].effects.leases.as_ref().filter(|_| self.limits.leases)
+    }
+
+    /// Follows packets of flows that an element knows.
+    pub(super) fn lease(
+        &mut self,
+        port: Port,
+        way: &Way,
+        known: &Known,
+        number: usize,
+    ) -> Result<Next, Full> {
+        let chain = self.chain;
+        let element = &chain.nodes[port.0];
+        let case = &element.effects.cases[number];
+        let why = "keeps state; flows that it knows are leased";
+        let excluded = self.leases(port.0).map(|excluded| way.packet.condition(excluded).under(known));
+        match excluded {
+            Some(Formula::Constant(false)) => {}
+            None | Some(Formula::Constant(true) | Formula::Unknown) => return self.hand_over(port, way, why),
+            Some(other) => return self.part(port, way, known, number, other.negated()),
+        }
+        if !self.is_looked_up_alike(way) || self.steps.len() >= MOST_STEPS {
+            return self.hand_over(port, way, why);
+        }
+        let step = Leased { port, case: number, after: way.step, packet: way.packet.clone() };
+        let number_of_step = match self.steps.iter().position(|other| *other == step) {
+            Some(there) => there,
+            None => {
+                self.steps.push(step);
+                self.steps.len() - 1
+            }
+        } as u16;
+        let packet = match carry_out(&way.packet, case, known, Some(number_of_step)) {
+            Err(Stop::Alone) => return self.hand_over(port, way, why),
+            Err(Stop::Needs(condition)) => return self.part(port, way, known, number, condition),
+            Ok(packet) => packet,
+        };
+        let mut path = way.path.clone();
+        let (start, cut) = (way.packet.start, super::leaf::end(&way.packet).is_some());
+        path.push(super::leaf::Passed { node: port.0, input: port.1, case: number, start, cut });
+        let behind = Way { packet, path, step: Some(number_of_step), ..way.clone() };
+        let outputs = match case.to {
+            Target::Output(output) => output..output + 1,
+            Target::SomeOutput => 0..element.forward.len(),
+            _ => return self.hand_over(port, way, why),
+        };
+        let question = Question::Leased { step: number_of_step, what: question::Leased::Output };
+        let mut nexts = Vec::with_capacity(outputs.len() + 1);
+        if way.step.is_none() {
+            nexts.push((IntervalSet::one(0, 0), self.hand_over(port, way, why)?));
+        }
+        for output in outputs {
+            let answer = IntervalSet::one(output as u128 + 1, output as u128 + 1);
+            let known = known.with(&question, answer.clone());
+            let to = (Target::Output(output), case.otherwise);
+            nexts.push((answer, self.leave(port, way, &known, to, behind.clone())?));
+        }
+        Ok(self.diagram.switch(&question, nexts))
+    }
+
+    /// Whether the flow of packets can be known from what came in, at the same places as that of all others.
+    fn is_looked_up_alike(&self, way: &Way) -> bool {
+        let Some(here) = key(&way.packet) else { return false };
+        let known =
+            |byte: &Byte| matches!(byte, Byte::Constant(_) | Byte::Came(Place::Byte(_) | Place::Leased(..)));
+        if way.step.is_some() {
+            return here.iter().all(known);
+        }
+        let came = here.iter().all(|byte| matches!(byte, Byte::Came(Place::Byte(0..))));
+        let mut firsts = self.steps.iter().filter(|step| step.after.is_none());
+        came && firsts.all(|first| key(&first.packet).as_ref() == Some(&here))
+    }
+}

@@ -1,0 +1,633 @@
+//! A program as elements of a chain, for the verifier: one for each question, one for each operation.
+//!
+//! What stands behind an IPv4 header without options is asked for behind the header, wherever that is: so do the elements that
+//! the program is compared with, and what is the same needs no proof then. Where there are options it is asked for where it is.
+//!
+//! Where the program relies on what an element with state does to a flow, packets pass that very element: they are made what
+//! they would be when they come there, and what is left of their operation is done behind it. So the element's state decides,
+//! as it does in the chain, and nothing is taken for granted about leases but that they say what the element does.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use classify::IntervalSet;
+use element::effects::{
+    Action, Case, Checksum as Declared, Effects, Field, Filter, Number, Target, Value as Set,
+};
+use element::{Base, DropReason};
+
+use super::declare::{
+    Behind, accounts_for_all, accounts_for_covered, by_next, condition, covered_words, field, is_plain,
+    laid_out, lies_in, mark, operation, written,
+};
+use super::question::{Leased, Question, Sum};
+use super::{Checksum, Class, Exit, List, Next, Program, Step, Value, Write};
+use crate::compose::leased::of_known_flows;
+use crate::compose::packet::{Byte, IPV4, IPV4_SUM, Place};
+
+/// A program in elements.
+pub struct Unfolded {
+    /// The elements, the first one first.
+    pub stages: Vec<Stage>,
+    /// Where packets pass elements that are there already.
+    pub passages: Vec<Passage>,
+}
+
+/// An element for one step of a program.
+pub struct Stage {
+    /// What it does.
+    pub effects: Effects,
+    /// By output.
+    pub forward: Vec<Forward>,
+}
+
+/// Packets that pass an element with state, and go on where it does not send others.
+pub struct Passage {
+    /// The step.
+    pub step: u16,
+    /// By output of the element.
+    pub forward: Vec<Forward>,
+}
+
+/// Where a stage leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forward {
+    /// To another stage.
+    Stage(usize),
+    /// Out, by an output of the program.
+    Output(usize),
+    /// Through an element, by the number of the passage.
+    Passage(usize),
+}
+
+/// An element with state that packets pass.
+pub struct Passed {
+    /// What it does to flows that it knows.
+    pub case: Case,
+    /// For which packets of such flows it leases none.
+    pub excluded: Filter,
+    /// How many outputs it has.
+    pub outputs: usize,
+}
+
+/// The elements of a program. `passed` says which element a step is about. `None` if something cannot be said.
+pub fn unfold(program: &Program, passed: &dyn Fn(&Step) -> Option<Passed>) -> Option<Unfolded> {
+    let header = header_of(program);
+    let mut unfolding = Unfolding {
+        program,
+        passed,
+        header,
+        plain: header.map(|place| only_plain(program, place)),
+        stages: Vec::new(),
+        numbers: HashMap::new(),
+        work: Vec::new(),
+        passages: Vec::new(),
+    };
+    unfolding.begin();
+    while let Some((place, next, behind)) = unfolding.work.pop() {
+        let stage = match (next, behind) {
+            (Next::Node(number), None) => unfolding.question(number as usize)?,
+            (Next::Node(number), Some(step)) => unfolding.question_behind(number as usize, step)?,
+            (Next::Class(number), None) => {
+                let class = program.classes.get(number as usize)?;
+                let (to, forward) = leading(class);
+                let how = unfolding.found(next);
+                unfolding.operate(class, how, unfolding.marked_first(), to, forward)
+            }
+            (Next::Class(number), Some(step)) => unfolding.rest_of(number as usize, step)?,
+        };
+        unfolding.stages[place] = Some(stage);
+    }
+    let Unfolding { stages, passages, .. } = unfolding;
+    Some(Unfolded { stages: stages.into_iter().collect::<Option<_>>()?, passages })
+}
+
+/// Headers that are marked where nothing else is said.
+type Marked = [Option<Option<i32>>; 3];
+
+struct Unfolding<'p> {
+    program: &'p Program,
+    passed: &'p dyn Fn(&Step) -> Option<Passed>,
+    header: Option<i32>,
+    plain: Option<BTreeSet<Next>>,
+    stages: Vec<Option<Stage>>,
+    /// By part of the program, and the element with state that packets have passed last.
+    numbers: HashMap<(Next, Option<u16>), usize>,
+    work: Vec<(usize, Next, Option<u16>)>,
+    passages: Vec<Passage>,
+}
+
+impl Unfolding<'_> {
+    /// The first stages: who fits, and where the headers are.
+    fn begin(&mut self) {
+        let program = self.program;
+        self.stages.extend((0..1 + usize::from(self.header.is_some())).map(|_| None));
+        let start = self.stage(program.start, None);
+        let mut fits = Case::new(laid_out(program), Target::Output(0));
+        let then = match self.header {
+            Some(place) => {
+                fits = fits.with(mark(Base::Network, Some(place)));
+                Forward::Stage(1)
+            }
+            None => start,
+        };
+        let other = Case::new(Filter::Any, Target::Output(1));
+        let effects = Effects::cases(vec![fits, other]);
+        self.stages[0] = Some(Stage { effects, forward: vec![then, Forward::Output(program.otherwise)] });
+        if let Some(place) = self.header {
+            let first = || Field::Bytes { base: Base::Data, offset: place, length: 1 };
+            let behind = Number::constant(place.into()).plus(4, first(), 0x0f);
+            let there = Filter::In { field: first(), mask: 0, set: IntervalSet::one(0, 0) };
+            let marked = Case::new(there, Target::Output(0))
+                .with(Action::Set(Field::HeaderOffset(Base::Transport), Set::Number(behind)));
+            let effects = Effects::cases(vec![marked, Case::new(Filter::Any, Target::Output(0))]);
+            self.stages[1] = Some(Stage { effects, forward: vec![start] });
+        }
+    }
+
+    /// The stage for a part of the program.
+    fn stage(&mut self, next: Next, behind: Option<u16>) -> Forward {
+        let place = self.stages.len();
+        let known = *self.numbers.entry((next, behind)).or_insert(place);
+        if known == place {
+            self.stages.push(None);
+            self.work.push((place, next, behind));
+        }
+        Forward::Stage(known)
+    }
+
+    fn add(&mut self, stage: Stage) -> Forward {
+        self.stages.push(Some(stage));
+        Forward::Stage(self.stages.len() - 1)
+    }
+
+    /// Where the header surely has no options, what is behind it is where the transport header is.
+    fn found(&self, next: Next) -> Behind {
+        match (&self.plain, self.header) {
+            (Some(plain), Some(place)) if plain.contains(&next) => Behind::Marked(place),
+            (_, Some(place)) => Behind::Either(place),
+            (_, None) => Behind::Start,
+        }
+    }
+
+    /// Headers were marked anew at the beginning. That of the link was not.
+    fn marked_first(&self) -> (Marked, Option<i32>) {
+        let layout = self.program.layout;
+        (std::array::from_fn(|base| self.header.filter(|_| base > 0).map(|_| layout[base])), None)
+    }
+
+    fn question(&mut self, number: usize) -> Option<Stage> {
+        let program = self.program;
+        let node = program.nodes.get(number)?;
+        let how = self.found(Next::Node(number as u32));
+        if let Question::Leased { step, what } = node.question {
+            if what != Leased::Output {
+                return None;
+            }
+            let enters = self.enter(number, step, None)?;
+            let waits = self.stage(node.next(0), None);
+            let on_lease = Filter::Opaque { about: "its flow is on lease", reads: Vec::new() };
+            let cases = [(on_lease, 0), (Filter::Any, 1)];
+            let cases = cases.map(|(when, output)| Case::new(when, Target::Output(output)));
+            return Some(Stage { effects: Effects::cases(cases.to_vec()), forward: vec![enters, waits] });
+        }
+        let mut nexts: Vec<Next> = Vec::new();
+        let mut output = |next: Next| {
+            let known = nexts.iter().position(|other| *other == next);
+            known.unwrap_or_else(|| {
+                nexts.push(next);
+                nexts.len() - 1
+            })
+        };
+        let cases = match &node.question {
+            Question::List(number) => {
+                let list = program.lists.get(*number as usize);
+                let rules = list.into_iter().flat_map(|list| list.rules.iter().map(move |rule| (rule, list)));
+                let case = |(rule, list): (&super::Rule, &List)| {
+                    let when = condition(&rule.condition, list, how);
+                    Case::new(when, Target::Output(output(node.next(rule.outcome.into()))))
+                };
+                rules.map(case).collect()
+            }
+            question => {
+                let parts = by_next(node).into_iter();
+                let case = |(next, set): (Next, IntervalSet)| {
+                    Case::new(lies_in(question, &set, how), Target::Output(output(next)))
+                };
+                parts.map(case).collect()
+            }
+        };
+        let forward = nexts.into_iter().map(|next| self.stage(next, None)).collect();
+        Some(Stage { effects: Effects::cases(cases), forward })
+    }
+
+    /// A question of packets that have passed an element with state.
+    fn question_behind(&mut self, number: usize, behind: u16) -> Option<Stage> {
+        let node = self.program.nodes.get(number)?;
+        let Question::Leased { step, what } = node.question else { return None };
+        match what {
+            Leased::Output => {
+                let enters = self.enter(number, step, Some(behind))?;
+                let effects = Effects::cases(vec![Case::new(Filter::Any, Target::Output(0))]);
+                Some(Stage { effects, forward: vec![enters] })
+            }
+            Leased::Bytes { offset, length } => {
+                let shape = self.behind(behind)?;
+                let first = shape.find(&Byte::Came(Place::Leased(step, offset)))?;
+                let is_there = |more: u8| {
+                    shape.byte(first.behind(more.into())) == Byte::Came(Place::Leased(step, offset + more))
+                };
+                if !(0..length).all(is_there) {
+                    return None;
+                }
+                let field = field(shape.from_start(first), length.into());
+                let mut forward = Vec::new();
+                let mut cases = Vec::new();
+                for (output, (next, set)) in by_next(node).into_iter().enumerate() {
+                    let when = Filter::In { field: field.clone(), mask: u128::MAX, set };
+                    cases.push(Case::new(when, Target::Output(output)));
+                    forward.push(self.stage(next, Some(behind)));
+                }
+                Some(Stage { effects: Effects::cases(cases), forward })
+            }
+        }
+    }
+
+    /// Takes packets through the element of a step, from the question about it on.
+    fn enter(&mut self, number: usize, step: u16, behind: Option<u16>) -> Option<Forward> {
+        let node = self.program.nodes.get(number)?;
+        let here = self.program.steps.get(usize::from(step))?;
+        if here.after != behind {
+            return None;
+        }
+        let Passed { case, excluded, outputs } = (self.passed)(here)?;
+        let forward =
+            (0..outputs).map(|output| self.stage(node.next(output as u128 + 1), Some(step))).collect();
+        self.passages.push(Passage { step, forward });
+        // Packets that the element would not lease, or of which it does something else, do not come through.
+        let meant = of_known_flows(&case.when).and([excluded.not()]);
+        let wrong = Case::new(Filter::Any, Target::Drop(DropReason::Unsuitable));
+        let effects = Effects::cases(vec![Case::new(meant, Target::Output(0)), wrong]);
+        let forward = vec![Forward::Passage(self.passages.len() - 1)];
+        let through = vec![self.add(Stage { effects, forward })];
+        let stage = match behind {
+            None => {
+                let how = self.found(Next::Node(number as u32));
+                self.operate(&here.before, how, self.marked_first(), Target::Output(0), through)
+            }
+            Some(behind) => {
+                let from = self.behind(behind)?;
+                let class = from.to(&Shape::of(&here.before, self.program))?;
+                self.operate(&class, Behind::Start, from.marked(), Target::Output(0), through)
+            }
+        };
+        Some(self.add(stage))
+    }
+
+    /// What is left of the operation of a class behind an element with state.
+    fn rest_of(&mut self, number: usize, behind: u16) -> Option<Stage> {
+        let class = self.program.classes.get(number)?;
+        let from = self.behind(behind)?;
+        let (to, forward) = leading(class);
+        if let Exit::Drop(_) = class.exit {
+            let effects = Effects::cases(vec![Case::new(Filter::Any, to)]);
+            return Some(Stage { effects, forward });
+        }
+        let rest = from.to(&Shape::of(class, self.program))?;
+        let mut stage = self.operate(&rest, Behind::Start, from.marked(), to, forward);
+        // The element keeps checksums right for what it writes, so who does all of that at once has to do so too.
+        for (sum, name) in self.wrong_sums(class, behind)? {
+            let sum = field(Place::Byte(sum - class.start), 2);
+            let all = vec![field(Place::Byte(0), IPV4 as u16)];
+            for case in &mut stage.effects.cases {
+                case.actions.push(Action::Set(sum.clone(), Set::Pure { name, reads: all.clone() }));
+            }
+        }
+        Some(stage)
+    }
+
+    /// Checksums that do not account for what a class writes: where they stand.
+    fn wrong_sums(&self, class: &Class, behind: u16) -> Option<Vec<(i32, &'static str)>> {
+        let step = self.program.steps.get(usize::from(behind))?;
+        let case = (self.passed)(step)?.case;
+        let [_, network, transport] = Shape::of(&step.before, self.program).headers;
+        let (network, transport) = (network?, transport?);
+        let mut wrong = Vec::new();
+        let in_header = |place: &i32| (network..network + IPV4).contains(place);
+        let is_right = match &class.checksum {
+            None => !written(class).any(|place| in_header(&place)),
+            Some(Checksum::Updated { header, words }) => {
+                *header == network && accounts_for_all(class, *header, words)
+            }
+            Some(Checksum::Recomputed { header }) => *header == network,
+        };
+        if !is_right {
+            wrong.push((network + IPV4_SUM, "a sum over other words"));
+        }
+        let Declared::Updated(headers) = &case.checksum else { return None };
+        match &class.transport_checksum {
+            None if covered_words(class, network, transport).next().is_none() => {}
+            None => wrong.push((transport, "a sum over nothing")),
+            Some(sum) => {
+                let is_same = headers.contains(&sum.protocol) && sum.header == transport;
+                if !is_same || !accounts_for_covered(class, network, sum) {
+                    wrong.push((sum.place(), "a sum over other words"));
+                }
+            }
+        }
+        Some(wrong)
+    }
+
+    /// What packets are behind the element of a step.
+    fn behind(&self, step: u16) -> Option<Shape> {
+        let step_here = self.program.steps.get(usize::from(step))?;
+        let case = (self.passed)(step_here)?.case;
+        Shape::of(&step_here.before, self.program).after(&case, step)
+    }
+
+    /// A stage for an operation. Headers are to be marked so unless it says otherwise; that of the network is marked there now.
+    fn operate(
+        &mut self,
+        class: &Class,
+        how: Behind,
+        (marked, network): (Marked, Option<i32>),
+        to: Target,
+        forward: Vec<Forward>,
+    ) -> Stage {
+        let headers: Marked = std::array::from_fn(|base| class.headers[base].or(marked[base]));
+        let class = Class { headers, ..class.clone() };
+        let network_after = headers[1].unwrap_or(network);
+        // A checksum is declared as that of the header that is marked: where that one is not, it is marked meanwhile.
+        let summed = class.checksum.as_ref().map(Checksum::header);
+        let hidden = summed.filter(|summed| network_after != Some(*summed));
+        let class = match hidden {
+            Some(summed) => Class { headers: [headers[0], Some(Some(summed)), headers[2]], ..class },
+            None => class,
+        };
+        let headers = class.headers;
+        let last = network_after.map(|place| place - class.start);
+        let (to, forward) = match (hidden, to) {
+            (Some(_), Target::Output(_)) => {
+                let effects =
+                    Effects::cases(vec![Case::new(Filter::Any, to).with(mark(Base::Network, last))]);
+                let unmarking = self.add(Stage { effects, forward });
+                (to, vec![unmarking])
+            }
+            _ => (to, forward),
+        };
+        // Without options the transport header is marked behind the other one already.
+        let unmarked = Class { headers: [headers[0], headers[1], None], ..class.clone() };
+        let is_behind = |place: i32| headers[2] == Some(Some(place + IPV4));
+        let cases = match how {
+            Behind::Marked(place) if is_behind(place) => {
+                vec![operation(&unmarked, Filter::Any, to, headers[2].flatten())]
+            }
+            Behind::Either(place) if is_behind(place) => {
+                vec![
+                    operation(&unmarked, is_plain(place), to, headers[2].flatten()),
+                    operation(&class, Filter::Any, to, headers[2].flatten()),
+                ]
+            }
+            _ => vec![operation(&class, Filter::Any, to, headers[2].flatten())],
+        };
+        Stage { effects: Effects::cases(cases), forward }
+    }
+}
+
+fn leading(class: &Class) -> (Target, Vec<Forward>) {
+    match class.exit {
+        Exit::Output(output) => (Target::Output(0), vec![Forward::Output(output)]),
+        Exit::Drop(reason) => (Target::Drop(reason), Vec::new()),
+    }
+}
+
+/// What packets are at some place, said in terms of those that came in.
+struct Shape {
+    class: Class,
+    headers: [Option<i32>; 3],
+    bytes: BTreeMap<Place, Byte>,
+}
+
+impl Shape {
+    fn of(class: &Class, program: &Program) -> Shape {
+        let mut bytes = BTreeMap::new();
+        for Write { place, value } in &class.writes {
+            let parts: Vec<Byte> = match value {
+                Value::Constant(bytes) => bytes.iter().map(|byte| Byte::Constant(*byte)).collect(),
+                Value::Copy(from, length) => {
+                    (0..*length).map(|more| Byte::Came(from.behind(more.into()))).collect()
+                }
+                &Value::Plus(place, length, plus) => {
+                    (0..length).map(|index| Byte::Plus { place, length, plus, index }).collect()
+                }
+                &Value::Masked(place, and, or) => vec![Byte::Masked { place, and, or }],
+            };
+            bytes.extend((0..).zip(parts).map(|(more, byte)| (place.behind(more), byte)));
+        }
+        let headers = std::array::from_fn(|base| class.headers[base].unwrap_or(program.layout[base]));
+        Shape { class: class.clone(), headers, bytes }
+    }
+
+    /// Behind an element that does this.
+    fn after(mut self, case: &Case, step: u16) -> Option<Shape> {
+        let before = self.bytes.clone();
+        let mut chosen = Place::Leased(step, 0);
+        for action in &case.actions {
+            let Action::Set(field, value) = action else { return None };
+            let (first, length) = self.place(field)?;
+            for more in 0..length {
+                let byte = match value {
+                    Set::Choose { .. } => Byte::Came(chosen.behind(more)),
+                    Set::Copy(from) => {
+                        let from = self.place(from)?.0.behind(more);
+                        before.get(&from).cloned().unwrap_or(Byte::Came(from))
+                    }
+                    _ => return None,
+                };
+                self.bytes.insert(first.behind(more), byte);
+            }
+            if let Set::Choose { .. } = value {
+                chosen = chosen.behind(length);
+            }
+        }
+        Some(self)
+    }
+
+    fn place(&self, field: &Field) -> Option<(Place, i32)> {
+        match *field {
+            Field::Bytes { base, offset, length } => {
+                let start = match base {
+                    Base::Data => self.class.start,
+                    Base::Mac => self.headers[0]?,
+                    Base::Network => self.headers[1]?,
+                    Base::Transport => self.headers[2]?,
+                };
+                Some((Place::Byte(start + offset), length.into()))
+            }
+            Field::Annotation { offset, length } => Some((Place::Annotation(offset), length.into())),
+            _ => None,
+        }
+    }
+
+    fn byte(&self, place: Place) -> Byte {
+        self.bytes.get(&place).cloned().unwrap_or(Byte::Came(place))
+    }
+
+    /// Where a byte stands.
+    fn find(&self, byte: &Byte) -> Option<Place> {
+        match byte {
+            Byte::Came(place) if self.byte(*place) == *byte && !matches!(place, Place::Leased(..)) => {
+                Some(*place)
+            }
+            byte => self.bytes.iter().find(|(_, other)| *other == byte).map(|(place, _)| *place),
+        }
+    }
+
+    /// A place, counted from where packets start here.
+    fn from_start(&self, place: Place) -> Place {
+        match place {
+            Place::Byte(place) => Place::Byte(place - self.class.start),
+            other => other,
+        }
+    }
+
+    /// Headers stay marked as they are here.
+    fn marked(&self) -> (Marked, Option<i32>) {
+        ([None; 3], self.headers[1].map(|place| place - self.class.start))
+    }
+
+    /// The operation that makes other packets of these; places are counted from where these start.
+    fn to(&self, other: &Shape) -> Option<Class> {
+        let start = self.class.start;
+        let mut writes: Vec<Write> = Vec::new();
+        let mut skip = 0;
+        let places: BTreeSet<Place> = self.bytes.keys().chain(other.bytes.keys()).copied().collect();
+        for place in places {
+            if skip > 0 {
+                skip -= 1;
+                continue;
+            }
+            let byte = other.byte(place);
+            if byte == self.byte(place) {
+                continue;
+            }
+            let value = match byte {
+                Byte::Constant(byte) => Value::Constant(vec![byte]),
+                Byte::Came(_) => Value::Copy(self.from_start(self.find(&byte)?), 1),
+                Byte::Masked { place: from, and, or } => match self.byte(from) {
+                    Byte::Came(there) if there == from => Value::Masked(self.from_start(from), and, or),
+                    _ => return None,
+                },
+                Byte::Plus { place: from, length, plus, index: 0 } => {
+                    skip = length - 1;
+                    let part = |index, plus| Byte::Plus { place: from, length, plus, index };
+                    let untouched = (0..length).all(|more| {
+                        let from = from.behind(more.into());
+                        self.byte(from) == Byte::Came(from)
+                    });
+                    let earlier = self.bytes.iter().find_map(|(at, byte)| match byte {
+                        &Byte::Plus { place, length: width, plus, index: 0 } => {
+                            ((place, width) == (from, length)).then_some((*at, plus))
+                        }
+                        _ => None,
+                    });
+                    match (untouched, earlier) {
+                        (true, _) => Value::Plus(self.from_start(from), length, plus),
+                        (false, Some((at, before))) => {
+                            let whole = (0..length)
+                                .all(|index| self.byte(at.behind(index.into())) == part(index, before));
+                            whole.then_some(())?;
+                            Value::Plus(self.from_start(at), length, plus.checked_sub(before)?)
+                        }
+                        _ => return None,
+                    }
+                }
+                Byte::Plus { .. } => return None,
+            };
+            writes.push(Write { place: self.from_start(place), value });
+        }
+        let headers = std::array::from_fn(|base| {
+            let same = self.headers[base] == other.headers[base];
+            (!same).then(|| other.headers[base].map(|place| place - start))
+        });
+        let end = match (&other.class.end, &self.class.end) {
+            (end, before) if end == before => None,
+            (Some(end), None) => Some(self.shifted(end)?),
+            _ => return None,
+        };
+        let checksum = match &other.class.checksum {
+            Some(Checksum::Recomputed { header }) => Some(Checksum::Recomputed { header: header - start }),
+            _ => {
+                let network = self.headers[1]? - start;
+                let mut words: Vec<i32> = writes
+                    .iter()
+                    .flat_map(|write| (0..write.value.length() as i32).map(|more| write.place.behind(more)))
+                    .filter_map(|place| match place {
+                        Place::Byte(place) if (network..network + IPV4).contains(&place) => {
+                            Some(network + (place - network) / 2 * 2)
+                        }
+                        _ => None,
+                    })
+                    .collect();
+                words.dedup();
+                (!words.is_empty()).then_some(Checksum::Updated { header: network, words })
+            }
+        };
+        Some(Class {
+            start: other.class.start - start,
+            end,
+            headers,
+            writes,
+            checksum,
+            transport_checksum: None,
+            path: Vec::new(),
+            ..other.class.clone()
+        })
+    }
+
+    /// A sum about packets that came in, about these. Their bytes have to stand as they came.
+    fn shifted(&self, sum: &Sum) -> Option<Sum> {
+        let start = self.class.start;
+        let mut shifted = Sum::constant(sum.constant).plus_constant(-i64::from(start));
+        for (factor, question, mask) in &sum.terms {
+            let term = match *question {
+                Question::Length => Sum { constant: start.into(), terms: vec![(1, Question::Length, *mask)] },
+                Question::Bytes { offset, length } => {
+                    let mut places = (0..i32::from(length)).map(|more| Place::Byte(offset + more));
+                    places.all(|place| !self.bytes.contains_key(&place)).then_some(())?;
+                    let question = Question::Bytes { offset: offset - start, length };
+                    Sum { constant: 0, terms: vec![(1, question, *mask)] }
+                }
+                _ => return None,
+            };
+            shifted = shifted.plus(*factor, &term);
+        }
+        Some(shifted)
+    }
+}
+
+/// Parts of a program that packets come to only if the IPv4 header that starts there has no options.
+fn only_plain(program: &Program, place: i32) -> BTreeSet<Next> {
+    let first = Question::Bytes { offset: place, length: 1 };
+    let plain: IntervalSet = (0..=0x0f).map(|high| (high << 4 | 5, high << 4 | 5)).collect();
+    let other = plain.complement(8);
+    // What may still have options; every node leads to later ones.
+    let mut mixed = BTreeSet::from([program.start]);
+    let all = (0..program.nodes.len() as u32).map(Next::Node);
+    for (next, node) in all.clone().zip(&program.nodes) {
+        if mixed.contains(&next) {
+            let may = |set: &IntervalSet| node.question != first || !set.intersection(&other).is_empty();
+            mixed.extend(by_next(node).into_iter().filter(|(_, set)| may(set)).map(|(next, _)| next));
+        }
+    }
+    all.chain((0..program.classes.len() as u32).map(Next::Class))
+        .filter(|next| !mixed.contains(next))
+        .collect()
+}
+
+/// Where the IPv4 header is that programs ask about most.
+fn header_of(program: &Program) -> Option<i32> {
+    let lists = program.lists.iter().map(|list| list.headers[0]);
+    let marked = program.classes.iter().filter_map(|class| class.headers[1].flatten());
+    let places = lists.chain(program.layout[1]).chain(marked);
+    places.into_iter().find(|place| *place >= 0)
+}
