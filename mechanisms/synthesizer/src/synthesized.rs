@@ -6,6 +6,9 @@
 //! before. Where the elements of the stretch are still there, they count what has passed, as if it had gone through them; a
 //! handler that changes what one of them does sends all packets through the elements again.
 //!
+//! Translators that a stretch passes say once what they do to a flow they know, and packets of it pass them all with one
+//! look-up. Packets that open or close a connection, and flows that are new, come to the translators themselves.
+//!
 //! ## Usage
 //! `Synthesized(LAYOUT ..., OTHERWISE 0, START ..., ...)`
 //!
@@ -20,6 +23,7 @@
 //!
 //! ## Handlers
 //! - `classes`: packets of each class so far, a line for each.
+//! - `flows`: flows that are on lease from the stretch's translators.
 //! - `active`: false once an element of the stretch has been changed by a handler.
 //!
 //! ## Example
@@ -61,7 +65,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("START", "question or class", "c0"),
         ArgInfo::rest("LINE", "line of a program"),
     ],
-    handlers: &[HandlerInfo::list("classes"), HandlerInfo::read("active")],
+    handlers: &[HandlerInfo::list("classes"), HandlerInfo::count("flows"), HandlerInfo::read("active")],
     samples: &[
         "LAYOUT ANY 0 - -, START c0, c0 at 0; out 0 -> 1/1",
         "LAYOUT ANY 0 - -, START n0, n0 length 33:c0 *:n1, n1 12/2 2047:c0 2048:n2 *:c0, n2 22/1 1:c0 *:c1, \
@@ -245,6 +249,9 @@ impl Element for Synthesized {
     fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
         if name == "active" {
             return Ok((!self.is_outdated).to_string());
+        }
+        if name == "flows" {
+            return Ok(self.flows.as_ref().map_or(0, Flows::len).to_string());
         }
         let mut lines = String::new();
         let counts = self.passed.iter().zip(&self.counts);

@@ -142,8 +142,6 @@ impl Lessor for Published {
     }
 
     fn catch_up(&self, now: Timestamp) -> Timestamp {
-        let mut store = locked(&self.home().store);
-        store.catch_up(now);
-        store.next_catch_up()
+        locked(&self.home().store).catch_up_elsewhere(now)
     }
 }

@@ -24,7 +24,7 @@ use wire::{FiveTuple, ip_protocol, ipv4};
 
 use super::question::{Leased, Question, Sum};
 use super::run::{OTHERWISE, Runner, answer};
-use super::{Class, Exit, Next, Program, Value};
+use super::{Class, Exit, Next, Passed, Program, Value};
 use crate::compose::packet::{IPV4, Place};
 
 /// Bytes of values that there is room for beside a flow's key.
@@ -55,6 +55,8 @@ pub struct Rest {
     /// Where the packet went that the flow was taken on lease for: others that go elsewhere must not overtake such packets, nor
     /// be overtaken.
     exit: Option<Exit>,
+    /// How many elements it passed that have leased the flow.
+    steps: usize,
 }
 
 /// The flows.
@@ -62,9 +64,9 @@ pub struct Flows {
     program: Arc<Program>,
     /// By step.
     lessors: Vec<Arc<dyn Lessor>>,
-    /// By class: whether packets have passed a step, and whether they come to the first one because their flow is not on
+    /// By class: how many steps packets have passed, and whether they come to the first one because their flow is not on
     /// lease.
-    passing: Vec<bool>,
+    passing: Vec<usize>,
     waiting: Vec<bool>,
     /// By list: whether a flow's packets all have one answer.
     constant_lists: Vec<bool>,
@@ -112,12 +114,14 @@ impl Flows {
                 waiting[class as usize] = true;
             }
         }
-        let passes = |class: &Class| {
-            used.has_room(program, class)
-                && class.path.iter().any(|passed| {
-                    let here = (passed.element, passed.input, passed.case);
-                    program.steps.iter().any(|step| (step.element, step.input, step.case) == here)
-                })
+        let is_step = |passed: &&Passed| {
+            let here = (passed.element, passed.input, passed.case);
+            program.steps.iter().any(|step| (step.element, step.input, step.case) == here)
+        };
+        let passes = |class: &Class| match used.has_room(program, class) {
+            true => class.path.iter().filter(is_step).count(),
+            // It is left to the elements.
+            false => usize::MAX,
         };
         Some(Flows {
             passing: program.classes.iter().map(passes).collect(),
@@ -220,12 +224,13 @@ impl Flows {
                 }
                 Some(id) => {
                     let exit = self.program.classes.get(class).map(|class| class.exit);
-                    let passes = self.passing.get(class) == Some(&true);
-                    let is_dropped = matches!(exit, Some(Exit::Drop(_)));
-                    if is_dropped || passes && self.rest(place).is_some_and(|rest| rest.exit == exit) {
-                        if passes {
-                            self.leases.see(id.index(), now);
-                        }
+                    let passes = self.passing.get(class).copied().unwrap_or(usize::MAX);
+                    if passes == 0 && matches!(exit, Some(Exit::Drop(_))) {
+                        continue;
+                    }
+                    // All elements that have leased the flow see a packet, or it comes to them.
+                    if self.rest(place).is_some_and(|rest| (rest.exit, rest.steps) == (exit, passes)) {
+                        self.leases.see(id.index(), now);
                         continue;
                     }
                     self.slow.push(id);
@@ -414,9 +419,10 @@ impl Flows {
         // Several ways may lead to one list.
         rules.sort_unstable();
         rules.dedup();
-        let mut rest = Rest { start: place(&left, program.start), rules, exit: None };
-        let class = program.classes.get(runner.class_of_rest(packet, &rest) as usize);
-        rest.exit = class.map(|class| class.exit);
+        let mut rest = Rest { start: place(&left, program.start), rules, exit: None, steps: 0 };
+        let class = runner.class_of_rest(packet, &rest) as usize;
+        rest.exit = program.classes.get(class).map(|class| class.exit);
+        rest.steps = self.passing.get(class).copied()?;
         let next = self.rests.len() as u32;
         Some(*self.numbers.entry(rest).or_insert_with_key(|rest| {
             self.rests.push(rest.clone());

@@ -239,7 +239,15 @@ impl Unfolding<'_> {
                 if !(0..length).all(is_there) {
                     return None;
                 }
-                let field = field(shape.from_start(first), length.into());
+                // Behind the IPv4 header it is asked for there, as elements do.
+                let field = match (first, shape.headers[2]) {
+                    (Place::Byte(place), Some(transport)) if place >= transport => Field::Bytes {
+                        base: Base::Transport,
+                        offset: place - transport,
+                        length: length.into(),
+                    },
+                    _ => field(shape.from_start(first), length.into()),
+                };
                 let mut forward = Vec::new();
                 let mut cases = Vec::new();
                 for (output, (next, set)) in by_next(node).into_iter().enumerate() {

@@ -117,8 +117,13 @@ impl Store {
         }
     }
 
-    /// Before which time that does nothing.
-    pub(in crate::nat) fn next_catch_up(&self) -> Timestamp {
+    /// The same for who sees packets that do not come here; before which time that does nothing. The first packet that does
+    /// come says when mappings are looked for.
+    pub(in crate::nat) fn catch_up_elsewhere(&mut self, now: Timestamp) -> Timestamp {
+        if self.owners.iter().any(|owner| owner.interval > 0 && owner.next.is_none()) {
+            return Timestamp(i64::MIN);
+        }
+        self.catch_up(now);
         Timestamp(if self.old.is_some() { i64::MIN } else { self.next_search })
     }
 

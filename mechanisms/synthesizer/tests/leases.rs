@@ -1,0 +1,280 @@
+//! Translators in a row: one mapping, one look-up. What packets become, when mappings end and what handlers show is as if all
+//! packets had gone through the translators.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use common::{Read, compare_within, read};
+use element::effects::Header;
+use fastrand::Rng;
+use testkit::Run;
+use testkit::timed::{frame, write_capture};
+use tidegate_synthesizer::compose::packet::Place;
+use tidegate_synthesizer::compose::walk::Limits;
+use tidegate_synthesizer::compose::{Synthesis, synthesize};
+use tidegate_synthesizer::insert::insert;
+use tidegate_synthesizer::program::question::{Leased, Question};
+use tidegate_synthesizer::program::{Class, Exit, Next, Program, Value, Write};
+use tidegate_synthesizer::verify::Verdict;
+use wire::build::Builder;
+use wire::tcp::flags::{ACK, FIN, RST, SYN};
+
+/// Nodes of decision diagrams that a proof may take here.
+const NODES: usize = 1 << 22;
+
+/// Translators with a filter between them; `$MORE` are further arguments of theirs.
+fn chain(input: &str, output: &str, more: &str) -> String {
+    format!(
+        "FromDump({input}, STOP true) -> before :: Counter -> Strip(14) -> CheckIPHeader
+            -> first :: IPRewriter(pattern 192.0.2.1 1024-2047 - - 0 0{more}) -> DecIPTTL
+            -> filter :: IPFilter(deny udp && src host 192.0.2.1 && dst port 7, allow all)
+            -> second :: IPRewriter(pattern 198.51.100.1 4096-5119 - - 0 0{more}) -> hop :: DecIPTTL
+            -> EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2) -> behind :: Counter -> out :: ToDump({output});
+        hop[1] -> expired :: Counter -> Discard;"
+    )
+}
+
+fn compose(chain: &Read) -> Synthesis {
+    let limits = Limits { least: 1, ..Limits::default() };
+    synthesize(&chain.chain, &limits, &|(node, output)| chain.pushed[node][output])
+}
+
+fn composed(chain: &Read, synthesis: &Synthesis) -> String {
+    lang::flatten(&insert(&chain.graph, &chain.chain, synthesis))
+}
+
+/// The class of packets that pass all translators.
+fn usual(program: &mut Program) -> &mut Class {
+    let leads = |class: &&mut Class| {
+        let is_tcp = class.transport_checksum.as_ref().is_some_and(|sum| sum.protocol == Header::Tcp);
+        is_tcp && matches!(class.exit, Exit::Output(_))
+    };
+    program.classes.iter_mut().filter(leads).max_by_key(|class| class.path.len()).unwrap()
+}
+
+#[test]
+fn translators_in_a_row_are_one_mapping() {
+    let chain = read(&chain("in.pcap", "out.pcap", ""));
+    let mut synthesis = compose(&chain);
+    let verdict = compare_within(NODES, &chain, &read(&composed(&chain, &synthesis))).verdict;
+    assert!(matches!(verdict, Verdict::Equivalent), "{verdict:?}");
+    let program = &mut synthesis.stretches[0].program;
+    let nested: Vec<u16> = program.steps.iter().filter_map(|step| step.after).collect();
+    assert!(!nested.is_empty(), "{:?}", program.steps);
+    let class = usual(program).clone();
+    // Addresses and port once, from the second translator; one update for all that has changed.
+    let written = class.writes.iter().filter_map(|write| match write.value {
+        Value::Copy(Place::Leased(step, _), length) => Some((step, length)),
+        _ => None,
+    });
+    let written: BTreeMap<u16, u8> = written.fold(BTreeMap::new(), |mut all, (step, length)| {
+        *all.entry(step).or_default() += length;
+        all
+    });
+    assert!(written.keys().all(|step| program.steps[usize::from(*step)].after.is_some()), "{class:?}");
+    let sum = class.transport_checksum.unwrap();
+    assert_eq!((sum.protocol, sum.header, sum.words), (Header::Tcp, 34, vec![26, 28, 30, 32, 34, 36]));
+}
+
+/// Changes a program in one way: it is not taken for the same any more.
+fn caught(what: &str, spoil: impl Fn(&mut Program) -> bool) {
+    let chain = read(&chain("in.pcap", "out.pcap", ""));
+    let mut synthesis = compose(&chain);
+    assert!(spoil(&mut synthesis.stretches[0].program), "{what}: there is nothing to spoil");
+    let verdict = compare_within(NODES, &chain, &read(&composed(&chain, &synthesis))).verdict;
+    assert!(!matches!(verdict, Verdict::Equivalent), "{what}");
+}
+
+#[test]
+fn spoiled_mappings_are_caught() {
+    caught("a word that the checksum does not account for", |program| {
+        usual(program).transport_checksum.as_mut().is_some_and(|sum| sum.words.pop().is_some())
+    });
+    caught("the checksum of the other protocol", |program| {
+        usual(program).transport_checksum.as_mut().is_some_and(|sum| {
+            sum.protocol = Header::Udp;
+            true
+        })
+    });
+    caught("no checksum", |program| usual(program).transport_checksum.take().is_some());
+    caught("values of the first translator", |program| {
+        let first = program.steps.iter().position(|step| step.after.is_none()).unwrap() as u16;
+        let mut spoiled = false;
+        for write in &mut usual(program).writes {
+            if let Value::Copy(Place::Leased(step, _), _) = &mut write.value {
+                *step = first;
+                spoiled = true;
+            }
+        }
+        spoiled
+    });
+    caught("another value", |program| {
+        let mut spoiled = false;
+        for write in &mut usual(program).writes {
+            if let (Place::Byte(_), Value::Copy(Place::Leased(_, offset), _)) =
+                (write.place, &mut write.value)
+            {
+                *offset = if *offset == 0 { 4 } else { 0 };
+                spoiled = true;
+            }
+        }
+        spoiled
+    });
+    caught("packets that open a connection", |program| {
+        let flags = Question::Bytes { offset: 47, length: 1 };
+        let mut spoiled = false;
+        for node in program.nodes.iter_mut().filter(|node| node.question == flags) {
+            let usual = node.next(u128::from(ACK));
+            node.parts.iter_mut().for_each(|(_, next)| *next = usual);
+            spoiled = true;
+        }
+        spoiled
+    });
+    caught("a translator that is not asked", |program| {
+        let nested: Vec<u16> =
+            (0..).zip(&program.steps).filter_map(|(number, step)| step.after.map(|_| number)).collect();
+        let leads: Vec<(u32, Next)> = (0..)
+            .zip(&program.nodes)
+            .filter_map(|(number, node)| match node.question {
+                Question::Leased { step, what: Leased::Output } if nested.contains(&step) => {
+                    Some((number, node.next(1)))
+                }
+                _ => None,
+            })
+            .collect();
+        for node in &mut program.nodes {
+            for (_, next) in &mut node.parts {
+                if let Some((_, to)) = leads.iter().find(|(number, _)| *next == Next::Node(*number)) {
+                    *next = *to;
+                }
+            }
+        }
+        !leads.is_empty()
+    });
+}
+
+/// Flows that begin, go on, stop for longer or shorter than mappings last, and end in each way.
+fn traffic(seed: u64) -> Vec<(i64, Vec<u8>)> {
+    let mut random = Rng::with_seed(seed);
+    let mut time = 0i64;
+    let mut packets = Vec::new();
+    for _ in 0..6000 {
+        // Now and then all is silent.
+        time += if random.u16(..) < 300 { random.i64(0..3_000_000_000) } else { random.i64(0..2_000_000) };
+        let flow = random.u16(..40);
+        let from = SocketAddr::from(([10, 0, 0, flow as u8 % 5 + 1], 2000 + flow));
+        let to = SocketAddr::from(([203, 0, 113, flow as u8 % 3 + 1], if flow % 11 == 0 { 7 } else { 80 }));
+        let payload = vec![flow as u8; random.usize(..40)];
+        let packet = if flow % 2 == 0 {
+            Builder::udp(from, to)
+        } else {
+            let flags = match random.u8(..24) {
+                0 => SYN,
+                1 => FIN | ACK,
+                2 => RST,
+                _ => ACK,
+            };
+            Builder::tcp(from, to, flags)
+        };
+        let mut bytes = frame(packet, &payload);
+        // Some will not get far.
+        if random.u8(..20) == 0 {
+            let (ttl, old) = (1 + random.u8(..3), bytes[22]);
+            let sum = u16::from_be_bytes([bytes[24], bytes[25]]);
+            let change = wire::checksum::Delta::u16(
+                u16::from_be_bytes([old, bytes[23]]),
+                u16::from_be_bytes([ttl, bytes[23]]),
+            );
+            bytes[24..26].copy_from_slice(&change.apply(sum).to_be_bytes());
+            bytes[22] = ttl;
+        }
+        packets.push((time, bytes));
+    }
+    packets
+}
+
+/// What a run has left: the packets that it has written by flow and all together, and values of handlers.
+struct Left {
+    packets: Vec<Vec<u8>>,
+    values: Vec<String>,
+}
+
+const HANDLERS: [&str; 10] = [
+    "first.tcp_table",
+    "second.udp_table",
+    "first.nmappings",
+    "second.mapping_failures",
+    "before.count",
+    "filter.rule_counts",
+    "second.size",
+    "behind.count",
+    "behind.byte_count",
+    "expired.count",
+];
+
+fn run(text: &str, output: &Path, burst: usize, handlers: &[&str]) -> Left {
+    let outcome = Run { burst: Some(burst), ..Run::trace() }.text(text, handlers).unwrap();
+    let mut reader = capture::Reader::open(output).unwrap();
+    let mut packets = Vec::new();
+    while let Some(packet) = reader.next().unwrap() {
+        packets.push(packet.data.to_vec());
+    }
+    let values = outcome.values.into_iter().map(|value| value.unwrap_or_else(|error| error));
+    Left { packets, values: values.collect() }
+}
+
+/// Packets by addresses, protocol and ports.
+fn by_flow(packets: &[Vec<u8>]) -> BTreeMap<Vec<u8>, Vec<&Vec<u8>>> {
+    let mut flows: BTreeMap<Vec<u8>, Vec<&Vec<u8>>> = BTreeMap::new();
+    for packet in packets {
+        let mut key = packet[26..38].to_vec();
+        key.push(packet[23]);
+        flows.entry(key).or_default().push(packet);
+    }
+    flows
+}
+
+/// Long and short time-outs, and few mappings.
+const SETTINGS: [&str; 4] = [
+    "",
+    ", TCP_TIMEOUT 1, TCP_NODATA_TIMEOUT 1, TCP_DONE_TIMEOUT 1, UDP_TIMEOUT 1, UDP_STREAMING_TIMEOUT 1, TCP_GUARANTEE 0,
+        UDP_GUARANTEE 0, REAP_INTERVAL 1",
+    ", MAPPING_CAPACITY 38, TCP_GUARANTEE 0, UDP_GUARANTEE 0",
+    ", TCP_TIMEOUT 2, UDP_STREAMING_TIMEOUT 3, MAPPING_CAPACITY 39, TCP_GUARANTEE 1, UDP_GUARANTEE 1, REAP_INTERVAL 2",
+];
+
+#[test]
+fn mappings_live_as_long_as_without_leases() {
+    let folder = tempfile::tempdir().unwrap();
+    let (input, output) = (folder.path().join("in.pcap"), folder.path().join("out.pcap"));
+    for (seed, more) in (1..).zip(SETTINGS) {
+        write_capture(&input, &traffic(seed));
+        let text = chain(input.to_str().unwrap(), output.to_str().unwrap(), more);
+        let chain = read(&text);
+        let synthesis = compose(&chain);
+        let leased = composed(&chain, &synthesis);
+        let program = &synthesis.stretches[0].program;
+        let takes = |write: &Write| matches!(write.value, Value::Copy(Place::Leased(..), _));
+        let passing: Vec<bool> = program.classes.iter().map(|class| class.writes.iter().any(takes)).collect();
+        for burst in [1, 32] {
+            let plain = run(&text, &output, burst, &HANDLERS);
+            let handlers = [&["synthesized.classes"], &HANDLERS[..]].concat();
+            let left = run(&leased, &output, burst, &handlers);
+            // There is something that leases could have got wrong.
+            let counts = left.values[0].lines().filter_map(|line| line.split_once(' '));
+            let counts: Vec<u64> = counts.map(|(_, count)| count.parse().unwrap()).collect();
+            let passing: u64 =
+                (passing.iter().zip(&counts)).filter(|(passes, _)| **passes).map(|(_, n)| n).sum();
+            assert!(passing > 500, "{more}: {passing} packets of flows on lease");
+            assert_eq!(plain.values, left.values[1..], "{more} with bursts of {burst}");
+            assert!(plain.packets.len() > 4000);
+            match burst {
+                1 => assert!(plain.packets == left.packets, "{more}: other packets"),
+                _ => assert_eq!(by_flow(&plain.packets), by_flow(&left.packets), "{more}"),
+            }
+        }
+    }
+}
