@@ -170,7 +170,8 @@ pub fn explore(
                 d.term(Term { name: "place in a stream".into(), numbers, bits: Vec::new() })
             });
             let says_all = stream.is_some() && !copies;
-            let unit = Unit { has_room: premises.room, says_all, ..Unit::of(element, number, input) };
+            let unit = Unit::of(element, &streams.functions, number, input);
+            let unit = Unit { has_room: premises.room, says_all, ..unit };
             let outcome = unit.step(d, &condition, &packet);
             if outcome.ignores_full_queues && !ends.queues.contains(&node) {
                 ends.queues.push(node);

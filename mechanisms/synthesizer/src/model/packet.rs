@@ -490,6 +490,49 @@ impl Packet {
             && sums.iter().all(equal_sum)
     }
 
+    /// Whether a function of these fields sees the same of two packets, for all packets that came in of a condition.
+    pub fn look_the_same(d: &Diagrams, condition: &Bit, a: &Packet, b: &Packet, reads: &[Field]) -> bool {
+        if a == b {
+            return true;
+        }
+        if a.lost.is_some() || b.lost.is_some() || reads.contains(&Field::Payload) {
+            return Packet::are_same(d, condition, a, b);
+        }
+        reads.iter().all(|field| match *field {
+            // Where the packet ends in the middle, those before the end are seen.
+            Field::Bytes { base, offset, length } => (0..i32::from(length)).all(|more| {
+                let place = |packet: &Packet| Some(packet.place(base)?.saturating_add(offset + more));
+                Packet::show_the_same_byte(d, condition, [(a, place(a)), (b, place(b))])
+            }),
+            _ => {
+                let (x, y) = (a.field(d, field), b.field(d, field));
+                let same = |x: &Bit, y: &Bit| x == y || !d.overlap(condition, &d.xor(x, y));
+                same(&x.there, &y.there) && x.bits.iter().zip(&y.bits).all(|(x, y)| same(x, y))
+            }
+        })
+    }
+
+    fn show_the_same_byte(d: &Diagrams, condition: &Bit, seen: [(&Packet, Option<i32>); 2]) -> bool {
+        let there = |(packet, place): (&Packet, Option<i32>)| match place {
+            Some(place) => packet.reaches(d, place.saturating_add(1)),
+            None => d.no(),
+        };
+        let (x, y) = (there(seen[0]), there(seen[1]));
+        if x != y && d.overlap(condition, &d.xor(&x, &y)) {
+            return false;
+        }
+        let [(a, Some(left)), (b, Some(right))] = seen else { return true };
+        let within = d.and(condition, &x);
+        let mut sums = a.sums.keys().chain(b.sums.keys());
+        let differences = match sums.find(|key| left == right && key.field().contains(&left)) {
+            _ if d.is_never(&within) => Vec::new(),
+            // Checksums have their own comparison.
+            Some(key) => Sum::differences(d, *key, a, b),
+            None => d.differences(&a.byte(d, left), &b.byte(d, right)).collect(),
+        };
+        differences.iter().all(|different| !d.overlap(&within, different))
+    }
+
     /// One packet for both conditions, which exclude each other; `None` if they are laid out differently. Checksums that
     /// came about in different ways, or are kept in one of them only, become harder to know; if that is not to be
     /// (`releases`), there is no such packet either.

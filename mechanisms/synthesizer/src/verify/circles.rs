@@ -21,6 +21,7 @@ use element::Base;
 use crate::model::chain::{Chain, Port};
 use crate::model::diagrams::{Diagrams, Term};
 use crate::model::explore::{Waiting, made};
+use crate::model::functions::Functions;
 use crate::model::packet::Packet;
 use crate::model::places::{in_region, is_anywhere, real};
 use crate::model::step::{To, Unit};
@@ -118,7 +119,7 @@ impl Circles {
 
     /// What may leave a circle to which this comes: any packets that are laid out as packets there may be.
     pub(super) fn leaving(&self, d: &Diagrams, chain: &Chain, circle: usize, entering: &Entering) -> Leaving {
-        let mut leaving = Leaving::default();
+        let (mut leaving, functions) = (Leaving::default(), Functions::default());
         let like = |packet: &Packet| any_like(d, packet);
         let mut seen: Vec<(Port, Packet)> = Vec::new();
         let come = |port: Port, packet: Packet, seen: &mut Vec<(Port, Packet)>| {
@@ -139,7 +140,7 @@ impl Circles {
             next += 1;
             let (number, input) = port;
             let element = &chain.nodes[number];
-            let outcome = Unit::of(element, 0, input).step(d, &d.yes(), &packet);
+            let outcome = Unit::of(element, &functions, 0, input).step(d, &d.yes(), &packet);
             if outcome.ignores_full_queues && !leaving.queues.contains(&number) {
                 leaving.queues.push(number);
             }
