@@ -12,7 +12,7 @@ use element::effects::{Action, Effects, Field, Header, Number, Value};
 use packet::{HEADROOM, SLOT_STRIDE};
 
 use super::diagrams::{Bit, Byte, Diagrams, Symbol, Term};
-use super::places::{behind_ipv4, in_region, is_anywhere, real, region_of};
+use super::places::{anywhere, behind_ipv4, in_region, is_anywhere, real, region_of};
 use super::sums::{Sum, SumKey};
 use super::word::Word;
 
@@ -107,21 +107,31 @@ impl Packet {
     /// Any packet that is laid out like this one: its headers are as far from its start. `None` if nothing is known of
     /// that.
     pub fn any_like(&self, d: &Diagrams) -> Option<Packet> {
-        if self.lost.is_some() || in_region(self.start) {
+        let is_odd = self.headers[..2].iter().flatten().any(|place| in_region(*place));
+        if self.lost.is_some() || in_region(self.start) || is_odd {
             return None;
         }
         let mut headers = self.headers.map(|place| place.map(|place| place - self.start));
-        if let Some(place) = self.headers[2].filter(|place| is_anywhere(d, *place)) {
-            headers[2] = Some(place);
-        } else if self.headers[2].is_some_and(in_region) {
-            // Behind an IP header, which says how long it is.
-            let network = headers[1].filter(|_| !self.headers[1].is_some_and(in_region))?;
-            headers[2] = Some(behind_ipv4(d, network));
+        if self.headers[2].is_some_and(in_region) {
+            headers[2] = Some(match headers[1] {
+                Some(network) if self.is_behind_ipv4(d) => behind_ipv4(d, network),
+                // In each of these packets it is somewhere else.
+                network => {
+                    let usual = Word::constant(d, i64::from(network.unwrap_or(0) + IPV4_HEADER));
+                    anywhere(d, &usual, Term { name: "where a header is".into(), ..Term::default() })
+                }
+            });
         }
-        let is_odd = self.headers[..2].iter().flatten().any(|place| in_region(*place));
         // What was stripped from it is in front of it, and may be anything too.
-        let any = || Packet { own: -(HEADROOM as i32), ..Packet::incoming(d, headers) };
-        (!is_odd).then(|| any().with_any_annotations(d))
+        let any = Packet { own: -(HEADROOM as i32), ..Packet::incoming(d, headers) };
+        Some(any.with_any_annotations(d))
+    }
+
+    /// Whether its transport header is where its IP header says, which may say something else by now.
+    fn is_behind_ipv4(&self, d: &Diagrams) -> bool {
+        let [_, Some(network), Some(transport)] = self.headers else { return false };
+        let length = Word::from_bits(d, &self.byte(d, network)[4..]).times(d, 4);
+        !is_anywhere(d, transport) && length.plus(d, &real(d, network)) == real(d, transport)
     }
 
     /// A packet of which nothing is known but the function that it comes from.

@@ -16,17 +16,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use element::Base;
-
 use crate::model::chain::{Chain, Port};
 use crate::model::diagrams::{Diagrams, Term};
 use crate::model::explore::{Waiting, made};
 use crate::model::functions::Functions;
 use crate::model::packet::Packet;
-use crate::model::places::{in_region, is_anywhere, real};
 use crate::model::step::{To, Unit};
 use crate::model::streams::{are_same, come_twice};
-use crate::model::word::Word;
 use crate::synthesized;
 
 /// Layouts at one input that are told apart. More come about where each round moves a header; then nothing is known.
@@ -120,7 +116,8 @@ impl Circles {
     /// What may leave a circle to which this comes: any packets that are laid out as packets there may be.
     pub(super) fn leaving(&self, d: &Diagrams, chain: &Chain, circle: usize, entering: &Entering) -> Leaving {
         let (mut leaving, functions) = (Leaving::default(), Functions::default());
-        let like = |packet: &Packet| any_like(d, packet);
+        // One of which nothing is known if it cannot be said how it is laid out.
+        let like = |packet: &Packet| packet.any_like(d).unwrap_or_else(|| anything(d));
         let mut seen: Vec<(Port, Packet)> = Vec::new();
         let come = |port: Port, packet: Packet, seen: &mut Vec<(Port, Packet)>| {
             let before = seen.iter().filter(|(other, _)| *other == port).count();
@@ -172,20 +169,6 @@ impl Circles {
         }
         leaving
     }
-}
-
-/// Any packet that is laid out like this one; one of which nothing is known if that cannot be said.
-fn any_like(d: &Diagrams, packet: &Packet) -> Packet {
-    // What is behind an IP header is taken to be where that says. It may say something else by now.
-    let is_behind = match (packet.place(Base::Network), packet.place(Base::Transport)) {
-        (Some(network), Some(transport)) if in_region(transport) && !is_anywhere(d, transport) => {
-            let length = Word::from_bits(d, &packet.byte(d, network)[4..]).times(d, 4);
-            length.plus(d, &real(d, network)) == real(d, transport)
-        }
-        _ => true,
-    };
-    let any = if is_behind { packet.any_like(d) } else { None };
-    any.unwrap_or_else(|| anything(d))
 }
 
 fn anything(d: &Diagrams) -> Packet {
