@@ -19,4 +19,5 @@ pub mod places;
 pub mod step;
 pub mod streams;
 pub mod sums;
+pub mod turns;
 pub mod word;

@@ -1,16 +1,18 @@
 //! What one element makes of a packet, after its declaration.
 
 use element::effects::{
-    Access, Action, Case, Checksum, Depends, Effects, Field, Filter, Header, Hold, Target, Value,
+    Access, Action, Case, Checksum, Depends, Effects, Emit, Field, Filter, Header, Hold, Target, Value,
 };
 use element::{Base, DropReason};
 
 use super::chain::Node;
 use super::diagrams::{Bit, Diagrams, Term};
+use super::explore::Arrival;
 use super::functions::Functions;
 use super::packet::{LENGTH_BITS, Packet};
 use super::places::{anywhere, in_region, real};
 use super::sums::Sum;
+use super::turns::{Turns, Way};
 use super::word::{Word, bits_in};
 
 /// Different values of a header's place that are told apart; an IP header has eleven lengths.
@@ -57,12 +59,16 @@ pub struct Leaving {
     pub condition: Bit,
     /// The packet now.
     pub packet: Packet,
+    /// The number of the declared copy, if it is one beside the packet.
+    pub copy: Option<usize>,
 }
 
 /// A packet that an element makes from another one.
 pub struct Derived {
     /// What it is.
     pub name: &'static str,
+    /// Its number among those that the element declares.
+    pub number: usize,
     /// Where it leaves; `None` for every output.
     pub output: Option<usize>,
     /// The header that it starts with.
@@ -183,6 +189,37 @@ impl<'u> Unit<'u> {
         (&a.to, a.otherwise) == (&b.to, b.otherwise) && unchanged && a.to != Target::SomeOutput
     }
 
+    /// Notes which ways are taken where several packets leave that come of one.
+    pub fn turn(
+        &self,
+        d: &Diagrams,
+        node: usize,
+        turns: &Turns,
+        leaving: Vec<Leaving>,
+        made: &[Derived],
+    ) -> Vec<(To, Arrival)> {
+        let copies = self.effects.cases.iter().any(|case| case.to == Target::AllOutputs)
+            || self.effects.emits.iter().any(Emit::is_copy);
+        let made = made.iter().fold(d.no(), |any, made| d.or(&any, &made.condition));
+        let mut arrivals = Vec::with_capacity(leaving.len());
+        for Leaving { to, condition, packet, copy } in leaving {
+            let To::Output(output) = to else {
+                arrivals.push((to, Arrival { condition, packet, turns: Turns::default() }));
+                continue;
+            };
+            let taken = turns.taken(node, copy.map_or(Way::Output(output), Way::Made));
+            let part = if copies { d.yes() } else { made.clone() };
+            for (part, turns) in [(part.clone(), taken), (d.not(&part), turns.clone())] {
+                let condition = d.and(&condition, &part);
+                if !d.is_never(&condition) {
+                    let turns = if self.effects.hold == Hold::None { turns } else { turns.waited() };
+                    arrivals.push((to, Arrival { condition, packet: packet.clone(), turns }));
+                }
+            }
+        }
+        arrivals
+    }
+
     /// Whether the case is that of a queue without room.
     fn is_overflow(&self, case: &Case) -> bool {
         let says_nothing = matches!(&case.when, Filter::Opaque { reads, .. } if reads.is_empty());
@@ -298,7 +335,7 @@ impl<'u> Unit<'u> {
                     to => to,
                 };
                 if !d.is_never(&condition) {
-                    outcome.leaving.push(Leaving { to, condition, packet });
+                    outcome.leaving.push(Leaving { to, condition, packet, copy: None });
                 }
             };
             match case.to {
@@ -581,8 +618,8 @@ impl<'u> Unit<'u> {
             {
                 let condition = d.and(condition, &self.holds(d, condition, &emit.when, packet));
                 if output < self.outputs && !d.is_never(&condition) {
-                    let packet = packet.clone();
-                    outcome.leaving.push(Leaving { to: To::Output(output), condition, packet });
+                    let (to, packet) = (To::Output(output), packet.clone());
+                    outcome.leaving.push(Leaving { to, condition, packet, copy: Some(number) });
                 }
                 continue;
             }
@@ -593,8 +630,8 @@ impl<'u> Unit<'u> {
             let what = format!("{} {number} itself", emit.name);
             let term = self.unknown(d, &what, &condition, packet, &emit.reads);
             let packet = Packet::lost(d, d.term(term));
-            let starts = emit.starts;
-            outcome.derived.push(Derived { name: emit.name, output: emit.output, starts, condition, packet });
+            let (name, output, starts) = (emit.name, emit.output, emit.starts);
+            outcome.derived.push(Derived { name, number, output, starts, condition, packet });
         }
     }
 
@@ -603,7 +640,7 @@ impl<'u> Unit<'u> {
         let is_sink = self.effects.cases.iter().any(|case| case.to == Target::Send) && packet.lost.is_some();
         if is_sink {
             let (condition, packet) = (condition.clone(), packet.clone());
-            outcome.leaving.push(Leaving { to: To::Out, condition, packet });
+            outcome.leaving.push(Leaving { to: To::Out, condition, packet, copy: None });
             return;
         }
         let outputs = || vec![self.outputs as i64];
@@ -613,7 +650,7 @@ impl<'u> Unit<'u> {
             let to =
                 if output < self.outputs { To::Output(output) } else { To::Drop(DropReason::Unsuitable) };
             let condition = d.and(condition, &chosen);
-            outcome.leaving.push(Leaving { to, condition, packet: lost.clone() });
+            outcome.leaving.push(Leaving { to, condition, packet: lost.clone(), copy: None });
         }
     }
 }
