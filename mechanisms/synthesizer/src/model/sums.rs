@@ -395,7 +395,12 @@ impl Sum {
             d.note_one_zero();
         }
         let written = |sum: &Sum| matches!(sum.origin, Origin::Written(_));
-        if written(&left) || written(&right) || !a.is_original() || !b.is_original() {
+        let from_elsewhere = match [a, b].map(|packet| packet.version()) {
+            [None, None] => !a.is_original() || !b.is_original(),
+            // Bytes that nobody wrote are the same in both then.
+            versions => versions[0] != versions[1] || left.origin != right.origin,
+        };
+        if written(&left) || written(&right) || from_elsewhere {
             return d.differences(&left.bits(d, key), &right.bits(d, key)).collect();
         }
         let places: BTreeSet<i32> = left.accounted.keys().chain(right.accounted.keys()).copied().collect();
