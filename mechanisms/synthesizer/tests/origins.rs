@@ -88,6 +88,10 @@ fn elements_that_use_the_state_of_others_are_passed_in_an_order() {
     same(chain, chain);
     same(chain, &chain.replace("check ->", "check -> Counter ->"));
     not_proven(chain, &exchanged(chain, "t"));
+    // One that adds to the state of another one.
+    let mapper = chain.replace("ICMPRewriter(rw)", "FTPPortMapper(rw, rw, 0)");
+    same(&mapper, &mapper);
+    not_proven(&mapper, &exchanged(&mapper, "t"));
     // One behind the other.
     let row = "rw :: IPRewriter(pattern 11.0.0.1 - - - 0 0); check -> rw -> ICMPRewriter(rw) -> out_a; Idle -> out_b;";
     same(row, &row.replace("check ->", "check -> Paint(1) -> Paint(0) ->"));

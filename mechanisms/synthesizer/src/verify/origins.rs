@@ -7,6 +7,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use element::effects::Effects;
+
 use super::circles::Circles;
 use super::{Group, Origin, Start};
 use crate::model::chain::Chain;
@@ -169,7 +171,9 @@ pub(super) fn shared_state(
     streams: &[BTreeMap<usize, Vec<Came>>; 2],
     starts: &[Start],
 ) -> Option<String> {
-    let is_used = chains.iter().flat_map(|chain| &chain.nodes).any(|node| !node.effects.beside.is_empty());
+    // Whoever is opaque may do so without saying it.
+    let uses = |effects: &Effects| !effects.beside.is_empty() || effects.opaque.is_some();
+    let is_used = chains.iter().flat_map(|chain| &chain.nodes).any(|node| uses(&node.effects));
     let [mine, theirs] = std::array::from_fn(|number| {
         let chain = chains[number];
         let has_state = |node: usize| {
