@@ -201,7 +201,8 @@ pub(super) fn shared_state(
         let first = if is_used { 0 } else { *n };
         let is_odd = |before: usize| {
             let places = [[&mine[before], *place], [&theirs[before], *other]];
-            !come_in_order(d, starts, places) && !(has_same_front(before) && has_same_front(*n))
+            let has_same_front = has_same_front(before) && has_same_front(*n);
+            !(has_same_front || come_in_order(d, starts, places))
         };
         (first..=*n).any(is_odd)
             || [place, other].iter().any(|place| place.is_behind_circle(starts)) && !has_same_front(*n)
