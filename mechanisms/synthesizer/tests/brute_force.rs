@@ -101,7 +101,7 @@ fn element(r: &mut Rng, start: i32) -> (String, usize) {
     let at = 14 - start;
     let straight = at >= 0 && r.u8(..8) > 0;
     let optional = r.usize(1..3);
-    match r.u8(..32) {
+    match r.u8(..35) {
         0 | 1 => {
             let list = patterns(r);
             (format!("Classifier({})", list.join(", ")), list.len())
@@ -169,6 +169,10 @@ fn element(r: &mut Rng, start: i32) -> (String, usize) {
         28 => ("VLANDecap".into(), 1),
         29 => ("Tee".into(), 2),
         30 => ((if r.bool() { "Null" } else { "Counter" }).into(), 1),
+        // What these do only they know.
+        31 => (format!("HashSwitch({}, {})", [20, 22, 30, 33][r.usize(..4)], r.usize(1..3)), 2),
+        32 => (format!("IPFragmenter({}, true)", [20, 40, 44, 60][r.usize(..4)]), optional),
+        33 => (format!("MoveData({}, {}, 2)", [8, 22, 33][r.usize(..3)], [20, 30][r.usize(..2)]), 1),
         _ => ("Queue(100000)".into(), 1),
     }
 }

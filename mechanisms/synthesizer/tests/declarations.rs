@@ -9,6 +9,7 @@ use testkit::elements::{Input, Seen};
 use testkit::samples::{Sample, all};
 use testkit::{Run, corpus};
 use tidegate_synthesizer::model::diagrams::{Bit, Byte, Diagrams};
+use tidegate_synthesizer::model::functions::Functions;
 use tidegate_synthesizer::model::packet::Packet;
 use tidegate_synthesizer::model::places::in_region;
 use tidegate_synthesizer::model::step::{Leaving, To, Unit};
@@ -102,15 +103,6 @@ fn check(sample: &Sample, effects: &Effects) -> Result<Tally, String> {
     let key = sample.to_string();
     // By reason: packets that end after the declaration.
     let mut ends: BTreeMap<String, u64> = BTreeMap::new();
-    let unit = Unit {
-        effects,
-        key: &key,
-        outputs: sample.shape.1,
-        stream: 0,
-        says_all: false,
-        has_room: true,
-        input: 0,
-    };
     for (input, packets) in inputs.iter().enumerate() {
         for (number, given) in packets.iter().enumerate() {
             let id = 1 + 100_000 * input as u32 + number as u32;
@@ -120,7 +112,17 @@ fn check(sample: &Sample, effects: &Effects) -> Result<Tally, String> {
             side.extend(given.time.0.to_be_bytes());
             side.push(0);
             let packet = Packet::known(&d, &given.bytes, headers, &side);
-            let outcome = Unit { input, ..unit }.step(&d, &d.yes(), &packet);
+            let unit = Unit {
+                effects,
+                key: &key,
+                outputs: sample.shape.1,
+                functions: &Functions::default(),
+                stream: 0,
+                says_all: false,
+                has_room: true,
+                input,
+            };
+            let outcome = unit.step(&d, &d.yes(), &packet);
             if d.exhausted() {
                 return Err("no room for its diagrams".into());
             }

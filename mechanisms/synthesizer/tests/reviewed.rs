@@ -370,3 +370,18 @@ fn headers_somewhere_may_be_what_is_asked_about() {
     }
     are_not_equivalent(&mirrored("", ""), &mirrored("", "").replace("PROCESS_EH true", ""));
 }
+
+/// An update of a checksum that is wrong by then leaves it as wrong as it was.
+#[test]
+fn updates_do_not_mend_a_checksum() {
+    let start = "FromDump(x) -> CheckIPHeader(14) -> StoreData(22, \\<0303>) ->";
+    let wrong = format!("{start} DecIPTTL -> out :: ToDump(y);");
+    are_not_equivalent(&wrong, &wrong.replace("DecIPTTL", "DecIPTTL -> SetIPChecksum"));
+    are_not_equivalent(&wrong, &wrong.replace("DecIPTTL", "DecIPTTL -> CheckIPHeader(14)"));
+    // In between, too.
+    let between = wrong.replace("StoreData", "DecIPTTL -> StoreData");
+    are_not_equivalent(&between, &between.replace("-> out", "-> SetIPChecksum -> out"));
+    are_equivalent(&between, &between.replace("-> out", "-> Counter -> out"));
+    let mended = between.replace("-> out", "-> SetIPChecksum -> out");
+    are_equivalent(&mended, &mended.replace("-> out", "-> CheckIPHeader(14) -> out"));
+}

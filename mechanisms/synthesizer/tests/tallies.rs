@@ -14,6 +14,7 @@ use testkit::corpus;
 use testkit::elements::{BASES, Input, collect, offer};
 use testkit::samples::{Sample, all};
 use tidegate_synthesizer::model::diagrams::Diagrams;
+use tidegate_synthesizer::model::functions::Functions;
 use tidegate_synthesizer::model::packet::Packet as Symbolic;
 use tidegate_synthesizer::model::step::Unit;
 
@@ -82,16 +83,18 @@ impl Teller {
             let make = |(bytes, headers, side): &Parts| Symbolic::known(d, bytes, *headers, side);
             let known = packets.entry(parts).or_insert_with_key(|parts| Rc::new(make(parts)));
             let (key, outputs, input) = ("", self.outputs, self.input);
+            let functions = Functions::default();
             let unit = Unit {
                 effects: &self.effects,
                 key,
                 outputs,
+                functions: &functions,
                 stream: 0,
                 says_all: false,
                 has_room: true,
                 input,
             };
-            for (case, condition) in unit.conditions(d, known)? {
+            for (case, condition) in unit.conditions(d, &d.yes(), known)? {
                 if d.known(&condition)? {
                     return Some(case);
                 }

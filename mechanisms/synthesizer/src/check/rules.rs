@@ -7,6 +7,7 @@ use element::effects::{Effects, Written};
 use crate::model::chain::Node;
 use crate::model::diagrams::{Bit, Diagrams};
 use crate::model::explore::Waiting;
+use crate::model::functions::Functions;
 use crate::model::step::Unit;
 
 /// Rules that are looked for as covering another one together.
@@ -53,16 +54,14 @@ impl Usage {
     pub fn see(&mut self, d: &Diagrams, node: &Node, waiting: &Waiting) {
         for (&input, arrivals) in waiting {
             for arrival in arrivals {
-                let Some(cases) = Unit::of(node, 0, input).conditions(d, &arrival.packet) else {
+                let functions = Functions::default();
+                let unit = Unit::of(node, &functions, 0, input);
+                let Some(mut cases) = unit.conditions(d, &arrival.condition, &arrival.packet) else {
                     // Nothing is known of these packets.
                     self.decides.fill(true);
                     return;
                 };
-                let cases: Vec<(usize, Bit)> = cases
-                    .into_iter()
-                    .map(|(case, when)| (case, d.and(&arrival.condition, &when)))
-                    .filter(|(_, when)| !d.is_never(when))
-                    .collect();
+                cases.retain(|(_, when)| !d.is_never(when));
                 self.compare(d, &node.effects, &cases);
             }
         }

@@ -8,8 +8,9 @@ use element::{Base, DropReason};
 use super::chain::{Chain, Port};
 use super::diagrams::{Bit, Diagrams, Term};
 use super::packet::{Packet, headers_of};
-use super::step::{Leaving, To, Unit, remembers};
+use super::step::{To, Unit, remembers};
 use super::streams::Streams;
+use super::turns::{Turned, Turns, Way};
 
 /// Rounds through an element on a circle whose outcome depends on all that came there: what that was is not known while
 /// packets go round, so that more of them tell nothing.
@@ -29,6 +30,8 @@ pub struct Arrival {
     pub condition: Bit,
     /// What they have become.
     pub packet: Packet,
+    /// Where others that come of the same ones have gone another way.
+    pub turns: Turns,
 }
 
 /// Where packets ended.
@@ -66,8 +69,8 @@ pub struct Ends {
     pub dropped: Vec<Dropped>,
     /// Packets that elements make. They are not followed; whoever asks follows them from where they start.
     pub made: Vec<Made>,
-    /// By element: what arrives there, as a number, where its state depends on that.
-    pub streams: BTreeMap<usize, u32>,
+    /// By element: what arrives there, as a number, where its state depends on that; and which packets that are.
+    pub streams: BTreeMap<usize, (u32, Vec<Turned>)>,
     /// Packets that came round to the same place too often to be followed any further, by where they came to.
     pub round: BTreeMap<Port, Vec<Arrival>>,
     /// Packets that came to circles on which they were not followed, by circle and element.
@@ -117,8 +120,12 @@ pub fn explore(
         let at: &mut Waiting = waiting.entry((chain.rank(node), node)).or_default();
         join(d, at.entry(input).or_default(), arrival);
     };
-    for &start in starts {
-        arrive(&mut waiting, start, Arrival { condition: d.yes(), packet: packet.clone() });
+    for (number, &start) in starts.iter().enumerate() {
+        let turns = match starts.len() {
+            1 => Turns::default(),
+            _ => Turns::default().taken(usize::MAX, Way::Connection(number)),
+        };
+        arrive(&mut waiting, start, Arrival { condition: d.yes(), packet: packet.clone(), turns });
     }
     let mut rounds: BTreeMap<usize, usize> = BTreeMap::new();
     streams.begin();
@@ -150,19 +157,22 @@ pub fn explore(
                 if !sees_marks(&element.effects) {
                     arrival.packet.headers = [None; 3];
                 }
+                arrival.turns = Turns::default();
                 join(d, out, arrival);
             }
             continue;
         }
         let stream = streams.number(d, chain, node, &inputs, [premises.salt, *round as i64]);
         if let Some((stream, _)) = stream {
-            ends.streams.insert(node, stream);
+            let (number, came) = ends.streams.entry(node).or_default();
+            *number = stream;
+            came.extend(inputs.values().flatten().map(|at| (at.condition.clone(), at.turns.clone())));
         }
         let copies = stream.is_some_and(|(_, copies)| copies);
         let arrivals = inputs
             .into_iter()
             .flat_map(|(input, arrivals)| arrivals.into_iter().map(move |arrival| (input, arrival)));
-        for (place, (input, Arrival { condition, packet })) in arrivals.enumerate() {
+        for (place, (input, Arrival { condition, packet, turns })) in arrivals.enumerate() {
             // Copies come one behind the other, and do not share their fate.
             let place = if copies { place } else { 0 };
             let number = stream.map_or(0, |(stream, _)| {
@@ -171,16 +181,23 @@ pub fn explore(
             });
             let says_all = stream.is_some() && !copies;
             let (input, forward) = element.through(input);
-            let unit = Unit { has_room: premises.room, says_all, ..Unit::of(element, number, input) };
+            let unit = Unit::of(element, &streams.functions, number, input);
+            let unit = Unit { has_room: premises.room, says_all, ..unit };
             let outcome = unit.step(d, &condition, &packet);
             if outcome.ignores_full_queues && !ends.queues.contains(&node) {
                 ends.queues.push(node);
             }
-            for (to, arrival) in gather(d, outcome.leaving) {
+            let leaving = unit.turn(d, node, &turns, outcome.leaving, &outcome.derived);
+            for (to, arrival) in gather(d, leaving) {
                 match to {
                     To::Output(output) => {
-                        for &to in forward.get(output).into_iter().flatten() {
-                            arrive(&mut waiting, to, arrival.clone());
+                        let ports = forward.get(output).map_or(&[][..], Vec::as_slice);
+                        for (number, &to) in ports.iter().enumerate() {
+                            let mut arrival = arrival.clone();
+                            if ports.len() > 1 {
+                                arrival.turns = arrival.turns.taken(node, Way::Connection(number));
+                            }
+                            arrive(&mut waiting, to, arrival);
                         }
                     }
                     To::Out => join(d, ends.out.entry(node).or_default(), arrival),
@@ -206,7 +223,8 @@ pub fn explore(
                 };
                 for output in outputs {
                     let (condition, packet) = (derived.condition.clone(), derived.packet.clone());
-                    let arrival = Arrival { condition, packet };
+                    let turns = turns.taken(node, Way::Made(derived.number));
+                    let arrival = Arrival { condition, packet, turns };
                     let (name, start) = (derived.name, made(d, derived.starts));
                     ends.made.push(Made { node, output, name, start, arrival });
                 }
@@ -257,10 +275,9 @@ impl Joined {
 /// What leaves an element, by where to. Where there are many packets for one place (a route table has one for each
 /// gateway), halves of them are put together before the whole: merged one by one, each would meet all that were
 /// merged before it.
-fn gather(d: &Diagrams, leaving: Vec<Leaving>) -> Vec<(To, Arrival)> {
+fn gather(d: &Diagrams, leaving: Vec<(To, Arrival)>) -> Vec<(To, Arrival)> {
     let mut places: Vec<(To, Vec<Arrival>)> = Vec::new();
-    for Leaving { to, condition, packet } in leaving {
-        let arrival = Arrival { condition, packet };
+    for (to, arrival) in leaving {
         match places.iter_mut().find(|(other, _)| *other == to) {
             Some((_, arrivals)) => arrivals.push(arrival),
             None => places.push((to, vec![arrival])),
@@ -290,12 +307,13 @@ fn join_as(d: &Diagrams, arrivals: &mut Vec<Arrival>, new: Arrival, joined: Join
     let releases = joined == Joined::All;
     for arrival in arrivals.iter_mut() {
         // Two packets for one that came in stay two.
-        let stays = joined == Joined::Equal && arrival.packet != new.packet;
+        let stays = joined == Joined::Equal && arrival.packet != new.packet || arrival.turns != new.turns;
         if stays || d.overlap(&arrival.condition, &new.condition) {
             continue;
         }
         if let Some(packet) = Packet::merge(d, &arrival.condition, &arrival.packet, &new.packet, releases) {
-            *arrival = Arrival { condition: d.or(&arrival.condition, &new.condition), packet };
+            let condition = d.or(&arrival.condition, &new.condition);
+            *arrival = Arrival { condition, packet, turns: new.turns };
             return;
         }
     }
@@ -312,14 +330,11 @@ mod tests {
         let d = Diagrams::new(1 << 20);
         let place = d.input(0);
         // By the value of their first byte, packets come along with a byte of their own; two of them end elsewhere.
-        let leaving = |to: fn(u8) -> To| -> Vec<Leaving> {
+        let leaving = |to: fn(u8) -> To| -> Vec<(To, Arrival)> {
             let one = |value: u8| {
                 let condition = bits_in(&d, &place, &classify::IntervalSet::one(value.into(), value.into()));
-                Leaving {
-                    to: to(value),
-                    condition,
-                    packet: Packet::known(&d, &[value ^ 0x5a; 20], [None; 3], &[]),
-                }
+                let packet = Packet::known(&d, &[value ^ 0x5a; 20], [None; 3], &[]);
+                (to(value), Arrival { condition, packet, turns: Turns::default() })
             };
             (0..60).map(one).collect()
         };

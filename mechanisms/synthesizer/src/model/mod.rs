@@ -7,15 +7,17 @@
 //! chain, and joins classes where they come together.
 //!
 //! What a declaration leaves open is a function of what it depends on: equal functions of equal values are equal,
-//! and nothing else is known of them. Checksums are kept as what they account for ([`sums`]).
+//! and nothing else is known of them ([`functions`]). Checksums are kept as what they account for ([`sums`]).
 
 pub mod chain;
 pub mod diagrams;
 pub mod explore;
+pub mod functions;
 pub mod order;
 pub mod packet;
 pub mod places;
 pub mod step;
 pub mod streams;
 pub mod sums;
+pub mod turns;
 pub mod word;

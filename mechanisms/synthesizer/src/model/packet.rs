@@ -12,7 +12,7 @@ use element::effects::{Action, Effects, Field, Header, Number, Value};
 use packet::{HEADROOM, SLOT_STRIDE};
 
 use super::diagrams::{Bit, Byte, Diagrams, Symbol, Term};
-use super::places::{behind_ipv4, in_region, is_anywhere, real, region_of};
+use super::places::{anywhere, behind_ipv4, in_region, is_anywhere, real, region_of};
 use super::sums::{Sum, SumKey};
 use super::word::Word;
 
@@ -107,21 +107,31 @@ impl Packet {
     /// Any packet that is laid out like this one: its headers are as far from its start. `None` if nothing is known of
     /// that.
     pub fn any_like(&self, d: &Diagrams) -> Option<Packet> {
-        if self.lost.is_some() || in_region(self.start) {
+        let is_odd = self.headers[..2].iter().flatten().any(|place| in_region(*place));
+        if self.lost.is_some() || in_region(self.start) || is_odd {
             return None;
         }
         let mut headers = self.headers.map(|place| place.map(|place| place - self.start));
-        if let Some(place) = self.headers[2].filter(|place| is_anywhere(d, *place)) {
-            headers[2] = Some(place);
-        } else if self.headers[2].is_some_and(in_region) {
-            // Behind an IP header, which says how long it is.
-            let network = headers[1].filter(|_| !self.headers[1].is_some_and(in_region))?;
-            headers[2] = Some(behind_ipv4(d, network));
+        if self.headers[2].is_some_and(in_region) {
+            headers[2] = Some(match headers[1] {
+                Some(network) if self.is_behind_ipv4(d) => behind_ipv4(d, network),
+                // In each of these packets it is somewhere else.
+                network => {
+                    let usual = Word::constant(d, i64::from(network.unwrap_or(0) + IPV4_HEADER));
+                    anywhere(d, &usual, Term { name: "where a header is".into(), ..Term::default() })
+                }
+            });
         }
-        let is_odd = self.headers[..2].iter().flatten().any(|place| in_region(*place));
         // What was stripped from it is in front of it, and may be anything too.
-        let any = || Packet { own: -(HEADROOM as i32), ..Packet::incoming(d, headers) };
-        (!is_odd).then(|| any().with_any_annotations(d))
+        let any = Packet { own: -(HEADROOM as i32), ..Packet::incoming(d, headers) };
+        Some(any.with_any_annotations(d))
+    }
+
+    /// Whether its transport header is where its IP header says, which may say something else by now.
+    fn is_behind_ipv4(&self, d: &Diagrams) -> bool {
+        let [_, Some(network), Some(transport)] = self.headers else { return false };
+        let length = Word::from_bits(d, &self.byte(d, network)[4..]).times(d, 4);
+        !is_anywhere(d, transport) && length.plus(d, &real(d, network)) == real(d, transport)
     }
 
     /// A packet of which nothing is known but the function that it comes from.
@@ -488,6 +498,49 @@ impl Packet {
         sides.into_iter().all(|side| same(&a.side(d, side), &b.side(d, side)))
             && places.into_iter().all(|place| same(&a.byte(d, place), &b.byte(d, place)))
             && sums.iter().all(equal_sum)
+    }
+
+    /// Whether a function of these fields sees the same of two packets, for all packets that came in of a condition.
+    pub fn look_the_same(d: &Diagrams, condition: &Bit, a: &Packet, b: &Packet, reads: &[Field]) -> bool {
+        if a == b {
+            return true;
+        }
+        if a.lost.is_some() || b.lost.is_some() || reads.contains(&Field::Payload) {
+            return Packet::are_same(d, condition, a, b);
+        }
+        reads.iter().all(|field| match *field {
+            // Where the packet ends in the middle, those before the end are seen.
+            Field::Bytes { base, offset, length } => (0..i32::from(length)).all(|more| {
+                let place = |packet: &Packet| Some(packet.place(base)?.saturating_add(offset + more));
+                Packet::show_the_same_byte(d, condition, [(a, place(a)), (b, place(b))])
+            }),
+            _ => {
+                let (x, y) = (a.field(d, field), b.field(d, field));
+                let same = |x: &Bit, y: &Bit| x == y || !d.overlap(condition, &d.xor(x, y));
+                same(&x.there, &y.there) && x.bits.iter().zip(&y.bits).all(|(x, y)| same(x, y))
+            }
+        })
+    }
+
+    fn show_the_same_byte(d: &Diagrams, condition: &Bit, seen: [(&Packet, Option<i32>); 2]) -> bool {
+        let there = |(packet, place): (&Packet, Option<i32>)| match place {
+            Some(place) => packet.reaches(d, place.saturating_add(1)),
+            None => d.no(),
+        };
+        let (x, y) = (there(seen[0]), there(seen[1]));
+        if x != y && d.overlap(condition, &d.xor(&x, &y)) {
+            return false;
+        }
+        let [(a, Some(left)), (b, Some(right))] = seen else { return true };
+        let within = d.and(condition, &x);
+        let mut sums = a.sums.keys().chain(b.sums.keys());
+        let differences = match sums.find(|key| left == right && key.field().contains(&left)) {
+            _ if d.is_never(&within) => Vec::new(),
+            // Checksums have their own comparison.
+            Some(key) => Sum::differences(d, *key, a, b),
+            None => d.differences(&a.byte(d, left), &b.byte(d, right)).collect(),
+        };
+        differences.iter().all(|different| !d.overlap(&within, different))
     }
 
     /// One packet for both conditions, which exclude each other; `None` if they are laid out differently. Checksums that

@@ -1,15 +1,18 @@
 //! What one element makes of a packet, after its declaration.
 
 use element::effects::{
-    Access, Action, Case, Checksum, Depends, Effects, Field, Filter, Header, Hold, Target, Value,
+    Access, Action, Case, Checksum, Depends, Effects, Emit, Field, Filter, Header, Hold, Target, Value,
 };
 use element::{Base, DropReason};
 
 use super::chain::Node;
 use super::diagrams::{Bit, Diagrams, Term};
+use super::explore::Arrival;
+use super::functions::Functions;
 use super::packet::{LENGTH_BITS, Packet};
 use super::places::{anywhere, in_region, real};
 use super::sums::Sum;
+use super::turns::{Turns, Way};
 use super::word::{Word, bits_in};
 
 /// Different values of a header's place that are told apart; an IP header has eleven lengths.
@@ -24,6 +27,8 @@ pub struct Unit<'u> {
     pub key: &'u str,
     /// How many outputs it has.
     pub outputs: usize,
+    /// What only elements know of packets that start at the same place.
+    pub functions: &'u Functions,
     /// Everything that arrives there, and the packet's place in it, as a number: what depends on packets seen before
     /// is the same in two chains if this is.
     pub stream: u32,
@@ -54,12 +59,16 @@ pub struct Leaving {
     pub condition: Bit,
     /// The packet now.
     pub packet: Packet,
+    /// The number of the declared copy, if it is one beside the packet.
+    pub copy: Option<usize>,
 }
 
 /// A packet that an element makes from another one.
 pub struct Derived {
     /// What it is.
     pub name: &'static str,
+    /// Its number among those that the element declares.
+    pub number: usize,
     /// Where it leaves; `None` for every output.
     pub output: Option<usize>,
     /// The header that it starts with.
@@ -83,11 +92,12 @@ pub struct Outcome {
 
 impl<'u> Unit<'u> {
     /// An element of a chain, to an input of which packets come at this place of a stream.
-    pub fn of(node: &'u Node, stream: u32, input: usize) -> Unit<'u> {
+    pub fn of(node: &'u Node, functions: &'u Functions, stream: u32, input: usize) -> Unit<'u> {
         Unit {
             effects: &node.effects,
             key: &node.function,
             outputs: node.forward.len(),
+            functions,
             stream,
             says_all: false,
             has_room: true,
@@ -95,15 +105,16 @@ impl<'u> Unit<'u> {
         }
     }
 
-    /// For which packets the filter of each case holds, whatever other cases say; `None` if nothing is known of the
-    /// packets or of the element.
-    pub fn conditions(&self, d: &Diagrams, packet: &Packet) -> Option<Vec<(usize, Bit)>> {
+    /// For which packets of a condition the filter of each case holds, whatever other cases say; `None` if nothing is known
+    /// of the packets or of the element.
+    pub fn conditions(&self, d: &Diagrams, condition: &Bit, packet: &Packet) -> Option<Vec<(usize, Bit)>> {
         if self.effects.opaque.is_some() || packet.lost.is_some() {
             return None;
         }
         let cases = self.effects.cases.iter().enumerate();
         let here = cases.filter(|(_, case)| case.input.is_none_or(|i| i == self.input));
-        Some(here.map(|(number, case)| (number, self.holds(d, &case.when, packet))).collect())
+        let holds = |case: &Case| d.and(condition, &self.holds(d, condition, &case.when, packet));
+        Some(here.map(|(number, case)| (number, holds(case))).collect())
     }
 
     /// What it makes of a packet.
@@ -123,7 +134,7 @@ impl<'u> Unit<'u> {
                 cases.push(number);
             }
         }
-        let (_, taken) = self.first_match(d, &cases, packet);
+        let (_, taken) = self.first_match(d, condition, &cases, packet);
         let taken = taken.into_iter().map(|(number, when)| (number, d.and(condition, &when)));
         let taken: Vec<(usize, Bit)> = taken.filter(|(_, here)| !d.is_never(here)).collect();
         for (number, condition) in taken {
@@ -136,20 +147,26 @@ impl<'u> Unit<'u> {
     /// For which packets any of these cases holds, and each is the first that does. Long lists are halved and put
     /// together again, so that large diagrams meet few times; cases that do the same are taken together, because rule
     /// sets have few different ones.
-    fn first_match(&self, d: &Diagrams, cases: &[usize], packet: &Packet) -> (Bit, Vec<(usize, Bit)>) {
+    fn first_match(
+        &self,
+        d: &Diagrams,
+        condition: &Bit,
+        cases: &[usize],
+        packet: &Packet,
+    ) -> (Bit, Vec<(usize, Bit)>) {
         match cases {
             [] => (d.no(), Vec::new()),
             &[only] => {
-                let when = self.holds(d, &self.effects.cases[only].when, packet);
+                let when = self.holds(d, condition, &self.effects.cases[only].when, packet);
                 (when.clone(), vec![(only, when)])
             }
             cases => {
                 let (first, second) = cases.split_at(cases.len() / 2);
-                let (matched, mut taken) = self.first_match(d, first, packet);
+                let (matched, mut taken) = self.first_match(d, condition, first, packet);
                 if d.known(&matched) == Some(true) {
                     return (matched, taken);
                 }
-                let (later, more) = self.first_match(d, second, packet);
+                let (later, more) = self.first_match(d, condition, second, packet);
                 for (number, when) in more {
                     let here = d.and_not(&when, &matched);
                     if d.is_never(&here) {
@@ -172,29 +189,71 @@ impl<'u> Unit<'u> {
         (&a.to, a.otherwise) == (&b.to, b.otherwise) && unchanged && a.to != Target::SomeOutput
     }
 
+    /// Notes which ways are taken where several packets leave that come of one.
+    pub fn turn(
+        &self,
+        d: &Diagrams,
+        node: usize,
+        turns: &Turns,
+        leaving: Vec<Leaving>,
+        made: &[Derived],
+    ) -> Vec<(To, Arrival)> {
+        let copies = self.effects.cases.iter().any(|case| case.to == Target::AllOutputs)
+            || self.effects.emits.iter().any(Emit::is_copy);
+        let made = made.iter().fold(d.no(), |any, made| d.or(&any, &made.condition));
+        let mut arrivals = Vec::with_capacity(leaving.len());
+        for Leaving { to, condition, packet, copy } in leaving {
+            let To::Output(output) = to else {
+                arrivals.push((to, Arrival { condition, packet, turns: Turns::default() }));
+                continue;
+            };
+            let taken = turns.taken(node, copy.map_or(Way::Output(output), Way::Made));
+            let part = if copies { d.yes() } else { made.clone() };
+            for (part, turns) in [(part.clone(), taken), (d.not(&part), turns.clone())] {
+                let condition = d.and(&condition, &part);
+                if !d.is_never(&condition) {
+                    let turns = if self.effects.hold == Hold::None { turns } else { turns.waited() };
+                    arrivals.push((to, Arrival { condition, packet: packet.clone(), turns }));
+                }
+            }
+        }
+        arrivals
+    }
+
     /// Whether the case is that of a queue without room.
     fn is_overflow(&self, case: &Case) -> bool {
         let says_nothing = matches!(&case.when, Filter::Opaque { reads, .. } if reads.is_empty());
         says_nothing && matches!(self.effects.hold, Hold::Fifo { may_drop: true })
     }
 
-    /// A value that only the element knows, as a function of what it reads.
-    fn unknown(&self, d: &Diagrams, what: &str, packet: &Packet, reads: &[Field]) -> Term {
-        let name = format!("{} {what}", self.key);
-        let remembers = remembers(self.effects);
-        // What it reads follows from the stream then.
-        let arguments =
-            if remembers && self.says_all { Term::default() } else { arguments(d, packet, reads) };
-        let mut term = Term { name, ..arguments };
-        term.numbers.push(self.input as i64);
+    /// A value that only the element knows, as a function of what it reads, for packets of a condition.
+    fn unknown(&self, d: &Diagrams, what: &str, condition: &Bit, packet: &Packet, reads: &[Field]) -> Term {
+        self.unknown_among(d, what, Vec::new(), condition, packet, reads)
+    }
+
+    /// The same for one of several functions, told apart by numbers.
+    fn unknown_among(
+        &self,
+        d: &Diagrams,
+        what: &str,
+        mut numbers: Vec<i64>,
+        condition: &Bit,
+        packet: &Packet,
+        reads: &[Field],
+    ) -> Term {
+        numbers.push(self.input as i64);
+        let remembers = remembers(self.effects) || self.effects.opaque.is_some() || packet.lost.is_some();
         if remembers {
-            term.numbers.push(self.stream.into());
+            numbers.push(self.stream.into());
         }
-        term
+        let function = Term { name: format!("{} {what}", self.key), numbers, bits: Vec::new() };
+        // What it reads follows from the stream then.
+        let reads = if remembers && self.says_all { &[] } else { reads };
+        self.functions.value(d, function, reads, condition, packet)
     }
 
     /// Where a filter lets the packet in.
-    fn holds(&self, d: &Diagrams, filter: &Filter, packet: &Packet) -> Bit {
+    fn holds(&self, d: &Diagrams, condition: &Bit, filter: &Filter, packet: &Packet) -> Bit {
         match filter {
             Filter::Any => d.yes(),
             Filter::In { field, mask, set } => {
@@ -222,24 +281,26 @@ impl<'u> Unit<'u> {
             Filter::State { table, hit } => {
                 let keys = self.effects.state.iter().filter(|s| s.table == *table);
                 let reads: Vec<Field> = keys.flat_map(|s| s.key.iter().cloned()).collect();
-                let found = d.value(self.unknown(d, table, packet, &reads), 1).remove(0);
+                let found = d.value(self.unknown(d, table, condition, packet, &reads), 1).remove(0);
                 if *hit { found } else { d.not(&found) }
             }
-            Filter::Not(inner) => d.not(&self.holds(d, inner, packet)),
+            Filter::Not(inner) => d.not(&self.holds(d, condition, inner, packet)),
             Filter::All(parts) => {
                 let mut all = d.yes();
                 for part in parts {
                     if d.is_never(&all) {
                         break;
                     }
-                    all = d.and(&all, &self.holds(d, part, packet));
+                    all = d.and(&all, &self.holds(d, condition, part, packet));
                 }
                 all
             }
             Filter::One(parts) => {
-                parts.iter().fold(d.no(), |one, part| d.or(&one, &self.holds(d, part, packet)))
+                parts.iter().fold(d.no(), |one, part| d.or(&one, &self.holds(d, condition, part, packet)))
             }
-            Filter::Opaque { about, reads } => d.value(self.unknown(d, about, packet, reads), 1).remove(0),
+            Filter::Opaque { about, reads } => {
+                d.value(self.unknown(d, about, condition, packet, reads), 1).remove(0)
+            }
         }
     }
 
@@ -274,7 +335,7 @@ impl<'u> Unit<'u> {
                     to => to,
                 };
                 if !d.is_never(&condition) {
-                    outcome.leaving.push(Leaving { to, condition, packet });
+                    outcome.leaving.push(Leaving { to, condition, packet, copy: None });
                 }
             };
             match case.to {
@@ -288,7 +349,7 @@ impl<'u> Unit<'u> {
                     case.when.collect_reads(&mut reads);
                     // Among two outputs it chooses otherwise than among four.
                     let what = format!("output {number} of {}", self.outputs);
-                    let term = self.unknown(d, &what, before, &reads);
+                    let term = self.unknown(d, &what, &condition, before, &reads);
                     for (output, chosen) in alternatives(d, term, self.outputs) {
                         leave(To::Output(output), d.and(&condition, &chosen), packet.clone());
                     }
@@ -344,7 +405,7 @@ impl<'u> Unit<'u> {
                         }
                     }
                     None => {
-                        let term = Term { name: format!("{} anywhere", self.key), ..before.digest(d) };
+                        let term = self.unknown(d, "anywhere", &told_apart, before, &[Field::Payload]);
                         done(told_apart, Packet::lost(d, d.term(term)), &[]);
                     }
                 }
@@ -368,7 +429,7 @@ impl<'u> Unit<'u> {
                 packet.strip(d, *n);
                 if !packet.has_room_in_front() {
                     // Where the slot begins the engine has its own way, which is not followed.
-                    let term = self.unknown(d, "no room in front", before, &[Field::Payload]);
+                    let term = self.unknown(d, "no room in front", condition, before, &[Field::Payload]);
                     packet = Packet::lost(d, d.term(term));
                 }
             }
@@ -377,10 +438,12 @@ impl<'u> Unit<'u> {
                 return places(&number, done, &|packet, place| packet.start_at(d, place));
             }
             Action::Resize(reads) => {
-                let length = d.value(self.unknown(d, "length", before, reads), LENGTH_BITS.into());
+                let length = self.unknown(d, "length", condition, before, reads);
+                let length = d.value(length, LENGTH_BITS.into());
                 packet.end = Word::from_bits(d, &length).plus(d, &real(d, packet.start));
                 // Where it grows there are no bytes of the packet that came in.
-                packet.rewrite(d.term(self.unknown(d, "contents", before, &[Field::Payload, Field::Length])));
+                let contents = [Field::Payload, Field::Length];
+                packet.rewrite(d.term(self.unknown(d, "contents", condition, before, &contents)));
             }
             Action::Set(Field::HeaderOffset(base), value) => match value {
                 Value::Constant(bytes) if bytes.is_empty() => packet.mark(*base, None),
@@ -404,11 +467,11 @@ impl<'u> Unit<'u> {
                     // Usually it is right behind the IP header.
                     let network = packet.place(Base::Network).unwrap_or(packet.start);
                     let usual = real(d, network + i32::from(Header::Ipv6.least_length()));
-                    let term = self.unknown(d, "a header somewhere", before, &[Field::Payload]);
+                    let term = self.unknown(d, "a header somewhere", condition, before, &[Field::Payload]);
                     packet.mark(*base, Some(anywhere(d, &usual, term)));
                 }
                 _ => {
-                    let term = self.unknown(d, "a header somewhere", before, &[Field::Payload]);
+                    let term = self.unknown(d, "a header somewhere", condition, before, &[Field::Payload]);
                     packet = Packet::lost(d, d.term(term));
                 }
             },
@@ -420,13 +483,13 @@ impl<'u> Unit<'u> {
                         Word::constant(d, length)
                     }
                     Value::Plus(Field::Length, more) => before.length(d).plus(d, &Word::constant(d, *more)),
-                    value => Word::from_bits(d, &self.value(d, value, before, 24)),
+                    value => Word::from_bits(d, &self.value(d, value, condition, before, 24)),
                 };
                 packet.end = length.plus(d, &real(d, packet.start));
             }
             Action::Set(Field::Payload, value) => {
                 let what = if let Value::Pure { name, .. } = value { name } else { "contents" };
-                packet.rewrite(d.term(self.unknown(d, what, before, &[Field::Payload])));
+                packet.rewrite(d.term(self.unknown(d, what, condition, before, &[Field::Payload])));
             }
             Action::Set(field, value) => {
                 let width = match field {
@@ -453,7 +516,7 @@ impl<'u> Unit<'u> {
                             .map(|(i, old)| if bit(mask, i) { d.constant(bit(value, i)) } else { old })
                             .collect()
                     }
-                    value => self.value(d, value, before, width),
+                    value => self.value(d, value, condition, before, width),
                 };
                 written.extend(packet.set_field(d, field, &bits));
             }
@@ -462,7 +525,7 @@ impl<'u> Unit<'u> {
     }
 
     /// Bits of a value, most significant first.
-    fn value(&self, d: &Diagrams, value: &Value, before: &Packet, width: usize) -> Vec<Bit> {
+    fn value(&self, d: &Diagrams, value: &Value, condition: &Bit, before: &Packet, width: usize) -> Vec<Bit> {
         match value {
             Value::Constant(bytes) => {
                 let bits = bytes.iter().flat_map(|byte| (0..8).rev().map(move |i| byte >> i & 1 == 1));
@@ -496,16 +559,16 @@ impl<'u> Unit<'u> {
                     false => bits,
                 }
             }
-            Value::Bits { value, .. } => self.value(d, &Value::Constant(value.clone()), before, width),
+            Value::Bits { value, .. } => {
+                self.value(d, &Value::Constant(value.clone()), condition, before, width)
+            }
             // A function of the same name may be another one with other arguments.
-            Value::Pure { name, reads } => d.value(self.unknown(d, name, before, reads), width),
+            Value::Pure { name, reads } => d.value(self.unknown(d, name, condition, before, reads), width),
             Value::Choose { set, key } => {
                 // Of other values is another choice, though it may depend on the same.
-                let mut term = self.unknown(d, "choice", before, key);
-                term.numbers.push(width as i64);
-                let ends = set.intervals().iter().flat_map(|&(low, high)| [low as i64, high as i64]);
-                term.numbers.extend(ends);
-                d.value(term, width)
+                let mut numbers = vec![width as i64];
+                numbers.extend(set.intervals().iter().flat_map(|&(low, high)| [low as i64, high as i64]));
+                d.value(self.unknown_among(d, "choice", numbers, condition, before, key), width)
             }
             Value::Now => d.value(Term { name: "now".into(), ..Term::default() }, width),
         }
@@ -553,77 +616,43 @@ impl<'u> Unit<'u> {
             if emit.is_copy()
                 && let Some(output) = emit.output
             {
-                let condition = d.and(condition, &self.holds(d, &emit.when, packet));
+                let condition = d.and(condition, &self.holds(d, condition, &emit.when, packet));
                 if output < self.outputs && !d.is_never(&condition) {
-                    let packet = packet.clone();
-                    outcome.leaving.push(Leaving { to: To::Output(output), condition, packet });
+                    let (to, packet) = (To::Output(output), packet.clone());
+                    outcome.leaving.push(Leaving { to, condition, packet, copy: Some(number) });
                 }
                 continue;
             }
-            let mut term = self.unknown(d, &format!("{} {number}", emit.name), packet, &emit.reads);
-            let happens = self.holds(d, &emit.when, packet);
-            term.name.push_str(" itself");
-            let packet = Packet::lost(d, d.term(term));
-            let condition = d.and(condition, &happens);
+            let condition = d.and(condition, &self.holds(d, condition, &emit.when, packet));
             if d.is_never(&condition) {
                 continue;
             }
-            let starts = emit.starts;
-            outcome.derived.push(Derived { name: emit.name, output: emit.output, starts, condition, packet });
+            let what = format!("{} {number} itself", emit.name);
+            let term = self.unknown(d, &what, &condition, packet, &emit.reads);
+            let packet = Packet::lost(d, d.term(term));
+            let (name, output, starts) = (emit.name, emit.output, emit.starts);
+            outcome.derived.push(Derived { name, number, output, starts, condition, packet });
         }
     }
 
     /// For elements of which it is not known what they do, and packets that came out of one.
     fn lose(&self, d: &Diagrams, condition: &Bit, packet: &Packet, outcome: &mut Outcome) {
-        let digest = if self.says_all { Term::default() } else { packet.digest(d) };
-        let mut term = Term { name: format!("{} whatever", self.key), ..digest };
-        term.numbers.extend([self.input as i64, self.stream.into(), self.outputs as i64]);
         let is_sink = self.effects.cases.iter().any(|case| case.to == Target::Send) && packet.lost.is_some();
         if is_sink {
             let (condition, packet) = (condition.clone(), packet.clone());
-            outcome.leaving.push(Leaving { to: To::Out, condition, packet });
+            outcome.leaving.push(Leaving { to: To::Out, condition, packet, copy: None });
             return;
         }
-        let mut choice = term.clone();
-        choice.name.push_str(" goes");
-        let lost = Packet::lost(d, d.term(term));
-        for (output, chosen) in alternatives(d, choice, self.outputs + 1) {
+        let outputs = || vec![self.outputs as i64];
+        let unknown = |what| self.unknown_among(d, what, outputs(), condition, packet, &[Field::Payload]);
+        let lost = Packet::lost(d, d.term(unknown("whatever")));
+        for (output, chosen) in alternatives(d, unknown("goes"), self.outputs + 1) {
             let to =
                 if output < self.outputs { To::Output(output) } else { To::Drop(DropReason::Unsuitable) };
             let condition = d.and(condition, &chosen);
-            outcome.leaving.push(Leaving { to, condition, packet: lost.clone() });
+            outcome.leaving.push(Leaving { to, condition, packet: lost.clone(), copy: None });
         }
     }
-}
-
-/// What a function of these fields sees of a packet.
-fn arguments(d: &Diagrams, packet: &Packet, reads: &[Field]) -> Term {
-    let mut term = Term::default();
-    let mut see = |field: &Field| {
-        let value = packet.field(d, field);
-        term.numbers.push(value.bits.len() as i64);
-        // Of bytes that are not there nobody sees anything.
-        term.bits.extend(value.bits.iter().map(|bit| d.and(bit, &value.there)));
-        term.bits.push(value.there);
-    };
-    let mut sees_all = false;
-    for field in reads {
-        match *field {
-            Field::Payload => sees_all = true,
-            // Where the packet ends in the middle, those before the end are seen.
-            Field::Bytes { base, offset, length } => {
-                let offsets = (0..i32::from(length)).map(|more| offset.saturating_add(more));
-                offsets.for_each(|offset| see(&Field::Bytes { base, offset, length: 1 }));
-            }
-            _ => see(field),
-        }
-    }
-    if sees_all {
-        let digest = packet.digest(d);
-        term.numbers.extend(digest.numbers);
-        term.bits.extend(digest.bits);
-    }
-    term
 }
 
 /// Where a function's value chooses each of so many alternatives.

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use super::chain::Chain;
 use super::diagrams::{Diagrams, Term};
 use super::explore::{Arrival, Waiting};
+use super::functions::Functions;
 use super::packet::Packet;
 use super::step::remembers;
 
@@ -20,6 +21,8 @@ pub struct Streams {
     known: HashMap<String, Vec<Waiting>>,
     /// How many elements of the chain got each one so far.
     alike: HashMap<Term, i64>,
+    /// What only elements know of these packets.
+    pub(super) functions: Functions,
 }
 
 impl Streams {

@@ -273,8 +273,14 @@ impl Sum {
     pub fn updated(d: &Diagrams, before: &Packet, now: &Packet, key: SumKey, places: &[i32]) -> Sum {
         let mut sum = Sum::found(d, before, key);
         let words = places.iter().filter_map(|&place| key.word_of(place));
-        let words = words.map(|place| (place, [word(d, before, place), word(d, now, place)])).collect();
+        let words: BTreeMap<i32, [Vec<Bit>; 2]> =
+            words.map(|place| (place, [word(d, before, place), word(d, now, place)])).collect();
         sum.updates = sum.updates.and(d, key, &words);
+        if words.iter().any(|(place, [old, _])| !sum.accounts_for(d, before, *place, old)) {
+            // The difference goes on top of what is wrong already.
+            let origin = Origin::Written(sum.bits(d, key));
+            sum = Sum { origin, accounted: BTreeMap::new(), updates: sum.updates };
+        }
         for place in places.iter().filter_map(|&place| key.word_of(place)) {
             let value = word(d, now, place);
             if let Origin::Written(_) = sum.origin {
@@ -294,6 +300,14 @@ impl Sum {
             }
         }
         sum
+    }
+
+    /// Whether it accounts for a word of a packet as it is.
+    fn accounts_for(&self, d: &Diagrams, packet: &Packet, place: i32, word: &[Bit]) -> bool {
+        match self.accounted.get(&place) {
+            Some(accounted) => accounted[..16] == *word,
+            None => matches!(self.origin, Origin::Written(_)) || first(d, packet, place) == word,
+        }
     }
 
     /// Its value, as a function of where it comes from and what it accounts for.
@@ -381,7 +395,12 @@ impl Sum {
             d.note_one_zero();
         }
         let written = |sum: &Sum| matches!(sum.origin, Origin::Written(_));
-        if written(&left) || written(&right) || !a.is_original() || !b.is_original() {
+        let from_elsewhere = match [a, b].map(|packet| packet.version()) {
+            [None, None] => !a.is_original() || !b.is_original(),
+            // Bytes that nobody wrote are the same in both then.
+            versions => versions[0] != versions[1] || left.origin != right.origin,
+        };
+        if written(&left) || written(&right) || from_elsewhere {
             return d.differences(&left.bits(d, key), &right.bits(d, key)).collect();
         }
         let places: BTreeSet<i32> = left.accounted.keys().chain(right.accounted.keys()).copied().collect();

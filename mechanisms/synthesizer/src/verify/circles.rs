@@ -16,16 +16,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use element::Base;
-
 use crate::model::chain::{Chain, Port};
 use crate::model::diagrams::{Diagrams, Term};
 use crate::model::explore::{Waiting, made};
+use crate::model::functions::Functions;
 use crate::model::packet::Packet;
-use crate::model::places::{in_region, is_anywhere, real};
 use crate::model::step::{To, Unit};
 use crate::model::streams::{are_same, come_twice};
-use crate::model::word::Word;
 use crate::synthesized;
 
 /// Layouts at one input that are told apart. More come about where each round moves a header; then nothing is known.
@@ -118,8 +115,9 @@ impl Circles {
 
     /// What may leave a circle to which this comes: any packets that are laid out as packets there may be.
     pub(super) fn leaving(&self, d: &Diagrams, chain: &Chain, circle: usize, entering: &Entering) -> Leaving {
-        let mut leaving = Leaving::default();
-        let like = |packet: &Packet| any_like(d, packet);
+        let (mut leaving, functions) = (Leaving::default(), Functions::default());
+        // One of which nothing is known if it cannot be said how it is laid out.
+        let like = |packet: &Packet| packet.any_like(d).unwrap_or_else(|| anything(d));
         let mut seen: Vec<(Port, Packet)> = Vec::new();
         let come = |port: Port, packet: Packet, seen: &mut Vec<(Port, Packet)>| {
             let before = seen.iter().filter(|(other, _)| *other == port).count();
@@ -139,7 +137,7 @@ impl Circles {
             next += 1;
             let (number, input) = port;
             let element = &chain.nodes[number];
-            let outcome = Unit::of(element, 0, input).step(d, &d.yes(), &packet);
+            let outcome = Unit::of(element, &functions, 0, input).step(d, &d.yes(), &packet);
             if outcome.ignores_full_queues && !leaving.queues.contains(&number) {
                 leaving.queues.push(number);
             }
@@ -171,20 +169,6 @@ impl Circles {
         }
         leaving
     }
-}
-
-/// Any packet that is laid out like this one; one of which nothing is known if that cannot be said.
-fn any_like(d: &Diagrams, packet: &Packet) -> Packet {
-    // What is behind an IP header is taken to be where that says. It may say something else by now.
-    let is_behind = match (packet.place(Base::Network), packet.place(Base::Transport)) {
-        (Some(network), Some(transport)) if in_region(transport) && !is_anywhere(d, transport) => {
-            let length = Word::from_bits(d, &packet.byte(d, network)[4..]).times(d, 4);
-            length.plus(d, &real(d, network)) == real(d, transport)
-        }
-        _ => true,
-    };
-    let any = if is_behind { packet.any_like(d) } else { None };
-    any.unwrap_or_else(|| anything(d))
 }
 
 fn anything(d: &Diagrams) -> Packet {

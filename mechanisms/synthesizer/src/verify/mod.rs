@@ -11,6 +11,7 @@
 mod circles;
 pub mod compare;
 pub mod example;
+mod origins;
 pub mod run;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,11 +24,11 @@ use crate::model::diagrams::{Bit, Diagrams};
 use crate::model::explore::{Arrival, Ends, Made, Premises, Waiting, explore};
 use crate::model::order::order_variables;
 use crate::model::packet::{Packet, incoming};
-use crate::model::step::remembers;
 use crate::model::streams::Streams;
 use circles::Circles;
 use compare::Candidate;
 use example::Example;
+use origins::{Came, Parent, mixed_circle, shared_state};
 
 /// Examples that are tried before a difference that none of them shows counts as undecided.
 const TRIES: usize = 12;
@@ -108,6 +109,8 @@ struct Start {
     /// The packet as each chain gets it.
     packets: [Packet; 2],
     origin: Origin,
+    /// Those of which they were made, by where these start.
+    parents: Vec<Parent>,
 }
 
 /// Where packets that start somewhere come from.
@@ -230,10 +233,11 @@ impl Verifier<'_> {
             }
             for output in 0..left.forward.len().max(right.forward.len()) {
                 let packets = [left, right].map(|node| incoming(self.d, &node.effects));
-                starts.push(Start { from: [x, y], output, packets, origin: Origin::Entry });
+                let parents = Vec::new();
+                starts.push(Start { from: [x, y], output, packets, origin: Origin::Entry, parents });
             }
         }
-        let mut streams: [BTreeMap<usize, Vec<(usize, u32)>>; 2] = Default::default();
+        let mut streams: [BTreeMap<usize, Vec<Came>>; 2] = Default::default();
         let mut to_circles: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         let mut undecided = None;
         let mut next = 0;
@@ -270,8 +274,9 @@ impl Verifier<'_> {
                     let reason = "packets come back to it again and again".to_string();
                     undecided.get_or_insert((Some(names[node].name.clone()), reason));
                 }
-                for (&node, &stream) in &ends.streams {
-                    streams[chain].entry(node).or_default().push((next, stream));
+                for (&node, (stream, packets)) in &ends.streams {
+                    let came = Came { start: next, stream: *stream, packets: packets.clone() };
+                    streams[chain].entry(node).or_default().push(came);
                 }
             }
             if self.d.exhausted() {
@@ -286,7 +291,7 @@ impl Verifier<'_> {
                 Some(verdict) => return verdict,
                 None => {}
             }
-            self.follow(&ends, &mut starts);
+            self.follow(&ends, next, &mut starts);
             for &circle in ends[0].circles.keys() {
                 to_circles.entry(circle).or_default().push(next);
             }
@@ -307,13 +312,13 @@ impl Verifier<'_> {
         if a.entries().is_empty() && !(a.nodes.is_empty() && b.nodes.is_empty()) {
             return Verdict::Undecided { element: None, reason: "no element gives packets".to_string() };
         }
-        if let Some(element) = self.mixed_circle(&to_circles, &starts) {
+        if let Some(element) = mixed_circle(self.chains, self.circles, &to_circles, &starts) {
             let reason =
                 "what has left another circle comes to the circle that it is on beside other packets"
                     .to_string();
             return Verdict::Undecided { element: Some(element), reason };
         }
-        match self.shared_state(&streams, &starts) {
+        match shared_state(self.d, self.chains, &streams, &starts) {
             Some(element) => {
                 let reason = "other elements, or packets from several entries, depend on all that comes to it, which is not \
                               the same in both chains"
@@ -479,21 +484,29 @@ impl Verifier<'_> {
     }
 
     /// Packets that elements have made go on from where they were made, whatever they are.
-    fn follow(&self, ends: &[Ends; 2], starts: &mut Vec<Start>) {
+    fn follow(&self, ends: &[Ends; 2], parent: usize, starts: &mut Vec<Start>) {
         for pair in self.pair_made(ends) {
             // Those without a counterpart have been compared with nothing.
             let [Some(mine), Some(theirs)] = pair else { continue };
             let (made, other) = (mine[0], theirs[0]);
+            let packets = [made.start.clone(), other.start.clone()];
             let known = |start: &Start| {
                 start.from == [made.node, other.node]
                     && start.output == made.output
                     && start.origin == Origin::Made
+                    && start.packets == packets
             };
-            if !starts.iter().any(known) {
-                let packets = [made.start.clone(), other.start.clone()];
-                let from = [made.node, other.node];
-                starts.push(Start { from, output: made.output, packets, origin: Origin::Made });
-            }
+            let place = starts.iter().position(known).unwrap_or_else(|| {
+                starts.push(Start {
+                    from: [made.node, other.node],
+                    output: made.output,
+                    packets: packets.clone(),
+                    origin: Origin::Made,
+                    parents: Vec::new(),
+                });
+                starts.len() - 1
+            });
+            Parent::add(self.d, &mut starts[place].parents, parent, [&mine, &theirs]);
         }
     }
 
@@ -521,6 +534,7 @@ impl Verifier<'_> {
                     output,
                     packets: [packet.clone(), packet],
                     origin: Origin::Circle,
+                    parents: Vec::new(),
                 };
                 let known = |known: &Start| {
                     let place = |start: &Start| (start.from, start.output, start.origin);
@@ -533,60 +547,6 @@ impl Verifier<'_> {
         }
         None
     }
-
-    /// An element of a circle to which packets come that may have been made of others that come to it, if what is in front of
-    /// it is not the same in both chains: that decides which come first.
-    fn mixed_circle(&self, to_circles: &BTreeMap<usize, Vec<usize>>, starts: &[Start]) -> Option<String> {
-        let is_mixed = |from: &[usize]| {
-            come_from_several(from.iter().map(|&start| &starts[start]))
-                && from.iter().any(|&start| starts[start].origin != Origin::Entry)
-        };
-        let mixed = to_circles.iter().filter(|(_, from)| is_mixed(from));
-        let elements = mixed.flat_map(|(&circle, _)| self.circles.elements(circle));
-        let [a, b] = self.chains;
-        let mut odd = elements.filter(|[x, y]| a.upstream(*x) != b.upstream(*y));
-        odd.next().map(|[x, _]| a.nodes[*x].name.clone())
-    }
-
-    /// An element with state that packets from several places come to, if they are not the same in both chains. Where elements
-    /// use the state of others (ICMPRewriter that of rewriters), what comes to one decides what another one does, so that it
-    /// has to be the same wherever there is state. What has left a circle and what has not may come of one packet, and then
-    /// all that is in front has to be the same too, because it decides which comes first.
-    fn shared_state(
-        &self,
-        streams: &[BTreeMap<usize, Vec<(usize, u32)>>; 2],
-        starts: &[Start],
-    ) -> Option<String> {
-        let nodes = || self.chains.iter().flat_map(|chain| &chain.nodes);
-        let is_used = nodes().any(|node| !node.effects.beside.is_empty());
-        let of = |chain: usize| {
-            let has_state = |node: usize| {
-                let effects = &self.chains[chain].nodes[node].effects;
-                effects.opaque.is_some() || remembers(effects)
-            };
-            let counts = |node: usize, from: usize| has_state(node) && (from > 1 || is_used);
-            let several = streams[chain].iter().filter(|(node, from)| counts(**node, from.len()));
-            let of_one = |(&node, from): (&usize, _)| {
-                let from: &Vec<(usize, u32)> = from;
-                let left_circle = from.iter().any(|&(start, _)| starts[start].origin == Origin::Circle);
-                let several = come_from_several(from.iter().map(|&(start, _)| &starts[start]));
-                let upstream = (left_circle && several).then(|| self.chains[chain].upstream(node));
-                (self.chains[chain].nodes[node].key.as_str(), from, upstream)
-            };
-            let mut all: Vec<_> = several.map(of_one).collect();
-            all.sort();
-            all
-        };
-        let (mine, theirs) = (of(0), of(1));
-        let odd =
-            mine.iter().find(|entry| !theirs.contains(entry)).or(theirs.iter().find(|e| !mine.contains(e)));
-        odd.map(|(key, ..)| (*key).to_string())
-    }
-}
-
-/// Whether packets start at several places, rather than being laid out in several ways at one.
-fn come_from_several<'s>(starts: impl Iterator<Item = &'s Start>) -> bool {
-    starts.map(|start| (start.from, start.output)).collect::<BTreeSet<_>>().len() > 1
 }
 
 /// What a place where packets leave looks at, beside their bytes.
