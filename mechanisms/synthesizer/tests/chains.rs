@@ -164,13 +164,15 @@ fn chains_of_the_snf_paper_are_joined() {
             ends.iter().map(|(_, interface)| interface.clone()).collect()
         };
         assert_eq!(interfaces(&entries), [interface(1, 0)], "{name}");
-        // Those of the napt and router chains answer to both sides.
-        let both = name.starts_with("napt") || name.starts_with("router");
-        let mut expected = if both { vec![interface(1, 0)] } else { vec![] };
+        // Those of the napt and router chains answer to both sides. Answers leave the chain, as no link leads back.
+        let answers = if name.starts_with("napt") || name.starts_with("router") { functions } else { 0 };
+        let mut expected: Vec<String> = (1..=answers).map(|number| interface(number, 0)).collect();
         expected.push(interface(functions, 1));
-        assert_eq!(interfaces(&exits), expected, "{name}");
+        let mut sending = interfaces(&exits);
+        sending.sort_by_key(|name| expected.iter().position(|other| other == name));
+        assert_eq!(sending, expected, "{name}");
         let cables = graph.elements.iter().filter(|element| element.class == "Cable").count();
-        assert_eq!(cables, (functions - 1) * if both { 2 } else { 1 }, "{name}");
+        assert_eq!(cables, functions - 1, "{name}");
         let queues = graph.elements.iter().filter(|element| element.class == "Queue").count();
         assert_eq!(queues, exits.len(), "{name}");
     }
@@ -232,8 +234,9 @@ fn chains_of_the_snf_paper_do_what_their_functions_do_alone() {
         let onward = ends(&graph, "ToDevice").pop().unwrap().1;
         let left = out.remove(&onward).unwrap_or_default();
         assert!(left == passing && left.len() > 50, "{name}: {} and {} packets", left.len(), passing.len());
-        assert!(out == back[0], "{name}: {out:?}");
-        assert!(back[1..].iter().all(Packets::is_empty), "{name}: these would have to come back");
+        // What any of them sends back leaves there.
+        let back: Packets = back.into_iter().flatten().collect();
+        assert!(out == back, "{name}: {out:?}");
     }
 }
 
