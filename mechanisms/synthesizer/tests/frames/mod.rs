@@ -63,7 +63,7 @@ pub(crate) fn at_borders(program: &Program, random: &mut fastrand::Rng) -> Vec<u
 
 /// A frame that a rule of a list is the first to hold for; `None` if none is found.
 pub(crate) fn of_rule(list: &List, rule: usize, random: &mut fastrand::Rng) -> Option<Vec<u8>> {
-    for _ in 0..40 {
+    for _ in 0..400 {
         let mut frame = random_frame(random);
         let condition = &list.rules[rule].condition;
         // Parts of a condition may undo one another; in the second round they agree more often.
