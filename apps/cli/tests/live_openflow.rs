@@ -28,6 +28,12 @@ const MOST_SENT: usize = 300;
 const COPIES: u16 = 3;
 const IN_TURN: usize = 5;
 
+/// The switch's interfaces to the software, and the software's at the other ends. `nf1` leads to the server.
+const OUT: [&str; 4] = ["out", "out2", "out3", "out4"];
+const BEHIND: [&str; 4] = ["nf0", "nf2", "nf3", "nf4"];
+/// Their ports, one for each class.
+const PORTS: &str = "1:2+3=nf2+4=nf3+5=nf4";
+
 /// Who sends, the switch, the software and who receives: `client` - `switch` - `software` - `server`.
 struct Place {
     client: Space,
@@ -39,16 +45,20 @@ struct Place {
 }
 
 impl Place {
-    /// With the switch in between, or with client and software at the ends of one cable.
-    fn new(has_switch: bool) -> Option<Place> {
+    /// With the switch in between, and so many cables from there to the software, or with client and software at the ends of
+    /// one cable.
+    fn new(cables: usize) -> Option<Place> {
         let mut net = Net::or_skip()?;
         let [client, switch, software, server] =
             ["client", "switch", "software", "server"].map(|name| net.space(name).unwrap());
-        if has_switch {
-            net.cable([(&client, "eth0", ""), (&switch, "in", "")]).unwrap();
-            net.cable([(&switch, "out", ""), (&software, "nf0", "")]).unwrap();
-        } else {
-            net.cable([(&client, "eth0", ""), (&software, "nf0", "")]).unwrap();
+        match cables {
+            0 => net.cable([(&client, "eth0", ""), (&software, "nf0", "")]).unwrap(),
+            cables => {
+                net.cable([(&client, "eth0", ""), (&switch, "in", "")]).unwrap();
+                for (out, interface) in OUT.into_iter().zip(BEHIND).take(cables) {
+                    net.cable([(&switch, out, ""), (&software, interface, "")]).unwrap();
+                }
+            }
         }
         net.cable([(&software, "nf1", ""), (&server, "eth0", "")]).unwrap();
         Some(Place { client, switch, software, server, _net: net })
@@ -58,34 +68,39 @@ impl Place {
 /// One of the chains.
 struct Chain {
     folder: tempfile::TempDir,
+    /// How many cables there are between switch and software.
+    cables: usize,
     /// What the whole program does, and what the software behind the switch does.
     whole: Program,
     behind: Program,
 }
 
 impl Chain {
-    /// The chain with a list of so many rules, between the interfaces `nf0` and `nf1`.
-    fn new(rules: usize) -> Option<Chain> {
+    /// The chain with a list of so many rules, between the interfaces `nf0` and `nf1`, and with so many cables from the
+    /// switch.
+    fn new(rules: usize, cables: usize) -> Option<Chain> {
         let path = testkit::found::path(&format!("rules/snf/real-acl/real_acl_{rules}.nf1.click"))?;
         let text = fs::read_to_string(path).unwrap();
         // The interfaces are others here, and it runs until it is stopped.
         let text = text.replace("netmap:nf1veth", "nf").replace("NETMAP", "LINUX");
         let (before, rest) = text.split_once("DriverManager(").unwrap();
         let (_, behind) = rest.split_once(");").unwrap();
-        Some(Chain::of(&format!("{before}{behind}")))
+        Some(Chain::of(&format!("{before}{behind}"), cables))
     }
 
-    fn of(text: &str) -> Chain {
+    fn of(text: &str, cables: usize) -> Chain {
         let folder = tempfile::tempdir().unwrap();
         let text = format!("{text}\nScript(print \"ready\");\n");
         fs::write(folder.path().join("chain.click"), text).unwrap();
         let whole = program(&synthesize(folder.path(), "chain.click", &["--emit", "click"]));
-        let text = synthesize(folder.path(), "chain.click", &["--emit", "click", "--behind-switch"]);
+        let ports = ["--switch-ports", if cables == 1 { "1:2" } else { PORTS }];
+        let options = [&["--emit", "click", "--behind-switch"], &ports[..]].concat();
+        let text = synthesize(folder.path(), "chain.click", &options);
         let behind = program(&text);
         fs::write(folder.path().join("behind.click"), text).unwrap();
-        let flows = synthesize(folder.path(), "chain.click", &["--emit", "openflow"]);
+        let flows = synthesize(folder.path(), "chain.click", &[&["--emit", "openflow"], &ports[..]].concat());
         fs::write(folder.path().join("flows"), flows).unwrap();
-        Chain { folder, whole, behind }
+        Chain { folder, cables, whole, behind }
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -136,9 +151,10 @@ struct Switch {
 }
 
 impl Switch {
-    fn new(place: &Place, flows: &Path) -> Switch {
+    fn new(place: &Place, flows: &Path, cables: usize) -> Switch {
         let folder = tempfile::tempdir().unwrap();
-        let running = openvswitch::bridge(&place.switch, ["in", "out"], folder.path(), "netdev").unwrap();
+        let ports: Vec<&str> = ["in"].into_iter().chain(OUT.into_iter().take(cables)).collect();
+        let running = openvswitch::bridge(&place.switch, &ports, folder.path(), "netdev").unwrap();
         let bridge = format!("unix:{}", folder.path().join("bridge.mgmt").display());
         let flows = flows.display().to_string();
         for (what, more) in [("del-flows", None), ("add-flows", Some(flows.as_str()))] {
@@ -180,9 +196,9 @@ fn has_switch() -> bool {
 
 /// Loads the flows of a chain, and traces a frame for each rule that decides and a damaged one for every fourth.
 fn trace(rules: usize, deciding: usize) {
-    let Some(chain) = Chain::new(rules).filter(|_| has_switch()) else { return };
-    let Some(place) = Place::new(true) else { return };
-    let switch = Switch::new(&place, &chain.file("flows"));
+    let Some(chain) = Chain::new(rules, 1).filter(|_| has_switch()) else { return };
+    let Some(place) = Place::new(1) else { return };
+    let switch = Switch::new(&place, &chain.file("flows"), 1);
     let mut random = fastrand::Rng::with_seed(rules as u64);
     let frames = chain.frames(rules, &mut random);
     assert_eq!(frames.len(), deciding);
@@ -288,8 +304,8 @@ fn same(chain: Option<Chain>, seed: u64) {
     // Behind the last one of these nothing is on its way any more.
     let frames: Vec<Vec<u8>> = groups.chain([&mark, &mark]).cloned().collect();
     let arrived = [false, true].map(|has_switch| {
-        let place = Place::new(has_switch)?;
-        let _switch = has_switch.then(|| Switch::new(&place, &chain.file("flows")));
+        let place = Place::new(if has_switch { chain.cables } else { 0 })?;
+        let _switch = has_switch.then(|| Switch::new(&place, &chain.file("flows"), chain.cables));
         let software = chain.start(&place, if has_switch { "behind.click" } else { "chain.click" });
         let ends = [&place.client, &place.server];
         let arrived = carry(ends, &frames, |frame| frame.get(18..20) == Some(&MARK), "18/beef");
@@ -315,17 +331,22 @@ fn same(chain: Option<Chain>, seed: u64) {
 
 #[test]
 fn nothing_changes_behind_251_rules_in_a_switch() {
-    same(Chain::new(251), 251);
+    same(Chain::new(251, 1), 251);
 }
 
 #[test]
 fn nothing_changes_behind_713_rules_in_a_switch() {
-    same(Chain::new(713), 713);
+    same(Chain::new(713, 1), 713);
 }
 
 #[test]
 fn nothing_changes_behind_8550_rules_in_a_switch() {
-    same(Chain::new(8550), 8550);
+    same(Chain::new(8550, 1), 8550);
+}
+
+#[test]
+fn nothing_changes_where_each_class_has_a_port() {
+    same(Chain::new(713, BEHIND.len()), 713);
 }
 
 /// Few rules become questions of their own, and many classes.
@@ -338,6 +359,7 @@ fn nothing_changes_behind_questions_in_a_switch() {
             drop tcp opt syn && src net 172.16.0.0/12, allow tcp && dst port 80,
             drop icmp type echo && dst net 192.168.0.0/16, allow dst port 53, allow dst net 204.152.184.0/21, drop all)
             -> DecIPTTL -> EtherEncap(0x0800, 2:0:0:0:0:3, 2:0:0:0:0:4) -> Queue -> ToDevice(nf1); f[1] -> Discard;",
+        1,
     );
     same(Some(chain), 1);
 }

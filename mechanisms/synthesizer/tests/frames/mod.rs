@@ -196,12 +196,13 @@ impl Machine {
         Machine { pool: Pool::new(64 << 20).unwrap(), runner, program, scratch: Scratch::default() }
     }
 
-    /// Runs it on a frame, with a number in the VLAN annotation if it stands behind a switch.
+    /// Runs it on a frame, with a number in the VLAN annotation if it stands behind a switch, as if a tag had been taken off
+    /// where it takes the network header to be marked.
     pub(crate) fn run(&mut self, frame: &[u8], number: Option<u16>) -> Fate {
         let mut packet = self.pool.packet(frame).unwrap();
         packet.set_offset(Base::Mac, Some(0));
         if let Some(number) = number {
-            packet.set_offset(Base::Network, Some(14));
+            packet.set_offset(Base::Network, self.program.layout[1].map(|place| place as isize));
             let place = Annotations::VLAN_TCI;
             packet.annotations_mut().bytes_mut()[place..place + 2].copy_from_slice(&number.to_be_bytes());
         }
