@@ -141,7 +141,9 @@ impl Sheet {
             let (on, others) = answers(node, *next, way.network);
             let mut lines = wrapped(&format!("{question}?"), READ, QUESTION);
             let fates = fates(chain, stretch, &others);
-            lines.extend(wrapped(&format!("else {}", fates.join(", ")), QUIET, QUESTION));
+            if !fates.is_empty() {
+                lines.extend(wrapped(&format!("else {}", fates.join(", ")), QUIET, QUESTION));
+            }
             let end = self.boxed((QUESTIONS, y), QUESTION, &lines, READ, 9);
             y = end + GAP + LINE;
             self.arrow((at, end), (at, y));

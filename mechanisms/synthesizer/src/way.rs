@@ -143,6 +143,7 @@ pub(crate) fn said(question: &Question, program: &Program, network: i32) -> Stri
             let element = list.and_then(|list| program.elements.get(list.element as usize));
             format!("rules of {}", element.map(String::as_str).unwrap_or_default())
         }
+        Question::Leased { .. } => format!("a translator's flow, {question}"),
         question => name_of_question(question, network).unwrap_or_else(|| question.to_string()),
     }
 }
