@@ -9,6 +9,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use classify::filter::{Condition, Header, Headers, Matcher, Test, Tree, classbench};
+use element::args::{PlaceNames, filter_condition};
 use element::class::{ArgInfo, Notes};
 use element::{Batch, Class, Cx, Effects, Element};
 use fastrand::Rng;
@@ -123,6 +124,22 @@ pub(crate) fn read(path: &Path) -> Result<Vec<String>, String> {
     Ok(rules)
 }
 
+/// The rules of the largest IPFilter of a configuration, with their actions.
+pub(crate) fn largest_filter(path: &Path) -> Result<Vec<String>, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let mut sources = lang::Sources::new();
+    let id = sources.add(path.display().to_string(), text);
+    let (graph, diagnostics) = lang::parse(&mut sources, id, &lang::Options::default());
+    if let Some(problem) = diagnostics.iter().find(|problem| problem.severity == lang::Severity::Error) {
+        return Err(problem.render(&sources));
+    }
+    let filters = graph.elements.iter().filter(|element| element.class == "IPFilter");
+    let lists = filters.map(|element| lang::args::split(&element.config));
+    let largest = lists.max_by_key(Vec::len).ok_or_else(|| format!("{}: no IPFilter", path.display()))?;
+    let one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    Ok(largest.iter().map(|arg| one_line(&arg.text)).collect())
+}
+
 /// Rules for an IPFilter, every other one a permission: if all came to the same, they could be one.
 pub(crate) fn alternating(rules: &[String]) -> String {
     let actions = ["allow", "deny"].into_iter().cycle();
@@ -171,27 +188,35 @@ fn headers(conditions: &[Condition], count: usize) -> Vec<Start24> {
 }
 
 fn header(condition: &Condition, random: &mut Rng) -> Start24 {
+    /// For conditions of which parts undo one another. What matches too seldom is not found.
+    const TRIES: usize = 40;
     let mut bytes = [0; 24];
-    (bytes[0], bytes[8], bytes[9]) = (0x45, 64, [6, 17][random.usize(..2)]);
-    bytes[12..].fill_with(|| random.u8(..));
-    let tests: Vec<&Test> = match condition {
-        Tree::All(parts) => parts.iter().filter_map(leaf).collect(),
-        other => leaf(other).into_iter().collect(),
-    };
-    for test in tests {
-        let start = if test.header == Header::Transport { 20 } else { 0 } + usize::from(test.offset);
-        let field = &mut bytes[start..start + usize::from(test.length)];
-        let old = field.iter().fold(0, |number, &byte| number << 8 | u32::from(byte));
-        let new = old & !test.mask | random.u32(test.low..=test.high) & test.mask;
-        field.copy_from_slice(&new.to_be_bytes()[4 - usize::from(test.length)..]);
+    for _ in 0..TRIES {
+        bytes.fill(0);
+        (bytes[0], bytes[8], bytes[9]) = (0x45, 64, [6, 17][random.usize(..2)]);
+        bytes[12..].fill_with(|| random.u8(..));
+        satisfy(condition, &mut bytes, random);
+        let headers = Headers { mac: &[], network: &bytes[..20], transport: &bytes[20..] };
+        if condition.holds(&|test: &Test| test.holds(&headers)) {
+            break;
+        }
     }
     bytes
 }
 
-fn leaf(condition: &Condition) -> Option<&Test> {
+/// Writes what a condition asks for. What it does not want is left to chance.
+fn satisfy(condition: &Condition, bytes: &mut Start24, random: &mut Rng) {
     match condition {
-        Tree::Leaf(test) => Some(test),
-        _ => None,
+        Tree::All(parts) => parts.iter().for_each(|part| satisfy(part, bytes, random)),
+        Tree::Any(parts) if !parts.is_empty() => satisfy(&parts[random.usize(..parts.len())], bytes, random),
+        Tree::Leaf(test) if !test.outside => {
+            let start = if test.header == Header::Transport { 20 } else { 0 } + usize::from(test.offset);
+            let Some(field) = bytes.get_mut(start..start + usize::from(test.length)) else { return };
+            let old = field.iter().fold(0, |number, &byte| number << 8 | u32::from(byte));
+            let new = old & !test.mask | random.u32(test.low..=test.high) & test.mask;
+            field.copy_from_slice(&new.to_be_bytes()[4 - usize::from(test.length)..]);
+        }
+        _ => {}
     }
 }
 
@@ -217,7 +242,7 @@ fn write_asked(
     std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Gives frames whose headers match the rules of a file.
+/// Gives frames whose headers match the rules of a file, each in ClassBench's form or a pattern of IPFilter.
 static HEADERS: Class = Class {
     name: "BenchmarkHeaders",
     ports: "0/1",
@@ -232,11 +257,20 @@ static HEADERS: Class = Class {
         let (packets, file, frame): (usize, String, usize) =
             (args.required("PACKETS"), args.required("RULES"), args.required("FRAME"));
         args.finish()?;
-        let conditions = read(Path::new(&file)).and_then(|rules| conditions(&rules));
-        let conditions = conditions.unwrap_or_else(|error| {
-            args.error(error);
-            Vec::new()
+        let text = std::fs::read_to_string(&file).unwrap_or_else(|error| {
+            args.error(format!("{file}: {error}"));
+            String::new()
         });
+        let read = |pattern: &str| filter_condition(pattern, &PlaceNames(args.place()));
+        let (conditions, issues): (Vec<Condition>, Vec<_>) = text.lines().map(read).unzip();
+        issues
+            .into_iter()
+            .flatten()
+            .filter(|(_, is_warning)| !is_warning)
+            .for_each(|(issue, _)| args.error(issue));
+        if conditions.is_empty() {
+            args.error(format!("{file}: no rules"));
+        }
         args.finish()?;
         Ok(Box::new(Matching { headers: headers(&conditions, packets), frame }))
     },
@@ -255,5 +289,41 @@ impl Element for Matching {
 
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, max: usize) -> Batch {
         give(cx, max, || Some(source::frame_of(&self.headers.pop()?, self.frame)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_filter_of_a_configuration_is_taken() {
+        let file = tempfile::Builder::new().suffix(".click").tempfile().unwrap();
+        let text = "elementclass F { $net | input -> IPFilter(allow src net $net && tcp, // one
+            deny dst port 80   or dst port 81, drop all) -> output }
+            Idle -> IPFilter(allow all) -> F(10.0.0.0/8) -> Discard";
+        std::fs::write(file.path(), text).unwrap();
+        let rules = largest_filter(file.path()).unwrap();
+        assert_eq!(rules, ["allow src net 10.0.0.0/8 && tcp", "deny dst port 80 or dst port 81", "drop all"]);
+        std::fs::write(file.path(), "Idle -> Discard").unwrap();
+        assert!(largest_filter(file.path()).unwrap_err().contains("no IPFilter"));
+    }
+
+    #[test]
+    fn headers_match_whatever_a_rule_asks_for() {
+        let leaf = |header, offset, length, low, high| {
+            Tree::Leaf(Test { header, offset, length, mask: u32::MAX, low, high, outside: false })
+        };
+        let ports = |offset| leaf(Header::Transport, offset, 2, 1000, 2000);
+        let protocol = |number| leaf(Header::Network, 9, 1, number, number);
+        let condition = Tree::All(vec![
+            Tree::Any(vec![protocol(6), protocol(17)]),
+            Tree::Any(vec![ports(0), ports(2)]),
+            Tree::Not(Box::new(protocol(6))),
+        ]);
+        for bytes in headers(std::slice::from_ref(&condition), 100) {
+            let headers = Headers { mac: &[], network: &bytes[..20], transport: &bytes[20..] };
+            assert!(condition.holds(&|test: &Test| test.holds(&headers)), "{bytes:?}");
+        }
     }
 }

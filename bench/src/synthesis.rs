@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use ::classify::filter::action;
 use element::ports::Processing;
 use synthesizer::compose::synthesize;
 use synthesizer::compose::walk::Limits;
@@ -46,15 +47,15 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
 enum Traffic {
     /// Flows one after the other.
     Flows,
-    /// Headers that match these rules in ClassBench's form, drawn evenly.
+    /// Headers that match these rules or patterns, drawn evenly.
     Rules(Vec<String>),
 }
 
-/// A chain as it is and synthesized.
+/// A chain as it is and synthesized, with so many functions or rules.
 fn both(
     settings: &Settings,
     name: &'static str,
-    functions: usize,
+    count: usize,
     chain: &str,
     traffic: &Traffic,
 ) -> Result<Vec<Row>, String> {
@@ -72,9 +73,10 @@ fn both(
         let text = text_of(&frames, Start::Frame, chain);
         let text = if form == "original" { text } else { synthesized(text)? };
         let worker = running(text, engine::Options::default())?;
+        let counted = if let Traffic::Rules(_) = traffic { "rules" } else { "functions" };
         let params = [
             ("chain", Param::Word(name)),
-            ("functions", Param::Number(functions as u64)),
+            (counted, Param::Number(count as u64)),
             ("form", Param::Word(form)),
         ];
         measure_worker("synthesizer", settings, 64, worker, &params)
@@ -169,9 +171,14 @@ fn provider(rules: &[String]) -> String {
     )
 }
 
-/// The rules of a file: ClassBench's, every other one a permission, or those of the largest IPFilter of a configuration, with
-/// headers drawn from what they say.
+/// The rules of a file and what headers are drawn from: ClassBench's, every other one a permission, or those of the largest
+/// IPFilter of a configuration.
 fn rules_of(path: &Path) -> Result<(Vec<String>, Vec<String>), String> {
+    if path.extension().is_some_and(|extension| extension == "click") {
+        let rules = classify::largest_filter(path)?;
+        let patterns = rules.iter().map(|rule| action(rule).1.trim().to_string()).collect();
+        return Ok((rules, patterns));
+    }
     let rules = classify::read(path)?;
     let actions = ["allow", "deny"].into_iter().cycle();
     let written = rules.iter().zip(actions).map(|(rule, action)| format!("{action} {rule}")).collect();

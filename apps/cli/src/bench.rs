@@ -18,7 +18,8 @@ pub(crate) struct Args {
     /// Write the rows as JSON; `-` for standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Rules for `classify` and `firewall`, in ClassBench's form
+    /// Rules for `classify`, `firewall` and `synthesizer`, in ClassBench's form; for the last one, a configuration with an
+    /// IPFilter (FILE.click) will do too
     #[arg(long, value_name = "FILE")]
     rules: Option<PathBuf>,
     /// Prefixes for `lpm`, a line each; may be packed with gzip

@@ -5,7 +5,7 @@ use lang::Graph;
 use synthesizer::compose::{Stretch, Synthesis};
 use synthesizer::insert::insert;
 use synthesizer::model::chain::Chain;
-use synthesizer::openflow::behind::take_tags;
+use synthesizer::openflow::behind::{number_ports, take_tags};
 use synthesizer::openflow::{Division, Options, RangeForm, Refusal};
 
 /// What there is to say about a switch.
@@ -16,9 +16,10 @@ pub(crate) struct Switch {
     /// the same options
     #[arg(long)]
     behind_switch: bool,
-    /// The switch's ports for each source, in their order: where packets come in, and where the software is
+    /// The switch's ports for each source, in their order: where packets come in, and where the software is; with one port
+    /// for each class, IN:OUT+OUT=INTERFACE+..., where interfaces are those of the software
     #[arg(long, value_name = "IN:OUT", default_value = "1:2", value_delimiter = ',', value_parser = ports)]
-    switch_ports: Vec<(String, String)>,
+    switch_ports: Vec<Ports>,
     /// How the switch matches ranges of ports
     #[arg(long, value_enum, default_value_t = Ranges::Fewest)]
     openflow_ranges: Ranges,
@@ -38,11 +39,32 @@ enum Ranges {
     Metadata,
 }
 
-fn ports(text: &str) -> Result<(String, String), String> {
-    match text.split_once(':') {
-        Some((from, to)) if !from.is_empty() && !to.is_empty() => Ok((from.into(), to.into())),
-        _ => Err("two ports with a colon between them".into()),
+/// The ports for one source.
+#[derive(Clone)]
+struct Ports {
+    from: String,
+    /// One, or one for each class.
+    to: Vec<String>,
+    /// The software's interfaces at all but the first of these.
+    interfaces: Vec<String>,
+}
+
+fn ports(text: &str) -> Result<Ports, String> {
+    let wrong = || "two ports with a colon between them, and more as +PORT=INTERFACE".to_string();
+    let (from, rest) = text.split_once(':').ok_or_else(wrong)?;
+    let mut parts = rest.split('+');
+    let mut ports = Ports {
+        from: from.into(),
+        to: vec![parts.next().unwrap_or_default().into()],
+        interfaces: Vec::new(),
+    };
+    for part in parts {
+        let (port, interface) = part.split_once('=').ok_or_else(wrong)?;
+        ports.to.push(port.into());
+        ports.interfaces.push(interface.into());
     }
+    let is_whole = !ports.to.iter().chain(&ports.interfaces).chain([&ports.from]).any(String::is_empty);
+    is_whole.then_some(ports).ok_or_else(wrong)
 }
 
 impl Switch {
@@ -57,10 +79,10 @@ impl Switch {
     /// There are none at all.
     pub(crate) fn flows(&self, chain: &Chain, synthesis: &Synthesis) -> Result<String, String> {
         let (mut text, mut refused) = (String::new(), String::new());
-        for (stretch, division) in synthesis.stretches.iter().zip(self.divide(synthesis)) {
+        for (stretch, division) in synthesis.stretches.iter().zip(self.divide(chain, synthesis)) {
             let name = chain.nodes[stretch.from.0].title();
             match division {
-                Ok(division) => text += &format!("# behind {name}\n{}", division.flows()),
+                Ok((division, _)) => text += &format!("# behind {name}\n{}", division.flows()),
                 Err(why) => refused += &format!("# behind {name}: not for the switch: {why}\n"),
             }
         }
@@ -75,28 +97,36 @@ impl Switch {
         let mut divided = synthesis.clone();
         let mut fronts = Vec::new();
         for (number, (stretch, division)) in
-            divided.stretches.iter_mut().zip(self.divide(synthesis)).enumerate()
+            divided.stretches.iter_mut().zip(self.divide(chain, synthesis)).enumerate()
         {
-            if let Ok(division) = division {
+            if let Ok((division, interfaces)) = division {
                 stretch.program = division.program();
-                fronts.push(number);
+                fronts.push((number, interfaces));
             }
         }
         let first = graph.elements.len();
         let mut graph = insert(graph, chain, &divided);
-        fronts.into_iter().for_each(|number| take_tags(&mut graph, first + number));
+        for (number, interfaces) in fronts {
+            match &interfaces[..] {
+                [] => take_tags(&mut graph, first + number),
+                interfaces => number_ports(&mut graph, first + number, interfaces),
+            }
+        }
         graph
     }
 
-    /// Each stretch, divided between switch and software, or why it is not.
-    fn divide(&self, synthesis: &Synthesis) -> Vec<Result<Division, String>> {
+    /// Each stretch, divided between switch and software, with the software's further interfaces, or why it is not.
+    fn divide(&self, chain: &Chain, synthesis: &Synthesis) -> Vec<Result<(Division, Vec<String>), String>> {
         let mut ports = self.switch_ports.iter().cloned();
         let mut table = 0u8;
         let divide = |stretch: &Stretch| {
             if !stretch.program.is_certain {
                 return Err(Refusal::Layout.to_string());
             }
-            let (from, to) = ports.next().ok_or("--switch-ports has none for it")?;
+            let Ports { from, to, interfaces } = ports.next().ok_or("--switch-ports has none for it")?;
+            if to.len() > 1 && chain.nodes[stretch.from.0].inputs > 0 {
+                return Err("packets do not come to it straight from an interface, as it has to be with a port for each class".into());
+            }
             let ranges = match self.openflow_ranges {
                 Ranges::Fewest => RangeForm::Fewest,
                 Ranges::Prefix => RangeForm::Prefix,
@@ -105,7 +135,7 @@ impl Switch {
             let options = Options { from, to, first_table: table, ranges, discards: self.openflow_discard };
             let division = Division::new(&stretch.program, &options).map_err(|why| why.to_string())?;
             table += division.tables();
-            Ok(division)
+            Ok((division, interfaces))
         };
         synthesis.stretches.iter().map(divide).collect()
     }

@@ -9,6 +9,7 @@ use serde::Serialize;
 use synthesizer::compose::walk::Limits;
 use synthesizer::compose::{Synthesis, synthesize};
 use synthesizer::insert::insert;
+use synthesizer::picture::svg;
 use synthesizer::report::{Report, dot};
 use synthesizer::verify::Verdict;
 
@@ -54,6 +55,8 @@ enum Form {
     Openflow,
     /// Questions and classes as a drawing, for Graphviz
     Dot,
+    /// The longest way before and after, as a picture
+    Svg,
     /// All of it, for programs
     Json,
 }
@@ -113,6 +116,7 @@ pub(crate) fn main(args: &Args) -> ExitCode {
             }
         },
         Form::Dot => dot(&reasoned.chain, &synthesis, &reasoned.loaded.name),
+        Form::Svg => svg(&reasoned.chain, &synthesis),
         Form::Json => match serde_json::to_string_pretty(&Json { report: report(), proof }) {
             Ok(text) => text + "\n",
             Err(error) => {

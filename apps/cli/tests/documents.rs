@@ -208,6 +208,18 @@ fn the_main_job_gives_the_same_bytes_on_every_run() {
     assert_eq!(u32::from_le_bytes(capture[16..20].try_into().unwrap()), 262_144, "the snap length");
 }
 
+/// Pictures are those that the product draws; `BLESS=1` draws them anew.
+#[test]
+fn pictures_in_documents_are_as_drawn() {
+    let path = root().join("docs/synthesizer.svg");
+    let arguments = ["synthesize", "configs/motivating/motivating.prop", "--emit", "svg", "--seconds", "0"];
+    let drawn = tidegate(&root(), &arguments).unwrap();
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(&path, &drawn).unwrap();
+    }
+    assert!(std::fs::read_to_string(path).unwrap() == drawn, "docs/synthesizer.svg: BLESS=1 draws it anew");
+}
+
 /// What a document shows on a terminal is what the program says: blocks with `$ tidegate ...` and, if there is any, the
 /// output.
 #[test]

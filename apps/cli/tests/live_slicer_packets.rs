@@ -100,7 +100,7 @@ fn open_vswitch() {
     let folder = std::cell::RefCell::new(Vec::new());
     check(["", ""], [mac(4), mac(1)], [160, 61], &|detour| {
         let own = tempfile::tempdir().unwrap();
-        let running = openvswitch::bridge(&detour.function, ["nf0", "nf1"], own.path(), "netdev").unwrap();
+        let running = openvswitch::bridge(&detour.function, &["nf0", "nf1"], own.path(), "netdev").unwrap();
         folder.borrow_mut().push(own);
         Some(running.into())
     });

@@ -192,7 +192,12 @@ impl Device {
                 between.ip("link set bridge up")?;
             }
             Kind::OpenVswitch => {
-                running.extend(openvswitch::bridge(between, ["left", "right"], &bench.folder()?, self.name)?);
+                running.extend(openvswitch::bridge(
+                    between,
+                    &["left", "right"],
+                    &bench.folder()?,
+                    self.name,
+                )?);
             }
             Kind::Tidegate(config) | Kind::Taps(config) => {
                 running.push(bench.program.run(between, &["--threads", &threads], config)?);

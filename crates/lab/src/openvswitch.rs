@@ -21,13 +21,13 @@ pub fn is_in_kernel() -> bool {
     fs::exists("/sys/module/openvswitch").unwrap_or(false)
 }
 
-/// A bridge in a namespace between two interfaces, which forwards by learning addresses; it runs as long as what is returned
-/// lives. `datapath` is `netdev` for the one that needs nothing from the kernel but packet sockets, `system` for the
+/// A bridge in a namespace between interfaces, numbered from 1 on, which forwards by learning addresses; it runs as long as
+/// what is returned lives. `datapath` is `netdev` for the one that needs nothing from the kernel but packet sockets, `system` for the
 /// kernel's. The database and all sockets are in a folder that nobody else uses.
 ///
 /// # Errors
 /// What the first program says that fails.
-pub fn bridge(space: &Space, ports: [&str; 2], folder: &Path, datapath: &str) -> Result<[Running; 2]> {
+pub fn bridge(space: &Space, ports: &[&str], folder: &Path, datapath: &str) -> Result<[Running; 2]> {
     let file = |name: &str| folder.join(name).display().to_string();
     let (database, socket) = (file("conf.db"), file("db.sock"));
     run(command(space, folder, "ovsdb-tool").args(["create", &database, SCHEMA]))?;
@@ -48,10 +48,11 @@ pub fn bridge(space: &Space, ports: [&str; 2], folder: &Path, datapath: &str) ->
     vsctl("--no-wait --retry init")?;
     let mut switch = command(space, folder, DAEMONS[1]);
     let switch = Running::new(switch.args([&remote, &format!("--unixctl={}", file("switch.ctl"))]))?;
-    vsctl(&format!(
-        "add-br bridge -- set bridge bridge datapath_type={datapath} -- add-port bridge {} -- add-port bridge {}",
-        ports[0], ports[1]
-    ))?;
+    let add = |(number, port): (usize, &&str)| {
+        format!(" -- add-port bridge {port} -- set interface {port} ofport_request={number}")
+    };
+    let ports: String = (1..).zip(ports).map(add).collect();
+    vsctl(&format!("add-br bridge -- set bridge bridge datapath_type={datapath}{ports}"))?;
     Ok([switch, server])
 }
 

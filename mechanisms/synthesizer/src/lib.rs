@@ -7,7 +7,7 @@
 //! - [`program`]: what a stretch does, in one classification and one write per field
 //! - [`synthesized`]: the element that runs a program; [`insert`] puts it into a configuration
 //! - [`openflow`]: the part of a program that a switch can answer, as rules for one
-//! - [`report`]: what was gained
+//! - [`report`]: what was gained; [`picture`] shows it
 //! - [`topology`]: a chain of several configurations as one graph; [`cable`] is what crosses from one to the next
 
 pub mod cable;
@@ -18,11 +18,13 @@ pub mod insert;
 #[allow(clippy::mutable_key_type, reason = "diagrams are counted inside, and their identity never changes")]
 pub mod model;
 pub mod openflow;
+pub mod picture;
 pub mod program;
 pub mod report;
 pub mod synthesized;
 pub mod topology;
 pub mod verify;
+mod way;
 
 use element::Class;
 

@@ -3,15 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use element::Base;
-use element::effects::{Action, Checksum, Field};
 use serde::Serialize;
 
-use crate::compose::packet::Place;
 use crate::compose::{Stretch, Synthesis};
 use crate::model::chain::{Chain, Port};
-use crate::program::question::Question;
-use crate::program::{self, Class, Exit, Next, Program, text};
+use crate::program::{self, Class, Next, Program, text};
+use crate::way::{Way, fate, name_of_question, said};
 
 /// A report.
 #[derive(Clone, Debug, Serialize)]
@@ -180,10 +177,7 @@ fn of_stretch(chain: &Chain, stretch: &Stretch) -> StretchReport {
     let class = |class: &Class| ClassReport {
         operation: text::of_class(&Class { path: Vec::new(), ..class.clone() }),
         passes: class.path.iter().map(|passed| program.elements[passed.element as usize].clone()).collect(),
-        to: match class.exit {
-            Exit::Output(output) => outputs.get(output).map(|port| name(port.0)).unwrap_or_default(),
-            Exit::Drop(reason) => reason.as_str().to_string(),
-        },
+        to: fate(class, outputs, chain).unwrap_or_else(|reason| reason).to_string(),
     };
     let left = |(&(node, _), (why, always)): (&Port, &(String, bool))| {
         (!always).then(|| Left { element: name(node), why: why.clone() })
@@ -200,123 +194,26 @@ fn of_stretch(chain: &Chain, stretch: &Stretch) -> StretchReport {
     }
 }
 
-/// Reads and writes along the way of the class that passes most elements.
+/// Reads and writes along the longest way.
 fn fields(chain: &Chain, program: &Program) -> Vec<FieldReport> {
-    let Some(class) = program.classes.iter().max_by_key(|class| class.path.len()) else { return Vec::new() };
+    let Some(way) = Way::new(chain, program) else { return Vec::new() };
     let mut counts: BTreeMap<String, [usize; 4]> = BTreeMap::new();
-    let mut network = None;
-    let node = |name: &str| chain.nodes.iter().find(|node| node.name == name);
-    for passed in &class.path {
-        let Some(node) = node(&program.elements[passed.element as usize]) else { continue };
-        let Some(case) = node.effects.cases.get(passed.case) else { continue };
-        let mut reads = Vec::new();
-        let before = node.effects.cases[..=passed.case].iter();
-        before.for_each(|case| case.when.collect_reads(&mut reads));
-        reads.sort();
-        reads.dedup();
-        let at = |field: &Field| name_of(field, passed.start, network);
-        let names: std::collections::BTreeSet<String> = reads.iter().filter_map(at).collect();
-        names.into_iter().for_each(|name| counts.entry(name).or_default()[0] += 1);
-        for action in &case.actions {
-            if let Action::Set(field, _) = action
-                && let Some(name) = name_of(field, passed.start, network)
-            {
-                counts.entry(name).or_default()[2] += 1;
-            }
-            if let Action::Set(Field::HeaderOffset(Base::Network), element::effects::Value::Constant(bytes)) =
-                action
-            {
-                let offset = bytes.iter().fold(0i32, |n, &byte| n << 8 | i32::from(byte));
-                // Later marks are those of headers that were put in front.
-                network.get_or_insert(passed.start + offset);
-            }
-        }
-        if !matches!(case.checksum, Checksum::Untouched) {
-            counts.entry("IP checksum".into()).or_default()[2] += 1;
-        }
+    for step in &way.steps {
+        step.reads.iter().for_each(|name| counts.entry(name.clone()).or_default()[0] += 1);
+        step.writes.iter().for_each(|name| counts.entry(name.clone()).or_default()[2] += 1);
     }
-    let network = network.or(program.layout[1]).unwrap_or_default();
     for question in program.questions().into_keys() {
-        if let Some(name) = name_of_question(question, network) {
+        if let Some(name) = name_of_question(question, way.network) {
             counts.entry(name).or_default()[1] = 1;
         }
     }
-    for write in &class.writes {
-        for more in 0..write.value.length() as i32 {
-            let name = name_of_place(write.place.behind(more), network);
-            if let Some(name) = name {
-                counts.entry(name).or_default()[3] = 1;
-            }
-        }
-    }
-    if class.checksum.is_some() {
-        counts.entry("IP checksum".into()).or_default()[3] = 1;
-    }
+    way.writes().into_iter().for_each(|name| counts.entry(name).or_default()[3] = 1);
     let report = |(field, [reads, reads_now, writes, writes_now]): (String, [usize; 4])| FieldReport {
         field,
         reads: [reads, reads_now],
         writes: [writes, writes_now],
     };
     counts.into_iter().map(report).collect()
-}
-
-fn name_of(field: &Field, start: i32, network: Option<i32>) -> Option<String> {
-    Some(match *field {
-        Field::Bytes { base, offset, .. } => {
-            let place = match base {
-                Base::Data => start + offset,
-                Base::Mac => offset,
-                Base::Network => network? + offset,
-                Base::Transport => network? + crate::compose::packet::IPV4 + offset,
-            };
-            return name_of_place(Place::Byte(place), network.unwrap_or_default());
-        }
-        Field::Annotation { offset, .. } => return name_of_place(Place::Annotation(offset), 0),
-        Field::Length => "length".into(),
-        Field::Kind => "packet type".into(),
-        _ => return None,
-    })
-}
-
-fn name_of_question(question: &Question, network: i32) -> Option<String> {
-    match question {
-        Question::Length => Some("length".into()),
-        Question::Kind => Some("packet type".into()),
-        Question::Bytes { offset, .. } => name_of_place(Place::Byte(*offset), network),
-        Question::Annotation { offset, .. } => name_of_place(Place::Annotation(*offset), network),
-        Question::AtLeastZero(_)
-        | Question::RightChecksum { .. }
-        | Question::List(_)
-        | Question::Leased { .. } => None,
-    }
-}
-
-/// A part of a packet, for people.
-fn name_of_place(place: Place, network: i32) -> Option<String> {
-    let place = match place {
-        Place::Annotation(_) => return Some("annotations".into()),
-        Place::Leased(..) => return Some("mappings".into()),
-        Place::Byte(place) => place - network,
-    };
-    Some(
-        match place {
-            i32::MIN..0 => "Ethernet header",
-            0 => "IP version, header length",
-            1 => "IP TOS",
-            2..4 => "IP length",
-            4..6 => "IP identification",
-            6..8 => "IP fragment",
-            8 => "IP TTL",
-            9 => "IP protocol",
-            10..12 => return None,
-            12..16 => "IP source",
-            16..20 => "IP destination",
-            20..22 => "source port",
-            22..24 => "destination port",
-            _ => "behind the ports",
-        }
-        .into(),
-    )
 }
 
 /// The programs of all stretches as a drawing for Graphviz (dot(1)): questions, and classes with what they do.
@@ -337,18 +234,9 @@ pub fn dot(chain: &Chain, synthesis: &Synthesis, title: &str) -> String {
         };
         let _ = writeln!(out, "    s{number} [shape=point];\n    s{number} -> {};", id(program.start));
         for (place, node) in program.nodes.iter().enumerate() {
-            let question = match &node.question {
-                Question::List(list) => {
-                    let list = program.lists.get(*list as usize);
-                    let element = list.and_then(|list| program.elements.get(list.element as usize));
-                    format!("rules of {}", element.map(String::as_str).unwrap_or_default())
-                }
-                question => {
-                    let network = program.classes.iter().find_map(|class| class.headers[1].flatten());
-                    let network = program.layout[1].or(network).unwrap_or_default();
-                    name_of_question(question, network).unwrap_or_else(|| question.to_string())
-                }
-            };
+            let network = program.classes.iter().find_map(|class| class.headers[1].flatten());
+            let network = program.layout[1].or(network).unwrap_or_default();
+            let question = said(&node.question, program, network);
             let _ = writeln!(out, "    s{number}n{place} [shape=ellipse, label=\"{}\"];", quoted(&question));
             for (next, ranges) in ranges(node) {
                 let _ = writeln!(out, "    s{number}n{place} -> {} [label=\"{ranges}\"];", id(next));
@@ -356,13 +244,8 @@ pub fn dot(chain: &Chain, synthesis: &Synthesis, title: &str) -> String {
         }
         for (place, class) in program.classes.iter().enumerate() {
             let operation = text::of_class(&Class { path: Vec::new(), ..class.clone() });
-            let to = match class.exit {
-                Exit::Output(output) => {
-                    stretch.outputs.get(output).map(|port| chain.nodes[port.0].name.clone())
-                }
-                Exit::Drop(reason) => Some(reason.as_str().to_string()),
-            };
-            let label = quoted(&format!("{}\n{}", operation.replace("; ", "\n"), to.unwrap_or_default()));
+            let to = fate(class, &stretch.outputs, chain).unwrap_or_else(|reason| reason);
+            let label = quoted(&format!("{}\n{to}", operation.replace("; ", "\n")));
             let _ = writeln!(out, "    s{number}c{place} [label=\"{label}\"];");
         }
         out.push_str("  }\n");

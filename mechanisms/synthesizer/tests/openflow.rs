@@ -146,6 +146,8 @@ impl Switch {
                     *metadata = *metadata & !mask | value & mask;
                 } else if let Some(number) = action.strip_prefix("set_field:") {
                     return Some(number.strip_suffix("->vlan_vid").unwrap().parse::<u16>().unwrap() & 0xfff);
+                } else if let Some(port) = action.strip_prefix("output:") {
+                    return port.parse().ok();
                 } else {
                     assert!(matches!(action, "drop" | "push_vlan:0x8100"), "{action}");
                 }
@@ -271,6 +273,26 @@ fn examples_in_a_switch() {
 }
 
 /// What the tests above would miss if they were not strict: flows of the wrong priority, and a wrong range.
+/// Ports are called as the classes whose they are.
+#[test]
+fn a_port_for_each_class() {
+    let program = program(&filter(0));
+    let all = Division::new(&program, &Options::default()).unwrap().classes();
+    for ports in [2, 4, 9, all, all + 3] {
+        let to: Vec<String> = (1..=ports).map(|port| port.to_string()).collect();
+        let Ok(division) = Division::new(&program, &Options { to, ..Options::default() }) else {
+            assert_eq!(ports, 2, "there is nothing that two classes tell");
+            continue;
+        };
+        let flows = division.flows();
+        assert!(!flows.contains("vlan_vid->") && !flows.contains("push_vlan"), "{flows}");
+        let classes = differs(&program, &division, &flows, 3).unwrap_or_else(|frame| panic!("{frame:02x?}"));
+        // With fewer ports, more is left to the software.
+        assert!(classes.keys().all(|&class| usize::from(class) <= ports), "{classes:?}");
+        assert!(ports < all || division.classes() == all);
+    }
+}
+
 #[test]
 fn faults_are_found() {
     let program = program(&filter(20));

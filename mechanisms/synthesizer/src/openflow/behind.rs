@@ -1,6 +1,7 @@
-//! The software behind a switch: the number that comes in the VLAN tag says what is left to be asked.
+//! The software behind a switch: the number of a class says what is left to be asked.
 //!
 //! A VLANDecap takes the tag off and keeps the number in an annotation, the first thing that the program asks about then.
+//! Where each class has a port, a SetVLANAnno behind the interface at each port says the number.
 
 use classify::IntervalSet;
 use lang::{Connection, Graph};
@@ -15,12 +16,14 @@ use crate::program::{Exit, Next, Program, Value, Write};
 
 /// The element that takes tags off.
 const DECAP: &str = "VLANDecap";
+/// The one that says a number.
+const NUMBER: &str = "SetVLANAnno";
 const NETWORK: i32 = ethernet::Header::LEN as i32;
 
 impl Division {
-    /// The program of the software: packets come with the tag's control information in the VLAN annotation, without the tag,
-    /// and with the network header marked behind the Ethernet header. Those of other numbers than the switch gives are asked
-    /// everything.
+    /// The program of the software: packets come with the number of their class in the VLAN annotation, and without a tag;
+    /// where that was taken off, with the network header marked behind the Ethernet header. Those of other numbers than the
+    /// switch gives are asked everything.
     pub fn program(&self) -> Program {
         let mut diagram = Diagram::default();
         let (nodes, whole) = self.diagram.finish(self.whole);
@@ -36,7 +39,9 @@ impl Division {
         let start = diagram.switch(&number, ways);
         let (nodes, start) = diagram.finish(start);
         let mut program = Program { nodes, start, ..self.program.clone() };
-        program.layout[1] = Some(NETWORK);
+        if !self.is_by_port {
+            program.layout[1] = Some(NETWORK);
+        }
         for class in program.classes.iter_mut().filter(|class| matches!(class.exit, Exit::Output(_))) {
             // Packets leave as if they had come without a tag.
             class.headers[1].get_or_insert(None);
@@ -78,4 +83,37 @@ pub fn take_tags(graph: &mut Graph, element: usize) {
         connection.to = (number, 0);
     }
     graph.connections.push(Connection { from: (number, 0), to: (element, 0), span });
+}
+
+/// Puts sources at more interfaces beside the source in front of an element, and behind each what says the number of its
+/// class, from that of [`REST`] on.
+pub fn number_ports(graph: &mut Graph, element: usize, interfaces: &[String]) {
+    let Some(place) = graph.connections.iter().position(|connection| connection.to.0 == element) else {
+        return;
+    };
+    let (from, span) = (graph.connections[place].from, graph.connections[place].span);
+    let source = graph.elements[from.0].clone();
+    for (number, interface) in (REST..).zip(std::iter::once(None).chain(interfaces.iter().map(Some))) {
+        let at = match interface {
+            None => from,
+            Some(interface) => {
+                let args = lang::args::split(&source.config).into_iter().skip(1).map(|arg| arg.text);
+                let config = lang::args::join(std::iter::once(lang::args::quote(interface)).chain(args));
+                graph.add(
+                    &format!("{}_{number}", source.name.replace('@', "_")),
+                    &source.class,
+                    &config,
+                    span,
+                );
+                (graph.elements.len() - 1, from.1)
+            }
+        };
+        graph.add(&format!("class_{number}"), NUMBER, &number.to_string(), span);
+        let said = graph.elements.len() - 1;
+        match interface {
+            None => graph.connections[place].to = (said, 0),
+            Some(_) => graph.connections.push(Connection { from: at, to: (said, 0), span }),
+        }
+        graph.connections.push(Connection { from: (said, 0), to: (element, 0), span });
+    }
 }

@@ -1,7 +1,7 @@
 //! The part of a program that a switch can answer, as OpenFlow 1.3 flows (SNF paper, "Hardware-accelerated SNF").
 //!
 //! A switch asks about addresses, ports, protocol and DSCP; it does not know lengths, TTLs or checksums. So it puts into a
-//! program the answers that it has ([`pipeline`]), and sends each packet on with a number in a VLAN tag, its *switch class*.
+//! program the answers that it has ([`pipeline`]), and sends each packet on with a number in a VLAN tag, its *switch class*, or by the class's own port.
 //! The number says what is left to be asked, and the software goes on from there ([`behind`]). Rules stay rules, the first one
 //! with the highest priority ([`cube`], [`flow`]); ranges of ports become prefixes or bits of metadata ([`ranges`]).
 //!
@@ -51,8 +51,9 @@ pub enum RangeForm {
 pub struct Options {
     /// The port where packets come in.
     pub from: String,
-    /// The port that leads to the software.
-    pub to: String,
+    /// The port that leads to the software, where packets have the number of their class in a VLAN tag. Or several: one for
+    /// each class, that of [`REST`] first, and no tags.
+    pub to: Vec<String>,
     /// The first table.
     pub first_table: u8,
     /// How ranges of ports are matched.
@@ -62,11 +63,34 @@ pub struct Options {
     pub discards: bool,
 }
 
+impl Options {
+    /// Whether a class is told by the port, not by a tag.
+    pub fn is_by_port(&self) -> bool {
+        self.to.len() > 1
+    }
+
+    /// How many classes there can be, [`REST`] among them.
+    fn most_classes(&self) -> usize {
+        if self.is_by_port() { self.to.len() } else { MOST_CLASSES }
+    }
+
+    /// The instructions that send a packet to the software as one of a class.
+    fn sending(&self, class: u16) -> String {
+        match &self.to[..] {
+            [port] => flow::tagged(class, port),
+            ports => match ports.get(usize::from(class) - 1) {
+                Some(port) => format!("output:{port}"),
+                None => "drop".into(),
+            },
+        }
+    }
+}
+
 impl Default for Options {
     fn default() -> Options {
         Options {
             from: "1".into(),
-            to: "2".into(),
+            to: vec!["2".into()],
             first_table: 0,
             ranges: RangeForm::Fewest,
             discards: false,
@@ -101,6 +125,7 @@ pub struct Division {
     pipeline: Pipeline,
     program: Program,
     whole: Next,
+    is_by_port: bool,
 }
 
 /// The flows of a program, a line for each, behind comments about what they are.
@@ -132,7 +157,8 @@ impl Division {
             let whole = diagram.load(&program.nodes, program.start);
             match Pipeline::new(&mut diagram, whole, &mut program, options, by_metadata) {
                 Ok(pipeline) => {
-                    let division = Division { diagram, pipeline, program, whole };
+                    let is_by_port = options.is_by_port();
+                    let division = Division { diagram, pipeline, program, whole, is_by_port };
                     if best.as_ref().is_ok_and(|best: &Division| best.pipeline.is_better(&division.pipeline))
                     {
                         continue;

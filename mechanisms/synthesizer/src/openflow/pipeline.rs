@@ -14,9 +14,9 @@ use classify::filter::Header;
 use wire::{ethernet, ipv4};
 
 use super::cube::{Cube, Field, WITH_PORTS, cubes, known_byte, values};
-use super::flow::{Flow, Metadata, Part, matches, protocol, tagged, with_tag};
+use super::flow::{Flow, Metadata, Part, matches, protocol, with_tag};
 use super::ranges::{Ranges, prefixes};
-use super::{MOST_CLASSES, Options, REST, Refusal};
+use super::{Options, REST, Refusal};
 use crate::compose::diagram::Diagram;
 use crate::program::question::{Question, preimage};
 use crate::program::{Class, Exit, List, Next, Passed, Program};
@@ -65,7 +65,8 @@ impl Pipeline {
         let mut build = Build {
             diagram,
             program,
-            rest: tagged(REST, &options.to),
+            rest: options.sending(REST),
+            most_classes: options.most_classes(),
             table: options.first_table,
             flows: Vec::new(),
             notes: Vec::new(),
@@ -160,6 +161,8 @@ struct Build<'b> {
     program: &'b mut Program,
     /// The instructions that send a packet as one of [`REST`].
     rest: String,
+    /// How many classes there can be, [`REST`] among them.
+    most_classes: usize,
     /// The table that comes next.
     table: u8,
     flows: Vec<Flow>,
@@ -253,7 +256,7 @@ impl Build<'_> {
 
     /// Goes on with states that have been reached, unless there are too many.
     fn reach(&mut self, question: &Question, flows: usize, reached: BTreeSet<Next>) -> Result<bool, Refusal> {
-        if reached.len() >= MOST_CLASSES {
+        if reached.len() >= self.most_classes {
             return Ok(self.give_up(question, flows, "too many classes"));
         }
         if self.flows.len() - flows > MOST_FLOWS {
@@ -431,7 +434,7 @@ impl Build<'_> {
             let here = Metadata::default().with(Part::State, self.number(state));
             let instructions = match options.discards && self.is_dropped(state) {
                 true => "drop".into(),
-                false => tagged(class, &options.to),
+                false => options.sending(class),
             };
             classes.push(state);
             let matched = matches(&Cube::all(true), here, &Default::default()).unwrap_or_default();

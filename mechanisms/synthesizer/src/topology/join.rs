@@ -41,8 +41,6 @@ pub(super) struct Joined {
     pub(super) scripts: Group,
     /// Elements whose interface nothing comes in by.
     pub(super) silent: Group,
-    /// Elements that send what nobody receives.
-    pub(super) unheard: Group,
 }
 
 /// Elements with the same fate.
@@ -77,13 +75,12 @@ pub(super) fn join(functions: &[Function], wiring: &Wiring, registry: &Registry)
     }
     joiner.leave_scripts_out();
     for cable in &wiring.cables {
-        let receiver = cable.receiver.map(place);
         for &sender in &cable.senders {
-            joiner.connect(place(sender), receiver, &cable.names);
+            joiner.connect(place(sender), place(cable.receiver), &cable.names);
         }
     }
-    for receiver in wiring.cables.iter().filter_map(|cable| cable.receiver) {
-        joiner.gone[place(receiver)] = true;
+    for cable in &wiring.cables {
+        joiner.gone[place(cable.receiver)] = true;
     }
     joiner.finish()
 }
@@ -157,12 +154,8 @@ impl Joiner<'_> {
     }
 
     /// What a sender sends comes out of a receiver.
-    fn connect(&mut self, sender: usize, receiver: Option<usize>, names: &[String; 2]) {
+    fn connect(&mut self, sender: usize, receiver: usize, names: &[String; 2]) {
         self.push_into(sender);
-        let Some(receiver) = receiver else {
-            self.joined.unheard.add(&self.graph.elements[sender]);
-            return self.become_another(sender, "Discard", String::new());
-        };
         self.become_another(sender, "Cable", lang::args::join(names.iter().map(lang::args::quote)));
         let behind: Vec<Connection> = self
             .graph

@@ -5,10 +5,10 @@
 //!
 //! - names of elements stand behind the name of their function (`NF_1/router/in0`), so that what functions call the same is
 //!   not the same, addresses and patterns with names included;
-//! - elements at joined interfaces become a [`Cable`](mod@crate::cable) for each direction in which packets can cross;
+//! - elements at the two ends of a link become a [`Cable`](mod@crate::cable), which packets cross one way;
 //! - a queue that only fed a joined interface is left out: nothing waits there. From other elements that are pulled, an
 //!   Unqueue pulls;
-//! - what receives at the chain's ends, where nothing comes in, becomes Idle;
+//! - what receives where nothing comes in becomes Idle;
 //! - scripts that only print counts and stop are left out.
 //!
 //! `prop` reads the text, `function` knows interfaces, `wiring` what the topology means, `join` makes the graph. Nothing here
@@ -114,11 +114,10 @@ fn notes(joined: &Joined) -> Vec<Diagnostic> {
             "left out, as they only print and stop",
             "a chain runs for as long as packets come",
         ),
-        (&joined.silent, "idle, as nothing comes in there", "an entry point is where packets come in"),
         (
-            &joined.unheard,
-            "what they send is dropped, as nobody receives it",
-            "at the other end nothing is received",
+            &joined.silent,
+            "idle, as nothing comes in there",
+            "packets come in by entry points and by links that lead there",
         ),
     ];
     let note = |(group, what, hint): (&Group, &str, &str)| {

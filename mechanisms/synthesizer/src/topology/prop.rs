@@ -33,7 +33,7 @@ pub(super) struct Module {
     pub(super) file: Word,
 }
 
-/// A cable: what one function sends by an interface comes to another one, and what that one sends back comes back.
+/// What one function sends by an interface comes in by an interface of another one.
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) from: End,

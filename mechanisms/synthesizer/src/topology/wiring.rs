@@ -3,7 +3,7 @@
 use lang::Diagnostic;
 
 use super::function::{Function, Interface};
-use super::prop::{End, Prop, Word};
+use super::prop::{End, Link, Prop, Word};
 
 /// An element of a function: both numbers.
 pub(super) type Place = (usize, usize);
@@ -16,15 +16,15 @@ pub(super) struct Wiring {
     pub(super) silent: Vec<Place>,
 }
 
-/// One direction of a link.
+/// What a link becomes.
 #[derive(Debug)]
 pub(super) struct Cable {
     /// The names of its ends, for people.
     pub(super) names: [String; 2],
     /// Who sends.
     pub(super) senders: Vec<Place>,
-    /// Who receives; without one, what is sent is lost.
-    pub(super) receiver: Option<Place>,
+    /// Who receives.
+    pub(super) receiver: Place,
 }
 
 /// Arguments of receiving elements that change packets, or keep some away. A cable knows none of them.
@@ -47,7 +47,8 @@ pub(super) fn wire(prop: &Prop, functions: &[Function], diagnostics: &mut Vec<Di
     let mut wiring = Wiring::default();
     let mut edges = Vec::new();
     for link in &prop.links {
-        let [from, to] = [&link.from, &link.to].map(|end| looker.find(end));
+        let from = looker.find(&link.from, Direction::Out);
+        let to = looker.find(&link.to, Direction::In);
         if link.from.function.text == link.to.function.text {
             let message = format!("{} is linked to itself", link.from.function.text);
             let hint = "connect the elements in its configuration instead";
@@ -55,29 +56,49 @@ pub(super) fn wire(prop: &Prop, functions: &[Function], diagnostics: &mut Vec<Di
             continue;
         }
         let (Some(from), Some(to)) = (from, to) else { continue };
-        edges.push((from.function, to.function, &link.to.function));
-        looker.directions(link.from.interface.clone(), &from, &to);
-        for (sender, receiver) in [(&from, &to), (&to, &from)] {
+        looker.ends(link, &from, &to);
+        if let Some(&receiver) = to.places(&to.has.receivers).first() {
             wiring.cables.push(Cable {
-                names: [sender.name.clone(), receiver.name.clone()],
-                senders: sender.places(&sender.has.senders),
-                receiver: receiver.places(&receiver.has.receivers).first().copied(),
+                names: [from.name.clone(), to.name.clone()],
+                senders: from.places(&from.has.senders),
+                receiver,
             });
         }
+        edges.push(Edge { from, to, place: &link.to.function });
     }
     for entry in &prop.entries {
-        let Some(found) = looker.find(entry) else { continue };
-        if found.has.receivers.is_empty() && functions[found.function].is_whole {
-            let (name, interface) = (&entry.function.text, &entry.interface.text);
-            let message = format!("{name} receives nothing from '{interface}'");
-            let hint = "an entry point needs a FromDevice or the like";
-            looker.diagnostics.push(Diagnostic::error(entry.interface.span, message).with_hint(hint));
-        }
+        let Some(found) = looker.find(entry, Direction::In) else { continue };
+        looker.receives(&found, &entry.interface, "an entry point needs a FromDevice or the like");
     }
     looker.connected(prop);
     looker.circles(&edges);
     looker.silent(&mut wiring);
     wiring
+}
+
+/// Which way packets go by an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Direction {
+    /// Into the function.
+    In,
+    /// Out of it.
+    Out,
+}
+
+/// A link between interfaces that are there.
+struct Edge<'a> {
+    from: Found,
+    to: Found,
+    /// Where it is said.
+    place: &'a Word,
+}
+
+impl Edge<'_> {
+    /// Whether what crosses the other link can cross this one next. What goes back where it came from does not count.
+    fn follows(&self, other: &Edge<'_>) -> bool {
+        let is_back = self.to.is_same(&other.from) && self.from.is_same(&other.to);
+        other.to.function == self.from.function && !is_back
+    }
 }
 
 /// An interface that the topology names.
@@ -89,6 +110,10 @@ struct Found {
 }
 
 impl Found {
+    fn is_same(&self, other: &Found) -> bool {
+        self.function == other.function && self.has == other.has
+    }
+
     fn places(&self, elements: &[usize]) -> Vec<Place> {
         elements.iter().map(|&element| (self.function, element)).collect()
     }
@@ -97,15 +122,15 @@ impl Found {
 struct Looker<'a> {
     functions: &'a [Function],
     diagnostics: &'a mut Vec<Diagnostic>,
-    /// Interfaces that have been named, and where.
-    used: Vec<(usize, Interface, Word)>,
+    /// Interfaces that have been named, for which way, and where.
+    used: Vec<(usize, Interface, Direction, Word)>,
     /// Functions of which something has been said that is wrong.
     misnamed: Vec<bool>,
 }
 
 impl Looker<'_> {
-    /// What an end of a link or an entry point names. Each interface can be named once.
-    fn find(&mut self, end: &End) -> Option<Found> {
+    /// What an end of a link or an entry point names. Each interface can be named once for each way.
+    fn find(&mut self, end: &End, direction: Direction) -> Option<Found> {
         let (name, interface) = (&end.function.text, &end.interface.text);
         let Some(number) = self.functions.iter().position(|function| function.name.text == *name) else {
             let known: Vec<&str> = self.functions.iter().map(|f| f.name.text.as_str()).collect();
@@ -128,40 +153,57 @@ impl Looker<'_> {
         }
         // Of a function that cannot be read, the name is all there is.
         let has = has.unwrap_or_default();
-        let is_same = |(f, other, word): &&(usize, Interface, Word)| {
-            *f == number && *other == has && (has != Interface::default() || word.text == *interface)
+        let is_same = |(f, other, way, word): &&(usize, Interface, Direction, Word)| {
+            let is_one = *other == has && (has != Interface::default() || word.text == *interface);
+            *f == number && *way == direction && is_one
         };
-        if let Some((_, _, first)) = self.used.iter().find(is_same) {
+        if let Some((_, _, _, first)) = self.used.iter().find(is_same) {
             let message = format!("interface '{interface}' of {name} is used twice");
             let error = Diagnostic::error(end.interface.span, message)
                 .with_related(first.span, "first here")
-                .with_hint("an interface is one end of one link, or an entry point");
+                .with_hint("an interface sends into one link, and receives from one or as an entry point");
             self.diagnostics.push(error);
             return None;
         }
-        self.used.push((number, has.clone(), end.interface.clone()));
+        self.used.push((number, has.clone(), direction, end.interface.clone()));
         Some(Found { function: number, name: interface.clone(), has })
     }
 
-    /// Packets have to be able to cross a link in the direction in which it is written.
-    fn directions(&mut self, place: Word, from: &Found, to: &Found) {
+    /// Packets have to be able to cross a link.
+    fn ends(&mut self, link: &Link, from: &Found, to: &Found) {
         let hint = "a link leads from the one that sends to the one that receives";
-        let [sends, receives] = [from, to].map(|end| &self.functions[end.function]);
+        let sends = &self.functions[from.function];
         if from.has.senders.is_empty() && sends.is_whole {
             let message = format!("{} sends nothing by '{}'", sends.name.text, from.name);
-            self.diagnostics.push(Diagnostic::error(place.span, message).with_hint(hint));
+            self.diagnostics.push(Diagnostic::error(link.from.interface.span, message).with_hint(hint));
         }
-        if to.has.receivers.is_empty() && receives.is_whole {
-            let message = format!("{} receives nothing from '{}'", receives.name.text, to.name);
+        self.receives(to, &link.to.interface, hint);
+        self.shape_of_senders(from);
+        self.shape_of_receivers(to);
+    }
+
+    /// Somebody has to receive where packets come in.
+    fn receives(&mut self, end: &Found, place: &Word, hint: &str) {
+        let function = &self.functions[end.function];
+        if end.has.receivers.is_empty() && function.is_whole {
+            let message = format!("{} receives nothing from '{}'", function.name.text, end.name);
             self.diagnostics.push(Diagnostic::error(place.span, message).with_hint(hint));
-        }
-        for end in [from, to] {
-            self.shape(end);
         }
     }
 
-    /// What elements at joined interfaces must not have.
-    fn shape(&mut self, end: &Found) {
+    /// What elements that send into a link must not have.
+    fn shape_of_senders(&mut self, end: &Found) {
+        let function = &self.functions[end.function];
+        for number in end.has.senders.iter().filter(|&&number| function.is_connected(number, 0)) {
+            let element = &function.graph.elements[*number];
+            let message = format!("'{}' is joined, and its outputs are connected", element.name);
+            let hint = "a joined interface sends everything, and packets end there";
+            self.diagnostics.push(Diagnostic::error(element.span, message).with_hint(hint));
+        }
+    }
+
+    /// What elements that receive from a link must not have.
+    fn shape_of_receivers(&mut self, end: &Found) {
         let function = &self.functions[end.function];
         let element = |number: &usize| &function.graph.elements[*number];
         if let [first, second, ..] = end.has.receivers[..] {
@@ -170,11 +212,6 @@ impl Looker<'_> {
                 .with_related(element(&first).span, "and here")
                 .with_hint("have one FromDevice and a Tee behind it");
             self.diagnostics.push(error);
-        }
-        for number in end.has.senders.iter().filter(|&&number| function.is_connected(number, 0)) {
-            let message = format!("'{}' is joined, and its outputs are connected", element(number).name);
-            let hint = "a joined interface sends everything, and packets end there";
-            self.diagnostics.push(Diagnostic::error(element(number).span, message).with_hint(hint));
         }
         for number in &end.has.receivers {
             let element = element(number);
@@ -205,47 +242,53 @@ impl Looker<'_> {
         }
     }
 
-    /// Links must not lead in a circle.
-    fn circles(&mut self, edges: &[(usize, usize, &Word)]) {
-        // Take away, again and again, functions to which no link leads.
-        let mut left: Vec<bool> = vec![true; self.functions.len()];
-        let comes = |left: &[bool], to: usize| edges.iter().find(|edge| edge.1 == to && left[edge.0]);
-        while let Some(first) = (0..left.len()).find(|&n| left[n] && comes(&left, n).is_none()) {
+    /// Links must not lead in a circle, other than back where packets came from.
+    fn circles(&mut self, edges: &[Edge<'_>]) {
+        // Take away, again and again, links that no other one leads to.
+        let mut left = vec![true; edges.len()];
+        let before = |left: &[bool], edge: usize| {
+            (0..edges.len()).find(|&other| left[other] && edges[edge].follows(&edges[other]))
+        };
+        while let Some(first) = (0..left.len()).find(|&edge| left[edge] && before(&left, edge).is_none()) {
             left[first] = false;
         }
-        // Whoever is left has another one in front of it that is left too: going backwards leads round.
+        // Whatever is left has another one in front of it that is left too: going backwards leads round.
         let Some(start) = left.iter().position(|&is_left| is_left) else { return };
         let mut path = vec![start];
-        loop {
-            let here = path[path.len() - 1];
-            let Some(edge) = comes(&left, here) else { return };
-            if let Some(place) = path.iter().position(|&before| before == edge.0) {
-                let mut names: Vec<&str> =
-                    path[place..].iter().map(|&number| self.functions[number].name.text.as_str()).collect();
-                names.push(names[0]);
-                names.reverse();
-                let message = format!("links lead in a circle: {}", names.join(" -> "));
-                let hint =
-                    "a chain ends; what comes back on the cable that it came by needs no link of its own";
-                self.diagnostics.push(Diagnostic::error(edge.2.span, message).with_hint(hint));
-                return;
-            }
-            path.push(edge.0);
+        while let Some(edge) = before(&left, path[path.len() - 1]) {
+            let Some(place) = path.iter().position(|&behind| behind == edge) else {
+                path.push(edge);
+                continue;
+            };
+            let mut round: Vec<usize> = path[place..].iter().copied().rev().collect();
+            let first = (0..round.len()).min_by_key(|&place| round[place]).unwrap_or_default();
+            round.rotate_left(first);
+            let functions = round.iter().chain([&round[0]]).map(|&edge| edges[edge].from.function);
+            let names: Vec<&str> =
+                functions.map(|function| self.functions[function].name.text.as_str()).collect();
+            let message = format!("links lead in a circle: {}", names.join(" -> "));
+            let hint =
+                "a chain ends; what comes back does so by the two interfaces of the link that it came by";
+            self.diagnostics.push(Diagnostic::error(edges[round[0]].place.span, message).with_hint(hint));
+            return;
         }
     }
 
-    /// Finds elements that receive where nothing comes in. That is so at ends of the chain; elsewhere it is an error.
+    /// Finds elements that receive where nothing comes in. By an interface that sends, packets may leave the chain only; one
+    /// that does nothing but receive has been forgotten.
     fn silent(&mut self, wiring: &mut Wiring) {
         for (number, function) in self.functions.iter().enumerate() {
             for device in function.devices.iter().filter(|device| !device.sends) {
-                let is_used = |(f, has, _): &(usize, Interface, Word)| {
-                    *f == number && has.receivers.contains(&device.element)
-                };
-                if self.used.iter().any(is_used) {
+                let uses = self
+                    .used
+                    .iter()
+                    .filter(|(f, has, ..)| *f == number && has.receivers.contains(&device.element));
+                let ways: Vec<Direction> = uses.map(|(_, _, way, _)| *way).collect();
+                if ways.contains(&Direction::In) {
                     continue;
                 }
                 let has = function.interface(&device.interface).unwrap_or_default();
-                if has.senders.is_empty() && !self.misnamed[number] {
+                if has.senders.is_empty() && ways.is_empty() && !self.misnamed[number] {
                     let name = &function.name.text;
                     let message = format!("interface '{}' of {name} is not connected", device.interface);
                     let hint = "link it in NF_TOPO, or make it an entry point";
@@ -258,14 +301,6 @@ impl Looker<'_> {
                 wiring.silent.push((number, device.element));
             }
         }
-        // Nor does anything come back where nobody sends.
-        wiring.cables.retain(|cable| match (&cable.senders[..], cable.receiver) {
-            ([], receiver) => {
-                wiring.silent.extend(receiver);
-                false
-            }
-            _ => true,
-        });
     }
 }
 

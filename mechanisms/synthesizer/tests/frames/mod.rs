@@ -4,6 +4,7 @@
 use classify::filter::{Condition, Header, Headers, Test, Tree};
 use element::{Base, Packet, Timestamp};
 use packet::{Annotations, Pool};
+use synthesizer::program::flows::ROW;
 use synthesizer::program::question::Question;
 use synthesizer::program::run::{OTHERWISE, Runner, Scratch};
 use synthesizer::program::{Exit, List, Program};
@@ -63,7 +64,7 @@ pub(crate) fn at_borders(program: &Program, random: &mut fastrand::Rng) -> Vec<u
 
 /// A frame that a rule of a list is the first to hold for; `None` if none is found.
 pub(crate) fn of_rule(list: &List, rule: usize, random: &mut fastrand::Rng) -> Option<Vec<u8>> {
-    for _ in 0..40 {
+    for _ in 0..400 {
         let mut frame = random_frame(random);
         let condition = &list.rules[rule].condition;
         // Parts of a condition may undo one another; in the second round they agree more often.
@@ -196,12 +197,13 @@ impl Machine {
         Machine { pool: Pool::new(64 << 20).unwrap(), runner, program, scratch: Scratch::default() }
     }
 
-    /// Runs it on a frame, with a number in the VLAN annotation if it stands behind a switch.
+    /// Runs it on a frame, with a number in the VLAN annotation if it stands behind a switch, as if a tag had been taken off
+    /// where it takes the network header to be marked.
     pub(crate) fn run(&mut self, frame: &[u8], number: Option<u16>) -> Fate {
         let mut packet = self.pool.packet(frame).unwrap();
         packet.set_offset(Base::Mac, Some(0));
         if let Some(number) = number {
-            packet.set_offset(Base::Network, Some(14));
+            packet.set_offset(Base::Network, self.program.layout[1].map(|place| place as isize));
             let place = Annotations::VLAN_TCI;
             packet.annotations_mut().bytes_mut()[place..place + 2].copy_from_slice(&number.to_be_bytes());
         }

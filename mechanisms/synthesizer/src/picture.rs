@@ -1,0 +1,327 @@
+//! What a synthesis does as a picture (SVG): for each stretch the longest way, on the left the elements with what they read
+//! and write, on the right the questions that the program asks in their place, and its one operation.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use crate::compose::{Stretch, Synthesis};
+use crate::model::chain::Chain;
+use crate::program::question::Question;
+use crate::program::{Next, Node, Program};
+use crate::way::{Asked, Way, fate, name_of_question, said};
+
+/// All lengths are in pixels of a page.
+const WIDTH: usize = 1000;
+const MARGIN: usize = 14;
+/// Elements stand in columns, a new one for each function.
+const COLUMN: usize = 212;
+const COLUMNS: usize = 3;
+const BOX: usize = 188;
+const MOST_IN_COLUMN: usize = 14;
+/// Questions stand behind them.
+const QUESTIONS: usize = MARGIN + COLUMNS * COLUMN + 14;
+const QUESTION: usize = WIDTH - QUESTIONS - MARGIN;
+const LINE: usize = 13;
+const GAP: usize = 12;
+/// What fits into a line: letters are taken to be so wide.
+const LETTER: usize = 6;
+
+const READ: &str = "#00714f";
+const WRITTEN: &str = "#b54a00";
+const QUIET: &str = "#666666";
+const BLACK: &str = "#000000";
+
+/// Lines of a box, with their colours.
+type Lines = Vec<(String, &'static str)>;
+
+/// The picture of all stretches, one below the other.
+pub fn svg(chain: &Chain, synthesis: &Synthesis) -> String {
+    let mut sheet = Sheet { body: String::new(), bottom: MARGIN };
+    for stretch in &synthesis.stretches {
+        sheet.stretch(chain, stretch);
+    }
+    if synthesis.stretches.is_empty() {
+        sheet.heading(MARGIN, "Nothing can be composed.");
+    }
+    let height = sheet.bottom;
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" \
+         font-family=\"sans-serif\" font-size=\"10.5\">\n<defs><marker id=\"tip\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" \
+         markerWidth=\"7\" markerHeight=\"7\" orient=\"auto\"><path d=\"M0 0 8 4 0 8z\" fill=\"{QUIET}\"/></marker></defs>\n\
+         <rect width=\"{WIDTH}\" height=\"{height}\" fill=\"#ffffff\"/>\n{}</svg>\n",
+        sheet.body
+    )
+}
+
+struct Sheet {
+    body: String,
+    /// Where the next stretch begins.
+    bottom: usize,
+}
+
+impl Sheet {
+    fn stretch(&mut self, chain: &Chain, stretch: &Stretch) {
+        let program = &stretch.program;
+        let Some(way) = Way::new(chain, program) else { return };
+        self.heading(
+            MARGIN,
+            &format!("Behind {}: {} elements", chain.nodes[stretch.from.0].name, way.steps.len()),
+        );
+        let asked = way.questions(program);
+        let (questions, classes) = (asked.len(), program.classes.len());
+        let plural = if questions == 1 { "" } else { "s" };
+        self.heading(QUESTIONS, &format!("{questions} question{plural} of {classes} classes, one operation"));
+        let top = self.bottom + 2 * LINE;
+        let left = self.elements(chain, &way, top);
+        let right = self.questions(chain, stretch, &way, &asked, top);
+        self.bottom = left.max(right) + 2 * GAP;
+    }
+
+    /// The elements of a way; gives where they end.
+    fn elements(&mut self, chain: &Chain, way: &Way<'_>, top: usize) -> usize {
+        let (mut column, mut row, mut top, mut bottom) = (0, 0, top, top);
+        let mut y = top;
+        let mut scope_before = None;
+        let mut above: Option<(usize, usize)> = None;
+        for step in &way.steps {
+            let node = &chain.nodes[step.node];
+            let (scope, name) = node.name.rsplit_once('/').unwrap_or(("", &node.name));
+            if scope_before.is_some_and(|before| before != scope) || row == MOST_IN_COLUMN {
+                (column, row) = (column + 1, 0);
+                if column == COLUMNS {
+                    (column, top) = (0, bottom + 2 * GAP);
+                }
+                y = top;
+            }
+            let x = MARGIN + column * COLUMN;
+            if scope_before != Some(scope) && !scope.is_empty() {
+                self.text(x, y + 8, scope, QUIET, "");
+                y += LINE + GAP - 4;
+            }
+            scope_before = Some(scope);
+            // A name that nobody has given says the class.
+            let title = match name.split_once('@') {
+                Some((class, _)) => class.to_string(),
+                None => format!("{name} :: {}", node.class),
+            };
+            let writes: BTreeSet<&str> = step.writes.iter().map(String::as_str).collect();
+            let mut lines = wrapped(&title, BLACK, BOX);
+            for (what, fields, colour) in [
+                ("reads ", step.reads.iter().map(String::as_str).collect(), READ),
+                ("writes ", writes, WRITTEN),
+            ] {
+                if !fields.is_empty() {
+                    let fields: Vec<&str> = fields.into_iter().collect();
+                    lines.extend(wrapped(&format!("{what}{}", fields.join(", ")), colour, BOX));
+                }
+            }
+            if let Some(above) = above {
+                self.arrow(above, (x + BOX / 2, y));
+            }
+            let end = self.boxed((x, y), BOX, &lines, QUIET, 2);
+            above = Some((x + BOX / 2, end));
+            (y, row, bottom) = (end + GAP, row + 1, bottom.max(end));
+        }
+        bottom
+    }
+
+    /// The questions on a way and the operation; gives where they end.
+    fn questions(
+        &mut self,
+        chain: &Chain,
+        stretch: &Stretch,
+        way: &Way<'_>,
+        asked: &[Asked<'_>],
+        top: usize,
+    ) -> usize {
+        let mut y = top;
+        let at = QUESTIONS + 2 * GAP;
+        for Asked { node, next } in asked {
+            let question = said(&node.question, &stretch.program, way.network);
+            let (on, others) = answers(node, *next, way.network);
+            let mut lines = wrapped(&format!("{question}?"), READ, QUESTION);
+            let fates = fates(chain, stretch, &others);
+            if !fates.is_empty() {
+                lines.extend(wrapped(&format!("else {}", fates.join(", ")), QUIET, QUESTION));
+            }
+            let end = self.boxed((QUESTIONS, y), QUESTION, &lines, READ, 9);
+            y = end + GAP + LINE;
+            self.arrow((at, end), (at, y));
+            self.text(at + GAP, end + LINE + 3, &on, BLACK, "");
+        }
+        let writes: Vec<String> = way.writes().into_iter().collect();
+        let mut lines = match &writes[..] {
+            [] => wrapped("writes nothing", WRITTEN, QUESTION),
+            writes => wrapped(&format!("writes {}", writes.join(", ")), WRITTEN, QUESTION),
+        };
+        let fate = match fate(way.class, &stretch.outputs, chain) {
+            Ok(element) => format!("to {element}"),
+            Err(reason) => format!("dropped: {reason}"),
+        };
+        lines.extend(wrapped(&fate, BLACK, QUESTION));
+        self.boxed((QUESTIONS, y), QUESTION, &lines, WRITTEN, 2)
+    }
+
+    fn heading(&mut self, x: usize, text: &str) {
+        let y = self.bottom + LINE;
+        self.text(x, y, text, BLACK, " font-weight=\"bold\" font-size=\"12\"");
+    }
+
+    fn text(&mut self, x: usize, y: usize, text: &str, colour: &str, more: &str) {
+        // A string takes all that is written to it.
+        let _ =
+            writeln!(self.body, "<text x=\"{x}\" y=\"{y}\" fill=\"{colour}\"{more}>{}</text>", escaped(text));
+    }
+
+    /// A box around lines; gives where it ends.
+    fn boxed(
+        &mut self,
+        (x, y): (usize, usize),
+        width: usize,
+        lines: &Lines,
+        colour: &str,
+        round: usize,
+    ) -> usize {
+        let height = lines.len() * LINE + 6;
+        let _ = writeln!(
+            self.body,
+            "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" rx=\"{round}\" fill=\"#ffffff\" stroke=\"{colour}\"/>"
+        );
+        for (number, (line, colour)) in lines.iter().enumerate() {
+            self.text(x + 6, y + (number + 1) * LINE, line, colour, "");
+        }
+        y + height
+    }
+
+    /// An arrow down, or to the top of another column.
+    fn arrow(&mut self, (from, bottom): (usize, usize), (to, top): (usize, usize)) {
+        let path = if top > bottom && from == to {
+            format!("M{from} {bottom}V{top}")
+        } else {
+            let (between, below, over) = (to.saturating_sub(BOX / 2 + 12).max(4), bottom + 6, top - 6);
+            format!("M{from} {bottom}V{below}H{between}V{over}H{to}V{top}")
+        };
+        let _ = writeln!(
+            self.body,
+            "<path d=\"{path}\" fill=\"none\" stroke=\"{QUIET}\" marker-end=\"url(#tip)\"/>"
+        );
+    }
+}
+
+/// The answers that lead on, and where others lead.
+fn answers(node: &Node, on: Next, network: i32) -> (String, Vec<Next>) {
+    /// Ranges that are written out.
+    const MOST: usize = 2;
+    let (mut ranges, mut others, mut low) = (Vec::new(), Vec::new(), 0);
+    for &(last, next) in &node.parts {
+        match next == on {
+            true if low == last => ranges.push(answer(&node.question, low, network)),
+            true => {
+                let [low, last] = [low, last].map(|number| answer(&node.question, number, network));
+                ranges.push(format!("{low} - {last}"));
+            }
+            false => others.push(next),
+        }
+        low = last.saturating_add(1);
+    }
+    if ranges.len() > MOST {
+        ranges.truncate(MOST);
+        ranges.push("...".into());
+    }
+    (ranges.join(", "), others)
+}
+
+/// An answer as people write it.
+fn answer(question: &Question, number: u128, network: i32) -> String {
+    let name = name_of_question(question, network).unwrap_or_default();
+    match question {
+        Question::Bytes { length: length @ 1..=4, .. }
+            if ["IP source", "IP destination"].contains(&name.as_str()) =>
+        {
+            let bytes = number.to_be_bytes();
+            let parts: Vec<String> = bytes[16 - usize::from(*length)..].iter().map(u8::to_string).collect();
+            parts.join(".")
+        }
+        Question::Bytes { .. } if name.starts_with("IP version") => format!("{number:#04x}"),
+        Question::Length if number == u128::from(u32::MAX) => "any".into(),
+        _ => number.to_string(),
+    }
+}
+
+/// What becomes of packets, each once.
+fn fates(chain: &Chain, stretch: &Stretch, nexts: &[Next]) -> Vec<String> {
+    let program: &Program = &stretch.program;
+    let (mut open, mut seen, mut classes) = (nexts.to_vec(), BTreeSet::new(), BTreeSet::new());
+    while let Some(next) = open.pop() {
+        match next {
+            Next::Class(class) => drop(classes.insert(class)),
+            Next::Node(node) if seen.insert(node) => {
+                let parts = program.nodes.get(node as usize).map(|node| &node.parts[..]).unwrap_or_default();
+                open.extend(parts.iter().map(|(_, next)| *next));
+            }
+            Next::Node(_) => {}
+        }
+    }
+    let mut fates = Vec::new();
+    for class in classes.into_iter().filter_map(|class| program.classes.get(class as usize)) {
+        let fate = match fate(class, &stretch.outputs, chain) {
+            Ok(element) => format!("to {}", element.rsplit('/').next().unwrap_or_default()),
+            Err(reason) => format!("dropped: {reason}"),
+        };
+        if !fates.contains(&fate) {
+            fates.push(fate);
+        }
+    }
+    fates
+}
+
+/// Lines of text that fit into a box.
+fn wrapped(text: &str, colour: &'static str, width: usize) -> Lines {
+    let most = (width - 12) / LETTER;
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + word.chars().count() < most => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_string()),
+        }
+    }
+    lines.into_iter().map(|line| (line, colour)).collect()
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_fit_and_nothing_is_lost() {
+        let text = "reads IP version, header length, a-word-that-is-longer-than-any-line-of-the-box";
+        let lines = wrapped(text, BLACK, BOX);
+        assert_eq!(lines.iter().map(|(line, _)| line.as_str()).collect::<Vec<_>>().join(" "), text);
+        let most = (BOX - 12) / LETTER;
+        assert!(lines.iter().all(|(line, _)| line.len() <= most || !line.contains(' ')), "{lines:?}");
+        assert_eq!(escaped("a<b & \"c\""), "a&lt;b &amp; &quot;c&quot;");
+    }
+
+    #[test]
+    fn answers_are_written_as_people_do() {
+        let question = |offset, length| Question::Bytes { offset, length };
+        let node = |question, ends: &[u128]| Node {
+            question,
+            parts: ends.iter().enumerate().map(|(part, &end)| (end, Next::Class(part as u32 % 2))).collect(),
+        };
+        let shown = |node: &Node| answers(node, Next::Class(1), 14);
+        let (on, others) = shown(&node(question(30, 4), &[0x0a00_0000, 0x0a00_00ff, u128::from(u32::MAX)]));
+        assert_eq!((on.as_str(), others.len()), ("10.0.0.1 - 10.0.0.255", 2));
+        // The first three bytes of an address.
+        assert_eq!(shown(&node(question(26, 3), &[0x0a_0000, 0x0a_0001, 0xff_ffff])).0, "10.0.1");
+        assert_eq!(shown(&node(Question::Length, &[19, u128::from(u32::MAX)])).0, "20 - any");
+        assert_eq!(shown(&node(question(22, 1), &[0, 1, 2, 3, 4, 255])).0, "1, 3, ...");
+    }
+}

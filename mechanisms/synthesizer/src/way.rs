@@ -1,0 +1,232 @@
+//! The longest way through a stretch: what its elements read and write, and what the program asks and writes in their place.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use element::Base;
+use element::effects::{Action, Case, Checksum, Field, Value};
+use wire::ethernet;
+
+use crate::compose::packet::{IPV4, Place};
+use crate::model::chain::Chain;
+use crate::program::question::Question;
+use crate::program::{Class, Exit, Next, Node, Program};
+
+/// What is said of checksums of headers.
+const CHECKSUM: &str = "IP checksum";
+
+/// The way of the class that passes most elements.
+pub(crate) struct Way<'a> {
+    /// The class.
+    pub(crate) class: &'a Class,
+    /// Its elements, one behind the other.
+    pub(crate) steps: Vec<Step>,
+    /// Where the network header is, from the start of the packet as it came in.
+    pub(crate) network: i32,
+}
+
+/// An element on the way.
+pub(crate) struct Step {
+    /// Its number in the chain.
+    pub(crate) node: usize,
+    /// Fields that it reads.
+    pub(crate) reads: BTreeSet<String>,
+    /// Fields that it writes, as often as it does.
+    pub(crate) writes: Vec<String>,
+}
+
+/// A question on the way.
+pub(crate) struct Asked<'a> {
+    /// The question and where its answers lead.
+    pub(crate) node: &'a Node,
+    /// Where the way leads on.
+    pub(crate) next: Next,
+}
+
+impl<'a> Way<'a> {
+    /// The longest way of a program that was made of a chain; of several, one on which little is written. `None` if there
+    /// are no classes.
+    pub(crate) fn new(chain: &Chain, program: &'a Program) -> Option<Way<'a>> {
+        // The last one of several counts, which is the first class.
+        let longest = |class: &&Class| (class.path.len(), Reverse(class.writes.len()));
+        let class = program.classes.iter().rev().max_by_key(longest)?;
+        let numbers: BTreeMap<&str, usize> =
+            chain.nodes.iter().enumerate().map(|(number, node)| (node.name.as_str(), number)).collect();
+        let mut passed = Vec::new();
+        for on in &class.path {
+            let name = program.elements.get(on.element as usize);
+            let Some(&node) = name.and_then(|name| numbers.get(name.as_str())) else { continue };
+            if let Some(cases) = chain.nodes[node].effects.cases.get(..=on.case) {
+                passed.push((node, on.start, cases));
+            }
+        }
+        // Later marks are those of headers that were put in front.
+        let mut marks = passed.iter().filter_map(|&(_, start, cases)| mark(cases.last()?, start));
+        let network = program.layout[1].or_else(|| marks.next()).unwrap_or_default();
+        let step = |&(node, start, cases): &(usize, i32, &[Case])| {
+            let mut fields = Vec::new();
+            cases.iter().for_each(|case| case.when.collect_reads(&mut fields));
+            let reads = fields.iter().filter_map(|field| name_of(field, start - network)).collect();
+            let mut writes = Vec::new();
+            if let Some(case) = cases.last() {
+                each_set(case, start, |field, _, start| writes.extend(name_of(field, start - network)));
+                if !matches!(case.checksum, Checksum::Untouched) {
+                    writes.push(CHECKSUM.into());
+                }
+            }
+            Step { node, reads, writes }
+        };
+        Some(Way { class, steps: passed.iter().map(step).collect(), network })
+    }
+
+    /// The questions that lead to its class: the fewest, and along most of the answers.
+    pub(crate) fn questions(&self, program: &'a Program) -> Vec<Asked<'a>> {
+        // How many questions are still to come, by question; they lead to later ones only.
+        let mut left: Vec<Option<usize>> = vec![None; program.nodes.len()];
+        let to_come = |left: &[Option<usize>], next: Next| match next {
+            Next::Node(node) => left.get(node as usize).copied().flatten(),
+            Next::Class(class) => (program.classes.get(class as usize) == Some(self.class)).then_some(0),
+        };
+        for number in (0..program.nodes.len()).rev() {
+            let nexts = program.nodes[number].parts.iter();
+            left[number] = nexts.filter_map(|&(_, next)| to_come(&left, next)).min().map(|more| more + 1);
+        }
+        let mut asked = Vec::new();
+        let mut here = program.start;
+        while let Next::Node(number) = here
+            && let Some(node) = program.nodes.get(number as usize)
+        {
+            let mut answers: BTreeMap<Next, (Reverse<usize>, u128)> = BTreeMap::new();
+            let mut low = 0;
+            for &(last, next) in &node.parts {
+                if let Some(more) = to_come(&left, next) {
+                    answers.entry(next).or_insert((Reverse(more), 0)).1 += (last - low).saturating_add(1);
+                }
+                low = last.saturating_add(1);
+            }
+            let Some((&next, _)) = answers.iter().max_by_key(|(_, good)| **good) else { break };
+            asked.push(Asked { node, next });
+            here = next;
+        }
+        asked
+    }
+
+    /// What the program writes in the end, each field once.
+    pub(crate) fn writes(&self) -> BTreeSet<String> {
+        let bytes = self.class.writes.iter().flat_map(|write| {
+            (0..write.value.length() as i32)
+                .filter_map(|more| name_of_place(write.place.behind(more), self.network))
+        });
+        bytes.chain(self.class.checksum.is_some().then(|| CHECKSUM.into())).collect()
+    }
+}
+
+/// What a question is about, for people; `None` if it is about more than one field.
+pub(crate) fn name_of_question(question: &Question, network: i32) -> Option<String> {
+    match question {
+        Question::Length => Some("length".into()),
+        Question::Kind => Some("packet type".into()),
+        Question::Bytes { offset, .. } => name_of_place(Place::Byte(*offset), network),
+        Question::Annotation { offset, .. } => name_of_place(Place::Annotation(*offset), network),
+        Question::AtLeastZero(_)
+        | Question::RightChecksum { .. }
+        | Question::List(_)
+        | Question::Leased { .. } => None,
+    }
+}
+
+/// A question in words.
+pub(crate) fn said(question: &Question, program: &Program, network: i32) -> String {
+    match question {
+        Question::List(list) => {
+            let list = program.lists.get(*list as usize);
+            let element = list.and_then(|list| program.elements.get(list.element as usize));
+            format!("rules of {}", element.map(String::as_str).unwrap_or_default())
+        }
+        Question::Leased { .. } => format!("a translator's flow, {question}"),
+        question => name_of_question(question, network).unwrap_or_else(|| question.to_string()),
+    }
+}
+
+/// The reason for which packets of a class end, or the element that they go to, by number.
+pub(crate) fn fate<'a>(
+    class: &Class,
+    outputs: &'a [(usize, usize)],
+    chain: &'a Chain,
+) -> Result<&'a str, &'static str> {
+    match class.exit {
+        Exit::Output(output) => Ok(outputs.get(output).map_or("", |port| chain.nodes[port.0].name.as_str())),
+        Exit::Drop(reason) => Err(reason.as_str()),
+    }
+}
+
+/// Everything that a case sets, with where the packet starts by then.
+fn each_set(case: &Case, mut start: i32, mut told: impl FnMut(&Field, &Value, i32)) {
+    for action in &case.actions {
+        match action {
+            Action::Strip(bytes) => start = start.saturating_add(*bytes),
+            Action::Set(field, value) => told(field, value, start),
+            _ => {}
+        }
+    }
+}
+
+/// Where a case marks the network header, if it does, from the start of the packet as it came in.
+fn mark(case: &Case, start: i32) -> Option<i32> {
+    let mut mark = None;
+    each_set(case, start, |field, value, start| {
+        if let (Field::HeaderOffset(Base::Network), Value::Constant(bytes)) = (field, value)
+            && !bytes.is_empty()
+        {
+            mark = Some(start + bytes.iter().fold(0i32, |n, &byte| n << 8 | i32::from(byte)));
+        }
+    });
+    mark
+}
+
+/// A field, for people. The packet starts so far behind its network header.
+fn name_of(field: &Field, start: i32) -> Option<String> {
+    Some(match *field {
+        Field::Bytes { base, offset, .. } => {
+            let place = match base {
+                Base::Data => start + offset,
+                Base::Mac => offset - ethernet::Header::LEN as i32,
+                Base::Network => offset,
+                Base::Transport => IPV4 + offset,
+            };
+            return name_of_place(Place::Byte(place), 0);
+        }
+        Field::Annotation { offset, .. } => return name_of_place(Place::Annotation(offset), 0),
+        Field::Length => "length".into(),
+        Field::Kind => "packet type".into(),
+        _ => return None,
+    })
+}
+
+/// A part of a packet, for people.
+fn name_of_place(place: Place, network: i32) -> Option<String> {
+    let place = match place {
+        Place::Annotation(_) => return Some("annotations".into()),
+        Place::Leased(..) => return Some("mappings".into()),
+        Place::Byte(place) => place - network,
+    };
+    Some(
+        match place {
+            i32::MIN..0 => "Ethernet header",
+            0 => "IP version, header length",
+            1 => "IP TOS",
+            2..4 => "IP length",
+            4..6 => "IP identification",
+            6..8 => "IP fragment",
+            8 => "IP TTL",
+            9 => "IP protocol",
+            10..12 => return None,
+            12..16 => "IP source",
+            16..20 => "IP destination",
+            20..22 => "source port",
+            22..24 => "destination port",
+            _ => "behind the ports",
+        }
+        .into(),
+    )
+}
