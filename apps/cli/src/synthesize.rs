@@ -38,6 +38,9 @@ pub(crate) struct Args {
     /// Compose elements, too, that packets may come back to; what comes of that is often not proven
     #[arg(long)]
     circles: bool,
+    /// End stretches at translators instead of taking flows on lease from them: that is slower to run, and easier to prove
+    #[arg(long)]
+    no_leases: bool,
     /// Seconds after which the proof is given up; 0 for no proof
     #[arg(long, value_name = "N", default_value_t = 120)]
     seconds: u64,
@@ -78,7 +81,8 @@ pub(crate) fn main(args: &Args) -> ExitCode {
             return ExitCode::from(FAILURE);
         }
     };
-    let limits = Limits { classes: args.classes, circles: args.circles, ..Limits::default() };
+    let (classes, circles, leases) = (args.classes, args.circles, !args.no_leases);
+    let limits = Limits { classes, circles, leases, ..Limits::default() };
     let synthesis = compose(&reasoned, &limits);
     let graph = insert(&reasoned.loaded.graph, &reasoned.chain, &synthesis);
     let proof = match args.seconds {

@@ -15,6 +15,10 @@ const OPEN: &[(&str, &str)] = &[
     ("tests/chains/acl_8550.prop", ""),
 ];
 
+/// What has a translator in front of IPFragmenter: with flows on lease from it, the proof takes more room than there is, so
+/// that it is proven without leases.
+const WITHOUT_LEASES: &[&str] = &["napt", "motivating", "isp.prop"];
+
 /// Seconds after which what is not proven is given up.
 const SECONDS: &str = "60";
 
@@ -73,6 +77,9 @@ fn is_in(list: &[&str], file: &Path) -> bool {
 fn proof(file: &Path, folder: &Path, seconds: &str) -> Result<(), String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
     command.arg("synthesize").arg(file).args(["--seconds", seconds]).current_dir(folder);
+    if WITHOUT_LEASES.iter().any(|part| file.to_string_lossy().contains(part)) {
+        command.arg("--no-leases");
+    }
     let output = command.output().unwrap();
     match String::from_utf8_lossy(&output.stdout).lines().last() {
         Some("Proven to do the same as the configuration.") => Ok(()),

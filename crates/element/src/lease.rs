@@ -29,8 +29,8 @@ pub trait Lessor: Send + Sync {
     /// once, where the next packet may change that, or where the flow is on lease already.
     fn lease(&self, input: usize, flow: &FiveTuple, lease: Lease) -> Option<Terms>;
 
-    /// The flow comes by again; the last packet on lease was seen then. Nothing happens if the lease had ended.
-    fn give_back(&self, handle: u64, last: Timestamp);
+    /// A flow comes by again that was on lease at this place. Nothing happens if that lease had ended.
+    fn give_back(&self, handle: u64, leases: &Arc<Leases>, place: u32);
 
     /// Does what the element does first when packets come at a time, and says before which time it has nothing to do then.
     fn catch_up(&self, now: Timestamp) -> Timestamp;
@@ -112,6 +112,11 @@ impl Lease {
         self.leases.last_seen(self.place)
     }
 
+    /// Whether it is the one at a place.
+    pub fn is_at(&self, leases: &Arc<Leases>, place: u32) -> bool {
+        Arc::ptr_eq(&self.leases, leases) && self.place == place
+    }
+
     /// Ends it: packets of the flow come to the element again.
     pub fn end(self) {
         self.leases.ended.lock().unwrap_or_else(PoisonError::into_inner).push(self.place);
@@ -128,6 +133,9 @@ mod tests {
         let leases = Arc::new(Leases::new(2));
         let (first, second) = (leases.begin(0, Timestamp(5)), leases.begin(1, Timestamp(6)));
         leases.see(1, Timestamp(9));
+        assert!(
+            first.is_at(&leases, 0) && !first.is_at(&leases, 1) && !first.is_at(&Arc::new(Leases::new(2)), 0)
+        );
         assert_eq!((first.last_seen(), second.last_seen()), (Timestamp(5), Timestamp(9)));
         assert!(!leases.has_ended());
         second.end();

@@ -40,7 +40,8 @@ impl Inner {
         let effects = new.effects();
         let same = std::mem::replace(&mut self.effects[id], effects) == self.effects[id];
         self.elements[id] = Some(new);
-        if !same {
+        // Who has flows on lease has them from the old one.
+        if !same || self.effects[id].leases.is_some() {
             self.outdate(id);
         }
         self.look_for_changes(id);

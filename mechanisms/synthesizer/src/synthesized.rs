@@ -192,23 +192,24 @@ impl Element for Synthesized {
             return send(cx, batch, otherwise, false);
         };
         let now = cx.now();
-        let rules = &mut self.rules;
-        let count = |list: usize, rule: usize| rules[list][rule].add(0, 0, now);
         if let Some(flows) = &mut self.flows {
             flows.find(runner, &batch, now);
-            runner.classify(&batch, Some(flows), &mut self.scratch, count);
-            flows.settle(runner, &batch, &mut self.scratch.classes, now);
+            runner.classify(&batch, Some(flows), &mut self.scratch);
+            flows.settle(runner, &batch, &mut self.scratch, now);
         } else {
-            runner.classify(&batch, None, &mut self.scratch, count);
+            runner.classify(&batch, None, &mut self.scratch);
         }
         self.exits.clear();
         let mut same = true;
-        for (place, (packet, &class)) in batch.iter_mut().zip(&self.scratch.classes).enumerate() {
+        for (place, (packet, class)) in batch.iter_mut().zip(&mut self.scratch.classes).enumerate() {
             let leased = self.flows.as_ref().map_or([0; ROW], |flows| flows.values(place));
             let length = packet.len();
-            let exit = match class {
+            let exit = match *class {
                 OTHERWISE => otherwise,
-                class if !runner.operate(class, packet, now, &leased) => otherwise,
+                number if !runner.operate(number, packet, now, &leased) => {
+                    *class = OTHERWISE;
+                    otherwise
+                }
                 class => {
                     let end = packet.len().saturating_add_signed(self.starts[class as usize]);
                     self.counts[class as usize].add(length, end, now);
@@ -217,6 +218,12 @@ impl Element for Synthesized {
             };
             same &= self.exits.first().is_none_or(|first| *first == exit);
             self.exits.push(exit);
+        }
+        // What goes to the elements is asked about its rules there.
+        for &(place, list, rule) in &self.scratch.held {
+            if self.scratch.classes[usize::from(place)] != OTHERWISE {
+                self.rules[list as usize][rule as usize].add(0, 0, now);
+            }
         }
         if let (true, Some(&exit)) = (same, self.exits.first()) {
             return send(cx, batch, exit, self.tells);

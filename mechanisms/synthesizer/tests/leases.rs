@@ -278,3 +278,44 @@ fn mappings_live_as_long_as_without_leases() {
         }
     }
 }
+
+/// More flows than the program has room for at first, behind rules that are asked once per flow, with packets among them that
+/// have to come to the elements.
+#[test]
+fn many_flows_come_and_stay_in_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let (input, output) = (folder.path().join("in.pcap"), folder.path().join("out.pcap"));
+    let mut random = Rng::with_seed(7);
+    let mut packets = Vec::new();
+    for number in 0..60_000u32 {
+        let flow = random.u16(..9_000);
+        let from = SocketAddr::from(([10, 0, (flow >> 8) as u8, flow as u8], 1000 + flow % 40));
+        let to = SocketAddr::from(([203, 0, 113, 1], 80));
+        let mut bytes = frame(Builder::udp(from, to), &number.to_be_bytes());
+        if random.u8(..50) == 0 {
+            // A first fragment, which is for the elements.
+            let more = wire::checksum::Delta::u16(0, 0x2000);
+            let sum = u16::from_be_bytes([bytes[24], bytes[25]]);
+            bytes[20] |= 0x20;
+            bytes[24..26].copy_from_slice(&more.apply(sum).to_be_bytes());
+        }
+        packets.push((i64::from(number) * 1000, bytes));
+    }
+    write_capture(&input, &packets);
+    let rules: Vec<String> = (0..38).map(|rule| format!("allow udp && src port {}", 1000 + rule)).collect();
+    let text = chain(input.to_str().unwrap(), output.to_str().unwrap(), "")
+        .replace("1024-2047", "1024-65535")
+        .replace("4096-5119", "4096-65535")
+        .replace("-> first ::", &format!("-> rules :: IPFilter({}, deny all) -> first ::", rules.join(", ")));
+    let chain = read(&text);
+    let leased = composed(&chain, &compose(&chain));
+    let handlers = ["rules.rule_counts", "before.count", "behind.count", "second.nmappings"];
+    for burst in [1, 32] {
+        let plain = run(&text, &output, burst, &handlers);
+        let left = run(&leased, &output, burst, &[&["synthesized.flows"], &handlers[..]].concat());
+        assert_eq!(plain.values, left.values[1..]);
+        let flows: usize = left.values[0].parse().unwrap();
+        assert!(flows > 4096, "{flows} flows on lease");
+        assert!(by_flow(&plain.packets) == by_flow(&left.packets), "bursts of {burst}: other packets");
+    }
+}

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use std::net::IpAddr;
 
-use element::lease::{Lease, Lessor, Terms};
+use element::lease::{Lease, Leases, Lessor, Terms};
 use element::{ElementId, Timestamp};
 use flow::FlowId;
 use wire::FiveTuple;
@@ -135,9 +135,9 @@ impl Lessor for Published {
         Some(Terms { handle: id.to_bits(), output: change.output.into(), values })
     }
 
-    fn give_back(&self, handle: u64, last: Timestamp) {
+    fn give_back(&self, handle: u64, leases: &Arc<Leases>, place: u32) {
         if let Some(id) = FlowId::from_bits(handle) {
-            locked(&self.home().store).give_back(id, last);
+            locked(&self.home().store).give_back(id, leases, place);
         }
     }
 

@@ -46,6 +46,12 @@ impl Delta {
         Delta(u64::from(Sum::new().bytes(old).checksum()) + u64::from(Sum::new().bytes(new).folded()))
     }
 
+    /// Whether a checksum stays as it is: nothing changes, or what does adds up to nothing.
+    #[inline]
+    pub fn is_nothing(self) -> bool {
+        matches!(fold(self.0), 0 | 0xffff)
+    }
+
     /// The new checksum of the changed data.
     #[inline]
     pub fn apply(self, checksum: u16) -> u16 {
@@ -134,6 +140,15 @@ mod tests {
     fn the_rfcs_example() {
         // RFC 1624, section 4: equation 1 of RFC 1141 would give 0xffff here.
         assert_eq!(Delta::u16(0x5555, 0x3285).apply(0xdd2f), 0x0000);
+    }
+
+    #[test]
+    fn what_adds_up_to_nothing_is_nothing() {
+        let [there, back] = [Delta::u16(0x1234, 0xfedc), Delta::u16(0xfedc, 0x1234)];
+        assert!(
+            Delta::default().is_nothing() && Delta::u16(7, 7).is_nothing() && (there + back).is_nothing()
+        );
+        assert!(!there.is_nothing() && !back.is_nothing());
     }
 
     #[test]

@@ -49,8 +49,8 @@ pub fn of_known_flows(filter: &Filter) -> Filter {
     }
 }
 
-/// The bytes that flows are told apart by: addresses, protocol and ports, in this order.
-pub fn key(packet: &Packet) -> Option<Vec<Byte>> {
+/// The bytes that flows are told apart by, and where they stand: addresses, protocol and ports, in this order.
+pub fn key(packet: &Packet) -> Option<Vec<(Place, Byte)>> {
     let fields = [
         wire_field::IP_SRC,
         wire_field::IP_DST,
@@ -61,7 +61,8 @@ pub fn key(packet: &Packet) -> Option<Vec<Byte>> {
     let mut key = Vec::with_capacity(13);
     for field in fields {
         let (first, length) = packet.whereabouts(&field)?;
-        key.extend((0..length).map(|more| packet.byte(first.behind(more.into()))));
+        let places = (0..length).map(|more| first.behind(more.into()));
+        key.extend(places.map(|place| (place, packet.byte(place))));
     }
     Some(key)
 }
@@ -135,9 +136,10 @@ impl Walk<'_> {
         let known =
             |byte: &Byte| matches!(byte, Byte::Constant(_) | Byte::Came(Place::Byte(_) | Place::Leased(..)));
         if way.step.is_some() {
-            return here.iter().all(known);
+            return here.iter().all(|(_, byte)| known(byte));
         }
-        let came = here.iter().all(|byte| matches!(byte, Byte::Came(Place::Byte(0..))));
+        let came =
+            here.iter().all(|(place, byte)| *byte == Byte::Came(*place) && matches!(place, Place::Byte(0..)));
         let mut firsts = self.steps.iter().filter(|step| step.after.is_none());
         came && firsts.all(|first| key(&first.packet).as_ref() == Some(&here))
     }

@@ -23,7 +23,7 @@ use packet::BATCH_CAPACITY;
 use wire::{FiveTuple, ip_protocol, ipv4};
 
 use super::question::{Leased, Question, Sum};
-use super::run::{OTHERWISE, Runner, answer};
+use super::run::{OTHERWISE, Runner, Scratch, answer};
 use super::{Class, Exit, Next, Passed, Program, Value};
 use crate::compose::packet::{IPV4, Place};
 
@@ -39,8 +39,9 @@ const LAST_CAPACITY: usize = 1 << 22;
 const MOST_TRIES: usize = 32;
 const BATCHES_PER_TRY: usize = 16;
 
-/// Questions that may be left for a flow.
+/// Questions that may be left for a flow, and different such rests; with more, all flows are taken on lease anew.
 const MOST_LEFT: usize = 4096;
+const MOST_RESTS: usize = 1 << 16;
 
 /// Bytes from the start of the IPv4 header to behind those of the transport header that every packet on lease has.
 const PLAIN: usize = IPV4 as usize + 8;
@@ -89,6 +90,13 @@ pub struct Flows {
     hashes: Vec<u32>,
     found: Vec<Option<FlowId>>,
     slow: Vec<FlowId>,
+    /// Addresses of packets that have no key: fragments, and those with options.
+    odd: Vec<[u8; 8]>,
+    /// Places of flows that an unusual packet took on lease.
+    misfits: Vec<u32>,
+    /// Whether there is no room for another flow, or for another rest.
+    is_full: bool,
+    is_spent: bool,
 }
 
 /// A flow on lease.
@@ -144,6 +152,10 @@ impl Flows {
             hashes: Vec::with_capacity(BATCH_CAPACITY),
             found: Vec::with_capacity(BATCH_CAPACITY),
             slow: Vec::with_capacity(BATCH_CAPACITY),
+            odd: Vec::with_capacity(BATCH_CAPACITY),
+            misfits: Vec::with_capacity(BATCH_CAPACITY),
+            is_full: false,
+            is_spent: false,
         })
     }
 
@@ -166,13 +178,16 @@ impl Flows {
     }
 
     /// Finds the flows of a batch.
-    pub fn find(&mut self, runner: &Runner, packets: &[Packet], now: Timestamp) {
+    pub fn find(&mut self, runner: &mut Runner, packets: &[Packet], now: Timestamp) {
         if now >= self.next_catch_up {
             self.next_catch_up =
                 self.lessors.iter().map(|lessor| lessor.catch_up(now)).min().unwrap_or(Timestamp(i64::MAX));
         }
         if self.leases.has_ended() {
             self.forget_ended();
+        }
+        if self.is_full || self.is_spent || !self.misfits.is_empty() {
+            self.clear_up(runner);
         }
         let Flows { keys, hashes, found, table, hasher, network, .. } = self;
         keys.clear();
@@ -211,17 +226,21 @@ impl Flows {
     }
 
     /// Notes which flows were seen, takes others on lease, and keeps the packets of each flow in order.
-    pub fn settle(&mut self, runner: &mut Runner, packets: &[Packet], classes: &mut [u32], now: Timestamp) {
+    pub fn settle(&mut self, runner: &mut Runner, packets: &[Packet], scratch: &mut Scratch, now: Timestamp) {
+        let Scratch { classes, held, .. } = scratch;
         self.slow.clear();
+        self.odd.clear();
         self.idle += 1;
         let mut tries = if self.tries == 0 { usize::from(self.idle >= BATCHES_PER_TRY) } else { self.tries };
-        for place in 0..classes.len().min(packets.len()) {
+        for (place, packet) in packets.iter().enumerate().take(classes.len()) {
             let class = classes[place] as usize;
+            let key = self.keys[place];
+            if key == EndsKey::NONE {
+                self.odd.extend(addresses_of(packet, self.network));
+                continue;
+            }
+            let is_odd = || !self.odd.is_empty() && self.odd.iter().any(|odd| is_between(odd, &key));
             match self.found[place] {
-                Some(id) if !self.slow.is_empty() && self.slow.contains(&id) => {
-                    self.found[place] = None;
-                    classes[place] = runner.class_of(&packets[place]);
-                }
                 Some(id) => {
                     let exit = self.program.classes.get(class).map(|class| class.exit);
                     let passes = self.passing.get(class).copied().unwrap_or(usize::MAX);
@@ -229,29 +248,36 @@ impl Flows {
                         continue;
                     }
                     // All elements that have leased the flow see a packet, or it comes to them.
-                    if self.rest(place).is_some_and(|rest| (rest.exit, rest.steps) == (exit, passes)) {
+                    let fits = self.rest(place).is_some_and(|rest| (rest.exit, rest.steps) == (exit, passes));
+                    if fits && !(is_odd() || !self.slow.is_empty() && self.slow.contains(&id)) {
                         self.leases.see(id.index(), now);
                         continue;
                     }
                     self.slow.push(id);
                     self.found[place] = None;
-                    classes[place] = runner.class_of(&packets[place]);
+                    held.retain(|(other, ..)| usize::from(*other) != place);
+                    let mut hold = |list, rule| held.push((place as u8, list, rule));
+                    classes[place] = runner.class_of(packet, None, &mut hold);
+                    if !fits && self.waiting.get(classes[place] as usize) == Some(&true) {
+                        self.misfits.push(id.index());
+                    }
                 }
                 None if tries > 0 && self.waiting.get(class) == Some(&true) => {
-                    let (key, hash) = (self.keys[place], self.hashes[place]);
                     // Behind a packet that has to come to an element, others of the batch do so too.
-                    if key == EndsKey::NONE || self.keys[..place].contains(&key) {
+                    if is_odd() || self.keys[..place].contains(&key) {
                         continue;
                     }
                     tries -= 1;
                     self.idle = 0;
-                    self.found[place] = self.take(runner, &packets[place], key, hash, now);
+                    self.found[place] = self.take(runner, packet, key, self.hashes[place], now);
                     self.tries = match self.found[place] {
                         Some(_) => (2 * self.tries).clamp(1, MOST_TRIES),
                         None => self.tries / 2,
                     };
                     if let Some(rest) = self.rest(place) {
-                        classes[place] = runner.class_of_rest(&packets[place], rest);
+                        held.retain(|(other, ..)| usize::from(*other) != place);
+                        let mut hold = |list, rule| held.push((place as u8, list, rule));
+                        classes[place] = runner.class_of(packet, Some(rest), &mut hold);
                     }
                 }
                 None => {}
@@ -275,9 +301,8 @@ impl Flows {
 
     fn forget(&mut self, place: usize) {
         let Some(held) = self.held.get_mut(place).and_then(Option::take) else { return };
-        let last = self.leases.last_seen(place as u32);
         for (step, handle) in held.steps {
-            self.lessors[usize::from(step)].give_back(handle, last);
+            self.lessors[usize::from(step)].give_back(handle, &self.leases, place as u32);
         }
         self.table.remove(held.id);
     }
@@ -296,7 +321,7 @@ impl Flows {
             Ok(Inserted::New(id)) => id,
             Ok(Inserted::Present(id)) => return Some(id),
             Err(_) => {
-                self.grow();
+                self.is_full = true;
                 return None;
             }
         };
@@ -407,12 +432,16 @@ impl Flows {
         };
         for number in numbers {
             let next = match &fixed[&number] {
-                Fixed::To(next) => place(&left, *next),
-                Fixed::Rule((list, _), next) => runner.counted(*list, place(&left, *next))?,
+                Fixed::To(next) => Some(place(&left, *next)),
+                Fixed::Rule((list, _), next) => runner.counted(*list, place(&left, *next)),
                 Fixed::Open => {
                     let parts = program.nodes[number as usize].parts.iter();
-                    runner.branch(number, parts.map(|(_, next)| place(&left, *next)).collect())?
+                    runner.branch(number, parts.map(|(_, next)| place(&left, *next)).collect())
                 }
+            };
+            let Some(next) = next else {
+                self.is_spent = true;
+                return None;
             };
             left.insert(number, next);
         }
@@ -420,10 +449,14 @@ impl Flows {
         rules.sort_unstable();
         rules.dedup();
         let mut rest = Rest { start: place(&left, program.start), rules, exit: None, steps: 0 };
-        let class = runner.class_of_rest(packet, &rest) as usize;
+        let class = runner.class_of(packet, Some(&rest), &mut |_, _| {}) as usize;
         rest.exit = program.classes.get(class).map(|class| class.exit);
-        rest.steps = self.passing.get(class).copied()?;
+        rest.steps = self.passing.get(class).copied().filter(|steps| *steps != usize::MAX)?;
         let next = self.rests.len() as u32;
+        if self.rests.len() >= MOST_RESTS {
+            self.is_spent = true;
+            return None;
+        }
         Some(*self.numbers.entry(rest).or_insert_with_key(|rest| {
             self.rests.push(rest.clone());
             next
@@ -471,6 +504,23 @@ impl Flows {
         }
     }
 
+    /// What has to wait until no packet is on its way.
+    #[cold]
+    fn clear_up(&mut self, runner: &mut Runner) {
+        for place in std::mem::take(&mut self.misfits) {
+            self.forget(place as usize);
+        }
+        if std::mem::take(&mut self.is_spent) {
+            self.give_all_back();
+            self.rests.clear();
+            self.numbers.clear();
+            runner.forget_branches(&self.program);
+        }
+        if std::mem::take(&mut self.is_full) {
+            self.grow();
+        }
+    }
+
     /// Makes room for twice as many. All flows come by again before.
     fn grow(&mut self) {
         let capacity = self.table.stats().capacity;
@@ -482,7 +532,6 @@ impl Flows {
         self.table = table;
         self.leases = Arc::new(Leases::new(2 * capacity));
         self.held.resize_with(2 * capacity, || None);
-        self.found.fill(None);
     }
 }
 
@@ -507,6 +556,17 @@ fn key_of(packet: &Packet, network: usize) -> Option<EndsKey> {
         && usize::from(half(2)) >= PLAIN
         && matches!(bytes[9], ip_protocol::TCP | ip_protocol::UDP);
     is_plain.then(|| EndsKey::new((word(12), half(20)), (word(16), half(22)), bytes[9].into()))
+}
+
+/// The addresses of a packet that has no key.
+fn addresses_of(packet: &Packet, network: usize) -> Option<[u8; 8]> {
+    packet.data().get(network + 12..)?.first_chunk().copied()
+}
+
+/// Whether a flow is between these addresses.
+fn is_between(addresses: &[u8; 8], key: &EndsKey) -> bool {
+    let [(source, _), (destination, _)] = key.ends();
+    [source.to_be_bytes(), destination.to_be_bytes()].concat() == addresses
 }
 
 /// The bits of a byte, counted from the IPv4 header, that are the same in all packets of a flow.

@@ -188,7 +188,8 @@ impl Operation {
                 let change = change(&old, &new, words.len());
                 let place = (header + IPV4_SUM - front) as usize;
                 let sum = &mut packet.data_mut()[place..place + 2];
-                let new = change.apply(u16::from_be_bytes([sum[0], sum[1]]));
+                let old = u16::from_be_bytes([sum[0], sum[1]]);
+                let new = if change.is_nothing() { old } else { change.apply(old) };
                 sum.copy_from_slice(&new.to_be_bytes());
             }
             Some(Checksum::Recomputed { header }) => {
@@ -207,7 +208,12 @@ impl Operation {
             let place = (sum.place() - front) as usize;
             let bytes = &mut packet.data_mut()[place..place + 2];
             let old = u16::from_be_bytes([bytes[0], bytes[1]]);
-            let new = if sum.protocol == Header::Udp { change.apply_udp(old) } else { change.apply(old) };
+            // Of an update by nothing, not even the other zero is left.
+            let new = match sum.protocol {
+                _ if change.is_nothing() => old,
+                Header::Udp => change.apply_udp(old),
+                _ => change.apply(old),
+            };
             bytes.copy_from_slice(&new.to_be_bytes());
         }
         let is_shorter = packet.strip((start - front) as usize);
@@ -248,15 +254,22 @@ impl Operation {
 
 /// A write with the place at which values of a flow on lease are found, if there is room for them.
 fn found(write: &Write, leased: &dyn Fn(u16, u8) -> Option<u8>) -> Option<Write> {
-    let find = |place: Place| match place {
-        Place::Leased(step, offset) => leased(step, offset).map(|offset| Place::Leased(0, offset)),
+    let find = |place: Place, length: u8| match place {
+        Place::Leased(step, offset) => {
+            let first = leased(step, offset)?;
+            let mut more = 1..length;
+            // All of them, side by side.
+            let next =
+                |more: u8| leased(step, offset.checked_add(more)?).filter(|next| *next == first + more);
+            more.all(|more| next(more).is_some()).then_some(Place::Leased(0, first))
+        }
         other => Some(other),
     };
     let value = match &write.value {
         Value::Constant(bytes) => Value::Constant(bytes.clone()),
-        Value::Copy(from, length) => Value::Copy(find(*from)?, *length),
-        Value::Plus(from, length, plus) => Value::Plus(find(*from)?, *length, *plus),
-        Value::Masked(from, and, or) => Value::Masked(find(*from)?, *and, *or),
+        Value::Copy(from, length) => Value::Copy(find(*from, *length)?, *length),
+        Value::Plus(from, length, plus) => Value::Plus(find(*from, *length)?, *length, *plus),
+        Value::Masked(from, and, or) => Value::Masked(find(*from, 1)?, *and, *or),
     };
     Some(Write { place: write.place, value })
 }

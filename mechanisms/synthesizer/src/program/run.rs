@@ -113,6 +113,8 @@ pub struct Scratch {
     waiting: Vec<(u8, u32)>,
     answers: Vec<u32>,
     trails: Vec<Trail>,
+    /// Rules that held: the packet's place, list and rule.
+    pub held: Vec<(u8, u32, u32)>,
 }
 
 impl Default for Scratch {
@@ -122,6 +124,7 @@ impl Default for Scratch {
             waiting: Vec::with_capacity(BATCH_CAPACITY),
             answers: Vec::with_capacity(BATCH_CAPACITY),
             trails: Vec::with_capacity(MOST_TRAILS),
+            held: Vec::with_capacity(BATCH_CAPACITY),
         }
     }
 }
@@ -211,22 +214,18 @@ impl Runner {
         Ok(runner)
     }
 
-    /// Finds the class of each packet, whose flow may be on lease. `count` hears which rule of which list was the first that
-    /// holds.
-    pub fn classify(
-        &self,
-        packets: &[Packet],
-        flows: Option<&Flows>,
-        scratch: &mut Scratch,
-        mut count: impl FnMut(usize, usize),
-    ) {
-        let Scratch { classes, waiting, answers, trails } = scratch;
+    /// Finds the class of each packet, whose flow may be on lease, and which rules of lists were the first that hold.
+    pub fn classify(&self, packets: &[Packet], flows: Option<&Flows>, scratch: &mut Scratch) {
+        let Scratch { classes, waiting, answers, trails, held } = scratch;
         classes.clear();
         waiting.clear();
+        held.clear();
         for (place, packet) in (0..=u8::MAX).zip(packets) {
             let rest = flows.and_then(|flows| flows.rest(place.into()));
             let class = match self.is_laid_out(packet) {
-                true => match self.follow_trails(trails, rest, packet, &mut count) {
+                true => match self.follow_trails(trails, rest, packet, &mut |list, rule| {
+                    held.push((place, list, rule));
+                }) {
                     Ok(class) => class,
                     Err(node) => {
                         waiting.push((place, node));
@@ -244,11 +243,12 @@ impl Runner {
             answers.clear();
             let is_here =
                 |(_, other): &&(u8, u32)| self.list_of(*other).is_some_and(|(other, _)| other == list);
+            let mut places = waiting.iter().filter(is_here).map(|(place, _)| *place);
             let here = waiting.iter().filter(is_here).map(|(place, _)| &packets[usize::from(*place)]);
             let here = here.map(|packet| split(packet, *headers, end.as_ref()));
             matcher.first_of_each(here, None, |rule| {
                 let rule = rule.unwrap_or(outcomes.len().saturating_sub(1));
-                count(list, rule);
+                held.extend(places.next().map(|place| (place, list as u32, rule as u32)));
                 answers.push(outcomes.get(rule).copied().unwrap_or_default());
             });
             let mut answers = answers.iter();
@@ -261,7 +261,7 @@ impl Runner {
                 let rest = flows.and_then(|flows| flows.rest((*place).into()));
                 let node_of_list = &self.nodes[*node as usize];
                 let next = self.leads(node_of_list, self.part(node_of_list, u64::from(*answer)));
-                match self.follow(next, packet, rest, &mut count) {
+                match self.follow(next, packet, rest, &mut |list, rule| held.push((*place, list, rule))) {
                     Ok(class) => {
                         classes[usize::from(*place)] = class;
                         false
@@ -292,14 +292,36 @@ impl Runner {
                 && (!self.needs_link || packet.offset(Base::Mac) == link)
     }
 
-    /// The class of a packet whose flow is not on lease, as far as no list has to be asked.
-    pub(super) fn class_of(&self, packet: &Packet) -> u32 {
-        self.follow(self.start, packet, None, &mut |_, _| {}).unwrap_or(OTHERWISE)
+    /// The class of one packet, whose flow may be on lease. `hold` hears of rules.
+    pub(super) fn class_of(
+        &self,
+        packet: &Packet,
+        rest: Option<&Rest>,
+        hold: &mut impl FnMut(u32, u32),
+    ) -> u32 {
+        let mut next = rest.map_or(self.start, |rest| rest.start);
+        loop {
+            let node = match self.follow(next, packet, rest, hold) {
+                Ok(class) => return class,
+                Err(number) => &self.nodes[number as usize],
+            };
+            let Ask::List(list) = node.ask else { return OTHERWISE };
+            let Some((rule, outcome)) = self.rule_of(list, packet) else { return OTHERWISE };
+            hold(list, rule);
+            next = self.leads(node, self.part(node, outcome.into()));
+        }
     }
 
-    /// The same for a flow that has just been taken on lease.
-    pub(super) fn class_of_rest(&self, packet: &Packet, rest: &Rest) -> u32 {
-        self.follow(rest.start, packet, Some(rest), &mut |_, _| {}).unwrap_or(OTHERWISE)
+    /// Forgets what was asked of flows on lease.
+    pub(super) fn forget_branches(&mut self, program: &Program) {
+        let nodes = program.nodes.len();
+        let parts: usize = program.nodes.iter().map(|node| node.parts.len()).sum();
+        let wide = self.nodes[..nodes].iter().filter(|node| matches!(node.ask, Ask::Wide(_))).count();
+        self.nodes.truncate(nodes);
+        self.ends.truncate(parts);
+        self.nexts.truncate(parts);
+        self.wide.truncate(wide);
+        self.branches.clear();
     }
 
     /// As [`follow`](Self::follow) from the start, along the way of an earlier packet as far as it goes.
@@ -309,7 +331,7 @@ impl Runner {
         trails: &mut Vec<Trail>,
         rest: Option<&Rest>,
         packet: &Packet,
-        count: &mut impl FnMut(usize, usize),
+        hold: &mut impl FnMut(u32, u32),
     ) -> Result<u32, u32> {
         let start = rest.map_or(self.start, |rest| rest.start);
         let trail = match trails.iter().position(|trail| trail.start == start) {
@@ -319,7 +341,7 @@ impl Runner {
                 let last = trails.len() - 1;
                 &mut trails[last]
             }
-            None => return self.follow(start, packet, rest, count),
+            None => return self.follow(start, packet, rest, hold),
         };
         let data = packet.data();
         let other = trail.steps.iter().find(|step| {
@@ -340,7 +362,7 @@ impl Runner {
         };
         match from {
             Next::Class(class) => Ok(class),
-            Next::Node(_) => self.follow(from, packet, rest, count),
+            Next::Node(_) => self.follow(from, packet, rest, hold),
         }
     }
 
@@ -374,7 +396,7 @@ impl Runner {
         mut next: Next,
         packet: &Packet,
         rest: Option<&Rest>,
-        count: &mut impl FnMut(usize, usize),
+        hold: &mut impl FnMut(u32, u32),
     ) -> Result<u32, u32> {
         let data = packet.data();
         loop {
@@ -394,7 +416,7 @@ impl Runner {
                 Ask::Counted(list) => {
                     let rules = rest.map_or(&[][..], |rest| &rest.rules);
                     let held = rules.iter().filter(|(other, _)| *other == list);
-                    held.for_each(|&(list, rule)| count(list as usize, rule as usize));
+                    held.for_each(|&(list, rule)| hold(list, rule));
                     next = self.leads(node, 0);
                     continue;
                 }

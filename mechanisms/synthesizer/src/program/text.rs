@@ -28,6 +28,9 @@ use crate::compose::packet::Place;
 /// How deep conditions may be nested.
 const DEEPEST: usize = 200;
 
+/// How far from the start of a packet headers may be marked.
+const FARTHEST: i32 = 1 << 16;
+
 /// A program as a configuration.
 pub fn write(program: &Program) -> String {
     let mut lines: Vec<String> = Vec::new();
@@ -263,7 +266,7 @@ fn read_marks(words: &mut Words<'_>) -> Option<[Option<Option<i32>>; 3]> {
         Some(match words.next()? {
             "=" => None,
             "-" => Some(None),
-            place => Some(Some(place.parse().ok()?)),
+            place => Some(Some(place.parse().ok().filter(|place| (-FARTHEST..=FARTHEST).contains(place))?)),
         })
     };
     Some([mark()?, mark()?, mark()?])

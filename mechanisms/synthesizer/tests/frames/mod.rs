@@ -208,7 +208,7 @@ impl Machine {
             packet.annotations_mut().bytes_mut()[place..place + 2].copy_from_slice(&number.to_be_bytes());
         }
         let mut packets = [packet];
-        self.runner.classify(&packets, None, &mut self.scratch, |_, _| ());
+        self.runner.classify(&packets, None, &mut self.scratch);
         let class = self.scratch.classes[0];
         assert_ne!(class, OTHERWISE);
         assert!(self.runner.operate(class, &mut packets[0], Timestamp::default(), &[0; ROW]));

@@ -3,8 +3,10 @@
 //! A mapping can be leased by direction: each key is a flow of its own. It can be while packets that neither open nor close a
 //! connection tell nothing more about it.
 
+use std::sync::Arc;
+
 use element::Timestamp;
-use element::lease::Lease;
+use element::lease::{Lease, Leases};
 use flow::{EndsKey, FlowId};
 
 use super::Store;
@@ -27,10 +29,13 @@ impl Store {
         Some((id, change))
     }
 
-    /// A flow comes by again.
-    pub(in crate::nat) fn give_back(&mut self, id: FlowId, last: Timestamp) {
-        if self.leases.remove(&id).is_some() {
-            self.note_time(id, last);
+    /// A flow comes by again that was on lease at that place.
+    pub(in crate::nat) fn give_back(&mut self, id: FlowId, leases: &Arc<Leases>, place: u32) {
+        // By now it may be on lease elsewhere.
+        if self.leases.get(&id).is_some_and(|lease| lease.is_at(leases, place))
+            && let Some(lease) = self.leases.remove(&id)
+        {
+            self.note_time(id, lease.last_seen());
         }
     }
 
