@@ -13,6 +13,18 @@ const OPEN: &[(&str, &str)] = &[
     ("tests/chains/acl_251.prop", ""),
     ("tests/chains/acl_713.prop", ""),
     ("tests/chains/acl_8550.prop", ""),
+    // So do several translators in a row.
+    ("tests/chains/napt_2.prop", ""),
+    ("tests/chains/napt_3.prop", ""),
+    ("tests/chains/napt_4.prop", ""),
+    ("tests/chains/napt_5.prop", ""),
+    ("tests/chains/napt_6.prop", ""),
+    ("tests/chains/napt_7.prop", ""),
+    ("tests/chains/napt_8.prop", ""),
+    ("tests/chains/napt_dpdk_2.prop", ""),
+    ("tests/chains/napt_dpdk_8.prop", ""),
+    ("motivating_example.prop", ""),
+    ("motivating/motivating.prop", ""),
 ];
 
 /// What has a translator in front of IPFragmenter: with flows on lease from it, the proof takes more room than there is, so
@@ -39,6 +51,16 @@ const SLOW: &[&str] = &[
     "tests/chains/acl_713.prop",
     "tests/chains/acl_8550.prop",
     "tests/chains/motivating_example.prop",
+    "motivating/motivating.prop",
+    "tests/chains/napt_2.prop",
+    "tests/chains/napt_3.prop",
+    "tests/chains/napt_4.prop",
+    "tests/chains/napt_5.prop",
+    "tests/chains/napt_6.prop",
+    "tests/chains/napt_7.prop",
+    "tests/chains/napt_8.prop",
+    "tests/chains/napt_dpdk_2.prop",
+    "tests/chains/napt_dpdk_8.prop",
 ];
 
 fn root() -> PathBuf {

@@ -166,9 +166,12 @@ fn traffic(seed: u64) -> Vec<(i64, Vec<u8>)> {
         time += if random.u16(..) < 300 { random.i64(0..3_000_000_000) } else { random.i64(0..2_000_000) };
         let flow = random.u16(..40);
         let from = SocketAddr::from(([10, 0, 0, flow as u8 % 5 + 1], 2000 + flow));
-        let to = SocketAddr::from(([203, 0, 113, flow as u8 % 3 + 1], if flow % 11 == 0 { 7 } else { 80 }));
+        let to = SocketAddr::from((
+            [203, 0, 113, flow as u8 % 3 + 1],
+            if flow.is_multiple_of(11) { 7 } else { 80 },
+        ));
         let payload = vec![flow as u8; random.usize(..40)];
-        let packet = if flow % 2 == 0 {
+        let packet = if flow.is_multiple_of(2) {
             Builder::udp(from, to)
         } else {
             let flags = match random.u8(..24) {

@@ -246,7 +246,7 @@ impl Unfolding<'_> {
                         offset: place - transport,
                         length: length.into(),
                     },
-                    _ => field(shape.from_start(first), length.into()),
+                    _ => field(shape.since_start(first), length.into()),
                 };
                 let mut forward = Vec::new();
                 let mut cases = Vec::new();
@@ -491,7 +491,7 @@ impl Shape {
     }
 
     /// A place, counted from where packets start here.
-    fn from_start(&self, place: Place) -> Place {
+    fn since_start(&self, place: Place) -> Place {
         match place {
             Place::Byte(place) => Place::Byte(place - self.class.start),
             other => other,
@@ -520,9 +520,9 @@ impl Shape {
             }
             let value = match byte {
                 Byte::Constant(byte) => Value::Constant(vec![byte]),
-                Byte::Came(_) => Value::Copy(self.from_start(self.find(&byte)?), 1),
+                Byte::Came(_) => Value::Copy(self.since_start(self.find(&byte)?), 1),
                 Byte::Masked { place: from, and, or } => match self.byte(from) {
-                    Byte::Came(there) if there == from => Value::Masked(self.from_start(from), and, or),
+                    Byte::Came(there) if there == from => Value::Masked(self.since_start(from), and, or),
                     _ => return None,
                 },
                 Byte::Plus { place: from, length, plus, index: 0 } => {
@@ -539,19 +539,19 @@ impl Shape {
                         _ => None,
                     });
                     match (untouched, earlier) {
-                        (true, _) => Value::Plus(self.from_start(from), length, plus),
+                        (true, _) => Value::Plus(self.since_start(from), length, plus),
                         (false, Some((at, before))) => {
                             let whole = (0..length)
                                 .all(|index| self.byte(at.behind(index.into())) == part(index, before));
                             whole.then_some(())?;
-                            Value::Plus(self.from_start(at), length, plus.checked_sub(before)?)
+                            Value::Plus(self.since_start(at), length, plus.checked_sub(before)?)
                         }
                         _ => return None,
                     }
                 }
                 Byte::Plus { .. } => return None,
             };
-            writes.push(Write { place: self.from_start(place), value });
+            writes.push(Write { place: self.since_start(place), value });
         }
         let headers = std::array::from_fn(|base| {
             let same = self.headers[base] == other.headers[base];
