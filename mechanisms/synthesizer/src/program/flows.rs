@@ -507,7 +507,7 @@ impl Flows {
     /// What has to wait until no packet is on its way.
     #[cold]
     fn clear_up(&mut self, runner: &mut Runner) {
-        for place in std::mem::take(&mut self.misfits) {
+        while let Some(place) = self.misfits.pop() {
             self.forget(place as usize);
         }
         if std::mem::take(&mut self.is_spent) {
@@ -566,7 +566,8 @@ fn addresses_of(packet: &Packet, network: usize) -> Option<[u8; 8]> {
 /// Whether a flow is between these addresses.
 fn is_between(addresses: &[u8; 8], key: &EndsKey) -> bool {
     let [(source, _), (destination, _)] = key.ends();
-    [source.to_be_bytes(), destination.to_be_bytes()].concat() == addresses
+    let [a, b, c, d, e, f, g, h] = *addresses;
+    (source, destination) == (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]))
 }
 
 /// The bits of a byte, counted from the IPv4 header, that are the same in all packets of a flow.
