@@ -187,6 +187,14 @@ fn headers(conditions: &[Condition], count: usize) -> Vec<Start24> {
     (0..count).map(|_| header(&conditions[random.usize(..conditions.len())], &mut random)).collect()
 }
 
+/// Headers of so many flows in no order; of each rule as many.
+fn headers_of_flows(conditions: &[Condition], count: usize, flows: usize) -> Vec<Start24> {
+    let mut random = Rng::with_seed(2);
+    let flows: Vec<Start24> =
+        conditions.iter().cycle().take(flows.max(1)).map(|rule| header(rule, &mut random)).collect();
+    (0..count).map(|_| flows[random.usize(..flows.len())]).collect()
+}
+
 fn header(condition: &Condition, random: &mut Rng) -> Start24 {
     /// For conditions of which parts undo one another. What matches too seldom is not found.
     const TRIES: usize = 40;
@@ -251,11 +259,13 @@ static HEADERS: Class = Class {
         ArgInfo::required("PACKETS", "unsigned"),
         ArgInfo::required("RULES", "filename"),
         ArgInfo::required("FRAME", "unsigned"),
+        ArgInfo::positional("FLOWS", "unsigned", ""),
     ],
     notes: Notes { signals_packets: true, ..Notes::NONE },
     build: |args| {
         let (packets, file, frame): (usize, String, usize) =
             (args.required("PACKETS"), args.required("RULES"), args.required("FRAME"));
+        let flows: Option<usize> = args.get("FLOWS");
         args.finish()?;
         let text = std::fs::read_to_string(&file).unwrap_or_else(|error| {
             args.error(format!("{file}: {error}"));
@@ -272,7 +282,11 @@ static HEADERS: Class = Class {
             args.error(format!("{file}: no rules"));
         }
         args.finish()?;
-        Ok(Box::new(Matching { headers: headers(&conditions, packets), frame }))
+        let headers = match flows {
+            Some(flows) => headers_of_flows(&conditions, packets, flows),
+            None => headers(&conditions, packets),
+        };
+        Ok(Box::new(Matching { headers, frame }))
     },
     ..Class::DEFAULT
 };

@@ -6,7 +6,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use capture::{Writer, WriterOptions};
 use wire::build::Builder;
-use wire::{IntoBytes, MacAddr, checksum, ethernet, ipv4, udp};
+use wire::checksum::PseudoHeader;
+use wire::tcp::flags::{ACK, PSH};
+use wire::{IntoBytes, MacAddr, checksum, ethernet, ip_protocol, ipv4, udp};
 
 /// Bytes of Ethernet, IPv4 and UDP headers.
 const HEADERS: usize = ethernet::Header::LEN + ipv4::Header::LEN + 8;
@@ -21,8 +23,7 @@ fn flow(number: usize, flows: usize) -> u32 {
 pub(crate) fn tcp_frame(number: usize, flows: usize, length: usize) -> Vec<u8> {
     let flow = flow(number, flows);
     let of = |net: u32, port| SocketAddr::new(IpAddr::V4(Ipv4Addr::from_bits(net | flow & 0xff_ffff)), port);
-    let acknowledges = 0x10;
-    let packet = Builder::tcp(of(0x0a00_0000, 1024), of(0x0b00_0000, 80), acknowledges);
+    let packet = Builder::tcp(of(0x0a00_0000, 1024), of(0x0b00_0000, 80), ACK);
     finish(packet, length.saturating_sub(HEADERS + 12))
 }
 
@@ -91,12 +92,20 @@ pub(crate) fn write_capture(file: &File, packets: usize, flows: usize, length: u
     writer.flush()
 }
 
-/// A frame around an IPv4 header and ports, with a right checksum and length.
+/// A frame around an IPv4 header and ports, with a right checksum and length. Of TCP it is a segment of an open connection.
 pub(crate) fn frame_of(start: &[u8; 24], length: usize) -> Vec<u8> {
-    let mut bytes = frame(0, 1, length);
+    let mut bytes = frame(0, 1, length.max(HEADERS + 12));
     bytes[14..38].copy_from_slice(start);
     let total = (bytes.len() - 14) as u16;
     bytes[16..18].copy_from_slice(&total.to_be_bytes());
+    if start[9] == ip_protocol::TCP {
+        bytes[38..54].copy_from_slice(&[0, 0, 0, 1, 0, 0, 0, 1, 5 << 4, ACK | PSH, 0xff, 0xff, 0, 0, 0, 0]);
+        let address =
+            |at: usize| Ipv4Addr::from_octets([start[at], start[at + 1], start[at + 2], start[at + 3]]);
+        let pseudo = PseudoHeader::V4 { source: address(12), destination: address(16) };
+        // The header is complete.
+        let _ = checksum::fill_tcp(&pseudo, &mut bytes[34..]);
+    }
     // The header is complete and 20 bytes long.
     let _ = checksum::fill_ipv4(&mut bytes[14..34]);
     bytes

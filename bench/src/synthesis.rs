@@ -22,8 +22,8 @@ const FLOWS: usize = 1_000;
 /// Rows for each chain, as it is and synthesized.
 pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     if let Some(path) = &settings.rules {
-        let (rules, order) = rules_of(path)?;
-        return both(settings, "provider", rules.len(), &provider(&rules), &Traffic::Rules(order));
+        let (rules, patterns) = rules_of(path)?;
+        return behind_rules(settings, &rules, &patterns);
     }
     let mut rows = Vec::new();
     for (name, function) in [("routers", router as fn(usize) -> String), ("translators", translator)] {
@@ -39,16 +39,27 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
         let actions = ["allow", "deny"].into_iter().cycle();
         let rules: Vec<String> =
             made.iter().zip(actions).map(|(rule, action)| format!("{action} {rule}")).collect();
-        rows.extend(both(settings, "provider", count, &provider(&rules), &Traffic::Rules(made))?);
+        rows.extend(behind_rules(settings, &rules, &made)?);
     }
     Ok(rows)
 }
 
-enum Traffic {
+/// The provider's chain with traffic that exercises every rule: a flow for each, and as many flows as there are packets in
+/// memory, so that each comes by once in a while.
+fn behind_rules(settings: &Settings, rules: &[String], patterns: &[String]) -> Result<Vec<Row>, String> {
+    let chain = provider(rules);
+    let mut rows = Vec::new();
+    for flows in [rules.len(), settings.packets] {
+        rows.extend(both(settings, "provider", rules.len(), &chain, &Traffic::Rules { patterns, flows })?);
+    }
+    Ok(rows)
+}
+
+enum Traffic<'r> {
     /// Flows one after the other.
     Flows,
-    /// Headers that match these rules or patterns, drawn evenly.
-    Rules(Vec<String>),
+    /// Flows in no order, as many of each of these rules or patterns.
+    Rules { patterns: &'r [String], flows: usize },
 }
 
 /// A chain as it is and synthesized, with so many functions or rules.
@@ -57,26 +68,30 @@ fn both(
     name: &'static str,
     count: usize,
     chain: &str,
-    traffic: &Traffic,
+    traffic: &Traffic<'_>,
 ) -> Result<Vec<Row>, String> {
     let folder = std::env::temp_dir().join(format!("tidegate-bench-{}", std::process::id()));
     let file = folder.with_extension("rules");
     let frames = match traffic {
         Traffic::Flows => format!("BenchmarkFrames({}, {FLOWS}, 64)", settings.packets),
-        Traffic::Rules(rules) => {
-            std::fs::write(&file, rules.join("\n"))
+        Traffic::Rules { patterns, flows } => {
+            std::fs::write(&file, patterns.join("\n"))
                 .map_err(|error| format!("{}: {error}", file.display()))?;
-            format!("BenchmarkHeaders({}, {}, 64)", settings.packets, file.display())
+            format!("BenchmarkHeaders({}, {}, 64, {flows})", settings.packets, file.display())
         }
     };
     let rows = ["original", "synthesized"].into_iter().map(|form| {
         let text = text_of(&frames, Start::Frame, chain);
         let text = if form == "original" { text } else { synthesized(text)? };
         let worker = running(text, engine::Options::default())?;
-        let counted = if let Traffic::Rules(_) = traffic { "rules" } else { "functions" };
+        let (counted, flows) = match traffic {
+            Traffic::Flows => ("functions", FLOWS),
+            Traffic::Rules { flows, .. } => ("rules", *flows),
+        };
         let params = [
             ("chain", Param::Word(name)),
             (counted, Param::Number(count as u64)),
+            ("flows", Param::Number(flows as u64)),
             ("form", Param::Word(form)),
         ];
         measure_worker("synthesizer", settings, 64, worker, &params)

@@ -66,6 +66,14 @@ struct Image {
 
 const _: () = assert!(size_of::<Image>() == 64 && HEADROOM + HEADERS <= SLOT_STRIDE);
 
+/// A piece of a packet's own bytes; zeros behind its end.
+fn piece(own: &[u8], number: usize) -> [u8; PIECE] {
+    let mut piece = [0; PIECE];
+    let part = own.get(number * PIECE..).unwrap_or_default();
+    piece.iter_mut().zip(part).for_each(|(to, from)| *to = *from);
+    piece
+}
+
 /// Owns packets and lends their slots. A lent packet is an ordinary [`Packet`]; when it ends anywhere, its slot
 /// is the store's again. Large packets, and those whose slot is still out, are lent as copies.
 pub struct Store {
@@ -75,13 +83,15 @@ pub struct Store {
     restore: Restore,
     /// How far anybody may write in any of the packets.
     farthest: usize,
+    /// How far it is to the end of the longest.
+    longest: usize,
     /// What is put back behind `front`, in pieces, as many for each packet.
     behind: Vec<[u8; PIECE]>,
     /// All bytes of all packets, if they have to be kept.
     bytes: Option<Vec<u8>>,
     /// Where the bytes of each packet start in `bytes`.
     starts: Vec<usize>,
-    /// Empty unless somebody uses annotations.
+    /// Empty unless somebody uses annotations; only those of the first packet as long as all have the same.
     annotations: Vec<Annotations>,
 }
 
@@ -94,6 +104,7 @@ impl Store {
             images: Vec::new(),
             restore,
             farthest: 0,
+            longest: 0,
             behind: Vec::new(),
             bytes: full.then(Vec::new),
             starts: Vec::new(),
@@ -139,17 +150,17 @@ impl Store {
             self.starts.push(bytes.len());
             bytes.extend_from_slice(own);
         }
-        let piece = |number: usize| {
-            let mut piece = [0; PIECE];
-            let part = own.get(number * PIECE..).unwrap_or_default();
-            piece.iter_mut().zip(part).for_each(|(to, from)| *to = *from);
-            piece
-        };
-        self.farthest = self.farthest.max(self.reach(&packet.meta().values));
-        self.images.push(Image { values: packet.meta().values, front: piece(0) });
-        self.behind.extend((1..=self.pieces_behind()).map(piece));
+        let pieces_before = self.pieces_behind();
+        self.longest = self.longest.max(own.len());
+        self.farthest = self.farthest.max(self.reach(&packet.meta().values).min(own.len()));
+        self.images.push(Image { values: packet.meta().values, front: piece(own, 0) });
+        if self.pieces_behind() == pieces_before {
+            self.behind.extend((1..=pieces_before).map(|number| piece(own, number)));
+        } else {
+            self.cut_again();
+        }
         if pool.uses_annotations() {
-            self.annotations.push(packet.annotations().clone());
+            self.keep_annotations(packet.annotations());
         }
         // A large packet is never at home, so that only copies of it are lent.
         let mark = if packet.is_large() { owner::POOL } else { owner::STORE_HOME };
@@ -186,9 +197,12 @@ impl Store {
         let is_alone = !(in_front || beside || annotations);
         // How much is put back is the same for all packets, so the loop is made for each case.
         match (self.farthest.div_ceil(PIECE), is_alone) {
-            _ if self.restore.bytes > HEADERS => self.lend_slots_with(
+            _ if self.is_far() => self.lend_slots_with(
                 range,
-                |_, slots, ahead| prefetch(slots, ahead, self.restore.in_front, self.restore.beside),
+                |number, slots, ahead| {
+                    prefetch(slots, ahead, self.restore.in_front, self.restore.beside);
+                    self.prefetch_annotations(number);
+                },
                 |number, _, _, loan| self.put_back(number, loan),
             ),
             (0, true) => self.lend_pieces::<0, true>(range),
@@ -215,6 +229,9 @@ impl Store {
             range,
             |number, slots, ahead| {
                 prefetch(slots, ahead, in_front, beside);
+                if !ALONE {
+                    self.prefetch_annotations(number);
+                }
                 if PIECES > 1 {
                     prefetch_line(self.behind.as_ptr().wrapping_add(number * step).cast());
                 }
@@ -240,14 +257,38 @@ impl Store {
         )
     }
 
+    /// Asks for the annotations that will be put back.
+    #[inline]
+    fn prefetch_annotations(&self, number: usize) {
+        if self.restore.annotations && self.annotations.len() > 1 {
+            prefetch_line(self.annotations.as_ptr().wrapping_add(number).cast());
+        }
+    }
+
     /// Puts annotations back where somebody may have changed them.
     #[inline]
     fn put_annotations_back(&self, number: usize, packet: &mut Packet) {
         if self.restore.annotations
-            && let Some(annotations) = self.annotations.get(number)
+            && let Some(annotations) = self.annotations_of(number)
         {
             packet.annotations_mut().clone_from(annotations);
         }
+    }
+
+    #[inline]
+    fn annotations_of(&self, number: usize) -> Option<&Annotations> {
+        self.annotations.get(number).or(self.annotations.first())
+    }
+
+    /// Keeps those of the packet that was taken in last.
+    fn keep_annotations(&mut self, annotations: &Annotations) {
+        if let [first] = &self.annotations[..] {
+            if first.bytes() == annotations.bytes() {
+                return;
+            }
+            self.annotations = vec![first.clone(); self.images.len() - 1];
+        }
+        self.annotations.push(annotations.clone());
     }
 
     /// Lends slots from `start` up to `end` or the first one that is not at home. `prefetch` asks for what is needed
@@ -311,10 +352,32 @@ impl Store {
         marked.bytes.max(start + marked.behind).min(self.restore.bytes)
     }
 
-    /// Pieces of each packet in `behind`.
+    /// Whether writes reach behind what is put back in pieces. Packets that are not that long have nothing there.
+    #[inline]
+    fn is_far(&self) -> bool {
+        self.restore.bytes > HEADERS && self.longest > HEADERS
+    }
+
+    /// Pieces of each packet in `behind`: none where all bytes are put back from elsewhere.
     #[inline]
     fn pieces_behind(&self) -> usize {
-        if self.restore.bytes <= HEADERS { self.restore.bytes.div_ceil(PIECE).saturating_sub(1) } else { 0 }
+        let end = match self.restore.bytes {
+            _ if self.is_far() => 0,
+            far if far > HEADERS => self.longest,
+            near => near,
+        };
+        end.div_ceil(PIECE).saturating_sub(1)
+    }
+
+    /// Makes the pieces of all packets anew, because there are more of each now.
+    #[cold]
+    fn cut_again(&mut self) {
+        let pieces = self.pieces_behind();
+        let of_one = |number| {
+            let own = self.kept(number).unwrap_or_default();
+            (1..=pieces).map(move |number| piece(own, number))
+        };
+        self.behind = (0..self.images.len()).flat_map(of_one).collect();
     }
 
     /// Puts back everything: bytes and annotations.
@@ -350,7 +413,7 @@ impl Store {
         meta.values = Values { index: meta.values.index, ..values };
         meta.length = u32::from(values.head);
         packet.own_bytes_mut().copy_from_slice(kept);
-        if let Some(annotations) = self.annotations.get(number) {
+        if let Some(annotations) = self.annotations_of(number) {
             packet.annotations_mut().clone_from(annotations);
         }
         Some(packet)
@@ -366,7 +429,7 @@ impl Store {
             }
         }
         self.images.clear();
-        self.farthest = 0;
+        (self.farthest, self.longest) = (0, 0);
         self.behind.clear();
         self.bytes.iter_mut().for_each(Vec::clear);
         self.starts.clear();
@@ -461,6 +524,30 @@ mod tests {
             }
             assert_eq!(store.release(&mut pool), 1);
             assert_eq!(pool.stats().in_use, 0);
+        }
+    }
+
+    #[test]
+    fn packets_of_any_lengths_are_put_back() {
+        let mut pool = pool();
+        // How many pieces of each are kept aside grows, until whole packets are.
+        for lengths in [&[20, 40, 33, 64][..], &[64, 100, 128, 5], &[100, 40, 129, 300, 10]] {
+            let mut store = Store::new(Restore { bytes: usize::MAX, copies: false, ..WRITTEN });
+            for (number, &length) in (1..).zip(lengths) {
+                let mut packet = pool.packet(&vec![number; length]).unwrap();
+                // Those of the last packets differ from the others.
+                packet.annotations_mut().set_u32(20, if number > 2 { number.into() } else { 7 });
+                assert!(store.insert(packet, &mut pool));
+                for (number, &length) in (1..=number).zip(lengths) {
+                    let mut loan = lend(&mut store, usize::from(number) - 1, &mut pool).unwrap();
+                    assert_eq!(loan.data(), &vec![number; length], "{lengths:?}");
+                    assert_eq!(loan.annotations().u32(20), if number > 2 { number.into() } else { 7 });
+                    loan.data_mut().fill(0xff);
+                    loan.annotations_mut().set_u32(20, 0xff);
+                    pool.free(loan);
+                }
+            }
+            assert_eq!(store.release(&mut pool), lengths.len());
         }
     }
 

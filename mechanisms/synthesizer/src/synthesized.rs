@@ -24,6 +24,7 @@
 //! ## Handlers
 //! - `classes`: packets of each class so far, a line for each.
 //! - `flows`: flows that are on lease from the stretch's translators.
+//! - `remembered`: other flows for which answers of rule sets are remembered.
 //! - `active`: false once an element of the stretch has been changed by a handler.
 //!
 //! ## Example
@@ -65,7 +66,12 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("START", "question or class", "c0"),
         ArgInfo::rest("LINE", "line of a program"),
     ],
-    handlers: &[HandlerInfo::list("classes"), HandlerInfo::count("flows"), HandlerInfo::read("active")],
+    handlers: &[
+        HandlerInfo::list("classes"),
+        HandlerInfo::count("flows"),
+        HandlerInfo::count("remembered"),
+        HandlerInfo::read("active"),
+    ],
     samples: &[
         "LAYOUT ANY 0 - -, START c0, c0 at 0; out 0 -> 1/1",
         "LAYOUT ANY 0 - -, START n0, n0 length 33:c0 *:n1, n1 12/2 2047:c0 2048:n2 *:c0, n2 22/1 1:c0 *:c1, \
@@ -95,7 +101,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     let elements: Vec<_> = program.elements.iter().map(|name| place.element(name)).collect();
     Ok(Box::new(Synthesized {
         counts: vec![Count::default(); program.classes.len()],
-        rules: program.lists.iter().map(|list| vec![Count::default(); list.rules.len()]).collect(),
+        rules: program.lists.iter().map(|list| RuleCounts::new(list.rules.len())).collect(),
         passed: vec![0; program.classes.len()],
         starts: program.classes.iter().map(|class| class.start as isize).collect(),
         ends: program.classes.iter().map(|class| class.exit).collect(),
@@ -136,6 +142,31 @@ impl Count {
     }
 }
 
+/// Packets of each rule of a list since the elements were told. There may be many rules, and each packet has another one, so
+/// that times are those of all.
+#[derive(Clone, Debug)]
+struct RuleCounts {
+    packets: Vec<u64>,
+    is_empty: bool,
+    first: Timestamp,
+    last: Timestamp,
+}
+
+impl RuleCounts {
+    fn new(rules: usize) -> RuleCounts {
+        RuleCounts { packets: vec![0; rules], is_empty: true, first: Timestamp(0), last: Timestamp(0) }
+    }
+
+    #[inline]
+    fn add(&mut self, rule: u32, now: Timestamp) {
+        if std::mem::take(&mut self.is_empty) {
+            self.first = now;
+        }
+        self.last = now;
+        self.packets[rule as usize] += 1;
+    }
+}
+
 struct Synthesized {
     program: Arc<Program>,
     /// By class: where packets start then.
@@ -150,7 +181,7 @@ struct Synthesized {
     tells: bool,
     /// By class, and by list and rule: what elements have not been told yet.
     counts: Vec<Count>,
-    rules: Vec<Vec<Count>>,
+    rules: Vec<RuleCounts>,
     /// By class: packets in all.
     passed: Vec<u64>,
     scratch: Scratch,
@@ -174,12 +205,9 @@ impl Element for Synthesized {
             let element = self.elements.get(step.element as usize).copied().flatten()?;
             Some(cx.service::<Leasing>(element)?.0.clone())
         };
-        // Where the elements are not there, all packets are left to what stands in their place.
-        if let Some(lessors) = self.program.steps.iter().map(lessor).collect::<Option<Vec<_>>>()
-            && !lessors.is_empty()
-        {
-            self.flows = Flows::new(&self.program, lessors, cx.hash_seed());
-        }
+        // Where the elements are not there, nothing is on lease: packets are left to what stands in their place.
+        let lessors = self.program.steps.iter().map(lessor).collect::<Option<Vec<_>>>().unwrap_or_default();
+        self.flows = Flows::new(&self.program, lessors, cx.hash_seed());
         if let Some(flows) = &self.flows {
             self.order.sort_by_key(|output| flows.is_late(*output));
         }
@@ -222,7 +250,7 @@ impl Element for Synthesized {
         // What goes to the elements is asked about its rules there.
         for &(place, list, rule) in &self.scratch.held {
             if self.scratch.classes[usize::from(place)] != OTHERWISE {
-                self.rules[list as usize][rule as usize].add(0, 0, now);
+                self.rules[list as usize].add(rule, now);
             }
         }
         if let (true, Some(&exit)) = (same, self.exits.first()) {
@@ -258,7 +286,10 @@ impl Element for Synthesized {
             return Ok((!self.is_outdated).to_string());
         }
         if name == "flows" {
-            return Ok(self.flows.as_ref().map_or(0, Flows::len).to_string());
+            return Ok(self.flows.as_ref().map_or(0, Flows::leased).to_string());
+        }
+        if name == "remembered" {
+            return Ok(self.flows.as_ref().map_or(0, Flows::remembered).to_string());
         }
         let mut lines = String::new();
         let counts = self.passed.iter().zip(&self.counts);
@@ -287,12 +318,19 @@ impl Element for Synthesized {
         }
         for (list, counts) in program.lists.iter().zip(rules) {
             let Some(Some(element)) = elements.get(list.element as usize) else { continue };
-            for (rule, count) in list.rules.iter().zip(counts) {
-                let count = std::mem::take(count);
+            let RuleCounts { packets, first, last, .. } = counts;
+            for (rule, packets) in list.rules.iter().zip(packets) {
+                let count = Count {
+                    packets: std::mem::take(packets),
+                    first: *first,
+                    last: *last,
+                    ..Count::default()
+                };
                 if count.packets > 0 {
                     tell(*element, tally(count, list.input, rule.case, 0));
                 }
             }
+            counts.is_empty = true;
         }
     }
 

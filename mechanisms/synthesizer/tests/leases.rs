@@ -322,3 +322,60 @@ fn many_flows_come_and_stay_in_order() {
         assert!(by_flow(&plain.packets) == by_flow(&left.packets), "bursts of {burst}: other packets");
     }
 }
+
+/// Flows of all kinds come again and again, most are denied, and in the end only one is left.
+#[test]
+fn flows_that_are_not_on_lease_are_remembered_for_a_while() {
+    let folder = tempfile::tempdir().unwrap();
+    let (input, output) = (folder.path().join("in.pcap"), folder.path().join("out.pcap"));
+    let mut random = Rng::with_seed(9);
+    let mut packets = Vec::new();
+    for number in 0..8_000u32 {
+        let flow = if number < 6_000 { random.u16(..300) } else { 0 };
+        let from = SocketAddr::from(([10, 0, (flow >> 8) as u8, flow as u8], 1000 + flow % 60));
+        let to = SocketAddr::from(([203, 0, 113, 1], 80));
+        let packet = match flow % 3 {
+            0 => Builder::udp(from, to),
+            1 => Builder::tcp(from, to, ACK),
+            _ => Builder::icmp(from.ip(), to.ip(), 8, 0, [flow, 0]),
+        };
+        // Some are first fragments.
+        let packet = if random.u8(..30) == 0 { packet.fragment(0x2000) } else { packet };
+        let bytes = frame(packet, &[flow as u8; 8]);
+        let pause = if number < 6_000 { 0 } else { 20_000_000_000 };
+        packets.push((pause + i64::from(number) * 1_000_000, bytes));
+    }
+    write_capture(&input, &packets);
+    let rules: Vec<String> = (0..30).map(|rule| format!("deny udp && src port {}", 1000 + rule)).collect();
+    let rules = format!(
+        "rules :: IPFilter({}, deny tcp && src port > 1000 && src port < 1031, allow all)",
+        rules.join(", ")
+    );
+    let with = chain(input.to_str().unwrap(), output.to_str().unwrap(), "");
+    let without = with
+        .replace("first :: IPRewriter(pattern 192.0.2.1 1024-2047 - - 0 0)", "first :: Null")
+        .replace("second :: IPRewriter(pattern 198.51.100.1 4096-5119 - - 0 0)", "second :: Null");
+    for (text, is_leased) in [(with, true), (without, false)] {
+        let text = text.replace("-> first ::", &format!("-> {rules} -> first ::"));
+        let chain = read(&text);
+        let composed = composed(&chain, &compose(&chain));
+        let handlers = ["rules.rule_counts", "before.count", "behind.byte_count", "expired.count"];
+        let more = ["synthesized.remembered", "synthesized.flows"];
+        for burst in [1, 32] {
+            let plain = run(&text, &output, burst, &handlers);
+            let left = run(&composed, &output, burst, &[&more[..], &handlers[..]].concat());
+            assert_eq!(plain.values, left.values[2..]);
+            assert!(by_flow(&plain.packets) == by_flow(&left.packets), "bursts of {burst}: other packets");
+            // All but the last one have been idle for too long.
+            assert!(["0", "1"].contains(&&*left.values[0]), "{} are remembered", left.values[0]);
+            assert_eq!(left.values[1] != "0", is_leased);
+        }
+        // Without the pause they stay.
+        let (early, _) = packets.split_at(6_000);
+        write_capture(&input, early);
+        let left = run(&composed, &output, 32, &more);
+        let remembered: usize = left.values[0].parse().unwrap();
+        assert!((100..=300).contains(&remembered), "{remembered} are remembered");
+        write_capture(&input, &packets);
+    }
+}

@@ -10,7 +10,7 @@ use element::{Base, Packet, Timestamp};
 use packet::BATCH_CAPACITY;
 use wire::checksum::ipv4_valid;
 
-use super::flows::{Flows, ROW, Rest, Used};
+use super::flows::{Flows, Known, ROW, Used};
 use super::operation::Operation;
 use super::question::{Question, Sum};
 use super::{Next, Node, Program};
@@ -80,6 +80,8 @@ pub struct Trail {
     end: Next,
     /// Packets that have left it since it was made.
     left: u32,
+    /// Whether rules are counted on it.
+    counts: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -93,8 +95,8 @@ struct TrailStep {
 /// Packets that leave a trail before it is made anew.
 const MOST_LEFT: u32 = 64;
 
-/// Trails with different beginnings: flows on lease have their own.
-const MOST_TRAILS: usize = 4;
+/// Trails: one of packets of which nothing is known, and one for each of the first rests of the program that are left for flows.
+const MOST_TRAILS: usize = 64;
 
 struct RuleList {
     matcher: Matcher,
@@ -221,9 +223,9 @@ impl Runner {
         waiting.clear();
         held.clear();
         for (place, packet) in (0..=u8::MAX).zip(packets) {
-            let rest = flows.and_then(|flows| flows.rest(place.into()));
+            let known = flows.and_then(|flows| flows.known(place.into()));
             let class = match self.is_laid_out(packet) {
-                true => match self.follow_trails(trails, rest, packet, &mut |list, rule| {
+                true => match self.follow_trails(trails, known, packet, &mut |list, rule| {
                     held.push((place, list, rule));
                 }) {
                     Ok(class) => class,
@@ -258,10 +260,10 @@ impl Runner {
                 }
                 let Some(answer) = answers.next() else { return false };
                 let packet = &packets[usize::from(*place)];
-                let rest = flows.and_then(|flows| flows.rest((*place).into()));
+                let known = flows.and_then(|flows| flows.known((*place).into()));
                 let node_of_list = &self.nodes[*node as usize];
                 let next = self.leads(node_of_list, self.part(node_of_list, u64::from(*answer)));
-                match self.follow(next, packet, rest, &mut |list, rule| held.push((*place, list, rule))) {
+                match self.follow(next, packet, known, &mut |list, rule| held.push((*place, list, rule))) {
                     Ok(class) => {
                         classes[usize::from(*place)] = class;
                         false
@@ -296,12 +298,12 @@ impl Runner {
     pub(super) fn class_of(
         &self,
         packet: &Packet,
-        rest: Option<&Rest>,
+        known: Option<Known<'_>>,
         hold: &mut impl FnMut(u32, u32),
     ) -> u32 {
-        let mut next = rest.map_or(self.start, |rest| rest.start);
+        let mut next = known.map_or(self.start, |known| known.start());
         loop {
-            let node = match self.follow(next, packet, rest, hold) {
+            let node = match self.follow(next, packet, known, hold) {
                 Ok(class) => return class,
                 Err(number) => &self.nodes[number as usize],
             };
@@ -329,40 +331,50 @@ impl Runner {
     fn follow_trails(
         &self,
         trails: &mut Vec<Trail>,
-        rest: Option<&Rest>,
+        known: Option<Known<'_>>,
         packet: &Packet,
         hold: &mut impl FnMut(u32, u32),
     ) -> Result<u32, u32> {
-        let start = rest.map_or(self.start, |rest| rest.start);
-        let trail = match trails.iter().position(|trail| trail.start == start) {
-            Some(trail) => &mut trails[trail],
-            None if trails.len() < MOST_TRAILS => {
-                trails.push(Trail { start, ..Trail::default() });
-                let last = trails.len() - 1;
-                &mut trails[last]
-            }
-            None => return self.follow(start, packet, rest, hold),
-        };
+        let (number, start) = known.map_or((0, self.start), |known| (known.number() + 1, known.start()));
+        if number >= MOST_TRAILS {
+            return self.follow(start, packet, known, hold);
+        }
+        if number >= trails.len() {
+            trails.resize_with(number + 1, Trail::default);
+        }
+        let trail = &mut trails[number];
+        if trail.start != start {
+            *trail = Trail { start, ..Trail::default() };
+        }
         let data = packet.data();
-        let other = trail.steps.iter().find(|step| {
+        let other = trail.steps.iter().position(|step| {
             let answer = match step.ask {
                 Ask::Other(number) => answer(&self.others[number as usize], packet) as u64,
                 ask => plain(ask, data, packet),
             };
             answer.wrapping_sub(step.low) > step.span
         });
-        let from = match other {
-            None if !trail.steps.is_empty() => trail.end,
-            None => self.lay_trail(trail, packet),
+        let (from, passed) = match other {
+            None if !trail.steps.is_empty() => (trail.end, trail.steps.len()),
+            None => (self.lay_trail(trail, packet), trail.steps.len()),
             Some(step) => {
-                let node = step.node;
                 trail.left += 1;
-                if trail.left > MOST_LEFT { self.lay_trail(trail, packet) } else { Next::Node(node) }
+                match trail.left > MOST_LEFT {
+                    true => (self.lay_trail(trail, packet), trail.steps.len()),
+                    false => (Next::Node(trail.steps[step].node), step),
+                }
             }
         };
+        if trail.counts {
+            for step in &trail.steps[..passed] {
+                if let Ask::Counted(list) = step.ask {
+                    count(known, list, hold);
+                }
+            }
+        }
         match from {
             Next::Class(class) => Ok(class),
-            Next::Node(_) => self.follow(from, packet, rest, hold),
+            Next::Node(_) => self.follow(from, packet, known, hold),
         }
     }
 
@@ -372,17 +384,19 @@ impl Runner {
         let data = packet.data();
         trail.steps.clear();
         trail.left = 0;
+        trail.counts = false;
         let mut next = trail.start;
         while let Next::Node(number) = next {
             let node = &self.nodes[number as usize];
             let answer = match node.ask {
                 Ask::Other(number) => answer(&self.others[number as usize], packet) as u64,
-                Ask::Wide(_) | Ask::List(_) | Ask::Counted(_) => break,
+                Ask::Wide(_) | Ask::List(_) => break,
                 ask => plain(ask, data, packet),
             };
             let part = self.part(node, answer);
             let place = node.first as usize + part;
             let low = if part == 0 { 0 } else { self.ends[place - 1] + 1 };
+            trail.counts |= matches!(node.ask, Ask::Counted(_));
             trail.steps.push(TrailStep { node: number, ask: node.ask, low, span: self.ends[place] - low });
             next = self.nexts[place];
         }
@@ -395,7 +409,7 @@ impl Runner {
         &self,
         mut next: Next,
         packet: &Packet,
-        rest: Option<&Rest>,
+        known: Option<Known<'_>>,
         hold: &mut impl FnMut(u32, u32),
     ) -> Result<u32, u32> {
         let data = packet.data();
@@ -414,9 +428,7 @@ impl Runner {
                 }
                 Ask::List(_) => return Err(number),
                 Ask::Counted(list) => {
-                    let rules = rest.map_or(&[][..], |rest| &rest.rules);
-                    let held = rules.iter().filter(|(other, _)| *other == list);
-                    held.for_each(|&(list, rule)| hold(list, rule));
+                    count(known, list, hold);
                     next = self.leads(node, 0);
                     continue;
                 }
@@ -520,6 +532,14 @@ impl Runner {
     }
 }
 
+/// Tells of the rule that holds for all packets of a flow.
+#[inline]
+fn count(known: Option<Known<'_>>, list: u32, hold: &mut impl FnMut(u32, u32)) {
+    if let Some(rule) = known.and_then(|known| known.rule_of(list)) {
+        hold(list, rule);
+    }
+}
+
 /// The answer to one of the questions that are asked often.
 #[inline(always)]
 fn plain(ask: Ask, data: &[u8], packet: &Packet) -> u64 {
@@ -537,6 +557,7 @@ fn plain(ask: Ask, data: &[u8], packet: &Packet) -> u64 {
             None => slow(packet, offset, 4),
         },
         Ask::Kind => packet.kind() as u64,
+        Ask::Counted(_) => 0,
         Ask::Annotation(offset) => {
             packet.annotations().bytes().get(usize::from(offset)).map_or(0, |byte| u64::from(*byte))
         }

@@ -1,0 +1,103 @@
+//! Which packets may be of a flow that answers are kept for, and what all packets of such a flow have in common.
+
+use classify::filter::{Condition, Header, Test, Tree};
+use element::Packet;
+use flow::EndsKey;
+use wire::{ip_protocol, ipv4};
+
+use crate::compose::packet::IPV4;
+use crate::program::question::{Question, Sum};
+use crate::program::{List, Program};
+
+/// Bytes from the start of the IPv4 header to behind those of the transport header that every packet with a key has.
+const PLAIN: usize = IPV4 as usize + 8;
+
+/// The key of a packet: addresses, protocol and what follows the IPv4 header, ports as a rule. Packets with options have none,
+/// nor have fragments.
+#[inline]
+pub(super) fn key_of(packet: &Packet, network: usize) -> Option<EndsKey> {
+    let bytes = packet.data().get(network..)?.first_chunk::<PLAIN>()?;
+    let half = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
+    let word = |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    let is_plain = bytes[0] == 0x45
+        && half(6) & (ipv4::FRAGMENT_OFFSET | ipv4::MORE_FRAGMENTS) == 0
+        && usize::from(half(2)) >= PLAIN;
+    is_plain.then(|| EndsKey::new((word(12), half(20)), (word(16), half(22)), bytes[9].into()))
+}
+
+/// Whether elements with state may know the flow.
+#[inline]
+pub(super) fn has_ports(key: &EndsKey) -> bool {
+    [ip_protocol::TCP, ip_protocol::UDP].map(u32::from).contains(&key.space())
+}
+
+/// The addresses of a packet whose flow elements with state may know by something else.
+pub(super) fn addresses_of(packet: &Packet, network: usize) -> Option<[u8; 8]> {
+    packet.data().get(network + 12..)?.first_chunk().copied()
+}
+
+/// Whether a flow is between these addresses.
+pub(super) fn is_between(addresses: &[u8; 8], key: &EndsKey) -> bool {
+    let [(source, _), (destination, _)] = key.ends();
+    let [a, b, c, d, e, f, g, h] = *addresses;
+    (source, destination) == (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]))
+}
+
+/// The bits of a byte, counted from the IPv4 header, that are the same in all packets of a flow.
+pub(super) fn kept_bits(place: i32) -> u8 {
+    match place {
+        0 | 7 | 9 | 12..24 => 0xff,
+        6 => 0x3f,
+        _ => 0,
+    }
+}
+
+/// Where the IPv4 header of packets with keys starts, if all first steps agree; where there is none, all lists.
+pub(super) fn network_of(program: &Program) -> Option<i32> {
+    let of_steps = program
+        .steps
+        .iter()
+        .filter(|step| step.after.is_none())
+        .map(|step| [1, 2].map(|header| step.before.headers[header].unwrap_or(program.layout[header])));
+    let of_lists =
+        program.lists.iter().filter(|_| program.steps.is_empty()).map(|list| list.headers.map(Some));
+    let mut firsts = of_steps.chain(of_lists).map(|headers| match headers {
+        [Some(network), Some(transport)] if network >= 0 && transport == network + IPV4 => Some(network),
+        _ => None,
+    });
+    let first = firsts.next()??;
+    firsts.all(|other| other == Some(first)).then_some(first)
+}
+
+/// Whether all packets of a flow have the same answer to a list.
+pub(super) fn is_constant(list: &List, network: i32) -> bool {
+    let ends_with_packet = match &list.end {
+        None => true,
+        // Where the IPv4 header says that the packet ends: behind what is looked at.
+        Some(end) => {
+            let length = Question::Bytes { offset: network + 2, length: 2 };
+            *end == Sum::of(length).plus_constant(network.into())
+        }
+    };
+    let laid_out = list.headers == [network, network + IPV4];
+    laid_out && ends_with_packet && list.rules.iter().all(|rule| depends_on_flow(&rule.condition))
+}
+
+fn depends_on_flow(condition: &Condition) -> bool {
+    match condition {
+        Tree::Constant(_) => true,
+        Tree::Not(inner) => depends_on_flow(inner),
+        Tree::All(parts) | Tree::Any(parts) => parts.iter().all(depends_on_flow),
+        Tree::Choose(parts) => parts.iter().all(depends_on_flow),
+        Tree::Leaf(Test { header, offset, length, mask, .. }) => {
+            let first = match header {
+                Header::Mac => return false,
+                Header::Network => i32::from(*offset),
+                Header::Transport => IPV4 + i32::from(*offset),
+            };
+            let bytes = mask.to_be_bytes();
+            let counting = bytes.iter().rev().take(usize::from(*length)).rev();
+            (first..).zip(counting).all(|(place, mask)| mask & !kept_bits(place) == 0)
+        }
+    }
+}

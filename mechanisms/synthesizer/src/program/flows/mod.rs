@@ -1,0 +1,441 @@
+//! Flows that a program keeps answers for.
+//!
+//! One look-up finds a packet's flow. With it stands what is left of the program's questions for packets of this flow: those
+//! about addresses, ports and protocol, and rule sets over them, have been answered when the flow was taken.
+//!
+//! A flow may also be on lease from the elements with state that the program takes packets past ([`element::lease`]). Then what
+//! each of them does to it has been answered, too. So the mappings of any number of nested translators are one (Property 2 of
+//! the SNF paper), and the rules in front of them are asked once per flow. Flows that no element leases, denied ones above all,
+//! are remembered without: they are forgotten when they have been idle for a while.
+//!
+//! Invariants:
+//! - A flow is on lease from all elements that its packets pass, or from none.
+//! - What a flow that is only remembered spares is questions: its packets go where they would without, in the same order.
+//! - Packets of one flow leave in the order in which they came: behind one that has to come to an element itself, those of the
+//!   same batch do so too.
+//! - No lock is taken, and nothing allocated, for a packet of a flow that is found.
+
+mod doorkeeper;
+mod key;
+mod row;
+mod take;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use element::lease::{Leases, Lessor};
+use element::{Packet, Timestamp};
+use flow::{EndsKey, FlowId, FlowTable, KeyHasher, MappedKey};
+use packet::BATCH_CAPACITY;
+
+use super::question::{Leased, Question};
+use super::run::{Runner, Scratch};
+use super::{Class, Exit, Next, Passed, Program};
+use doorkeeper::Doorkeeper;
+use key::{addresses_of, has_ports, is_between, is_constant, key_of, network_of};
+pub use row::{ROW, Used};
+
+/// Flows that there is room for at first, and at most.
+const FIRST_CAPACITY: usize = 1 << 12;
+const LAST_CAPACITY: usize = 1 << 22;
+
+/// Flows that one batch tries to take on lease at most: others wait for a later one. Where elements refuse them, fewer are
+/// tried, and in the end one in so many batches.
+const MOST_TRIES: usize = 32;
+const BATCHES_PER_TRY: usize = 16;
+
+/// Flows that are remembered at most, and for how long after their last packet, in nanoseconds.
+const MOST_REMEMBERED: usize = 1 << 18;
+const IDLE: Timestamp = Timestamp(5_000_000_000);
+
+/// Questions that may be left for a flow, and different such rests; with more, all flows are taken anew.
+const MOST_LEFT: usize = 4096;
+const MOST_RESTS: usize = 1 << 16;
+
+/// What is left of a program for packets of a flow.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Rest {
+    /// Where to begin.
+    start: Next,
+    /// Lists that were asked once, and the rules that held. The rule of the first one stands with the flow: what is left
+    /// of the program is then the same for most flows, and in the nearest cache.
+    first: Option<u32>,
+    others: Vec<(u32, u32)>,
+    /// What became of the packet that the flow was taken on lease for: others that go elsewhere must not overtake such packets,
+    /// nor be overtaken. A flow that is only remembered has none.
+    end: Option<End>,
+}
+
+/// What becomes of packets of a class, as far as their flow's order and the elements that lease it are concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct End {
+    /// By which exit they leave, of those that the program has.
+    exit: u32,
+    /// How many elements they pass that lease flows.
+    steps: u32,
+}
+
+impl End {
+    /// They are left to the elements.
+    const ELEMENTS: End = End { exit: u32::MAX, steps: u32::MAX };
+}
+
+/// The last packet of a flow that time does not end.
+const NEVER_IDLE: Timestamp = Timestamp(i64::MAX);
+
+/// What is known of a flow.
+#[derive(Clone, Copy, Debug)]
+pub struct Known<'f> {
+    number: u32,
+    rest: &'f Rest,
+    /// The rule of the first list.
+    rule: u32,
+}
+
+impl Known<'_> {
+    /// What is left of the program, by number: few different ones are of most flows.
+    #[inline]
+    pub fn number(&self) -> usize {
+        self.number as usize
+    }
+
+    /// Where to begin.
+    #[inline]
+    pub fn start(&self) -> Next {
+        self.rest.start
+    }
+
+    /// The rule of a list that holds for all packets of the flow.
+    #[inline]
+    pub fn rule_of(&self, list: u32) -> Option<u32> {
+        if self.rest.first == Some(list) {
+            return Some(self.rule);
+        }
+        self.rest.others.iter().find(|(other, _)| *other == list).map(|(_, rule)| *rule)
+    }
+}
+
+/// The flows.
+pub struct Flows {
+    program: Arc<Program>,
+    /// By step; none where elements are not there, so that nothing is on lease.
+    lessors: Vec<Arc<dyn Lessor>>,
+    /// By class: what becomes of packets, and whether they come to the first step because their flow is not on lease.
+    ends: Vec<End>,
+    waiting: Vec<bool>,
+    /// By list: whether a flow's packets all have one answer.
+    constant_lists: Vec<bool>,
+    /// Tells flows that come again from those that come once.
+    doorkeeper: Doorkeeper,
+    /// Where the IPv4 header starts.
+    network: usize,
+    used: Used,
+    hasher: KeyHasher,
+    table: FlowTable<MappedKey>,
+    leases: Arc<Leases>,
+    /// By place in the table: what each element knows the flow by.
+    held: Vec<Option<Held>>,
+    /// How many of the table's flows are on lease.
+    leased: usize,
+    rests: Vec<Rest>,
+    numbers: HashMap<Rest, u32>,
+    next_catch_up: Timestamp,
+    /// How many the next batch tries to take, and batches without a try.
+    tries: usize,
+    idle: usize,
+    /// Of the batch: keys, their hashes, flows found, and those of which a packet has to come to an element.
+    keys: Vec<EndsKey>,
+    hashes: Vec<u32>,
+    found: Vec<Option<FlowId>>,
+    slow: Vec<FlowId>,
+    /// Addresses of packets that have no key: fragments, and those with options.
+    odd: Vec<[u8; 8]>,
+    /// Places of flows that an unusual packet took on lease.
+    misfits: Vec<u32>,
+    /// Whether there is no room for another flow, or for another rest.
+    is_full: bool,
+    is_spent: bool,
+}
+
+/// A flow on lease.
+struct Held {
+    id: FlowId,
+    /// Steps, and handles of their elements.
+    steps: Vec<(u16, u64)>,
+}
+
+impl Flows {
+    /// For a program whose steps are those of these elements, or with none of them, where nothing is on lease. `None` where
+    /// nothing could be spared, where packets' flows are not found at one place, and where there is no memory for them.
+    pub fn new(program: &Arc<Program>, lessors: Vec<Arc<dyn Lessor>>, seed: u64) -> Option<Flows> {
+        let network = network_of(program)?;
+        let used = Used::new(program);
+        let leads_to_waiting = program.nodes.iter().filter_map(|node| match node.question {
+            Question::Leased { what: Leased::Output, .. } => Some(node.next(0)),
+            _ => None,
+        });
+        let mut waiting = vec![false; program.classes.len()];
+        for next in leads_to_waiting {
+            if let Next::Class(class) = next {
+                waiting[class as usize] = !lessors.is_empty();
+            }
+        }
+        let is_step = |passed: &&Passed| {
+            let here = (passed.element, passed.input, passed.case);
+            program.steps.iter().any(|step| (step.element, step.input, step.case) == here)
+        };
+        let exits: Vec<Exit> = program.classes.iter().map(|class| class.exit).collect();
+        let end = |class: &Class| match used.has_room(program, class) {
+            true => End {
+                exit: exits.iter().position(|exit| *exit == class.exit).unwrap_or_default() as u32,
+                steps: class.path.iter().filter(is_step).count() as u32,
+            },
+            false => End::ELEMENTS,
+        };
+        let constant_lists: Vec<bool> = program.lists.iter().map(|list| is_constant(list, network)).collect();
+        if lessors.is_empty() && !constant_lists.contains(&true) {
+            return None;
+        }
+        Some(Flows {
+            ends: program.classes.iter().map(end).collect(),
+            waiting,
+            constant_lists,
+            doorkeeper: Doorkeeper::new(),
+            network: usize::try_from(network).ok()?,
+            used,
+            program: program.clone(),
+            lessors,
+            hasher: KeyHasher::new(seed),
+            table: FlowTable::new(FIRST_CAPACITY).ok()?,
+            leases: Arc::new(Leases::new(FIRST_CAPACITY)),
+            held: (0..FIRST_CAPACITY).map(|_| None).collect(),
+            leased: 0,
+            rests: Vec::new(),
+            numbers: HashMap::new(),
+            next_catch_up: Timestamp(i64::MIN),
+            tries: MOST_TRIES,
+            idle: 0,
+            keys: Vec::with_capacity(BATCH_CAPACITY),
+            hashes: Vec::with_capacity(BATCH_CAPACITY),
+            found: Vec::with_capacity(BATCH_CAPACITY),
+            slow: Vec::with_capacity(BATCH_CAPACITY),
+            odd: Vec::with_capacity(BATCH_CAPACITY),
+            misfits: Vec::with_capacity(BATCH_CAPACITY),
+            is_full: false,
+            is_spent: false,
+        })
+    }
+
+    /// How many are on lease.
+    pub fn leased(&self) -> usize {
+        self.leased
+    }
+
+    /// How many are only remembered.
+    pub fn remembered(&self) -> usize {
+        self.table.stats().entries - self.leased
+    }
+
+    /// Whether packets leave by an output because their flows are not on lease. Those leave last, so that the others, which
+    /// came before them if they are of the same flow, do not fall behind.
+    pub fn is_late(&self, output: usize) -> bool {
+        let waiting = self.program.classes.iter().zip(&self.waiting).filter(|(_, waits)| **waits);
+        output == self.program.otherwise
+            || waiting.into_iter().any(|(class, _)| class.exit == Exit::Output(output))
+    }
+
+    /// Finds the flows of a batch.
+    pub fn find(&mut self, runner: &mut Runner, packets: &[Packet], now: Timestamp) {
+        if now >= self.next_catch_up {
+            self.next_catch_up =
+                self.lessors.iter().map(|lessor| lessor.catch_up(now)).min().unwrap_or(Timestamp(i64::MAX));
+        }
+        if self.leases.has_ended() {
+            self.forget_ended();
+        }
+        if self.is_full || self.is_spent || !self.misfits.is_empty() {
+            self.clear_up(runner);
+        }
+        self.table.expire(now, IDLE, packets.len(), |_, _| {});
+        let Flows { keys, hashes, found, table, hasher, network, .. } = self;
+        keys.clear();
+        hashes.clear();
+        for packet in packets {
+            let key = match runner.is_laid_out(packet) {
+                true => key_of(packet, *network).unwrap_or(EndsKey::NONE),
+                false => EndsKey::NONE,
+            };
+            let hash = hasher.hash(&key);
+            table.prefetch_bucket(hash);
+            keys.push(key);
+            hashes.push(hash);
+        }
+        found.clear();
+        found.resize(packets.len(), None);
+        table.lookup_batch(keys, hashes, found);
+    }
+
+    /// What is known of the flow of a packet of the batch.
+    #[inline]
+    pub fn known(&self, place: usize) -> Option<Known<'_>> {
+        let id = (*self.found.get(place)?)?;
+        let first = self.table.key(id)?.value()[0];
+        let number = first & 0xffff;
+        Some(Known { number, rest: self.rests.get(number as usize)?, rule: first >> 16 })
+    }
+
+    /// The values that it gets.
+    #[inline]
+    pub fn values(&self, place: usize) -> [u8; ROW] {
+        let found = self.found.get(place).copied().flatten();
+        let mut values = [0; ROW];
+        if let Some(key) = found.and_then(|id| self.table.key(id)) {
+            for (bytes, word) in values.as_chunks_mut().0.iter_mut().zip(&key.value()[1..]) {
+                *bytes = word.to_le_bytes();
+            }
+        }
+        values
+    }
+
+    /// Notes which flows were seen, takes others on lease, and keeps the packets of each flow in order.
+    pub fn settle(&mut self, runner: &mut Runner, packets: &[Packet], scratch: &mut Scratch, now: Timestamp) {
+        let Scratch { classes, held, .. } = scratch;
+        self.slow.clear();
+        self.odd.clear();
+        self.idle += 1;
+        let mut tries = if self.tries == 0 { usize::from(self.idle >= BATCHES_PER_TRY) } else { self.tries };
+        for (place, packet) in packets.iter().enumerate().take(classes.len()) {
+            let class = classes[place] as usize;
+            let key = self.keys[place];
+            if !has_ports(&key) {
+                self.odd.extend(addresses_of(packet, self.network));
+                if let Some(id) = self.found[place] {
+                    self.table.touch(id, now);
+                }
+                continue;
+            }
+            let end = self.ends.get(class).copied().unwrap_or(End::ELEMENTS);
+            let waits = self.waiting.get(class) == Some(&true);
+            if let (Some(id), Some(Known { rest, .. })) = (self.found[place], self.known(place)) {
+                let is_leased = rest.end.is_some();
+                let fits = !is_leased | (rest.end == Some(end));
+                let may_be_leased = waits & !is_leased;
+                // One way for flows on lease and those that are not: which of them the next packet is of cannot be foreseen.
+                if fits & !may_be_leased & self.slow.is_empty() & self.odd.is_empty() {
+                    self.leases.see(id.index(), now);
+                    self.table.touch(id, if is_leased { NEVER_IDLE } else { now });
+                    continue;
+                }
+            }
+            let is_odd = || !self.odd.is_empty() && self.odd.iter().any(|odd| is_between(odd, &key));
+            match (self.found[place], self.known(place)) {
+                (Some(id), Some(Known { rest: Rest { end: Some(leased), .. }, .. })) => {
+                    let exit = self.program.classes.get(class).map(|class| class.exit);
+                    if end.steps == 0 && matches!(exit, Some(Exit::Drop(_))) {
+                        continue;
+                    }
+                    // All elements that have leased the flow see a packet, or it comes to them.
+                    let fits = *leased == end;
+                    if fits && !is_odd() && !self.slow.contains(&id) {
+                        self.leases.see(id.index(), now);
+                        continue;
+                    }
+                    self.slow.push(id);
+                    self.found[place] = None;
+                    held.retain(|(other, ..)| usize::from(*other) != place);
+                    let mut hold = |list, rule| held.push((place as u8, list, rule));
+                    classes[place] = runner.class_of(packet, None, &mut hold);
+                    if !fits && self.waiting.get(classes[place] as usize) == Some(&true) {
+                        self.misfits.push(id.index());
+                    }
+                }
+                (remembered, _) => {
+                    if let Some(id) = remembered {
+                        self.table.touch(id, now);
+                    }
+                    // Behind a packet that has to come to an element, others of the batch do so too.
+                    let may_be_leased = tries > 0 && waits && !is_odd() && !self.keys[..place].contains(&key);
+                    if !may_be_leased {
+                        continue;
+                    }
+                    tries -= 1;
+                    self.idle = 0;
+                    let Some(id) = self.lease(runner, packet, key, self.hashes[place], now) else {
+                        self.tries /= 2;
+                        continue;
+                    };
+                    self.tries = (2 * self.tries).clamp(1, MOST_TRIES);
+                    self.found[place] = Some(id);
+                    held.retain(|(other, ..)| usize::from(*other) != place);
+                    let mut hold = |list, rule| held.push((place as u8, list, rule));
+                    classes[place] = runner.class_of(packet, self.known(place), &mut hold);
+                }
+            }
+        }
+        for &(place, list, _) in held.iter() {
+            let place = usize::from(place);
+            let is_of_flow = self.constant_lists[list as usize] && self.keys[place] != EndsKey::NONE;
+            if is_of_flow && self.found[place].is_none() && self.doorkeeper.knows(self.hashes[place]) {
+                self.remember(runner, &packets[place], place, now);
+            }
+        }
+    }
+
+    /// Gives all flows back.
+    pub fn give_all_back(&mut self) {
+        for place in 0..self.held.len() {
+            self.forget(place);
+        }
+    }
+
+    #[cold]
+    fn forget_ended(&mut self) {
+        for place in self.leases.take_ended() {
+            self.forget(place as usize);
+        }
+    }
+
+    fn forget(&mut self, place: usize) {
+        let Some(held) = self.held.get_mut(place).and_then(Option::take) else { return };
+        self.give_back(held.steps, place as u32);
+        self.table.remove(held.id);
+        self.leased -= 1;
+    }
+
+    fn give_back(&self, steps: Vec<(u16, u64)>, place: u32) {
+        for (step, handle) in steps {
+            self.lessors[usize::from(step)].give_back(handle, &self.leases, place);
+        }
+    }
+
+    /// What has to wait until no packet is on its way.
+    #[cold]
+    fn clear_up(&mut self, runner: &mut Runner) {
+        while let Some(place) = self.misfits.pop() {
+            self.forget(place as usize);
+        }
+        if std::mem::take(&mut self.is_spent) {
+            self.give_all_back();
+            self.table.expire(Timestamp(i64::MAX), Timestamp(0), usize::MAX, |_, _| {});
+            self.rests.clear();
+            self.numbers.clear();
+            runner.forget_branches(&self.program);
+        }
+        if std::mem::take(&mut self.is_full) {
+            self.grow();
+        }
+    }
+
+    /// Makes room for twice as many. All flows come by again before.
+    fn grow(&mut self) {
+        let capacity = self.table.stats().capacity;
+        if capacity >= LAST_CAPACITY || self.table.stats().entries < capacity {
+            return;
+        }
+        let Ok(table) = FlowTable::new(2 * capacity) else { return };
+        self.give_all_back();
+        self.table = table;
+        self.leases = Arc::new(Leases::new(2 * capacity));
+        self.held.resize_with(2 * capacity, || None);
+    }
+}
