@@ -21,6 +21,7 @@ mod generate;
 mod handlers;
 mod interrupt;
 mod load;
+mod multiply;
 mod packets;
 mod reasoning;
 mod run;
@@ -65,6 +66,8 @@ enum Command {
     Advise(advise::Args),
     /// Make a capture with a given number of flows, locality, sizes and rate
     Generate(generate::Args),
+    /// Make more load of a capture: parts of it at the same time, with addresses of their own
+    Multiply(multiply::Args),
     /// Measure cost per packet beside the floor that memory sets
     Bench(bench::Args),
     /// Understand the options of Click's own driver
@@ -99,6 +102,7 @@ pub fn main(own: &'static [&'static Class]) -> ExitCode {
         Command::Analyze(args) => analyze::main(args),
         Command::Advise(args) => advise::main(args),
         Command::Generate(args) => generate::main(&args),
+        Command::Multiply(args) => multiply::main(&args),
         Command::Bench(args) => bench::main(&args),
         Command::Click { args } => click::main(args),
     }

@@ -1,4 +1,4 @@
-//! `tidegate analyze` and `generate`: what scripts rely on.
+//! `tidegate analyze`, `generate` and `multiply`: what scripts rely on.
 
 mod keys;
 
@@ -235,4 +235,39 @@ fn every_key_is_documented() {
         Vec::<&String>::new(),
         "documented, but not there"
     );
+}
+
+#[test]
+fn windows_of_a_trace_are_as_much_more_load() {
+    let folder = with_trace(&SMALL);
+    let before = json(&tidegate(folder.path(), &["analyze", "trace.pcap", "--json"]));
+    let multiply = ["multiply", "trace.pcap", "--windows", "4", "--length", "1ms", "-o", "more.pcap.gz"];
+    let output = tidegate(folder.path(), &multiply);
+    assert!(output.status.success() && output.stdout.is_empty(), "{}", text(&output.stderr));
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("4 windows of 0.001 s with 1000 to 1000 packets each: 4000 packets in 0.001 s"),
+        "{said}"
+    );
+    assert!(said.contains("1000 packets behind the last window are left out"), "{said}");
+    let after = json(&tidegate(folder.path(), &["analyze", "more.pcap.gz", "--json"]));
+    let of = |report: &Value, place: &str| report.pointer(place).and_then(Value::as_f64).unwrap();
+    assert_eq!(of(&after, "/packets"), 4000.0);
+    assert!(of(&after, "/flows") > 2.0 * of(&before, "/flows"));
+
+    let wrong = |more: &[&str]| {
+        let output = tidegate(folder.path(), &[&["multiply", "trace.pcap"], more].concat());
+        assert!(!output.status.success());
+        text(&output.stderr)
+    };
+    assert!(
+        wrong(&["--windows", "2", "--length", "1ms", "-o", "trace.pcap"]).contains("written over itself")
+    );
+    assert!(wrong(&["--windows", "2", "--length", "soon", "-o", "no.pcap"]).contains("'soon' is no time"));
+    assert!(
+        wrong(&["--windows", "9", "--length", "1ms", "-o", "no.pcap"])
+            .contains("window 6 of 9 has no packets")
+    );
+    assert!(wrong(&["--windows", "999", "--length", "1ms", "-o", "no.pcap"]).contains("1 to 256 windows"));
+    assert!(!folder.path().join("no.pcap").exists());
 }

@@ -15,6 +15,7 @@
 //! | [`text`] | the results for people: `Report` is `Display` |
 //! | [`html`] | the results as a page with plots |
 //! | [`generate`] | [`generate::Generator`]: traces made to measure |
+//! | [`multiply`](mod@multiply) | [`multiply()`]: several parts of a capture at the same time |
 //! | `packet`, `flows`, `filter` | what is looked at in a packet; flows by number; which packets count |
 //! | [`histogram`] | distributions in constant memory |
 
@@ -24,6 +25,7 @@ mod flows;
 pub mod generate;
 pub mod histogram;
 pub mod html;
+pub mod multiply;
 mod packet;
 mod read;
 pub mod report;
@@ -32,6 +34,7 @@ pub mod text;
 pub use analysis::{Analyzer, Options};
 pub use filter::Selection;
 pub use flows::Flows;
+pub use multiply::multiply;
 pub use packet::{Dissected, Kind, Member, Packet, Segment, Transport, tuple};
 pub use read::{Error, analyze};
 pub use report::Report;

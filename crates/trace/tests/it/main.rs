@@ -3,4 +3,5 @@
 mod agreement;
 mod by_hand;
 mod generated;
+mod multiply;
 mod slow;

@@ -1,0 +1,129 @@
+//! `tidegate multiply`: parts of a capture at the same time.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use element::args::parse_seconds;
+use trace::multiply::{Multiplied, Windows};
+
+use crate::FAILURE;
+use crate::analyze::{is_stream, open, progress};
+
+/// Arguments of `multiply`.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Window 1 has the packets from the first one on, window 2 those from S later on, and so forth. In the result all begin together. \
+The first keeps its addresses; those of each other one are moved to networks that the capture has none of, network by \
+network, so that no two windows share a flow, and both directions of a connection stay together. ARP messages and what ICMP \
+errors quote are moved along, tunnels only outside. Checksums that were right are right. Addresses of groups stay.")]
+pub(crate) struct Args {
+    /// Capture: pcap or pcapng, plain, gzip or zstd; `-` for standard input
+    #[arg(value_name = "TRACE")]
+    trace: PathBuf,
+    /// How many windows to cut it into, up to 256
+    #[arg(long, value_name = "N")]
+    windows: usize,
+    /// How long each is: `2.5`, `500ms`
+    #[arg(long, value_name = "S")]
+    length: String,
+    /// File to write; compressed if its name ends with .gz, `-` for standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+}
+
+pub(crate) fn main(args: &Args) -> ExitCode {
+    let Some(length) = parse_seconds(&args.length) else {
+        crate::tell(format_args!("--length: '{}' is no time; write seconds, or '500ms'", args.length));
+        return ExitCode::from(2);
+    };
+    let is_same = |(trace, output): (PathBuf, PathBuf)| trace == output;
+    if args.trace.canonicalize().ok().zip(args.output.canonicalize().ok()).is_some_and(is_same) {
+        crate::tell(format_args!(
+            "{}: would be written over itself; name another file",
+            args.trace.display()
+        ));
+        return ExitCode::from(2);
+    }
+    let windows = Windows { count: args.windows, length: length.0 };
+    match multiply(args, windows) {
+        Ok(multiplied) => {
+            tell(&multiplied, windows);
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            crate::tell(format_args!("{error}"));
+            ExitCode::from(FAILURE)
+        }
+    }
+}
+
+fn multiply(args: &Args, windows: Windows) -> Result<Multiplied, String> {
+    /// Packets between two looks at the progress bar.
+    const STRIDE: u64 = 4096;
+    let bar = progress(std::slice::from_ref(&args.trace));
+    let mut reader = open(&args.trace, &bar).map_err(|error| error.to_string())?;
+    let name = args.output.display().to_string();
+    // Nothing is lost before there is something to write.
+    let mut output = Output { name: &name, file: None };
+    let mut report = |packets: u64| {
+        if packets.is_multiple_of(STRIDE) {
+            bar.set_message(format!("{packets} packets read and written"));
+        }
+    };
+    let multiplied = trace::multiply(&mut reader, windows, &std::env::temp_dir(), &mut output, &mut report);
+    bar.finish_and_clear();
+    multiplied.map_err(|error| match error {
+        trace::multiply::Error::Io(error) => format!("{name}: {}", crate::reason(&error)),
+        other => format!("{}: {other}", args.trace.display()),
+    })
+}
+
+/// A file that is made when the first bytes are written to it.
+struct Output<'n> {
+    name: &'n str,
+    file: Option<Box<dyn std::io::Write>>,
+}
+
+impl Output<'_> {
+    fn file(&mut self) -> std::io::Result<&mut Box<dyn std::io::Write>> {
+        if self.file.is_none() {
+            let is_stream = is_stream(self.name.as_ref());
+            self.file =
+                Some(if is_stream { Box::new(std::io::stdout()) } else { capture::create(self.name)? });
+        }
+        // It has just been set.
+        self.file.as_mut().ok_or(std::io::ErrorKind::NotFound.into())
+    }
+}
+
+impl std::io::Write for Output<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.file()?.write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.file()?.flush()
+    }
+}
+
+fn tell(multiplied: &Multiplied, windows: Windows) {
+    let Multiplied { packets, behind, left_out, prefix } = multiplied;
+    let all: u64 = packets.iter().sum();
+    let (least, most) = (packets.iter().min().unwrap_or(&0), packets.iter().max().unwrap_or(&0));
+    let seconds = windows.length as f64 / 1e9;
+    crate::tell(format_args!(
+        "{} windows of {seconds} s with {least} to {most} packets each: {all} packets in {seconds} s",
+        packets.len()
+    ));
+    if packets.len() > 1 {
+        crate::tell(format_args!("networks of {prefix} bits and more are recognisable in every window"));
+    }
+    if *left_out > 0 {
+        crate::tell(format_args!(
+            "{left_out} packets between addresses of groups are in the first window only"
+        ));
+    }
+    if *behind > 0 {
+        crate::tell(format_args!("{behind} packets behind the last window are left out"));
+    }
+}

@@ -1,0 +1,259 @@
+//! More load from one capture: consecutive windows of it at the same time, as the Reframer paper makes its traces (section
+//! 5.1, Figure 11).
+//!
+//! Window `w` has the packets from `w` times its length on. All windows begin together afterwards, each with addresses of its
+//! own ([`networks`]), so that load and flows multiply and each flow's packets stay as far apart as they were.
+//!
+//! The capture is read once. Its windows wait in files without names, one each, which are merged by time: memory does not depend
+//! on the length of the capture.
+
+mod networks;
+mod rewrite;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Seek, Write};
+use std::net::IpAddr;
+
+use capture::{LinkType, Reader, Writer, WriterOptions};
+
+use networks::{Moves, Networks, NoRoom, stays};
+use rewrite::rewrite;
+
+/// Windows there may be: each has a file open.
+pub const MOST_WINDOWS: usize = 256;
+
+/// What is made of a capture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Windows {
+    /// How many, up to [`MOST_WINDOWS`].
+    pub count: usize,
+    /// How long each is, in nanoseconds.
+    pub length: i64,
+}
+
+/// What has come of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Multiplied {
+    /// Packets of each window.
+    pub packets: Vec<u64>,
+    /// Packets behind the last window.
+    pub behind: u64,
+    /// Packets between addresses that stay as they are (groups' or nobody's), of which only the first window has any: they
+    /// would be of one flow.
+    pub left_out: u64,
+    /// How many bits of IPv4 addresses have been moved together; what is behind them is as it was.
+    pub prefix: u32,
+}
+
+/// Why there is no trace.
+#[derive(Debug)]
+pub enum Error {
+    /// The number of windows or their length cannot be.
+    Windows(String),
+    /// The capture cannot be read.
+    Capture(capture::Error),
+    /// It has no packet in a window, counted from 1, that there are so many of; it lasts so many nanoseconds.
+    Short {
+        /// The first window without packets.
+        window: usize,
+        /// From the first packet to the last.
+        lasts: i64,
+        /// What was asked for.
+        windows: Windows,
+    },
+    /// A packet has another link layer than the first one.
+    Link(u64),
+    /// Its networks are too many.
+    NoRoom(NoRoom),
+    /// A window could not be kept or the trace not be written.
+    Io(io::Error),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = |nanoseconds: i64| nanoseconds as f64 / 1e9;
+        match self {
+            Error::Windows(what) => f.write_str(what),
+            Error::Capture(error) => error.fmt(f),
+            Error::Short { window, lasts, windows } => write!(
+                f,
+                "window {window} of {} has no packets: the capture lasts {} s, and {} windows of {} s take {} s; ask for fewer \
+                 or shorter ones",
+                windows.count,
+                seconds(*lasts),
+                windows.count,
+                seconds(windows.length),
+                seconds(windows.length.saturating_mul(windows.count as i64)),
+            ),
+            Error::Link(number) => {
+                write!(
+                    f,
+                    "packet {number} has another link layer than the first one, which a pcap file has no room for"
+                )
+            }
+            Error::NoRoom(error) => error.fmt(f),
+            Error::Io(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<capture::Error> for Error {
+    fn from(error: capture::Error) -> Error {
+        Error::Capture(error)
+    }
+}
+
+impl From<io::Error> for Error {
+    fn from(error: io::Error) -> Error {
+        Error::Io(error)
+    }
+}
+
+/// A packet that waits for its turn: its time from the start of its window, its window, and its length on the wire.
+type Waiting = Reverse<(i64, usize, u32)>;
+
+/// Writes a capture's windows at the same time, in the order of their packets' times. `folder` is where windows wait;
+/// `progress` hears how many packets have been read and written.
+///
+/// # Errors
+/// See [`Error`].
+pub fn multiply<W: Write>(
+    trace: &mut Reader,
+    windows: Windows,
+    folder: &std::path::Path,
+    output: W,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Multiplied, Error> {
+    if !(1..=MOST_WINDOWS).contains(&windows.count) {
+        return Err(Error::Windows(format!(
+            "there can be 1 to {MOST_WINDOWS} windows, not {}",
+            windows.count
+        )));
+    }
+    if windows.length <= 0 {
+        return Err(Error::Windows("a window has to be longer than nothing".into()));
+    }
+    let options = WriterOptions { nanoseconds: true, ..WriterOptions::default() };
+    let mut parts = Parts { first: None, last: i64::MIN, files: Vec::new(), packets: vec![0; windows.count] };
+    let mut networks = Networks::none();
+    let (mut behind, mut done) = (0, 0);
+    let mut frame = Vec::new();
+    while let Some(record) = trace.next()? {
+        let (first, link) = *parts.first.get_or_insert((record.time, record.link));
+        if record.link != link {
+            return Err(Error::Link(record.number));
+        }
+        parts.last = parts.last.max(record.time);
+        // Times may go back; what is earlier than the first packet goes with it.
+        let window = usize::try_from((record.time - first).max(0) / windows.length).unwrap_or(usize::MAX);
+        if window >= windows.count {
+            behind += 1;
+        } else {
+            frame.clear();
+            frame.extend_from_slice(record.data);
+            rewrite(&mut frame, link, &mut |address| {
+                match address {
+                    IpAddr::V4(address) => networks.add_v4(address.to_bits()),
+                    IpAddr::V6(address) => networks.add_v6(address.to_bits()),
+                }
+                address
+            });
+            parts.file(window, folder, WriterOptions { link, ..options })?.write(
+                record.time,
+                record.wire_len,
+                [record.data],
+            )?;
+            parts.packets[window] += 1;
+        }
+        done += 1;
+        progress(done);
+    }
+    let (first, link) = parts.first.unwrap_or((0, LinkType::Ethernet));
+    if let Some(window) = parts.packets.iter().position(|packets| *packets == 0) {
+        return Err(Error::Short { window: window + 1, lasts: (parts.last - first).max(0), windows });
+    }
+    let moves = networks.moves(windows.count).map_err(Error::NoRoom)?;
+    let mut multiplied =
+        Multiplied { packets: parts.packets.clone(), behind, left_out: 0, prefix: moves.v4_bits() };
+    let mut readers = parts.readers()?;
+    let mut frames = vec![Vec::new(); windows.count];
+    let mut waiting: BinaryHeap<Waiting> = BinaryHeap::with_capacity(windows.count);
+    let mut take = |window: usize, frames: &mut [Vec<u8>], waiting: &mut BinaryHeap<Waiting>| {
+        if let Some(record) = readers[window].next()? {
+            frames[window].clear();
+            frames[window].extend_from_slice(record.data);
+            let time = (record.time - first).max(0) - windows.length * window as i64;
+            waiting.push(Reverse((time, window, record.wire_len)));
+        }
+        Ok::<(), Error>(())
+    };
+    for window in 0..windows.count {
+        take(window, &mut frames, &mut waiting)?;
+    }
+    let mut writer = Writer::new(output, WriterOptions { link, ..options });
+    while let Some(Reverse((time, window, wire_len))) = waiting.pop() {
+        match moved(&mut frames[window], link, &moves, window as u32) {
+            true => writer.write(first + time, wire_len, [&frames[window][..]])?,
+            false => multiplied.left_out += 1,
+        }
+        take(window, &mut frames, &mut waiting)?;
+        done += 1;
+        progress(done);
+    }
+    writer.flush()?;
+    Ok(multiplied)
+}
+
+/// Gives a packet its window's addresses; false if it has only such as stay, and the first window has them.
+fn moved(frame: &mut [u8], link: LinkType, moves: &Moves, window: u32) -> bool {
+    let (mut seen, mut moved) = (false, false);
+    rewrite(frame, link, &mut |address| {
+        seen = true;
+        moved |= !stays(address);
+        match address {
+            IpAddr::V4(address) => IpAddr::from(moves.v4(address.to_bits(), window).to_be_bytes()),
+            IpAddr::V6(address) => IpAddr::from(moves.v6(address.to_bits(), window).to_be_bytes()),
+        }
+    });
+    window == 0 || !seen || moved
+}
+
+/// Windows in files.
+struct Parts {
+    /// The first packet's time and link layer.
+    first: Option<(i64, LinkType)>,
+    last: i64,
+    /// Of each window up to the last one with packets: the file, and who writes to it.
+    files: Vec<(File, Writer<File>)>,
+    packets: Vec<u64>,
+}
+
+impl Parts {
+    fn file(
+        &mut self,
+        window: usize,
+        folder: &std::path::Path,
+        options: WriterOptions,
+    ) -> io::Result<&mut Writer<File>> {
+        while self.files.len() <= window {
+            let file = tempfile::tempfile_in(folder)?;
+            self.files.push((file.try_clone()?, Writer::new(file, options)));
+        }
+        Ok(&mut self.files[window].1)
+    }
+
+    /// All windows from their beginning.
+    fn readers(self) -> Result<Vec<Reader>, Error> {
+        let read = |(number, (mut file, mut writer)): (usize, (File, Writer<File>))| {
+            writer.flush()?;
+            file.rewind()?;
+            Ok(Reader::from_read(file, format!("window {}", number + 1))?)
+        };
+        self.files.into_iter().enumerate().map(read).collect()
+    }
+}

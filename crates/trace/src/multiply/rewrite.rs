@@ -1,0 +1,129 @@
+//! Writing other addresses into a packet: in its IP header or ARP message, and in what an ICMP error quotes. Checksums that were
+//! right are right afterwards, and those that were wrong are as wrong.
+
+use std::net::IpAddr;
+
+use wire::checksum::{Delta, PseudoHeader};
+use wire::layers::Network;
+use wire::{FromBytes, Layers, LinkType, icmp, icmpv6, ip_protocol, ipv4, ipv6};
+
+/// Where an IPv4 header has its checksum.
+const IPV4_SUM: usize = 10;
+
+/// Replaces each address of a packet. What was not captured is left alone.
+pub(super) fn rewrite(frame: &mut [u8], link: LinkType, other: &mut dyn FnMut(IpAddr) -> IpAddr) {
+    let layers = Layers::locate(frame, link);
+    let Some(l3) = layers.l3 else { return };
+    match layers.network {
+        Network::Arp => arp(&mut frame[l3..], other),
+        Network::Ipv4 | Network::Ipv6 => packet(frame, l3, &layers, other),
+        Network::Other => {}
+    }
+}
+
+/// Both addresses of an Ethernet and IPv4 message (RFC 826).
+fn arp(message: &mut [u8], other: &mut dyn FnMut(IpAddr) -> IpAddr) {
+    const FIXED: [u8; 4] = [8, 0, 6, 4];
+    if message.get(2..6) == Some(&FIXED) {
+        let _ = address(message, 14, false, other);
+        let _ = address(message, 24, false, other);
+    }
+}
+
+fn packet(frame: &mut [u8], l3: usize, layers: &Layers, other: &mut dyn FnMut(IpAddr) -> IpAddr) {
+    let six = layers.network == Network::Ipv6;
+    let is_routed = is_routed(&frame[l3..], six);
+    let (first, length) = if six { (8, 16) } else { (12, 4) };
+    let source = address(frame, l3 + first, six, other);
+    let destination = address(frame, l3 + first + length, six, other);
+    let (Some(source), Some(destination)) = (source, destination) else { return };
+    if !six {
+        update(frame, l3 + IPV4_SUM, source + destination, Delta::apply);
+    }
+    let Some(l4) = layers.l4 else { return };
+    let ends = if is_routed { source } else { source + destination };
+    match layers.protocol {
+        Some(ip_protocol::TCP) => update(frame, l4 + 16, ends, Delta::apply),
+        Some(ip_protocol::UDP | ip_protocol::UDP_LITE | ip_protocol::DCCP) => {
+            update(frame, l4 + 6, ends, Delta::apply_udp);
+        }
+        Some(ip_protocol::ICMP) => {
+            let is_error =
+                |bytes| icmp::Header::ref_from_prefix(bytes).is_ok_and(|(icmp, _)| icmp.is_error());
+            if is_error(&frame[l4..layers.end]) {
+                let quote = quoted(&mut frame[..layers.end], l4, other);
+                update(frame, l4 + 2, quote, Delta::apply);
+            }
+        }
+        Some(ip_protocol::ICMPV6) => {
+            let is_error =
+                |bytes| icmpv6::Header::ref_from_prefix(bytes).is_ok_and(|(icmp, _)| icmp.is_error());
+            let quote = match is_error(&frame[l4..layers.end]) {
+                true => quoted(&mut frame[..layers.end], l4, other),
+                false => Delta::default(),
+            };
+            update(frame, l4 + 2, ends + quote, Delta::apply);
+        }
+        _ => {}
+    }
+}
+
+/// Replaces addresses in the packet that an error quotes; how that changes the error.
+fn quoted(frame: &mut [u8], l4: usize, other: &mut dyn FnMut(IpAddr) -> IpAddr) -> Delta {
+    const HEADER: usize = 8;
+    let Some(quote) = frame.get_mut(l4 + HEADER..) else { return Delta::default() };
+    let before = quote.to_vec();
+    let layers = Layers::locate(quote, LinkType::RawIp);
+    // Errors are not answered with errors, so no quote has a quote.
+    let is_error = matches!(layers.protocol, Some(ip_protocol::ICMP | ip_protocol::ICMPV6));
+    let layers = if is_error { Layers { l4: None, ..layers } } else { layers };
+    if let (Some(0), Network::Ipv4 | Network::Ipv6) = (layers.l3, layers.network) {
+        packet(quote, 0, &layers, other);
+    }
+    Delta::bytes(&before, quote)
+}
+
+/// Whether the destination is one on the way: what TCP and UDP sum is the last one, which stands elsewhere and stays.
+fn is_routed(ip: &[u8], six: bool) -> bool {
+    if six {
+        let Ok((header, rest)) = ipv6::Header::ref_from_prefix(ip) else { return false };
+        let mut headers = ipv6::extensions(header.next_header, rest).flatten();
+        return headers.any(|header| header.kind == ip_protocol::ROUTING && header.bytes.get(3) > Some(&0));
+    }
+    let Ok((header, rest)) = ipv4::Header::ref_from_prefix(ip) else { return false };
+    let options = rest.get(..header.header_len().saturating_sub(ipv4::Header::LEN)).unwrap_or_default();
+    PseudoHeader::routed(header, options) != header.into()
+}
+
+/// Replaces the address at a place; how that changes sums, or nothing if it was not captured.
+fn address(
+    frame: &mut [u8],
+    place: usize,
+    six: bool,
+    other: &mut dyn FnMut(IpAddr) -> IpAddr,
+) -> Option<Delta> {
+    let bytes = frame.get_mut(place..place + if six { 16 } else { 4 })?;
+    let old = match six {
+        true => IpAddr::from(<[u8; 16]>::try_from(&*bytes).ok()?),
+        false => IpAddr::from(<[u8; 4]>::try_from(&*bytes).ok()?),
+    };
+    match (old, other(old)) {
+        (IpAddr::V4(old), IpAddr::V4(new)) => {
+            bytes.copy_from_slice(&new.octets());
+            Some(Delta::bytes(&old.octets(), &new.octets()))
+        }
+        (IpAddr::V6(old), IpAddr::V6(new)) => {
+            bytes.copy_from_slice(&new.octets());
+            Some(Delta::bytes(&old.octets(), &new.octets()))
+        }
+        _ => None,
+    }
+}
+
+/// Updates the checksum at a place, if it was captured.
+fn update(frame: &mut [u8], place: usize, change: Delta, apply: impl Fn(Delta, u16) -> u16) {
+    let Some([high, low]) = frame.get_mut(place..place + 2) else { return };
+    if !change.is_nothing() {
+        [*high, *low] = apply(change, u16::from_be_bytes([*high, *low])).to_be_bytes();
+    }
+}
