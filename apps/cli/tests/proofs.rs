@@ -24,8 +24,6 @@ const OPEN: &[(&str, &str)] = &[
     ("tests/chains/napt_dpdk_2.prop", ""),
     ("tests/chains/napt_dpdk_8.prop", ""),
     ("tests/chains/router_10.prop", ""),
-    ("motivating_example.prop", ""),
-    ("motivating/motivating.prop", ""),
 ];
 
 /// What has a translator in front of IPFragmenter: with flows on lease from it, the proof takes more room than there is, so
