@@ -83,6 +83,24 @@ fn what_is_seen_matters() {
     not_proven(&fragmenter("576"), &fragmenter("577"));
 }
 
+/// What a translator gives a flow for its source is not what it gives it for its destination.
+#[test]
+fn choices_for_two_fields_are_two() {
+    let chain = |behind: &str| {
+        format!(
+            "in -> MarkIPHeader(14) -> rw :: IPRewriter(pattern 1.0.0.1 1024-65535 - - 0 1);
+             rw[1] -> out_b; rw[0] -> {behind};"
+        )
+    };
+    let plain = chain("out_a");
+    for [source, destination] in [["host 1.2.3.4", "host 1.2.3.5"], ["port 80", "port 81"]] {
+        let filter = format!("IPClassifier(src {source} and dst {destination}, -)");
+        let filtered = chain(&format!("c :: {filter}; c[0] -> Discard; c[1] -> out_a"));
+        not_proven(&plain, &filtered);
+        same(&filtered, &filtered.replace("c[1] -> out_a", "c[1] -> Null -> out_a"));
+    }
+}
+
 /// One packet for which the function is applied to two things.
 #[test]
 fn copies_are_told_apart() {

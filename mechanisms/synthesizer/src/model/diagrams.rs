@@ -10,7 +10,7 @@ use super::word::Word;
 
 use oxidd::bcdd::{BCDDFunction, BCDDManagerRef};
 use oxidd::util::{AllocResult, OptBool};
-use oxidd::{BooleanFunction, Function, Manager, ManagerRef};
+use oxidd::{BooleanFunction, Function, HasLevel, LevelNo, Manager, ManagerRef, Node};
 
 /// A question with a yes or no for each packet.
 pub type Bit = BCDDFunction;
@@ -253,6 +253,46 @@ impl Diagrams {
             return then.clone();
         }
         self.checked(|| condition.ite(then, otherwise))
+    }
+
+    /// The answers of `a` for packets of the condition; for others any that make the diagram small (the "restrict" of
+    /// Coudert and Madre).
+    pub fn within(&self, a: &Bit, condition: &Bit) -> Bit {
+        let small = self.restricted(a, condition, &mut HashMap::new());
+        if self.size(&small) < self.size(a) { small } else { a.clone() }
+    }
+
+    fn restricted(&self, a: &Bit, condition: &Bit, known: &mut HashMap<(Bit, Bit), Bit>) -> Bit {
+        let (Some(place), Some(care)) = (level(a), level(condition)) else { return a.clone() };
+        if let Some(bit) = known.get(&(a.clone(), condition.clone())) {
+            return bit.clone();
+        }
+        let halves = |bit: &Bit, is_asked: bool| match bit.cofactors() {
+            Some(halves) if is_asked => halves,
+            _ => (bit.clone(), bit.clone()),
+        };
+        let (with, without) = halves(condition, care <= place);
+        let bit = if care < place {
+            self.restricted(a, &self.or(&with, &without), known)
+        } else {
+            let (then, otherwise) = halves(a, true);
+            if self.is_never(&without) {
+                self.restricted(&then, &with, known)
+            } else if self.is_never(&with) {
+                self.restricted(&otherwise, &without, known)
+            } else {
+                let then = self.restricted(&then, &with, known);
+                let otherwise = self.restricted(&otherwise, &without, known);
+                let question = self.checked(|| {
+                    self.manager.with_manager_shared(|manager| {
+                        BCDDFunction::var(manager, manager.level_to_var(place))
+                    })
+                });
+                self.choose(&question, &then, &otherwise)
+            }
+        };
+        known.insert((a.clone(), condition.clone()), bit.clone());
+        bit
     }
 
     /// Whether there are packets with both.
@@ -505,6 +545,14 @@ impl Diagrams {
     }
 }
 
+/// The place in the order of the first variable that a diagram asks for, if it asks for any.
+fn level(bit: &Bit) -> Option<LevelNo> {
+    bit.with_manager_shared(|manager, edge| match manager.get_node(edge) {
+        Node::Inner(node) => Some(node.level()),
+        Node::Terminal(_) => None,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -537,6 +585,21 @@ mod tests {
         assert_eq!(example.get(&Symbol::Input(3, 7)), Some(&true));
         assert_eq!(example.get(&Symbol::Input(9, 7)), Some(&false));
         assert!(d.example(&d.no()).is_none());
+    }
+
+    #[test]
+    fn within_a_condition_answers_stay() {
+        let d = Diagrams::new(1 << 16);
+        let [a, b, c, e, f, g] = &[0, 1, 2, 3, 4, 5].map(|place| d.symbol(Symbol::Input(place, 0)));
+        let rules = d.or(&d.and(a, c), &d.xor(e, g));
+        for part in [b.clone(), d.xor(b, f), d.or(f, g), rules.clone(), d.not(&rules)] {
+            let (here, there) = (d.and(&rules, &part), d.and_not(&rules, &part));
+            let both = d.or(&here, &there);
+            let small = d.within(&here, &both);
+            assert!(d.and(&small, &both) == here);
+            assert!(d.size(&small) <= d.size(&here));
+        }
+        assert!(d.within(&d.and(&rules, b), &rules) == *b);
     }
 
     #[test]

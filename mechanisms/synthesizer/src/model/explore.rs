@@ -311,7 +311,8 @@ fn join_as(d: &Diagrams, arrivals: &mut Vec<Arrival>, new: Arrival, joined: Join
         if stays || d.overlap(&arrival.condition, &new.condition) {
             continue;
         }
-        if let Some(packet) = Packet::merge(d, &arrival.condition, &arrival.packet, &new.packet, releases) {
+        let conditions = [&arrival.condition, &new.condition];
+        if let Some(packet) = Packet::merge(d, conditions, &arrival.packet, &new.packet, releases) {
             let condition = d.or(&arrival.condition, &new.condition);
             *arrival = Arrival { condition, packet, turns: new.turns };
             return;

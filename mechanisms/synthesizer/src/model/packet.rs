@@ -543,10 +543,16 @@ impl Packet {
         differences.iter().all(|different| !d.overlap(&within, different))
     }
 
-    /// One packet for both conditions, which exclude each other; `None` if they are laid out differently. Checksums that
+    /// One packet for two conditions, which exclude each other; `None` if they are laid out differently. Checksums that
     /// came about in different ways, or are kept in one of them only, become harder to know; if that is not to be
     /// (`releases`), there is no such packet either.
-    pub fn merge(d: &Diagrams, condition: &Bit, a: &Packet, b: &Packet, releases: bool) -> Option<Packet> {
+    pub fn merge(
+        d: &Diagrams,
+        [condition, other]: [&Bit; 2],
+        a: &Packet,
+        b: &Packet,
+        releases: bool,
+    ) -> Option<Packet> {
         if a == b {
             return Some(a.clone());
         }
@@ -554,6 +560,8 @@ impl Packet {
         if a.layout() != b.layout() || !releases && !same_sums() {
             return None;
         }
+        // Other packets than these are not there, so that what both conditions say need not be asked for each bit.
+        let condition = &d.within(condition, &d.or(condition, other));
         let (mut a, mut b) = (a.clone(), b.clone());
         let mut merged = Packet { end: Word::choose(d, condition, &a.end, &b.end), ..a.clone() };
         let keys: Vec<SumKey> = a.sums.keys().chain(b.sums.keys()).copied().collect();

@@ -475,7 +475,7 @@ impl<'u> Unit<'u> {
                     packet = Packet::lost(d, d.term(term));
                 }
             },
-            Action::Set(Field::Length, value) => {
+            Action::Set(field @ Field::Length, value) => {
                 let length = match value {
                     Value::Number(number) => before.number(d, number).0,
                     Value::Constant(bytes) => {
@@ -483,7 +483,7 @@ impl<'u> Unit<'u> {
                         Word::constant(d, length)
                     }
                     Value::Plus(Field::Length, more) => before.length(d).plus(d, &Word::constant(d, *more)),
-                    value => Word::from_bits(d, &self.value(d, value, condition, before, 24)),
+                    value => Word::from_bits(d, &self.value(d, field, value, condition, before, 24)),
                 };
                 packet.end = length.plus(d, &real(d, packet.start));
             }
@@ -516,7 +516,7 @@ impl<'u> Unit<'u> {
                             .map(|(i, old)| if bit(mask, i) { d.constant(bit(value, i)) } else { old })
                             .collect()
                     }
-                    value => self.value(d, value, condition, before, width),
+                    value => self.value(d, field, value, condition, before, width),
                 };
                 written.extend(packet.set_field(d, field, &bits));
             }
@@ -524,8 +524,16 @@ impl<'u> Unit<'u> {
         self.act(d, before, condition, packet, rest, written, done);
     }
 
-    /// Bits of a value, most significant first.
-    fn value(&self, d: &Diagrams, value: &Value, condition: &Bit, before: &Packet, width: usize) -> Vec<Bit> {
+    /// Bits of a value that a field gets, most significant first.
+    fn value(
+        &self,
+        d: &Diagrams,
+        field: &Field,
+        value: &Value,
+        condition: &Bit,
+        before: &Packet,
+        width: usize,
+    ) -> Vec<Bit> {
         match value {
             Value::Constant(bytes) => {
                 let bits = bytes.iter().flat_map(|byte| (0..8).rev().map(move |i| byte >> i & 1 == 1));
@@ -533,13 +541,13 @@ impl<'u> Unit<'u> {
                 bits.resize(width, d.no());
                 bits
             }
-            Value::Copy(field) => {
-                let mut bits = before.field(d, field).bits;
+            Value::Copy(from) => {
+                let mut bits = before.field(d, from).bits;
                 bits.resize(width, d.no());
                 bits
             }
-            Value::Plus(field, more) => {
-                let bits = before.field(d, field).bits;
+            Value::Plus(from, more) => {
+                let bits = before.field(d, from).bits;
                 let mut carry = d.no();
                 let mut sum: Vec<Bit> = Vec::with_capacity(bits.len());
                 for (place, bit) in bits.iter().rev().enumerate() {
@@ -560,15 +568,17 @@ impl<'u> Unit<'u> {
                 }
             }
             Value::Bits { value, .. } => {
-                self.value(d, &Value::Constant(value.clone()), condition, before, width)
+                self.value(d, field, &Value::Constant(value.clone()), condition, before, width)
             }
             // A function of the same name may be another one with other arguments.
             Value::Pure { name, reads } => d.value(self.unknown(d, name, condition, before, reads), width),
             Value::Choose { set, key } => {
-                // Of other values is another choice, though it may depend on the same.
+                // Another choice is that of other values, and for another field (a source and a destination), though it may
+                // depend on the same.
+                let what = format!("choice of {field:?}");
                 let mut numbers = vec![width as i64];
                 numbers.extend(set.intervals().iter().flat_map(|&(low, high)| [low as i64, high as i64]));
-                d.value(self.unknown_among(d, "choice", numbers, condition, before, key), width)
+                d.value(self.unknown_among(d, &what, numbers, condition, before, key), width)
             }
             Value::Now => d.value(Term { name: "now".into(), ..Term::default() }, width),
         }
