@@ -11,11 +11,12 @@
 //! - What leaves as one packet and is cut again is what came, byte for byte.
 //! - Memory is bounded by FLOWS and QUEUE. Nothing is dropped.
 //!
-//! Beside it stands what makes such networks, and what they are good for: paths of different delay (`random_path`), the
-//! choice between paths (`path_selector`), links with priorities (`strict_priority`), and bandwidth guarantees by
+//! Beside it stands what makes such networks, and what they are good for: paths of different delay (`random_path`), flows
+//! of different delay (`flow_delay`), the choice between paths (`path_selector`), links with priorities (`strict_priority`), and bandwidth guarantees by
 //! priorities that change from packet to packet (`priority_marker`).
 
 mod cut;
+pub mod flow_delay;
 pub mod flows;
 pub mod juggler;
 pub mod key;
@@ -35,6 +36,7 @@ use element::Class;
 
 /// Every class of this crate.
 pub static CLASSES: &[&Class] = &[
+    &flow_delay::CLASS,
     &juggler::CLASS,
     &path_selector::CLASS,
     &priority_marker::CLASS,

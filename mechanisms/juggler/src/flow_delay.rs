@@ -1,0 +1,260 @@
+//! # FlowDelay
+//! Delays each flow by a time of its own, as a wide-area network does whose hosts are at different distances.
+//!
+//! A flow's delay lies between DELAY - SPREAD and DELAY + SPREAD, each as likely as another, and never changes: it follows from a
+//! hash of addresses, protocol and ports, so that nothing has to be remembered of flows. The two directions of a connection are
+//! two flows. Packets of one flow keep their order; those of different flows do not. Fragments and IP packets without ports go by
+//! their addresses and protocol, and what is not IP is delayed by DELAY.
+//!
+//! Packets leave exactly when their delay has passed under the captures' time, and in the next round of the driver else. At the
+//! end of a run everything leaves. Each worker has a network of its own, in which a flow's delay is the same.
+//!
+//! ## Usage
+//! `FlowDelay(DELAY [, SPREAD, KEYWORDS])`
+//!
+//! ## Arguments
+//! - `DELAY`: how long packets are under way; up to 1048576 s.
+//! - `SPREAD`: by how much a flow's delay is more or less than that; no more than DELAY.
+//! - `CAPACITY`: most packets under way; those that find no room are dropped.
+//! - `SEED`: chooses the hash: with another one, flows have other delays.
+//!
+//! ## Handlers
+//! - `delay`: the mean delay.
+//! - `held`: packets under way.
+//! - `drops`: packets that found no room.
+//! - `reset_counts`: sets the count to zero.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LIMIT 100) -> FlowDelay(10ms, 2ms) -> Discard
+//! ```
+//!
+//! ## See also
+//! RandomPath, DelayUnqueue, DelayShaper
+
+use std::any::Any;
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::{Case, Depends, Filter, Hold, Order, Target};
+use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, Timestamp, manual};
+use flow::{FiveTupleKey, KeyHasher};
+
+use crate::tcp_header::{READS, locate};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "FlowDelay",
+    processing: "h/h",
+    manual: manual!("flow_delay.rs"),
+    args: &[
+        ArgInfo::required("DELAY", "seconds"),
+        ArgInfo::positional("SPREAD", "seconds", "0"),
+        ArgInfo::keyword("CAPACITY", "unsigned", "1048576"),
+        ArgInfo::keyword("SEED", "unsigned", "0"),
+    ],
+    handlers: &[
+        HandlerInfo::read("delay"),
+        HandlerInfo::count("held"),
+        HandlerInfo::count("drops"),
+        HandlerInfo::write("reset_counts"),
+    ],
+    samples: &["10ms, 2ms", "0", "5us, 5us, CAPACITY 3, SEED 7"],
+    reconfigures: true,
+    build,
+    ..Class::DEFAULT
+};
+
+/// Longer delays would only lead to overflows.
+const LONGEST: Timestamp = Timestamp::from_secs(1 << 20);
+
+fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
+    let delay: Timestamp = args.required("DELAY");
+    let spread = args.or("SPREAD", Timestamp::ZERO);
+    let (capacity, seed): (u32, u64) = (args.or("CAPACITY", 1 << 20), args.or("SEED", 0));
+    args.finish()?;
+    if !(Timestamp::ZERO..=LONGEST).contains(&delay) {
+        args.error("DELAY: must be between 0 and 1048576s");
+    } else if !(Timestamp::ZERO..=delay).contains(&spread) {
+        args.error("SPREAD: must be between 0 and DELAY");
+    }
+    if capacity == 0 {
+        args.error("CAPACITY: must be positive");
+    }
+    args.finish()?;
+    Ok(Box::new(FlowDelay {
+        delay,
+        spread,
+        capacity: capacity as usize,
+        hasher: KeyHasher::new(seed),
+        // A larger one grows while it warms up.
+        waiting: BinaryHeap::with_capacity((capacity as usize).min(1024)),
+        not_before: Timestamp(i64::MIN),
+        arrivals: 0,
+        drops: 0,
+        armed: None,
+    }))
+}
+
+/// A packet under way.
+struct Waiting {
+    leaves: Timestamp,
+    /// Its number among all that have come: what comes in first leaves first of those that leave at the same time.
+    number: u64,
+    packet: Packet,
+}
+
+impl Ord for Waiting {
+    fn cmp(&self, other: &Waiting) -> Ordering {
+        (self.leaves, self.number).cmp(&(other.leaves, other.number))
+    }
+}
+
+impl PartialOrd for Waiting {
+    fn partial_cmp(&self, other: &Waiting) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Waiting {
+    fn eq(&self, other: &Waiting) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Waiting {}
+
+struct FlowDelay {
+    delay: Timestamp,
+    spread: Timestamp,
+    capacity: usize,
+    hasher: KeyHasher,
+    /// Those that leave first in front.
+    waiting: BinaryHeap<Reverse<Waiting>>,
+    /// Nothing that comes leaves earlier, because packets of an element that had other delays are under way.
+    not_before: Timestamp,
+    arrivals: u64,
+    drops: u64,
+    /// When the timer will run.
+    armed: Option<Timestamp>,
+}
+
+/// What a new element goes on with.
+struct Inherited {
+    waiting: BinaryHeap<Reverse<Waiting>>,
+    arrivals: u64,
+    drops: u64,
+}
+
+impl FlowDelay {
+    fn delay_of(&self, packet: &Packet) -> Timestamp {
+        let Some(located) = locate(packet) else { return self.delay };
+        let hash = self.hasher.hash(&FiveTupleKey::new(&located.flow, 0));
+        // The hash is a fraction of the whole range.
+        let range = 2 * self.spread.0 as u128 + 1;
+        let within = ((range * u128::from(hash)) >> 32) as i64;
+        self.delay - self.spread + Timestamp(within)
+    }
+
+    fn take(&mut self, cx: &mut Cx<'_>, packet: Packet) {
+        if self.waiting.len() >= self.capacity {
+            self.drops += 1;
+            return cx.drop(packet, DropReason::QueueFull);
+        }
+        let leaves = (cx.now() + self.delay_of(&packet)).max(self.not_before);
+        self.waiting.push(Reverse(Waiting { leaves, number: self.arrivals, packet }));
+        self.arrivals += 1;
+    }
+
+    /// When the next packet leaves.
+    fn next(&self) -> Option<Timestamp> {
+        self.waiting.peek().map(|Reverse(first)| first.leaves)
+    }
+
+    /// Lets go what leaves by then.
+    fn let_go(&mut self, cx: &mut Cx<'_>, until: Timestamp) {
+        while self.next().is_some_and(|leaves| leaves <= until)
+            && let Some(Reverse(first)) = self.waiting.pop()
+        {
+            cx.emit_one(0, first.packet, DropReason::NoOutput);
+        }
+    }
+
+    /// Has the timer run when the next packet leaves. An earlier setting stays: when it comes, it sets the next one.
+    fn arm(&mut self, cx: &mut Cx<'_>) {
+        if let Some(leaves) = self.next()
+            && self.armed.is_none_or(|armed| leaves < armed)
+        {
+            cx.set_timer(0, leaves);
+            self.armed = Some(leaves);
+        }
+    }
+}
+
+impl Element for FlowDelay {
+    fn effects(&self) -> Effects {
+        let full = Filter::Opaque { about: "too many packets under way", reads: Vec::new() };
+        let by_flow = Filter::Opaque { about: "hash of the flow", reads: READS.to_vec() };
+        let cases = vec![
+            Case::new(full, Target::Drop(DropReason::QueueFull)),
+            Case::new(by_flow, Target::Hold(0)),
+            Case::new(Filter::Any, Target::Hold(0)),
+        ];
+        let effects = Effects { hold: Hold::Delay, order: Order::MayReorder, ..Effects::cases(cases) };
+        effects.depending_on(Depends::Time)
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {
+        for packet in batch.drain() {
+            self.take(cx, packet);
+        }
+        cx.recycle(batch);
+        self.let_go(cx, cx.now());
+        self.arm(cx);
+        None
+    }
+
+    fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
+        self.armed = None;
+        self.let_go(cx, cx.now());
+        self.arm(cx);
+    }
+
+    fn drain(&mut self, cx: &mut Cx<'_>) {
+        self.let_go(cx, Timestamp::MAX);
+        cx.clear_timer(0);
+        self.armed = None;
+    }
+
+    fn held(&self) -> usize {
+        self.waiting.len()
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        Ok(match name {
+            "delay" => self.delay.as_interval().to_string(),
+            "held" => self.held().to_string(),
+            _ => self.drops.to_string(),
+        })
+    }
+
+    fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, _value: &str) -> Result<(), String> {
+        self.drops = 0;
+        Ok(())
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        let (waiting, arrivals, drops) = (std::mem::take(&mut self.waiting), self.arrivals, self.drops);
+        Some(Box::new(Inherited { waiting, arrivals, drops }))
+    }
+
+    fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        let state = *state.downcast::<Inherited>().map_err(|_| "not the state of a FlowDelay")?;
+        (self.waiting, self.arrivals, self.drops) = (state.waiting, state.arrivals, state.drops);
+        let last = self.waiting.iter().map(|Reverse(waiting)| waiting.leaves).max();
+        self.not_before = last.unwrap_or(Timestamp(i64::MIN));
+        self.arm(cx);
+        Ok(())
+    }
+}
