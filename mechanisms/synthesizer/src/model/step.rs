@@ -488,8 +488,12 @@ impl<'u> Unit<'u> {
                 packet.end = length.plus(d, &real(d, packet.start));
             }
             Action::Set(Field::Payload, value) => {
-                let what = if let Value::Pure { name, .. } = value { name } else { "contents" };
-                packet.rewrite(d.term(self.unknown(d, what, condition, before, &[Field::Payload])));
+                let (what, more) = match value {
+                    Value::Pure { name, reads } => (*name, &reads[..]),
+                    _ => ("contents", &[][..]),
+                };
+                let reads = [&[Field::Payload], more].concat();
+                packet.rewrite(d.term(self.unknown(d, what, condition, before, &reads)));
             }
             Action::Set(field, value) => {
                 let width = match field {
@@ -570,8 +574,11 @@ impl<'u> Unit<'u> {
             Value::Bits { value, .. } => {
                 self.value(d, field, &Value::Constant(value.clone()), condition, before, width)
             }
-            // A function of the same name may be another one with other arguments.
-            Value::Pure { name, reads } => d.value(self.unknown(d, name, condition, before, reads), width),
+            // A function of the same name may be another one with other arguments, and for another field.
+            Value::Pure { name, reads } => {
+                let what = format!("{name} for {field:?}");
+                d.value(self.unknown(d, &what, condition, before, reads), width)
+            }
             Value::Choose { set, key } => {
                 // Another choice is that of other values, and for another field (a source and a destination), though it may
                 // depend on the same.
