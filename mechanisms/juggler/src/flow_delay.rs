@@ -33,8 +33,6 @@
 //! RandomPath, DelayUnqueue, DelayShaper
 
 use std::any::Any;
-use std::cmp::{Ordering, Reverse};
-use std::collections::BinaryHeap;
 
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Case, Depends, Filter, Hold, Order, Target};
@@ -42,6 +40,7 @@ use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Pac
 use flow::{FiveTupleKey, KeyHasher};
 
 use crate::tcp_header::{READS, locate};
+use crate::under_way::{LONGEST, UnderWay};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -66,9 +65,6 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Longer delays would only lead to overflows.
-const LONGEST: Timestamp = Timestamp::from_secs(1 << 20);
-
 fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     let delay: Timestamp = args.required("DELAY");
     let spread = args.or("SPREAD", Timestamp::ZERO);
@@ -88,62 +84,26 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         spread,
         capacity: capacity as usize,
         hasher: KeyHasher::new(seed),
-        // A larger one grows while it warms up.
-        waiting: BinaryHeap::with_capacity((capacity as usize).min(1024)),
+        under_way: UnderWay::new(capacity as usize),
         not_before: Timestamp(i64::MIN),
-        arrivals: 0,
         drops: 0,
-        armed: None,
     }))
 }
-
-/// A packet under way.
-struct Waiting {
-    leaves: Timestamp,
-    /// Its number among all that have come: what comes in first leaves first of those that leave at the same time.
-    number: u64,
-    packet: Packet,
-}
-
-impl Ord for Waiting {
-    fn cmp(&self, other: &Waiting) -> Ordering {
-        (self.leaves, self.number).cmp(&(other.leaves, other.number))
-    }
-}
-
-impl PartialOrd for Waiting {
-    fn partial_cmp(&self, other: &Waiting) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Waiting {
-    fn eq(&self, other: &Waiting) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Waiting {}
 
 struct FlowDelay {
     delay: Timestamp,
     spread: Timestamp,
     capacity: usize,
     hasher: KeyHasher,
-    /// Those that leave first in front.
-    waiting: BinaryHeap<Reverse<Waiting>>,
+    under_way: UnderWay,
     /// Nothing that comes leaves earlier, because packets of an element that had other delays are under way.
     not_before: Timestamp,
-    arrivals: u64,
     drops: u64,
-    /// When the timer will run.
-    armed: Option<Timestamp>,
 }
 
 /// What a new element goes on with.
 struct Inherited {
-    waiting: BinaryHeap<Reverse<Waiting>>,
-    arrivals: u64,
+    under_way: UnderWay,
     drops: u64,
 }
 
@@ -158,37 +118,17 @@ impl FlowDelay {
     }
 
     fn take(&mut self, cx: &mut Cx<'_>, packet: Packet) {
-        if self.waiting.len() >= self.capacity {
+        if self.under_way.len() >= self.capacity {
             self.drops += 1;
             return cx.drop(packet, DropReason::QueueFull);
         }
         let leaves = (cx.now() + self.delay_of(&packet)).max(self.not_before);
-        self.waiting.push(Reverse(Waiting { leaves, number: self.arrivals, packet }));
-        self.arrivals += 1;
+        self.under_way.add(packet, 0, leaves);
     }
 
-    /// When the next packet leaves.
-    fn next(&self) -> Option<Timestamp> {
-        self.waiting.peek().map(|Reverse(first)| first.leaves)
-    }
-
-    /// Lets go what leaves by then.
-    fn let_go(&mut self, cx: &mut Cx<'_>, until: Timestamp) {
-        while self.next().is_some_and(|leaves| leaves <= until)
-            && let Some(Reverse(first)) = self.waiting.pop()
-        {
-            cx.emit_one(0, first.packet, DropReason::NoOutput);
-        }
-    }
-
-    /// Has the timer run when the next packet leaves. An earlier setting stays: when it comes, it sets the next one.
-    fn arm(&mut self, cx: &mut Cx<'_>) {
-        if let Some(leaves) = self.next()
-            && self.armed.is_none_or(|armed| leaves < armed)
-        {
-            cx.set_timer(0, leaves);
-            self.armed = Some(leaves);
-        }
+    fn let_go(&mut self, cx: &mut Cx<'_>) {
+        self.under_way.let_go(cx, cx.now(), |_| ());
+        self.under_way.arm(cx);
     }
 }
 
@@ -210,25 +150,22 @@ impl Element for FlowDelay {
             self.take(cx, packet);
         }
         cx.recycle(batch);
-        self.let_go(cx, cx.now());
-        self.arm(cx);
+        self.let_go(cx);
         None
     }
 
     fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
-        self.armed = None;
-        self.let_go(cx, cx.now());
-        self.arm(cx);
+        self.under_way.disarm(cx);
+        self.let_go(cx);
     }
 
     fn drain(&mut self, cx: &mut Cx<'_>) {
-        self.let_go(cx, Timestamp::MAX);
-        cx.clear_timer(0);
-        self.armed = None;
+        self.under_way.let_go(cx, Timestamp::MAX, |_| ());
+        self.under_way.disarm(cx);
     }
 
     fn held(&self) -> usize {
-        self.waiting.len()
+        self.under_way.len()
     }
 
     fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
@@ -245,16 +182,15 @@ impl Element for FlowDelay {
     }
 
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
-        let (waiting, arrivals, drops) = (std::mem::take(&mut self.waiting), self.arrivals, self.drops);
-        Some(Box::new(Inherited { waiting, arrivals, drops }))
+        Some(Box::new(Inherited { under_way: self.under_way.hand_on(), drops: self.drops }))
     }
 
     fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
         let state = *state.downcast::<Inherited>().map_err(|_| "not the state of a FlowDelay")?;
-        (self.waiting, self.arrivals, self.drops) = (state.waiting, state.arrivals, state.drops);
-        let last = self.waiting.iter().map(|Reverse(waiting)| waiting.leaves).max();
-        self.not_before = last.unwrap_or(Timestamp(i64::MIN));
-        self.arm(cx);
+        (self.under_way, self.drops) = (state.under_way, state.drops);
+        let last = self.under_way.leaving().map(|(_, leaves)| leaves).max();
+        self.not_before = last.unwrap_or(self.not_before);
+        self.under_way.arm(cx);
         Ok(())
     }
 }

@@ -31,6 +31,7 @@ mod settings;
 mod statistics;
 pub mod strict_priority;
 pub mod tcp_header;
+mod under_way;
 
 use element::Class;
 

@@ -34,12 +34,13 @@
 //! PathSelector, StrictPriority, DelayUnqueue, RandomSwitch
 
 use std::any::Any;
-use std::collections::VecDeque;
 
 use element::args::{Raw, parse_integer, parse_seconds, unquote};
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Case, Depends, Filter, Hold, Order, Target};
 use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, Timestamp, manual};
+
+use crate::under_way::{LONGEST, UnderWay};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -64,9 +65,6 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Longer delays would only lead to overflows.
-const LONGEST: Timestamp = Timestamp::from_secs(1 << 20);
-
 fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     let weights = args.get::<Raw>("WEIGHTS");
     let capacity: u32 = args.or("CAPACITY", 65_536);
@@ -75,7 +73,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     let mut paths = Vec::with_capacity(texts.len());
     for text in &texts {
         match parse_delay(text) {
-            Ok(delay) => paths.push(Path::new(delay, capacity as usize)),
+            Ok(delay) => paths.push(Path::new(delay)),
             Err(reason) => args.error(format!("DELAY: {reason}")),
         }
     }
@@ -93,7 +91,9 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     }
     args.finish()?;
     let total = paths.iter().map(|path| u64::from(path.weight)).sum();
-    Ok(Box::new(RandomPath { paths, total, capacity: capacity as usize, arrivals: 0, drops: 0, armed: None }))
+    let capacity = capacity as usize;
+    let under_way = UnderWay::new(capacity.saturating_mul(paths.len()));
+    Ok(Box::new(RandomPath { paths, total, capacity, under_way, drops: 0 }))
 }
 
 fn parse_delay(text: &str) -> Result<Timestamp, &'static str> {
@@ -117,25 +117,18 @@ fn parse_weights(text: &str, paths: usize) -> Result<Vec<u32>, &'static str> {
     Ok(weights)
 }
 
-/// A packet under way.
-struct Waiting {
-    leaves: Timestamp,
-    /// Its number among all that have come: what comes in first leaves first of those that leave at the same time.
-    number: u64,
-    packet: Packet,
-}
-
 struct Path {
     delay: Timestamp,
     weight: u32,
-    waiting: VecDeque<Waiting>,
+    /// Packets on it, and when the last one leaves.
+    waiting: usize,
+    last: Timestamp,
     packets: u64,
 }
 
 impl Path {
-    fn new(delay: Timestamp, capacity: usize) -> Path {
-        // Longer queues grow while they warm up.
-        Path { delay, weight: 1, waiting: VecDeque::with_capacity(capacity.min(1024)), packets: 0 }
+    fn new(delay: Timestamp) -> Path {
+        Path { delay, weight: 1, waiting: 0, last: Timestamp(i64::MIN), packets: 0 }
     }
 }
 
@@ -146,16 +139,14 @@ struct RandomPath {
     total: u64,
     /// Of each path.
     capacity: usize,
-    arrivals: u64,
+    under_way: UnderWay,
     drops: u64,
-    /// When the timer will run.
-    armed: Option<Timestamp>,
 }
 
 /// What a new element goes on with.
 struct Inherited {
     paths: Vec<Path>,
-    arrivals: u64,
+    under_way: UnderWay,
     drops: u64,
 }
 
@@ -175,42 +166,20 @@ impl RandomPath {
     fn take(&mut self, cx: &mut Cx<'_>, packet: Packet) {
         let chosen = self.path_of(cx.random().u64(..self.total));
         let path = &mut self.paths[chosen];
-        if path.waiting.len() >= self.capacity {
+        if path.waiting >= self.capacity {
             self.drops += 1;
             return cx.drop(packet, DropReason::QueueFull);
         }
-        let due = cx.now() + path.delay;
         // Where the delay has become shorter, or time has gone back, the one in front still leaves first.
-        let leaves = path.waiting.back().map_or(due, |last| due.max(last.leaves));
-        path.waiting.push_back(Waiting { leaves, number: self.arrivals, packet });
+        path.last = (cx.now() + path.delay).max(path.last);
+        path.waiting += 1;
         path.packets += 1;
-        self.arrivals += 1;
-    }
-
-    /// The path whose first packet leaves next, and when.
-    fn next(&self) -> Option<(usize, Timestamp)> {
-        let firsts = self.paths.iter().enumerate().filter_map(|(n, path)| Some((n, path.waiting.front()?)));
-        firsts.min_by_key(|(_, first)| (first.leaves, first.number)).map(|(n, first)| (n, first.leaves))
+        self.under_way.add(packet, chosen as u32, path.last);
     }
 
     /// Lets go what leaves by then.
     fn let_go(&mut self, cx: &mut Cx<'_>, until: Timestamp) {
-        while let Some((path, leaves)) = self.next()
-            && leaves <= until
-            && let Some(first) = self.paths[path].waiting.pop_front()
-        {
-            cx.emit_one(0, first.packet, DropReason::NoOutput);
-        }
-    }
-
-    /// Has the timer run when the next packet leaves. An earlier setting stays: when it comes, it sets the next one.
-    fn arm(&mut self, cx: &mut Cx<'_>) {
-        if let Some((_, leaves)) = self.next()
-            && self.armed.is_none_or(|armed| leaves < armed)
-        {
-            cx.set_timer(0, leaves);
-            self.armed = Some(leaves);
-        }
+        self.under_way.let_go(cx, until, |path| self.paths[path as usize].waiting -= 1);
     }
 }
 
@@ -231,24 +200,23 @@ impl Element for RandomPath {
         }
         cx.recycle(batch);
         self.let_go(cx, cx.now());
-        self.arm(cx);
+        self.under_way.arm(cx);
         None
     }
 
     fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
-        self.armed = None;
+        self.under_way.disarm(cx);
         self.let_go(cx, cx.now());
-        self.arm(cx);
+        self.under_way.arm(cx);
     }
 
     fn drain(&mut self, cx: &mut Cx<'_>) {
         self.let_go(cx, Timestamp::MAX);
-        cx.clear_timer(0);
-        self.armed = None;
+        self.under_way.disarm(cx);
     }
 
     fn held(&self) -> usize {
-        self.paths.iter().map(|path| path.waiting.len()).sum()
+        self.under_way.len()
     }
 
     fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
@@ -276,22 +244,25 @@ impl Element for RandomPath {
     }
 
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
-        let (paths, arrivals, drops) = (std::mem::take(&mut self.paths), self.arrivals, self.drops);
-        Some(Box::new(Inherited { paths, arrivals, drops }))
+        let (paths, under_way) = (std::mem::take(&mut self.paths), self.under_way.hand_on());
+        Some(Box::new(Inherited { paths, under_way, drops: self.drops }))
     }
 
     fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
         let state = *state.downcast::<Inherited>().map_err(|_| "not the state of a RandomPath")?;
-        (self.arrivals, self.drops) = (state.arrivals, state.drops);
+        (self.under_way, self.drops) = (state.under_way, state.drops);
         let last = self.paths.len() - 1;
-        for (number, path) in state.paths.into_iter().enumerate() {
-            // What was on a path that there is no more is on the last one.
-            let heir = &mut self.paths[number.min(last)];
-            heir.packets += path.packets;
-            heir.waiting.extend(path.waiting);
-            heir.waiting.make_contiguous().sort_by_key(|waiting| (waiting.leaves, waiting.number));
+        for (number, path) in state.paths.iter().enumerate() {
+            self.paths[number.min(last)].packets += path.packets;
         }
-        self.arm(cx);
+        // What was on a path that there is no more is on the last one.
+        self.under_way.on_paths(last as u32);
+        for (path, leaves) in self.under_way.leaving() {
+            let path = &mut self.paths[path as usize];
+            path.waiting += 1;
+            path.last = path.last.max(leaves);
+        }
+        self.under_way.arm(cx);
         Ok(())
     }
 }

@@ -2,7 +2,7 @@
 //! 5.1, Figure 11).
 //!
 //! Window `w` has the packets from `w` times its length on. All windows begin together afterwards, each with addresses of its
-//! own ([`networks`]), so that load and flows multiply and each flow's packets stay as far apart as they were.
+//! own (`networks`), so that load and flows multiply and each flow's packets stay as far apart as they were.
 //!
 //! The capture is read once. Its windows wait in files without names, one each, which are merged by time: memory does not depend
 //! on the length of the capture.
