@@ -150,7 +150,8 @@ pub fn multiply<W: Write>(
         }
         parts.last = parts.last.max(record.time);
         // Times may go back; what is earlier than the first packet goes with it.
-        let window = usize::try_from((record.time - first).max(0) / windows.length).unwrap_or(usize::MAX);
+        let window =
+            usize::try_from(record.time.saturating_sub(first).max(0) / windows.length).unwrap_or(usize::MAX);
         if window >= windows.count {
             behind += 1;
         } else {
@@ -175,7 +176,11 @@ pub fn multiply<W: Write>(
     }
     let (first, link) = parts.first.unwrap_or((0, LinkType::Ethernet));
     if let Some(window) = parts.packets.iter().position(|packets| *packets == 0) {
-        return Err(Error::Short { window: window + 1, lasts: (parts.last - first).max(0), windows });
+        return Err(Error::Short {
+            window: window + 1,
+            lasts: parts.last.saturating_sub(first).max(0),
+            windows,
+        });
     }
     let moves = networks.moves(windows.count).map_err(Error::NoRoom)?;
     let mut multiplied =
@@ -187,7 +192,7 @@ pub fn multiply<W: Write>(
         if let Some(record) = readers[window].next()? {
             frames[window].clear();
             frames[window].extend_from_slice(record.data);
-            let time = (record.time - first).max(0) - windows.length * window as i64;
+            let time = record.time.saturating_sub(first).max(0) - windows.length * window as i64;
             waiting.push(Reverse((time, window, record.wire_len)));
         }
         Ok::<(), Error>(())
