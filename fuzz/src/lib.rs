@@ -8,7 +8,7 @@
 //! | `captures.rs` | [`capture()`], [`capture_round_trip`] |
 //! | `text.rs` | [`language`], [`arguments`], [`argument_types`], [`patterns`], [`filters`],
 //! | | [`configuration`] |
-//! | `traces.rs` | [`analysis`] |
+//! | `traces.rs` | [`analysis`], [`multiplying`] |
 //! | `frames.rs` | [`headers`], [`layers`] |
 //! | `chain.rs` | [`packets`] |
 //! | `slicing.rs` | [`slicing()`] |
@@ -30,7 +30,7 @@ pub use chain::packets;
 pub use frames::{headers, layers};
 pub use slicing::slicing;
 pub use text::{argument_types, arguments, configuration, filters, language, patterns};
-pub use traces::analysis;
+pub use traces::{analysis, multiplying};
 
 /// A function that takes any bytes.
 pub type Target = fn(&[u8]);
@@ -40,6 +40,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("capture", capture),
     ("capture_round_trip", capture_round_trip),
     ("analysis", analysis),
+    ("multiplying", multiplying),
     ("language", language),
     ("arguments", arguments),
     ("argument_types", argument_types),

@@ -12,7 +12,7 @@ use wire::checksum;
 pub fn of(target: &str) -> Vec<Vec<u8>> {
     match target {
         "capture" | "capture_round_trip" => captures(),
-        "analysis" => captures().into_iter().chain(traces()).collect(),
+        "analysis" | "multiplying" => captures().into_iter().chain(traces()).collect(),
         "language" => bytes(LANGUAGE.iter().copied().chain(examples())),
         "configuration" => {
             bytes(LANGUAGE.iter().copied().chain(examples())).into_iter().chain(samples()).collect()

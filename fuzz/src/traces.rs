@@ -1,9 +1,12 @@
-//! Analyses of captures.
+//! Analyses of captures, and more load made of them.
 
 use std::io::Cursor;
 
-use capture::Reader;
-use trace::{Analyzer, Options, Report};
+use capture::{LinkType, Reader, Writer, WriterOptions};
+use trace::multiply::Windows;
+use trace::{Analyzer, Options, Report, multiply};
+use wire::checksum::ipv4_valid;
+use wire::layers::{Layers, Network};
 
 /// Packets looked at of one input: a few bytes can decompress to millions of records.
 const MOST_PACKETS: usize = 2_048;
@@ -27,6 +30,51 @@ pub fn analysis(data: &[u8]) {
     for text in [report.to_string(), trace::html::page(&report)] {
         assert!(!text.contains("NaN") && !text.contains("inf "), "{text}");
     }
+}
+
+/// Makes two windows of any bytes as a capture: no packet is lost or longer, and as many IPv4 headers are right.
+pub fn multiplying(data: &[u8]) {
+    let mut packets = Vec::new();
+    each(data, |record| packets.push((record.time, record.link, record.data.to_vec())));
+    let Some(&(first, link, _)) = packets.first() else { return };
+    let last = packets.iter().map(|(time, ..)| *time).max().unwrap_or(first);
+    let length = (last.saturating_sub(first) / 2).max(1);
+    let mut writer =
+        Writer::new(Vec::new(), WriterOptions { nanoseconds: true, link, ..WriterOptions::default() });
+    for (time, _, frame) in &packets {
+        writer.write(*time, frame.len() as u32, [&frame[..]]).expect("memory takes it");
+    }
+    writer.flush().expect("memory takes it");
+    let input = Cursor::new(writer.get_ref().clone());
+    let mut reader = Reader::from_read(input, "fuzz").expect("what was written reads back");
+    let mut output = Vec::new();
+    let windows = Windows { count: 2, length };
+    let Ok(multiplied) = multiply(&mut reader, windows, &std::env::temp_dir(), &mut output, &mut |_| ())
+    else {
+        return;
+    };
+    let mut left = Vec::new();
+    each(&output, |record| left.push(record.data.to_vec()));
+    let lost = multiplied.left_out + multiplied.behind;
+    assert_eq!(left.len() + lost as usize, packets.len());
+    if lost == 0 {
+        let right = |frames: &mut dyn Iterator<Item = &Vec<u8>>| {
+            frames.fold((0, 0), |(bytes, right), frame| {
+                (bytes + frame.len(), right + usize::from(is_right(frame, link)))
+            })
+        };
+        assert_eq!(right(&mut packets.iter().map(|(.., frame)| frame)), right(&mut left.iter()));
+    }
+}
+
+/// Whether a packet has an IPv4 header with a right checksum.
+fn is_right(frame: &[u8], link: LinkType) -> bool {
+    let layers = Layers::locate(frame, link);
+    let header = layers.l3.filter(|_| layers.network == Network::Ipv4).and_then(|l3| {
+        let length = usize::from(frame.get(l3)? & 15) * 4;
+        frame.get(l3..l3 + length)
+    });
+    header.is_some_and(ipv4_valid)
 }
 
 fn each(data: &[u8], mut take: impl FnMut(&capture::Record<'_>)) {
