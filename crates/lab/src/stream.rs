@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use socket2::SockRef;
 
+use crate::traffic::bound;
 use crate::{PATIENCE, Space};
 
 /// Datagrams per second.
@@ -53,7 +54,7 @@ impl Stream {
             let bind = |_| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("any address");
             (0..flows).map(bind).collect::<Vec<_>>()
         });
-        let socket = to.enter(|| UdpSocket::bind(address)).expect("an address of the namespace");
+        let socket = to.enter(|| bound(|| UdpSocket::bind(address))).expect("an address of the namespace");
         let set = SockRef::from(&socket).set_recv_buffer_size(8 << 20);
         assert!(set.is_ok() && socket.set_read_timeout(Some(Duration::from_secs(1))).is_ok());
         let progress = Arc::new(Progress::default());

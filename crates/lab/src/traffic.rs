@@ -48,7 +48,7 @@ pub fn transfer(
     n: usize,
     meanwhile: impl FnOnce() + Send,
 ) -> Result<()> {
-    let listener = to.enter(|| TcpListener::bind(address))?;
+    let listener = to.enter(|| bound(|| TcpListener::bind(address)))?;
     listener.set_nonblocking(true)?;
     let expected = bytes(n);
     thread::scope(|scope| {
@@ -83,7 +83,7 @@ pub fn transfer(
 /// # Errors
 /// What went wrong, also if it takes too long.
 pub fn download(client: &Space, server: &Space, address: SocketAddr, n: usize) -> Result<()> {
-    let listener = server.enter(|| TcpListener::bind(address))?;
+    let listener = server.enter(|| bound(|| TcpListener::bind(address)))?;
     listener.set_nonblocking(true)?;
     let expected = bytes(n);
     thread::scope(|scope| {
@@ -128,7 +128,7 @@ pub fn flows(
     connections: usize,
     time: Duration,
 ) -> Result<f64> {
-    let listener = to.enter(|| TcpListener::bind(address))?;
+    let listener = to.enter(|| bound(|| TcpListener::bind(address)))?;
     listener.set_nonblocking(true)?;
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -192,6 +192,20 @@ fn rate(mut stream: &TcpStream, time: Duration) -> Result<f64> {
     }
 }
 
+/// Binds an address that somebody may just have let go. A program that another thread starts has copies of all sockets until
+/// it runs, so that those that were closed here are open for a moment.
+pub(crate) fn bound<T>(mut bind: impl FnMut() -> Result<T>) -> Result<T> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match bind() {
+            Err(error) if error.kind() == ErrorKind::AddrInUse && Instant::now() < until => {
+                thread::sleep(Duration::from_millis(5));
+            }
+            other => return other,
+        }
+    }
+}
+
 fn accept(listener: &TcpListener, is_given_up: impl Fn() -> bool) -> Result<TcpStream> {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -222,7 +236,7 @@ pub fn is_unheard(from: &Space, to: &Space, address: SocketAddr, length: usize) 
 
 fn exchange(from: &Space, to: &Space, address: SocketAddr, lengths: &[usize], limit: Duration) -> usize {
     let limit = Some(limit);
-    let there = to.enter(|| UdpSocket::bind(address)).expect("an address of the namespace");
+    let there = to.enter(|| bound(|| UdpSocket::bind(address))).expect("an address of the namespace");
     let any = match address {
         SocketAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
         SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
