@@ -47,9 +47,10 @@ impl PartialEq for Waiting {
 impl Eq for Waiting {}
 
 impl UnderWay {
-    /// Nothing, with room for as many as there may be; a larger one grows while it warms up.
+    /// Nothing, with room for as many as there may be; for more than a million it grows. Memory is not touched before it is
+    /// needed.
     pub(crate) fn new(capacity: usize) -> UnderWay {
-        UnderWay { waiting: BinaryHeap::with_capacity(capacity.min(1024)), arrivals: 0, armed: None }
+        UnderWay { waiting: BinaryHeap::with_capacity(capacity.min(1 << 20)), arrivals: 0, armed: None }
     }
 
     pub(crate) fn len(&self) -> usize {
