@@ -61,7 +61,7 @@ pub(crate) fn run(settings: &Settings) -> std::result::Result<Vec<Row>, String> 
     measure_all(settings, interrupt).map_err(|error| error.to_string())
 }
 
-fn is_possible() -> Result<()> {
+pub(crate) fn is_possible() -> Result<()> {
     let ethtool = Command::new("ethtool").arg("--version").output();
     ethtool.map_err(|error| Error::other(format!("ethtool: {error}")))?;
     Net::new().map(drop)

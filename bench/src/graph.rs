@@ -11,7 +11,7 @@ use engine::{Configured, Options, Plan, Worker};
 
 use crate::floor::Floor;
 use crate::serde_params::Param;
-use crate::{Pair, Row, Settings, classify, juggling, locality, sessions, source, spraying};
+use crate::{Pair, Row, Settings, classify, evaluation, juggling, locality, sessions, source, spraying};
 
 pub(crate) fn forward(settings: &Settings) -> Result<Vec<Row>, String> {
     both_frames("forward", settings, FORWARD)
@@ -295,6 +295,18 @@ pub(crate) enum Start {
     Ip6,
 }
 
+impl Start {
+    /// The elements that mark it, each behind its arrow.
+    pub(crate) fn marks(self) -> &'static str {
+        match self {
+            Start::Frame => "",
+            Start::Ethernet | Start::Tcp => "-> MarkIPHeader(14)",
+            Start::Ip => "-> Strip(14) -> MarkIPHeader",
+            Start::Ip6 => "-> MarkIP6Header(14)",
+        }
+    }
+}
+
 /// Text that nobody reads.
 pub(crate) struct Silence;
 
@@ -332,13 +344,16 @@ pub(crate) fn worker_of(frames: &str, start: Start, chain: &str) -> Result<Worke
 
 /// The configuration of such a worker.
 pub(crate) fn text_of(frames: &str, start: Start, chain: &str) -> String {
-    let marks = match start {
-        Start::Frame => "",
-        Start::Ethernet | Start::Tcp => "-> MarkIPHeader(14)",
-        Start::Ip => "-> Strip(14) -> MarkIPHeader",
-        Start::Ip6 => "-> MarkIP6Header(14)",
-    };
-    format!("{frames} {marks} -> replay :: ReplayUnqueue(STOP -1, BURST 32) -> {chain}")
+    text_in_bursts(frames, start, BURST, chain)
+}
+
+/// Packets that are taken together where nothing else is said.
+pub(crate) const BURST: usize = 32;
+
+/// The same with so many packets at a time.
+pub(crate) fn text_in_bursts(frames: &str, start: Start, burst: usize, chain: &str) -> String {
+    let marks = start.marks();
+    format!("{frames} {marks} -> replay :: ReplayUnqueue(STOP -1, BURST {burst}) -> {chain}")
 }
 
 /// A configuration, ready to be driven.
@@ -378,7 +393,8 @@ pub(crate) fn configured_spread(
         .with(juggling::CLASSES)
         .with(locality::CLASSES)
         .with(spraying::CLASSES)
-        .with(classify::CLASSES);
+        .with(classify::CLASSES)
+        .with(evaluation::CLASSES);
     let first = |problems: Vec<engine::Problem>| {
         problems.first().map_or_else(|| "no reason given".into(), |problem| problem.render(&sources))
     };
@@ -480,4 +496,33 @@ pub(crate) fn measure_of(
         pairs.push(Pair { cost, floor: floor.measure(settings.per_run) });
     }
     Ok(Row::new(name, params, &pairs))
+}
+
+/// A worker to be measured, and what its row says of it.
+pub(crate) type Contender = (Vec<(&'static str, Param)>, Worker);
+
+/// Rows of several workers that take turns, so that what else happens on the machine happens to all of them.
+pub(crate) fn measure_in_turns(
+    name: &str,
+    settings: &Settings,
+    frame: usize,
+    mut contenders: Vec<Contender>,
+) -> Result<Vec<Row>, String> {
+    let mut floor = Floor::new(settings.packets, frame).map_err(|e| e.to_string())?;
+    floor.measure(settings.packets);
+    for (_, worker) in &mut contenders {
+        drive(worker, settings.packets.max(settings.per_run / 2))?;
+    }
+    let mut pairs = vec![Vec::with_capacity(settings.repeats); contenders.len()];
+    for _ in 0..settings.repeats {
+        for ((_, worker), pairs) in contenders.iter_mut().zip(&mut pairs) {
+            let cost = drive(worker, settings.per_run)?;
+            pairs.push(Pair { cost, floor: floor.measure(settings.per_run) });
+        }
+    }
+    let rows = contenders.into_iter().zip(pairs).map(|((params, mut worker), pairs)| {
+        worker.finish().map_err(|errors| errors.join("; "))?;
+        Ok(Row::new(name, &params, &pairs))
+    });
+    rows.collect()
 }

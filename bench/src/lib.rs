@@ -7,6 +7,7 @@
 mod classify;
 mod devices;
 mod elements;
+pub mod evaluation;
 mod floor;
 mod graph;
 mod juggling;
@@ -110,6 +111,10 @@ pub struct Row {
     pub mpps: f64,
     /// Smallest and largest cost.
     pub spread_ns: [f64; 2],
+    /// Between which half of the costs lie,
+    pub quartiles_ns: [f64; 2],
+    /// and half of the ratios.
+    pub ratio_quartiles: [f64; 2],
     /// Whether the floor is not part of the cost.
     pub excludes_floor: bool,
     /// What is counted.
@@ -289,18 +294,21 @@ struct Pair {
 impl Row {
     fn new(name: &str, params: &[(&'static str, Param)], pairs: &[Pair]) -> Row {
         let costs: Vec<f64> = pairs.iter().map(|p| p.cost).collect();
+        let ratios: Vec<f64> = pairs.iter().map(|p| p.cost / p.floor).collect();
         let cost = median(costs.clone());
         Row {
             name: name.to_string(),
             params: params.iter().cloned().collect(),
             ns_per_packet: cost,
             floor_ns: median(pairs.iter().map(|p| p.floor).collect()),
-            ratio: median(pairs.iter().map(|p| p.cost / p.floor).collect()),
+            ratio: median(ratios.clone()),
             mpps: 1000.0 / cost,
             spread_ns: [
                 costs.iter().copied().fold(f64::INFINITY, f64::min),
                 costs.iter().copied().fold(0.0, f64::max),
             ],
+            quartiles_ns: quartiles(costs),
+            ratio_quartiles: quartiles(ratios),
             excludes_floor: false,
             unit: "packet",
             speedup: None,
@@ -323,6 +331,18 @@ fn median(mut values: Vec<f64>) -> f64 {
         n if n % 2 == 1 => values[n / 2],
         n => (values[n / 2 - 1] + values[n / 2]) / 2.0,
     }
+}
+
+/// The lower and the upper quartile: at a quarter and at three quarters of the way through the sorted values.
+fn quartiles(mut values: Vec<f64>) -> [f64; 2] {
+    values.sort_by(f64::total_cmp);
+    [0.25, 0.75].map(|part| {
+        let place = part * values.len().saturating_sub(1) as f64;
+        match (values.get(place.floor() as usize), values.get(place.ceil() as usize)) {
+            (Some(below), Some(above)) => below + (above - below) * place.fract(),
+            _ => f64::NAN,
+        }
+    })
 }
 
 /// Rows as text: those of `sprayer` as the tables of docs/sprayer.md, all others in one table.
@@ -416,7 +436,10 @@ mod tests {
     }
 
     #[test]
-    fn medians() {
+    fn medians_and_quartiles() {
+        assert_eq!(quartiles(vec![5.0, 1.0, 3.0, 2.0, 4.0]), [2.0, 4.0]);
+        assert_eq!(quartiles(vec![1.0, 2.0]), [1.25, 1.75]);
+        assert_eq!(quartiles(vec![7.0]), [7.0, 7.0]);
         assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
         assert_eq!(median(vec![4.0, 1.0]), 2.5);
     }

@@ -1,15 +1,19 @@
 //! What composing a chain saves: chains as they are, and synthesized.
 
+use std::io::Write;
 use std::path::Path;
 
 use ::classify::filter::action;
 use element::ports::Processing;
-use synthesizer::compose::synthesize;
+use engine::Plan;
 use synthesizer::compose::walk::Limits;
+use synthesizer::compose::{Synthesis, synthesize};
 use synthesizer::insert::insert;
 use synthesizer::model::chain::Chain;
+use synthesizer::way::lengths;
 
-use crate::graph::{Start, configured, measure_worker, running, text_of};
+use crate::evaluation::open_loop;
+use crate::graph::{BURST, Contender, Start, configured, measure_in_turns, running, text_in_bursts};
 use crate::serde_params::Param;
 use crate::{Row, Settings, classify};
 
@@ -26,20 +30,15 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
         return behind_rules(settings, &rules, &patterns);
     }
     let mut rows = Vec::new();
-    for (name, function) in [("routers", router as fn(usize) -> String), ("translators", translator)] {
+    for kind in [Kind::Routers, Kind::Translators] {
         for n in FUNCTIONS {
-            let chain: Vec<String> = (0..n).map(function).collect();
-            let chain = format!("{} -> Discard", chain.join(" -> Cable -> "));
-            rows.extend(both(settings, name, n, &chain, &Traffic::Flows)?);
+            rows.extend(Case::in_a_row(kind, n).rows(settings)?);
         }
     }
-    rows.extend(both(settings, "motivating", 3, &motivating(), &Traffic::Flows)?);
+    rows.extend(Case::motivating().rows(settings)?);
     for count in [250, 10_000] {
-        let made = classify::made(count);
-        let actions = ["allow", "deny"].into_iter().cycle();
-        let rules: Vec<String> =
-            made.iter().zip(actions).map(|(rule, action)| format!("{action} {rule}")).collect();
-        rows.extend(behind_rules(settings, &rules, &made)?);
+        let patterns = classify::made(count);
+        rows.extend(behind_rules(settings, &alternately(&patterns), &patterns)?);
     }
     Ok(rows)
 }
@@ -47,62 +46,157 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
 /// The provider's chain with traffic that exercises every rule: a flow for each, and as many flows as there are packets in
 /// memory, so that each comes by once in a while.
 fn behind_rules(settings: &Settings, rules: &[String], patterns: &[String]) -> Result<Vec<Row>, String> {
-    let chain = provider(rules);
     let mut rows = Vec::new();
     for flows in [rules.len(), settings.packets] {
-        rows.extend(both(settings, "provider", rules.len(), &chain, &Traffic::Rules { patterns, flows })?);
+        rows.extend(Case::provider(rules, patterns, flows).rows(settings)?);
     }
     Ok(rows)
 }
 
-enum Traffic<'r> {
-    /// Flows one after the other.
-    Flows,
-    /// Flows in no order, as many of each of these rules or patterns.
-    Rules { patterns: &'r [String], flows: usize },
+/// Every other rule a permission.
+fn alternately(patterns: &[String]) -> Vec<String> {
+    let actions = ["allow", "deny"].into_iter().cycle();
+    patterns.iter().zip(actions).map(|(pattern, action)| format!("{action} {pattern}")).collect()
 }
 
-/// A chain as it is and synthesized, with so many functions or rules.
-fn both(
-    settings: &Settings,
-    name: &'static str,
-    count: usize,
-    chain: &str,
-    traffic: &Traffic<'_>,
-) -> Result<Vec<Row>, String> {
-    let folder = std::env::temp_dir().join(format!("tidegate-bench-{}", std::process::id()));
-    let file = folder.with_extension("rules");
-    let frames = match traffic {
-        Traffic::Flows => format!("BenchmarkFrames({}, {FLOWS}, 64)", settings.packets),
-        Traffic::Rules { patterns, flows } => {
-            std::fs::write(&file, patterns.join("\n"))
-                .map_err(|error| format!("{}: {error}", file.display()))?;
-            format!("BenchmarkHeaders({}, {}, 64, {flows})", settings.packets, file.display())
+/// Functions that stand in a row.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Routers,
+    Translators,
+}
+
+impl Kind {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Kind::Routers => "routers",
+            Kind::Translators => "translators",
         }
-    };
-    let rows = ["original", "synthesized"].into_iter().map(|form| {
-        let text = text_of(&frames, Start::Frame, chain);
-        let text = if form == "original" { text } else { synthesized(text)? };
-        let worker = running(text, engine::Options::default())?;
-        let (counted, flows) = match traffic {
-            Traffic::Flows => ("functions", FLOWS),
-            Traffic::Rules { flows, .. } => ("rules", *flows),
-        };
-        let params = [
-            ("chain", Param::Word(name)),
+    }
+}
+
+/// A chain, and what goes through it.
+pub(crate) struct Case {
+    name: &'static str,
+    /// What is counted, and how much of it there is.
+    count: (&'static str, usize),
+    /// Its elements, behind the source of packets.
+    pub(crate) chain: String,
+    /// Flows, which are of these rules or patterns as many of each, in no order, or one after the other if there are none.
+    flows: usize,
+    patterns: Vec<String>,
+    pub(crate) frame: usize,
+    pub(crate) burst: usize,
+}
+
+impl Case {
+    fn new(name: &'static str, count: (&'static str, usize), chain: String) -> Case {
+        Case { name, count, chain, flows: FLOWS, patterns: Vec::new(), frame: 64, burst: BURST }
+    }
+
+    /// So many routers or translators.
+    pub(crate) fn in_a_row(kind: Kind, n: usize) -> Case {
+        let function = if kind == Kind::Routers { router } else { translator };
+        let chain: Vec<String> = (0..n).map(function).collect();
+        Case::new(kind.name(), ("functions", n), format!("{} -> Discard", chain.join(" -> Cable -> ")))
+    }
+
+    /// The motivating example of the paper.
+    pub(crate) fn motivating() -> Case {
+        Case::new("motivating", ("functions", 3), motivating())
+    }
+
+    /// A provider's chain with these rules, and traffic that exercises all of them.
+    pub(crate) fn provider(rules: &[String], patterns: &[String], flows: usize) -> Case {
+        let patterns = patterns.to_vec();
+        Case { flows, patterns, ..Case::new("provider", ("rules", rules.len()), provider(rules)) }
+    }
+
+    /// The same with so many rules that are made.
+    pub(crate) fn made(count: usize, flows: usize) -> Case {
+        let patterns = classify::made(count);
+        Case::provider(&alternately(&patterns), &patterns, flows)
+    }
+
+    /// The same with frames of so many bytes, so many at a time.
+    pub(crate) fn of(self, frame: usize, burst: usize) -> Case {
+        Case { frame, burst, ..self }
+    }
+
+    fn params(&self, form: &'static str) -> Vec<(&'static str, Param)> {
+        let (counted, count) = self.count;
+        vec![
+            ("chain", Param::Word(self.name)),
             (counted, Param::Number(count as u64)),
-            ("flows", Param::Number(flows as u64)),
+            ("flows", Param::Number(self.flows as u64)),
             ("form", Param::Word(form)),
-        ];
-        measure_worker("synthesizer", settings, 64, worker, &params)
-    });
-    let rows = rows.collect();
-    let _ = std::fs::remove_file(&file);
-    rows
+        ]
+    }
+
+    /// The texts of both forms behind what gives packets, which has what it reads beside it for as long as it is needed.
+    pub(crate) fn forms(&self, packets: usize) -> Result<Forms, String> {
+        self.behind(packets, |frames| text_in_bursts(frames, Start::Frame, self.burst, &self.chain))
+    }
+
+    fn behind(&self, packets: usize, text: impl FnOnce(&str) -> String) -> Result<Forms, String> {
+        let mut file = tempfile::NamedTempFile::new().map_err(|error| error.to_string())?;
+        let frames = if self.patterns.is_empty() {
+            format!("BenchmarkFrames({packets}, {}, {})", self.flows, self.frame)
+        } else {
+            let patterns = self.patterns.join("\n");
+            file.write_all(patterns.as_bytes()).map_err(|error| error.to_string())?;
+            format!("BenchmarkHeaders({packets}, {}, {}, {})", file.path().display(), self.frame, self.flows)
+        };
+        let original = text(&frames);
+        let synthesized = synthesized(original.clone())?;
+        Ok(Forms { texts: [("original", original), ("synthesized", synthesized)], _patterns: file })
+    }
+
+    /// The texts of both forms with packets that arrive at a rate, and `latency` to tell how long they are under way.
+    pub(crate) fn metered(&self, packets: usize) -> Result<Forms, String> {
+        let chain = self.chain.strip_suffix("Discard").ok_or("a chain that ends elsewhere")?;
+        let chain = format!("{chain} latency :: BenchmarkLatency -> Discard");
+        self.behind(packets, |frames| open_loop::text(frames, Start::Frame, self.burst, &chain))
+    }
+
+    /// How many elements are on the longest way, and how many questions and operations in their place.
+    pub(crate) fn operations(&self) -> Result<[usize; 2], String> {
+        let text = self.forms(1)?.texts[0].1.clone();
+        let lengths = composed(text, |_, chain, synthesis| {
+            let all = synthesis.stretches.iter().filter_map(|stretch| lengths(chain, &stretch.program));
+            all.max().map(|[elements, questions]| [elements, questions + 1])
+        });
+        lengths?.ok_or_else(|| "nothing was composed".into())
+    }
+
+    /// A worker for each form.
+    pub(crate) fn contenders(&self, packets: usize) -> Result<Vec<Contender>, String> {
+        let forms = self.forms(packets)?;
+        let contender = |(form, text): &(&'static str, String)| {
+            Ok((self.params(form), running(text.clone(), engine::Options::default())?))
+        };
+        forms.texts.iter().map(contender).collect()
+    }
+
+    /// A row for each form, which take turns.
+    fn rows(&self, settings: &Settings) -> Result<Vec<Row>, String> {
+        measure_in_turns("synthesizer", settings, self.frame, self.contenders(settings.packets)?)
+    }
+}
+
+/// A chain as it is and synthesized.
+pub(crate) struct Forms {
+    pub(crate) texts: [(&'static str, String); 2],
+    _patterns: tempfile::NamedTempFile,
 }
 
 /// A configuration, synthesized.
 fn synthesized(text: String) -> Result<String, String> {
+    composed(text, |plan, chain, synthesis| lang::flatten(&insert(&plan.graph, chain, synthesis)))
+}
+
+/// What is to be had of a configuration's composition.
+fn composed<T>(text: String, of: impl FnOnce(&Plan, &Chain, &Synthesis) -> T) -> Result<T, String> {
     let (plan, mut copies) = configured(text, 1)?;
     let only = copies.pop().ok_or("no worker")?;
     let effects: Vec<_> =
@@ -115,7 +209,7 @@ fn synthesized(text: String) -> Result<String, String> {
     if synthesis.stretches.is_empty() {
         return Err("nothing was composed".into());
     }
-    Ok(lang::flatten(&insert(&plan.graph, &chain, &synthesis)))
+    Ok(of(&plan, &chain, &synthesis))
 }
 
 /// The router of the SNF paper's evaluation: everything that RFC 1812 asks of a forwarded packet.
@@ -195,7 +289,5 @@ fn rules_of(path: &Path) -> Result<(Vec<String>, Vec<String>), String> {
         return Ok((rules, patterns));
     }
     let rules = classify::read(path)?;
-    let actions = ["allow", "deny"].into_iter().cycle();
-    let written = rules.iter().zip(actions).map(|(rule, action)| format!("{action} {rule}")).collect();
-    Ok((written, rules))
+    Ok((alternately(&rules), rules))
 }

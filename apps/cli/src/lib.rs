@@ -15,6 +15,7 @@ mod bench;
 mod check;
 mod click;
 mod elements;
+mod evaluate;
 mod example;
 mod explain;
 mod generate;
@@ -70,6 +71,8 @@ enum Command {
     Multiply(multiply::Args),
     /// Measure cost per packet beside the floor that memory sets
     Bench(bench::Args),
+    /// Measure the figures of the five papers, with tables, plots and what came of them
+    Evaluate(evaluate::Args),
     /// Understand the options of Click's own driver
     #[command(disable_help_flag = true)]
     Click {
@@ -104,6 +107,7 @@ pub fn main(own: &'static [&'static Class]) -> ExitCode {
         Command::Generate(args) => generate::main(&args),
         Command::Multiply(args) => multiply::main(&args),
         Command::Bench(args) => bench::main(&args),
+        Command::Evaluate(args) => evaluate::main(&args),
         Command::Click { args } => click::main(args),
     }
 }

@@ -24,7 +24,7 @@ pub mod report;
 pub mod synthesized;
 pub mod topology;
 pub mod verify;
-mod way;
+pub mod way;
 
 use element::Class;
 

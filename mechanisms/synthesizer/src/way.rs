@@ -43,6 +43,13 @@ pub(crate) struct Asked<'a> {
     pub(crate) next: Next,
 }
 
+/// How long the longest way through a program is: the elements of the chain that it was made of, and the questions that it
+/// asks in their place, in front of one operation. `None` if there are no classes.
+pub fn lengths(chain: &Chain, program: &Program) -> Option<[usize; 2]> {
+    let way = Way::new(chain, program)?;
+    Some([way.steps.len(), way.questions(program).len()])
+}
+
 impl<'a> Way<'a> {
     /// The longest way of a program that was made of a chain; of several, one on which little is written. `None` if there
     /// are no classes.

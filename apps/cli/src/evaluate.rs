@@ -1,0 +1,154 @@
+//! `tidegate evaluate`: the papers' figures.
+
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use bench::Settings;
+use bench::evaluation::results::{Left, Results};
+use bench::evaluation::{ALL, Figure, INTERRUPTED, MISSING, Run};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::{FAILURE, print};
+
+/// Arguments of `evaluate`.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Without a name, lists the figures. For each one the folder gets NAME.csv with all that was measured, NAME.svg with a plot, \
+and NAME.json with what came of it; evaluation.md has all of them, and what could not be had and why. A figure that stands in \
+the folder, made by the same program with the same amount, is not measured again: what was interrupted goes on where it was.")]
+pub(crate) struct Args {
+    /// Figures to measure, such as snf-7; `snf` is all of that paper
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+    /// Measure all of them, which takes between one hour and two
+    #[arg(long, conflicts_with = "names")]
+    all: bool,
+    /// Folder for results
+    #[arg(long, value_name = "FOLDER", default_value = "evaluation")]
+    into: PathBuf,
+    /// Measure more often
+    #[arg(long, conflicts_with = "small")]
+    full: bool,
+    /// Measure once and little, to see that each figure comes about
+    #[arg(long)]
+    small: bool,
+    /// Measure also what stands in the folder
+    #[arg(long)]
+    again: bool,
+}
+
+pub(crate) fn main(args: &Args) -> ExitCode {
+    if args.names.is_empty() && !args.all {
+        return print(&list());
+    }
+    let chosen = match chosen(&args.names) {
+        Ok(chosen) => chosen,
+        Err(name) => {
+            crate::tell(format_args!("there is no figure '{name}'; `tidegate evaluate` lists them"));
+            return ExitCode::from(2);
+        }
+    };
+    match evaluate(args, &chosen) {
+        Ok(code) => code,
+        Err(error) => {
+            crate::tell(format_args!("{error}"));
+            ExitCode::from(FAILURE)
+        }
+    }
+}
+
+/// All figures with what is measured.
+fn list() -> String {
+    let mut text = String::new();
+    for Figure { name, paper, about, .. } in ALL {
+        text += &format!("{name:20} {paper}: {about}\n");
+    }
+    for (figures, reason) in MISSING {
+        text += &format!("{:20} {figures}: not to be had here; {reason}\n", "-");
+    }
+    text
+}
+
+/// The figures of these names, or all if there are none; or the name that means nothing.
+fn chosen(names: &[String]) -> Result<Vec<&'static Figure>, String> {
+    let mut chosen: Vec<&Figure> = Vec::new();
+    for name in names {
+        let of_paper = |figure: &&Figure| figure.name.split('-').next() == Some(name);
+        let before = chosen.len();
+        chosen.extend(ALL.iter().filter(|figure| figure.name == name || of_paper(figure)));
+        if chosen.len() == before {
+            return Err(name.clone());
+        }
+    }
+    if names.is_empty() {
+        chosen = ALL.iter().collect();
+    }
+    Ok(chosen)
+}
+
+fn evaluate(args: &Args, chosen: &[&'static Figure]) -> Result<ExitCode, String> {
+    let (settings, amount) = match (args.full, args.small) {
+        (true, _) => (Settings { repeats: Settings::FULL.repeats, ..Settings::EVALUATION }, "--full"),
+        (_, true) => (Settings::GLANCE, "--small"),
+        _ => (Settings::EVALUATION, ""),
+    };
+    let results = Results::new(&args.into, amount)?;
+    let is_over = crate::interrupt::flag();
+    let bar = ProgressBar::new(chosen.len() as u64).with_style(style());
+    bar.enable_steady_tick(Duration::from_millis(250));
+    let mut left = Vec::new();
+    let mut failed = false;
+    for figure in chosen {
+        if is_over.load(Ordering::Relaxed) {
+            left.push(Left { name: figure.name, reason: INTERRUPTED.into() });
+            continue;
+        }
+        if !args.again && results.has(figure) {
+            tell(&bar, &format!("{}: stands in the folder", figure.name));
+        } else if let Some(lack) = figure.lacks() {
+            tell(&bar, &format!("{}: {lack}", figure.name));
+            left.push(Left { name: figure.name, reason: lack });
+        } else {
+            let start = Instant::now();
+            let progress = |what: &str| {
+                bar.set_message(format!("{}: {what}", figure.name));
+                !is_over.load(Ordering::Relaxed)
+            };
+            match (figure.run)(&Run::new(settings.clone(), &progress)) {
+                Ok(outcome) => {
+                    let here = outcome.finding.here.clone();
+                    results.keep(figure, outcome, start.elapsed().as_secs())?;
+                    tell(&bar, &format!("{}: {here}", figure.name));
+                }
+                Err(error) => {
+                    failed |= error != INTERRUPTED;
+                    tell(&bar, &format!("{}: {error}", figure.name));
+                    left.push(Left { name: figure.name, reason: error });
+                }
+            }
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    let file = results.report(&left)?;
+    print(&format!("{}\n", file.display()));
+    let is_whole = !failed && !is_over.load(Ordering::Relaxed);
+    Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(FAILURE) })
+}
+
+/// Above the bar on a terminal, as a line of its own elsewhere.
+fn tell(bar: &ProgressBar, line: &str) {
+    if std::io::stderr().is_terminal() {
+        bar.println(line);
+    } else {
+        crate::tell(format_args!("{line}"));
+    }
+}
+
+fn style() -> ProgressStyle {
+    let style = ProgressStyle::with_template("{spinner} {pos}/{len} {elapsed} {wide_msg}");
+    style.unwrap_or_else(|_| ProgressStyle::default_spinner())
+}

@@ -1,0 +1,154 @@
+//! The papers' evaluations: for each figure a run of our own, its table, its plot and a sentence.
+//!
+//! Cost is measured as in all benchmarks, beside the floor of the same run, and what is compared takes turns. A
+//! figure of the paper is told in the paper's units; where machines differ, ratios are what can be compared.
+
+mod figures;
+pub(crate) mod open_loop;
+pub mod plot;
+pub mod results;
+pub mod table;
+
+use std::process::Command;
+use std::time::Duration;
+
+use crate::{Row, Settings};
+pub use figures::ALL;
+pub(crate) use open_loop::CLASSES;
+use plot::{Panel, Point};
+use table::Table;
+
+/// One figure of a paper, or several that come of one run.
+pub struct Figure {
+    /// The name on the command line and of files.
+    pub name: &'static str,
+    /// Paper and number.
+    pub paper: &'static str,
+    /// What is measured.
+    pub about: &'static str,
+    /// What has to be there.
+    pub needs: &'static [Need],
+    /// Measures it.
+    pub run: fn(&Run<'_>) -> Result<Outcome, String>,
+}
+
+/// Something that a figure cannot do without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// Network namespaces, which only root can make.
+    Namespaces,
+    /// A program.
+    Program(&'static str),
+}
+
+impl Need {
+    /// Why it cannot be had.
+    fn lack(self) -> Option<String> {
+        match self {
+            Need::Namespaces => match crate::devices::is_possible() {
+                Ok(()) => None,
+                Err(error) => Some(format!("network namespaces ({error})")),
+            },
+            Need::Program(program) => match Command::new(program).arg("--version").output() {
+                Ok(_) => None,
+                Err(_) => Some(program.to_string()),
+            },
+        }
+    }
+}
+
+impl Figure {
+    /// What a figure lacks here, if it lacks anything.
+    pub fn lacks(&self) -> Option<String> {
+        let lacks: Vec<String> = self.needs.iter().filter_map(|need| need.lack()).collect();
+        (!lacks.is_empty()).then(|| format!("needs {}", lacks.join(" and ")))
+    }
+}
+
+/// Figures of the papers that cannot be had here, and why.
+pub const MISSING: &[(&str, &str)] = &[
+    ("Reframer, Figures 17 and 21", "a SmartNIC on which Reframer runs; there is none"),
+    ("NFSlicer, Figure 9", "a model of a switch's memory, not a measurement"),
+    (
+        "NFSlicer, Figures 11 to 14",
+        "counters of DDIO, the last-level cache and the memory bus of the paper's processor; virtual machines have none of them",
+    ),
+];
+
+/// What a figure is measured with.
+pub struct Run<'r> {
+    /// How much.
+    pub settings: Settings,
+    /// Hears what is measured next, and says whether to go on.
+    progress: &'r dyn Fn(&str) -> bool,
+}
+
+/// What [`Run::step`] says where somebody has asked to stop.
+pub const INTERRUPTED: &str = "interrupted";
+
+impl<'r> Run<'r> {
+    /// With somebody who hears what is measured next, and says whether to go on.
+    pub fn new(settings: Settings, progress: &'r dyn Fn(&str) -> bool) -> Run<'r> {
+        Run { settings, progress }
+    }
+
+    /// Says what is measured next.
+    ///
+    /// # Errors
+    /// [`INTERRUPTED`] if it is not to be measured any more.
+    pub fn step(&self, what: &str) -> Result<(), String> {
+        if (self.progress)(what) { Ok(()) } else { Err(INTERRUPTED.into()) }
+    }
+
+    /// Whether this is only to see that it works.
+    pub fn is_small(&self) -> bool {
+        self.settings.repeats == 1
+    }
+
+    /// All of these, or the first and the last where it is only to see that it works.
+    pub fn some<T: Clone>(&self, all: &[T]) -> Vec<T> {
+        match (self.is_small(), all) {
+            (true, [first, .., last]) => vec![first.clone(), last.clone()],
+            _ => all.to_vec(),
+        }
+    }
+}
+
+/// How much is measured for an evaluation.
+impl Settings {
+    /// All figures in less than two hours.
+    pub const EVALUATION: Settings =
+        Settings { repeats: 7, per_run: 1_000_000, window: Duration::from_secs(1), ..Settings::USUAL };
+    /// Just enough to see that each figure comes about.
+    pub const GLANCE: Settings =
+        Settings { repeats: 1, packets: 2_000, per_run: 4_000, rounds: 1, ..Settings::SMALL };
+}
+
+/// What came of a figure.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// All that was measured.
+    pub table: Table,
+    /// What is to be seen.
+    pub panels: Vec<Panel>,
+    /// What is to be said.
+    pub finding: Finding,
+}
+
+/// One sentence about both.
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+pub struct Finding {
+    /// What the paper reports,
+    pub paper: String,
+    /// what was measured here,
+    pub here: String,
+    /// and where that is less, what bounds it.
+    pub bound: String,
+}
+
+impl Row {
+    /// As a point of a plot: nanoseconds per packet, with quartiles.
+    fn point(&self, x: f64) -> Point {
+        Point { x, y: self.ns_per_packet, quartiles: Some(self.quartiles_ns) }
+    }
+}

@@ -1,0 +1,281 @@
+//! SNF: chains as they are and synthesized.
+
+use std::time::Duration;
+
+use super::{find, series, value, word};
+use crate::evaluation::open_loop::{Latencies, OpenLoop};
+use crate::evaluation::plot::{Axis, Panel, Point, Series};
+use crate::evaluation::table::{Cell, Table};
+use crate::evaluation::{Finding, Outcome, Run};
+use crate::graph::measure_in_turns;
+use crate::serde_params::Param;
+use crate::synthesis::{Case, Kind};
+use crate::{Row, Settings};
+
+const FORMS: [&str; 2] = ["original", "synthesized"];
+const KINDS: [Kind; 2] = [Kind::Routers, Kind::Translators];
+
+/// Rows of both forms of a case, with more that is told of them.
+fn measure(settings: &Settings, case: &Case, more: &[(&'static str, Param)]) -> Result<Vec<Row>, String> {
+    let mut contenders = case.contenders(settings.packets)?;
+    contenders.iter_mut().for_each(|(params, _)| params.extend(more.iter().cloned()));
+    measure_in_turns("snf", settings, case.frame, contenders)
+}
+
+/// The translator, firewall and balancer.
+pub(super) fn motivating(run: &Run<'_>) -> Result<Outcome, String> {
+    run.step("as it is and synthesized")?;
+    let case = Case::motivating();
+    let rows = measure(&run.settings, &case, &[])?;
+    let [original, synthesized] = FORMS.map(|form| find(&rows, &[("form", form)]));
+    let (original, synthesized) = (original?, synthesized?);
+    let [before, after] = case.operations()?;
+    let names = Axis::names("form", FORMS);
+    let points = rows.iter().zip(0..).map(|(row, x)| row.point(f64::from(x)));
+    let cost = Panel {
+        title: "Cost, source included".into(),
+        x: names.clone(),
+        y: Axis::linear("ns per packet"),
+        series: vec![Series::new("here", points)],
+    };
+    let counted = [before, after].into_iter().zip(0..);
+    let steps = counted.map(|(n, x)| Point { x: f64::from(x), y: n as f64, quartiles: None });
+    let operations = Panel {
+        title: "Operations on the longest way".into(),
+        x: names,
+        y: Axis::linear("operations"),
+        series: vec![Series::new("here", steps), Series::of_paper("the paper", [(0.0, 18.0), (1.0, 5.0)])],
+    };
+    let finding = Finding {
+        paper: "18 operations become 5, and 2206 cycles 720, which is 3.1 times less.".into(),
+        here: format!(
+            "{before} elements become {after} questions and operations, and {:.0} ns {:.0}, which is {:.1} times less ({:.1} \
+             and {:.1} times the floor).",
+            original.ns_per_packet,
+            synthesized.ns_per_packet,
+            original.ns_per_packet / synthesized.ns_per_packet,
+            original.ratio,
+            synthesized.ratio
+        ),
+        bound: "both figures have the source of packets in them, and elements pass batches, so that the original is some \
+                 tenfold cheaper than the paper's to begin with."
+            .into(),
+    };
+    Ok(Outcome { table: Table::of_costs(&rows), panels: vec![cost, operations], finding })
+}
+
+/// One to ten functions in a row, in both bursts.
+pub(super) fn in_a_row(run: &Run<'_>) -> Result<Outcome, String> {
+    const BURSTS: [usize; 2] = [32, 128];
+    let mut rows = Vec::new();
+    for kind in KINDS {
+        for n in run.some(&[1, 2, 4, 6, 8, 10]) {
+            run.step(&format!("{}, {n} in a row", kind.name()))?;
+            let mut contenders = Vec::new();
+            for burst in BURSTS {
+                let case = Case::in_a_row(kind, n).of(60, burst);
+                let more = ("burst", Param::Number(burst as u64));
+                let both = case.contenders(run.settings.packets)?;
+                contenders.extend(both.into_iter().map(|(mut params, worker)| {
+                    params.push(more.clone());
+                    (params, worker)
+                }));
+            }
+            rows.extend(measure_in_turns("snf", &run.settings, 60, contenders)?);
+        }
+    }
+    let panels = KINDS.map(|kind| {
+        let of_kind: Vec<Row> =
+            rows.iter().filter(|row| word(row, "chain") == kind.name()).cloned().collect();
+        Panel {
+            title: format!("{} in a row", capital(kind.name())),
+            x: Axis::linear("functions"),
+            y: Axis::linear("ns per packet"),
+            series: series(&of_kind, |row| {
+                let name = format!("{}, bursts of {}", word(row, "form"), word(row, "burst"));
+                (name, row.point(value(row, "functions")))
+            }),
+        }
+    });
+    let times = |kind: Kind, form: &str| -> Result<f64, String> {
+        let of = |n: &str| {
+            let params = [("chain", kind.name()), ("form", form), ("burst", "32"), ("functions", n)];
+            find(&rows, &params).map(|row| row.ratio)
+        };
+        Ok(of("10")? / of("1")?)
+    };
+    let [routers, translators] = KINDS.map(|kind| {
+        Ok::<_, String>(format!(
+            "ten {} cost {:.1} times as much as one, synthesized {:.2} times",
+            kind.name(),
+            times(kind, "original")?,
+            times(kind, "synthesized")?
+        ))
+    });
+    let finding = Finding {
+        paper: "ten routers in FastClick reach less than 10 of 31.5 Gb/s and translators fall more steeply; synthesized, ten \
+                 cost what one does (translators in bursts of 32 a little more behind the sixth)."
+            .into(),
+        here: format!("{}; {}.", routers?, translators?),
+        bound: String::new(),
+    };
+    Ok(Outcome { table: Table::of_costs(&rows), panels: panels.into(), finding })
+}
+
+/// Ten functions, over sizes of frames.
+pub(super) fn sizes(run: &Run<'_>) -> Result<Outcome, String> {
+    let mut rows = Vec::new();
+    for kind in KINDS {
+        for frame in run.some(&[60, 128, 256, 512, 1024, 1500]) {
+            run.step(&format!("{} with frames of {frame} bytes", kind.name()))?;
+            let case = Case::in_a_row(kind, 10).of(frame, 128);
+            rows.extend(measure(&run.settings, &case, &[("frame", Param::Number(frame as u64))])?);
+        }
+    }
+    let rate = |row: &Row| value(row, "frame") * 8.0 / row.ns_per_packet;
+    let rates = Panel {
+        title: "Ten functions on one core".into(),
+        x: Axis::linear("bytes per frame"),
+        y: Axis::linear("Gb/s"),
+        series: series(&rows, |row| {
+            let [low, high] = row.quartiles_ns.map(|ns| value(row, "frame") * 8.0 / ns);
+            let point = Point { x: value(row, "frame"), y: rate(row), quartiles: Some([high, low]) };
+            (format!("{}, {}", word(row, "chain"), word(row, "form")), point)
+        }),
+    };
+    let of = |kind: Kind, form: &str, frame: &str| {
+        find(&rows, &[("chain", kind.name()), ("form", form), ("frame", frame)]).map(rate)
+    };
+    let [routers, translators] = KINDS.map(|kind| {
+        Ok::<_, String>(format!(
+            "with frames of 60 bytes ten {} carry {:.1} Gb/s as they are and {:.1} synthesized",
+            kind.name(),
+            of(kind, "original", "60")?,
+            of(kind, "synthesized", "60")?
+        ))
+    });
+    let large = of(Kind::Translators, "synthesized", "1500")?;
+    let finding = Finding {
+        paper: "on eight cores SNF reaches 40 Gb/s from frames of 128 bytes on, FastClick from 800 to 1000 bytes on.".into(),
+        here: format!(
+            "on one core, from memory, {}; {}; with 1500 bytes ten translators synthesized carry {large:.0} Gb/s.",
+            routers?, translators?
+        ),
+        bound: "nothing but memory stands in the place of the paper's interfaces, so there is no line rate to meet.".into(),
+    };
+    Ok(Outcome { table: Table::of_costs(&rows), panels: vec![rates], finding })
+}
+
+/// The provider's chains: cost and latency.
+pub(super) fn provider(run: &Run<'_>) -> Result<Outcome, String> {
+    /// Of what the original bears.
+    const LOAD: f64 = 0.7;
+    let mut rows = Vec::new();
+    let columns =
+        ["rules", "frame", "form", "offered_mpps", "p25_us", "median_us", "p75_us", "p99_us", "deviation_us"];
+    let mut table = Table::new(&columns);
+    let (mut medians, mut tails) = (Vec::new(), Vec::new());
+    for rules in run.some(&[251, 713, 8550]) {
+        for frame in run.some(&[64, 128, 256, 1500]) {
+            run.step(&format!("{rules} rules, frames of {frame} bytes"))?;
+            let case = Case::made(rules, run.settings.packets).of(frame, 128);
+            let more = [("frame", Param::Number(frame as u64))];
+            let measured = measure(&run.settings, &case, &more)?;
+            let rate = LOAD * 1e9 / find(&measured, &[("form", "original")])?.ns_per_packet;
+            rows.extend(measured);
+            let latencies = latencies(run, &case, rate)?;
+            for (form, latencies) in FORMS.into_iter().zip(latencies) {
+                let name = format!("{rules} rules, {form}");
+                let point = |y, quartiles| Point { x: frame as f64, y, quartiles };
+                medians.push((name.clone(), point(latencies.median, Some(latencies.quartiles))));
+                tails.push((name, point(latencies.p99, None)));
+                let [lower, upper] = latencies.quartiles;
+                let figures =
+                    [rate / 1e6, lower, latencies.median, upper, latencies.p99, latencies.deviation];
+                let first: [Cell; 3] = [rules.into(), frame.into(), form.into()];
+                table.push(first.into_iter().chain(figures.map(Cell::from)));
+            }
+        }
+    }
+    let group = |points: Vec<(String, Point)>| {
+        let mut all: Vec<Series> = Vec::new();
+        for (name, point) in points {
+            match all.iter_mut().find(|series| series.name == name) {
+                Some(series) => series.points.push(point),
+                None => all.push(Series::new(name, [point])),
+            }
+        }
+        all
+    };
+    let cost = Panel {
+        title: "Cost".into(),
+        x: Axis::log("bytes per frame"),
+        y: Axis::linear("ns per packet"),
+        series: series(&rows, |row| {
+            (format!("{} rules, {}", word(row, "rules"), word(row, "form")), row.point(value(row, "frame")))
+        }),
+    };
+    let panel = |title: &str, series| Panel {
+        title: title.into(),
+        x: Axis::log("bytes per frame"),
+        y: Axis::log("us"),
+        series,
+    };
+    let load = "at 70 % of what the original bears";
+    let panels = vec![
+        cost,
+        panel(&format!("Latency, median, {load}"), group(medians)),
+        panel(&format!("Latency, 99th percentile, {load}"), group(tails)),
+    ];
+    let all = |rules: &str| -> Result<String, String> {
+        let of = |form| find(&rows, &[("rules", rules), ("form", form), ("frame", "64")]);
+        let (original, synthesized) = (of("original")?, of("synthesized")?);
+        let times = original.ns_per_packet / synthesized.ns_per_packet;
+        Ok(format!(
+            "{rules} rules {:.0} ns, synthesized {:.0} ({times:.1} times)",
+            original.ns_per_packet, synthesized.ns_per_packet
+        ))
+    };
+    let finding = Finding {
+        paper: "no gain with 251 rules, up to 8.5 times the throughput with 8,550; 1.1 to 10 times less median latency and 2 to \
+                 3.5 times less variance."
+            .into(),
+        here: format!("with frames of 64 bytes {}; {}.", all("251")?, all("8550")?),
+        bound: "the original's classifier is compiled here, so that 8,550 rules cost it little more than 251: there is less \
+                 to save than in FastClick, whose classifier asks rule by rule (the chain alone takes it 43 us)."
+            .into(),
+    };
+    let mut costs = Table::of_costs(&rows);
+    // One file: what stands in one table only is empty in the other's rows.
+    costs.join(table, &["rules", "frame", "form"]);
+    Ok(Outcome { table: costs, panels, finding })
+}
+
+/// Latencies of both forms at this rate; the median of runs that take turns.
+fn latencies(run: &Run<'_>, case: &Case, rate: f64) -> Result<[Latencies; 2], String> {
+    let time = if run.is_small() { Duration::from_millis(5) } else { Duration::from_millis(300) };
+    let rounds = run.settings.repeats.min(5);
+    let forms = case.metered(run.settings.packets)?;
+    let open = |(_, text): &(&str, String)| Ok::<_, String>((OpenLoop::of(text.clone())?, Vec::new()));
+    let mut loops = forms.texts.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+    for _ in 0..rounds {
+        for (open_loop, all) in &mut loops {
+            open_loop.drive(rate, time, &["latency"])?;
+            all.push(open_loop.latencies("latency")?);
+        }
+    }
+    let mut medians = loops.into_iter().map(|(open_loop, mut all)| {
+        open_loop.finish()?;
+        all.sort_by(|a, b| a.median.total_cmp(&b.median));
+        Ok::<_, String>(all[all.len() / 2])
+    });
+    match (medians.next(), medians.next()) {
+        (Some(original), Some(synthesized)) => Ok([original?, synthesized?]),
+        _ => Err("no latencies".into()),
+    }
+}
+
+fn capital(word: &str) -> String {
+    let mut letters = word.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
