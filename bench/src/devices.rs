@@ -16,8 +16,8 @@ use std::io::{Error, ErrorKind, Result};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -251,12 +251,18 @@ impl Bench {
 
 /// An interrupt (Ctrl-C) or a request to end: everything is taken away before the program ends.
 struct Interrupt {
+    flags: &'static Flags,
+}
+
+/// What signals set, and whether they end the program as usual. One measurement comes behind the other, and signals have the
+/// same handlers for all of them.
+struct Flags {
     asked: Arc<AtomicBool>,
     over: Arc<AtomicBool>,
 }
 
-impl Interrupt {
-    fn new() -> Result<Interrupt> {
+impl Flags {
+    fn register() -> Result<Flags> {
         use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
         use signal_hook::flag;
         let [asked, over] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
@@ -264,11 +270,24 @@ impl Interrupt {
             flag::register_conditional_default(signal, Arc::clone(&over))?;
             flag::register(signal, Arc::clone(&asked))?;
         }
-        Ok(Interrupt { asked, over })
+        Ok(Flags { asked, over })
+    }
+}
+
+impl Interrupt {
+    fn new() -> Result<Interrupt> {
+        static FLAGS: Mutex<Option<&Flags>> = Mutex::new(None);
+        let mut flags = FLAGS.lock().unwrap_or_else(PoisonError::into_inner);
+        let flags = match *flags {
+            Some(flags) => flags,
+            None => *flags.insert(Box::leak(Box::new(Flags::register()?))),
+        };
+        flags.over.store(false, Ordering::Relaxed);
+        Ok(Interrupt { flags })
     }
 
     fn is_asked(&self) -> bool {
-        self.asked.load(Ordering::Relaxed)
+        self.flags.asked.load(Ordering::Relaxed)
     }
 
     fn check(&self) -> Result<()> {
@@ -291,6 +310,6 @@ impl Interrupt {
 impl Drop for Interrupt {
     fn drop(&mut self) {
         // From now on such a signal ends the program as usual.
-        self.over.store(true, Ordering::Relaxed);
+        self.flags.over.store(true, Ordering::Relaxed);
     }
 }

@@ -9,6 +9,7 @@ pub mod plot;
 pub mod results;
 pub mod table;
 
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -79,6 +80,8 @@ pub const MISSING: &[(&str, &str)] = &[
 pub struct Run<'r> {
     /// How much.
     pub settings: Settings,
+    /// A capture to take in the place of traffic that is made, where a figure has any.
+    pub trace: Option<PathBuf>,
     /// Hears what is measured next, and says whether to go on.
     progress: &'r dyn Fn(&str) -> bool,
 }
@@ -87,9 +90,9 @@ pub struct Run<'r> {
 pub const INTERRUPTED: &str = "interrupted";
 
 impl<'r> Run<'r> {
-    /// With somebody who hears what is measured next, and says whether to go on.
-    pub fn new(settings: Settings, progress: &'r dyn Fn(&str) -> bool) -> Run<'r> {
-        Run { settings, progress }
+    /// With a capture, if there is one, and somebody who hears what is measured next and says whether to go on.
+    pub fn new(settings: Settings, trace: Option<PathBuf>, progress: &'r dyn Fn(&str) -> bool) -> Run<'r> {
+        Run { settings, trace, progress }
     }
 
     /// Says what is measured next.

@@ -197,7 +197,7 @@ const REFRAMER: &str = "Reframer(64us, BYPASS none) -> Discard";
 pub(crate) const FORWARD: &str = "Classifier(12/0800) -> CheckIPHeader(14) -> Counter -> Discard";
 const EDIT: &str = "Classifier(12/0800) -> CheckIPHeader(14) -> DecIPTTL -> SetTimestamp
     -> EtherRewrite(2:0:0:0:0:3, 2:0:0:0:0:4) -> Counter -> Discard";
-const NAT: &str = "IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 0) -> Discard";
+pub(crate) const NAT: &str = "IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 0) -> Discard";
 const TEE: &str = "t :: Tee; t[0] -> Discard; t[1] -> Discard";
 const QUEUE: &str = "Queue(1024) -> Unqueue(32) -> Discard";
 

@@ -29,6 +29,9 @@ pub(crate) struct Args {
     /// Folder for results
     #[arg(long, value_name = "FOLDER", default_value = "evaluation")]
     into: PathBuf,
+    /// Capture to take for the load of Reframer's chain (figures 11 to 18), in place of one that is made
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
     /// Measure more often
     #[arg(long, conflicts_with = "small")]
     full: bool,
@@ -95,7 +98,10 @@ fn evaluate(args: &Args, chosen: &[&'static Figure]) -> Result<ExitCode, String>
         (_, true) => (Settings::GLANCE, "--small"),
         _ => (Settings::EVALUATION, ""),
     };
-    let results = Results::new(&args.into, amount)?;
+    let trace = args.trace.as_ref().map(|trace| format!("--trace {}", trace.display()));
+    let options: Vec<&str> =
+        [amount].into_iter().chain(trace.as_deref()).filter(|part| !part.is_empty()).collect();
+    let results = Results::new(&args.into, &options.join(" "))?;
     let is_over = crate::interrupt::flag();
     let bar = ProgressBar::new(chosen.len() as u64).with_style(style());
     bar.enable_steady_tick(Duration::from_millis(250));
@@ -117,13 +123,14 @@ fn evaluate(args: &Args, chosen: &[&'static Figure]) -> Result<ExitCode, String>
                 bar.set_message(format!("{}: {what}", figure.name));
                 !is_over.load(Ordering::Relaxed)
             };
-            match (figure.run)(&Run::new(settings.clone(), &progress)) {
+            match (figure.run)(&Run::new(settings.clone(), args.trace.clone(), &progress)) {
                 Ok(outcome) => {
                     let here = outcome.finding.here.clone();
                     results.keep(figure, outcome, start.elapsed().as_secs())?;
                     tell(&bar, &format!("{}: {here}", figure.name));
                 }
                 Err(error) => {
+                    let error = if is_over.load(Ordering::Relaxed) { INTERRUPTED.into() } else { error };
                     failed |= error != INTERRUPTED;
                     tell(&bar, &format!("{}: {error}", figure.name));
                     left.push(Left { name: figure.name, reason: error });

@@ -1,9 +1,11 @@
 //! All figures, by paper.
 
+mod reframer;
 mod snf;
+mod sprayer;
 
-use super::Figure;
 use super::plot::{Point, Series};
+use super::{Figure, Need};
 use crate::Row;
 use crate::serde_params::Param;
 
@@ -36,6 +38,77 @@ pub const ALL: &[Figure] = &[
         about: "A provider's chain with 251, 713 and 8,550 rules: cost, and latency at a load that both forms bear",
         needs: &[],
         run: snf::provider,
+    },
+    Figure {
+        name: "reframer-4",
+        paper: "Reframer, Figures 4 and 20",
+        about: "Translator, firewall of 20,000 rules with and without rule cache, and the chain, with 10,000 flows of packets of 1 KB, \
+                over the number of packets of a flow in a row",
+        needs: &[],
+        run: reframer::functions,
+    },
+    Figure {
+        name: "reframer-5",
+        paper: "Reframer, Figure 5",
+        about: "Misses of the caches per packet, simulated by callgrind",
+        needs: &[Need::Program("valgrind")],
+        run: reframer::misses,
+    },
+    Figure {
+        name: "reframer-11",
+        paper: "Reframer, Figure 11",
+        about: "What windows of a trace at the same time make of it",
+        needs: &[],
+        run: reframer::characteristics,
+    },
+    Figure {
+        name: "reframer-12",
+        paper: "Reframer, Figure 12",
+        about: "The chain of router, translator, firewall and statistics over load, with a Reframer in front on another machine",
+        needs: &[],
+        run: reframer::outside,
+    },
+    Figure {
+        name: "reframer-13",
+        paper: "Reframer, Figure 13",
+        about: "Many receive queues as the rival way to locality",
+        needs: &[],
+        run: reframer::queues,
+    },
+    Figure {
+        name: "reframer-14",
+        paper: "Reframer, Figure 14",
+        about: "The highest rate of the chain and of Reframer alone, on one core and on two",
+        needs: &[],
+        run: reframer::rate_per_core,
+    },
+    Figure {
+        name: "reframer-15",
+        paper: "Reframer, Figures 15 and 16",
+        about: "Reframer and flow-oblivious batches in the chain itself, over the time that packets are held",
+        needs: &[],
+        run: reframer::in_chain,
+    },
+    Figure {
+        name: "reframer-18",
+        paper: "Reframer, Figure 18",
+        about: "Latency of small and large flows with none, all and only the large ones held",
+        needs: &[],
+        run: reframer::differentiated,
+    },
+    Figure {
+        name: "sprayer-6",
+        paper: "Sprayer, Figures 6a, 7a, 8 and 9",
+        about: "Rate, latency and fairness of one connection and several, each at one worker or spread",
+        needs: &[],
+        run: sprayer::spreading,
+    },
+    Figure {
+        name: "sprayer-6b",
+        paper: "Sprayer, Figures 6b and 7b",
+        about: "Throughput of the kernel's own TCP through workers that share a connection",
+        needs: &[Need::Namespaces],
+        run: sprayer::connections,
     },
 ];
 

@@ -193,21 +193,9 @@ impl Element for Latency {
     }
 }
 
-/// What became of packets that came at a rate.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Load {
-    /// Million packets per second that arrived,
-    pub(crate) offered: f64,
-    /// and that were taken.
-    pub(crate) taken: f64,
-    /// Of those that arrived, those that found the ring full.
-    pub(crate) lost: f64,
-}
-
-/// How long packets were under way, in microseconds.
+/// How long packets were under way, in microseconds; no numbers where none came.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Latencies {
-    pub(crate) count: u64,
     pub(crate) quartiles: [f64; 2],
     pub(crate) median: f64,
     pub(crate) p99: f64,
@@ -240,20 +228,18 @@ impl OpenLoop {
         Ok(open_loop)
     }
 
-    /// Lets packets arrive at so many per second for this long, after a tenth of it in which nothing is measured.
-    pub(crate) fn drive(&mut self, rate: f64, time: Duration, meters: &[&str]) -> Result<Load, String> {
+    /// Lets packets arrive at so many per second for this long, after a tenth of it in which nothing is measured. Gives
+    /// how many million packets per second were taken; the others found the ring full.
+    pub(crate) fn drive(&mut self, rate: f64, time: Duration, meters: &[&str]) -> Result<f64, String> {
         self.write("arrivals", "rate", &rate.to_string())?;
         self.spend(time / 10)?;
         for meter in meters {
             self.write(meter, "reset", "")?;
         }
         let start = Instant::now();
-        let before = [self.count("count")?, self.count("missed")?];
+        let before = self.count()?;
         self.spend(time)?;
-        let seconds = start.elapsed().as_secs_f64();
-        let [taken, missed] = [self.count("count")? - before[0], self.count("missed")? - before[1]];
-        let offered = (taken + missed).max(1.0);
-        Ok(Load { offered: offered / seconds / 1e6, taken: taken / seconds / 1e6, lost: missed / offered })
+        Ok((self.count()? - before) / start.elapsed().as_secs_f64() / 1e6)
     }
 
     fn spend(&mut self, time: Duration) -> Result<(), String> {
@@ -274,13 +260,13 @@ impl OpenLoop {
             return Err(format!("{meter} says {text}"));
         };
         let [lower, median, upper, p99, p999, mean, deviation] =
-            [lower, median, upper, p99, p999, mean, deviation].map(|nanoseconds| nanoseconds / 1e3);
-        let count = count as u64;
-        Ok(Latencies { count, quartiles: [lower, upper], median, p99, p999, mean, deviation })
+            [lower, median, upper, p99, p999, mean, deviation]
+                .map(|nanoseconds| if count > 0.0 { nanoseconds / 1e3 } else { f64::NAN });
+        Ok(Latencies { quartiles: [lower, upper], median, p99, p999, mean, deviation })
     }
 
-    fn count(&mut self, name: &str) -> Result<f64, String> {
-        self.read("arrivals", name)?.parse().map_err(|_| "no count".into())
+    fn count(&mut self) -> Result<f64, String> {
+        self.read("arrivals", "count")?.parse().map_err(|_| "no count".into())
     }
 
     pub(crate) fn read(&mut self, element: &str, name: &str) -> Result<String, String> {

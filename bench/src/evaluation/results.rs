@@ -110,7 +110,7 @@ impl Results {
              that took turns, with their quartiles; what a paper reports is grey. {}\n",
             machine()
         );
-        if self.stamp.amount == SMALL {
+        if self.stamp.amount.starts_with(SMALL) {
             text += "**Measured once and little, to see that each figure comes about: what is said here means nothing.**\n\n";
         }
         let mut open = Vec::new();

@@ -18,6 +18,8 @@
 //!   last bits of its TCP checksum say, but for what opens and closes connections; `turn`, each one in turn; `next`, the one behind that of its worker, so that all packets have to be handed over.
 //! - `RATE`: packets per second that arrive at all queues together; 0 for as many as can be taken.
 //! - `RING`: packets that wait in each queue, with RATE.
+//! - `QUEUES`: receive queues of each worker, over which flows are spread; they are polled in turn, so that with many of
+//!   them packets of one flow come closer together.
 //! - `BURST`: most packets per turn.
 //!
 //! ## Handlers
@@ -34,11 +36,13 @@
 //! ## See also
 //! FromDump, ReplayUnqueue
 
+use std::ops::Range;
+
 use capture::Reader;
 use element::args::parse_integer;
 use element::class::{ArgInfo, HandlerInfo, Notes, Task};
 use element::effects::Hold;
-use element::{Base, Class, Cx, DropReason, Effects, Element, Timestamp, manual};
+use element::{Base, Class, Cx, DropReason, Effects, Element, Packet, Timestamp, manual, steering};
 use packet::{BATCH_CAPACITY, Store};
 use wire::{FromBytes, Layers, LinkType, ip_protocol, tcp};
 
@@ -55,6 +59,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("STEERING", "rss, spray, turn or next", "rss"),
         ArgInfo::keyword("RATE", "unsigned", "0"),
         ArgInfo::keyword("RING", "unsigned", "1024"),
+        ArgInfo::keyword("QUEUES", "unsigned", "1"),
         ArgInfo::keyword("BURST", "unsigned", ""),
     ],
     handlers: &[
@@ -63,7 +68,12 @@ pub static CLASS: Class = Class {
         HandlerInfo::count("packets"),
         HandlerInfo::both("rate"),
     ],
-    samples: &["$CAPTURE", "$CAPTURE, LOOPS 3, STEERING turn, BURST 7", "$CAPTURE, STEERING spray"],
+    samples: &[
+        "$CAPTURE",
+        "$CAPTURE, LOOPS 3, STEERING turn, BURST 7",
+        "$CAPTURE, STEERING spray",
+        "$CAPTURE, LOOPS 2, QUEUES 5, BURST 4",
+    ],
     build: |args| {
         let nic = InMemoryNic {
             filename: args.required("FILENAME"),
@@ -81,8 +91,11 @@ pub static CLASS: Class = Class {
             rate: args.or("RATE", 0u64),
             ring: args.or("RING", 1024u64),
             burst: args.get::<usize>("BURST").map(|n| n.clamp(1, BATCH_CAPACITY)),
+            queues: args.or("QUEUES", 1usize).clamp(1, MOST_QUEUES),
             store: None,
-            next: 0,
+            ends: Vec::new(),
+            left: Vec::new(),
+            polled: 0,
             count: 0,
             missed: 0,
             filled: Timestamp::ZERO,
@@ -112,10 +125,15 @@ struct InMemoryNic {
     rate: u64,
     ring: u64,
     burst: Option<usize>,
-    /// This worker's queue.
+    queues: usize,
+    /// The packets of this worker's queues, those of one queue in a row.
     store: Option<Box<Store>>,
-    /// The packet to give next.
-    next: usize,
+    /// By queue: where its packets end.
+    ends: Vec<usize>,
+    /// By queue: those of this round that are still to come.
+    left: Vec<Range<usize>>,
+    /// The queue to poll.
+    polled: usize,
     count: u64,
     missed: u64,
     /// Until when packets have arrived, how many of them wait, and the part of the next one that has come: nanoseconds
@@ -123,6 +141,13 @@ struct InMemoryNic {
     filled: Timestamp,
     waiting: u64,
     part: u128,
+}
+
+/// Which of so many queues of its worker a packet comes to, by its flow.
+fn queue_of(packet: &Packet, queues: usize) -> usize {
+    // Another part of the hash than the one that chooses the worker.
+    let hash = steering::hash(packet).unwrap_or(0).wrapping_mul(0x9e37_79b1);
+    (u64::from(hash) * queues as u64 >> 32) as usize
 }
 
 /// The checksum of a TCP segment that neither opens nor closes a connection, and is no fragment: what interfaces can
@@ -137,14 +162,17 @@ fn checksum(frame: &[u8], link: LinkType) -> Option<u16> {
     is_regular.then(|| header.checksum.get())
 }
 
+/// Queues of a worker at most, which is more than any interface has.
+const MOST_QUEUES: usize = 4096;
+
 /// How long a queue with a rate sleeps when nothing has come.
 const PAUSE: Timestamp = Timestamp(20_000);
 
 impl InMemoryNic {
     /// Reads the capture, and keeps the packets of this worker's queue.
-    fn load(&self, cx: &mut Cx<'_>) -> Result<Store, String> {
+    fn load(&mut self, cx: &mut Cx<'_>) -> Result<Store, String> {
         let mut reader = Reader::open(&self.filename).map_err(|error| error.to_string())?;
-        let mut store = cx.store();
+        let mut queues: Vec<Vec<Packet>> = (0..self.queues).map(|_| Vec::new()).collect();
         let (me, workers) = cx.worker();
         let mut number = 0;
         while let Some(record) = reader.next().map_err(|error| error.to_string())? {
@@ -169,9 +197,25 @@ impl InMemoryNic {
             packet.set_link(link.number());
             let base = if link == LinkType::RawIp { Base::Network } else { Base::Mac };
             packet.set_offset(base, Some(0));
-            cx.keep(&mut store, packet);
+            queues[queue_of(&packet, self.queues)].push(packet);
         }
+        let mut store = cx.store();
+        for queue in queues {
+            self.ends.push(store.len() + queue.len());
+            for packet in queue {
+                cx.keep(&mut store, packet);
+            }
+        }
+        self.begin();
         Ok(store)
+    }
+
+    /// A new round.
+    fn begin(&mut self) {
+        let mut start = 0;
+        self.left.clear();
+        self.left.extend(self.ends.iter().map(|&end| std::mem::replace(&mut start, end)..end));
+        self.polled = 0;
     }
 
     /// How many packets can be taken now.
@@ -217,14 +261,17 @@ impl Element for InMemoryNic {
             return false;
         }
         let mut batch = cx.batch();
-        let end = (self.next + most).min(store.len());
+        let queues = self.left.len();
+        let left = &mut self.left[self.polled];
+        let end = left.end.min(left.start + most);
         // Fewer where packets are still on their way: they are back soon.
-        let lent = cx.lend_into(store, self.next..end, &mut batch);
-        self.next += lent;
+        let lent = cx.lend_into(store, left.start..end, &mut batch);
+        left.start += lent;
+        self.polled = if self.polled + 1 == queues { 0 } else { self.polled + 1 };
         self.count += lent as u64;
         self.waiting = self.waiting.saturating_sub(lent as u64);
-        if self.next == store.len() {
-            self.next = 0;
+        if Range::is_empty(left) && self.left.iter().all(Range::is_empty) {
+            self.begin();
             self.loops -= i64::from(self.loops > 0);
         }
         if self.loops != 0 {

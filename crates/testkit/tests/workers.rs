@@ -354,6 +354,28 @@ fn queues_of_a_nic_have_the_flows_of_their_worker() {
 }
 
 #[test]
+fn many_queues_bring_flows_together() {
+    let file = capture();
+    let runs = |queues: usize, workers: usize| -> f64 {
+        let text = format!(
+            "nic :: InMemoryNic({}, LOOPS 3, QUEUES {queues}, BURST 8) -> Strip(14) -> MarkIPHeader
+            -> c :: Counter -> f :: FlowCounter -> r :: Reframer(0us) -> Discard",
+            file.path().display()
+        );
+        let handlers = ["c.count", "f.count", "r.slf_in"];
+        let outcome = Run::real().on(workers).text(&text, &handlers).unwrap_or_else(|e| panic!("{e}"));
+        let [packets, flows, slf] = &outcome.values[..] else { panic!("three handlers") };
+        assert_eq!(packets.as_deref(), Ok((3 * FLOWS * PACKETS).to_string().as_str()));
+        assert_eq!(flows.as_deref(), Ok(FLOWS.to_string().as_str()));
+        slf.as_ref().unwrap().parse().unwrap()
+    };
+    // Where flows take turns, a queue of its own for nearly each of them makes runs of a burst.
+    let [one, many] = [1, 400].map(|queues| runs(queues, 1));
+    assert!(one < 1.1 && many > 3.5, "{one} {many}");
+    assert!(runs(400, 2) > 3.5);
+}
+
+#[test]
 fn loss_ends_with_the_overload() {
     // Time moves by a millisecond with each look at it, so that a worker takes some 16,000 packets a second: a minute with
     // six times as many, then half.

@@ -1,0 +1,26 @@
+//! Reframer: what order is worth to functions, and what holding packets for microseconds brings and costs.
+
+mod functions;
+mod load;
+mod marked;
+mod misses;
+mod workload;
+
+pub(super) use functions::functions;
+pub(super) use load::{differentiated, in_chain, outside, queues, rate_per_core};
+pub(super) use misses::misses;
+pub(super) use workload::characteristics;
+
+/// Packets of one flow in a row.
+const SLF: [usize; 6] = [1, 2, 4, 8, 16, 32];
+/// Bytes of a frame.
+const FRAME: usize = 1024;
+/// Flows.
+const FLOWS: usize = 10_000;
+
+/// Packets in memory, and flows of them, so that all flows are there whatever the SLF.
+fn amount(run: &super::super::Run<'_>) -> (usize, usize) {
+    let most = SLF[SLF.len() - 1];
+    let packets = if run.is_small() { run.settings.packets } else { FLOWS * most };
+    (packets, packets.div_ceil(most).min(FLOWS))
+}

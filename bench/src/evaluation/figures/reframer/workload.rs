@@ -1,0 +1,215 @@
+//! The traffic of section 5: a trace cut into windows, of which 1 to 32 come at the same time (Figure 11).
+//!
+//! The paper's trace of a campus is not public. Either a capture is given, or a trace is made with what the paper says of
+//! its own: 2.2 Gb/s of packets of 1 KB on average, flows whose sizes follow a power law, SLF 1.2, and packets of one flow so
+//! close to each other that holding them for 128 us makes about three times as long runs of them.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use capture::{Reader, Writer, WriterOptions};
+use trace::generate::{Generator, Protocols, Specification};
+use trace::multiply::Windows;
+
+use crate::evaluation::plot::{Axis, Panel, Point, Series};
+use crate::evaluation::table::{Cell, Table};
+use crate::evaluation::{Finding, Outcome, Run};
+
+/// Windows.
+pub(super) const WINDOWS: usize = 32;
+/// How long each of them is where nothing is given, in nanoseconds: as much as fits into memory.
+const LENGTH: i64 = 40_000_000;
+/// Packets per second of one window.
+const RATE: f64 = 275_000.0;
+
+/// A trace, and how it is cut.
+pub(super) struct Workload {
+    folder: tempfile::TempDir,
+    trace: PathBuf,
+    length: i64,
+}
+
+/// So many windows at the same time.
+pub(super) struct Load {
+    pub(super) windows: usize,
+    pub(super) capture: PathBuf,
+    /// Packets and bytes of all frames on the wire.
+    pub(super) packets: usize,
+    pub(super) bytes: u64,
+    /// Packets per second.
+    pub(super) rate: f64,
+}
+
+impl Load {
+    /// Mean bytes of a packet.
+    pub(super) fn mean(&self) -> f64 {
+        self.bytes as f64 / self.packets.max(1) as f64
+    }
+
+    pub(super) fn gbps(&self) -> f64 {
+        self.rate * self.mean() * 8.0 / 1e9
+    }
+}
+
+impl Workload {
+    pub(super) fn new(run: &Run<'_>) -> Result<Workload, String> {
+        let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+        if let Some(trace) = &run.trace {
+            // The whole of it, in windows of the same length.
+            let (first, last) = ends(trace)?;
+            let length = ((last - first) / WINDOWS as i64).max(1);
+            return Ok(Workload { folder, trace: trace.clone(), length });
+        }
+        let length = if run.is_small() { LENGTH / 100 } else { LENGTH };
+        let packets = (RATE * length as f64 / 1e9) as u64 * WINDOWS as u64;
+        let specification = Specification {
+            flows: (packets / 60).clamp(32, 1 << 20) as u32,
+            packets,
+            slf: 1.2,
+            zipf: 1.0,
+            sizes: "66:3,590:1,1514:6"
+                .parse()
+                .map_err(|error: trace::generate::SizeMixError| error.to_string())?,
+            rate: RATE,
+            protocol: Protocols::Mix,
+            ipv6: 0.0,
+            answers: false,
+            seed: 1,
+        };
+        let trace = folder.path().join("trace.pcap");
+        let generator = Generator::new(specification).map_err(|error| error.to_string())?;
+        write(&trace, in_flights(generator.map(|packet| (packet.time, packet.frame))).into_iter())
+            .map_err(|error| error.to_string())?;
+        Ok(Workload { folder, trace, length })
+    }
+
+    /// So many windows at the same time.
+    pub(super) fn load(&self, windows: usize) -> Result<Load, String> {
+        let capture = self.folder.path().join(format!("{windows}.pcap"));
+        let mut reader = Reader::open(&self.trace).map_err(|error| error.to_string())?;
+        let output = std::io::BufWriter::new(File::create(&capture).map_err(|error| error.to_string())?);
+        let cut = Windows { count: windows, length: self.length };
+        trace::multiply(&mut reader, cut, self.folder.path(), output, &mut |_| {})
+            .map_err(|error| error.to_string())?;
+        let (packets, bytes) = total(&capture)?;
+        let rate = packets as f64 * 1e9 / self.length as f64;
+        Ok(Load { windows, capture, packets, bytes, rate })
+    }
+
+    /// A file beside the captures.
+    pub(super) fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+}
+
+/// Packets in the order in which a network brings them: those of a run as closely as a link of 100 Gb/s does, and three of
+/// four others soon behind the one before of their flow, as a window of TCP comes, with those of other flows between them.
+fn in_flights(packets: impl Iterator<Item = (i64, Vec<u8>)>) -> Vec<(i64, Vec<u8>)> {
+    /// Nanoseconds from one packet of a run to the next,
+    const NEXT: i64 = 80;
+    /// and on average from one run of a flight to the next.
+    const LATER: f64 = 20_000.0;
+    const SOON: f64 = 0.75;
+    /// Addresses and ports of IPv4.
+    const FLOW: std::ops::Range<usize> = 26..38;
+    let mut random = fastrand::Rng::with_seed(1);
+    let mut last: HashMap<Vec<u8>, i64> = HashMap::new();
+    let mut before = Vec::new();
+    let mut all: Vec<(i64, Vec<u8>)> = packets
+        .map(|(time, frame)| {
+            let flow = frame.get(FLOW).unwrap_or_default().to_vec();
+            let time = match last.get(&flow) {
+                Some(last) if before == flow => last + NEXT,
+                Some(last) if random.f64() < SOON => last + (-LATER * random.f64().max(1e-9).ln()) as i64,
+                // Never in front of its own flow.
+                Some(last) => time.max(last + NEXT),
+                None => time,
+            };
+            last.insert(flow.clone(), time);
+            before = flow;
+            (time, frame)
+        })
+        .collect();
+    all.sort_by_key(|(time, _)| *time);
+    all
+}
+
+fn write(path: &Path, packets: impl Iterator<Item = (i64, Vec<u8>)>) -> std::io::Result<()> {
+    let options = WriterOptions { nanoseconds: true, ..WriterOptions::default() };
+    let mut writer = Writer::new(std::io::BufWriter::new(File::create(path)?), options);
+    for (time, frame) in packets {
+        writer.write(time, frame.len() as u32, [&frame[..]])?;
+    }
+    writer.flush()
+}
+
+/// When a capture's first and last packet came.
+fn ends(path: &Path) -> Result<(i64, i64), String> {
+    let mut reader = Reader::open(path).map_err(|error| error.to_string())?;
+    let mut ends: Option<(i64, i64)> = None;
+    while let Some(record) = reader.next().map_err(|error| error.to_string())? {
+        ends = Some(match ends {
+            Some((first, last)) => (first.min(record.time), last.max(record.time)),
+            None => (record.time, record.time),
+        });
+    }
+    ends.ok_or_else(|| format!("{}: no packets", path.display()))
+}
+
+/// Packets and bytes of a capture.
+fn total(path: &Path) -> Result<(usize, u64), String> {
+    let mut reader = Reader::open(path).map_err(|error| error.to_string())?;
+    let (mut packets, mut bytes) = (0, 0);
+    while let Some(record) = reader.next().map_err(|error| error.to_string())? {
+        packets += 1;
+        bytes += u64::from(record.wire_len);
+    }
+    Ok((packets, bytes))
+}
+
+/// What comes of a number of windows: throughput, flows, and packets of a flow in a row.
+pub(in super::super) fn characteristics(run: &Run<'_>) -> Result<Outcome, String> {
+    let workload = Workload::new(run)?;
+    let mut table = Table::new(&["windows", "packets", "gbps", "flows", "slf"]);
+    let mut all: [Vec<Point>; 3] = Default::default();
+    for windows in run.some(&[1, 2, 4, 8, 16, 24, WINDOWS]) {
+        run.step(&format!("{windows} windows at the same time"))?;
+        let load = workload.load(windows)?;
+        let [flows, slf] = super::load::flows_and_slf(&load.capture)?;
+        let cells: [Cell; 5] =
+            [windows.into(), load.packets.into(), load.gbps().into(), flows.into(), slf.into()];
+        table.push(cells);
+        for (points, y) in all.iter_mut().zip([load.gbps(), flows, slf]) {
+            points.push(Point { x: windows as f64, y, quartiles: None });
+        }
+    }
+    let [rates, flows, slf] = all;
+    let last = |points: &[Point]| points.last().map_or(f64::NAN, |point| point.y);
+    let here = format!(
+        "{:.1} to {:.0} Gb/s with {:.0} to {:.0} flows, SLF {:.2} to {:.2}.",
+        rates[0].y,
+        last(&rates),
+        flows[0].y,
+        last(&flows),
+        slf[0].y,
+        last(&slf)
+    );
+    let panel = |title: &str, label, points| Panel {
+        title: title.into(),
+        x: Axis::linear("windows at the same time"),
+        y: Axis::linear(label),
+        series: vec![Series::new("here", points)],
+    };
+    let panels = vec![
+        panel("Load", "Gb/s", rates),
+        panel("Flows", "flows", flows),
+        panel("Packets of a flow in a row", "SLF", slf),
+    ];
+    let finding = Finding {
+        paper: "one to 32 windows of 20 s of a campus trace give 2.2 to some 70 Gb/s and millions of flows, SLF about 1.2.".into(),
+        here,
+        bound: "the trace is made (`--trace FILE` takes another one), and windows are as long as memory allows.".into(),
+    };
+    Ok(Outcome { table, panels, finding })
+}

@@ -1,0 +1,206 @@
+//! Sprayer: one connection on all cores.
+
+use super::{series, value, word};
+use crate::evaluation::plot::{Axis, Panel, Point, Series};
+use crate::evaluation::table::{Cell, Table};
+use crate::evaluation::{Finding, Outcome, Run};
+use crate::{Row, devices, spraying};
+
+/// Cycles of work with which numbers of connections are compared.
+const MOST: f64 = 10_000.0;
+
+fn steering(row: &Row) -> String {
+    let threads = value(row, "threads");
+    let workers = if threads == 1.0 { "one worker".into() } else { format!("{threads} workers") };
+    match word(row, "steering") {
+        one if threads == 1.0 && one == "rss" => workers,
+        way => format!("{way}, {workers}"),
+    }
+}
+
+/// Rates, latency and fairness: measured on two workers, simulated for eight and 64.
+pub(super) fn spreading(run: &Run<'_>) -> Result<Outcome, String> {
+    run.step("one connection and several, with work per packet")?;
+    let rows = spraying::run(&run.settings)?;
+    let of = |name: &str| -> Vec<Row> { rows.iter().filter(|row| row.name == name).cloned().collect() };
+    let (measured, simulated) = (of("sprayer"), of("simulated-sprayer"));
+    let rate = |row: &Row, x: &str| {
+        let quartiles = Some(row.quartiles_ns.map(|ns| 1e3 / ns));
+        (steering(row), Point { x: value(row, x), y: row.mpps, quartiles })
+    };
+    let panel = |title: &str, x, y, series| Panel { title: title.into(), x, y, series };
+    let with_work = |rows: &[Row]| -> Vec<Row> {
+        rows.iter().filter(|row| value(row, "flows") == 1.0).cloned().collect()
+    };
+    let with_connections = |rows: &[Row]| -> Vec<Row> {
+        rows.iter().filter(|row| value(row, "cycles") == MOST).cloned().collect()
+    };
+    let cycles = || Axis::linear("cycles of work per packet");
+    let connections = || Axis::log("connections");
+    let millions = || Axis::linear("million packets per second");
+    let point = |row: &Row, x: &str, y: f64| (steering(row), Point { x: value(row, x), y, quartiles: None });
+    let measured_work = with_work(&measured);
+    let simulated_work: Vec<Row> =
+        with_work(&simulated).into_iter().filter(|row| value(row, "threads") > 2.0).collect();
+    let simulated_connections: Vec<Row> =
+        with_connections(&simulated).into_iter().filter(|row| value(row, "threads") > 2.0).collect();
+    let latency = of("simulated-sprayer-latency");
+    let fairness = of("simulated-sprayer-fairness");
+    let panels = vec![
+        panel(
+            "6a: one connection, measured",
+            cycles(),
+            Axis::log("million packets per second"),
+            series(&measured_work, |row| rate(row, "cycles")),
+        ),
+        panel(
+            "6a: one connection, simulated",
+            cycles(),
+            Axis::log("million packets per second"),
+            series(&simulated_work, |row| rate(row, "cycles")),
+        ),
+        panel(
+            "7a: 10,000 cycles, measured",
+            connections(),
+            millions(),
+            series(&with_connections(&measured), |row| rate(row, "flows")),
+        ),
+        panel(
+            "7a: 10,000 cycles, simulated",
+            connections(),
+            Axis::log("million packets per second"),
+            series(&simulated_connections, |row| rate(row, "flows")),
+        ),
+        panel(
+            "8: 99th percentile of latency, simulated",
+            Axis::linear("load, % of what one worker bears"),
+            Axis::log("us"),
+            series(&latency, |row| point(row, "load", row.latency_us.map_or(f64::NAN, |[_, most]| most))),
+        ),
+        panel(
+            "9: fairness, simulated",
+            connections(),
+            Axis::linear("Jain's index"),
+            series(&fairness, |row| point(row, "flows", row.jain.unwrap_or(f64::NAN))),
+        ),
+    ];
+    let of_way = |rows: &[Row], way: &str, threads: f64, column: &str, place: f64| {
+        rows.iter()
+            .find(|row| {
+                word(row, "steering") == way
+                    && value(row, "threads") == threads
+                    && value(row, column) == place
+            })
+            .cloned()
+            .ok_or_else(|| format!("no row for {way} on {threads}"))
+    };
+    let work = with_work(&measured);
+    let two = of_way(&work, "spray, by software", 2.0, "cycles", MOST)?;
+    let rss = of_way(&work, "rss", 2.0, "cycles", MOST)?;
+    let eight = [("spray", 8.0), ("rss", 8.0), ("spray", 64.0), ("rss", 64.0)]
+        .map(|(way, threads)| of_way(&simulated_work, way, threads, "cycles", MOST).map(|row| row.mpps));
+    let [spray8, rss8, spray64, rss64] = eight;
+    let at70 = ["spray", "rss"].map(|way| {
+        of_way(&latency, way, 8.0, "load", 70.0).map(|row| row.latency_us.map_or(f64::NAN, |[_, most]| most))
+    });
+    let [spray70, rss70] = at70;
+    let finding = Finding {
+        paper: "with one connection and work per packet, spraying on eight cores is several times as fast as RSS, whose rate is that of \
+                 one; its 99th percentile is lower, and its fairness 1.0 whatever the number of flows."
+            .into(),
+        here: format!(
+            "with one connection and 10,000 cycles two workers carry {:.2} times as much spread as by RSS (measured), eight {:.1} times \
+             and 64 {:.1} times (simulated); at 70 % load the 99th percentile is {:.0} us in place of {:.0}.",
+            rss.ns_per_packet / two.ns_per_packet,
+            spray8? / rss8?,
+            spray64? / rss64?,
+            spray70?,
+            rss70?
+        ),
+        bound: "there are two cores here; more are a simulation of the same policies with costs measured on two, which is held to the \
+                 measurement. With next to no work, spreading costs more than it brings, which is why `auto` decides."
+            .into(),
+    };
+    Ok(Outcome { table: Table::of_costs(&rows), panels, finding })
+}
+
+/// Throughput of the kernel's own TCP through workers that share connections.
+pub(super) fn connections(run: &Run<'_>) -> Result<Outcome, String> {
+    run.step("the kernel's TCP through a translator with work per packet")?;
+    let rows = devices::run_connections(&run.settings)?;
+    let way = |row: &Row| {
+        let order = word(row, "order");
+        let behind = if order == "none" { String::new() } else { format!(", {order}") };
+        format!("{}{behind}", steering(row))
+    };
+    let columns = [
+        "steering",
+        "order",
+        "workers",
+        "work",
+        "connections",
+        "gbps",
+        "sent_again_per_1000",
+        "behind_gap_per_1000",
+    ];
+    let mut table = Table::new(&columns);
+    for row in &rows {
+        let cells: [Cell; 5] = [
+            word(row, "steering").into(),
+            word(row, "order").into(),
+            value(row, "threads").into(),
+            value(row, "work").into(),
+            value(row, "connections").into(),
+        ];
+        table.push(cells.into_iter().chain(row.tcp.unwrap_or([f64::NAN; 3]).map(Cell::from)));
+    }
+    let point = |row: &Row, x: &str| {
+        (
+            way(row),
+            Point { x: value(row, x), y: row.tcp.map_or(f64::NAN, |[rate, ..]| rate), quartiles: None },
+        )
+    };
+    let most = rows.iter().map(|row| value(row, "work")).fold(0.0, f64::max);
+    let with =
+        |keep: &dyn Fn(&Row) -> bool| -> Vec<Row> { rows.iter().filter(|row| keep(row)).cloned().collect() };
+    let (one, many) =
+        (with(&|row| value(row, "connections") == 1.0), with(&|row| value(row, "work") == most));
+    let panel = |title: &str, x, series: Vec<Series>| Panel {
+        title: title.into(),
+        x,
+        y: Axis::linear("Gb/s"),
+        series,
+    };
+    let panels = vec![
+        panel(
+            "6b: one connection",
+            Axis::linear("random numbers of work per packet"),
+            series(&one, |row| point(row, "work")),
+        ),
+        panel("7b: most work", Axis::log("connections"), series(&many, |row| point(row, "connections"))),
+    ];
+    let of = |steering: &str, order: &str| {
+        one.iter()
+            .find(|row| {
+                value(row, "work") == most
+                    && word(row, "steering") == steering
+                    && word(row, "order") == order
+                    && value(row, "threads") == 2.0
+            })
+            .and_then(|row| row.tcp)
+            .map_or(f64::NAN, |[rate, ..]| rate)
+    };
+    let finding = Finding {
+        paper: "one TCP connection gains from spraying although packets are reordered; with many connections RSS is slightly faster.".into(),
+        here: format!(
+            "with the most work one connection carries {:.2} Gb/s by RSS, {:.2} spread, {:.2} spread with the order kept, {:.2} spread with \
+             Juggler behind it.",
+            of("rss", "none"),
+            of("spray", "none"),
+            of("spray", "keep"),
+            of("spray", "juggler")
+        ),
+        bound: "sender, receiver and both workers share two cores.".into(),
+    };
+    Ok(Outcome { table, panels, finding })
+}
