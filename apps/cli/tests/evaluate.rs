@@ -1,0 +1,87 @@
+//! `tidegate evaluate`: figures come about, stand in the folder, and are not measured again.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// Figures that take next to no time.
+const QUICK: [&str; 4] = ["snf-motivating", "snf-7", "reframer-11", "reframer-18"];
+
+fn evaluate(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(["evaluate", "--small", "--into"])
+        .arg(folder)
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn figures_have_tables_plots_and_sentences() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = evaluate(folder.path(), &QUICK);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let report = std::fs::read_to_string(folder.path().join("evaluation.md")).unwrap();
+    for name in QUICK {
+        let file = |extension: &str| {
+            std::fs::read_to_string(folder.path().join(format!("{name}.{extension}"))).unwrap()
+        };
+        let csv = file("csv");
+        let columns = csv.lines().next().unwrap().split(',').count();
+        assert!(columns >= 4 && csv.lines().count() >= 3, "{csv}");
+        assert!(csv.lines().all(|line| line.split(',').count() == columns), "{csv}");
+        assert!(file("svg").starts_with("<svg"));
+        assert!(report.contains(&format!("({name}.svg)")) && report.contains("**The paper:**"), "{report}");
+    }
+    // What nobody has asked for is said to be open.
+    assert!(report.contains("(`snf-8`): not run yet") && report.contains("means nothing"), "{report}");
+    let cost = std::fs::read_to_string(folder.path().join("snf-7.csv")).unwrap();
+    assert!(cost.starts_with("burst,chain,flows,form,functions,ns_per_packet,floor_ns,ratio,"), "{cost}");
+
+    // Nothing is measured twice by the same program, unless somebody asks for it.
+    let again = evaluate(folder.path(), &["snf-motivating"]);
+    assert!(text(&again.stderr).contains("snf-motivating: stands in the folder"), "{}", text(&again.stderr));
+    let plot = folder.path().join("snf-motivating.svg");
+    std::fs::remove_file(&plot).unwrap();
+    assert!(evaluate(folder.path(), &["snf-motivating", "--again"]).status.success());
+    assert!(plot.exists());
+}
+
+#[test]
+fn an_evaluation_that_is_interrupted_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(["evaluate", "--small", "--into"])
+        .arg(folder.path())
+        .args(["snf-motivating", "reframer-4", "reframer-18"])
+        .stderr(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    // The first figure stands there, and the second one is being measured.
+    let first = folder.path().join("snf-motivating.json");
+    while !first.exists() && child.try_wait().unwrap().is_none() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    let output = child.wait_with_output().unwrap();
+    let report = std::fs::read_to_string(folder.path().join("evaluation.md")).unwrap();
+    assert!(!output.status.success() && report.contains("(`reframer-18`): interrupted"), "{report}");
+    let again = evaluate(folder.path(), &["snf-motivating", "reframer-18"]);
+    assert!(again.status.success(), "{}", text(&again.stderr));
+    let said = text(&again.stderr);
+    assert!(said.contains("snf-motivating: stands in the folder") && !said.contains("reframer-18: stands"), "{said}");
+}
+
+#[test]
+fn figures_are_listed_with_those_that_cannot_be_had() {
+    let output = Command::new(env!("CARGO_BIN_EXE_tidegate")).arg("evaluate").output().unwrap();
+    let list = text(&output.stdout);
+    assert!(list.contains("snf-7 ") && list.contains("Reframer, Figures 17 and 21: not to be had here"), "{list}");
+    let output = Command::new(env!("CARGO_BIN_EXE_tidegate")).args(["evaluate", "snf-99"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("there is no figure 'snf-99'"));
+}
