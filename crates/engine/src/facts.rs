@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use element::effects::{Action, Case, EXTRA_LENGTH, Effects, Field, Header, Hold, Number, Value};
+use element::effects::{Action, Case, EXTRA_LENGTH, Effects, Field, Header, Hold, Number, Target, Value};
 use element::obstacles::{to_large_segments, to_offloads};
 use element::{Base, ElementId, Facts};
 use packet::{Marked, Restore};
@@ -114,16 +114,19 @@ pub(crate) fn starts_of_packets(effects: &[Effects], forward: &Forward) -> Vec<B
         if start.abs() > FAR || !is_source[id] && !starts[id].insert(start) {
             continue;
         }
-        for moved in moves(&effects[id]) {
-            let start = moved.map_or(ETHERNET, |moved| start.saturating_add(moved));
-            open.extend(forward[id].iter().flatten().map(|&(to, _)| (to, start)));
+        for (output, next) in forward[id].iter().enumerate() {
+            for moved in moves(&effects[id], output) {
+                let start = moved.map_or(ETHERNET, |moved| start.saturating_add(moved));
+                open.extend(next.iter().map(|&(to, _)| (to, start)));
+            }
         }
     }
     starts
 }
 
-/// How far each case of an element moves the start of packets; `None` where that differs from packet to packet.
-fn moves(effects: &Effects) -> BTreeSet<Option<i32>> {
+/// How far each case of an element by which packets may leave by an output moves their start; `None` where that differs from
+/// packet to packet.
+fn moves(effects: &Effects, output: usize) -> BTreeSet<Option<i32>> {
     let moved = |case: &Case| {
         let moves = case.actions.iter().map(|action| match action {
             Action::Strip(n) => Some(*n),
@@ -134,10 +137,16 @@ fn moves(effects: &Effects) -> BTreeSet<Option<i32>> {
     };
     // What a source gives starts where it comes from.
     if effects.cases.is_empty() {
-        BTreeSet::from([Some(0)])
-    } else {
-        effects.cases.iter().map(moved).collect()
+        return BTreeSet::from([Some(0)]);
     }
+    let leaves = |case: &&Case| match case.to {
+        Target::Output(to) | Target::Hold(to) => to == output,
+        Target::AllOutputs | Target::SomeOutput => true,
+        Target::Drop(_) | Target::Send => false,
+    };
+    let by_output: BTreeSet<_> = effects.cases.iter().filter(leaves).map(moved).collect();
+    // What no case leads to gets what is made of any packet.
+    if by_output.is_empty() { effects.cases.iter().map(moved).collect() } else { by_output }
 }
 
 /// Which elements that take packets in which something is left to be done may get some, of those that leave something.
@@ -173,9 +182,11 @@ pub(crate) fn take_large_segments(
         if start.abs() > FAR || to_large_segments(&effects[id], start).is_some() {
             return false;
         }
-        for moved in moves(&effects[id]) {
-            let Some(moved) = moved else { return false };
-            open.extend(forward[id].iter().flatten().map(|&(to, _)| (to, start.saturating_add(moved))));
+        for (output, next) in forward[id].iter().enumerate().filter(|(_, next)| !next.is_empty()) {
+            for moved in moves(&effects[id], output) {
+                let Some(moved) = moved else { return false };
+                open.extend(next.iter().map(|&(to, _)| (to, start.saturating_add(moved))));
+            }
         }
     }
     true

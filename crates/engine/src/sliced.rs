@@ -28,8 +28,15 @@ pub(crate) fn misplaced(effects: &[Effects], forward: &Forward) -> Vec<(ElementI
             if effects[to].sliced.joins == Some((input, table)) || !seen.insert((to, input)) {
                 continue;
             }
-            let places = if starts[to].is_empty() { BTreeSet::from([ETHERNET]) } else { starts[to].clone() };
-            if let Some(why) = places.into_iter().find_map(|start| to_sliced(&effects[to], start, marks)) {
+            // Who stands for others may ask in another order than they, but decides by nothing else.
+            let stood_for = &effects[to].stands_for;
+            let asked = if stood_for.is_empty() { std::slice::from_ref(&to) } else { stood_for };
+            let why = |&id: &ElementId| {
+                let ethernet = starts[id].is_empty().then_some(ETHERNET);
+                let mut places = starts[id].iter().copied().chain(ethernet);
+                places.find_map(|start| to_sliced(&effects[id], start, marks))
+            };
+            if let Some(why) = asked.iter().find_map(why) {
                 found.push((to, id, why));
                 continue;
             }
@@ -76,6 +83,14 @@ mod tests {
         assert_eq!(chain(reading(&[wire_field::IP_DST]), true), Vec::<String>::new());
         assert_eq!(chain(reading(&[Field::Payload]), true), ["reads the payload"]);
         assert_eq!(chain(Effects::pass().observing(&[Field::Payload]), true), Vec::<String>::new());
+    }
+
+    #[test]
+    fn who_stands_for_others_is_asked_about_them() {
+        // Behind the joint there is one that reads the payload, and one that does not.
+        let standing_for = |stands_for: Vec<ElementId>| Effects { stands_for, ..reading(&[Field::Length]) };
+        assert_eq!(chain(standing_for(vec![0]), true), Vec::<String>::new());
+        assert_eq!(chain(standing_for(vec![0, 4]), true), ["writes the payload"]);
     }
 
     #[test]
