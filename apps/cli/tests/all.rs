@@ -1,0 +1,172 @@
+//! `configs/all.click`: five mechanisms together give what the chain alone gives, apart from order between flows, and, within
+//! flows of TCP, from order that the network has lost.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use capture::Reader;
+use testkit::found;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The configuration without what the lines with these words bring.
+fn without(words: &[&str]) -> String {
+    let text = std::fs::read_to_string(root().join("configs/all.click")).unwrap();
+    let mut lines: Vec<String> = Vec::new();
+    for line in text.lines() {
+        match line {
+            // What comes behind it in a row of its own goes on with the next line.
+            line if line.starts_with("out -> Splice") && words.contains(&"Splice(") => {
+                lines.push("out".into())
+            }
+            line if words.iter().any(|word| line.contains(word)) && line.contains("->") => {}
+            line => lines.push(line.into()),
+        }
+    }
+    let text = lines.join("\n") + "\n";
+    assert!(words.iter().all(|word| !text.contains(&format!("-> {word}"))), "{text}");
+    text
+}
+
+const MECHANISMS: [&str; 4] = ["Juggler(", "Reframer(", "Slice(", "Splice("];
+
+/// Runs a configuration on a capture; gives its report and the packets that it has written.
+fn run(config: &Path, capture: &Path, folder: &Path, options: &[&str]) -> (serde_json::Value, PathBuf) {
+    let (report, packets) = (folder.join("report.json"), folder.join("out.pcap"));
+    let _ = std::fs::remove_file(&packets);
+    let ran = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .current_dir(root())
+        .arg("run")
+        .arg(config)
+        .args(["-q", "--json", report.to_str().unwrap()])
+        .args(options)
+        .args([format!("IN={}", capture.display()), format!("OUT={}", packets.display())])
+        .output()
+        .unwrap();
+    assert!(ran.status.success(), "{options:?}: {}", String::from_utf8_lossy(&ran.stderr));
+    (serde_json::from_slice(&std::fs::read(report).unwrap()).unwrap(), packets)
+}
+
+/// A flow as it left, with what the translator chose, and its packets in the order in which they left, without that.
+type Flows = BTreeMap<Vec<u8>, Vec<Vec<u8>>>;
+
+/// The address that the translator gives.
+const OUTSIDE: [u8; 4] = [192, 0, 2, 1];
+
+fn flows(packets: &Path) -> Flows {
+    let mut flows = Flows::new();
+    let mut reader = Reader::open(packets).unwrap();
+    while let Some(record) = reader.next().unwrap() {
+        let mut frame = record.data.to_vec();
+        let is_ip = frame.get(12..14) == Some(&[8, 0]) && frame.len() >= 34;
+        let mut key = vec![0; 13];
+        if is_ip {
+            key[0] = frame[23];
+            key[1..9].copy_from_slice(&frame[26..34]);
+            let header = 14 + usize::from(frame[14] & 15) * 4;
+            let is_first = frame[20] & 0x1f == 0 && frame[21] == 0;
+            // First fragments have ports, but go by addresses alone, as those behind them have to: with two workers they are
+            // flows of their own.
+            key[0] |= (frame[20] & 0x20) << 2;
+            let ports = header..header + 4;
+            if is_first && matches!(frame[23], 6 | 17) && frame.len() >= ports.end {
+                key[9..].copy_from_slice(&frame[ports]);
+                let checksum = header + if frame[23] == 6 { 16 } else { 6 };
+                if frame[26..30] == OUTSIDE && frame.len() >= checksum + 2 {
+                    frame[header..header + 2].fill(0);
+                    frame[checksum..checksum + 2].fill(0);
+                }
+            }
+        }
+        flows.entry(key).or_default().push(frame);
+    }
+    flows
+}
+
+/// All flows, whatever the translator has chosen for them: renaming is one to one if the same come out.
+fn renamed(flows: Flows) -> Vec<(u8, Vec<Vec<u8>>)> {
+    let sorted = |(key, mut packets): (Vec<u8>, Vec<Vec<u8>>)| {
+        // TCP is put in order, and what has no ports may be of several flows; datagrams stay in order.
+        if key[0] != 17 || key[9..] == [0; 4] {
+            packets.sort();
+        }
+        (key[0], packets)
+    };
+    let mut all: Vec<_> = flows.into_iter().map(sorted).collect();
+    all.sort();
+    all
+}
+
+/// Everything that came in has left, or has been dropped with a reason.
+fn balances(report: &serde_json::Value) {
+    let of = |name: &str| report["totals"][name].as_u64().unwrap_or_else(|| panic!("no {name} in {report}"));
+    assert_eq!(of("in"), of("out") + of("held") + of("dropped"), "{}", report["totals"]);
+    assert_eq!(of("held"), 0);
+}
+
+/// The configuration composed, for this capture; its proof is for other tests.
+fn composed(config: &Path, capture: &Path, folder: &Path) -> PathBuf {
+    let composed = folder.join("composed.click");
+    let ran = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .current_dir(root())
+        .arg("synthesize")
+        .arg(config)
+        .args(["--seconds", "1", "--emit", "click", "-o"])
+        .arg(&composed)
+        .args([format!("IN={}", capture.display()), format!("OUT={}", folder.join("out.pcap").display())])
+        .output()
+        .unwrap();
+    let text = std::fs::read_to_string(&composed).unwrap_or_default();
+    assert!(text.contains("Synthesized("), "{}", String::from_utf8_lossy(&ran.stderr));
+    composed
+}
+
+/// The chain alone, all mechanisms, and all of them composed; each of them also on two workers.
+fn compare(plain: &Path, all: &Path, capture: &Path) {
+    let folder = tempfile::tempdir().unwrap();
+    let composed = &composed(all, capture, folder.path());
+    let (report, packets) = run(plain, capture, folder.path(), &["--clock", "trace"]);
+    balances(&report);
+    let (count, expected) = (report["totals"]["out"].clone(), renamed(flows(&packets)));
+    let two = ["--threads", "2", "--steering", "auto"];
+    for (config, options) in
+        [(all, &["--clock", "trace"][..]), (composed, &["--clock", "trace"]), (all, &two), (composed, &two)]
+    {
+        let what = format!("{} {options:?} on {}", config.display(), capture.display());
+        let (report, packets) = run(config, capture, folder.path(), options);
+        balances(&report);
+        assert_eq!(report["totals"]["out"], count, "{what}");
+        assert!(renamed(flows(&packets)) == expected, "{what}: other packets");
+    }
+}
+
+#[test]
+fn all_five_give_what_the_chain_gives() {
+    let folder = tempfile::tempdir().unwrap();
+    let plain = folder.path().join("plain.click");
+    std::fs::write(&plain, without(&MECHANISMS)).unwrap();
+    let all = root().join("configs/all.click");
+    compare(&plain, &all, &root().join("configs/data/quickstart.pcap"));
+    let Some(traces) = found::path("traces") else { return };
+    for entry in std::fs::read_dir(traces).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_file() {
+            compare(&plain, &all, &path);
+        }
+    }
+}
+
+#[test]
+fn each_mechanism_can_be_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let capture = root().join("configs/data/quickstart.pcap");
+    for words in [&["Juggler("][..], &["Reframer("], &["Slice(", "Splice("]] {
+        let config = folder.path().join("without.click");
+        std::fs::write(&config, without(words)).unwrap();
+        let (report, _) = run(&config, &capture, folder.path(), &["--clock", "trace"]);
+        balances(&report);
+    }
+}
