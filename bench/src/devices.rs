@@ -45,7 +45,7 @@ const SEGMENT: f64 = 1448.0;
 const SLOW: Duration = Duration::from_secs(20);
 
 pub use boundary::Crossing;
-pub(crate) use boundary::run as run_boundary;
+pub(crate) use boundary::{Beside, Probed, Probing, run as run_boundary};
 pub(crate) use connections::run as run_connections;
 pub use reordering::Receiving;
 pub(crate) use reordering::run as run_reordering;

@@ -191,7 +191,7 @@ pub(crate) struct Forms {
 }
 
 /// A configuration, synthesized.
-fn synthesized(text: String) -> Result<String, String> {
+pub(crate) fn synthesized(text: String) -> Result<String, String> {
     composed(text, |plan, chain, synthesis| lang::flatten(&insert(&plan.graph, chain, synthesis)))
 }
 

@@ -47,10 +47,12 @@ fn connections_go_through_all_five() {
         assert_eq!(lab::exchange_datagrams(&line.left, &line.right, address, &lengths), lengths.len());
         let (good, [output, errors]) = running.stop();
         assert!(good, "{options:?}: {errors}");
-        let report: serde_json::Value = output.find('{').map(|at| serde_json::from_str(&output[at..]).unwrap()).unwrap();
+        let report: serde_json::Value =
+            output.find('{').map(|at| serde_json::from_str(&output[at..]).unwrap()).unwrap();
         let of = |name: &str| report["totals"][name].as_u64().unwrap();
         assert_eq!(of("in"), of("out") + of("held") + of("dropped"), "{options:?}: {}", report["totals"]);
-        let joined = report["elements"].as_array().unwrap().iter().filter(|element| element["class"] == "Splice");
+        let joined =
+            report["elements"].as_array().unwrap().iter().filter(|element| element["class"] == "Splice");
         assert!(joined.map(|element| element["in"].as_u64().unwrap()).sum::<u64>() > 5_000, "{options:?}");
     }
 }

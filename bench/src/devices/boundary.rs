@@ -157,3 +157,99 @@ fn measure(
         latency_us: [p50, p90],
     })
 }
+
+/// A boundary with probes: packets that pass it whole beside any load, so few that they are none themselves (NFSlicer, Section V).
+pub(crate) struct Probing {
+    program: Program,
+    folder: tempfile::TempDir,
+}
+
+/// What passes the boundary beside the probes.
+pub(crate) struct Beside<'l> {
+    /// Elements of the function behind it.
+    pub(crate) function: &'l str,
+    /// Bytes of a frame.
+    pub(crate) frame: usize,
+    /// Arguments of the Slicer, where there is one.
+    pub(crate) slicer: Option<&'l str>,
+    /// Packets per second that are sent.
+    pub(crate) rate: u64,
+}
+
+/// How probes fared.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Probed {
+    /// Microseconds: the mean, and what half of the probes took at most, and 90 of 100.
+    pub(crate) mean: f64,
+    pub(crate) p50: f64,
+    pub(crate) p90: f64,
+    /// Bytes that crossed for each packet of the load,
+    pub(crate) bytes: f64,
+    /// and how many of these packets came back.
+    pub(crate) part: f64,
+}
+
+impl Probing {
+    /// Bytes of a probe, and how many there are in a second.
+    const PROBE: usize = 1514;
+    const PROBES: u32 = 1000;
+
+    pub(crate) fn new() -> Result<Probing> {
+        let (program, folder) = (Program::new()?, tempfile::tempdir()?);
+        let mut writer = capture::Writer::new(
+            std::fs::File::create(folder.path().join("probe.pcap"))?,
+            Default::default(),
+        );
+        let mut frame = source::frame(0, 1, Self::PROBE);
+        // To a port of their own.
+        frame[36..38].copy_from_slice(&[0, 7]);
+        writer.write(0, frame.len() as u32, [&frame[..]])?;
+        writer.flush()?;
+        Ok(Probing { program, folder })
+    }
+
+    pub(crate) fn measure(&self, beside: &Beside<'_>, window: Duration) -> Result<Probed> {
+        let Beside { function, frame, slicer, rate } = *beside;
+        let load = self.folder.path().join(format!("{frame}.pcap"));
+        if !load.exists() {
+            source::write_capture(&std::fs::File::create(&load)?, PACKETS, FLOWS, frame)?;
+        }
+        let mut net = Net::new()?;
+        let (host, other) = (net.space("host")?, net.space("nf")?);
+        net.cable([(&host, "nf0", ""), (&other, "eth0", "")])?;
+        let config = format!("FromDevice(eth0, PROMISC true) -> {function} -> ToDevice(eth0)");
+        let _function = self.program.run(&other, &[], &config)?;
+        let (there, back) = match slicer {
+            Some(arguments) => {
+                (format!("[0] s :: Slicer(ENTRIES 16384{arguments}); s[1] ->"), "-> [1] s; s[0] -> came")
+            }
+            None => (String::new(), "-> came"),
+        };
+        let config = format!(
+            "to :: ToDevice(nf0);
+             InMemoryNic({}, LOOPS -1, RATE {rate}) -> sent :: Counter -> {there} crossed :: Counter -> to;
+             InMemoryNic({}, LOOPS -1, RATE {}) -> NumberPacket({NUMBER})
+                 -> r :: RecordTimestamp(OFFSET {NUMBER}, DYNAMIC true) -> to;
+             FromDevice(nf0, PROMISC true) -> kinds :: Classifier(36/0007, -);
+             kinds[0] -> d :: TimestampDiff(r, OFFSET {NUMBER}, VERBOSE false) -> Discard;
+             kinds[1] {back} :: Counter -> Discard;
+             Script(wait 0.2s, write sent.reset, write came.reset, write crossed.reset, wait {}s,
+                 print \"measured $(d.average) $(d.median) $(d.perc90) $(crossed.byte_count) $(crossed.count) $(came.count) $(sent.count)\",
+                 stop)",
+            load.display(),
+            self.folder.path().join("probe.pcap").display(),
+            Self::PROBES,
+            window.as_secs_f64(),
+        );
+        let mut running = self.program.run(&host, &["--busy-poll"], &config)?;
+        let line = running.wait_for("measured")?;
+        let words = line.split_whitespace().skip_while(|word| !word.ends_with("measured")).skip(1);
+        let numbers: Option<Vec<f64>> = words.map(|word| word.parse().ok()).collect();
+        match numbers.as_deref() {
+            Some(&[mean, p50, p90, bytes, crossed, came, sent]) => {
+                Ok(Probed { mean, p50, p90, bytes: bytes / crossed.max(1.0), part: came / sent.max(1.0) })
+            }
+            _ => Err(Error::other(format!("no figures: {line}"))),
+        }
+    }
+}

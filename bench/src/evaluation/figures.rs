@@ -1,5 +1,7 @@
 //! All figures, by paper.
 
+mod all;
+mod nfslicer;
 mod reframer;
 mod snf;
 mod sprayer;
@@ -109,6 +111,34 @@ pub const ALL: &[Figure] = &[
         about: "Throughput of the kernel's own TCP through workers that share a connection",
         needs: &[Need::Namespaces],
         run: sprayer::connections,
+    },
+    Figure {
+        name: "nfslicer-7",
+        paper: "NFSlicer, Figures 7 and 10",
+        about: "Latency of functions behind a boundary that copies, whole and sliced, over sizes of packets and load",
+        needs: &[Need::Namespaces],
+        run: nfslicer::latency,
+    },
+    Figure {
+        name: "nfslicer-8",
+        paper: "NFSlicer, Figure 8",
+        about: "Latency saved over the part of a payload that is left aside",
+        needs: &[Need::Namespaces],
+        run: nfslicer::fraction,
+    },
+    Figure {
+        name: "nfslicer-15",
+        paper: "NFSlicer, Figure 15",
+        about: "Bytes that cross the boundary over the size of packets",
+        needs: &[Need::Namespaces],
+        run: nfslicer::bytes,
+    },
+    Figure {
+        name: "all",
+        paper: "All five mechanisms",
+        about: "The chain of configs/all.click with all mechanisms, and each of them switched off in turn",
+        needs: &[],
+        run: all::all,
     },
 ];
 

@@ -9,7 +9,7 @@ mod workload;
 pub(super) use functions::functions;
 pub(super) use load::{differentiated, in_chain, outside, queues, rate_per_core};
 pub(super) use misses::misses;
-pub(super) use workload::characteristics;
+pub(super) use workload::{Workload, characteristics};
 
 /// Packets of one flow in a row.
 const SLF: [usize; 6] = [1, 2, 4, 8, 16, 32];

@@ -24,36 +24,36 @@ const LENGTH: i64 = 40_000_000;
 const RATE: f64 = 275_000.0;
 
 /// A trace, and how it is cut.
-pub(super) struct Workload {
+pub(in super::super) struct Workload {
     folder: tempfile::TempDir,
     trace: PathBuf,
     length: i64,
 }
 
 /// So many windows at the same time.
-pub(super) struct Load {
-    pub(super) windows: usize,
-    pub(super) capture: PathBuf,
+pub(in super::super) struct Load {
+    pub(in super::super) windows: usize,
+    pub(in super::super) capture: PathBuf,
     /// Packets and bytes of all frames on the wire.
-    pub(super) packets: usize,
-    pub(super) bytes: u64,
+    pub(in super::super) packets: usize,
+    pub(in super::super) bytes: u64,
     /// Packets per second.
-    pub(super) rate: f64,
+    pub(in super::super) rate: f64,
 }
 
 impl Load {
     /// Mean bytes of a packet.
-    pub(super) fn mean(&self) -> f64 {
+    pub(in super::super) fn mean(&self) -> f64 {
         self.bytes as f64 / self.packets.max(1) as f64
     }
 
-    pub(super) fn gbps(&self) -> f64 {
+    pub(in super::super) fn gbps(&self) -> f64 {
         self.rate * self.mean() * 8.0 / 1e9
     }
 }
 
 impl Workload {
-    pub(super) fn new(run: &Run<'_>) -> Result<Workload, String> {
+    pub(in super::super) fn new(run: &Run<'_>) -> Result<Workload, String> {
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         if let Some(trace) = &run.trace {
             // The whole of it, in windows of the same length.
@@ -85,7 +85,7 @@ impl Workload {
     }
 
     /// So many windows at the same time.
-    pub(super) fn load(&self, windows: usize) -> Result<Load, String> {
+    pub(in super::super) fn load(&self, windows: usize) -> Result<Load, String> {
         let capture = self.folder.path().join(format!("{windows}.pcap"));
         let mut reader = Reader::open(&self.trace).map_err(|error| error.to_string())?;
         let output = std::io::BufWriter::new(File::create(&capture).map_err(|error| error.to_string())?);

@@ -1,0 +1,169 @@
+//! All five mechanisms in one chain, and each of them switched off in turn.
+
+use std::path::Path;
+use std::time::Duration;
+
+use sprayer::{Policy, Settings as Spray};
+
+use super::reframer::Workload;
+use crate::evaluation::open_loop::{self, OpenLoop};
+use crate::evaluation::plot::{Axis, Panel, Point, Series};
+use crate::evaluation::table::{Cell, Table};
+use crate::evaluation::{Finding, Outcome, Run};
+use crate::graph::{Start, measure_in_turns, running, text_of};
+use crate::serde_params::Param;
+use crate::synthesis::synthesized;
+use crate::{Settings, median, workers};
+
+/// What is switched on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct On {
+    juggler: bool,
+    reframer: bool,
+    slicer: bool,
+    synthesizer: bool,
+}
+
+const ALL: On = On { juggler: true, reframer: true, slicer: true, synthesizer: true };
+
+const WAYS: [(&str, On); 6] = [
+    ("the chain alone", On { juggler: false, reframer: false, slicer: false, synthesizer: false }),
+    ("all", ALL),
+    ("without Juggler", On { juggler: false, ..ALL }),
+    ("without Reframer", On { reframer: false, ..ALL }),
+    ("without slicer", On { slicer: false, ..ALL }),
+    ("without synthesizer", On { synthesizer: false, ..ALL }),
+];
+
+/// The chain of configs/all.click.
+fn chain(on: On) -> String {
+    let part = |is_on: bool, text: &'static str| if is_on { text } else { "" };
+    format!(
+        "{} {} {} Strip(14) -> CheckIPHeader -> IPFilter(deny tcp && dst port 23, deny udp && dst port 161, allow all)
+             -> GetIPAddress(16) -> routes :: RadixIPLookup(10.0.0.0/8 0, 192.168.0.0/16 0, 0.0.0.0/0 1);
+         payloads :: PayloadTable;
+         routes[0] -> DecIPTTL -> EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2) -> out :: Null;
+         routes[1] -> IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 0) -> DecIPTTL
+             -> EtherEncap(0x0800, 2:0:0:0:1:1, 2:0:0:0:1:2) -> out;
+         out -> {} latency :: BenchmarkLatency -> Discard",
+        part(on.juggler, "Juggler(OFO_TIMEOUT 500us) ->"),
+        part(on.reframer, "Reframer(64us) ->"),
+        part(on.slicer, "Slice(payloads) ->"),
+        part(on.slicer, "Splice(payloads) ->")
+    )
+}
+
+/// The configuration behind what gives packets, composed if it is to be.
+fn text(on: On, front: impl Fn(&str) -> String) -> Result<String, String> {
+    let text = front(&chain(on));
+    if on.synthesizer { synthesized(text) } else { Ok(text) }
+}
+
+pub(super) fn all(run: &Run<'_>) -> Result<Outcome, String> {
+    /// Windows of the trace: a load that every way bears.
+    const WINDOWS: usize = 4;
+    let workload = Workload::new(run)?;
+    run.step("traffic")?;
+    let load = workload.load(WINDOWS)?;
+    let frames = format!("FromDump({})", load.capture.display());
+    let settings = Settings { packets: load.packets, ..run.settings.clone() };
+    let mut contenders = Vec::new();
+    for (name, on) in WAYS {
+        run.step(&format!("cost: {name}"))?;
+        let text = text(on, |chain| text_of(&frames, Start::Frame, chain))?;
+        contenders.push((vec![("way", Param::Word(name))], running(text, engine::Options::default())?));
+    }
+    let rows = measure_in_turns("all", &settings, load.mean() as usize, contenders)?;
+    let mut more = Table::new(&["way", "gbps", "mean_us", "p99_us", "bytes_to_the_chain"]);
+    let mut all: [Vec<Point>; 4] = Default::default();
+    for (number, ((name, on), row)) in WAYS.iter().zip(&rows).enumerate() {
+        run.step(&format!("latency: {name}"))?;
+        let text = text(*on, |chain| open_loop::text(&frames, Start::Frame, 32, chain))?;
+        let mut open_loop = OpenLoop::of(text)?;
+        let time = Duration::from_millis(if run.is_small() { 5 } else { 300 });
+        let (mut means, mut tails) = (Vec::new(), Vec::new());
+        for _ in 0..run.settings.repeats.min(5) {
+            open_loop.drive(load.rate, time, &["latency"])?;
+            let latencies = open_loop.latencies("latency")?;
+            means.push(latencies.mean);
+            tails.push(latencies.p99);
+        }
+        let bytes = bytes_to_the_chain(&mut open_loop, *on, load.mean())?;
+        open_loop.finish()?;
+        let gbps = load.mean() * 8.0 / row.ns_per_packet;
+        let (mean, tail) = (median(means), median(tails));
+        let x = number as f64;
+        all[0].push(row.point(x));
+        for (points, y) in all[1..].iter_mut().zip([gbps, mean, bytes]) {
+            points.push(Point { x, y, quartiles: None });
+        }
+        let cells: [Cell; 1] = [(*name).into()];
+        more.push(cells.into_iter().chain([gbps, mean, tail, bytes].map(Cell::from)));
+    }
+    let speedup = on_two_workers(run, &load.capture, load.packets)?;
+    let [costs, rates, latencies, bytes] = all;
+    let finding = Finding {
+        paper: "each paper removes one waste; none measures them together.".into(),
+        here: format!(
+            "the chain alone costs {:.0} ns per packet, with all mechanisms {:.0}; without Juggler {:.0}, Reframer {:.0}, slicer {:.0}, \
+             synthesizer {:.0}. Of {:.0} bytes of a packet {:.0} come to the chain. Two workers carry {speedup:.2} times what one does.",
+            costs[0].y, costs[1].y, costs[2].y, costs[3].y, costs[4].y, costs[5].y, bytes[0].y, bytes[1].y
+        ),
+        bound: "on one core and in memory, holding, putting in order and slicing cost time and save none: they pay where something behind \
+                 them is dear, an application's TCP, cold caches, a boundary that copies (the figures of their papers). Of the five the \
+                 synthesizer alone is a gain here."
+            .into(),
+    };
+    let panel = |title: &str, y, points| Panel {
+        title: title.into(),
+        x: Axis::names(
+            "",
+            WAYS.map(|(name, _)| name.trim_start_matches("without ").to_string()).map(|name| {
+                match name.as_str() {
+                    "the chain alone" => "chain".to_string(),
+                    "all" => "all".to_string(),
+                    mechanism => format!("- {mechanism}"),
+                }
+            }),
+        ),
+        y,
+        series: vec![Series::new("here; - means without", points)],
+    };
+    let panels = vec![
+        panel("Cost", Axis::linear("ns per packet"), costs),
+        panel("Throughput on one core", Axis::linear("Gb/s"), rates),
+        panel("Mean latency", Axis::log("us"), latencies),
+        panel("Bytes of a packet that come to the chain", Axis::linear("bytes"), bytes),
+    ];
+    let mut table = Table::of_costs(&rows);
+    table.join(more, &["way"]);
+    Ok(Outcome { table, panels, finding })
+}
+
+fn bytes_to_the_chain(open_loop: &mut OpenLoop, on: On, mean: f64) -> Result<f64, String> {
+    if !on.slicer {
+        return Ok(mean);
+    }
+    let mut read = |name: &str| -> Result<f64, String> {
+        open_loop.read("payloads", name)?.trim().parse().map_err(|_| format!("no {name}"))
+    };
+    Ok(mean * read("bytes_crossed")? / read("bytes_in")?.max(1.0))
+}
+
+/// How many times as much two workers carry as one, with connections spread where that pays.
+fn on_two_workers(run: &Run<'_>, capture: &Path, packets: usize) -> Result<f64, String> {
+    let loops = 3 * run.settings.per_run.div_ceil(packets);
+    let front = |chain: &str| {
+        // Behind an interface that several workers share.
+        format!("nic :: InMemoryNic({}, LOOPS {loops}) -> {chain}", capture.display())
+    };
+    let text = text(ALL, front)?;
+    let spreading = Spray { policy: Policy::Auto, ..Spray::default() }.spreading();
+    let mut ratios = Vec::new();
+    for round in 0..run.settings.repeats.min(5) {
+        run.step(&format!("two workers, round {}", round + 1))?;
+        let one = workers::once(&text, 1, None)?;
+        ratios.push(one / workers::once(&text, 2, Some(&spreading))?);
+    }
+    Ok(median(ratios))
+}

@@ -1,0 +1,243 @@
+//! NFSlicer: what it saves to leave payloads aside where packets cross something that copies them, as probes beside the load see it.
+
+use crate::devices::{Beside, Probed, Probing};
+use crate::evaluation::plot::{Axis, Panel, Point, Scale, Series};
+use crate::evaluation::table::{Cell, Table};
+use crate::evaluation::{Finding, Outcome, Run};
+use crate::{classify, median, quartiles};
+
+/// Whole packets, and such without their payload.
+const WAYS: [(&str, Option<&str>); 2] = [("whole", None), ("sliced", Some(""))];
+/// Packets per second of the load: what whole packets of all sizes bear here.
+const RATE: u64 = 50_000;
+
+/// The functions of the paper's Table I, and two of them in a chain.
+fn functions() -> [(&'static str, String); 5] {
+    let firewall = format!("IPFilter({} allow all)", classify::alternating(&classify::made(100)));
+    let nat = "IPRewriter(pattern 9.9.9.9 1024-65535 - - 0 0)";
+    [
+        ("L2 forwarder", "EtherMirror".into()),
+        ("meter", "m :: Meter(1000000000); m[1] -> Discard; m -> EtherMirror".into()),
+        ("firewall", format!("MarkIPHeader(14) -> {firewall} -> EtherMirror")),
+        ("NAT", format!("MarkIPHeader(14) -> {nat} -> EtherMirror")),
+        ("firewall, NAT", format!("MarkIPHeader(14) -> {firewall} -> {nat} -> EtherMirror")),
+    ]
+}
+
+/// What is measured, and how it is told.
+struct Experiment<'c> {
+    series: String,
+    x: f64,
+    beside: Beside<'c>,
+}
+
+/// All of them in turns, and again; an experiment that fails once is tried again once.
+fn measure(run: &Run<'_>, cells: &[Experiment<'_>]) -> Result<Vec<Vec<Probed>>, String> {
+    let probing = Probing::new().map_err(|error| error.to_string())?;
+    let mut all: Vec<Vec<Probed>> = cells.iter().map(|_| Vec::new()).collect();
+    for round in 1..=run.settings.rounds {
+        for (cell, probed) in cells.iter().zip(&mut all) {
+            run.step(&format!("{}, {} ({round} of {})", cell.series, cell.x, run.settings.rounds))?;
+            let once = || probing.measure(&cell.beside, run.settings.window);
+            match once().or_else(|_| once()) {
+                Ok(measured) => probed.push(measured),
+                Err(error) => eprintln!("nfslicer: {}, {}: {error}", cell.series, cell.x),
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// The median of all rounds.
+fn of(probed: &[Probed], what: fn(&Probed) -> f64) -> f64 {
+    median(probed.iter().map(what).collect())
+}
+
+/// Series of what came of cells.
+fn series(cells: &[Experiment<'_>], all: &[Vec<Probed>], what: fn(&Probed) -> f64) -> Vec<Series> {
+    let mut found: Vec<Series> = Vec::new();
+    for (cell, probed) in cells.iter().zip(all) {
+        let spread = quartiles(probed.iter().map(what).collect());
+        let point = Point { x: cell.x, y: of(probed, what), quartiles: Some(spread) };
+        match found.iter_mut().find(|series| series.name == cell.series) {
+            Some(series) => series.points.push(point),
+            None => found.push(Series::new(cell.series.clone(), [point])),
+        }
+    }
+    found
+}
+
+fn table(first: &[&str], cells: &[Experiment<'_>], all: &[Vec<Probed>]) -> Table {
+    let columns = ["probe_mean_us", "probe_p50_us", "probe_p90_us", "bytes_crossed", "part_back"];
+    let mut table = Table::new(&[first, &["frame", "rate_pps"], &columns].concat());
+    for (cell, probed) in cells.iter().zip(all) {
+        let what: [Cell; 4] =
+            [cell.series.as_str().into(), cell.x.into(), cell.beside.frame.into(), cell.beside.rate.into()];
+        let figures = [
+            of(probed, |p| p.mean),
+            of(probed, |p| p.p50),
+            of(probed, |p| p.p90),
+            of(probed, |p| p.bytes),
+            of(probed, |p| p.part),
+        ];
+        table.push(what.into_iter().chain(figures.map(Cell::from)));
+    }
+    table
+}
+
+const BOUND: &str = "the boundary is a virtual cable between two namespaces, at which the kernel's work per packet, not the copy of its \
+                     bytes, is most of the time; both sides, the kernel and the probes share two cores.";
+
+/// Latency of each function over sizes, and over load.
+pub(super) fn latency(run: &Run<'_>) -> Result<Outcome, String> {
+    let functions = functions();
+    let mut cells = Vec::new();
+    for (name, function) in run.some(&[0, 1, 2, 3, 4]).into_iter().map(|number| &functions[number]) {
+        for frame in run.some(&[512, 1024, 1514]) {
+            for (way, slicer) in WAYS {
+                let beside = Beside { function, frame, slicer, rate: RATE };
+                cells.push(Experiment { series: format!("{name}, {way}"), x: frame as f64, beside });
+            }
+        }
+    }
+    let by_size = cells.len();
+    let (_, forwarder) = &functions[0];
+    for rate in run.some(&[1_000, 20_000, 50_000, 100_000, 150_000]) {
+        for frame in [60, 1514] {
+            for (way, slicer) in WAYS {
+                let beside = Beside { function: forwarder, frame, slicer, rate };
+                cells.push(Experiment {
+                    series: format!("{frame} bytes, {way}"),
+                    x: rate as f64 / 1e3,
+                    beside,
+                });
+            }
+        }
+    }
+    let all = measure(run, &cells)?;
+    let (sizes, rates) = cells.split_at(by_size);
+    let (of_sizes, of_rates) = all.split_at(by_size);
+    let panel = |title: &str, x, series| Panel {
+        title: title.into(),
+        x,
+        y: Axis { label: "us", scale: Scale::Log },
+        series,
+    };
+    let panels = vec![
+        panel(
+            "7: probes, median, over bytes of the load's frames",
+            Axis::linear("bytes per frame"),
+            series(sizes, of_sizes, |p| p.p50),
+        ),
+        panel(
+            "7: probes, 90th percentile",
+            Axis::linear("bytes per frame"),
+            series(sizes, of_sizes, |p| p.p90),
+        ),
+        panel(
+            "10: probes, mean, over load (L2 forwarder)",
+            Axis::linear("thousand packets per second"),
+            series(rates, of_rates, |p| p.mean),
+        ),
+        panel(
+            "10: probes, 90th percentile",
+            Axis::linear("thousand packets per second"),
+            series(rates, of_rates, |p| p.p90),
+        ),
+    ];
+    let at = |series: &str, what: fn(&Probed) -> f64| {
+        let place = sizes.iter().position(|cell| cell.series == series && cell.x == 1514.0);
+        place.map_or(f64::NAN, |place| of(&of_sizes[place], what))
+    };
+    let finding = Finding {
+        paper: "beside 4 Mpps of 1518 bytes probes through an L2 forwarder take 6.0 us (median) and 7.3 (90th percentile), sliced as little as \
+                 beside 64 bytes, about 5; the dearer the function, the smaller the difference."
+            .into(),
+        here: format!(
+            "beside {} thousand packets of 1514 bytes a second probes through an L2 forwarder take {:.0} us (median) and {:.0} (90th percentile), \
+             sliced {:.0} and {:.0}; through firewall and NAT {:.0}, sliced {:.0}.",
+            RATE / 1000,
+            at("L2 forwarder, whole", |p| p.p50),
+            at("L2 forwarder, whole", |p| p.p90),
+            at("L2 forwarder, sliced", |p| p.p50),
+            at("L2 forwarder, sliced", |p| p.p90),
+            at("firewall, NAT, whole", |p| p.p50),
+            at("firewall, NAT, sliced", |p| p.p50)
+        ),
+        bound: BOUND.into(),
+    };
+    Ok(Outcome { table: table(&["function_or_load", "x"], &cells, &all), panels, finding })
+}
+
+/// Latency over the part of a payload that is left aside.
+pub(super) fn fraction(run: &Run<'_>) -> Result<Outcome, String> {
+    /// Of a frame of 1514 bytes, with the 160 and 320 bytes of switches that park payloads.
+    const PARTS: [f64; 6] = [0.0, 0.11, 0.22, 0.5, 0.75, 1.0];
+    const FRAME: usize = 1514;
+    let functions = functions();
+    let parts = run.some(&PARTS);
+    let arguments: Vec<String> = parts.iter().map(|part| format!(", FRACTION {part}")).collect();
+    let chosen = [&functions[0], &functions[4]];
+    let mut cells = Vec::new();
+    for (name, elements) in chosen {
+        for (part, arguments) in parts.iter().zip(&arguments) {
+            let slicer = (*part > 0.0).then_some(arguments.as_str());
+            let beside = Beside { function: elements, frame: FRAME, slicer, rate: RATE };
+            cells.push(Experiment { series: name.to_string(), x: 100.0 * part, beside });
+        }
+    }
+    let all = measure(run, &cells)?;
+    let panel = |title: &str, y, series| Panel {
+        title: title.into(),
+        x: Axis::linear("% of the payload left aside"),
+        y,
+        series,
+    };
+    let panels = vec![
+        panel("Probes, mean", Axis::linear("us"), series(&cells, &all, |p| p.mean)),
+        panel("Bytes that cross", Axis::linear("bytes per packet"), series(&cells, &all, |p| p.bytes)),
+    ];
+    let mean = |place: usize| of(&all[place], |p| p.mean);
+    let last = parts.len() - 1;
+    let finding = Finding {
+        paper: "latency falls in proportion to what is left aside: 160 and 320 bytes, as switches park, leave a gap of several times.".into(),
+        here: format!(
+            "with all of the payload aside probes through an L2 forwarder take {:.0} us in place of {:.0}, with a ninth {:.0}.",
+            mean(last),
+            mean(0),
+            mean(1.min(last))
+        ),
+        bound: BOUND.into(),
+    };
+    Ok(Outcome { table: table(&["function", "percent"], &cells, &all), panels, finding })
+}
+
+/// Bytes that cross over sizes.
+pub(super) fn bytes(run: &Run<'_>) -> Result<Outcome, String> {
+    let functions = functions();
+    let mut cells = Vec::new();
+    for frame in run.some(&[60, 128, 256, 512, 1024, 1514]) {
+        for (way, slicer) in WAYS {
+            let beside = Beside { function: &functions[0].1, frame, slicer, rate: 20_000 };
+            cells.push(Experiment { series: way.to_string(), x: frame as f64, beside });
+        }
+    }
+    let all = measure(run, &cells)?;
+    let panel = Panel {
+        title: "Bytes that cross".into(),
+        x: Axis::linear("bytes per frame"),
+        y: Axis::linear("bytes per packet"),
+        series: series(&cells, &all, |p| p.bytes),
+    };
+    let last = all.len() - 1;
+    let (whole, sliced) = (of(&all[last - 1], |p| p.bytes), of(&all[last], |p| p.bytes));
+    let finding = Finding {
+        paper: "what crosses PCIe does not depend on the size of packets any more.".into(),
+        here: format!(
+            "{sliced:.0} bytes cross for a packet of {whole:.0} ({:.0} times fewer), whatever its size.",
+            whole / sliced
+        ),
+        bound: String::new(),
+    };
+    Ok(Outcome { table: table(&["way", "bytes"], &cells, &all), panels: vec![panel], finding })
+}
