@@ -170,3 +170,61 @@ fn each_mechanism_can_be_left_out() {
         balances(&report);
     }
 }
+
+/// Orders of mechanisms, and what is said of them.
+const ORDERS: [(&str, bool, &str); 8] = [
+    (
+        "Slice(t) -> Juggler -> Splice(t) -> Discard",
+        false,
+        "stands where 'Slice@2 :: Slice' has left payloads aside",
+    ),
+    (
+        "Slice(t) -> Reframer -> Splice(t) -> Discard",
+        false,
+        "stands where 'Slice@2 :: Slice' has left payloads aside",
+    ),
+    (
+        "Slice(t) -> Slice(t) -> Splice(t) -> Discard",
+        false,
+        "stands where 'Slice@2 :: Slice' has left payloads aside",
+    ),
+    ("Slice(t) -> Discard", false, "leaves payloads aside, and no way leads to who puts them back"),
+    (
+        "Splice(t) -> Slice(t) -> Discard",
+        false,
+        "leaves payloads aside, and no way leads to who puts them back",
+    ),
+    ("Splice(t) -> Discard", false, "puts payloads back that nobody leaves aside"),
+    (
+        "Juggler -> RandomPath(0us, 500us) -> Discard",
+        true,
+        "may reorder what 'Juggler@2 :: Juggler' has put in order",
+    ),
+    ("Juggler -> Reframer -> Slice(t) -> Splice(t) -> Discard", true, "no errors"),
+];
+
+#[test]
+fn orders_that_cannot_work_are_refused_with_the_reason() {
+    let capture = root().join("configs/data/quickstart.pcap");
+    for (order, works, said) in ORDERS {
+        let text = format!("FromDump({}) -> {order}; t :: PayloadTable", capture.display());
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_tidegate")).args(["check", "-e", &text]).output().unwrap();
+        let all = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert_eq!(output.status.success(), works, "{order}: {all}");
+        assert!(all.contains(said), "{order}: {all}");
+    }
+    // Spreading packets of a flow and holding them by flow are at odds where nobody may decide for each connection.
+    let options = ["--threads", "2", "--steering", "spray"];
+    let output = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .current_dir(root())
+        .args(["run", "configs/all.click"])
+        .args(options)
+        .output()
+        .unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !output.status.success() && error.contains("`--steering auto` leaves flows whole there"),
+        "{error}"
+    );
+}

@@ -147,7 +147,7 @@ struct InMemoryNic {
 fn queue_of(packet: &Packet, queues: usize) -> usize {
     // Another part of the hash than the one that chooses the worker.
     let hash = steering::hash(packet).unwrap_or(0).wrapping_mul(0x9e37_79b1);
-    (u64::from(hash) * queues as u64 >> 32) as usize
+    ((u64::from(hash) * queues as u64) >> 32) as usize
 }
 
 /// The checksum of a TCP segment that neither opens nor closes a connection, and is no fragment: what interfaces can

@@ -92,6 +92,15 @@ impl Plan {
         if !misplaced.is_empty() {
             return Err(misplaced.into_iter().map(|(id, by, why)| self.misplaced(id, by, &why)).collect());
         }
+        let unjoined = sliced::unjoined(&effects, &self.forward);
+        if !unjoined.is_empty() {
+            return Err(unjoined.into_iter().map(|(id, what, hint)| self.unjoined(id, what, hint)).collect());
+        }
+        for (id, by) in sliced::reordered(&effects, &self.forward) {
+            let (reorders, restores) = (self.declaration(id), self.declaration(by));
+            let text = format!("'{reorders}' may reorder what '{restores}' has put in order");
+            warnings.push(Problem::new(Diagnostic::warning(self.graph.elements[id].span, text)));
+        }
         let mut facts = facts::gather(&effects, &self.forward);
         if setup.spreading.as_ref().is_some_and(|spreading| spreading.keeps_order()) {
             // Tickets stand in their place.
@@ -112,6 +121,12 @@ impl Plan {
             "put payloads back in front of it, or leave them aside behind it: '{}' is for what needs headers only",
             self.declaration(by)
         )))
+    }
+
+    /// An element that leaves payloads aside or waits for them, alone.
+    fn unjoined(&self, id: ElementId, what: &str, hint: &str) -> Problem {
+        let text = format!("'{}' {what}", self.declaration(id));
+        Problem::new(Diagnostic::error(self.graph.elements[id].span, text).with_hint(hint))
     }
 
     /// Builds one element from its arguments; beside it, or its errors, its warnings.

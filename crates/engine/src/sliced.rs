@@ -1,7 +1,9 @@
-//! What may stand where payloads have been left aside: between an element that parks them and those that put them back.
+//! Orders of mechanisms that cannot work: what may stand where payloads have been left aside, whether they are ever put back,
+//! and what undoes order that has been restored.
 
 use std::collections::BTreeSet;
 
+use element::effects::{Hold, Order, Target};
 use element::obstacles::to_sliced;
 use element::{Effects, ElementId};
 
@@ -48,6 +50,82 @@ pub(crate) fn misplaced(effects: &[Effects], forward: &Forward) -> Vec<(ElementI
     found
 }
 
+/// Elements that leave payloads aside which nobody puts back, or put back what nobody leaves aside: which, what, and what to do.
+pub(crate) fn unjoined(
+    effects: &[Effects],
+    forward: &Forward,
+) -> Vec<(ElementId, &'static str, &'static str)> {
+    let parks =
+        |table: usize| effects.iter().any(|e| e.sliced.parks.is_some_and(|(_, parks)| parks == table));
+    let mut found = Vec::new();
+    for (id, Effects { sliced, .. }) in effects.iter().enumerate() {
+        match (sliced.parks, sliced.joins) {
+            // Who does both has its other half on the way back, wherever that leads.
+            (Some((output, table)), None) if !reaches_joint(effects, forward, (id, output), table) => found.push((
+                id,
+                "leaves payloads aside, and no way leads to who puts them back",
+                "a Splice with the same PayloadTable has to stand behind it, or where what it sends comes back",
+            )),
+            (None, Some((_, table))) if !parks(table) => found.push((
+                id,
+                "puts payloads back that nobody leaves aside",
+                "a Slice with the same PayloadTable has to stand somewhere in front of it",
+            )),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Whether packets of an output come to who puts payloads of this table back, or leave to where others may send them back to it.
+fn reaches_joint(
+    effects: &[Effects],
+    forward: &Forward,
+    (id, output): (ElementId, usize),
+    table: usize,
+) -> bool {
+    let joins = |effects: &Effects| effects.sliced.joins.is_some_and(|(_, joins)| joins == table);
+    let is_somewhere = effects.iter().any(joins);
+    let sends = |effects: &Effects| {
+        effects.opaque.is_some() || effects.cases.iter().any(|case| case.to == Target::Send)
+    };
+    let mut seen = vec![false; effects.len()];
+    let mut open: Vec<ElementId> = forward[id].get(output).into_iter().flatten().map(|&(to, _)| to).collect();
+    while let Some(to) = open.pop() {
+        if std::mem::replace(&mut seen[to], true) {
+            continue;
+        }
+        if joins(&effects[to]) || is_somewhere && sends(&effects[to]) {
+            return true;
+        }
+        open.extend(forward[to].iter().flatten().map(|&(next, _)| next));
+    }
+    false
+}
+
+/// Elements that may reorder what others in front of them have put in order: which, and whose work they undo.
+pub(crate) fn reordered(effects: &[Effects], forward: &Forward) -> Vec<(ElementId, ElementId)> {
+    let mut found = Vec::new();
+    for id in (0..effects.len()).filter(|&id| effects[id].order == Order::Restores) {
+        let mut seen = vec![false; effects.len()];
+        let mut open = vec![id];
+        while let Some(from) = open.pop() {
+            for &(to, _) in forward[from].iter().flatten() {
+                match effects[to].order {
+                    Order::Restores => {}
+                    _ if std::mem::replace(&mut seen[to], true) => {}
+                    // Who holds packets by flow moves those of one flow by their own numbers only.
+                    Order::MayReorder if effects[to].hold != Hold::PerFlow => found.push((to, id)),
+                    _ => open.push(to),
+                }
+            }
+        }
+    }
+    found.sort();
+    found.dedup();
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use element::effects::{
@@ -91,6 +169,43 @@ mod tests {
         let standing_for = |stands_for: Vec<ElementId>| Effects { stands_for, ..reading(&[Field::Length]) };
         assert_eq!(chain(standing_for(vec![0]), true), Vec::<String>::new());
         assert_eq!(chain(standing_for(vec![0, 4]), true), ["writes the payload"]);
+    }
+
+    #[test]
+    fn payloads_have_to_come_back() {
+        let parks =
+            Effects { sliced: Sliced { parks: Some((0, 7)), joins: None, marks: true }, ..Effects::pass() };
+        let joins = |table| Effects {
+            sliced: Sliced { parks: None, joins: Some((0, table)), marks: true },
+            ..Effects::pass()
+        };
+        let ends = |to: Target| Effects::cases(vec![Case::new(Filter::Any, to)]);
+        let drops = || ends(Target::Drop(element::DropReason::Discard));
+        let row = |elements: [Effects; 4]| {
+            let forward: Vec<_> =
+                (1..=4).map(|to: usize| if to < 4 { vec![vec![(to, 0)]] } else { Vec::new() }).collect();
+            unjoined(&elements, &forward).into_iter().map(|(id, ..)| id).collect::<Vec<_>>()
+        };
+        let source = || Effects::source("test");
+        assert_eq!(row([source(), parks.clone(), joins(7), drops()]), [0; 0]);
+        assert_eq!(row([source(), parks.clone(), joins(8), drops()]), [1, 2]);
+        assert_eq!(row([source(), joins(7), parks.clone(), drops()]), [2]);
+        // What is sent may come back.
+        assert_eq!(row([source(), joins(7), parks.clone(), ends(Target::Send)]), [0; 0]);
+        assert_eq!(row([source(), source(), parks, ends(Target::Send)]), [2]);
+    }
+
+    #[test]
+    fn what_was_put_in_order_stays_so() {
+        let of = |order| Effects { order, ..Effects::pass() };
+        let row = |orders: [Order; 3]| {
+            let effects = orders.map(of);
+            let forward = vec![vec![vec![(1, 0)]], vec![vec![(2, 0)]], Vec::new()];
+            reordered(&effects, &forward)
+        };
+        assert_eq!(row([Order::Restores, Order::Keeps, Order::MayReorder]), [(2, 0)]);
+        assert_eq!(row([Order::MayReorder, Order::Restores, Order::Keeps]), []);
+        assert_eq!(row([Order::Restores, Order::Restores, Order::MayReorder]), [(2, 1)]);
     }
 
     #[test]

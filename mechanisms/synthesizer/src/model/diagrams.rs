@@ -1,7 +1,7 @@
 //! Yes-or-no questions about packets as decision diagrams: equal questions are equal diagrams.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 use std::time::Instant;
 
@@ -55,6 +55,8 @@ pub struct Diagrams {
     yes: Bit,
     no: Bit,
     symbols: RefCell<Symbols>,
+    /// Where lengths stand in the frame.
+    lengths: RefCell<BTreeSet<i32>>,
     exhausted: Cell<bool>,
     operations: Cell<u64>,
     /// So many nodes are many.
@@ -120,6 +122,7 @@ impl Diagrams {
             yes,
             no,
             symbols: RefCell::default(),
+            lengths: RefCell::default(),
             exhausted: Cell::new(false),
             operations: Cell::new(0),
             collect_at: Cell::new(1 << 20),
@@ -392,6 +395,30 @@ impl Diagrams {
     pub fn value(&self, term: Term, width: usize) -> Vec<Bit> {
         let number = self.term(term);
         (0..width).map(|bit| self.symbol(Symbol::Term(number, bit as u32))).collect()
+    }
+
+    /// The same for bytes that are written at this place of the frame: where lengths stand there, their bits are kept beside
+    /// those that they are compared with.
+    pub fn value_at(&self, term: Term, width: usize, place: i32) -> Vec<Bit> {
+        let number = self.term(term);
+        let weight = |bit: usize| {
+            let (byte, weight) = (place + (bit / 8) as i32, 7 - (bit % 8) as u32);
+            let lengths = self.lengths.borrow();
+            let high = lengths.contains(&byte).then_some(weight + 8);
+            high.or_else(|| lengths.contains(&(byte - 1)).then_some(weight))
+        };
+        let bit = |bit: usize| match weight(bit) {
+            Some(weight) => self.symbol_from(Symbol::Term(number, bit as u32), |symbols, _| {
+                symbols.weighty.get_mut(&weight).and_then(Vec::pop)
+            }),
+            None => self.symbol(Symbol::Term(number, bit as u32)),
+        };
+        (0..width).map(bit).collect()
+    }
+
+    /// Numbers of two bytes at these places of the frame are compared with lengths.
+    pub fn set_lengths(&self, places: impl IntoIterator<Item = i32>) {
+        self.lengths.borrow_mut().extend(places);
     }
 
     /// The same for a value that is compared with lengths.

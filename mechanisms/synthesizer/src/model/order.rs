@@ -91,6 +91,17 @@ fn unknown_places(chains: &[&Chain]) -> u32 {
     (unknown * PLACES_EACH).min(MOST_PLACES)
 }
 
+/// How many functions' values that may have lengths in them variables are kept for.
+fn unknown_lengths(chains: &[&Chain]) -> u32 {
+    let cases = chains.iter().flat_map(|chain| &chain.nodes).flat_map(|node| &node.effects.cases);
+    let is_unknown = |action: &&Action| {
+        let is_function = matches!(action, Action::Set(Field::Bytes { length: 2.., .. }, Value::Pure { .. }));
+        is_function || matches!(action, Action::Resize(_))
+    };
+    let unknown = cases.flat_map(|case| &case.actions).filter(is_unknown).count() as u32;
+    (unknown * PLACES_EACH).min(MOST_PLACES)
+}
+
 /// Where numbers of two bytes stand in IP headers that are compared with lengths.
 fn lengths(chains: &[&Chain]) -> BTreeSet<i32> {
     let mut lengths = BTreeSet::from([TOTAL_LENGTH]);
@@ -146,10 +157,12 @@ pub fn order_variables(d: &Diagrams, chains: &[&Chain]) {
             early(network);
         }
     }
+    d.set_lengths(lengths.iter().copied());
     let places = unknown_places(chains);
+    let weights = places + unknown_lengths(chains);
     (u32::from(LENGTH_BITS)..ANYWHERE_BITS).rev().for_each(|weight| d.keep_for_weight(weight, places));
     for bit in (0..LENGTH_BITS).rev() {
-        d.keep_for_weight(bit.into(), places);
+        d.keep_for_weight(bit.into(), weights);
         if bit == 5 {
             // An IP header has up to 60 bytes, so that its length counts from here on.
             networks.iter().for_each(|&network| drop(d.input(network)));

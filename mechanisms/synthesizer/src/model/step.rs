@@ -439,7 +439,7 @@ impl<'u> Unit<'u> {
             }
             Action::Resize(reads) => {
                 let length = self.unknown(d, "length", condition, before, reads);
-                let length = d.value(length, LENGTH_BITS.into());
+                let length = d.weighty(length, LENGTH_BITS.into());
                 packet.end = Word::from_bits(d, &length).plus(d, &real(d, packet.start));
                 // Where it grows there are no bytes of the packet that came in.
                 let contents = [Field::Payload, Field::Length];
@@ -577,7 +577,15 @@ impl<'u> Unit<'u> {
             // A function of the same name may be another one with other arguments, and for another field.
             Value::Pure { name, reads } => {
                 let what = format!("{name} for {field:?}");
-                d.value(self.unknown(d, &what, condition, before, reads), width)
+                let term = self.unknown(d, &what, condition, before, reads);
+                let place = match field {
+                    Field::Bytes { base, offset, .. } => before.place(*base).map(|place| place + offset),
+                    _ => None,
+                };
+                match place {
+                    Some(place) => d.value_at(term, width, place),
+                    None => d.value(term, width),
+                }
             }
             Value::Choose { set, key } => {
                 // Another choice is that of other values, and for another field (a source and a destination), though it may
