@@ -8,6 +8,7 @@ pub(crate) mod open_loop;
 pub mod plot;
 pub mod results;
 pub mod table;
+mod trace_time;
 
 use std::path::PathBuf;
 use std::process::Command;

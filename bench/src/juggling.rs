@@ -6,6 +6,7 @@
 //! sent again.
 
 use std::fs::File;
+use std::io::BufWriter;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 
@@ -66,7 +67,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
         let traffic = Traffic::new(settings.packets, flows, late, frame);
         if let Some(folder) = &settings.asked {
             let file = folder.join(format!("{flows}-{late}-{frame}.pcap"));
-            traffic.write(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+            traffic.write(&file, 1000).map_err(|error| format!("{}: {error}", file.display()))?;
         }
         for &(way, elements) in WAYS {
             let source = format!("BenchmarkSegments({}, {flows}, {late}, {frame})", settings.packets);
@@ -88,6 +89,13 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
         }
     }
     Ok(rows)
+}
+
+/// Writes full frames of so many flows in order, as they come over a link of 10 Gb/s.
+pub(crate) fn write_capture(file: &Path, packets: usize, flows: usize) -> std::io::Result<()> {
+    /// Nanoseconds of a full frame, with preamble, check sequence and gap.
+    const SPACING: i64 = 1230;
+    Traffic::new(packets, flows, 0, 1514).write(file, SPACING)
 }
 
 /// Packets of one round.
@@ -149,12 +157,13 @@ impl Traffic {
             .expect("a frame fits into an IP packet")
     }
 
-    /// One packet each microsecond.
-    fn write(&self, file: &Path) -> std::io::Result<()> {
-        let mut writer = Writer::new(File::create(file)?, WriterOptions::default());
+    /// A packet each so many nanoseconds.
+    fn write(&self, file: &Path, spacing: i64) -> std::io::Result<()> {
+        let options = WriterOptions { nanoseconds: true, ..WriterOptions::default() };
+        let mut writer = Writer::new(BufWriter::new(File::create(file)?), options);
         for (number, &packet) in self.order.iter().enumerate() {
             let frame = self.frame(packet);
-            writer.write(1000 * number as i64, frame.len() as u32, [&frame[..]])?;
+            writer.write(spacing * number as i64, frame.len() as u32, [&frame[..]])?;
         }
         writer.flush()
     }

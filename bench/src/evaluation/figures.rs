@@ -1,6 +1,7 @@
 //! All figures, by paper.
 
 mod all;
+mod juggler;
 mod nfslicer;
 mod reframer;
 mod snf;
@@ -111,6 +112,34 @@ pub const ALL: &[Figure] = &[
         about: "Throughput of the kernel's own TCP through workers that share a connection",
         needs: &[Need::Namespaces],
         run: sprayer::connections,
+    },
+    Figure {
+        name: "juggler-9",
+        paper: "Juggler, Figures 9, 10 and 13",
+        about: "One TCP connection in order and over paths that differ: throughput, segments, ACKs, cost of receiving",
+        needs: &[Need::Namespaces],
+        run: juggler::one_connection,
+    },
+    Figure {
+        name: "juggler-12",
+        paper: "Juggler, Figure 12",
+        about: "How many segments are merged into one over INSEQ_TIMEOUT",
+        needs: &[],
+        run: juggler::batching,
+    },
+    Figure {
+        name: "juggler-13",
+        paper: "Juggler, Figure 13, its cause",
+        about: "How many segments still leave out of order over OFO_TIMEOUT",
+        needs: &[],
+        run: juggler::late,
+    },
+    Figure {
+        name: "juggler-15",
+        paper: "Juggler, Figures 15 and 16",
+        about: "How long the list of active flows is over the number of connections and the difference of paths",
+        needs: &[],
+        run: juggler::lists,
     },
     Figure {
         name: "nfslicer-7",

@@ -1,14 +1,20 @@
 //! Reframer: what order is worth to functions, and what holding packets for microseconds brings and costs.
 
+mod classes;
+mod cores;
 mod functions;
 mod load;
 mod marked;
 mod misses;
+mod queues;
 mod workload;
 
+pub(super) use classes::differentiated;
+pub(super) use cores::rate_per_core;
 pub(super) use functions::functions;
-pub(super) use load::{differentiated, in_chain, outside, queues, rate_per_core};
+pub(super) use load::{in_chain, outside};
 pub(super) use misses::misses;
+pub(super) use queues::queues;
 pub(super) use workload::{Workload, characteristics};
 
 /// Packets of one flow in a row.

@@ -1,0 +1,272 @@
+//! Juggler: TCP over paths that reorder.
+//!
+//! What the kernel's TCP makes of it is measured between namespaces; what Juggler holds, merges and lets pass, in the time
+//! of a capture of full frames at 10 Gb/s, which two paths throw about (the switch of the paper's Figure 11).
+
+use super::{series, value, word};
+use crate::devices::Receiving;
+use crate::evaluation::plot::{Axis, Panel, Point, Series};
+use crate::evaluation::table::{Cell, Table};
+use crate::evaluation::{Finding, Outcome, Run, trace_time};
+use crate::{Row, devices, juggling};
+
+/// Microseconds by which the second path is slower.
+const DELAYS: [u64; 3] = [250, 500, 750];
+
+/// One connection of the kernel's own TCP, with each kind of receiver.
+pub(super) fn one_connection(run: &Run<'_>) -> Result<Outcome, String> {
+    run.step("TCP over paths that differ by up to 750 us")?;
+    let rows = devices::run_reordering(&run.settings)?;
+    let columns = [
+        "receiver",
+        "control",
+        "delay_us",
+        "gbps",
+        "delivered_per_1000",
+        "behind_gap_per_1000",
+        "acks_per_1000",
+        "sent_again_per_1000",
+        "receiver_s_per_gb",
+        "soft_interrupts_s_per_gb",
+    ];
+    let mut table = Table::new(&columns);
+    for row in &rows {
+        let Some(told) = &row.receiving else { continue };
+        let first: [Cell; 3] =
+            [word(row, "receiver").into(), word(row, "control").into(), value(row, "delay_us").into()];
+        let figures = [
+            told.gbps,
+            told.delivered,
+            told.behind_gap,
+            told.acks,
+            told.again,
+            told.receiver_s_per_gb.unwrap_or(f64::NAN),
+            told.soft_interrupts_s_per_gb,
+        ];
+        table.push(first.into_iter().chain(figures.map(Cell::from)));
+    }
+    let cubic: Vec<Row> = rows.iter().filter(|row| word(row, "control") == "cubic").cloned().collect();
+    let panel = |title: &str, y, of: fn(&Receiving) -> f64| Panel {
+        title: title.into(),
+        x: Axis::linear("us by which paths differ"),
+        y,
+        series: series(&cubic, |row| {
+            let y = row.receiving.as_ref().map_or(f64::NAN, of);
+            (word(row, "receiver"), Point { x: value(row, "delay_us"), y, quartiles: None })
+        }),
+    };
+    let panels = vec![
+        panel("Throughput, cubic", Axis::linear("Gb/s"), |told| told.gbps),
+        panel("Segments that come to TCP", Axis::linear("of 1000"), |told| told.delivered),
+        panel("Segments behind a gap", Axis::linear("of 1000"), |told| told.behind_gap),
+        panel("ACKs", Axis::linear("of 1000 segments"), |told| told.acks),
+        panel("The whole machine in soft interrupts", Axis::linear("s per GB"), |told| {
+            told.soft_interrupts_s_per_gb
+        }),
+    ];
+    let of = |receiver: &str, delay: f64| {
+        let row =
+            cubic.iter().find(|row| word(row, "receiver") == receiver && value(row, "delay_us") == delay);
+        row.and_then(|row| row.receiving).ok_or_else(|| format!("nothing of {receiver} at {delay} us"))
+    };
+    let (gro, juggler) = (of("gro", 500.0)?, of("juggler", 500.0)?);
+    let (gro_in_order, juggler_in_order) = (of("gro", 0.0)?, of("juggler", 0.0)?);
+    let finding = Finding {
+        paper: "reordered traffic makes the kernel see 15 times as many segments, 40 % of them out of order, send 15 times as many ACKs and \
+                 lose 35 % of its throughput; Juggler hides it for at most 10 % of a core."
+            .into(),
+        here: format!(
+            "with paths that differ by 500 us the kernel's GRO delivers {:.0} of 1000 segments (in order {:.0}), {:.0} behind a gap, and {:.2} \
+             Gb/s of {:.2}; behind Juggler {:.0} (in order {:.0}), {:.0} behind a gap, {:.2} Gb/s of {:.2}.",
+            gro.delivered,
+            gro_in_order.delivered,
+            gro.behind_gap,
+            gro.gbps,
+            gro_in_order.gbps,
+            juggler.delivered,
+            juggler_in_order.delivered,
+            juggler.behind_gap,
+            juggler.gbps,
+            juggler_in_order.gbps
+        ),
+        bound: "the link has 1 Gb/s, and sender, network and receiver share two cores.".into(),
+    };
+    Ok(Outcome { table, panels, finding })
+}
+
+/// What these handlers of a Juggler say behind two paths.
+fn behind_paths(
+    run: &Run<'_>,
+    flows: usize,
+    delay: u64,
+    arguments: &str,
+    handlers: &[&str],
+) -> Result<Vec<String>, String> {
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let capture = folder.path().join("segments.pcap");
+    // Each flow sends some times 64 KiB.
+    let packets = if run.is_small() { 5_000 } else { 100_000 };
+    juggling::write_capture(&capture, packets, flows).map_err(|error| error.to_string())?;
+    let text = format!(
+        "FromDump({}, STOP true) -> RandomPath(0us, {delay}us) -> j :: Juggler(FLOWS 4096, LINE_RATE 10Gbps, {arguments}) -> Discard",
+        capture.display()
+    );
+    let handlers: Vec<_> = handlers.iter().map(|handler| ("j", *handler)).collect();
+    trace_time::read_after(text, &handlers)
+}
+
+fn number(text: &str) -> f64 {
+    text.trim().parse().unwrap_or(f64::NAN)
+}
+
+/// Segments per packet that leaves, over the time for which segments in sequence wait for more.
+pub(super) fn batching(run: &Run<'_>) -> Result<Outcome, String> {
+    const TIMES: [u64; 8] = [0, 5, 10, 20, 35, 52, 75, 100];
+    let mut table = Table::new(&["delay_us", "inseq_timeout_us", "segments_per_packet"]);
+    let mut all: Vec<Series> = Vec::new();
+    for delay in DELAYS {
+        let mut points = Vec::new();
+        for time in run.some(&TIMES) {
+            run.step(&format!("paths differ by {delay} us, INSEQ_TIMEOUT {time} us"))?;
+            let arguments = format!("INSEQ_TIMEOUT {time}us, OFO_TIMEOUT {}us", delay + 50);
+            let merged = number(&behind_paths(run, 1, delay, &arguments, &["merged"])?[0]);
+            table.push([delay.into(), time.into(), merged.into()]);
+            points.push(Point { x: time as f64, y: merged, quartiles: None });
+        }
+        all.push(Series::new(format!("paths differ by {delay} us"), points));
+    }
+    let at = |series: &Series, x: f64| {
+        series
+            .points
+            .iter()
+            .find(|point| point.x == x)
+            .or(series.points.last())
+            .map_or(f64::NAN, |point| point.y)
+    };
+    let here = format!(
+        "with paths that differ by 250 us {:.1} segments make one at 0 us, {:.1} at 52 us and {:.1} at 100 us.",
+        at(&all[0], 0.0),
+        at(&all[0], 52.0),
+        at(&all[0], 100.0)
+    );
+    let panel = Panel {
+        title: "Segments merged into one".into(),
+        x: Axis::linear("INSEQ_TIMEOUT, us"),
+        y: Axis::linear("segments per packet"),
+        series: all,
+    };
+    let finding = Finding {
+        paper: "batches grow up to the time that 64 KiB take at the line rate (52 us at 10 Gb/s), and hardly behind it.".into(),
+        here,
+        bound: "in the time of a capture; what merging costs is in `bench juggler`.".into(),
+    };
+    Ok(Outcome { table, panels: vec![panel], finding })
+}
+
+/// Segments that still leave out of order, over the time for which they wait behind a gap.
+pub(super) fn late(run: &Run<'_>) -> Result<Outcome, String> {
+    const TIMES: [u64; 9] = [0, 100, 200, 300, 400, 500, 600, 800, 1000];
+    let mut table =
+        Table::new(&["delay_us", "ofo_timeout_us", "out_of_order_per_1000", "came_out_of_order_per_1000"]);
+    let mut all: Vec<Series> = Vec::new();
+    for delay in DELAYS {
+        let mut points = Vec::new();
+        for time in run.some(&TIMES) {
+            run.step(&format!("paths differ by {delay} us, OFO_TIMEOUT {time} us"))?;
+            let arguments = format!("INSEQ_TIMEOUT 15us, OFO_TIMEOUT {time}us");
+            let handlers = ["reordered_in", "reordered_out", "segments_in"];
+            let told: Vec<f64> =
+                behind_paths(run, 1, delay, &arguments, &handlers)?.iter().map(|told| number(told)).collect();
+            let of = |count: f64| 1000.0 * count / told[2].max(1.0);
+            table.push([delay.into(), time.into(), of(told[1]).into(), of(told[0]).into()]);
+            points.push(Point { x: time as f64, y: of(told[1]), quartiles: None });
+        }
+        all.push(Series::new(format!("paths differ by {delay} us"), points));
+    }
+    let enough = all.iter().map(|series| {
+        let first = series.points.iter().find(|point| point.y < 1.0);
+        first.map_or_else(|| "never".to_string(), |point| format!("{} us", point.x))
+    });
+    let here = format!(
+        "less than one of 1000 segments leaves out of order from {} on, where paths differ by 250, 500 and 750 us.",
+        enough.collect::<Vec<_>>().join(", ")
+    );
+    let panel = Panel {
+        title: "Segments that leave out of order".into(),
+        x: Axis::linear("OFO_TIMEOUT, us"),
+        y: Axis::linear("of 1000"),
+        series: all,
+    };
+    let finding = Finding {
+        paper: "throughput suffers unless OFO_TIMEOUT is at least about as long as paths differ.".into(),
+        here,
+        bound: "the cause, in the time of a capture; throughput of TCP itself is in juggler-9, with OFO_TIMEOUT 50 us longer than paths differ."
+            .into(),
+    };
+    Ok(Outcome { table, panels: vec![panel], finding })
+}
+
+/// The length of the list of active flows at the ends of batches: the bound below which it is in 99 of 100 cases.
+pub(super) fn lists(run: &Run<'_>) -> Result<Outcome, String> {
+    const FLOWS: [usize; 5] = [64, 128, 256, 512, 1024];
+    let mut table = Table::new(&["delay_us", "flows", "active_p50_below", "active_p99_below"]);
+    let mut all: Vec<Series> = Vec::new();
+    for delay in [250, 500, 750, 1000] {
+        let mut points = Vec::new();
+        for flows in run.some(&FLOWS) {
+            run.step(&format!("{flows} connections, paths differ by {delay} us"))?;
+            let arguments = format!("INSEQ_TIMEOUT 15us, OFO_TIMEOUT {}us", delay + 50);
+            let told = behind_paths(run, flows, delay, &arguments, &["lengths"])?;
+            let [half, most] = [0.5, 0.99].map(|part| below(&told[0], part));
+            table.push([delay.into(), flows.into(), half.into(), most.into()]);
+            points.push(Point { x: flows as f64, y: most, quartiles: None });
+        }
+        all.push(Series::new(format!("paths differ by {delay} us"), points));
+    }
+    let most = all.iter().flat_map(|series| &series.points).map(|point| point.y).fold(0.0, f64::max);
+    let panel = Panel {
+        title: "Active flows: below this in 99 of 100 cases".into(),
+        x: Axis::log("connections"),
+        y: Axis::linear("flows"),
+        series: all,
+    };
+    let finding = Finding {
+        paper: "up to some dozens of flows are active with 256 connections and 1 ms, fewer with more connections; on a real network fewer than 5."
+            .into(),
+        here: format!("never more than {most:.0} in 99 of 100 cases, with 64 to 1024 connections and paths that differ by up to 1 ms."),
+        bound: "eight flows send 64 KiB at a time; bounds are powers of two.".into(),
+    };
+    Ok(Outcome { table, panels: vec![panel], finding })
+}
+
+/// The bound of the list of active flows below which this part of the cases is: of lines with a list, a bound and a count.
+fn below(lengths: &str, part: f64) -> f64 {
+    let lines: Vec<(f64, f64)> = lengths
+        .lines()
+        .filter_map(|line| {
+            let mut words = line.strip_prefix("active <")?.split_whitespace();
+            Some((words.next()?.parse().ok()?, words.next()?.parse().ok()?))
+        })
+        .collect();
+    let all: f64 = lines.iter().map(|(_, count)| count).sum();
+    let mut sum = 0.0;
+    for (bound, count) in lines {
+        sum += count;
+        if sum >= part * all {
+            return bound;
+        }
+    }
+    f64::NAN
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_are_those_of_active_flows() {
+        let lengths = "inactive <1 5\nactive <1 90\nactive <2 8\nactive <16 2\nloss_recovery <1 100\n";
+        assert_eq!([0.5, 0.98, 0.99].map(|part| below(lengths, part)), [1.0, 2.0, 16.0]);
+        assert!(below("", 0.5).is_nan());
+    }
+}

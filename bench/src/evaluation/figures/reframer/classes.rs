@@ -1,0 +1,92 @@
+//! Figure 18: packets of large flows are held, those of small ones are not.
+
+use std::time::Duration;
+
+use super::load::{frames, reframer};
+use super::workload::Workload;
+use crate::evaluation::open_loop::OpenLoop;
+use crate::evaluation::plot::{Axis, Panel, Point, Series};
+use crate::evaluation::table::{Cell, Table};
+use crate::evaluation::{Finding, Outcome, Run};
+use crate::graph::{Start, functions};
+use crate::median;
+
+/// Figure 18: only packets of large flows are held.
+pub(in super::super) fn differentiated(run: &Run<'_>) -> Result<Outcome, String> {
+    const MICROS: u64 = 128;
+    let workload = Workload::new(run)?;
+    let chain = functions();
+    let ways = [
+        ("none held", String::new()),
+        ("all held", format!("{} -> ", reframer(MICROS, ""))),
+        ("large held", format!("{} -> ", reframer(MICROS, ", BYPASS not ip dscp 1"))),
+    ];
+    let mut table = Table::new(&[
+        "windows",
+        "held",
+        "offered_gbps",
+        "taken_gbps",
+        "small_mean_us",
+        "small_p99_us",
+        "large_mean_us",
+        "large_p99_us",
+    ]);
+    let mut all: [Vec<Series>; 3] =
+        std::array::from_fn(|_| ways.iter().map(|(name, _)| Series::new(*name, [])).collect());
+    let meters = "kinds :: IPClassifier(ip dscp 1, -); kinds[0] -> large :: BenchmarkLatency -> Discard; \
+                  kinds[1] -> small :: BenchmarkLatency -> Discard";
+    let chain = match chain.rsplit_once("Discard") {
+        Some((front, _)) => format!("{front}{meters}"),
+        None => return Err("a chain without an end".into()),
+    };
+    for windows in run.some(&[1, 4, 8, 16, 24]) {
+        let load = workload.load(windows)?;
+        let marked = workload.file("marked.pcap");
+        super::marked::mark_large(&load.capture, &marked)?;
+        for (number, (name, front)) in ways.iter().enumerate() {
+            run.step(&format!("{windows} windows, {name}"))?;
+            let mut open_loop =
+                OpenLoop::new(&frames(&marked), Start::Ethernet, 32, &format!("{front}{chain}"))?;
+            let time = Duration::from_millis(if run.is_small() { 5 } else { 200 });
+            let mut measured = [(); 5].map(|()| Vec::new());
+            for _ in 0..run.settings.repeats.min(5) {
+                let taken = open_loop.drive(load.rate, time, &["small", "large"])?;
+                let [small, large] = ["small", "large"].map(|meter| open_loop.latencies(meter));
+                let (small, large) = (small?, large?);
+                let gbps = taken * load.mean() * 8.0 / 1e3;
+                let figures = [gbps, small.mean, small.p99, large.mean, large.p99];
+                measured.iter_mut().zip(figures).for_each(|(all, figure)| all.push(figure));
+            }
+            open_loop.finish()?;
+            let figures = measured.map(median);
+            let x = windows as f64;
+            for (series, figure) in all.iter_mut().zip([figures[0], figures[1], figures[3]]) {
+                series[number].points.push(Point { x, y: figure, quartiles: None });
+            }
+            let cells: [Cell; 3] = [windows.into(), (*name).into(), load.gbps().into()];
+            table.push(cells.into_iter().chain(figures.map(Cell::from)));
+        }
+    }
+    let first = |panel: usize, way: usize| all[panel][way].points.first().map_or(f64::NAN, |point| point.y);
+    let finding = Finding {
+        paper: "with large flows alone held, small ones are as quick as without Reframer, and throughput is at most 4 % less than with all held.".into(),
+        here: format!(
+            "at low load packets of small flows take {:.1} us with none held, {:.1} with all and {:.1} with only the large ones; these take \
+             {:.1}, {:.1} and {:.1} us.",
+            first(1, 0), first(1, 1), first(1, 2), first(2, 0), first(2, 1), first(2, 2)
+        ),
+        bound: String::new(),
+    };
+    let titles = [
+        ("Throughput on one core", Axis::linear("Gb/s")),
+        ("Mean latency of small flows", Axis::log("us")),
+        ("Mean latency of large flows", Axis::log("us")),
+    ];
+    let panel = |((title, y), series): ((&str, Axis), Vec<Series>)| Panel {
+        title: title.into(),
+        x: Axis::linear("windows at the same time"),
+        y,
+        series,
+    };
+    Ok(Outcome { table, panels: titles.into_iter().zip(all).map(panel).collect(), finding })
+}

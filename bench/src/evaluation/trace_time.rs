@@ -1,0 +1,18 @@
+//! Configurations that run to their end in the time of their capture: the same on every machine, however busy it is.
+
+use engine::{ClockKind, Options, Workers};
+
+use crate::graph::{Silence, configured_spread};
+
+/// Runs a configuration to its end, and reads these handlers then.
+pub(crate) fn read_after(text: String, handlers: &[(&str, &str)]) -> Result<Vec<String>, String> {
+    let (plan, copies) = configured_spread(text, 1, None)?;
+    let options = Options { clock: ClockKind::Trace, ..Options::default() };
+    let mut workers = Workers::new(&plan, copies, Box::new(Silence), options)?;
+    workers.initialize().map_err(|problem| problem.diagnostic.message)?;
+    workers.run();
+    let read = |(element, handler): &(&str, &str)| workers.read(plan.graph.find(element), handler, "");
+    let values = handlers.iter().map(read).collect::<Result<_, _>>()?;
+    workers.finish().map_err(|errors| errors.join("; "))?;
+    Ok(values)
+}
