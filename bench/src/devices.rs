@@ -7,6 +7,7 @@
 mod between;
 mod boundary;
 mod connections;
+mod http;
 mod kernel;
 mod program;
 mod reordering;
@@ -47,6 +48,7 @@ const SLOW: Duration = Duration::from_secs(20);
 pub use boundary::Crossing;
 pub(crate) use boundary::{Beside, Probed, Probing, run as run_boundary};
 pub(crate) use connections::run as run_connections;
+pub(crate) use http::{Served, Web};
 pub use reordering::Receiving;
 pub(crate) use reordering::run as run_reordering;
 

@@ -100,6 +100,13 @@ pub const ALL: &[Figure] = &[
         run: reframer::differentiated,
     },
     Figure {
+        name: "reframer-19",
+        paper: "Reframer, Figure 19",
+        about: "nginx and wrk with files of 1 MB over a wide-area network, with a Reframer in both directions",
+        needs: &[Need::Namespaces, Need::Program("nginx"), Need::Program("wrk")],
+        run: reframer::web,
+    },
+    Figure {
         name: "sprayer-6",
         paper: "Sprayer, Figures 6a, 7a, 8 and 9",
         about: "Rate, latency and fairness of one connection and several, each at one worker or spread",

@@ -7,6 +7,7 @@ mod load;
 mod marked;
 mod misses;
 mod queues;
+mod web;
 mod workload;
 
 pub(super) use classes::differentiated;
@@ -15,6 +16,7 @@ pub(super) use functions::functions;
 pub(super) use load::{in_chain, outside};
 pub(super) use misses::misses;
 pub(super) use queues::queues;
+pub(super) use web::web;
 pub(super) use workload::{Workload, characteristics};
 
 /// Packets of one flow in a row.

@@ -1,0 +1,154 @@
+//! A web server and its clients, with a wide-area network between them (Reframer, section 5.4).
+//!
+//! wrk fetches files of 1 MB from nginx over so many connections, one file after the other over each. In between each connection has
+//! a delay of its own in each direction, and what stands in front of the server and of the clients.
+
+use std::io::{Error, Result};
+use std::path::Path;
+use std::time::Duration;
+
+use lab::{Net, Running, Space};
+
+use super::{LEFT, Program, RIGHT};
+
+const PORT: u16 = 8080;
+const FILE: &str = "file";
+const MEGABYTE: usize = 1 << 20;
+
+/// A server, its clients, and what is between them.
+pub(crate) struct Web {
+    program: Program,
+    folder: tempfile::TempDir,
+}
+
+/// What clients got.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Served {
+    /// Files per second,
+    pub(crate) files: f64,
+    /// seconds that half of them took at most, and 99 of 100.
+    pub(crate) median: f64,
+    pub(crate) p99: f64,
+    /// Packets of one flow in a row, as they came to what stands in front of the server and as they left it.
+    pub(crate) slf: [f64; 2],
+}
+
+impl Web {
+    pub(crate) fn new() -> Result<Web> {
+        let folder = tempfile::tempdir()?;
+        // The server's workers are other users.
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(folder.path(), mode)?;
+        std::fs::write(folder.path().join(FILE), vec![b'x'; MEGABYTE])?;
+        let place = folder.path().display();
+        let config = format!(
+            "worker_processes 1; error_log {place}/error.log; pid {place}/pid; daemon off;
+             events {{ worker_connections 8192; }}
+             http {{
+                 access_log off; sendfile on; keepalive_requests 1000000;
+                 client_body_temp_path {place}; proxy_temp_path {place}; fastcgi_temp_path {place};
+                 uwsgi_temp_path {place}; scgi_temp_path {place};
+                 server {{ listen {RIGHT}:{PORT} backlog=8192; root {place}; }}
+             }}"
+        );
+        std::fs::write(folder.path().join("nginx.conf"), config)?;
+        Ok(Web { program: Program::new()?, folder })
+    }
+
+    /// Lets so many connections fetch files through these elements, for this long.
+    pub(crate) fn serve(&self, elements: &str, connections: usize, time: Duration) -> Result<Served> {
+        let mut net = Net::new()?;
+        let [clients, between, server] = ["clients", "between", "server"].map(|name| net.space(name));
+        let (clients, between, server) = (clients?, between?, server?);
+        net.cable([(&clients, "eth0", &format!("{LEFT}/24")), (&between, "left", "")])?;
+        net.cable([(&server, "eth0", &format!("{RIGHT}/24")), (&between, "right", "")])?;
+        // Frames of ordinary size, with their checksums, as on a wire.
+        for space in [&clients, &server] {
+            space.ethtool("-K eth0 tx off tso off gso off gro on")?;
+        }
+        let way = |from: &str, to: &str| {
+            format!(
+                "FromDevice({from}, PROMISC true) -> FlowDelay(10ms, 2ms) -> {from}_in :: Reframer(0us, BYPASS none, CAPACITY 100000)
+                     -> {elements} {from}_out :: Reframer(0us, BYPASS none, CAPACITY 100000) -> Queue(20000) -> ToDevice({to});"
+            )
+        };
+        let config = format!("{}{}", way("left", "right"), way("right", "left"));
+        let half = time.as_secs_f64() / 2.0;
+        let told = format!("Script(wait {half}s, print \"slf $(left_in.slf_in) $(left_out.slf_in)\")");
+        let mut running = self.program.run(&between, &["--busy-poll"], &format!("{config} {told}"))?;
+        let _server = self.nginx(&server)?;
+        let text = self.wrk(&clients, connections, time)?;
+        let line = running.wait_for("slf ")?;
+        let slf: Vec<f64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+        let (Some(files), Some(median), Some(p99), &[came, left]) =
+            (after(&text, "Requests/sec:"), after(&text, "50%"), after(&text, "99%"), &slf[..])
+        else {
+            return Err(Error::other(format!("no figures: {text} {line}")));
+        };
+        Ok(Served { files, median, p99, slf: [came, left] })
+    }
+
+    fn nginx(&self, server: &Space) -> Result<Running> {
+        let config = self.folder.path().join("nginx.conf");
+        let running = server.spawn("nginx", &["-c", text(&config)?])?;
+        // It says nothing when it is ready.
+        let pid = self.folder.path().join("pid");
+        for _ in 0..100 {
+            if pid.exists() {
+                return Ok(running);
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Err(Error::other(std::fs::read_to_string(self.folder.path().join("error.log")).unwrap_or_default()))
+    }
+
+    fn wrk(&self, clients: &Space, connections: usize, time: Duration) -> Result<String> {
+        let seconds = format!("{}s", time.as_secs().max(1));
+        let output = clients
+            .command("wrk")
+            .args([
+                "-t",
+                "1",
+                "-c",
+                &connections.to_string(),
+                "-d",
+                &seconds,
+                "--timeout",
+                "30s",
+                "--latency",
+            ])
+            .arg(format!("http://{RIGHT}:{PORT}/{FILE}"))
+            .output()?;
+        match output.status.success() {
+            true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+            false => Err(Error::other(String::from_utf8_lossy(&output.stderr).into_owned())),
+        }
+    }
+}
+
+fn text(path: &Path) -> Result<&str> {
+    path.to_str().ok_or_else(|| Error::other("a path that is not text"))
+}
+
+/// The number behind a word, in seconds if it is a time.
+fn after(text: &str, word: &str) -> Option<f64> {
+    let line = text.lines().find_map(|line| line.trim().strip_prefix(word))?;
+    let value = line.split_whitespace().next()?;
+    let units = [("us", 1e-6), ("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
+    let with_unit =
+        |(unit, factor): (&str, f64)| Some(value.strip_suffix(unit)?.parse::<f64>().ok()? * factor);
+    value.parse().ok().or_else(|| units.into_iter().find_map(with_unit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_wrk_says_is_understood() {
+        let text =
+            "  Latency Distribution\n     50%  120.50ms\n     99%    1.25s \nRequests/sec:    843.21\n";
+        let told = ["50%", "99%", "Requests/sec:", "75%"].map(|word| after(text, word));
+        assert_eq!(told, [Some(0.1205), Some(1.25), Some(843.21), None]);
+    }
+}

@@ -1,0 +1,95 @@
+//! Figure 19: a web server behind a Reframer.
+
+use std::time::Duration;
+
+use crate::devices::{Served, Web};
+use crate::evaluation::plot::{Axis, Panel, Point, Series};
+use crate::evaluation::table::{Cell, Table};
+use crate::evaluation::{Finding, Outcome, Run};
+use crate::{median, quartiles};
+
+/// What stands between server and clients, each with its arrow.
+const WAYS: [(&str, &str); 3] = [
+    ("nothing", ""),
+    ("Reframer", "Reframer(128us, CAPACITY 100000, REORDER true) ->"),
+    ("Reframer with COMPRESS", "Reframer(128us, CAPACITY 100000, REORDER true, COMPRESS true) ->"),
+];
+
+pub(in super::super) fn web(run: &Run<'_>) -> Result<Outcome, String> {
+    let web = Web::new().map_err(|error| error.to_string())?;
+    let connections = if run.is_small() { vec![16] } else { vec![64, 256, 1024, 4096] };
+    let time = Duration::from_secs(if run.is_small() { 2 } else { 8 });
+    let mut served: Vec<Vec<Vec<Served>>> =
+        connections.iter().map(|_| WAYS.map(|_| Vec::new()).into()).collect();
+    for round in 1..=run.settings.rounds {
+        for (connections, served) in connections.iter().zip(&mut served) {
+            for ((name, elements), served) in WAYS.iter().zip(served) {
+                run.step(&format!("{connections} connections, {name} ({round} of {})", run.settings.rounds))?;
+                let once = || web.serve(elements, *connections, time);
+                match once().or_else(|_| once()) {
+                    Ok(one) => served.push(one),
+                    Err(error) => eprintln!("reframer-19: {connections} connections, {name}: {error}"),
+                }
+            }
+        }
+    }
+    let mut table = Table::new(&[
+        "connections",
+        "way",
+        "gbps",
+        "median_s",
+        "p99_s",
+        "slf_before",
+        "slf_behind",
+        "rounds",
+    ]);
+    let mut all: [Vec<Series>; 3] =
+        std::array::from_fn(|_| WAYS.map(|(name, _)| Series::new(name, [])).into());
+    let gbps = |served: &Served| served.files * (1 << 20) as f64 * 8.0 / 1e9;
+    let of = |served: &[Served], what: &dyn Fn(&Served) -> f64| median(served.iter().map(what).collect());
+    for (connections, served) in connections.iter().zip(&served) {
+        for (way, (served, (name, _))) in served.iter().zip(WAYS).enumerate() {
+            let figures = [
+                of(served, &gbps),
+                of(served, &|served| served.median),
+                of(served, &|served| served.p99),
+                of(served, &|served| served.slf[0]),
+                of(served, &|served| served.slf[1]),
+                served.len() as f64,
+            ];
+            let cells: [Cell; 2] = [(*connections).into(), name.into()];
+            table.push(cells.into_iter().chain(figures.map(Cell::from)));
+            let spread = |what: &dyn Fn(&Served) -> f64| Some(quartiles(served.iter().map(what).collect()));
+            let point = |y, quartiles| Point { x: *connections as f64, y, quartiles };
+            all[0][way].points.push(point(figures[0], spread(&gbps)));
+            all[1][way].points.push(point(figures[1], spread(&|served| served.median)));
+            all[2][way].points.push(point(figures[4], None));
+        }
+    }
+    let last = |panel: usize, way: usize| all[panel][way].points.last().map_or(f64::NAN, |point| point.y);
+    let most = connections.last().copied().unwrap_or_default();
+    let finding = Finding {
+        paper: "throughput rises by 20 %, flows take 3.1 s in place of 3.4, SLF rises from 1.25 to 14; a quarter of the gain is from coalesced \
+                 ACKs, which do not change how long flows take."
+            .into(),
+        here: format!(
+            "with {most} connections {:.2} Gb/s with nothing in between, {:.2} with Reframer, {:.2} with COMPRESS; half of the files take {:.2}, {:.2} \
+             and {:.2} s; SLF towards the server {:.1}, {:.1} and {:.1}.",
+            last(0, 0), last(0, 1), last(0, 2), last(1, 0), last(1, 1), last(1, 2), last(2, 0), last(2, 1), last(2, 2)
+        ),
+        bound: "server, clients, network and Reframer share two cores, where the paper has 16 cores for the server and six for Reframer alone."
+            .into(),
+    };
+    let titles = [
+        ("Throughput", Axis::linear("Gb/s")),
+        ("Time of a file, median", Axis::log("s")),
+        ("Packets of a flow in a row, towards the server", Axis::linear("SLF")),
+    ];
+    let panel = |((title, y), series): ((&str, Axis), Vec<Series>)| Panel {
+        title: title.into(),
+        x: Axis::log("connections"),
+        y,
+        series,
+    };
+    Ok(Outcome { table, panels: titles.into_iter().zip(all).map(panel).collect(), finding })
+}
