@@ -23,7 +23,7 @@ pub(crate) struct Args {
     /// Figures to measure, such as snf-7; `snf` is all of that paper
     #[arg(value_name = "NAME")]
     names: Vec<String>,
-    /// Measure all of them, which takes between one hour and two
+    /// Measure all of them, which takes about half an hour
     #[arg(long, conflicts_with = "names")]
     all: bool,
     /// Folder for results
@@ -70,7 +70,7 @@ fn list() -> String {
         text += &format!("{name:20} {paper}: {about}\n");
     }
     for (figures, reason) in MISSING {
-        text += &format!("{:20} {figures}: not to be had here; {reason}\n", "-");
+        text += &format!("{:20} {figures}: not there; {reason}\n", "-");
     }
     text
 }

@@ -83,10 +83,7 @@ fn an_evaluation_that_is_interrupted_goes_on() {
 fn figures_are_listed_with_those_that_cannot_be_had() {
     let output = Command::new(env!("CARGO_BIN_EXE_tidegate")).arg("evaluate").output().unwrap();
     let list = text(&output.stdout);
-    assert!(
-        list.contains("snf-7 ") && list.contains("Reframer, Figures 17 and 21: not to be had here"),
-        "{list}"
-    );
+    assert!(list.contains("snf-7 ") && list.contains("Reframer, Figures 17 and 21: not there"), "{list}");
     let output = Command::new(env!("CARGO_BIN_EXE_tidegate")).args(["evaluate", "snf-99"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("there is no figure 'snf-99'"));

@@ -132,7 +132,7 @@ impl Results {
                 "\n`tidegate evaluate {name}{amount}`, {date}, {seconds} s; [all figures]({name}.csv)\n"
             );
         }
-        let _ = writeln!(text, "## Not to be had here\n");
+        let _ = writeln!(text, "## Not there\n");
         for figure in open {
             let reason = left.iter().find(|left| left.name == figure.name);
             let reason = reason.map_or("not run yet", |left| &left.reason);

@@ -26,13 +26,14 @@ struct On {
 
 const ALL: On = On { juggler: true, reframer: true, slicer: true, synthesizer: true };
 
-const WAYS: [(&str, On); 6] = [
-    ("the chain alone", On { juggler: false, reframer: false, slicer: false, synthesizer: false }),
-    ("all", ALL),
-    ("without Juggler", On { juggler: false, ..ALL }),
-    ("without Reframer", On { reframer: false, ..ALL }),
-    ("without slicer", On { slicer: false, ..ALL }),
-    ("without synthesizer", On { synthesizer: false, ..ALL }),
+/// What is compared, and how plots call it.
+const WAYS: [(&str, &str, On); 6] = [
+    ("the chain alone", "chain", On { juggler: false, reframer: false, slicer: false, synthesizer: false }),
+    ("all", "all", ALL),
+    ("without Juggler", "- Juggler", On { juggler: false, ..ALL }),
+    ("without Reframer", "- Reframer", On { reframer: false, ..ALL }),
+    ("without slicer", "- slicer", On { slicer: false, ..ALL }),
+    ("without synthesizer", "- synthesizer", On { synthesizer: false, ..ALL }),
 ];
 
 /// The chain of configs/all.click.
@@ -68,7 +69,7 @@ pub(super) fn all(run: &Run<'_>) -> Result<Outcome, String> {
     let frames = format!("FromDump({})", load.capture.display());
     let settings = Settings { packets: load.packets, ..run.settings.clone() };
     let mut contenders = Vec::new();
-    for (name, on) in WAYS {
+    for (name, _, on) in WAYS {
         run.step(&format!("cost: {name}"))?;
         let text = text(on, |chain| text_of(&frames, Start::Frame, chain))?;
         contenders.push((vec![("way", Param::Word(name))], running(text, engine::Options::default())?));
@@ -76,7 +77,7 @@ pub(super) fn all(run: &Run<'_>) -> Result<Outcome, String> {
     let rows = measure_in_turns("all", &settings, load.mean() as usize, contenders)?;
     let mut more = Table::new(&["way", "gbps", "mean_us", "p99_us", "bytes_to_the_chain"]);
     let mut all: [Vec<Point>; 4] = Default::default();
-    for (number, ((name, on), row)) in WAYS.iter().zip(&rows).enumerate() {
+    for (number, ((name, _, on), row)) in WAYS.iter().zip(&rows).enumerate() {
         run.step(&format!("latency: {name}"))?;
         let text = text(*on, |chain| open_loop::text(&frames, Start::Frame, 32, chain))?;
         let mut open_loop = OpenLoop::of(text)?;
@@ -116,16 +117,7 @@ pub(super) fn all(run: &Run<'_>) -> Result<Outcome, String> {
     };
     let panel = |title: &str, y, points| Panel {
         title: title.into(),
-        x: Axis::names(
-            "",
-            WAYS.map(|(name, _)| name.trim_start_matches("without ").to_string()).map(|name| {
-                match name.as_str() {
-                    "the chain alone" => "chain".to_string(),
-                    "all" => "all".to_string(),
-                    mechanism => format!("- {mechanism}"),
-                }
-            }),
-        ),
+        x: Axis::names("", WAYS.map(|(_, label, _)| label)),
         y,
         series: vec![Series::new("here; - means without", points)],
     };
