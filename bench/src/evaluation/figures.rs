@@ -7,7 +7,7 @@ mod reframer;
 mod snf;
 mod sprayer;
 
-use super::plot::{Point, Series};
+use super::plot::{Axis, Panel, Point, Series};
 use super::{Figure, Need};
 use crate::Row;
 use crate::serde_params::Param;
@@ -202,6 +202,17 @@ fn series(rows: &[Row], of: impl Fn(&Row) -> (String, Point)) -> Vec<Series> {
         }
     }
     all
+}
+
+/// Panels with the same axis along the bottom, each with its title, its other axis and what is drawn.
+fn panels(
+    x: &Axis,
+    titles: impl IntoIterator<Item = (&'static str, Axis)>,
+    all: impl IntoIterator<Item = Vec<Series>>,
+) -> Vec<Panel> {
+    let panel =
+        |((title, y), series): ((&str, Axis), _)| Panel { title: title.into(), x: x.clone(), y, series };
+    titles.into_iter().zip(all).map(panel).collect()
 }
 
 /// The only row whose parameters are these.

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use super::load::{frames, reframer};
 use super::workload::Workload;
+use crate::evaluation::figures::panels;
 use crate::evaluation::open_loop::OpenLoop;
-use crate::evaluation::plot::{Axis, Panel, Point, Series};
+use crate::evaluation::plot::{Axis, Point, Series};
 use crate::evaluation::table::{Cell, Table};
 use crate::evaluation::{Finding, Outcome, Run};
 use crate::graph::{Start, functions};
@@ -82,11 +83,5 @@ pub(in super::super) fn differentiated(run: &Run<'_>) -> Result<Outcome, String>
         ("Mean latency of small flows", Axis::log("us")),
         ("Mean latency of large flows", Axis::log("us")),
     ];
-    let panel = |((title, y), series): ((&str, Axis), Vec<Series>)| Panel {
-        title: title.into(),
-        x: Axis::linear("windows at the same time"),
-        y,
-        series,
-    };
-    Ok(Outcome { table, panels: titles.into_iter().zip(all).map(panel).collect(), finding })
+    Ok(Outcome { table, panels: panels(&Axis::linear("windows at the same time"), titles, all), finding })
 }

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use super::workload::{Load, WINDOWS, Workload};
 use crate::Settings;
+use crate::evaluation::figures::panels;
 use crate::evaluation::open_loop::{Latencies, OpenLoop};
-use crate::evaluation::plot::{Axis, Panel, Point, Series};
+use crate::evaluation::plot::{Axis, Point, Series};
 use crate::evaluation::table::{Cell, Table};
 use crate::evaluation::{Finding, Outcome, Run, trace_time};
 use crate::graph::{Start, functions, measure_in_turns, worker_of};
@@ -81,7 +82,7 @@ pub(in super::super) fn outside(run: &Run<'_>) -> Result<Outcome, String> {
     let mut rows = Vec::new();
     let ways: Vec<u64> = [0].into_iter().chain(run.some(&HELD)).collect();
     let name = |micros: u64| if micros == 0 { "as it comes".into() } else { format!("held for {micros} us") };
-    let mut panels: [Vec<Series>; 3] =
+    let mut all: [Vec<Series>; 3] =
         std::array::from_fn(|_| ways.iter().map(|&way| Series::new(name(way), [])).collect());
     for windows in run.some(&[1, 4, 8, 16, 24, WINDOWS]) {
         run.step(&format!("{windows} windows: order"))?;
@@ -92,16 +93,16 @@ pub(in super::super) fn outside(run: &Run<'_>) -> Result<Outcome, String> {
             // What a packet waits in front at most.
             let mean = latencies.mean + micros as f64;
             let x = windows as f64;
-            panels[0][number].points.push(cost.point(x));
-            panels[1][number].points.push(Point { x, y: taken, quartiles: None });
-            panels[2][number].points.push(Point { x, y: mean, quartiles: None });
+            all[0][number].points.push(cost.point(x));
+            all[1][number].points.push(Point { x, y: taken, quartiles: None });
+            all[2][number].points.push(Point { x, y: mean, quartiles: None });
             let figures = [load.gbps(), slf, taken, mean, latencies.median, latencies.p99];
             let cells: [Cell; 2] = [windows.into(), micros.into()];
             table.push(cells.into_iter().chain(figures.map(Cell::from)));
             rows.push(cost);
         }
     }
-    let last = |way: usize| panels[0][way].points.last().map_or(f64::NAN, |point| point.y);
+    let last = |way: usize| all[0][way].points.last().map_or(f64::NAN, |point| point.y);
     let (plain, most) = (last(0), last(ways.len() - 1));
     let here = format!(
         "at {WINDOWS} windows a packet costs the chain {plain:.0} ns as it comes and {most:.0} ns in the order of a Reframer that \
@@ -114,12 +115,6 @@ pub(in super::super) fn outside(run: &Run<'_>) -> Result<Outcome, String> {
         ("Throughput on one core", Axis::linear("Gb/s")),
         ("Mean latency, holding included", Axis::log("us")),
     ];
-    let panel = |((title, y), series): ((&str, Axis), Vec<Series>)| Panel {
-        title: title.into(),
-        x: Axis::linear("windows at the same time"),
-        y,
-        series,
-    };
     let finding = Finding {
         paper: "SLF rises from 1.2 to 1.9, 2.9 and 3.3 with 16, 64 and 128 us, throughput at high load by 84 to 100 %.".into(),
         here,
@@ -129,7 +124,11 @@ pub(in super::super) fn outside(run: &Run<'_>) -> Result<Outcome, String> {
     };
     let mut costs = Table::of_costs(&rows);
     costs.join(table, &["windows", "held_us"]);
-    Ok(Outcome { table: costs, panels: titles.into_iter().zip(panels).map(panel).collect(), finding })
+    Ok(Outcome {
+        table: costs,
+        panels: panels(&Axis::linear("windows at the same time"), titles, all),
+        finding,
+    })
 }
 
 /// Each way of holding at one load.
@@ -245,12 +244,6 @@ pub(in super::super) fn in_chain(run: &Run<'_>) -> Result<Outcome, String> {
         ("Mean latency at 90 % of what is borne", Axis::log("us")),
         ("99.9th percentile of latency", Axis::log("us")),
     ];
-    let panel = |((title, y), series): ((&str, Axis), Vec<Series>)| Panel {
-        title: title.into(),
-        x: Axis::log("us held"),
-        y,
-        series,
-    };
     let (best, micros) = best.ok_or("nothing was measured")?;
     let finding = Finding {
         paper: "in the chain 64 us bring 60 % throughput and 46 % less latency; batches of whatever flow 4 %.".into(),
@@ -262,5 +255,5 @@ pub(in super::super) fn in_chain(run: &Run<'_>) -> Result<Outcome, String> {
                  batched, so that they gain less from order than that costs."
             .into(),
     };
-    Ok(Outcome { table, panels: titles.into_iter().zip(all).map(panel).collect(), finding })
+    Ok(Outcome { table, panels: panels(&Axis::log("us held"), titles, all), finding })
 }

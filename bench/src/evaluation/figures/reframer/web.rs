@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::devices::{Served, Web};
-use crate::evaluation::plot::{Axis, Panel, Point, Series};
+use crate::evaluation::figures::panels;
+use crate::evaluation::plot::{Axis, Point, Series};
 use crate::evaluation::table::{Cell, Table};
 use crate::evaluation::{Finding, Outcome, Run};
 use crate::{median, quartiles};
@@ -85,11 +86,5 @@ pub(in super::super) fn web(run: &Run<'_>) -> Result<Outcome, String> {
         ("Time of a file, median", Axis::log("s")),
         ("Packets of a flow in a row, towards the server", Axis::linear("SLF")),
     ];
-    let panel = |((title, y), series): ((&str, Axis), Vec<Series>)| Panel {
-        title: title.into(),
-        x: Axis::log("connections"),
-        y,
-        series,
-    };
-    Ok(Outcome { table, panels: titles.into_iter().zip(all).map(panel).collect(), finding })
+    Ok(Outcome { table, panels: panels(&Axis::log("connections"), titles, all), finding })
 }
