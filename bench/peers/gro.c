@@ -43,9 +43,9 @@ static struct frame *load(const char *name, size_t *count)
 	uint8_t header[24], record[16];
 	struct frame *frames = NULL;
 
-	/* The writer's byte order is this machine's. */
-	if (fread(header, sizeof header, 1, file) != 1 || word(header) != 0xa1b2c3d4)
-		die("no capture with microseconds");
+	/* The writer's byte order is this machine's; times, in microseconds or nanoseconds, are not used. */
+	if (fread(header, sizeof header, 1, file) != 1 || (word(header) != 0xa1b2c3d4 && word(header) != 0xa1b23c4d))
+		die("no capture in pcap format");
 	while (fread(record, sizeof record, 1, file) == 1) {
 		struct frame frame = { .length = word(record + 8) };
 		if (frame.length < ETHERNET + IPV4 + 20 || frame.length > 1600 || !(frame.bytes = malloc(frame.length)))

@@ -260,7 +260,13 @@ impl Names {
                 *self.names.entry((ends.is_tcp, chosen)).or_insert(name),
             );
             assert_eq!(both, (chosen, name), "a translator has not chosen one to one");
-            rewrite(frame, ends.at, name, ends.at + if ends.is_tcp { 16 } else { 6 });
+            let checksum = ends.at + if ends.is_tcp { 16 } else { 6 };
+            // Only with UDP zero says that there is none.
+            if ends.is_tcp || frame[checksum..checksum + 2] != [0; 2] {
+                rewrite(frame, ends.at, name, checksum);
+            } else {
+                frame[ends.at..ends.at + 2].copy_from_slice(&name.to_be_bytes());
+            }
         } else if is_outer && frame[23] == ip_protocol::ICMP {
             let message = ETHERNET + ipv4::Header::LEN;
             rewrite(frame, message + 4, 0, message + 2);
@@ -268,13 +274,11 @@ impl Names {
     }
 }
 
-/// Writes a word and updates a checksum, if there is one.
+/// Writes a word and updates a checksum.
 fn rewrite(frame: &mut [u8], at: usize, new: u16, checksum: usize) {
     let word = |frame: &[u8], at: usize| u16::from_be_bytes([frame[at], frame[at + 1]]);
     let (old, sum) = (word(frame, at), word(frame, checksum));
     frame[at..at + 2].copy_from_slice(&new.to_be_bytes());
-    if sum != 0 {
-        let sum = Delta::u16(old, new).apply(sum);
-        frame[checksum..checksum + 2].copy_from_slice(&sum.to_be_bytes());
-    }
+    let sum = Delta::u16(old, new).apply(sum);
+    frame[checksum..checksum + 2].copy_from_slice(&sum.to_be_bytes());
 }
