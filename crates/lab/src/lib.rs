@@ -4,6 +4,7 @@
 //! Everything has a name of its own and is gone when the [`Net`] is, also after a panic. Nothing waits for ever. It needs
 //! root and `ip` (iproute2).
 
+mod calls;
 pub mod openvswitch;
 mod program;
 mod stream;
@@ -18,9 +19,13 @@ use std::time::{Duration, Instant};
 
 use nix::sched::{CloneFlags, setns};
 
+pub use calls::{Answered, Calls, calls};
 pub use program::Running;
 pub use stream::Stream;
-pub use traffic::{download, exchange_datagrams, flow, flows, hops, is_silent, is_unheard, ping, transfer};
+pub use traffic::{
+    Received, download, exchange_datagrams, flow, flows, flows_from, hops, is_silent, is_unheard, ping,
+    transfer,
+};
 
 /// How long anything may take, on the busiest machine.
 pub const PATIENCE: Duration = Duration::from_secs(120);

@@ -25,6 +25,7 @@
 //! ## Handlers
 //! - `p`: the probability.
 //! - `rate`: acknowledged bytes per second, as measured last.
+//! - `acknowledged`: bytes that ACKs have acknowledged, each once.
 //! - `target`: guaranteed bytes per second. It can be written with a unit.
 //! - `urgent`: packets that were painted 1.
 //! - `others`: packets that were painted 0.
@@ -70,6 +71,7 @@ pub static CLASS: Class = Class {
     handlers: &[
         HandlerInfo::read("p"),
         HandlerInfo::read("rate"),
+        HandlerInfo::count("acknowledged"),
         HandlerInfo::both("target"),
         HandlerInfo::count("urgent"),
         HandlerInfo::count("others"),
@@ -107,6 +109,7 @@ pub static CLASS: Class = Class {
             connections,
             place,
             wanted: true,
+            acknowledged: 0,
             urgent: 0,
             others: 0,
         }))
@@ -209,6 +212,7 @@ struct PriorityMarker {
     place: usize,
     /// Whether anybody reads what is painted.
     wanted: bool,
+    acknowledged: u64,
     urgent: u64,
     others: u64,
 }
@@ -236,9 +240,9 @@ impl Element for PriorityMarker {
         if port == 1 {
             let now = cx.now();
             for packet in batch.iter() {
-                if let Some(bytes) = self.connections.hear(packet, now)
-                    && let Some(rate) = self.meter.add(bytes, now)
-                {
+                let Some(bytes) = self.connections.hear(packet, now) else { continue };
+                self.acknowledged += u64::from(bytes);
+                if let Some(rate) = self.meter.add(bytes, now) {
                     self.control.follow(rate);
                 }
             }
@@ -259,6 +263,7 @@ impl Element for PriorityMarker {
         Ok(match name {
             "p" => Real(self.control.p).to_string(),
             "rate" => format!("{:.0}", self.meter.rate),
+            "acknowledged" => self.acknowledged.to_string(),
             "target" => self.control.target.to_string(),
             "urgent" => self.urgent.to_string(),
             _ => self.others.to_string(),
@@ -268,22 +273,26 @@ impl Element for PriorityMarker {
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
         match name {
             "target" => self.control.target = Bandwidth::parse(value, &cx.place())?.0,
-            _ => (self.control.p, self.urgent, self.others) = (0.0, 0, 0),
+            _ => {
+                self.control.p = 0.0;
+                (self.acknowledged, self.urgent, self.others) = (0, 0, 0);
+            }
         }
         Ok(())
     }
 
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
-        Some(Box::new((self.control.p, self.meter, self.urgent, self.others)))
+        Some(Box::new((self.control.p, self.meter, [self.acknowledged, self.urgent, self.others])))
     }
 
     fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
         let state =
-            state.downcast::<(f64, Meter, u64, u64)>().map_err(|_| "not the state of a PriorityMarker")?;
+            state.downcast::<(f64, Meter, [u64; 3])>().map_err(|_| "not the state of a PriorityMarker")?;
         // Connections are known again by their next ACKs.
-        let (p, meter, urgent, others) = *state;
+        let (p, meter, counts) = *state;
         self.meter = Meter { interval: self.meter.interval, ..meter };
-        (self.control.p, self.urgent, self.others) = (p, urgent, others);
+        self.control.p = p;
+        [self.acknowledged, self.urgent, self.others] = counts;
         Ok(())
     }
 }

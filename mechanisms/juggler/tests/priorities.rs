@@ -225,10 +225,16 @@ fn guaranteed(target: &str) -> (f64, f64) {
          {antagonists}
          Script(wait 60ms, write acks.reset, wait 40ms, stop)"
     );
-    let outcome = Run::trace().with(CLASSES).text(&text, &["acks.count", "m.p", "link.drops"]).unwrap();
+    let outcome = Run::trace()
+        .with(CLASSES)
+        .text(&text, &["acks.count", "m.p", "link.drops", "m.acknowledged"])
+        .unwrap();
     let values = values(&outcome);
     assert_eq!(values[2], "0 0\n1 0\n");
     let acks: f64 = values[0].parse().unwrap();
+    // Of all ACKs, also those from before the measurement.
+    let all = values[3].parse::<f64>().unwrap() / f64::from(MERGED) / PAYLOAD as f64;
+    assert!(all.fract() == 0.0 && all > 1.5 * acks, "{all} {acks}");
     (acks * f64::from(MERGED) * PAYLOAD as f64 * 8.0 / 40e6, values[1].parse().unwrap())
 }
 

@@ -110,8 +110,9 @@ fn functions_see_valid_packets() {
     for file in found::files(&folder) {
         for &(table, slice) in WAYS {
             let Some((whole, _)) = run(&file, "", "Null", &[]) else { break };
-            let head = format!("t :: PayloadTable({table});");
-            let (seen, values) = run(&file, &head, &format!("Slice(t, {slice})"), &["t.sliced"]).unwrap();
+            let head = format!("t :: PayloadTable({table}); s :: Tee; s[1] -> Splice(t) -> Discard;");
+            let (seen, values) =
+                run(&file, &head, &format!("Slice(t, {slice}) -> s"), &["t.sliced"]).unwrap();
             sliced += values[0].parse::<u64>().unwrap();
             assert_eq!(whole.len(), seen.len());
             for (before, after) in whole.iter().zip(&seen) {
