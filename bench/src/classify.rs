@@ -195,6 +195,19 @@ fn headers_of_flows(conditions: &[Condition], count: usize, flows: usize) -> Vec
     (0..count).map(|_| flows[random.usize(..flows.len())]).collect()
 }
 
+/// Writes a capture of frames of so many bytes, each of which matches a rule; of each rule as many, in no order.
+pub(crate) fn write_capture(
+    file: &Path,
+    rules: &[String],
+    packets: usize,
+    frame: usize,
+) -> Result<(), String> {
+    let conditions = conditions(rules)?;
+    let frames = headers_of_flows(&conditions, packets, rules.len()).into_iter();
+    let write = |file| source::write_frames(&file, frames.map(|header| source::frame_of(&header, frame)));
+    std::fs::File::create(file).and_then(write).map_err(|error| format!("{}: {error}", file.display()))
+}
+
 fn header(condition: &Condition, random: &mut Rng) -> Start24 {
     /// For conditions of which parts undo one another. What matches too seldom is not found.
     const TRIES: usize = 40;

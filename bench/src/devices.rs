@@ -6,11 +6,15 @@
 
 mod between;
 mod boundary;
+mod calls;
 mod connections;
+mod guarantee;
 mod http;
 mod kernel;
 mod program;
 mod reordering;
+mod switching;
+mod turns;
 
 use std::cell::Cell;
 use std::io::{Error, ErrorKind, Result};
@@ -47,10 +51,15 @@ const SLOW: Duration = Duration::from_secs(20);
 
 pub use boundary::Crossing;
 pub(crate) use boundary::{Beside, Probed, Probing, run as run_boundary};
+pub(crate) use calls::Calling;
 pub(crate) use connections::run as run_connections;
+pub(crate) use guarantee::Guarantee;
 pub(crate) use http::{Served, Web};
+pub(crate) use program::READY;
 pub use reordering::Receiving;
 pub(crate) use reordering::run as run_reordering;
+pub(crate) use switching::{Passed, Switching};
+pub(crate) use turns::{Taken, Turns};
 
 /// One row for TCP and one for packets of each device. None, with a message, where the machine or the user does not allow
 /// network namespaces.
@@ -152,6 +161,47 @@ struct Line {
     between: Space,
     right: Space,
     net: Net,
+}
+
+impl Line {
+    /// With cables between, whose ends in the middle are `left` and `right`, and frames of ordinary size, with their checksums, as on
+    /// a wire.
+    fn of_ordinary_frames() -> Result<Line> {
+        let mut net = Net::new()?;
+        let [left, between, right] = ["left", "between", "right"].map(|name| net.space(name));
+        let (left, between, right) = (left?, between?, right?);
+        net.cable([(&left, "eth0", &format!("{LEFT}/24")), (&between, "left", "")])?;
+        net.cable([(&right, "eth0", &format!("{RIGHT}/24")), (&between, "right", "")])?;
+        for end in [&left, &right] {
+            end.ethtool("-K eth0 tx off tso off gso off")?;
+        }
+        Ok(Line { left, between, right, net })
+    }
+}
+
+/// Lets an interface merge what comes in order, and look for more packets for so many microseconds before it passes on what it has
+/// merged, as one that interrupts rarely would (the kernel's documentation of NAPI).
+fn merge(line: &Line, micros: u64) -> Result<()> {
+    // A virtual cable asks for GRO only where large segments cannot come as they are.
+    line.between.ethtool("-K right tso off")?;
+    line.right.ethtool("-K eth0 gro on")?;
+    if micros == 0 {
+        return Ok(());
+    }
+    let settings = [("napi_defer_hard_irqs", 2), ("gro_flush_timeout", 1000 * micros)];
+    let lines = settings.map(|(name, value)| format!("echo {value} > /sys/class/net/eth0/{name}"));
+    let output = line.right.command("sh").args(["-ec", &lines.join("\n")]).output()?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(Error::other(String::from_utf8_lossy(&output.stderr).into_owned())),
+    }
+}
+
+/// The numbers of a line behind a word.
+fn numbers(line: &str, word: &str) -> Result<Vec<f64>> {
+    let words = line.split_whitespace().skip_while(|other| !other.ends_with(word)).skip(1);
+    let numbers: std::result::Result<Vec<f64>, _> = words.map(str::parse).collect();
+    numbers.map_err(|_| Error::other(format!("no figures: {line}")))
 }
 
 /// What all measurements need.

@@ -41,6 +41,8 @@ pub enum Need {
     Namespaces,
     /// A program.
     Program(&'static str),
+    /// Open vSwitch.
+    OpenVSwitch,
 }
 
 impl Need {
@@ -51,6 +53,7 @@ impl Need {
                 Ok(()) => None,
                 Err(error) => Some(format!("network namespaces ({error})")),
             },
+            Need::OpenVSwitch => (!lab::openvswitch::is_installed()).then(|| "Open vSwitch".to_string()),
             Need::Program(program) => match Command::new(program).arg("--version").output() {
                 Ok(_) => None,
                 Err(_) => Some(program.to_string()),
@@ -69,9 +72,6 @@ impl Figure {
 
 /// Figures of the papers that are not there, and why.
 pub const MISSING: &[(&str, &str)] = &[
-    ("Reframer, Figures 1 to 3", "not built yet"),
-    ("SNF, Figure 11", "not built yet; that Open vSwitch classifies as the chain does is tested"),
-    ("Juggler, Figures 1, 14, 18 and 20", "not built yet"),
     ("Reframer, Figures 17 and 21", "a SmartNIC on which Reframer runs; there is none"),
     ("NFSlicer, Figure 9", "a model of a switch's memory, not a measurement"),
     (

@@ -84,10 +84,25 @@ pub(crate) fn frame(number: usize, flows: usize, length: usize) -> Vec<u8> {
 
 /// Writes a capture of such packets.
 pub(crate) fn write_capture(file: &File, packets: usize, flows: usize, length: usize) -> std::io::Result<()> {
+    write_frames(file, (0..packets).map(|number| frame(number, flows, length)))
+}
+
+/// The same with so many packets of one flow in a row.
+pub(crate) fn write_runs(
+    file: &File,
+    packets: usize,
+    flows: usize,
+    slf: usize,
+    length: usize,
+) -> std::io::Result<()> {
+    write_frames(file, (0..packets).map(|number| frame(in_runs(number, slf), flows, length)))
+}
+
+/// Writes a capture of frames, a nanosecond apart.
+pub(crate) fn write_frames(file: &File, frames: impl Iterator<Item = Vec<u8>>) -> std::io::Result<()> {
     let mut writer = Writer::new(file, WriterOptions::default());
-    for number in 0..packets {
-        let frame = frame(number, flows, length);
-        writer.write(number as i64, frame.len() as u32, [&frame[..]])?;
+    for (time, frame) in (0..).zip(frames) {
+        writer.write(time, frame.len() as u32, [&frame[..]])?;
     }
     writer.flush()
 }

@@ -155,13 +155,7 @@ impl Switch {
         let folder = tempfile::tempdir().unwrap();
         let ports: Vec<&str> = ["in"].into_iter().chain(OUT.into_iter().take(cables)).collect();
         let running = openvswitch::bridge(&place.switch, &ports, folder.path(), "netdev").unwrap();
-        let bridge = format!("unix:{}", folder.path().join("bridge.mgmt").display());
-        let flows = flows.display().to_string();
-        for (what, more) in [("del-flows", None), ("add-flows", Some(flows.as_str()))] {
-            let mut arguments = vec!["-O", "OpenFlow13", what, &bridge];
-            arguments.extend(more);
-            openvswitch::tool(&place.switch, folder.path(), "ovs-ofctl", &arguments).unwrap();
-        }
+        openvswitch::load(&place.switch, folder.path(), flows).unwrap();
         Switch { _running: running, folder }
     }
 

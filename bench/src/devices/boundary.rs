@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use lab::Net;
 use serde::Serialize;
 
-use super::{Interrupt, Program, is_possible};
+use super::{Interrupt, Program, is_possible, numbers};
 use crate::serde_params::Param;
 use crate::{Pair, Row, Settings, median, source};
 
@@ -123,8 +123,9 @@ fn measure(
     let mut net = Net::new()?;
     let (host, other) = (net.space("host")?, net.space("nf")?);
     net.cable([(&host, "nf0", ""), (&other, "eth0", "")])?;
-    let config = format!("FromDevice(eth0, PROMISC true) -> {function} -> ToDevice(eth0)");
+    let config = format!("{} -> {function} -> ToDevice(eth0)", program.receive("eth0"));
     let _function = program.run(&other, &[], &config)?;
+    let receive = program.receive("nf0");
     let once = |source: &str, front: &str, behind: &str, values: &str| -> Result<Vec<f64>> {
         let (there, back) = match slices {
             true => ("[0] s :: Slicer(ENTRIES 8192); s[1] ->", "-> [1] s; s[0]"),
@@ -132,18 +133,14 @@ fn measure(
         };
         let config = format!(
             "InMemoryNic({}, LOOPS -1{source}) -> {front} {there} crossed :: Counter -> ToDevice(nf0);
-             FromDevice(nf0, PROMISC true) {back} -> came :: Counter -> {behind} Discard;
+             {receive} {back} -> came :: Counter -> {behind} Discard;
              Script(wait 0.2s, write came.reset, write crossed.reset, wait {}s, print \"measured {values}\", stop)",
             frames.display(),
             window.as_secs_f64(),
         );
         let mut running = program.run(&host, &[], &config)?;
         let line = running.wait_for("measured")?;
-        let words = line.split_whitespace().skip_while(|word| !word.ends_with("measured")).skip(1);
-        let numbers: Option<Vec<f64>> = words.map(|word| word.parse().ok()).collect();
-        numbers
-            .filter(|numbers| numbers.len() == 3)
-            .ok_or_else(|| Error::other(format!("no figures: {line}")))
+        numbers(&line, "measured")
     };
     let full = once("", "", "", "$(came.count) $(crossed.byte_count) $(crossed.count)")?;
     let front = format!("NumberPacket({NUMBER}) -> r :: RecordTimestamp(OFFSET {NUMBER}, DYNAMIC true) ->");
@@ -217,7 +214,8 @@ impl Probing {
         let mut net = Net::new()?;
         let (host, other) = (net.space("host")?, net.space("nf")?);
         net.cable([(&host, "nf0", ""), (&other, "eth0", "")])?;
-        let config = format!("FromDevice(eth0, PROMISC true) -> {function} -> ToDevice(eth0)");
+        let config = format!("{} -> {function} -> ToDevice(eth0)", self.program.receive("eth0"));
+        let receive = self.program.receive("nf0");
         let _function = self.program.run(&other, &[], &config)?;
         let (there, back) = match slicer {
             Some(arguments) => {
@@ -230,7 +228,7 @@ impl Probing {
              InMemoryNic({}, LOOPS -1, RATE {rate}) -> sent :: Counter -> {there} crossed :: Counter -> to;
              InMemoryNic({}, LOOPS -1, RATE {}) -> NumberPacket({NUMBER})
                  -> r :: RecordTimestamp(OFFSET {NUMBER}, DYNAMIC true) -> to;
-             FromDevice(nf0, PROMISC true) -> kinds :: Classifier(36/0007, -);
+             {receive} -> kinds :: Classifier(36/0007, -);
              kinds[0] -> d :: TimestampDiff(r, OFFSET {NUMBER}, VERBOSE false) -> Discard;
              kinds[1] {back} :: Counter -> Discard;
              Script(wait 0.2s, write sent.reset, write came.reset, write crossed.reset, wait {}s,
@@ -243,10 +241,8 @@ impl Probing {
         );
         let mut running = self.program.run(&host, &["--busy-poll"], &config)?;
         let line = running.wait_for("measured")?;
-        let words = line.split_whitespace().skip_while(|word| !word.ends_with("measured")).skip(1);
-        let numbers: Option<Vec<f64>> = words.map(|word| word.parse().ok()).collect();
-        match numbers.as_deref() {
-            Some(&[mean, p50, p90, bytes, crossed, came, sent]) => {
+        match numbers(&line, "measured")?[..] {
+            [mean, p50, p90, bytes, crossed, came, sent] => {
                 Ok(Probed { mean, p50, p90, bytes: bytes / crossed.max(1.0), part: came / sent.max(1.0) })
             }
             _ => Err(Error::other(format!("no figures: {line}"))),

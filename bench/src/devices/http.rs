@@ -7,9 +7,9 @@ use std::io::{Error, Result};
 use std::path::Path;
 use std::time::Duration;
 
-use lab::{Net, Running, Space};
+use lab::{Running, Space};
 
-use super::{LEFT, Program, RIGHT};
+use super::{Line, Program, RIGHT};
 
 const PORT: u16 = 8080;
 const FILE: &str = "file";
@@ -57,27 +57,23 @@ impl Web {
 
     /// Lets so many connections fetch files through these elements, for this long.
     pub(crate) fn serve(&self, elements: &str, connections: usize, time: Duration) -> Result<Served> {
-        let mut net = Net::new()?;
-        let [clients, between, server] = ["clients", "between", "server"].map(|name| net.space(name));
-        let (clients, between, server) = (clients?, between?, server?);
-        net.cable([(&clients, "eth0", &format!("{LEFT}/24")), (&between, "left", "")])?;
-        net.cable([(&server, "eth0", &format!("{RIGHT}/24")), (&between, "right", "")])?;
-        // Frames of ordinary size, with their checksums, as on a wire.
-        for space in [&clients, &server] {
-            space.ethtool("-K eth0 tx off tso off gso off gro on")?;
+        let Line { left: clients, between, right: server, net: _net } = &Line::of_ordinary_frames()?;
+        for space in [clients, server] {
+            space.ethtool("-K eth0 gro on")?;
         }
         let way = |from: &str, to: &str| {
             format!(
-                "FromDevice({from}, PROMISC true) -> FlowDelay(10ms, 2ms) -> {from}_in :: Reframer(0us, BYPASS none, CAPACITY 100000)
-                     -> {elements} {from}_out :: Reframer(0us, BYPASS none, CAPACITY 100000) -> Queue(20000) -> ToDevice({to});"
+                "{} -> FlowDelay(10ms, 2ms) -> {from}_in :: Reframer(0us, BYPASS none, CAPACITY 100000)
+                     -> {elements} {from}_out :: Reframer(0us, BYPASS none, CAPACITY 100000) -> Queue(20000) -> ToDevice({to});",
+                self.program.receive(from)
             )
         };
         let config = format!("{}{}", way("left", "right"), way("right", "left"));
         let half = time.as_secs_f64() / 2.0;
         let told = format!("Script(wait {half}s, print \"slf $(left_in.slf_in) $(left_out.slf_in)\")");
-        let mut running = self.program.run(&between, &["--busy-poll"], &format!("{config} {told}"))?;
-        let _server = self.nginx(&server)?;
-        let text = self.wrk(&clients, connections, time)?;
+        let mut running = self.program.run(between, &["--busy-poll"], &format!("{config} {told}"))?;
+        let _server = self.nginx(server)?;
+        let text = self.wrk(clients, connections, time)?;
         let line = running.wait_for("slf ")?;
         let slf: Vec<f64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
         let (Some(files), Some(median), Some(p99), &[came, left]) =

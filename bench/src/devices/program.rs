@@ -9,6 +9,9 @@ use lab::{Running, Space};
 /// DPDK's arguments for any program: ordinary memory, and no cards.
 pub(super) const EAL: [&str; 4] = ["--no-huge", "--no-pci", "-m", "512"];
 
+/// What a configuration has to do when its elements are at work.
+pub(crate) const READY: &str = "Script(print \"ready\")";
+
 /// This program.
 pub(super) struct Program {
     path: PathBuf,
@@ -31,10 +34,26 @@ impl Program {
         Ok(Program { path, has_xdp, has_dpdk })
     }
 
+    /// What receives from an interface: AF_XDP where it can be had, since the ring of packet sockets hands packets over after up to a
+    /// millisecond, which is longer than most of what is measured.
+    pub(super) fn receive(&self, interface: &str) -> String {
+        let element = if self.has_xdp { "FromXDP" } else { "FromDevice" };
+        format!("{element}({interface}, PROMISC true)")
+    }
+
     /// Runs a configuration, from when its elements are at work.
     pub(super) fn run(&self, space: &Space, options: &[&str], config: &str) -> Result<Running> {
-        let config = format!("{config}; Script(print \"ready\")");
-        let mut running = space.spawn(self.path()?, &[&["run", "-q"], options, &["-e", &config]].concat())?;
+        let config = format!("{config}; {READY}");
+        self.start(space, &[options, &["-e", &config]].concat())
+    }
+
+    /// The same with a configuration in a file, which says [`READY`].
+    pub(super) fn run_file(&self, space: &Space, file: &Path) -> Result<Running> {
+        self.start(space, &[file.to_str().ok_or_else(|| Error::other("a path that is not text"))?])
+    }
+
+    fn start(&self, space: &Space, arguments: &[&str]) -> Result<Running> {
+        let mut running = space.spawn(self.path()?, &[&["run", "-q"], arguments].concat())?;
         // Libraries may have something to say before.
         running.wait_until_said("ready")?;
         Ok(running)
@@ -58,7 +77,7 @@ impl Program {
         space.spawn(self.path()?, &["run", "-q", "-e", &config])
     }
 
-    fn path(&self) -> Result<&str> {
+    pub(super) fn path(&self) -> Result<&str> {
         self.path.to_str().ok_or_else(|| Error::other("the program's path is not text"))
     }
 }

@@ -10,11 +10,11 @@ use std::net::SocketAddr;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use lab::{Net, Space};
+use lab::Space;
 use serde::Serialize;
 
 use super::kernel::{count, soft_interrupts};
-use super::{Interrupt, LEFT, PORT, Program, RIGHT, SEGMENT, is_possible};
+use super::{Interrupt, Line, PORT, Program, RIGHT, SEGMENT, is_possible, merge};
 use crate::serde_params::Param;
 use crate::{Pair, Row, Settings, median};
 
@@ -201,32 +201,33 @@ struct Bench {
 
 impl Bench {
     fn measure(&self, way: &Way, control: &str, delay: u64) -> Result<Receiving> {
-        let mut net = Net::new()?;
-        let [sender, between, receiver] = ["sender", "between", "receiver"].map(|name| net.space(name));
-        let (sender, between, receiver) = (sender?, between?, receiver?);
-        net.cable([(&sender, "eth0", &format!("{LEFT}/24")), (&between, "left", "")])?;
-        net.cable([(&receiver, "eth0", &format!("{RIGHT}/24")), (&between, "right", "")])?;
-        // Frames of ordinary size, with their checksums, from the beginning on.
-        sender.ethtool("-K eth0 tx off tso off gso off")?;
-        receiver.ethtool("-K eth0 tx off tso off gso off gro off")?;
+        let line = Line::of_ordinary_frames()?;
+        let Line { left: sender, between, right: receiver, .. } = &line;
+        receiver.ethtool("-K eth0 gro off")?;
         if way.gro {
-            // A virtual cable asks for GRO only where large segments cannot come as they are.
-            between.ethtool("-K right tso off")?;
-            receiver.ethtool("-K eth0 gro on")?;
-        }
-        if way.hold > 0 {
-            hold(&receiver, way.hold)?;
+            merge(&line, way.hold)?;
         }
         // A program that sleeps wakes up late, and then paths differ by more than is said.
         let _running =
-            self.program.run(&between, &["--busy-poll"], &between_both(&(way.elements)(delay), delay))?;
-        let before = Counts::of(&sender, &receiver)?;
+            self.program.run(between, &["--busy-poll"], &self.between_both(&(way.elements)(delay), delay))?;
+        let before = Counts::of(sender, receiver)?;
         let flow = match self.has_iperf {
-            true => self.by_iperf(&sender, &receiver, control)?,
-            false => self.by_lab(&sender, &receiver, control)?,
+            true => self.by_iperf(sender, receiver, control)?,
+            false => self.by_lab(sender, receiver, control)?,
         };
-        let after = Counts::of(&sender, &receiver)?;
+        let after = Counts::of(sender, receiver)?;
         Ok(after.since(&before, &flow))
+    }
+
+    /// Frames from `left` to `right` over the link and the paths, and back as they come.
+    fn between_both(&self, elements: &str, delay: u64) -> String {
+        let [left, right] = ["left", "right"].map(|interface| self.program.receive(interface));
+        let paths = if delay > 0 { format!("0us, {delay}us") } else { "0us".into() };
+        format!(
+            "{left} -> Queue({QUEUE}) -> LinkUnqueue(0us, 1Gbps) -> RandomPath({paths}) -> {elements}
+             Queue -> ToDevice(right);
+             {right} -> Queue -> ToDevice(left)"
+        )
     }
 
     /// By iperf3, which tells what its receiver has cost.
@@ -254,17 +255,6 @@ impl Bench {
         chosen.map_err(|error| Error::new(error.kind(), format!("{control} without {IPERF}: {error}")))?;
         let rate = lab::flow(sender, receiver, SocketAddr::from((RIGHT, PORT)), self.window)?;
         Ok(Flow { rate, receiver_s: None })
-    }
-}
-
-/// Lets an interface look for more packets before it passes on what it has merged (the kernel's documentation of NAPI).
-fn hold(receiver: &Space, micros: u64) -> Result<()> {
-    let settings = [("napi_defer_hard_irqs", 2), ("gro_flush_timeout", 1000 * micros)];
-    let lines = settings.map(|(name, value)| format!("echo {value} > /sys/class/net/eth0/{name}"));
-    let output = receiver.command("sh").args(["-ec", &lines.join("\n")]).output()?;
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(Error::other(String::from_utf8_lossy(&output.stderr).into_owned())),
     }
 }
 
@@ -317,14 +307,4 @@ impl Counts {
             soft_interrupts_s_per_gb: (self.soft_interrupts - before.soft_interrupts) / gigabytes,
         }
     }
-}
-
-/// Frames from `left` to `right` over the link and the paths, and back as they come.
-fn between_both(elements: &str, delay: u64) -> String {
-    let paths = if delay > 0 { format!("0us, {delay}us") } else { "0us".into() };
-    format!(
-        "FromDevice(left, PROMISC true) -> Queue({QUEUE}) -> LinkUnqueue(0us, 1Gbps) -> RandomPath({paths}) -> {elements}
-         Queue -> ToDevice(right);
-         FromDevice(right, PROMISC true) -> Queue -> ToDevice(left)"
-    )
 }

@@ -43,6 +43,27 @@ pub const ALL: &[Figure] = &[
         run: snf::provider,
     },
     Figure {
+        name: "snf-11",
+        paper: "SNF, Figure 11",
+        about: "A provider's chain behind Open vSwitch, which finds out the class of each packet",
+        needs: &[Need::Namespaces, Need::OpenVSwitch],
+        run: snf::offloaded,
+    },
+    Figure {
+        name: "reframer-1",
+        paper: "Reframer, Figures 1 and 2",
+        about: "The kernel's TCP with 128 connections, with and without GRO, over the number of packets of one in a row",
+        needs: &[Need::Namespaces],
+        run: reframer::receiver,
+    },
+    Figure {
+        name: "reframer-3",
+        paper: "Reframer, Figure 3",
+        about: "Latency of Open vSwitch with 1,000 and 10,000 rules, over the number of packets of a flow in a row",
+        needs: &[Need::Namespaces, Need::OpenVSwitch],
+        run: reframer::switch,
+    },
+    Figure {
         name: "reframer-4",
         paper: "Reframer, Figures 4 and 20",
         about: "Translator, firewall of 20,000 rules with and without rule cache, and the chain, with 10,000 flows of packets of 1 KB, \
@@ -121,6 +142,13 @@ pub const ALL: &[Figure] = &[
         run: sprayer::connections,
     },
     Figure {
+        name: "juggler-1",
+        paper: "Juggler, Figure 1",
+        about: "How one of eight connections comes to a bandwidth that it is guaranteed by priorities",
+        needs: &[Need::Namespaces],
+        run: juggler::step,
+    },
+    Figure {
         name: "juggler-9",
         paper: "Juggler, Figures 9, 10 and 13",
         about: "One TCP connection in order and over paths that differ: throughput, segments, ACKs, cost of receiving",
@@ -142,11 +170,39 @@ pub const ALL: &[Figure] = &[
         run: juggler::late,
     },
     Figure {
+        name: "juggler-latency",
+        paper: "Juggler, section 5.1.2",
+        about: "Latency of calls of 150 bytes with and without Juggler",
+        needs: &[Need::Namespaces],
+        run: juggler::alone,
+    },
+    Figure {
+        name: "juggler-14",
+        paper: "Juggler, Figure 14",
+        about: "Latency of calls of 10 KB that lose packets over OFO_TIMEOUT",
+        needs: &[Need::Namespaces],
+        run: juggler::with_losses,
+    },
+    Figure {
         name: "juggler-15",
         paper: "Juggler, Figures 15 and 16",
         about: "How long the list of active flows is over the number of connections and the difference of paths",
         needs: &[],
         run: juggler::lists,
+    },
+    Figure {
+        name: "juggler-18",
+        paper: "Juggler, Figure 18",
+        about: "What one of eight connections gets over the bandwidth that it is guaranteed",
+        needs: &[Need::Namespaces],
+        run: juggler::guarantees,
+    },
+    Figure {
+        name: "juggler-20",
+        paper: "Juggler, Figure 20",
+        about: "Latency of calls of 150 bytes and of 1 MB over two links, balanced per flow, per block and per packet",
+        needs: &[Need::Namespaces],
+        run: juggler::balanced,
     },
     Figure {
         name: "nfslicer-7",

@@ -56,6 +56,22 @@ pub fn bridge(space: &Space, ports: &[&str], folder: &Path, datapath: &str) -> R
     Ok([switch, server])
 }
 
+/// Puts the flows of a file, a line each (ovs-ofctl(8)), in the place of those that a bridge has, also of the one by which a
+/// new bridge learns addresses.
+///
+/// # Errors
+/// What is wrong with them.
+pub fn load(space: &Space, folder: &Path, flows: &Path) -> Result<()> {
+    let bridge = format!("unix:{}", folder.join("bridge.mgmt").display());
+    let flows = flows.display().to_string();
+    for (what, more) in [("del-flows", None), ("add-flows", Some(flows.as_str()))] {
+        let mut arguments = vec!["-O", "OpenFlow13", what, &bridge];
+        arguments.extend(more);
+        tool(space, folder, "ovs-ofctl", &arguments)?;
+    }
+    Ok(())
+}
+
 /// What one of its programs says that is run with the folder of a bridge.
 ///
 /// # Errors

@@ -7,6 +7,8 @@ mod load;
 mod marked;
 mod misses;
 mod queues;
+mod receiver;
+mod switch;
 mod web;
 mod workload;
 
@@ -16,6 +18,8 @@ pub(super) use functions::functions;
 pub(super) use load::{in_chain, outside};
 pub(super) use misses::misses;
 pub(super) use queues::queues;
+pub(super) use receiver::receiver;
+pub(super) use switch::switch;
 pub(super) use web::web;
 pub(super) use workload::{Workload, characteristics};
 

@@ -1,6 +1,10 @@
 //! SNF: chains as they are and synthesized.
 
+mod offload;
+
 use std::time::Duration;
+
+pub(super) use offload::offloaded;
 
 use super::{find, series, value, word};
 use crate::evaluation::open_loop::{Latencies, OpenLoop};

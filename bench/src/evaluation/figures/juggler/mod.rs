@@ -3,6 +3,12 @@
 //! What the kernel's TCP makes of it is measured between namespaces; what Juggler holds, merges and lets pass, in the time
 //! of a capture of full frames at 10 Gb/s, which two paths throw about (the switch of the paper's Figure 11).
 
+mod calls;
+mod guarantee;
+
+pub(super) use calls::{alone, balanced, with_losses};
+pub(super) use guarantee::{guarantees, step};
+
 use super::{series, value, word};
 use crate::devices::Receiving;
 use crate::evaluation::plot::{Axis, Panel, Point, Series};

@@ -1,0 +1,83 @@
+//! A bandwidth guarantee for one of eight connections that share a link, by priorities (Juggler, Figure 17).
+
+use std::io::{Error, Result};
+use std::net::SocketAddr;
+use std::thread;
+use std::time::Duration;
+
+use super::{Line, PORT, Program, RIGHT, numbers};
+
+/// Connections that compete with the one.
+const OTHERS: usize = 7;
+/// Packets that wait for the link in each of its queues at most: 1.2 ms of its time, and 4.8 ms where the lesser queue has a
+/// quarter of it.
+const QUEUE: u32 = 100;
+/// Puts in order what one queue has let overtake the other: what is urgent waits for as long as the lesser queue holds a packet.
+const JUGGLER: &str = "Juggler(LINE_RATE 1Gbps, OFO_TIMEOUT 5ms, QUEUE 8388608) ->";
+
+/// A link of 1 Gb/s with two priorities.
+pub(crate) struct Guarantee {
+    program: Program,
+}
+
+impl Guarantee {
+    /// The time between two looks at what has arrived.
+    pub(crate) const INTERVAL: Duration = Duration::from_millis(50);
+
+    pub(crate) fn new() -> Result<Guarantee> {
+        Ok(Guarantee { program: Program::new()? })
+    }
+
+    /// Acknowledged gigabits per second of the one connection, interval by interval: so many before it is guaranteed
+    /// this many megabits per second, and so many from then on.
+    pub(crate) fn measure(
+        &self,
+        mbps: u64,
+        has_juggler: bool,
+        [before, after]: [usize; 2],
+    ) -> Result<Vec<f64>> {
+        let line = Line::of_ordinary_frames()?;
+        let juggler = if has_juggler { JUGGLER } else { "" };
+        let other = PORT + 1;
+        // Behind an IP header without options.
+        let interval = Self::INTERVAL.as_secs_f64();
+        let [left, right] = ["left", "right"].map(|interface| self.program.receive(interface));
+        let config = format!(
+            "{left} -> there :: Classifier(36/{PORT:04x}, -);
+             {right} -> back :: Classifier(34/{PORT:04x}, -);
+             there[0] -> MarkIPHeader(14) -> m :: PriorityMarker(0, 1Gbps, INTERVAL 2ms) -> link :: StrictPriority(1Gbps, CAPACITY {QUEUE});
+             there[1] -> link;
+             link -> {juggler} Queue({}) -> ToDevice(right);
+             back[0] -> MarkIPHeader(14) -> [1] m [1] -> home :: Queue -> ToDevice(left);
+             back[1] -> home;
+             Script(label begin, wait 10ms, goto begin $(eq $(m.acknowledged) 0), wait 0.5s,
+                 set n 0, label one, print \"at $(now) $(m.acknowledged)\", wait {interval}s, set n $(add $n 1), goto one $(le $n {before}),
+                 write m.target {mbps}Mbps,
+                 label two, print \"at $(now) $(m.acknowledged)\", wait {interval}s, set n $(add $n 1), goto two $(le $n {}))",
+            4 * QUEUE,
+            before + after
+        );
+        let mut running = self.program.run(&line.between, &["--busy-poll"], &config)?;
+        let time = Duration::from_secs(1) + Self::INTERVAL * (before + after) as u32;
+        let address = |port| SocketAddr::from((RIGHT, port));
+        thread::scope(|scope| {
+            // They are there before the one is, and until it has ended.
+            let others =
+                scope.spawn(|| lab::flows(&line.left, &line.right, address(other), OTHERS, 2 * time));
+            let one = scope.spawn(|| lab::flow(&line.left, &line.right, address(PORT), time));
+            let looks: Result<Vec<[f64; 2]>> = (0..=before + after)
+                .map(|_| match numbers(&running.wait_for("at ")?, "at")?[..] {
+                    [now, bytes] => Ok([now, bytes]),
+                    _ => Err(Error::other("no figures")),
+                })
+                .collect();
+            let ended = |thread: thread::ScopedJoinHandle<'_, Result<f64>>| {
+                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            };
+            ended(one)?;
+            ended(others)?;
+            let rate = |both: &[[f64; 2]]| (both[1][1] - both[0][1]) * 8.0 / (both[1][0] - both[0][0]) / 1e9;
+            Ok(looks?.windows(2).map(rate).collect())
+        })
+    }
+}

@@ -1,0 +1,123 @@
+//! Open vSwitch between two interfaces of one machine, alone or in front of software (Reframer, Figure 3; SNF, Figure 11).
+
+use std::io::{Error, Result};
+use std::path::Path;
+use std::time::Duration;
+
+use lab::{Net, Running, Space, openvswitch};
+
+use super::{Program, numbers};
+
+/// Where packets are numbered: behind a TCP header.
+const NUMBER: usize = 54;
+
+/// What switches with flows are measured with.
+pub(crate) struct Switching {
+    program: Program,
+}
+
+/// A switch, and the software behind it, at work.
+pub(crate) struct Switch<'s> {
+    program: &'s Program,
+    host: Space,
+    // These end before the machines do.
+    _software: Option<Running>,
+    _switch: [Running; 2],
+    _folder: tempfile::TempDir,
+    _net: Net,
+}
+
+/// What came through.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Passed {
+    /// Thousands of packets per second that came back.
+    pub(crate) kpps: f64,
+    /// Microseconds that 25, 50, 75 and 99 of 100 packets took at most, where they were sent at a rate.
+    pub(crate) micros: [f64; 4],
+}
+
+impl Switching {
+    pub(crate) fn new() -> Result<Switching> {
+        Ok(Switching { program: Program::new()? })
+    }
+
+    /// A switch with the flows of a file, port 1 towards the sender. Behind its port 2 is software with the interfaces `nf0`
+    /// and `nf1`, a configuration in a file that says [`super::READY`], or the sender itself.
+    pub(crate) fn set_up(&self, flows: &Path, software: Option<&Path>) -> Result<Switch<'_>> {
+        let mut net = Net::new()?;
+        let [host, switch, behind] = ["host", "switch", "behind"].map(|name| net.space(name));
+        let (host, switch, behind) = (host?, switch?, behind?);
+        net.cable([(&host, "there", ""), (&switch, "in", "")])?;
+        match software {
+            None => net.cable([(&switch, "out", ""), (&host, "back", "")])?,
+            Some(_) => {
+                net.cable([(&switch, "out", ""), (&behind, "nf0", "")])?;
+                net.cable([(&behind, "nf1", ""), (&host, "back", "")])?;
+            }
+        }
+        let folder = tempfile::tempdir()?;
+        let running = openvswitch::bridge(&switch, &["in", "out"], folder.path(), "netdev")?;
+        openvswitch::load(&switch, folder.path(), flows)?;
+        let software = software.map(|file| self.program.run_file(&behind, file)).transpose()?;
+        Ok(Switch {
+            program: &self.program,
+            host,
+            _software: software,
+            _switch: running,
+            _folder: folder,
+            _net: net,
+        })
+    }
+
+    /// What receives from an interface.
+    pub(crate) fn receive(&self, interface: &str) -> String {
+        self.program.receive(interface)
+    }
+
+    /// What `tidegate synthesize` makes of a configuration, with these options.
+    pub(crate) fn synthesize(&self, config: &Path, options: &[&str]) -> Result<String> {
+        let output = std::process::Command::new(self.program.path()?)
+            .args(["synthesize", "--seconds", "0"])
+            .args(options)
+            .arg(config)
+            .output()?;
+        match output.status.success() {
+            true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+            false => Err(Error::other(String::from_utf8_lossy(&output.stderr).into_owned())),
+        }
+    }
+}
+
+impl Switch<'_> {
+    /// Sends the packets of a capture over and over, so many per second, or as many as go, for so long.
+    pub(crate) fn drive(&self, capture: &Path, rate: Option<u64>, time: Duration) -> Result<Passed> {
+        let (rate, front, behind, values) = match rate {
+            None => (0, String::new(), String::new(), ""),
+            Some(rate) => (
+                rate,
+                format!("NumberPacket({NUMBER}) -> r :: RecordTimestamp(OFFSET {NUMBER}, DYNAMIC true) ->"),
+                format!("d :: TimestampDiff(r, OFFSET {NUMBER}, VERBOSE false) ->"),
+                "$(d.perc25) $(d.median) $(d.perc75) $(d.perc99)",
+            ),
+        };
+        let config = format!(
+            "InMemoryNic({}, LOOPS -1, RATE {rate}) -> {front} ToDevice(there);
+             {} -> came :: Counter -> {behind} Discard;
+             Script(wait 0.1s, write came.reset, wait {}s, print \"measured $(came.count) {values}\", stop)",
+            capture.display(),
+            self.program.receive("back"),
+            time.as_secs_f64()
+        );
+        let mut running = self.program.run(&self.host, &[], &config)?;
+        let numbers = numbers(&running.wait_for("measured")?, "measured")?;
+        let (came, micros) = match numbers[..] {
+            [came] => (came, [f64::NAN; 4]),
+            [came, a, b, c, d] => (came, [a, b, c, d]),
+            _ => return Err(Error::other("no figures")),
+        };
+        if came == 0.0 {
+            return Err(Error::other("nothing came through the switch"));
+        }
+        Ok(Passed { kpps: came / time.as_secs_f64() / 1e3, micros })
+    }
+}

@@ -1,0 +1,83 @@
+//! Connections whose packets come in turns: so many of one, so many of the next (Reframer, section 2.2).
+
+use std::io::Result;
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::time::Duration;
+
+use super::kernel::{count, soft_interrupts};
+use super::{Line, PORT, Program, RIGHT, SEGMENT, merge, numbers};
+
+/// Where connections come from.
+const PORTS: Range<u16> = 9000..9128;
+/// Bytes of a full frame.
+const FRAME: usize = 1514;
+
+/// A link of 400 Mb/s to a receiver, less than it bears, so that each connection always has packets in its queue.
+pub(crate) struct Turns {
+    program: Program,
+}
+
+/// What the receiver had to do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Taken {
+    /// Gigabits of data per second of all connections.
+    pub(crate) gbps: f64,
+    /// Packets of one connection in a row, as they came.
+    pub(crate) slf: f64,
+    /// Segments, merged or not, that came to TCP, of a thousand packets.
+    pub(crate) delivered: f64,
+    /// Microseconds of a processor per packet that the receiving threads have used, and the whole machine in soft interrupts.
+    pub(crate) micros: [f64; 2],
+}
+
+impl Turns {
+    /// Microseconds for which an interface that merges looks for more packets.
+    const HOLD: u64 = 125;
+
+    pub(crate) fn new() -> Result<Turns> {
+        Ok(Turns { program: Program::new()? })
+    }
+
+    /// Lets connections send for so long, as many packets of each in a row as this.
+    pub(crate) fn measure(&self, slf: usize, merges: bool, time: Duration) -> Result<Taken> {
+        let line = Line::of_ordinary_frames()?;
+        let Line { left: sender, between, right: receiver, .. } = &line;
+        match merges {
+            true => merge(&line, Self::HOLD)?,
+            false => drop(receiver.ethtool("-K eth0 gro off")?),
+        }
+        let patterns: String = PORTS.map(|port| format!("34/{port:04x} 36/{PORT:04x}, ")).collect();
+        let queues: String =
+            (0..=PORTS.len()).map(|n| format!("flow[{n}] -> Queue(64) -> [{n}] turns;")).collect();
+        let [left, right] = ["left", "right"].map(|interface| self.program.receive(interface));
+        let config = format!(
+            "turns :: DRRSched({}) -> LinkUnqueue(0us, 400Mbps) -> seen :: Reframer(0us, BYPASS none, CAPACITY 100000)
+                 -> Queue(2000) -> ToDevice(right);
+             {left} -> flow :: Classifier({patterns} -);
+             {queues}
+             {right} -> Queue(2000) -> ToDevice(left);
+             Script(wait {}s, print \"slf $(seen.slf_in)\")",
+            slf * FRAME,
+            time.as_secs_f64()
+        );
+        let mut running = self.program.run(between, &["--busy-poll"], &config)?;
+        let counts = || -> Result<[f64; 3]> {
+            let packets = receiver.counts("eth0")?.received as f64;
+            Ok([packets, count(receiver, "snmp", "Tcp", "InSegs")? as f64, soft_interrupts()?])
+        };
+        let before = counts()?;
+        let all = lab::flows_from(sender, receiver, SocketAddr::from((RIGHT, PORT)), PORTS, time)?;
+        let after = counts()?;
+        let [packets, segments, seconds] = [0, 1, 2].map(|n| after[n] - before[n]);
+        let rate: f64 = all.iter().map(|one| one.rate).sum();
+        let busy: f64 = all.iter().map(|one| one.busy).sum();
+        let per_second = rate / 8.0 / SEGMENT;
+        Ok(Taken {
+            gbps: rate / 1e9,
+            slf: numbers(&running.wait_for("slf ")?, "slf")?.first().copied().unwrap_or(f64::NAN),
+            delivered: 1000.0 * segments / packets,
+            micros: [1e6 * busy / per_second, 1e6 * seconds / packets],
+        })
+    }
+}
