@@ -52,7 +52,7 @@ pub(crate) fn gather(effects: &[Effects], forward: &Forward) -> Facts {
     let annotations_used = annotations_read.contains(&true) || left;
     let holds = |e: &Effects| !matches!(e.hold, Hold::None | Hold::Replay) || e.opaque.is_some();
     let restore = Restore {
-        bytes: written_bytes(effects),
+        bytes: written_bytes(effects, forward),
         copies: effects.iter().any(holds),
         // What is left to be done stands beside annotations.
         annotations: work_comes.contains(&true)
@@ -124,17 +124,19 @@ pub(crate) fn starts_of_packets(effects: &[Effects], forward: &Forward) -> Vec<B
     starts
 }
 
+/// How far a case moves the start of a packet; `None` where that differs from packet to packet.
+fn moved(case: &Case) -> Option<i32> {
+    let moves = case.actions.iter().map(|action| match action {
+        Action::Strip(n) => Some(*n),
+        Action::Start(_) | Action::Set(Field::HeaderOffset(Base::Data), _) => None,
+        _ => Some(0),
+    });
+    moves.sum()
+}
+
 /// How far each case of an element by which packets may leave by an output moves their start; `None` where that differs from
 /// packet to packet.
 fn moves(effects: &Effects, output: usize) -> BTreeSet<Option<i32>> {
-    let moved = |case: &Case| {
-        let moves = case.actions.iter().map(|action| match action {
-            Action::Strip(n) => Some(*n),
-            Action::Start(_) => None,
-            _ => Some(0),
-        });
-        moves.sum()
-    };
     // What a source gives starts where it comes from.
     if effects.cases.is_empty() {
         return BTreeSet::from([Some(0)]);
@@ -299,56 +301,82 @@ fn behind_marks(effects: &[Effects], forward: &Forward) -> Option<Marked> {
     if effects.iter().zip(replayed(effects, forward)).any(|(effect, reached)| reached && marks(effect)) {
         return None;
     }
-    let written = written(effects, &starts(effects))?;
+    let written = written(effects, &Starts::new(effects, forward))?;
     Some(Marked { bytes: written.bytes, behind: written.behind_transport })
 }
 
 /// How far from the start of a packet, as it was when a source made it, any element may write.
-fn written_bytes(effects: &[Effects]) -> usize {
-    let starts = starts(effects);
+fn written_bytes(effects: &[Effects], forward: &Forward) -> usize {
+    let starts = Starts::new(effects, forward);
     let Some(written) = written(effects, &starts) else { return usize::MAX };
     match written.behind_transport {
         0 => written.bytes,
-        behind => written.bytes.max((starts.stripped + starts.transport) as usize + behind),
+        behind => written.bytes.max(starts.transport as usize + behind),
     }
 }
 
-/// How far from the start of a packet its data and its headers may begin.
+/// How far behind the start of a packet, as it was when a source made it, others may begin.
 struct Starts {
-    stripped: i64,
+    /// The packet's own start while it is at an element.
+    packet: Vec<i64>,
     mac: i64,
     network: i64,
     transport: i64,
 }
 
-fn starts(effects: &[Effects]) -> Starts {
-    // A header annotation is set only by somebody who declares it; others find it unset and do not write.
-    let mut starts = Starts { stripped: 0, mac: 0, network: 0, transport: 0 };
-    for effect in effects {
-        for action in effect.cases.iter().flat_map(|c| &c.actions) {
-            let (place, value) = match action {
-                Action::Strip(n) => {
-                    starts.stripped += i64::from(*n).max(0);
-                    continue;
-                }
-                // Somewhere behind.
-                Action::Start(_) | Action::Set(Field::HeaderOffset(Base::Data), _) => {
-                    starts.stripped = ANYWHERE;
-                    continue;
-                }
-                Action::Set(Field::HeaderOffset(Base::Mac), value) => (&mut starts.mac, value),
-                Action::Set(Field::HeaderOffset(Base::Network), value) => (&mut starts.network, value),
-                Action::Set(Field::HeaderOffset(Base::Transport), value) => (&mut starts.transport, value),
-                _ => continue,
-            };
-            *place = farthest(value).max(*place);
+impl Starts {
+    fn new(effects: &[Effects], forward: &Forward) -> Starts {
+        let packet = farthest_starts(effects, forward);
+        // A header annotation is set only by somebody who declares it; others find it unset and do not write.
+        let mut starts = Starts { packet, mac: 0, network: 0, transport: 0 };
+        for (id, effect) in effects.iter().enumerate() {
+            for action in effect.cases.iter().flat_map(|case| &case.actions) {
+                let (place, value) = match action {
+                    Action::Set(Field::HeaderOffset(Base::Mac), value) => (&mut starts.mac, value),
+                    Action::Set(Field::HeaderOffset(Base::Network), value) => (&mut starts.network, value),
+                    Action::Set(Field::HeaderOffset(Base::Transport), value) => {
+                        (&mut starts.transport, value)
+                    }
+                    _ => continue,
+                };
+                *place = (starts.packet[id] + farthest(value)).max(*place);
+            }
+            // Packets that an element makes have their headers marked.
+            if effect.emits.iter().any(|emit| emit.starts == Some(Header::Ipv4)) {
+                starts.transport = starts.transport.max(IP_HEADER);
+            }
         }
-        // Packets that an element makes have their headers marked.
-        if effect.emits.iter().any(|emit| emit.starts == Some(Header::Ipv4)) {
-            starts.transport = starts.transport.max(IP_HEADER);
+        starts
+    }
+}
+
+/// How far behind its first start a packet may start while it is at each element: where ways meet, on the one that strips
+/// most.
+fn farthest_starts(effects: &[Effects], forward: &Forward) -> Vec<i64> {
+    let mut starts: Vec<Option<i64>> = vec![None; effects.len()];
+    let mut is_source = vec![true; effects.len()];
+    forward.iter().flatten().flatten().for_each(|&(to, _)| is_source[to] = false);
+    let mut open: Vec<(ElementId, i64)> =
+        (0..effects.len()).filter(|&id| is_source[id]).map(|id| (id, 0)).collect();
+    while let Some((id, start)) = open.pop() {
+        let at = |moved: Option<i32>| match moved.map(|moved| start + i64::from(moved)) {
+            // What is stripped in circles has no end.
+            Some(start) if start <= i64::from(FAR) => start,
+            _ => ANYWHERE,
+        };
+        // An element that strips may write before or after.
+        let within =
+            effects[id].cases.iter().map(|case| at(moved(case))).chain([start]).max().unwrap_or(start);
+        if starts[id].is_some_and(|seen| seen >= within) {
+            continue;
+        }
+        starts[id] = Some(within);
+        for (output, next) in forward[id].iter().enumerate() {
+            let start = moves(&effects[id], output).into_iter().map(at).max().unwrap_or(start);
+            open.extend(next.iter().map(|&(to, _)| (to, start)));
         }
     }
-    starts
+    starts.into_iter().map(|start| start.unwrap_or(0)).collect()
 }
 
 /// How far anybody may write.
@@ -363,7 +391,7 @@ struct Written {
 /// How far any element may write; `None` for anywhere.
 fn written(effects: &[Effects], starts: &Starts) -> Option<Written> {
     let mut written = Written::default();
-    for effect in effects {
+    for (id, effect) in effects.iter().enumerate() {
         if effect.opaque.is_some() {
             return None;
         }
@@ -375,9 +403,9 @@ fn written(effects: &[Effects], starts: &Starts) -> Option<Written> {
             };
             let end = i64::from(offset) + i64::from(length);
             let (most, start) = match base {
-                Base::Data => (&mut written.bytes, starts.stripped),
-                Base::Mac => (&mut written.bytes, starts.stripped + starts.mac),
-                Base::Network => (&mut written.bytes, starts.stripped + starts.network),
+                Base::Data => (&mut written.bytes, starts.packet[id]),
+                Base::Mac => (&mut written.bytes, starts.mac),
+                Base::Network => (&mut written.bytes, starts.network),
                 Base::Transport => (&mut written.behind_transport, 0),
             };
             *most = (*most).max((start + end).max(0) as usize);
@@ -414,10 +442,30 @@ mod tests {
         let ttl = writing(wire_field::IP_TTL);
         assert_eq!(gathered(std::slice::from_ref(&ttl)).restore.bytes, 9);
         let case = || Case::new(Filter::Any, Target::Output(0));
-        let strip = Effects::cases(vec![case().with(Action::Strip(50))]);
-        assert_eq!(gathered(&[ttl.clone(), strip]).restore.bytes, 59);
+        // A header that is put in front brings back what was stripped; where ways meet, the one counts that strips more.
+        let strip = |n| Effects::cases(vec![case().with(Action::Strip(n))]);
+        let written = |chain: &[Effects], more: &[(usize, usize)]| {
+            let mut forward: Vec<_> = (1..=chain.len()).map(|next| vec![vec![(next, 0)]]).collect();
+            forward[chain.len() - 1] = Vec::new();
+            more.iter().for_each(|&(from, to)| forward[from][0].push((to, 0)));
+            gather(chain, &forward).restore.bytes
+        };
+        let first = writing(Field::Bytes { base: Base::Data, offset: 0, length: 4 });
+        assert_eq!(written(&[strip(50), first.clone()], &[]), 54);
+        assert_eq!(written(&[strip(14), strip(-14), strip(14), strip(-14), first.clone()], &[]), 4);
+        assert_eq!(written(&[strip(14), strip(20), strip(-14), first.clone()], &[(0, 2)]), 24);
+        assert_eq!(written(&[strip(14), first.clone(), strip(-10)], &[]), 18);
+        assert!(written(&[strip(0), strip(1), first.clone()], &[(1, 1)]) > 1 << 20, "a circle");
+        // An element that both strips and writes may do so in either order.
+        let both = case().with(Action::Strip(8)).with(first.cases[0].actions[0].clone());
+        assert_eq!(written(&[Effects::cases(vec![both])], &[]), 12);
         let offset = Action::Set(Field::HeaderOffset(Base::Network), Value::Constant(vec![0, 14]));
         assert_eq!(gathered(&[ttl.clone(), Effects::cases(vec![case().with(offset)])]).restore.bytes, 23);
+        // A header stays where it is, whatever is put in front or stripped.
+        let mark = Effects::cases(vec![
+            case().with(Action::Set(Field::HeaderOffset(Base::Network), Value::Constant(vec![0, 14]))),
+        ]);
+        assert_eq!(written(&[strip(14), mark, strip(14), ttl.clone()], &[]), 14 + 23);
         let unknown = Value::Pure { name: "somewhere", reads: Vec::new() };
         let unknown = Action::Set(Field::HeaderOffset(Base::Network), unknown);
         assert!(gathered(&[ttl, Effects::cases(vec![case().with(unknown)])]).restore.bytes > 128);
