@@ -7,6 +7,7 @@ use std::collections::HashMap;
 
 use classify::filter::{Headers, Matcher};
 use element::{Base, Packet, Timestamp};
+use foldhash::fast::FixedState;
 use packet::BATCH_CAPACITY;
 use wire::checksum::ipv4_valid;
 
@@ -35,7 +36,7 @@ pub struct Runner {
     start: Next,
     lists: Vec<RuleList>,
     /// Questions that are asked of flows on lease, by the question and where its answers lead.
-    branches: HashMap<(Ask, u32, Vec<Next>), Next>,
+    branches: HashMap<(Ask, u32, Vec<Next>), Next, FixedState>,
     /// What has to be done for each class.
     operations: Vec<Operation>,
 }
@@ -149,7 +150,7 @@ impl Runner {
             wide: Vec::new(),
             start: program.start,
             lists: Vec::with_capacity(program.lists.len()),
-            branches: HashMap::new(),
+            branches: HashMap::default(),
             operations: Vec::with_capacity(program.classes.len()),
         };
         for node in &program.nodes {

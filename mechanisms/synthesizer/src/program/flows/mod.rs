@@ -17,6 +17,7 @@
 
 mod doorkeeper;
 mod key;
+mod rest;
 mod row;
 mod take;
 
@@ -26,6 +27,7 @@ use std::sync::Arc;
 use element::lease::{Leases, Lessor};
 use element::{Packet, Timestamp};
 use flow::{EndsKey, FlowId, FlowTable, KeyHasher, MappedKey};
+use foldhash::fast::FixedState;
 use packet::BATCH_CAPACITY;
 
 use super::question::{Leased, Question};
@@ -33,6 +35,7 @@ use super::run::{Runner, Scratch};
 use super::{Class, Exit, Next, Passed, Program};
 use doorkeeper::Doorkeeper;
 use key::{addresses_of, has_ports, is_between, is_constant, key_of, network_of};
+use rest::Rests;
 pub use row::{ROW, Used};
 
 /// Flows that there is room for at first, and at most.
@@ -48,8 +51,7 @@ const BATCHES_PER_TRY: usize = 16;
 const MOST_REMEMBERED: usize = 1 << 18;
 const IDLE: Timestamp = Timestamp(5_000_000_000);
 
-/// Questions that may be left for a flow, and different such rests; with more, all flows are taken anew.
-const MOST_LEFT: usize = 4096;
+/// Different rests of the program; with more, all flows are taken anew.
 const MOST_RESTS: usize = 1 << 16;
 
 /// What is left of a program for packets of a flow.
@@ -138,7 +140,8 @@ pub struct Flows {
     /// How many of the table's flows are on lease.
     leased: usize,
     rests: Vec<Rest>,
-    numbers: HashMap<Rest, u32>,
+    numbers: HashMap<Rest, u32, FixedState>,
+    makes: Rests,
     next_catch_up: Timestamp,
     /// How many the next batch tries to take, and batches without a try.
     tries: usize,
@@ -211,7 +214,8 @@ impl Flows {
             held: (0..FIRST_CAPACITY).map(|_| None).collect(),
             leased: 0,
             rests: Vec::new(),
-            numbers: HashMap::new(),
+            numbers: HashMap::default(),
+            makes: Rests::default(),
             next_catch_up: Timestamp(i64::MIN),
             tries: MOST_TRIES,
             idle: 0,
@@ -424,6 +428,7 @@ impl Flows {
             self.table.expire(Timestamp(i64::MAX), Timestamp(0), usize::MAX, |_, _| {});
             self.rests.clear();
             self.numbers.clear();
+            self.makes.clear();
             runner.forget_branches(&self.program);
         }
         if std::mem::take(&mut self.is_full) {

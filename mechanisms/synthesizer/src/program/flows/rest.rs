@@ -1,0 +1,220 @@
+//! What is left of a program for packets of a flow, where answers are the same for all of them.
+
+use std::collections::HashMap;
+
+use element::Packet;
+use element::lease::Terms;
+use foldhash::fast::FixedState;
+
+use super::key::kept_bits;
+use super::take::bytes_of;
+use super::{Flows, Known, MOST_RESTS, Rest};
+use crate::program::Next;
+use crate::program::question::{Leased, Question};
+use crate::program::run::{OTHERWISE, Runner, answer};
+
+/// Questions that may be left for a flow.
+const MOST_LEFT: usize = 4096;
+/// Sequences of answers whose programs are kept.
+const MOST_KNOWN: usize = 1024;
+/// Stands for an answer that depends on the packet.
+const OPEN: Next = Next::Node(u32::MAX);
+
+/// What is known of a question for all packets of a flow.
+enum Fixed {
+    /// It leads there.
+    To(Next),
+    /// This rule holds.
+    Rule((u32, u32), Next),
+    /// It depends on the packet.
+    Open,
+}
+
+/// Makes what is left of a program. For a flow all questions on its ways have to be asked; what follows from the answers is the
+/// same for most flows.
+#[derive(Default)]
+pub(super) struct Rests {
+    /// Where to begin, by all answers in the order in which they were found.
+    starts: HashMap<Vec<Next>, Next, FixedState>,
+    /// By question: the last flow on whose ways it was, and where it leads then.
+    seen: Vec<u32>,
+    left: Vec<Next>,
+    flow: u32,
+    /// Questions of the flow, with what is known, and answers.
+    found: Vec<(u32, Fixed)>,
+    answers: Vec<Next>,
+    work: Vec<Next>,
+}
+
+impl Rests {
+    /// Forgets programs that are no more.
+    pub(super) fn clear(&mut self) {
+        self.starts.clear();
+    }
+
+    /// Begins with another flow.
+    fn begin(&mut self, nodes: usize) {
+        self.flow = self.flow.wrapping_add(1);
+        if self.flow == 0 || self.seen.len() != nodes {
+            self.flow = 1;
+            self.seen = vec![0; nodes];
+            self.left = vec![OPEN; nodes];
+        }
+        self.found.clear();
+        self.answers.clear();
+        self.work.clear();
+    }
+
+    /// Where an answer leads in what is left.
+    fn place(&self, next: Next) -> Next {
+        match next {
+            Next::Node(number) if self.seen[number as usize] == self.flow => self.left[number as usize],
+            Next::Node(_) => Next::Class(OTHERWISE),
+            class => class,
+        }
+    }
+}
+
+impl Flows {
+    /// What is left of the program for packets of a packet's flow: its number, and the rule of its first list above; `None` if that is too much. Of a flow that is
+    /// not on lease there are no terms.
+    pub(super) fn rest_of(
+        &mut self,
+        runner: &mut Runner,
+        packet: &Packet,
+        terms: &[Option<Terms>],
+    ) -> Option<u32> {
+        let mut makes = std::mem::take(&mut self.makes);
+        let start = self.start_of(&mut makes, runner, packet, terms);
+        let rules = makes.found.iter().filter_map(|(_, fixed)| match fixed {
+            Fixed::Rule(rule, _) => Some(*rule),
+            _ => None,
+        });
+        let mut rules: Vec<(u32, u32)> = rules.collect();
+        self.makes = makes;
+        // Several ways may lead to one list.
+        rules.sort_unstable();
+        rules.dedup();
+        let first = rules.first().copied().filter(|(_, rule)| *rule <= u16::MAX.into());
+        let others = rules.split_off(usize::from(first.is_some()));
+        let rule = first.map_or(0, |(_, rule)| rule);
+        let mut rest = Rest { start: start?, first: first.map(|(list, _)| list), others, end: None };
+        // Without terms it is only remembered, and packets may go wherever they have to.
+        if !terms.is_empty() {
+            let class = runner.class_of(packet, Some(Known { number: 0, rest: &rest, rule }), &mut |_, _| {})
+                as usize;
+            rest.end = Some(self.ends.get(class).copied().filter(|end| (1..u32::MAX).contains(&end.steps))?);
+        }
+        if let Some(number) = self.numbers.get(&rest) {
+            return Some(number | rule << 16);
+        }
+        let number = self.rests.len() as u32;
+        if self.rests.len() >= MOST_RESTS {
+            self.is_spent = true;
+            return None;
+        }
+        self.rests.push(rest.clone());
+        self.numbers.insert(rest, number);
+        Some(number | rule << 16)
+    }
+
+    /// Where what is left begins; what is known of the questions is in `makes` then.
+    fn start_of(
+        &mut self,
+        makes: &mut Rests,
+        runner: &mut Runner,
+        packet: &Packet,
+        terms: &[Option<Terms>],
+    ) -> Option<Next> {
+        let program = self.program.clone();
+        makes.begin(program.nodes.len());
+        makes.work.push(program.start);
+        while let Some(next) = makes.work.pop() {
+            let Next::Node(number) = next else { continue };
+            if std::mem::replace(&mut makes.seen[number as usize], makes.flow) == makes.flow {
+                continue;
+            }
+            if makes.found.len() >= MOST_LEFT {
+                return None;
+            }
+            let found = self.fixed(runner, number, packet, terms);
+            match &found {
+                Fixed::To(next) | Fixed::Rule(_, next) => {
+                    makes.work.push(*next);
+                    makes.answers.push(*next);
+                }
+                Fixed::Open => {
+                    makes.work.extend(program.nodes[number as usize].parts.iter().map(|(_, next)| *next));
+                    makes.answers.push(OPEN);
+                }
+            }
+            makes.found.push((number, found));
+        }
+        if let Some(start) = makes.starts.get(&makes.answers) {
+            return Some(*start);
+        }
+        // Every node leads to later ones, so what they lead to is known when they are looked at from the last one on.
+        makes.found.sort_unstable_by_key(|(number, _)| std::cmp::Reverse(*number));
+        for (number, fixed) in &makes.found {
+            let next = match fixed {
+                Fixed::To(next) => Some(makes.place(*next)),
+                Fixed::Rule((list, _), next) => runner.counted(*list, makes.place(*next)),
+                Fixed::Open => {
+                    let parts = program.nodes[*number as usize].parts.iter();
+                    runner.branch(*number, parts.map(|(_, next)| makes.place(*next)).collect())
+                }
+            };
+            let Some(next) = next else {
+                self.is_spent = true;
+                return None;
+            };
+            makes.left[*number as usize] = next;
+        }
+        let start = makes.place(program.start);
+        if makes.starts.len() < MOST_KNOWN {
+            makes.starts.insert(makes.answers.clone(), start);
+        }
+        Some(start)
+    }
+
+    /// Where a question leads for all packets of a flow.
+    fn fixed(&self, runner: &Runner, number: u32, packet: &Packet, terms: &[Option<Terms>]) -> Fixed {
+        let node = &self.program.nodes[number as usize];
+        let network = self.network as i32;
+        match node.question {
+            Question::Leased { step, what } => {
+                let about = terms.get(usize::from(step)).and_then(Option::as_ref);
+                let answer = about.and_then(|terms| match what {
+                    Leased::Output => Some(terms.output as u128 + 1),
+                    Leased::Bytes { offset, length } => bytes_of(terms, offset, length),
+                });
+                let first = self.program.steps[usize::from(step)].after.is_none();
+                match answer {
+                    Some(answer) => Fixed::To(node.next(answer)),
+                    None if first && what == Leased::Output => Fixed::To(node.next(0)),
+                    None => Fixed::To(Next::Class(OTHERWISE)),
+                }
+            }
+            Question::List(list) if self.constant_lists.get(list as usize) == Some(&true) => {
+                match runner.rule_of(list, packet) {
+                    Some((rule, outcome)) => Fixed::Rule((list, rule), node.next(outcome.into())),
+                    None => Fixed::Open,
+                }
+            }
+            Question::Bytes { offset, length } => {
+                let mut places = offset - network..offset - network + i32::from(length);
+                if places.clone().all(|place| kept_bits(place) == 0xff) {
+                    return Fixed::To(node.next(answer(&node.question, packet)));
+                }
+                // Of the word with the fragment offset only "may be fragmented" and a reserved bit differ.
+                if (places.next(), length) == (Some(6), 2) {
+                    let mut nexts = [0, 0x4000, 0x8000, 0xc000].into_iter().map(|answer| node.next(answer));
+                    let first = nexts.next().unwrap_or_default();
+                    return if nexts.all(|next| next == first) { Fixed::To(first) } else { Fixed::Open };
+                }
+                Fixed::Open
+            }
+            _ => Fixed::Open,
+        }
+    }
+}
