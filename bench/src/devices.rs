@@ -57,7 +57,7 @@ pub(crate) use guarantee::Guarantee;
 pub(crate) use http::{Served, Web};
 pub(crate) use program::READY;
 pub use reordering::Receiving;
-pub(crate) use reordering::run as run_reordering;
+pub(crate) use reordering::{Front, Reordering, run as run_reordering};
 pub(crate) use switching::{Passed, Switching};
 pub(crate) use turns::{Taken, Turns};
 

@@ -277,7 +277,7 @@ pub const ALL: &[Benchmark] = &[
     },
     Benchmark {
         name: "reordering",
-        about: "TCP over paths that reorder, and what stands in front of the receiver (needs root, ip, ethtool; iperf3)",
+        about: "TCP over paths that reorder, and what stands in front of the receiver (needs root, ip, ethtool)",
         run: devices::run_reordering,
     },
     Benchmark { name: "elements", about: "each element alone, with frames of 64 bytes", run: elements::run },

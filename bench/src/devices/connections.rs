@@ -7,7 +7,7 @@ use std::io::Result;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use lab::{Net, Space};
+use lab::{Flows, Net, Space};
 
 use super::kernel::count;
 use super::{Interrupt, PORT, Program, SEGMENT, is_possible};
@@ -16,7 +16,7 @@ use crate::{Pair, Row, Settings, median};
 
 /// Random numbers per packet, of three or four cycles each, with one connection; and connections with the most work.
 const WORK: [u64; 3] = [0, 700, 2500];
-const CONNECTIONS: [usize; 2] = [4, 16];
+const CONNECTIONS: [u16; 2] = [4, 16];
 
 /// How packets come to workers.
 struct Way {
@@ -90,7 +90,7 @@ fn measure_all(settings: &Settings, interrupt: &Interrupt) -> Result<Vec<Row>> {
 }
 
 /// A row for each way that could be measured.
-fn rows((work, connections): (u64, usize), samples: &[Vec<Option<Sample>>; WAYS.len()]) -> Vec<Row> {
+fn rows((work, connections): (u64, u16), samples: &[Vec<Option<Sample>>; WAYS.len()]) -> Vec<Row> {
     let nanoseconds = |sample: &Sample| 1e9 * 8.0 * SEGMENT / sample.rate;
     let [one, ..] = samples;
     let of_way = |(way, samples): (&Way, &Vec<Option<Sample>>)| {
@@ -107,7 +107,7 @@ fn rows((work, connections): (u64, usize), samples: &[Vec<Option<Sample>>; WAYS.
             ("order", Param::Word(way.order)),
             ("threads", Param::Number(threads)),
             ("work", Param::Number(work)),
-            ("connections", Param::Number(connections as u64)),
+            ("connections", Param::Number(connections.into())),
         ];
         let of = |what: fn(&Sample) -> f64| median(samples.iter().flatten().map(what).collect());
         let speedup =
@@ -126,7 +126,7 @@ fn rows((work, connections): (u64, usize), samples: &[Vec<Option<Sample>>; WAYS.
     WAYS.iter().zip(samples).filter_map(of_way).collect()
 }
 
-fn measure(program: &Program, way: &Way, work: u64, connections: usize, window: Duration) -> Result<Sample> {
+fn measure(program: &Program, way: &Way, work: u64, connections: u16, window: Duration) -> Result<Sample> {
     let mut net = Net::new()?;
     let [sender, between, receiver] = ["sender", "between", "receiver"].map(|name| net.space(name));
     let (sender, between, receiver) = (sender?, between?, receiver?);
@@ -143,7 +143,8 @@ fn measure(program: &Program, way: &Way, work: u64, connections: usize, window: 
     let _running = program.run(&between, &options, &translator(work, is_juggled))?;
     let before = Segments::of(&sender, &receiver)?;
     let address = SocketAddr::from((RECEIVER, PORT));
-    let rate = lab::flows(&sender, &receiver, address, connections, window)?;
+    let received = lab::flows(&sender, &receiver, address, &Flows::new(connections), window)?;
+    let rate = received.iter().map(|one| one.rate).sum();
     let after = Segments::of(&sender, &receiver)?;
     let thousands = (after.arrived - before.arrived).max(1) as f64 / 1000.0;
     Ok(Sample {

@@ -5,10 +5,12 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
+use lab::Flows;
+
 use super::{Line, PORT, Program, RIGHT, numbers};
 
 /// Connections that compete with the one.
-const OTHERS: usize = 7;
+const OTHERS: Flows<'_> = Flows { count: 7, first_port: None, control: None };
 /// Packets that wait for the link in each of its queues at most: 1.2 ms of its time, and 4.8 ms where the lesser queue has a
 /// quarter of it.
 const QUEUE: u32 = 100;
@@ -63,7 +65,7 @@ impl Guarantee {
         thread::scope(|scope| {
             // They are there before the one is, and until it has ended.
             let others =
-                scope.spawn(|| lab::flows(&line.left, &line.right, address(other), OTHERS, 2 * time));
+                scope.spawn(|| lab::flows(&line.left, &line.right, address(other), &OTHERS, 2 * time));
             let one = scope.spawn(|| lab::flow(&line.left, &line.right, address(PORT), time));
             let looks: Result<Vec<[f64; 2]>> = (0..=before + after)
                 .map(|_| match numbers(&running.wait_for("at ")?, "at")?[..] {
@@ -71,9 +73,9 @@ impl Guarantee {
                     _ => Err(Error::other("no figures")),
                 })
                 .collect();
-            let ended = |thread: thread::ScopedJoinHandle<'_, Result<f64>>| {
+            fn ended<T>(thread: thread::ScopedJoinHandle<'_, Result<T>>) -> Result<T> {
                 thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            };
+            }
             ended(one)?;
             ended(others)?;
             let rate = |both: &[[f64; 2]]| (both[1][1] - both[0][1]) * 8.0 / (both[1][0] - both[0][0]) / 1e9;

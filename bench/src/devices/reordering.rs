@@ -5,12 +5,11 @@
 //! is thrown at random, as by the switch of figure 11. Sender, receiver and what is between share the cores of one machine.
 
 use std::fmt;
-use std::io::{Error, Result};
+use std::io::Result;
 use std::net::SocketAddr;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
-use lab::Space;
+use lab::{Flows, Received, Space};
 use serde::Serialize;
 
 use super::kernel::{count, soft_interrupts};
@@ -19,23 +18,32 @@ use crate::serde_params::Param;
 use crate::{Pair, Row, Settings, median};
 
 /// What stands in front of the receiver.
+#[derive(Clone, Copy)]
+pub(crate) struct Front<'e> {
+    /// Whether the receiver's interface merges what comes in order,
+    pub(crate) merges: bool,
+    /// and for how many microseconds it holds packets to do so, as an interface that interrupts rarely would.
+    pub(crate) hold: u64,
+    /// Elements behind the paths, each with its arrow.
+    pub(crate) elements: &'e str,
+}
+
+/// One by its name in rows.
 struct Way {
     name: &'static str,
-    /// Whether the receiver's interface merges what comes in order.
-    gro: bool,
-    /// For how many microseconds it holds packets to do so, as an interface that interrupts rarely would.
+    merges: bool,
     hold: u64,
-    /// Elements behind the paths, each with its arrow, for such a difference of delays in microseconds.
+    /// Elements for such a difference of delays in microseconds.
     elements: fn(u64) -> String,
 }
 
-const PLAIN: Way = Way { name: "plain", gro: false, hold: 0, elements: |_| String::new() };
+const PLAIN: Way = Way { name: "plain", merges: false, hold: 0, elements: |_| String::new() };
 
 const WAYS: &[Way] = &[
     PLAIN,
-    Way { name: "gro", gro: true, ..PLAIN },
+    Way { name: "gro", merges: true, ..PLAIN },
     // As long as in the paper's testbed.
-    Way { name: "gro-125us", gro: true, hold: 125, ..PLAIN },
+    Way { name: "gro-125us", merges: true, hold: 125, ..PLAIN },
     Way { name: "juggler", elements: juggler, ..PLAIN },
 ];
 
@@ -49,9 +57,8 @@ const DELAYS: [u64; 4] = [0, 250, 500, 750];
 const CONTROLS: [&str; 2] = ["cubic", "bbr"];
 /// Packets that wait for the link at most: 24 ms, enough for the window of one connection.
 const QUEUE: u32 = 2000;
-const IPERF: &str = "iperf3";
 
-/// What one connection came to. Counts are per thousand segments that were sent.
+/// What connections came to. Counts are per thousand segments that were sent.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Receiving {
     /// Gigabits of data per second.
@@ -66,16 +73,15 @@ pub struct Receiving {
     pub again: f64,
     /// ACKs that report a segment that came twice (RFC 2883): something was sent again in vain.
     pub in_vain: f64,
-    /// Processor seconds of the receiving program per gigabyte, if it is iperf3, which tells.
-    pub receiver_s_per_gb: Option<f64>,
+    /// Processor seconds of the receiving threads per gigabyte.
+    pub receiver_s_per_gb: f64,
     /// Seconds that the whole machine, sender included, spent in soft interrupts per gigabyte.
     pub soft_interrupts_s_per_gb: f64,
 }
 
 impl Receiving {
-    fn median(samples: &[Receiving]) -> Receiving {
+    pub(crate) fn median(samples: &[Receiving]) -> Receiving {
         let of = |what: fn(&Receiving) -> f64| median(samples.iter().map(what).collect());
-        let told: Vec<f64> = samples.iter().filter_map(|sample| sample.receiver_s_per_gb).collect();
         Receiving {
             gbps: of(|sample| sample.gbps),
             delivered: of(|sample| sample.delivered),
@@ -83,7 +89,7 @@ impl Receiving {
             acks: of(|sample| sample.acks),
             again: of(|sample| sample.again),
             in_vain: of(|sample| sample.in_vain),
-            receiver_s_per_gb: (!told.is_empty()).then(|| median(told)),
+            receiver_s_per_gb: of(|sample| sample.receiver_s_per_gb),
             soft_interrupts_s_per_gb: of(|sample| sample.soft_interrupts_s_per_gb),
         }
     }
@@ -95,12 +101,9 @@ impl fmt::Display for Receiving {
         write!(
             f,
             "{gbps:.2} Gb/s, of 1000 segments {again:.1} sent again, {in_vain:.1} in vain; {delivered:.0} delivered, \
-             {behind_gap:.0} behind a gap, {acks:.0} ACKs"
-        )?;
-        if let Some(seconds) = self.receiver_s_per_gb {
-            write!(f, "; {seconds:.2} s/GB receiving")?;
-        }
-        write!(f, ", {:.2} s/GB in soft interrupts", self.soft_interrupts_s_per_gb)
+             {behind_gap:.0} behind a gap, {acks:.0} ACKs; {:.2} s/GB receiving, {:.2} s/GB in soft interrupts",
+            self.receiver_s_per_gb, self.soft_interrupts_s_per_gb
+        )
     }
 }
 
@@ -124,11 +127,7 @@ pub(crate) fn run(settings: &Settings) -> std::result::Result<Vec<Row>, String> 
 }
 
 fn measure_all(settings: &Settings, interrupt: &Interrupt) -> Result<Vec<Row>> {
-    let bench = Bench {
-        program: Program::new()?,
-        has_iperf: Command::new(IPERF).arg("--version").output().is_ok(),
-        window: settings.window,
-    };
+    let bench = Reordering::new(settings.window)?;
     // Few enough to see that it works.
     let is_small = settings.repeats == 1;
     let delays = if is_small { &[DELAYS[0], DELAYS[2]] } else { &DELAYS[..] };
@@ -143,7 +142,10 @@ fn measure_all(settings: &Settings, interrupt: &Interrupt) -> Result<Vec<Row>> {
         for Case { control, delay, samples } in &mut cases {
             for (way, samples) in WAYS.iter().zip(samples) {
                 interrupt.check()?;
-                let sample = bench.measure(way, control, *delay);
+                let elements = (way.elements)(*delay);
+                let front = Front { merges: way.merges, hold: way.hold, elements: &elements };
+                let flows = Flows { control: Some(control), ..Flows::new(1) };
+                let sample = bench.measure(&front, &flows, *delay);
                 interrupt.check()?;
                 if let Err(error) = &sample {
                     eprintln!("reordering: {} {control} {delay}: {error}", way.name);
@@ -193,30 +195,33 @@ fn rows(cases: &[Case]) -> Vec<Row> {
     rows
 }
 
-struct Bench {
+/// A sender, a link of 1 Gb/s and two paths, and a receiver.
+pub(crate) struct Reordering {
     program: Program,
-    has_iperf: bool,
     window: Duration,
 }
 
-impl Bench {
-    fn measure(&self, way: &Way, control: &str, delay: u64) -> Result<Receiving> {
+impl Reordering {
+    /// One that measures for so long.
+    pub(crate) fn new(window: Duration) -> Result<Reordering> {
+        Ok(Reordering { program: Program::new()?, window })
+    }
+
+    /// Lets such connections send over paths that differ by so many microseconds.
+    pub(crate) fn measure(&self, front: &Front<'_>, flows: &Flows<'_>, delay: u64) -> Result<Receiving> {
         let line = Line::of_ordinary_frames()?;
         let Line { left: sender, between, right: receiver, .. } = &line;
         receiver.ethtool("-K eth0 gro off")?;
-        if way.gro {
-            merge(&line, way.hold)?;
+        if front.merges {
+            merge(&line, front.hold)?;
         }
         // A program that sleeps wakes up late, and then paths differ by more than is said.
         let _running =
-            self.program.run(between, &["--busy-poll"], &self.between_both(&(way.elements)(delay), delay))?;
+            self.program.run(between, &["--busy-poll"], &self.between_both(front.elements, delay))?;
         let before = Counts::of(sender, receiver)?;
-        let flow = match self.has_iperf {
-            true => self.by_iperf(sender, receiver, control)?,
-            false => self.by_lab(sender, receiver, control)?,
-        };
+        let all = lab::flows(sender, receiver, SocketAddr::from((RIGHT, PORT)), flows, self.window)?;
         let after = Counts::of(sender, receiver)?;
-        Ok(after.since(&before, &flow))
+        Ok(after.since(&before, &all))
     }
 
     /// Frames from `left` to `right` over the link and the paths, and back as they come.
@@ -229,41 +234,6 @@ impl Bench {
              {right} -> Queue -> ToDevice(left)"
         )
     }
-
-    /// By iperf3, which tells what its receiver has cost.
-    fn by_iperf(&self, sender: &Space, receiver: &Space, control: &str) -> Result<Flow> {
-        let (address, port) = (RIGHT.to_string(), PORT.to_string());
-        let seconds = self.window.as_secs().max(1).to_string();
-        let mut server = receiver.spawn(IPERF, &["-s", "-1", "--forceflush", "-B", &address, "-p", &port])?;
-        server.wait_for("listening")?;
-        let options = ["-c", &address, "-p", &port, "-t", &seconds, "-C", control, "--json"];
-        let mut client = sender.spawn(IPERF, &options)?;
-        client.wait_for("\"sum_received\"")?;
-        let mut next = |name: &str| -> Result<f64> {
-            let line = client.wait_for(&format!("\"{name}\":"))?;
-            let value =
-                line.split(':').nth(1).and_then(|value| value.trim().trim_end_matches(',').parse().ok());
-            value.ok_or_else(|| Error::other(format!("{IPERF} says {line}")))
-        };
-        let (seconds, rate, percent) = (next("seconds")?, next("bits_per_second")?, next("remote_total")?);
-        Ok(Flow { rate, receiver_s: Some(percent / 100.0 * seconds) })
-    }
-
-    /// By sockets of this program. Namespaces may only choose congestion controls that all users may.
-    fn by_lab(&self, sender: &Space, receiver: &Space, control: &str) -> Result<Flow> {
-        let chosen = sender.enter(|| std::fs::write("/proc/sys/net/ipv4/tcp_congestion_control", control));
-        chosen.map_err(|error| Error::new(error.kind(), format!("{control} without {IPERF}: {error}")))?;
-        let rate = lab::flow(sender, receiver, SocketAddr::from((RIGHT, PORT)), self.window)?;
-        Ok(Flow { rate, receiver_s: None })
-    }
-}
-
-/// What one connection says of itself.
-struct Flow {
-    /// Bits of data per second.
-    rate: f64,
-    /// Processor seconds of the receiving program.
-    receiver_s: Option<f64>,
 }
 
 /// What the kernel has counted.
@@ -290,20 +260,22 @@ impl Counts {
         })
     }
 
-    fn since(&self, before: &Counts, flow: &Flow) -> Receiving {
+    fn since(&self, before: &Counts, all: &[Received]) -> Receiving {
         let again = self.again - before.again;
         // What is sent again is not in the count of what is sent.
         let sent = (self.sent - before.sent).max(1) as f64;
         let per_thousand = |count: u64| count as f64 * 1000.0 / sent;
         let gigabytes = sent * SEGMENT / 1e9;
+        let rate: f64 = all.iter().map(|one| one.rate).sum();
+        let busy: f64 = all.iter().map(|one| one.busy).sum();
         Receiving {
-            gbps: flow.rate / 1e9,
+            gbps: rate / 1e9,
             delivered: per_thousand(self.delivered - before.delivered),
             behind_gap: per_thousand(self.behind_gap - before.behind_gap),
             acks: per_thousand(self.acks - before.acks),
             again: per_thousand(again),
             in_vain: per_thousand(self.in_vain - before.in_vain),
-            receiver_s_per_gb: flow.receiver_s.map(|seconds| seconds / gigabytes),
+            receiver_s_per_gb: busy / (rate / 8e9),
             soft_interrupts_s_per_gb: (self.soft_interrupts - before.soft_interrupts) / gigabytes,
         }
     }

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::time::Duration;
 
+use lab::Flows;
+
 use super::kernel::{count, soft_interrupts};
 use super::{Line, PORT, Program, RIGHT, SEGMENT, merge, numbers};
 
@@ -67,7 +69,8 @@ impl Turns {
             Ok([packets, count(receiver, "snmp", "Tcp", "InSegs")? as f64, soft_interrupts()?])
         };
         let before = counts()?;
-        let all = lab::flows_from(sender, receiver, SocketAddr::from((RIGHT, PORT)), PORTS, time)?;
+        let flows = Flows { count: PORTS.len() as u16, first_port: Some(PORTS.start), control: None };
+        let all = lab::flows(sender, receiver, SocketAddr::from((RIGHT, PORT)), &flows, time)?;
         let after = counts()?;
         let [packets, segments, seconds] = [0, 1, 2].map(|n| after[n] - before[n]);
         let rate: f64 = all.iter().map(|one| one.rate).sum();

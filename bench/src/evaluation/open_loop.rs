@@ -161,7 +161,7 @@ struct Latency {
 
 impl Element for Latency {
     fn effects(&self) -> Effects {
-        Effects::pass().depending_on(element::effects::Depends::Time)
+        Effects::pass().depending_on(element::effects::Depends::Time).counting(element::effects::Counts::Own)
     }
 
     fn process(&mut self, _cx: &mut Cx<'_>, batch: &mut Batch) {

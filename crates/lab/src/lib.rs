@@ -5,6 +5,7 @@
 //! root and `ip` (iproute2).
 
 mod calls;
+mod flows;
 pub mod openvswitch;
 mod program;
 mod stream;
@@ -20,12 +21,10 @@ use std::time::{Duration, Instant};
 use nix::sched::{CloneFlags, setns};
 
 pub use calls::{Answered, Calls, calls};
+pub use flows::{Flows, Received, flow, flows};
 pub use program::Running;
 pub use stream::Stream;
-pub use traffic::{
-    Received, download, exchange_datagrams, flow, flows, flows_from, hops, is_silent, is_unheard, ping,
-    transfer,
-};
+pub use traffic::{download, exchange_datagrams, hops, is_silent, is_unheard, ping, transfer};
 
 /// How long anything may take, on the busiest machine.
 pub const PATIENCE: Duration = Duration::from_secs(120);

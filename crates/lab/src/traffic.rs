@@ -2,13 +2,9 @@
 
 use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nix::sys::resource::{UsageWho, getrusage};
-use nix::sys::time::TimeVal;
 use socket2::{Domain, Protocol, Socket, Type};
 use wire::checksum;
 
@@ -26,9 +22,6 @@ const ANSWER: Duration = Duration::from_secs(20);
 
 /// How long to listen for one that is not to come.
 const LISTEN: Duration = Duration::from_secs(2);
-
-/// Bytes given to a socket at a time where it is speed that counts.
-const CHUNK: usize = 128 << 10;
 
 /// Sockets below transport protocols (SOCK_RAW, socket(2)).
 const RAW: i32 = 3;
@@ -111,151 +104,8 @@ pub fn download(client: &Space, server: &Space, address: SocketAddr, n: usize) -
     })
 }
 
-/// Sends over TCP from one namespace to an address in another one, as fast as it goes: bits of data per second that arrive
-/// in a time that begins when the connection has run for a quarter of it.
-///
-/// # Errors
-/// There is no connection, or nothing arrives for as long as eight seconds.
-pub fn flow(from: &Space, to: &Space, address: SocketAddr, time: Duration) -> Result<f64> {
-    flows(from, to, address, 1, time)
-}
-
-/// The same over several connections at once: of all of them together.
-///
-/// # Errors
-/// As with one.
-pub fn flows(
-    from: &Space,
-    to: &Space,
-    address: SocketAddr,
-    connections: usize,
-    time: Duration,
-) -> Result<f64> {
-    let received = flows_of(from, to, address, vec![0; connections], time)?;
-    Ok(received.iter().map(|one| one.rate).sum())
-}
-
-/// What a receiver has got of one connection.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Received {
-    /// Bits of data per second.
-    pub rate: f64,
-    /// The part of a processor that the thread has used which receives them.
-    pub busy: f64,
-}
-
-/// The same over a connection from each of these ports, of each of them.
-///
-/// # Errors
-/// As with one, or a port is not free.
-pub fn flows_from(
-    from: &Space,
-    to: &Space,
-    address: SocketAddr,
-    ports: Range<u16>,
-    time: Duration,
-) -> Result<Vec<Received>> {
-    flows_of(from, to, address, ports.collect(), time)
-}
-
-/// A port is 0 where it does not matter.
-fn flows_of(
-    from: &Space,
-    to: &Space,
-    address: SocketAddr,
-    ports: Vec<u16>,
-    time: Duration,
-) -> Result<Vec<Received>> {
-    let listener = to.enter(|| bound(|| TcpListener::bind(address)))?;
-    listener.set_nonblocking(true)?;
-    let done = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let done = &done;
-        let send = |port: u16| -> Result<()> {
-            let mut stream = from.enter(|| connect(port, address))?;
-            stream.set_write_timeout(Some(SILENCE))?;
-            let data = vec![0; CHUNK];
-            while !done.load(Ordering::Relaxed) {
-                match stream.write_all(&data) {
-                    // The receiver has seen enough.
-                    Err(_) if done.load(Ordering::Relaxed) => break,
-                    result => result?,
-                }
-            }
-            Ok(())
-        };
-        let senders: Vec<_> = ports.iter().map(|port| scope.spawn(move || send(*port))).collect();
-        let streams: Result<Vec<_>> = senders
-            .iter()
-            .map(|_| accept(&listener, || senders.iter().any(|sender| sender.is_finished())))
-            .collect();
-        let measured = streams.and_then(|streams| {
-            let receive = |stream: TcpStream| scope.spawn(move || Ok((receive(&stream, time)?, stream)));
-            let receivers: Vec<_> = streams.into_iter().map(receive).collect();
-            // No connection ends before all have been measured.
-            let all: Vec<Result<(Received, TcpStream)>> = receivers.into_iter().map(joined).collect();
-            done.store(true, Ordering::Relaxed);
-            all.into_iter().map(|one| one.map(|(received, _)| received)).collect()
-        });
-        done.store(true, Ordering::Relaxed);
-        let sent: Result<()> = senders.into_iter().map(joined).collect::<Vec<_>>().into_iter().collect();
-        // Why there was no connection is what the sender knows.
-        sent.and(measured)
-    })
-}
-
-fn connect(port: u16, address: SocketAddr) -> Result<TcpStream> {
-    if port == 0 {
-        return TcpStream::connect_timeout(&address, SILENCE);
-    }
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    let any = match address {
-        SocketAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
-        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    };
-    socket.set_reuse_address(true)?;
-    socket.bind(&SocketAddr::new(any, port).into())?;
-    socket.connect_timeout(&address.into(), SILENCE)?;
-    Ok(socket.into())
-}
-
 pub(crate) fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-}
-
-fn receive(mut stream: &TcpStream, time: Duration) -> Result<Received> {
-    stream.set_read_timeout(Some(SILENCE))?;
-    let mut buffer = vec![0; CHUNK];
-    let connected = Instant::now();
-    let (mut begun, mut bytes) = (None, 0u64);
-    loop {
-        let n = stream.read(&mut buffer)?;
-        if n == 0 {
-            return Err(ErrorKind::UnexpectedEof.into());
-        }
-        match begun {
-            None if connected.elapsed() >= time / 4 => begun = Some((Instant::now(), used()?)),
-            None => {}
-            Some((begun, before)) => {
-                bytes += n as u64;
-                let passed = begun.elapsed();
-                if passed >= time {
-                    let passed = passed.as_secs_f64();
-                    return Ok(Received {
-                        rate: bytes as f64 * 8.0 / passed,
-                        busy: (used()? - before) / passed,
-                    });
-                }
-            }
-        }
-    }
-}
-
-/// Processor seconds that this thread has used (getrusage(2)).
-fn used() -> Result<f64> {
-    let usage = getrusage(UsageWho::RUSAGE_THREAD)?;
-    let seconds = |time: TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
-    Ok(seconds(usage.user_time()) + seconds(usage.system_time()))
 }
 
 /// Binds an address that somebody may just have let go. A program that another thread starts has copies of all sockets until
@@ -406,14 +256,7 @@ mod tests {
         download(&a, &b, port, 1 << 20).unwrap();
         assert_eq!(exchange_datagrams(&a, &b, port, &[0, 1000]), 2);
         assert!(!is_silent(&a, address) && !is_unheard(&a, &b, port, 1));
-        assert!(flow(&a, &b, port, Duration::from_millis(50)).unwrap() > 0.0);
-        let received = flows_from(&a, &b, port, 9000..9003, Duration::from_millis(200)).unwrap();
-        assert!(
-            received.len() == 3 && received.iter().all(|one| one.rate > 0.0 && one.busy > 0.0),
-            "{received:?}"
-        );
         b.ip("link set eth0 down").unwrap();
         assert!(is_silent(&a, address) && is_unheard(&a, &b, port, 1));
-        assert!(flow(&a, &b, port, Duration::from_millis(50)).is_err());
     }
 }

@@ -4,9 +4,11 @@
 //! of a capture of full frames at 10 Gb/s, which two paths throw about (the switch of the paper's Figure 11).
 
 mod calls;
+mod connections;
 mod guarantee;
 
 pub(super) use calls::{alone, balanced, with_losses};
+pub(super) use connections::{many, merging, waiting};
 pub(super) use guarantee::{guarantees, step};
 
 use super::{series, value, word};
@@ -46,7 +48,7 @@ pub(super) fn one_connection(run: &Run<'_>) -> Result<Outcome, String> {
             told.behind_gap,
             told.acks,
             told.again,
-            told.receiver_s_per_gb.unwrap_or(f64::NAN),
+            told.receiver_s_per_gb,
             told.soft_interrupts_s_per_gb,
         ];
         table.push(first.into_iter().chain(figures.map(Cell::from)));

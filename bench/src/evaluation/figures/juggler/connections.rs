@@ -1,0 +1,203 @@
+//! The kernel's TCP over paths that differ: many connections, and what both time-outs do.
+
+use lab::Flows;
+
+use super::DELAYS;
+use crate::devices::{Front, Receiving, Reordering};
+use crate::evaluation::figures::panels;
+use crate::evaluation::plot::{Axis, Panel, Point, Series};
+use crate::evaluation::table::{Cell, Table};
+use crate::evaluation::{Finding, Outcome, Run};
+use crate::quartiles;
+
+/// What is told of a case, and what it stands at.
+struct Case {
+    series: String,
+    x: f64,
+    merges: bool,
+    elements: String,
+    delay: u64,
+}
+
+/// Measures all cases in turns: of each what came of all rounds.
+fn in_turns(
+    run: &Run<'_>,
+    figure: &str,
+    flows: &Flows<'_>,
+    cases: &[Case],
+) -> Result<Vec<Vec<Receiving>>, String> {
+    let reordering = Reordering::new(run.settings.window).map_err(|error| error.to_string())?;
+    let mut all: Vec<Vec<Receiving>> = cases.iter().map(|_| Vec::new()).collect();
+    for round in 1..=run.settings.rounds {
+        for (case, all) in cases.iter().zip(&mut all) {
+            let Case { series, x, merges, elements, delay } = case;
+            run.step(&format!("{series}, {x} ({round} of {})", run.settings.rounds))?;
+            // As long as the interfaces of the paper's testbed gather packets.
+            let front = Front { merges: *merges, hold: if *merges { 125 } else { 0 }, elements };
+            match reordering.measure(&front, flows, *delay) {
+                Ok(one) => all.push(one),
+                Err(error) => eprintln!("{figure}: {series}, {x}: {error}"),
+            }
+        }
+    }
+    if all.iter().any(Vec::is_empty) {
+        return Err("nothing could be measured of a case".into());
+    }
+    Ok(all)
+}
+
+/// What is measured, by the name of its column, its title and its axis.
+type Told = (&'static str, &'static str, Axis, fn(&Receiving) -> f64);
+
+fn told() -> [Told; 6] {
+    [
+        ("gbps", "Throughput", Axis::linear("Gb/s"), |one| one.gbps),
+        ("delivered_per_1000", "Segments that come to TCP", Axis::linear("of 1000"), |one| one.delivered),
+        ("behind_gap_per_1000", "Segments behind a gap", Axis::linear("of 1000"), |one| one.behind_gap),
+        ("acks_per_1000", "ACKs", Axis::linear("of 1000 segments"), |one| one.acks),
+        ("receiver_s_per_gb", "Receiving threads", Axis::linear("s per GB"), |one| one.receiver_s_per_gb),
+        (
+            "soft_interrupts_s_per_gb",
+            "The whole machine in soft interrupts",
+            Axis::linear("s per GB"),
+            |one| one.soft_interrupts_s_per_gb,
+        ),
+    ]
+}
+
+/// A table of everything, and panels of these columns.
+fn outcome(
+    x: (&str, Axis),
+    shown: &[&str],
+    cases: &[Case],
+    all: &[Vec<Receiving>],
+) -> (Table, Vec<Panel>, Vec<Vec<Series>>) {
+    let told = told();
+    let columns: Vec<&str> = ["case", x.0].into_iter().chain(told.iter().map(|told| told.0)).collect();
+    let mut table = Table::new(&columns);
+    let shown: Vec<&Told> = told.iter().filter(|told| shown.contains(&told.0)).collect();
+    let mut series: Vec<Vec<Series>> = shown.iter().map(|_| Vec::new()).collect();
+    for (case, all) in cases.iter().zip(all) {
+        let median = Receiving::median(all);
+        let first: [Cell; 2] = [case.series.clone().into(), case.x.into()];
+        table.push(first.into_iter().chain(told.iter().map(|told| (told.3)(&median).into())));
+        for ((_, _, _, of), series) in shown.iter().zip(&mut series) {
+            let spread = quartiles(all.iter().map(of).collect());
+            let point = Point { x: case.x, y: of(&median), quartiles: Some(spread) };
+            match series.iter_mut().find(|series| series.name == case.series) {
+                Some(series) => series.points.push(point),
+                None => series.push(Series::new(case.series.clone(), [point])),
+            }
+        }
+    }
+    let titles: Vec<_> = shown.iter().map(|(_, title, axis, _)| (*title, axis.clone())).collect();
+    (table, panels(&x.1, titles, series.clone()), series)
+}
+
+/// In order and reordered, with many connections.
+pub(in super::super) fn many(run: &Run<'_>) -> Result<Outcome, String> {
+    let count = if run.is_small() { 16 } else { 256 };
+    let of = |series: &str, merges, elements: &dyn Fn(u64) -> String| {
+        let case = |delay: u64| Case {
+            series: series.into(),
+            x: delay as f64,
+            merges,
+            elements: elements(delay),
+            delay,
+        };
+        [0, 250, 500].map(case)
+    };
+    let juggler =
+        |delay: u64| format!("Juggler(FLOWS 512, LINE_RATE 1Gbps, OFO_TIMEOUT {}us) ->", delay + 50);
+    let cases: Vec<Case> =
+        [of("the kernel's GRO, 125 us", true, &|_| String::new()), of("Juggler", false, &juggler)]
+            .into_iter()
+            .flatten()
+            .collect();
+    let all = in_turns(run, "juggler-10", &Flows::new(count), &cases)?;
+    let shown = ["gbps", "delivered_per_1000", "behind_gap_per_1000", "receiver_s_per_gb"];
+    let (table, panels, series) =
+        outcome(("delay_us", Axis::linear("us by which paths differ")), &shown, &cases, &all);
+    let at = |panel: usize, way: usize, place: usize| series[panel][way].points[place].y;
+    let finding = Finding {
+        paper: "with 256 flows as with one: reordered, the kernel loses a third of its throughput and saturates a core, Juggler takes 10 % more of one."
+            .into(),
+        here: format!(
+            "{count} connections get {:.2} Gb/s in order and {:.2} over paths that differ by 500 us with the kernel's GRO, {:.2} and {:.2} with \
+             Juggler; of 1000 segments {:.0} and {:.0} come to TCP, {:.0} and {:.0} with Juggler; receiving takes {:.2} and {:.2} s per GB, {:.2} and {:.2} with Juggler.",
+            at(0, 0, 0), at(0, 0, 2), at(0, 1, 0), at(0, 1, 2),
+            at(1, 0, 0), at(1, 0, 2), at(1, 1, 0), at(1, 1, 2),
+            at(3, 0, 0), at(3, 0, 2), at(3, 1, 0), at(3, 1, 2)
+        ),
+        bound: "the link has 1 Gb/s, and senders, network and receivers share two cores.".into(),
+    };
+    Ok(Outcome { table, panels, finding })
+}
+
+/// Cases for each difference of paths and each of these times.
+fn over(run: &Run<'_>, times: &[u64], elements: &dyn Fn(u64, u64) -> String) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for delay in DELAYS {
+        for time in run.some(times) {
+            cases.push(Case {
+                series: format!("paths differ by {delay} us"),
+                x: time as f64,
+                merges: false,
+                elements: elements(delay, time),
+                delay,
+            });
+        }
+    }
+    cases
+}
+
+/// What one connection gets over the time for which segments wait behind a gap.
+pub(in super::super) fn waiting(run: &Run<'_>) -> Result<Outcome, String> {
+    let cases = over(run, &[0, 100, 200, 300, 500, 800, 1100], &|_, time| {
+        format!("Juggler(LINE_RATE 1Gbps, OFO_TIMEOUT {time}us) ->")
+    });
+    let flows = Flows { control: Some("cubic"), ..Flows::new(1) };
+    let all = in_turns(run, "juggler-13-tcp", &flows, &cases)?;
+    let shown = ["gbps", "behind_gap_per_1000", "acks_per_1000", "receiver_s_per_gb"];
+    let (table, panels, series) =
+        outcome(("ofo_timeout_us", Axis::linear("OFO_TIMEOUT, us")), &shown, &cases, &all);
+    let told = series[0].iter().zip(DELAYS).map(|(series, delay)| {
+        let most = series.points.iter().map(|point| point.y).fold(0.0, f64::max);
+        let enough = series.points.iter().find(|point| point.y >= 0.95 * most);
+        let least = series.points.first().map_or(f64::NAN, |point| point.y);
+        let enough = enough.map_or(f64::NAN, |point| point.x);
+        format!("{least:.2} of {most:.2} Gb/s at 0 us and 95 % from {enough:.0} us on where paths differ by {delay} us")
+    });
+    let finding = Finding {
+        paper: "throughput falls unless OFO_TIMEOUT is about as long as paths differ, less the 125 us for which the interface gathers packets.".into(),
+        here: format!("one connection gets {}.", told.collect::<Vec<_>>().join("; ")),
+        bound: "this kernel's TCP puts up with reordering by itself more than the paper's did (RACK-TLP, RFC 8985); the link has 1 Gb/s.".into(),
+    };
+    Ok(Outcome { table, panels, finding })
+}
+
+/// How many segments come merged, and what receiving them costs, over the time for which segments in sequence wait.
+pub(in super::super) fn merging(run: &Run<'_>) -> Result<Outcome, String> {
+    let cases = over(run, &[0, 50, 150, 300, 524, 1000], &|delay, time| {
+        format!("Juggler(INSEQ_TIMEOUT {time}us, OFO_TIMEOUT {}us) ->", delay + 50)
+    });
+    let flows = Flows { control: Some("cubic"), ..Flows::new(1) };
+    let all = in_turns(run, "juggler-12-tcp", &flows, &cases)?;
+    let shown = ["gbps", "delivered_per_1000", "receiver_s_per_gb", "soft_interrupts_s_per_gb"];
+    let (table, panels, series) =
+        outcome(("inseq_timeout_us", Axis::linear("INSEQ_TIMEOUT, us")), &shown, &cases, &all);
+    let of = |panel: usize, time: f64| {
+        let point = series[panel][0].points.iter().find(|point| point.x == time);
+        point.map_or(f64::NAN, |point| point.y)
+    };
+    let finding = Finding {
+        paper: "batches and what they save of the processor grow up to the time that 64 KiB take at the line rate, and hardly behind it.".into(),
+        here: format!(
+            "with paths that differ by 250 us {:.0} of 1000 segments come to TCP at 0 us, {:.0} at 524 us, which is what 64 KiB take on this link, and {:.0} at \
+             1000 us; receiving takes {:.2}, {:.2} and {:.2} s per GB.",
+            of(1, 0.0), of(1, 524.0), of(1, 1000.0), of(2, 0.0), of(2, 524.0), of(2, 1000.0)
+        ),
+        bound: "the link has 1 Gb/s, a tenth of the paper's, so that the times are ten times as long.".into(),
+    };
+    Ok(Outcome { table, panels, finding })
+}

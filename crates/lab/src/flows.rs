@@ -1,0 +1,176 @@
+//! Connections that send as fast as it goes: what arrives, and what receiving it costs.
+
+use std::io::{ErrorKind, Read, Result, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeVal;
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::Space;
+use crate::traffic::{SILENCE, accept, bound, joined};
+
+/// Bytes given to a socket at a time.
+const CHUNK: usize = 128 << 10;
+
+/// Connections that send at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flows<'f> {
+    /// How many.
+    pub count: u16,
+    /// The port that the first one comes from, if it matters; the others come from those behind it.
+    pub first_port: Option<u16>,
+    /// The congestion control, if it is not that of the machine (tcp(7), `TCP_CONGESTION`).
+    pub control: Option<&'f str>,
+}
+
+impl Flows<'_> {
+    /// So many as they come.
+    pub fn new(count: u16) -> Flows<'static> {
+        Flows { count, first_port: None, control: None }
+    }
+}
+
+/// What a receiver has got of one connection.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Received {
+    /// Bits of data per second.
+    pub rate: f64,
+    /// The part of a processor that the thread has used which receives them.
+    pub busy: f64,
+}
+
+/// Sends over TCP from one namespace to an address in another one, as fast as it goes: bits of data per second that arrive
+/// in a time that begins when the connection has run for a quarter of it.
+///
+/// # Errors
+/// There is no connection, or nothing arrives for as long as eight seconds.
+pub fn flow(from: &Space, to: &Space, address: SocketAddr, time: Duration) -> Result<f64> {
+    let received = flows(from, to, address, &Flows::new(1), time)?;
+    Ok(received.iter().map(|one| one.rate).sum())
+}
+
+/// The same over several connections at once, of each of them.
+///
+/// # Errors
+/// As with one, or a port or a congestion control is not to be had.
+pub fn flows(
+    from: &Space,
+    to: &Space,
+    address: SocketAddr,
+    flows: &Flows<'_>,
+    time: Duration,
+) -> Result<Vec<Received>> {
+    let listener = to.enter(|| bound(|| TcpListener::bind(address)))?;
+    listener.set_nonblocking(true)?;
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let done = &done;
+        let send = |number: u16| -> Result<()> {
+            let mut stream = from.enter(|| connect(flows, number, address))?;
+            stream.set_write_timeout(Some(SILENCE))?;
+            let data = vec![0; CHUNK];
+            while !done.load(Ordering::Relaxed) {
+                match stream.write_all(&data) {
+                    // The receiver has seen enough.
+                    Err(_) if done.load(Ordering::Relaxed) => break,
+                    result => result?,
+                }
+            }
+            Ok(())
+        };
+        let senders: Vec<_> = (0..flows.count).map(|number| scope.spawn(move || send(number))).collect();
+        let streams: Result<Vec<_>> = senders
+            .iter()
+            .map(|_| accept(&listener, || senders.iter().any(|sender| sender.is_finished())))
+            .collect();
+        let measured = streams.and_then(|streams| {
+            let receive = |stream: TcpStream| scope.spawn(move || Ok((receive(&stream, time)?, stream)));
+            let receivers: Vec<_> = streams.into_iter().map(receive).collect();
+            // No connection ends before all have been measured.
+            let all: Vec<Result<(Received, TcpStream)>> = receivers.into_iter().map(joined).collect();
+            done.store(true, Ordering::Relaxed);
+            all.into_iter().map(|one| one.map(|(received, _)| received)).collect()
+        });
+        done.store(true, Ordering::Relaxed);
+        let sent: Result<()> = senders.into_iter().map(joined).collect::<Vec<_>>().into_iter().collect();
+        // Why there was no connection is what the sender knows.
+        sent.and(measured)
+    })
+}
+
+fn connect(flows: &Flows<'_>, number: u16, address: SocketAddr) -> Result<TcpStream> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    if let Some(control) = flows.control {
+        socket.set_tcp_congestion(control.as_bytes())?;
+    }
+    if let Some(first) = flows.first_port {
+        let any = match address {
+            SocketAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        socket.set_reuse_address(true)?;
+        socket.bind(&SocketAddr::new(any, first + number).into())?;
+    }
+    socket.connect_timeout(&address.into(), SILENCE)?;
+    Ok(socket.into())
+}
+
+fn receive(mut stream: &TcpStream, time: Duration) -> Result<Received> {
+    stream.set_read_timeout(Some(SILENCE))?;
+    let mut buffer = vec![0; CHUNK];
+    let connected = Instant::now();
+    let (mut begun, mut bytes) = (None, 0u64);
+    loop {
+        let n = stream.read(&mut buffer)?;
+        if n == 0 {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        match begun {
+            None if connected.elapsed() >= time / 4 => begun = Some((Instant::now(), used()?)),
+            None => {}
+            Some((begun, before)) => {
+                bytes += n as u64;
+                let passed = begun.elapsed();
+                if passed >= time {
+                    let passed = passed.as_secs_f64();
+                    let busy = (used()? - before) / passed;
+                    return Ok(Received { rate: bytes as f64 * 8.0 / passed, busy });
+                }
+            }
+        }
+    }
+}
+
+/// Processor seconds that this thread has used (getrusage(2)).
+fn used() -> Result<f64> {
+    let usage = getrusage(UsageWho::RUSAGE_THREAD)?;
+    let seconds = |time: TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
+    Ok(seconds(usage.user_time()) + seconds(usage.system_time()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Net;
+
+    #[test]
+    fn connections_are_measured_each() {
+        let Some(mut net) = Net::or_skip() else { return };
+        let [a, b] = ["a", "b"].map(|name| net.space(name).unwrap());
+        net.cable([(&a, "eth0", "10.9.0.1/24"), (&b, "eth0", "10.9.0.2/24")]).unwrap();
+        let address = SocketAddr::from(([10, 9, 0, 2], 7000));
+        let time = Duration::from_millis(100);
+        assert!(flow(&a, &b, address, time).unwrap() > 0.0);
+        let three = Flows { count: 3, first_port: Some(9000), control: Some("reno") };
+        let received = flows(&a, &b, address, &three, time).unwrap();
+        let is_good = |one: &Received| one.rate > 0.0 && (0.0..2.0).contains(&one.busy);
+        assert!(received.len() == 3 && received.iter().all(is_good), "{received:?}");
+        assert!(flows(&a, &b, address, &Flows { control: Some("none such"), ..three }, time).is_err());
+        b.ip("link set eth0 down").unwrap();
+        assert!(flow(&a, &b, address, time).is_err());
+    }
+}
