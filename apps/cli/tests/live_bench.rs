@@ -120,7 +120,7 @@ fn reordering_has_rows_for_each_receiver() {
     }
     let _alone = alone();
     let (rows, said) = rows_of("reordering");
-    // Which congestion controls there are is for the kernel to say, and without iperf3 also who may choose them.
+    // Which congestion controls there are is for the kernel to say.
     let controls: BTreeSet<&str> =
         rows.iter().map(|row| row["params"]["control"].as_str().unwrap()).collect();
     assert!(!controls.is_empty(), "{said}");
@@ -137,7 +137,8 @@ fn reordering_has_rows_for_each_receiver() {
                 let row = row.unwrap_or_else(|| panic!("no {control} {receiver} {delay}: {said}"));
                 let of = |key: &str| row["receiving"][key].as_f64().unwrap();
                 assert!(of("gbps") > 0.0 && of("delivered") > 0.0 && of("acks") > 0.0, "{row}");
-                assert!(delay == 0 || of("behind_gap") > 0.0, "{row}");
+                let is_reordered = delay > 0 && receiver != "juggler";
+                assert!(!is_reordered || of("behind_gap") > 0.0, "{row}");
             }
         }
     }
