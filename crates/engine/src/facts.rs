@@ -266,7 +266,8 @@ fn largest(number: &Number) -> Option<i64> {
 /// How far behind the start of a packet a header may begin, if this is what its annotation is set to.
 fn farthest(value: &Value) -> i64 {
     let known = match value {
-        Value::Constant(bytes) => Some(bytes.iter().fold(0i64, |n, &byte| n << 8 | i64::from(byte))),
+        // Four bytes may say that it lies in front of the packet.
+        Value::Constant(bytes) => Some(bytes.iter().fold(0i32, |n, &byte| n << 8 | i32::from(byte)).into()),
         Value::Number(number) => largest(number),
         _ => None,
     };
@@ -466,6 +467,12 @@ mod tests {
             case().with(Action::Set(Field::HeaderOffset(Base::Network), Value::Constant(vec![0, 14]))),
         ]);
         assert_eq!(written(&[strip(14), mark, strip(14), ttl.clone()], &[]), 14 + 23);
+        // One that was stripped lies in front of the packet.
+        let stripped =
+            Action::Set(Field::HeaderOffset(Base::Mac), Value::Constant(vec![0xff, 0xff, 0xff, 0xf2]));
+        let mac = writing(Field::Bytes { base: Base::Mac, offset: 0, length: 6 });
+        let stripped = Effects::cases(vec![case().with(stripped)]);
+        assert_eq!(written(&[strip(14), stripped, mac], &[]), 6);
         let unknown = Value::Pure { name: "somewhere", reads: Vec::new() };
         let unknown = Action::Set(Field::HeaderOffset(Base::Network), unknown);
         assert!(gathered(&[ttl, Effects::cases(vec![case().with(unknown)])]).restore.bytes > 128);

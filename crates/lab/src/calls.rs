@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 
-use crate::traffic::{SILENCE, STANDSTILL, accept, bound, joined};
+use crate::traffic::{SILENCE, STANDSTILL, accept, joined, listen};
 use crate::{PATIENCE, Space};
 
 /// Bytes that are read or written at once at most.
@@ -77,8 +77,7 @@ fn of_one_kind(
     calls: &Calls,
     time: Duration,
 ) -> Result<Answered> {
-    let listener = to.enter(|| bound(|| TcpListener::bind(address)))?;
-    listener.set_nonblocking(true)?;
+    let listener = to.enter(|| listen(address))?;
     thread::scope(|scope| {
         let client = scope.spawn(|| {
             let connect = || TcpStream::connect_timeout(&address, SILENCE);

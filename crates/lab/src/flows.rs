@@ -11,7 +11,7 @@ use nix::sys::time::TimeVal;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::Space;
-use crate::traffic::{SILENCE, accept, bound, joined};
+use crate::traffic::{SILENCE, accept, joined, listen};
 
 /// Bytes given to a socket at a time.
 const CHUNK: usize = 128 << 10;
@@ -64,8 +64,7 @@ pub fn flows(
     flows: &Flows<'_>,
     time: Duration,
 ) -> Result<Vec<Received>> {
-    let listener = to.enter(|| bound(|| TcpListener::bind(address)))?;
-    listener.set_nonblocking(true)?;
+    let listener = to.enter(|| listen(address))?;
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         let done = &done;

@@ -44,8 +44,7 @@ pub fn transfer(
     n: usize,
     meanwhile: impl FnOnce() + Send,
 ) -> Result<()> {
-    let listener = to.enter(|| bound(|| TcpListener::bind(address)))?;
-    listener.set_nonblocking(true)?;
+    let listener = to.enter(|| listen(address))?;
     let expected = bytes(n);
     thread::scope(|scope| {
         let sender = scope.spawn(|| -> Result<()> {
@@ -79,8 +78,7 @@ pub fn transfer(
 /// # Errors
 /// What went wrong, also if it takes too long.
 pub fn download(client: &Space, server: &Space, address: SocketAddr, n: usize) -> Result<()> {
-    let listener = server.enter(|| bound(|| TcpListener::bind(address)))?;
-    listener.set_nonblocking(true)?;
+    let listener = server.enter(|| listen(address))?;
     let expected = bytes(n);
     thread::scope(|scope| {
         let receiver = scope.spawn(|| -> Result<Vec<u8>> {
@@ -120,6 +118,19 @@ pub(crate) fn bound<T>(mut bind: impl FnMut() -> Result<T>) -> Result<T> {
             other => return other,
         }
     }
+}
+
+/// Connections that may wait until they are taken: more than come at once in any experiment, so that none has to try again.
+const WAITING: i32 = 4096;
+
+/// A socket that takes connections and does not wait for them.
+pub(crate) fn listen(address: SocketAddr) -> Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    bound(|| socket.bind(&address.into()))?;
+    socket.listen(WAITING)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
 }
 
 pub(crate) fn accept(listener: &TcpListener, is_given_up: impl Fn() -> bool) -> Result<TcpStream> {
