@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 use std::io::{Error, ErrorKind, Read, Result, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::thread;
 use std::time::{Duration, Instant};

@@ -1,7 +1,7 @@
 //! Connections that send as fast as it goes: what arrives, and what receiving it costs.
 
 use std::io::{ErrorKind, Read, Result, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};

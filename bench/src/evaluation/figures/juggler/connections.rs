@@ -129,7 +129,9 @@ pub(in super::super) fn many(run: &Run<'_>) -> Result<Outcome, String> {
             at(1, 0, 0), at(1, 0, 2), at(1, 1, 0), at(1, 1, 2),
             at(3, 0, 0), at(3, 0, 2), at(3, 1, 0), at(3, 1, 2)
         ),
-        bound: "the link has 1 Gb/s, and senders, network and receivers share two cores.".into(),
+        bound: "the link has 1 Gb/s, and the threads of all senders and receivers share two cores with the network between them: where \
+                it waits for one, packets come too late even for Juggler, and queues overflow."
+            .into(),
     };
     Ok(Outcome { table, panels, finding })
 }
