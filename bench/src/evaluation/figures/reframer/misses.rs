@@ -91,12 +91,16 @@ fn write(path: &Path, packets: usize, flows: usize, slf: usize) -> std::io::Resu
 fn count(folder: &Path, capture: &Path, loops: usize, chain: &str) -> Result<Counts, String> {
     let output = folder.join("callgrind.out");
     let config = format!("InMemoryNic({}, LOOPS {loops}) -> MarkIPHeader(14) -> {chain}", capture.display());
+    // In a file, because thousands of rules are too long for an argument.
+    let file = folder.join("chain.click");
+    std::fs::write(&file, config).map_err(|error| format!("{}: {error}", file.display()))?;
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let ran = Command::new("valgrind")
         .args(["--tool=callgrind", "--cache-sim=yes", "--quiet"])
         .arg(format!("--callgrind-out-file={}", output.display()))
         .arg(program)
-        .args(["run", "-q", "-e", &config])
+        .args(["run", "-q"])
+        .arg(&file)
         .output()
         .map_err(|error| format!("valgrind: {error}"))?;
     if !ran.status.success() {
